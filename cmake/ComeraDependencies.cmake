@@ -1,0 +1,10 @@
+# Everything comes from the system's packages; scripts/setup.sh installs them on Debian.
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(fmt REQUIRED)
+find_package(dnnl REQUIRED)
+find_package(HDF5 REQUIRED COMPONENTS C)
+find_package(CLI11 REQUIRED)
+find_package(tomlplusplus REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)

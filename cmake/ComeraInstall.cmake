@@ -1,0 +1,21 @@
+include(CMakePackageConfigHelpers)
+
+get_property(libraries GLOBAL PROPERTY COMERA_LIBRARIES)
+install(TARGETS ${libraries} EXPORT comeraTargets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS comera RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+foreach(folder kernels tensorized model optim data checkpoints recipes)
+  install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/comera
+    FILES_MATCHING PATTERN "*.h")
+endforeach()
+install(DIRECTORY recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/comera/recipes
+  FILES_MATCHING PATTERN "*.toml")
+
+set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/comera)
+install(EXPORT comeraTargets NAMESPACE comera:: DESTINATION ${config_dir})
+configure_package_config_file(cmake/comeraConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/comeraConfig.cmake INSTALL_DESTINATION ${config_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/comeraConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/comeraConfig.cmake ${PROJECT_BINARY_DIR}/comeraConfigVersion.cmake
+  DESTINATION ${config_dir})

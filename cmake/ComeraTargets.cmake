@@ -1,0 +1,31 @@
+# One library per folder. Headers are included by their path from the root of the source tree:
+#   #include "kernels/core/tensor.h"
+
+include(GNUInstallDirs)
+
+add_library(comera_options INTERFACE)
+target_include_directories(comera_options INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/comera>)
+target_compile_features(comera_options INTERFACE cxx_std_20)
+
+add_library(comera_warnings INTERFACE)
+target_compile_options(comera_warnings INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-sign-compare)
+
+if(COMERA_SANITIZE)
+  add_compile_options(-fsanitize=${COMERA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${COMERA_SANITIZE})
+endif()
+
+set_property(GLOBAL PROPERTY COMERA_LIBRARIES "comera_options")
+
+# comera_library(NAME sources... [PUBLIC libraries...] [PRIVATE libraries...])
+# makes comera_NAME with the alias comera::NAME and installs it with the package.
+function(comera_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(comera_${name} STATIC ${ARG_SOURCES})
+  add_library(comera::${name} ALIAS comera_${name})
+  set_target_properties(comera_${name} PROPERTIES EXPORT_NAME ${name})
+  target_link_libraries(comera_${name} PUBLIC comera_options ${ARG_PUBLIC}
+                        PRIVATE $<BUILD_INTERFACE:comera_warnings> ${ARG_PRIVATE})
+  set_property(GLOBAL APPEND PROPERTY COMERA_LIBRARIES comera_${name})
+endfunction()

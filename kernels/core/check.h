@@ -1,0 +1,31 @@
+#pragma once
+
+#include <fmt/core.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace comera {
+
+// What went wrong, in one sentence that says what to do. Ends a command with exit code 1.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The command line or a recipe is wrong. Ends a command with exit code 2.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+[[noreturn]] void throw_error(std::string message);
+
+}  // namespace comera
+
+// COMERA_CHECK(condition, format, ...): throws comera::Error with the formatted message unless condition
+// holds. The message names the operation or the file, what was expected and what came.
+#define COMERA_CHECK(condition, ...)                                   \
+  do {                                                                 \
+    if (!(condition)) ::comera::throw_error(fmt::format(__VA_ARGS__)); \
+  } while (false)

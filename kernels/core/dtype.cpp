@@ -1,0 +1,37 @@
+#include "kernels/core/dtype.h"
+
+namespace comera {
+
+std::size_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::float32:
+      return 4;
+    case DType::float64:
+      return 8;
+    case DType::int32:
+      return 4;
+    case DType::int64:
+      return 8;
+    case DType::uint8:
+      return 1;
+  }
+  return 0;
+}
+
+const char* name_of(DType dtype) {
+  switch (dtype) {
+    case DType::float32:
+      return "float32";
+    case DType::float64:
+      return "float64";
+    case DType::int32:
+      return "int32";
+    case DType::int64:
+      return "int64";
+    case DType::uint8:
+      return "uint8";
+  }
+  return "unknown";
+}
+
+}  // namespace comera

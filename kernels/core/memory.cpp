@@ -1,0 +1,87 @@
+#include "kernels/core/memory.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace comera {
+
+const char* name_of(MemoryKind kind) {
+  constexpr const char* names[] = {"parameters", "gradients", "optimizer", "activations", "workspace"};
+  return names[static_cast<int>(kind)];
+}
+
+void* Allocator::allocate(std::size_t bytes, MemoryKind kind) {
+  COMERA_CHECK(!forbidden_, "{} bytes for {} were asked for inside a step, which must not allocate", bytes,
+               name_of(kind));
+  if (bytes == 0) return nullptr;
+  void* data = do_allocate(bytes);
+  COMERA_CHECK(data != nullptr, "out of memory: {:.1f} MiB for {} could not be allocated", bytes / 1048576.0,
+               name_of(kind));
+  const int k = static_cast<int>(kind);
+  const std::size_t current = current_[k] += bytes;
+  std::size_t peak = peak_[k];
+  while (peak < current && !peak_[k].compare_exchange_weak(peak, current)) {
+  }
+  return data;
+}
+
+void Allocator::deallocate(void* data, std::size_t bytes, MemoryKind kind) noexcept {
+  if (data == nullptr) return;
+  do_deallocate(data, bytes);
+  current_[static_cast<int>(kind)] -= bytes;
+}
+
+MemoryUse Allocator::use(MemoryKind kind) const {
+  return {current_[static_cast<int>(kind)], peak_[static_cast<int>(kind)]};
+}
+
+void Allocator::reset_peaks() {
+  for (int k = 0; k < memory_kinds; ++k) peak_[k] = current_[k].load();
+}
+
+namespace {
+
+class HostAllocator final : public Allocator {
+ public:
+  HostAllocator() : Allocator(Device{}) {}
+
+ private:
+  static std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+  void* do_allocate(std::size_t bytes) override {
+    void* data = std::aligned_alloc(64, rounded(bytes));
+    if (data != nullptr) std::memset(data, 0, rounded(bytes));
+    return data;
+  }
+  void do_deallocate(void* data, std::size_t) noexcept override { std::free(data); }
+};
+
+}  // namespace
+
+Allocator& host_allocator() {
+  static HostAllocator allocator;
+  return allocator;
+}
+
+Buffer::Buffer(Allocator& allocator, std::size_t bytes, MemoryKind kind)
+    : allocator_(&allocator), data_(allocator.allocate(bytes, kind)), bytes_(bytes), kind_(kind) {}
+
+Buffer::~Buffer() {
+  if (allocator_ != nullptr) allocator_->deallocate(data_, bytes_, kind_);
+}
+
+void Buffer::swap(Buffer& other) noexcept {
+  std::swap(allocator_, other.allocator_);
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(kind_, other.kind_);
+}
+
+Tensor Buffer::tensor(Shape shape, DType dtype) const {
+  const std::size_t wanted = static_cast<std::size_t>(shape.elements()) * size_of(dtype);
+  COMERA_CHECK(wanted <= bytes_, "a tensor {} of {} needs {} bytes, the buffer has {}", shape.text(),
+               name_of(dtype), wanted, bytes_);
+  return Tensor(data_, shape, dtype, allocator_ == nullptr ? Device{} : allocator_->device());
+}
+
+}  // namespace comera

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "kernels/core/device.h"
+#include "kernels/core/tensor.h"
+
+namespace comera {
+
+enum class MemoryKind : std::uint8_t { parameters, gradients, optimizer, activations, workspace };
+inline constexpr int memory_kinds = 5;
+const char* name_of(MemoryKind kind);
+
+struct MemoryUse {
+  std::size_t current = 0;
+  std::size_t peak = 0;
+};
+
+// Allocates on one device and counts by kind. Memory is aligned to 64 bytes and zeroed.
+class Allocator {
+ public:
+  explicit Allocator(Device device) : device_(device) {}
+  virtual ~Allocator() = default;
+  Allocator(const Allocator&) = delete;
+  Allocator& operator=(const Allocator&) = delete;
+
+  // Throws Error when there is no memory left or while allocation is forbidden.
+  void* allocate(std::size_t bytes, MemoryKind kind);
+  void deallocate(void* data, std::size_t bytes, MemoryKind kind) noexcept;
+
+  Device device() const { return device_; }
+  MemoryUse use(MemoryKind kind) const;
+  void reset_peaks();
+
+  // A step allocates nothing: Graph forbids it while it replays.
+  void forbid(bool forbidden) { forbidden_ = forbidden; }
+
+ protected:
+  virtual void* do_allocate(std::size_t bytes) = 0;
+  virtual void do_deallocate(void* data, std::size_t bytes) noexcept = 0;
+
+ private:
+  Device device_;
+  std::array<std::atomic<std::size_t>, memory_kinds> current_{};
+  std::array<std::atomic<std::size_t>, memory_kinds> peak_{};
+  std::atomic<bool> forbidden_ = false;
+};
+
+// The allocator of the host's memory.
+Allocator& host_allocator();
+
+// Owns device memory.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Allocator& allocator, std::size_t bytes, MemoryKind kind);
+  ~Buffer();
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+
+  void* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  Tensor tensor(Shape shape, DType dtype) const;
+
+ private:
+  void swap(Buffer& other) noexcept;
+
+  Allocator* allocator_ = nullptr;
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+  MemoryKind kind_ = MemoryKind::workspace;
+};
+
+}  // namespace comera

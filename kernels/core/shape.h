@@ -1,0 +1,30 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+namespace comera {
+
+// Up to six dimensions, row-major, slowest first. No dimensions: no elements.
+class Shape {
+ public:
+  static constexpr int max_rank = 6;
+
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> dims);
+
+  int rank() const { return rank_; }
+  std::int64_t operator[](int axis) const { return dims_[axis < 0 ? axis + rank_ : axis]; }
+  std::int64_t elements() const;
+  std::string text() const;  // "(4, 8)"
+
+  friend bool operator==(const Shape&, const Shape&) = default;
+
+ private:
+  std::array<std::int64_t, max_rank> dims_{};
+  int rank_ = 0;
+};
+
+}  // namespace comera
