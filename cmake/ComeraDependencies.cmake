@@ -1,10 +1,26 @@
 # Everything comes from the system's packages; scripts/setup.sh installs them on Debian.
+# The installed package includes this file too: its libraries are static.
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(fmt REQUIRED)
-find_package(dnnl REQUIRED)
 find_package(HDF5 REQUIRED COMPONENTS C)
 find_package(CLI11 REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(PkgConfig REQUIRED)
-pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
+pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET GLOBAL sentencepiece)
+
+# oneDNN's own config file asks for OpenCL headers that its Debian package does not need.
+if(NOT TARGET comera_onednn)
+  find_path(ONEDNN_INCLUDE_DIR dnnl.h REQUIRED)
+  find_library(ONEDNN_LIBRARY dnnl REQUIRED)
+  add_library(comera_onednn UNKNOWN IMPORTED GLOBAL)
+  set_target_properties(comera_onednn PROPERTIES IMPORTED_LOCATION ${ONEDNN_LIBRARY}
+                        INTERFACE_INCLUDE_DIRECTORIES ${ONEDNN_INCLUDE_DIR})
+endif()
+
+# FindHDF5 sets variables only.
+if(NOT TARGET comera_hdf5)
+  add_library(comera_hdf5 INTERFACE IMPORTED GLOBAL)
+  target_include_directories(comera_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
+  target_link_libraries(comera_hdf5 INTERFACE ${HDF5_C_LIBRARIES})
+endif()

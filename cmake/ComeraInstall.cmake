@@ -18,4 +18,5 @@ configure_package_config_file(cmake/comeraConfig.cmake.in
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/comeraConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/comeraConfig.cmake ${PROJECT_BINARY_DIR}/comeraConfigVersion.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/ComeraDependencies.cmake
   DESTINATION ${config_dir})
