@@ -1,0 +1,31 @@
+#include "kernels/ops/backend.h"
+
+#include "kernels/core/check.h"
+#include "kernels/ops/compositions.h"
+
+namespace comera {
+
+Backend::Backend(std::string_view name, Device device) : name_(name), device_(device) {
+  register_compositions(*this);
+}
+
+std::size_t Backend::index(OperationId operation, DType compute) {
+  COMERA_CHECK(compute == DType::float32 || compute == DType::float64, "{} cannot compute in {}",
+               operation_names[static_cast<int>(operation)], name_of(compute));
+  return static_cast<std::size_t>(operation) * dtypes + (compute == DType::float64 ? 1 : 0);
+}
+
+Backend::Support Backend::support(OperationId operation, DType compute) const {
+  const Slot& slot = slots_[index(operation, compute)];
+  if (slot.kernel != nullptr) return Support::native;
+  return slot.composition != nullptr ? Support::composed : Support::missing;
+}
+
+const Backend::Slot& Backend::find(OperationId operation, DType compute) const {
+  const Slot& slot = slots_[index(operation, compute)];
+  COMERA_CHECK(slot.kernel != nullptr || slot.composition != nullptr, "the {} backend has no {} for {}",
+               name_, operation_names[static_cast<int>(operation)], name_of(compute));
+  return slot;
+}
+
+}  // namespace comera

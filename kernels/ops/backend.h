@@ -1,0 +1,129 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "kernels/core/device.h"
+#include "kernels/core/dtype.h"
+
+// Every operation, once. Each is a struct of its name in kernels/ops with its arguments, formula and shapes.
+#define COMERA_OPERATIONS(X)         \
+  X(MatrixProduct)                   \
+  X(TTLinearForward)                 \
+  X(TTLinearBackward)                \
+  X(BiasActivationForward)           \
+  X(BiasActivationBackward)          \
+  X(AttentionForward)                \
+  X(AttentionBackward)               \
+  X(LayerNormForward)                \
+  X(LayerNormBackward)               \
+  X(BiasDropoutResidualNormForward)  \
+  X(BiasDropoutResidualNormBackward) \
+  X(Dropout)                         \
+  X(EmbeddingSum)                    \
+  X(SegmentSum)                      \
+  X(TableGradient)                   \
+  X(GatherRows)                      \
+  X(ScatterRows)                     \
+  X(SoftmaxCrossEntropy)             \
+  X(DenseMaskedCrossEntropy)         \
+  X(TTMMaskedCrossEntropy)           \
+  X(TTMRowsForward)                  \
+  X(TTMRowsBackward)                 \
+  X(TTMChainForward)                 \
+  X(TTMChainBackward)                \
+  X(ScaleColumnsForward)             \
+  X(ScaleColumnsBackward)            \
+  X(SwapAxes)                        \
+  X(Fill)                            \
+  X(Add)                             \
+  X(GradientNorm)                    \
+  X(AdamW)
+
+namespace comera {
+
+#define COMERA_DECLARE(name) struct name;
+COMERA_OPERATIONS(COMERA_DECLARE)
+#undef COMERA_DECLARE
+
+enum class OperationId : std::uint8_t {
+#define COMERA_ID(name) name,
+  COMERA_OPERATIONS(COMERA_ID)
+#undef COMERA_ID
+};
+
+inline constexpr std::string_view operation_names[] = {
+#define COMERA_NAME(name) #name,
+    COMERA_OPERATIONS(COMERA_NAME)
+#undef COMERA_NAME
+};
+inline constexpr int operation_count = static_cast<int>(std::size(operation_names));
+
+template <class Operation>
+struct OperationIdOf;
+#define COMERA_ID_OF(name)                                  \
+  template <>                                               \
+  struct OperationIdOf<name> {                              \
+    static constexpr OperationId value = OperationId::name; \
+  };
+COMERA_OPERATIONS(COMERA_ID_OF)
+#undef COMERA_ID_OF
+
+struct Context;
+
+// What a kernel gets besides its operation. Scratch is aligned to 64 bytes and holds what it asked for.
+struct KernelContext {
+  Stream stream;
+  std::byte* scratch = nullptr;
+  std::size_t scratch_bytes = 0;
+};
+
+// A table of kernels; a slot is (operation, compute type). Empty slots throw when they are run.
+class Backend {
+ public:
+  enum class Support : std::uint8_t { missing, composed, native };
+
+  Backend(std::string_view name,
+          Device device);  // starts with the compositions of kernels/ops/compositions.h
+
+  // A kernel of this backend, with the scratch bytes that it needs for an operation (nullptr: none).
+  template <class Operation>
+  void set(DType compute, void (*kernel)(const Operation&, const KernelContext&),
+           std::size_t (*scratch)(const Operation&) = nullptr) {
+    Slot& slot = slots_[index(OperationIdOf<Operation>::value, compute)];
+    slot.kernel = reinterpret_cast<Erased>(kernel);
+    slot.scratch = reinterpret_cast<Erased>(scratch);
+  }
+  // An operation made of other operations, used where a backend sets no kernel.
+  template <class Operation>
+  void compose(DType compute, void (*composition)(const Operation&, const Context&)) {
+    slots_[index(OperationIdOf<Operation>::value, compute)].composition =
+        reinterpret_cast<Erased>(composition);
+  }
+
+  std::string_view name() const { return name_; }
+  Device device() const { return device_; }
+  Support support(OperationId operation, DType compute) const;
+
+ private:
+  template <class Operation>
+  friend void run(const Context& context, const Operation& operation);
+
+  using Erased = void (*)();
+  struct Slot {
+    Erased kernel = nullptr;
+    Erased scratch = nullptr;
+    Erased composition = nullptr;
+  };
+  static constexpr int dtypes = 2;  // float32, float64
+  static std::size_t index(OperationId operation, DType compute);
+  const Slot& find(OperationId operation, DType compute) const;  // throws if the slot is empty
+
+  std::string_view name_;
+  Device device_;
+  std::array<Slot, operation_count * dtypes> slots_{};
+};
+
+}  // namespace comera

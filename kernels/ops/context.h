@@ -1,0 +1,42 @@
+#pragma once
+
+#include "kernels/core/arena.h"
+#include "kernels/core/profile.h"
+#include "kernels/ops/backend.h"
+
+namespace comera {
+
+// What every forward and backward is given: where to run, and where its memory comes from.
+// With a measuring arena nothing is computed: shapes are checked and memory is counted.
+struct Context {
+  const Backend& backend;
+  Arena& arena;
+  Stream stream;
+
+  bool dry_run() const { return arena.is_measuring(); }
+};
+
+// Checks an operation, finds its kernel by the operation's compute type and runs it.
+template <class Operation>
+void run(const Context& context, const Operation& operation) {
+  constexpr OperationId id = OperationIdOf<Operation>::value;
+  operation.check();
+  const Backend::Slot& slot = context.backend.find(id, operation.compute());
+  if (slot.kernel == nullptr) {
+    reinterpret_cast<void (*)(const Operation&, const Context&)>(slot.composition)(operation, context);
+    return;
+  }
+  ArenaScope scope(context.arena);
+  KernelContext kernel_context{context.stream, nullptr, 0};
+  if (slot.scratch != nullptr) {
+    const std::size_t bytes = reinterpret_cast<std::size_t (*)(const Operation&)>(slot.scratch)(operation);
+    const Tensor scratch = scope.tensor({static_cast<std::int64_t>(bytes)}, DType::uint8);
+    kernel_context.scratch = static_cast<std::byte*>(scratch.raw());
+    kernel_context.scratch_bytes = bytes;
+  }
+  if (context.dry_run()) return;
+  ProfileScope profile(operation_names[static_cast<int>(id)]);
+  reinterpret_cast<void (*)(const Operation&, const KernelContext&)>(slot.kernel)(operation, kernel_context);
+}
+
+}  // namespace comera

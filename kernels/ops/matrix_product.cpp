@@ -1,0 +1,37 @@
+#include "kernels/ops/matrix_product.h"
+
+#include "kernels/ops/checks.h"
+
+namespace comera {
+
+namespace {
+// Elements from the first to the last that a rows x columns matrix and its batches touch.
+std::int64_t extent(std::int64_t rows, std::int64_t columns, std::int64_t apart, std::int64_t batch,
+                    std::int64_t stride) {
+  return rows == 0 || columns == 0 ? 0 : (batch - 1) * stride + (rows - 1) * apart + columns;
+}
+
+void check_operand(const char* name, const Tensor& tensor, DType dtype, std::int64_t rows,
+                   std::int64_t columns, std::int64_t apart, std::int64_t batch, std::int64_t stride) {
+  COMERA_CHECK(tensor.dtype() == dtype, "MatrixProduct: {} must be {}, not {}", name, name_of(dtype),
+               name_of(tensor.dtype()));
+  COMERA_CHECK(apart >= columns, "MatrixProduct: {} has rows of {} elements only {} apart", name, columns,
+               apart);
+  const std::int64_t needed = extent(rows, columns, apart, batch, stride);
+  COMERA_CHECK(needed <= tensor.elements(),
+               "MatrixProduct: {} {} is too small for {} x {} with rows {} apart", name,
+               tensor.shape().text(), rows, columns, apart);
+}
+}  // namespace
+
+void MatrixProduct::check() const {
+  COMERA_CHECK(m >= 0 && n >= 0 && k >= 0 && batch >= 1,
+               "MatrixProduct: impossible size {} x {} x {}, batch {}", m, n, k, batch);
+  COMERA_CHECK(batch == 1 || accumulate || stride_c >= m * n || ldc > n,
+               "MatrixProduct: a batch writes to overlapping results");
+  check_operand("a", a, compute(), transpose_a ? k : m, transpose_a ? m : k, rows_apart_a(), batch, stride_a);
+  check_operand("b", b, compute(), transpose_b ? n : k, transpose_b ? k : n, rows_apart_b(), batch, stride_b);
+  check_operand("c", c, compute(), m, n, rows_apart_c(), batch, stride_c);
+}
+
+}  // namespace comera

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "kernels/core/tensor.h"
+#include "kernels/shared/step_values.h"
+
+namespace comera {
+
+// A tensor's place in the flat parameter vector, and how the optimizer treats it.
+struct ParameterSegment {
+  std::int64_t offset = 0;
+  std::int64_t count = 0;
+  std::int32_t group = 0;   // index of its learning rate
+  std::int32_t decays = 0;  // 1: weight decay applies
+};
+
+// The norm of the whole gradient, divided by StepInputs::targets. Sums are in double over fixed pieces of
+// each tensor, so that they do not depend on threads. Sets gradient_norm, gradient_scale (1 / targets, times
+// max_norm / norm where clipping applies), nonfinite and first_nonfinite.
+struct GradientNorm {
+  Tensor gradients;  // flat
+  Tensor segments;   // ParameterSegment (n), as bytes
+  Tensor norms;      // out float64 (n): squared norm of each tensor, not divided
+  Tensor step_inputs;
+  Tensor results;  // StepResults
+
+  std::int64_t segment_count() const { return norms.elements(); }
+  DType compute() const { return gradients.dtype(); }
+  void check() const;
+};
+
+// AdamW (Loshchilov and Hutter, 2019) over all tensors at once; g = gradient * gradient_scale:
+//   m = β1 m + (1-β1) g;   v = β2 v + (1-β2) g²
+//   p -= rate (m / c1 / (sqrt(v / c2) + eps) + decay p),   c = StepInputs' bias corrections
+// Does nothing when StepResults::nonfinite is set.
+struct AdamW {
+  Tensor parameters, gradients, moment1, moment2;  // flat, as long
+  Tensor segments;                                 // ParameterSegment (n), as bytes
+  std::int64_t segment_count = 0;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  Tensor step_inputs;
+  Tensor results;
+
+  DType compute() const { return parameters.dtype(); }
+  void check() const;
+};
+
+}  // namespace comera

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "kernels/core/tensor.h"
+
+namespace comera {
+
+// A gate on the last axis: y[i, j] = x[i, j] gate[j]. Rows of y are apart_y elements apart (0: adjacent).
+struct ScaleColumnsForward {
+  Tensor x;     // (rows, width)
+  Tensor gate;  // (width)
+  Tensor y;     // out; flat memory of rows apart_y apart
+  std::int64_t apart_y = 0;
+
+  DType compute() const { return x.dtype(); }
+  void check() const;
+};
+
+//   dx[i, j] = dy[i, j] gate[j];   dgate[j] += Σ_i dy[i, j] x[i, j]
+struct ScaleColumnsBackward {
+  Tensor x;     // (rows, width)
+  Tensor gate;  // (width)
+  Tensor dy;    // flat memory of rows apart_y apart
+  std::int64_t apart_y = 0;
+  Tensor dx;     // out (rows, width); may be dy itself if its rows are adjacent
+  Tensor dgate;  // in and out (width)
+
+  DType compute() const { return x.dtype(); }
+  void check() const;
+};
+
+}  // namespace comera

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/shared/philox.h"
+
+namespace comera {
+
+// Where a dropout stands in the model, and how likely it drops. Decisions are bytes, so that one Philox call
+// serves 16 elements: the probability really used is round(256 p) / 256, and the scale follows it.
+struct DropoutSpec {
+  double probability = 0;  // 0: off
+  std::uint32_t site = 0;  // unique for each dropout of the model
+
+  COMERA_HOST_DEVICE std::uint32_t threshold() const {
+    return static_cast<std::uint32_t>(probability * 256 + 0.5);
+  }
+  COMERA_HOST_DEVICE bool active() const { return threshold() > 0; }
+  COMERA_HOST_DEVICE double scale() const { return 256.0 / (256.0 - threshold()); }
+};
+
+// What a mask depends on besides the element: never on rank, thread or layout.
+struct DropoutKey {
+  std::uint64_t seed = 0;
+  std::uint32_t step = 0;
+  std::uint32_t pack = 0;
+};
+
+// The decision bytes of elements [16 block, 16 block + 16): element i uses byte i % 4 (lowest first) of word
+// (i % 16) / 4 and is dropped if that byte is below the threshold.
+COMERA_HOST_DEVICE Philox4 dropout_bytes(const DropoutKey& key, std::uint32_t site, std::uint32_t block) {
+  return philox({{block, site, key.step, key.pack}}, key.seed);
+}
+
+COMERA_HOST_DEVICE bool dropout_keeps(const DropoutKey& key, const DropoutSpec& spec, std::uint64_t element) {
+  const Philox4 bytes = dropout_bytes(key, spec.site, static_cast<std::uint32_t>(element / 16));
+  const std::uint32_t lane = static_cast<std::uint32_t>(element % 16);
+  return ((bytes.word[lane / 4] >> (8 * (lane % 4))) & 255u) >= spec.threshold();
+}
+
+}  // namespace comera
