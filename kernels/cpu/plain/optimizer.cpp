@@ -1,0 +1,73 @@
+#include "kernels/ops/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/plain/plain_backend.h"
+
+namespace comera::plain {
+
+namespace {
+
+template <class T>
+void gradient_norm(const GradientNorm& op, const KernelContext&) {
+  constexpr std::int64_t piece = 16384;  // the quick kernel sums the same pieces, on several threads
+  const auto* segments = static_cast<const ParameterSegment*>(op.segments.raw());
+  const auto& inputs = *static_cast<const StepInputs*>(op.step_inputs.raw());
+  auto& results = *static_cast<StepResults*>(op.results.raw());
+  double total = 0;
+  results.nonfinite = 0;
+  results.first_nonfinite = -1;
+  for (std::int64_t s = 0; s < op.segment_count(); ++s) {
+    double norm = 0;
+    for (std::int64_t begin = 0; begin < segments[s].count; begin += piece) {
+      double sum = 0;
+      const T* g = op.gradients.data<T>() + segments[s].offset;
+      for (std::int64_t i = begin; i < std::min(begin + piece, segments[s].count); ++i)
+        sum += static_cast<double>(g[i]) * g[i];
+      norm += sum;
+    }
+    op.norms.data<double>()[s] = norm;
+    total += norm;
+    if (!std::isfinite(norm) && results.nonfinite == 0) {
+      results.nonfinite = 1;
+      results.first_nonfinite = s;
+    }
+  }
+  results.gradient_norm = std::sqrt(total) / inputs.targets;
+  results.gradient_scale = 1 / inputs.targets;
+  if (inputs.max_norm > 0 && results.gradient_norm > inputs.max_norm)
+    results.gradient_scale *= inputs.max_norm / results.gradient_norm;
+}
+
+template <class T>
+void adamw(const AdamW& op, const KernelContext&) {
+  const auto* segments = static_cast<const ParameterSegment*>(op.segments.raw());
+  const auto& inputs = *static_cast<const StepInputs*>(op.step_inputs.raw());
+  const auto& results = *static_cast<const StepResults*>(op.results.raw());
+  if (results.nonfinite != 0) return;
+  for (std::int64_t s = 0; s < op.segment_count; ++s) {
+    const T rate = static_cast<T>(inputs.learning_rate[segments[s].group]);
+    const T decay = static_cast<T>(segments[s].decays ? op.weight_decay : 0);
+    for (std::int64_t i = segments[s].offset; i < segments[s].offset + segments[s].count; ++i) {
+      T &p = op.parameters.data<T>()[i], &m = op.moment1.data<T>()[i], &v = op.moment2.data<T>()[i];
+      const T g = op.gradients.data<T>()[i] * static_cast<T>(results.gradient_scale);
+      m = static_cast<T>(op.beta1) * m + static_cast<T>(1 - op.beta1) * g;
+      v = static_cast<T>(op.beta2) * v + static_cast<T>(1 - op.beta2) * g * g;
+      const T mean = m / static_cast<T>(inputs.bias_correction1);
+      const T root = std::sqrt(v / static_cast<T>(inputs.bias_correction2));
+      p -= rate * (mean / (root + static_cast<T>(op.eps)) + decay * p);
+    }
+  }
+}
+
+}  // namespace
+
+void register_optimizer(Backend& backend) {
+  backend.set<GradientNorm>(DType::float32, gradient_norm<float>);
+  backend.set<GradientNorm>(DType::float64, gradient_norm<double>);
+  backend.set<AdamW>(DType::float32, adamw<float>);
+  backend.set<AdamW>(DType::float64, adamw<double>);
+}
+
+}  // namespace comera::plain

@@ -1,0 +1,21 @@
+#include "kernels/cpu/plain/plain_backend.h"
+
+namespace comera {
+
+const Backend& plain_backend() {
+  static const Backend backend = [] {
+    Backend table("plain", Device{});
+    plain::register_products(table);
+    plain::register_attention(table);
+    plain::register_norms(table);
+    plain::register_embedding(table);
+    plain::register_ttm(table);
+    plain::register_cross_entropy(table);
+    plain::register_elementwise(table);
+    plain::register_optimizer(table);
+    return table;
+  }();
+  return backend;
+}
+
+}  // namespace comera

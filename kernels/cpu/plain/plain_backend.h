@@ -1,0 +1,24 @@
+#pragma once
+
+#include "kernels/ops/backend.h"
+
+// The plain CPU backend: one loop per formula, float and double, on one thread. It is the oracle that quick
+// kernels are tested against, so it is written to be read, not to be fast.
+namespace comera {
+
+const Backend& plain_backend();
+
+namespace plain {
+
+// Every file registers its operations, for both types.
+void register_products(Backend& backend);
+void register_attention(Backend& backend);
+void register_norms(Backend& backend);
+void register_embedding(Backend& backend);
+void register_ttm(Backend& backend);
+void register_cross_entropy(Backend& backend);
+void register_elementwise(Backend& backend);
+void register_optimizer(Backend& backend);
+
+}  // namespace plain
+}  // namespace comera

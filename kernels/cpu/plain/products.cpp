@@ -1,0 +1,43 @@
+#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/ops/matrix_product.h"
+
+namespace comera::plain {
+
+namespace {
+
+template <class T>
+void matrix_product(const MatrixProduct& op, const KernelContext&) {
+  const std::int64_t lda = op.rows_apart_a(), ldb = op.rows_apart_b(), ldc = op.rows_apart_c();
+  for (std::int64_t batch = 0; batch < op.batch; ++batch) {
+    const T* a = op.a.data<T>() + batch * op.stride_a;
+    const T* b = op.b.data<T>() + batch * op.stride_b;
+    T* c = op.c.data<T>() + batch * op.stride_c;
+    for (std::int64_t i = 0; i < op.m; ++i) {
+      T* row = c + i * ldc;
+      if (!op.accumulate)
+        for (std::int64_t j = 0; j < op.n; ++j) row[j] = 0;
+      if (op.transpose_b) {
+        for (std::int64_t j = 0; j < op.n; ++j) {
+          T sum = 0;
+          for (std::int64_t k = 0; k < op.k; ++k)
+            sum += (op.transpose_a ? a[k * lda + i] : a[i * lda + k]) * b[j * ldb + k];
+          row[j] += sum;
+        }
+      } else {
+        for (std::int64_t k = 0; k < op.k; ++k) {
+          const T factor = op.transpose_a ? a[k * lda + i] : a[i * lda + k];
+          for (std::int64_t j = 0; j < op.n; ++j) row[j] += factor * b[k * ldb + j];
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void register_products(Backend& backend) {
+  backend.set<MatrixProduct>(DType::float32, matrix_product<float>);
+  backend.set<MatrixProduct>(DType::float64, matrix_product<double>);
+}
+
+}  // namespace comera::plain

@@ -1,0 +1,40 @@
+#include "kernels/ops/bias_dropout_residual_norm.h"
+
+#include "kernels/ops/checks.h"
+
+namespace comera {
+
+void BiasDropoutResidualNormForward::check() const {
+  const char* name = "BiasDropoutResidualNormForward";
+  const std::int64_t rows = x.dim(0), width = x.dim(1);
+  check_tensor(name, "x", x, {rows, width}, compute());
+  check_tensor(name, "bias", bias, {width}, compute());
+  check_tensor(name, "residual", residual, {rows, width}, compute());
+  check_tensor(name, "sum", sum, {rows, width}, compute());
+  if (dropout.active()) check_step_values(name, "step_inputs", step_inputs, sizeof(StepInputs));
+  if (!gamma) return;
+  check_tensor(name, "gamma", gamma, {width}, compute());
+  check_tensor(name, "beta", beta, {width}, compute());
+  check_tensor(name, "normed", normed, {rows, width}, compute());
+  check_tensor(name, "mean", mean, {rows}, compute());
+  check_tensor(name, "rstd", rstd, {rows}, compute());
+}
+
+void BiasDropoutResidualNormBackward::check() const {
+  const char* name = "BiasDropoutResidualNormBackward";
+  const std::int64_t rows = dy.dim(0), width = dy.dim(1);
+  check_tensor(name, "dy", dy, {rows, width}, compute());
+  check_tensor(name, "dresidual", dresidual, {rows, width}, compute());
+  check_tensor(name, "dx", dx, {rows, width}, compute());
+  check_tensor(name, "dbias", dbias, {width}, compute());
+  if (dropout.active()) check_step_values(name, "step_inputs", step_inputs, sizeof(StepInputs));
+  if (!gamma) return;
+  check_tensor(name, "sum", sum, {rows, width}, compute());
+  check_tensor(name, "gamma", gamma, {width}, compute());
+  check_tensor(name, "mean", mean, {rows}, compute());
+  check_tensor(name, "rstd", rstd, {rows}, compute());
+  check_tensor(name, "dgamma", dgamma, {width}, compute());
+  check_tensor(name, "dbeta", dbeta, {width}, compute());
+}
+
+}  // namespace comera

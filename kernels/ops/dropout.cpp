@@ -1,0 +1,13 @@
+#include "kernels/ops/dropout.h"
+
+#include "kernels/ops/checks.h"
+
+namespace comera {
+
+void Dropout::check() const {
+  check_elements("Dropout", "x", x, x.elements(), compute());
+  check_elements("Dropout", "y", y, x.elements(), compute());
+  if (dropout.active()) check_step_values("Dropout", "step_inputs", step_inputs, sizeof(StepInputs));
+}
+
+}  // namespace comera

@@ -1,0 +1,39 @@
+#include "kernels/ops/embedding.h"
+
+#include "kernels/ops/checks.h"
+
+namespace comera {
+
+void EmbeddingSum::check() const {
+  const char* name = "EmbeddingSum";
+  const std::int64_t tokens = y.dim(0), width = y.dim(1);
+  check_tensor(name, "y", y, {tokens, width}, compute());
+  check_tensor(name, "rows", rows, {rows.dim(0), width}, compute());
+  check_tensor(name, "positions", positions, {positions.dim(0), width}, compute());
+  check_tensor(name, "types", types, {types.dim(0), width}, compute());
+  check_tensor(name, "index", index, {tokens}, DType::int32);
+  check_tensor(name, "position_ids", position_ids, {tokens}, DType::int32);
+  check_tensor(name, "type_ids", type_ids, {tokens}, DType::int32);
+}
+
+void SegmentSum::check() const {
+  const char* name = "SegmentSum";
+  const std::int64_t tokens = dy.dim(0), width = dy.dim(1), segments = offsets.elements() - 1;
+  check_tensor(name, "dy", dy, {tokens, width}, compute());
+  check_tensor(name, "order", order, {tokens}, DType::int32);
+  check_elements(name, "offsets", offsets, segments + 1, DType::int32);
+  check_elements(name, "count", count, 1, DType::int32);
+  check_optional(name, "ids", ids, {segments}, DType::int32);
+  check_tensor(name, "out", out, {ids ? out.dim(0) : segments, width}, compute());
+}
+
+void TableGradient::check() const {
+  const char* name = "TableGradient";
+  const std::int64_t tokens = dy.dim(0), width = dy.dim(1);
+  check_tensor(name, "dy", dy, {tokens, width}, compute());
+  check_tensor(name, "ids", ids, {tokens}, DType::int32);
+  check_elements(name, "count", count, 1, DType::int32);
+  check_tensor(name, "dtable", dtable, {dtable.dim(0), width}, compute());
+}
+
+}  // namespace comera

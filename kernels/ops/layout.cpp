@@ -1,0 +1,20 @@
+#include "kernels/ops/layout.h"
+
+#include "kernels/ops/checks.h"
+
+namespace comera {
+
+void SwapAxes::check() const {
+  COMERA_CHECK(x.shape().rank() == 4, "SwapAxes: x must have 4 dimensions, not {}", x.shape().text());
+  check_tensor("SwapAxes", "x", x, x.shape(), compute());
+  check_elements("SwapAxes", "y", y, x.elements(), compute());
+}
+
+void Fill::check() const { check_elements("Fill", "x", x, x.elements(), compute()); }
+
+void Add::check() const {
+  check_elements("Add", "x", x, x.elements(), compute());
+  check_elements("Add", "y", y, x.elements(), compute());
+}
+
+}  // namespace comera

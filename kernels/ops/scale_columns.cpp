@@ -1,0 +1,29 @@
+#include "kernels/ops/scale_columns.h"
+
+#include "kernels/ops/checks.h"
+
+namespace comera {
+
+namespace {
+
+template <class Operation>
+void check_common(const char* name, const Operation& op, const Tensor& y) {
+  const std::int64_t rows = op.x.dim(0), width = op.x.dim(1), apart = op.apart_y ? op.apart_y : width;
+  check_tensor(name, "x", op.x, {rows, width}, op.compute());
+  check_tensor(name, "gate", op.gate, {width}, op.compute());
+  COMERA_CHECK(apart >= width && y.dtype() == op.compute() && y && (rows - 1) * apart + width <= y.elements(),
+               "{}: y {} is too small for {} rows of {} that are {} apart", name, y.shape().text(), rows,
+               width, apart);
+}
+
+}  // namespace
+
+void ScaleColumnsForward::check() const { check_common("ScaleColumnsForward", *this, y); }
+
+void ScaleColumnsBackward::check() const {
+  check_common("ScaleColumnsBackward", *this, dy);
+  check_elements("ScaleColumnsBackward", "dx", dx, x.elements(), compute());
+  check_tensor("ScaleColumnsBackward", "dgate", dgate, gate.shape(), compute());
+}
+
+}  // namespace comera

@@ -1,0 +1,55 @@
+#include "kernels/ops/tt_linear.h"
+
+#include "kernels/ops/checks.h"
+
+namespace comera {
+
+namespace {
+
+template <class Operation>
+void check_common(const char* name, const Operation& op) {
+  const std::int64_t tokens = op.x.dim(0), inputs = op.x.dim(1), total = op.a.dim(1);
+  const DType dtype = op.compute();
+  check_tensor(name, "x", op.x, {tokens, inputs}, dtype);
+  check_tensor(name, "a", op.a, {inputs, total}, dtype);
+  check_tensor(name, "xa", op.xa, {tokens, total}, dtype);
+  COMERA_CHECK(op.outputs >= 1 && op.outputs <= max_group_outputs, "{}: {} outputs, expected 1 to {}", name,
+               op.outputs, max_group_outputs);
+  for (int i = 0; i < op.outputs; ++i) {
+    const auto& out = op.output[i];
+    const std::int64_t rank = out.b.dim(0);
+    check_tensor(name, "b", out.b, {rank, out.b.dim(1)}, dtype);
+    COMERA_CHECK(out.column >= 0 && out.column + rank <= total, "{}: columns {}..{} are outside of a {}",
+                 name, out.column, out.column + rank, op.a.shape().text());
+  }
+}
+
+}  // namespace
+
+void TTLinearForward::check() const {
+  check_common("TTLinearForward", *this);
+  for (int i = 0; i < outputs; ++i) {
+    const Output& out = output[i];
+    const Shape shape{x.dim(0), out.b.dim(1)};
+    check_optional("TTLinearForward", "bias", out.bias, {out.b.dim(1)}, compute());
+    check_tensor("TTLinearForward", "u", out.u, shape, compute());
+    if (out.activation != Activation::none) check_tensor("TTLinearForward", "y", out.y, shape, compute());
+  }
+}
+
+void TTLinearBackward::check() const {
+  check_common("TTLinearBackward", *this);
+  check_tensor("TTLinearBackward", "da", da, a.shape(), compute());
+  check_tensor("TTLinearBackward", "dx", dx, x.shape(), compute());
+  for (int i = 0; i < outputs; ++i) {
+    const Output& out = output[i];
+    const Shape shape{x.dim(0), out.b.dim(1)};
+    check_tensor("TTLinearBackward", "db", out.db, out.b.shape(), compute());
+    check_optional("TTLinearBackward", "dbias", out.dbias, {out.b.dim(1)}, compute());
+    check_tensor("TTLinearBackward", "dy", out.dy, shape, compute());
+    if (out.activation == Activation::gelu) check_tensor("TTLinearBackward", "u", out.u, shape, compute());
+    if (out.activation == Activation::tanh) check_tensor("TTLinearBackward", "y", out.y, shape, compute());
+  }
+}
+
+}  // namespace comera
