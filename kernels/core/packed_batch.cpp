@@ -1,0 +1,54 @@
+#include "kernels/core/packed_batch.h"
+
+#include <utility>
+
+namespace comera {
+
+namespace {
+
+std::int64_t aligned(std::int64_t elements) { return (elements + 15) / 16 * 16; }
+
+}  // namespace
+
+void PackedBatch::lay_out(std::int32_t* base) {
+  const std::int64_t tokens = capacity.tokens, sequences = capacity.sequences, masked = capacity.masked,
+                     unique = capacity.unique_ids;
+  for (auto [tensor, elements] : {std::pair{&token_ids, tokens},
+                                  {&position_ids, tokens},
+                                  {&type_ids, tokens},
+                                  {&sequence_offsets, sequences + 1},
+                                  {&masked_positions, masked},
+                                  {&masked_targets, masked},
+                                  {&labels, sequences},
+                                  {&unique_ids, unique},
+                                  {&unique_index, tokens},
+                                  {&unique_order, tokens},
+                                  {&unique_offsets, unique + 1},
+                                  {&right_order, unique},
+                                  {&token_rows, tokens},
+                                  {&counts, std::int64_t{4}}}) {
+    *tensor = Tensor(base, {elements}, DType::int32);
+    base += aligned(elements);
+  }
+}
+
+PackedBatch::PackedBatch(Allocator& allocator, const PackCapacity& wanted) : capacity(wanted) {
+  lay_out(nullptr);
+  std::int64_t total = 0;
+  for (const Tensor& tensor :
+       {token_ids, position_ids, type_ids, sequence_offsets, masked_positions, masked_targets, labels,
+        unique_ids, unique_index, unique_order, unique_offsets, right_order, token_rows, counts})
+    total += aligned(tensor.elements());
+  memory_ = Buffer(allocator, total * sizeof(std::int32_t), MemoryKind::workspace);
+  lay_out(static_cast<std::int32_t*>(memory_.data()));
+  for (std::int64_t t = 0; t < capacity.tokens; ++t) token_rows.data<std::int32_t>()[t] = static_cast<int>(t);
+}
+
+PackedBatch PackedBatch::measuring(const PackCapacity& capacity) {
+  PackedBatch batch;
+  batch.capacity = capacity;
+  batch.lay_out(reinterpret_cast<std::int32_t*>(std::uintptr_t{1} << 46));
+  return batch;
+}
+
+}  // namespace comera

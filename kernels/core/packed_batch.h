@@ -1,0 +1,52 @@
+#pragma once
+
+#include "kernels/core/memory.h"
+
+namespace comera {
+
+// Sizes that are fixed for a phase; what a batch really has is in PackedBatch::counts.
+struct PackCapacity {
+  std::int64_t tokens = 0;      // T
+  std::int64_t sequences = 0;   // S
+  std::int64_t longest = 0;     // no sequence is longer
+  std::int64_t masked = 0;      // P; 0 without masked positions
+  std::int64_t unique_ids = 0;  // U
+};
+
+// Sequences laid end to end without padding between them, in device memory; int32. Rows beyond the counts are
+// zero.
+class PackedBatch {
+ public:
+  PackedBatch() = default;
+  PackedBatch(Allocator& allocator, const PackCapacity& capacity);
+  // For dry runs: addresses that must not be read.
+  static PackedBatch measuring(const PackCapacity& capacity);
+
+  PackCapacity capacity;
+  Tensor token_ids;         // (T) after masking
+  Tensor position_ids;      // (T)
+  Tensor type_ids;          // (T)
+  Tensor sequence_offsets;  // (S + 1), repeats its last entry
+  Tensor masked_positions;  // (P) token row of each target
+  Tensor masked_targets;    // (P)
+  Tensor labels;            // (S)
+  Tensor unique_ids;        // (U) ascending
+  Tensor unique_index;      // (T) place of each token's id in unique_ids
+  Tensor unique_order;      // (T) token rows sorted by id
+  Tensor unique_offsets;    // (U + 1) into unique_order
+  Tensor right_order;       // (U) places in unique_ids, sorted by (id % right rows of the TTM, id)
+  Tensor token_rows;        // (T) 0, 1, 2, ...
+  Tensor counts;            // (4)
+
+  Tensor token_count() const { return counts.slice(0, {1}); }
+  Tensor sequence_count() const { return counts.slice(1, {1}); }
+  Tensor masked_count() const { return counts.slice(2, {1}); }
+  Tensor unique_count() const { return counts.slice(3, {1}); }
+
+ private:
+  void lay_out(std::int32_t* base);
+
+  Buffer memory_;
+};
+
+}  // namespace comera

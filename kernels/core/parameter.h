@@ -1,0 +1,86 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/core/memory.h"
+
+namespace comera {
+
+// Parameter groups: each has its own learning rate and is one contiguous range of the flat vectors.
+enum class ParameterRole : std::uint8_t { core, gate, dense };
+inline constexpr int parameter_roles = 3;
+const char* name_of(ParameterRole role);
+
+using ParameterId = int;
+
+// How a parameter starts. Values depend on the seed and the parameter's name only.
+struct Initializer {
+  enum class Kind : std::uint8_t { constant, normal, uniform } kind = Kind::constant;
+  double value = 0;  // constant: the value; normal: the standard deviation; uniform: half the width around 0
+};
+
+struct ParameterInfo {
+  std::string name;  // such as "encoder.0.attention.query.core.2"
+  ParameterRole role = ParameterRole::dense;
+  Shape shape;
+  bool decays = false;  // weight decay applies
+  Initializer initializer;
+  int block = 0;  // of the model, for gradients that are ready together
+};
+
+// A range of the flat vectors, in elements.
+struct ParameterRange {
+  std::int64_t begin = 0;
+  std::int64_t count = 0;
+};
+
+// All parameters of a model. Modules add theirs in forward order and keep ids; allocate() then lays them out
+// by (role, forward order), so that optimizer, all-reduce and checkpoint see flat vectors. Tensors begin at
+// multiples of 64 bytes; the gaps stay zero.
+class ParameterStore {
+ public:
+  ParameterId add(ParameterInfo info);
+  // Parameters added from now on belong to the next block.
+  void begin_block() { ++block_; }
+  int blocks() const { return block_ + 1; }
+
+  void allocate(Allocator& allocator, DType dtype, bool gradients);
+  void initialize(std::uint64_t seed);
+
+  int size() const { return static_cast<int>(infos_.size()); }
+  const ParameterInfo& info(ParameterId id) const { return infos_[id]; }
+  std::optional<ParameterId> find(const std::string& name) const;
+  // Ids in the order of the flat vectors.
+  const std::vector<ParameterId>& layout() const { return layout_; }
+  std::int64_t offset(ParameterId id) const { return offsets_[id]; }
+
+  DType dtype() const { return dtype_; }
+  Tensor value(ParameterId id) const { return values_.slice(offsets_[id], infos_[id].shape); }
+  Tensor gradient(ParameterId id) const { return gradients_.slice(offsets_[id], infos_[id].shape); }
+  const Tensor& values() const { return values_; }
+  const Tensor& gradients() const { return gradients_; }
+  bool has_gradients() const { return static_cast<bool>(gradients_); }
+
+  // Where a block's parameters lie: at most one range for each role.
+  std::vector<ParameterRange> block_ranges(int block) const;
+
+  std::int64_t count() const;                    // elements of all parameters, without gates and gaps
+  std::int64_t count(ParameterRole role) const;  // without gaps
+
+ private:
+  std::vector<ParameterInfo> infos_;
+  std::vector<ParameterId> layout_;
+  std::vector<std::int64_t> offsets_;
+  DType dtype_ = DType::float32;
+  Buffer value_memory_, gradient_memory_;
+  Tensor values_, gradients_;
+  int block_ = 0;
+};
+
+// Copies between a tensor on any device and host memory, converting float types. Not for use within a step.
+void write_tensor(const Tensor& tensor, const std::vector<double>& values);
+std::vector<double> read_tensor(const Tensor& tensor);
+
+}  // namespace comera

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "kernels/core/parameter.h"
+#include "kernels/ops/context.h"
+#include "tensorized/shapes.h"
+
+namespace comera {
+
+// The parameters of one tensor train: cores G_k (r_{k-1}, s_k, r_k), and gates D_k on the last axis of each
+// core but the last.
+struct TTCores {
+  TTShape shape;
+  std::vector<ParameterId> cores;
+  std::vector<ParameterId> gates;
+
+  // Entries start as N(0, s_k²), s_k = σ^(1/K) / sqrt(r_k), gates as 1, so that the layer's matrix has
+  // standard deviation σ; here σ² = 1 / (inputs + outputs).
+  static TTCores add(ParameterStore& store, const std::string& name, const TTShape& shape);
+};
+
+// The two halves of the train as matrices, so that W = A B:
+//   L_k = L_{k-1} (G_k D_k);   A = L_p D_p          A is inputs x r_p, its rows a_apart elements apart
+//   R_k = (G_k D_k) R_{k+1};   B = R_{p+1}          B is (r_p, outputs)
+void merge_halves(const Context& context, const ParameterStore& store, const TTCores& train, const Tensor& a,
+                  std::int64_t a_apart, const Tensor& b);
+// Adds the gradients of cores and gates, given those of A (laid out as A) and B.
+void merge_halves_backward(const Context& context, const ParameterStore& store, const TTCores& train,
+                           const Tensor& da, std::int64_t a_apart, const Tensor& db);
+
+// y = x W mode by mode, without merging anything, and its gradients. Tokens x inputs -> tokens x outputs.
+void modewise_forward(const Context& context, const ParameterStore& store, const TTCores& train,
+                      const Tensor& x, const Tensor& y);
+// dx (if it has data) is written, or added to; gradients of cores and gates are added if `gradients`.
+void modewise_backward(const Context& context, const ParameterStore& store, const TTCores& train,
+                       const Tensor& x, const Tensor& dy, const Tensor& dx, bool accumulate_dx,
+                       bool gradients);
+
+}  // namespace comera
