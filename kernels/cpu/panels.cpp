@@ -1,0 +1,63 @@
+#include "kernels/cpu/panels.h"
+
+COMERA_CPU_BEGIN
+
+namespace {
+// to[j][i] = from[i][j] of an 8 x 8 block.
+void transpose8(const float* from, std::int64_t from_apart, float* to, std::int64_t to_apart) {
+  __m256 r[8], s[8];
+  for (int i = 0; i < 8; ++i) r[i] = _mm256_loadu_ps(from + i * from_apart);
+  for (int i = 0; i < 8; i += 2) {
+    s[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+    s[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+  }
+  for (int half = 0; half < 8; half += 4) {
+    r[half] = _mm256_shuffle_ps(s[half], s[half + 2], 0x44);
+    r[half + 1] = _mm256_shuffle_ps(s[half], s[half + 2], 0xEE);
+    r[half + 2] = _mm256_shuffle_ps(s[half + 1], s[half + 3], 0x44);
+    r[half + 3] = _mm256_shuffle_ps(s[half + 1], s[half + 3], 0xEE);
+  }
+  for (int i = 0; i < 4; ++i) {
+    _mm256_storeu_ps(to + i * to_apart, _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
+    _mm256_storeu_ps(to + (i + 4) * to_apart, _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
+  }
+}
+}  // namespace
+
+void pack_transposed(const float* b, std::int64_t ldb, std::int64_t k, std::int64_t n, float* panels) {
+  const std::int64_t blocks = k / 8 * 8;
+  for (std::int64_t j = 0; j < n; j += panel_width, panels += k * panel_width) {
+    for (std::int64_t c = 0; c < panel_width; c += 8) {
+      const std::int64_t columns = std::clamp<std::int64_t>(n - j - c, 0, 8);
+      const float* from = b + (j + c) * ldb;
+      std::int64_t l = 0;
+      if (columns == 8) {
+        for (; l < blocks; l += 8) transpose8(from + l, ldb, panels + l * panel_width + c, panel_width);
+      }
+      for (; l < k; ++l) {
+        for (std::int64_t i = 0; i < 8; ++i) {
+          panels[l * panel_width + c + i] = i < columns ? from[i * ldb + l] : 0.F;
+        }
+      }
+    }
+  }
+}
+
+void multiply_into(const Left& left, const float* panels, std::int64_t m, std::int64_t n, std::int64_t k,
+                   const StoreTile& c) {
+  constexpr std::int64_t depth = 256;  // of B's panel that stays in the first cache
+  if (k <= depth) return multiply(left, panels, m, n, k, c);
+  for (std::int64_t l = 0; l < k; l += depth) {
+    StoreTile part = c;
+    if (l > 0) part.into = Into::add;
+    for (std::int64_t j = 0; j < n; j += panel_width) {
+      const float* panel = panels + j * k + l * panel_width;
+      const std::int64_t columns = std::min<std::int64_t>(panel_width, n - j);
+      const std::int64_t steps = std::min(depth, k - l);
+      const Left from = left.from(0, l);
+      for (std::int64_t i = 0; i < m; i += tile_rows) any_tile(m, from, panel, steps, i, j, columns, part);
+    }
+  }
+}
+
+COMERA_CPU_END

@@ -1,0 +1,183 @@
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/cpu/simd.h"
+
+// Small products of cache-resident blocks, for kernels that work block by block.
+//
+// B (k x n) is packed into panels of `panel_width` columns: [ceil(n / panel_width)][k][panel_width], zeros
+// beyond n. A and C stay where they are.
+COMERA_CPU_BEGIN
+
+inline constexpr int panel_vectors = 2;
+inline constexpr int panel_width = panel_vectors * lanes;
+#ifdef __AVX512F__
+inline constexpr int tile_rows = 12;  // 24 of 32 registers hold the tile of C
+#else
+inline constexpr int tile_rows = 6;  // 12 of 16
+#endif
+
+inline std::int64_t panels_of(std::int64_t n) { return (n + panel_width - 1) / panel_width; }
+inline std::int64_t panels_size(std::int64_t k, std::int64_t n) { return panels_of(n) * panel_width * k; }
+
+// to[j][i] = from[i][j], i < rows, j < columns
+inline void transpose(const float* from, std::int64_t from_apart, std::int64_t rows, std::int64_t columns,
+                      float* to, std::int64_t to_apart) {
+  constexpr std::int64_t block = 16;
+  for (std::int64_t i0 = 0; i0 < rows; i0 += block) {
+    const std::int64_t i1 = std::min(rows, i0 + block);
+    for (std::int64_t j0 = 0; j0 < columns; j0 += block) {
+      const std::int64_t j1 = std::min(columns, j0 + block);
+      for (std::int64_t j = j0; j < j1; ++j) {
+        for (std::int64_t i = i0; i < i1; ++i) to[j * to_apart + i] = from[i * from_apart + j];
+      }
+    }
+  }
+}
+
+// One panel of B as stored: columns [0, n), n <= panel_width.
+inline void pack_panel(const float* b, std::int64_t ldb, std::int64_t k, std::int64_t n, float* panel) {
+  if (n == panel_width) {
+    for (std::int64_t i = 0; i < k; ++i) {
+      for (int v = 0; v < panel_vectors; ++v) {
+        store(panel + i * panel_width + v * lanes, load(b + i * ldb + v * lanes));
+      }
+    }
+    return;
+  }
+  for (std::int64_t i = 0; i < k; ++i) {
+    for (int v = 0; v < panel_vectors; ++v) {
+      const std::int64_t left = std::clamp<std::int64_t>(n - v * lanes, 0, lanes);
+      store(panel + i * panel_width + v * lanes,
+            left > 0 ? load_first(b + i * ldb + v * lanes, left) : splat(0));
+    }
+  }
+}
+inline void pack(const float* b, std::int64_t ldb, std::int64_t k, std::int64_t n, float* panels) {
+  for (std::int64_t j = 0; j < n; j += panel_width, panels += k * panel_width) {
+    pack_panel(b + j, ldb, k, std::min<std::int64_t>(panel_width, n - j), panels);
+  }
+}
+
+// The same for a B that is stored transposed, n x k.
+void pack_transposed(const float* b, std::int64_t ldb, std::int64_t k, std::int64_t n, float* panels);
+
+// Element (i, l) of A, i < m, l < k, is a[i * row + l * step].
+struct Left {
+  const float* a = nullptr;
+  std::int64_t row = 0, step = 1;
+
+  Left from(std::int64_t i, std::int64_t l) const { return {a + i * row + l * step, row, step}; }
+};
+
+// The accumulators of one tile of C.
+template <int Rows>
+struct Tile {
+  vec at[Rows][panel_vectors];
+};
+
+template <int Rows>
+inline __attribute__((always_inline)) void multiply_tile(const Left& left, const float* panel, std::int64_t k,
+                                                         Tile<Rows>& tile) {
+  const float* a = left.a;
+  const std::int64_t row = left.row;
+  for (std::int64_t l = 0; l < k; ++l) {
+    vec b[panel_vectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < panel_vectors; ++v) b[v] = load(panel + v * lanes);
+#pragma GCC unroll 12
+    for (int r = 0; r < Rows; ++r) {
+      const vec x = splat(a[r * row]);
+#pragma GCC unroll 2
+      for (int v = 0; v < panel_vectors; ++v) tile.at[r][v] += x * b[v];
+    }
+    a += left.step;
+    panel += panel_width;
+  }
+}
+
+enum class Into { set, add };
+
+// What to do with a finished tile: store it.
+struct StoreTile {
+  float* c;
+  std::int64_t ldc;
+  Into into;
+  float scale = 1;
+
+  template <int Rows>
+  inline __attribute__((always_inline)) void operator()(Tile<Rows>& tile, std::int64_t i, std::int64_t j,
+                                                        std::int64_t columns) const {
+#pragma GCC unroll 12
+    for (int r = 0; r < Rows; ++r) {
+      float* to = c + (i + r) * ldc + j;
+#pragma GCC unroll 2
+      for (int v = 0; v < panel_vectors; ++v) {
+        const std::int64_t left = columns - v * lanes;
+        vec value = tile.at[r][v] * scale;
+        if (left >= lanes) {
+          if (into == Into::add) value += load(to + v * lanes);
+          store(to + v * lanes, value);
+        } else if (left > 0) {
+          if (into == Into::add) value += load_first(to + v * lanes, left);
+          store_first(to + v * lanes, value, left);
+        }
+      }
+    }
+  }
+};
+
+template <int Rows, class Finish>
+inline void one_tile(const Left& left, const float* panel, std::int64_t k, std::int64_t i, std::int64_t j,
+                     std::int64_t columns, const Finish& finish) {
+  Tile<Rows> tile = {};
+  multiply_tile(left, panel, k, tile);
+  finish(tile, i, j, columns);
+}
+
+// Rows that do not fill a tile.
+template <int Rows, class Finish>
+inline void last_tile(std::int64_t rows, const Left& left, const float* panel, std::int64_t k, std::int64_t i,
+                      std::int64_t j, std::int64_t columns, const Finish& finish) {
+  if constexpr (Rows > 0) {
+    if (rows == Rows) return one_tile<Rows>(left, panel, k, i, j, columns, finish);
+    last_tile<Rows - 1>(rows, left, panel, k, i, j, columns, finish);
+  }
+}
+
+template <class Finish>
+inline void any_tile(std::int64_t m, const Left& left, const float* panel, std::int64_t k, std::int64_t i,
+                     std::int64_t j, std::int64_t columns, const Finish& finish) {
+  const std::int64_t rows = std::min<std::int64_t>(tile_rows, m - i);
+  const Left from = left.from(i, 0);
+  if (rows == tile_rows) return one_tile<tile_rows>(from, panel, k, i, j, columns, finish);
+  last_tile<tile_rows - 1>(rows, from, panel, k, i, j, columns, finish);
+}
+
+// finish(tile, i, j, columns) for every tile of A B: down each panel, which stays in the first cache.
+template <class Finish>
+inline void multiply(const Left& left, const float* panels, std::int64_t m, std::int64_t n, std::int64_t k,
+                     const Finish& finish) {
+  for (std::int64_t j = 0; j < n; j += panel_width, panels += k * panel_width) {
+    const std::int64_t columns = std::min<std::int64_t>(panel_width, n - j);
+    for (std::int64_t i = 0; i < m; i += tile_rows) any_tile(m, left, panels, k, i, j, columns, finish);
+  }
+}
+// The same along rows of C, for results that go to memory: whole rows are written in one go.
+template <class Finish>
+inline void multiply_by_rows(const Left& left, const float* panels, std::int64_t m, std::int64_t n,
+                             std::int64_t k, const Finish& finish) {
+  for (std::int64_t i = 0; i < m; i += tile_rows) {
+    const float* panel = panels;
+    for (std::int64_t j = 0; j < n; j += panel_width, panel += k * panel_width) {
+      any_tile(m, left, panel, k, i, j, std::min<std::int64_t>(panel_width, n - j), finish);
+    }
+  }
+}
+
+// C = scale A B or C += scale A B, compiled once.
+void multiply_into(const Left& left, const float* panels, std::int64_t m, std::int64_t n, std::int64_t k,
+                   const StoreTile& c);
+
+COMERA_CPU_END

@@ -1,0 +1,16 @@
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/variants.h"
+
+#define COMERA_JOIN_(a, b) a##b
+#define COMERA_JOIN(a, b) COMERA_JOIN_(a, b)
+
+// The one symbol of this instruction set that the rest of the program sees.
+extern "C" void COMERA_JOIN(comera_register_cpu_, COMERA_KERNEL_ISA)(comera::Backend& backend) {
+  using namespace comera::cpu;  // NOLINT(google-build-using-namespace): this variant's kernels
+#define COMERA_KERNEL(operation, name) backend.set<comera::operation>(comera::DType::float32, name);
+#define COMERA_KERNEL_WITH_SCRATCH(operation, name) \
+  backend.set<comera::operation>(comera::DType::float32, name, name##_scratch);
+#include "kernels/cpu/kernels.def"
+#undef COMERA_KERNEL
+#undef COMERA_KERNEL_WITH_SCRATCH
+}

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/isa.h"
+
+// The only header that knows how wide a vector is: the arithmetic is GCC's vector extension, so that every
+// kernel is written once for 8 lanes and for 16.
+COMERA_CPU_BEGIN
+
+#ifdef __AVX512F__
+inline constexpr int lanes = 16;
+#else
+inline constexpr int lanes = 8;
+#endif
+
+typedef float vec __attribute__((vector_size(lanes * 4)));
+typedef std::int32_t ivec __attribute__((vector_size(lanes * 4)));
+typedef std::uint32_t uvec __attribute__((vector_size(lanes * 4)));
+typedef std::uint8_t bytevec __attribute__((vector_size(lanes)));
+typedef double dvec __attribute__((vector_size(lanes * 8)));
+
+inline vec splat(float x) {
+#ifdef __AVX512F__
+  return (vec)_mm512_set1_ps(x);
+#else
+  return (vec)_mm256_set1_ps(x);
+#endif
+}
+
+inline vec load(const float* p) {
+  vec v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+inline void store(float* p, vec v) { std::memcpy(p, &v, sizeof v); }
+// Past the caches, for results larger than they are; p must be aligned to the vector.
+inline void stream(float* p, vec v) {
+#ifdef __AVX512F__
+  _mm512_stream_ps(p, (__m512)v);
+#else
+  _mm256_stream_ps(p, (__m256)v);
+#endif
+}
+// Streamed stores are ordered with later ones only by a fence.
+inline void stream_fence() { _mm_sfence(); }
+
+// The first `count` lanes, 0 <= count <= lanes; the others read as 0 and are not written.
+#ifdef __AVX512F__
+inline __mmask16 first_lanes(std::int64_t count) { return static_cast<__mmask16>((1u << count) - 1u); }
+inline vec load_first(const float* p, std::int64_t count) {
+  return (vec)_mm512_maskz_loadu_ps(first_lanes(count), p);
+}
+inline void store_first(float* p, vec v, std::int64_t count) {
+  _mm512_mask_storeu_ps(p, first_lanes(count), (__m512)v);
+}
+#else
+inline __m256i first_lanes(std::int64_t count) {
+  const ivec lane = {0, 1, 2, 3, 4, 5, 6, 7};
+  return (__m256i)(lane < static_cast<std::int32_t>(count));
+}
+inline vec load_first(const float* p, std::int64_t count) {
+  return (vec)_mm256_maskload_ps(p, first_lanes(count));
+}
+inline void store_first(float* p, vec v, std::int64_t count) {
+  _mm256_maskstore_ps(p, first_lanes(count), (__m256)v);
+}
+#endif
+
+inline vec max(vec a, vec b) { return a > b ? a : b; }
+inline vec min(vec a, vec b) { return a < b ? a : b; }
+inline vec abs(vec a) { return (vec)((ivec)a & 0x7fffffff); }
+inline vec sqrt(vec a) {
+#ifdef __AVX512F__
+  return (vec)_mm512_sqrt_ps((__m512)a);
+#else
+  return (vec)_mm256_sqrt_ps((__m256)a);
+#endif
+}
+
+inline dvec widen(vec a) { return __builtin_convertvector(a, dvec); }
+
+// Lanes are added in one fixed order.
+template <class V>
+inline auto sum(V v) {
+  auto total = v[0];
+  for (int i = 1; i < lanes; ++i) total += v[i];
+  return total;
+}
+inline float largest(vec v) {
+  float m = v[0];
+  for (int i = 1; i < lanes; ++i) m = v[i] > m ? v[i] : m;
+  return m;
+}
+
+// 1 where the byte is not below the threshold, 0 elsewhere.
+inline vec keeps(const std::uint8_t* bytes, std::uint32_t threshold, float kept) {
+  bytevec b;
+  std::memcpy(&b, bytes, sizeof b);
+  const ivec wide = __builtin_convertvector(b, ivec);
+  return wide >= static_cast<std::int32_t>(threshold) ? splat(kept) : splat(0);
+}
+
+COMERA_CPU_END

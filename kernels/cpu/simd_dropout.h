@@ -1,0 +1,82 @@
+#pragma once
+
+#include "kernels/cpu/simd.h"
+#include "kernels/shared/dropout.h"
+
+COMERA_CPU_BEGIN
+
+// High and low halves of 32 x 32 bit products, lane by lane.
+inline void multiply_wide(std::uint32_t factor, uvec x, uvec& high, uvec& low) {
+#ifdef __AVX512F__
+  const __m512i f = _mm512_set1_epi64(factor), v = (__m512i)x;
+  const __m512i even = _mm512_mul_epu32(f, v);
+  const __m512i odd = _mm512_mul_epu32(f, _mm512_srli_epi64(v, 32));
+  high = (uvec)_mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
+  low = (uvec)_mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
+#else
+  const __m256i f = _mm256_set1_epi64x(factor), v = (__m256i)x;
+  const __m256i even = _mm256_mul_epu32(f, v);
+  const __m256i odd = _mm256_mul_epu32(f, _mm256_srli_epi64(v, 32));
+  high = (uvec)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+  low = (uvec)_mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
+#endif
+}
+
+inline constexpr int bytes_per_call = 16 * lanes;
+
+// The decision bytes of elements [16 block, 16 block + bytes_per_call), in the order of the elements: what
+// dropout_bytes() gives for `lanes` blocks.
+inline void dropout_bytes_of(const DropoutKey& key, std::uint32_t site, std::uint32_t block,
+                             std::uint8_t* bytes) {
+  uvec word0, word1 = uvec{} + site, word2 = uvec{} + key.step, word3 = uvec{} + key.pack;
+  for (int i = 0; i < lanes; ++i) word0[i] = block + static_cast<std::uint32_t>(i);
+  std::uint32_t key0 = static_cast<std::uint32_t>(key.seed);
+  std::uint32_t key1 = static_cast<std::uint32_t>(key.seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    uvec high0, low0, high1, low1;
+    multiply_wide(0xD2511F53u, word0, high0, low0);
+    multiply_wide(0xCD9E8D57u, word2, high1, low1);
+    word0 = high1 ^ word1 ^ key0;
+    word1 = low1;
+    word2 = high0 ^ word3 ^ key1;
+    word3 = low0;
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+  // Four words of one counter belong together: a 4 x 4 transposition within each 128 bits.
+#ifdef __AVX512F__
+  const __m512i w0 = (__m512i)word0, w1 = (__m512i)word1, w2 = (__m512i)word2, w3 = (__m512i)word3;
+  const __m512i a = _mm512_unpacklo_epi32(w0, w1), b = _mm512_unpackhi_epi32(w0, w1);
+  const __m512i c = _mm512_unpacklo_epi32(w2, w3), d = _mm512_unpackhi_epi32(w2, w3);
+  const __m512i quads[4] = {_mm512_unpacklo_epi64(a, c), _mm512_unpackhi_epi64(a, c),
+                            _mm512_unpacklo_epi64(b, d), _mm512_unpackhi_epi64(b, d)};
+#else
+  const __m256i w0 = (__m256i)word0, w1 = (__m256i)word1, w2 = (__m256i)word2, w3 = (__m256i)word3;
+  const __m256i a = _mm256_unpacklo_epi32(w0, w1), b = _mm256_unpackhi_epi32(w0, w1);
+  const __m256i c = _mm256_unpacklo_epi32(w2, w3), d = _mm256_unpackhi_epi32(w2, w3);
+  const __m256i quads[4] = {_mm256_unpacklo_epi64(a, c), _mm256_unpackhi_epi64(a, c),
+                            _mm256_unpacklo_epi64(b, d), _mm256_unpackhi_epi64(b, d)};
+#endif
+  for (int quad = 0; quad < 4; ++quad) {
+    const auto* from = reinterpret_cast<const std::uint8_t*>(&quads[quad]);
+    for (int group = 0; group < lanes / 4; ++group) {
+      std::memcpy(bytes + 16 * (4 * group + quad), from + 16 * group, 16);
+    }
+  }
+}
+
+// Decision bytes of any run of elements. `bytes` must have room for dropout_room(count); returns where in it
+// the bytes of element `first` begin.
+inline std::int64_t dropout_room(std::int64_t count) { return count + 16 + bytes_per_call; }
+
+inline const std::uint8_t* dropout_run(const DropoutKey& key, std::uint32_t site, std::uint64_t first,
+                                       std::int64_t count, std::uint8_t* bytes) {
+  const std::int64_t skip = static_cast<std::int64_t>(first % 16);
+  const std::uint32_t block = static_cast<std::uint32_t>(first / 16);
+  for (std::int64_t done = 0; done < skip + count; done += bytes_per_call) {
+    dropout_bytes_of(key, site, block + static_cast<std::uint32_t>(done / 16), bytes + done);
+  }
+  return bytes + skip;
+}
+
+COMERA_CPU_END

@@ -1,0 +1,57 @@
+#pragma once
+
+#include "kernels/cpu/simd.h"
+
+COMERA_CPU_BEGIN
+
+// e^x to 2 ulp: x = n ln 2 + r, |r| <= ln 2 / 2. Saturates near the ends of float instead of overflowing.
+inline vec exp(vec x) {
+  x = min(max(x, splat(-87.33f)), splat(88.37f));
+  const float round = 12582912.f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+  const vec shifted = x * 1.44269504f + round;
+  const vec n = shifted - round;
+  const vec r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+  vec p = r * 1.392618181e-3f + 8.36317763e-3f;
+  p = p * r + 4.166655463e-2f;
+  p = p * r + 1.6666577e-1f;
+  p = p * r + 0.5f;
+  p = p * (r * r) + r + 1.f;
+  const ivec exponent = ((ivec)shifted + 127) << 23;  // the bits of `round` fall out at the top
+  return p * (vec)exponent;
+}
+
+struct GeluParts {
+  vec cdf;      // Φ(x) = (1 + erf(x / √2)) / 2
+  vec density;  // exp(-x² / 2)
+};
+
+// Φ by a rational-times-exponential form of erf (Abramowitz and Stegun, 7.1.26; error 1.5e-7), whose
+// exponential is the normal density that the derivative needs too.
+inline GeluParts gelu_parts(vec x) {
+  const vec a = abs(x);
+  const vec density = exp(a * a * -0.5f);
+  const vec t = 1.f / (a * 0.231641888f + 1.f);
+  vec p = t * 0.5307027145f - 0.7265760135f;
+  p = p * t + 0.7107068705f;
+  p = p * t - 0.142248368f;
+  p = p * t + 0.127414796f;
+  const vec tail = p * t * density;  // Φ(-|x|)
+  return {x < 0 ? tail : 1.f - tail, density};
+}
+inline vec gelu(vec x) { return x * gelu_parts(x).cdf; }
+inline vec gelu_derivative(vec x) {
+  const GeluParts parts = gelu_parts(x);
+  return parts.cdf + x * parts.density * 0.3989422804f;
+}
+
+inline vec tanh(vec x) {
+  const vec a = abs(x);
+  const vec e = exp(a * -2.f);
+  const vec far = (1.f - e) / (1.f + e);
+  const vec s = x * x;  // near 0 the difference above cancels
+  const vec near = a + a * s * (((s * -0.05396825397f + 0.1333333333f) * s) - 0.3333333333f);
+  const vec value = a < 0.125f ? near : far;
+  return (vec)((ivec)value | ((ivec)x & static_cast<std::int32_t>(0x80000000u)));
+}
+
+COMERA_CPU_END

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace comera::cpu {
+
+// Sets the number of OpenMP threads and makes each of them flush denormals to zero. Called once, before
+// memory is planned: kernels ask for scratch by the number of threads. Their results do not depend on it.
+void prepare_threads(int threads);
+
+// How many threads a kernel called here may use; 1 within another parallel region.
+inline int thread_limit() { return omp_in_parallel() ? 1 : omp_get_max_threads(); }
+
+// piece(i, thread) for i in [0, count), in any order, on at most `threads` threads. What a piece computes
+// must depend on i alone, and pieces write to separate places: then results do not depend on threads.
+template <class Piece>
+void parallel_pieces(std::int64_t count, int threads, const Piece& piece) {
+  threads = static_cast<int>(std::min<std::int64_t>(threads, count));
+  if (threads <= 1) {
+    for (std::int64_t i = 0; i < count; ++i) piece(i, 0);
+    return;
+  }
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+  for (std::int64_t i = 0; i < count; ++i) piece(i, omp_get_thread_num());
+}
+
+}  // namespace comera::cpu

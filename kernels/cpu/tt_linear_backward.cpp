@@ -1,0 +1,303 @@
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/panels.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/simd_math.h"
+#include "kernels/cpu/threads.h"
+#include "kernels/ops/tt_linear.h"
+
+COMERA_CPU_BEGIN
+
+namespace {
+// Tokens fall into fixed groups, each with its own sums of dA, dB and dbias, which are added in order at the
+// end; a group is worked through in blocks of rows, and an output of a block in chunks of columns, so that du
+// is used three times (dB, dbias, dxa) while it is in the second cache.
+constexpr std::int64_t group_rows_least = 128;
+constexpr std::int64_t groups_most = 16;
+constexpr std::int64_t block_rows = 132;  // of whole tiles
+constexpr std::int64_t chunk_columns = 256;
+// Panels of a chunk of du lie a cache line more than a power of two apart: they would share cache sets.
+constexpr std::int64_t panel_apart = block_rows * panel_width + 16;
+
+std::int64_t group_count(std::int64_t tokens) {
+  return std::clamp<std::int64_t>(tokens / group_rows_least, 1, groups_most);
+}
+
+struct Sums {
+  float* da = nullptr;  // transposed, (R, N): its rows are long
+  std::array<float*, max_group_outputs> db{}, dbias{};
+};
+
+struct Memory {
+  float* a = nullptr;                         // Aᵀ packed
+  std::array<float*, max_group_outputs> b{};  // Bᵀ packed
+  std::array<Sums, groups_most> sums{};
+  // of each thread
+  float* du = nullptr;
+  float* dxa = nullptr;
+  float* x = nullptr;
+  std::int64_t thread_floats = 0;
+};
+
+Memory take(const TTLinearBackward& op, Scratch& scratch) {
+  const std::int64_t inputs = op.a.dim(0), all = op.a.dim(1);
+  Memory memory;
+  memory.a = scratch.floats(panels_size(all, inputs));
+  for (int i = 0; i < op.outputs; ++i) {
+    memory.b[i] = scratch.floats(panels_size(op.output[i].b.dim(1), op.output[i].b.dim(0)));
+  }
+  for (std::int64_t g = 0; g < group_count(op.x.dim(0)); ++g) {
+    memory.sums[g].da = scratch.floats(inputs * all);
+    for (int i = 0; i < op.outputs; ++i) {
+      memory.sums[g].db[i] = scratch.floats(op.output[i].b.elements());
+      memory.sums[g].dbias[i] = scratch.floats(op.output[i].b.dim(1));
+    }
+  }
+  const std::size_t before = scratch.bytes();
+  memory.du = scratch.floats(panels_of(chunk_columns) * panel_apart);
+  memory.dxa = scratch.floats(block_rows * all);
+  memory.x = scratch.floats(block_rows * panel_width);
+  memory.thread_floats = static_cast<std::int64_t>((scratch.bytes() - before) / sizeof(float));
+  scratch.floats(memory.thread_floats * (thread_limit() - 1));
+  return memory;
+}
+
+// du of a chunk of columns: into dy, into panels, and its column sums.
+struct Chunk {
+  const float* saved;  // u or y, or nullptr
+  float* dy;
+  float* dbias;  // of this group, or nullptr
+  float* panels;
+  std::int64_t width, rows, columns;
+};
+
+template <Activation activation>
+vec derivative_times(vec dy, vec saved) {
+  if (activation == Activation::gelu) return dy * gelu_derivative(saved);
+  if (activation == Activation::tanh) return dy * (1.F - saved * saved);
+  return dy;
+}
+
+template <Activation activation>
+void activation_gradient(const Chunk& chunk) {
+  const std::int64_t whole = chunk.columns / lanes * lanes, left = chunk.columns - whole;
+  const auto panel_at = [&](std::int64_t t, std::int64_t c) {
+    return chunk.panels + c / panel_width * panel_apart + t * panel_width + c % panel_width;
+  };
+  for (std::int64_t t = 0; t < chunk.rows; ++t) {
+    float* dy = chunk.dy + t * chunk.width;
+    const float* saved = activation == Activation::none ? dy : chunk.saved + t * chunk.width;
+    for (std::int64_t c = 0; c < whole; c += lanes) {
+      const vec du = derivative_times<activation>(load(dy + c), load(saved + c));
+      if (activation != Activation::none) store(dy + c, du);
+      store(panel_at(t, c), du);
+      if (chunk.dbias != nullptr) store(chunk.dbias + c, load(chunk.dbias + c) + du);
+    }
+    if (left > 0) {
+      const vec du =
+          derivative_times<activation>(load_first(dy + whole, left), load_first(saved + whole, left));
+      if (activation != Activation::none) store_first(dy + whole, du, left);
+      store(panel_at(t, whole), du);
+      if (chunk.dbias != nullptr) {
+        store_first(chunk.dbias + whole, load_first(chunk.dbias + whole, left) + du, left);
+      }
+    }
+    // A half panel that no column reaches is multiplied all the same.
+    for (std::int64_t c = whole + (left > 0 ? lanes : 0); c % panel_width != 0; c += lanes) {
+      store(panel_at(t, c), splat(0));
+    }
+  }
+}
+
+// dxa (+)= du Bᵀ over the columns of a chunk, whose panels are not adjacent.
+template <int Rows>
+void dxa_tile(const float* du, const float* b, std::int64_t columns, std::int64_t i, std::int64_t j,
+              std::int64_t rank, const StoreTile& dxa) {
+  Tile<Rows> tile = {};
+  for (std::int64_t c = 0; c < columns; c += panel_width, du += panel_apart, b += panel_width * panel_width) {
+    multiply_tile<Rows>({du, panel_width, 1}, b, std::min<std::int64_t>(panel_width, columns - c), tile);
+  }
+  dxa(tile, i, j, rank - j);
+}
+
+template <int Rows>
+void dxa_rest(std::int64_t rows, const float* du, const float* b, std::int64_t columns, std::int64_t i,
+              std::int64_t j, std::int64_t rank, const StoreTile& dxa) {
+  if constexpr (Rows > 0) {
+    if (rows == Rows) return dxa_tile<Rows>(du, b, columns, i, j, rank, dxa);
+    dxa_rest<Rows - 1>(rows, du, b, columns, i, j, rank, dxa);
+  }
+}
+
+void dxa_of_chunk(const float* du, const float* b, std::int64_t width, std::int64_t rows,
+                  std::int64_t columns, std::int64_t rank, const StoreTile& dxa) {
+  for (std::int64_t j = 0; j < rank; j += panel_width, b += width * panel_width) {
+    std::int64_t i = 0;
+    for (; i + tile_rows <= rows; i += tile_rows) {
+      dxa_tile<tile_rows>(du + i * panel_width, b, columns, i, j, rank, dxa);
+    }
+    if (i < rows) dxa_rest<tile_rows - 1>(rows - i, du + i * panel_width, b, columns, i, j, rank, dxa);
+  }
+}
+
+class Block {
+ public:
+  Block(const TTLinearBackward& op, const Memory& memory, const Sums& sums, int thread, std::int64_t begin,
+        std::int64_t rows, bool first)
+      : op_(op),
+        memory_(memory),
+        sums_(sums),
+        begin_(begin),
+        rows_(rows),
+        all_(op.a.dim(1)),
+        into_(first ? Into::set : Into::add) {
+    du_ = memory.du + thread * memory.thread_floats;
+    dxa_ = memory.dxa + thread * memory.thread_floats;
+    x_ = memory.x + thread * memory.thread_floats;
+  }
+
+  void run() const {
+    std::int64_t ranks = 0;
+    for (int i = 0; i < op_.outputs; ++i) ranks += op_.output[i].b.dim(0);
+    if (ranks != all_) std::fill_n(dxa_, rows_ * all_, 0.F);
+    for (int i = 0; i < op_.outputs; ++i) output(i);
+    input();
+  }
+
+ private:
+  void output(int i) const {
+    const TTLinearBackward::Output& output = op_.output[i];
+    const std::int64_t rank = output.b.dim(0), width = output.b.dim(1);
+    const Left xa{op_.xa.data<float>() + begin_ * all_ + output.column, 1, all_};
+    for (std::int64_t c = 0; c < width; c += chunk_columns) {
+      const std::int64_t columns = std::min(chunk_columns, width - c), at = begin_ * width + c;
+      Chunk chunk{nullptr,
+                  output.dy.data<float>() + at,
+                  output.dbias ? sums_.dbias[i] + c : nullptr,
+                  du_,
+                  width,
+                  rows_,
+                  columns};
+      if (chunk.dbias != nullptr && into_ == Into::set) std::fill_n(chunk.dbias, columns, 0.F);
+      switch (output.activation) {
+        case Activation::none:
+          activation_gradient<Activation::none>(chunk);
+          break;
+        case Activation::gelu:
+          chunk.saved = output.u.data<float>() + at;
+          activation_gradient<Activation::gelu>(chunk);
+          break;
+        case Activation::tanh:
+          chunk.saved = output.y.data<float>() + at;
+          activation_gradient<Activation::tanh>(chunk);
+          break;
+      }
+      for (std::int64_t j = 0; j < columns; j += panel_width) {
+        multiply_into(xa, du_ + j / panel_width * panel_apart, rank,
+                      std::min<std::int64_t>(panel_width, columns - j), rows_,
+                      {sums_.db[i] + c + j, width, into_});
+      }
+      dxa_of_chunk(du_, memory_.b[i] + c * panel_width, width, rows_, columns, rank,
+                   {dxa_ + output.column, all_, c == 0 ? Into::set : Into::add});
+    }
+  }
+
+  void input() const {
+    const std::int64_t inputs = op_.a.dim(0);
+    multiply_by_rows(
+        {dxa_, all_}, memory_.a, rows_, inputs, all_,
+        StoreTile{op_.dx.data<float>() + begin_ * inputs, inputs, op_.accumulate_dx ? Into::add : Into::set});
+    const float* x = op_.x.data<float>() + begin_ * inputs;
+    for (std::int64_t j = 0; j < inputs; j += panel_width) {
+      const std::int64_t columns = std::min<std::int64_t>(panel_width, inputs - j);
+      pack_panel(x + j, inputs, rows_, columns, x_);
+      multiply_into({dxa_, 1, all_}, x_, all_, columns, rows_, {sums_.da + j, inputs, into_});
+    }
+  }
+
+  const TTLinearBackward& op_;
+  const Memory& memory_;
+  const Sums& sums_;
+  std::int64_t begin_, rows_, all_;
+  Into into_;
+  float *du_, *dxa_, *x_;
+};
+
+// to[i] += from[0][i] + from[1][i] + ..., in that order.
+template <class From>
+void add_groups(float* to, std::int64_t count, std::int64_t groups, const From& from) {
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    vec total = load(from(0) + i);
+    for (std::int64_t g = 1; g < groups; ++g) total += load(from(g) + i);
+    store(to + i, load(to + i) + total);
+  }
+  for (; i < count; ++i) {
+    float total = from(0)[i];
+    for (std::int64_t g = 1; g < groups; ++g) total += from(g)[i];
+    to[i] += total;
+  }
+}
+
+void add_sums(const TTLinearBackward& op, const Memory& memory, std::int64_t groups, int threads) {
+  constexpr std::int64_t piece = 4096;
+  const std::int64_t inputs = op.a.dim(0), all = op.a.dim(1);
+  for (int i = 0; i < op.outputs; ++i) {
+    const TTLinearBackward::Output& output = op.output[i];
+    const std::int64_t elements = output.b.elements();
+    parallel_pieces((elements + piece - 1) / piece, threads, [&](std::int64_t p, int) {
+      add_groups(output.db.data<float>() + p * piece, std::min(piece, elements - p * piece), groups,
+                 [&](std::int64_t g) { return memory.sums[g].db[i] + p * piece; });
+    });
+    if (output.dbias) {
+      add_groups(output.dbias.data<float>(), output.b.dim(1), groups,
+                 [&](std::int64_t g) { return memory.sums[g].dbias[i]; });
+    }
+  }
+  // The sums of the groups are gathered in the first one, then transposed.
+  constexpr std::int64_t columns = 64;
+  parallel_pieces((inputs + columns - 1) / columns, threads, [&](std::int64_t p, int) {
+    const std::int64_t begin = p * columns, count = std::min(columns, inputs - begin);
+    float* da = op.da.data<float>() + begin * all;
+    for (std::int64_t r = 0; r < all; ++r) {
+      float total[columns] = {};
+      add_groups(total, count, groups,
+                 [&](std::int64_t g) { return memory.sums[g].da + r * inputs + begin; });
+      for (std::int64_t n = 0; n < count; ++n) da[n * all + r] += total[n];
+    }
+  });
+}
+}  // namespace
+
+std::size_t tt_linear_backward_scratch(const TTLinearBackward& op) {
+  Scratch scratch;
+  take(op, scratch);
+  return scratch.bytes();
+}
+
+void tt_linear_backward(const TTLinearBackward& op, const KernelContext& context) {
+  const std::int64_t tokens = op.x.dim(0), inputs = op.a.dim(0), all = op.a.dim(1);
+  if (tokens == 0) return;
+  Scratch scratch(context.scratch);
+  const Memory memory = take(op, scratch);
+  const int threads = thread_limit();
+  parallel_pieces(op.outputs + 1, threads, [&](std::int64_t i, int) {
+    if (i == 0) {
+      pack_transposed(op.a.data<float>(), all, all, inputs, memory.a);
+    } else {
+      const Tensor& b = op.output[i - 1].b;
+      pack_transposed(b.data<float>(), b.dim(1), b.dim(1), b.dim(0), memory.b[i - 1]);
+    }
+  });
+  const std::int64_t groups = group_count(tokens);
+  parallel_pieces(groups, threads, [&](std::int64_t g, int thread) {
+    const std::int64_t end = tokens * (g + 1) / groups;
+    const std::int64_t first = tokens * g / groups;
+    for (std::int64_t begin = first; begin < end; begin += block_rows) {
+      const std::int64_t rows = std::min(block_rows, end - begin);
+      Block(op, memory, memory.sums[g], thread, begin, rows, begin == first).run();
+    }
+  });
+  add_sums(op, memory, groups, threads);
+}
+
+COMERA_CPU_END

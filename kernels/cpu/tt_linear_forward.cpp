@@ -1,0 +1,128 @@
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/panels.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/simd_math.h"
+#include "kernels/cpu/threads.h"
+#include "kernels/ops/tt_linear.h"
+
+COMERA_CPU_BEGIN
+
+namespace {
+// Tokens are taken in blocks whose x, xa and part of u stay in the second cache.
+constexpr std::int64_t block_rows = 120;  // a multiple of every tile_rows
+constexpr std::size_t larger_than_caches = 16 << 20;
+
+struct Packed {
+  float* a = nullptr;
+  std::array<float*, max_group_outputs> b{};
+};
+
+Packed take(const TTLinearForward& op, Scratch& scratch) {
+  Packed packed;
+  packed.a = scratch.floats(panels_size(op.a.dim(0), op.a.dim(1)));
+  for (int i = 0; i < op.outputs; ++i) {
+    packed.b[i] = scratch.floats(panels_size(op.output[i].b.dim(0), op.output[i].b.dim(1)));
+  }
+  return packed;
+}
+
+// Bias and activation of a tile while it is in registers.
+template <Activation activation, bool streams>
+struct FinishOutput {
+  const float* bias;  // or nullptr
+  float* u;
+  float* y;
+  std::int64_t width;
+
+  template <int Rows>
+  void operator()(Tile<Rows>& tile, std::int64_t i, std::int64_t j, std::int64_t columns) const {
+    for (int v = 0; v < panel_vectors; ++v) {
+      const std::int64_t left = columns - v * lanes;
+      if (left <= 0) return;
+      const std::int64_t at = i * width + j + v * lanes;
+      if (left >= lanes) {
+        const vec b = bias == nullptr ? splat(0) : load(bias + j + v * lanes);
+        for (int r = 0; r < Rows; ++r) {
+          const vec value = tile.at[r][v] + b;
+          put(u + at + r * width, value);
+          if constexpr (activation != Activation::none) put(y + at + r * width, activated(value));
+        }
+      } else {
+        const vec b = bias == nullptr ? splat(0) : load_first(bias + j + v * lanes, left);
+        for (int r = 0; r < Rows; ++r) {
+          const vec value = tile.at[r][v] + b;
+          store_first(u + at + r * width, value, left);
+          if constexpr (activation != Activation::none) {
+            store_first(y + at + r * width, activated(value), left);
+          }
+        }
+      }
+    }
+  }
+  static void put(float* to, vec value) {
+    if constexpr (streams) {
+      stream(to, value);
+    } else {
+      store(to, value);
+    }
+  }
+  static vec activated(vec value) { return activation == Activation::gelu ? gelu(value) : tanh(value); }
+};
+
+template <Activation activation>
+void one_output(const TTLinearForward& op, const TTLinearForward::Output& output, const float* b,
+                std::int64_t begin, std::int64_t rows) {
+  const std::int64_t rank = output.b.dim(0), width = output.b.dim(1), all = op.a.dim(1);
+  const Left left{op.xa.data<float>() + begin * all + output.column, all};
+  const float* bias = output.bias ? output.bias.data<float>() : nullptr;
+  float* u = output.u.data<float>() + begin * width;
+  float* y = activation == Activation::none ? nullptr : output.y.data<float>() + begin * width;
+  const bool aligned =
+      width % panel_width == 0 &&
+      ((reinterpret_cast<std::uintptr_t>(u) | reinterpret_cast<std::uintptr_t>(y)) % 64) == 0;
+  if (aligned && output.u.bytes() > larger_than_caches) {
+    multiply_by_rows(left, b, rows, width, rank, FinishOutput<activation, true>{bias, u, y, width});
+    stream_fence();
+  } else {
+    multiply_by_rows(left, b, rows, width, rank, FinishOutput<activation, false>{bias, u, y, width});
+  }
+}
+}  // namespace
+
+std::size_t tt_linear_forward_scratch(const TTLinearForward& op) {
+  Scratch scratch;
+  take(op, scratch);
+  return scratch.bytes();
+}
+
+void tt_linear_forward(const TTLinearForward& op, const KernelContext& context) {
+  const std::int64_t tokens = op.x.dim(0), inputs = op.a.dim(0), all = op.a.dim(1);
+  Scratch scratch(context.scratch);
+  const Packed packed = take(op, scratch);
+  const int threads = thread_limit();
+  parallel_pieces(op.outputs + 1, threads, [&](std::int64_t i, int) {
+    const Tensor& from = i == 0 ? op.a : op.output[i - 1].b;
+    pack(from.data<float>(), from.dim(1), from.dim(0), from.dim(1), i == 0 ? packed.a : packed.b[i - 1]);
+  });
+  parallel_pieces((tokens + block_rows - 1) / block_rows, threads, [&](std::int64_t block, int) {
+    const std::int64_t begin = block * block_rows, rows = std::min(block_rows, tokens - begin);
+    multiply_into({op.x.data<float>() + begin * inputs, inputs}, packed.a, rows, all, inputs,
+                  {op.xa.data<float>() + begin * all, all, Into::set});
+    for (int i = 0; i < op.outputs; ++i) {
+      const TTLinearForward::Output& output = op.output[i];
+      switch (output.activation) {
+        case Activation::none:
+          one_output<Activation::none>(op, output, packed.b[i], begin, rows);
+          break;
+        case Activation::gelu:
+          one_output<Activation::gelu>(op, output, packed.b[i], begin, rows);
+          break;
+        case Activation::tanh:
+          one_output<Activation::tanh>(op, output, packed.b[i], begin, rows);
+          break;
+      }
+    }
+  });
+}
+
+COMERA_CPU_END

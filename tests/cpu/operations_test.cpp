@@ -1,0 +1,96 @@
+// Every operation of a backend against the plain one in double precision, over awkward sizes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <cmath>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/plain/plain_backend.h"
+#include "tests/cpu/world.h"
+
+namespace comera::test {
+
+namespace {
+struct NamedBackend {
+  const char* name;
+  const Backend& (*backend)();
+};
+const NamedBackend backends[] = {{"cpu", cpu_backend}};
+
+const std::vector<OperationCase>& all_cases() {
+  static const std::vector<OperationCase> cases = [] {
+    std::vector<OperationCase> list;
+    add_product_cases(list);
+    add_attention_cases(list);
+    add_norm_cases(list);
+    add_elementwise_cases(list);
+    add_embedding_cases(list);
+    add_loss_cases(list);
+    add_optimizer_cases(list);
+    return list;
+  }();
+  return cases;
+}
+
+using Parameter = std::tuple<NamedBackend, OperationCase>;
+
+class Operations : public testing::TestWithParam<Parameter> {
+ protected:
+  std::vector<World::Output> outputs(const Backend& backend, DType compute) const {
+    World world(backend, compute);
+    std::get<1>(GetParam()).run(world);
+    return world.outputs();
+  }
+  const Backend& backend() const { return std::get<0>(GetParam()).backend(); }
+  ~Operations() override { omp_set_num_threads(threads_); }
+
+ private:
+  int threads_ = omp_get_max_threads();
+};
+
+TEST_P(Operations, AgreesWithPlainDouble) {
+  const double tolerance = std::get<1>(GetParam()).tolerance;
+  const auto expected = outputs(plain_backend(), DType::float64);
+  const auto got = outputs(backend(), DType::float32);
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_FALSE(got[i].overrun) << got[i].name << " was written to beyond its ends";
+    ASSERT_EQ(got[i].values.size(), expected[i].values.size());
+    double largest = 0;
+    for (double value : expected[i].values) largest = std::max(largest, std::abs(value));
+    double worst = 0;
+    std::size_t where = 0;
+    for (std::size_t j = 0; j < got[i].values.size(); ++j) {
+      const double error = std::abs(got[i].values[j] - expected[i].values[j]) /
+                           (std::abs(expected[i].values[j]) + largest / 4 + 1e-30);
+      if (!(error <= worst)) worst = error, where = j;
+    }
+    EXPECT_LE(worst, tolerance) << got[i].name << "[" << where << "] is " << got[i].values[where] << ", not "
+                                << expected[i].values[where];
+  }
+}
+
+TEST_P(Operations, DoesNotDependOnThreads) {
+  omp_set_num_threads(1);
+  const auto one = outputs(backend(), DType::float32);
+  for (int threads : {2, 3}) {
+    omp_set_num_threads(threads);
+    const auto several = outputs(backend(), DType::float32);
+    ASSERT_EQ(one.size(), several.size());
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      EXPECT_TRUE(one[i].bits == several[i].bits) << one[i].name << " under " << threads << " threads";
+    }
+  }
+}
+
+std::string name_of_case(const testing::TestParamInfo<Parameter>& info) {
+  return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param).name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Operations,
+                         testing::Combine(testing::ValuesIn(backends), testing::ValuesIn(all_cases())),
+                         name_of_case);
+}  // namespace
+
+}  // namespace comera::test

@@ -1,0 +1,139 @@
+#include <fmt/core.h>
+
+#include "kernels/ops/matrix_product.h"
+#include "kernels/ops/tt_linear.h"
+#include "tests/cpu/world.h"
+
+namespace comera::test {
+
+namespace {
+struct Size {
+  std::int64_t m, n, k;
+};
+
+void product_case(std::vector<OperationCase>& cases, Size size, bool transpose_a, bool transpose_b,
+                  bool accumulate, std::int64_t apart) {
+  const std::string name =
+      fmt::format("MatrixProduct_{}{}_{}_{}_{}{}{}", transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', size.m,
+                  size.n, size.k, accumulate ? "_accumulate" : "", apart > 0 ? "_apart" : "");
+  cases.push_back({name, 2e-6, [=](World& world) {
+                     MatrixProduct op;
+                     op.m = size.m, op.n = size.n, op.k = size.k;
+                     op.transpose_a = transpose_a, op.transpose_b = transpose_b, op.accumulate = accumulate;
+                     op.lda = (transpose_a ? size.m : size.k) + apart;
+                     op.ldb = (transpose_b ? size.k : size.n) + apart;
+                     op.ldc = size.n + apart;
+                     op.a = world.input({transpose_a ? size.k : size.m, op.lda});
+                     op.b = world.input({transpose_b ? size.n : size.k, op.ldb});
+                     op.c = world.output("c", {size.m, op.ldc});
+                     world.run(op);
+                   }});
+}
+
+void batch_case(std::vector<OperationCase>& cases, const std::string& name, Size size, std::int64_t batch,
+                bool one_result) {
+  cases.push_back({"MatrixProduct_batch_" + name, 2e-6, [=](World& world) {
+                     MatrixProduct op;
+                     op.m = size.m, op.n = size.n, op.k = size.k, op.batch = batch;
+                     op.accumulate = one_result;
+                     op.a = world.input({batch, size.m, size.k});
+                     op.b = world.input({batch, size.k, size.n});
+                     op.c = world.output("c", {one_result ? 1 : batch, size.m, size.n});
+                     op.stride_a = size.m * size.k, op.stride_b = size.k * size.n;
+                     op.stride_c = one_result ? 0 : size.m * size.n;
+                     world.run(op);
+                   }});
+}
+
+struct LinearCase {
+  std::int64_t tokens, inputs;
+  std::vector<std::int64_t> ranks, widths;
+  Activation activation = Activation::none;
+  bool bias = true, accumulate_dx = false;
+};
+
+std::string name_of(const LinearCase& c) {
+  static const char* activations[] = {"", "_gelu", "_tanh"};
+  return fmt::format("{}_{}_{}x{}_{}{}{}{}", c.tokens, c.inputs, c.ranks.size(), c.ranks[0], c.widths[0],
+                     activations[static_cast<int>(c.activation)], c.bias ? "" : "_no_bias",
+                     c.accumulate_dx ? "_accumulate" : "");
+}
+
+void linear_cases(std::vector<OperationCase>& cases, const LinearCase& c) {
+  std::int64_t all = 0;
+  for (std::int64_t rank : c.ranks) all += rank;
+  cases.push_back({"TTLinearForward_" + name_of(c), 4e-6, [=](World& world) {
+                     TTLinearForward op;
+                     op.x = world.input({c.tokens, c.inputs});
+                     op.a = world.input({c.inputs, all}, 0.2);
+                     op.xa = world.output("xa", {c.tokens, all});
+                     op.outputs = static_cast<int>(c.ranks.size());
+                     std::int64_t column = 0;
+                     for (int i = 0; i < op.outputs; ++i) {
+                       auto& output = op.output[i];
+                       output.column = column;
+                       output.b = world.input({c.ranks[i], c.widths[i]});
+                       if (c.bias) output.bias = world.input({c.widths[i]});
+                       output.activation = c.activation;
+                       output.u = world.output(fmt::format("u{}", i), {c.tokens, c.widths[i]});
+                       if (c.activation != Activation::none) {
+                         output.y = world.output(fmt::format("y{}", i), {c.tokens, c.widths[i]});
+                       }
+                       column += c.ranks[i];
+                     }
+                     world.run(op);
+                   }});
+  cases.push_back({"TTLinearBackward_" + name_of(c), 4e-6, [=](World& world) {
+                     TTLinearBackward op;
+                     op.x = world.input({c.tokens, c.inputs});
+                     op.a = world.input({c.inputs, all}, 0.2);
+                     op.xa = world.input({c.tokens, all});
+                     op.da = world.output("da", {c.inputs, all});
+                     op.dx = world.output("dx", {c.tokens, c.inputs});
+                     op.accumulate_dx = c.accumulate_dx;
+                     op.outputs = static_cast<int>(c.ranks.size());
+                     std::int64_t column = 0;
+                     for (int i = 0; i < op.outputs; ++i) {
+                       auto& output = op.output[i];
+                       output.column = column;
+                       output.b = world.input({c.ranks[i], c.widths[i]});
+                       output.db = world.output(fmt::format("db{}", i), {c.ranks[i], c.widths[i]});
+                       if (c.bias) output.dbias = world.output(fmt::format("dbias{}", i), {c.widths[i]});
+                       output.activation = c.activation;
+                       if (c.activation == Activation::gelu) {
+                         output.u = world.input({c.tokens, c.widths[i]}, 4);
+                       }
+                       if (c.activation == Activation::tanh) output.y = world.input({c.tokens, c.widths[i]});
+                       output.dy = world.output(fmt::format("dy{}", i), {c.tokens, c.widths[i]});
+                       column += c.ranks[i];
+                     }
+                     world.run(op);
+                   }});
+}
+}  // namespace
+
+void add_product_cases(std::vector<OperationCase>& cases) {
+  const Size sizes[] = {{1, 1, 1}, {7, 5, 3}, {71, 229, 37}, {30, 253, 515}, {1031, 30, 97}};
+  for (const Size& size : sizes) {
+    for (int flags = 0; flags < 4; ++flags) {
+      product_case(cases, size, (flags & 1) != 0, (flags & 2) != 0, flags % 3 != 0, flags == 2 ? 3 : 0);
+    }
+  }
+  product_case(cases, {601, 530, 64}, false, false, true, 5);
+  product_case(cases, {3, 4, 0}, false, false, false, 0);
+  batch_case(cases, "tiny", {3, 5, 7}, 41, false);
+  batch_case(cases, "middle", {33, 17, 65}, 13, false);
+  batch_case(cases, "large", {130, 120, 65}, 3, false);
+  batch_case(cases, "one_result", {33, 17, 65}, 13, true);
+
+  linear_cases(cases, {1, 1, {1}, {1}});
+  linear_cases(cases, {5, 7, {3}, {11}, Activation::gelu});
+  linear_cases(cases, {13, 31, {5}, {17}, Activation::tanh, false, true});
+  linear_cases(cases, {131, 67, {13, 1, 30}, {71, 5, 300}, Activation::none, true, true});
+  linear_cases(cases, {523, 96, {30}, {531}, Activation::gelu, true, false});
+  linear_cases(cases, {1037, 64, {30, 30, 30}, {64, 64, 64}, Activation::none, true, false});
+  linear_cases(cases, {257, 300, {270}, {48}, Activation::gelu, false, true});
+  linear_cases(cases, {2049, 32, {16}, {2080}, Activation::gelu, true, false});
+}
+
+}  // namespace comera::test

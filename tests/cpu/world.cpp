@@ -1,0 +1,113 @@
+#include "tests/cpu/world.h"
+
+#include <cstring>
+
+#include "kernels/shared/philox.h"
+
+namespace comera::test {
+
+namespace {
+constexpr std::size_t fence = 128;  // bytes before and behind each tensor
+constexpr std::byte fence_byte{0xA5};
+
+std::size_t start_of(const std::vector<std::byte>& memory) {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory.data()) + fence;
+  return fence + (64 - address % 64) % 64;
+}
+}  // namespace
+
+Tensor World::make(const std::string& name, Shape shape, DType dtype) {
+  Block& block = blocks_.emplace_back();
+  block.name = name;
+  const std::size_t bytes = static_cast<std::size_t>(shape.elements()) * size_of(dtype);
+  block.memory.assign(bytes + 2 * fence + 64, fence_byte);
+  block.tensor = Tensor(block.memory.data() + start_of(block.memory), shape, dtype);
+  return block.tensor;
+}
+
+void World::draw(const Tensor& tensor, double range) {
+  const std::uint32_t site = drawn_++;
+  for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+    const Philox4 bits = philox({{static_cast<std::uint32_t>(i), site, 0, 0}}, 42);
+    const auto value = static_cast<float>((bits.word[0] / 4294967296.0 * 2 - 1) * range);
+    if (tensor.dtype() == DType::float32) {
+      tensor.data<float>()[i] = value;
+    } else {
+      tensor.data<double>()[i] = value;
+    }
+  }
+}
+
+Tensor World::input(Shape shape, double range) {
+  const Tensor tensor = make("", shape, compute_);
+  draw(tensor, range);
+  return tensor;
+}
+
+Tensor World::output(const std::string& name, Shape shape, double range) {
+  const Tensor tensor = make(name, shape, compute_);
+  draw(tensor, range);
+  return tensor;
+}
+
+Tensor World::output_double(const std::string& name, Shape shape) {
+  const Tensor tensor = make(name, shape, DType::float64);
+  draw(tensor, 1);
+  return tensor;
+}
+
+Tensor World::integers(std::vector<std::int32_t> values) {
+  const Tensor tensor = make("", {static_cast<std::int64_t>(values.size())}, DType::int32);
+  std::memcpy(tensor.raw(), values.data(), tensor.bytes());
+  return tensor;
+}
+
+Tensor World::bytes(const void* data, std::size_t size) {
+  const Tensor tensor = make("", {static_cast<std::int64_t>(size)}, DType::uint8);
+  std::memcpy(tensor.raw(), data, size);
+  return tensor;
+}
+
+Tensor World::results(const StepResults& values) {
+  const Tensor tensor = bytes(&values, sizeof values);
+  blocks_.back().name = "results";
+  blocks_.back().is_results = true;
+  return tensor;
+}
+
+std::vector<World::Output> World::outputs() const {
+  std::vector<Output> all;
+  for (const Block& block : blocks_) {
+    Output output{block.name, {}, {}, false};
+    const std::size_t begin = start_of(block.memory), end = begin + block.tensor.bytes();
+    for (std::size_t i = 0; i < block.memory.size(); ++i) {
+      if ((i < begin || i >= end) && block.memory[i] != fence_byte) output.overrun = true;
+    }
+    if (block.name.empty()) {
+      output.name = "an input";
+      if (output.overrun) all.push_back(output);
+      continue;
+    }
+    output.bits.assign(block.memory.begin() + static_cast<std::ptrdiff_t>(begin),
+                       block.memory.begin() + static_cast<std::ptrdiff_t>(end));
+    if (block.is_results) {
+      const auto& r = *static_cast<const StepResults*>(block.tensor.raw());
+      output.values = {r.loss_sum,
+                       r.target_count,
+                       r.correct,
+                       r.gradient_norm,
+                       r.gradient_scale,
+                       static_cast<double>(r.nonfinite),
+                       static_cast<double>(r.first_nonfinite)};
+    } else {
+      for (std::int64_t i = 0; i < block.tensor.elements(); ++i) {
+        output.values.push_back(block.tensor.dtype() == DType::float32 ? block.tensor.data<float>()[i]
+                                                                       : block.tensor.data<double>()[i]);
+      }
+    }
+    all.push_back(std::move(output));
+  }
+  return all;
+}
+
+}  // namespace comera::test

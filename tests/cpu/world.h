@@ -1,0 +1,85 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/core/arena.h"
+#include "kernels/ops/context.h"
+#include "kernels/shared/step_values.h"
+
+namespace comera::test {
+
+// The tensors of one run of an operation under one backend and compute type. The same case run in two worlds
+// gets the same numbers (drawn in single precision), so that what comes out can be compared.
+class World {
+ public:
+  World(const Backend& backend, DType compute) : backend_(backend), compute_(compute) {}
+
+  struct Output {
+    std::string name;
+    std::vector<double> values;
+    std::vector<std::byte> bits;
+    bool overrun = false;  // something before or behind the tensor was written to
+  };
+
+  // Uniform in [-range, range].
+  Tensor input(Shape shape, double range = 1);
+  // As input, and compared after the run: for what is added to, overwritten, or must stay as it was.
+  Tensor output(const std::string& name, Shape shape, double range = 1);
+  // The same of float64 whatever the compute type.
+  Tensor output_double(const std::string& name, Shape shape);
+  Tensor integers(std::vector<std::int32_t> values);
+  Tensor bytes(const void* data, std::size_t size);
+  Tensor step_inputs(const StepInputs& values) { return bytes(&values, sizeof values); }
+  Tensor results(const StepResults& values = {});
+
+  template <class Operation>
+  void run(const Operation& operation) {
+    Arena measuring = Arena::measuring(Device{});
+    comera::run(Context{backend_, measuring, {}}, operation);
+    Arena arena(host_allocator(), measuring.peak());
+    comera::run(Context{backend_, arena, {}}, operation);
+  }
+  std::vector<Output> outputs() const;
+
+ private:
+  struct Block {
+    std::string name;  // empty: an input
+    Tensor tensor;
+    std::vector<std::byte> memory;
+    bool is_results = false;
+  };
+  Tensor make(const std::string& name, Shape shape, DType dtype);
+  void draw(const Tensor& tensor, double range);
+
+  const Backend& backend_;
+  DType compute_;
+  std::deque<Block> blocks_;
+  std::uint32_t drawn_ = 0;
+};
+
+// One operation on one set of shapes and flags.
+struct OperationCase {
+  std::string name;
+  double tolerance;  // of |a - b| / (|b| + largest |b| / 4), a float32's
+  std::function<void(World&)> run;
+};
+
+// tests/cpu/*_cases.cpp
+void add_product_cases(std::vector<OperationCase>& cases);
+void add_attention_cases(std::vector<OperationCase>& cases);
+void add_norm_cases(std::vector<OperationCase>& cases);
+void add_elementwise_cases(std::vector<OperationCase>& cases);
+void add_embedding_cases(std::vector<OperationCase>& cases);
+void add_loss_cases(std::vector<OperationCase>& cases);
+void add_optimizer_cases(std::vector<OperationCase>& cases);
+
+inline StepInputs example_step() {
+  StepInputs inputs;
+  inputs.dropout = {0x123456789abcdef0ULL, 7, 3};
+  return inputs;
+}
+
+}  // namespace comera::test
