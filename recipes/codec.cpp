@@ -66,10 +66,10 @@ void Reader::unknown_key(const toml::key& key, const toml::node& value, const Pa
 }
 
 void Reader::missing_key(const toml::node& section, const Path& key) const {
-  const std::string where =
-      key.parent().empty() ? source_.file() : source_.place(section) + ": [" + key.parent() + "]";
-  throw UsageError(fmt::format("{}{} is missing; it must be given", where,
-                               key.parent().empty() ? ": " + key.name() : " lacks " + key.name()));
+  if (key.parent().empty())
+    throw UsageError(fmt::format("{}: the recipe lacks {}; it must be given", source_.file(), key.name()));
+  throw UsageError(
+      fmt::format("{}: [{}] lacks {}; it must be given", source_.place(section), key.parent(), key.name()));
 }
 
 void Writer::section(const std::string& heading) {

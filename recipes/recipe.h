@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/core/check.h"
 #include "model/config.h"
 
 namespace comera {

@@ -110,11 +110,11 @@ Key<S> section(const char* name, T S::*member, std::string doc) {
     read_table(out.*member, node, path, reader);
   };
   key.write = [member](const S& from, const Path& path, Writer& writer) {
-    writer.section("[" + path.name() + "]");
+    writer.section("[" + path.text() + "]");
     for (const auto& inner : keys_of<T>()) inner.write(from.*member, path / inner.name, writer);
   };
   key.describe = [doc](const Path& path, bool, Reference& reference) {
-    reference.section("[" + path.name() + "]", doc);
+    reference.section("[" + path.text() + "]", doc);
     for (const auto& inner : keys_of<T>()) inner.describe(path / inner.name, inner.required, reference);
   };
   return key;
@@ -130,11 +130,11 @@ Key<S> optional_section(const char* name, std::optional<T> S::*member, std::stri
   };
   key.write = [member](const S& from, const Path& path, Writer& writer) {
     if (!(from.*member)) return;
-    writer.section("[" + path.name() + "]");
+    writer.section("[" + path.text() + "]");
     for (const auto& inner : keys_of<T>()) inner.write(*(from.*member), path / inner.name, writer);
   };
   key.describe = [doc](const Path& path, bool, Reference& reference) {
-    reference.section("[" + path.name() + "]", doc);
+    reference.section("[" + path.text() + "]", doc);
     for (const auto& inner : keys_of<T>()) inner.describe(path / inner.name, inner.required, reference);
   };
   return key;
