@@ -1,6 +1,8 @@
 #include "data/hdf5.h"
 
 #include <hdf5.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -219,14 +221,23 @@ T read_number(const State& file, std::string_view path, std::string_view name) {
   return values[0];
 }
 
-// HDF5 keeps a file open whose last writes failed, and with it its space. We forget it: the identifier is
-// gone, and H5dont_atexit keeps the library from trying again.
+// HDF5 does not let go of a file whose last writes fail, and keeps its descriptor and its space. With the
+// descriptor pointing at memory the writes succeed, the file is released, and what it held is dropped.
+void abandon(hid_t id) {
+  void* descriptor = nullptr;
+  const int memory = memfd_create("abandoned", MFD_CLOEXEC);
+  if (H5Fget_vfd_handle(id, H5P_DEFAULT, &descriptor) >= 0 && memory >= 0)
+    dup2(memory, *static_cast<int*>(descriptor));
+  H5Fclose(id);
+  H5Eclear2(H5E_DEFAULT);
+  if (memory >= 0) close(memory);
+}
+
 void close_file(State& state) {
   const hid_t id = std::exchange(state.id, -1);
   if (H5Fflush(id, H5F_SCOPE_GLOBAL) < 0) {
     const std::string reason = last_reason();
-    H5Fclose(id);
-    H5Eclear2(H5E_DEFAULT);
+    abandon(id);
     throw Error(fmt::format("{}: could not write: {}", state.path.string(), reason));
   }
   if (H5Fclose(id) < 0) fail(state.path, "close");

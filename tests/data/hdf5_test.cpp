@@ -161,6 +161,7 @@ TEST(Hdf5, AFullDiskIsAnErrorWithItsReason) {
   };
   EXPECT_THAT(error_of(contiguous), HasSubstr("No space left on device"));
   std::filesystem::remove(folder / "a.h5");
+  EXPECT_EQ(std::filesystem::space(folder.path()).available, 256u * 1024) << "its space is given back";
   const auto stream = [&] {
     File file = File::create(folder / "b.h5");
     Dataset dataset = file.create_dataset("x", DType::int32);
@@ -169,6 +170,7 @@ TEST(Hdf5, AFullDiskIsAnErrorWithItsReason) {
   };
   EXPECT_THAT(error_of(stream), HasSubstr("No space left on device"));
   std::filesystem::remove(folder / "b.h5");
+  EXPECT_EQ(std::filesystem::space(folder.path()).available, 256u * 1024);
   const auto buffered = [&] {  // small enough to reach the disk only when the file is closed
     folder.write("filler", std::string(240 * 1024, 'x'));
     File file = File::create(folder / "c.h5");
