@@ -227,15 +227,33 @@ TEST_F(LoaderTest, ASmallCacheGivesTheSame) {
   for (int i = 0; i < 60; ++i) expect_equal(small.next(), large.next());
 }
 
-TEST_F(LoaderTest, TheThreadsFailureComesOutOfNext) {
-  {
-    // Closed behind the set's back: reading fails, but only once blocks are needed.
-    LoaderOptions given = options();
-    given.capacity.unique_ids = 64;
-    given.capacity.sequence_length = 64;
-    given.masking.probability = 0;
-    EXPECT_NO_THROW(Loader(*shards_, given).next());
+TEST(Loader, AFailureOfTheThreadComesOutOfNext) {
+  TemporaryFolder folder;
+  ShardInfo info;
+  info.tokenizer_hash = "abc";
+  info.vocabulary = 100;
+  info.split = "train";
+  ShardWriter writer(folder.path(), info, 1 << 20);
+  for (int d = 0; d < 600; ++d) writer.add(std::vector<std::int32_t>(1000, 7));
+  writer.finish();
+  const ShardSet shards(folder.path(), "train");
+  // Larger than what HDF5 keeps in memory, and cut off behind the reader's back.
+  std::filesystem::resize_file(folder / "train-00000.h5", 100000);
+  LoaderOptions options;
+  options.capacity = {
+      .tokens = 512, .sequences = 8, .sequence_length = 128, .masked = 200, .unique_ids = 100};
+  for (const std::int64_t prefetch : {0, 3}) {
+    options.prefetch = prefetch;
+    Loader loader(shards, options);
+    const auto read_all = [&] {
+      for (int i = 0; i < 10000; ++i) loader.next();
+    };
+    EXPECT_THAT(error_of(read_all), HasSubstr("train-00000.h5: could not read rows"));
+    EXPECT_THAT(error_of([&] { loader.next(); }), HasSubstr("train-00000.h5"));
   }
+}
+
+TEST_F(LoaderTest, SaysWhatIsWrongWithItsOptions) {
   LoaderOptions given = options();
   const auto make = [&] { return error_of([&] { Loader loader(*shards_, given); }); };
   given.capacity.sequence_length = 512;
