@@ -243,6 +243,13 @@ void close_file(State& state) {
   if (H5Fclose(id) < 0) fail(state.path, "close");
 }
 
+// Without times, equal contents make equal files.
+Handle dataset_properties() {
+  Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  H5Pset_obj_track_times(creation, false);
+  return creation;
+}
+
 Handle access_properties() {
   Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
@@ -441,9 +448,9 @@ void File::write(std::string_view path, DType dtype, const std::vector<std::int6
                                   : H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr),
                      H5Sclose);
   if (space < 0) fail(file.path, what);
-  const Handle dataset(
-      H5Dcreate2(file.id, name.c_str(), native(dtype), space, links_with_groups(), H5P_DEFAULT, H5P_DEFAULT),
-      H5Dclose);
+  const Handle dataset(H5Dcreate2(file.id, name.c_str(), native(dtype), space, links_with_groups(),
+                                  dataset_properties(), H5P_DEFAULT),
+                       H5Dclose);
   if (dataset < 0) fail(file.path, what);
   const bool empty = std::find(dims.begin(), dims.end(), 0) != dims.end();
   if (!empty && H5Dwrite(dataset, native(dtype), H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
@@ -478,7 +485,7 @@ Dataset File::create_dataset(std::string_view path, DType dtype, const std::vect
   limits[0] = H5S_UNLIMITED;
   chunk[0] = static_cast<hsize_t>(std::max<std::int64_t>(options.chunk_rows, 1));
   const Handle space(H5Screate_simple(static_cast<int>(dims.size()), dims.data(), limits.data()), H5Sclose);
-  const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  const Handle creation = dataset_properties();
   if (space < 0 || creation < 0 || H5Pset_chunk(creation, static_cast<int>(chunk.size()), chunk.data()) < 0 ||
       (options.checksum && H5Pset_fletcher32(creation) < 0))
     fail(file.path, what);
