@@ -10,5 +10,8 @@ namespace comera::cli {
 
 void add_data_command(CLI::App& program);
 void add_tokenizer_command(CLI::App& program);
+void add_pretrain_command(CLI::App& program);
+void add_inspect_command(CLI::App& program);
+void add_bench_command(CLI::App& program);
 
 }  // namespace comera::cli
