@@ -180,6 +180,12 @@ Handle links_with_groups() {
   return links;
 }
 
+Handle dataset_properties() {
+  Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  H5Pset_obj_track_times(creation, false);
+  return creation;
+}
+
 void write_attribute(const State& file, std::string_view path, std::string_view name, hid_t type, hid_t space,
                      const void* value) {
   const Handle object = open_object(file, path);
@@ -331,13 +337,16 @@ void Dataset::read_rows(std::int64_t begin, std::int64_t wanted, DType dtype, vo
     fail(file.path, fmt::format("read rows {} to {} of '{}'", begin, begin + wanted, name_));
 }
 
-File File::create(const std::filesystem::path& path) {
+File File::create(const std::filesystem::path& path, const CreateOptions& options) {
   const Lock lock;
   const Handle access = access_properties();
+  const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
+  if (creation < 0 || H5Pset_userblock(creation, static_cast<hsize_t>(options.user_block)) < 0)
+    fail(path, "create the file");
   File file;
   file.state_ = std::make_shared<State>();
   file.state_->path = path;
-  file.state_->id = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access);
+  file.state_->id = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access);
   if (file.state_->id < 0) fail(path, "create the file");
   return file;
 }
@@ -473,6 +482,17 @@ void File::read(std::string_view path, DType dtype, void* data, std::int64_t ele
     fail(file.path, fmt::format("read '{}'", path));
 }
 
+ByteRange File::data_range(std::string_view path) const {
+  const Lock lock;
+  const State& file = opened(state_);
+  const Handle dataset = open_dataset(file, path);
+  const hsize_t bytes = H5Dget_storage_size(dataset);
+  if (bytes == 0) return {};
+  const haddr_t offset = H5Dget_offset(dataset);
+  if (offset == HADDR_UNDEF) fail(file.path, fmt::format("find the numbers of '{}'", path));
+  return {static_cast<std::int64_t>(offset), static_cast<std::int64_t>(bytes)};
+}
+
 Dataset File::create_dataset(std::string_view path, DType dtype, const std::vector<std::int64_t>& row_shape,
                              const StreamOptions& options) {
   const Lock lock;
@@ -519,6 +539,32 @@ bool File::has_attribute(std::string_view path, std::string_view name) const {
   const htri_t found = H5Aexists(open_object(file, path), std::string(name).c_str());
   if (found < 0) fail(file.path, fmt::format("look for attribute '{}' of '{}'", name, path));
   return found > 0;
+}
+
+std::vector<AttributeInfo> File::attributes(std::string_view path) const {
+  const Lock lock;
+  const State& file = opened(state_);
+  const Handle object = open_object(file, path);
+  std::vector<AttributeInfo> found;
+  const auto add = [](hid_t owner, const char* name, const H5A_info_t*, void* data) -> herr_t {
+    const Handle attribute(H5Aopen(owner, name, H5P_DEFAULT), H5Aclose);
+    if (attribute < 0) return -1;
+    const Handle type(H5Aget_type(attribute), H5Tclose);
+    const Handle space(H5Aget_space(attribute), H5Sclose);
+    AttributeInfo info{name, AttributeKind::integer};
+    if (H5Tget_class(type) == H5T_STRING)
+      info.kind = AttributeKind::text;
+    else if (H5Tget_class(type) == H5T_FLOAT)
+      info.kind = AttributeKind::number;
+    else if (H5Sget_simple_extent_type(space) != H5S_SCALAR)
+      info.kind = AttributeKind::integer_list;
+    static_cast<std::vector<AttributeInfo>*>(data)->push_back(std::move(info));
+    return 0;
+  };
+  if (H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &found) < 0)
+    fail(file.path, fmt::format("list the attributes of '{}'", path));
+  std::ranges::sort(found, {}, &AttributeInfo::name);
+  return found;
 }
 
 void File::set_attribute(std::string_view path, std::string_view name, std::int64_t value) {
