@@ -35,20 +35,22 @@ void load_parameters(const CheckpointReader& reader, const ParameterStore& store
   for (ParameterId id = 0; id < store.size(); ++id) {
     const ParameterInfo& info = store.info(id);
     COMERA_CHECK(reader.has_tensor(path_of(info)),
-                 "{} is a checkpoint of another model: it has no {}; use the recipe that it was made with", file,
-                 info.name);
+                 "{} is a checkpoint of another model: it has no {}; use the recipe that it was made with",
+                 file, info.name);
     const CheckpointTensor& saved = reader.tensor(path_of(info));
-    COMERA_CHECK(saved.shape == dims(info.shape),
-                 "{} is a checkpoint of another model: its {} is ({}), the recipe's is {}; use the recipe that it was "
-                 "made with",
-                 file, info.name, fmt::join(saved.shape, ", "), info.shape.text());
+    COMERA_CHECK(
+        saved.shape == dims(info.shape),
+        "{} is a checkpoint of another model: its {} is ({}), the recipe's is {}; use the recipe that it was "
+        "made with",
+        file, info.name, fmt::join(saved.shape, ", "), info.shape.text());
     COMERA_CHECK(saved.dtype == store.dtype(), "{} holds {} numbers, but the recipe computes in {}", file,
                  name_of(saved.dtype), name_of(store.dtype()));
   }
   for (const CheckpointTensor& saved : reader.tensors())
-    COMERA_CHECK(!saved.path.starts_with("/model/") || store.find(saved.path.substr(7)),
-                 "{} is a checkpoint of another model: the recipe's has no {}; use the recipe that it was made with",
-                 file, saved.path.substr(7));
+    COMERA_CHECK(
+        !saved.path.starts_with("/model/") || store.find(saved.path.substr(7)),
+        "{} is a checkpoint of another model: the recipe's has no {}; use the recipe that it was made with",
+        file, saved.path.substr(7));
   for (ParameterId id = 0; id < store.size(); ++id) reader.read(path_of(store.info(id)), store.value(id));
 }
 
