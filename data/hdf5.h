@@ -15,7 +15,7 @@
 // their path inside the file ("/", "/model/layer_0", "tokens").
 //
 // Every failed call throws Error with the file's name, what was being done and the system's reason
-// ("No space left on device"). Debian's HDF5 is not thread-safe: every call here holds one lock of the
+// ("No space left on device"). HDF5 need not be thread-safe: every call here holds one lock of the
 // process, so files may be used from any thread, one thread per object at a time.
 namespace comera::data::hdf5 {
 

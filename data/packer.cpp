@@ -69,7 +69,7 @@ Packer::Prepared& Packer::prepare(std::int64_t place) {
 
 bool Packer::is_taken(std::int64_t place) const {
   const std::int64_t bit = place - position_.cursor - 1;
-  return bit >= 0 && ((position_.taken >> bit) & 1) != 0;
+  return bit < -1 || (bit >= 0 && ((position_.taken >> bit) & 1) != 0);
 }
 
 void Packer::take(std::int64_t place) {
