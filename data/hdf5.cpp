@@ -180,12 +180,6 @@ Handle links_with_groups() {
   return links;
 }
 
-Handle dataset_properties() {
-  Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
-  H5Pset_obj_track_times(creation, false);
-  return creation;
-}
-
 void write_attribute(const State& file, std::string_view path, std::string_view name, hid_t type, hid_t space,
                      const void* value) {
   const Handle object = open_object(file, path);
