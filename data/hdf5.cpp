@@ -249,6 +249,12 @@ void close_file(State& state) {
 }
 
 // Without times, equal contents make equal files.
+Handle dataset_properties() {
+  Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  H5Pset_obj_track_times(creation, false);
+  return creation;
+}
+
 Handle access_properties() {
   Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);

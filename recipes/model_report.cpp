@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -14,37 +16,36 @@ struct Row {
   std::int64_t parameters = 0, gates = 0;
 };
 
-Row row_of(const ParameterStore& store, const std::string& name, const std::string& kind) {
-  Row row{name, kind};
-  for (ParameterId id = 0; id < store.size(); ++id) {
-    const ParameterInfo& info = store.info(id);
-    if (!info.name.starts_with(name + ".")) continue;
-    (info.role == ParameterRole::gate ? row.gates : row.parameters) += info.shape.elements();
-  }
-  return row;
-}
-
 std::string grouped(std::int64_t number) {  // 1,485,795
   std::string digits = std::to_string(number);
   for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
   return digits;
 }
 
+// The name under which a parameter is listed: its layer's, or its norm's, or its own.
+std::string row_name(const std::string& parameter, const std::map<std::string, std::string>& layers) {
+  for (const auto& [layer, kind] : layers)
+    if (parameter.starts_with(layer + ".")) return layer;
+  return parameter.find("norm") == std::string::npos ? parameter : parameter.substr(0, parameter.rfind('.'));
+}
+
+// In forward order.
 std::vector<Row> rows_of(const Model& model) {
   const ParameterStore& store = model.parameters();
-  std::vector<Row> rows;
-  rows.push_back(row_of(store, "embedding.tokens", model.token_embedding().shape_text()));
+  std::map<std::string, std::string> layers{{"embedding.tokens", model.token_embedding().shape_text()}};
   for (const Linear* linear : model.linears())
-    for (int i = 0; i < linear->outputs(); ++i)
-      rows.push_back(row_of(store, linear->output_name(i), linear->shape_text()));
-  // Whatever is left stands alone, such as norms and position tables.
-  std::set<std::string> listed;
-  for (const Row& row : rows) listed.insert(row.name);
+    for (int i = 0; i < linear->outputs(); ++i) layers[linear->output_name(i)] = linear->shape_text();
+  std::vector<Row> rows;
   for (ParameterId id = 0; id < store.size(); ++id) {
     const ParameterInfo& info = store.info(id);
-    bool covered = false;
-    for (const std::string& name : listed) covered = covered || info.name.starts_with(name + ".");
-    if (!covered) rows.push_back({info.name, "dense " + info.shape.text(), info.shape.elements(), 0});
+    const std::string name = row_name(info.name, layers);
+    auto row = std::ranges::find(rows, name, &Row::name);
+    if (row == rows.end()) {
+      const auto layer = layers.find(name);
+      rows.push_back({name, layer != layers.end() ? layer->second : "dense " + info.shape.text()});
+      row = rows.end() - 1;
+    }
+    (info.role == ParameterRole::gate ? row->gates : row->parameters) += info.shape.elements();
   }
   return rows;
 }
@@ -58,7 +59,15 @@ std::int64_t total_of(const ParameterStore& store, const std::function<bool(cons
 }
 
 bool is_norm(const ParameterInfo& info) { return info.name.find("norm") != std::string::npos; }
-bool is_bias(const ParameterInfo& info) { return info.name.ends_with(".bias") && !is_norm(info); }
+bool is_head(const ParameterInfo& info) {
+  return info.name.starts_with("head.classifier.") || info.name == "head.bias";
+}
+bool is_bias(const ParameterInfo& info) {
+  return info.name.ends_with(".bias") && !is_norm(info) && !is_head(info);
+}
+bool is_table(const ParameterInfo& info) {
+  return info.name == "embedding.positions" || info.name == "embedding.types";
+}
 
 }  // namespace
 
@@ -79,14 +88,17 @@ std::string model_report(const Model& model) {
                         row.gates ? grouped(row.gates) : "");
   const std::int64_t all = store.count(), dense = dense_parameters(model.config());
   const auto line = [&](const char* part, std::int64_t count) {
-    text += fmt::format("  {:<24}{:>14}\n", part, grouped(count));
+    text += fmt::format("  {:<28}{:>14}\n", part, grouped(count));
   };
   text += "\nparameters by part\n";
   line("tensor-train cores", store.count(ParameterRole::core));
   line("linear biases", total_of(store, is_bias));
   line("norms", total_of(store, is_norm));
-  line("other dense tensors", total_of(store, [](const ParameterInfo& info) {
-         return info.role == ParameterRole::dense && !is_bias(info) && !is_norm(info);
+  line("positions and types", total_of(store, is_table));
+  line("classifier or decoder bias", total_of(store, is_head));
+  line("dense weights", total_of(store, [](const ParameterInfo& info) {
+         return info.role == ParameterRole::dense && !is_bias(info) && !is_norm(info) && !is_table(info) &&
+                !is_head(info);
        }));
   line("all", all);
   line("gates beside them", store.count(ParameterRole::gate));

@@ -4,8 +4,7 @@
 #include <cmath>
 
 #include "checkpoints/model_state.h"
-#include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/threads.h"
+#include "kernels/backends/backends.h"
 #include "recipes/model_report.h"
 #include "recipes/run/json.h"
 
@@ -80,7 +79,7 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
   }
   prepare_threads(static_cast<int>(recipe.run.threads));
   engine_ =
-      std::make_unique<StepEngine>(config_, optimizer_options(recipe.optim), cpu_backend(), host_allocator());
+      std::make_unique<StepEngine>(config_, optimizer_options(recipe.optim), backend_of(DeviceKind::cpu), host_allocator());
   engine_->model().parameters().initialize(static_cast<std::uint64_t>(recipe.run.seed));
   for (std::int64_t phase = 0; phase < static_cast<std::int64_t>(recipe.phases.size()); ++phase) {
     steps_of_phase_.push_back(phase_steps(phase));
