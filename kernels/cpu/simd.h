@@ -37,17 +37,6 @@ inline vec load(const float* p) {
   return v;
 }
 inline void store(float* p, vec v) { std::memcpy(p, &v, sizeof v); }
-// Past the caches, for results larger than they are; p must be aligned to the vector.
-inline void stream(float* p, vec v) {
-#ifdef __AVX512F__
-  _mm512_stream_ps(p, (__m512)v);
-#else
-  _mm256_stream_ps(p, (__m256)v);
-#endif
-}
-// Streamed stores are ordered with later ones only by a fence.
-inline void stream_fence() { _mm_sfence(); }
-
 // The first `count` lanes, 0 <= count <= lanes; the others read as 0 and are not written.
 #ifdef __AVX512F__
 inline __mmask16 first_lanes(std::int64_t count) { return static_cast<__mmask16>((1u << count) - 1u); }
@@ -69,6 +58,15 @@ inline void store_first(float* p, vec v, std::int64_t count) {
   _mm256_maskstore_ps(p, first_lanes(count), (__m256)v);
 }
 #endif
+
+// The first `count` lanes of v, 0 in the others.
+inline vec keep_first(vec v, std::int64_t count) {
+#ifdef __AVX512F__
+  return (vec)_mm512_maskz_mov_ps(first_lanes(count), (__m512)v);
+#else
+  return (vec)_mm256_and_ps((__m256)v, _mm256_castsi256_ps(first_lanes(count)));
+#endif
+}
 
 inline vec max(vec a, vec b) { return a > b ? a : b; }
 inline vec min(vec a, vec b) { return a < b ? a : b; }

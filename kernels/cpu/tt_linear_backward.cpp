@@ -1,7 +1,7 @@
+#include "kernels/cpu/activations.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/panels.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/cpu/simd_math.h"
 #include "kernels/cpu/threads.h"
 #include "kernels/ops/tt_linear.h"
 
@@ -69,13 +69,6 @@ struct Chunk {
   float* panels;
   std::int64_t width, rows, columns;
 };
-
-template <Activation activation>
-vec derivative_times(vec dy, vec saved) {
-  if (activation == Activation::gelu) return dy * gelu_derivative(saved);
-  if (activation == Activation::tanh) return dy * (1.F - saved * saved);
-  return dy;
-}
 
 template <Activation activation>
 void activation_gradient(const Chunk& chunk) {
