@@ -5,17 +5,13 @@
 #include <string>
 
 #include "kernels/core/dtype.h"
+#include "tensorized/kinds.h"
 #include "tensorized/shapes.h"
 
 namespace comera {
 
 enum class NormPlacement : std::uint8_t { post, pre };
 enum class HeadKind : std::uint8_t { mlm, classification };
-// How a TTM embedding looks rows up; all three give the same rows (docs/architecture.md compares their cost).
-enum class LookupKind : std::uint8_t { naive, unique, halves };
-// How a TT linear is evaluated; automatic asks the planner.
-enum class PlanKind : std::uint8_t { automatic, halves, dense, modewise };
-
 // Which layers are tensor trains. Each one that is absent is dense.
 struct TensorizedConfig {
   std::optional<TTShape> attention;  // Q, K, V and O

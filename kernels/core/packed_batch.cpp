@@ -33,7 +33,7 @@ void PackedBatch::lay_out(std::int32_t* base) {
 }
 
 PackedBatch::PackedBatch(Allocator& allocator, const PackCapacity& wanted) : capacity(wanted) {
-  lay_out(nullptr);
+  *this = measuring(wanted);  // for the sizes
   std::int64_t total = 0;
   for (const Tensor& tensor :
        {token_ids, position_ids, type_ids, sequence_offsets, masked_positions, masked_targets, labels,

@@ -1,0 +1,17 @@
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+// One function per subcommand: declares its options on the program and what to run when it is chosen.
+// Failures leave the callback as comera::Error (exit code 1) or comera::UsageError (exit code 2).
+namespace comera::cli {
+
+void add_data_command(CLI::App& program);
+void add_tokenizer_command(CLI::App& program);
+void add_pretrain_command(CLI::App& program);
+void add_inspect_command(CLI::App& program);
+void add_bench_command(CLI::App& program);
+
+}  // namespace comera::cli

@@ -1,0 +1,78 @@
+#include <fmt/core.h>
+
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/corpus_options.h"
+#include "cli/progress.h"
+#include "data/build_shards.h"
+
+namespace comera::cli {
+namespace {
+
+struct Options {
+  data::CorpusOptions corpus;
+  data::BuildOptions build;
+  std::filesystem::path tokenizer;
+  bool overwrite = false;
+};
+
+void print_split(const char* name, const data::SplitCounts& counts) {
+  fmt::print("{:<24}{:>14}{:>14}{:>14}\n", name, grouped(counts.documents), grouped(counts.tokens),
+             grouped(counts.shards));
+}
+
+void run(Options& options) {
+  std::error_code code;
+  const auto& output = options.build.output;
+  if (!options.overwrite && std::filesystem::exists(output, code) &&
+      (!std::filesystem::is_directory(output, code) || !std::filesystem::is_empty(output, code)))
+    throw UsageError(fmt::format(
+        "{}: exists and is not an empty folder; give --overwrite to replace its shards", output.string()));
+  const data::Tokenizer tokenizer = data::Tokenizer::load(options.tokenizer);
+  data::FileCorpus corpus(options.corpus);
+  const data::BuildCounts counts = [&] {
+    ProgressLine progress("tokenizing");
+    options.build.progress = [&](const data::BuildProgress& now) {
+      progress.update(now.documents, now.bytes);
+    };
+    return data::build_shards(corpus, tokenizer, options.build);
+  }();
+  print_corpus_counts(counts.corpus);
+  fmt::print("\n{:<24}{:>14}{:>14}{:>14}\n", "", "documents", "tokens", "shards");
+  print_split("train", counts.train);
+  print_split("validation", counts.validation);
+  const double tokens = static_cast<double>(counts.train.tokens + counts.validation.tokens);
+  const double bytes = static_cast<double>(counts.corpus.bytes);
+  fmt::print("\n{:.2f} bytes per token, {:.1f} s, {:.1f} MB/s\nwrote {}\n", tokens > 0 ? bytes / tokens : 0.0,
+             counts.seconds, bytes * 1e-6 / counts.seconds, output.string());
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& program) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand("data", "Tokenize source code or text into HDF5 shards");
+  add_corpus_options(*command, options->corpus, "--max-bytes");
+  command->add_option("--tokenizer", options->tokenizer, "A model written by 'comera tokenizer'")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--output", options->build.output, "Folder for the shards")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("--held-out", options->build.held_out, "Fraction of the documents kept for validation")
+      ->capture_default_str();
+  command
+      ->add_option("--tokens-per-shard", options->build.tokens_per_shard, "Begin a new shard after this many")
+      ->capture_default_str();
+  command->add_option("--threads", options->build.threads, "Tokenizing threads (0: one per core)")
+      ->capture_default_str();
+  command->add_flag("--overwrite", options->overwrite, "Replace the shards of the output folder");
+  command->footer(
+      "Example:\n  comera data --input src --tokenizer tokenizer.model --output shards --held-out 0.02 "
+      "--languages "
+      "python,java");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,65 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "checkpoints/checkpoint_file.h"
+#include "cli/commands.h"
+#include "recipes/model_report.h"
+#include "recipes/recipe.h"
+
+namespace comera::cli {
+
+namespace {
+
+struct Options {
+  std::string subject;
+  std::vector<std::string> overrides;
+  std::int64_t vocabulary = 0;
+  std::int64_t plan_tokens = 0;
+};
+
+bool is_recipe(const std::string& subject) { return subject.ends_with(".toml"); }
+
+void inspect(const Options& options) {
+  Recipe recipe;
+  std::int64_t vocabulary = options.vocabulary;
+  if (is_recipe(options.subject)) {
+    recipe = load_recipe(options.subject, options.overrides);
+  } else {
+    const CheckpointReader checkpoint(options.subject);
+    recipe = parse_recipe(checkpoint.text("/recipe", "toml"), options.subject, options.overrides);
+    vocabulary = checkpoint.integer("/data", "vocabulary");
+    fmt::print("{}: step {}, phase {}, {} tokens seen\n\n", options.subject,
+               checkpoint.integer("/trainer", "step"), checkpoint.integer("/trainer", "phase"),
+               checkpoint.integer("/trainer", "tokens"));
+  }
+  if (recipe.model.vocabulary == 0 && vocabulary == 0)
+    throw UsageError(
+        fmt::format("{} takes its vocabulary from the tokenizer; say how large it is with --vocabulary N",
+                    options.subject));
+  const Model model(encoder_config(recipe, vocabulary), host_allocator(), false);
+  std::cout << model_report(model);
+  if (options.plan_tokens > 0) std::cout << "\n" << plan_report(model, options.plan_tokens);
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App& program) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      program.add_subcommand("inspect", "Show the layers, shapes and sizes of a recipe or checkpoint");
+  command->add_option("subject", options->subject, "A recipe (.toml) or a checkpoint (.h5)")->required();
+  command->add_option("--set", options->overrides,
+                      "Override a recipe's key, such as tensorized.enabled=false");
+  command
+      ->add_option("--vocabulary", options->vocabulary,
+                   "Vocabulary, where the recipe leaves it to the tokenizer")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--plan", options->plan_tokens, "Also show how layers are evaluated for this many tokens")
+      ->check(CLI::PositiveNumber);
+  command->footer("Example: comera inspect recipes/six_encoder_mnli.toml --plan 4096");
+  command->callback([options] { inspect(*options); });
+}
+
+}  // namespace comera::cli

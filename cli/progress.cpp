@@ -1,0 +1,37 @@
+#include "cli/progress.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace comera::cli {
+
+ProgressLine::ProgressLine(std::string what) : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) == 1) {
+  next_ = start_ + (terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(5000));
+}
+
+ProgressLine::~ProgressLine() {
+  if (open_) std::fputc('\n', stderr);
+}
+
+void ProgressLine::update(std::int64_t documents, std::int64_t bytes) {
+  const auto now = Clock::now();
+  if (now < next_) return;
+  next_ = now + (terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(5000));
+  const double seconds = std::chrono::duration<double>(now - start_).count();
+  const double megabytes = static_cast<double>(bytes) * 1e-6;
+  fmt::print(stderr, "{}{}: {} documents, {:.1f} MB, {:.1f} MB/s{}", terminal_ ? "\r\033[K" : "", what_,
+             grouped(documents), megabytes, megabytes / seconds, terminal_ ? "" : "\n");
+  std::fflush(stderr);
+  open_ = terminal_;
+}
+
+std::string grouped(std::int64_t value) {
+  std::string digits = std::to_string(value);
+  const std::size_t first = value < 0 ? 1 : 0;
+  for (std::size_t at = digits.size(); at > first + 3;) digits.insert(at -= 3, ",");
+  return digits;
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,91 @@
+#include <fmt/core.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/corpus_options.h"
+#include "cli/progress.h"
+#include "data/shard.h"
+#include "data/tokenizer.h"
+
+namespace comera::cli {
+namespace {
+
+struct Options {
+  data::CorpusOptions corpus;
+  data::TokenizerOptions tokenizer;
+  std::filesystem::path output;
+  bool overwrite = false;
+};
+
+void write_file(const std::filesystem::path& path, const std::string& bytes) {
+  auto temporary = path;
+  temporary += ".partial";
+  try {
+    errno = 0;
+    std::ofstream stream(temporary, std::ios::binary);
+    stream << bytes << std::flush;
+    COMERA_CHECK(stream.good(), "{}: could not write the tokenizer: {}", path.string(), std::strerror(errno));
+    stream.close();
+    data::sync_to_disk(temporary);
+    std::filesystem::rename(temporary, path);
+  } catch (const std::exception&) {
+    std::error_code ignored;
+    std::filesystem::remove(temporary, ignored);
+    throw;
+  }
+}
+
+void run(Options& options) {
+  std::error_code code;
+  if (!options.overwrite && std::filesystem::exists(options.output, code))
+    throw UsageError(
+        fmt::format("{}: exists already; give --overwrite to replace it", options.output.string()));
+  data::FileCorpus corpus(options.corpus);
+  data::Tokenizer tokenizer = [&] {
+    ProgressLine progress("reading");
+    options.tokenizer.progress = [&](std::int64_t documents, std::int64_t bytes) {
+      progress.update(documents, bytes);
+    };
+    return data::train_tokenizer(corpus, options.tokenizer);
+  }();
+  if (const auto folder = options.output.parent_path(); !folder.empty())
+    std::filesystem::create_directories(folder, code);
+  write_file(options.output, tokenizer.bytes());
+  print_corpus_counts(corpus.counts());
+  fmt::print("{:<24}{:>14}\n", "vocabulary", grouped(tokenizer.vocabulary()));
+  if (tokenizer.vocabulary() < options.tokenizer.vocabulary)
+    fmt::print(stderr, "note: the corpus gave {} pieces of the {} asked for\n", tokenizer.vocabulary(),
+               options.tokenizer.vocabulary);
+  fmt::print("wrote {}\n", options.output.string());
+}
+
+}  // namespace
+
+void add_tokenizer_command(CLI::App& program) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      program.add_subcommand("tokenizer", "Train a SentencePiece tokenizer on source code or text");
+  add_corpus_options(*command, options->corpus, "--max-file-bytes");
+  command->add_option("--output", options->output, "The model to write")->required()->type_name("FILE");
+  command->add_option("--vocabulary", options->tokenizer.vocabulary, "Number of pieces, at most")
+      ->capture_default_str();
+  command->add_option("--model", options->tokenizer.model, "bpe or unigram")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, data::TokenizerModel>{
+          {"bpe", data::TokenizerModel::bpe}, {"unigram", data::TokenizerModel::unigram}}))
+      ->default_str("bpe");
+  command
+      ->add_option("--max-bytes", options->tokenizer.max_bytes,
+                   "Train on a sample of at most this many bytes")
+      ->capture_default_str();
+  command->add_flag("--overwrite", options->overwrite, "Replace the output");
+  command->footer(
+      "Example:\n  comera tokenizer --input src --languages python,java --output tokenizer.model "
+      "--vocabulary 16384");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,142 @@
+#include "data/batch.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/core/check.h"
+
+namespace comera::data {
+namespace {
+
+constexpr int digit_bits = 11;
+constexpr std::int32_t digits = 1 << digit_bits;
+
+// Sorts `order` stably by key(order[i]), a number in [0, limit): a counting sort per digit of 11 bits.
+template <class Key>
+void radix_sort(std::vector<std::int32_t>& order, std::int64_t count, std::int64_t limit, Key&& key) {
+  thread_local std::vector<std::int32_t> other;
+  other.resize(static_cast<std::size_t>(count));
+  std::int32_t starts[digits];
+  for (int shift = 0; shift < 32 && (limit - 1) >> shift > 0; shift += digit_bits) {
+    const auto digit = [&](std::int32_t item) { return (key(item) >> shift) & (digits - 1); };
+    std::fill(starts, starts + digits, 0);
+    for (std::int64_t i = 0; i < count; ++i) ++starts[digit(order[i])];
+    std::int32_t sum = 0;
+    for (std::int32_t& start : starts) {
+      const std::int32_t here = start;
+      start = sum;
+      sum += here;
+    }
+    for (std::int64_t i = 0; i < count; ++i) other[starts[digit(order[i])]++] = order[i];
+    std::copy(other.begin(), other.end(), order.begin());
+  }
+}
+
+void fill_after(std::vector<std::int32_t>& values, std::int64_t count, std::int32_t value) {
+  std::fill(values.begin() + std::min<std::int64_t>(count, static_cast<std::int64_t>(values.size())),
+            values.end(), value);
+}
+
+}  // namespace
+
+BatchCapacity capacity_for(std::int64_t tokens, std::int64_t sequence_length, double mask_probability,
+                           std::int64_t vocabulary) {
+  BatchCapacity capacity;
+  capacity.tokens = tokens;
+  capacity.sequence_length = sequence_length;
+  capacity.sequences = std::max<std::int64_t>(4 * tokens / std::max<std::int64_t>(sequence_length, 1), 1);
+  const double mean = mask_probability * static_cast<double>(tokens);
+  const double spread = 5 * std::sqrt(mean * (1 - mask_probability)) + 1;
+  capacity.masked = std::min(tokens, static_cast<std::int64_t>(std::ceil(mean + spread)));
+  capacity.unique_ids = std::min(tokens, vocabulary);
+  return capacity;
+}
+
+Batch::Batch(const BatchCapacity& capacity) {
+  const auto tokens_size = static_cast<std::size_t>(capacity.tokens);
+  const auto sequences_size = static_cast<std::size_t>(capacity.sequences);
+  const auto masked_size = static_cast<std::size_t>(capacity.masked);
+  const auto unique_size = static_cast<std::size_t>(capacity.unique_ids);
+  for (auto* values : {&token_ids, &position_ids, &type_ids, &unique_index, &unique_order})
+    values->resize(tokens_size);
+  for (auto* values : {&masked_positions, &masked_targets}) values->resize(masked_size);
+  for (auto* values : {&unique_ids, &right_order}) values->resize(unique_size);
+  sequence_offsets.resize(sequences_size + 1);
+  unique_offsets.resize(unique_size + 1);
+  labels.resize(sequences_size);
+}
+
+void Batch::clear() {
+  for (auto* values :
+       {&token_ids, &position_ids, &type_ids, &sequence_offsets, &masked_positions, &masked_targets,
+        &unique_ids, &unique_index, &unique_order, &unique_offsets, &right_order, &labels})
+    std::fill(values->begin(), values->end(), 0);
+  tokens = sequences = masked = unique = 0;
+}
+
+void Batch::add_sequence(const std::int32_t* ids, const std::int32_t* types, std::int64_t count,
+                         const std::vector<std::int32_t>& target_positions,
+                         const std::vector<std::int32_t>& target_ids, std::int32_t label) {
+  COMERA_CHECK(
+      tokens + count <= static_cast<std::int64_t>(token_ids.size()) &&
+          sequences < static_cast<std::int64_t>(labels.size()) &&
+          masked + target_positions.size() <= masked_targets.size() &&
+          target_positions.size() == target_ids.size(),
+      "a sequence of {} tokens with {} targets does not fit into a batch that holds {} of {} tokens, {} of "
+      "{} sequences, {} of {} targets",
+      count, target_positions.size(), tokens, token_ids.size(), sequences, labels.size(), masked,
+      masked_targets.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    token_ids[tokens + i] = ids[i];
+    position_ids[tokens + i] = static_cast<std::int32_t>(i);
+    type_ids[tokens + i] = types ? types[i] : 0;
+  }
+  for (std::size_t i = 0; i < target_ids.size(); ++i) {
+    masked_positions[masked] = tokens + target_positions[i];
+    masked_targets[masked++] = target_ids[i];
+  }
+  labels[sequences++] = label;
+  tokens += static_cast<std::int32_t>(count);
+  sequence_offsets[sequences] = tokens;
+}
+
+void finish_batch(Batch& batch, std::int64_t right_modulus) {
+  const std::int64_t count = batch.tokens;
+  const std::int32_t* ids = batch.token_ids.data();
+  const auto [smallest, largest] = std::minmax_element(ids, ids + count);
+  COMERA_CHECK(count == 0 || *smallest >= 0, "a batch holds the token id {}, ids start at 0", *smallest);
+  const std::int64_t limit = count == 0 ? 1 : std::int64_t{*largest} + 1;
+
+  auto& order = batch.unique_order;
+  for (std::int64_t i = 0; i < count; ++i) order[i] = static_cast<std::int32_t>(i);
+  radix_sort(order, count, limit, [&](std::int32_t row) { return ids[row]; });
+  std::int32_t unique = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int32_t id = ids[order[i]];
+    if (i == 0 || id != batch.unique_ids[unique - 1]) {
+      COMERA_CHECK(unique < static_cast<std::int64_t>(batch.unique_ids.size()),
+                   "a batch has more distinct token ids than the {} it has room for",
+                   batch.unique_ids.size());
+      batch.unique_offsets[unique] = static_cast<std::int32_t>(i);
+      batch.unique_ids[unique++] = id;
+    }
+    batch.unique_index[order[i]] = unique - 1;
+  }
+  batch.unique = unique;
+
+  auto& right = batch.right_order;
+  for (std::int32_t i = 0; i < unique; ++i) right[i] = i;
+  if (right_modulus > 0)
+    radix_sort(right, unique, std::min(right_modulus, limit), [&](std::int32_t i) {
+      return static_cast<std::int32_t>(batch.unique_ids[i] % right_modulus);
+    });
+
+  fill_after(order, count, 0);
+  fill_after(batch.unique_index, count, 0);
+  fill_after(batch.unique_ids, unique, 0);
+  fill_after(right, unique, 0);
+  fill_after(batch.unique_offsets, unique, batch.tokens);
+  fill_after(batch.sequence_offsets, batch.sequences, batch.tokens);
+}
+
+}  // namespace comera::data

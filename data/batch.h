@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace comera::data {
+
+// The largest batch of a phase. T, S, P and U below.
+struct BatchCapacity {
+  std::int64_t tokens = 0;           // T
+  std::int64_t sequences = 0;        // S
+  std::int64_t sequence_length = 0;  // of the longest sequence
+  std::int64_t masked = 0;           // P
+  std::int64_t unique_ids = 0;       // U
+};
+
+// Room for `tokens` tokens in sequences of up to sequence_length, of which a fraction mask_probability is
+// masked: enough masked positions for five standard deviations, and for as many sequences as are likely when
+// some are short.
+BatchCapacity capacity_for(std::int64_t tokens, std::int64_t sequence_length, double mask_probability,
+                           std::int64_t vocabulary);
+
+// A packed batch on the host: S sequences of T tokens in all lie end to end. Arrays are sized by the
+// capacity; entries beyond the counts are 0, offsets beyond the counts repeat the last.
+struct Batch {
+  std::vector<std::int32_t> token_ids;         // T, after masking
+  std::vector<std::int32_t> position_ids;      // T, within the sequence
+  std::vector<std::int32_t> type_ids;          // T, 0 or 1
+  std::vector<std::int32_t> sequence_offsets;  // S + 1
+  std::vector<std::int32_t> masked_positions;  // P: token row of each target, ascending
+  std::vector<std::int32_t> masked_targets;    // P: the id that was there
+  std::vector<std::int32_t> unique_ids;        // U: ids that occur in token_ids, ascending
+  std::vector<std::int32_t> unique_index;      // T: index into unique_ids of each token
+  std::vector<std::int32_t> unique_order;      // T: token rows, sorted stably by id
+  std::vector<std::int32_t> unique_offsets;    // U + 1, into unique_order
+  std::vector<std::int32_t> right_order;  // U: indices into unique_ids sorted by (id % right_modulus, id)
+  std::vector<std::int32_t> labels;       // S
+  std::int32_t tokens = 0, sequences = 0, masked = 0, unique = 0;
+
+  Batch() = default;
+  // An empty batch of that capacity.
+  explicit Batch(const BatchCapacity& capacity);
+
+  // Everything 0 again.
+  void clear();
+  // Adds a sequence of `count` ids; targets: positions within the sequence and the ids that were there.
+  // Error if it does not fit.
+  void add_sequence(const std::int32_t* ids, const std::int32_t* types, std::int64_t count,
+                    const std::vector<std::int32_t>& target_positions = {},
+                    const std::vector<std::int32_t>& target_ids = {}, std::int32_t label = 0);
+};
+
+// Fills unique_* and right_order from token_ids[0, tokens) and repeats the last sequence offset.
+// right_modulus: the number of right halves of a TTM embedding (id % right_modulus is the right half); 0:
+// right_order is the identity. Error if the ids are negative or more distinct ones occur than fit.
+void finish_batch(Batch& batch, std::int64_t right_modulus);
+
+}  // namespace comera::data

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "data/batch.h"
+#include "data/masking.h"
+#include "data/shard.h"
+
+namespace comera::data {
+
+// Where a loader stands: which samples of the epoch's order have been handed out. Plain numbers, for
+// checkpoints.
+struct LoaderPosition {
+  std::int64_t epoch = 0;
+  std::int64_t cursor = 0;  // all samples before this place of the epoch's order have been handed out,
+  std::int64_t taken = 0;   // and those at cursor + 1 + i for which bit i is set
+  std::int64_t pack = 0;    // packs of the current step that come before
+  std::int64_t seed = 0;    // of the order and of the masks
+  friend bool operator==(const LoaderPosition&, const LoaderPosition&) = default;
+};
+
+struct LoaderOptions {
+  BatchCapacity capacity;
+  MaskingOptions masking;
+  std::int64_t seed = 0;
+  std::int64_t packs_per_step = 1;   // P: a global batch is P packs in order
+  std::int64_t rank = 0, ranks = 1;  // rank r takes packs r, r + R, … of each step
+  std::int64_t right_modulus = 0;    // see finish_batch
+  // One pass over the samples in the order of the shards, with the masks of epoch 0: for evaluation.
+  bool one_pass = false;
+  std::int64_t prefetch = 2;             // batches prepared ahead by a thread; 0: no thread
+  std::int64_t cache_bytes = 256 << 20;  // tokens kept in memory
+};
+
+// Packs whole samples (data/samples.h) into batches. The order is a permutation of the samples by (seed,
+// epoch). A pack takes the first sample left, then every further one that still fits, looking at most 64
+// places past the first one left. The packs do not depend on rank, ranks or prefetching; an epoch's last
+// pack is as full as the samples allow. Every sample comes exactly once per epoch.
+class Loader {
+ public:
+  // shards must outlive the loader.
+  Loader(const ShardSet& shards, const LoaderOptions& options);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // This rank's next pack, valid until the next call of next, try_next or seek. Error after the end of one
+  // pass. What the thread threw is thrown here, after the batches before it.
+  const Batch& next();
+  // Null after the end of one pass.
+  const Batch* try_next();
+
+  // Behind the packs handed out; behind the whole step once this rank has had its share of it, so that it is
+  // then the same for every rank and any number of ranks.
+  LoaderPosition position() const;
+  // Continues exactly from there (also with the seed that was in use). Error if it does not belong to these
+  // samples.
+  void seek(const LoaderPosition& position);
+
+  std::int64_t epoch() const { return position().epoch; }
+  std::int64_t samples_per_epoch() const;
+  // From the total length of the samples; the real number is a little larger.
+  std::int64_t estimated_packs_per_epoch() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace comera::data

@@ -1,0 +1,69 @@
+#include "data/masking.h"
+
+#include <algorithm>
+
+#include "data/hash.h"
+#include "kernels/core/check.h"
+
+namespace comera::data {
+
+Masking::Masking(const MaskingOptions& options, std::int32_t vocabulary, const SpecialIds& special)
+    : options_(options), vocabulary_(vocabulary), special_(special) {
+  const auto fraction = [](double value) { return value >= 0 && value <= 1; };
+  if (!fraction(options.probability) || !fraction(options.replace_mask) ||
+      !fraction(options.replace_random) || options.replace_mask + options.replace_random > 1 + 1e-9)
+    throw UsageError(fmt::format(
+        "masking takes a probability from 0 to 1 and fractions of [MASK] and of random pieces that sum to "
+        "at most 1; given were {}, {} and {}",
+        options.probability, options.replace_mask, options.replace_random));
+  sorted_special_ = {special.pad, special.unknown, special.cls, special.separator, special.mask};
+  std::sort(sorted_special_.begin(), sorted_special_.end());
+  sorted_special_.erase(std::unique(sorted_special_.begin(), sorted_special_.end()), sorted_special_.end());
+  if (vocabulary <= static_cast<std::int64_t>(sorted_special_.size()))
+    throw UsageError(
+        fmt::format("a vocabulary of {} pieces has no ordinary piece to put for a masked one", vocabulary));
+}
+
+void Masking::apply(const MaskingKey& key, std::vector<std::int32_t>& ids, Targets& targets) const {
+  targets.positions.clear();
+  targets.ids.clear();
+  if (options_.probability <= 0 || options_.most_targets == 0) return;
+  const std::uint64_t sample = mix64(mix64(mix64(key.seed) ^ static_cast<std::uint64_t>(key.epoch)) ^
+                                     static_cast<std::uint64_t>(key.sample));
+  // Stream 0 chooses targets, 1 the kind of replacement, 2 the random piece.
+  const auto bits = [&](std::int64_t position, int stream) {
+    return mix64(sample ^ mix64(static_cast<std::uint64_t>(3 * position + stream)));
+  };
+  const auto count = static_cast<std::int64_t>(ids.size());
+  std::uint64_t least = ~std::uint64_t{0};
+  std::int64_t likeliest = -1;  // the eligible token nearest to being drawn
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (special_.contains(ids[i])) continue;
+    const std::uint64_t draw = bits(i, 0);
+    if (likeliest < 0 || draw < least) {
+      least = draw;
+      likeliest = i;
+    }
+    if (unit_interval(draw) < options_.probability) targets.positions.push_back(static_cast<std::int32_t>(i));
+  }
+  if (likeliest < 0) return;
+  if (targets.positions.empty()) targets.positions.push_back(static_cast<std::int32_t>(likeliest));
+  if (options_.most_targets > 0 &&
+      static_cast<std::int64_t>(targets.positions.size()) > options_.most_targets)
+    targets.positions.resize(static_cast<std::size_t>(options_.most_targets));
+  const std::int64_t ordinary = vocabulary_ - static_cast<std::int64_t>(sorted_special_.size());
+  for (const std::int32_t position : targets.positions) {
+    std::int32_t& id = ids[position];
+    targets.ids.push_back(id);
+    const double kind = unit_interval(bits(position, 1));
+    if (kind < options_.replace_mask) {
+      id = special_.mask;
+    } else if (kind < options_.replace_mask + options_.replace_random) {
+      // Drawn from the ordinary pieces: numbers below `ordinary`, shifted past each special one.
+      id = static_cast<std::int32_t>(unit_interval(bits(position, 2)) * static_cast<double>(ordinary));
+      for (const std::int32_t special : sorted_special_) id += id >= special;
+    }
+  }
+}
+
+}  // namespace comera::data

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/tokenizer.h"
+
+namespace comera::data {
+
+// Masked language modelling: each eligible token becomes a target with `probability`; of the targets a
+// fraction `replace_mask` becomes [MASK], `replace_random` a random ordinary piece, and the rest stays.
+struct MaskingOptions {
+  double probability = 0.15;
+  double replace_mask = 0.8;
+  double replace_random = 0.1;
+  std::int64_t most_targets = -1;  // per sequence; more are left as they are; -1: no limit
+};
+
+// Which mask a sequence gets. Nothing else enters: not the batch, its neighbours, the rank or the thread.
+struct MaskingKey {
+  std::uint64_t seed = 0;
+  std::int64_t epoch = 0;
+  std::int64_t sample = 0;
+};
+
+struct Targets {
+  std::vector<std::int32_t> positions;  // ascending
+  std::vector<std::int32_t> ids;        // what was there
+};
+
+// Masks ids in place. Special pieces are neither targets nor replacements. A sequence with an eligible token
+// has at least one target. Random bits: splitmix64's finaliser over (seed, epoch, sample), then over the
+// position, counter-based: any token's draw can be repeated by itself.
+class Masking {
+ public:
+  // UsageError if a fraction is not one, or the vocabulary has no ordinary piece.
+  Masking(const MaskingOptions& options, std::int32_t vocabulary, const SpecialIds& special);
+  void apply(const MaskingKey& key, std::vector<std::int32_t>& ids, Targets& targets) const;
+
+ private:
+  MaskingOptions options_;
+  std::int32_t vocabulary_;
+  SpecialIds special_;
+  std::vector<std::int32_t> sorted_special_;  // distinct, ascending
+};
+
+}  // namespace comera::data

@@ -1,0 +1,135 @@
+#include "data/packer.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace comera::data {
+namespace {
+
+LoaderOptions checked(LoaderOptions options, const ShardSet& shards) {
+  const BatchCapacity& capacity = options.capacity;
+  if (capacity.sequence_length > capacity.tokens || capacity.sequences < 1)
+    throw UsageError(
+        fmt::format("a batch of {} tokens and {} sequences has no room for a sequence of {} tokens",
+                    capacity.tokens, capacity.sequences, capacity.sequence_length));
+  if (capacity.unique_ids < std::min<std::int64_t>(capacity.sequence_length, shards.info().vocabulary))
+    throw UsageError(fmt::format("a batch with room for {} distinct ids cannot take a sequence of {} tokens",
+                                 capacity.unique_ids, capacity.sequence_length));
+  if (options.masking.probability > 0 && capacity.masked < 1)
+    throw UsageError("a batch without room for masked positions cannot be masked");
+  if (options.packs_per_step < 1 || options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks ||
+      options.ranks > options.packs_per_step)
+    throw UsageError(fmt::format("rank {} of {} cannot share {} packs per step: give each rank at least one",
+                                 options.rank, options.ranks, options.packs_per_step));
+  // A sample with more targets than a whole batch holds would never fit.
+  auto& most = options.masking.most_targets;
+  most = most < 0 ? capacity.masked : std::min(most, capacity.masked);
+  return options;
+}
+
+}  // namespace
+
+Packer::Packer(const ShardSet& shards, const LoaderOptions& options)
+    : options_(checked(options, shards)),
+      samples_(shards, options.capacity.sequence_length, options.cache_bytes),
+      masking_(options_.masking, shards.info().vocabulary, shards.info().special),
+      counts_unique_(options.capacity.unique_ids <
+                     std::min<std::int64_t>(options.capacity.tokens, shards.info().vocabulary)) {
+  if (counts_unique_) seen_in_.assign(static_cast<std::size_t>(shards.info().vocabulary), 0);
+  position_.seed = options.seed;
+  begin_epoch();
+}
+
+void Packer::begin_epoch() {
+  order_ = Permutation(samples_.count(), static_cast<std::uint64_t>(position_.seed), position_.epoch);
+  for (Prepared& sample : prepared_) sample.place = -1;
+}
+
+void Packer::seek(const LoaderPosition& position) {
+  COMERA_CHECK(
+      position.epoch >= 0 && position.cursor >= 0 && position.cursor <= samples_.count() &&
+          position.taken >= 0 && position.pack >= 0 && position.pack < options_.packs_per_step,
+      "the position to resume from (epoch {}, place {}, pack {}) does not fit {} samples and {} packs per "
+      "step: resume with the shards and the batch it was saved with",
+      position.epoch, position.cursor, position.pack, samples_.count(), options_.packs_per_step);
+  position_ = position;
+  begin_epoch();
+}
+
+Packer::Prepared& Packer::prepare(std::int64_t place) {
+  Prepared& prepared = prepared_[static_cast<std::size_t>(place) % prepared_.size()];
+  if (prepared.place == place) return prepared;
+  const std::int64_t sample = options_.one_pass ? place : order_[place];
+  prepared.label = samples_.read(sample, prepared.ids, prepared.type_ids);
+  masking_.apply({static_cast<std::uint64_t>(position_.seed), position_.epoch, sample}, prepared.ids,
+                 prepared.targets);
+  prepared.place = place;
+  return prepared;
+}
+
+bool Packer::is_taken(std::int64_t place) const {
+  const std::int64_t bit = place - position_.cursor - 1;
+  return bit < -1 || (bit >= 0 && ((position_.taken >> bit) & 1) != 0);
+}
+
+void Packer::take(std::int64_t place) {
+  if (place > position_.cursor) {
+    position_.taken |= std::int64_t{1} << (place - position_.cursor - 1);
+    return;
+  }
+  // Past this one and all that follow it without a gap.
+  const int run = std::countr_one(static_cast<std::uint64_t>(position_.taken));
+  position_.cursor += run + 1;
+  position_.taken = position_.taken >> run >> 1;
+}
+
+bool Packer::fits(const Prepared& sample, const Batch& batch) {
+  if (batch.tokens + static_cast<std::int64_t>(sample.ids.size()) > options_.capacity.tokens ||
+      batch.masked + static_cast<std::int64_t>(sample.targets.ids.size()) > options_.capacity.masked)
+    return false;
+  if (!counts_unique_) return true;
+  std::int64_t added = 0;
+  for (const std::int32_t id : sample.ids)
+    if (seen_in_[id] != pack_number_) {
+      seen_in_[id] = pack_number_;
+      ++added;
+    }
+  if (unique_ + added <= options_.capacity.unique_ids) {
+    unique_ += added;
+    return true;
+  }
+  // Only what the pack holds counts: mark again from it.
+  ++pack_number_;
+  for (std::int32_t i = 0; i < batch.tokens; ++i) seen_in_[batch.token_ids[i]] = pack_number_;
+  return false;
+}
+
+bool Packer::next(Batch& batch) {
+  if (position_.cursor >= samples_.count()) {
+    if (options_.one_pass) return false;
+    ++position_.epoch;
+    position_.cursor = 0;
+    position_.taken = 0;
+    begin_epoch();
+  }
+  batch.clear();
+  ++pack_number_;
+  unique_ = 0;
+  const BatchCapacity& capacity = options_.capacity;
+  constexpr std::int64_t shortest = 3;  // [CLS], a token, [SEP]
+  for (std::int64_t place = position_.cursor;
+       place < std::min(position_.cursor + window + 1, samples_.count()); ++place) {
+    if (batch.sequences == capacity.sequences || batch.tokens + shortest > capacity.tokens) break;
+    if (is_taken(place)) continue;
+    const Prepared& sample = prepare(place);
+    if (!fits(sample, batch)) continue;
+    batch.add_sequence(sample.ids.data(), sample.type_ids.data(),
+                       static_cast<std::int64_t>(sample.ids.size()), sample.targets.positions,
+                       sample.targets.ids, sample.label);
+    take(place);
+  }
+  position_.pack = (position_.pack + 1) % options_.packs_per_step;
+  return true;
+}
+
+}  // namespace comera::data

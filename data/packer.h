@@ -1,0 +1,53 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "data/loader.h"
+#include "data/permutation.h"
+#include "data/samples.h"
+
+namespace comera::data {
+
+// Makes the sequence of packs that Loader describes, one after the other. For one thread.
+class Packer {
+ public:
+  Packer(const ShardSet& shards, const LoaderOptions& options);
+
+  // The next pack of the step, without finish_batch. False at the end of one pass.
+  bool next(Batch& batch);
+
+  const LoaderPosition& position() const { return position_; }
+  void seek(const LoaderPosition& position);
+  const Samples& samples() const { return samples_; }
+
+ private:
+  static constexpr std::int64_t window = 63;  // places after the cursor that `taken` can describe
+
+  // A masked sample, kept while it waits in the window.
+  struct Prepared {
+    std::int64_t place = -1;
+    std::vector<std::int32_t> ids, type_ids;
+    Targets targets;
+    std::int32_t label = 0;
+  };
+  Prepared& prepare(std::int64_t place);
+  bool fits(const Prepared& sample, const Batch& batch);
+  bool is_taken(std::int64_t place) const;
+  void take(std::int64_t place);
+  void begin_epoch();
+
+  LoaderOptions options_;
+  Samples samples_;
+  Masking masking_;
+  Permutation order_;
+  LoaderPosition position_;
+  std::array<Prepared, window + 1> prepared_;
+  bool counts_unique_;                 // whether distinct ids can be more than fit
+  std::vector<std::int64_t> seen_in_;  // vocabulary: the last pack that has the id
+  std::int64_t pack_number_ = 0;
+  std::int64_t unique_ = 0;
+};
+
+}  // namespace comera::data

@@ -1,0 +1,74 @@
+#include "model/attention.h"
+
+#include <cmath>
+
+#include "kernels/ops/attention.h"
+
+namespace comera {
+
+Attention::Attention(ParameterStore& store, const EncoderConfig& config, std::int64_t layer)
+    : hidden_(config.hidden),
+      heads_(config.heads),
+      dropout_(config.attention_dropout),
+      site_(dropout_site::attention(static_cast<std::uint32_t>(layer))) {
+  const std::string name = fmt::format("encoder.{}.attention", layer);
+  const TensorizedConfig& tensorized = config.tensorized;
+  projections_ = make_linear(
+      store,
+      {.name = name, .outputs = {"query", "key", "value"}, .input_size = hidden_, .output_size = hidden_},
+      tensorized.attention, tensorized.plan);
+  output_ = make_linear(
+      store, {.name = name + ".output", .outputs = {""}, .input_size = hidden_, .output_size = hidden_},
+      tensorized.attention, tensorized.plan);
+}
+
+Attention::Saved Attention::forward(const Step& step, const Tensor& x) const {
+  Arena& arena = step.context.arena;
+  Saved saved;
+  saved.projections = projections_->forward(step.context, x, Activation::none, true);
+  saved.context = arena.saved(x.shape(), x.dtype());
+  saved.log_sum_exp = arena.saved({heads_, x.dim(0)}, x.dtype());
+  run(step.context,
+      AttentionForward{.q = saved.projections.u[0],
+                       .k = saved.projections.u[1],
+                       .v = saved.projections.u[2],
+                       .sequence_offsets = step.batch.sequence_offsets,
+                       .heads = heads_,
+                       .longest = step.batch.capacity.longest,
+                       .scale = 1 / std::sqrt(static_cast<double>(hidden_) / static_cast<double>(heads_)),
+                       .dropout = step.dropout(dropout_, site_),
+                       .step_inputs = step.inputs,
+                       .out = saved.context,
+                       .log_sum_exp = saved.log_sum_exp});
+  saved.output = output_->forward(step.context, saved.context, Activation::none, false);
+  return saved;
+}
+
+void Attention::backward(const Step& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
+                         bool accumulate_dx) const {
+  ArenaScope scope(step.context.arena);
+  const Shape shape = dy.shape();
+  const Tensor dcontext = scope.tensor(shape, dy.dtype());
+  output_->backward(step.context, saved.output, {dy}, dcontext, false);
+  const Tensor dq = scope.tensor(shape, dy.dtype()), dk = scope.tensor(shape, dy.dtype()),
+               dv = scope.tensor(shape, dy.dtype());
+  run(step.context,
+      AttentionBackward{.q = saved.projections.u[0],
+                        .k = saved.projections.u[1],
+                        .v = saved.projections.u[2],
+                        .out = saved.context,
+                        .log_sum_exp = saved.log_sum_exp,
+                        .sequence_offsets = step.batch.sequence_offsets,
+                        .heads = heads_,
+                        .longest = step.batch.capacity.longest,
+                        .scale = 1 / std::sqrt(static_cast<double>(hidden_) / static_cast<double>(heads_)),
+                        .dropout = step.dropout(dropout_, site_),
+                        .step_inputs = step.inputs,
+                        .dout = dcontext,
+                        .dq = dq,
+                        .dk = dk,
+                        .dv = dv});
+  projections_->backward(step.context, saved.projections, {dq, dk, dv}, dx, accumulate_dx);
+}
+
+}  // namespace comera

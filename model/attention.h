@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+
+#include "model/config.h"
+#include "model/step.h"
+#include "tensorized/linear.h"
+
+namespace comera {
+
+// Multi-head self-attention over packed sequences, up to the output projection's bias, which belongs to the
+// block.
+class Attention {
+ public:
+  Attention(ParameterStore& store, const EncoderConfig& config, std::int64_t layer);
+
+  struct Saved {
+    Linear::Saved projections;  // Q, K, V
+    Tensor context;             // (T, hidden): attended values
+    Tensor log_sum_exp;         // (heads, T)
+    Linear::Saved output;
+  };
+  Saved forward(const Step& step, const Tensor& x) const;
+  // dy is overwritten; dx (T, hidden) is written, or added to.
+  void backward(const Step& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
+                bool accumulate_dx) const;
+
+  const Linear& projections() const { return *projections_; }
+  const Linear& output() const { return *output_; }
+
+ private:
+  std::int64_t hidden_, heads_;
+  double dropout_;
+  std::uint32_t site_;
+  std::unique_ptr<Linear> projections_, output_;
+};
+
+}  // namespace comera

@@ -1,0 +1,77 @@
+#include "model/embedding_block.h"
+
+#include "kernels/ops/dropout.h"
+#include "kernels/ops/embedding.h"
+#include "kernels/ops/layer_norm.h"
+
+namespace comera {
+
+EmbeddingBlock::EmbeddingBlock(ParameterStore& store, const EncoderConfig& config)
+    : dropout_(config.dropout), hidden_(config.hidden) {
+  tokens_ = make_embedding(store, "embedding.tokens", config.vocabulary, config.hidden, config.embedding_std,
+                           config.tensorized.embedding, config.tensorized.lookup);
+  const auto table = [&](const char* name, std::int64_t rows) {
+    return store.add({.name = name,
+                      .role = ParameterRole::dense,
+                      .shape = {rows, config.hidden},
+                      .decays = true,
+                      .initializer = {Initializer::Kind::normal, config.embedding_std}});
+  };
+  positions_ = table("embedding.positions", config.max_positions);
+  types_ = table("embedding.types", config.types);
+  if (config.norm == NormPlacement::post)
+    norm_ = LayerNorm::add(store, "embedding.norm", config.hidden, config.norm_eps);
+}
+
+EmbeddingBlock::Saved EmbeddingBlock::forward(const Step& step) const {
+  const std::int64_t tokens = step.batch.capacity.tokens;
+  Arena& arena = step.context.arena;
+  const DType dtype = step.store.dtype();
+  Saved saved;
+  saved.y = arena.saved({tokens, hidden_}, dtype);
+  const Tensor sum = norm_ ? arena.saved({tokens, hidden_}, dtype) : saved.y;
+  tokens_->forward(step.context, step.batch,
+                   {.positions = step.store.value(positions_), .types = step.store.value(types_)}, sum);
+  if (norm_) {
+    saved.sum = sum;
+    saved.statistics = {arena.saved({tokens}, dtype), arena.saved({tokens}, dtype)};
+    run(step.context, LayerNormForward{.x = sum,
+                                       .gamma = step.store.value(norm_->gamma),
+                                       .beta = step.store.value(norm_->beta),
+                                       .eps = norm_->eps,
+                                       .y = saved.y,
+                                       .mean = saved.statistics.mean,
+                                       .rstd = saved.statistics.rstd});
+  }
+  const DropoutSpec dropout = step.dropout(dropout_, dropout_site::embedding);
+  if (dropout.active())
+    run(step.context, Dropout{.x = saved.y, .dropout = dropout, .step_inputs = step.inputs, .y = saved.y});
+  return saved;
+}
+
+void EmbeddingBlock::backward(const Step& step, const Saved& saved, const Tensor& dy) const {
+  const DropoutSpec dropout = step.dropout(dropout_, dropout_site::embedding);
+  if (dropout.active())
+    run(step.context, Dropout{.x = dy, .dropout = dropout, .step_inputs = step.inputs, .y = dy});
+  if (norm_)
+    run(step.context, LayerNormBackward{.x = saved.sum,
+                                        .gamma = step.store.value(norm_->gamma),
+                                        .mean = saved.statistics.mean,
+                                        .rstd = saved.statistics.rstd,
+                                        .dy = dy,
+                                        .dx = dy,
+                                        .accumulate_dx = false,
+                                        .dgamma = step.store.gradient(norm_->gamma),
+                                        .dbeta = step.store.gradient(norm_->beta)});
+  run(step.context, TableGradient{.dy = dy,
+                                  .ids = step.batch.position_ids,
+                                  .count = step.batch.token_count(),
+                                  .dtable = step.store.gradient(positions_)});
+  run(step.context, TableGradient{.dy = dy,
+                                  .ids = step.batch.type_ids,
+                                  .count = step.batch.token_count(),
+                                  .dtable = step.store.gradient(types_)});
+  tokens_->backward(step.context, step.batch, dy);
+}
+
+}  // namespace comera

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+
+#include "model/config.h"
+#include "model/layer_norm.h"
+#include "model/step.h"
+#include "tensorized/embedding.h"
+
+namespace comera {
+
+// y = dropout(norm(token row + position + type)); a pre-norm encoder has no norm here.
+class EmbeddingBlock {
+ public:
+  EmbeddingBlock(ParameterStore& store, const EncoderConfig& config);
+
+  struct Saved {
+    Tensor sum;  // (T, hidden), with a norm only
+    NormStatistics statistics;
+    Tensor y;  // (T, hidden)
+  };
+  Saved forward(const Step& step) const;
+  // dy (T, hidden) is overwritten.
+  void backward(const Step& step, const Saved& saved, const Tensor& dy) const;
+
+  const Embedding& tokens() const { return *tokens_; }
+
+ private:
+  double dropout_;
+  std::int64_t hidden_;
+  std::unique_ptr<Embedding> tokens_;
+  ParameterId positions_, types_;
+  std::optional<LayerNorm> norm_;
+};
+
+}  // namespace comera

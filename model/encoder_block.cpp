@@ -1,0 +1,184 @@
+#include "model/encoder_block.h"
+
+#include "kernels/ops/bias_dropout_residual_norm.h"
+#include "kernels/ops/layer_norm.h"
+
+namespace comera {
+
+EncoderBlock::EncoderBlock(ParameterStore& store, const EncoderConfig& config, std::int64_t layer)
+    : placement_(config.norm),
+      dropout_(config.dropout),
+      attention_site_(dropout_site::attention_output(static_cast<std::uint32_t>(layer))),
+      ffn_site_(dropout_site::feed_forward(static_cast<std::uint32_t>(layer))),
+      attention_(store, config, layer),
+      norm1_(LayerNorm::add(store, fmt::format("encoder.{}.norm1", layer), config.hidden, config.norm_eps)),
+      ffn_(store, config, layer),
+      norm2_(LayerNorm::add(store, fmt::format("encoder.{}.norm2", layer), config.hidden, config.norm_eps)) {}
+
+namespace {
+
+NormStatistics new_statistics(const Step& step, const Tensor& x) {
+  Arena& arena = step.context.arena;
+  return {arena.saved({x.dim(0)}, x.dtype()), arena.saved({x.dim(0)}, x.dtype())};
+}
+
+// sum = residual + dropout(branch + bias), in the branch's memory; with a norm also norm(sum).
+struct Residual {
+  Tensor sum, normed;
+  NormStatistics statistics;
+};
+Residual add_residual(const Step& step, const Linear::Saved& branch, ParameterId bias, const Tensor& residual,
+                      const DropoutSpec& dropout, const LayerNorm* norm) {
+  Residual out;
+  out.sum = branch.u[0];
+  BiasDropoutResidualNormForward operation{.x = branch.u[0],
+                                           .bias = step.store.value(bias),
+                                           .residual = residual,
+                                           .dropout = dropout,
+                                           .step_inputs = step.inputs,
+                                           .gamma = {},
+                                           .beta = {},
+                                           .sum = out.sum,
+                                           .normed = {},
+                                           .mean = {},
+                                           .rstd = {}};
+  if (norm != nullptr) {
+    out.normed = step.context.arena.saved(residual.shape(), residual.dtype());
+    out.statistics = new_statistics(step, residual);
+    operation.gamma = step.store.value(norm->gamma);
+    operation.beta = step.store.value(norm->beta);
+    operation.eps = norm->eps;
+    operation.normed = out.normed;
+    operation.mean = out.statistics.mean;
+    operation.rstd = out.statistics.rstd;
+  }
+  run(step.context, operation);
+  return out;
+}
+
+// g: gradient of the norm's output (of the sum without a norm), overwritten by that of the residual.
+void residual_backward(const Step& step, ParameterId bias, const DropoutSpec& dropout, const Tensor& g,
+                       const Tensor& dbranch, const LayerNorm* norm, const Tensor& sum,
+                       const NormStatistics& statistics) {
+  BiasDropoutResidualNormBackward operation{.dy = g,
+                                            .sum = {},
+                                            .gamma = {},
+                                            .mean = {},
+                                            .rstd = {},
+                                            .dropout = dropout,
+                                            .step_inputs = step.inputs,
+                                            .dresidual = g,
+                                            .dx = dbranch,
+                                            .dbias = step.store.gradient(bias),
+                                            .dgamma = {},
+                                            .dbeta = {}};
+  if (norm != nullptr) {
+    operation.sum = sum;
+    operation.gamma = step.store.value(norm->gamma);
+    operation.mean = statistics.mean;
+    operation.rstd = statistics.rstd;
+    operation.dgamma = step.store.gradient(norm->gamma);
+    operation.dbeta = step.store.gradient(norm->beta);
+  }
+  run(step.context, operation);
+}
+
+Tensor normalize(const Step& step, const LayerNorm& norm, const Tensor& x, const NormStatistics& statistics) {
+  const Tensor y = step.context.arena.saved(x.shape(), x.dtype());
+  run(step.context, LayerNormForward{.x = x,
+                                     .gamma = step.store.value(norm.gamma),
+                                     .beta = step.store.value(norm.beta),
+                                     .eps = norm.eps,
+                                     .y = y,
+                                     .mean = statistics.mean,
+                                     .rstd = statistics.rstd});
+  return y;
+}
+
+// g += gradient of the norm's input.
+void normalize_backward(const Step& step, const LayerNorm& norm, const Tensor& x,
+                        const NormStatistics& statistics, const Tensor& dy, const Tensor& g) {
+  run(step.context, LayerNormBackward{.x = x,
+                                      .gamma = step.store.value(norm.gamma),
+                                      .mean = statistics.mean,
+                                      .rstd = statistics.rstd,
+                                      .dy = dy,
+                                      .dx = g,
+                                      .accumulate_dx = true,
+                                      .dgamma = step.store.gradient(norm.gamma),
+                                      .dbeta = step.store.gradient(norm.beta)});
+}
+
+}  // namespace
+
+EncoderBlock::Saved EncoderBlock::forward(const Step& step, const Tensor& x) const {
+  return placement_ == NormPlacement::post ? forward_post(step, x) : forward_pre(step, x);
+}
+
+void EncoderBlock::backward(const Step& step, const Saved& saved, const Tensor& g) const {
+  placement_ == NormPlacement::post ? backward_post(step, saved, g) : backward_pre(step, saved, g);
+}
+
+EncoderBlock::Saved EncoderBlock::forward_post(const Step& step, const Tensor& x) const {
+  Saved saved;
+  saved.x = x;
+  saved.attention = attention_.forward(step, x);
+  const Residual first = add_residual(step, saved.attention.output, attention_.output().bias(), x,
+                                      step.dropout(dropout_, attention_site_), &norm1_);
+  saved.sum1 = first.sum;
+  saved.normed1 = first.normed;
+  saved.statistics1 = first.statistics;
+  saved.ffn = ffn_.forward(step, saved.normed1);
+  const Residual second = add_residual(step, saved.ffn.down, ffn_.down().bias(), saved.normed1,
+                                       step.dropout(dropout_, ffn_site_), &norm2_);
+  saved.sum2 = second.sum;
+  saved.normed2 = second.normed;
+  saved.statistics2 = second.statistics;
+  saved.y = second.normed;
+  return saved;
+}
+
+void EncoderBlock::backward_post(const Step& step, const Saved& saved, const Tensor& g) const {
+  ArenaScope scope(step.context.arena);
+  const Tensor dbranch = scope.tensor(g.shape(), g.dtype());
+  residual_backward(step, ffn_.down().bias(), step.dropout(dropout_, ffn_site_), g, dbranch, &norm2_,
+                    saved.sum2, saved.statistics2);
+  ffn_.backward(step, saved.ffn, dbranch, g, true);
+  residual_backward(step, attention_.output().bias(), step.dropout(dropout_, attention_site_), g, dbranch,
+                    &norm1_, saved.sum1, saved.statistics1);
+  attention_.backward(step, saved.attention, dbranch, g, true);
+}
+
+EncoderBlock::Saved EncoderBlock::forward_pre(const Step& step, const Tensor& x) const {
+  Saved saved;
+  saved.x = x;
+  saved.statistics1 = new_statistics(step, x);
+  saved.normed1 = normalize(step, norm1_, x, saved.statistics1);
+  saved.attention = attention_.forward(step, saved.normed1);
+  const Residual first = add_residual(step, saved.attention.output, attention_.output().bias(), x,
+                                      step.dropout(dropout_, attention_site_), &norm2_);
+  saved.sum1 = first.sum;
+  saved.normed2 = first.normed;
+  saved.statistics2 = first.statistics;
+  saved.ffn = ffn_.forward(step, saved.normed2);
+  saved.sum2 = add_residual(step, saved.ffn.down, ffn_.down().bias(), saved.sum1,
+                            step.dropout(dropout_, ffn_site_), nullptr)
+                   .sum;
+  saved.y = saved.sum2;
+  return saved;
+}
+
+void EncoderBlock::backward_pre(const Step& step, const Saved& saved, const Tensor& g) const {
+  ArenaScope scope(step.context.arena);
+  const Tensor dbranch = scope.tensor(g.shape(), g.dtype());
+  const Tensor dnormed = scope.tensor(g.shape(), g.dtype());
+  residual_backward(step, ffn_.down().bias(), step.dropout(dropout_, ffn_site_), g, dbranch, nullptr, {}, {});
+  ffn_.backward(step, saved.ffn, dbranch, dnormed, false);
+  normalize_backward(step, norm2_, saved.sum1, saved.statistics2, dnormed, g);
+  residual_backward(step, attention_.output().bias(), step.dropout(dropout_, attention_site_), g, dbranch,
+                    nullptr, {}, {});
+  attention_.backward(step, saved.attention, dbranch, dnormed, false);
+  normalize_backward(step, norm1_, saved.x, saved.statistics1, dnormed, g);
+}
+
+}  // namespace comera

@@ -1,0 +1,33 @@
+#include "model/feed_forward.h"
+
+namespace comera {
+
+FeedForward::FeedForward(ParameterStore& store, const EncoderConfig& config, std::int64_t layer)
+    : ffn_(config.ffn) {
+  const std::string name = fmt::format("encoder.{}.ffn", layer);
+  const TensorizedConfig& tensorized = config.tensorized;
+  up_ = make_linear(
+      store, {.name = name + ".up", .outputs = {""}, .input_size = config.hidden, .output_size = config.ffn},
+      tensorized.ffn_up, tensorized.plan);
+  down_ = make_linear(
+      store,
+      {.name = name + ".down", .outputs = {""}, .input_size = config.ffn, .output_size = config.hidden},
+      tensorized.ffn_down, tensorized.plan);
+}
+
+FeedForward::Saved FeedForward::forward(const Step& step, const Tensor& x) const {
+  Saved saved;
+  saved.up = up_->forward(step.context, x, Activation::gelu, true);
+  saved.down = down_->forward(step.context, saved.up.output(), Activation::none, false);
+  return saved;
+}
+
+void FeedForward::backward(const Step& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
+                           bool accumulate_dx) const {
+  ArenaScope scope(step.context.arena);
+  const Tensor dinner = scope.tensor({dy.dim(0), ffn_}, dy.dtype());
+  down_->backward(step.context, saved.down, {dy}, dinner, false);
+  up_->backward(step.context, saved.up, {dinner}, dx, accumulate_dx);
+}
+
+}  // namespace comera

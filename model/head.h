@@ -1,0 +1,58 @@
+#pragma once
+
+#include <memory>
+
+#include "model/config.h"
+#include "model/embedding_block.h"
+#include "model/layer_norm.h"
+#include "model/step.h"
+#include "tensorized/linear.h"
+
+namespace comera {
+
+// What stands on the encoder: gives the loss of a batch and, with `gradient`, the gradient of the encoder's
+// output. Forward and backward are one pass, so that logits over the vocabulary never outlive a chunk of
+// rows.
+class Head {
+ public:
+  virtual ~Head() = default;
+  // hidden (T, hidden). dhidden (T, hidden) is written with `gradient`. Loss, targets and hits go to
+  // step.results.
+  virtual void run_loss(const Step& step, const Tensor& hidden, bool gradient,
+                        const Tensor& dhidden) const = 0;
+  // Its linear layers, for reports.
+  virtual std::vector<const Linear*> linears() const = 0;
+};
+
+// Masked language modelling: logits = norm(gelu(W h + b)) tableᵀ + bias at masked positions, table tied to
+// the token embedding (Devlin et al., 2019).
+class MaskedLanguageHead final : public Head {
+ public:
+  MaskedLanguageHead(ParameterStore& store, const EncoderConfig& config, const Embedding& tokens);
+  void run_loss(const Step& step, const Tensor& hidden, bool gradient, const Tensor& dhidden) const override;
+  std::vector<const Linear*> linears() const override { return {transform_.get()}; }
+
+ private:
+  const Embedding& tokens_;
+  std::unique_ptr<Linear> transform_;
+  LayerNorm norm_;
+  ParameterId bias_;
+};
+
+// Classification from each sequence's first token: logits = W dropout(tanh(pooler h)) + b.
+class ClassificationHead final : public Head {
+ public:
+  ClassificationHead(ParameterStore& store, const EncoderConfig& config);
+  void run_loss(const Step& step, const Tensor& hidden, bool gradient, const Tensor& dhidden) const override;
+  std::vector<const Linear*> linears() const override { return {pooler_.get(), classifier_.get()}; }
+
+  // logits (S, classes), for prediction.
+  void logits(const Step& step, const Tensor& hidden, const Tensor& logits) const;
+
+ private:
+  std::int64_t classes_;
+  double dropout_;
+  std::unique_ptr<Linear> pooler_, classifier_;
+};
+
+}  // namespace comera

@@ -1,0 +1,100 @@
+#include "model/model.h"
+
+#include "kernels/ops/layer_norm.h"
+
+namespace comera {
+
+Model::Model(const EncoderConfig& config, Allocator& allocator, bool gradients) : config_(config) {
+  config.validate();
+  embedding_ = std::make_unique<EmbeddingBlock>(store_, config);
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+    store_.begin_block();
+    blocks_.push_back(std::make_unique<EncoderBlock>(store_, config, layer));
+  }
+  store_.begin_block();
+  if (config.norm == NormPlacement::pre)
+    final_norm_ = LayerNorm::add(store_, "encoder.norm", config.hidden, config.norm_eps);
+  if (config.head == HeadKind::mlm)
+    head_ = std::make_unique<MaskedLanguageHead>(store_, config, embedding_->tokens());
+  else
+    head_ = std::make_unique<ClassificationHead>(store_, config);
+  saved_.resize(config.layers);
+  store_.allocate(allocator, config.compute, gradients);
+}
+
+void Model::run_pack(const Step& step, bool gradient) const {
+  const Context& context = step.context;
+  Arena& arena = context.arena;
+  const std::size_t mark = arena.mark();
+  const Shape shape{step.batch.capacity.tokens, config_.hidden};
+  const Tensor g = gradient ? arena.saved(shape, store_.dtype()) : Tensor();
+
+  const EmbeddingBlock::Saved embedded = embedding_->forward(step);
+  Tensor x = embedded.y;
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    saved_[i] = blocks_[i]->forward(step, x);
+    x = saved_[i].y;
+  }
+  NormStatistics statistics;
+  Tensor hidden = x;
+  if (final_norm_) {
+    statistics = {arena.saved({shape[0]}, x.dtype()), arena.saved({shape[0]}, x.dtype())};
+    hidden = arena.saved(shape, x.dtype());
+    run(context, LayerNormForward{.x = x,
+                                  .gamma = store_.value(final_norm_->gamma),
+                                  .beta = store_.value(final_norm_->beta),
+                                  .eps = final_norm_->eps,
+                                  .y = hidden,
+                                  .mean = statistics.mean,
+                                  .rstd = statistics.rstd});
+  }
+  head_->run_loss(step, hidden, gradient, g);
+  if (gradient) {
+    if (final_norm_)
+      run(context, LayerNormBackward{.x = x,
+                                     .gamma = store_.value(final_norm_->gamma),
+                                     .mean = statistics.mean,
+                                     .rstd = statistics.rstd,
+                                     .dy = g,
+                                     .dx = g,
+                                     .accumulate_dx = false,
+                                     .dgamma = store_.gradient(final_norm_->gamma),
+                                     .dbeta = store_.gradient(final_norm_->beta)});
+    ready(static_cast<int>(blocks_.size()) + 1);
+    for (std::size_t i = blocks_.size(); i-- > 0;) {
+      blocks_[i]->backward(step, saved_[i], g);
+      ready(static_cast<int>(i) + 1);
+    }
+    embedding_->backward(step, embedded, g);
+    ready(0);
+  }
+  arena.release(mark);
+}
+
+Tensor Model::encode(const Step& step) const {
+  Tensor x = embedding_->forward(step).y;
+  for (const auto& block : blocks_) x = block->forward(step, x).y;
+  if (!final_norm_) return x;
+  Arena& arena = step.context.arena;
+  const Tensor hidden = arena.saved(x.shape(), x.dtype());
+  run(step.context, LayerNormForward{.x = x,
+                                     .gamma = store_.value(final_norm_->gamma),
+                                     .beta = store_.value(final_norm_->beta),
+                                     .eps = final_norm_->eps,
+                                     .y = hidden,
+                                     .mean = arena.saved({x.dim(0)}, x.dtype()),
+                                     .rstd = arena.saved({x.dim(0)}, x.dtype())});
+  return hidden;
+}
+
+std::vector<const Linear*> Model::linears() const {
+  std::vector<const Linear*> list;
+  for (const auto& block : blocks_)
+    for (const Linear* linear : {&block->attention().projections(), &block->attention().output(),
+                                 &block->ffn().up(), &block->ffn().down()})
+      list.push_back(linear);
+  for (const Linear* linear : head_->linears()) list.push_back(linear);
+  return list;
+}
+
+}  // namespace comera

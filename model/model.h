@@ -1,0 +1,56 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "model/config.h"
+#include "model/embedding_block.h"
+#include "model/encoder_block.h"
+#include "model/head.h"
+
+namespace comera {
+
+// An encoder with its head, and all its parameters.
+class Model {
+ public:
+  // Throws Error on an impossible configuration. Parameters get memory from the allocator.
+  Model(const EncoderConfig& config, Allocator& allocator, bool gradients);
+  Model(const Model&) = delete;  // its modules refer to its store
+  Model& operator=(const Model&) = delete;
+
+  const EncoderConfig& config() const { return config_; }
+  ParameterStore& parameters() { return store_; }
+  const ParameterStore& parameters() const { return store_; }
+
+  // One pack: forward, loss and, with `gradient`, backward. Gradients of the sum of the losses are added to
+  // the store's; loss, targets and hits to step.results.
+  void run_pack(const Step& step, bool gradient) const;
+  // The encoder's output (T, hidden), in the arena; the caller releases it.
+  Tensor encode(const Step& step) const;
+
+  // Called at the end of each block's backward with the block's number: its gradients are complete.
+  void on_gradients_ready(std::function<void(int)> callback) { gradients_ready_ = std::move(callback); }
+
+  const Head& head() const { return *head_; }
+  const Embedding& token_embedding() const { return embedding_->tokens(); }
+  // All linear layers in forward order, for reports.
+  std::vector<const Linear*> linears() const;
+
+ private:
+  void ready(int block) const {
+    if (gradients_ready_) gradients_ready_(block);
+  }
+
+  EncoderConfig config_;
+  ParameterStore store_;
+  std::unique_ptr<EmbeddingBlock> embedding_;
+  std::vector<std::unique_ptr<EncoderBlock>> blocks_;
+  std::optional<LayerNorm> final_norm_;  // of a pre-norm encoder
+  std::unique_ptr<Head> head_;
+  std::function<void(int)> gradients_ready_;
+  mutable std::vector<EncoderBlock::Saved>
+      saved_;  // one for each block, reused so that a step allocates nothing
+};
+
+}  // namespace comera

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "kernels/core/packed_batch.h"
+#include "kernels/core/parameter.h"
+#include "kernels/ops/context.h"
+#include "kernels/shared/step_values.h"
+
+namespace comera {
+
+// What every module's forward and backward is given besides its tensors.
+struct Step {
+  const Context& context;
+  const ParameterStore& store;
+  const PackedBatch& batch;
+  Tensor inputs;         // StepInputs
+  Tensor results;        // StepResults
+  bool training = true;  // dropout on
+
+  DropoutSpec dropout(double probability, std::uint32_t site) const {
+    return {training ? probability : 0, site};
+  }
+};
+
+// Each dropout of the model has a site of its own, which its mask depends on.
+namespace dropout_site {
+inline constexpr std::uint32_t embedding = 0;
+inline constexpr std::uint32_t pooler = 1;
+constexpr std::uint32_t attention(std::uint32_t layer) { return 16 + 4 * layer; }
+constexpr std::uint32_t attention_output(std::uint32_t layer) { return 17 + 4 * layer; }
+constexpr std::uint32_t feed_forward(std::uint32_t layer) { return 18 + 4 * layer; }
+}  // namespace dropout_site
+
+}  // namespace comera

@@ -1,0 +1,230 @@
+// Every section, key, range and meaning of a recipe.
+
+#include "recipes/schema.h"
+
+namespace comera::recipe_detail {
+
+template <>
+const Words<NormPlacement>& words_of() {
+  static const Words<NormPlacement> words = {{NormPlacement::post, "post"}, {NormPlacement::pre, "pre"}};
+  return words;
+}
+
+template <>
+const Words<HeadKind>& words_of() {
+  static const Words<HeadKind> words = {{HeadKind::mlm, "mlm"}, {HeadKind::classification, "classification"}};
+  return words;
+}
+
+template <>
+const Words<LookupKind>& words_of() {
+  static const Words<LookupKind> words = {
+      {LookupKind::naive, "naive"}, {LookupKind::unique, "unique"}, {LookupKind::halves, "halves"}};
+  return words;
+}
+
+template <>
+const Words<PlanKind>& words_of() {
+  static const Words<PlanKind> words = {{PlanKind::automatic, "automatic"},
+                                        {PlanKind::halves, "halves"},
+                                        {PlanKind::dense, "dense"},
+                                        {PlanKind::modewise, "modewise"}};
+  return words;
+}
+
+template <>
+const Words<OptimizerKind>& words_of() {
+  static const Words<OptimizerKind> words = {{OptimizerKind::adamw, "adamw"}};
+  return words;
+}
+
+template <>
+const Words<DType>& words_of() {
+  static const Words<DType> words = {{DType::float32, "fp32"}, {DType::float64, "fp64"}};
+  return words;
+}
+
+template <>
+const Words<ScheduleKind>& words_of() {
+  static const Words<ScheduleKind> words = {{ScheduleKind::constant, "constant"},
+                                            {ScheduleKind::linear, "linear"},
+                                            {ScheduleKind::cosine, "cosine"},
+                                            {ScheduleKind::polynomial, "polynomial"}};
+  return words;
+}
+
+template <>
+const std::vector<Key<ModelSection>>& keys_of() {
+  using S = ModelSection;
+  static const std::vector<Key<S>> keys = {
+      required(value("layers", &S::layers, count(1), "encoder blocks")),
+      required(value("hidden", &S::hidden, count(1), "width of the residual stream; divisible by `heads`")),
+      required(value("heads", &S::heads, count(1), "attention heads")),
+      required(value("ffn", &S::ffn, count(1), "inner width of the feed-forward layers")),
+      value("vocabulary", &S::vocabulary, count(0), "token ids; 0: as many as the tokenizer has"),
+      value("max_positions", &S::max_positions, count(1), "longest sequence the model can take, tokens"),
+      value("types", &S::types, count(1), "segment types"),
+      value("norm", &S::norm, "layer norm after (`post`) or before (`pre`) each sublayer"),
+      value("norm_eps", &S::norm_eps, above(0), "added to the variance in a layer norm"),
+      value("dropout", &S::dropout, from_to_below(0, 1),
+            "after the embedding, the attention output and the feed-forward layers"),
+      value("attention_dropout", &S::attention_dropout, from_to_below(0, 1), "of attention probabilities"),
+      value("head", &S::head, "masked language model or classifier"),
+      value("classes", &S::classes, count(1), "classes of a classification head"),
+      value("embedding_std", &S::embedding_std, above(0),
+            "standard deviation of the token embedding's entries at the start"),
+  };
+  return keys;
+}
+
+template <>
+const std::vector<Key<TTShape>>& keys_of() {
+  using S = TTShape;
+  static const std::vector<Key<S>> keys = {
+      required(value("input_modes", &S::input_modes, modes(), "their product is the layer's input width")),
+      required(value("output_modes", &S::output_modes, modes(), "their product is the layer's output width")),
+      required(value("ranks", &S::ranks, ranks(), "one per bond: one fewer than there are modes")),
+  };
+  return keys;
+}
+
+template <>
+const std::vector<Key<TTMShape>>& keys_of() {
+  using S = TTMShape;
+  static const std::vector<Key<S>> keys = {
+      required(value("row_modes", &S::row_modes, modes(),
+                     "their product is at least the vocabulary; what is beyond it is padding")),
+      required(value("column_modes", &S::column_modes, modes(), "their product is `model.hidden`")),
+      required(value("ranks", &S::ranks, ranks(), "one per bond: one fewer than there are row modes")),
+  };
+  return keys;
+}
+
+template <>
+const std::vector<Key<TensorizedSection>>& keys_of() {
+  using S = TensorizedSection;
+  static const std::vector<Key<S>> keys = {
+      value("enabled", &S::enabled, "`false` makes every layer dense: the dense twin of the same model"),
+      value("lookup", &S::lookup,
+            "how rows of the embedding are computed: per token, per unique id, or from merged halves"),
+      value("plan", &S::plan,
+            "how a TT layer is computed: the cheapest way, two products with the merged halves, with the "
+            "merged matrix, or mode by mode"),
+      optional_section("attention", &S::attention,
+                       "Tensor train of the query, key, value and output layers; dense when absent."),
+      optional_section("ffn_up", &S::ffn_up,
+                       "Tensor train of the first feed-forward layer; dense when absent."),
+      optional_section("ffn_down", &S::ffn_down,
+                       "Tensor train of the second feed-forward layer; dense when absent."),
+      optional_section(
+          "head", &S::head,
+          "Tensor train of a classifier's pooler or an MLM head's transform; dense when absent."),
+      optional_section("embedding", &S::embedding,
+                       "Tensor-train matrix of the token embedding; dense when absent."),
+  };
+  return keys;
+}
+
+template <>
+const std::vector<Key<OptimSection>>& keys_of() {
+  using S = OptimSection;
+  static const std::vector<Key<S>> keys = {
+      value("name", &S::name, "the optimizer"),
+      value("beta1", &S::beta1, from_to_below(0, 1), "decay of the first moment"),
+      value("beta2", &S::beta2, from_to_below(0, 1), "decay of the second moment"),
+      value("eps", &S::eps, above(0), "added to the root of the second moment"),
+      value("weight_decay", &S::weight_decay, at_least(0),
+            "decoupled decay of dense matrices; biases, norms and gates never decay"),
+      value("decay_cores", &S::decay_cores, "whether weight decay also acts on TT and TTM cores"),
+      value("clip_norm", &S::clip_norm, at_least(0), "largest norm of the whole gradient; 0: no clipping"),
+  };
+  return keys;
+}
+
+template <>
+const std::vector<Key<DataSection>>& keys_of() {
+  using S = DataSection;
+  static const std::vector<Key<S>> keys = {
+      value("train", &S::train, "directory of the training shards; needed to train"),
+      value("validation", &S::validation, "directory of the validation shards; empty: no evaluation"),
+      value("tokenizer", &S::tokenizer, "the tokenizer's model file; needed to train"),
+      value("mask_probability", &S::mask_probability, above_to(0, 1), "share of the tokens to predict"),
+      value("replace_share", &S::replace_share, from_to(0, 1),
+            "of those: the share that becomes the mask token"),
+      value("random_share", &S::random_share, from_to(0, 1),
+            "of those: the share that becomes a random token; the rest stays as it is"),
+  };
+  return keys;
+}
+
+template <>
+const std::vector<Key<PrecisionSection>>& keys_of() {
+  using S = PrecisionSection;
+  static const std::vector<Key<S>> keys = {
+      value("compute", &S::compute, "type of activations and products; `fp64` is slow and only for checks"),
+  };
+  return keys;
+}
+
+template <>
+const std::vector<Key<RunSection>>& keys_of() {
+  using S = RunSection;
+  static const std::vector<Key<S>> keys = {
+      value("output", &S::output, "the run's directory; needed to train"),
+      value("seed", &S::seed, at_least(0), "of initialisation, order, masks and dropout"),
+      value("threads", &S::threads, from_to(0, 4096), "CPU threads; 0: all"),
+      value("log_interval", &S::log_interval, count(1), "steps from one line of metrics to the next"),
+      value("evaluation_interval", &S::evaluation_interval, count(0),
+            "steps from one evaluation to the next; 0: at the end of each phase only"),
+      value("evaluation_batches", &S::evaluation_batches, count(0),
+            "packs of the validation set to use; 0: the whole set"),
+      value("checkpoint_interval", &S::checkpoint_interval, count(0),
+            "steps from one checkpoint to the next; 0: at the end of each phase only"),
+      value("keep_checkpoints", &S::keep_checkpoints, count(1), "how many of the newest are kept"),
+  };
+  return keys;
+}
+
+template <>
+const std::vector<Key<PhaseSection>>& keys_of() {
+  using S = PhaseSection;
+  static const std::vector<Key<S>> keys = {
+      required(value("name", &S::name, "what logs and metrics call it")),
+      required(value("length", &S::length, count(1), "longest sequence, tokens")),
+      required(value("tokens_per_pack", &S::tokens_per_pack, count(1),
+                     "tokens that one forward and backward pass holds at most; at least `length`")),
+      value("sequences_per_pack", &S::sequences_per_pack, count(0),
+            "sequences in a pack at most; 0: derived from the data"),
+      value("packs_per_step", &S::packs_per_step, count(1), "packs whose gradients make one step"),
+      value("steps", &S::steps, count(1), "optimizer steps; exactly one of `steps` and `epochs` is given"),
+      value("epochs", &S::epochs, above(0), "passes over the training shards"),
+      required(value("learning_rate", &S::learning_rate, at_least(0),
+                     "the highest: of TT and TTM cores, of rank gates and of the rest, or one for all")),
+      value("schedule", &S::schedule, "how the learning rate falls after the warm-up"),
+      value("power", &S::power, above(0), "of a polynomial schedule"),
+      value("warmup_steps", &S::warmup_steps, count(0),
+            "steps in which the learning rate rises linearly from 0"),
+      value("final_ratio", &S::final_ratio, from_to(0, 1),
+            "the last learning rate over the highest; not used by `constant`"),
+  };
+  return keys;
+}
+
+template <>
+const std::vector<Key<Recipe>>& keys_of() {
+  using S = Recipe;
+  static const std::vector<Key<S>> keys = {
+      required(section("model", &S::model, "The encoder and its head.")),
+      section("tensorized", &S::tensorized, "Which layers are tensor trains. Those not named are dense."),
+      section("optim", &S::optim, "The optimizer. Learning rates belong to the phases."),
+      section("data", &S::data, "Shards, tokenizer and masking."),
+      section("precision", &S::precision, "Number formats."),
+      section("run", &S::run, "The run's directory and what is written when."),
+      sections("phase", &S::phases,
+               "Phases follow each other in the file's order; there is at least one. In `--set`, N counts "
+               "from 0: `--set phase.0.steps=100`."),
+  };
+  return keys;
+}
+
+}  // namespace comera::recipe_detail

@@ -1,0 +1,109 @@
+#include "recipes/model_report.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+namespace comera {
+
+namespace {
+
+struct Row {
+  std::string name, kind;
+  std::int64_t parameters = 0, gates = 0;
+};
+
+Row row_of(const ParameterStore& store, const std::string& name, const std::string& kind) {
+  Row row{name, kind};
+  for (ParameterId id = 0; id < store.size(); ++id) {
+    const ParameterInfo& info = store.info(id);
+    if (!info.name.starts_with(name + ".")) continue;
+    (info.role == ParameterRole::gate ? row.gates : row.parameters) += info.shape.elements();
+  }
+  return row;
+}
+
+std::string grouped(std::int64_t number) {  // 1,485,795
+  std::string digits = std::to_string(number);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
+  return digits;
+}
+
+std::vector<Row> rows_of(const Model& model) {
+  const ParameterStore& store = model.parameters();
+  std::vector<Row> rows;
+  rows.push_back(row_of(store, "embedding.tokens", model.token_embedding().shape_text()));
+  for (const Linear* linear : model.linears())
+    for (int i = 0; i < linear->outputs(); ++i)
+      rows.push_back(row_of(store, linear->output_name(i), linear->shape_text()));
+  // Whatever is left stands alone, such as norms and position tables.
+  std::set<std::string> listed;
+  for (const Row& row : rows) listed.insert(row.name);
+  for (ParameterId id = 0; id < store.size(); ++id) {
+    const ParameterInfo& info = store.info(id);
+    bool covered = false;
+    for (const std::string& name : listed) covered = covered || info.name.starts_with(name + ".");
+    if (!covered) rows.push_back({info.name, "dense " + info.shape.text(), info.shape.elements(), 0});
+  }
+  return rows;
+}
+
+std::int64_t total_of(const ParameterStore& store, const std::function<bool(const ParameterInfo&)>& belongs) {
+  std::int64_t total = 0;
+  for (ParameterId id = 0; id < store.size(); ++id)
+    if (store.info(id).role != ParameterRole::gate && belongs(store.info(id)))
+      total += store.info(id).shape.elements();
+  return total;
+}
+
+bool is_norm(const ParameterInfo& info) { return info.name.find("norm") != std::string::npos; }
+bool is_bias(const ParameterInfo& info) { return info.name.ends_with(".bias") && !is_norm(info); }
+
+}  // namespace
+
+std::int64_t dense_parameters(const EncoderConfig& config) {
+  const std::int64_t h = config.hidden, f = config.ffn, v = config.vocabulary;
+  const std::int64_t norm = 2 * h, square = h * h + h;
+  const std::int64_t block = 4 * square + (h * f + f) + (f * h + h) + 2 * norm;
+  const std::int64_t head =
+      config.head == HeadKind::mlm ? square + norm + v : square + h * config.classes + config.classes;
+  return (v + config.max_positions + config.types) * h + norm + config.layers * block + head;
+}
+
+std::string model_report(const Model& model) {
+  const ParameterStore& store = model.parameters();
+  std::string text = fmt::format("{:<34}{:<48}{:>14}{:>8}\n", "layer", "shape", "parameters", "gates");
+  for (const Row& row : rows_of(model))
+    text += fmt::format("{:<34}{:<48}{:>14}{:>8}\n", row.name, row.kind, grouped(row.parameters),
+                        row.gates ? grouped(row.gates) : "");
+  const std::int64_t all = store.count(), dense = dense_parameters(model.config());
+  const auto line = [&](const char* part, std::int64_t count) {
+    text += fmt::format("  {:<24}{:>14}\n", part, grouped(count));
+  };
+  text += "\nparameters by part\n";
+  line("tensor-train cores", store.count(ParameterRole::core));
+  line("linear biases", total_of(store, is_bias));
+  line("norms", total_of(store, is_norm));
+  line("other dense tensors", total_of(store, [](const ParameterInfo& info) {
+         return info.role == ParameterRole::dense && !is_bias(info) && !is_norm(info);
+       }));
+  line("all", all);
+  line("gates beside them", store.count(ParameterRole::gate));
+  text += fmt::format(
+      "\nthe dense twin has {} parameters ({:.1f} MiB as fp32); this model has {} ({:.2f} MiB), {:.1f} "
+      "times fewer\n",
+      grouped(dense), static_cast<double>(dense) * 4 / 1048576, grouped(all),
+      static_cast<double>(all) * 4 / 1048576, static_cast<double>(dense) / static_cast<double>(all));
+  return text;
+}
+
+std::string plan_report(const Model& model, std::int64_t tokens) {
+  std::string text;
+  std::set<std::string> seen;
+  for (const Linear* linear : model.linears())
+    if (seen.insert(linear->shape_text()).second) text += linear->explain(tokens) + "\n";
+  return text;
+}
+
+}  // namespace comera

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "model/model.h"
+
+namespace comera {
+
+// A table of every layer: its kind, modes and ranks, parameters and gates, and the totals by part, beside the
+// dense twin's. Counted from the model's own parameters.
+std::string model_report(const Model& model);
+
+// How each kind of linear layer is evaluated for a pack of this many tokens: all ways with their costs.
+std::string plan_report(const Model& model, std::int64_t tokens);
+
+// Elements of all parameters (without gates) of the same model with every layer dense, without allocating it.
+std::int64_t dense_parameters(const EncoderConfig& config);
+
+}  // namespace comera

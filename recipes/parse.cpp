@@ -1,0 +1,35 @@
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "recipes/schema.h"
+#include "recipes/validate.h"
+
+namespace comera {
+
+using namespace recipe_detail;
+
+Recipe parse_recipe(std::string_view text, const std::string& name,
+                    const std::vector<std::string>& overrides) {
+  const Source source(text, name, overrides);
+  Reader reader(source);
+  Recipe recipe;
+  read_table(recipe, source.root(), Path(), reader);
+  validate(recipe, reader.places());
+  return recipe;
+}
+
+Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
+  std::error_code code;
+  if (std::filesystem::is_directory(file, code))
+    throw UsageError(fmt::format("{}: is a directory; expected a recipe, a TOML file", file.string()));
+  errno = 0;
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream)
+    throw UsageError(fmt::format("{}: could not open the recipe: {}", file.string(), std::strerror(errno)));
+  const std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  return parse_recipe(text, file.string(), overrides);
+}
+
+}  // namespace comera

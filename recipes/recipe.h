@@ -1,0 +1,149 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/core/check.h"
+#include "model/config.h"
+
+namespace comera {
+
+// A recipe says everything about a training run: the model, its tensor trains, the optimizer, the data and
+// the phases. It is a TOML file with one section per struct below; docs/recipes.md lists every key.
+// The initialisers here are the only place where defaults are written.
+
+struct ModelSection {
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t ffn = 0;
+  std::int64_t vocabulary = 0;  // 0: as many as the tokenizer has
+  std::int64_t max_positions = EncoderConfig().max_positions;
+  std::int64_t types = EncoderConfig().types;
+  NormPlacement norm = EncoderConfig().norm;
+  double norm_eps = EncoderConfig().norm_eps;
+  double dropout = EncoderConfig().dropout;
+  double attention_dropout = EncoderConfig().attention_dropout;
+  HeadKind head = EncoderConfig().head;
+  std::int64_t classes = EncoderConfig().classes;
+  double embedding_std = EncoderConfig().embedding_std;
+  friend bool operator==(const ModelSection&, const ModelSection&) = default;
+};
+
+struct TensorizedSection {
+  bool enabled = true;  // false: the dense twin, whatever the shapes say
+  LookupKind lookup = TensorizedConfig().lookup;
+  PlanKind plan = TensorizedConfig().plan;
+  std::optional<TTShape> attention;
+  std::optional<TTShape> ffn_up;
+  std::optional<TTShape> ffn_down;
+  std::optional<TTShape> head;
+  std::optional<TTMShape> embedding;
+  friend bool operator==(const TensorizedSection&, const TensorizedSection&) = default;
+};
+
+enum class OptimizerKind : std::uint8_t { adamw };
+
+struct OptimSection {
+  OptimizerKind name = OptimizerKind::adamw;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;
+  bool decay_cores = false;
+  double clip_norm = 1.0;  // 0: no clipping
+  friend bool operator==(const OptimSection&, const OptimSection&) = default;
+};
+
+struct DataSection {
+  std::string train;       // directory of shards
+  std::string validation;  // the same; empty: no evaluation
+  std::string tokenizer;   // path of the tokenizer's model
+  double mask_probability = 0.15;
+  double replace_share = 0.8;  // of the masked tokens: become the mask token
+  double random_share = 0.1;   // of the masked tokens: become a random token; the rest stay
+  friend bool operator==(const DataSection&, const DataSection&) = default;
+};
+
+struct PrecisionSection {
+  DType compute = DType::float32;
+  friend bool operator==(const PrecisionSection&, const PrecisionSection&) = default;
+};
+
+// Intervals are in optimizer steps.
+struct RunSection {
+  std::string output;
+  std::int64_t seed = 1;
+  std::int64_t threads = 0;  // 0: all
+  std::int64_t log_interval = 10;
+  std::int64_t evaluation_interval = 0;  // 0: at the end of each phase only
+  std::int64_t evaluation_batches = 0;   // 0: the whole set
+  std::int64_t checkpoint_interval = 0;  // 0: at the end of each phase only
+  std::int64_t keep_checkpoints = 3;
+  friend bool operator==(const RunSection&, const RunSection&) = default;
+};
+
+// One rate per role of a parameter (ParameterStore's groups).
+struct LearningRates {
+  double cores = 0;
+  double gates = 0;
+  double rest = 0;
+  friend bool operator==(const LearningRates&, const LearningRates&) = default;
+};
+
+enum class ScheduleKind : std::uint8_t { constant, linear, cosine, polynomial };
+
+struct PhaseSection {
+  std::string name;
+  std::int64_t length = 0;              // longest sequence, tokens
+  std::int64_t tokens_per_pack = 0;     // capacity of a pack
+  std::int64_t sequences_per_pack = 0;  // capacity of a pack; 0: derived from the data
+  std::int64_t packs_per_step = 1;      // packs that make one global batch
+  std::optional<std::int64_t> steps;    // exactly one of steps and epochs is given
+  std::optional<double> epochs;
+  LearningRates learning_rate;  // at the end of the warm-up
+  ScheduleKind schedule = ScheduleKind::linear;
+  double power = 1.0;  // of a polynomial schedule
+  std::int64_t warmup_steps = 0;
+  double final_ratio = 0.0;  // the last learning rate over the highest one
+  friend bool operator==(const PhaseSection&, const PhaseSection&) = default;
+};
+
+struct Recipe {
+  ModelSection model;
+  TensorizedSection tensorized;
+  OptimSection optim;
+  DataSection data;
+  PrecisionSection precision;
+  RunSection run;
+  std::vector<PhaseSection> phases;
+  friend bool operator==(const Recipe&, const Recipe&) = default;
+};
+
+// Reads, overrides and validates. An override is "section.key=value" with a TOML value, where a bare word is
+// a string: "phase.0.steps=100", "model.norm=pre", "tensorized.enabled=false".
+// Everything wrong with a recipe is a UsageError of one sentence with file, line, column, section and key.
+Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
+// The same for text; `name` stands for the file in messages.
+Recipe parse_recipe(std::string_view text, const std::string& name,
+                    const std::vector<std::string>& overrides = {});
+
+// Throws UsageError when values contradict each other; for recipes that were not read from a file.
+void validate(const Recipe& recipe);
+// Throws UsageError naming the key when something that only training needs is missing.
+void require_training_keys(const Recipe& recipe);
+
+// The model that the recipe describes. The tokenizer's vocabulary is needed when the recipe leaves
+// model.vocabulary at 0; a larger one than the recipe's is refused. Throws UsageError.
+EncoderConfig encoder_config(const Recipe& recipe, std::int64_t tokenizer_vocabulary = 0);
+
+// The resolved recipe, every key written out: parse_recipe(to_toml(r), ...) == r.
+std::string to_toml(const Recipe& recipe);
+
+// docs/recipes.md: every section and key with type, default and meaning.
+std::string recipe_reference();
+
+}  // namespace comera

@@ -1,0 +1,104 @@
+#include "recipes/run/step_engine.h"
+
+#include <algorithm>
+
+namespace comera {
+
+PackCapacity pack_capacity(const data::BatchCapacity& capacity) {
+  return {.tokens = capacity.tokens,
+          .sequences = capacity.sequences,
+          .longest = capacity.sequence_length,
+          .masked = capacity.masked,
+          .unique_ids = capacity.unique_ids};
+}
+
+StepEngine::StepEngine(const EncoderConfig& config, const AdamWOptions& optimizer, const Backend& backend,
+                       Allocator& allocator)
+    : backend_(backend),
+      allocator_(allocator),
+      model_(config, allocator, true),
+      optimizer_(model_.parameters(), optimizer, allocator),
+      inputs_(allocator, sizeof(StepInputs), MemoryKind::workspace),
+      results_(allocator, sizeof(StepResults), MemoryKind::workspace) {
+  inputs() = StepInputs{};
+  clear_results();
+}
+
+Step StepEngine::step(const Context& context, const PackedBatch& batch, bool training) const {
+  return {context,
+          model_.parameters(),
+          batch,
+          inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
+          results_.tensor({sizeof(StepResults)}, DType::uint8),
+          training};
+}
+
+void StepEngine::set_capacity(const PackCapacity& capacity) {
+  Arena measuring = Arena::measuring(allocator_.device());
+  {
+    const Context dry{backend_, measuring, Stream{allocator_.device()}};
+    const PackedBatch batch = PackedBatch::measuring(capacity);
+    model_.run_pack(step(dry, batch, true), true);
+    model_.run_pack(step(dry, batch, false), false);
+    optimizer_.apply(dry, inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
+                     results_.tensor({sizeof(StepResults)}, DType::uint8));
+  }
+  context_.reset();
+  arena_.reset();
+  batch_ = PackedBatch();
+  batch_ = PackedBatch(allocator_, capacity);
+  arena_.emplace(allocator_, measuring.peak());
+  context_.emplace(backend_, *arena_, Stream{allocator_.device()});
+  micro_ = Graph(allocator_, [this] { model_.run_pack(step(*context_, batch_, true), true); });
+  evaluate_ = Graph(allocator_, [this] { model_.run_pack(step(*context_, batch_, false), false); });
+  apply_ = Graph(allocator_, [this] {
+    optimizer_.apply(*context_, inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
+                     results_.tensor({sizeof(StepResults)}, DType::uint8));
+  });
+}
+
+void StepEngine::load(const data::Batch& batch) {
+  const PackCapacity& capacity = batch_.capacity;
+  COMERA_CHECK(
+      batch.tokens <= capacity.tokens && batch.sequences <= capacity.sequences &&
+          batch.masked <= capacity.masked && batch.unique <= capacity.unique_ids,
+      "a batch of {} tokens, {} sequences, {} masked positions and {} unique ids is larger than its capacity "
+      "of {}, {}, {} and {}",
+      batch.tokens, batch.sequences, batch.masked, batch.unique, capacity.tokens, capacity.sequences,
+      capacity.masked, capacity.unique_ids);
+  const auto copy = [](const std::vector<std::int32_t>& from, const Tensor& to) {
+    COMERA_CHECK(static_cast<std::int64_t>(from.size()) == to.elements(),
+                 "a batch array has {} entries, expected {}", from.size(), to.elements());
+    std::ranges::copy(from, to.data<std::int32_t>());
+  };
+  copy(batch.token_ids, batch_.token_ids);
+  copy(batch.position_ids, batch_.position_ids);
+  copy(batch.type_ids, batch_.type_ids);
+  copy(batch.sequence_offsets, batch_.sequence_offsets);
+  copy(batch.masked_positions, batch_.masked_positions);
+  copy(batch.masked_targets, batch_.masked_targets);
+  copy(batch.labels, batch_.labels);
+  copy(batch.unique_ids, batch_.unique_ids);
+  copy(batch.unique_index, batch_.unique_index);
+  copy(batch.unique_order, batch_.unique_order);
+  copy(batch.unique_offsets, batch_.unique_offsets);
+  copy(batch.right_order, batch_.right_order);
+  copy({batch.tokens, batch.sequences, batch.masked, batch.unique}, batch_.counts);
+}
+
+void StepEngine::micro(const DropoutKey& key) {
+  inputs().dropout = key;
+  micro_.launch();
+}
+
+void StepEngine::apply(std::int64_t update, double targets, const double* learning_rates, double max_norm) {
+  std::copy_n(learning_rates, parameter_roles, inputs().learning_rate);
+  inputs().targets = targets;
+  inputs().max_norm = max_norm;
+  optimizer_.prepare(inputs(), update);
+  apply_.launch();
+}
+
+void StepEngine::evaluate() { evaluate_.launch(); }
+
+}  // namespace comera

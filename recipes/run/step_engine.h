@@ -1,0 +1,60 @@
+#pragma once
+
+#include <optional>
+
+#include "data/batch.h"
+#include "kernels/core/graph.h"
+#include "model/model.h"
+#include "optim/optimizer.h"
+
+namespace comera {
+
+PackCapacity pack_capacity(const data::BatchCapacity& capacity);
+
+// A model with its optimizer and all memory of a step, and the two graphs of a phase: `micro` (forward, loss,
+// backward and accumulation of one pack) and `apply` (norm, clipping, optimizer).
+class StepEngine {
+ public:
+  StepEngine(const EncoderConfig& config, const AdamWOptions& optimizer, const Backend& backend,
+             Allocator& allocator);
+  StepEngine(const StepEngine&) = delete;
+  StepEngine& operator=(const StepEngine&) = delete;
+
+  Model& model() { return model_; }
+  const AdamWOptimizer& optimizer() const { return optimizer_; }
+
+  // Sizes of a new phase: measures a step without computing anything, then allocates just that.
+  void set_capacity(const PackCapacity& capacity);
+
+  // Copies a batch to the device. Throws Error if it is larger than the capacity.
+  void load(const data::Batch& batch);
+  // One pack of a training step: gradients, loss and counts are added.
+  void micro(const DropoutKey& key);
+  // The end of a step, with `targets` in the global batch and these learning rates (indexed by
+  // ParameterRole).
+  void apply(std::int64_t update, double targets, const double* learning_rates, double max_norm);
+  // One pack without dropout and gradients: loss and counts are added.
+  void evaluate();
+
+  const StepResults& results() const { return *static_cast<const StepResults*>(results_.data()); }
+  void clear_results() { *static_cast<StepResults*>(results_.data()) = StepResults{}; }
+
+  // Bytes: what backward needs, and scratch beside it.
+  const Arena::Plan& arena_plan() const { return arena_->peak(); }
+
+ private:
+  Step step(const Context& context, const PackedBatch& batch, bool training) const;
+  StepInputs& inputs() { return *static_cast<StepInputs*>(inputs_.data()); }
+
+  const Backend& backend_;
+  Allocator& allocator_;
+  Model model_;
+  AdamWOptimizer optimizer_;
+  Buffer inputs_, results_;
+  std::optional<Arena> arena_;
+  std::optional<Context> context_;
+  PackedBatch batch_;
+  Graph micro_, apply_, evaluate_;
+};
+
+}  // namespace comera

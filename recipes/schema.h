@@ -1,0 +1,172 @@
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "recipes/codec.h"
+
+// The recipe's schema: one list of keys per struct of recipe.h, written in keys.cpp. Reading, writing and
+// docs/recipes.md all follow from it: a new key is one line there, a new section a struct and a list.
+namespace comera::recipe_detail {
+
+// What one key of struct S is called, may hold, and means.
+template <class S>
+struct Key {
+  std::string name;
+  bool required = false;
+  std::function<void(S&, const toml::node&, const Path&, Reader&)> read;
+  std::function<void(const S&, const Path&, Writer&)> write;
+  std::function<void(const Path&, bool required, Reference&)> describe;
+};
+
+// The keys of every struct of a recipe: keys.cpp.
+template <class S>
+const std::vector<Key<S>>& keys_of();
+template <>
+const std::vector<Key<ModelSection>>& keys_of();
+template <>
+const std::vector<Key<TTShape>>& keys_of();
+template <>
+const std::vector<Key<TTMShape>>& keys_of();
+template <>
+const std::vector<Key<TensorizedSection>>& keys_of();
+template <>
+const std::vector<Key<OptimSection>>& keys_of();
+template <>
+const std::vector<Key<DataSection>>& keys_of();
+template <>
+const std::vector<Key<PrecisionSection>>& keys_of();
+template <>
+const std::vector<Key<RunSection>>& keys_of();
+template <>
+const std::vector<Key<PhaseSection>>& keys_of();
+template <>
+const std::vector<Key<Recipe>>& keys_of();
+
+template <class S>
+std::vector<std::string> names_of(const std::vector<Key<S>>& keys) {
+  std::vector<std::string> names;
+  for (const auto& key : keys) names.push_back(key.name);
+  return names;
+}
+
+template <class S>
+void read_table(S& out, const toml::node& node, const Path& path, Reader& reader) {
+  const auto& keys = keys_of<S>();
+  const toml::table* table = node.as_table();
+  if (!table) reader.wrong_value(node, path, "a table");
+  for (const auto& [name, value] : *table) {
+    const auto known = [&](const Key<S>& key) { return key.name == name.str(); };
+    if (std::ranges::none_of(keys, known)) reader.unknown_key(name, value, path, names_of(keys));
+  }
+  for (const auto& key : keys) {
+    const Path place = path / key.name;
+    if (const toml::node* value = table->get(key.name)) {
+      reader.note(place, *value);
+      key.read(out, *value, place, reader);
+    } else if (key.required) {
+      reader.missing_key(node, place);
+    }
+  }
+}
+
+// A number, word, truth value, list of numbers, or one of a list of words.
+template <class S, class T>
+Key<S> value(const char* name, T S::*member, Rule rule, std::string doc) {
+  Key<S> key;
+  key.name = name;
+  key.read = [member, rule](S& out, const toml::node& node, const Path& path, Reader& reader) {
+    if (!Codec<T>::read(out.*member, node, rule)) reader.wrong_value(node, path, Codec<T>::expected(rule));
+  };
+  key.write = [member](const S& from, const Path& path, Writer& writer) {
+    writer.line(path, Codec<T>::write(from.*member));
+  };
+  key.describe = [member, rule, doc](const Path& path, bool required, Reference& reference) {
+    const std::string initial = Codec<T>::write(S{}.*member);
+    reference.row(path, Codec<T>::expected(rule), required ? "required" : initial, doc);
+  };
+  return key;
+}
+
+template <class S, class T>
+Key<S> value(const char* name, T S::*member, std::string doc) {
+  return value(name, member, Rule{}, std::move(doc));
+}
+
+template <class S>
+Key<S> required(Key<S> key) {
+  key.required = true;
+  return key;
+}
+
+template <class S, class T>
+Key<S> section(const char* name, T S::*member, std::string doc) {
+  Key<S> key;
+  key.name = name;
+  key.read = [member](S& out, const toml::node& node, const Path& path, Reader& reader) {
+    read_table(out.*member, node, path, reader);
+  };
+  key.write = [member](const S& from, const Path& path, Writer& writer) {
+    writer.section("[" + path.text() + "]");
+    for (const auto& inner : keys_of<T>()) inner.write(from.*member, path / inner.name, writer);
+  };
+  key.describe = [doc](const Path& path, bool, Reference& reference) {
+    reference.section("[" + path.text() + "]", doc);
+    for (const auto& inner : keys_of<T>()) inner.describe(path / inner.name, inner.required, reference);
+  };
+  return key;
+}
+
+// A section that may be left out.
+template <class S, class T>
+Key<S> optional_section(const char* name, std::optional<T> S::*member, std::string doc) {
+  Key<S> key;
+  key.name = name;
+  key.read = [member](S& out, const toml::node& node, const Path& path, Reader& reader) {
+    read_table((out.*member).emplace(), node, path, reader);
+  };
+  key.write = [member](const S& from, const Path& path, Writer& writer) {
+    if (!(from.*member)) return;
+    writer.section("[" + path.text() + "]");
+    for (const auto& inner : keys_of<T>()) inner.write(*(from.*member), path / inner.name, writer);
+  };
+  key.describe = [doc](const Path& path, bool, Reference& reference) {
+    reference.section("[" + path.text() + "]", doc);
+    for (const auto& inner : keys_of<T>()) inner.describe(path / inner.name, inner.required, reference);
+  };
+  return key;
+}
+
+// [[name]], at least one of them.
+template <class S, class T>
+Key<S> sections(const char* name, std::vector<T> S::*member, std::string doc) {
+  Key<S> key;
+  key.name = name;
+  key.read = [member](S& out, const toml::node& node, const Path& path, Reader& reader) {
+    const std::string expected = "a list of at least one [[" + path.name() + "]]";
+    const toml::array* list = node.as_array();
+    if (!list || list->empty()) reader.wrong_value(node, path, expected);
+    (out.*member).clear();
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      const Path place = path / std::to_string(i);
+      reader.note(place, (*list)[i]);
+      read_table((out.*member).emplace_back(), (*list)[i], place, reader);
+    }
+  };
+  key.write = [member](const S& from, const Path& path, Writer& writer) {
+    for (const auto& entry : from.*member) {
+      writer.section("[[" + path.name() + "]]");
+      for (const auto& inner : keys_of<T>()) inner.write(entry, path / inner.name, writer);
+    }
+  };
+  key.describe = [doc](const Path& path, bool, Reference& reference) {
+    reference.section("[[" + path.name() + "]]", doc);
+    for (const auto& inner : keys_of<T>()) inner.describe(path / "N" / inner.name, inner.required, reference);
+  };
+  return required(std::move(key));
+}
+
+}  // namespace comera::recipe_detail

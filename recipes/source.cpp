@@ -1,0 +1,160 @@
+#include "recipes/source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace comera::recipe_detail {
+
+std::string Places::of(std::string key) const {
+  while (true) {
+    if (const auto found = places_.find(key); found != places_.end()) return found->second + ": ";
+    const auto dot = key.rfind('.');
+    if (dot == std::string::npos) break;
+    key.resize(dot);
+  }
+  return file_.empty() ? "" : file_ + ": ";
+}
+
+void Places::fail(const std::string& key, const std::string& sentence) const {
+  throw UsageError(of(key) + sentence);
+}
+
+namespace {
+
+toml::table parse(std::string_view text, const std::string& file) {
+  try {
+    return toml::parse(text, file);
+  } catch (const toml::parse_error& error) {
+    std::string reason(error.description());
+    if (const auto prefix = reason.find(": "); reason.starts_with("Error while") && prefix != reason.npos)
+      reason.erase(0, prefix + 2);
+    throw UsageError(fmt::format("{}:{}:{}: not valid TOML: {}", file, error.source().begin.line,
+                                 error.source().begin.column, reason));
+  }
+}
+
+std::vector<std::string> split_path(std::string_view path) {
+  std::vector<std::string> parts(1);
+  for (const char c : path) {
+    if (c == '.')
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  return parts;
+}
+
+bool is_bare_word(std::string_view text) {
+  return text.find_first_of(" \t\r\n\"'[]{}#=,") == std::string_view::npos;
+}
+
+// A table {"value": ...}: toml++ has no function that parses a value alone.
+toml::table parse_value(const std::string& assignment, const std::string& text) {
+  try {
+    toml::table table = toml::parse("value = " + text, "--set " + assignment);
+    if (table.size() == 1) return table;
+  } catch (const toml::parse_error&) {
+    if (!text.empty() && is_bare_word(text)) {
+      toml::table table;
+      table.insert("value", text);
+      return table;
+    }
+  }
+  throw UsageError(fmt::format(
+      "--set {}: '{}' is not a TOML value; write it as 3, 0.1, true, [8, 8], or a word without spaces",
+      assignment, text));
+}
+
+// The element of the list that `index` names.
+toml::node& element(toml::array& list, const std::string& index, const std::string& assignment,
+                    const std::string& path) {
+  const bool numeric =
+      !index.empty() && index.size() < 6 && index.find_first_not_of("0123456789") == index.npos;
+  const std::size_t at = numeric ? std::stoul(index) : list.size();
+  if (at < list.size()) return list[at];
+  throw UsageError(fmt::format("--set {}: '{}' is not an entry of {}; expected 0 to {}", assignment, index,
+                               path, static_cast<std::int64_t>(list.size()) - 1));
+}
+
+}  // namespace
+
+Source::Source(std::string_view text, std::string file, const std::vector<std::string>& overrides)
+    : file_(std::move(file)), root_(parse(text, file_)) {
+  for (const auto& assignment : overrides) override_with(assignment);
+}
+
+void Source::override_with(const std::string& assignment) {
+  const auto equals = assignment.find('=');
+  const std::vector<std::string> path = split_path(assignment.substr(0, equals));
+  const bool complete = std::ranges::all_of(path, [](const auto& part) { return !part.empty(); });
+  if (equals == std::string::npos || !complete)
+    throw UsageError(fmt::format("--set {}: expected section.key=value", assignment));
+  toml::table value = parse_value(assignment, assignment.substr(equals + 1));
+
+  // Whether a key exists is not asked here: reading the tree afterwards finds that out, with the place.
+  toml::node* here = &root_;
+  std::string walked;
+  for (std::size_t i = 0; i + 1 < path.size(); ++i) {
+    if (toml::array* list = here->as_array()) {
+      here = &element(*list, path[i], assignment, walked);
+    } else {
+      toml::table& table = *here->as_table();
+      if (!table.contains(path[i])) {
+        const auto added = table.insert(path[i], toml::table{}).first;
+        overridden_[&added->second] = assignment;
+      }
+      here = table.get(path[i]);
+    }
+    walked += (walked.empty() ? "" : ".") + path[i];
+    if (!here->is_table() && !here->is_array())
+      throw UsageError(
+          fmt::format("--set {}: {} is {} in the recipe and has no keys of its own; set it whole", assignment,
+                      walked, quote(*here)));
+  }
+  toml::node* target = nullptr;
+  if (here->is_array()) {
+    // Only whole values can be exchanged; an entry of a list of numbers is not addressed by itself.
+    throw UsageError(fmt::format("--set {}: {} is a list; set it whole or name a key of one of its entries",
+                                 assignment, walked));
+  }
+  toml::table& table = *here->as_table();
+  overridden_.erase(table.get(path.back()));
+  value.get("value")->visit(
+      [&](auto& node) { target = &table.insert_or_assign(path.back(), std::move(node)).first->second; });
+  overridden_[target] = assignment;
+}
+
+std::string Source::place(const toml::source_region& region) const {
+  if (region.path && *region.path != file_) return *region.path;  // within an override's value
+  if (region.begin.line == 0) return file_;
+  return fmt::format("{}:{}:{}", file_, region.begin.line, region.begin.column);
+}
+
+std::string Source::place(const toml::node& node) const {
+  const auto found = overridden_.find(&node);
+  return found != overridden_.end() ? "--set " + found->second : place(node.source());
+}
+
+std::string Source::place(const toml::key& key, const toml::node& value) const {
+  const auto found = overridden_.find(&value);
+  return found != overridden_.end() ? "--set " + found->second : place(key.source());
+}
+
+std::string quote(const toml::node& node) {
+  if (node.is_table()) return "a table";
+  if (node.is_array()) return "a list";
+  if (const auto* text = node.as_string()) return fmt::format("'{}'", text->get());
+  if (const auto* number = node.as_floating_point()) {
+    const std::string written = fmt::format("{}", number->get());
+    return written.find_first_of(".ein") == written.npos ? written + ".0" : written;
+  }
+  std::ostringstream out;
+  node.visit([&](const auto& value) {
+    if constexpr (toml::is_value<decltype(value)>) out << value;
+  });
+  return out.str();
+}
+
+}  // namespace comera::recipe_detail

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <toml++/toml.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/core/check.h"
+
+namespace comera::recipe_detail {
+
+// Where each key of a recipe was written, so that a value that turns out wrong later can still be pointed at.
+class Places {
+ public:
+  explicit Places(std::string file = "") : file_(std::move(file)) {}
+  void add(const std::string& key, std::string place) { places_[key] = std::move(place); }
+  // The place of "phase.0.steps", or of the nearest section around it that is written down, with ": " behind
+  // it. Empty for a recipe that has no file.
+  std::string of(std::string key) const;
+
+  // Throws UsageError about `key`: the place, then the sentence.
+  [[noreturn]] void fail(const std::string& key, const std::string& sentence) const;
+
+ private:
+  std::string file_;
+  std::map<std::string, std::string> places_;
+};
+
+// A recipe's TOML tree with the overrides already put in.
+class Source {
+ public:
+  Source(std::string_view text, std::string file, const std::vector<std::string>& overrides);
+
+  const toml::table& root() const { return root_; }
+  // "recipe.toml:12:3" or "--set model.layers=two".
+  std::string place(const toml::node& node) const;
+  std::string place(const toml::key& key, const toml::node& value) const;
+  const std::string& file() const { return file_; }
+
+ private:
+  void override_with(const std::string& assignment);
+  std::string place(const toml::source_region& region) const;
+
+  std::string file_;
+  toml::table root_;
+  std::map<const toml::node*, std::string> overridden_;
+};
+
+// The value as a message quotes it: "'six'", "1.5", "a list", "a table".
+std::string quote(const toml::node& node);
+
+}  // namespace comera::recipe_detail

@@ -1,0 +1,137 @@
+#include "recipes/validate.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "recipes/recipe.h"
+
+namespace comera {
+
+namespace recipe_detail {
+
+namespace {
+
+void check_data(const DataSection& data, const Places& places) {
+  if (data.replace_share + data.random_share > 1)
+    places.fail("data.random_share",
+                fmt::format("data.random_share = {} and data.replace_share = {} add up to more than 1",
+                            data.random_share, data.replace_share));
+}
+
+void check_phase(const PhaseSection& phase, const std::string& path, std::int64_t max_positions,
+                 const Places& places) {
+  if (phase.length > max_positions)
+    places.fail(path + ".length", fmt::format("{}.length = {} is longer than model.max_positions = {}", path,
+                                              phase.length, max_positions));
+  if (phase.tokens_per_pack < phase.length)
+    places.fail(
+        path + ".tokens_per_pack",
+        fmt::format("{0}.tokens_per_pack = {1} is less than {0}.length = {2}, so that a long sequence "
+                    "would not fit",
+                    path, phase.tokens_per_pack, phase.length));
+  if (phase.sequences_per_pack > phase.tokens_per_pack)
+    places.fail(path + ".sequences_per_pack",
+                fmt::format("{0}.sequences_per_pack = {1} is more than {0}.tokens_per_pack = {2}", path,
+                            phase.sequences_per_pack, phase.tokens_per_pack));
+  if (phase.steps.has_value() == phase.epochs.has_value())
+    places.fail(phase.steps ? path + ".epochs" : path,
+                fmt::format("{} has {} steps {} epochs; give exactly one of them", path,
+                            phase.steps ? "both" : "neither", phase.steps ? "and" : "nor"));
+  if (phase.steps && phase.warmup_steps > *phase.steps)
+    places.fail(path + ".warmup_steps", fmt::format("{0}.warmup_steps = {1} is more than {0}.steps = {2}",
+                                                    path, phase.warmup_steps, *phase.steps));
+}
+
+void check_phases(const Recipe& recipe, const Places& places) {
+  if (recipe.phases.empty()) places.fail("phase", "the recipe has no [[phase]]; give at least one");
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
+    const PhaseSection& phase = recipe.phases[i];
+    const std::string path = fmt::format("phase.{}", i);
+    check_phase(phase, path, recipe.model.max_positions, places);
+    if (!names.insert(phase.name).second)
+      places.fail(path + ".name",
+                  fmt::format("{}.name is '{}', as an earlier phase's; choose another", path, phase.name));
+  }
+}
+
+// The shapes of a recipe that is not tensorized are not looked at, so that they need not fit.
+EncoderConfig convert(const Recipe& recipe, std::int64_t vocabulary) {
+  const ModelSection& model = recipe.model;
+  EncoderConfig config;
+  config.layers = model.layers;
+  config.hidden = model.hidden;
+  config.heads = model.heads;
+  config.ffn = model.ffn;
+  config.vocabulary = vocabulary;
+  config.max_positions = model.max_positions;
+  config.types = model.types;
+  config.norm = model.norm;
+  config.norm_eps = model.norm_eps;
+  config.dropout = model.dropout;
+  config.attention_dropout = model.attention_dropout;
+  config.head = model.head;
+  config.classes = model.classes;
+  config.embedding_std = model.embedding_std;
+  config.compute = recipe.precision.compute;
+  const TensorizedSection& shapes = recipe.tensorized;
+  config.tensorized = {shapes.attention, shapes.ffn_up, shapes.ffn_down, shapes.head,
+                       shapes.embedding, shapes.lookup, shapes.plan};
+  return shapes.enabled ? config : config.dense_twin();
+}
+
+// The model's own checks begin with the key they are about: "tensorized.attention: rank 99 ...".
+void check_model(const Recipe& recipe, const Places& places) {
+  // Whether the embedding covers a vocabulary that only the tokenizer knows is checked in encoder_config().
+  const std::int64_t vocabulary = recipe.model.vocabulary > 0 ? recipe.model.vocabulary : 1;
+  try {
+    convert(recipe, vocabulary).validate();
+  } catch (const Error& error) {
+    const std::string sentence = error.what();
+    places.fail(sentence.substr(0, sentence.find_first_of(": ")), sentence);
+  }
+}
+
+}  // namespace
+
+void validate(const Recipe& recipe, const Places& places) {
+  check_model(recipe, places);
+  check_data(recipe.data, places);
+  check_phases(recipe, places);
+}
+
+}  // namespace recipe_detail
+
+void validate(const Recipe& recipe) { recipe_detail::validate(recipe, recipe_detail::Places()); }
+
+void require_training_keys(const Recipe& recipe) {
+  const auto require = [](const char* key, const std::string& value) {
+    if (value.empty()) throw UsageError(fmt::format("{0} is empty; training needs it: --set {0}=PATH", key));
+  };
+  require("data.train", recipe.data.train);
+  require("data.tokenizer", recipe.data.tokenizer);
+  require("run.output", recipe.run.output);
+}
+
+EncoderConfig encoder_config(const Recipe& recipe, std::int64_t tokenizer_vocabulary) {
+  const std::int64_t own = recipe.model.vocabulary;
+  if (own == 0 && tokenizer_vocabulary == 0)
+    throw UsageError(
+        "model.vocabulary is 0, which means the tokenizer's, but there is no tokenizer; give "
+        "data.tokenizer or --set model.vocabulary=NUMBER");
+  if (own > 0 && tokenizer_vocabulary > own)
+    throw UsageError(
+        fmt::format("the tokenizer has {} tokens, more than model.vocabulary = {}; raise model.vocabulary "
+                    "or set it to 0",
+                    tokenizer_vocabulary, own));
+  EncoderConfig config = recipe_detail::convert(recipe, own > 0 ? own : tokenizer_vocabulary);
+  try {
+    config.validate();
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+  return config;
+}
+
+}  // namespace comera

@@ -1,0 +1,25 @@
+#include "recipes/schema.h"
+
+namespace comera {
+
+using namespace recipe_detail;
+
+std::string to_toml(const Recipe& recipe) {
+  Writer writer;
+  for (const auto& key : keys_of<Recipe>()) key.write(recipe, Path() / key.name, writer);
+  return writer.text();
+}
+
+std::string recipe_reference() {
+  Reference reference;
+  for (const auto& key : keys_of<Recipe>()) key.describe(Path() / key.name, key.required, reference);
+  return "# Recipes\n"
+         "A recipe is a TOML file that says everything about a training run. Keys that are not listed here "
+         "are "
+         "errors, and so are values out of range. Any key can be overridden on the command line: "
+         "`--set model.layers=2 --set tensorized.enabled=false`. The resolved recipe, with every key, is "
+         "written into the run's directory and its checkpoints.\n" +
+         reference.text();
+}
+
+}  // namespace comera

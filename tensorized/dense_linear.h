@@ -1,0 +1,23 @@
+#pragma once
+
+#include "tensorized/linear.h"
+
+namespace comera {
+
+// W_i is (inputs, outputs), N(0, 1 / (inputs + outputs)).
+class DenseLinear final : public Linear {
+ public:
+  DenseLinear(ParameterStore& store, const Spec& spec);
+
+  Saved forward(const Context& context, const Tensor& x, Activation activation, bool biased) const override;
+  void backward(const Context& context, const Saved& saved, const std::array<Tensor, max_group_outputs>& dy,
+                const Tensor& dx, bool accumulate_dx) const override;
+  std::string explain(std::int64_t tokens) const override;
+  std::string shape_text() const override;
+
+ private:
+  const ParameterStore& store_;
+  std::vector<ParameterId> weights_;
+};
+
+}  // namespace comera

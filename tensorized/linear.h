@@ -1,0 +1,78 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/core/parameter.h"
+#include "kernels/ops/activation.h"
+#include "kernels/ops/context.h"
+#include "kernels/ops/tt_linear.h"
+#include "tensorized/plan.h"
+
+namespace comera {
+
+// One linear layer, or up to three of one input (Q, K and V): y_i = activation(x W_i + bias_i).
+// Dense or a tensor train; who uses it does not know which.
+class Linear {
+ public:
+  struct Spec {
+    std::string name;  // of the layer, such as "encoder.0.attention"
+    std::vector<std::string>
+        outputs;  // such as {"query", "key", "value"}; one empty name for a single output
+    std::int64_t input_size = 0;
+    std::int64_t output_size = 0;  // of each output
+  };
+
+  // What forward keeps for backward, in the arena.
+  struct Saved {
+    Tensor x;
+    Activation activation = Activation::none;
+    bool biased = false;
+    LinearPlan plan;
+    Tensor a, xa;                             // tensor train by halves
+    std::array<Tensor, max_group_outputs> b;  // tensor train by halves
+    std::array<Tensor, max_group_outputs> u;  // before the activation
+    std::array<Tensor, max_group_outputs> y;  // after it; without data if there is none
+
+    Tensor output(int i = 0) const { return activation == Activation::none ? u[i] : y[i]; }
+  };
+
+  explicit Linear(const Spec& spec) : spec_(spec) {}
+  virtual ~Linear() = default;
+  Linear(const Linear&) = delete;
+  Linear& operator=(const Linear&) = delete;
+
+  // Without `biased` the bias is left to whoever uses the output (BiasDropoutResidualNorm), with its
+  // gradient.
+  virtual Saved forward(const Context& context, const Tensor& x, Activation activation,
+                        bool biased) const = 0;
+  // dy_i are overwritten. dx is written, or added to with accumulate_dx. Parameter gradients are added.
+  virtual void backward(const Context& context, const Saved& saved,
+                        const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                        bool accumulate_dx) const = 0;
+  // How it is evaluated for this many tokens, as text.
+  virtual std::string explain(std::int64_t tokens) const = 0;
+  // One line: "dense 768 x 768" or the train's modes and ranks.
+  virtual std::string shape_text() const = 0;
+
+  int outputs() const { return static_cast<int>(spec_.outputs.size()); }
+  ParameterId bias(int i = 0) const { return biases_[i]; }
+  const Spec& spec() const { return spec_; }
+  std::string output_name(int i) const {
+    return spec_.outputs[i].empty() ? spec_.name : spec_.name + "." + spec_.outputs[i];
+  }
+
+ protected:
+  void add_bias(ParameterStore& store, int i);
+
+  Spec spec_;
+  std::vector<ParameterId> biases_;
+};
+
+// A tensor train if there is a shape, otherwise dense. The store must outlive the layer.
+std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec,
+                                    const std::optional<TTShape>& shape, PlanKind plan);
+
+}  // namespace comera

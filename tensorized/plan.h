@@ -1,0 +1,54 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tensorized/kinds.h"
+#include "tensorized/shapes.h"
+
+namespace comera {
+
+// What a way to evaluate (a part of) a layer costs.
+struct PlanCost {
+  double flops = 0;
+  double bytes = 0;  // moved to and from memory, each operand of each product once
+  int calls = 0;
+
+  PlanCost& operator+=(const PlanCost& other) {
+    flops += other.flops;
+    bytes += other.bytes;
+    calls += other.calls;
+    return *this;
+  }
+};
+
+// What the machine is assumed to do. Only ratios matter: they move the places where one plan overtakes
+// another.
+struct MachineModel {
+  double flops_per_second = 150e9;  // a product of the sizes of interest
+  double bytes_per_second = 15e9;
+  double seconds_per_call = 2e-6;
+
+  double seconds(const PlanCost& cost) const;
+};
+
+// The ways: `halves` merges the train into A and B and multiplies twice (the paper's choice for many tokens);
+// `dense` merges it into W; `modewise` contracts one mode after the other and merges nothing (few tokens).
+enum class PlanPart : std::uint8_t { forward, input_gradient, core_gradient };
+PlanCost plan_cost(const TTShape& shape, std::int64_t tokens, PlanPart part, PlanKind way,
+                   std::size_t element_size = 4);
+
+struct LinearPlan {
+  PlanKind forward = PlanKind::halves;
+  PlanKind input_gradient = PlanKind::halves;
+  PlanKind core_gradient = PlanKind::halves;
+};
+
+// The cheapest way for each part; `wanted` forces one for all.
+LinearPlan choose_plan(const TTShape& shape, std::int64_t tokens, PlanKind wanted = PlanKind::automatic,
+                       const MachineModel& machine = {});
+// A table of all ways and parts with work, bytes, calls and estimated time; the choice is marked.
+std::string explain_plan(const std::string& layer, const TTShape& shape, std::int64_t tokens,
+                         PlanKind wanted = PlanKind::automatic, const MachineModel& machine = {});
+
+}  // namespace comera

@@ -1,0 +1,237 @@
+#include "tensorized/tt_linear_layer.h"
+
+#include "kernels/ops/bias_activation.h"
+#include "kernels/ops/layout.h"
+#include "kernels/ops/matrix_product.h"
+
+namespace comera {
+
+TTLinear::TTLinear(ParameterStore& store, const Spec& spec, const TTShape& shape, PlanKind plan)
+    : Linear(spec), store_(store), plan_(plan) {
+  shape.validate(spec.name, spec.input_size, spec.output_size);
+  for (int i = 0; i < outputs(); ++i) {
+    trains_.push_back(TTCores::add(store, output_name(i), shape));
+    add_bias(store, i);
+  }
+}
+
+std::int64_t TTLinear::total_rank() const {
+  std::int64_t total = 0;
+  for (int i = 0; i < outputs(); ++i) total += rank(i);
+  return total;
+}
+
+namespace {
+
+bool all_by_halves(const LinearPlan& plan) {
+  return plan.forward == PlanKind::halves && plan.input_gradient == PlanKind::halves &&
+         plan.core_gradient == PlanKind::halves;
+}
+
+// A tensor's memory from an element on, as operations take it that have a leading dimension.
+Tensor from(const Tensor& tensor, std::int64_t begin) {
+  return tensor.slice(begin, {tensor.elements() - begin});
+}
+
+}  // namespace
+
+void TTLinear::merge(const Context& context, const Tensor& a,
+                     const std::array<Tensor, max_group_outputs>& b) const {
+  std::int64_t column = 0;
+  for (int i = 0; i < outputs(); ++i) {
+    merge_halves(context, store_, trains_[i], from(a, column), a.dim(1), b[i]);
+    column += rank(i);
+  }
+}
+
+Tensor TTLinear::merge_to_dense(const Context& context, ArenaScope& scope, int i, Tensor* a,
+                                Tensor* b) const {
+  const DType dtype = store_.dtype();
+  *a = scope.tensor({spec_.input_size, rank(i)}, dtype);
+  *b = scope.tensor({rank(i), spec_.output_size}, dtype);
+  merge_halves(context, store_, trains_[i], *a, rank(i), *b);
+  const Tensor w = scope.tensor({spec_.input_size, spec_.output_size}, dtype);
+  run(context,
+      MatrixProduct{.a = *a, .b = *b, .c = w, .m = spec_.input_size, .n = spec_.output_size, .k = rank(i)});
+  return w;
+}
+
+Linear::Saved TTLinear::forward(const Context& context, const Tensor& x, Activation activation,
+                                bool biased) const {
+  const std::int64_t tokens = x.dim(0);
+  const DType dtype = x.dtype();
+  Saved saved{.x = x,
+              .activation = activation,
+              .biased = biased,
+              .plan = choose_plan(trains_[0].shape, tokens, plan_),
+              .a = {},
+              .xa = {},
+              .b = {},
+              .u = {},
+              .y = {}};
+  for (int i = 0; i < outputs(); ++i) {
+    saved.u[i] = context.arena.saved({tokens, spec_.output_size}, dtype);
+    if (activation != Activation::none) saved.y[i] = context.arena.saved({tokens, spec_.output_size}, dtype);
+  }
+  if (saved.plan.forward == PlanKind::halves) {
+    saved.a = context.arena.saved({spec_.input_size, total_rank()}, dtype);
+    saved.xa = context.arena.saved({tokens, total_rank()}, dtype);
+    for (int i = 0; i < outputs(); ++i) saved.b[i] = context.arena.saved({rank(i), spec_.output_size}, dtype);
+    merge(context, saved.a, saved.b);
+    TTLinearForward operation{.x = x, .a = saved.a, .xa = saved.xa, .outputs = outputs(), .output = {}};
+    std::int64_t column = 0;
+    for (int i = 0; i < outputs(); ++i) {
+      operation.output[i] = {.column = column,
+                             .b = saved.b[i],
+                             .bias = biased ? store_.value(biases_[i]) : Tensor(),
+                             .activation = activation,
+                             .u = saved.u[i],
+                             .y = saved.y[i]};
+      column += rank(i);
+    }
+    run(context, operation);
+    return saved;
+  }
+  for (int i = 0; i < outputs(); ++i) {
+    ArenaScope scope(context.arena);
+    if (saved.plan.forward == PlanKind::dense) {
+      Tensor a, b;
+      const Tensor w = merge_to_dense(context, scope, i, &a, &b);
+      run(context,
+          MatrixProduct{
+              .a = x, .b = w, .c = saved.u[i], .m = tokens, .n = spec_.output_size, .k = spec_.input_size});
+    } else {
+      modewise_forward(context, store_, trains_[i], x, saved.u[i]);
+    }
+    if (biased || activation != Activation::none)
+      run(context, BiasActivationForward{.u = saved.u[i],
+                                         .bias = biased ? store_.value(biases_[i]) : Tensor(),
+                                         .activation = activation,
+                                         .y = saved.y[i]});
+  }
+  return saved;
+}
+
+void TTLinear::backward(const Context& context, const Saved& saved,
+                        const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                        bool accumulate_dx) const {
+  const DType dtype = saved.x.dtype();
+  if (all_by_halves(saved.plan)) {
+    ArenaScope scope(context.arena);
+    const Tensor da = scope.tensor(saved.a.shape(), dtype);
+    run(context, Fill{.x = da, .value = 0});
+    TTLinearBackward operation{.x = saved.x,
+                               .a = saved.a,
+                               .xa = saved.xa,
+                               .da = da,
+                               .dx = dx,
+                               .accumulate_dx = accumulate_dx,
+                               .outputs = outputs(),
+                               .output = {}};
+    std::int64_t column = 0;
+    for (int i = 0; i < outputs(); ++i) {
+      const Tensor db = scope.tensor(saved.b[i].shape(), dtype);
+      run(context, Fill{.x = db, .value = 0});
+      operation.output[i] = {.column = column,
+                             .b = saved.b[i],
+                             .db = db,
+                             .dbias = saved.biased ? store_.gradient(biases_[i]) : Tensor(),
+                             .activation = saved.activation,
+                             .u = saved.u[i],
+                             .y = saved.y[i],
+                             .dy = dy[i]};
+      column += rank(i);
+    }
+    run(context, operation);
+    for (int i = 0; i < outputs(); ++i)
+      merge_halves_backward(context, store_, trains_[i], from(da, operation.output[i].column), da.dim(1),
+                            operation.output[i].db);
+    return;
+  }
+  for (int i = 0; i < outputs(); ++i) {
+    if (saved.biased || saved.activation != Activation::none)
+      run(context, BiasActivationBackward{.u = saved.u[i],
+                                          .y = saved.y[i],
+                                          .activation = saved.activation,
+                                          .dy = dy[i],
+                                          .dbias = saved.biased ? store_.gradient(biases_[i]) : Tensor()});
+    core_gradient(context, saved.plan.core_gradient, i, saved.x, dy[i]);
+    input_gradient(context, saved.plan.input_gradient, i, dy[i], dx, accumulate_dx || i > 0);
+  }
+}
+
+void TTLinear::input_gradient(const Context& context, PlanKind way, int i, const Tensor& dy, const Tensor& dx,
+                              bool accumulate) const {
+  if (way == PlanKind::modewise)  // dx serves as x, which is only read for the gradients of cores
+    return modewise_backward(context, store_, trains_[i], dx, dy, dx, accumulate, false);
+  ArenaScope scope(context.arena);
+  const std::int64_t tokens = dy.dim(0), inputs = spec_.input_size, outputs = spec_.output_size;
+  Tensor a, b;
+  if (way == PlanKind::dense) {
+    const Tensor w = merge_to_dense(context, scope, i, &a, &b);
+    run(context, MatrixProduct{.a = dy,
+                               .b = w,
+                               .c = dx,
+                               .m = tokens,
+                               .n = inputs,
+                               .k = outputs,
+                               .transpose_b = true,
+                               .accumulate = accumulate});
+    return;
+  }
+  a = scope.tensor({inputs, rank(i)}, dy.dtype());
+  b = scope.tensor({rank(i), outputs}, dy.dtype());
+  merge_halves(context, store_, trains_[i], a, rank(i), b);
+  const Tensor dxa = scope.tensor({tokens, rank(i)}, dy.dtype());
+  run(context,
+      MatrixProduct{.a = dy, .b = b, .c = dxa, .m = tokens, .n = rank(i), .k = outputs, .transpose_b = true});
+  run(context, MatrixProduct{.a = dxa,
+                             .b = a,
+                             .c = dx,
+                             .m = tokens,
+                             .n = inputs,
+                             .k = rank(i),
+                             .transpose_b = true,
+                             .accumulate = accumulate});
+}
+
+void TTLinear::core_gradient(const Context& context, PlanKind way, int i, const Tensor& x,
+                             const Tensor& dy) const {
+  if (way == PlanKind::modewise)
+    return modewise_backward(context, store_, trains_[i], x, dy, Tensor(), false, true);
+  ArenaScope scope(context.arena);
+  const std::int64_t tokens = dy.dim(0), inputs = spec_.input_size, outputs = spec_.output_size, r = rank(i);
+  const DType dtype = dy.dtype();
+  const Tensor a = scope.tensor({inputs, r}, dtype), b = scope.tensor({r, outputs}, dtype);
+  const Tensor da = scope.tensor({inputs, r}, dtype), db = scope.tensor({r, outputs}, dtype);
+  merge_halves(context, store_, trains_[i], a, r, b);
+  if (way == PlanKind::dense) {
+    const Tensor dw = scope.tensor({inputs, outputs}, dtype);
+    run(context,
+        MatrixProduct{.a = x, .b = dy, .c = dw, .m = inputs, .n = outputs, .k = tokens, .transpose_a = true});
+    run(context,
+        MatrixProduct{.a = dw, .b = b, .c = da, .m = inputs, .n = r, .k = outputs, .transpose_b = true});
+    run(context,
+        MatrixProduct{.a = a, .b = dw, .c = db, .m = r, .n = outputs, .k = inputs, .transpose_a = true});
+  } else {
+    const Tensor xa = scope.tensor({tokens, r}, dtype), dxa = scope.tensor({tokens, r}, dtype);
+    run(context, MatrixProduct{.a = x, .b = a, .c = xa, .m = tokens, .n = r, .k = inputs});
+    run(context,
+        MatrixProduct{.a = dy, .b = b, .c = dxa, .m = tokens, .n = r, .k = outputs, .transpose_b = true});
+    run(context,
+        MatrixProduct{.a = x, .b = dxa, .c = da, .m = inputs, .n = r, .k = tokens, .transpose_a = true});
+    run(context,
+        MatrixProduct{.a = xa, .b = dy, .c = db, .m = r, .n = outputs, .k = tokens, .transpose_a = true});
+  }
+  merge_halves_backward(context, store_, trains_[i], da, r, db);
+}
+
+std::string TTLinear::explain(std::int64_t tokens) const {
+  std::string text;
+  for (int i = 0; i < outputs(); ++i) text += explain_plan(output_name(i), trains_[i].shape, tokens, plan_);
+  return text;
+}
+
+std::string TTLinear::shape_text() const { return trains_[0].shape.text(); }
+
+}  // namespace comera

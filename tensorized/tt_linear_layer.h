@@ -1,0 +1,34 @@
+#pragma once
+
+#include "tensorized/linear.h"
+#include "tensorized/tt_chain.h"
+
+namespace comera {
+
+// W_i is a tensor train and never exists, unless the planner finds that cheaper (CoMERA, sections 2 and 4.2).
+class TTLinear final : public Linear {
+ public:
+  TTLinear(ParameterStore& store, const Spec& spec, const TTShape& shape, PlanKind plan);
+
+  Saved forward(const Context& context, const Tensor& x, Activation activation, bool biased) const override;
+  void backward(const Context& context, const Saved& saved, const std::array<Tensor, max_group_outputs>& dy,
+                const Tensor& dx, bool accumulate_dx) const override;
+  std::string explain(std::int64_t tokens) const override;
+  std::string shape_text() const override;
+
+ private:
+  std::int64_t rank(int i) const { return trains_[i].shape.middle_rank(); }
+  std::int64_t total_rank() const;
+  // A's side by side in a (inputs, total rank), and each B.
+  void merge(const Context& context, const Tensor& a, const std::array<Tensor, max_group_outputs>& b) const;
+  Tensor merge_to_dense(const Context& context, ArenaScope& scope, int i, Tensor* a, Tensor* b) const;
+  void input_gradient(const Context& context, PlanKind way, int i, const Tensor& dy, const Tensor& dx,
+                      bool accumulate) const;
+  void core_gradient(const Context& context, PlanKind way, int i, const Tensor& x, const Tensor& dy) const;
+
+  const ParameterStore& store_;
+  std::vector<TTCores> trains_;
+  PlanKind plan_;
+};
+
+}  // namespace comera

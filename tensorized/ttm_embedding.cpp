@@ -1,0 +1,155 @@
+#include "tensorized/ttm_embedding.h"
+
+#include "kernels/ops/cross_entropy.h"
+#include "kernels/ops/embedding.h"
+#include "kernels/ops/layout.h"
+#include "kernels/ops/ttm_chain.h"
+#include "kernels/ops/ttm_rows.h"
+
+namespace comera {
+
+TTMEmbedding::TTMEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary,
+                           const TTMShape& shape, double deviation, LookupKind lookup)
+    : store_(store),
+      vocabulary_(vocabulary),
+      train_(TTMCores::add(store, name, shape, deviation)),
+      lookup_(lookup) {}
+
+TTMEmbedding::Halves TTMEmbedding::scratch_halves(ArenaScope& scope) const {
+  const DType dtype = store_.dtype();
+  return {scope.tensor({train_.left_rows(), train_.left_columns(), train_.middle_rank()}, dtype),
+          scope.tensor({train_.middle_rank(), train_.right_rows(), train_.right_columns()}, dtype)};
+}
+
+void TTMEmbedding::chain_forward(const Context& context, const Tensor& ids, const Tensor& count,
+                                 const Tensor& rows) const {
+  TTMChainForward chain{
+      .cores = train_.shape.order(), .core = {}, .gate = {}, .ids = ids, .count = count, .rows = rows};
+  for (int k = 0; k < chain.cores; ++k) {
+    chain.core[k] = store_.value(train_.cores[k]);
+    if (k + 1 < chain.cores) chain.gate[k] = store_.value(train_.gates[k]);
+  }
+  run(context, chain);
+}
+
+void TTMEmbedding::chain_backward(const Context& context, const Tensor& ids, const Tensor& count,
+                                  const Tensor& drows) const {
+  TTMChainBackward chain{.cores = train_.shape.order(),
+                         .core = {},
+                         .dcore = {},
+                         .gate = {},
+                         .dgate = {},
+                         .ids = ids,
+                         .count = count,
+                         .drows = drows};
+  for (int k = 0; k < chain.cores; ++k) {
+    chain.core[k] = store_.value(train_.cores[k]);
+    chain.dcore[k] = store_.gradient(train_.cores[k]);
+    if (k + 1 == chain.cores) break;
+    chain.gate[k] = store_.value(train_.gates[k]);
+    chain.dgate[k] = store_.gradient(train_.gates[k]);
+  }
+  run(context, chain);
+}
+
+void TTMEmbedding::forward(const Context& context, const PackedBatch& batch, const Tables& tables,
+                           const Tensor& y) const {
+  ArenaScope scope(context.arena);
+  const bool naive = lookup_ == LookupKind::naive;
+  const Tensor rows =
+      scope.tensor({naive ? batch.capacity.tokens : batch.capacity.unique_ids, y.dim(1)}, y.dtype());
+  if (naive) {
+    chain_forward(context, batch.token_ids, batch.token_count(), rows);
+  } else if (lookup_ == LookupKind::unique) {
+    chain_forward(context, batch.unique_ids, batch.unique_count(), rows);
+  } else {
+    const Halves halves = scratch_halves(scope);
+    merge_ttm(context, store_, train_, halves.left, halves.right);
+    const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
+                       nr = train_.right_columns();
+    const Tensor right = scope.tensor({right_rows, rank, nr}, y.dtype());
+    run(context, SwapAxes{.x = halves.right.reshape({1, rank, right_rows, nr}), .y = right});
+    run(context, TTMRowsForward{.left = halves.left,
+                                .right = right,
+                                .ids = batch.unique_ids,
+                                .count = batch.unique_count(),
+                                .rows = rows});
+  }
+  run(context, EmbeddingSum{.rows = rows,
+                            .index = naive ? batch.token_rows : batch.unique_index,
+                            .positions = tables.positions,
+                            .position_ids = batch.position_ids,
+                            .types = tables.types,
+                            .type_ids = batch.type_ids,
+                            .y = y});
+}
+
+void TTMEmbedding::backward(const Context& context, const PackedBatch& batch, const Tensor& dy) const {
+  if (lookup_ == LookupKind::naive) return chain_backward(context, batch.token_ids, batch.token_count(), dy);
+  ArenaScope scope(context.arena);
+  const Tensor drows = scope.tensor({batch.capacity.unique_ids, dy.dim(1)}, dy.dtype());
+  run(context, SegmentSum{.dy = dy,
+                          .order = batch.unique_order,
+                          .offsets = batch.unique_offsets,
+                          .count = batch.unique_count(),
+                          .ids = {},
+                          .out = drows});
+  if (lookup_ == LookupKind::unique)
+    return chain_backward(context, batch.unique_ids, batch.unique_count(), drows);
+
+  const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
+                     nr = train_.right_columns();
+  const Halves halves = scratch_halves(scope), dhalves = scratch_halves(scope);
+  merge_ttm(context, store_, train_, halves.left, halves.right);
+  const Tensor right = scope.tensor({right_rows, rank, nr}, dy.dtype());
+  const Tensor dright = scope.tensor({right_rows, rank, nr}, dy.dtype());
+  run(context, SwapAxes{.x = halves.right.reshape({1, rank, right_rows, nr}), .y = right});
+  run(context, Fill{.x = dhalves.left, .value = 0});
+  run(context, Fill{.x = dright, .value = 0});
+  run(context, TTMRowsBackward{.left = halves.left,
+                               .right = right,
+                               .ids = batch.unique_ids,
+                               .right_order = batch.right_order,
+                               .count = batch.unique_count(),
+                               .drows = drows,
+                               .dleft = dhalves.left,
+                               .dright = dright});
+  run(context, SwapAxes{.x = dright.reshape({1, right_rows, rank, nr}), .y = dhalves.right});
+  merge_ttm_backward(context, store_, train_, dhalves.left, dhalves.right);
+}
+
+void TTMEmbedding::masked_cross_entropy(const Context& context, const PackedBatch& batch,
+                                        const Decoder& decoder) const {
+  ArenaScope scope(context.arena);
+  const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
+                     nr = train_.right_columns();
+  const DType dtype = store_.dtype();
+  const Halves halves = scratch_halves(scope);
+  merge_ttm(context, store_, train_, halves.left, halves.right);
+  const Tensor right = scope.tensor({nr, rank, right_rows}, dtype);
+  run(context, SwapAxes{.x = halves.right.reshape({1, rank * right_rows, nr, 1}), .y = right});
+  TTMMaskedCrossEntropy loss{.h = decoder.h,
+                             .left = halves.left,
+                             .dleft = {},
+                             .right = right,
+                             .dright = {},
+                             .bias = decoder.bias,
+                             .dbias = decoder.dbias,
+                             .targets = batch.masked_targets,
+                             .count = batch.masked_count(),
+                             .gradient = decoder.gradient,
+                             .dh = decoder.dh,
+                             .results = decoder.results};
+  if (!decoder.gradient) return run(context, loss);
+  const Halves dhalves = scratch_halves(scope);
+  const Tensor dright = scope.tensor({nr, rank, right_rows}, dtype);
+  run(context, Fill{.x = dhalves.left, .value = 0});
+  run(context, Fill{.x = dright, .value = 0});
+  loss.dleft = dhalves.left;
+  loss.dright = dright;
+  run(context, loss);
+  run(context, SwapAxes{.x = dright.reshape({1, nr, rank * right_rows, 1}), .y = dhalves.right});
+  merge_ttm_backward(context, store_, train_, dhalves.left, dhalves.right);
+}
+
+}  // namespace comera

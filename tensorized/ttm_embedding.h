@@ -1,0 +1,43 @@
+#pragma once
+
+#include "tensorized/embedding.h"
+#include "tensorized/ttm_chain.h"
+
+namespace comera {
+
+// The table is a tensor-train matrix (CoMERA, sections 2 and 4.1) with rows beyond the vocabulary as padding.
+// Lookups:  naive   a chain of small products for every token
+//           unique  the same for every unique id of the batch
+//           halves  both halves of the train merged once, then one small product for every unique id
+// Nothing of a lookup is kept for backward.
+class TTMEmbedding final : public Embedding {
+ public:
+  TTMEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary, const TTMShape& shape,
+               double deviation, LookupKind lookup);
+
+  void forward(const Context& context, const PackedBatch& batch, const Tables& tables,
+               const Tensor& y) const override;
+  void backward(const Context& context, const PackedBatch& batch, const Tensor& dy) const override;
+  void masked_cross_entropy(const Context& context, const PackedBatch& batch,
+                            const Decoder& decoder) const override;
+  std::string shape_text() const override { return train_.shape.text(); }
+  std::int64_t right_rows() const override { return train_.right_rows(); }
+
+ private:
+  struct Halves {
+    Tensor left;   // (L, nl, rank)
+    Tensor right;  // (rank, R, nr)
+  };
+  Halves scratch_halves(ArenaScope& scope) const;
+  void chain_forward(const Context& context, const Tensor& ids, const Tensor& count,
+                     const Tensor& rows) const;
+  void chain_backward(const Context& context, const Tensor& ids, const Tensor& count,
+                      const Tensor& drows) const;
+
+  const ParameterStore& store_;
+  std::int64_t vocabulary_;
+  TTMCores train_;
+  LookupKind lookup_;
+};
+
+}  // namespace comera

@@ -1,0 +1,201 @@
+#include "data/hdf5.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <thread>
+
+#include "temporary_folder.h"
+
+namespace comera::data::hdf5 {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+template <class T>
+std::vector<T> counting(int count) {
+  std::vector<T> values(static_cast<std::size_t>(count));
+  std::iota(values.begin(), values.end(), T{0});
+  return values;
+}
+
+template <class T>
+void round_trip(DType dtype) {
+  TemporaryFolder folder;
+  const auto values = counting<T>(24);
+  {
+    File file = File::create(folder / "a.h5");
+    file.write("/model/layer/weight", values, {2, 3, 4});
+    file.write("none", std::vector<T>{});
+    file.close();
+  }
+  const File file = File::open(folder / "a.h5");
+  EXPECT_EQ(file.info("/model/layer/weight").dtype, dtype);
+  EXPECT_THAT(file.info("/model/layer/weight").shape, ElementsAre(2, 3, 4));
+  EXPECT_EQ(file.read<T>("/model/layer/weight"), values);
+  EXPECT_TRUE(file.read<T>("none").empty());
+}
+
+TEST(Hdf5, RoundTripsEveryType) {
+  round_trip<std::int32_t>(DType::int32);
+  round_trip<std::int64_t>(DType::int64);
+  round_trip<float>(DType::float32);
+  round_trip<double>(DType::float64);
+  round_trip<std::uint8_t>(DType::uint8);
+}
+
+TEST(Hdf5, ExtendsAndReadsByRows) {
+  TemporaryFolder folder;
+  const auto values = counting<std::int32_t>(1000);
+  {
+    File file = File::create(folder / "a.h5");
+    Dataset flat = file.create_dataset("tokens", DType::int32, {}, {.chunk_rows = 64});
+    Dataset pairs = file.create_dataset("pairs", DType::int32, {2}, {.chunk_rows = 7, .checksum = false});
+    for (int begin = 0; begin < 1000; begin += 100) {
+      flat.append(std::span(values).subspan(begin, 100));
+      pairs.append(std::span(values).subspan(begin, 100));
+    }
+    EXPECT_EQ(flat.rows(), 1000);
+    EXPECT_THAT(error_of([&] { pairs.append(std::span(values).first(3)); }), HasSubstr("rows of 2 elements"));
+    file.close();
+    EXPECT_THAT(error_of([&] { flat.append(std::span(values)); }), HasSubstr("closed"));
+  }
+  const File file = File::open(folder / "a.h5");
+  const Dataset flat = file.dataset("tokens");
+  EXPECT_EQ(flat.read_rows<std::int32_t>(0, 1000), values);
+  EXPECT_THAT(flat.read_rows<std::int64_t>(63, 3), ElementsAre(63, 64, 65));
+  EXPECT_TRUE(flat.read_rows<std::int32_t>(1000, 0).empty());
+  EXPECT_THAT(file.dataset("pairs").read_rows<std::int32_t>(499, 1), ElementsAre(998, 999));
+  EXPECT_THAT(error_of([&] { flat.read_rows<std::int32_t>(999, 2); }), HasSubstr("has 1000 rows"));
+}
+
+TEST(Hdf5, KeepsAttributesAndGroups) {
+  TemporaryFolder folder;
+  const std::string long_text(100000, 'x');
+  {
+    File file = File::create(folder / "a.h5");
+    file.create_group("/b/c");
+    file.create_group("/b/c");
+    file.create_group("/a");
+    file.set_attribute("/", "version", std::int64_t{1});
+    file.set_attribute("/", "version", std::int64_t{2});
+    file.set_attribute("/b", "rate", 0.1);
+    file.set_attribute("/b/c", "name", "grüße");
+    file.set_attribute("/b/c", "empty", "");
+    file.set_attribute("/b/c", "long", long_text);
+    file.set_attribute("/b/c", "modes", std::vector<std::int64_t>{12, 8, 8});
+    file.set_attribute("/b/c", "no_modes", std::vector<std::int64_t>{});
+    file.close();
+  }
+  const File file = File::open(folder / "a.h5");
+  EXPECT_THAT(file.children(), ElementsAre("a", "b"));
+  EXPECT_TRUE(file.exists("/b/c"));
+  EXPECT_FALSE(file.exists("/x/y/z"));
+  EXPECT_FALSE(file.is_dataset("/b/c"));
+  EXPECT_EQ(file.int64_attribute("/", "version"), 2);
+  EXPECT_EQ(file.double_attribute("/b", "rate"), 0.1);
+  EXPECT_EQ(file.string_attribute("/b/c", "name"), "grüße");
+  EXPECT_EQ(file.string_attribute("/b/c", "empty"), "");
+  EXPECT_EQ(file.string_attribute("/b/c", "long"), long_text);
+  EXPECT_THAT(file.int64_list_attribute("/b/c", "modes"), ElementsAre(12, 8, 8));
+  EXPECT_TRUE(file.int64_list_attribute("/b/c", "no_modes").empty());
+  EXPECT_FALSE(file.has_attribute("/b/c", "other"));
+  EXPECT_THAT(error_of([&] { file.int64_attribute("/b/c", "other"); }),
+              HasSubstr("has no attribute 'other'"));
+  EXPECT_THAT(error_of([&] { file.int64_attribute("/b/c", "name"); }), HasSubstr("is not an integer"));
+  EXPECT_THAT(error_of([&] { file.int64_attribute("/b/c", "modes"); }), HasSubstr("a list of 3"));
+  EXPECT_THAT(error_of([&] { file.string_attribute("/", "version"); }), HasSubstr("is not a string"));
+  EXPECT_THAT(error_of([&] { file.read<float>("/nothing"); }), HasSubstr("has no '/nothing'"));
+  EXPECT_THAT(error_of([&] { file.read<float>("/b"); }), HasSubstr("is not a dataset"));
+}
+
+TEST(Hdf5, SaysWhyAFileCannotBeOpened) {
+  TemporaryFolder folder;
+  {
+    File file = File::create(folder / "a.h5");
+    file.write("x", counting<double>(4096));
+    file.close();
+  }
+  const std::string whole = read_text(folder / "a.h5");
+  folder.write("half.h5", std::string_view(whole).substr(0, whole.size() / 2));
+  folder.write("empty.h5", "");
+  folder.write("text.h5", "this is not an HDF5 file, whatever its name says");
+  EXPECT_THAT(error_of([&] { File::open(folder / "none.h5"); }), HasSubstr("none.h5: no such file"));
+  EXPECT_THAT(error_of([&] { File::open(folder / "empty.h5"); }), HasSubstr("empty.h5: the file is empty"));
+  EXPECT_THAT(error_of([&] { File::open(folder / "text.h5"); }), HasSubstr("text.h5: is not an HDF5 file"));
+  EXPECT_THAT(error_of([&] { File::open(folder / "half.h5"); }), HasSubstr("truncated"));
+  EXPECT_THAT(error_of([&] { File::open(folder.path()); }), HasSubstr("not a regular file"));
+  EXPECT_THAT(error_of([&] { File::create(folder / "no/such/folder.h5"); }),
+              HasSubstr("No such file or directory"));
+}
+
+TEST(Hdf5, AFlippedBitIsAnError) {
+  TemporaryFolder folder;
+  const auto values = counting<std::int32_t>(1000);
+  {
+    File file = File::create(folder / "a.h5");
+    Dataset dataset = file.create_dataset("x", DType::int32, {}, {.chunk_rows = 1000});
+    dataset.append(std::span(values));
+    file.close();
+  }
+  std::string bytes = read_text(folder / "a.h5");
+  const std::string_view pattern(reinterpret_cast<const char*>(values.data()), 400);
+  const auto at = bytes.find(pattern);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 100] ^= 4;
+  folder.write("b.h5", bytes);
+  const File file = File::open(folder / "b.h5");
+  EXPECT_THAT(error_of([&] { file.read<std::int32_t>("x"); }), HasSubstr("checksum"));
+}
+
+TEST(Hdf5, AFullDiskIsAnErrorWithItsReason) {
+  TemporaryFolder folder;
+  if (!folder.limit(256)) GTEST_SKIP() << "mounting a small file system is not allowed here";
+  const auto values = counting<std::int32_t>(200000);
+  const auto contiguous = [&] {
+    File file = File::create(folder / "a.h5");
+    file.write("x", values);
+    file.close();
+  };
+  EXPECT_THAT(error_of(contiguous), HasSubstr("No space left on device"));
+  std::filesystem::remove(folder / "a.h5");
+  EXPECT_EQ(std::filesystem::space(folder.path()).available, 256u * 1024) << "its space is given back";
+  const auto stream = [&] {
+    File file = File::create(folder / "b.h5");
+    Dataset dataset = file.create_dataset("x", DType::int32);
+    for (int begin = 0; begin < 200000; begin += 1000) dataset.append(std::span(values).subspan(begin, 1000));
+    file.close();
+  };
+  EXPECT_THAT(error_of(stream), HasSubstr("No space left on device"));
+  std::filesystem::remove(folder / "b.h5");
+  EXPECT_EQ(std::filesystem::space(folder.path()).available, 256u * 1024);
+  const auto buffered = [&] {  // small enough to reach the disk only when the file is closed
+    folder.write("filler", std::string(240 * 1024, 'x'));
+    File file = File::create(folder / "c.h5");
+    Dataset dataset = file.create_dataset("x", DType::int32);
+    dataset.append(std::span(values).first(20000));
+    file.close();
+  };
+  EXPECT_THAT(error_of(buffered), HasSubstr("No space left on device"));
+}
+
+TEST(Hdf5, FilesMayBeUsedFromSeveralThreads) {
+  TemporaryFolder folder;
+  const auto work = [&](int index) {
+    const auto path = folder / (index == 0 ? "t0.h5" : "t1.h5");
+    for (int round = 0; round < 20; ++round) {
+      File file = File::create(path);
+      file.write("x", counting<std::int32_t>(5000));
+      file.close();
+      EXPECT_EQ(File::open(path).read<std::int32_t>("x").size(), 5000u);
+    }
+  };
+  std::thread other(work, 1);
+  work(0);
+  other.join();
+}
+
+}  // namespace
+}  // namespace comera::data::hdf5

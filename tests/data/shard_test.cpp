@@ -1,0 +1,274 @@
+#include "data/shard.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "data/build_shards.h"
+#include "small_corpus.h"
+#include "temporary_folder.h"
+
+namespace comera::data {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ShardInfo small_info() {
+  ShardInfo info;
+  info.tokenizer_hash = "abc";
+  info.vocabulary = 100;
+  info.split = "train";
+  return info;
+}
+
+std::vector<std::string> files(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void write_small(const std::filesystem::path& folder, const ShardInfo& info = small_info()) {
+  ShardWriter writer(folder, info, 1000);
+  writer.add(std::vector<std::int32_t>{5, 6, 7});
+  writer.add(std::vector<std::int32_t>{});
+  writer.add(std::vector<std::int32_t>{8, 99});
+  writer.finish();
+}
+
+// A shard whose contents were changed by `change` before it was closed.
+template <class Change>
+std::string error_after(Change&& change) {
+  TemporaryFolder folder;
+  {
+    hdf5::File file = hdf5::File::create(folder / "train-00000.h5");
+    hdf5::Dataset tokens = file.create_dataset("tokens", DType::int32);
+    tokens.append(std::span<const std::int32_t>(std::vector<std::int32_t>{5, 6, 7, 8}));
+    file.write("document_offsets", std::vector<std::int64_t>{0, 2, 4});
+    file.set_attribute("/", "format", shard_format);
+    file.set_attribute("/", "version", shard_version);
+    file.set_attribute("/", "tokenizer_hash", "abc");
+    file.set_attribute("/", "vocabulary", std::int64_t{100});
+    file.set_attribute("/", "special_ids", std::vector<std::int64_t>{0, 1, 2, 3, 4});
+    file.set_attribute("/", "split", "train");
+    file.set_attribute("/", "documents", std::int64_t{2});
+    file.set_attribute("/", "tokens", std::int64_t{4});
+    change(file);
+    file.close();
+  }
+  return error_of([&] { ShardReader reader(folder / "train-00000.h5"); });
+}
+
+TEST(Shard, RoundTrips) {
+  TemporaryFolder folder;
+  write_small(folder.path());
+  const ShardReader reader(folder / "train-00000.h5");
+  EXPECT_EQ(reader.info().tokenizer_hash, "abc");
+  EXPECT_EQ(reader.documents(), 3);
+  EXPECT_EQ(reader.tokens(), 5);
+  EXPECT_THAT(reader.offsets(), ElementsAre(0, 3, 3, 5));
+  std::vector<std::int32_t> tokens(3);
+  reader.read_tokens(2, 3, tokens.data());
+  EXPECT_THAT(tokens, ElementsAre(7, 8, 99));
+}
+
+TEST(Shard, KeepsSegmentsAndLabels) {
+  TemporaryFolder folder;
+  ShardInfo info = small_info();
+  info.segment_ids = info.labels = true;
+  ShardWriter writer(folder.path(), info, 1000);
+  const std::vector<std::int32_t> tokens = {5, 6}, segments = {0, 1};
+  writer.add(tokens, segments, 2);
+  EXPECT_THAT(error_of([&] { writer.add(tokens); }), HasSubstr("segment ids"));
+  writer.finish();
+  const ShardReader reader(folder / "train-00000.h5");
+  EXPECT_THAT(reader.labels(), ElementsAre(2));
+  std::vector<std::int32_t> read(2);
+  reader.read_segment_ids(0, 2, read.data());
+  EXPECT_EQ(read, segments);
+}
+
+TEST(Shard, BeginsANewFileAtTheLimit) {
+  TemporaryFolder folder;
+  ShardWriter writer(folder.path(), small_info(), 10);
+  for (int i = 0; i < 7; ++i) writer.add(std::vector<std::int32_t>(4, 5 + i));
+  writer.add(std::vector<std::int32_t>(25, 50));  // longer than a shard: alone in one
+  writer.finish();
+  EXPECT_THAT(files(folder.path()), ElementsAre("train-00000.h5", "train-00001.h5", "train-00002.h5",
+                                                "train-00003.h5", "train-00004.h5"));
+  const ShardSet set(folder.path(), "train");
+  EXPECT_EQ(set.documents(), 8);
+  EXPECT_EQ(set.tokens(), 53);
+}
+
+TEST(Shard, NamesFileDocumentAndIdOutOfRange) {
+  for (const std::int32_t bad : {100, -1}) {
+    const std::string error = error_after([&](hdf5::File& file) {
+      hdf5::Dataset tokens = file.dataset("tokens");
+      tokens.append(std::span<const std::int32_t>(&bad, 1));
+      file.set_attribute("/", "tokens", std::int64_t{5});
+      file.set_attribute("/", "documents", std::int64_t{3});
+      hdf5::Dataset offsets = file.create_dataset("other", DType::int64);
+    });
+    EXPECT_THAT(error, HasSubstr("document_offsets"));
+  }
+  TemporaryFolder folder;
+  ShardWriter writer(folder.path(), small_info(), 1000);
+  writer.add(std::vector<std::int32_t>{5, 6});
+  writer.add(std::vector<std::int32_t>{7, 100});
+  writer.finish();
+  EXPECT_THAT(error_of([&] { ShardReader reader(folder / "train-00000.h5"); }),
+              AllOf(HasSubstr("train-00000.h5: token ids out of range"), HasSubstr("document 1 has id 100"),
+                    HasSubstr("100 pieces")));
+}
+
+TEST(Shard, RefusesWhatIsDamagedOrNewer) {
+  EXPECT_EQ(error_after([](hdf5::File&) {}), "");
+  EXPECT_THAT(error_after([](hdf5::File& f) { f.set_attribute("/", "format", "other"); }),
+              HasSubstr("is not a shard"));
+  EXPECT_THAT(error_after([](hdf5::File& f) { f.set_attribute("/", "version", std::int64_t{99}); }),
+              AllOf(HasSubstr("version 99"), HasSubstr("up to 1")));
+  EXPECT_THAT(error_after([](hdf5::File& f) { f.set_attribute("/", "tokens", std::int64_t{5}); }),
+              HasSubstr("damaged"));
+  EXPECT_THAT(error_after([](hdf5::File& f) { f.set_attribute("/", "documents", std::int64_t{-1}); }),
+              HasSubstr("damaged"));
+  EXPECT_THAT(error_after([](hdf5::File& f) { f.set_attribute("/", "vocabulary", std::int64_t{6}); }),
+              HasSubstr("out of range"));
+  EXPECT_THAT(error_after([](hdf5::File& f) {
+                f.set_attribute("/", "special_ids", std::vector<std::int64_t>{0, 1, 2, 3, 400});
+              }),
+              HasSubstr("special ids"));
+}
+
+TEST(Shard, RefusesTruncatedForeignAndFlippedFiles) {
+  TemporaryFolder folder;
+  {
+    ShardWriter writer(folder.path(), small_info(), 1 << 20);
+    for (int i = 0; i < 100; ++i) writer.add(std::vector<std::int32_t>(500, 77));
+    writer.finish();
+  }
+  const std::string whole = read_text(folder / "train-00000.h5");
+  const auto error = [&](std::string_view bytes) {
+    folder.write("changed.h5", bytes);
+    return error_of([&] { ShardReader reader(folder / "changed.h5"); });
+  };
+  EXPECT_EQ(error(whole), "");
+  EXPECT_THAT(error(std::string_view(whole).substr(0, whole.size() - 1)),
+              HasSubstr("changed.h5: the file is trunc"));
+  EXPECT_THAT(error(std::string_view(whole).substr(0, 1000)), HasSubstr("changed.h5"));
+  EXPECT_THAT(error("foreign"), HasSubstr("is not an HDF5 file"));
+  std::string flipped = whole;
+  const std::string pattern(reinterpret_cast<const char*>(std::vector<std::int32_t>(100, 77).data()), 400);
+  flipped[flipped.find(pattern) + 200] ^= 1;
+  EXPECT_THAT(error(flipped), HasSubstr("checksum"));
+}
+
+TEST(ShardSet, RefusesEmptyAndMixedFolders) {
+  TemporaryFolder folder;
+  EXPECT_THAT(error_of([&] { ShardSet set(folder.path(), "train"); }), HasSubstr("has no train shards"));
+  EXPECT_THAT(error_of([&] { ShardSet set(folder / "none", "train"); }), HasSubstr("could not list"));
+  TemporaryFolder other;
+  ShardInfo info = small_info();
+  info.tokenizer_hash = "def";
+  write_small(folder.path());
+  write_small(other.path(), info);
+  std::filesystem::copy_file(other / "train-00000.h5", folder / "train-00001.h5");
+  EXPECT_THAT(error_of([&] { ShardSet set(folder.path(), "train"); }), HasSubstr("another tokenizer"));
+  TemporaryFolder hollow;
+  ShardWriter writer(hollow.path(), small_info(), 10);
+  writer.add({});
+  writer.finish();
+  EXPECT_THAT(error_of([&] { ShardSet set(hollow.path(), "train"); }), HasSubstr("hold no tokens"));
+}
+
+TEST(BuildShards, AreTheSameForAnyNumberOfThreads) {
+  const Tokenizer tokenizer = small_tokenizer();
+  TemporaryFolder folder;
+  const auto build = [&](const char* name, int threads) {
+    SmallCorpus corpus(400);
+    return build_shards(corpus, tokenizer,
+                        {.output = folder / name,
+                         .held_out = 0.2,
+                         .tokens_per_shard = 20000,
+                         .threads = threads,
+                         .progress = {}});
+  };
+  const BuildCounts counts = build("one", 1);
+  build("two", 2);
+  build("five", 5);
+  EXPECT_EQ(counts.train.documents + counts.validation.documents, 400);
+  EXPECT_NEAR(counts.validation.documents, 80, 30);
+  EXPECT_GT(counts.train.shards, 1);
+  EXPECT_EQ(files(folder / "one"), files(folder / "two"));
+  for (const std::string& name : files(folder / "one")) {
+    EXPECT_TRUE(read_text(folder / "one" / name) == read_text(folder / "two" / name)) << name;
+    EXPECT_TRUE(read_text(folder / "one" / name) == read_text(folder / "five" / name)) << name;
+  }
+  const ShardSet set(folder / "one", "train");
+  EXPECT_EQ(set.documents(), counts.train.documents);
+  EXPECT_EQ(set.tokens(), counts.train.tokens);
+  EXPECT_EQ(set.info().tokenizer_hash, tokenizer.hash());
+}
+
+TEST(BuildShards, ShardsDecodeToTheDocuments) {
+  const Tokenizer tokenizer = small_tokenizer();
+  TemporaryFolder folder;
+  SmallCorpus corpus(5);
+  std::int64_t calls = 0;
+  build_shards(corpus, tokenizer,
+               {.output = folder / "out", .held_out = 0, .progress = [&](const BuildProgress&) { ++calls; }});
+  EXPECT_GT(calls, 0);
+  const ShardReader shard(folder / "out/train-00000.h5");
+  for (int d = 0; d < 5; ++d) {
+    std::vector<std::int32_t> ids(shard.offsets()[d + 1] - shard.offsets()[d]);
+    shard.read_tokens(shard.offsets()[d], static_cast<std::int64_t>(ids.size()), ids.data());
+    EXPECT_EQ(tokenizer.decode(ids), SmallCorpus::text(d));
+  }
+}
+
+TEST(BuildShards, AnEmptyCorpusIsAnError) {
+  const Tokenizer tokenizer = small_tokenizer();
+  TemporaryFolder folder;
+  SmallCorpus corpus(0);
+  EXPECT_THAT(error_of([&] { build_shards(corpus, tokenizer, {.output = folder / "out", .progress = {}}); }),
+              HasSubstr("the corpus is empty"));
+  EXPECT_TRUE(files(folder / "out").empty());
+}
+
+TEST(BuildShards, AFailingSourceEndsTheBuildAndLeavesNothing) {
+  class Failing : public SmallCorpus {
+   public:
+    Failing() : SmallCorpus(2000) {}
+    bool next(Document& document) override {
+      if (counts().documents == 1500) throw Error("the source broke");
+      return SmallCorpus::next(document);
+    }
+  };
+  const Tokenizer tokenizer = small_tokenizer();
+  TemporaryFolder folder;
+  Failing corpus;
+  EXPECT_THAT(error_of([&] { build_shards(corpus, tokenizer, {.output = folder / "out", .progress = {}}); }),
+              HasSubstr("the source broke"));
+  EXPECT_TRUE(files(folder / "out").empty());
+}
+
+TEST(BuildShards, AFullDiskLeavesNoHalfShard) {
+  const Tokenizer tokenizer = small_tokenizer();
+  TemporaryFolder folder;
+  if (!folder.limit(512)) GTEST_SKIP() << "mounting a small file system is not allowed here";
+  SmallCorpus corpus(2000);
+  EXPECT_THAT(error_of([&] {
+                build_shards(corpus, tokenizer,
+                             {.output = folder.path(), .tokens_per_shard = 40000, .progress = {}});
+              }),
+              HasSubstr("No space left on device"));
+  const auto left = files(folder.path());
+  EXPECT_FALSE(left.empty()) << "complete shards stay";
+  for (const std::string& name : left)
+    EXPECT_EQ(error_of([&] { ShardReader reader(folder / name); }), "") << name;
+}
+
+}  // namespace
+}  // namespace comera::data

@@ -1,0 +1,137 @@
+#include "data/tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/core/check.h"
+#include "small_corpus.h"
+#include "temporary_folder.h"
+
+namespace comera::data {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::vector<std::string>& awkward_texts() {
+  static const std::vector<std::string> texts = {
+      "",
+      " ",
+      "\n",
+      "\t",
+      "\n\n\n",
+      "   leading and trailing   ",
+      "def f(x):\n    if x:\n\t\treturn  x + 1\r\n\r\n# end",
+      "a\tb\t\tc \t d",
+      "\r\n",
+      "grüße 漢字 🙂 e\u0301 \u00a0 \u200b \ufeff",
+      "▁literal▁ ▁▁ symbol",
+      std::string("nul\0inside", 10),
+      "[CLS] [MASK] [PAD] [UNK] [SEP] <0x0A> <s> </s> \u2585",
+      "x = 'very_long_identifier_" + std::string(500, 'q') + "'",
+      std::string(300, ' ') + "x",
+  };
+  return texts;
+}
+
+class TokenizerTest : public ::testing::TestWithParam<TokenizerModel> {
+ protected:
+  static const Tokenizer& tokenizer() {
+    static const Tokenizer bpe = small_tokenizer(TokenizerModel::bpe);
+    static const Tokenizer unigram = small_tokenizer(TokenizerModel::unigram);
+    return GetParam() == TokenizerModel::bpe ? bpe : unigram;
+  }
+};
+
+TEST_P(TokenizerTest, GivesBackTheText) {
+  for (const std::string& text : awkward_texts()) {
+    const auto ids = tokenizer().encode(text);
+    EXPECT_EQ(tokenizer().decode(ids), text);
+    for (const auto id : ids) EXPECT_FALSE(tokenizer().special().contains(id)) << text;
+  }
+  SmallCorpus corpus(20);
+  Document document;
+  while (corpus.next(document))
+    EXPECT_EQ(tokenizer().decode(tokenizer().encode(document.text)), document.text);
+}
+
+TEST_P(TokenizerTest, TheCachedEncoderAgrees) {
+  Encoder encoder(tokenizer());
+  SmallCorpus corpus(20);
+  Document document;
+  std::vector<std::int32_t> ids;
+  while (corpus.next(document)) {
+    ids.clear();
+    encoder.encode(document.text, ids);
+    EXPECT_EQ(ids, tokenizer().encode(document.text));
+  }
+  for (const std::string& text : awkward_texts()) {
+    ids.clear();
+    encoder.encode(text, ids);
+    EXPECT_EQ(ids, tokenizer().encode(text));
+  }
+}
+
+TEST_P(TokenizerTest, HasTheSpecialPiecesFirst) {
+  EXPECT_EQ(tokenizer().special(), SpecialIds{});
+  EXPECT_EQ(tokenizer().piece(0), "[PAD]");
+  EXPECT_EQ(tokenizer().piece(4), "[MASK]");
+  EXPECT_LE(tokenizer().vocabulary(), 600);
+  EXPECT_GT(tokenizer().vocabulary(), 300);
+  EXPECT_EQ(tokenizer().decode(std::vector<std::int32_t>{2, 3, 0, 4}), "");
+  EXPECT_THAT(error_of([] { tokenizer().decode(std::vector<std::int32_t>{100000}); }),
+              HasSubstr("token id 100000"));
+}
+
+TEST_P(TokenizerTest, TrainingIsDeterministicAndLoadsAgain) {
+  TemporaryFolder folder;
+  const auto path = folder.write("tokenizer.model", tokenizer().bytes());
+  const Tokenizer loaded = Tokenizer::load(path);
+  EXPECT_EQ(loaded.hash(), tokenizer().hash());
+  EXPECT_EQ(loaded.encode("def f(x): return x"), tokenizer().encode("def f(x): return x"));
+  EXPECT_EQ(small_tokenizer(GetParam()).hash(), tokenizer().hash());
+}
+
+TEST_P(TokenizerTest, ATruncatedModelIsRefusedByName) {
+  TemporaryFolder folder;
+  const std::string& whole = tokenizer().bytes();
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{1}, std::size_t{100}, whole.size() / 2, whole.size() - 1}) {
+    const auto path = folder.write("half.model", std::string_view(whole).substr(0, size));
+    EXPECT_THAT(error_of([&] { Tokenizer::load(path); }),
+                HasSubstr("half.model: is not a SentencePiece model"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, TokenizerTest,
+                         ::testing::Values(TokenizerModel::bpe, TokenizerModel::unigram),
+                         [](const auto& each) {
+                           return each.param == TokenizerModel::bpe ? "Bpe" : "Unigram";
+                         });
+
+TEST(Tokenizer, AForeignFileIsRefusedByName) {
+  TemporaryFolder folder;
+  const auto path = folder.write("foreign.model", "a text file that is no model at all\n");
+  EXPECT_THAT(error_of([&] { Tokenizer::load(path); }),
+              HasSubstr("foreign.model: is not a SentencePiece model"));
+  EXPECT_THAT(error_of([&] { Tokenizer::load(folder / "none.model"); }),
+              HasSubstr("none.model: no such tokenizer"));
+  EXPECT_THAT(error_of([&] { Tokenizer::load(folder.path()); }), HasSubstr("no such tokenizer"));
+}
+
+TEST(Tokenizer, TheSampleIsBoundedAndIndependentOfOrder) {
+  const auto train = [](bool reversed) {
+    SmallCorpus corpus(60, reversed);
+    return train_tokenizer(corpus, {.vocabulary = 400, .max_bytes = 10000, .progress = {}}).hash();
+  };
+  EXPECT_EQ(train(false), train(true));
+}
+
+TEST(Tokenizer, SaysWhatIsWrongWithItsOptions) {
+  SmallCorpus none(0);
+  EXPECT_THAT(error_of([&] { train_tokenizer(none, {}); }), HasSubstr("nothing to train on"));
+  SmallCorpus some(3);
+  EXPECT_THROW(train_tokenizer(some, {.vocabulary = 10, .progress = {}}), UsageError);
+}
+
+}  // namespace
+}  // namespace comera::data

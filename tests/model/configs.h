@@ -1,0 +1,47 @@
+#pragma once
+
+#include "model/config.h"
+
+namespace comera::test {
+
+// Small models that have every part of the large ones.
+inline EncoderConfig small_config(bool tensorized, HeadKind head = HeadKind::mlm,
+                                  NormPlacement norm = NormPlacement::post) {
+  EncoderConfig config;
+  config.layers = 2;
+  config.hidden = 12;
+  config.heads = 3;
+  config.ffn = 24;
+  config.vocabulary = 29;
+  config.max_positions = 16;
+  config.norm = norm;
+  config.head = head;
+  config.dropout = 0.2;
+  config.attention_dropout = 0.2;
+  config.embedding_std = 0.5;
+  config.compute = DType::float64;
+  if (!tensorized) return config;
+  config.tensorized.attention = TTShape{{3, 4}, {4, 3}, {3, 6, 3}};
+  config.tensorized.ffn_up = TTShape{{3, 4}, {4, 6}, {3, 7, 5}};
+  config.tensorized.ffn_down = TTShape{{4, 6}, {4, 3}, {4, 7, 3}};
+  config.tensorized.head = TTShape{{3, 4}, {4, 3}, {3, 5, 3}};
+  config.tensorized.embedding = TTMShape{{4, 2, 4}, {2, 2, 3}, {5, 6}};
+  return config;
+}
+
+// The six-encoder of CoMERA's MNLI experiments.
+inline EncoderConfig six_encoder() {
+  EncoderConfig config;
+  config.head = HeadKind::classification;
+  config.norm_eps = 1e-9;
+  config.embedding_std = 1;
+  const TTShape square{{12, 8, 8}, {8, 8, 12}, {12, 30, 30, 30, 12}};
+  config.tensorized.attention = square;
+  config.tensorized.head = square;
+  config.tensorized.ffn_up = TTShape{{12, 8, 8}, {12, 16, 16}, {12, 30, 30, 30, 16}};
+  config.tensorized.ffn_down = TTShape{{16, 16, 12}, {8, 8, 12}, {16, 30, 30, 30, 12}};
+  config.tensorized.embedding = TTMShape{{16, 20, 10, 10}, {4, 4, 8, 6}, {32, 32, 32}};
+  return config;
+}
+
+}  // namespace comera::test

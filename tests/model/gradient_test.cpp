@@ -1,0 +1,94 @@
+#include <gtest/gtest.h>
+
+#include "kernels/cpu/plain/plain_backend.h"
+#include "model/model.h"
+#include "tests/model/configs.h"
+#include "tests/support/batches.h"
+#include "tests/support/harness.h"
+
+namespace comera::test {
+namespace {
+
+using Case = std::tuple<bool, HeadKind, NormPlacement>;
+class WholeModel : public testing::TestWithParam<Case> {};
+
+// The gradient of every parameter, with dropout and padding, against central differences of the loss.
+TEST_P(WholeModel, GradientsAgreeWithCentralDifferences) {
+  const auto [tensorized, head, norm] = GetParam();
+  Model model(small_config(tensorized, head, norm), host_allocator(), true);
+  model.parameters().initialize(11);
+  Harness harness(plain_backend());
+  harness.inputs().dropout = {.seed = 5, .step = 3, .pack = 1};
+  const PackedBatch batch = random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows());
+  const Step step{harness.context(),     model.parameters(),     batch,
+                  harness.step_inputs(), harness.step_results(), true};
+  const auto loss = [&] {
+    harness.results() = StepResults{};
+    model.run_pack(step, false);
+    return harness.results().loss_sum;
+  };
+  const double before = loss();
+  model.run_pack(step, true);
+  EXPECT_DOUBLE_EQ(harness.results().loss_sum, 2 * before);
+  ParameterStore& store = model.parameters();
+  for (ParameterId id = 0; id < store.size(); ++id)
+    EXPECT_LT(finite_difference_error(store.value(id), store.gradient(id), loss), 1e-6)
+        << store.info(id).name;
+}
+
+// Two packs add their gradients.
+TEST_P(WholeModel, GradientsAccumulate) {
+  const auto [tensorized, head, norm] = GetParam();
+  Model model(small_config(tensorized, head, norm), host_allocator(), true);
+  model.parameters().initialize(11);
+  Harness harness(plain_backend());
+  const PackedBatch batch = random_batch({4, 6}, 29, model.token_embedding().right_rows());
+  const Step step{harness.context(),     model.parameters(),     batch,
+                  harness.step_inputs(), harness.step_results(), true};
+  model.run_pack(step, true);
+  std::vector<double> once = read_tensor(model.parameters().gradients());
+  for (double& value : once) value *= 2;
+  model.run_pack(step, true);
+  EXPECT_LT(relative_error(read_tensor(model.parameters().gradients()), once), 1e-12);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, WholeModel,
+                         testing::Combine(testing::Bool(),
+                                          testing::Values(HeadKind::mlm, HeadKind::classification),
+                                          testing::Values(NormPlacement::post, NormPlacement::pre)),
+                         [](const auto& test) {
+                           return fmt::format(
+                               "{}_{}_{}", std::get<0>(test.param) ? "tensorized" : "dense",
+                               std::get<1>(test.param) == HeadKind::mlm ? "mlm" : "classification",
+                               std::get<2>(test.param) == NormPlacement::post ? "post" : "pre");
+                         });
+
+// A dry run measures just what a real run needs, and a step allocates nothing.
+TEST(Memory, DryRunMeasuresTheArena) {
+  Model model(small_config(true), host_allocator(), true);
+  model.parameters().initialize(1);
+  const PackedBatch batch = random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows());
+  Buffer inputs(host_allocator(), sizeof(StepInputs), MemoryKind::workspace);
+  Buffer results(host_allocator(), sizeof(StepResults), MemoryKind::workspace);
+  const auto run_with = [&](Arena& arena) {
+    const Context context{plain_backend(), arena, Stream{}};
+    model.run_pack({context, model.parameters(), batch, inputs.tensor({sizeof(StepInputs)}, DType::uint8),
+                    results.tensor({sizeof(StepResults)}, DType::uint8), true},
+                   true);
+  };
+  Arena measuring = Arena::measuring(Device{});
+  run_with(measuring);
+  Arena arena(host_allocator(), measuring.peak());
+  host_allocator().forbid(true);
+  EXPECT_NO_THROW(run_with(arena));
+  host_allocator().forbid(false);
+  EXPECT_EQ(arena.peak().total, measuring.peak().total);
+  EXPECT_EQ(arena.mark(), 0);
+  Arena::Plan less = measuring.peak();
+  less.total -= 64;
+  Arena small(host_allocator(), less);
+  EXPECT_THROW(run_with(small), Error);
+}
+
+}  // namespace
+}  // namespace comera::test

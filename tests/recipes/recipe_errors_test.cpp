@@ -1,0 +1,132 @@
+// Every way of getting a recipe wrong is answered by one sentence with the place.
+
+#include <gmock/gmock.h>
+
+#include "tests/recipes/sample.h"
+
+namespace comera::test {
+namespace {
+
+TEST(RecipeErrors, TheSampleIsValid) { EXPECT_EQ(refusal(sample), ""); }
+
+TEST(RecipeErrors, WholeSentences) {
+  EXPECT_EQ(refusal(edited("layers", "layrs")),
+            "r.toml:2:1: model.layrs is not a key of [model]; did you mean 'layers'?");
+  EXPECT_EQ(refusal(edited("layers = 2", "layers = \"two\"")),
+            "r.toml:2:10: model.layers is 'two'; expected an integer of at least 1 and below 2^31");
+  EXPECT_EQ(refusal(edited("layers = 2\n", "")), "r.toml:1:1: [model] lacks layers; it must be given");
+  EXPECT_EQ(refusal(edited("heads = 4", "heads = 5")),
+            "r.toml:3:10: model.hidden = 64 is not divisible by model.heads = 5");
+  EXPECT_EQ(refusal(edited("[8, 16, 8]", "[8, 99, 8]")),
+            "r.toml:9:1: tensorized.attention: rank 99 of bond 2 is impossible; choose 1 to 64");
+  EXPECT_EQ(refusal(edited("length = 32", "length = 64")),
+            "r.toml:16:10: phase.0.length = 64 is longer than model.max_positions = 32");
+}
+
+struct Case {
+  const char* name;
+  const char* from;
+  const char* to;
+  const char* message;  // part of it
+};
+
+class RecipeMistakes : public testing::TestWithParam<Case> {};
+
+TEST_P(RecipeMistakes, AreNamed) {
+  const std::string message = refusal(edited(GetParam().from, GetParam().to));
+  EXPECT_THAT(message, testing::StartsWith("r.toml:"));
+  EXPECT_THAT(message, testing::HasSubstr(GetParam().message));
+  EXPECT_THAT(message, testing::Not(testing::HasSubstr("\n")));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, RecipeMistakes,
+    testing::Values(
+        Case{"UnknownSection", "[tensorized.attention]", "[tensorised.attention]",
+             "did you mean 'tensorized'?"},
+        Case{"UnknownSubsection", "[tensorized.attention]", "[tensorized.atention]",
+             "r.toml:9:13: tensorized.atention is not a key of [tensorized]; did you mean 'attention'?"},
+        Case{"FarFromAnyKey", "layers", "zzzzzzzzzz", "expected one of layers, hidden"},
+        Case{"UnknownPhaseKey", "steps", "step",
+             "phase.0.step is not a key of [phase.0]; did you mean 'steps'?"},
+        Case{"FloatForInteger", "layers = 2", "layers = 2.0", "model.layers is 2.0; expected an integer"},
+        Case{"BoolForInteger", "layers = 2", "layers = true", "model.layers is true"},
+        Case{"ListForInteger", "layers = 2", "layers = [2]", "model.layers is a list"},
+        Case{"NegativeInteger", "layers = 2", "layers = -2",
+             "model.layers is -2; expected an integer of at least 1"},
+        Case{"ZeroInteger", "layers = 2", "layers = 0", "model.layers is 0"},
+        Case{"HugeInteger", "layers = 2", "layers = 2147483648", "below 2^31"},
+        Case{"IntegerBeyond64Bits", "layers = 2", "layers = 99999999999999999999", "r.toml:2:"},
+        Case{"StringForNumber", "learning_rate = 1e-3", "learning_rate = \"fast\"",
+             "is 'fast'; expected a number"},
+        Case{"NaN", "learning_rate = 1e-3", "learning_rate = nan", "phase.0.learning_rate is nan"},
+        Case{"Infinity", "learning_rate = 1e-3", "learning_rate = inf", "phase.0.learning_rate is inf"},
+        Case{"NegativeRate", "learning_rate = 1e-3", "learning_rate = -1",
+             "is -1; expected a number of at least 0"},
+        Case{"TwoRates", "learning_rate = 1e-3", "learning_rate = {cores = 1, gates = 1}",
+             "is a table; expected"},
+        Case{"MisspeltRate", "learning_rate = 1e-3", "learning_rate = {cores = 1, gate = 1, rest = 1}",
+             "expected"},
+        Case{"DropoutOfOne", "layers = 2", "dropout = 1.0\nlayers = 2",
+             "r.toml:2:11: model.dropout is 1.0; expected"},
+        Case{"Word", "layers = 2", "norm = \"mid\"\nlayers = 2",
+             "model.norm is 'mid'; expected 'post' or 'pre'"},
+        Case{"NumberForWord", "layers = 2", "norm = 1\nlayers = 2",
+             "model.norm is 1; expected 'post' or 'pre'"},
+        Case{"Truth", "[[phase]]", "[tensorized]\nenabled = 1\n[[phase]]",
+             "tensorized.enabled is 1; expected true or false"},
+        Case{"ValueForSection", "[model]", "optim = 3\n[model]", "r.toml:1:9: optim is 3; expected a table"},
+        Case{"SyntaxError", "layers = 2", "layers = ", "not valid TOML"},
+        Case{"DuplicateKey", "layers = 2", "layers = 2\nlayers = 3", "r.toml:3:"},
+        Case{"DuplicateSection", "[[phase]]", "[model]\nlayers = 2\n[[phase]]", "r.toml:14:"},
+        Case{"PhaseAsTable", "[[phase]]", "[phase]",
+             "phase is a table; expected a list of at least one [[phase]]"},
+        Case{"MissingPhaseKey", "length = 32\n", "", "r.toml:14:1: [phase.0] lacks length"},
+        Case{"ShortPack", "tokens_per_pack = 64", "tokens_per_pack = 16",
+             "r.toml:17:19: phase.0.tokens_per_pack = 16 is less"},
+        Case{"StepsAndEpochs", "steps = 10", "steps = 10\nepochs = 1",
+             "r.toml:19:10: phase.0 has both steps and epochs"},
+        Case{"NeitherStepsNorEpochs", "steps = 10\n", "",
+             "r.toml:14:1: phase.0 has neither steps nor epochs"},
+        Case{"LongWarmup", "steps = 10", "steps = 10\nwarmup_steps = 11",
+             "warmup_steps = 11 is more than phase.0.steps = 10"},
+        Case{"ManySequences", "steps = 10", "steps = 10\nsequences_per_pack = 65",
+             "sequences_per_pack = 65 is more"},
+        Case{"SameNameTwice", "[[phase]]",
+             "[[phase]]\nname = \"first\"\nlength = 1\ntokens_per_pack = 1\nsteps = 1\nlearning_rate = "
+             "1\n[[phase]]",
+             "phase.1.name is 'first'"},
+        Case{"Shares", "[[phase]]", "[data]\nrandom_share = 0.5\n[[phase]]",
+             "r.toml:15:16: data.random_share = 0.5"},
+        Case{"NoMaskedTokens", "[[phase]]", "[data]\nmask_probability = 0.0\n[[phase]]",
+             "greater than 0 and at most 1"},
+        Case{"WrongProduct", "input_modes = [8, 8]", "input_modes = [8, 4]",
+             "r.toml:9:1: tensorized.attention: the input modes"},
+        Case{"HugeModes", "input_modes = [8, 8]", "input_modes = [65536, 65536]", "a product below 2^31"},
+        Case{"ZeroMode", "input_modes = [8, 8]", "input_modes = [64, 0]",
+             "tensorized.attention.input_modes is a list"},
+        Case{"WordInModes", "input_modes = [8, 8]", "input_modes = [8, \"8\"]",
+             "tensorized.attention.input_modes is a list"},
+        Case{"FewRanks", "ranks = [8, 16, 8]", "ranks = [8, 16]", "4 modes need 3 ranks"}),
+    [](const auto& param) { return param.param.name; });
+
+TEST(RecipeErrors, NothingAtAll) {
+  EXPECT_EQ(refusal(""), "r.toml: the recipe lacks model; it must be given");
+  EXPECT_EQ(refusal(sample.substr(0, sample.find("[[phase]]"))),
+            "r.toml: the recipe lacks phase; it must be given");
+  EXPECT_THAT(refusal("phase = []\n" + sample.substr(0, sample.find("[[phase]]"))),
+              testing::HasSubstr("r.toml:1:9: phase is a list; expected a list of at least one [[phase]]"));
+  EXPECT_THAT(refusal(std::string("\x00\xff\xfe", 3)), testing::StartsWith("r.toml:1:"));
+}
+
+TEST(RecipeErrors, EveryPrefixIsRefusedOrAccepted) {
+  for (std::size_t length = 0; length < sample.size(); ++length) refusal(sample.substr(0, length));
+}
+
+TEST(RecipeErrors, Files) {
+  EXPECT_THROW(load_recipe("/nonexistent/recipe.toml"), UsageError);
+  EXPECT_THROW(load_recipe("/"), UsageError);
+}
+
+}  // namespace
+}  // namespace comera::test

@@ -1,0 +1,64 @@
+// The recipes that are delivered.
+
+#include <gmock/gmock.h>
+
+#include "tests/recipes/sample.h"
+
+namespace comera::test {
+namespace {
+
+Recipe delivered(const std::string& name, const std::vector<std::string>& overrides = {}) {
+  return load_recipe(COMERA_SOURCE_DIR "/recipes/" + name, overrides);
+}
+
+TEST(RecipeFiles, SixEncoderHasThePapersSize) {
+  const EncoderConfig config = encoder_config(delivered("six_encoder_mnli.toml"));
+  const TensorizedConfig& shapes = config.tensorized;
+  const std::int64_t cores =
+      config.layers * (4 * shapes.attention->core_parameters() + shapes.ffn_up->core_parameters() +
+                       shapes.ffn_down->core_parameters()) +
+      shapes.head->core_parameters() + shapes.embedding->core_parameters();
+  const std::int64_t gates =
+      config.layers * (4 * shapes.attention->gates() + shapes.ffn_up->gates() + shapes.ffn_down->gates()) +
+      shapes.head->gates() + shapes.embedding->gates();
+  EXPECT_EQ(cores, 1026528);
+  EXPECT_EQ(gates, 4362);
+  EXPECT_EQ(config.norm_eps, 1e-9);
+  EXPECT_EQ(config.embedding_std, 1.0);
+  EXPECT_EQ(config.head, HeadKind::classification);
+}
+
+TEST(RecipeFiles, CodeBertHasTwoPhases) {
+  const Recipe recipe = delivered("codebert_base.toml");
+  ASSERT_EQ(recipe.phases.size(), 2);
+  EXPECT_EQ(recipe.phases[0].length, 128);
+  EXPECT_EQ(recipe.phases[1].length, 512);
+  EXPECT_EQ(encoder_config(recipe).vocabulary, 50265);
+}
+
+TEST(RecipeFiles, QuickstartTakesTheTokenizersVocabulary) {
+  const Recipe recipe = delivered("quickstart.toml");
+  EXPECT_EQ(encoder_config(recipe, 8192).vocabulary, 8192);
+  EXPECT_THROW(encoder_config(recipe), UsageError);
+  EXPECT_THROW(encoder_config(recipe, 8193), UsageError);
+}
+
+TEST(RecipeFiles, TheDenseTwinHasNoTensorTrains) {
+  const EncoderConfig dense =
+      encoder_config(delivered("quickstart.toml", {"tensorized.enabled=false", "model.hidden=100"}), 9000);
+  EXPECT_FALSE(dense.tensorized.attention || dense.tensorized.embedding);
+  EXPECT_EQ(dense.hidden, 100);
+}
+
+TEST(RecipeFiles, ATokenizerLargerThanTheModelIsRefused) {
+  EXPECT_THROW(encoder_config(delivered("codebert_base.toml"), 50266), UsageError);
+  EXPECT_NO_THROW(encoder_config(delivered("codebert_base.toml"), 50000));
+}
+
+TEST(RecipeFiles, TrainingNeedsDataAndAPlace) {
+  EXPECT_THROW(require_training_keys(delivered("quickstart.toml")), UsageError);
+  EXPECT_NO_THROW(require_training_keys(delivered("quickstart.toml", {"data.train=d", "data.tokenizer=t"})));
+}
+
+}  // namespace
+}  // namespace comera::test

@@ -1,0 +1,68 @@
+#include <gmock/gmock.h>
+
+#include "tests/recipes/sample.h"
+
+namespace comera::test {
+namespace {
+
+using testing::HasSubstr;
+
+Recipe with(const std::vector<std::string>& overrides) { return parse_recipe(sample, "r.toml", overrides); }
+
+TEST(RecipeOverride, Replaces) {
+  const Recipe recipe = with({"phase.0.steps=100", "model.layers=3", "tensorized.enabled=false"});
+  EXPECT_EQ(recipe.phases[0].steps, 100);
+  EXPECT_EQ(recipe.model.layers, 3);
+  EXPECT_FALSE(recipe.tensorized.enabled);
+}
+
+TEST(RecipeOverride, AddsSectionsAndKeys) {
+  const Recipe recipe = with({"optim.eps=1e-7", "tensorized.ffn_up.input_modes=[8,8]",
+                              "tensorized.ffn_up.output_modes=[8,16]", "tensorized.ffn_up.ranks=[8,8,8]"});
+  EXPECT_EQ(recipe.optim.eps, 1e-7);
+  EXPECT_EQ(recipe.tensorized.ffn_up->output_modes, (std::vector<std::int64_t>{8, 16}));
+}
+
+TEST(RecipeOverride, BareWordsAreStrings) {
+  const Recipe recipe = with({"model.norm=pre", "run.output=/tmp/some-run.1", "data.train=\"two words\""});
+  EXPECT_EQ(recipe.model.norm, NormPlacement::pre);
+  EXPECT_EQ(recipe.run.output, "/tmp/some-run.1");
+  EXPECT_EQ(recipe.data.train, "two words");
+}
+
+TEST(RecipeOverride, TheLastOneHolds) {
+  EXPECT_EQ(with({"model.layers=3", "model.layers=4", "model.layers=5"}).model.layers, 5);
+}
+
+TEST(RecipeOverride, LearningRates) {
+  EXPECT_EQ(with({"phase.0.learning_rate={cores = 1e-4, gates = 1e-3, rest = 5e-5}"}).phases[0].learning_rate,
+            (LearningRates{1e-4, 1e-3, 5e-5}));
+  EXPECT_THAT(refusal(sample, {"phase.0.learning_rate.cores=1"}),
+              HasSubstr("phase.0.learning_rate is 0.001 in the recipe and has no keys of its own"));
+}
+
+TEST(RecipeOverride, ErrorsNameTheOverride) {
+  EXPECT_EQ(refusal(sample, {"model.layrs=2"}),
+            "--set model.layrs=2: model.layrs is not a key of [model]; did you mean 'layers'?");
+  EXPECT_EQ(refusal(sample, {"modle.layers=2"}),
+            "--set modle.layers=2: modle is not a key of a recipe; did you mean 'model'?");
+  EXPECT_EQ(
+      refusal(sample, {"model.layers=two"}),
+      "--set model.layers=two: model.layers is 'two'; expected an integer of at least 1 and below 2^31");
+  EXPECT_EQ(refusal(sample, {"phase.0.warmup_steps=11"}),
+            "--set phase.0.warmup_steps=11: phase.0.warmup_steps = 11 is more than phase.0.steps = 10");
+  EXPECT_EQ(refusal(sample, {"phase.1.steps=1"}),
+            "--set phase.1.steps=1: '1' is not an entry of phase; expected 0 to 0");
+  EXPECT_THAT(refusal(sample, {"tensorized.attention.ranks=[1]"}), HasSubstr("4 modes need 3 ranks"));
+  EXPECT_THAT(refusal(sample, {"phase.first.steps=1"}), HasSubstr("'first' is not an entry of phase"));
+  EXPECT_THAT(refusal(sample, {"phase.0=1"}), HasSubstr("name a key of one of its entries"));
+  for (const char* nonsense :
+       {"", "=", "model", "model.layers", "model.=1", ".layers=1", "=1", "model..layers=1"})
+    EXPECT_THAT(refusal(sample, {nonsense}), HasSubstr("expected section.key=value")) << nonsense;
+  for (const char* value : {"", "[1", "\"open", "two words", "1\nhidden = 2", "{a = 1"})
+    EXPECT_THAT(refusal(sample, {std::string("model.layers=") + value}), HasSubstr("is not a TOML value"))
+        << value;
+}
+
+}  // namespace
+}  // namespace comera::test

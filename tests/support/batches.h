@@ -1,0 +1,14 @@
+#pragma once
+
+#include <vector>
+
+#include "kernels/core/packed_batch.h"
+
+namespace comera::test {
+
+// A batch of random tokens: sequences of the given lengths, every third token masked, labels s % classes. The
+// capacity leaves room beyond what is used.
+PackedBatch random_batch(const std::vector<int>& lengths, std::int64_t vocabulary, std::int64_t right_rows,
+                         int seed = 1, std::int64_t spare_tokens = 3, std::int64_t longest = 0);
+
+}  // namespace comera::test

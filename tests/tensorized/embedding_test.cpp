@@ -1,0 +1,140 @@
+#include "tensorized/embedding.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/plain/plain_backend.h"
+#include "tests/support/batches.h"
+#include "tests/support/harness.h"
+#include "tests/tensorized/dense_oracle.h"
+
+namespace comera::test {
+namespace {
+
+struct Case {
+  TTMShape shape;
+  std::int64_t vocabulary;
+  LookupKind lookup;
+};
+
+std::vector<Case> cases() {
+  const std::vector<std::pair<TTMShape, std::int64_t>> shapes = {
+      {{{11}, {6}, {}}, 10},                          // a single core
+      {{{4, 5}, {2, 3}, {3}}, 17},                    // padded rows
+      {{{3, 4, 2}, {2, 1, 3}, {4, 5}}, 24},           // no padding, a mode of 1
+      {{{2, 3, 2, 3}, {2, 2, 1, 2}, {4, 6, 5}}, 33},  // order 4
+      {{{2, 3, 2, 3}, {2, 2, 1, 2}, {1, 1, 1}}, 33},
+  };
+  std::vector<Case> list;
+  for (const auto& [shape, vocabulary] : shapes)
+    for (LookupKind lookup : {LookupKind::naive, LookupKind::unique, LookupKind::halves})
+      list.push_back({shape, vocabulary, lookup});
+  return list;
+}
+
+class TTMEmbeddingAgainstDense : public testing::TestWithParam<Case> {
+ protected:
+  TTMEmbeddingAgainstDense() : harness_(plain_backend()) {
+    const Case& c = GetParam();
+    embedding_ = make_embedding(store_, "tokens", c.vocabulary, c.shape.columns(), 1, c.shape, c.lookup);
+    store_.allocate(host_allocator(), DType::float64, true);
+    store_.initialize(3);
+    disturb_gates(store_);
+    batch_ = random_batch({5, 1, 9, 4}, c.vocabulary, embedding_->right_rows());
+    table_ = densify(store_, "tokens", c.shape);
+  }
+
+  ParameterStore store_;
+  std::unique_ptr<Embedding> embedding_;
+  PackedBatch batch_;
+  Harness harness_;
+  std::vector<double> table_;
+};
+
+TEST_P(TTMEmbeddingAgainstDense, LookupAndGradient) {
+  const std::int64_t width = GetParam().shape.columns(), tokens = batch_.capacity.tokens;
+  const Tensor positions = harness_.random({16, width}, DType::float64),
+               types = harness_.random({2, width}, DType::float64);
+  const Tensor y = harness_.tensor({tokens, width}, DType::float64);
+  const auto forward = [&] {
+    embedding_->forward(harness_.context(), batch_, {.positions = positions, .types = types}, y);
+  };
+  forward();
+  const int real = *batch_.token_count().data<std::int32_t>();
+  for (int t = 0; t < real; ++t)
+    for (std::int64_t j = 0; j < width; ++j) {
+      const double expected =
+          table_[batch_.token_ids.data<std::int32_t>()[t] * width + j] +
+          positions.data<double>()[batch_.position_ids.data<std::int32_t>()[t] * width + j] +
+          types.data<double>()[batch_.type_ids.data<std::int32_t>()[t] * width + j];
+      ASSERT_NEAR(y.data<double>()[t * width + j], expected, 1e-12);
+    }
+  const Tensor dy = harness_.random({tokens, width}, DType::float64);
+  for (std::int64_t e = real * width; e < tokens * width; ++e)
+    dy.data<double>()[e] = 0;  // padding has no gradient
+  embedding_->backward(harness_.context(), batch_, dy);
+  const auto loss = [&] {
+    forward();
+    double sum = 0;
+    for (std::int64_t e = 0; e < real * width; ++e) sum += dy.data<double>()[e] * y.data<double>()[e];
+    return sum;
+  };
+  for (ParameterId id = 0; id < store_.size(); ++id)
+    EXPECT_LT(finite_difference_error(store_.value(id), store_.gradient(id), loss), 1e-7)
+        << store_.info(id).name;
+}
+
+TEST_P(TTMEmbeddingAgainstDense, TiedDecoder) {
+  const Case& c = GetParam();
+  const std::int64_t width = c.shape.columns(), rows = batch_.capacity.masked;
+  const Tensor h = harness_.random({rows, width}, DType::float64),
+               bias = harness_.random({c.vocabulary}, DType::float64);
+  const Tensor dh = harness_.tensor({rows, width}, DType::float64);
+  const Tensor dbias = harness_.tensor({c.vocabulary}, DType::float64);
+  const auto loss = [&](bool gradient) {
+    harness_.results() = StepResults{};
+    embedding_->masked_cross_entropy(harness_.context(), batch_,
+                                     {.h = h,
+                                      .bias = bias,
+                                      .dbias = gradient ? dbias : Tensor(),
+                                      .gradient = gradient,
+                                      .dh = gradient ? dh : Tensor(),
+                                      .results = harness_.step_results()});
+    return harness_.results().loss_sum;
+  };
+  const double value = loss(true);
+  double expected = 0, correct = 0;
+  const int count = *batch_.masked_count().data<std::int32_t>();
+  for (int i = 0; i < count; ++i) {
+    std::vector<double> logits;
+    for (std::int64_t v = 0; v < c.vocabulary; ++v) {  // padded rows of the table do not count
+      double sum = bias.data<double>()[v];
+      for (std::int64_t j = 0; j < width; ++j) sum += h.data<double>()[i * width + j] * table_[v * width + j];
+      logits.push_back(sum);
+    }
+    double total = 0;
+    for (double logit : logits) total += std::exp(logit);
+    const int target = batch_.masked_targets.data<std::int32_t>()[i];
+    expected += std::log(total) - logits[target];
+    correct += std::ranges::max_element(logits) - logits.begin() == target;
+  }
+  EXPECT_NEAR(value, expected, 1e-10 * expected);
+  EXPECT_EQ(harness_.results().correct, correct);
+  EXPECT_EQ(harness_.results().target_count, count);
+  const auto again = [&] { return loss(false); };
+  EXPECT_LT(finite_difference_error(h, dh, again), 1e-7);
+  EXPECT_LT(finite_difference_error(bias, dbias, again), 1e-7);
+  for (ParameterId id = 0; id < store_.size(); ++id)
+    EXPECT_LT(finite_difference_error(store_.value(id), store_.gradient(id), again), 1e-6)
+        << store_.info(id).name;
+  for (std::int64_t e = count * width; e < rows * width; ++e) EXPECT_EQ(dh.data<double>()[e], 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TTMEmbeddingAgainstDense, testing::ValuesIn(cases()), [](const auto& test) {
+  return fmt::format("{}_order{}_{}", test.index, test.param.shape.order(), name_of(test.param.lookup));
+});
+
+}  // namespace
+}  // namespace comera::test

@@ -1,0 +1,136 @@
+#include "tensorized/linear.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/cpu/plain/plain_backend.h"
+#include "tests/support/harness.h"
+#include "tests/tensorized/dense_oracle.h"
+
+namespace comera::test {
+namespace {
+
+struct Case {
+  TTShape shape;
+  PlanKind plan;
+  std::int64_t tokens;
+  int outputs;
+};
+
+std::string name_of_case(const testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  return fmt::format("{}_p{}_q{}_{}_outputs{}_{}", info.index, c.shape.input_modes.size(),
+                     c.shape.output_modes.size(), name_of(c.plan), c.outputs, c.tokens);
+}
+
+std::vector<Case> cases() {
+  const std::vector<TTShape> shapes = {
+      {{6}, {5}, {4}},        // order 1 and 1
+      {{6}, {5}, {1}},        // rank 1
+      {{2, 3}, {5}, {2, 4}},  // uneven orders
+      {{5}, {3, 2}, {5, 2}},
+      {{2, 3}, {3, 2}, {2, 5, 2}},
+      {{3, 2, 2}, {2, 2, 3}, {3, 4, 5, 4, 3}},
+      {{3, 2, 2}, {2, 2, 3}, {1, 1, 1, 1, 1}},
+      {{2, 2, 2, 2}, {2, 1, 3, 2}, {2, 4, 5, 6, 5, 3, 2}},  // order 4, a mode of 1
+  };
+  std::vector<Case> list;
+  for (const TTShape& shape : shapes)
+    for (PlanKind plan : {PlanKind::halves, PlanKind::dense, PlanKind::modewise})
+      for (int outputs : {1, 3}) list.push_back({shape, plan, outputs == 1 ? 7 : 1, outputs});
+  return list;
+}
+
+class TTLinearAgainstDense : public testing::TestWithParam<Case> {};
+
+// Forward against x W + b with W straight from the definition; every gradient against central differences.
+TEST_P(TTLinearAgainstDense, ForwardAndGradients) {
+  const Case& c = GetParam();
+  ParameterStore store;
+  Linear::Spec spec{.name = "layer",
+                    .outputs = {""},
+                    .input_size = c.shape.input_size(),
+                    .output_size = c.shape.output_size()};
+  if (c.outputs == 3) spec.outputs = {"query", "key", "value"};
+  const auto layer = make_linear(store, spec, c.shape, c.plan);
+  store.allocate(host_allocator(), DType::float64, true);
+  store.initialize(7);
+  disturb_gates(store);
+  for (ParameterId id = 0; id < store.size(); ++id)
+    if (store.info(id).role == ParameterRole::core)
+      write_tensor(store.value(id), normal_values(store.value(id).elements(), 100 + id));
+  Harness harness(plain_backend());
+  const std::int64_t n = c.shape.input_size(), m = c.shape.output_size();
+  const Tensor x = harness.random({c.tokens, n}, DType::float64);
+  std::array<Tensor, 3> weight;  // of the loss: sum of weight * y
+  for (int i = 0; i < c.outputs; ++i) weight[i] = harness.random({c.tokens, m}, DType::float64);
+  const auto loss = [&] {
+    Arena& arena = harness.context().arena;
+    const std::size_t mark = arena.mark();
+    const auto saved = layer->forward(harness.context(), x, Activation::gelu, true);
+    double sum = 0;
+    for (int i = 0; i < c.outputs; ++i)
+      for (std::int64_t e = 0; e < c.tokens * m; ++e)
+        sum += weight[i].data<double>()[e] * saved.output(i).data<double>()[e];
+    arena.release(mark);
+    return sum;
+  };
+
+  const auto saved = layer->forward(harness.context(), x, Activation::gelu, true);
+  for (int i = 0; i < c.outputs; ++i) {
+    TTCores train{.shape = c.shape, .cores = {}, .gates = {}};
+    for (int k = 0; k < c.shape.order(); ++k) {
+      train.cores.push_back(*store.find(fmt::format("{}.core.{}", layer->output_name(i), k)));
+      if (k + 1 < c.shape.order())
+        train.gates.push_back(*store.find(fmt::format("{}.gate.{}", layer->output_name(i), k)));
+    }
+    const std::vector<double> w = densify(store, train);
+    std::vector<double> expected;
+    for (std::int64_t t = 0; t < c.tokens; ++t)
+      for (std::int64_t j = 0; j < m; ++j) {
+        double sum = store.value(layer->bias(i)).data<double>()[j];
+        for (std::int64_t a = 0; a < n; ++a) sum += x.data<double>()[t * n + a] * w[a * m + j];
+        expected.push_back(sum);
+      }
+    EXPECT_LT(relative_error(read_tensor(saved.u[i]), expected), 1e-12);
+  }
+
+  std::array<Tensor, 3> dy;
+  for (int i = 0; i < c.outputs; ++i)
+    dy[i] = harness.tensor({c.tokens, m}, DType::float64, read_tensor(weight[i]));
+  const std::vector<double> start = normal_values(c.tokens * n, 5);
+  const Tensor dx = harness.tensor({c.tokens, n}, DType::float64, start);
+  layer->backward(harness.context(), saved, dy, dx, true);
+  std::vector<double> added = read_tensor(dx);
+  for (std::size_t i = 0; i < added.size(); ++i) added[i] -= start[i];
+  write_tensor(dx, added);
+  EXPECT_LT(finite_difference_error(x, dx, loss), 1e-7) << "dx";
+  for (ParameterId id = 0; id < store.size(); ++id)
+    EXPECT_LT(finite_difference_error(store.value(id), store.gradient(id), loss), 1e-6)
+        << store.info(id).name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TTLinearAgainstDense, testing::ValuesIn(cases()), name_of_case);
+
+TEST(TTLinear, InitialisationHasTheStatedDeviation) {
+  ParameterStore store;
+  const TTShape shape{{12, 8, 8}, {8, 8, 12}, {12, 30, 30, 30, 12}};
+  const TTCores train = TTCores::add(store, "layer", shape);
+  store.allocate(host_allocator(), DType::float64, false);
+  store.initialize(3);
+  Harness harness(plain_backend());
+  const Tensor a = harness.tensor({768, 30}, DType::float64), b = harness.tensor({30, 768}, DType::float64);
+  merge_halves(harness.context(), store, train, a, 30, b);
+  double squares = 0;
+  for (int i = 0; i < 768; ++i)
+    for (int j = 0; j < 768; ++j) {
+      double w = 0;
+      for (int r = 0; r < 30; ++r) w += a.data<double>()[i * 30 + r] * b.data<double>()[r * 768 + j];
+      squares += w * w;
+    }
+  EXPECT_NEAR(std::sqrt(squares / (768.0 * 768.0)) * std::sqrt(1536.0), 1, 0.15);
+}
+
+}  // namespace
+}  // namespace comera::test

@@ -1,0 +1,45 @@
+#include "tensorized/plan.h"
+
+#include <gtest/gtest.h>
+
+namespace comera {
+namespace {
+
+const TTShape attention{{12, 8, 8}, {8, 8, 12}, {12, 30, 30, 30, 12}};
+
+TEST(Plan, ManyTokensAtLowRankMultiplyByHalves) {
+  const LinearPlan plan = choose_plan(attention, 4096);
+  EXPECT_EQ(plan.forward, PlanKind::halves);
+  EXPECT_EQ(plan.input_gradient, PlanKind::halves);
+  EXPECT_EQ(plan.core_gradient, PlanKind::halves);
+}
+
+TEST(Plan, OneTokenContractsModeByMode) { EXPECT_EQ(choose_plan(attention, 1).forward, PlanKind::modewise); }
+
+TEST(Plan, HighRankAndManyTokensMergeToDense) {
+  const TTShape shape{{8, 8}, {8, 8}, {8, 60, 8}};
+  EXPECT_EQ(choose_plan(shape, 8192).forward, PlanKind::dense);
+}
+
+// The estimates behind the choices: two products with A and B at rank 30 do a thirteenth of the dense work.
+TEST(Plan, CountsWork) {
+  const double dense = 2.0 * 4096 * 768 * 768;
+  const PlanCost halves = plan_cost(attention, 4096, PlanPart::forward, PlanKind::halves);
+  EXPECT_GT(dense / halves.flops, 11);
+  EXPECT_LT(dense / halves.flops, 13);
+  const PlanCost merged = plan_cost(attention, 4096, PlanPart::forward, PlanKind::dense);
+  EXPECT_GT(merged.flops, dense);
+}
+
+TEST(Plan, AForcedWayIsTaken) {
+  EXPECT_EQ(choose_plan(attention, 4096, PlanKind::modewise).core_gradient, PlanKind::modewise);
+}
+
+TEST(Plan, ExplainsItsChoice) {
+  const std::string text = explain_plan("layer", attention, 4096);
+  EXPECT_NE(text.find("[12,8,8 | 8,8,12] ranks 12,30,30,30,12"), std::string::npos);
+  EXPECT_NE(text.find(" * forward         halves"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace comera
