@@ -20,7 +20,6 @@ inline constexpr int lanes = 8;
 typedef float vec __attribute__((vector_size(lanes * 4)));
 typedef std::int32_t ivec __attribute__((vector_size(lanes * 4)));
 typedef std::uint32_t uvec __attribute__((vector_size(lanes * 4)));
-typedef std::uint8_t bytevec __attribute__((vector_size(lanes)));
 typedef double dvec __attribute__((vector_size(lanes * 8)));
 
 inline vec splat(float x) {
@@ -81,24 +80,38 @@ inline vec sqrt(vec a) {
 
 inline dvec widen(vec a) { return __builtin_convertvector(a, dvec); }
 
-// Lanes are added in one fixed order.
-template <class V>
-inline auto sum(V v) {
-  auto total = v[0];
+// Lanes are combined in one fixed order: halves, then halves of those.
+template <class Combine>
+inline float reduce(vec v, const Combine& combine) {
+#ifdef __AVX512F__
+  const __m256 half = combine(_mm512_castps512_ps256((__m512)v), _mm512_extractf32x8_ps((__m512)v, 1));
+#else
+  const __m256 half = (__m256)v;
+#endif
+  __m128 quarter = combine(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+  quarter = combine(quarter, _mm_movehl_ps(quarter, quarter));
+  quarter = combine(quarter, _mm_movehdup_ps(quarter));
+  return quarter[0];
+}
+inline float sum(vec v) {
+  return reduce(v, [](auto a, auto b) { return a + b; });
+}
+inline float largest(vec v) {
+  return reduce(v, [](auto a, auto b) { return a > b ? a : b; });
+}
+inline double sum(dvec v) {
+  double total = v[0];
   for (int i = 1; i < lanes; ++i) total += v[i];
   return total;
 }
-inline float largest(vec v) {
-  float m = v[0];
-  for (int i = 1; i < lanes; ++i) m = v[i] > m ? v[i] : m;
-  return m;
-}
 
-// 1 where the byte is not below the threshold, 0 elsewhere.
+// `kept` where the byte is not below the threshold, 0 elsewhere.
 inline vec keeps(const std::uint8_t* bytes, std::uint32_t threshold, float kept) {
-  bytevec b;
-  std::memcpy(&b, bytes, sizeof b);
-  const ivec wide = __builtin_convertvector(b, ivec);
+#ifdef __AVX512F__
+  const ivec wide = (ivec)_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
+#else
+  const ivec wide = (ivec)_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes)));
+#endif
   return wide >= static_cast<std::int32_t>(threshold) ? splat(kept) : splat(0);
 }
 
