@@ -6,6 +6,7 @@
 #include "cli/corpus_options.h"
 #include "cli/progress.h"
 #include "data/build_shards.h"
+#include "kernels/core/check.h"
 
 namespace comera::cli {
 namespace {

@@ -10,6 +10,7 @@
 #include "cli/progress.h"
 #include "data/shard.h"
 #include "data/tokenizer.h"
+#include "kernels/core/check.h"
 
 namespace comera::cli {
 namespace {

@@ -137,12 +137,20 @@ SplitCounts counts_of(const ShardWriter& writer) {
   return {writer.documents(), writer.tokens(), writer.shards()};
 }
 
-// Shards of a larger earlier run would otherwise be read along with the new ones.
-void remove_shards(const std::filesystem::path& folder, const std::string& split, std::int64_t first) {
-  std::error_code ignored;
-  for (std::int64_t i = first;
-       std::filesystem::remove(folder / fmt::format("{}-{:05}.h5", split, i), ignored); ++i) {
+// Shards of an earlier run would otherwise be read along with the new ones.
+void remove_shards(const std::filesystem::path& folder) {
+  std::error_code code;
+  std::vector<std::filesystem::path> old;
+  for (std::filesystem::directory_iterator entry(folder, code), end; !code && entry != end;
+       entry.increment(code)) {
+    const std::string name = entry->path().filename().string();
+    const bool is_split = name.starts_with("train-") || name.starts_with("validation-");
+    if (is_split && (name.ends_with(".h5") || name.ends_with(".h5.partial"))) old.push_back(entry->path());
   }
+  for (const auto& path : old)
+    if (!code) std::filesystem::remove(path, code);
+  COMERA_CHECK(!code, "{}: could not remove the shards of an earlier run: {}", folder.string(),
+               code.message());
 }
 
 }  // namespace
@@ -156,6 +164,7 @@ BuildCounts build_shards(DocumentSource& source, const Tokenizer& tokenizer, con
   std::error_code code;
   std::filesystem::create_directories(options.output, code);
   COMERA_CHECK(!code, "{}: could not make the folder: {}", options.output.string(), code.message());
+  remove_shards(options.output);
 
   ShardInfo info;
   info.tokenizer_hash = tokenizer.hash();
@@ -186,8 +195,6 @@ BuildCounts build_shards(DocumentSource& source, const Tokenizer& tokenizer, con
                progress.documents, validation.documents());
   train.finish();
   validation.finish();
-  remove_shards(options.output, "train", train.shards());
-  remove_shards(options.output, "validation", validation.shards());
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   return {source.counts(), counts_of(train), counts_of(validation), elapsed.count()};
 }

@@ -16,10 +16,10 @@ struct BuildProgress {
 };
 
 struct BuildOptions {
-  std::filesystem::path output;             // made if it is missing; shards of these names are replaced
-  double held_out = 0.02;                   // fraction of the documents that goes to the validation split
-  std::int64_t tokens_per_shard = 1 << 26;  // 256 MiB
-  int threads = 0;                          // that tokenize; 0: one per core
+  std::filesystem::path output;  // made if it is missing; shards of an earlier run are removed first
+  double held_out = 0.02;        // fraction of the documents that goes to the validation split
+  std::int64_t tokens_per_shard = 1 << 26;             // 256 MiB
+  int threads = 0;                                     // that tokenize; 0: one per core
   std::function<void(const BuildProgress&)> progress;  // called in the calling thread
 };
 

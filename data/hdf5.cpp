@@ -23,20 +23,25 @@ struct State {
 
 namespace {
 
-using Lock = std::lock_guard<std::recursive_mutex>;
+// One lock for the whole library, which need not be built to be thread-safe. Where it is, each thread has its
+// own error stack, to be silenced in each.
+class Lock {
+ public:
+  Lock() : guard_(mutex()) {
+    thread_local const bool silenced = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
+    static_cast<void>(silenced);
+  }
 
-std::recursive_mutex& library_mutex() {
-  static std::recursive_mutex mutex;
-  static const bool prepared = [] {
+ private:
+  static std::recursive_mutex& mutex() {
+    static std::recursive_mutex mutex;
     // At exit HDF5 would try again to write files whose disk was full, and hang or crash.
-    H5dont_atexit();
-    H5open();
-    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-    return true;
-  }();
-  static_cast<void>(prepared);
-  return mutex;
-}
+    static const bool prepared = H5dont_atexit() >= 0 && H5open() >= 0;
+    static_cast<void>(prepared);
+    return mutex;
+  }
+  std::lock_guard<std::recursive_mutex> guard_;
+};
 
 struct Reason {
   std::string innermost;
@@ -244,12 +249,6 @@ void close_file(State& state) {
 }
 
 // Without times, equal contents make equal files.
-Handle dataset_properties() {
-  Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
-  H5Pset_obj_track_times(creation, false);
-  return creation;
-}
-
 Handle access_properties() {
   Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
@@ -264,7 +263,7 @@ std::int64_t DatasetInfo::elements() const {
 
 Dataset::~Dataset() {
   if (id_ < 0) return;
-  const Lock lock(library_mutex());
+  const Lock lock;
   if (file_->id >= 0 && H5Dclose(id_) < 0)
     std::fprintf(stderr, "%s: could not close '%s': %s\n", file_->path.c_str(), name_.c_str(),
                  last_reason().c_str());
@@ -284,7 +283,7 @@ std::int64_t Dataset::row_elements() const {
 }
 
 void Dataset::append(DType dtype, const void* data, std::int64_t elements) {
-  const Lock lock(library_mutex());
+  const Lock lock;
   const State& file = opened(file_);
   const std::int64_t per_row = row_elements();
   COMERA_CHECK(per_row > 0 && elements % per_row == 0, "{}: '{}' takes rows of {} elements, {} came",
@@ -308,7 +307,7 @@ void Dataset::append(DType dtype, const void* data, std::int64_t elements) {
 }
 
 void Dataset::read_rows(std::int64_t begin, std::int64_t wanted, DType dtype, void* data) const {
-  const Lock lock(library_mutex());
+  const Lock lock;
   const State& file = opened(file_);
   COMERA_CHECK(begin >= 0 && wanted >= 0 && begin + wanted <= rows() && !info_.shape.empty(),
                "{}: '{}' has {} rows, rows {} to {} were asked for", file.path.string(), name_, rows(), begin,
@@ -326,19 +325,22 @@ void Dataset::read_rows(std::int64_t begin, std::int64_t wanted, DType dtype, vo
     fail(file.path, fmt::format("read rows {} to {} of '{}'", begin, begin + wanted, name_));
 }
 
-File File::create(const std::filesystem::path& path) {
-  const Lock lock(library_mutex());
+File File::create(const std::filesystem::path& path, const CreateOptions& options) {
+  const Lock lock;
   const Handle access = access_properties();
+  const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
+  if (creation < 0 || H5Pset_userblock(creation, static_cast<hsize_t>(options.user_block)) < 0)
+    fail(path, "create the file");
   File file;
   file.state_ = std::make_shared<State>();
   file.state_->path = path;
-  file.state_->id = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access);
+  file.state_->id = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access);
   if (file.state_->id < 0) fail(path, "create the file");
   return file;
 }
 
 File File::open(const std::filesystem::path& path) {
-  const Lock lock(library_mutex());
+  const Lock lock;
   {
     std::error_code code;
     const auto status = std::filesystem::status(path, code);
@@ -365,7 +367,7 @@ File File::open(const std::filesystem::path& path) {
 
 File::~File() {
   if (!state_ || state_->id < 0) return;
-  const Lock lock(library_mutex());
+  const Lock lock;
   try {
     close_file(*state_);
   } catch (const std::exception& error) {
@@ -378,31 +380,31 @@ bool File::is_open() const { return state_ && state_->id >= 0; }
 std::string File::name() const { return state_ ? state_->path.string() : ""; }
 
 void File::flush() {
-  const Lock lock(library_mutex());
+  const Lock lock;
   const State& file = opened(state_);
   if (H5Fflush(file.id, H5F_SCOPE_GLOBAL) < 0) fail(file.path, "write");
 }
 
 void File::close() {
-  const Lock lock(library_mutex());
+  const Lock lock;
   opened(state_);
   close_file(*state_);
 }
 
 bool File::exists(std::string_view path) const {
-  const Lock lock(library_mutex());
+  const Lock lock;
   return link_exists(opened(state_).id, std::string(path));
 }
 
 bool File::is_dataset(std::string_view path) const {
-  const Lock lock(library_mutex());
+  const Lock lock;
   const State& file = opened(state_);
   if (!link_exists(file.id, std::string(path))) return false;
   return H5Iget_type(open_object(file, path)) == H5I_DATASET;
 }
 
 void File::create_group(std::string_view path) {
-  const Lock lock(library_mutex());
+  const Lock lock;
   const State& file = opened(state_);
   const std::string name(path);
   if (link_exists(file.id, name)) {
@@ -416,7 +418,7 @@ void File::create_group(std::string_view path) {
 }
 
 std::vector<std::string> File::children(std::string_view group) const {
-  const Lock lock(library_mutex());
+  const Lock lock;
   const State& file = opened(state_);
   const Handle object = open_object(file, group);
   COMERA_CHECK(H5Iget_type(object) == H5I_GROUP, "{}: '{}' is not a group", file.path.string(), group);
@@ -432,14 +434,14 @@ std::vector<std::string> File::children(std::string_view group) const {
 }
 
 DatasetInfo File::info(std::string_view path) const {
-  const Lock lock(library_mutex());
+  const Lock lock;
   const State& file = opened(state_);
   return describe(file, open_dataset(file, path), path);
 }
 
 void File::write(std::string_view path, DType dtype, const std::vector<std::int64_t>& shape,
                  const void* data) {
-  const Lock lock(library_mutex());
+  const Lock lock;
   const State& file = opened(state_);
   const std::string name(path);
   const std::string what = fmt::format("write '{}'", name);
@@ -458,7 +460,7 @@ void File::write(std::string_view path, DType dtype, const std::vector<std::int6
 }
 
 void File::read(std::string_view path, DType dtype, void* data, std::int64_t elements) const {
-  const Lock lock(library_mutex());
+  const Lock lock;
   const State& file = opened(state_);
   const Handle dataset = open_dataset(file, path);
   const DatasetInfo info = describe(file, dataset, path);
@@ -468,9 +470,20 @@ void File::read(std::string_view path, DType dtype, void* data, std::int64_t ele
     fail(file.path, fmt::format("read '{}'", path));
 }
 
+ByteRange File::data_range(std::string_view path) const {
+  const Lock lock;
+  const State& file = opened(state_);
+  const Handle dataset = open_dataset(file, path);
+  const hsize_t bytes = H5Dget_storage_size(dataset);
+  if (bytes == 0) return {};
+  const haddr_t offset = H5Dget_offset(dataset);
+  if (offset == HADDR_UNDEF) fail(file.path, fmt::format("find the numbers of '{}'", path));
+  return {static_cast<std::int64_t>(offset), static_cast<std::int64_t>(bytes)};
+}
+
 Dataset File::create_dataset(std::string_view path, DType dtype, const std::vector<std::int64_t>& row_shape,
                              const StreamOptions& options) {
-  const Lock lock(library_mutex());
+  const Lock lock;
   const State& file = opened(state_);
   const std::string what = fmt::format("create '{}'", path);
   Dataset dataset;
@@ -496,7 +509,7 @@ Dataset File::create_dataset(std::string_view path, DType dtype, const std::vect
 }
 
 Dataset File::dataset(std::string_view path) const {
-  const Lock lock(library_mutex());
+  const Lock lock;
   const State& file = opened(state_);
   Handle object = open_dataset(file, path);
   Dataset dataset;
@@ -508,7 +521,7 @@ Dataset File::dataset(std::string_view path) const {
 }
 
 bool File::has_attribute(std::string_view path, std::string_view name) const {
-  const Lock lock(library_mutex());
+  const Lock lock;
   const State& file = opened(state_);
   if (!link_exists(file.id, std::string(path))) return false;
   const htri_t found = H5Aexists(open_object(file, path), std::string(name).c_str());
@@ -516,20 +529,46 @@ bool File::has_attribute(std::string_view path, std::string_view name) const {
   return found > 0;
 }
 
+std::vector<AttributeInfo> File::attributes(std::string_view path) const {
+  const Lock lock;
+  const State& file = opened(state_);
+  const Handle object = open_object(file, path);
+  std::vector<AttributeInfo> found;
+  const auto add = [](hid_t owner, const char* name, const H5A_info_t*, void* data) -> herr_t {
+    const Handle attribute(H5Aopen(owner, name, H5P_DEFAULT), H5Aclose);
+    if (attribute < 0) return -1;
+    const Handle type(H5Aget_type(attribute), H5Tclose);
+    const Handle space(H5Aget_space(attribute), H5Sclose);
+    AttributeInfo info{name, AttributeKind::integer};
+    if (H5Tget_class(type) == H5T_STRING)
+      info.kind = AttributeKind::text;
+    else if (H5Tget_class(type) == H5T_FLOAT)
+      info.kind = AttributeKind::number;
+    else if (H5Sget_simple_extent_type(space) != H5S_SCALAR)
+      info.kind = AttributeKind::integer_list;
+    static_cast<std::vector<AttributeInfo>*>(data)->push_back(std::move(info));
+    return 0;
+  };
+  if (H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &found) < 0)
+    fail(file.path, fmt::format("list the attributes of '{}'", path));
+  std::ranges::sort(found, {}, &AttributeInfo::name);
+  return found;
+}
+
 void File::set_attribute(std::string_view path, std::string_view name, std::int64_t value) {
-  const Lock lock(library_mutex());
+  const Lock lock;
   const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
   write_attribute(opened(state_), path, name, H5T_NATIVE_INT64, space, &value);
 }
 
 void File::set_attribute(std::string_view path, std::string_view name, double value) {
-  const Lock lock(library_mutex());
+  const Lock lock;
   const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
   write_attribute(opened(state_), path, name, H5T_NATIVE_DOUBLE, space, &value);
 }
 
 void File::set_attribute(std::string_view path, std::string_view name, std::string_view value) {
-  const Lock lock(library_mutex());
+  const Lock lock;
   // Variable length: h5py reads it as str, and the limit of 64 KiB on an attribute does not apply.
   const Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
   H5Tset_size(type, H5T_VARIABLE);
@@ -544,7 +583,7 @@ void File::set_attribute(std::string_view path, std::string_view name, std::stri
 
 void File::set_attribute(std::string_view path, std::string_view name,
                          const std::vector<std::int64_t>& values) {
-  const Lock lock(library_mutex());
+  const Lock lock;
   const hsize_t count = values.size();
   const Handle space(count == 0 ? H5Screate(H5S_NULL) : H5Screate_simple(1, &count, nullptr), H5Sclose);
   const std::int64_t unused = 0;
@@ -552,22 +591,22 @@ void File::set_attribute(std::string_view path, std::string_view name,
 }
 
 std::int64_t File::int64_attribute(std::string_view path, std::string_view name) const {
-  const Lock lock(library_mutex());
+  const Lock lock;
   return read_number<std::int64_t>(opened(state_), path, name);
 }
 
 double File::double_attribute(std::string_view path, std::string_view name) const {
-  const Lock lock(library_mutex());
+  const Lock lock;
   return read_number<double>(opened(state_), path, name);
 }
 
 std::vector<std::int64_t> File::int64_list_attribute(std::string_view path, std::string_view name) const {
-  const Lock lock(library_mutex());
+  const Lock lock;
   return read_numbers<std::int64_t>(opened(state_), path, name);
 }
 
 std::string File::string_attribute(std::string_view path, std::string_view name) const {
-  const Lock lock(library_mutex());
+  const Lock lock;
   const State& file = opened(state_);
   const Handle attribute = open_attribute(file, path, name);
   const Handle type(H5Aget_type(attribute), H5Tclose);

@@ -15,7 +15,7 @@
 // their path inside the file ("/", "/model/layer_0", "tokens").
 //
 // Every failed call throws Error with the file's name, what was being done and the system's reason
-// ("No space left on device"). Debian's HDF5 is not thread-safe: every call here holds one lock of the
+// ("No space left on device"). HDF5 need not be thread-safe: every call here holds one lock of the
 // process, so files may be used from any thread, one thread per object at a time.
 namespace comera::data::hdf5 {
 
@@ -28,6 +28,23 @@ struct DatasetInfo {
 
   std::int64_t elements() const;
   std::int64_t rows() const { return shape.empty() ? 1 : shape[0]; }
+};
+
+struct CreateOptions {
+  std::int64_t user_block = 0;  // bytes at the file's start that HDF5 leaves alone: 0, 512, 1024, ...
+};
+
+// What set_attribute() was given.
+enum class AttributeKind : std::uint8_t { integer, number, text, integer_list };
+
+struct AttributeInfo {
+  std::string name;
+  AttributeKind kind = AttributeKind::integer;
+};
+
+struct ByteRange {
+  std::int64_t offset = 0;  // from the start of the file
+  std::int64_t bytes = 0;
 };
 
 struct StreamOptions {
@@ -78,8 +95,8 @@ class Dataset {
 
 class File {
  public:
-  // Replaces a file of that name.
-  static File create(const std::filesystem::path& path);
+  // Replaces a file of that name. The same content gives the same bytes: no times are recorded.
+  static File create(const std::filesystem::path& path, const CreateOptions& options = {});
   // Read only. An empty, foreign or truncated file is an Error that says which.
   static File open(const std::filesystem::path& path);
 
@@ -129,6 +146,9 @@ class File {
   // elements must be the dataset's count.
   void read(std::string_view path, DType dtype, void* data, std::int64_t elements) const;
 
+  // Where the numbers of a dataset made by write() lie; nothing when it has no elements.
+  ByteRange data_range(std::string_view path) const;
+
   // An extensible dataset without rows; a row has the shape row_shape (empty: a number).
   Dataset create_dataset(std::string_view path, DType dtype, const std::vector<std::int64_t>& row_shape = {},
                          const StreamOptions& options = {});
@@ -136,6 +156,8 @@ class File {
 
   // Attributes of the group or dataset at path; setting replaces.
   bool has_attribute(std::string_view path, std::string_view name) const;
+  // Sorted by name.
+  std::vector<AttributeInfo> attributes(std::string_view path) const;
   void set_attribute(std::string_view path, std::string_view name, std::int64_t value);
   void set_attribute(std::string_view path, std::string_view name, double value);
   void set_attribute(std::string_view path, std::string_view name, std::string_view value);

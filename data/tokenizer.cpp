@@ -16,6 +16,26 @@ namespace {
 
 constexpr std::string_view space_symbol = "\xe2\x96\x81";  // U+2581, which SentencePiece puts for a space
 
+// Kinds of characters, by their first or last byte.
+enum Kind : std::uint8_t { letter, digit, punctuation, space, line_end, tab, other };
+
+constexpr std::array<std::uint8_t, 256> kind_table = [] {
+  std::array<std::uint8_t, 256> table{};
+  for (int c = 0; c < 256; ++c) {
+    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    table[c] = is_letter               ? letter
+               : c >= '0' && c <= '9'  ? digit
+               : c == ' '              ? space
+               : c == '\n'             ? line_end
+               : c == '\t'             ? tab
+               : c > ' ' && c < '\x7f' ? punctuation
+                                       : other;
+  }
+  return table;
+}();
+
+std::uint8_t kind_of(char c) { return kind_table[static_cast<unsigned char>(c)]; }
+
 // Reads one base-128 number of the protocol buffer format; false at the end of the bytes.
 bool read_varint(std::string_view bytes, std::size_t& at, std::uint64_t& value) {
   value = 0;
@@ -77,30 +97,30 @@ Tokenizer Tokenizer::from_bytes(std::string bytes, const std::string& name) {
   tokenizer.special_ = {id_of("[PAD]"), id_of("[UNK]"), id_of("[CLS]"), id_of("[SEP]"), id_of("[MASK]")};
   const int byte_zero = tokenizer.processor_->PieceToId("<0x00>");
   if (byte_zero >= 0 && tokenizer.processor_->IsByte(byte_zero)) tokenizer.byte_zero_ = byte_zero;
-  tokenizer.splittable_ = tokenizer.is_splittable();
+  tokenizer.find_cuts();
   tokenizer.hash_ = hash128(bytes).hex();
   tokenizer.bytes_ = std::move(bytes);
   return tokenizer;
 }
 
-bool Tokenizer::is_splittable() const {
-  for (int id = 0; id < vocabulary_; ++id) {
-    const std::string& piece = processor_->IdToPiece(id);
-    const auto text = [&] {
-      std::string_view rest = piece;
-      while (rest.starts_with(space_symbol)) rest.remove_prefix(space_symbol.size());
-      return rest;
-    }();
-    if (text.find(space_symbol) != std::string_view::npos) return false;
-  }
+void Tokenizer::find_cuts() {
   // A model that puts a space before each text would put one before each part.
   const std::vector<std::string> pieces = processor_->EncodeAsPieces("x");
-  return !pieces.empty() && !pieces[0].starts_with(space_symbol);
+  if (pieces.empty() || pieces[0].starts_with(space_symbol)) return;
+  for (auto& row : cuts_) row.fill(true);
+  cuts_[other][other] = false;  // bytes of one character
+  for (int id = 0; id < vocabulary_; ++id) {
+    if (processor_->IsControl(id) || processor_->IsUnknown(id) || processor_->IsByte(id)) continue;
+    std::string piece = processor_->IdToPiece(id);
+    for (auto at = piece.find(space_symbol); at != std::string::npos; at = piece.find(space_symbol, at))
+      piece.replace(at, space_symbol.size(), 1, ' ');
+    for (std::size_t i = 1; i < piece.size(); ++i) cuts_[kind_of(piece[i - 1])][kind_of(piece[i])] = false;
+  }
 }
 
-// Cuts text where no piece can span the cut, so that the parts encode to what the whole would: before a run
-// of spaces, and around line ends and tabs, which are pieces of their own. U+2581 and NUL, which
-// SentencePiece would turn into something else, come one by one.
+// Cuts text where no piece can span the cut, so that the parts encode to what the whole would: short parts,
+// which occur again and again. U+2581 and NUL, which SentencePiece would turn into something else, come one
+// by one.
 template <class Visit>
 void Tokenizer::for_each_part(std::string_view text, Visit&& visit) const {
   std::size_t begin = 0;
@@ -111,18 +131,14 @@ void Tokenizer::for_each_part(std::string_view text, Visit&& visit) const {
   };
   while (at < text.size()) {
     const char c = text[at];
-    if (c == '\0' || text.substr(at).starts_with(space_symbol)) {
+    if (c == '\0' || (c == space_symbol[0] && text.substr(at).starts_with(space_symbol))) {
       cut(at);
       at += c == '\0' ? 1 : space_symbol.size();
       cut(at);
-    } else if (splittable_ && (c == '\n' || c == '\t')) {
-      cut(at);
-      cut(++at);
-    } else if (splittable_ && c == ' ' && at > begin && text[at - 1] != ' ') {
-      cut(at++);
-    } else {
-      ++at;
+      continue;
     }
+    if (at > begin && cuts_[kind_of(text[at - 1])][kind_of(c)]) cut(at);
+    ++at;
   }
   cut(text.size());
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -63,7 +64,7 @@ class Tokenizer {
   template <class Visit>
   void for_each_part(std::string_view text, Visit&& visit) const;
   void encode_part(std::string_view part, std::vector<std::int32_t>& ids) const;
-  bool is_splittable() const;
+  void find_cuts();
 
   std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
   std::string bytes_;
@@ -71,7 +72,9 @@ class Tokenizer {
   SpecialIds special_;
   std::int32_t vocabulary_ = 0;
   std::int32_t byte_zero_ = -1;  // id of the piece of byte 0; the 255 others follow; -1: none
-  bool splittable_ = false;      // no piece spans the start of a run of spaces
+  static constexpr int kinds = 7;
+  // [a][b]: no piece has a character of kind a before one of kind b, so text may be cut between them.
+  std::array<std::array<bool, kinds>, kinds> cuts_{};
 };
 
 // Encodes as Tokenizer does, and remembers the words it has seen: several times as quick on real text. For

@@ -8,6 +8,7 @@
 
 #include "kernels/core/check.h"
 #include "model/config.h"
+#include "optim/schedule.h"
 
 namespace comera {
 
@@ -93,8 +94,6 @@ struct LearningRates {
   double rest = 0;
   friend bool operator==(const LearningRates&, const LearningRates&) = default;
 };
-
-enum class ScheduleKind : std::uint8_t { constant, linear, cosine, polynomial };
 
 struct PhaseSection {
   std::string name;

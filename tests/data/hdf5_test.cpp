@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstring>
+#include <fstream>
 #include <numeric>
+#include <sstream>
 #include <thread>
 
 #include "temporary_folder.h"
@@ -179,6 +183,44 @@ TEST(Hdf5, AFullDiskIsAnErrorWithItsReason) {
     file.close();
   };
   EXPECT_THAT(error_of(buffered), HasSubstr("No space left on device"));
+}
+
+TEST(Hdf5, TheSameContentGivesTheSameBytesAndIsFoundInThem) {
+  TemporaryFolder folder;
+  const auto values = counting<double>(1000);
+  const auto bytes_of = [&](const char* name) {
+    File file = File::create(folder / name, {.user_block = 512});
+    file.write("/group/x", values);
+    file.write("/group/none", std::vector<double>{}, {0, 3});
+    file.close();
+    std::stringstream text;
+    text << std::ifstream(folder / name, std::ios::binary).rdbuf();
+    return text.str();
+  };
+  const std::string bytes = bytes_of("a.h5");
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // HDF5's times are in seconds
+  EXPECT_EQ(bytes_of("b.h5"), bytes);
+  EXPECT_EQ(bytes.substr(0, 512), std::string(512, '\0'));
+  const File file = File::open(folder / "a.h5");
+  const ByteRange range = file.data_range("/group/x");
+  ASSERT_EQ(range.bytes, 8000);
+  EXPECT_EQ(std::memcmp(bytes.data() + range.offset, values.data(), 8000), 0);
+  EXPECT_EQ(file.data_range("/group/none").bytes, 0);
+}
+
+TEST(Hdf5, AttributesAreListedWithTheirKind) {
+  TemporaryFolder folder;
+  File file = File::create(folder / "a.h5");
+  file.create_group("/g");
+  file.set_attribute("/g", "d", std::vector<std::int64_t>{});
+  file.set_attribute("/g", "c", std::vector<std::int64_t>{1});
+  file.set_attribute("/g", "b", 0.5);
+  file.set_attribute("/g", "a", std::int64_t{1});
+  file.set_attribute("/g", "e", "text");
+  std::string listed;
+  for (const auto& info : file.attributes("/g"))
+    listed += info.name + std::to_string(static_cast<int>(info.kind)) + " ";
+  EXPECT_EQ(listed, "a0 b1 c3 d3 e2 ");
 }
 
 TEST(Hdf5, FilesMayBeUsedFromSeveralThreads) {

@@ -228,6 +228,22 @@ TEST(BuildShards, ShardsDecodeToTheDocuments) {
   }
 }
 
+TEST(BuildShards, ReplacesAnEarlierRun) {
+  const Tokenizer tokenizer = small_tokenizer();
+  TemporaryFolder folder;
+  folder.write("notes.txt", "stay");
+  for (const int count : {400, 30}) {
+    SmallCorpus corpus(count);
+    build_shards(corpus, tokenizer,
+                 {.output = folder.path(), .held_out = 0.3, .tokens_per_shard = 20000, .progress = {}});
+    folder.write("train-00099.h5.partial", "left by a run that was killed");
+    EXPECT_EQ(
+        ShardSet(folder.path(), "train").documents() + ShardSet(folder.path(), "validation").documents(),
+        count);
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder / "notes.txt"));
+}
+
 TEST(BuildShards, AnEmptyCorpusIsAnError) {
   const Tokenizer tokenizer = small_tokenizer();
   TemporaryFolder folder;

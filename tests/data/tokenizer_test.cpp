@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sentencepiece_processor.h>
 
 #include "kernels/core/check.h"
 #include "small_corpus.h"
@@ -68,6 +69,16 @@ TEST_P(TokenizerTest, TheCachedEncoderAgrees) {
     ids.clear();
     encoder.encode(text, ids);
     EXPECT_EQ(ids, tokenizer().encode(text));
+  }
+}
+
+TEST_P(TokenizerTest, CuttingTextChangesNothing) {
+  sentencepiece::SentencePieceProcessor whole;
+  ASSERT_TRUE(whole.LoadFromSerializedProto(tokenizer().bytes()).ok());
+  SmallCorpus corpus(20);
+  for (Document document; corpus.next(document);) {
+    const std::vector<int> ids = whole.EncodeAsIds(document.text);
+    EXPECT_EQ(tokenizer().encode(document.text), std::vector<std::int32_t>(ids.begin(), ids.end()));
   }
 }
 

@@ -1,0 +1,95 @@
+#include "checkpoints/checkpoint_directory.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "checkpoints/durable_file.h"
+
+namespace comera {
+
+namespace {
+
+constexpr std::string_view prefix = "step-";
+constexpr std::string_view suffix = ".h5";
+
+std::string name_of_step(std::int64_t step) { return fmt::format("{}{:08}{}", prefix, step, suffix); }
+
+std::optional<std::int64_t> step_of_name(const std::string& name) {
+  std::int64_t step = 0;
+  if (!name.starts_with(prefix)) return std::nullopt;
+  std::from_chars(name.data() + prefix.size(), name.data() + name.size(), step);
+  return name == name_of_step(step) ? std::optional(step) : std::nullopt;
+}
+
+// Throws Error when the file cannot be used.
+void verify(const std::filesystem::path& file) { CheckpointReader(file).verify(); }
+
+}  // namespace
+
+CheckpointDirectory::CheckpointDirectory(std::filesystem::path directory, std::int64_t keep)
+    : directory_(std::move(directory)), keep_(keep) {
+  COMERA_CHECK(keep_ >= 1, "at least one checkpoint must be kept, not {}", keep_);
+  std::error_code code;
+  std::filesystem::create_directories(directory_, code);
+  COMERA_CHECK(!code, "{}: could not create the directory: {}", directory_.string(), code.message());
+  for (const auto& entry : std::filesystem::directory_iterator(directory_))
+    if (entry.path().extension() == ".tmp") std::filesystem::remove(entry.path(), code);
+}
+
+std::filesystem::path CheckpointDirectory::file_of(std::int64_t step) const {
+  return directory_ / name_of_step(step);
+}
+
+std::filesystem::path CheckpointDirectory::save(std::int64_t step,
+                                                const std::function<void(CheckpointWriter&)>& fill) {
+  COMERA_CHECK(step >= 0, "a checkpoint's step cannot be {}", step);
+  const std::filesystem::path path = file_of(step);
+  CheckpointWriter writer(path);
+  fill(writer);
+  writer.commit();
+  write_file_durably(directory_ / "latest", path.filename().string() + "\n");
+  prune(step);
+  return path;
+}
+
+void CheckpointDirectory::prune(std::int64_t newest) const {
+  std::vector<std::int64_t> steps = checkpoint_steps(directory_);
+  std::error_code ignored;  // what cannot be removed does no harm
+  std::erase_if(steps, [&](std::int64_t step) {
+    return step > newest && std::filesystem::remove(file_of(step), ignored);
+  });
+  for (std::size_t i = 0; i + static_cast<std::size_t>(keep_) < steps.size(); ++i)
+    std::filesystem::remove(file_of(steps[i]), ignored);
+}
+
+std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& directory) {
+  std::vector<std::int64_t> steps;
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, code))
+    if (const auto step = step_of_name(entry.path().filename().string())) steps.push_back(*step);
+  std::ranges::sort(steps);
+  return steps;
+}
+
+std::optional<FoundCheckpoint> find_latest(const std::filesystem::path& directory, ResumeMode mode) {
+  const std::vector<std::int64_t> steps = checkpoint_steps(directory);
+  FoundCheckpoint found;
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    found.path = directory / name_of_step(*step);
+    found.step = *step;
+    try {
+      verify(found.path);
+      return found;
+    } catch (const Error& error) {
+      if (mode == ResumeMode::newest)
+        throw Error(fmt::format("{}; the newest checkpoint cannot be used{}", error.what(),
+                                steps.size() > 1 ? ", and the one before it only when asked for" : ""));
+      found.refused.emplace_back(error.what());
+    }
+  }
+  if (steps.empty()) return std::nullopt;
+  throw Error(fmt::format("{}: none of the {} checkpoints can be used; the newest: {}", directory.string(),
+                          steps.size(), found.refused.front()));
+}
+
+}  // namespace comera

@@ -1,0 +1,87 @@
+#include "checkpoints/checkpoint_file.h"
+#include "checkpoints/durable_file.h"
+#include "checkpoints/envelope.h"
+#include "data/hdf5.h"
+
+namespace comera {
+
+namespace hdf5 = data::hdf5;
+
+struct CheckpointWriter::State {
+  std::filesystem::path path;
+  std::filesystem::path temporary;
+  hdf5::File file;
+  std::vector<checkpoint_detail::TensorRecord> tensors;
+  bool committed = false;
+
+  ~State();  // also when the file could only be begun
+};
+
+CheckpointWriter::State::~State() {
+  if (committed) return;
+  try {
+    if (file.is_open()) file.close();
+  } catch (const std::exception&) {
+    // The reason was thrown before, or nobody wants the file any more.
+  }
+  std::error_code ignored;
+  std::filesystem::remove(temporary, ignored);
+}
+
+namespace {
+
+std::vector<std::int64_t> dims_of(const Shape& shape) {
+  std::vector<std::int64_t> dims;
+  for (int axis = 0; axis < shape.rank(); ++axis) dims.push_back(shape[axis]);
+  return dims;
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(std::filesystem::path path) : state_(std::make_unique<State>()) {
+  state_->temporary = temporary_name(path);
+  state_->path = std::move(path);
+  state_->file = hdf5::File::create(state_->temporary, {.user_block = checkpoint_detail::header_bytes});
+}
+
+CheckpointWriter::~CheckpointWriter() = default;
+
+void CheckpointWriter::tensor(const std::string& path, const Tensor& tensor, const Attributes& values) {
+  COMERA_CHECK(path.size() > 1 && path[0] == '/' && path.find('\n') == path.npos,
+               "a checkpoint's tensor needs a name such as '/model/weight', not '{}'", path);
+  COMERA_CHECK(tensor.device().kind == DeviceKind::cpu, "checkpoint: '{}' is not in the host's memory", path);
+  COMERA_CHECK(tensor.shape().rank() > 0, "checkpoint: '{}' has no shape", path);
+  COMERA_CHECK(!state_->file.exists(path), "{}: '{}' is written twice", state_->path.string(), path);
+  state_->file.write(path, tensor.dtype(), dims_of(tensor.shape()), tensor.raw());
+  state_->tensors.push_back({path, 0, 0, checkpoint_detail::checksum(tensor.raw(), tensor.bytes())});
+  for (const auto& [name, value] : values) attribute(path, name, value);
+}
+
+void CheckpointWriter::attribute(const std::string& path, const std::string& name,
+                                 const AttributeValue& value) {
+  if (!state_->file.exists(path)) state_->file.create_group(path);
+  std::visit([&](const auto& typed) { state_->file.set_attribute(path, name, typed); }, value);
+}
+
+void CheckpointWriter::attributes(const std::string& path, const Attributes& values) {
+  if (!state_->file.exists(path)) state_->file.create_group(path);
+  for (const auto& [name, value] : values) attribute(path, name, value);
+}
+
+void CheckpointWriter::commit() {
+  for (auto& tensor : state_->tensors) {
+    const hdf5::ByteRange range = state_->file.data_range(tensor.path);
+    tensor.offset = range.offset;
+    tensor.bytes = range.bytes;
+  }
+  state_->file.close();
+  {
+    const FileDescriptor file = FileDescriptor::open_to_change(state_->temporary);
+    checkpoint_detail::seal(file, state_->tensors);
+    file.sync();
+  }
+  rename_durably(state_->temporary, state_->path);
+  state_->committed = true;
+}
+
+}  // namespace comera

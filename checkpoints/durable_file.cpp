@@ -1,0 +1,105 @@
+#include "checkpoints/durable_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "kernels/core/check.h"
+
+namespace comera {
+
+namespace {
+
+[[noreturn]] void fail(const std::filesystem::path& path, const char* action) {
+  const int code = errno;
+  throw Error(fmt::format("{}: could not {}: {}{}", path.string(), action, std::strerror(code),
+                          code == ENOSPC || code == EDQUOT ? "; free some space and try again" : ""));
+}
+
+void sync_directory(const std::filesystem::path& directory) {
+  FileDescriptor::open_to_read(directory.empty() ? "." : directory).sync();
+}
+
+// Removes the file at the end unless it got its name.
+struct Temporary {
+  std::filesystem::path path;
+  ~Temporary() {
+    std::error_code ignored;
+    if (!path.empty()) std::filesystem::remove(path, ignored);
+  }
+};
+
+}  // namespace
+
+FileDescriptor::FileDescriptor(const std::filesystem::path& path, int flags)
+    : path_(path), descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
+  if (descriptor_ < 0) fail(path, flags & O_CREAT ? "create the file" : "open the file");
+}
+
+FileDescriptor FileDescriptor::open_to_read(const std::filesystem::path& path) { return {path, O_RDONLY}; }
+FileDescriptor FileDescriptor::open_to_change(const std::filesystem::path& path) { return {path, O_RDWR}; }
+FileDescriptor FileDescriptor::create(const std::filesystem::path& path) {
+  return {path, O_RDWR | O_CREAT | O_TRUNC};
+}
+
+FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+FileDescriptor::~FileDescriptor() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+std::int64_t FileDescriptor::size() const {
+  struct stat status {};
+  if (fstat(descriptor_, &status) != 0) fail(path_, "ask for the file's size");
+  return status.st_size;
+}
+
+void FileDescriptor::read(std::int64_t offset, void* data, std::int64_t bytes) const {
+  auto* to = static_cast<char*>(data);
+  while (bytes > 0) {
+    const ssize_t got = ::pread(descriptor_, to, static_cast<std::size_t>(bytes), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(path_, "read");
+    COMERA_CHECK(got > 0, "{}: ends {} bytes too early", path_.string(), bytes);
+    to += got;
+    offset += got;
+    bytes -= got;
+  }
+}
+
+void FileDescriptor::write(std::int64_t offset, std::string_view data) const {
+  while (!data.empty()) {
+    const ssize_t put = ::pwrite(descriptor_, data.data(), data.size(), offset);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) fail(path_, "write");
+    data.remove_prefix(static_cast<std::size_t>(put));
+    offset += put;
+  }
+}
+
+void FileDescriptor::sync() const {
+  if (fsync(descriptor_) != 0) fail(path_, "write to the disk");
+}
+
+void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) fail(to, "give the file its name");
+  sync_directory(to.parent_path());
+}
+
+void write_file_durably(const std::filesystem::path& path, std::string_view text) {
+  Temporary temporary{temporary_name(path)};
+  const FileDescriptor file = FileDescriptor::create(temporary.path);
+  file.write(0, text);
+  file.sync();
+  rename_durably(temporary.path, path);
+  temporary.path.clear();
+}
+
+std::filesystem::path temporary_name(const std::filesystem::path& path) { return path.string() + ".tmp"; }
+
+}  // namespace comera

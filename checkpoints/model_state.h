@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoints/checkpoint_file.h"
+#include "kernels/core/parameter.h"
+
+namespace comera {
+
+// "/model/<parameter>" with its role, and for cores and gates the ranks on both sides.
+void save_parameters(CheckpointWriter& writer, const ParameterStore& store);
+// Error in one sentence if the checkpoint's parameters are not this model's: names, shapes or type.
+void load_parameters(const CheckpointReader& reader, const ParameterStore& store);
+
+// "/optimizer/<parameter>/<state>": flat state vectors, laid out as the parameters.
+void save_optimizer(CheckpointWriter& writer, const ParameterStore& store,
+                    const std::vector<std::pair<std::string, Tensor>>& state);
+void load_optimizer(const CheckpointReader& reader, const ParameterStore& store,
+                    const std::vector<std::pair<std::string, Tensor>>& state);
+
+}  // namespace comera

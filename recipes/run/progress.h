@@ -1,0 +1,54 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+namespace comera {
+
+// "3.2 s", "4 min 05 s", "2 h 07 min", "3 d 04 h".
+std::string duration_text(double seconds);
+
+struct ProgressState {
+  std::int64_t done = 0;
+  std::int64_t total = 0;
+  double rate = 0;  // steps per second; 0: not known yet
+  std::string note;
+};
+
+// "pretrain [####......] 40/100, 2.5 steps/s, 24 s left, loss 5.1", no wider than `columns`.
+std::string progress_bar(const std::string& name, const ProgressState& state, int columns);
+// "pretrain: step 40 of 100, 2.5 steps/s, 24 s left, loss 5.1"
+std::string progress_line(const std::string& name, const ProgressState& state);
+
+// Shows how far long work is: one line that is redrawn on a terminal, and a plain line now and then
+// elsewhere.
+class ProgressBar {
+ public:
+  // `done` of `total` steps were done before, as after a resume; they do not count for the rate.
+  ProgressBar(std::string name, std::int64_t total, std::int64_t done = 0, std::FILE* out = stderr);
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  // Cheap: draws at most ten times a second on a terminal, once in ten seconds elsewhere, and at the end.
+  void update(std::int64_t done, std::string_view note = "");
+  // A line of its own, above the bar.
+  void print(std::string_view line);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void draw();
+
+  std::string name_;
+  ProgressState state_;
+  std::FILE* out_;
+  bool terminal_;
+  bool open_ = false;  // the bar is on the terminal, its line not ended
+  Clock::time_point last_update_ = Clock::now();
+  Clock::time_point next_draw_;
+};
+
+}  // namespace comera

@@ -1,0 +1,75 @@
+#include "recipes/run/run_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "checkpoints/checkpoint_directory.h"
+#include "checkpoints/durable_file.h"
+#include "kernels/core/check.h"
+
+namespace comera {
+
+namespace {
+
+// " (process 1234)", as the holder of a lock wrote it into the file.
+std::string holder_of(int lock) {
+  char text[32] = {};
+  const ssize_t got = pread(lock, text, sizeof(text) - 1, 0);
+  const std::string pid(text, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  const auto digits = pid.find_first_not_of("0123456789");
+  return digits == 0 || pid.empty() ? "" : fmt::format(" (process {})", pid.substr(0, digits));
+}
+
+}  // namespace
+
+RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode) : path_(std::move(path)) {
+  std::error_code code;
+  if (mode == RunMode::resume && !holds_run())
+    throw UsageError(fmt::format("{}: holds no run to resume", path_.string()));
+  std::filesystem::create_directories(path_, code);
+  COMERA_CHECK(std::filesystem::is_directory(path_), "{}: could not create the run's directory: {}",
+               path_.string(), code ? code.message() : "a file of that name is there");
+  lock();
+  resumes_ = holds_run();
+  if (mode == RunMode::fresh && resumes_) {
+    ::close(lock_);
+    throw UsageError(
+        fmt::format("{}: holds another run; choose another run.output, or resume that run", path_.string()));
+  }
+}
+
+RunDirectory::~RunDirectory() { ::close(lock_); }
+
+void RunDirectory::lock() {
+  // The file stays for good: removing it would let two processes lock two files of the same name.
+  const std::filesystem::path file = path_ / "lock";
+  lock_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  COMERA_CHECK(lock_ >= 0, "{}: could not open the lock: {}", file.string(), std::strerror(errno));
+  if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    const int code = errno;
+    const std::string holder = holder_of(lock_);
+    ::close(lock_);
+    COMERA_CHECK(code == EWOULDBLOCK, "{}: could not lock the directory: {}", path_.string(),
+                 std::strerror(code));
+    throw Error(fmt::format("{}: is in use by another run{}; wait for it or choose another run.output",
+                            path_.string(), holder));
+  }
+  // The id only serves the message above, so that a failure does not matter.
+  const std::string pid = fmt::format("{}\n", getpid());
+  if (ftruncate(lock_, 0) == 0 && pwrite(lock_, pid.data(), pid.size(), 0) < 0) return;
+}
+
+bool RunDirectory::holds_run() const {
+  std::error_code code;
+  return std::filesystem::exists(recipe(), code) || !checkpoint_steps(checkpoints()).empty();
+}
+
+void RunDirectory::write_recipe(std::string_view toml) const { write_file_durably(recipe(), toml); }
+
+}  // namespace comera

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+
+namespace comera {
+
+enum class RunMode : std::uint8_t {
+  fresh,      // the directory must not hold a run
+  resume,     // it must
+  automatic,  // resumes when it holds a run
+};
+
+// A run's own directory: recipe.toml, metrics.jsonl, checkpoints/, and what else belongs to it. It is locked
+// as long as the object lives; the system releases the lock of a process that was killed.
+class RunDirectory {
+ public:
+  // Makes the directory if need be. Throws UsageError when the directory holds another run (fresh) or none
+  // (resume), and Error when another process uses it, with that process's id.
+  RunDirectory(std::filesystem::path path, RunMode mode);
+  ~RunDirectory();
+  RunDirectory(const RunDirectory&) = delete;
+  RunDirectory& operator=(const RunDirectory&) = delete;
+
+  bool resumes() const { return resumes_; }
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path recipe() const { return path_ / "recipe.toml"; }
+  std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
+  std::filesystem::path tokenizer() const { return path_ / "tokenizer.model"; }
+  std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+
+  // From now on the directory holds a run. Atomic.
+  void write_recipe(std::string_view toml) const;
+
+ private:
+  void lock();
+  bool holds_run() const;
+
+  std::filesystem::path path_;
+  int lock_ = -1;
+  bool resumes_ = false;
+};
+
+}  // namespace comera

@@ -1,0 +1,326 @@
+#include "recipes/run/training_run.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "checkpoints/model_state.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/threads.h"
+#include "recipes/model_report.h"
+#include "recipes/run/json.h"
+
+namespace comera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+AdamWOptions optimizer_options(const OptimSection& optim) {
+  return {.beta1 = optim.beta1,
+          .beta2 = optim.beta2,
+          .eps = optim.eps,
+          .weight_decay = optim.weight_decay,
+          .decay_cores = optim.decay_cores};
+}
+
+data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, std::int64_t vocabulary,
+                                   std::int64_t right_rows) {
+  const PhaseSection& section = recipe.phases[phase];
+  data::LoaderOptions options;
+  options.capacity =
+      data::capacity_for(section.tokens_per_pack, section.length, recipe.data.mask_probability, vocabulary);
+  if (section.sequences_per_pack > 0) options.capacity.sequences = section.sequences_per_pack;
+  options.masking = {.probability = recipe.data.mask_probability,
+                     .replace_mask = recipe.data.replace_share,
+                     .replace_random = recipe.data.random_share};
+  options.seed = recipe.run.seed + phase;
+  options.packs_per_step = section.packs_per_step;
+  options.right_modulus = right_rows;
+  return options;
+}
+
+const std::string& checked_path(const std::string& path, const char* key) {
+  if (path.empty())
+    throw UsageError(fmt::format("{} is missing; give it in the recipe or with --set {}=...", key, key));
+  return path;
+}
+
+}  // namespace
+
+struct TrainingRun::PhaseData {
+  data::LoaderOptions options;
+  std::unique_ptr<data::Loader> loader;
+  Schedule schedule;
+};
+
+TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
+    : recipe_(recipe),
+      options_(options),
+      directory_(checked_path(recipe.run.output, "run.output"), options.mode),
+      tokenizer_(data::Tokenizer::load(checked_path(recipe.data.tokenizer, "data.tokenizer"))),
+      train_(checked_path(recipe.data.train, "data.train"), "train"),
+      config_(encoder_config(recipe, tokenizer_.vocabulary())),
+      checkpoints_(directory_.checkpoints(), recipe.run.keep_checkpoints) {
+  require_training_keys(recipe);
+  if (config_.head != HeadKind::mlm)
+    throw UsageError("model.head = \"classification\" cannot be pretrained; set model.head to \"mlm\"");
+  COMERA_CHECK(
+      train_.info().tokenizer_hash == tokenizer_.hash(),
+      "the shards in {} were made with another tokenizer than {}; make them again with `comera data`",
+      recipe.data.train, recipe.data.tokenizer);
+  if (!recipe.data.validation.empty()) {
+    held_out_.emplace(recipe.data.validation, "validation");
+    COMERA_CHECK(held_out_->info().tokenizer_hash == tokenizer_.hash(),
+                 "the held-out shards in {} were made with another tokenizer than {}", recipe.data.validation,
+                 recipe.data.tokenizer);
+  }
+  prepare_threads(static_cast<int>(recipe.run.threads));
+  engine_ =
+      std::make_unique<StepEngine>(config_, optimizer_options(recipe.optim), cpu_backend(), host_allocator());
+  engine_->model().parameters().initialize(static_cast<std::uint64_t>(recipe.run.seed));
+  for (std::int64_t phase = 0; phase < static_cast<std::int64_t>(recipe.phases.size()); ++phase) {
+    steps_of_phase_.push_back(phase_steps(phase));
+    total_steps_ += steps_of_phase_.back();
+  }
+  if (directory_.resumes()) {
+    if (const auto found = find_latest(directory_.checkpoints(), options.resume)) resume_from(*found);
+  }
+  if (state_.step == 0) directory_.write_recipe(to_toml(recipe_));
+  metrics_ = std::make_unique<MetricsWriter>(directory_.metrics(), state_.step == 0 ? -1 : state_.step);
+}
+
+TrainingRun::~TrainingRun() = default;
+
+std::int64_t TrainingRun::phase_steps(std::int64_t phase) const {
+  const PhaseSection& section = recipe_.phases[phase];
+  if (section.steps) return *section.steps;
+  data::LoaderOptions options =
+      loader_options(recipe_, phase, config_.vocabulary, engine_->model().token_embedding().right_rows());
+  options.prefetch = 0;
+  const data::Loader loader(train_, options);
+  const double packs = *section.epochs * static_cast<double>(loader.estimated_packs_per_epoch());
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(packs / section.packs_per_step)));
+}
+
+void TrainingRun::open_phase() {
+  const PhaseSection& section = recipe_.phases[state_.phase];
+  phase_ = std::make_unique<PhaseData>();
+  phase_->options = loader_options(recipe_, state_.phase, config_.vocabulary,
+                                   engine_->model().token_embedding().right_rows());
+  phase_->loader = std::make_unique<data::Loader>(train_, phase_->options);
+  if (position_) phase_->loader->seek(*position_);
+  position_.reset();
+  phase_->schedule = {.kind = section.schedule,
+                      .steps = steps_of_phase_[state_.phase],
+                      .warmup_steps = section.warmup_steps,
+                      .power = section.power,
+                      .final_ratio = section.final_ratio};
+  engine_->set_capacity(pack_capacity(phase_->options.capacity));
+}
+
+void TrainingRun::one_step() {
+  const PhaseSection& section = recipe_.phases[state_.phase];
+  const data::LoaderPosition before = phase_->loader->position();
+  engine_->clear_results();
+  double targets = 0;
+  for (std::int64_t pack = 0; pack < section.packs_per_step; ++pack) {
+    const data::Batch& batch = phase_->loader->next();
+    engine_->load(batch);
+    engine_->micro({.seed = static_cast<std::uint64_t>(recipe_.run.seed),
+                    .step = static_cast<std::uint32_t>(state_.step),
+                    .pack = static_cast<std::uint32_t>(pack)});
+    targets += batch.masked;
+    state_.tokens += batch.tokens;
+  }
+  const double factor = phase_->schedule.factor(state_.phase_step);
+  const double rates[parameter_roles] = {section.learning_rate.cores * factor,
+                                         section.learning_rate.gates * factor,
+                                         section.learning_rate.rest * factor};
+  engine_->apply(state_.step, targets, rates, recipe_.optim.clip_norm);
+  if (engine_->results().nonfinite != 0 || !std::isfinite(engine_->results().loss_sum))
+    stop_on_nonfinite(before);
+  state_.window_loss += engine_->results().loss_sum;
+  state_.window_targets += engine_->results().target_count;
+  ++state_.step;
+  ++state_.phase_step;
+}
+
+void TrainingRun::stop_on_nonfinite(const data::LoaderPosition& before) {
+  const std::int64_t segment = engine_->results().first_nonfinite;
+  const std::string tensor =
+      segment < 0 ? "the loss" : engine_->optimizer().tensor_name(segment) + "'s gradient";
+  phase_->loader->seek(before);  // the checkpoint stands before the step that failed
+  save();
+  throw_error(
+      fmt::format("step {} was not finite, first in {}; the model as it was before that step is saved in {}. "
+                  "Lower the learning rate or the gradient clipping (optim.clip_norm) and resume",
+                  state_.step + 1, tensor, saved_path_.string()));
+}
+
+void TrainingRun::log_step(double seconds_per_step, double tokens_per_second) {
+  const PhaseSection& section = recipe_.phases[state_.phase];
+  const double factor = phase_->schedule.factor(state_.phase_step - 1);
+  const Arena::Plan& plan = engine_->arena_plan();
+  Allocator& allocator = host_allocator();
+  const ParameterStore& store = engine_->model().parameters();
+  const double loss = state_.window_targets > 0 ? state_.window_loss / state_.window_targets : NAN;
+  JsonObject rates, memory;
+  rates.add("cores", section.learning_rate.cores * factor)
+      .add("gates", section.learning_rate.gates * factor)
+      .add("rest", section.learning_rate.rest * factor);
+  memory.add("parameters", allocator.use(MemoryKind::parameters).peak)
+      .add("gradients", allocator.use(MemoryKind::gradients).peak)
+      .add("optimizer", allocator.use(MemoryKind::optimizer).peak)
+      .add("activations", plan.saved)
+      .add("workspace", plan.total - plan.saved + allocator.use(MemoryKind::workspace).peak);
+  metrics_->write(state_.step, JsonObject()
+                                   .add("phase", section.name)
+                                   .add("loss", loss)
+                                   .add("learning_rate", rates)
+                                   .add("gradient_norm", engine_->results().gradient_norm)
+                                   .add("tokens", state_.tokens)
+                                   .add("tokens_per_second", tokens_per_second)
+                                   .add("ms_per_step", seconds_per_step * 1e3)
+                                   .add("parameters", store.count())
+                                   .add("compression", static_cast<double>(dense_parameters(config_)) /
+                                                           static_cast<double>(store.count()))
+                                   .add("peak_memory", memory));
+  state_.window_loss = 0;
+  state_.window_targets = 0;
+}
+
+Evaluation TrainingRun::evaluate_now() {
+  if (!unigram_) unigram_.emplace(train_);
+  const StepResults kept = engine_->results();
+  const Evaluation evaluation =
+      evaluate(*engine_, *held_out_, phase_->options, *unigram_, recipe_.run.evaluation_batches);
+  static_cast<void>(kept);
+  metrics_->write(state_.step, JsonObject()
+                                   .add("validation_loss", evaluation.loss)
+                                   .add("validation_accuracy", evaluation.accuracy)
+                                   .add("validation_targets", evaluation.targets)
+                                   .add("unigram_loss", evaluation.baselines.unigram)
+                                   .add("uniform_loss", evaluation.baselines.uniform));
+  progress_->print(
+      fmt::format("step {}: held-out loss {:.4f}, masked accuracy {:.2f} % (unigram {:.4f}, uniform {:.4f})",
+                  state_.step, evaluation.loss, 100 * evaluation.accuracy, evaluation.baselines.unigram,
+                  evaluation.baselines.uniform));
+  return evaluation;
+}
+
+void TrainingRun::save() {
+  const data::LoaderPosition position = phase_->loader->position();
+  saved_path_ = checkpoints_.save(state_.step, [&](CheckpointWriter& writer) {
+    const ParameterStore& store = engine_->model().parameters();
+    save_parameters(writer, store);
+    save_optimizer(writer, store, engine_->optimizer().state());
+    writer.attributes("/recipe", {{"toml", to_toml(recipe_)}});
+    writer.attributes("/trainer", {{"step", state_.step},
+                                   {"phase", state_.phase},
+                                   {"phase_step", state_.phase_step},
+                                   {"tokens", state_.tokens},
+                                   {"window_loss", state_.window_loss},
+                                   {"window_targets", state_.window_targets}});
+    writer.attributes("/rng", {{"seed", recipe_.run.seed}});
+    writer.attributes("/data", {{"epoch", position.epoch},
+                                {"cursor", position.cursor},
+                                {"taken", position.taken},
+                                {"pack", position.pack},
+                                {"seed", position.seed},
+                                {"samples_per_epoch", phase_->loader->samples_per_epoch()},
+                                {"vocabulary", std::int64_t{tokenizer_.vocabulary()}},
+                                {"tokenizer_hash", tokenizer_.hash()}});
+  });
+  saved_step_ = state_.step;
+}
+
+void TrainingRun::resume_from(const FoundCheckpoint& found) {
+  for (const std::string& refused : found.refused) fmt::print(options_.output, "not used: {}\n", refused);
+  const CheckpointReader reader(found.path);
+  const std::string file = found.path.string();
+  COMERA_CHECK(reader.text("/data", "tokenizer_hash") == tokenizer_.hash(),
+               "{} was trained with another tokenizer than {}", file, recipe_.data.tokenizer);
+  COMERA_CHECK(reader.integer("/rng", "seed") == recipe_.run.seed,
+               "{} was trained with run.seed = {}, but the recipe has {}", file,
+               reader.integer("/rng", "seed"), recipe_.run.seed);
+  const ParameterStore& store = engine_->model().parameters();
+  load_parameters(reader, store);
+  load_optimizer(reader, store, engine_->optimizer().state());
+  state_ = {.step = reader.integer("/trainer", "step"),
+            .phase = reader.integer("/trainer", "phase"),
+            .phase_step = reader.integer("/trainer", "phase_step"),
+            .tokens = reader.integer("/trainer", "tokens"),
+            .window_loss = reader.number("/trainer", "window_loss"),
+            .window_targets = reader.number("/trainer", "window_targets")};
+  COMERA_CHECK(state_.phase < static_cast<std::int64_t>(recipe_.phases.size()),
+               "{} stands in phase {}, but the recipe has {} phases", file, state_.phase + 1,
+               recipe_.phases.size());
+  position_ = data::LoaderPosition{.epoch = reader.integer("/data", "epoch"),
+                                   .cursor = reader.integer("/data", "cursor"),
+                                   .taken = reader.integer("/data", "taken"),
+                                   .pack = reader.integer("/data", "pack"),
+                                   .seed = reader.integer("/data", "seed")};
+  saved_step_ = state_.step;
+  saved_path_ = found.path;
+}
+
+TrainingOutcome TrainingRun::run() {
+  TrainingOutcome outcome;
+  progress_ = std::make_unique<ProgressBar>("pretrain", total_steps_, state_.step, options_.output);
+  double training_seconds = 0, window_seconds = 0;
+  std::int64_t first_tokens = state_.tokens, window_tokens = state_.tokens, window_steps = 0;
+  const auto stop_here = [&] {
+    return (options_.stop_requested && options_.stop_requested()) ||
+           (options_.stop_after > 0 && state_.step >= options_.stop_after);
+  };
+  const std::int64_t phases = static_cast<std::int64_t>(recipe_.phases.size());
+  open_phase();
+  while (true) {
+    if (state_.phase_step >= steps_of_phase_[state_.phase]) {
+      if (saved_step_ != state_.step) save();
+      if (state_.phase + 1 == phases) break;
+      ++state_.phase;
+      state_.phase_step = 0;
+      open_phase();
+    }
+    const auto start = Clock::now();
+    one_step();
+    const double seconds = seconds_since(start);
+    training_seconds += seconds;
+    window_seconds += seconds;
+    ++window_steps;
+    const bool phase_ends = state_.phase_step == steps_of_phase_[state_.phase];
+    const double rate = static_cast<double>(state_.tokens - window_tokens) / std::max(window_seconds, 1e-9);
+    const double window_loss = state_.window_loss / std::max(state_.window_targets, 1.0);
+    progress_->update(state_.step, fmt::format("loss {:.4f}, {:.0f} tokens/s", window_loss, rate));
+    if (state_.step % recipe_.run.log_interval == 0 || phase_ends) {
+      log_step(window_seconds / static_cast<double>(window_steps), rate);
+      window_seconds = 0;
+      window_steps = 0;
+      window_tokens = state_.tokens;
+    }
+    const auto due = [&](std::int64_t interval) { return interval > 0 && state_.step % interval == 0; };
+    if (held_out_ && (due(recipe_.run.evaluation_interval) || phase_ends))
+      outcome.evaluation = evaluate_now();
+    if (due(recipe_.run.checkpoint_interval) || phase_ends) save();
+    if (options_.after_step) options_.after_step(state_.step);
+    if (stop_here() && state_.step < total_steps_) {
+      if (saved_step_ != state_.step) save();
+      break;
+    }
+  }
+  if (state_.step >= total_steps_ && held_out_ && !outcome.evaluation) outcome.evaluation = evaluate_now();
+  outcome.finished = state_.step >= total_steps_;
+  outcome.step = state_.step;
+  outcome.tokens_per_second =
+      static_cast<double>(state_.tokens - first_tokens) / std::max(training_seconds, 1e-9);
+  outcome.checkpoint = saved_path_;
+  progress_.reset();
+  return outcome;
+}
+
+}  // namespace comera

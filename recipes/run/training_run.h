@@ -1,0 +1,92 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "checkpoints/checkpoint_directory.h"
+#include "data/tokenizer.h"
+#include "recipes/recipe.h"
+#include "recipes/run/evaluation.h"
+#include "recipes/run/metrics.h"
+#include "recipes/run/progress.h"
+#include "recipes/run/run_directory.h"
+#include "recipes/run/step_engine.h"
+
+namespace comera {
+
+struct TrainingOptions {
+  RunMode mode = RunMode::fresh;
+  ResumeMode resume = ResumeMode::newest;  // which checkpoint a resumed run may take
+  std::int64_t stop_after = 0;           // save and stop after this step (counted over all phases); 0: never
+  std::function<bool()> stop_requested;  // asked after every step: save and stop
+  std::function<void(std::int64_t)> after_step;  // for tests and for those who want to watch
+  std::FILE* output = stderr;                    // of progress
+};
+
+struct TrainingOutcome {
+  bool finished = false;  // false: stopped early, with a checkpoint
+  std::int64_t step = 0;
+  std::optional<Evaluation> evaluation;  // of the finished model, with held-out data
+  double tokens_per_second = 0;          // over the steps of this process
+  std::filesystem::path checkpoint;
+};
+
+// Where a run stands. All of it is in a checkpoint.
+struct TrainingState {
+  std::int64_t step = 0;        // steps done over all phases
+  std::int64_t phase = 0;       // index of the current phase
+  std::int64_t phase_step = 0;  // steps done in it
+  std::int64_t tokens = 0;      // seen
+  double window_loss = 0;       // loss and targets since the last line of metrics
+  double window_targets = 0;
+};
+
+// Pretraining as a recipe says: phases of steps, evaluation, metrics, checkpoints, and resuming to the bit.
+class TrainingRun {
+ public:
+  TrainingRun(const Recipe& recipe, const TrainingOptions& options);
+  ~TrainingRun();
+
+  TrainingOutcome run();
+
+  StepEngine& engine() { return *engine_; }
+  const Recipe& recipe() const { return recipe_; }
+  std::int64_t total_steps() const { return total_steps_; }
+
+ private:
+  struct PhaseData;
+
+  void open_phase();
+  std::int64_t phase_steps(std::int64_t phase) const;
+  void one_step();
+  void log_step(double seconds_per_step, double tokens_per_second);
+  Evaluation evaluate_now();
+  void save();
+  void resume_from(const FoundCheckpoint& found);
+  [[noreturn]] void stop_on_nonfinite(const data::LoaderPosition& before);
+
+  Recipe recipe_;
+  TrainingOptions options_;
+  RunDirectory directory_;
+  data::Tokenizer tokenizer_;
+  data::ShardSet train_;
+  std::optional<data::ShardSet> held_out_;
+  std::optional<data::UnigramModel> unigram_;
+  EncoderConfig config_;
+  std::unique_ptr<StepEngine> engine_;
+  CheckpointDirectory checkpoints_;
+  std::unique_ptr<MetricsWriter> metrics_;
+  std::unique_ptr<PhaseData> phase_;
+  std::unique_ptr<ProgressBar> progress_;
+  TrainingState state_;
+  std::optional<data::LoaderPosition> position_;  // to seek to when the phase is opened
+  std::vector<std::int64_t> steps_of_phase_;
+  std::int64_t total_steps_ = 0;
+  std::int64_t saved_step_ = -1;
+  std::filesystem::path saved_path_;
+};
+
+}  // namespace comera

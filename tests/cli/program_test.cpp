@@ -1,0 +1,64 @@
+#include "cli/program.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace comera::cli {
+namespace {
+
+using testing::HasSubstr;
+
+struct Outcome {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+Outcome run(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "comera");
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  Outcome outcome;
+  outcome.code = run_program(static_cast<int>(arguments.size()), arguments.data());
+  std::fflush(stdout);
+  outcome.out = testing::internal::GetCapturedStdout();
+  outcome.err = testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+TEST(Program, VersionAndHelp) {
+  EXPECT_EQ(run({"--version"}).code, 0);
+  EXPECT_THAT(run({"--version"}).out, testing::StartsWith("comera "));
+  EXPECT_EQ(run({"--help"}).code, 0);
+  EXPECT_THAT(run({"--help"}).out, HasSubstr("tokenizer"));
+  EXPECT_EQ(run({"data", "--help"}).code, 0);
+  EXPECT_THAT(run({"data", "--help"}).out, HasSubstr("Example:"));
+}
+
+TEST(Program, AWrongCommandLineIsAnswered) {
+  const Outcome misspelt = run({"tokeniser"});
+  EXPECT_EQ(misspelt.code, 2);
+  EXPECT_EQ(misspelt.err, "comera: error: 'tokeniser' is not a command; did you mean 'tokenizer'?\n");
+  for (const auto& arguments : std::vector<std::vector<const char*>>{
+           {}, {"--nonsense"}, {"data"}, {"data", "--nonsense"}, {"zzzzzzzz"}, {""}}) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err, testing::StartsWith("comera: error: "));
+    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+  }
+}
+
+TEST(Program, FailuresAreOneSentence) {
+  const Outcome outcome = run({"data", "--input", "/nonexistent", "--tokenizer", "/nonexistent.model",
+                               "--output", "/nonexistent/out"});
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_THAT(outcome.err, testing::StartsWith("comera: error: "));
+  EXPECT_THAT(outcome.err, HasSubstr("/nonexistent"));
+}
+
+}  // namespace
+}  // namespace comera::cli
