@@ -38,16 +38,18 @@ void call(const Product& p, std::int64_t row, std::int64_t rows, std::int64_t co
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
-TilePlan plan_tiles(std::int64_t m, std::int64_t n, std::int64_t k) {
-  const std::int64_t work = 2 * m * n * k;
+TilePlan plan_tiles(const Product& p) {
+  const std::int64_t work = 2 * p.m * p.n * p.k;
   if (work < 200'000) return {};
-  // About 8 tiles if each is worth a thread's while, of whole register tiles, and not too thin: a tile's
-  // operands are packed anew.
-  const std::int64_t tiles = std::clamp<std::int64_t>(work / 4'000'000, 2, 8);
+  // Operands are packed anew for each tile: 4 tiles, or 8 large ones where packing is cheap; each worth a
+  // thread's while.
+  const std::int64_t most = p.transpose_a ? 4 : 8;
+  const std::int64_t tiles = std::clamp<std::int64_t>(work / 4'000'000, 2, most);
   TilePlan plan;
   while (plan.rows * plan.columns < tiles) {
-    const std::int64_t tall = m / (2 * plan.rows), wide = n / (2 * plan.columns);
-    if (std::max(tall, wide) < 24) break;
+    const std::int64_t tall = p.m / (2 * plan.rows), wide = p.n / (2 * plan.columns);
+    const std::int64_t least = plan.rows * plan.columns >= 4 ? 256 : 24;
+    if (std::max(tall, wide) < least) break;
     (tall >= wide ? plan.rows : plan.columns) *= 2;
   }
   return plan;
@@ -61,7 +63,7 @@ void sgemm(const Product& p) {
 
 void parallel_sgemm(const Product& p) {
   if (p.m == 0 || p.n == 0) return;
-  const TilePlan plan = plan_tiles(p.m, p.n, p.k);
+  const TilePlan plan = plan_tiles(p);
   const std::int64_t height = divide_up(divide_up(p.m, plan.rows), 8) * 8;
   const std::int64_t width = divide_up(divide_up(p.n, plan.columns), 16) * 16;
   const std::int64_t tiles = plan.rows * plan.columns;

@@ -21,7 +21,7 @@ struct Product {
 struct TilePlan {
   std::int64_t rows = 1, columns = 1;  // tiles down and across
 };
-TilePlan plan_tiles(std::int64_t m, std::int64_t n, std::int64_t k);
+TilePlan plan_tiles(const Product& product);
 
 // So that forced v3 gives v3's bits on newer processors too; before the first product.
 void limit_sgemm_to_avx2();

@@ -20,7 +20,6 @@ inline constexpr int lanes = 8;
 typedef float vec __attribute__((vector_size(lanes * 4)));
 typedef std::int32_t ivec __attribute__((vector_size(lanes * 4)));
 typedef std::uint32_t uvec __attribute__((vector_size(lanes * 4)));
-typedef std::uint8_t bytevec __attribute__((vector_size(lanes)));
 typedef double dvec __attribute__((vector_size(lanes * 8)));
 
 inline vec splat(float x) {
@@ -37,17 +36,6 @@ inline vec load(const float* p) {
   return v;
 }
 inline void store(float* p, vec v) { std::memcpy(p, &v, sizeof v); }
-// Past the caches, for results larger than they are; p must be aligned to the vector.
-inline void stream(float* p, vec v) {
-#ifdef __AVX512F__
-  _mm512_stream_ps(p, (__m512)v);
-#else
-  _mm256_stream_ps(p, (__m256)v);
-#endif
-}
-// Streamed stores are ordered with later ones only by a fence.
-inline void stream_fence() { _mm_sfence(); }
-
 // The first `count` lanes, 0 <= count <= lanes; the others read as 0 and are not written.
 #ifdef __AVX512F__
 inline __mmask16 first_lanes(std::int64_t count) { return static_cast<__mmask16>((1u << count) - 1u); }
@@ -70,6 +58,15 @@ inline void store_first(float* p, vec v, std::int64_t count) {
 }
 #endif
 
+// The first `count` lanes of v, 0 in the others.
+inline vec keep_first(vec v, std::int64_t count) {
+#ifdef __AVX512F__
+  return (vec)_mm512_maskz_mov_ps(first_lanes(count), (__m512)v);
+#else
+  return (vec)_mm256_and_ps((__m256)v, _mm256_castsi256_ps(first_lanes(count)));
+#endif
+}
+
 inline vec max(vec a, vec b) { return a > b ? a : b; }
 inline vec min(vec a, vec b) { return a < b ? a : b; }
 inline vec abs(vec a) { return (vec)((ivec)a & 0x7fffffff); }
@@ -83,24 +80,38 @@ inline vec sqrt(vec a) {
 
 inline dvec widen(vec a) { return __builtin_convertvector(a, dvec); }
 
-// Lanes are added in one fixed order.
-template <class V>
-inline auto sum(V v) {
-  auto total = v[0];
+// Lanes are combined in one fixed order: halves, then halves of those.
+template <class Combine>
+inline float reduce(vec v, const Combine& combine) {
+#ifdef __AVX512F__
+  const __m256 half = combine(_mm512_castps512_ps256((__m512)v), _mm512_extractf32x8_ps((__m512)v, 1));
+#else
+  const __m256 half = (__m256)v;
+#endif
+  __m128 quarter = combine(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+  quarter = combine(quarter, _mm_movehl_ps(quarter, quarter));
+  quarter = combine(quarter, _mm_movehdup_ps(quarter));
+  return quarter[0];
+}
+inline float sum(vec v) {
+  return reduce(v, [](auto a, auto b) { return a + b; });
+}
+inline float largest(vec v) {
+  return reduce(v, [](auto a, auto b) { return a > b ? a : b; });
+}
+inline double sum(dvec v) {
+  double total = v[0];
   for (int i = 1; i < lanes; ++i) total += v[i];
   return total;
 }
-inline float largest(vec v) {
-  float m = v[0];
-  for (int i = 1; i < lanes; ++i) m = v[i] > m ? v[i] : m;
-  return m;
-}
 
-// 1 where the byte is not below the threshold, 0 elsewhere.
+// `kept` where the byte is not below the threshold, 0 elsewhere.
 inline vec keeps(const std::uint8_t* bytes, std::uint32_t threshold, float kept) {
-  bytevec b;
-  std::memcpy(&b, bytes, sizeof b);
-  const ivec wide = __builtin_convertvector(b, ivec);
+#ifdef __AVX512F__
+  const ivec wide = (ivec)_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
+#else
+  const ivec wide = (ivec)_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes)));
+#endif
   return wide >= static_cast<std::int32_t>(threshold) ? splat(kept) : splat(0);
 }
 

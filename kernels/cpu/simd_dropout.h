@@ -22,14 +22,22 @@ inline void multiply_wide(std::uint32_t factor, uvec x, uvec& high, uvec& low) {
 #endif
 }
 
+inline uvec lane_numbers() {
+#ifdef __AVX512F__
+  return uvec{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#else
+  return uvec{0, 1, 2, 3, 4, 5, 6, 7};
+#endif
+}
+
 inline constexpr int bytes_per_call = 16 * lanes;
 
 // The decision bytes of elements [16 block, 16 block + bytes_per_call), in the order of the elements: what
 // dropout_bytes() gives for `lanes` blocks.
 inline void dropout_bytes_of(const DropoutKey& key, std::uint32_t site, std::uint32_t block,
                              std::uint8_t* bytes) {
-  uvec word0, word1 = uvec{} + site, word2 = uvec{} + key.step, word3 = uvec{} + key.pack;
-  for (int i = 0; i < lanes; ++i) word0[i] = block + static_cast<std::uint32_t>(i);
+  uvec word0 = lane_numbers() + block, word1 = uvec{} + site, word2 = uvec{} + key.step,
+       word3 = uvec{} + key.pack;
   std::uint32_t key0 = static_cast<std::uint32_t>(key.seed);
   std::uint32_t key1 = static_cast<std::uint32_t>(key.seed >> 32);
   for (int round = 0; round < 10; ++round) {
@@ -57,11 +65,17 @@ inline void dropout_bytes_of(const DropoutKey& key, std::uint32_t site, std::uin
   const __m256i quads[4] = {_mm256_unpacklo_epi64(a, c), _mm256_unpackhi_epi64(a, c),
                             _mm256_unpacklo_epi64(b, d), _mm256_unpackhi_epi64(b, d)};
 #endif
+  auto* to = reinterpret_cast<__m128i*>(bytes);
   for (int quad = 0; quad < 4; ++quad) {
-    const auto* from = reinterpret_cast<const std::uint8_t*>(&quads[quad]);
-    for (int group = 0; group < lanes / 4; ++group) {
-      std::memcpy(bytes + 16 * (4 * group + quad), from + 16 * group, 16);
-    }
+#ifdef __AVX512F__
+    _mm_storeu_si128(to + quad, _mm512_castsi512_si128(quads[quad]));
+    _mm_storeu_si128(to + quad + 4, _mm512_extracti32x4_epi32(quads[quad], 1));
+    _mm_storeu_si128(to + quad + 8, _mm512_extracti32x4_epi32(quads[quad], 2));
+    _mm_storeu_si128(to + quad + 12, _mm512_extracti32x4_epi32(quads[quad], 3));
+#else
+    _mm_storeu_si128(to + quad, _mm256_castsi256_si128(quads[quad]));
+    _mm_storeu_si128(to + quad + 4, _mm256_extracti128_si256(quads[quad], 1));
+#endif
   }
 }
 

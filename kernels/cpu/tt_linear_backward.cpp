@@ -1,7 +1,8 @@
+#include "kernels/cpu/activations.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/panels.h"
+#include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/cpu/simd_math.h"
 #include "kernels/cpu/threads.h"
 #include "kernels/ops/tt_linear.h"
 
@@ -70,40 +71,35 @@ struct Chunk {
   std::int64_t width, rows, columns;
 };
 
-template <Activation activation>
-vec derivative_times(vec dy, vec saved) {
-  if (activation == Activation::gelu) return dy * gelu_derivative(saved);
-  if (activation == Activation::tanh) return dy * (1.F - saved * saved);
-  return dy;
+template <Activation activation, class At>
+vec du_of(const Chunk& chunk, float* dy, const float* saved, std::int64_t c, At at) {
+  const vec du = derivative_times<activation>(at.load(dy + c), at.load(saved + c));
+  if (activation != Activation::none) at.store(dy + c, du);
+  if (chunk.dbias != nullptr) at.store(chunk.dbias + c, at.load(chunk.dbias + c) + du);
+  return du;
 }
 
 template <Activation activation>
 void activation_gradient(const Chunk& chunk) {
-  const std::int64_t whole = chunk.columns / lanes * lanes, left = chunk.columns - whole;
-  const auto panel_at = [&](std::int64_t t, std::int64_t c) {
-    return chunk.panels + c / panel_width * panel_apart + t * panel_width + c % panel_width;
-  };
+  constexpr std::int64_t ahead = 2;  // rows fetched early: a chunk's rows are too short for the hardware to
   for (std::int64_t t = 0; t < chunk.rows; ++t) {
     float* dy = chunk.dy + t * chunk.width;
     const float* saved = activation == Activation::none ? dy : chunk.saved + t * chunk.width;
-    for (std::int64_t c = 0; c < whole; c += lanes) {
-      const vec du = derivative_times<activation>(load(dy + c), load(saved + c));
-      if (activation != Activation::none) store(dy + c, du);
-      store(panel_at(t, c), du);
-      if (chunk.dbias != nullptr) store(chunk.dbias + c, load(chunk.dbias + c) + du);
-    }
-    if (left > 0) {
-      const vec du =
-          derivative_times<activation>(load_first(dy + whole, left), load_first(saved + whole, left));
-      if (activation != Activation::none) store_first(dy + whole, du, left);
-      store(panel_at(t, whole), du);
-      if (chunk.dbias != nullptr) {
-        store_first(chunk.dbias + whole, load_first(chunk.dbias + whole, left) + du, left);
+    const std::int64_t early = t + ahead < chunk.rows ? ahead * chunk.width : 0;
+    float* panel = chunk.panels + t * panel_width;
+    for (std::int64_t c = 0; c < chunk.columns; c += panel_width, panel += panel_apart) {
+      __builtin_prefetch(dy + early + c, 1);
+      if (activation != Activation::none) __builtin_prefetch(saved + early + c);
+      for (int v = 0; v < panel_vectors; ++v) {
+        const std::int64_t at = c + v * lanes, left = chunk.columns - at;
+        vec du = splat(0);  // a panel is whole even where the columns end
+        if (left >= lanes) {
+          du = du_of<activation>(chunk, dy, saved, at, WholeVector{});
+        } else if (left > 0) {
+          du = du_of<activation>(chunk, dy, saved, at, PartOfVector{left});
+        }
+        store(panel + v * lanes, du);
       }
-    }
-    // A half panel that no column reaches is multiplied all the same.
-    for (std::int64_t c = whole + (left > 0 ? lanes : 0); c % panel_width != 0; c += lanes) {
-      store(panel_at(t, c), splat(0));
     }
   }
 }

@@ -1,7 +1,7 @@
+#include "kernels/cpu/activations.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/panels.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/cpu/simd_math.h"
 #include "kernels/cpu/threads.h"
 #include "kernels/ops/tt_linear.h"
 
@@ -10,7 +10,6 @@ COMERA_CPU_BEGIN
 namespace {
 // Tokens are taken in blocks whose x, xa and part of u stay in the second cache.
 constexpr std::int64_t block_rows = 120;  // a multiple of every tile_rows
-constexpr std::size_t larger_than_caches = 16 << 20;
 
 struct Packed {
   float* a = nullptr;
@@ -27,7 +26,7 @@ Packed take(const TTLinearForward& op, Scratch& scratch) {
 }
 
 // Bias and activation of a tile while it is in registers.
-template <Activation activation, bool streams>
+template <Activation activation>
 struct FinishOutput {
   const float* bias;  // or nullptr
   float* u;
@@ -36,37 +35,36 @@ struct FinishOutput {
 
   template <int Rows>
   void operator()(Tile<Rows>& tile, std::int64_t i, std::int64_t j, std::int64_t columns) const {
+    if (columns == panel_width) return whole(tile, i * width + j, j);
     for (int v = 0; v < panel_vectors; ++v) {
-      const std::int64_t left = columns - v * lanes;
+      const std::int64_t left = std::min<std::int64_t>(lanes, columns - v * lanes);
       if (left <= 0) return;
-      const std::int64_t at = i * width + j + v * lanes;
-      if (left >= lanes) {
-        const vec b = bias == nullptr ? splat(0) : load(bias + j + v * lanes);
-        for (int r = 0; r < Rows; ++r) {
-          const vec value = tile.at[r][v] + b;
-          put(u + at + r * width, value);
-          if constexpr (activation != Activation::none) put(y + at + r * width, activated(value));
-        }
-      } else {
-        const vec b = bias == nullptr ? splat(0) : load_first(bias + j + v * lanes, left);
-        for (int r = 0; r < Rows; ++r) {
-          const vec value = tile.at[r][v] + b;
-          store_first(u + at + r * width, value, left);
-          if constexpr (activation != Activation::none) {
-            store_first(y + at + r * width, activated(value), left);
-          }
-        }
+      const vec b = bias == nullptr ? splat(0) : load_first(bias + j + v * lanes, left);
+      for (int r = 0; r < Rows; ++r) {
+        const std::int64_t at = (i + r) * width + j + v * lanes;
+        const vec value = tile.at[r][v] + b;
+        store_first(u + at, value, left);
+        if constexpr (activation != Activation::none) store_first(y + at, activated<activation>(value), left);
       }
     }
   }
-  static void put(float* to, vec value) {
-    if constexpr (streams) {
-      stream(to, value);
-    } else {
-      store(to, value);
+
+  // Row by row, so that each cache line of u and y is written in one go.
+  template <int Rows>
+  void whole(Tile<Rows>& tile, std::int64_t at, std::int64_t j) const {
+    for (int v = 0; v < panel_vectors; ++v) {
+      const vec b = bias == nullptr ? splat(0) : load(bias + j + v * lanes);
+      for (int r = 0; r < Rows; ++r) tile.at[r][v] += b;
+    }
+    for (int r = 0; r < Rows; ++r, at += width) {
+      for (int v = 0; v < panel_vectors; ++v) store(u + at + v * lanes, tile.at[r][v]);
+      if constexpr (activation != Activation::none) {
+        vec value[panel_vectors];
+        for (int v = 0; v < panel_vectors; ++v) value[v] = activated<activation>(tile.at[r][v]);
+        for (int v = 0; v < panel_vectors; ++v) store(y + at + v * lanes, value[v]);
+      }
     }
   }
-  static vec activated(vec value) { return activation == Activation::gelu ? gelu(value) : tanh(value); }
 };
 
 template <Activation activation>
@@ -77,15 +75,7 @@ void one_output(const TTLinearForward& op, const TTLinearForward::Output& output
   const float* bias = output.bias ? output.bias.data<float>() : nullptr;
   float* u = output.u.data<float>() + begin * width;
   float* y = activation == Activation::none ? nullptr : output.y.data<float>() + begin * width;
-  const bool aligned =
-      width % panel_width == 0 &&
-      ((reinterpret_cast<std::uintptr_t>(u) | reinterpret_cast<std::uintptr_t>(y)) % 64) == 0;
-  if (aligned && output.u.bytes() > larger_than_caches) {
-    multiply_by_rows(left, b, rows, width, rank, FinishOutput<activation, true>{bias, u, y, width});
-    stream_fence();
-  } else {
-    multiply_by_rows(left, b, rows, width, rank, FinishOutput<activation, false>{bias, u, y, width});
-  }
+  multiply_by_rows(left, b, rows, width, rank, FinishOutput<activation>{bias, u, y, width});
 }
 }  // namespace
 

@@ -1,7 +1,96 @@
+#include <fmt/core.h>
+
+#include "kernels/ops/bias_activation.h"
+#include "kernels/ops/dropout.h"
+#include "kernels/ops/layout.h"
+#include "kernels/ops/scale_columns.h"
 #include "tests/cpu/world.h"
 
 namespace comera::test {
 
-void add_elementwise_cases(std::vector<OperationCase>& /*cases*/) {}
+namespace {
+struct Size {
+  std::int64_t rows, width;
+};
+const char* activation_names[] = {"none", "gelu", "tanh"};
+
+void bias_activation_cases(std::vector<OperationCase>& cases, Size size, Activation activation, bool bias) {
+  const std::string name =
+      fmt::format("{}_{}_{}{}", size.rows, size.width, activation_names[static_cast<int>(activation)],
+                  bias ? "" : "_no_bias");
+  cases.push_back({"BiasActivationForward_" + name, 3e-6, [=](World& world) {
+                     BiasActivationForward op;
+                     op.u = world.output("u", {size.rows, size.width}, 5), op.activation = activation;
+                     if (bias) op.bias = world.input({size.width});
+                     if (activation == Activation::gelu) op.y = world.output("y", {size.rows, size.width});
+                     if (activation == Activation::tanh) op.y = op.u;
+                     world.run(op);
+                   }});
+  cases.push_back({"BiasActivationBackward_" + name, 3e-6, [=](World& world) {
+                     BiasActivationBackward op;
+                     op.dy = world.output("dy", {size.rows, size.width}), op.activation = activation;
+                     if (activation == Activation::gelu) op.u = world.input({size.rows, size.width}, 5);
+                     if (activation == Activation::tanh) op.y = world.input({size.rows, size.width});
+                     if (bias) op.dbias = world.output("dbias", {size.width});
+                     world.run(op);
+                   }});
+}
+}  // namespace
+
+void add_elementwise_cases(std::vector<OperationCase>& cases) {
+  for (const Size& size : {Size{1, 1}, {7, 13}, {71, 229}, {515, 96}}) {
+    for (Activation activation : {Activation::none, Activation::gelu, Activation::tanh}) {
+      bias_activation_cases(cases, size, activation, size.rows != 7);
+    }
+  }
+  for (std::int64_t elements : {1, 37, 40961}) {
+    for (double probability : {0., 0.1}) {
+      cases.push_back(
+          {fmt::format("Dropout_{}{}", elements, probability > 0 ? "" : "_off"), 1e-6, [=](World& world) {
+             Dropout op;
+             op.x = world.input({elements}), op.dropout = {probability, 9};
+             op.step_inputs = world.step_inputs(example_step());
+             op.y = world.output("y", {elements});
+             world.run(op);
+           }});
+    }
+    cases.push_back({fmt::format("Add_{}", elements), 1e-6, [=](World& world) {
+                       Add op;
+                       op.x = world.input({elements}), op.y = world.output("y", {elements});
+                       world.run(op);
+                     }});
+    cases.push_back({fmt::format("Fill_{}", elements), 1e-6, [=](World& world) {
+                       Fill op;
+                       op.x = world.output("x", {elements}), op.value = 3.25;
+                       world.run(op);
+                     }});
+  }
+  for (const Shape& shape :
+       {Shape{1, 1, 1, 1}, {3, 5, 7, 2}, {2, 71, 131, 1}, {3, 17, 70, 24}, {1, 300, 5, 1}}) {
+    cases.push_back(
+        {fmt::format("SwapAxes_{}_{}_{}_{}", shape[0], shape[1], shape[2], shape[3]), 0, [=](World& world) {
+           SwapAxes op;
+           op.x = world.input(shape);
+           op.y = world.output("y", {shape[0], shape[2], shape[1], shape[3]});
+           world.run(op);
+         }});
+  }
+  for (std::int64_t apart : {0, 40}) {
+    const std::int64_t rows = 71, width = 37;
+    cases.push_back({fmt::format("ScaleColumnsForward_{}", apart), 1e-6, [=](World& world) {
+                       ScaleColumnsForward op;
+                       op.x = world.input({rows, width}), op.gate = world.input({width});
+                       op.y = world.output("y", {rows, apart > 0 ? apart : width}), op.apart_y = apart;
+                       world.run(op);
+                     }});
+    cases.push_back({fmt::format("ScaleColumnsBackward_{}", apart), 4e-6, [=](World& world) {
+                       ScaleColumnsBackward op;
+                       op.x = world.input({rows, width}), op.gate = world.input({width});
+                       op.dy = world.input({rows, apart > 0 ? apart : width}), op.apart_y = apart;
+                       op.dx = world.output("dx", {rows, width}), op.dgate = world.output("dgate", {width});
+                       world.run(op);
+                     }});
+  }
+}
 
 }  // namespace comera::test

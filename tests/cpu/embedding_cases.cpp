@@ -1,7 +1,137 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/ops/embedding.h"
+#include "kernels/ops/gather.h"
+#include "kernels/ops/ttm_rows.h"
 #include "tests/cpu/world.h"
 
 namespace comera::test {
 
-void add_embedding_cases(std::vector<OperationCase>& /*cases*/) {}
+namespace {
+using Integers = std::vector<std::int32_t>;
+
+Integers drawn(std::int64_t count, std::int64_t below, std::uint32_t seed) {
+  Integers values(static_cast<std::size_t>(count));
+  for (auto& value : values) {
+    seed = seed * 1664525u + 1013904223u;
+    value = static_cast<std::int32_t>((seed >> 8) % static_cast<std::uint32_t>(below));
+  }
+  return values;
+}
+
+Integers shuffled(std::int64_t count, std::uint32_t seed) {
+  Integers values(static_cast<std::size_t>(count));
+  std::iota(values.begin(), values.end(), 0);
+  const Integers keys = drawn(count, 1 << 20, seed);
+  std::sort(values.begin(), values.end(),
+            [&](int a, int b) { return std::pair(keys[a], a) < std::pair(keys[b], b); });
+  return values;
+}
+
+void table_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::int64_t width) {
+  const std::string name = fmt::format("{}_{}", tokens, width);
+  cases.push_back({"EmbeddingSum_" + name, 1e-6, [=](World& world) {
+                     EmbeddingSum op;
+                     op.rows = world.input({31, width}), op.index = world.integers(drawn(tokens, 31, 1));
+                     op.positions = world.input({17, width});
+                     op.position_ids = world.integers(drawn(tokens, 17, 2));
+                     op.types = world.input({2, width}), op.type_ids = world.integers(drawn(tokens, 2, 3));
+                     op.y = world.output("y", {tokens, width});
+                     world.run(op);
+                   }});
+  cases.push_back({"TableGradient_" + name, 4e-6, [=](World& world) {
+                     TableGradient op;
+                     op.dy = world.input({tokens, width}), op.ids = world.integers(drawn(tokens, 5, 4));
+                     op.count = world.integers({static_cast<std::int32_t>(tokens - tokens / 5)});
+                     op.dtable = world.output("dtable", {5, width});
+                     world.run(op);
+                   }});
+  for (bool with_ids : {false, true}) {
+    cases.push_back({"SegmentSum_" + name + (with_ids ? "_ids" : ""), 4e-6, [=](World& world) {
+                       const std::int64_t segments = std::max<std::int64_t>(1, tokens / 3);
+                       Integers offsets = drawn(segments + 1, tokens + 1, 5);
+                       std::sort(offsets.begin(), offsets.end());
+                       SegmentSum op;
+                       op.dy = world.input({tokens, width}), op.order = world.integers(shuffled(tokens, 6));
+                       op.offsets = world.integers(offsets);
+                       op.count = world.integers({static_cast<std::int32_t>(segments - segments / 4)});
+                       if (with_ids) {
+                         Integers ids(static_cast<std::size_t>(segments));
+                         for (std::size_t i = 0; i < ids.size(); ++i)
+                           ids[i] = static_cast<std::int32_t>(2 * i);
+                         op.ids = world.integers(ids);
+                       }
+                       op.out = world.output("out", {with_ids ? 2 * segments : segments, width});
+                       world.run(op);
+                     }});
+  }
+  cases.push_back({"GatherRows_" + name, 0, [=](World& world) {
+                     GatherRows op;
+                     op.x = world.input({19, width}), op.indices = world.integers(drawn(tokens + 3, 19, 7));
+                     op.count = world.integers({static_cast<std::int32_t>(tokens - tokens / 5)});
+                     op.y = world.output("y", {tokens, width});
+                     world.run(op);
+                   }});
+  cases.push_back({"ScatterRows_" + name, 0, [=](World& world) {
+                     ScatterRows op;
+                     op.dy = world.input({tokens, width}), op.indices = world.integers(shuffled(tokens, 8));
+                     op.count = world.integers({static_cast<std::int32_t>(tokens - tokens / 5)});
+                     op.dx = world.output("dx", {tokens, width});
+                     world.run(op);
+                   }});
+}
+
+struct Halves {
+  std::int64_t lefts, nl, rank, rights, nr, ids, count;
+};
+
+void ttm_cases(std::vector<OperationCase>& cases, const Halves& h) {
+  const std::string name = fmt::format("{}_{}_{}_{}_{}", h.lefts, h.nl, h.rank, h.rights, h.nr);
+  const auto ids = [=] {
+    Integers all = shuffled(h.lefts * h.rights, 9);
+    all.resize(static_cast<std::size_t>(h.ids));
+    std::sort(all.begin(), all.begin() + h.count);
+    return all;
+  };
+  cases.push_back({"TTMRowsForward_" + name, 4e-6, [=](World& world) {
+                     TTMRowsForward op;
+                     op.left = world.input({h.lefts, h.nl, h.rank});
+                     op.right = world.input({h.rights, h.rank, h.nr});
+                     op.ids = world.integers(ids());
+                     op.count = world.integers({static_cast<std::int32_t>(h.count)});
+                     op.rows = world.output("rows", {h.ids, h.nl * h.nr});
+                     world.run(op);
+                   }});
+  cases.push_back({"TTMRowsBackward_" + name, 4e-6, [=](World& world) {
+                     const Integers all = ids();
+                     Integers order(all.size());
+                     std::iota(order.begin(), order.end(), 0);
+                     std::sort(order.begin(), order.begin() + h.count, [&](int a, int b) {
+                       return std::pair(all[a] % h.rights, all[a]) < std::pair(all[b] % h.rights, all[b]);
+                     });
+                     TTMRowsBackward op;
+                     op.left = world.input({h.lefts, h.nl, h.rank});
+                     op.right = world.input({h.rights, h.rank, h.nr});
+                     op.ids = world.integers(all), op.right_order = world.integers(order);
+                     op.count = world.integers({static_cast<std::int32_t>(h.count)});
+                     op.drows = world.input({h.ids, h.nl * h.nr});
+                     op.dleft = world.output("dleft", {h.lefts, h.nl, h.rank});
+                     op.dright = world.output("dright", {h.rights, h.rank, h.nr});
+                     world.run(op);
+                   }});
+}
+}  // namespace
+
+void add_embedding_cases(std::vector<OperationCase>& cases) {
+  table_cases(cases, 1, 1);
+  table_cases(cases, 71, 37);
+  table_cases(cases, 300, 261);
+  ttm_cases(cases, {1, 1, 1, 1, 1, 1, 1});
+  ttm_cases(cases, {7, 5, 3, 11, 13, 40, 33});
+  ttm_cases(cases, {20, 16, 32, 25, 48, 300, 260});
+}
 
 }  // namespace comera::test

@@ -1,7 +1,48 @@
+#include <fmt/core.h>
+
+#include "kernels/ops/cross_entropy.h"
 #include "tests/cpu/world.h"
 
 namespace comera::test {
 
-void add_loss_cases(std::vector<OperationCase>& /*cases*/) {}
+namespace {
+struct LossCase {
+  std::int64_t outer, rows, inner, classes;
+  std::int32_t count;
+  std::int64_t row_begin;
+  bool bias, gradient;
+};
+
+void loss_case(std::vector<OperationCase>& cases, const LossCase& c) {
+  cases.push_back({fmt::format("SoftmaxCrossEntropy_{}_{}_{}{}{}", c.outer, c.rows, c.inner,
+                               c.bias ? "_bias" : "", c.gradient ? "_gradient" : ""),
+                   4e-6, [=](World& world) {
+                     SoftmaxCrossEntropy op;
+                     op.logits = world.output("logits", {c.outer, c.rows, c.inner}, 3);
+                     if (c.bias) op.bias = world.input({c.classes});
+                     if (c.bias && c.gradient) op.dbias = world.output("dbias", {c.classes});
+                     std::vector<std::int32_t> targets;
+                     for (std::int64_t r = 0; r < c.row_begin + c.rows; ++r) {
+                       targets.push_back(static_cast<std::int32_t>(r * 7919 % c.classes));
+                     }
+                     op.targets = world.integers(targets), op.count = world.integers({c.count});
+                     op.row_begin = c.row_begin, op.classes = c.classes, op.gradient = c.gradient;
+                     StepResults before;
+                     before.loss_sum = 0.5, before.correct = 1;
+                     op.results = world.results(before);
+                     world.run(op);
+                   }});
+}
+}  // namespace
+
+void add_loss_cases(std::vector<OperationCase>& cases) {
+  loss_case(cases, {1, 1, 1, 1, 1, 0, false, true});
+  loss_case(cases, {1, 37, 3, 3, 37, 0, true, true});
+  loss_case(cases, {1, 29, 2500, 2477, 50, 30, true, true});
+  loss_case(cases, {13, 67, 21, 260, 60, 0, true, true});
+  loss_case(cases, {13, 19, 21, 251, 19, 0, false, true});
+  loss_case(cases, {5, 67, 71, 341, 160, 100, true, false});
+  loss_case(cases, {5, 6, 71, 341, 0, 0, true, true});
+}
 
 }  // namespace comera::test

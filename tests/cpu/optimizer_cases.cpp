@@ -1,7 +1,67 @@
+#include <fmt/core.h>
+
+#include "kernels/ops/optimizer.h"
 #include "tests/cpu/world.h"
 
 namespace comera::test {
 
-void add_optimizer_cases(std::vector<OperationCase>& /*cases*/) {}
+namespace {
+std::vector<ParameterSegment> segments_of(const std::vector<std::int64_t>& counts) {
+  std::vector<ParameterSegment> segments;
+  std::int64_t offset = 0;
+  for (std::int64_t count : counts) {
+    const auto i = static_cast<std::int32_t>(segments.size());
+    segments.push_back({offset, count, i % max_parameter_groups, i % 2});
+    offset += count;
+  }
+  return segments;
+}
+
+void optimizer_cases(std::vector<OperationCase>& cases, const std::string& name,
+                     const std::vector<std::int64_t>& counts) {
+  const auto segments = segments_of(counts);
+  const std::int64_t elements = segments.back().offset + segments.back().count;
+  const auto count = static_cast<std::int64_t>(segments.size());
+  const std::size_t bytes = segments.size() * sizeof(ParameterSegment);
+  for (double max_norm : {0., 0.01}) {
+    cases.push_back({"GradientNorm_" + name + (max_norm > 0 ? "_clipped" : ""), 1e-12, [=](World& world) {
+                       GradientNorm op;
+                       op.gradients = world.input({elements});
+                       op.segments = world.bytes(segments.data(), bytes);
+                       op.norms = world.output_double("norms", {count});
+                       StepInputs inputs;
+                       inputs.targets = 37, inputs.max_norm = max_norm;
+                       op.step_inputs = world.step_inputs(inputs), op.results = world.results();
+                       world.run(op);
+                     }});
+  }
+  for (bool nonfinite : {false, true}) {
+    cases.push_back({"AdamW_" + name + (nonfinite ? "_skipped" : ""), 4e-6, [=](World& world) {
+                       AdamW op;
+                       op.parameters = world.output("parameters", {elements});
+                       op.gradients = world.input({elements});
+                       op.moment1 = world.output("moment1", {elements});
+                       // Second moments are not negative.
+                       op.moment2 = world.output("moment2", {elements}, 0);
+                       op.segments = world.bytes(segments.data(), bytes), op.segment_count = count;
+                       op.weight_decay = 0.01;
+                       StepInputs inputs;
+                       inputs.bias_correction1 = 0.4, inputs.bias_correction2 = 0.02;
+                       for (int i = 0; i < max_parameter_groups; ++i)
+                         inputs.learning_rate[i] = 0.01 * (i + 1);
+                       op.step_inputs = world.step_inputs(inputs);
+                       StepResults results;
+                       results.gradient_scale = 0.5, results.nonfinite = nonfinite ? 1 : 0;
+                       op.results = world.results(results);
+                       world.run(op);
+                     }});
+  }
+}
+}  // namespace
+
+void add_optimizer_cases(std::vector<OperationCase>& cases) {
+  optimizer_cases(cases, "one", {1});
+  optimizer_cases(cases, "several", {13, 1, 240, 7, 16385, 50001, 3});
+}
 
 }  // namespace comera::test

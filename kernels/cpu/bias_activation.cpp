@@ -1,0 +1,87 @@
+#include "kernels/ops/bias_activation.h"
+
+#include "kernels/cpu/activations.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/rows.h"
+#include "kernels/cpu/threads.h"
+
+COMERA_CPU_BEGIN
+
+namespace {
+template <Activation activation>
+void forward_rows(const BiasActivationForward& op, std::int64_t begin, std::int64_t end) {
+  const std::int64_t width = op.u.dim(1);
+  const float* bias = op.bias ? op.bias.data<float>() : nullptr;
+  for (std::int64_t i = begin; i < end; ++i) {
+    float* u = op.u.data<float>() + i * width;
+    float* y = activation == Activation::none ? nullptr : op.y.data<float>() + i * width;
+    for_columns(0, width, [&](std::int64_t c, auto at) {
+      vec value = at.load(u + c);
+      if (bias != nullptr) {
+        value += at.load(bias + c);
+        at.store(u + c, value);
+      }
+      if constexpr (activation != Activation::none) at.store(y + c, activated<activation>(value));
+    });
+  }
+}
+
+template <Activation activation>
+void backward_rows(const BiasActivationBackward& op, std::int64_t begin, std::int64_t end, float* dbias) {
+  const std::int64_t width = op.dy.dim(1);
+  const float* saved = nullptr;
+  if (activation == Activation::gelu) saved = op.u.data<float>();
+  if (activation == Activation::tanh) saved = op.y.data<float>();
+  for (std::int64_t i = begin; i < end; ++i) {
+    float* dy = op.dy.data<float>() + i * width;
+    for_columns(0, width, [&](std::int64_t c, auto at) {
+      vec du = at.load(dy + c);
+      if constexpr (activation != Activation::none) {
+        du = derivative_times<activation>(du, at.load(saved + i * width + c));
+        at.store(dy + c, du);
+      }
+      if (dbias != nullptr) at.store(dbias + c, at.load(dbias + c) + du);
+    });
+  }
+}
+}  // namespace
+
+void bias_activation_forward(const BiasActivationForward& op, const KernelContext&) {
+  const std::int64_t rows = op.u.dim(0), pieces = row_pieces(rows);
+  parallel_pieces(pieces, thread_limit(), [&](std::int64_t piece, int) {
+    const std::int64_t begin = rows * piece / pieces, end = rows * (piece + 1) / pieces;
+    switch (op.activation) {
+      case Activation::none:
+        return forward_rows<Activation::none>(op, begin, end);
+      case Activation::gelu:
+        return forward_rows<Activation::gelu>(op, begin, end);
+      case Activation::tanh:
+        return forward_rows<Activation::tanh>(op, begin, end);
+    }
+  });
+}
+
+std::size_t bias_activation_backward_scratch(const BiasActivationBackward& op) {
+  return static_cast<std::size_t>(row_pieces(op.dy.dim(0)) * op.dy.dim(1)) * sizeof(float);
+}
+
+void bias_activation_backward(const BiasActivationBackward& op, const KernelContext& context) {
+  const std::int64_t rows = op.dy.dim(0), width = op.dy.dim(1), pieces = row_pieces(rows);
+  auto* sums = reinterpret_cast<float*>(context.scratch);  // (pieces, width)
+  parallel_pieces(pieces, thread_limit(), [&](std::int64_t piece, int) {
+    const std::int64_t begin = rows * piece / pieces, end = rows * (piece + 1) / pieces;
+    float* dbias = op.dbias ? sums + piece * width : nullptr;
+    if (dbias != nullptr) std::fill_n(dbias, width, 0.F);
+    switch (op.activation) {
+      case Activation::none:
+        return backward_rows<Activation::none>(op, begin, end, dbias);
+      case Activation::gelu:
+        return backward_rows<Activation::gelu>(op, begin, end, dbias);
+      case Activation::tanh:
+        return backward_rows<Activation::tanh>(op, begin, end, dbias);
+    }
+  });
+  if (op.dbias) add_pieces(op.dbias.data<float>(), sums, width, pieces, width);
+}
+
+COMERA_CPU_END

@@ -1,0 +1,116 @@
+#include "kernels/ops/optimizer.h"
+
+#include <cmath>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/rows.h"
+#include "kernels/cpu/threads.h"
+
+COMERA_CPU_BEGIN
+
+namespace {
+// A fixed stretch of one tensor, and the sum of its squares.
+struct NormPiece {
+  std::int64_t begin = 0, count = 0;
+  double sum = 0;
+};
+
+double sum_of_squares(const float* x, std::int64_t count) {
+  dvec total = {};
+  for_columns(0, count, [&](std::int64_t c, auto at) {
+    const dvec v = widen(at.load(x + c));
+    total += v * v;
+  });
+  return sum(total);
+}
+
+struct AdamFactors {
+  float scale, beta1, rest1, beta2, rest2, correction1, correction2, eps, rate, decay;
+};
+
+void adamw_stretch(const AdamW& op, const AdamFactors& f, std::int64_t begin, std::int64_t count) {
+  float* p = op.parameters.data<float>() + begin;
+  const float* gradient = op.gradients.data<float>() + begin;
+  float *moment1 = op.moment1.data<float>() + begin, *moment2 = op.moment2.data<float>() + begin;
+  for_columns(0, count, [&](std::int64_t c, auto at) {
+    const vec g = at.load(gradient + c) * f.scale;
+    const vec m = at.load(moment1 + c) * f.beta1 + g * f.rest1;
+    const vec v = at.load(moment2 + c) * f.beta2 + g * g * f.rest2;
+    const vec parameter = at.load(p + c);
+    const vec step = m / f.correction1 / (sqrt(v / f.correction2) + f.eps) + parameter * f.decay;
+    at.store(moment1 + c, m);
+    at.store(moment2 + c, v);
+    at.store(p + c, parameter - step * f.rate);
+  });
+}
+}  // namespace
+
+std::size_t gradient_norm_scratch(const GradientNorm& op) {
+  return static_cast<std::size_t>(op.gradients.elements() / flat_piece + op.segment_count()) *
+         sizeof(NormPiece);
+}
+
+void gradient_norm(const GradientNorm& op, const KernelContext& context) {
+  const auto* segments = static_cast<const ParameterSegment*>(op.segments.raw());
+  const auto& inputs = *static_cast<const StepInputs*>(op.step_inputs.raw());
+  auto& results = *static_cast<StepResults*>(op.results.raw());
+  auto* pieces = reinterpret_cast<NormPiece*>(context.scratch);
+  std::int64_t count = 0;
+  for (std::int64_t s = 0; s < op.segment_count(); ++s) {
+    for (std::int64_t at = 0; at < segments[s].count; at += flat_piece) {
+      pieces[count++] = {segments[s].offset + at, std::min(flat_piece, segments[s].count - at), 0};
+    }
+  }
+  parallel_pieces(count, thread_limit(), [&](std::int64_t i, int) {
+    pieces[i].sum = sum_of_squares(op.gradients.data<float>() + pieces[i].begin, pieces[i].count);
+  });
+  double total = 0;
+  results.nonfinite = 0;
+  results.first_nonfinite = -1;
+  const NormPiece* piece = pieces;
+  for (std::int64_t s = 0; s < op.segment_count(); ++s) {
+    double norm = 0;
+    for (std::int64_t at = 0; at < segments[s].count; at += flat_piece) norm += (piece++)->sum;
+    op.norms.data<double>()[s] = norm;
+    total += norm;
+    if (!std::isfinite(norm) && results.nonfinite == 0) {
+      results.nonfinite = 1;
+      results.first_nonfinite = s;
+    }
+  }
+  results.gradient_norm = std::sqrt(total) / inputs.targets;
+  results.gradient_scale = 1 / inputs.targets;
+  if (inputs.max_norm > 0 && results.gradient_norm > inputs.max_norm) {
+    results.gradient_scale *= inputs.max_norm / results.gradient_norm;
+  }
+}
+
+void adamw(const AdamW& op, const KernelContext&) {
+  const auto* segments = static_cast<const ParameterSegment*>(op.segments.raw());
+  const auto& inputs = *static_cast<const StepInputs*>(op.step_inputs.raw());
+  const auto& results = *static_cast<const StepResults*>(op.results.raw());
+  if (results.nonfinite != 0) return;
+  AdamFactors factors{};
+  factors.scale = static_cast<float>(results.gradient_scale);
+  factors.beta1 = static_cast<float>(op.beta1);
+  factors.rest1 = static_cast<float>(1 - op.beta1);
+  factors.rest2 = static_cast<float>(1 - op.beta2);
+  factors.beta2 = static_cast<float>(op.beta2);
+  factors.correction1 = static_cast<float>(inputs.bias_correction1);
+  factors.correction2 = static_cast<float>(inputs.bias_correction2);
+  factors.eps = static_cast<float>(op.eps);
+  for_flat_pieces(op.parameters.elements(), [&](std::int64_t begin, std::int64_t count) {
+    for (std::int64_t s = 0; s < op.segment_count; ++s) {
+      const ParameterSegment& segment = segments[s];
+      const std::int64_t from = std::max(begin, segment.offset);
+      const std::int64_t to = std::min(begin + count, segment.offset + segment.count);
+      if (from >= to) continue;
+      AdamFactors own = factors;
+      own.rate = static_cast<float>(inputs.learning_rate[segment.group]);
+      own.decay = segment.decays != 0 ? static_cast<float>(op.weight_decay) : 0.F;
+      adamw_stretch(op, own, from, to - from);
+    }
+  });
+}
+
+COMERA_CPU_END

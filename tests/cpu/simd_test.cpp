@@ -1,0 +1,81 @@
+// Vectorised formulas against their definitions.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/core/arena.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/ops/bias_activation.h"
+#include "kernels/ops/context.h"
+#include "kernels/ops/dropout.h"
+
+namespace comera {
+
+namespace {
+Context context_of(const Backend& backend) {
+  static Arena arena(host_allocator(), Arena::Plan{1 << 20, 1 << 20, 1 << 20});
+  return Context{backend, arena, {}};
+}
+
+// Largest error of an activation and of its derivative over [-12, 12].
+struct Errors {
+  double value = 0, derivative = 0;
+};
+
+template <class Value, class Derivative>
+Errors sweep(Activation activation, const Value& value, const Derivative& derivative) {
+  constexpr std::int64_t points = 200'001;
+  std::vector<float> u(points), y(points), saved(points), dy(points, 1.F);
+  for (std::int64_t i = 0; i < points; ++i) u[i] = static_cast<float>(-12 + 24. * i / (points - 1));
+  const Shape shape{1, points};
+  BiasActivationForward forward;
+  forward.u = Tensor(u.data(), shape, DType::float32), forward.y = Tensor(y.data(), shape, DType::float32);
+  forward.activation = activation;
+  run(context_of(cpu_backend()), forward);
+  BiasActivationBackward backward;
+  backward.u = forward.u, backward.y = forward.y, backward.activation = activation;
+  backward.dy = Tensor(dy.data(), shape, DType::float32);
+  run(context_of(cpu_backend()), backward);
+  Errors errors;
+  for (std::int64_t i = 0; i < points; ++i) {
+    errors.value = std::max(errors.value, std::abs(y[i] - value(static_cast<double>(u[i]))));
+    errors.derivative = std::max(errors.derivative, std::abs(dy[i] - derivative(static_cast<double>(u[i]))));
+  }
+  return errors;
+}
+
+TEST(Activations, GeluIsWithinAMillionth) {
+  const auto cdf = [](double x) { return 0.5 * std::erfc(-x / std::sqrt(2.)); };
+  const Errors errors = sweep(
+      Activation::gelu, [&](double x) { return x * cdf(x); },
+      [&](double x) { return cdf(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * M_PI); });
+  EXPECT_LE(errors.value, 1e-6);
+  EXPECT_LE(errors.derivative, 1e-6);
+}
+
+TEST(Activations, TanhIsWithinTwoTenMillionths) {
+  const Errors errors = sweep(
+      Activation::tanh, [](double x) { return std::tanh(x); },
+      [](double x) { return 1 - std::tanh(x) * std::tanh(x); });
+  EXPECT_LE(errors.value, 2e-7);
+  EXPECT_LE(errors.derivative, 4e-7);
+}
+
+TEST(Dropout, DropsWhatTheDefinitionDrops) {
+  constexpr std::int64_t elements = 100'003;
+  StepInputs inputs;
+  inputs.dropout = {0xfedcba9876543210ULL, 12345, 678};
+  std::vector<float> x(elements, 1.F), y(elements);
+  Dropout op;
+  op.x = Tensor(x.data(), {elements}, DType::float32), op.y = Tensor(y.data(), {elements}, DType::float32);
+  op.dropout = {0.3, 77};
+  op.step_inputs = Tensor(&inputs, {sizeof inputs}, DType::uint8);
+  run(context_of(cpu_backend()), op);
+  for (std::int64_t i = 0; i < elements; ++i) {
+    ASSERT_EQ(y[i] != 0, dropout_keeps(inputs.dropout, op.dropout, static_cast<std::uint64_t>(i))) << i;
+  }
+}
+}  // namespace
+
+}  // namespace comera
