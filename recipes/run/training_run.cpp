@@ -79,8 +79,8 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
                  recipe.data.tokenizer);
   }
   prepare_threads(static_cast<int>(recipe.run.threads));
-  engine_ =
-      std::make_unique<StepEngine>(config_, optimizer_options(recipe.optim), backend_of(DeviceKind::cpu), host_allocator());
+  engine_ = std::make_unique<StepEngine>(config_, optimizer_options(recipe.optim),
+                                         backend_of(DeviceKind::cpu), host_allocator());
   engine_->model().parameters().initialize(static_cast<std::uint64_t>(recipe.run.seed));
   for (std::int64_t phase = 0; phase < static_cast<std::int64_t>(recipe.phases.size()); ++phase) {
     steps_of_phase_.push_back(phase_steps(phase));
@@ -91,7 +91,8 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
   }
   if (state_.step == 0) {
     directory_.write_recipe(to_toml(recipe_));
-    write_file_durably(directory_.tokenizer(), tokenizer_.bytes());  // the run stays usable without the corpus
+    write_file_durably(directory_.tokenizer(),
+                       tokenizer_.bytes());  // the run stays usable without the corpus
   }
   metrics_ = std::make_unique<MetricsWriter>(directory_.metrics(), state_.step == 0 ? -1 : state_.step);
 }
@@ -216,6 +217,17 @@ Evaluation TrainingRun::evaluate_now() {
 }
 
 void TrainingRun::save() {
+  try {
+    write_checkpoint();
+  } catch (const Error& error) {
+    throw_error(fmt::format("{}; {}; mend that and go on with --resume auto", error.what(),
+                            saved_step_ < 0
+                                ? "no checkpoint has been saved yet"
+                                : fmt::format("the last good checkpoint is {}", saved_path_.string())));
+  }
+}
+
+void TrainingRun::write_checkpoint() {
   const data::LoaderPosition position = phase_->loader->position();
   saved_path_ = checkpoints_.save(state_.step, [&](CheckpointWriter& writer) {
     const ParameterStore& store = engine_->model().parameters();
