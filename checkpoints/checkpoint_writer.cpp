@@ -41,6 +41,9 @@ std::vector<std::int64_t> dims_of(const Shape& shape) {
 CheckpointWriter::CheckpointWriter(std::filesystem::path path) : state_(std::make_unique<State>()) {
   state_->temporary = temporary_name(path);
   state_->path = std::move(path);
+  // A disk that is full from the start is noticed here: HDF5 does not free everything when it cannot even
+  // begin a file.
+  FileDescriptor::create(state_->temporary).write(0, std::string(1 << 14, '\0'));
   state_->file = hdf5::File::create(state_->temporary, {.user_block = checkpoint_detail::header_bytes});
 }
 

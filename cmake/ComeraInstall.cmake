@@ -9,7 +9,7 @@ foreach(folder kernels tensorized model optim data checkpoints recipes)
     FILES_MATCHING PATTERN "*.h")
 endforeach()
 install(DIRECTORY recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/comera/recipes
-  FILES_MATCHING PATTERN "*.toml")
+  FILES_MATCHING PATTERN "*.toml" PATTERN "run" EXCLUDE)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/comera)
 install(EXPORT comeraTargets NAMESPACE comera:: DESTINATION ${config_dir})

@@ -52,7 +52,7 @@ std::string progress_bar(const std::string& name, const ProgressState& state, in
   const std::string count = fmt::format(" {}/{}", state.done, state.total) + tail(state);
   // The last column stays free: a full line makes some terminals wrap.
   const int room = columns - 1 - static_cast<int>(name.size() + count.size()) - 3;
-  const int width = std::clamp(room, 0, 30);
+  const int width = std::clamp(room, 0, 20);
   std::string text = name;
   if (width >= 5) {
     const double share =

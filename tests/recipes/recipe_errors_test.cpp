@@ -30,6 +30,8 @@ struct Case {
   const char* message;  // part of it
 };
 
+void PrintTo(const Case& mistake, std::ostream* out) { *out << mistake.name; }
+
 class RecipeMistakes : public testing::TestWithParam<Case> {};
 
 TEST_P(RecipeMistakes, AreNamed) {
