@@ -2,6 +2,7 @@
 # Installs the packages of Debian 12 that building, running and testing need: only those that are missing.
 #   scripts/setup.sh          compiler, build tools and libraries
 #   scripts/setup.sh --dev    also what .ci/run checks the sources with
+#   scripts/setup.sh --also PACKAGE
 set -euo pipefail
 
 packages=(
@@ -18,15 +19,22 @@ fail() {
   exit 1
 }
 
-case "${1:-}" in
-  "") ;;
-  --dev) packages+=(git clang-format clang-tidy shellcheck) ;;
-  -h | --help)
-    sed -n '2,4s/^# \{0,1\}//p' "$0"
-    exit 0
-    ;;
-  *) fail "'$1' is not an option; there is --dev" ;;
-esac
+while (($# > 0)); do
+  case "$1" in
+    --dev) packages+=(git clang-format clang-tidy shellcheck) ;;
+    --also)
+      (($# > 1)) || fail "--also needs the name of a package"
+      packages+=("$2")
+      shift
+      ;;
+    -h | --help)
+      sed -n '2,5s/^# \{0,1\}//p' "$0"
+      exit 0
+      ;;
+    *) fail "'$1' is not an option; see --help" ;;
+  esac
+  shift
+done
 
 system="an unknown system"
 family=""
