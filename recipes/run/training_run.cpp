@@ -78,8 +78,8 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
                  recipe.data.tokenizer);
   }
   prepare_threads(static_cast<int>(recipe.run.threads));
-  engine_ =
-      std::make_unique<StepEngine>(config_, optimizer_options(recipe.optim), backend_of(DeviceKind::cpu), host_allocator());
+  engine_ = std::make_unique<StepEngine>(config_, optimizer_options(recipe.optim),
+                                         backend_of(DeviceKind::cpu), host_allocator());
   engine_->model().parameters().initialize(static_cast<std::uint64_t>(recipe.run.seed));
   for (std::int64_t phase = 0; phase < static_cast<std::int64_t>(recipe.phases.size()); ++phase) {
     steps_of_phase_.push_back(phase_steps(phase));
