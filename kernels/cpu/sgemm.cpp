@@ -57,6 +57,11 @@ TilePlan plan_tiles(const Product& p) {
 
 void limit_sgemm_to_avx2() { dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2); }
 
+void library_sgemm(const Product& p) {
+  dnnl_sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', p.m, p.n, p.k, 1.F, p.a, p.lda, p.b, p.ldb,
+             p.accumulate ? 1.F : 0.F, p.c, p.ldc);
+}
+
 void sgemm(const Product& p) {
   if (p.m > 0 && p.n > 0) call(p, 0, p.m, 0, p.n);
 }

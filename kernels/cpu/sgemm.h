@@ -30,5 +30,7 @@ void limit_sgemm_to_avx2();
 void sgemm(const Product& product);
 // On all threads; the same bits for any number of them.
 void parallel_sgemm(const Product& product);
+// With oneDNN's own threading, whose bits may depend on the number of threads: only to measure against.
+void library_sgemm(const Product& product);
 
 }  // namespace comera::cpu

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "model/config.h"
+
+namespace comera {
+
+struct StepBenchmarkOptions {
+  EncoderConfig config;        // with its tensor trains; the dense twin is made from it
+  std::int64_t tokens = 4096;  // packed, in sequences of `length`
+  std::int64_t length = 128;
+  int repeats = 5;
+  bool profile = false;  // also a table of where the step's time goes
+};
+
+// Times whole optimizer steps of a model and of its dense twin in turn, one encoder layer by itself, and what
+// the machine can do at best, all in one run: medians and ratios, as text.
+std::string benchmark_step(const StepBenchmarkOptions& options);
+
+}  // namespace comera

@@ -1,0 +1,57 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "bench/step_benchmark.h"
+#include "cli/commands.h"
+#include "cli/recipe_options.h"
+#include "kernels/backends/backends.h"
+
+namespace comera::cli {
+
+namespace {
+
+struct Options {
+  RecipeOptions recipe;
+  StepBenchmarkOptions step;
+  std::int64_t vocabulary = 0;
+  int threads = 0;
+};
+
+void bench_step(Options& options) {
+  const Recipe recipe = options.recipe.load();
+  if (recipe.model.vocabulary == 0 && options.vocabulary == 0)
+    throw UsageError(
+        "the recipe takes its vocabulary from the tokenizer; say how large it is with --vocabulary N");
+  options.step.config = encoder_config(recipe, options.vocabulary);
+  if (!recipe.tensorized.enabled)
+    throw UsageError(
+        "bench step compares a tensorized model with its dense twin; leave tensorized.enabled at true");
+  if (options.step.config.compute != DType::float32)
+    throw UsageError("bench step measures fp32; leave precision.compute at \"fp32\"");
+  prepare_threads(options.threads);
+  std::cout << benchmark_step(options.step);
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& program) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand("bench", "Measure on this machine");
+  command->require_subcommand(1);
+  CLI::App* step =
+      command->add_subcommand("step", "Whole training steps of a recipe's model and of its dense twin");
+  add_recipe_options(*step, options->recipe);
+  step->add_option("--tokens", options->step.tokens, "Tokens of a step")->check(CLI::PositiveNumber);
+  step->add_option("--length", options->step.length, "Tokens of a sequence")->check(CLI::PositiveNumber);
+  step->add_option("--repeats", options->step.repeats, "Steps of each, in turn")->check(CLI::PositiveNumber);
+  step->add_option("--threads", options->threads, "Threads; 0: all")->check(CLI::NonNegativeNumber);
+  step->add_option("--vocabulary", options->vocabulary,
+                   "Vocabulary, where the recipe leaves it to the tokenizer")
+      ->check(CLI::PositiveNumber);
+  step->add_flag("--profile", options->step.profile, "Also show where the time goes");
+  step->footer("Example: comera bench step recipes/six_encoder_mnli.toml --tokens 4096 --length 128");
+  step->callback([options] { bench_step(*options); });
+}
+
+}  // namespace comera::cli
