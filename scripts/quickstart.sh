@@ -110,7 +110,7 @@ fi
 [[ -e $input ]] || fail "$input: no such folder"
 
 stage "build"
-cmake --preset release --log-level=WARNING
+cmake --preset release > /dev/null
 cmake --build --preset release --target comera
 "$program" --version
 

@@ -16,7 +16,7 @@ shift || true
 
 if ! $built; then
   scripts/setup.sh
-  cmake --preset "$preset" --log-level=WARNING
+  cmake --preset "$preset" > /dev/null
   cmake --build --preset "$preset" -j 2
 fi
 
