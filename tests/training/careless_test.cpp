@@ -1,0 +1,129 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <sys/file.h>
+
+#include <fstream>
+
+#include "data/hdf5.h"
+#include "tests/training/training_fixture.h"
+
+namespace comera::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+// What careless users do to the program, and the one sentence that each gets.
+class Careless : public TrainingFixture {
+ protected:
+  // The whole message: one line that begins with "comera: error:".
+  void expect(const ProgramResult& result, int code, const std::vector<std::string>& parts) {
+    EXPECT_EQ(result.code, code) << result.output;
+    const std::size_t at = result.output.find("comera: error: ");
+    ASSERT_NE(at, std::string::npos) << result.output;
+    const std::string message = result.output.substr(at);
+    EXPECT_EQ(std::ranges::count(message, '\n'), 1) << message;
+    for (const std::string& part : parts) EXPECT_THAT(message, HasSubstr(part));
+  }
+  ProgramResult pretrain(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {"pretrain", write_recipe().string()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_program(arguments);
+  }
+  ProgramResult pretrain_with(const std::string& from, const std::string& to) {
+    std::string text = recipe_text();
+    const std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    const fs::path file = folder() / "changed.toml";
+    std::ofstream(file) << text.replace(at, from.size(), to);
+    return run_program({"pretrain", file.string()});
+  }
+};
+
+TEST_F(Careless, MisspeltKey) {
+  expect(pretrain_with("heads = 2", "haeds = 2"), 2, {"changed.toml:5:1", "model.haeds", "heads"});
+}
+TEST_F(Careless, WrongType) {
+  expect(pretrain_with("layers = 2", "layers = \"two\""), 2, {"changed.toml:3", "model.layers", "integer"});
+}
+TEST_F(Careless, ModesThatDoNotMultiply) {
+  expect(pretrain_with("input_modes = [4, 6]", "input_modes = [4, 5]"), 2,
+         {"[4, 5]", "multiply to 20", "24"});
+}
+TEST_F(Careless, HiddenNotDivisibleByHeads) {
+  expect(pretrain_with("heads = 2", "heads = 7"), 2, {"model.hidden = 24", "model.heads = 7"});
+}
+TEST_F(Careless, VocabularyBeyondTheRowsOfTheTrain) {
+  expect(pretrain_with("row_modes = [8, 8, 8]", "row_modes = [4, 4, 4]"), 2,
+         {"multiply to 64", "vocabulary"});
+}
+TEST_F(Careless, UnknownOverride) {
+  expect(pretrain({"--set", "phase.0.stesp=3"}), 2, {"phase.0.stesp", "steps"});
+  expect(pretrain({"--set", "phase.0.steps"}), 2, {"phase.0.steps"});
+}
+TEST_F(Careless, UnknownCommand) { expect(run_program({"pretrian"}), 2, {"pretrian", "pretrain"}); }
+TEST_F(Careless, MissingRecipe) { expect(run_program({"pretrain", "absent.toml"}), 2, {"absent.toml"}); }
+
+TEST_F(Careless, EmptyCorpus) {
+  fs::create_directory(folder() / "empty");
+  expect(run_program({"tokenizer", "--input", (folder() / "empty").string(), "--output",
+                      (folder() / "tok.model").string()}),
+         1, {"nothing to train on"});
+  expect(pretrain({"--set", fmt::format("data.train=\"{}\"", (folder() / "empty").string())}), 1, {"empty"});
+}
+
+TEST_F(Careless, InvalidTextIsCountedAndDropped) {
+  fs::create_directory(folder() / "source");
+  std::ofstream(folder() / "source" / "bad.py", std::ios::binary)
+      << std::string("def f():\n    return '\xff\xfe broken'\n") + std::string(100, 'x');
+  std::ofstream(folder() / "source" / "good.py")
+      << "def f():\n    return 'a sentence that is long enough to keep'\n";
+  const ProgramResult result = run_program({"data", "--input", (folder() / "source").string(), "--tokenizer",
+                                            (corpus() / "tok.model").string(), "--output",
+                                            (folder() / "shards").string(), "--held-out", "0"});
+  EXPECT_EQ(result.code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("UTF-8"));
+}
+
+TEST_F(Careless, TokenIdsOutOfRange) {
+  const fs::path shards = folder() / "shards";
+  fs::create_directory(shards);
+  const data::ShardSet good(corpus(), "train");
+  data::ShardInfo info = good.info();
+  {
+    data::ShardWriter writer(shards, info, 1 << 20);
+    writer.add(std::vector<std::int32_t>{5, 6, info.vocabulary + 7, 8});
+    writer.finish();
+  }
+  expect(pretrain({"--set", fmt::format("data.train=\"{}\"", shards.string())}), 1,
+         {"train-00000.h5", std::to_string(info.vocabulary + 7), "document 0"});
+}
+
+TEST_F(Careless, ACheckpointOfAnotherModel) {
+  ASSERT_EQ(pretrain({"--stop-after", "2"}).code, 0);
+  expect(pretrain({"--resume", "auto", "--set", "model.layers=3"}), 1, {"another model", "encoder.2"});
+  expect(pretrain({"--resume", "auto", "--set", "tensorized.enabled=false"}), 1, {"another model"});
+}
+
+TEST_F(Careless, AnOutputDirectoryThatHoldsARunOrIsInUse) {
+  ASSERT_EQ(pretrain({"--stop-after", "2"}).code, 0);
+  expect(pretrain(), 2, {"run", "resume"});
+  const RunDirectory held(folder() / "run", RunMode::resume);
+  expect(pretrain({"--resume", "auto"}), 1, {std::to_string(getpid())});
+}
+
+TEST_F(Careless, ATruncatedTokenizerAndShard) {
+  fs::copy(corpus() / "tok.model", folder() / "short.model");
+  fs::resize_file(folder() / "short.model", 100);
+  expect(pretrain({"--set", fmt::format("data.tokenizer=\"{}\"", (folder() / "short.model").string())}), 1,
+         {"short.model"});
+  fs::create_directory(folder() / "shards");
+  fs::copy(corpus() / "train-00000.h5", folder() / "shards");
+  fs::resize_file(folder() / "shards" / "train-00000.h5", 3000);
+  expect(pretrain({"--set", fmt::format("data.train=\"{}\"", (folder() / "shards").string())}), 1,
+         {"train-00000.h5"});
+}
+
+}  // namespace
+}  // namespace comera::test

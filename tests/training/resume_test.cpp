@@ -1,0 +1,166 @@
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "tests/training/training_fixture.h"
+
+namespace comera::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Resume : public TrainingFixture {
+ protected:
+  TrainingOutcome train(const std::string& run, TrainingOptions options = {},
+                        const std::vector<std::string>& overrides = {}) {
+    std::FILE* null = std::fopen("/dev/null", "w");
+    options.output = null;
+    const TrainingOutcome outcome = TrainingRun(recipe(run, overrides), options).run();
+    std::fclose(null);
+    return outcome;
+  }
+  std::string metrics(const std::string& run) const {
+    std::ifstream file(folder() / run / "metrics.jsonl");
+    std::string text, line;
+    while (std::getline(file, line)) {
+      // Timings differ from run to run.
+      for (const char* key : {"\"tokens_per_second\":", "\"ms_per_step\":"}) {
+        const std::size_t at = line.find(key);
+        if (at != std::string::npos) line.erase(at, line.find(',', at) - at);
+      }
+      text += line + "\n";
+    }
+    return text;
+  }
+};
+
+// In the middle of the first phase, at its end, and within the second; by Ctrl-C's path and by
+// --stop-after's.
+TEST_F(Resume, ContinuesToTheBit) {
+  const TrainingOutcome whole = train("whole");
+  EXPECT_TRUE(whole.finished);
+  for (const int stop : {2, 7, 10}) {
+    const std::string run = fmt::format("stopped-{}", stop);
+    TrainingOptions options;
+    int steps = 0;
+    if (stop == 2) {
+      options.stop_requested = [&steps] { return ++steps == 2; };
+    } else {
+      options.stop_after = stop;
+    }
+    const TrainingOutcome first = train(run, options);
+    EXPECT_FALSE(first.finished);
+    EXPECT_EQ(first.step, stop);
+    const TrainingOutcome second = train(run, {.mode = RunMode::resume});
+    EXPECT_TRUE(second.finished);
+    expect_equal_checkpoints(whole.checkpoint, second.checkpoint);
+    EXPECT_EQ(metrics("whole"), metrics(run));
+    EXPECT_EQ(whole.evaluation->loss, second.evaluation->loss);
+  }
+}
+
+TEST_F(Resume, OneThreadAndTwoGiveTheSameBits) {
+  const TrainingOutcome one = train("one", {}, {"run.threads=1"});
+  const TrainingOutcome two = train("two", {}, {"run.threads=2"});
+  const TrainingOutcome three = train("three", {}, {"run.threads=3"});
+  expect_equal_checkpoints(one.checkpoint, two.checkpoint);
+  expect_equal_checkpoints(one.checkpoint, three.checkpoint);
+}
+
+TEST_F(Resume, AFinishedRunIsReportedAgainWithoutTraining) {
+  const TrainingOutcome whole = train("run");
+  const TrainingOutcome again = train("run", {.mode = RunMode::automatic});
+  EXPECT_TRUE(again.finished);
+  EXPECT_EQ(again.step, whole.step);
+  ASSERT_TRUE(again.evaluation);
+  EXPECT_EQ(again.evaluation->loss, whole.evaluation->loss);
+}
+
+TEST_F(Resume, ADamagedNewestCheckpointIsRefusedAndTheOneBeforeUsedWhenAskedFor) {
+  train("run", {.stop_after = 8});  // checkpoints of steps 7 and 8
+  const fs::path newest = folder() / "run" / "checkpoints" / "step-00000008.h5";
+  ASSERT_TRUE(fs::exists(newest));
+  fs::resize_file(newest, fs::file_size(newest) / 2);
+  try {
+    train("run", {.mode = RunMode::resume});
+    FAIL() << "a truncated checkpoint was used";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("step-00000008.h5"), std::string::npos) << error.what();
+  }
+  const TrainingOutcome resumed = train("run", {.mode = RunMode::resume, .resume = ResumeMode::newest_valid});
+  const TrainingOutcome whole = train("whole");
+  expect_equal_checkpoints(whole.checkpoint, resumed.checkpoint);
+}
+
+// The real program, killed where it happens to be: it never needs more than to be started again.
+TEST_F(Resume, KilledAtRandomMomentsEndsWithTheSameBits) {
+  const std::vector<std::string> longer = {"phase.0.steps=40", "phase.1.steps=25",
+                                           "run.checkpoint_interval=2"};
+  const TrainingOutcome whole = train("whole", {}, longer);
+  const fs::path file = write_recipe();
+  std::vector<std::string> arguments = {"pretrain", file.string(), "--output", (folder() / "killed").string(),
+                                        "--resume", "auto"};
+  for (const std::string& override_text : longer) {
+    arguments.push_back("--set");
+    arguments.push_back(override_text);
+  }
+  std::mt19937 random(static_cast<unsigned>(getpid()));
+  int killed = 0;
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const int null = fileno(std::fopen("/dev/null", "w"));
+      dup2(null, STDOUT_FILENO);
+      dup2(null, STDERR_FILENO);
+      std::vector<char*> argv{const_cast<char*>(COMERA_PROGRAM)};
+      for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+      argv.push_back(nullptr);
+      execv(COMERA_PROGRAM, argv.data());
+      _exit(127);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20 + random() % 250));
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (WIFSIGNALED(status)) ++killed;
+  }
+  EXPECT_GE(killed, 1) << "every run had ended before it could be killed";
+  const ProgramResult last = run_program(arguments);
+  ASSERT_EQ(last.code, 0) << last.output;
+  expect_equal_checkpoints(whole.checkpoint, folder() / "killed" / "checkpoints" / "step-00000065.h5");
+}
+
+TEST_F(Resume, ATerminatedProgramSavesAndSaysHowToGoOn) {
+  const fs::path file = write_recipe();
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  const std::string output = (folder() / "run").string();
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(pipe_ends[1], STDOUT_FILENO);
+    dup2(pipe_ends[1], STDERR_FILENO);
+    execl(COMERA_PROGRAM, COMERA_PROGRAM, "pretrain", file.c_str(), "--output", output.c_str(), "--set",
+          "phase.0.steps=100000", nullptr);
+    _exit(127);
+  }
+  close(pipe_ends[1]);
+  while (!fs::exists(folder() / "run" / "checkpoints" / "latest"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  kill(child, SIGTERM);
+  std::string text;
+  char buffer[512];
+  for (ssize_t got; (got = read(pipe_ends[0], buffer, sizeof buffer)) > 0;) text.append(buffer, got);
+  close(pipe_ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0) << text;
+  EXPECT_NE(text.find("go on with the same command and --resume auto"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace comera::test

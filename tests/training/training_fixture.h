@@ -1,0 +1,43 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "recipes/run/training_run.h"
+
+namespace comera::test {
+
+// A folder with a tiny corpus, its tokenizer and its shards, made once for a process, and a folder of its own
+// for each test.
+class TrainingFixture : public testing::Test {
+ protected:
+  TrainingFixture();
+  ~TrainingFixture() override;
+
+  // A tensor-train model of two small layers with two phases: 7 steps of length 16, then 5 of length 32, two
+  // packs a step, dropout, warm-up; evaluation and checkpoints at intervals that do not divide one another.
+  std::string recipe_text() const;
+  Recipe recipe(const std::string& run, const std::vector<std::string>& overrides = {}) const;
+  std::filesystem::path write_recipe() const;  // recipe_text() as a file
+
+  std::filesystem::path folder() const { return folder_; }
+  static const std::filesystem::path& corpus();  // holds tok.model, train-00000.h5, validation-00000.h5
+
+ private:
+  std::filesystem::path folder_;
+};
+
+// Every tensor of two checkpoints by its checksum, and what the trainer and the loader stand at.
+void expect_equal_checkpoints(const std::filesystem::path& a, const std::filesystem::path& b);
+
+// Runs the program itself. Returns its exit code (128 + signal if one killed it); output holds both streams.
+struct ProgramResult {
+  int code = 0;
+  std::string output;
+};
+ProgramResult run_program(const std::vector<std::string>& arguments);
+
+}  // namespace comera::test
