@@ -42,7 +42,7 @@ const std::map<std::string, Names, std::less<>>& allowed_includes() {
       {"checkpoints", model_side},
       {"recipes", with(model_side, {"checkpoints"})},
       {"recipes/run", with(model_side, {"checkpoints", "recipes", "kernels/backends"})},
-      {"cli", with(model_side, {"checkpoints", "recipes", "recipes/run", "kernels/backends"})},
+      {"cli", with(model_side, {"checkpoints", "recipes", "recipes/run", "kernels/backends", "bench"})},
       {"bench",
        with(model_side, {"checkpoints", "recipes", "recipes/run", "kernels/backends", "kernels/cpu"})},
   };
