@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "checkpoints/durable_file.h"
 #include "checkpoints/model_state.h"
 #include "kernels/backends/backends.h"
 #include "recipes/model_report.h"
@@ -88,7 +89,10 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
   if (directory_.resumes()) {
     if (const auto found = find_latest(directory_.checkpoints(), options.resume)) resume_from(*found);
   }
-  if (state_.step == 0) directory_.write_recipe(to_toml(recipe_));
+  if (state_.step == 0) {
+    directory_.write_recipe(to_toml(recipe_));
+    write_file_durably(directory_.tokenizer(), tokenizer_.bytes());  // the run stays usable without the corpus
+  }
   metrics_ = std::make_unique<MetricsWriter>(directory_.metrics(), state_.step == 0 ? -1 : state_.step);
 }
 

@@ -97,6 +97,15 @@ TEST_F(Resume, ADamagedNewestCheckpointIsRefusedAndTheOneBeforeUsedWhenAskedFor)
   expect_equal_checkpoints(whole.checkpoint, resumed.checkpoint);
 }
 
+TEST_F(Resume, ACheckpointIsInspectedByItself) {
+  const TrainingOutcome outcome = train("run");
+  const ProgramResult result = run_program({"inspect", outcome.checkpoint.string()});
+  EXPECT_EQ(result.code, 0) << result.output;
+  for (const char* part : {"step 12", "encoder.1.attention.query", "[4,6 | 6,4] ranks 4,6,4", "tensor-train cores"})
+    EXPECT_NE(result.output.find(part), std::string::npos) << part << " in\n" << result.output;
+  EXPECT_TRUE(fs::exists(folder() / "run" / "tokenizer.model"));
+}
+
 // The real program, killed where it happens to be: it never needs more than to be started again.
 TEST_F(Resume, KilledAtRandomMomentsEndsWithTheSameBits) {
   const std::vector<std::string> longer = {"phase.0.steps=40", "phase.1.steps=25",

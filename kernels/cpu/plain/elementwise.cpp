@@ -77,19 +77,22 @@ void dropout(const Dropout& op, const KernelContext&) {
 template <class T>
 void scale_columns_forward(const ScaleColumnsForward& op, const KernelContext&) {
   const std::int64_t rows = op.x.dim(0), width = op.x.dim(1), apart = op.apart_y ? op.apart_y : width;
+  const T *x = op.x.data<T>(), *gate = op.gate.data<T>();
+  T* y = op.y.data<T>();
   for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < width; ++j)
-      op.y.data<T>()[i * apart + j] = op.x.data<T>()[i * width + j] * op.gate.data<T>()[j];
+    for (std::int64_t j = 0; j < width; ++j) y[i * apart + j] = x[i * width + j] * gate[j];
 }
 
 template <class T>
 void scale_columns_backward(const ScaleColumnsBackward& op, const KernelContext&) {
   const std::int64_t rows = op.x.dim(0), width = op.x.dim(1), apart = op.apart_y ? op.apart_y : width;
+  const T *x = op.x.data<T>(), *gate = op.gate.data<T>(), *dy = op.dy.data<T>();
+  T *dx = op.dx.data<T>(), *dgate = op.dgate.data<T>();
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = 0; j < width; ++j) {
-      const T dy = op.dy.data<T>()[i * apart + j];
-      op.dgate.data<T>()[j] += dy * op.x.data<T>()[i * width + j];
-      op.dx.data<T>()[i * width + j] = dy * op.gate.data<T>()[j];
+      const T gradient = dy[i * apart + j];
+      dgate[j] += gradient * x[i * width + j];
+      dx[i * width + j] = gradient * gate[j];
     }
 }
 
