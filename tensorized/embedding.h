@@ -47,6 +47,7 @@ class Embedding {
 // A TTM if there is a shape, otherwise dense. Rows start with the standard deviation `deviation`.
 std::unique_ptr<Embedding> make_embedding(ParameterStore& store, const std::string& name,
                                           std::int64_t vocabulary, std::int64_t width, double deviation,
-                                          const std::optional<TTMShape>& shape, LookupKind lookup);
+                                          const std::optional<TTMShape>& shape, LookupKind lookup,
+                                          DecoderKind decoder = DecoderKind::automatic);
 
 }  // namespace comera

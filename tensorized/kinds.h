@@ -9,6 +9,10 @@ enum class LookupKind : std::uint8_t { naive, unique, halves };
 // How a TT linear is evaluated; automatic asks the planner (tensorized/plan.h).
 enum class PlanKind : std::uint8_t { automatic, halves, dense, modewise };
 
+// How a tied TTM decoder evaluates its logits: through the halves of the train, which never forms the table,
+// or by rebuilding the table for a pass. automatic takes the one with less work.
+enum class DecoderKind : std::uint8_t { automatic, structured, rebuild };
+
 constexpr const char* name_of(LookupKind kind) {
   constexpr const char* names[] = {"naive", "unique", "halves"};
   return names[static_cast<int>(kind)];

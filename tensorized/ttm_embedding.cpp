@@ -1,19 +1,23 @@
 #include "tensorized/ttm_embedding.h"
 
+#include <algorithm>
+
 #include "kernels/ops/cross_entropy.h"
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/layout.h"
+#include "kernels/ops/matrix_product.h"
 #include "kernels/ops/ttm_chain.h"
 #include "kernels/ops/ttm_rows.h"
 
 namespace comera {
 
 TTMEmbedding::TTMEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary,
-                           const TTMShape& shape, double deviation, LookupKind lookup)
+                           const TTMShape& shape, double deviation, LookupKind lookup, DecoderKind decoder)
     : store_(store),
       vocabulary_(vocabulary),
       train_(TTMCores::add(store, name, shape, deviation)),
-      lookup_(lookup) {}
+      lookup_(lookup),
+      decoder_(decoder) {}
 
 TTMEmbedding::Halves TTMEmbedding::scratch_halves(ArenaScope& scope) const {
   const DType dtype = store_.dtype();
@@ -118,8 +122,95 @@ void TTMEmbedding::backward(const Context& context, const PackedBatch& batch, co
   merge_ttm_backward(context, store_, train_, dhalves.left, dhalves.right);
 }
 
+bool TTMEmbedding::decodes_by_rebuilding(std::int64_t positions) const {
+  if (decoder_ != DecoderKind::automatic) return decoder_ == DecoderKind::rebuild;
+  const double nl = static_cast<double>(train_.left_columns()),
+               nr = static_cast<double>(train_.right_columns());
+  const double left = static_cast<double>(train_.left_rows()),
+               right = static_cast<double>(train_.right_rows());
+  const double rank = static_cast<double>(train_.middle_rank()), p = static_cast<double>(positions);
+  const double structured = p * nl * rank * right * (nr + left);
+  const double rebuilt = nl * nr * (left * right * rank + p * static_cast<double>(vocabulary_));
+  return rebuilt < structured;
+}
+
 void TTMEmbedding::masked_cross_entropy(const Context& context, const PackedBatch& batch,
                                         const Decoder& decoder) const {
+  if (decodes_by_rebuilding(decoder.h.dim(0)))
+    rebuilt_cross_entropy(context, batch, decoder);
+  else
+    structured_cross_entropy(context, batch, decoder);
+}
+
+// table[l, r, a, b] = Σ_k left[l, a, k] right[k, r, b]: a product whose result has its middle axes swapped.
+// Done for some left rows at a time, so that little more than the table and its gradient is held.
+void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const PackedBatch& batch,
+                                         const Decoder& decoder) const {
+  ArenaScope scope(context.arena);
+  const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
+                     nr = train_.right_columns();
+  const std::int64_t left_rows = train_.left_rows(), nl = train_.left_columns(), width = nl * nr;
+  const DType dtype = store_.dtype();
+  const Halves halves = scratch_halves(scope);
+  merge_ttm(context, store_, train_, halves.left, halves.right);
+  const Tensor left = halves.left.reshape({left_rows, nl * rank});
+  const std::int64_t chunk = std::max<std::int64_t>(1, std::min(left_rows, (1 << 20) / (right_rows * width)));
+  const Tensor product = scope.tensor({chunk * nl, right_rows * nr}, dtype);
+  const Tensor table = scope.tensor({left_rows * right_rows, width}, dtype);
+  for (std::int64_t l = 0; l < left_rows; l += chunk) {
+    const std::int64_t count = std::min(chunk, left_rows - l);
+    run(context, MatrixProduct{.a = left.rows(l, count),
+                               .b = halves.right,
+                               .c = product,
+                               .m = count * nl,
+                               .n = right_rows * nr,
+                               .k = rank});
+    run(context, SwapAxes{.x = product.slice(0, {count, nl, right_rows, nr}),
+                          .y = table.rows(l * right_rows, count * right_rows)});
+  }
+  DenseMaskedCrossEntropy loss{.h = decoder.h,
+                               .table = table.rows(0, vocabulary_),
+                               .dtable = {},
+                               .bias = decoder.bias,
+                               .dbias = decoder.dbias,
+                               .targets = batch.masked_targets,
+                               .count = batch.masked_count(),
+                               .gradient = decoder.gradient,
+                               .dh = decoder.dh,
+                               .results = decoder.results};
+  if (!decoder.gradient) return run(context, loss);
+  const Tensor dtable = scope.tensor(table.shape(), dtype);
+  run(context, Fill{.x = dtable, .value = 0});
+  loss.dtable = dtable.rows(0, vocabulary_);
+  run(context, loss);
+  const Halves dhalves = scratch_halves(scope);
+  const Tensor dleft = dhalves.left.reshape({left_rows, nl * rank});
+  run(context, Fill{.x = dhalves.right, .value = 0});
+  for (std::int64_t l = 0; l < left_rows; l += chunk) {
+    const std::int64_t count = std::min(chunk, left_rows - l);
+    run(context, SwapAxes{.x = dtable.slice(l * right_rows * width, {count, right_rows, nl, nr}),
+                          .y = product.slice(0, {count * nl, right_rows * nr})});
+    run(context, MatrixProduct{.a = product,
+                               .b = halves.right,
+                               .c = dleft.rows(l, count),
+                               .m = count * nl,
+                               .n = rank,
+                               .k = right_rows * nr,
+                               .transpose_b = true});
+    run(context, MatrixProduct{.a = left.rows(l, count),
+                               .b = product,
+                               .c = dhalves.right,
+                               .m = rank,
+                               .n = right_rows * nr,
+                               .k = count * nl,
+                               .transpose_a = true,
+                               .accumulate = true});
+  }
+  merge_ttm_backward(context, store_, train_, dhalves.left, dhalves.right);
+}
+
+void TTMEmbedding::structured_cross_entropy(const Context& context, const PackedBatch& batch,
+                                            const Decoder& decoder) const {
   ArenaScope scope(context.arena);
   const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
                      nr = train_.right_columns();

@@ -9,11 +9,12 @@ namespace comera {
 // Lookups:  naive   a chain of small products for every token
 //           unique  the same for every unique id of the batch
 //           halves  both halves of the train merged once, then one small product for every unique id
-// Nothing of a lookup is kept for backward.
+// Nothing of a lookup is kept for backward. As a tied decoder it either works through the halves or rebuilds
+// the table for the pass, whichever is less work: many ids and a low rank favour the halves.
 class TTMEmbedding final : public Embedding {
  public:
   TTMEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary, const TTMShape& shape,
-               double deviation, LookupKind lookup);
+               double deviation, LookupKind lookup, DecoderKind decoder);
 
   void forward(const Context& context, const PackedBatch& batch, const Tables& tables,
                const Tensor& y) const override;
@@ -29,6 +30,10 @@ class TTMEmbedding final : public Embedding {
     Tensor right;  // (rank, R, nr)
   };
   Halves scratch_halves(ArenaScope& scope) const;
+  bool decodes_by_rebuilding(std::int64_t positions) const;
+  void structured_cross_entropy(const Context& context, const PackedBatch& batch,
+                                const Decoder& decoder) const;
+  void rebuilt_cross_entropy(const Context& context, const PackedBatch& batch, const Decoder& decoder) const;
   void chain_forward(const Context& context, const Tensor& ids, const Tensor& count,
                      const Tensor& rows) const;
   void chain_backward(const Context& context, const Tensor& ids, const Tensor& count,
@@ -38,6 +43,7 @@ class TTMEmbedding final : public Embedding {
   std::int64_t vocabulary_;
   TTMCores train_;
   LookupKind lookup_;
+  DecoderKind decoder_;
 };
 
 }  // namespace comera

@@ -17,6 +17,7 @@ struct Case {
   TTMShape shape;
   std::int64_t vocabulary;
   LookupKind lookup;
+  DecoderKind decoder = DecoderKind::automatic;
 };
 
 std::vector<Case> cases() {
@@ -30,7 +31,8 @@ std::vector<Case> cases() {
   std::vector<Case> list;
   for (const auto& [shape, vocabulary] : shapes)
     for (LookupKind lookup : {LookupKind::naive, LookupKind::unique, LookupKind::halves})
-      list.push_back({shape, vocabulary, lookup});
+      list.push_back({shape, vocabulary, lookup,
+                      lookup == LookupKind::naive ? DecoderKind::structured : DecoderKind::rebuild});
   return list;
 }
 
@@ -38,7 +40,8 @@ class TTMEmbeddingAgainstDense : public testing::TestWithParam<Case> {
  protected:
   TTMEmbeddingAgainstDense() : harness_(plain_backend()) {
     const Case& c = GetParam();
-    embedding_ = make_embedding(store_, "tokens", c.vocabulary, c.shape.columns(), 1, c.shape, c.lookup);
+    embedding_ =
+        make_embedding(store_, "tokens", c.vocabulary, c.shape.columns(), 1, c.shape, c.lookup, c.decoder);
     store_.allocate(host_allocator(), DType::float64, true);
     store_.initialize(3);
     disturb_gates(store_);
