@@ -13,7 +13,7 @@ struct DropoutSpec {
   std::uint32_t site = 0;  // unique for each dropout of the model
 
   COMERA_HOST_DEVICE std::uint32_t threshold() const {
-    return static_cast<std::uint32_t>(probability * 256 + 0.5);
+    return static_cast<std::uint32_t>(probability * 256 + 0.5);  // NOLINT(bugprone-incorrect-roundings)
   }
   COMERA_HOST_DEVICE bool active() const { return threshold() > 0; }
   COMERA_HOST_DEVICE double scale() const { return 256.0 / (256.0 - threshold()); }

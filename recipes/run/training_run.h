@@ -20,10 +20,10 @@ namespace comera {
 struct TrainingOptions {
   RunMode mode = RunMode::fresh;
   ResumeMode resume = ResumeMode::newest;  // which checkpoint a resumed run may take
-  std::int64_t stop_after = 0;           // save and stop after this step (counted over all phases); 0: never
-  std::function<bool()> stop_requested;  // asked after every step: save and stop
-  std::function<void(std::int64_t)> after_step;  // for tests and for those who want to watch
-  std::FILE* output = stderr;                    // of progress
+  std::int64_t stop_after = 0;  // save and stop after this step (counted over all phases); 0: never
+  std::function<bool()> stop_requested = {};          // asked after every step: save and stop
+  std::function<void(std::int64_t)> after_step = {};  // for tests and for those who want to watch
+  std::FILE* output = stderr;                         // of progress
 };
 
 struct TrainingOutcome {

@@ -16,6 +16,7 @@ struct NamedBackend {
   const char* name;
   const Backend& (*backend)();
 };
+void PrintTo(const NamedBackend& backend, std::ostream* out) { *out << backend.name; }
 const NamedBackend backends[] = {{"cpu", cpu_backend}};
 
 const std::vector<OperationCase>& all_cases() {

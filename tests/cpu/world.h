@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <functional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,9 @@ struct OperationCase {
   double tolerance;  // of |a - b| / (|b| + largest |b| / 4), a float32's
   std::function<void(World&)> run;
 };
+
+// For the names of tests, which would show addresses otherwise.
+inline void PrintTo(const OperationCase& operation, std::ostream* out) { *out << operation.name; }
 
 // tests/cpu/*_cases.cpp
 void add_product_cases(std::vector<OperationCase>& cases);

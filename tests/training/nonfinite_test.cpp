@@ -34,10 +34,11 @@ TEST_F(Nonfinite, StopsWithTheModelOfTheStepBeforeSaved) {
   const CheckpointReader reader(folder() / "run" / "checkpoints" / "step-00000004.h5");
   reader.verify();
   EXPECT_EQ(reader.integer("/trainer", "step"), 4);
-  for (const CheckpointTensor& tensor : reader.tensors())
-    if (tensor.path != "/model/encoder.1.norm1.weight")
-      for (float value : reader.read_values<float>(tensor.path))
-        ASSERT_TRUE(std::isfinite(value)) << tensor.path;
+  for (const CheckpointTensor& tensor : reader.tensors()) {
+    if (tensor.path == "/model/encoder.1.norm1.weight") continue;
+    for (float value : reader.read_values<float>(tensor.path))
+      ASSERT_TRUE(std::isfinite(value)) << tensor.path;
+  }
 }
 
 TEST_F(Nonfinite, ALearningRateBeyondReasonNamesTheStep) {

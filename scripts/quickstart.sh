@@ -1,0 +1,185 @@
+#!/usr/bin/env bash
+# From nothing to a pretrained encoder on this machine: installs what is missing, builds, makes a tokenizer
+# and shards from source code, trains, is stopped in the middle, resumes, and shows what came out.
+#   scripts/quickstart.sh                    trains on Python's standard library
+#   scripts/quickstart.sh --input DIR        trains on your own source code or text
+#   scripts/quickstart.sh --set KEY=VALUE    overrides the recipe (recipes/quickstart.toml); may be repeated
+# Everything is written into a new folder runs/quickstart/DATE-TIME. Ctrl-C saves and stops; the script says
+# how to go on. The exit status is not 0 unless the model predicts held-out code at least 0.3 nat better than
+# how often each piece occurs.
+set -euo pipefail
+
+required_gain=0.3
+recipe=recipes/quickstart.toml
+program=build/release/cli/comera
+input=""
+settings=()
+child=""
+
+fail() {
+  printf '\nquickstart: error: %s\n' "$*" >&2
+  exit 1
+}
+
+while (($# > 0)); do
+  case "$1" in
+    --input | --set)
+      (($# > 1)) || fail "$1 needs a value"
+      if [[ $1 == --input ]]; then input=$2; else settings+=(--set "$2"); fi
+      shift
+      ;;
+    -h | --help)
+      sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+      exit 0
+      ;;
+    *) fail "'$1' is not an option; see --help" ;;
+  esac
+  shift
+done
+
+[[ -z $input ]] || input=$(realpath "$input")
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# Stages, and how long each took.
+stage_names=()
+stage_seconds=()
+stage_start=0
+end_stage() { stage_seconds+=($((SECONDS - stage_start))); }
+stage() {
+  ((${#stage_names[@]} == 0)) || end_stage
+  stage_names+=("$1")
+  stage_start=$SECONDS
+  printf '\n== %s\n' "$1"
+}
+print_times() {
+  local i total=0
+  printf '\nstage                                        minutes\n'
+  for i in "${!stage_names[@]}"; do
+    printf '%-44s %d:%02d\n' "${stage_names[i]}" $((stage_seconds[i] / 60)) $((stage_seconds[i] % 60))
+    total=$((total + stage_seconds[i]))
+  done
+  printf '%-44s %d:%02d\n' "in all" $((total / 60)) $((total % 60))
+}
+
+# Prints what was run, with quotes where a shell would need them.
+print_command() {
+  printf '%q ' "$@"
+  printf '\n'
+}
+
+# Training has a process group of its own, so that Ctrl-C reaches it once, through stop().
+start_training() {
+  set -m
+  "$@" &
+  child=$!
+  set +m
+}
+wait_for_training() {
+  local status=0
+  wait "$child" || status=$?
+  child=""
+  return "$status"
+}
+# shellcheck disable=SC2317 # called by the trap
+stop() {
+  trap - INT TERM
+  printf '\n'
+  if [[ -n $child ]]; then
+    kill -TERM "$child" 2> /dev/null || true
+    wait "$child" || true
+    printf 'go on with:\n  '
+    print_command "${train[@]}" --resume auto
+  fi
+  exit 130
+}
+trap stop INT TERM
+
+# The last value of a key in metrics.jsonl, and of the step.
+last_value() { sed -n "s/.*\"$1\":\([-+.eE0-9]*\).*/\1/p" "$metrics" 2> /dev/null | tail -n 1 || true; }
+
+stage "packages"
+scripts/setup.sh
+if [[ -z $input ]]; then
+  find_library() { find /usr/lib -maxdepth 1 -type d -name 'python3.[0-9]*' | sort -V | tail -n 1; }
+  input=$(find_library)
+  if [[ -z $input || ! -e $input/argparse.py || ! -e $input/turtle.py ]]; then
+    scripts/setup.sh --also libpython3-stdlib # only its files: nothing of it is run
+    input=$(find_library)
+  fi
+fi
+[[ -e $input ]] || fail "$input: no such folder"
+
+stage "build"
+cmake --preset release > /dev/null
+cmake --build --preset release --target comera
+"$program" --version
+
+folder=runs/quickstart/$(date +%Y%m%d-%H%M%S)
+mkdir -p runs/quickstart
+mkdir "$folder"
+metrics=$folder/run/metrics.jsonl
+train=("$program" pretrain "$recipe" --output "$folder/run" --set "data.tokenizer=$folder/tokenizer.model"
+  --set "data.train=$folder/shards" --set "data.validation=$folder/shards" ${settings[@]+"${settings[@]}"})
+
+stage "tokenizer"
+"$program" tokenizer --input "$input" --output "$folder/tokenizer.model" --vocabulary 8192 --max-bytes 8000000
+
+stage "data"
+"$program" data --input "$input" --tokenizer "$folder/tokenizer.model" --output "$folder/shards" --held-out 0.02
+
+stage "training, first half"
+print_command "${train[@]}"
+start_training "${train[@]}"
+steps=""
+while kill -0 "$child" 2> /dev/null; do
+  if [[ -z $steps && -s $folder/run/recipe.toml ]]; then
+    steps=$(awk '/^steps *=/ {sum += $3} END {print sum + 0}' "$folder/run/recipe.toml")
+  fi
+  step=$(last_value step)
+  if [[ -n $steps && $((2 * ${step:-0})) -ge $steps ]]; then
+    printf '\nstopping it at about half of the %s steps with SIGTERM\n' "$steps"
+    kill -TERM "$child" 2> /dev/null || true
+    break
+  fi
+  sleep 0.2
+done
+wait_for_training || fail "training ended before it was stopped; see its message above"
+
+stage "training, resumed"
+print_command "${train[@]}" --resume auto
+start_training "${train[@]}" --resume auto
+wait_for_training || fail "the resumed training did not succeed; see its message above"
+
+stage "inspect"
+checkpoint=$folder/run/checkpoints/$(< "$folder/run/checkpoints/latest")
+"$program" inspect "$checkpoint" | awk 'NR <= 30; NR == 31 {print "…"}'
+end_stage
+print_times
+
+loss=$(last_value validation_loss)
+unigram=$(last_value unigram_loss)
+[[ -n $loss && -n $unigram ]] || fail "$metrics has no held-out loss"
+gain=$(awk -v a="$unigram" -v b="$loss" 'BEGIN {printf "%.3f", a - b}')
+
+cat << TEXT
+
+All of it is in $folder:
+  tokenizer.model           the tokenizer (SentencePiece)
+  shards/                   token ids (HDF5)
+  run/recipe.toml           the recipe with every key
+  run/metrics.jsonl         one line for each logging interval and evaluation
+  run/checkpoints/          the newest checkpoints (HDF5)
+
+What to try next:
+  your own code    scripts/quickstart.sh --input ~/src
+  longer training  scripts/quickstart.sh --set phase.0.steps=3000
+  its dense twin   scripts/quickstart.sh --set tensorized.enabled=false
+  larger models    $program inspect recipes/codebert_base.toml --vocabulary 50265
+  every key        docs/recipes.md
+TEXT
+
+if awk -v gain="$gain" -v least="$required_gain" 'BEGIN {exit !(gain >= least)}'; then
+  printf '\nquickstart: done: the held-out loss is %s nat below the unigram baseline\n' "$gain"
+else
+  fail "the held-out loss is $gain nat below the unigram baseline, expected at least $required_gain"
+fi

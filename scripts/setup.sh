@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Installs the packages of Debian 12 that building, running and testing need: only those that are missing.
+#   scripts/setup.sh          compiler, build tools and libraries
+#   scripts/setup.sh --dev    also what .ci/run checks the sources with
+#   scripts/setup.sh --also PACKAGE
+set -euo pipefail
+
+packages=(
+  g++ cmake ninja-build ccache pkg-config                             # to build
+  libfmt-dev libcli11-dev libtomlplusplus-dev                         # text, command line, recipes
+  libhdf5-dev zlib1g-dev libsentencepiece-dev                         # files, checksums, tokenizers
+  libdnnl-dev                                                         # matrix products
+  libgtest-dev libgmock-dev libbenchmark-dev                          # tests and micro-benchmarks
+)
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() {
+  printf 'setup: error: %s\n' "$*" >&2
+  exit 1
+}
+
+while (($# > 0)); do
+  case "$1" in
+    --dev) packages+=(git clang-format clang-tidy libomp-dev shellcheck) ;; # clang-tidy needs its own omp.h
+    --also)
+      (($# > 1)) || fail "--also needs the name of a package"
+      packages+=("$2")
+      shift
+      ;;
+    -h | --help)
+      sed -n '2,5s/^# \{0,1\}//p' "$0"
+      exit 0
+      ;;
+    *) fail "'$1' is not an option; see --help" ;;
+  esac
+  shift
+done
+
+system="an unknown system"
+family=""
+if [[ -r /etc/os-release ]]; then
+  # shellcheck disable=SC1091
+  system=$(. /etc/os-release && echo "${PRETTY_NAME:-$ID}")
+  # shellcheck disable=SC1091
+  family=$(. /etc/os-release && echo "${ID:-} ${ID_LIKE:-}")
+fi
+if ! command -v apt-get > /dev/null || [[ " $family " != *" debian "* ]]; then
+  fail "this is $system, and only Debian and Ubuntu are set up by this script; install what stands for" \
+    "these packages, then build with 'cmake --preset release': ${packages[*]}"
+fi
+
+is_installed() { [[ "$(dpkg-query --show --showformat='${db:Status-Abbrev}' "$1" 2> /dev/null)" == ii* ]]; }
+
+missing=()
+for package in "${packages[@]}"; do
+  is_installed "$package" || missing+=("$package")
+done
+if ((${#missing[@]} == 0)); then
+  say "all ${#packages[@]} packages are installed"
+  exit 0
+fi
+
+as_root=()
+if ((EUID != 0)); then
+  command -v sudo > /dev/null ||
+    fail "these packages are missing, and neither root nor sudo is here to install them: ${missing[*]}"
+  as_root=(sudo)
+fi
+say "installing ${missing[*]}"
+apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" < /dev/null; }
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+install() { apt install -y --no-install-recommends "${missing[@]}" > "$log" 2>&1; }
+# The lists of packages may be absent or out of date.
+if ! install; then
+  apt update > "$log" 2>&1 || say "the lists of packages could not be brought up to date: $(tail -n 1 "$log")"
+  if ! install; then
+    tail -n 20 "$log" >&2
+    fail "apt-get could not install these packages: ${missing[*]}"
+  fi
+fi
+say "done"
