@@ -25,7 +25,14 @@ void save_parameters(CheckpointWriter& writer, const ParameterStore& store) {
   for (ParameterId id = 0; id < store.size(); ++id) {
     const ParameterInfo& info = store.info(id);
     Attributes attributes{{"role", std::string(name_of(info.role))}};
-    if (info.role == ParameterRole::core) attributes["ranks"] = std::vector{info.shape[0], info.shape[-1]};
+    if (info.role == ParameterRole::core) {
+      attributes["ranks"] = std::vector{info.shape[0], info.shape[-1]};
+      std::vector<std::int64_t> modes;  // one of a linear's core; row and column mode of an embedding's
+      for (int axis = 1; axis + 1 < info.shape.rank(); ++axis) modes.push_back(info.shape[axis]);
+      attributes["modes"] = modes;
+    } else if (info.role == ParameterRole::gate) {
+      attributes["ranks"] = std::vector{info.shape[0]};
+    }
     writer.tensor(path_of(info), store.value(id), attributes);
   }
 }

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "cli/program.h"
 
@@ -12,7 +13,9 @@ namespace {
 void limit_spinning(char** argv) {
   if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   if (setenv("GOMP_SPINCOUNT", "1000", 1) != 0) return;
-  execv("/proc/self/exe", argv);  // returns only if it failed; then go on as it is
+  std::error_code none;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", none);
+  if (!none) execv(program.c_str(), argv);  // returns only if it failed; then go on as it is
 }
 
 }  // namespace

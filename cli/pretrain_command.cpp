@@ -49,7 +49,8 @@ void print_outcome(TrainingRun& run, const TrainingOutcome& outcome) {
   }
   const std::int64_t parameters = run.engine().model().parameters().count();
   const std::int64_t dense = dense_parameters(run.engine().model().config());
-  fmt::print("speed            {:.0f} tokens/s\n", outcome.tokens_per_second);
+  if (outcome.tokens_per_second > 0)
+    fmt::print("speed            {:.0f} tokens/s\n", outcome.tokens_per_second);
   fmt::print("parameters       {} against {} of the dense twin: {:.1f} times fewer\n", parameters, dense,
              static_cast<double>(dense) / static_cast<double>(parameters));
   const double size = static_cast<double>(std::filesystem::file_size(outcome.checkpoint));

@@ -131,7 +131,10 @@ bool TTMEmbedding::decodes_by_rebuilding(std::int64_t positions) const {
   const double rank = static_cast<double>(train_.middle_rank()), p = static_cast<double>(positions);
   const double structured = p * nl * rank * right * (nr + left);
   const double rebuilt = nl * nr * (left * right * rank + p * static_cast<double>(vocabulary_));
-  return rebuilt < structured;
+  // The table and its gradient are scratch: large ones are never rebuilt, whatever the work.
+  constexpr double most_bytes = 64 << 20;
+  const double bytes = 2 * left * right * nl * nr * static_cast<double>(size_of(store_.dtype()));
+  return rebuilt < structured && bytes <= most_bytes;
 }
 
 void TTMEmbedding::masked_cross_entropy(const Context& context, const PackedBatch& batch,

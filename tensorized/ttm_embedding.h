@@ -9,8 +9,8 @@ namespace comera {
 // Lookups:  naive   a chain of small products for every token
 //           unique  the same for every unique id of the batch
 //           halves  both halves of the train merged once, then one small product for every unique id
-// Nothing of a lookup is kept for backward. As a tied decoder it either works through the halves or rebuilds
-// the table for the pass, whichever is less work: many ids and a low rank favour the halves.
+// Nothing of a lookup is kept for backward. As a tied decoder it either works through the halves or, if
+// that is less work, rebuilds a small table (at most 64 MiB with its gradient) for the pass.
 class TTMEmbedding final : public Embedding {
  public:
   TTMEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary, const TTMShape& shape,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 
 namespace comera::cpu {
 
@@ -23,8 +24,17 @@ void parallel_pieces(std::int64_t count, int threads, const Piece& piece) {
     for (std::int64_t i = 0; i < count; ++i) piece(i, 0);
     return;
   }
+  std::exception_ptr failure;  // an exception must not leave a parallel region
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-  for (std::int64_t i = 0; i < count; ++i) piece(i, omp_get_thread_num());
+  for (std::int64_t i = 0; i < count; ++i) {
+    try {
+      piece(i, omp_get_thread_num());
+    } catch (...) {
+#pragma omp critical(comera_piece_failure)
+      if (!failure) failure = std::current_exception();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace comera::cpu

@@ -15,7 +15,8 @@ struct ParameterSegment {
 
 // The norm of the whole gradient, divided by StepInputs::targets. Sums are in double over fixed pieces of
 // each tensor, so that they do not depend on threads. Sets gradient_norm, gradient_scale (1 / targets, times
-// max_norm / norm where clipping applies), nonfinite and first_nonfinite.
+// max_norm / norm where clipping applies; 0 without targets), nonfinite (also for the loss) and
+// first_nonfinite.
 struct GradientNorm {
   Tensor gradients;  // flat
   Tensor segments;   // ParameterSegment (n), as bytes

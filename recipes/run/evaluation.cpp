@@ -2,8 +2,14 @@
 
 namespace comera {
 
-Evaluation evaluate(StepEngine& engine, const data::ShardSet& held_out, data::LoaderOptions options,
-                    const data::UnigramModel& unigram, std::int64_t most_packs) {
+namespace {
+constexpr std::int64_t evaluation_seed = 20251;  // of masks: whatever the run's seed, phase and step
+}
+
+std::optional<Evaluation> evaluate(StepEngine& engine, const data::ShardSet& held_out,
+                                   data::LoaderOptions options, const data::UnigramModel& unigram,
+                                   std::int64_t most_packs, const std::function<bool()>& stop) {
+  options.seed = evaluation_seed;
   options.one_pass = true;
   options.packs_per_step = 1;
   data::Loader loader(held_out, options);
@@ -12,6 +18,7 @@ Evaluation evaluate(StepEngine& engine, const data::ShardSet& held_out, data::Lo
   for (std::int64_t pack = 0; most_packs == 0 || pack < most_packs; ++pack) {
     const data::Batch* batch = loader.try_next();
     if (batch == nullptr) break;
+    if (stop && stop()) return std::nullopt;
     engine.load(*batch);
     engine.evaluate();
     data::add_to_baselines(unigram, *batch, evaluation.baselines);

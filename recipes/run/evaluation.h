@@ -1,5 +1,8 @@
 #pragma once
 
+#include <functional>
+#include <optional>
+
 #include "data/baselines.h"
 #include "data/loader.h"
 #include "recipes/run/step_engine.h"
@@ -14,9 +17,10 @@ struct Evaluation {
   data::Baselines baselines;
 };
 
-// One pass over the held-out set, or over its first `most_packs` packs (0: all). Masks are the same every
-// time.
-Evaluation evaluate(StepEngine& engine, const data::ShardSet& held_out, data::LoaderOptions options,
-                    const data::UnigramModel& unigram, std::int64_t most_packs);
+// One pass over the held-out set, or over `most_packs` packs of it (0: all). The masks are the same in every
+// evaluation with the same sequence length. Nothing if `stop` asks for an end on the way.
+std::optional<Evaluation> evaluate(StepEngine& engine, const data::ShardSet& held_out,
+                                   data::LoaderOptions options, const data::UnigramModel& unigram,
+                                   std::int64_t most_packs, const std::function<bool()>& stop);
 
 }  // namespace comera

@@ -2,9 +2,11 @@
 
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "checkpoints/durable_file.h"
 #include "checkpoints/model_state.h"
+#include "data/hash.h"
 #include "kernels/backends/backends.h"
 #include "recipes/model_report.h"
 #include "recipes/run/json.h"
@@ -37,7 +39,11 @@ data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, std
   options.masking = {.probability = recipe.data.mask_probability,
                      .replace_mask = recipe.data.replace_share,
                      .replace_random = recipe.data.random_share};
-  options.seed = recipe.run.seed + phase;
+  // Each phase has an order of its own, which no other seed's phase shares.
+  options.seed =
+      static_cast<std::int64_t>(data::mix64(data::mix64(static_cast<std::uint64_t>(recipe.run.seed)) +
+                                            static_cast<std::uint64_t>(phase)) >>
+                                1);
   options.packs_per_step = section.packs_per_step;
   options.right_modulus = right_rows;
   return options;
@@ -68,6 +74,10 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
   require_training_keys(recipe);
   if (config_.head != HeadKind::mlm)
     throw UsageError("model.head = \"classification\" cannot be pretrained; set model.head to \"mlm\"");
+  COMERA_CHECK(
+      train_.info().vocabulary == tokenizer_.vocabulary(),
+      "the shards in {} are for a vocabulary of {}, but {} has {} pieces; make them again with `comera data`",
+      recipe.data.train, train_.info().vocabulary, recipe.data.tokenizer, tokenizer_.vocabulary());
   COMERA_CHECK(
       train_.info().tokenizer_hash == tokenizer_.hash(),
       "the shards in {} were made with another tokenizer than {}; make them again with `comera data`",
@@ -116,7 +126,14 @@ void TrainingRun::open_phase() {
   phase_->options = loader_options(recipe_, state_.phase, config_.vocabulary,
                                    engine_->model().token_embedding().right_rows());
   phase_->loader = std::make_unique<data::Loader>(train_, phase_->options);
-  if (position_) phase_->loader->seek(*position_);
+  if (position_) {
+    COMERA_CHECK(phase_->loader->samples_per_epoch() == saved_samples_,
+                 "{} was made on {} samples, but {} now gives {} of length {}: resume with the same data and "
+                 "phase.{}.length",
+                 saved_path_.string(), saved_samples_, recipe_.data.train,
+                 phase_->loader->samples_per_epoch(), section.length, state_.phase);
+    phase_->loader->seek(*position_);
+  }
   position_.reset();
   phase_->schedule = {.kind = section.schedule,
                       .steps = steps_of_phase_[state_.phase],
@@ -131,6 +148,7 @@ void TrainingRun::one_step() {
   const data::LoaderPosition before = phase_->loader->position();
   engine_->clear_results();
   double targets = 0;
+  std::int64_t tokens = 0;
   for (std::int64_t pack = 0; pack < section.packs_per_step; ++pack) {
     const data::Batch& batch = phase_->loader->next();
     engine_->load(batch);
@@ -138,17 +156,17 @@ void TrainingRun::one_step() {
                     .step = static_cast<std::uint32_t>(state_.step),
                     .pack = static_cast<std::uint32_t>(pack)});
     targets += batch.masked;
-    state_.tokens += batch.tokens;
+    tokens += batch.tokens;
   }
   const double factor = phase_->schedule.factor(state_.phase_step);
   const double rates[parameter_roles] = {section.learning_rate.cores * factor,
                                          section.learning_rate.gates * factor,
                                          section.learning_rate.rest * factor};
   engine_->apply(state_.step, targets, rates, recipe_.optim.clip_norm);
-  if (engine_->results().nonfinite != 0 || !std::isfinite(engine_->results().loss_sum))
-    stop_on_nonfinite(before);
+  if (engine_->results().nonfinite != 0) stop_on_nonfinite(before);
   state_.window_loss += engine_->results().loss_sum;
   state_.window_targets += engine_->results().target_count;
+  state_.tokens += tokens;
   ++state_.step;
   ++state_.phase_step;
 }
@@ -159,10 +177,11 @@ void TrainingRun::stop_on_nonfinite(const data::LoaderPosition& before) {
       segment < 0 ? "the loss" : engine_->optimizer().tensor_name(segment) + "'s gradient";
   phase_->loader->seek(before);  // the checkpoint stands before the step that failed
   save();
-  throw_error(
-      fmt::format("step {} was not finite, first in {}; the model as it was before that step is saved in {}. "
-                  "Lower the learning rate or the gradient clipping (optim.clip_norm) and resume",
-                  state_.step + 1, tensor, saved_path_.string()));
+  throw_error(fmt::format(
+      "step {} was not finite, first in {}; the model as it was before that step is saved in {}. Go "
+      "on with a lower learning rate or optim.clip_norm and --resume auto; if it fails again, the "
+      "model had gone wrong earlier: remove that file, and the checkpoint before it is resumed",
+      state_.step + 1, tensor, saved_path_.string()));
 }
 
 void TrainingRun::log_step(double seconds_per_step, double tokens_per_second) {
@@ -197,12 +216,12 @@ void TrainingRun::log_step(double seconds_per_step, double tokens_per_second) {
   state_.window_targets = 0;
 }
 
-Evaluation TrainingRun::evaluate_now() {
+std::optional<Evaluation> TrainingRun::evaluate_now(bool record) {
   if (!unigram_) unigram_.emplace(train_);
-  const StepResults kept = engine_->results();
-  const Evaluation evaluation =
-      evaluate(*engine_, *held_out_, phase_->options, *unigram_, recipe_.run.evaluation_batches);
-  static_cast<void>(kept);
+  const std::optional<Evaluation> found = evaluate(*engine_, *held_out_, phase_->options, *unigram_,
+                                                   recipe_.run.evaluation_batches, options_.stop_requested);
+  if (!found || !record) return found;
+  const Evaluation& evaluation = *found;
   metrics_->write(state_.step, JsonObject()
                                    .add("validation_loss", evaluation.loss)
                                    .add("validation_accuracy", evaluation.accuracy)
@@ -213,7 +232,7 @@ Evaluation TrainingRun::evaluate_now() {
       fmt::format("step {}: held-out loss {:.4f}, masked accuracy {:.2f} % (unigram {:.4f}, uniform {:.4f})",
                   state_.step, evaluation.loss, 100 * evaluation.accuracy, evaluation.baselines.unigram,
                   evaluation.baselines.uniform));
-  return evaluation;
+  return found;
 }
 
 void TrainingRun::save() {
@@ -239,8 +258,10 @@ void TrainingRun::write_checkpoint() {
                                    {"phase_step", state_.phase_step},
                                    {"tokens", state_.tokens},
                                    {"window_loss", state_.window_loss},
-                                   {"window_targets", state_.window_targets}});
+                                   {"window_targets", state_.window_targets},
+                                   {"steps_of_phase", steps_of_phase_}});
     writer.attributes("/rng", {{"seed", recipe_.run.seed}});
+    writer.attributes("/environment", {{"instruction_set", std::string(instruction_set())}});
     writer.attributes("/data", {{"epoch", position.epoch},
                                 {"cursor", position.cursor},
                                 {"taken", position.taken},
@@ -279,6 +300,18 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
                                    .taken = reader.integer("/data", "taken"),
                                    .pack = reader.integer("/data", "pack"),
                                    .seed = reader.integer("/data", "seed")};
+  saved_samples_ = reader.integer("/data", "samples_per_epoch");
+  // Counted in epochs, a phase has as many steps as it was begun with.
+  const std::vector<std::int64_t> begun = reader.list("/trainer", "steps_of_phase");
+  for (std::size_t phase = 0; phase < std::min(begun.size(), steps_of_phase_.size()); ++phase)
+    if (recipe_.phases[phase].epochs) steps_of_phase_[phase] = begun[phase];
+  total_steps_ = std::accumulate(steps_of_phase_.begin(), steps_of_phase_.end(), std::int64_t{0});
+  const std::string set = reader.text("/environment", "instruction_set");
+  if (set != instruction_set())
+    fmt::print(options_.output,
+               "{} was made with the instruction set {}, this is {}: the run goes on, but not to the same "
+               "bits\n",
+               file, set, instruction_set());
   saved_step_ = state_.step;
   saved_path_ = found.path;
 }
@@ -320,7 +353,7 @@ TrainingOutcome TrainingRun::run() {
     }
     const auto due = [&](std::int64_t interval) { return interval > 0 && state_.step % interval == 0; };
     if (held_out_ && (due(recipe_.run.evaluation_interval) || phase_ends))
-      outcome.evaluation = evaluate_now();
+      outcome.evaluation = evaluate_now(true);
     if (due(recipe_.run.checkpoint_interval) || phase_ends) save();
     if (options_.after_step) options_.after_step(state_.step);
     if (stop_here() && state_.step < total_steps_) {
@@ -328,7 +361,9 @@ TrainingOutcome TrainingRun::run() {
       break;
     }
   }
-  if (state_.step >= total_steps_ && held_out_ && !outcome.evaluation) outcome.evaluation = evaluate_now();
+  // A run that had ended before: its metrics have the line already.
+  if (state_.step >= total_steps_ && held_out_ && !outcome.evaluation)
+    outcome.evaluation = evaluate_now(false);
   outcome.finished = state_.step >= total_steps_;
   outcome.step = state_.step;
   outcome.tokens_per_second =

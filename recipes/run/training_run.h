@@ -63,7 +63,7 @@ class TrainingRun {
   std::int64_t phase_steps(std::int64_t phase) const;
   void one_step();
   void log_step(double seconds_per_step, double tokens_per_second);
-  Evaluation evaluate_now();
+  std::optional<Evaluation> evaluate_now(bool record);
   void save();
   void write_checkpoint();
   void resume_from(const FoundCheckpoint& found);
@@ -86,6 +86,7 @@ class TrainingRun {
   std::optional<data::LoaderPosition> position_;  // to seek to when the phase is opened
   std::vector<std::int64_t> steps_of_phase_;
   std::int64_t total_steps_ = 0;
+  std::int64_t saved_samples_ = 0;  // per epoch, of the run that is resumed
   std::int64_t saved_step_ = -1;
   std::filesystem::path saved_path_;
 };

@@ -73,6 +73,19 @@ TEST_F(Resume, OneThreadAndTwoGiveTheSameBits) {
   expect_equal_checkpoints(one.checkpoint, three.checkpoint);
 }
 
+// The position in a checkpoint means nothing on other samples.
+TEST_F(Resume, OtherSamplesAreRefused) {
+  train("run", {.stop_after = 4});
+  try {
+    train("run", {.mode = RunMode::resume}, {"phase.0.length=12"});
+    FAIL() << "another sample length was accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("resume with the same data and phase.0.length"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST_F(Resume, AFinishedRunIsReportedAgainWithoutTraining) {
   const TrainingOutcome whole = train("run");
   const TrainingOutcome again = train("run", {.mode = RunMode::automatic});
@@ -114,6 +127,10 @@ TEST_F(Resume, AFullDiskLeavesTheLastGoodCheckpoint) {
   fs::create_directory(disk);
   if (mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=2m") != 0)
     GTEST_SKIP() << "only root can mount a small disk";
+  struct Mounted {
+    const fs::path& path;
+    ~Mounted() { umount2(path.c_str(), MNT_DETACH); }
+  } const mounted{disk};
   const fs::path filler = disk / "filler";
   const std::vector<std::string> on_disk = {fmt::format("run.output=\"{}\"", (disk / "run").string())};
   std::FILE* null = std::fopen("/dev/null", "w");
@@ -139,13 +156,12 @@ TEST_F(Resume, AFullDiskLeavesTheLastGoodCheckpoint) {
       TrainingRun(parse_recipe(recipe_text(), "test.toml", on_disk), options).run();
   std::fclose(null);
   expect_equal_checkpoints(train("whole").checkpoint, resumed.checkpoint);
-  umount2(disk.c_str(), MNT_DETACH);
 }
 
 // The real program, killed where it happens to be: it never needs more than to be started again.
 TEST_F(Resume, KilledAtRandomMomentsEndsWithTheSameBits) {
-  const std::vector<std::string> longer = {"phase.0.steps=40", "phase.1.steps=25",
-                                           "run.checkpoint_interval=2"};
+  const std::vector<std::string> longer = {"phase.0.steps=400", "phase.1.steps=250",
+                                           "run.checkpoint_interval=4", "run.evaluation_interval=0"};
   const TrainingOutcome whole = train("whole", {}, longer);
   const fs::path file = write_recipe();
   std::vector<std::string> arguments = {"pretrain", file.string(), "--output", (folder() / "killed").string(),
@@ -154,8 +170,10 @@ TEST_F(Resume, KilledAtRandomMomentsEndsWithTheSameBits) {
     arguments.push_back("--set");
     arguments.push_back(override_text);
   }
-  std::mt19937 random(static_cast<unsigned>(getpid()));
-  int killed = 0;
+  const unsigned seed = static_cast<unsigned>(getpid());
+  SCOPED_TRACE(fmt::format("seed {}", seed));
+  std::mt19937 random(seed);
+  int killed = 0, killed_in_training = 0;
   for (int attempt = 0; attempt < 10; ++attempt) {
     const pid_t child = fork();
     if (child == 0) {
@@ -168,16 +186,19 @@ TEST_F(Resume, KilledAtRandomMomentsEndsWithTheSameBits) {
       execv(COMERA_PROGRAM, argv.data());
       _exit(127);
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20 + random() % 250));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20 + random() % 400));
     kill(child, SIGKILL);
     int status = 0;
     waitpid(child, &status, 0);
-    if (WIFSIGNALED(status)) ++killed;
+    if (!WIFSIGNALED(status)) continue;
+    ++killed;
+    if (fs::exists(folder() / "killed" / "checkpoints" / "latest")) ++killed_in_training;
   }
-  EXPECT_GE(killed, 1) << "every run had ended before it could be killed";
+  EXPECT_EQ(killed, 10) << "a run had ended before it could be killed";
+  EXPECT_GE(killed_in_training, 3);
   const ProgramResult last = run_program(arguments);
   ASSERT_EQ(last.code, 0) << last.output;
-  expect_equal_checkpoints(whole.checkpoint, folder() / "killed" / "checkpoints" / "step-00000065.h5");
+  expect_equal_checkpoints(whole.checkpoint, folder() / "killed" / "checkpoints" / "step-00000650.h5");
 }
 
 TEST_F(Resume, ATerminatedProgramSavesAndSaysHowToGoOn) {

@@ -34,8 +34,11 @@ void gradient_norm(const GradientNorm& op, const KernelContext&) {
       results.first_nonfinite = s;
     }
   }
-  results.gradient_norm = std::sqrt(total) / inputs.targets;
-  results.gradient_scale = 1 / inputs.targets;
+  if (!std::isfinite(results.loss_sum)) results.nonfinite = 1;
+  // Without a target there is no gradient either: the step changes nothing but the moments' decay.
+  const double per_target = inputs.targets > 0 ? 1 / inputs.targets : 0;
+  results.gradient_norm = std::sqrt(total) * per_target;
+  results.gradient_scale = per_target;
   if (inputs.max_norm > 0 && results.gradient_norm > inputs.max_norm)
     results.gradient_scale *= inputs.max_norm / results.gradient_norm;
 }
