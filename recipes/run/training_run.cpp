@@ -91,7 +91,8 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
   }
   if (state_.step == 0) {
     directory_.write_recipe(to_toml(recipe_));
-    write_file_durably(directory_.tokenizer(), tokenizer_.bytes());  // the run stays usable without the corpus
+    write_file_durably(directory_.tokenizer(),
+                       tokenizer_.bytes());  // the run stays usable without the corpus
   }
   metrics_ = std::make_unique<MetricsWriter>(directory_.metrics(), state_.step == 0 ? -1 : state_.step);
 }

@@ -101,7 +101,8 @@ TEST_F(Resume, ACheckpointIsInspectedByItself) {
   const TrainingOutcome outcome = train("run");
   const ProgramResult result = run_program({"inspect", outcome.checkpoint.string()});
   EXPECT_EQ(result.code, 0) << result.output;
-  for (const char* part : {"step 12", "encoder.1.attention.query", "[4,6 | 6,4] ranks 4,6,4", "tensor-train cores"})
+  for (const char* part :
+       {"step 12", "encoder.1.attention.query", "[4,6 | 6,4] ranks 4,6,4", "tensor-train cores"})
     EXPECT_NE(result.output.find(part), std::string::npos) << part << " in\n" << result.output;
   EXPECT_TRUE(fs::exists(folder() / "run" / "tokenizer.model"));
 }
