@@ -217,6 +217,17 @@ Evaluation TrainingRun::evaluate_now() {
 }
 
 void TrainingRun::save() {
+  try {
+    write_checkpoint();
+  } catch (const Error& error) {
+    throw_error(fmt::format("{}; {}; mend that and go on with --resume auto", error.what(),
+                            saved_step_ < 0
+                                ? "no checkpoint has been saved yet"
+                                : fmt::format("the last good checkpoint is {}", saved_path_.string())));
+  }
+}
+
+void TrainingRun::write_checkpoint() {
   const data::LoaderPosition position = phase_->loader->position();
   saved_path_ = checkpoints_.save(state_.step, [&](CheckpointWriter& writer) {
     const ParameterStore& store = engine_->model().parameters();

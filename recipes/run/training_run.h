@@ -65,6 +65,7 @@ class TrainingRun {
   void log_step(double seconds_per_step, double tokens_per_second);
   Evaluation evaluate_now();
   void save();
+  void write_checkpoint();
   void resume_from(const FoundCheckpoint& found);
   [[noreturn]] void stop_on_nonfinite(const data::LoaderPosition& before);
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -105,6 +106,40 @@ TEST_F(Resume, ACheckpointIsInspectedByItself) {
        {"step 12", "encoder.1.attention.query", "[4,6 | 6,4] ranks 4,6,4", "tensor-train cores"})
     EXPECT_NE(result.output.find(part), std::string::npos) << part << " in\n" << result.output;
   EXPECT_TRUE(fs::exists(folder() / "run" / "tokenizer.model"));
+}
+
+// A file system of its own that is full from the fourth step on: the checkpoint of step 3 stays, and serves.
+TEST_F(Resume, AFullDiskLeavesTheLastGoodCheckpoint) {
+  const fs::path disk = folder() / "disk";
+  fs::create_directory(disk);
+  if (mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=2m") != 0)
+    GTEST_SKIP() << "only root can mount a small disk";
+  const fs::path filler = disk / "filler";
+  const std::vector<std::string> on_disk = {fmt::format("run.output=\"{}\"", (disk / "run").string())};
+  std::FILE* null = std::fopen("/dev/null", "w");
+  TrainingOptions options{.after_step =
+                              [&](std::int64_t step) {
+                                if (step != 4) return;
+                                std::ofstream file(filler, std::ios::binary);
+                                const std::string block(1024, 'x');
+                                while (file.write(block.data(), 1024).flush()) {
+                                }
+                              },
+                          .output = null};
+  try {
+    TrainingRun(parse_recipe(recipe_text(), "test.toml", on_disk), options).run();
+    ADD_FAILURE() << "the disk was not full";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("No space left on device"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("step-00000003.h5"), std::string::npos) << error.what();
+  }
+  fs::remove(filler);
+  options = {.mode = RunMode::resume, .output = null};
+  const TrainingOutcome resumed =
+      TrainingRun(parse_recipe(recipe_text(), "test.toml", on_disk), options).run();
+  std::fclose(null);
+  expect_equal_checkpoints(train("whole").checkpoint, resumed.checkpoint);
+  umount2(disk.c_str(), MNT_DETACH);
 }
 
 // The real program, killed where it happens to be: it never needs more than to be started again.
