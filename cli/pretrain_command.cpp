@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -42,8 +43,9 @@ void print_outcome(TrainingRun& run, const TrainingOutcome& outcome) {
     const Evaluation& e = *outcome.evaluation;
     fmt::print("held-out loss    {:.4f} nats per masked token over {} tokens; masked accuracy {:.2f} %\n",
                e.loss, e.targets, 100 * e.accuracy);
-    fmt::print("baselines        unigram {:.4f}, uniform {:.4f}: the model is {:.4f} below unigram\n",
-               e.baselines.unigram, e.baselines.uniform, e.baselines.unigram - e.loss);
+    const double gain = e.baselines.unigram - e.loss;
+    fmt::print("baselines        unigram {:.4f}, uniform {:.4f}: the model is {:.4f} {} unigram\n",
+               e.baselines.unigram, e.baselines.uniform, std::abs(gain), gain >= 0 ? "below" : "above");
   }
   const std::int64_t parameters = run.engine().model().parameters().count();
   const std::int64_t dense = dense_parameters(run.engine().model().config());
@@ -51,9 +53,11 @@ void print_outcome(TrainingRun& run, const TrainingOutcome& outcome) {
   fmt::print("parameters       {} against {} of the dense twin: {:.1f} times fewer\n", parameters, dense,
              static_cast<double>(dense) / static_cast<double>(parameters));
   const double size = static_cast<double>(std::filesystem::file_size(outcome.checkpoint));
-  // A dense checkpoint holds parameters and two moments of four bytes each, as this one does.
+  // A checkpoint is the parameters and two moments for each.
+  const double dense_size =
+      3.0 * static_cast<double>(dense) * size_of(run.engine().model().parameters().dtype());
   fmt::print("checkpoint       {:.1f} MiB with optimizer state; the dense twin's would be {:.1f} MiB\n",
-             mebibytes(size), mebibytes(12.0 * static_cast<double>(dense)));
+             mebibytes(size), mebibytes(dense_size));
   print_memory(run);
   fmt::print("saved            {}\n", outcome.checkpoint.string());
 }
