@@ -87,7 +87,7 @@ stop() {
   if [[ -n $child ]]; then
     kill -TERM "$child" 2> /dev/null || true
     wait "$child" || true
-    printf 'go on with:\n  '
+    printf 'go on, in %s, with:\n  ' "$PWD"
     print_command "${train[@]}" --resume auto
   fi
   exit 130
