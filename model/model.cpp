@@ -20,6 +20,7 @@ Model::Model(const EncoderConfig& config, Allocator& allocator, bool gradients) 
     head_ = std::make_unique<ClassificationHead>(store_, config);
   saved_.resize(config.layers);
   store_.allocate(allocator, config.compute, gradients);
+  for (int block = 0; block < store_.blocks(); ++block) block_ranges_.push_back(store_.block_ranges(block));
 }
 
 void Model::run_pack(const Step& step, bool gradient) const {

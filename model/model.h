@@ -29,8 +29,10 @@ class Model {
   // The encoder's output (T, hidden), in the arena; the caller releases it.
   Tensor encode(const Step& step) const;
 
-  // Called at the end of each block's backward with the block's number: its gradients are complete.
-  void on_gradients_ready(std::function<void(int)> callback) { gradients_ready_ = std::move(callback); }
+  // Called at the end of each block's backward in every pack, with where its gradients lie in the flat
+  // vector: this pack adds nothing more to them.
+  using GradientsReady = std::function<void(const std::vector<ParameterRange>&)>;
+  void on_gradients_ready(GradientsReady callback) { gradients_ready_ = std::move(callback); }
 
   const Head& head() const { return *head_; }
   const Embedding& token_embedding() const { return embedding_->tokens(); }
@@ -39,7 +41,7 @@ class Model {
 
  private:
   void ready(int block) const {
-    if (gradients_ready_) gradients_ready_(block);
+    if (gradients_ready_) gradients_ready_(block_ranges_[block]);
   }
 
   EncoderConfig config_;
@@ -48,7 +50,8 @@ class Model {
   std::vector<std::unique_ptr<EncoderBlock>> blocks_;
   std::optional<LayerNorm> final_norm_;  // of a pre-norm encoder
   std::unique_ptr<Head> head_;
-  std::function<void(int)> gradients_ready_;
+  GradientsReady gradients_ready_;
+  std::vector<std::vector<ParameterRange>> block_ranges_;
   mutable std::vector<EncoderBlock::Saved>
       saved_;  // one for each block, reused so that a step allocates nothing
 };

@@ -23,13 +23,16 @@ AdamWOptimizer::AdamWOptimizer(ParameterStore& store, const AdamWOptions& option
       segment_memory_.tensor({static_cast<std::int64_t>(segments * sizeof(ParameterSegment))}, DType::uint8);
   norm_memory_ = Buffer(allocator, segments * sizeof(double), MemoryKind::optimizer);
   norms_ = norm_memory_.tensor({segments}, DType::float64);
-  auto* segment = static_cast<ParameterSegment*>(segments_.raw());
+  std::vector<ParameterSegment> layout;
   for (ParameterId id : store.layout()) {
     const ParameterInfo& info = store.info(id);
     const bool decays = info.decays && (info.role == ParameterRole::dense || options.decay_cores);
-    *segment++ = {store.offset(id), info.shape.elements(), static_cast<std::int32_t>(info.role),
-                  decays ? 1 : 0};
+    layout.push_back(
+        {store.offset(id), info.shape.elements(), static_cast<std::int32_t>(info.role), decays ? 1 : 0});
   }
+  const Stream stream{allocator.device()};
+  allocator.upload(segments_.raw(), layout.data(), segments_.bytes(), stream);
+  allocator.synchronize(stream);
 }
 
 void AdamWOptimizer::apply(const Context& context, const Tensor& step_inputs,

@@ -12,12 +12,14 @@ namespace comera {
 class Graph {
  public:
   Graph() = default;
-  Graph(Allocator& allocator, std::function<void()> body) : allocator_(&allocator), body_(std::move(body)) {}
+  Graph(Allocator& allocator, const Stream& stream, std::function<void()> body)
+      : allocator_(&allocator), stream_(stream), body_(std::move(body)) {}
 
   void launch() const;
 
  private:
   Allocator* allocator_ = nullptr;
+  Stream stream_;
   std::function<void()> body_;
 };
 

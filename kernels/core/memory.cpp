@@ -46,6 +46,14 @@ class HostAllocator final : public Allocator {
  public:
   HostAllocator() : Allocator(Device{}) {}
 
+  void upload(void* device_memory, const void* host, std::size_t bytes, const Stream&) override {
+    std::memcpy(device_memory, host, bytes);
+  }
+  void download(void* host, const void* device_memory, std::size_t bytes, const Stream&) override {
+    std::memcpy(host, device_memory, bytes);
+  }
+  void synchronize(const Stream&) override {}
+
  private:
   static std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
   void* do_allocate(std::size_t bytes) override {

@@ -32,6 +32,13 @@ class Allocator {
   void* allocate(std::size_t bytes, MemoryKind kind);
   void deallocate(void* data, std::size_t bytes, MemoryKind kind) noexcept;
 
+  // Copies between host memory and this device's, on the stream; the host's memory must stay until it is
+  // done. On the host itself they are done on return.
+  virtual void upload(void* device_memory, const void* host, std::size_t bytes, const Stream& stream) = 0;
+  virtual void download(void* host, const void* device_memory, std::size_t bytes, const Stream& stream) = 0;
+  // Waits until everything put on the stream is done. Never within a step.
+  virtual void synchronize(const Stream& stream) = 0;
+
   Device device() const { return device_; }
   MemoryUse use(MemoryKind kind) const;
   void reset_peaks();

@@ -1,6 +1,8 @@
 #include "kernels/core/packed_batch.h"
 
+#include <numeric>
 #include <utility>
+#include <vector>
 
 namespace comera {
 
@@ -10,7 +12,7 @@ std::int64_t aligned(std::int64_t elements) { return (elements + 15) / 16 * 16; 
 
 }  // namespace
 
-void PackedBatch::lay_out(std::int32_t* base) {
+void PackedBatch::lay_out(std::int32_t* base, Device device) {
   const std::int64_t tokens = capacity.tokens, sequences = capacity.sequences, masked = capacity.masked,
                      unique = capacity.unique_ids;
   for (auto [tensor, elements] : {std::pair{&token_ids, tokens},
@@ -27,27 +29,31 @@ void PackedBatch::lay_out(std::int32_t* base) {
                                   {&right_order, unique},
                                   {&token_rows, tokens},
                                   {&counts, std::int64_t{4}}}) {
-    *tensor = Tensor(base, {elements}, DType::int32);
+    *tensor = Tensor(base, {elements}, DType::int32, device);
     base += aligned(elements);
   }
 }
 
 PackedBatch::PackedBatch(Allocator& allocator, const PackCapacity& wanted) : capacity(wanted) {
-  *this = measuring(wanted);  // for the sizes
+  *this = measuring(wanted, allocator.device());  // for the sizes
   std::int64_t total = 0;
   for (const Tensor& tensor :
        {token_ids, position_ids, type_ids, sequence_offsets, masked_positions, masked_targets, labels,
         unique_ids, unique_index, unique_order, unique_offsets, right_order, token_rows, counts})
     total += aligned(tensor.elements());
   memory_ = Buffer(allocator, total * sizeof(std::int32_t), MemoryKind::workspace);
-  lay_out(static_cast<std::int32_t*>(memory_.data()));
-  for (std::int64_t t = 0; t < capacity.tokens; ++t) token_rows.data<std::int32_t>()[t] = static_cast<int>(t);
+  lay_out(static_cast<std::int32_t*>(memory_.data()), allocator.device());
+  std::vector<std::int32_t> rows(capacity.tokens);
+  std::iota(rows.begin(), rows.end(), 0);
+  const Stream stream{allocator.device()};
+  allocator.upload(token_rows.raw(), rows.data(), token_rows.bytes(), stream);
+  allocator.synchronize(stream);
 }
 
-PackedBatch PackedBatch::measuring(const PackCapacity& capacity) {
+PackedBatch PackedBatch::measuring(const PackCapacity& capacity, Device device) {
   PackedBatch batch;
   batch.capacity = capacity;
-  batch.lay_out(reinterpret_cast<std::int32_t*>(std::uintptr_t{1} << 46));
+  batch.lay_out(reinterpret_cast<std::int32_t*>(std::uintptr_t{1} << 46), device);
   return batch;
 }
 

@@ -20,7 +20,7 @@ class PackedBatch {
   PackedBatch() = default;
   PackedBatch(Allocator& allocator, const PackCapacity& capacity);
   // For dry runs: addresses that must not be read.
-  static PackedBatch measuring(const PackCapacity& capacity);
+  static PackedBatch measuring(const PackCapacity& capacity, Device device = {});
 
   PackCapacity capacity;
   Tensor token_ids;         // (T) after masking
@@ -44,7 +44,7 @@ class PackedBatch {
   Tensor unique_count() const { return counts.slice(3, {1}); }
 
  private:
-  void lay_out(std::int32_t* base);
+  void lay_out(std::int32_t* base, Device device);
 
   Buffer memory_;
 };

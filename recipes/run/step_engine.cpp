@@ -18,10 +18,26 @@ StepEngine::StepEngine(const EncoderConfig& config, const AdamWOptions& optimize
       allocator_(allocator),
       model_(config, allocator, true),
       optimizer_(model_.parameters(), optimizer, allocator),
+      stream_{allocator.device()},
       inputs_(allocator, sizeof(StepInputs), MemoryKind::workspace),
       results_(allocator, sizeof(StepResults), MemoryKind::workspace) {
-  inputs() = StepInputs{};
+  send_inputs();
   clear_results();
+}
+
+void StepEngine::send_inputs() {
+  allocator_.upload(inputs_.data(), &host_inputs_, sizeof host_inputs_, stream_);
+}
+
+void StepEngine::clear_results() {
+  host_results_ = StepResults{};
+  allocator_.upload(results_.data(), &host_results_, sizeof host_results_, stream_);
+}
+
+const StepResults& StepEngine::results() {
+  allocator_.download(&host_results_, results_.data(), sizeof host_results_, stream_);
+  allocator_.synchronize(stream_);
+  return host_results_;
 }
 
 Step StepEngine::step(const Context& context, const PackedBatch& batch, bool training) const {
@@ -36,8 +52,8 @@ Step StepEngine::step(const Context& context, const PackedBatch& batch, bool tra
 void StepEngine::set_capacity(const PackCapacity& capacity) {
   Arena measuring = Arena::measuring(allocator_.device());
   {
-    const Context dry{backend_, measuring, Stream{allocator_.device()}};
-    const PackedBatch batch = PackedBatch::measuring(capacity);
+    const Context dry{backend_, measuring, stream_};
+    const PackedBatch batch = PackedBatch::measuring(capacity, allocator_.device());
     model_.run_pack(step(dry, batch, true), true);
     model_.run_pack(step(dry, batch, false), false);
     optimizer_.apply(dry, inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
@@ -48,10 +64,10 @@ void StepEngine::set_capacity(const PackCapacity& capacity) {
   batch_ = PackedBatch();
   batch_ = PackedBatch(allocator_, capacity);
   arena_.emplace(allocator_, measuring.peak());
-  context_.emplace(backend_, *arena_, Stream{allocator_.device()});
-  micro_ = Graph(allocator_, [this] { model_.run_pack(step(*context_, batch_, true), true); });
-  evaluate_ = Graph(allocator_, [this] { model_.run_pack(step(*context_, batch_, false), false); });
-  apply_ = Graph(allocator_, [this] {
+  context_.emplace(backend_, *arena_, stream_);
+  micro_ = Graph(allocator_, stream_, [this] { model_.run_pack(step(*context_, batch_, true), true); });
+  evaluate_ = Graph(allocator_, stream_, [this] { model_.run_pack(step(*context_, batch_, false), false); });
+  apply_ = Graph(allocator_, stream_, [this] {
     optimizer_.apply(*context_, inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
                      results_.tensor({sizeof(StepResults)}, DType::uint8));
   });
@@ -66,10 +82,10 @@ void StepEngine::load(const data::Batch& batch) {
       "of {}, {}, {} and {}",
       batch.tokens, batch.sequences, batch.masked, batch.unique, capacity.tokens, capacity.sequences,
       capacity.masked, capacity.unique_ids);
-  const auto copy = [](const std::vector<std::int32_t>& from, const Tensor& to) {
+  const auto copy = [this](const std::vector<std::int32_t>& from, const Tensor& to) {
     COMERA_CHECK(static_cast<std::int64_t>(from.size()) == to.elements(),
                  "a batch array has {} entries, expected {}", from.size(), to.elements());
-    std::ranges::copy(from, to.data<std::int32_t>());
+    allocator_.upload(to.raw(), from.data(), to.bytes(), stream_);
   };
   copy(batch.token_ids, batch_.token_ids);
   copy(batch.position_ids, batch_.position_ids);
@@ -83,19 +99,22 @@ void StepEngine::load(const data::Batch& batch) {
   copy(batch.unique_order, batch_.unique_order);
   copy(batch.unique_offsets, batch_.unique_offsets);
   copy(batch.right_order, batch_.right_order);
-  copy({batch.tokens, batch.sequences, batch.masked, batch.unique}, batch_.counts);
+  counts_ = {batch.tokens, batch.sequences, batch.masked, batch.unique};
+  copy(counts_, batch_.counts);
 }
 
 void StepEngine::micro(const DropoutKey& key) {
-  inputs().dropout = key;
+  host_inputs_.dropout = key;
+  send_inputs();
   micro_.launch();
 }
 
 void StepEngine::apply(std::int64_t update, double targets, const double* learning_rates, double max_norm) {
-  std::copy_n(learning_rates, parameter_roles, inputs().learning_rate);
-  inputs().targets = targets;
-  inputs().max_norm = max_norm;
-  optimizer_.prepare(inputs(), update);
+  std::copy_n(learning_rates, parameter_roles, host_inputs_.learning_rate);
+  host_inputs_.targets = targets;
+  host_inputs_.max_norm = max_norm;
+  optimizer_.prepare(host_inputs_, update);
+  send_inputs();
   apply_.launch();
 }
 

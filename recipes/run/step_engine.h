@@ -36,24 +36,29 @@ class StepEngine {
   // One pack without dropout and gradients: loss and counts are added.
   void evaluate();
 
-  const StepResults& results() const { return *static_cast<const StepResults*>(results_.data()); }
-  void clear_results() { *static_cast<StepResults*>(results_.data()) = StepResults{}; }
+  // Of the last apply() or evaluate(): waits for the device.
+  const StepResults& results();
+  void clear_results();
 
   // Bytes: what backward needs, and scratch beside it.
   const Arena::Plan& arena_plan() const { return arena_->peak(); }
 
  private:
   Step step(const Context& context, const PackedBatch& batch, bool training) const;
-  StepInputs& inputs() { return *static_cast<StepInputs*>(inputs_.data()); }
+  void send_inputs();
 
   const Backend& backend_;
   Allocator& allocator_;
   Model model_;
   AdamWOptimizer optimizer_;
+  Stream stream_;
   Buffer inputs_, results_;
+  StepInputs host_inputs_;  // what inputs_ and results_ hold on the device
+  StepResults host_results_;
   std::optional<Arena> arena_;
   std::optional<Context> context_;
   PackedBatch batch_;
+  std::vector<std::int32_t> counts_;  // of the loaded batch
   Graph micro_, apply_, evaluate_;
 };
 

@@ -52,6 +52,31 @@ TEST_P(WholeModel, GradientsAccumulate) {
   EXPECT_LT(relative_error(read_tensor(model.parameters().gradients()), once), 1e-12);
 }
 
+// Every parameter's gradient is announced once in a pack, and does not change after that.
+TEST_P(WholeModel, GradientsAreCompleteWhenAnnounced) {
+  const auto [tensorized, head, norm] = GetParam();
+  Model model(small_config(tensorized, head, norm), host_allocator(), true);
+  model.parameters().initialize(11);
+  Harness harness(plain_backend());
+  const PackedBatch batch = random_batch({4, 6}, 29, model.token_embedding().right_rows());
+  const ParameterStore& store = model.parameters();
+  std::vector<double> announced(store.gradients().elements(), 0);
+  std::vector<int> times(store.gradients().elements(), 0);
+  model.on_gradients_ready([&](const std::vector<ParameterRange>& ranges) {
+    for (const ParameterRange& range : ranges)
+      for (std::int64_t i = range.begin; i < range.begin + range.count; ++i) {
+        announced[i] = store.gradients().data<double>()[i];
+        ++times[i];
+      }
+  });
+  model.run_pack({harness.context(), store, batch, harness.step_inputs(), harness.step_results(), true},
+                 true);
+  EXPECT_EQ(announced, read_tensor(store.gradients()));
+  for (ParameterId id = 0; id < store.size(); ++id)
+    for (std::int64_t i = 0; i < store.info(id).shape.elements(); ++i)
+      ASSERT_EQ(times[store.offset(id) + i], 1) << store.info(id).name;
+}
+
 INSTANTIATE_TEST_SUITE_P(All, WholeModel,
                          testing::Combine(testing::Bool(),
                                           testing::Values(HeadKind::mlm, HeadKind::classification),

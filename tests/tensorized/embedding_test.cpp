@@ -31,8 +31,8 @@ std::vector<Case> cases() {
   std::vector<Case> list;
   for (const auto& [shape, vocabulary] : shapes)
     for (LookupKind lookup : {LookupKind::naive, LookupKind::unique, LookupKind::halves})
-      list.push_back({shape, vocabulary, lookup,
-                      lookup == LookupKind::naive ? DecoderKind::structured : DecoderKind::rebuild});
+      for (DecoderKind decoder : {DecoderKind::structured, DecoderKind::rebuild})
+        list.push_back({shape, vocabulary, lookup, decoder});
   return list;
 }
 
