@@ -137,22 +137,6 @@ SplitCounts counts_of(const ShardWriter& writer) {
   return {writer.documents(), writer.tokens(), writer.shards()};
 }
 
-// Shards of an earlier run would otherwise be read along with the new ones.
-void remove_shards(const std::filesystem::path& folder) {
-  std::error_code code;
-  std::vector<std::filesystem::path> old;
-  for (std::filesystem::directory_iterator entry(folder, code), end; !code && entry != end;
-       entry.increment(code)) {
-    const std::string name = entry->path().filename().string();
-    const bool is_split = name.starts_with("train-") || name.starts_with("validation-");
-    if (is_split && (name.ends_with(".h5") || name.ends_with(".h5.partial"))) old.push_back(entry->path());
-  }
-  for (const auto& path : old)
-    if (!code) std::filesystem::remove(path, code);
-  COMERA_CHECK(!code, "{}: could not remove the shards of an earlier run: {}", folder.string(),
-               code.message());
-}
-
 }  // namespace
 
 BuildCounts build_shards(DocumentSource& source, const Tokenizer& tokenizer, const BuildOptions& options) {
@@ -164,7 +148,7 @@ BuildCounts build_shards(DocumentSource& source, const Tokenizer& tokenizer, con
   std::error_code code;
   std::filesystem::create_directories(options.output, code);
   COMERA_CHECK(!code, "{}: could not make the folder: {}", options.output.string(), code.message());
-  remove_shards(options.output);
+  for (const char* split : {"train", "validation"}) remove_unfinished_shards(options.output, split);
 
   ShardInfo info;
   info.tokenizer_hash = tokenizer.hash();
@@ -193,8 +177,14 @@ BuildCounts build_shards(DocumentSource& source, const Tokenizer& tokenizer, con
                "the corpus is empty: of its documents {} were kept, {} of them held out; name other inputs "
                "or languages",
                progress.documents, validation.documents());
-  train.finish();
-  validation.finish();
+  train.seal();
+  validation.seal();
+  // From here on nothing is left that can fail for want of room. The old training part goes first and the
+  // new one comes last, so that a kill in between leaves no training part that could be read.
+  remove_shards(options.output, "train");
+  remove_shards(options.output, "validation");
+  validation.publish();
+  train.publish();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   return {source.counts(), counts_of(train), counts_of(validation), elapsed.count()};
 }

@@ -16,10 +16,10 @@ struct BuildProgress {
 };
 
 struct BuildOptions {
-  std::filesystem::path output;  // made if it is missing; shards of an earlier run are removed first
-  double held_out = 0.02;        // fraction of the documents that goes to the validation split
-  std::int64_t tokens_per_shard = 1 << 26;             // 256 MiB
-  int threads = 0;                                     // that tokenize; 0: one per core
+  std::filesystem::path output;             // made if it is missing; see build_shards
+  double held_out = 0.02;                   // fraction of the documents that goes to the validation split
+  std::int64_t tokens_per_shard = 1 << 26;  // 256 MiB
+  int threads = 0;                          // that tokenize; 0: one per core
   std::function<void(const BuildProgress&)> progress;  // called in the calling thread
 };
 
@@ -37,8 +37,10 @@ struct BuildCounts {
 };
 
 // Tokenizes a corpus into OUTPUT/train-00000.h5 … and OUTPUT/validation-00000.h5 …, which do not depend on
-// the number of threads. Memory is bounded: a few MiB per thread besides the source's. Error if no document
-// is left for training, or the disk is full; then no unfinished shard is left behind.
+// the number of threads. Memory is bounded: a few MiB per thread besides the source's. Shards of an earlier
+// run are replaced when all new ones are on the disk, which must have room for both. Error if no document is
+// left for training, or the disk is full; then the folder is as before. A kill leaves *.partial files, which
+// the next build removes.
 BuildCounts build_shards(DocumentSource& source, const Tokenizer& tokenizer, const BuildOptions& options);
 
 }  // namespace comera::data

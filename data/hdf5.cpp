@@ -345,7 +345,11 @@ File File::create(const std::filesystem::path& path, const CreateOptions& option
   return file;
 }
 
-File File::open(const std::filesystem::path& path) {
+File File::open(const std::filesystem::path& path) { return open_existing(path, false); }
+
+File File::modify(const std::filesystem::path& path) { return open_existing(path, true); }
+
+File File::open_existing(const std::filesystem::path& path, bool writable) {
   const Lock lock;
   {
     std::error_code code;
@@ -365,7 +369,7 @@ File File::open(const std::filesystem::path& path) {
   File file;
   file.state_ = std::make_shared<State>();
   file.state_->path = path;
-  file.state_->id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
+  file.state_->id = H5Fopen(path.c_str(), writable ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access);
   if (file.state_->id < 0)
     throw Error(fmt::format("{}: the file is truncated or damaged: {}", path.string(), last_reason()));
   return file;

@@ -99,6 +99,8 @@ class File {
   static File create(const std::filesystem::path& path, const CreateOptions& options = {});
   // Read only. An empty, foreign or truncated file is an Error that says which.
   static File open(const std::filesystem::path& path);
+  // To change what is in it.
+  static File modify(const std::filesystem::path& path);
 
   File() = default;
   File(File&& other) noexcept { state_.swap(other.state_); }
@@ -168,6 +170,8 @@ class File {
   std::vector<std::int64_t> int64_list_attribute(std::string_view path, std::string_view name) const;
 
  private:
+  static File open_existing(const std::filesystem::path& path, bool writable);
+
   std::shared_ptr<State> state_;
 };
 

@@ -29,6 +29,8 @@ struct LoaderOptions {
   std::int64_t right_modulus = 0;    // see finish_batch
   // One pass over the samples in the order of the shards, with the masks of epoch 0: for evaluation.
   bool one_pass = false;
+  // With one_pass: in the order of epoch 0, so that the first packs are a random sample of the set.
+  bool permuted = false;
   std::int64_t prefetch = 2;             // batches prepared ahead by a thread; 0: no thread
   std::int64_t cache_bytes = 256 << 20;  // tokens kept in memory
 };
@@ -60,6 +62,10 @@ class Loader {
 
   std::int64_t epoch() const { return position().epoch; }
   std::int64_t samples_per_epoch() const;
+  // Of epoch 0, or of the one pass, by packing it without reading tokens: about a second per 200 million
+  // tokens of samples. Exact if a batch has room for every distinct id and no document holds special pieces,
+  // and almost so otherwise.
+  std::int64_t count_packs_per_epoch() const;
   // From the total length of the samples; the real number is a little larger.
   std::int64_t estimated_packs_per_epoch() const;
 

@@ -6,6 +6,19 @@
 #include "kernels/core/check.h"
 
 namespace comera::data {
+namespace {
+
+std::uint64_t bits_of(const MaskingKey& key) {
+  return mix64(mix64(mix64(key.seed) ^ static_cast<std::uint64_t>(key.epoch)) ^
+               static_cast<std::uint64_t>(key.sample));
+}
+
+// Stream 0 chooses targets, 1 the kind of replacement, 2 the random piece.
+std::uint64_t draw_of(std::uint64_t sample, std::int64_t position, int stream) {
+  return mix64(sample ^ mix64(static_cast<std::uint64_t>(3 * position + stream)));
+}
+
+}  // namespace
 
 Masking::Masking(const MaskingOptions& options, std::int32_t vocabulary, const SpecialIds& special)
     : options_(options), vocabulary_(vocabulary), special_(special) {
@@ -28,12 +41,8 @@ void Masking::apply(const MaskingKey& key, std::vector<std::int32_t>& ids, Targe
   targets.positions.clear();
   targets.ids.clear();
   if (options_.probability <= 0 || options_.most_targets == 0) return;
-  const std::uint64_t sample = mix64(mix64(mix64(key.seed) ^ static_cast<std::uint64_t>(key.epoch)) ^
-                                     static_cast<std::uint64_t>(key.sample));
-  // Stream 0 chooses targets, 1 the kind of replacement, 2 the random piece.
-  const auto bits = [&](std::int64_t position, int stream) {
-    return mix64(sample ^ mix64(static_cast<std::uint64_t>(3 * position + stream)));
-  };
+  const std::uint64_t sample = bits_of(key);
+  const auto bits = [&](std::int64_t position, int stream) { return draw_of(sample, position, stream); };
   const auto count = static_cast<std::int64_t>(ids.size());
   std::uint64_t least = ~std::uint64_t{0};
   std::int64_t likeliest = -1;  // the eligible token nearest to being drawn
@@ -64,6 +73,16 @@ void Masking::apply(const MaskingKey& key, std::vector<std::int32_t>& ids, Targe
       for (const std::int32_t special : sorted_special_) id += id >= special;
     }
   }
+}
+
+std::int64_t Masking::count_targets(const MaskingKey& key, std::int64_t length) const {
+  if (options_.probability <= 0 || options_.most_targets == 0 || length < 3) return 0;
+  const std::uint64_t sample = bits_of(key);
+  std::int64_t count = 0;
+  for (std::int64_t i = 1; i + 1 < length; ++i)
+    count += unit_interval(draw_of(sample, i, 0)) < options_.probability;
+  count = std::max<std::int64_t>(count, 1);
+  return options_.most_targets > 0 ? std::min(count, options_.most_targets) : count;
 }
 
 }  // namespace comera::data

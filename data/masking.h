@@ -36,6 +36,9 @@ class Masking {
   // UsageError if a fraction is not one, or the vocabulary has no ordinary piece.
   Masking(const MaskingOptions& options, std::int32_t vocabulary, const SpecialIds& special);
   void apply(const MaskingKey& key, std::vector<std::int32_t>& ids, Targets& targets) const;
+  // How many targets apply() chooses in a sequence of `length` ids of which only the first and the last are
+  // special pieces.
+  std::int64_t count_targets(const MaskingKey& key, std::int64_t length) const;
 
  private:
   MaskingOptions options_;

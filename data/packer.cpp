@@ -27,6 +27,24 @@ LoaderOptions checked(LoaderOptions options, const ShardSet& shards) {
   return options;
 }
 
+constexpr std::int64_t shortest = 3;  // [CLS], a token, [SEP]
+
+bool is_taken(const LoaderPosition& position, std::int64_t place) {
+  const std::int64_t bit = place - position.cursor - 1;
+  return bit < -1 || (bit >= 0 && ((position.taken >> bit) & 1) != 0);
+}
+
+void take(LoaderPosition& position, std::int64_t place) {
+  if (place > position.cursor) {
+    position.taken |= std::int64_t{1} << (place - position.cursor - 1);
+    return;
+  }
+  // Past this one and all that follow it without a gap.
+  const int run = std::countr_one(static_cast<std::uint64_t>(position.taken));
+  position.cursor += run + 1;
+  position.taken = position.taken >> run >> 1;
+}
+
 }  // namespace
 
 Packer::Packer(const ShardSet& shards, const LoaderOptions& options)
@@ -59,7 +77,7 @@ void Packer::seek(const LoaderPosition& position) {
 Packer::Prepared& Packer::prepare(std::int64_t place) {
   Prepared& prepared = prepared_[static_cast<std::size_t>(place) % prepared_.size()];
   if (prepared.place == place) return prepared;
-  const std::int64_t sample = options_.one_pass ? place : order_[place];
+  const std::int64_t sample = sample_at(order_, place);
   prepared.label = samples_.read(sample, prepared.ids, prepared.type_ids);
   masking_.apply({static_cast<std::uint64_t>(position_.seed), position_.epoch, sample}, prepared.ids,
                  prepared.targets);
@@ -67,20 +85,8 @@ Packer::Prepared& Packer::prepare(std::int64_t place) {
   return prepared;
 }
 
-bool Packer::is_taken(std::int64_t place) const {
-  const std::int64_t bit = place - position_.cursor - 1;
-  return bit < -1 || (bit >= 0 && ((position_.taken >> bit) & 1) != 0);
-}
-
-void Packer::take(std::int64_t place) {
-  if (place > position_.cursor) {
-    position_.taken |= std::int64_t{1} << (place - position_.cursor - 1);
-    return;
-  }
-  // Past this one and all that follow it without a gap.
-  const int run = std::countr_one(static_cast<std::uint64_t>(position_.taken));
-  position_.cursor += run + 1;
-  position_.taken = position_.taken >> run >> 1;
+std::int64_t Packer::sample_at(const Permutation& order, std::int64_t place) const {
+  return options_.one_pass && !options_.permuted ? place : order[place];
 }
 
 bool Packer::fits(const Prepared& sample, const Batch& batch) {
@@ -104,6 +110,15 @@ bool Packer::fits(const Prepared& sample, const Batch& batch) {
   return false;
 }
 
+template <class Full, class Offer>
+void Packer::offer_all(LoaderPosition& position, Full&& full, Offer&& offer) const {
+  for (std::int64_t place = position.cursor; place < std::min(position.cursor + window + 1, samples_.count());
+       ++place) {
+    if (full()) break;
+    if (!is_taken(position, place) && offer(place)) take(position, place);
+  }
+}
+
 bool Packer::next(Batch& batch) {
   if (position_.cursor >= samples_.count()) {
     if (options_.one_pass) return false;
@@ -116,20 +131,49 @@ bool Packer::next(Batch& batch) {
   ++pack_number_;
   unique_ = 0;
   const BatchCapacity& capacity = options_.capacity;
-  constexpr std::int64_t shortest = 3;  // [CLS], a token, [SEP]
-  for (std::int64_t place = position_.cursor;
-       place < std::min(position_.cursor + window + 1, samples_.count()); ++place) {
-    if (batch.sequences == capacity.sequences || batch.tokens + shortest > capacity.tokens) break;
-    if (is_taken(place)) continue;
+  const auto full = [&] {
+    return batch.sequences == capacity.sequences || batch.tokens + shortest > capacity.tokens;
+  };
+  offer_all(position_, full, [&](std::int64_t place) {
     const Prepared& sample = prepare(place);
-    if (!fits(sample, batch)) continue;
+    if (!fits(sample, batch)) return false;
     batch.add_sequence(sample.ids.data(), sample.type_ids.data(),
                        static_cast<std::int64_t>(sample.ids.size()), sample.targets.positions,
                        sample.targets.ids, sample.label);
-    take(place);
-  }
+    return true;
+  });
   position_.pack = (position_.pack + 1) % options_.packs_per_step;
   return true;
+}
+
+std::int64_t Packer::count_packs() const {
+  struct Size {
+    std::int64_t place = -1, tokens = 0, targets = 0;
+  };
+  const std::vector<std::int32_t> lengths = samples_.lengths();
+  const auto seed = static_cast<std::uint64_t>(options_.seed);
+  const Permutation order(samples_.count(), seed, 0);
+  const BatchCapacity& capacity = options_.capacity;
+  std::array<Size, window + 1> sizes;
+  std::int64_t packs = 0;
+  for (LoaderPosition position; position.cursor < samples_.count(); ++packs) {
+    std::int64_t sequences = 0, tokens = 0, targets = 0;
+    const auto full = [&] { return sequences == capacity.sequences || tokens + shortest > capacity.tokens; };
+    offer_all(position, full, [&](std::int64_t place) {
+      Size& size = sizes[static_cast<std::size_t>(place) % sizes.size()];
+      if (size.place != place) {
+        const std::int64_t sample = sample_at(order, place);
+        const std::int64_t length = lengths[sample];
+        size = {place, length, masking_.count_targets({seed, 0, sample}, length)};
+      }
+      if (tokens + size.tokens > capacity.tokens || targets + size.targets > capacity.masked) return false;
+      ++sequences;
+      tokens += size.tokens;
+      targets += size.targets;
+      return true;
+    });
+  }
+  return packs;
 }
 
 }  // namespace comera::data

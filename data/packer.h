@@ -18,6 +18,9 @@ class Packer {
   // The next pack of the step, without finish_batch. False at the end of one pass.
   bool next(Batch& batch);
 
+  // Packs of epoch 0 by the lengths of its samples, see Loader. May be called while another thread packs.
+  std::int64_t count_packs() const;
+
   const LoaderPosition& position() const { return position_; }
   void seek(const LoaderPosition& position);
   const Samples& samples() const { return samples_; }
@@ -34,8 +37,10 @@ class Packer {
   };
   Prepared& prepare(std::int64_t place);
   bool fits(const Prepared& sample, const Batch& batch);
-  bool is_taken(std::int64_t place) const;
-  void take(std::int64_t place);
+  // Offers the samples left within the window, in order, until full() or the end.
+  template <class Full, class Offer>
+  void offer_all(LoaderPosition& position, Full&& full, Offer&& offer) const;
+  std::int64_t sample_at(const Permutation& order, std::int64_t place) const;
   void begin_epoch();
 
   LoaderOptions options_;

@@ -46,6 +46,22 @@ std::int64_t Samples::length(std::int64_t sample) const {
   return place.end - place.begin + 2;
 }
 
+std::vector<std::int32_t> Samples::lengths() const {
+  std::vector<std::int32_t> lengths;
+  lengths.reserve(static_cast<std::size_t>(count()));
+  for (const ShardReader& shard : shards_.shards()) {
+    const auto offsets = shard.offsets();
+    for (std::size_t d = 0; d + 1 < offsets.size(); ++d) {
+      const std::int64_t tokens = offsets[d + 1] - offsets[d];
+      const std::int64_t pieces = (tokens + content_ - 1) / content_;
+      for (std::int64_t piece = 0; piece < pieces; ++piece)
+        lengths.push_back(
+            static_cast<std::int32_t>((piece + 1) * tokens / pieces - piece * tokens / pieces + 2));
+    }
+  }
+  return lengths;
+}
+
 const std::vector<std::int32_t>& Samples::block(std::size_t shard, std::int64_t index) {
   const std::int64_t key = (static_cast<std::int64_t>(shard) << 40) | index;
   if (const auto found = where_.find(key); found != where_.end()) {

@@ -21,6 +21,8 @@ class Samples {
   std::int64_t count() const { return first_.back(); }
   // With [CLS] and [SEP].
   std::int64_t length(std::int64_t sample) const;
+  // Of all samples.
+  std::vector<std::int32_t> lengths() const;
   // Replaces ids; the label of the document, 0 without labels.
   std::int32_t read(std::int64_t sample, std::vector<std::int32_t>& ids, std::vector<std::int32_t>& type_ids);
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/hash.h"
 #include "data/hdf5.h"
 #include "data/tokenizer.h"
 
@@ -17,7 +18,8 @@ namespace comera::data {
 //   segment_ids        int32 (tokens)         optional
 //   labels             int32 (documents)      optional
 // with the attributes of "/": format = "comera-shard", version, tokenizer_hash, vocabulary, special_ids
-// ([PAD], [UNK], [CLS], [SEP], [MASK]), split, documents, tokens. Chunks carry checksums.
+// ([PAD], [UNK], [CLS], [SEP], [MASK]), split, documents, tokens, and, written when the whole set is
+// there, index (0 for SPLIT-00000.h5) and shards (of the split). Chunks carry checksums.
 inline constexpr const char* shard_format = "comera-shard";
 inline constexpr std::int64_t shard_version = 1;
 
@@ -30,9 +32,10 @@ struct ShardInfo {
   bool labels = false;
 };
 
-// Writes FOLDER/SPLIT-00000.h5, FOLDER/SPLIT-00001.h5, … A shard gets its name when it is complete and on the
-// disk; a failure or destruction before finish() leaves no unfinished file.
-// Memory: a buffer of 1 MiB of tokens and 8 bytes per document of a shard.
+// Writes FOLDER/SPLIT-00000.h5, FOLDER/SPLIT-00001.h5, … Until all of them are on the disk they are called
+// SPLIT-00000.h5.partial, …, and shards of that split that the folder holds stay; a failure or destruction
+// before publish() removes the new ones. Memory: a buffer of 1 MiB of tokens and 8 bytes per document of a
+// shard.
 class ShardWriter {
  public:
   ShardWriter(std::filesystem::path folder, ShardInfo info, std::int64_t tokens_per_shard);
@@ -43,9 +46,15 @@ class ShardWriter {
   // A new shard begins before a document that would pass the limit.
   void add(std::span<const std::int32_t> tokens, std::span<const std::int32_t> segment_ids = {},
            std::int32_t label = 0);
+  // seal(), remove_shards() and publish().
   void finish();
+  // Completes the last shard and tells each its place in the set. Nothing can be added after it.
+  void seal();
+  // Gives the sealed shards their names, the last one last: a set cut short by a kill lacks shards, and
+  // ShardSet refuses it.
+  void publish();
 
-  std::int64_t shards() const { return shards_; }
+  std::int64_t shards() const { return static_cast<std::int64_t>(completed_.size()); }
   std::int64_t documents() const { return all_documents_; }
   std::int64_t tokens() const { return all_tokens_; }
 
@@ -53,7 +62,6 @@ class ShardWriter {
   void open();
   void write_buffers();
   void complete();
-  std::filesystem::path final_path() const;
   std::filesystem::path temporary_path() const;
 
   std::filesystem::path folder_;
@@ -63,13 +71,21 @@ class ShardWriter {
   hdf5::Dataset tokens_, segment_ids_;
   std::vector<std::int32_t> token_buffer_, segment_buffer_, labels_;
   std::vector<std::int64_t> offsets_;
-  std::int64_t shards_ = 0;  // completed
+  std::vector<std::filesystem::path> completed_;  // under their temporary names
+  bool sealed_ = false;
   std::int64_t all_documents_ = 0;
   std::int64_t all_tokens_ = 0;
 };
 
-// Opens and checks a shard in one streaming pass: format, version, counts, offsets, checksums, ids within the
-// vocabulary. Error with the file's name otherwise.
+// The name of a shard: SPLIT-00000.h5.
+std::string shard_name(const std::string& split, std::int64_t index);
+
+// Removes the shards of a split, in the order of their names, or what a killed run left of unfinished ones.
+void remove_shards(const std::filesystem::path& folder, const std::string& split);
+void remove_unfinished_shards(const std::filesystem::path& folder, const std::string& split);
+
+// Opens and checks a shard in one streaming pass: format, version, counts, offsets, checksums, token ids
+// within the vocabulary, segment ids not negative. Error with the file's name otherwise.
 // Memory: 8 bytes per document, and its labels.
 class ShardReader {
  public:
@@ -81,6 +97,16 @@ class ShardReader {
   std::int64_t tokens() const { return offsets_.back(); }
   std::span<const std::int64_t> offsets() const { return offsets_; }
   std::span<const std::int32_t> labels() const { return labels_; }
+  // One more than the largest segment id; 1 without segment ids.
+  std::int32_t types() const { return types_; }
+  // 0 without labels.
+  std::int32_t lowest_label() const { return lowest_label_; }
+  std::int32_t highest_label() const { return highest_label_; }
+  // Where it belongs: shard index() of shards(). 0 of 0: its set was never finished.
+  std::int64_t index() const { return index_; }
+  std::int64_t shards() const { return shards_; }
+  // Of tokens, documents, segment ids and labels.
+  const Hash128& content() const { return content_; }
 
   // Tokens [begin, begin + count).
   void read_tokens(std::int64_t begin, std::int64_t count, std::int32_t* tokens) const;
@@ -88,7 +114,10 @@ class ShardReader {
 
  private:
   void check_attributes();
-  void check_tokens() const;
+  void check_contents();
+  void check_tokens(std::int64_t begin, std::span<const std::int32_t> ids) const;
+  void check_segment_ids(std::int64_t begin, std::span<const std::int32_t> ids) const;
+  std::int64_t document_of(std::int64_t token) const;
 
   std::string name_;
   hdf5::File file_;
@@ -96,23 +125,40 @@ class ShardReader {
   hdf5::Dataset tokens_, segment_ids_;
   std::vector<std::int64_t> offsets_;
   std::vector<std::int32_t> labels_;
+  std::int32_t types_ = 1, lowest_label_ = 0, highest_label_ = 0;
+  std::int64_t index_ = 0, shards_ = 0;
+  Hash128 content_;
 };
 
-// The shards of one split in a folder, in the order of their names. May be shared by threads.
+// The shards of one split in a folder, in order. May be shared by threads.
 class ShardSet {
  public:
-  // Error if the folder has none, if they hold no tokens, or if they were made with different tokenizers.
+  // Error if the folder has none, not all of a set or more than one, if they hold no tokens, or if they
+  // differ in tokenizer or kind.
   ShardSet(const std::filesystem::path& folder, const std::string& split);
 
   const std::vector<ShardReader>& shards() const { return shards_; }
   const ShardInfo& info() const { return shards_[0].info(); }
   std::int64_t documents() const { return documents_; }
   std::int64_t tokens() const { return tokens_; }
+  // One more than the largest segment id; 1 without segment ids.
+  std::int32_t types() const { return types_; }
+  // 0 without labels.
+  std::int32_t lowest_label() const { return lowest_label_; }
+  std::int32_t highest_label() const { return highest_label_; }
+  // 32 hexadecimal digits of the tokenizer and the shards' contents, for checkpoints: the same wherever the
+  // folder lies, and different for another corpus or split.
+  std::string fingerprint() const;
 
  private:
+  // Of the shard read last: whether it belongs there, and to those before.
+  void check_place(const std::filesystem::path& folder, const std::string& split, std::int64_t found) const;
+  void check_kind() const;
+
   std::vector<ShardReader> shards_;
   std::int64_t documents_ = 0;
   std::int64_t tokens_ = 0;
+  std::int32_t types_ = 1, lowest_label_ = 0, highest_label_ = 0;
 };
 
 // Writes the file's and its folder's changes to the disk. Error with the system's reason.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "data/shard.h"
 
@@ -14,12 +15,41 @@ void check_elements(const std::string& name, const hdf5::Dataset& dataset, const
                dataset.info().elements(), expected);
 }
 
+// A hash of hashes, so that content can be added in parts.
+class Digest {
+ public:
+  template <class T>
+  void add(std::span<const T> values) {
+    add(hash128({reinterpret_cast<const char*>(values.data()), values.size_bytes()}));
+  }
+  void add(const Hash128& hash) { hashes_ += hash.hex(); }
+  Hash128 value() const { return hash128(hashes_); }
+
+ private:
+  std::string hashes_;
+};
+
+Error incomplete(const std::filesystem::path& folder, const std::string& what) {
+  return Error(fmt::format("the corpus in {} is incomplete: {}; make it again with 'comera data'",
+                           folder.string(), what));
+}
+
+// The names must rise from 0 without a gap.
+void check_names(const std::filesystem::path& folder, const std::string& split,
+                 const std::vector<std::string>& names) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string expected = shard_name(split, static_cast<std::int64_t>(i));
+    if (names[i] > expected) throw incomplete(folder, expected + " is missing");
+    if (names[i] < expected) throw incomplete(folder, names[i] + " is not one of its shards");
+  }
+}
+
 }  // namespace
 
 ShardReader::ShardReader(const std::filesystem::path& path)
     : name_(path.string()), file_(hdf5::File::open(path)) {
   check_attributes();
-  check_tokens();
+  check_contents();
 }
 
 void ShardReader::check_attributes() {
@@ -38,6 +68,8 @@ void ShardReader::check_attributes() {
                "{}: its special ids are not five ids of a vocabulary of {} pieces", name_, info_.vocabulary);
   const auto id = [&](std::size_t i) { return static_cast<std::int32_t>(special[i]); };
   info_.special = {id(0), id(1), id(2), id(3), id(4)};
+  if (file_.has_attribute("/", "index")) index_ = file_.int64_attribute("/", "index");
+  if (file_.has_attribute("/", "shards")) shards_ = file_.int64_attribute("/", "shards");
   const std::int64_t documents = file_.int64_attribute("/", "documents");
   const std::int64_t count = file_.int64_attribute("/", "tokens");
 
@@ -59,24 +91,56 @@ void ShardReader::check_attributes() {
     const hdf5::Dataset labels = file_.dataset("labels");
     check_elements(name_, labels, "labels", documents);
     labels_ = labels.read_rows<std::int32_t>(0, documents);
+    if (!labels_.empty()) {
+      const auto [lowest, highest] = std::minmax_element(labels_.begin(), labels_.end());
+      lowest_label_ = *lowest;
+      highest_label_ = *highest;
+    }
   }
 }
 
-void ShardReader::check_tokens() const {
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(block));
+std::int64_t ShardReader::document_of(std::int64_t token) const {
+  return std::upper_bound(offsets_.begin(), offsets_.end(), token) - offsets_.begin() - 1;
+}
+
+void ShardReader::check_contents() {
+  Digest digest;
+  digest.add(std::span<const std::int64_t>(offsets_));
+  digest.add(std::span<const std::int32_t>(labels_));
+  std::vector<std::int32_t> ids;
   for (std::int64_t begin = 0; begin < tokens(); begin += block) {
     const std::int64_t count = std::min(block, tokens() - begin);
+    ids.resize(static_cast<std::size_t>(count));
     read_tokens(begin, count, ids.data());
-    // Unsigned, so that one comparison sees negative ids too.
-    const auto bad = std::find_if(ids.begin(), ids.begin() + count, [&](std::int32_t id) {
-      return static_cast<std::uint32_t>(id) >= static_cast<std::uint32_t>(info_.vocabulary);
-    });
-    if (bad == ids.begin() + count) continue;
-    const std::int64_t at = begin + (bad - ids.begin());
-    const auto document = std::upper_bound(offsets_.begin(), offsets_.end(), at) - offsets_.begin() - 1;
-    throw Error(fmt::format("{}: token ids out of range: document {} has id {}, the vocabulary has {} pieces",
-                            name_, document, *bad, info_.vocabulary));
+    check_tokens(begin, ids);
+    digest.add(std::span<const std::int32_t>(ids));
+    if (!info_.segment_ids) continue;
+    read_segment_ids(begin, count, ids.data());
+    check_segment_ids(begin, ids);
+    types_ = std::max(types_, *std::max_element(ids.begin(), ids.end()) + 1);
+    digest.add(std::span<const std::int32_t>(ids));
   }
+  content_ = digest.value();
+}
+
+void ShardReader::check_tokens(std::int64_t begin, std::span<const std::int32_t> ids) const {
+  // Unsigned, so that one comparison sees negative ids too.
+  const auto bad = std::find_if(ids.begin(), ids.end(), [&](std::int32_t id) {
+    return static_cast<std::uint32_t>(id) >= static_cast<std::uint32_t>(info_.vocabulary);
+  });
+  if (bad == ids.end()) return;
+  throw Error(fmt::format("{}: token ids out of range: document {} has id {}, the vocabulary has {} pieces",
+                          name_, document_of(begin + (bad - ids.begin())), *bad, info_.vocabulary));
+}
+
+void ShardReader::check_segment_ids(std::int64_t begin, std::span<const std::int32_t> ids) const {
+  // The largest number has no successor, which types() would be.
+  const auto bad = std::find_if(ids.begin(), ids.end(), [](std::int32_t id) {
+    return id < 0 || id == std::numeric_limits<std::int32_t>::max();
+  });
+  if (bad == ids.end()) return;
+  throw Error(fmt::format("{}: segment ids out of range: document {} has segment id {}", name_,
+                          document_of(begin + (bad - ids.begin())), *bad));
 }
 
 void ShardReader::read_tokens(std::int64_t begin, std::int64_t count, std::int32_t* tokens) const {
@@ -90,27 +154,65 @@ void ShardReader::read_segment_ids(std::int64_t begin, std::int64_t count, std::
 
 ShardSet::ShardSet(const std::filesystem::path& folder, const std::string& split) {
   std::error_code code;
-  std::vector<std::filesystem::path> paths;
+  std::vector<std::string> names;
   for (std::filesystem::directory_iterator entry(folder, code), end; !code && entry != end;
        entry.increment(code)) {
     const std::string name = entry->path().filename().string();
-    if (name.starts_with(split + "-") && name.ends_with(".h5")) paths.push_back(entry->path());
+    if (name.starts_with(split + "-") && name.ends_with(".h5")) names.push_back(name);
   }
   COMERA_CHECK(!code, "{}: could not list the folder: {}", folder.string(), code.message());
-  COMERA_CHECK(!paths.empty(), "{}: has no {} shards; write them with 'comera data'", folder.string(), split);
-  std::sort(paths.begin(), paths.end());
-  shards_.reserve(paths.size());
-  for (const auto& path : paths) {
-    shards_.emplace_back(path);
-    const ShardReader& shard = shards_.back();
-    COMERA_CHECK(
-        shard.info().tokenizer_hash == info().tokenizer_hash && shard.info().vocabulary == info().vocabulary,
-        "{}: was made with another tokenizer than {}; write all shards of a folder with one", shard.name(),
-        shards_[0].name());
+  COMERA_CHECK(!names.empty(), "{}: has no {} shards; write them with 'comera data'", folder.string(), split);
+  std::sort(names.begin(), names.end());
+  check_names(folder, split, names);
+  shards_.reserve(names.size());
+  for (const std::string& name : names) {
+    const ShardReader& shard = shards_.emplace_back(folder / name);
+    const bool first = shards_.size() == 1;
+    check_place(folder, split, static_cast<std::int64_t>(names.size()));
+    check_kind();
     documents_ += shard.documents();
     tokens_ += shard.tokens();
+    types_ = std::max(types_, shard.types());
+    lowest_label_ = first ? shard.lowest_label() : std::min(lowest_label_, shard.lowest_label());
+    highest_label_ = first ? shard.highest_label() : std::max(highest_label_, shard.highest_label());
   }
   COMERA_CHECK(tokens_ > 0, "{}: its {} shards hold no tokens", folder.string(), split);
+}
+
+void ShardSet::check_place(const std::filesystem::path& folder, const std::string& split,
+                           std::int64_t found) const {
+  const ShardReader& shard = shards_.back();
+  const std::int64_t index = static_cast<std::int64_t>(shards_.size()) - 1;
+  const std::int64_t expected = shards_[0].shards();
+  const std::string name = shard_name(split, index);
+  if (shard.shards() == 0) throw incomplete(folder, name + " is of a run that did not finish");
+  if (found < expected) throw incomplete(folder, shard_name(split, found) + " is missing");
+  if (found > expected)
+    throw incomplete(folder, fmt::format("{} is not one of its {} {} shards", shard_name(split, expected),
+                                         expected, split));
+  if (shard.index() != index || shard.shards() != expected || shard.info().split != split)
+    throw incomplete(folder, fmt::format("{} was made as {}, one of {} shards", name,
+                                         shard_name(shard.info().split, shard.index()), shard.shards()));
+}
+
+void ShardSet::check_kind() const {
+  const ShardReader& shard = shards_.back();
+  COMERA_CHECK(
+      shard.info().tokenizer_hash == info().tokenizer_hash && shard.info().vocabulary == info().vocabulary,
+      "{}: was made with another tokenizer than {}; write all shards of a folder with one", shard.name(),
+      shards_[0].name());
+  COMERA_CHECK(shard.info().segment_ids == info().segment_ids && shard.info().labels == info().labels,
+               "{}: has segment ids or labels and {} has not, or the reverse; write all shards of a folder "
+               "alike",
+               shard.name(), shards_[0].name());
+}
+
+std::string ShardSet::fingerprint() const {
+  Digest digest;
+  const std::string head = info().tokenizer_hash + " " + info().split;
+  digest.add(std::span<const char>(head));
+  for (const ShardReader& shard : shards_) digest.add(shard.content());
+  return digest.value().hex();
 }
 
 }  // namespace comera::data

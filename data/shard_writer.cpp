@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -19,7 +20,37 @@ void sync_one(const std::filesystem::path& path, int flags) {
   COMERA_CHECK(synced, "{}: could not write to the disk: {}", path.string(), std::strerror(reason));
 }
 
+const std::string unfinished = ".partial";
+
+void remove_files(const std::filesystem::path& folder, const std::string& prefix, const std::string& suffix) {
+  std::error_code code;
+  std::vector<std::filesystem::path> paths;
+  for (std::filesystem::directory_iterator entry(folder, code), end; !code && entry != end;
+       entry.increment(code)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with(prefix) && name.ends_with(suffix)) paths.push_back(entry->path());
+  }
+  std::sort(paths.begin(), paths.end());
+  for (const auto& path : paths)
+    if (!code) std::filesystem::remove(path, code);
+  COMERA_CHECK(!code, "{}: could not remove the shards of an earlier run: {}", folder.string(),
+               code.message());
+  if (!paths.empty()) sync_one(folder, O_RDONLY | O_DIRECTORY);
+}
+
 }  // namespace
+
+std::string shard_name(const std::string& split, std::int64_t index) {
+  return fmt::format("{}-{:05}.h5", split, index);
+}
+
+void remove_shards(const std::filesystem::path& folder, const std::string& split) {
+  remove_files(folder, split + "-", ".h5");
+}
+
+void remove_unfinished_shards(const std::filesystem::path& folder, const std::string& split) {
+  remove_files(folder, split + "-", ".h5" + unfinished);
+}
 
 void sync_to_disk(const std::filesystem::path& path) {
   sync_one(path, O_RDONLY);
@@ -33,24 +64,20 @@ ShardWriter::ShardWriter(std::filesystem::path folder, ShardInfo info, std::int6
 }
 
 ShardWriter::~ShardWriter() {
-  if (!file_.is_open()) return;
-  try {
-    file_.close();
-  } catch (const std::exception&) {
-    // The file is thrown away; what went wrong was thrown by the call that failed.
-  }
   std::error_code ignored;
-  std::filesystem::remove(temporary_path(), ignored);
-}
-
-std::filesystem::path ShardWriter::final_path() const {
-  return folder_ / fmt::format("{}-{:05}.h5", info_.split, shards_);
+  if (file_.is_open()) {
+    try {
+      file_.close();
+    } catch (const std::exception&) {
+      // The file is thrown away; what went wrong was thrown by the call that failed.
+    }
+    std::filesystem::remove(temporary_path(), ignored);
+  }
+  for (const auto& path : completed_) std::filesystem::remove(path, ignored);
 }
 
 std::filesystem::path ShardWriter::temporary_path() const {
-  auto path = final_path();
-  path += ".partial";
-  return path;
+  return folder_ / (shard_name(info_.split, shards()) + unfinished);
 }
 
 void ShardWriter::open() {
@@ -65,6 +92,7 @@ void ShardWriter::add(std::span<const std::int32_t> tokens, std::span<const std:
   COMERA_CHECK(segment_ids.size() == (info_.segment_ids ? tokens.size() : 0),
                "a shard of split '{}' takes {} segment ids for a document of {} tokens, {} came", info_.split,
                info_.segment_ids ? tokens.size() : 0, tokens.size(), segment_ids.size());
+  COMERA_CHECK(!sealed_, "the shards of split '{}' are sealed: nothing can be added", info_.split);
   const auto count = static_cast<std::int64_t>(tokens.size());
   if (file_.is_open() && offsets_.back() > 0 && offsets_.back() + count > limit_) complete();
   if (!file_.is_open()) open();
@@ -104,24 +132,47 @@ void ShardWriter::complete() {
   file_.set_attribute("/", "split", info_.split);
   file_.set_attribute("/", "documents", static_cast<std::int64_t>(offsets_.size()) - 1);
   file_.set_attribute("/", "tokens", offsets_.back());
-  const auto temporary = temporary_path();
+  const auto path = temporary_path();
   try {
     file_.close();
-    sync_to_disk(temporary);
-    std::filesystem::rename(temporary, final_path());
-  } catch (const std::filesystem::filesystem_error& error) {
-    throw Error(fmt::format("{}: could not be renamed: {}", temporary.string(), error.code().message()));
+    sync_to_disk(path);
   } catch (const Error&) {
     std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
+    std::filesystem::remove(path, ignored);
     throw;
   }
-  sync_to_disk(final_path());
-  ++shards_;
+  completed_.push_back(path);
+}
+
+void ShardWriter::seal() {
+  if (file_.is_open()) complete();
+  for (std::int64_t i = 0; i < shards(); ++i) {
+    hdf5::File file = hdf5::File::modify(completed_[i]);
+    file.set_attribute("/", "index", i);
+    file.set_attribute("/", "shards", shards());
+    file.close();
+    sync_to_disk(completed_[i]);
+  }
+  sealed_ = true;
+}
+
+void ShardWriter::publish() {
+  COMERA_CHECK(sealed_, "the shards of split '{}' are not sealed yet", info_.split);
+  for (std::int64_t i = 0; i < shards(); ++i) {
+    const auto path = folder_ / shard_name(info_.split, i);
+    std::error_code code;
+    std::filesystem::rename(completed_[i], path, code);
+    COMERA_CHECK(!code, "{}: could not be renamed to {}: {}", completed_[i].string(),
+                 path.filename().string(), code.message());
+    // Each on the disk before the next, so that their order survives a crash of the machine.
+    sync_to_disk(path);
+  }
 }
 
 void ShardWriter::finish() {
-  if (file_.is_open()) complete();
+  seal();
+  remove_shards(folder_, info_.split);
+  publish();
 }
 
 }  // namespace comera::data

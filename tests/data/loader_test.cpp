@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "data/baselines.h"
 #include "data/samples.h"
@@ -201,6 +202,42 @@ TEST_F(LoaderTest, OnePassCoversTheSetOnceAndCanBeRepeated) {
     for (const Batch& batch : first) expect_equal(loader.next(), batch);
     EXPECT_EQ(loader.try_next(), nullptr);
   }
+}
+
+TEST_F(LoaderTest, PermutedOnePassIsAFixedSampleOfTheSet) {
+  LoaderOptions given = options();
+  given.one_pass = given.permuted = true;
+  Loader loader(*shards_, given), again(*shards_, given);
+  std::vector<std::int32_t> ids;
+  double first_mean = 0;
+  for (int packs = 0; const Batch* batch = loader.try_next(); ++packs) {
+    expect_equal(again.next(), *batch);
+    const auto found = originals(*batch);
+    ids.insert(ids.end(), found.begin(), found.end());
+    if (packs == 7)
+      first_mean = std::accumulate(ids.begin(), ids.end(), 0.0) / static_cast<double>(ids.size());
+  }
+  // Ids rise through the corpus: the first packs of the shards' order would lie near its beginning.
+  EXPECT_NEAR(first_mean / last_, 0.5, 0.15);
+  std::sort(ids.begin(), ids.end());
+  ASSERT_EQ(static_cast<std::int32_t>(ids.size()), last_ - 5);
+  for (std::int32_t i = 0; i < last_ - 5; ++i) ASSERT_EQ(ids[i], i + 5);
+}
+
+TEST_F(LoaderTest, CountsThePacksOfAnEpoch) {
+  for (const std::int64_t masked : {60, 12})  // room for all targets, and too little of it
+    for (const std::int64_t length : {16, 64})
+      for (const bool one_pass : {false, true}) {
+        LoaderOptions given = options();
+        given.capacity.masked = masked;
+        given.capacity.sequence_length = length;
+        given.one_pass = one_pass;
+        Loader loader(*shards_, given);
+        const std::int64_t expected = loader.count_packs_per_epoch();
+        std::int64_t packs = 0;
+        while (loader.try_next() != nullptr && loader.epoch() == 0) ++packs;
+        EXPECT_EQ(packs, expected) << masked << " " << length << " " << one_pass;
+      }
 }
 
 TEST_F(LoaderTest, KeepsToTheRoomForMaskedPositionsAndDistinctIds) {

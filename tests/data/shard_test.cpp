@@ -38,6 +38,16 @@ void write_small(const std::filesystem::path& folder, const ShardInfo& info = sm
   writer.finish();
 }
 
+void write_three(const std::filesystem::path& folder, const ShardInfo& info = small_info()) {
+  ShardWriter writer(folder, info, 4);
+  for (int i = 0; i < 3; ++i) writer.add(std::vector<std::int32_t>(4, 5 + i));
+  writer.finish();
+}
+
+void replace(const std::filesystem::path& from, const std::filesystem::path& to) {
+  std::filesystem::copy_file(from, to, std::filesystem::copy_options::overwrite_existing);
+}
+
 // A shard whose contents were changed by `change` before it was closed.
 template <class Change>
 std::string error_after(Change&& change) {
@@ -172,15 +182,120 @@ TEST(ShardSet, RefusesEmptyAndMixedFolders) {
   TemporaryFolder other;
   ShardInfo info = small_info();
   info.tokenizer_hash = "def";
-  write_small(folder.path());
-  write_small(other.path(), info);
-  std::filesystem::copy_file(other / "train-00000.h5", folder / "train-00001.h5");
+  write_three(folder.path());
+  write_three(other.path(), info);
+  replace(other / "train-00001.h5", folder / "train-00001.h5");
   EXPECT_THAT(error_of([&] { ShardSet set(folder.path(), "train"); }), HasSubstr("another tokenizer"));
   TemporaryFolder hollow;
   ShardWriter writer(hollow.path(), small_info(), 10);
   writer.add({});
   writer.finish();
   EXPECT_THAT(error_of([&] { ShardSet set(hollow.path(), "train"); }), HasSubstr("hold no tokens"));
+}
+
+TEST(ShardSet, RefusesAnIncompleteSetByName) {
+  TemporaryFolder folder;
+  const auto error_with = [&](auto&& change) {
+    write_three(folder.path());
+    change();
+    return error_of([&] { ShardSet set(folder.path(), "train"); });
+  };
+  EXPECT_EQ(error_with([] {}), "");
+  for (const char* name : {"train-00000.h5", "train-00001.h5", "train-00002.h5"})
+    EXPECT_THAT(error_with([&] { std::filesystem::remove(folder / name); }),
+                HasSubstr("the corpus in " + folder.path().string() + " is incomplete: " + name +
+                          " is missing; make it again with 'comera data'"));
+  EXPECT_THAT(error_with([&] { replace(folder / "train-00000.h5", folder / "train-00003.h5"); }),
+              HasSubstr("incomplete: train-00003.h5 is not one of its 3 train shards"));
+  EXPECT_THAT(error_with([&] { replace(folder / "train-00000.h5", folder / "train-00000b.h5"); }),
+              HasSubstr("incomplete: train-00000b.h5 is not one of its shards"));
+  EXPECT_THAT(error_with([&] { replace(folder / "train-00000.h5", folder / "train-00001.h5"); }),
+              HasSubstr("incomplete: train-00001.h5 was made as train-00000.h5, one of 3 shards"));
+  EXPECT_THAT(error_with([&] {
+                hdf5::File file = hdf5::File::modify(folder / "train-00000.h5");
+                file.set_attribute("/", "shards", std::int64_t{0});
+                file.close();
+              }),
+              HasSubstr("incomplete: train-00000.h5 is of a run that did not finish"));
+}
+
+TEST(ShardSet, AnUnfinishedSetLeavesTheOldOne) {
+  TemporaryFolder folder;
+  write_three(folder.path());
+  const auto before = files(folder.path());
+  const std::string fingerprint = ShardSet(folder.path(), "train").fingerprint();
+  {
+    ShardWriter writer(folder.path(), small_info(), 4);
+    for (int i = 0; i < 5; ++i) writer.add(std::vector<std::int32_t>(4, 50));
+    EXPECT_TRUE(std::filesystem::exists(folder / "train-00003.h5.partial"));
+    EXPECT_THAT(error_of([&] { writer.publish(); }), HasSubstr("not sealed"));
+    writer.seal();
+    EXPECT_THAT(error_of([&] { writer.add({}); }), HasSubstr("nothing can be added"));
+    EXPECT_EQ(ShardSet(folder.path(), "train").fingerprint(), fingerprint);
+  }
+  EXPECT_EQ(files(folder.path()), before);
+}
+
+// A kill after any number of the removals and renamings that put a set in the place of another.
+TEST(ShardSet, AKillWhileTheSetIsReplacedIsSeen) {
+  TemporaryFolder source, folder;
+  write_three(source.path());
+  for (std::size_t kept = 1; kept <= 2; ++kept)
+    for (const bool last_ones : {true, false}) {  // the rest of the old set, the first of the new one
+      std::filesystem::remove_all(folder.path());
+      std::filesystem::create_directory(folder.path());
+      for (std::size_t i = 0; i < kept; ++i) {
+        const std::string name = shard_name("train", static_cast<std::int64_t>(last_ones ? 2 - i : i));
+        replace(source / name, folder / name);
+      }
+      EXPECT_THAT(error_of([&] { ShardSet set(folder.path(), "train"); }),
+                  AllOf(HasSubstr("incomplete"), HasSubstr("is missing")));
+    }
+}
+
+TEST(ShardSet, KnowsItsTypesAndLabelsAndRefusesNegativeSegments) {
+  TemporaryFolder folder;
+  write_small(folder.path());
+  EXPECT_EQ(ShardSet(folder.path(), "train").types(), 1);
+  ShardInfo info = small_info();
+  info.segment_ids = info.labels = true;
+  const std::vector<std::int32_t> tokens = {5, 6};
+  const auto write = [&](std::int32_t segment) {
+    ShardWriter writer(folder.path(), info, 2);
+    writer.add(tokens, std::vector<std::int32_t>{0, 2}, 4);
+    writer.add(tokens, std::vector<std::int32_t>{0, segment}, -1);
+    writer.finish();
+    return error_of([&] { ShardSet set(folder.path(), "train"); });
+  };
+  EXPECT_EQ(write(1), "");
+  const ShardSet set(folder.path(), "train");
+  EXPECT_EQ(set.types(), 3);
+  EXPECT_EQ(set.lowest_label(), -1);
+  EXPECT_EQ(set.highest_label(), 4);
+  EXPECT_THAT(write(-7), HasSubstr("train-00001.h5: segment ids out of range: document 0 has segment id -7"));
+}
+
+TEST(ShardSet, TheFingerprintIsOfTheContent) {
+  TemporaryFolder one, two, changed;
+  write_three(one.path());
+  write_three(two.path());
+  const auto fingerprint = [](const TemporaryFolder& folder, const char* split = "train") {
+    return ShardSet(folder.path(), split).fingerprint();
+  };
+  EXPECT_EQ(fingerprint(one).size(), 32u);
+  EXPECT_EQ(fingerprint(one), fingerprint(two));
+  ShardInfo info = small_info();
+  info.split = "validation";
+  write_three(two.path(), info);
+  EXPECT_NE(fingerprint(one), fingerprint(two, "validation"));
+  info = small_info();
+  info.tokenizer_hash = "def";
+  write_three(changed.path(), info);
+  EXPECT_NE(fingerprint(one), fingerprint(changed));
+  ShardWriter writer(changed.path(), small_info(), 4);
+  for (int i = 0; i < 3; ++i) writer.add(std::vector<std::int32_t>{5 + i, 5 + i, 5 + i, i == 1 ? 9 : 5 + i});
+  writer.finish();
+  EXPECT_NE(fingerprint(one), fingerprint(changed));
 }
 
 TEST(BuildShards, AreTheSameForAnyNumberOfThreads) {
@@ -242,6 +357,9 @@ TEST(BuildShards, ReplacesAnEarlierRun) {
         count);
   }
   EXPECT_TRUE(std::filesystem::exists(folder / "notes.txt"));
+  SmallCorpus corpus(30);
+  build_shards(corpus, tokenizer, {.output = folder.path(), .held_out = 0.3, .progress = {}});
+  EXPECT_FALSE(std::filesystem::exists(folder / "train-00099.h5.partial"));
 }
 
 TEST(BuildShards, AnEmptyCorpusIsAnError) {
@@ -251,6 +369,12 @@ TEST(BuildShards, AnEmptyCorpusIsAnError) {
   EXPECT_THAT(error_of([&] { build_shards(corpus, tokenizer, {.output = folder / "out", .progress = {}}); }),
               HasSubstr("the corpus is empty"));
   EXPECT_TRUE(files(folder / "out").empty());
+  SmallCorpus some(30);
+  build_shards(some, tokenizer, {.output = folder / "out", .progress = {}});
+  const auto before = files(folder / "out");
+  EXPECT_THAT(error_of([&] { build_shards(corpus, tokenizer, {.output = folder / "out", .progress = {}}); }),
+              HasSubstr("the corpus is empty"));
+  EXPECT_EQ(files(folder / "out"), before);
 }
 
 TEST(BuildShards, AFailingSourceEndsTheBuildAndLeavesNothing) {
@@ -270,20 +394,22 @@ TEST(BuildShards, AFailingSourceEndsTheBuildAndLeavesNothing) {
   EXPECT_TRUE(files(folder / "out").empty());
 }
 
-TEST(BuildShards, AFullDiskLeavesNoHalfShard) {
+TEST(BuildShards, AFullDiskLeavesTheOldSet) {
   const Tokenizer tokenizer = small_tokenizer();
   TemporaryFolder folder;
-  if (!folder.limit(512)) GTEST_SKIP() << "mounting a small file system is not allowed here";
+  if (!folder.limit(1024)) GTEST_SKIP() << "mounting a small file system is not allowed here";
+  SmallCorpus few(100);
+  build_shards(few, tokenizer, {.output = folder.path(), .progress = {}});
+  const auto before = files(folder.path());
+  const std::string fingerprint = ShardSet(folder.path(), "train").fingerprint();
   SmallCorpus corpus(2000);
   EXPECT_THAT(error_of([&] {
                 build_shards(corpus, tokenizer,
                              {.output = folder.path(), .tokens_per_shard = 40000, .progress = {}});
               }),
               HasSubstr("No space left on device"));
-  const auto left = files(folder.path());
-  EXPECT_FALSE(left.empty()) << "complete shards stay";
-  for (const std::string& name : left)
-    EXPECT_EQ(error_of([&] { ShardReader reader(folder / name); }), "") << name;
+  EXPECT_EQ(files(folder.path()), before);
+  EXPECT_EQ(ShardSet(folder.path(), "train").fingerprint(), fingerprint);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ namespace comera::test {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 // What careless users do to the program, and the one sentence that each gets.
@@ -66,11 +67,31 @@ TEST_F(Careless, UnknownCommand) { expect(run_program({"pretrian"}), 2, {"pretri
 TEST_F(Careless, MissingRecipe) { expect(run_program({"pretrain", "absent.toml"}), 2, {"absent.toml"}); }
 
 TEST_F(Careless, EmptyCorpus) {
-  fs::create_directory(folder() / "empty");
-  expect(run_program({"tokenizer", "--input", (folder() / "empty").string(), "--output",
-                      (folder() / "tok.model").string()}),
-         1, {"nothing to train on"});
-  expect(pretrain({"--set", fmt::format("data.train=\"{}\"", (folder() / "empty").string())}), 1, {"empty"});
+  const std::string none = (folder() / "none").string(), shards = (folder() / "shards").string();
+  fs::create_directory(none);
+  expect(run_program({"tokenizer", "--input", none, "--output", (folder() / "tok.model").string()}), 1,
+         {"nothing to train on"});
+  expect(pretrain({"--set", fmt::format("data.train=\"{}\"", none)}), 1, {"none: has no train shards"});
+  const auto make = [&](const std::string& input) {
+    return run_program({"data", "--input", input, "--tokenizer", (corpus() / "tok.model").string(),
+                        "--output", shards, "--overwrite"});
+  };
+  expect(make(none), 1, {"the corpus is empty"});
+  ASSERT_EQ(make((corpus() / "source").string()).code, 0);
+  const std::string before = data::ShardSet(shards, "train").fingerprint();
+  expect(make(none), 1, {"the corpus is empty"});
+  EXPECT_EQ(data::ShardSet(shards, "train").fingerprint(), before);
+}
+
+TEST_F(Careless, AnIncompleteCorpus) {
+  const std::string shards = (folder() / "shards").string();
+  ASSERT_EQ(run_program({"data", "--input", (corpus() / "source").string(), "--tokenizer",
+                         (corpus() / "tok.model").string(), "--output", shards, "--tokens-per-shard", "3000"})
+                .code,
+            0);
+  fs::remove(fs::path(shards) / "train-00001.h5");
+  expect(pretrain({"--set", fmt::format("data.train=\"{}\"", shards)}), 1,
+         {"is incomplete: train-00001.h5 is missing", "comera data"});
 }
 
 TEST_F(Careless, InvalidTextIsCountedAndDropped) {
@@ -83,7 +104,9 @@ TEST_F(Careless, InvalidTextIsCountedAndDropped) {
                                             (corpus() / "tok.model").string(), "--output",
                                             (folder() / "shards").string(), "--held-out", "0"});
   EXPECT_EQ(result.code, 0) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("UTF-8"));
+  EXPECT_THAT(result.output, ContainsRegex("kept +1 "));
+  EXPECT_THAT(result.output, ContainsRegex("dropped +1\n"));
+  EXPECT_THAT(result.output, ContainsRegex("invalid UTF-8 +1\n"));
 }
 
 TEST_F(Careless, TokenIdsOutOfRange) {
