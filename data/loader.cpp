@@ -165,9 +165,4 @@ std::int64_t Loader::samples_per_epoch() const { return impl_->packer.samples().
 
 std::int64_t Loader::count_packs_per_epoch() const { return impl_->packer.count_packs(); }
 
-std::int64_t Loader::estimated_packs_per_epoch() const {
-  const std::int64_t all = impl_->tokens + 2 * samples_per_epoch();
-  return (all + impl_->options.capacity.tokens - 1) / impl_->options.capacity.tokens;
-}
-
 }  // namespace comera::data

@@ -66,8 +66,6 @@ class Loader {
   // tokens of samples. Exact if a batch has room for every distinct id and no document holds special pieces,
   // and almost so otherwise.
   std::int64_t count_packs_per_epoch() const;
-  // From the total length of the samples; the real number is a little larger.
-  std::int64_t estimated_packs_per_epoch() const;
 
  private:
   struct Impl;

@@ -172,7 +172,7 @@ All of it is in $folder:
 
 What to try next:
   your own code    scripts/quickstart.sh --input ~/src
-  longer training  scripts/quickstart.sh --set phase.0.steps=3000
+  longer training  scripts/quickstart.sh --set phase.0.steps=10000
   its dense twin   scripts/quickstart.sh --set tensorized.enabled=false
   larger models    $program inspect recipes/codebert_base.toml --vocabulary 50265
   every key        docs/recipes.md

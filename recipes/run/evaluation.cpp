@@ -11,6 +11,7 @@ std::optional<Evaluation> evaluate(StepEngine& engine, const data::ShardSet& hel
                                    std::int64_t most_packs, const std::function<bool()>& stop) {
   options.seed = evaluation_seed;
   options.one_pass = true;
+  options.permuted = most_packs > 0;  // the first packs are then a fair sample
   options.packs_per_step = 1;
   data::Loader loader(held_out, options);
   Evaluation evaluation;

@@ -82,8 +82,16 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
       train_.info().tokenizer_hash == tokenizer_.hash(),
       "the shards in {} were made with another tokenizer than {}; make them again with `comera data`",
       recipe.data.train, recipe.data.tokenizer);
+  COMERA_CHECK(train_.types() <= config_.types,
+               "the shards in {} have segment ids up to {}, but the recipe has model.types = {}",
+               recipe.data.train, train_.types() - 1, config_.types);
   if (!recipe.data.validation.empty()) {
     held_out_.emplace(recipe.data.validation, "validation");
+    COMERA_CHECK(
+        held_out_->types() <= config_.types && held_out_->info().vocabulary == tokenizer_.vocabulary(),
+        "the held-out shards in {} do not fit the recipe: {} segment ids of {}, a vocabulary of {} of {}",
+        recipe.data.validation, held_out_->types(), config_.types, held_out_->info().vocabulary,
+        tokenizer_.vocabulary());
     COMERA_CHECK(held_out_->info().tokenizer_hash == tokenizer_.hash(),
                  "the held-out shards in {} were made with another tokenizer than {}", recipe.data.validation,
                  recipe.data.tokenizer);
@@ -116,7 +124,7 @@ std::int64_t TrainingRun::phase_steps(std::int64_t phase) const {
       loader_options(recipe_, phase, config_.vocabulary, engine_->model().token_embedding().right_rows());
   options.prefetch = 0;
   const data::Loader loader(train_, options);
-  const double packs = *section.epochs * static_cast<double>(loader.estimated_packs_per_epoch());
+  const double packs = *section.epochs * static_cast<double>(loader.count_packs_per_epoch());
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(packs / section.packs_per_step)));
 }
 
@@ -269,7 +277,8 @@ void TrainingRun::write_checkpoint() {
                                 {"seed", position.seed},
                                 {"samples_per_epoch", phase_->loader->samples_per_epoch()},
                                 {"vocabulary", std::int64_t{tokenizer_.vocabulary()}},
-                                {"tokenizer_hash", tokenizer_.hash()}});
+                                {"tokenizer_hash", tokenizer_.hash()},
+                                {"fingerprint", train_.fingerprint()}});
   });
   saved_step_ = state_.step;
 }
@@ -280,6 +289,9 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
   const std::string file = found.path.string();
   COMERA_CHECK(reader.text("/data", "tokenizer_hash") == tokenizer_.hash(),
                "{} was trained with another tokenizer than {}", file, recipe_.data.tokenizer);
+  COMERA_CHECK(reader.text("/data", "fingerprint") == train_.fingerprint(),
+               "{} was trained on other data than {} now holds: resume with the same shards", file,
+               recipe_.data.train);
   COMERA_CHECK(reader.integer("/rng", "seed") == recipe_.run.seed,
                "{} was trained with run.seed = {}, but the recipe has {}", file,
                reader.integer("/rng", "seed"), recipe_.run.seed);
