@@ -187,7 +187,8 @@ Operation attention(Bench& bench) {
   op.step_inputs = bench.step_inputs();
   return op;
 }
-constexpr double score_flops = 2.0 * tokens * (tokens / sequences) * hidden;  // of one product of a head
+constexpr std::int64_t longest = tokens / sequences;
+constexpr double score_flops = 2.0 * tokens * longest * hidden;  // of one product of a head
 
 void attention_forward(benchmark::State& state) {
   Bench bench;

@@ -43,7 +43,7 @@ std::filesystem::path CheckpointDirectory::file_of(std::int64_t step) const {
 std::filesystem::path CheckpointDirectory::save(std::int64_t step,
                                                 const std::function<void(CheckpointWriter&)>& fill) {
   COMERA_CHECK(step >= 0, "a checkpoint's step cannot be {}", step);
-  const std::filesystem::path path = file_of(step);
+  std::filesystem::path path = file_of(step);
   CheckpointWriter writer(path);
   fill(writer);
   writer.commit();
