@@ -110,7 +110,7 @@ bool FileCorpus::take(const Entry& entry, Document& document) {
   const auto size = static_cast<std::int64_t>(bytes->size());
   if (size > options_.max_bytes) return reject("too large");
   if (size < std::max<std::int64_t>(options_.min_bytes, 1)) return reject("too small");
-  if (std::memchr(bytes->data(), 0, bytes->size())) return reject("binary");
+  if (bytes->find('\0') != std::string::npos) return reject("binary");
   if (!is_utf8(*bytes)) return reject("invalid UTF-8");
   document.hash = hash128(*bytes);
   if (!hashes_.insert(document.hash)) return reject("duplicate");

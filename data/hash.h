@@ -26,7 +26,8 @@ struct Hash128 {
   std::uint64_t low = 0;
 
   std::string hex() const;
-  friend auto operator<=>(const Hash128&, const Hash128&) = default;
+  friend auto operator<=>(const Hash128&,
+                          const Hash128&) = default;  // NOLINT(modernize-use-nullptr): a false alarm
 };
 
 Hash128 hash128(std::string_view bytes);

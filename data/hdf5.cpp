@@ -627,7 +627,7 @@ std::string File::string_attribute(std::string_view path, std::string_view name)
   if (H5Tis_variable_str(type) > 0) {
     char* pointer = nullptr;
     if (H5Aread(attribute, type, &pointer) < 0) fail(file.path, what);
-    const std::string value = pointer ? pointer : "";
+    std::string value = pointer ? pointer : "";
     H5free_memory(pointer);
     return value;
   }

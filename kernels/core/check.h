@@ -19,7 +19,7 @@ class UsageError : public Error {
   using Error::Error;
 };
 
-[[noreturn]] void throw_error(std::string message);
+[[noreturn]] void throw_error(const std::string& message);
 
 }  // namespace comera
 
