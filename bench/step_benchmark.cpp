@@ -195,8 +195,14 @@ std::string profile_table(const std::string& title) {
 
 std::string benchmark_step(const StepBenchmarkOptions& options) {
   options.config.validate();
-  COMERA_CHECK(options.tokens % options.length == 0, "--tokens {} is not a multiple of --length {}",
-               options.tokens, options.length);
+  if (options.tokens % options.length != 0)
+    throw UsageError(
+        fmt::format("--tokens {} is not a multiple of --length {}; choose sequences that fill the tokens",
+                    options.tokens, options.length));
+  if (options.length > options.config.max_positions)
+    throw UsageError(
+        fmt::format("--length {} is longer than the model's max_positions = {}; choose a shorter one",
+                    options.length, options.config.max_positions));
   const Ceilings ceilings = measure_ceilings();
   std::string text = fmt::format(
       "{} threads, instruction set {}; at best {:.0f} GFLOP/s fp32, {:.1f} GB/s copied (read and written)\n",

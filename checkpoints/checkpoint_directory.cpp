@@ -82,8 +82,9 @@ std::optional<FoundCheckpoint> find_latest(const std::filesystem::path& director
       return found;
     } catch (const Error& error) {
       if (mode == ResumeMode::newest)
-        throw Error(fmt::format("{}; the newest checkpoint cannot be used{}", error.what(),
-                                steps.size() > 1 ? ", and the one before it only when asked for" : ""));
+        throw Error(fmt::format(
+            "{}; the newest checkpoint cannot be used{}", error.what(),
+            steps.size() > 1 ? ", and the one before it only when asked for (--use-older-checkpoint)" : ""));
       found.refused.emplace_back(error.what());
     }
   }

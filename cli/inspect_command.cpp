@@ -1,7 +1,9 @@
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
+#include "checkpoints/checkpoint_directory.h"
 #include "checkpoints/checkpoint_file.h"
 #include "cli/commands.h"
 #include "recipes/model_report.h"
@@ -20,7 +22,17 @@ struct Options {
 
 bool is_recipe(const std::string& subject) { return subject.ends_with(".toml"); }
 
-void inspect(const Options& options) {
+void inspect(Options options) {
+  if (std::filesystem::is_directory(options.subject)) {  // a run's
+    const auto found =
+        find_latest(std::filesystem::path(options.subject) / "checkpoints", ResumeMode::newest);
+    if (!found)
+      throw UsageError(
+          fmt::format("{} is a folder without checkpoints; give a recipe (.toml), a checkpoint (.h5) or a "
+                      "run's folder",
+                      options.subject));
+    options.subject = found->path.string();
+  }
   Recipe recipe;
   std::int64_t vocabulary = options.vocabulary;
   if (is_recipe(options.subject)) {
@@ -48,7 +60,8 @@ void add_inspect_command(CLI::App& program) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       program.add_subcommand("inspect", "Show the layers, shapes and sizes of a recipe or checkpoint");
-  command->add_option("subject", options->subject, "A recipe (.toml) or a checkpoint (.h5)")->required();
+  command->add_option("subject", options->subject, "A recipe (.toml), a checkpoint (.h5) or a run's folder")
+      ->required();
   command->add_option("--set", options->overrides,
                       "Override a recipe's key, such as tensorized.enabled=false");
   command

@@ -44,8 +44,8 @@ void print_outcome(TrainingRun& run, const TrainingOutcome& outcome) {
     fmt::print("held-out loss    {:.4f} nats per masked token over {} tokens; masked accuracy {:.2f} %\n",
                e.loss, e.targets, 100 * e.accuracy);
     const double gain = e.baselines.unigram - e.loss;
-    fmt::print("baselines        unigram {:.4f}, uniform {:.4f}: the model is {:.4f} {} unigram\n",
-               e.baselines.unigram, e.baselines.uniform, std::abs(gain), gain >= 0 ? "below" : "above");
+    fmt::print("baselines        unigram {:.4f}, uniform {:.4f}: the model is {:.4f} nat {} than unigram\n",
+               e.baselines.unigram, e.baselines.uniform, std::abs(gain), gain >= 0 ? "better" : "worse");
   }
   const std::int64_t parameters = run.engine().model().parameters().count();
   const std::int64_t dense = dense_parameters(run.engine().model().config());
@@ -76,6 +76,7 @@ void pretrain(const Options& options) {
   const StopSignals signals;
   training.stop_requested = [&signals] { return signals.requested(); };
   TrainingRun run(recipe, training);
+  if (run.finished()) fmt::print("this run is finished already; give it more steps to go on\n");
   const TrainingOutcome outcome = run.run();
   if (!outcome.finished) {
     fmt::print("stopped at step {} of {}; saved in {}\ngo on with the same command and --resume auto\n",

@@ -181,5 +181,5 @@ TEXT
 if awk -v gain="$gain" -v least="$required_gain" 'BEGIN {exit !(gain >= least)}'; then
   printf '\nquickstart: done: the held-out loss is %s nat below the unigram baseline\n' "$gain"
 else
-  fail "the held-out loss is $gain nat below the unigram baseline, expected at least $required_gain"
+  fail "the held-out loss is $loss and the unigram baseline $unigram: it has to be at least $required_gain nat lower; train longer (--set phase.0.steps=...)"
 fi

@@ -318,6 +318,9 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
   for (std::size_t phase = 0; phase < std::min(begun.size(), steps_of_phase_.size()); ++phase)
     if (recipe_.phases[phase].epochs) steps_of_phase_[phase] = begun[phase];
   total_steps_ = std::accumulate(steps_of_phase_.begin(), steps_of_phase_.end(), std::int64_t{0});
+  COMERA_CHECK(state_.phase_step <= steps_of_phase_[state_.phase],
+               "{} has done {} steps of phase {}, but the recipe now has only {}: give it at least as many",
+               file, state_.phase_step, state_.phase, steps_of_phase_[state_.phase]);
   const std::string set = reader.text("/environment", "instruction_set");
   if (set != instruction_set())
     fmt::print(options_.output,

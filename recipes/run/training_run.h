@@ -55,6 +55,8 @@ class TrainingRun {
   StepEngine& engine() { return *engine_; }
   const Recipe& recipe() const { return recipe_; }
   std::int64_t total_steps() const { return total_steps_; }
+  // Whether there is nothing left to do.
+  bool finished() const { return state_.step >= total_steps_; }
 
  private:
   struct PhaseData;
