@@ -9,7 +9,8 @@
 
 namespace comera {
 
-// "/model/<parameter>" with its role; cores with their modes and the ranks on both sides, gates with their rank.
+// "/model/<parameter>" with its role; cores with their modes and the ranks on both sides, gates with their
+// rank.
 void save_parameters(CheckpointWriter& writer, const ParameterStore& store);
 // Error in one sentence if the checkpoint's parameters are not this model's: names, shapes or type.
 void load_parameters(const CheckpointReader& reader, const ParameterStore& store);
