@@ -172,7 +172,7 @@ All of it is in $folder:
 
 What to try next:
   your own code    scripts/quickstart.sh --input ~/src
-  longer training  scripts/quickstart.sh --set phase.0.steps=10000
+  longer training  scripts/quickstart.sh --set phase.0.steps=10000 (with lower rates: see the recipe's comment)
   its dense twin   scripts/quickstart.sh --set tensorized.enabled=false
   larger models    $program inspect recipes/codebert_base.toml --vocabulary 50265
   every key        docs/recipes.md
@@ -181,5 +181,5 @@ TEXT
 if awk -v gain="$gain" -v least="$required_gain" 'BEGIN {exit !(gain >= least)}'; then
   printf '\nquickstart: done: the held-out loss is %s nat below the unigram baseline\n' "$gain"
 else
-  fail "the held-out loss is $loss and the unigram baseline $unigram: it has to be at least $required_gain nat lower; train longer (--set phase.0.steps=...)"
+  fail "the held-out loss is $loss and the unigram baseline $unigram: it has to be at least $required_gain nat lower; try lower rates (--set phase.0.learning_rate=...) or another seed (--set run.seed=...)"
 fi
