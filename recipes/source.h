@@ -31,7 +31,7 @@ class Places {
 // A recipe's TOML tree with the overrides already put in.
 class Source {
  public:
-  // base: TOML whose [model] and [tensorized] are taken where the text has none; overrides come after it.
+  // base: TOML whose [model] and [tensorized] are taken if the text has no [model]; overrides come after it.
   Source(std::string_view text, std::string file, const std::vector<std::string>& overrides,
          std::string_view base = "");
 

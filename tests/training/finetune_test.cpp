@@ -145,6 +145,18 @@ TEST_F(Finetune, BeginsWithAPretrainedEncoder) {
   EXPECT_GT(same, 20);
   EXPECT_TRUE(b.has_tensor("/model/head.classifier.weight"));
 
+  // A recipe without a model takes that of the checkpoint, tensor trains and all.
+  const std::string text = recipe_text();
+  const fs::path file = folder() / "modelless.toml";
+  std::ofstream(file) << text.substr(text.find("[run]"));
+  std::vector<std::string> program = arguments("finetune", {"--from", (folder() / "pre").string()});
+  program[1] = file.string();
+  const ProgramResult result = run_program(program);
+  ASSERT_EQ(result.code, 0) << result.output;
+  const CheckpointReader c(folder() / "run/checkpoints/step-00000012.h5");
+  for (const CheckpointTensor& tensor : b.tensors())
+    if (tensor.path.starts_with("/model/")) EXPECT_EQ(c.tensor(tensor.path).shape, tensor.shape);
+
   // Another encoder is refused by the name of what differs.
   EXPECT_THAT(
       [&] {
