@@ -12,6 +12,11 @@ namespace comera {
 
 enum class NormPlacement : std::uint8_t { post, pre };
 enum class HeadKind : std::uint8_t { mlm, classification, regression };
+// How the encoder's output becomes one vector per sequence.
+enum class Pooling : std::uint8_t {
+  first,  // that of [CLS]
+  mean,   // over all tokens, [CLS] and [SEP] included
+};
 // Which layers are tensor trains. Each one that is absent is dense.
 struct TensorizedConfig {
   std::optional<TTShape> attention;  // Q, K, V and O
@@ -36,7 +41,8 @@ struct EncoderConfig {
   double dropout = 0.1;            // after the embedding, attention output and feed-forward
   double attention_dropout = 0.1;  // on attention probabilities
   HeadKind head = HeadKind::mlm;
-  std::int64_t classes = 3;  // of a classification head
+  std::int64_t classes = 3;          // of a classification head
+  Pooling pooling = Pooling::first;  // of a classification or regression head
   double embedding_std = 0.02;
   TensorizedConfig tensorized;
   DType compute = DType::float32;  // float64 is the oracle's type

@@ -76,8 +76,22 @@ void MaskedLanguageHead::run_loss(const Step& step, const Tensor& hidden, bool g
   arena.release(mark);
 }
 
+void pool(const Step& step, const Tensor& hidden, Pooling pooling, const Tensor& vectors) {
+  if (pooling == Pooling::mean)
+    run(step.context, SequenceMean{.x = hidden,
+                                   .offsets = step.batch.sequence_offsets,
+                                   .count = step.batch.sequence_count(),
+                                   .y = vectors});
+  else
+    run(step.context, GatherRows{.x = hidden,
+                                 .indices = step.batch.sequence_offsets,
+                                 .count = step.batch.sequence_count(),
+                                 .y = vectors});
+}
+
 SequenceHead::SequenceHead(ParameterStore& store, const EncoderConfig& config)
     : kind_(config.head),
+      pooling_(config.pooling),
       outputs_(config.sequence_outputs()),
       dropout_(config.dropout),
       pooler_(make_linear(
@@ -94,20 +108,17 @@ SequenceHead::SequenceHead(ParameterStore& store, const EncoderConfig& config)
 namespace {
 
 struct Classified {
-  Tensor first;  // (S, hidden)
+  Tensor first;  // (S, hidden), of the first token or the mean
   Linear::Saved pooled, logits;
 };
 
-Classified classify(const Step& step, const Tensor& hidden, const Linear& pooler, const Linear& classifier,
-                    const DropoutSpec& dropout) {
+Classified classify(const Step& step, const Tensor& hidden, Pooling pooling, const Linear& pooler,
+                    const Linear& classifier, const DropoutSpec& dropout) {
   const Context& context = step.context;
   const std::int64_t sequences = step.batch.capacity.sequences, width = hidden.dim(1);
   Classified out;
   out.first = context.arena.saved({sequences, width}, hidden.dtype());
-  run(context, GatherRows{.x = hidden,
-                          .indices = step.batch.sequence_offsets,
-                          .count = step.batch.sequence_count(),
-                          .y = out.first});
+  pool(step, hidden, pooling, out.first);
   out.pooled = pooler.forward(context, out.first, Activation::tanh, true);
   Tensor dropped = out.pooled.output();
   if (dropout.active()) {  // tanh's backward needs its value as it was
@@ -127,7 +138,7 @@ void SequenceHead::run_loss(const Step& step, const Tensor& hidden, bool gradien
   const std::size_t mark = context.arena.mark();
   const std::int64_t sequences = step.batch.capacity.sequences, width = hidden.dim(1);
   const DropoutSpec dropout = step.dropout(dropout_, dropout_site::pooler);
-  const Classified out = classify(step, hidden, *pooler_, *classifier_, dropout);
+  const Classified out = classify(step, hidden, pooling_, *pooler_, *classifier_, dropout);
   const Tensor logits = out.logits.output();
   if (kind_ == HeadKind::classification)
     run(context, SoftmaxCrossEntropy{.logits = logits.reshape({1, sequences, outputs_}),
@@ -153,17 +164,23 @@ void SequenceHead::run_loss(const Step& step, const Tensor& hidden, bool gradien
     if (dropout.active())
       run(context, Dropout{.x = g, .dropout = dropout, .step_inputs = step.inputs, .y = g});
     pooler_->backward(context, out.pooled, {g}, dfirst, false);
-    run(context, ScatterRows{.dy = dfirst,
-                             .indices = step.batch.sequence_offsets,
-                             .count = step.batch.sequence_count(),
-                             .dx = dhidden});
+    if (pooling_ == Pooling::mean)
+      run(context, SequenceMeanBackward{.dy = dfirst,
+                                        .offsets = step.batch.sequence_offsets,
+                                        .count = step.batch.sequence_count(),
+                                        .dx = dhidden});
+    else
+      run(context, ScatterRows{.dy = dfirst,
+                               .indices = step.batch.sequence_offsets,
+                               .count = step.batch.sequence_count(),
+                               .dx = dhidden});
   }
   context.arena.release(mark);
 }
 
 void SequenceHead::predict(const Step& step, const Tensor& hidden, const Tensor& y) const {
   const std::size_t mark = step.context.arena.mark();
-  const Classified out = classify(step, hidden, *pooler_, *classifier_, {});
+  const Classified out = classify(step, hidden, pooling_, *pooler_, *classifier_, {});
   run(step.context, Fill{.x = y, .value = 0});
   run(step.context, Add{.x = out.logits.output(), .y = y});
   step.context.arena.release(mark);

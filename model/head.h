@@ -39,8 +39,12 @@ class MaskedLanguageHead final : public Head {
   ParameterId bias_;
 };
 
-// Classification or regression from each sequence's first token: y = W dropout(tanh(pooler h)) + b. The loss
-// is the cross-entropy of the logits y, or the squared error of the one score y (Devlin et al., 2019).
+// vectors (S, hidden) of hidden (T, hidden); zero beyond the batch's sequences.
+void pool(const Step& step, const Tensor& hidden, Pooling pooling, const Tensor& vectors);
+
+// Classification or regression: y = W dropout(tanh(pooler h)) + b, with h the first token's hidden state, or
+// the mean of a sequence's. The loss is the cross-entropy of the logits y, or the squared error of the one
+// score y (Devlin et al., 2019).
 class SequenceHead final : public Head {
  public:
   SequenceHead(ParameterStore& store, const EncoderConfig& config);
@@ -52,6 +56,7 @@ class SequenceHead final : public Head {
 
  private:
   HeadKind kind_;
+  Pooling pooling_;
   std::int64_t outputs_;
   double dropout_;
   std::unique_ptr<Linear> pooler_, classifier_;

@@ -3,7 +3,6 @@
 #include "kernels/core/check.h"
 #include "kernels/ops/gather.h"
 #include "kernels/ops/layer_norm.h"
-#include "kernels/ops/sequence.h"
 
 namespace comera {
 
@@ -112,17 +111,7 @@ void Model::predict(const Step& step, const Tensor& y) const {
 
 void Model::embed(const Step& step, Pooling pooling, const Tensor& vectors) const {
   const std::size_t mark = step.context.arena.mark();
-  const Tensor hidden = encode(step);
-  if (pooling == Pooling::mean)
-    run(step.context, SequenceMean{.x = hidden,
-                                   .offsets = step.batch.sequence_offsets,
-                                   .count = step.batch.sequence_count(),
-                                   .y = vectors});
-  else
-    run(step.context, GatherRows{.x = hidden,
-                                 .indices = step.batch.sequence_offsets,
-                                 .count = step.batch.sequence_count(),
-                                 .y = vectors});
+  pool(step, encode(step), pooling, vectors);
   step.context.arena.release(mark);
 }
 

@@ -11,12 +11,6 @@
 
 namespace comera {
 
-// How the encoder's output becomes one vector per sequence.
-enum class Pooling : std::uint8_t {
-  mean,   // over all tokens, [CLS] and [SEP] included
-  first,  // [CLS]
-};
-
 // An encoder with its head, and all its parameters.
 class Model {
  public:

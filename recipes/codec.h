@@ -177,6 +177,8 @@ const Words<DType>& words_of();
 template <>
 const Words<ScheduleKind>& words_of();
 template <>
+const Words<Pooling>& words_of();
+template <>
 const Words<data::TaskKind>& words_of();
 template <>
 const Words<data::TaskMetric>& words_of();

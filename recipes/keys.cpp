@@ -56,6 +56,12 @@ const Words<ScheduleKind>& words_of() {
 }
 
 template <>
+const Words<Pooling>& words_of() {
+  static const Words<Pooling> words = {{Pooling::first, "first"}, {Pooling::mean, "mean"}};
+  return words;
+}
+
+template <>
 const Words<data::TaskKind>& words_of() {
   static const Words<data::TaskKind> words = {{data::TaskKind::classification, "classification"},
                                               {data::TaskKind::regression, "regression"}};
@@ -104,6 +110,9 @@ const std::vector<Key<ModelSection>>& keys_of() {
             "masked language model, or a classifier or regression on the first token (`finetune` sets it by "
             "its task)"),
       value("classes", &S::classes, count(1), "classes of a classification head"),
+      value("pooling", &S::pooling,
+            "what a classification or regression looks at: the `first` token's hidden state, or the `mean` "
+            "of all"),
       value("embedding_std", &S::embedding_std, above(0),
             "standard deviation of the token embedding's entries at the start"),
   };

@@ -31,6 +31,7 @@ struct ModelSection {
   double attention_dropout = EncoderConfig().attention_dropout;
   HeadKind head = EncoderConfig().head;
   std::int64_t classes = EncoderConfig().classes;
+  Pooling pooling = EncoderConfig().pooling;
   double embedding_std = EncoderConfig().embedding_std;
   friend bool operator==(const ModelSection&, const ModelSection&) = default;
 };

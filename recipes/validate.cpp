@@ -73,6 +73,7 @@ EncoderConfig convert(const Recipe& recipe, std::int64_t vocabulary) {
   config.attention_dropout = model.attention_dropout;
   config.head = model.head;
   config.classes = model.classes;
+  config.pooling = model.pooling;
   config.embedding_std = model.embedding_std;
   config.compute = recipe.precision.compute;
   const TensorizedSection& shapes = recipe.tensorized;

@@ -32,6 +32,7 @@
   X(TTMMaskedCrossEntropy)           \
   X(SquaredError)                    \
   X(SequenceMean)                    \
+  X(SequenceMeanBackward)            \
   X(TTMRowsForward)                  \
   X(TTMRowsBackward)                 \
   X(TTMChainForward)                 \

@@ -13,6 +13,14 @@ void SequenceMean::check() const {
   check_elements(name, "count", count, 1, DType::int32);
 }
 
+void SequenceMeanBackward::check() const {
+  const char* name = "SequenceMeanBackward";
+  check_tensor(name, "dy", dy, {dy.dim(0), dy.dim(1)}, compute());
+  check_tensor(name, "dx", dx, {dx.dim(0), dy.dim(1)}, compute());
+  check_elements(name, "offsets", offsets, dy.dim(0) + 1, DType::int32);
+  check_elements(name, "count", count, 1, DType::int32);
+}
+
 void SquaredError::check() const {
   const char* name = "SquaredError";
   check_tensor(name, "predictions", predictions, {predictions.dim(0), 1}, compute());

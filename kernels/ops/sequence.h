@@ -15,6 +15,17 @@ struct SequenceMean {
   void check() const;
 };
 
+// dx[t] = dy[s] / length of s for the tokens t of sequence s below count, 0 for rows of no sequence.
+struct SequenceMeanBackward {
+  Tensor dy;       // (S, width)
+  Tensor offsets;  // int32 (S + 1)
+  Tensor count;    // int32 (1)
+  Tensor dx;       // out (T, width)
+
+  DType compute() const { return dy.dtype(); }
+  void check() const;
+};
+
 // Squared error of one prediction per sequence: loss = Σ_s (p_s - y_s)² over s below count. With gradient, p
 // becomes 2 (p - y), and 0 beyond count.
 struct SquaredError {

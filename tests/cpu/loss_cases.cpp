@@ -48,6 +48,16 @@ void sequence_cases(std::vector<OperationCase>& cases, std::int64_t sequences, s
                      op.y = world.output("y", {sequences, width});
                      world.run(op);
                    }});
+  cases.push_back({"SequenceMeanBackward_" + name, 4e-6, [=](World& world) {
+                     std::vector<std::int32_t> offsets{0};
+                     for (std::int64_t s = 0; s < sequences; ++s)
+                       offsets.push_back(offsets.back() + (s < count ? static_cast<int>(1 + s * 7 % 13) : 0));
+                     SequenceMeanBackward op;
+                     op.dy = world.input({sequences, width});
+                     op.offsets = world.integers(offsets), op.count = world.integers({count});
+                     op.dx = world.output("dx", {offsets.back() + 3, width});
+                     world.run(op);
+                   }});
   for (const bool gradient : {false, true})
     cases.push_back({"SquaredError_" + name + (gradient ? "_gradient" : ""), 4e-6, [=](World& world) {
                        std::vector<float> scores;

@@ -16,6 +16,7 @@ inline EncoderConfig small_config(bool tensorized, HeadKind head = HeadKind::mlm
   config.max_positions = 16;
   config.norm = norm;
   config.head = head;
+  if (head == HeadKind::regression) config.pooling = Pooling::mean;
   config.dropout = 0.2;
   config.attention_dropout = 0.2;
   config.embedding_std = 0.5;

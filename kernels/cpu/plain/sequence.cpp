@@ -25,6 +25,20 @@ void sequence_mean(const SequenceMean& op, const KernelContext&) {
 }
 
 template <class T>
+void sequence_mean_backward(const SequenceMeanBackward& op, const KernelContext&) {
+  const std::int64_t width = op.dx.dim(1);
+  const std::int32_t count = *op.count.data<std::int32_t>(), *offsets = op.offsets.data<std::int32_t>();
+  std::int64_t t = 0;
+  for (std::int32_t s = 0; s < count; ++s) {
+    const T share = T{1} / static_cast<T>(std::max(offsets[s + 1] - offsets[s], 1));
+    for (; t < offsets[s + 1]; ++t)
+      for (std::int64_t j = 0; j < width; ++j)
+        op.dx.data<T>()[t * width + j] = op.dy.data<T>()[s * width + j] * share;
+  }
+  std::fill(op.dx.data<T>() + t * width, op.dx.data<T>() + op.dx.elements(), T{0});
+}
+
+template <class T>
 void squared_error(const SquaredError& op, const KernelContext&) {
   const std::int32_t count = *op.count.data<std::int32_t>();
   StepResults& results = *static_cast<StepResults*>(op.results.raw());
@@ -42,6 +56,8 @@ void squared_error(const SquaredError& op, const KernelContext&) {
 void register_sequence(Backend& backend) {
   backend.set<SequenceMean>(DType::float32, sequence_mean<float>);
   backend.set<SequenceMean>(DType::float64, sequence_mean<double>);
+  backend.set<SequenceMeanBackward>(DType::float32, sequence_mean_backward<float>);
+  backend.set<SequenceMeanBackward>(DType::float64, sequence_mean_backward<double>);
   backend.set<SquaredError>(DType::float32, squared_error<float>);
   backend.set<SquaredError>(DType::float64, squared_error<double>);
 }
