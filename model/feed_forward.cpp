@@ -19,6 +19,7 @@ FeedForward::Saved FeedForward::forward(const Step& step, const Tensor& x) const
   Saved saved;
   saved.up = up_->forward(step.context, x, Activation::gelu, true);
   saved.down = down_->forward(step.context, saved.up.output(), Activation::none, false);
+  saved.y = saved.down.output();
   return saved;
 }
 

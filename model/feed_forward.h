@@ -15,6 +15,7 @@ class FeedForward {
 
   struct Saved {
     Linear::Saved up, down;
+    Tensor y;  // (T, hidden)
   };
   Saved forward(const Step& step, const Tensor& x) const;
   // dy is overwritten; dx (T, hidden) is written, or added to.

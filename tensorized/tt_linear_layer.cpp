@@ -127,7 +127,8 @@ void TTLinear::backward(const Context& context, const Saved& saved,
                                .dx = dx,
                                .accumulate_dx = accumulate_dx,
                                .outputs = outputs(),
-                               .output = {}};
+                               .output = {},
+                               .dxa = {}};
     std::int64_t column = 0;
     for (int i = 0; i < outputs(); ++i) {
       const Tensor db = scope.tensor(saved.b[i].shape(), dtype);

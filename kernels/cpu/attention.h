@@ -65,9 +65,7 @@ void for_each_piece(const Operation& op, const Body& body) {
   }
   parallel_pieces(sequences * groups, thread_limit(), [&](std::int64_t i, int thread) {
     const std::int64_t s = i / groups, group = i % groups;
-    AttentionPiece piece{offsets[s], offsets[s + 1] - offsets[s],
-                         group,      group * together,
-                         0,          thread};
+    AttentionPiece piece{offsets[s], offsets[s + 1] - offsets[s], group, group * together, 0, thread};
     piece.head_end = std::min(op.heads, piece.head_begin + together);
     if (piece.length > 0) body(piece);
   });

@@ -78,7 +78,7 @@ struct Row {
   float log_sum_exp;
   float d;  // Σ_j P_j dP_j = dout · out
   float scale;
-  float dsum;   // gradient of the sum of dropped P
+  float dsum;  // gradient of the sum of dropped P
   float kept;
   std::uint32_t threshold;
   const std::uint8_t* bytes;  // or nullptr

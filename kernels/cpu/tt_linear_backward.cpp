@@ -154,7 +154,11 @@ class Block {
   void run() const {
     std::int64_t ranks = 0;
     for (int i = 0; i < op_.outputs; ++i) ranks += op_.output[i].b.dim(0);
-    if (ranks != all_) std::fill_n(dxa_, rows_ * all_, 0.F);
+    if (op_.dxa) {
+      std::copy_n(op_.dxa.data<float>() + begin_ * all_, rows_ * all_, dxa_);
+    } else if (ranks != all_) {
+      std::fill_n(dxa_, rows_ * all_, 0.F);
+    }
     for (int i = 0; i < op_.outputs; ++i) output(i);
     input();
   }

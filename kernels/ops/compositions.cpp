@@ -30,7 +30,11 @@ void tt_linear_forward(const TTLinearForward& op, const Context& context) {
 void tt_linear_backward(const TTLinearBackward& op, const Context& context) {
   const std::int64_t tokens = op.x.dim(0), inputs = op.x.dim(1), total = op.a.dim(1);
   ArenaScope scope(context.arena);
-  const Tensor dxa = scope.tensor({tokens, total}, op.compute());
+  Tensor dxa = op.dxa;
+  if (!dxa) {
+    dxa = scope.tensor({tokens, total}, op.compute());
+    run(context, Fill{.x = dxa, .value = 0});  // columns that no output uses
+  }
   for (int i = 0; i < op.outputs; ++i) {
     const auto& out = op.output[i];
     const std::int64_t rank = out.b.dim(0), width = out.b.dim(1);

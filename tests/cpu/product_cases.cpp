@@ -50,17 +50,18 @@ struct LinearCase {
   std::vector<std::int64_t> ranks, widths;
   Activation activation = Activation::none;
   bool bias = true, accumulate_dx = false;
+  std::int64_t other = 0;  // columns of a that no output uses
 };
 
 std::string name_of(const LinearCase& c) {
   static const char* activations[] = {"", "_gelu", "_tanh"};
-  return fmt::format("{}_{}_{}x{}_{}{}{}{}", c.tokens, c.inputs, c.ranks.size(), c.ranks[0], c.widths[0],
+  return fmt::format("{}_{}_{}x{}_{}{}{}{}{}", c.tokens, c.inputs, c.ranks.size(), c.ranks[0], c.widths[0],
                      activations[static_cast<int>(c.activation)], c.bias ? "" : "_no_bias",
-                     c.accumulate_dx ? "_accumulate" : "");
+                     c.accumulate_dx ? "_accumulate" : "", c.other > 0 ? "_other" : "");
 }
 
 void linear_cases(std::vector<OperationCase>& cases, const LinearCase& c) {
-  std::int64_t all = 0;
+  std::int64_t all = c.other;
   for (std::int64_t rank : c.ranks) all += rank;
   cases.push_back({"TTLinearForward_" + name_of(c), 4e-6, [=](World& world) {
                      TTLinearForward op;
@@ -91,6 +92,7 @@ void linear_cases(std::vector<OperationCase>& cases, const LinearCase& c) {
                      op.da = world.output("da", {c.inputs, all});
                      op.dx = world.output("dx", {c.tokens, c.inputs});
                      op.accumulate_dx = c.accumulate_dx;
+                     if (c.other > 0) op.dxa = world.input({c.tokens, all});
                      op.outputs = static_cast<int>(c.ranks.size());
                      std::int64_t column = 0;
                      for (int i = 0; i < op.outputs; ++i) {
@@ -133,6 +135,7 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   linear_cases(cases, {523, 96, {30}, {531}, Activation::gelu, true, false});
   linear_cases(cases, {1037, 64, {30, 30, 30}, {64, 64, 64}, Activation::none, true, false});
   linear_cases(cases, {257, 300, {270}, {48}, Activation::gelu, false, true});
+  linear_cases(cases, {203, 65, {9}, {37}, Activation::none, true, true, 14});
   linear_cases(cases, {2049, 32, {16}, {2080}, Activation::gelu, true, false});
 }
 

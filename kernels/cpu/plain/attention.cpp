@@ -118,8 +118,8 @@ void attention_backward(const AttentionBackward& op, const KernelContext&) {
         const T log_sum_exp = op.log_sum_exp.data<T>()[h * rows + begin + i];
         const T delta = dot(out + i * out_width, dout + i * out_width, out_size);  // Σ_j P_ij dP_ij
         for (std::int64_t j = 0; j < length; ++j) {
-          const T p = std::exp(
-              static_cast<T>(op.scale) * dot(q + i * q_width, k + j * k_apart, key_size) - log_sum_exp);
+          const T p = std::exp(static_cast<T>(op.scale) * dot(q + i * q_width, k + j * k_apart, key_size) -
+                               log_sum_exp);
           T mask = 1;
           if (op.dropout.active())
             mask =
