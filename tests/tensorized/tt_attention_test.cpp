@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/plain/plain_backend.h"
 #include "kernels/ops/attention.h"
 #include "tests/support/harness.h"
