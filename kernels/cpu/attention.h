@@ -21,6 +21,30 @@ DropoutKey dropout_key(const Operation& op) {
   return op.dropout.active() ? static_cast<const StepInputs*>(op.step_inputs.raw())->dropout : DropoutKey{};
 }
 
+// The decision bytes of rows of scores, whose elements lie `longest` apart: of all rows in one go, unless
+// most would be of keys that the sequence does not have.
+struct ScoreDropout {
+  DropoutKey key;
+  std::uint32_t site;
+  std::int64_t longest, length;
+  std::uint8_t* memory;
+  const std::uint8_t* all = nullptr;
+  std::int64_t first = 0;
+
+  static std::int64_t room(std::int64_t longest) { return dropout_room(query_rows(longest) * longest); }
+
+  void begin(std::int64_t first_row, std::int64_t rows) {
+    first = first_row;
+    if (2 * length < longest) return;
+    all = dropout_run(key, site, static_cast<std::uint64_t>(first * longest), (rows - 1) * longest + length,
+                      memory);
+  }
+  const std::uint8_t* row(std::int64_t i) const {
+    if (all != nullptr) return all + i * longest;
+    return dropout_run(key, site, static_cast<std::uint64_t>((first + i) * longest), length, memory);
+  }
+};
+
 // Heads that share keys are worked through a few at a time, with the keys packed once.
 template <class Operation>
 std::int64_t heads_together(const Operation& op) {

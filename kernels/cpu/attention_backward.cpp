@@ -26,7 +26,7 @@ Memory take(const AttentionBackward& op, Scratch& scratch) {
   memory.dout = scratch.floats(panels_size(block, op.value_size()));
   memory.p = scratch.floats(block * score_apart(op.longest));
   memory.ds = scratch.floats(block * score_apart(op.longest));
-  memory.bytes = reinterpret_cast<std::uint8_t*>(scratch.floats(dropout_room(op.longest) / 4 + 1));
+  memory.bytes = reinterpret_cast<std::uint8_t*>(scratch.floats(ScoreDropout::room(op.longest) / 4 + 1));
   return memory;
 }
 
@@ -155,6 +155,8 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
                       {memory.p, apart, Into::set, static_cast<float>(op.scale)});
         multiply_into({dout, out_width}, memory.values_across, rows, length, value_size,
                       {memory.ds, apart, Into::set});
+        ScoreDropout dropout{key, op.dropout.site, op.longest, length, memory.bytes};
+        if (drops) dropout.begin(head * tokens + first, rows);
         for (std::int64_t i = 0; i < rows; ++i) {
           const std::int64_t place = head * tokens + first + i;
           const float* dout_row = dout + i * out_width;
@@ -166,8 +168,7 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
                   op.dropout.threshold(),
                   nullptr};
           if (drops) {
-            row.bytes = dropout_run(key, op.dropout.site, static_cast<std::uint64_t>(place * op.longest),
-                                    length, memory.bytes);
+            row.bytes = dropout.row(i);
             score_gradients<true>(row, memory.p + i * apart, memory.ds + i * apart, length);
           } else {
             score_gradients<false>(row, memory.p + i * apart, memory.ds + i * apart, length);

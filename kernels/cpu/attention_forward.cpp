@@ -21,7 +21,7 @@ Memory take(const AttentionForward& op, Scratch& scratch) {
   memory.values = scratch.floats(panels_size(op.longest, op.value_size()));
   memory.scores = scratch.floats(query_rows(op.longest) * score_apart(op.longest));
   memory.row_scale = scratch.floats(query_rows(op.longest) + tile_rows);
-  memory.bytes = reinterpret_cast<std::uint8_t*>(scratch.floats(dropout_room(op.longest) / 4 + 1));
+  memory.bytes = reinterpret_cast<std::uint8_t*>(scratch.floats(ScoreDropout::room(op.longest) / 4 + 1));
   return memory;
 }
 
@@ -105,14 +105,14 @@ void attention_forward(const AttentionForward& op, const KernelContext& context)
         float* out = op.out.data<float>() + first * out_width + head * out_size;
         multiply_into({op.q.data<float>() + first * q_width + head * key_size, q_width}, memory.keys, rows,
                       length, key_size, {memory.scores, apart, Into::set, static_cast<float>(op.scale)});
+        ScoreDropout dropout{key, op.dropout.site, op.longest, length, memory.bytes};
+        if (drops) dropout.begin(head * tokens + first, rows);
         for (std::int64_t i = 0; i < rows; ++i) {
           const std::int64_t row = head * tokens + first + i;
           float* scores = memory.scores + i * apart;
           RowSums sums;
           if (drops) {
-            const std::uint8_t* bytes = dropout_run(
-                key, op.dropout.site, static_cast<std::uint64_t>(row * op.longest), length, memory.bytes);
-            sums = softmax_row<true>(scores, length, bytes, threshold);
+            sums = softmax_row<true>(scores, length, dropout.row(i), threshold);
           } else {
             sums = softmax_row<false>(scores, length, nullptr, 0);
           }
