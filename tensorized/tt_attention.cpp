@@ -43,7 +43,8 @@ TTAttention::Ranks TTAttention::ranks() const {
 
 bool TTAttention::pays(std::int64_t tokens, std::int64_t length) const {
   for (const TTLinear* linear : {&projections_, &output_})
-    if (!all_by_halves(choose_plan(linear->train(0).shape, tokens))) return false;
+    for (int i = 0; i < linear->outputs(); ++i)
+      if (!all_by_halves(choose_plan(linear->train(i).shape, tokens))) return false;
   const auto [r_query, r_key, r_value, r_output] = ranks();
   const auto t = static_cast<double>(tokens);
   const double whole =
