@@ -22,6 +22,7 @@
 #include "kernels/ops/layer_norm.h"
 #include "kernels/ops/matrix_product.h"
 #include "kernels/ops/optimizer.h"
+#include "kernels/ops/tt_feed_forward.h"
 #include "kernels/ops/tt_linear.h"
 
 namespace comera {
@@ -206,6 +207,68 @@ void attention_backward(benchmark::State& state) {
   flops(state, 5 * score_flops);
 }
 BENCHMARK(attention_backward)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+// Between the halves of tensor trains: keys and values of all heads are xa's columns.
+template <class Operation>
+Operation shared_attention(Bench& bench) {
+  Operation op;
+  op.q = bench.tensor({tokens, heads * rank}), op.out = bench.tensor({tokens, heads * (rank + 1)});
+  op.k = bench.tensor({tokens * 3 * rank}), op.v = bench.tensor({tokens * 3 * rank});
+  op.log_sum_exp = bench.tensor({heads, tokens}), op.sequence_offsets = offsets(bench);
+  op.heads = heads, op.longest = longest, op.scale = 0.125, op.dropout = {0.1, 3};
+  op.step_inputs = bench.step_inputs();
+  op.shared_keys = op.append_one = true, op.k_apart = op.v_apart = 3 * rank;
+  return op;
+}
+
+void shared_attention_forward(benchmark::State& state) {
+  Bench bench;
+  const auto op = shared_attention<AttentionForward>(bench);
+  bench.loop(state, op);
+  flops(state, work_of(op).flops);
+}
+BENCHMARK(shared_attention_forward)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+void shared_attention_backward(benchmark::State& state) {
+  Bench bench;
+  auto op = shared_attention<AttentionBackward>(bench);
+  op.dout = bench.tensor(op.out.shape()), op.dq = bench.tensor(op.q.shape());
+  op.dk = bench.tensor(op.k.shape()), op.dv = bench.tensor(op.v.shape());
+  bench.loop(state, op);
+  flops(state, work_of(op).flops);
+}
+BENCHMARK(shared_attention_backward)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+template <class Operation>
+Operation feed_forward(Bench& bench) {
+  Operation op;
+  op.x = bench.tensor({tokens, hidden}), op.bias = bench.tensor({inner});
+  op.a_up = bench.tensor({hidden, rank}), op.b_up = bench.tensor({rank, inner});
+  op.a_down = bench.tensor({inner, rank}), op.b_down = bench.tensor({rank, hidden});
+  op.xa = bench.tensor({tokens, rank}), op.ha = bench.tensor({tokens, rank});
+  return op;
+}
+
+void feed_forward_forward(benchmark::State& state) {
+  Bench bench;
+  auto op = feed_forward<TTFeedForwardForward>(bench);
+  op.y = bench.tensor({tokens, hidden});
+  bench.loop(state, op);
+  flops(state, work_of(op).flops);
+}
+BENCHMARK(feed_forward_forward)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+void feed_forward_backward(benchmark::State& state) {
+  Bench bench;
+  auto op = feed_forward<TTFeedForwardBackward>(bench);
+  op.dy = bench.tensor({tokens, hidden}), op.dx = bench.tensor({tokens, hidden});
+  op.da_up = bench.tensor(op.a_up.shape()), op.db_up = bench.tensor(op.b_up.shape());
+  op.dbias = bench.tensor(op.bias.shape());
+  op.da_down = bench.tensor(op.a_down.shape()), op.db_down = bench.tensor(op.b_down.shape());
+  bench.loop(state, op);
+  flops(state, work_of(op).flops);
+}
+BENCHMARK(feed_forward_backward)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 void bias_dropout_residual_norm_forward(benchmark::State& state) {
   Bench bench;

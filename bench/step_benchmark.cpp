@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 #include <random>
 
 #include "data/batch.h"
@@ -182,14 +183,101 @@ double profiled_seconds(const std::string& name) {
   return 0;
 }
 
-std::string profile_table(const std::string& title) {
-  std::string text = title + "\n";
-  double total = 0;
-  for (const ProfileEntry& entry : profile_entries()) total += entry.seconds;
-  for (const ProfileEntry& entry : profile_entries())
-    text += fmt::format("  {:<34}{:>8}{:>10.1f} ms{:>8.1f} %\n", entry.name, entry.calls, entry.seconds * 1e3,
-                        100 * entry.seconds / total);
-  return text;
+// Of one step: what each operation took, what it must at least do (kernels/ops/work.h), and what the machine
+// needs for that.
+struct StepProfile {
+  std::vector<ProfileEntry> entries;
+  double seconds = 0;  // of the whole step
+};
+
+double floor_seconds(const Work& work, const Ceilings& ceilings) {
+  return std::max(work.bytes / ceilings.copy_bytes, work.flops / ceilings.fp32_flops);
+}
+
+std::string roofline_table(const std::string& title, const StepProfile& profile, const Ceilings& ceilings) {
+  std::string text = fmt::format("{}\n  {:<33}{:>6}{:>9}{:>9}{:>8}{:>8}{:>8}{:>8}{:>9}{:>9}{:>9}\n", title,
+                                 "operation", "calls", "ms", "cpu ms", "GB", "GFLOP", "GB/s", "GFLOP/s",
+                                 "bytes ms", "flops ms", "ms/floor");
+  const auto line = [&](const std::string& name, std::int64_t calls, double seconds, double cpu,
+                        const Work& work, double floor) {
+    text += fmt::format(
+        "  {:<33}{:>6}{:>9.1f}{:>9.1f}{:>8.3f}{:>8.2f}{:>8.1f}{:>8.1f}{:>9.1f}{:>9.1f}{:>9.2f}\n", name,
+        calls, seconds * 1e3, cpu * 1e3, work.bytes * 1e-9, work.flops * 1e-9, work.bytes * 1e-9 / seconds,
+        work.flops * 1e-9 / seconds, work.bytes / ceilings.copy_bytes * 1e3,
+        work.flops / ceilings.fp32_flops * 1e3, seconds / floor);
+  };
+  ProfileEntry total;
+  double floors = 0, listed = 0;
+  for (const ProfileEntry& entry : profile.entries) {
+    const double floor = floor_seconds(entry.work, ceilings);
+    line(entry.name, entry.calls, entry.seconds, entry.cpu_seconds / thread_count(), entry.work, floor);
+    total.calls += entry.calls;
+    total.cpu_seconds += entry.cpu_seconds;
+    total.work += entry.work;
+    listed += entry.seconds;
+    floors += floor;
+  }
+  line("total", total.calls, listed, total.cpu_seconds / thread_count(), total.work, floors);
+  const double bytes = total.work.bytes / ceilings.copy_bytes;
+  text += fmt::format(
+      "  the step took {:.0f} ms: {:.2f} times its bytes' {:.0f} ms (1.8 times is {:.0f} ms), {:.2f} times "
+      "its "
+      "products' {:.0f} ms, {:.2f} times the {:.0f} ms of both, operation by operation\n",
+      profile.seconds * 1e3, profile.seconds / bytes, bytes * 1e3, 1.8 * bytes * 1e3,
+      profile.seconds * ceilings.fp32_flops / total.work.flops, total.work.flops / ceilings.fp32_flops * 1e3,
+      profile.seconds / floors, floors * 1e3);
+  return text + "  cpu ms: of all threads, over their number; less than ms where other programs ran\n";
+}
+
+// Steps in turn; keeps the quickest one's profile.
+class ProfiledSteps {
+ public:
+  explicit ProfiledSteps(const EncoderConfig& config, const StepBenchmarkOptions& options)
+      : stepper_(config, options) {
+    stepper_.step();
+  }
+
+  void step() {
+    profile_reset();
+    profile_enable(true);
+    const double seconds = stepper_.step();
+    profile_enable(false);
+    seconds_.push_back(seconds);
+    products_ += profiled_seconds("MatrixProduct");
+    if (quickest_.entries.empty() || seconds < quickest_.seconds) quickest_ = {profile_entries(), seconds};
+  }
+
+  const std::vector<double>& seconds() const { return seconds_; }
+  double mean_product_seconds() const { return products_ / static_cast<double>(seconds_.size()); }
+  const StepProfile& quickest() const { return quickest_; }
+  double memory_mib() { return stepper_.memory_mib(); }
+
+ private:
+  Stepper stepper_;
+  std::vector<double> seconds_;
+  double products_ = 0;
+  StepProfile quickest_;
+};
+
+std::string compare(ProfiledSteps& tensorized, ProfiledSteps& dense, const StepBenchmarkOptions& options) {
+  std::string text =
+      fmt::format("  dense        {:<32}{:>8.0f} MiB\n", times_text(dense.seconds()), dense.memory_mib());
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < dense.seconds().size(); ++i)
+    ratios.push_back(dense.seconds()[i] / tensorized.seconds()[i]);
+  text += fmt::format(
+      "  tensorized is {:.2f} times faster (median of the pairs) and takes {:.2f} times less memory\n",
+      median(ratios), dense.memory_mib() / tensorized.memory_mib());
+  const double products = dense.mean_product_seconds(), library = library_seconds(options);
+  text += fmt::format(
+      "  the dense step's products take {:.0f} ms; the matrix library alone needs {:.0f} ms for its "
+      "encoder's: {:.0f} %\n",
+      products * 1e3, library * 1e3, 100 * library / products);
+  LayerTimer layer(options);
+  layer.time();
+  std::vector<double> seconds;
+  for (int repeat = 0; repeat < options.repeats; ++repeat) seconds.push_back(layer.time());
+  return text + fmt::format("one tensorized encoder layer, forward and backward: {}\n", times_text(seconds));
 }
 
 }  // namespace
@@ -204,55 +292,34 @@ std::string benchmark_step(const StepBenchmarkOptions& options) {
     throw UsageError(
         fmt::format("--length {} is longer than the model's max_positions = {}; choose a shorter one",
                     options.length, options.config.max_positions));
-  const Ceilings ceilings = measure_ceilings();
+  const Ceilings before = measure_ceilings();
+
+  ProfiledSteps tensorized(options.config, options);
+  std::optional<ProfiledSteps> dense;
+  if (!options.only_tensorized) dense.emplace(options.config.dense_twin(), options);
+  for (int repeat = 0; repeat < options.repeats; ++repeat) {
+    tensorized.step();
+    if (dense) dense->step();
+  }
+  const Ceilings after = measure_ceilings();
+  const Ceilings ceilings{std::max(before.fp32_flops, after.fp32_flops),
+                          std::max(before.copy_bytes, after.copy_bytes)};
   std::string text = fmt::format(
       "{} threads, instruction set {}; at best {:.0f} GFLOP/s fp32, {:.1f} GB/s copied (read and written)\n",
       thread_count(), instruction_set(), ceilings.fp32_flops * 1e-9, ceilings.copy_bytes * 1e-9);
-
-  Stepper tensorized(options.config, options), dense(options.config.dense_twin(), options);
-  std::vector<double> tensorized_seconds, dense_seconds;
-  double dense_products = 0, library = 0;
-  std::string profiles;
-  tensorized.step();
-  dense.step();
-  for (int repeat = 0; repeat < options.repeats; ++repeat) {
-    profile_reset();
-    profile_enable(options.profile && repeat + 1 == options.repeats);
-    tensorized_seconds.push_back(tensorized.step());
-    if (options.profile && repeat + 1 == options.repeats)
-      profiles += profile_table("where the last tensorized step's time goes");
-    profile_reset();
-    profile_enable(true);
-    dense_seconds.push_back(dense.step());
-    dense_products += profiled_seconds("MatrixProduct") / options.repeats;
-    if (options.profile && repeat + 1 == options.repeats)
-      profiles += profile_table("where the last dense step's time goes");
-    profile_enable(false);
-  }
-  library = library_seconds(options);
-  LayerTimer layer(options);
-  layer.time();
-  std::vector<double> layer_seconds;
-  for (int repeat = 0; repeat < options.repeats; ++repeat) layer_seconds.push_back(layer.time());
-
   text += fmt::format(
       "whole step, {} tokens in sequences of {}, optimizer included; median of {} (least to most)\n",
       options.tokens, options.length, options.repeats);
-  text += fmt::format("  tensorized   {:<32}{:>8.0f} MiB\n", times_text(tensorized_seconds),
+  text += fmt::format("  tensorized   {:<32}{:>8.0f} MiB\n", times_text(tensorized.seconds()),
                       tensorized.memory_mib());
-  text += fmt::format("  dense        {:<32}{:>8.0f} MiB\n", times_text(dense_seconds), dense.memory_mib());
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < dense_seconds.size(); ++i)
-    ratios.push_back(dense_seconds[i] / tensorized_seconds[i]);
-  text += fmt::format(
-      "  tensorized is {:.2f} times faster (median of the pairs) and takes {:.2f} times less memory\n",
-      median(ratios), dense.memory_mib() / tensorized.memory_mib());
-  text += fmt::format(
-      "  the dense step's products take {:.0f} ms; the matrix library alone needs {:.0f} ms for its "
-      "encoder's: {:.0f} %\n",
-      dense_products * 1e3, library * 1e3, 100 * library / dense_products);
-  text += fmt::format("one tensorized encoder layer, forward and backward: {}\n", times_text(layer_seconds));
-  return text + profiles;
+  if (dense) text += compare(tensorized, *dense, options);
+  if (options.profile) {
+    text += roofline_table("the quickest tensorized step, operation by operation", tensorized.quickest(),
+                           ceilings);
+    if (dense)
+      text += roofline_table("the quickest dense step, operation by operation", dense->quickest(), ceilings);
+  }
+  return text;
 }
 
 }  // namespace comera

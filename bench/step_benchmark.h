@@ -11,7 +11,8 @@ struct StepBenchmarkOptions {
   std::int64_t tokens = 4096;  // packed, in sequences of `length`
   std::int64_t length = 128;
   int repeats = 5;
-  bool profile = false;  // also a table of where the step's time goes
+  bool profile = false;  // also a table of where the step's time goes, beside what its work needs at least
+  bool only_tensorized = false;  // without the dense twin, which takes most of the time
 };
 
 // Times whole optimizer steps of a model and of its dense twin in turn, one encoder layer by itself, and what

@@ -49,7 +49,9 @@ void add_bench_command(CLI::App& program) {
   step->add_option("--vocabulary", options->vocabulary,
                    "Vocabulary, where the recipe leaves it to the tokenizer")
       ->check(CLI::PositiveNumber);
-  step->add_flag("--profile", options->step.profile, "Also show where the time goes");
+  step->add_flag("--profile", options->step.profile,
+                 "Also show where the time goes and what the work needs at least");
+  step->add_flag("--only-tensorized", options->step.only_tensorized, "Leave out the dense twin");
   step->footer("Example: comera bench step recipes/six_encoder_mnli.toml --tokens 4096 --length 128");
   step->callback([options] { bench_step(*options); });
 }

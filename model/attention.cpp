@@ -20,11 +20,27 @@ Attention::Attention(ParameterStore& store, const EncoderConfig& config, std::in
   output_ = make_linear(
       store, {.name = name + ".output", .outputs = {""}, .input_size = hidden_, .output_size = hidden_},
       tensorized.attention, tensorized.plan);
+  const TTLinear* projections = projections_->as_tensor_train();
+  const TTLinear* output = output_->as_tensor_train();
+  if (projections != nullptr && output != nullptr && tensorized.plan == PlanKind::automatic)
+    between_halves_.emplace(store, *projections, *output, heads_);
+}
+
+TTAttention::Inputs Attention::inputs(const Step& step) const {
+  return {.sequence_offsets = step.batch.sequence_offsets,
+          .longest = step.batch.capacity.longest,
+          .dropout = step.dropout(dropout_, site_),
+          .step_inputs = step.inputs};
 }
 
 Attention::Saved Attention::forward(const Step& step, const Tensor& x) const {
   Arena& arena = step.context.arena;
   Saved saved;
+  if (between_halves_ && between_halves_->pays(x.dim(0), step.batch.capacity.longest)) {
+    saved.between_halves = between_halves_->forward(step.context, inputs(step), x);
+    saved.y = saved.between_halves->y;
+    return saved;
+  }
   saved.projections = projections_->forward(step.context, x, Activation::none, true);
   saved.context = arena.saved(x.shape(), x.dtype());
   saved.log_sum_exp = arena.saved({heads_, x.dim(0)}, x.dtype());
@@ -41,11 +57,15 @@ Attention::Saved Attention::forward(const Step& step, const Tensor& x) const {
                        .out = saved.context,
                        .log_sum_exp = saved.log_sum_exp});
   saved.output = output_->forward(step.context, saved.context, Activation::none, false);
+  saved.y = saved.output.output();
   return saved;
 }
 
 void Attention::backward(const Step& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
                          bool accumulate_dx) const {
+  if (saved.between_halves)
+    return between_halves_->backward(step.context, inputs(step), *saved.between_halves, dy, dx,
+                                     accumulate_dx);
   ArenaScope scope(step.context.arena);
   const Shape shape = dy.shape();
   const Tensor dcontext = scope.tensor(shape, dy.dtype());

@@ -1,15 +1,17 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "model/config.h"
 #include "model/step.h"
 #include "tensorized/linear.h"
+#include "tensorized/tt_attention.h"
 
 namespace comera {
 
 // Multi-head self-attention over packed sequences, up to the output projection's bias, which belongs to the
-// block.
+// block. Tensor trains of small rank are evaluated without Q, K and V (tensorized/tt_attention.h).
 class Attention {
  public:
   Attention(ParameterStore& store, const EncoderConfig& config, std::int64_t layer);
@@ -19,6 +21,8 @@ class Attention {
     Tensor context;             // (T, hidden): attended values
     Tensor log_sum_exp;         // (heads, T)
     Linear::Saved output;
+    std::optional<TTAttention::Saved> between_halves;  // instead of the others
+    Tensor y;                                          // (T, hidden)
   };
   Saved forward(const Step& step, const Tensor& x) const;
   // dy is overwritten; dx (T, hidden) is written, or added to.
@@ -29,10 +33,13 @@ class Attention {
   const Linear& output() const { return *output_; }
 
  private:
+  TTAttention::Inputs inputs(const Step& step) const;
+
   std::int64_t hidden_, heads_;
   double dropout_;
   std::uint32_t site_;
   std::unique_ptr<Linear> projections_, output_;
+  std::optional<TTAttention> between_halves_;  // where both are tensor trains whose plan is left open
 };
 
 }  // namespace comera

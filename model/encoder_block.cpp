@@ -27,11 +27,11 @@ struct Residual {
   Tensor sum, normed;
   NormStatistics statistics;
 };
-Residual add_residual(const Step& step, const Linear::Saved& branch, ParameterId bias, const Tensor& residual,
+Residual add_residual(const Step& step, const Tensor& branch, ParameterId bias, const Tensor& residual,
                       const DropoutSpec& dropout, const LayerNorm* norm) {
   Residual out;
-  out.sum = branch.u[0];
-  BiasDropoutResidualNormForward operation{.x = branch.u[0],
+  out.sum = branch;
+  BiasDropoutResidualNormForward operation{.x = branch,
                                            .bias = step.store.value(bias),
                                            .residual = residual,
                                            .dropout = dropout,
@@ -123,13 +123,13 @@ EncoderBlock::Saved EncoderBlock::forward_post(const Step& step, const Tensor& x
   Saved saved;
   saved.x = x;
   saved.attention = attention_.forward(step, x);
-  const Residual first = add_residual(step, saved.attention.output, attention_.output().bias(), x,
+  const Residual first = add_residual(step, saved.attention.y, attention_.output().bias(), x,
                                       step.dropout(dropout_, attention_site_), &norm1_);
   saved.sum1 = first.sum;
   saved.normed1 = first.normed;
   saved.statistics1 = first.statistics;
   saved.ffn = ffn_.forward(step, saved.normed1);
-  const Residual second = add_residual(step, saved.ffn.down, ffn_.down().bias(), saved.normed1,
+  const Residual second = add_residual(step, saved.ffn.y, ffn_.down().bias(), saved.normed1,
                                        step.dropout(dropout_, ffn_site_), &norm2_);
   saved.sum2 = second.sum;
   saved.normed2 = second.normed;
@@ -155,13 +155,13 @@ EncoderBlock::Saved EncoderBlock::forward_pre(const Step& step, const Tensor& x)
   saved.statistics1 = new_statistics(step, x);
   saved.normed1 = normalize(step, norm1_, x, saved.statistics1);
   saved.attention = attention_.forward(step, saved.normed1);
-  const Residual first = add_residual(step, saved.attention.output, attention_.output().bias(), x,
+  const Residual first = add_residual(step, saved.attention.y, attention_.output().bias(), x,
                                       step.dropout(dropout_, attention_site_), &norm2_);
   saved.sum1 = first.sum;
   saved.normed2 = first.normed;
   saved.statistics2 = first.statistics;
   saved.ffn = ffn_.forward(step, saved.normed2);
-  saved.sum2 = add_residual(step, saved.ffn.down, ffn_.down().bias(), saved.sum1,
+  saved.sum2 = add_residual(step, saved.ffn.y, ffn_.down().bias(), saved.sum1,
                             step.dropout(dropout_, ffn_site_), nullptr)
                    .sum;
   saved.y = saved.sum2;

@@ -13,17 +13,28 @@ FeedForward::FeedForward(ParameterStore& store, const EncoderConfig& config, std
       store,
       {.name = name + ".down", .outputs = {""}, .input_size = config.ffn, .output_size = config.hidden},
       tensorized.ffn_down, tensorized.plan);
+  const TTLinear* up = up_->as_tensor_train();
+  const TTLinear* down = down_->as_tensor_train();
+  if (up != nullptr && down != nullptr) in_one_pass_.emplace(store, *up, *down);
 }
 
 FeedForward::Saved FeedForward::forward(const Step& step, const Tensor& x) const {
   Saved saved;
+  if (in_one_pass_ && in_one_pass_->pays(x.dim(0))) {
+    saved.in_one_pass = in_one_pass_->forward(step.context, x, Activation::gelu);
+    saved.y = saved.in_one_pass->y;
+    return saved;
+  }
   saved.up = up_->forward(step.context, x, Activation::gelu, true);
   saved.down = down_->forward(step.context, saved.up.output(), Activation::none, false);
+  saved.y = saved.down.output();
   return saved;
 }
 
 void FeedForward::backward(const Step& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
                            bool accumulate_dx) const {
+  if (saved.in_one_pass)
+    return in_one_pass_->backward(step.context, *saved.in_one_pass, Activation::gelu, dy, dx, accumulate_dx);
   ArenaScope scope(step.context.arena);
   const Tensor dinner = scope.tensor({dy.dim(0), ffn_}, dy.dtype());
   down_->backward(step.context, saved.down, {dy}, dinner, false);

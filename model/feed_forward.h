@@ -1,20 +1,25 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "model/config.h"
 #include "model/step.h"
 #include "tensorized/linear.h"
+#include "tensorized/tt_feed_forward.h"
 
 namespace comera {
 
-// down(gelu(up(x))), up to down's bias, which belongs to the block.
+// down(gelu(up(x))), up to down's bias, which belongs to the block. Two tensor trains are evaluated in one
+// pass (tensorized/tt_feed_forward.h).
 class FeedForward {
  public:
   FeedForward(ParameterStore& store, const EncoderConfig& config, std::int64_t layer);
 
   struct Saved {
     Linear::Saved up, down;
+    std::optional<TTFeedForward::Saved> in_one_pass;  // instead of both
+    Tensor y;                                         // (T, hidden)
   };
   Saved forward(const Step& step, const Tensor& x) const;
   // dy is overwritten; dx (T, hidden) is written, or added to.
@@ -27,6 +32,7 @@ class FeedForward {
  private:
   std::int64_t ffn_;
   std::unique_ptr<Linear> up_, down_;
+  std::optional<TTFeedForward> in_one_pass_;  // where both are tensor trains
 };
 
 }  // namespace comera

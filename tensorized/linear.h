@@ -13,6 +13,8 @@
 
 namespace comera {
 
+class TTLinear;
+
 // One linear layer, or up to three of one input (Q, K and V): y_i = activation(x W_i + bias_i).
 // Dense or a tensor train; who uses it does not know which.
 class Linear {
@@ -56,6 +58,9 @@ class Linear {
   virtual std::string explain(std::int64_t tokens) const = 0;
   // One line: "dense 768 x 768" or the train's modes and ranks.
   virtual std::string shape_text() const = 0;
+
+  // Itself if it is a tensor train: for what is computed across several layers (tensorized/tt_attention.h).
+  virtual const TTLinear* as_tensor_train() const { return nullptr; }
 
   int outputs() const { return static_cast<int>(spec_.outputs.size()); }
   ParameterId bias(int i = 0) const { return biases_[i]; }

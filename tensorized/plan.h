@@ -44,6 +44,11 @@ struct LinearPlan {
   PlanKind core_gradient = PlanKind::halves;
 };
 
+inline bool all_by_halves(const LinearPlan& plan) {
+  return plan.forward == PlanKind::halves && plan.input_gradient == PlanKind::halves &&
+         plan.core_gradient == PlanKind::halves;
+}
+
 // The cheapest way for each part; `wanted` forces one for all.
 LinearPlan choose_plan(const TTShape& shape, std::int64_t tokens, PlanKind wanted = PlanKind::automatic,
                        const MachineModel& machine = {});

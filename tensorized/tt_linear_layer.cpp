@@ -23,11 +23,6 @@ std::int64_t TTLinear::total_rank() const {
 
 namespace {
 
-bool all_by_halves(const LinearPlan& plan) {
-  return plan.forward == PlanKind::halves && plan.input_gradient == PlanKind::halves &&
-         plan.core_gradient == PlanKind::halves;
-}
-
 // A tensor's memory from an element on, as operations take it that have a leading dimension.
 Tensor from(const Tensor& tensor, std::int64_t begin) {
   return tensor.slice(begin, {tensor.elements() - begin});
@@ -127,7 +122,8 @@ void TTLinear::backward(const Context& context, const Saved& saved,
                                .dx = dx,
                                .accumulate_dx = accumulate_dx,
                                .outputs = outputs(),
-                               .output = {}};
+                               .output = {},
+                               .dxa = {}};
     std::int64_t column = 0;
     for (int i = 0; i < outputs(); ++i) {
       const Tensor db = scope.tensor(saved.b[i].shape(), dtype);

@@ -15,9 +15,13 @@ class TTLinear final : public Linear {
                 const Tensor& dx, bool accumulate_dx) const override;
   std::string explain(std::int64_t tokens) const override;
   std::string shape_text() const override;
+  const TTLinear* as_tensor_train() const override { return this; }
+
+  const TTCores& train(int i) const { return trains_[i]; }
+  std::int64_t rank(int i) const { return trains_[i].shape.middle_rank(); }
+  PlanKind plan() const { return plan_; }
 
  private:
-  std::int64_t rank(int i) const { return trains_[i].shape.middle_rank(); }
   std::int64_t total_rank() const;
   // A's side by side in a (inputs, total rank), and each B.
   void merge(const Context& context, const Tensor& a, const std::array<Tensor, max_group_outputs>& b) const;

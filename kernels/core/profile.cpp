@@ -1,5 +1,7 @@
 #include "kernels/core/profile.h"
 
+#include <ctime>
+
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -18,12 +20,27 @@ std::map<std::string, ProfileEntry, std::less<>>& entries() {
 void profile_enable(bool enabled) { profile_on = enabled; }
 bool ProfileScope::enabled() { return profile_on.load(std::memory_order_relaxed); }
 
-void ProfileScope::record(std::string_view name, std::chrono::steady_clock::duration time) noexcept {
+ProfileScope::Times ProfileScope::now() noexcept {
+  timespec cpu{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+  return {std::chrono::steady_clock::now(),
+          static_cast<double>(cpu.tv_sec) + 1e-9 * static_cast<double>(cpu.tv_nsec)};
+}
+
+void ProfileScope::record() const noexcept {
+  const Times end = now();
   const std::lock_guard lock(mutex);
-  auto found = entries().find(name);
-  if (found == entries().end()) found = entries().emplace(name, ProfileEntry{std::string(name)}).first;
-  ++found->second.calls;
-  found->second.seconds += std::chrono::duration<double>(time).count();
+  auto found = entries().find(name_);
+  if (found == entries().end()) {
+    ProfileEntry entry;
+    entry.name = std::string(name_);
+    found = entries().emplace(name_, entry).first;
+  }
+  ProfileEntry& entry = found->second;
+  ++entry.calls;
+  entry.seconds += std::chrono::duration<double>(end.wall - start_.wall).count();
+  entry.cpu_seconds += end.cpu_seconds - start_.cpu_seconds;
+  entry.work += work_;
 }
 
 std::vector<ProfileEntry> profile_entries() {

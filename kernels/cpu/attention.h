@@ -21,28 +21,85 @@ DropoutKey dropout_key(const Operation& op) {
   return op.dropout.active() ? static_cast<const StepInputs*>(op.step_inputs.raw())->dropout : DropoutKey{};
 }
 
-// piece(first row, length, head, thread) for every head of every sequence.
-template <class Operation, class Piece>
-void for_each_head(const Operation& op, const Piece& piece) {
+// The decision bytes of rows of scores, whose elements lie `longest` apart: of all rows in one go, unless
+// most would be of keys that the sequence does not have.
+struct ScoreDropout {
+  DropoutKey key;
+  std::uint32_t site;
+  std::int64_t longest, length;
+  std::uint8_t* memory;
+  const std::uint8_t* all = nullptr;
+  std::int64_t first = 0;
+
+  static std::int64_t room(std::int64_t longest) { return dropout_room(query_rows(longest) * longest); }
+
+  void begin(std::int64_t first_row, std::int64_t rows) {
+    first = first_row;
+    if (2 * length < longest) return;
+    all = dropout_run(key, site, static_cast<std::uint64_t>(first * longest), (rows - 1) * longest + length,
+                      memory);
+  }
+  const std::uint8_t* row(std::int64_t i) const {
+    if (all != nullptr) return all + i * longest;
+    return dropout_run(key, site, static_cast<std::uint64_t>((first + i) * longest), length, memory);
+  }
+};
+
+// Heads that share keys are worked through a few at a time, with the keys packed once.
+template <class Operation>
+std::int64_t heads_together(const Operation& op) {
+  return op.shared_keys ? std::min<std::int64_t>(op.heads, 4) : 1;
+}
+template <class Operation>
+std::int64_t head_groups(const Operation& op) {
+  return (op.heads + heads_together(op) - 1) / heads_together(op);
+}
+
+// Whose keys and values a head uses.
+template <class Operation>
+std::int64_t kv_head(const Operation& op, std::int64_t head) {
+  return op.shared_keys ? 0 : head;
+}
+template <class Operation>
+std::int64_t key_rows_apart(const Operation& op) {
+  return op.k_apart > 0 ? op.k_apart : op.kv_heads() * op.key_size();
+}
+template <class Operation>
+std::int64_t value_rows_apart(const Operation& op) {
+  return op.v_apart > 0 ? op.v_apart : op.kv_heads() * op.value_size();
+}
+
+// Some heads of a sequence.
+struct AttentionPiece {
+  std::int64_t first, length;  // rows
+  std::int64_t group, head_begin, head_end;
+  int thread;
+};
+
+// body(piece) for all heads of every sequence.
+template <class Operation, class Body>
+void for_each_piece(const Operation& op, const Body& body) {
   const auto* offsets = op.sequence_offsets.template data<std::int32_t>();
   const std::int64_t sequences = op.sequence_offsets.elements() - 1;
+  const std::int64_t together = heads_together(op), groups = head_groups(op);
   for (std::int64_t s = 0; s < sequences; ++s) {
     COMERA_CHECK(offsets[s + 1] >= offsets[s] && offsets[s + 1] - offsets[s] <= op.longest,
                  "attention: sequence {} has {} tokens, but the longest may have {}", s,
                  offsets[s + 1] - offsets[s], op.longest);
   }
-  parallel_pieces(sequences * op.heads, thread_limit(), [&](std::int64_t i, int thread) {
-    const std::int64_t s = i / op.heads;
-    const std::int64_t length = offsets[s + 1] - offsets[s];
-    if (length > 0) piece(std::int64_t{offsets[s]}, length, i % op.heads, thread);
+  parallel_pieces(sequences * groups, thread_limit(), [&](std::int64_t i, int thread) {
+    const std::int64_t s = i / groups, group = i % groups;
+    AttentionPiece piece{offsets[s], offsets[s + 1] - offsets[s], group, group * together, 0, thread};
+    piece.head_end = std::min(op.heads, piece.head_begin + together);
+    if (piece.length > 0) body(piece);
   });
 }
 
-// Rows at and beyond the last sequence.
-inline void clear_padding(const Tensor& tensor, const Tensor& sequence_offsets) {
+// Rows at and beyond the last sequence, of `width` columns.
+inline void clear_padding(const Tensor& tensor, std::int64_t rows, std::int64_t width, std::int64_t apart,
+                          const Tensor& sequence_offsets) {
   const std::int64_t used = sequence_offsets.data<std::int32_t>()[sequence_offsets.elements() - 1];
-  const std::int64_t width = tensor.dim(1);
-  std::fill(tensor.data<float>() + used * width, tensor.data<float>() + tensor.elements(), 0.F);
+  for (std::int64_t t = used; t < rows; ++t) std::fill_n(tensor.data<float>() + t * apart, width, 0.F);
 }
 
 // log_sum_exp (heads, T) of rows that no sequence has.

@@ -16,42 +16,46 @@ struct Memory {
 };
 
 Memory take(const AttentionForward& op, Scratch& scratch) {
-  const std::int64_t size = op.q.dim(1) / op.heads;
   Memory memory;
-  memory.keys = scratch.floats(panels_size(size, op.longest));
-  memory.values = scratch.floats(panels_size(op.longest, size));
+  memory.keys = scratch.floats(panels_size(op.key_size(), op.longest));
+  memory.values = scratch.floats(panels_size(op.longest, op.value_size()));
   memory.scores = scratch.floats(query_rows(op.longest) * score_apart(op.longest));
   memory.row_scale = scratch.floats(query_rows(op.longest) + tile_rows);
-  memory.bytes = reinterpret_cast<std::uint8_t*>(scratch.floats(dropout_room(op.longest) / 4 + 1));
+  memory.bytes = reinterpret_cast<std::uint8_t*>(scratch.floats(ScoreDropout::room(op.longest) / 4 + 1));
   return memory;
 }
 
-// scores = exp(scores - their maximum), dropped ones 0; returns {log of the sum, 1 / sum}.
 struct RowSums {
-  float log_sum_exp, inverse;
+  float log_sum_exp;  // log of the sum
+  float inverse;      // 1 / sum
+  float kept;         // sum of what was not dropped
 };
+
+// scores = exp(scores - their maximum), dropped ones 0.
+template <bool drops>
 RowSums softmax_row(float* scores, std::int64_t length, const std::uint8_t* bytes, std::uint32_t threshold) {
   const std::int64_t whole = length / lanes * lanes, left = length - whole;
   vec top = splat(scores[0]);
   for (std::int64_t j = 0; j < whole; j += lanes) top = max(top, load(scores + j));
   float maximum = largest(top);
   for (std::int64_t j = whole; j < length; ++j) maximum = std::max(maximum, scores[j]);
-  vec total = splat(0);
+  vec total = splat(0), kept = splat(0);
   for (std::int64_t j = 0; j < whole; j += lanes) {
     const vec e = exp(load(scores + j) - maximum);
     total += e;
-    store(scores + j, bytes == nullptr ? e : e * keeps(bytes + j, threshold, 1.F));
+    const vec left_over = drops ? e * keeps(bytes + j, threshold, 1.F) : e;
+    kept += left_over;
+    store(scores + j, left_over);
   }
   if (left > 0) {
-    const vec e = exp(load_first(scores + whole, left) - maximum);
-    float some[lanes];
-    store(some, e);
-    store_first(some + left, splat(0), lanes - left);
-    total += load(some);
-    store_first(scores + whole, bytes == nullptr ? e : e * keeps(bytes + whole, threshold, 1.F), left);
+    const vec e = keep_first(exp(load_first(scores + whole, left) - maximum), left);
+    total += e;
+    const vec left_over = drops ? e * keeps(bytes + whole, threshold, 1.F) : e;
+    kept += left_over;
+    store_first(scores + whole, left_over, left);
   }
   const float s = sum(total);
-  return {maximum + std::log(s), 1.F / s};
+  return {maximum + std::log(s), 1.F / s, sum(kept)};
 }
 
 // Rows of out, each with its own scale.
@@ -76,40 +80,52 @@ std::size_t attention_forward_scratch(const AttentionForward& op) {
 }
 
 void attention_forward(const AttentionForward& op, const KernelContext& context) {
-  const std::int64_t width = op.q.dim(1), tokens = op.q.dim(0), size = width / op.heads;
+  const std::int64_t tokens = op.q.dim(0), q_width = op.q.dim(1), out_width = op.out.dim(1);
+  const std::int64_t key_size = op.key_size(), value_size = op.value_size(), out_size = out_width / op.heads;
+  const std::int64_t k_apart = key_rows_apart(op), v_apart = value_rows_apart(op);
   const std::int64_t block = query_rows(op.longest), apart = score_apart(op.longest);
   const std::size_t thread_bytes = context.scratch_bytes / static_cast<std::size_t>(thread_limit());
   const DropoutKey key = dropout_key(op);
+  const bool drops = op.dropout.active();
   const std::uint32_t threshold = op.dropout.threshold();
-  const float kept = op.dropout.active() ? static_cast<float>(op.dropout.scale()) : 1.F;
+  const float kept = drops ? static_cast<float>(op.dropout.scale()) : 1.F;
   float* log_sum_exp = op.log_sum_exp.data<float>();
 
-  for_each_head(op, [&](std::int64_t first, std::int64_t length, std::int64_t head, int thread) {
-    Scratch scratch(context.scratch + thread_bytes * static_cast<std::size_t>(thread));
+  for_each_piece(op, [&](const AttentionPiece& piece) {
+    Scratch scratch(context.scratch + thread_bytes * static_cast<std::size_t>(piece.thread));
     const Memory memory = take(op, scratch);
-    const std::int64_t at = first * width + head * size;
-    pack_transposed(op.k.data<float>() + at, width, size, length, memory.keys);
-    pack(op.v.data<float>() + at, width, length, size, memory.values);
-    for (std::int64_t begin = 0; begin < length; begin += block) {
-      const std::int64_t rows = std::min(block, length - begin);
-      multiply_into({op.q.data<float>() + at + begin * width, width}, memory.keys, rows, length, size,
-                    {memory.scores, apart, Into::set, static_cast<float>(op.scale)});
-      for (std::int64_t i = 0; i < rows; ++i) {
-        const std::int64_t row = head * tokens + first + begin + i;
-        const std::uint8_t* bytes = nullptr;
-        if (op.dropout.active()) {
-          bytes = dropout_run(key, op.dropout.site, static_cast<std::uint64_t>(row * op.longest), length,
-                              memory.bytes);
+    const std::int64_t kv = kv_head(op, piece.head_begin), length = piece.length;
+    pack_transposed(op.k.data<float>() + piece.first * k_apart + kv * key_size, k_apart, key_size, length,
+                    memory.keys);
+    pack(op.v.data<float>() + piece.first * v_apart + kv * value_size, v_apart, length, value_size,
+         memory.values);
+    for (std::int64_t head = piece.head_begin; head < piece.head_end; ++head) {
+      for (std::int64_t begin = 0; begin < length; begin += block) {
+        const std::int64_t rows = std::min(block, length - begin), first = piece.first + begin;
+        float* out = op.out.data<float>() + first * out_width + head * out_size;
+        multiply_into({op.q.data<float>() + first * q_width + head * key_size, q_width}, memory.keys, rows,
+                      length, key_size, {memory.scores, apart, Into::set, static_cast<float>(op.scale)});
+        ScoreDropout dropout{key, op.dropout.site, op.longest, length, memory.bytes};
+        if (drops) dropout.begin(head * tokens + first, rows);
+        for (std::int64_t i = 0; i < rows; ++i) {
+          const std::int64_t row = head * tokens + first + i;
+          float* scores = memory.scores + i * apart;
+          RowSums sums;
+          if (drops) {
+            sums = softmax_row<true>(scores, length, dropout.row(i), threshold);
+          } else {
+            sums = softmax_row<false>(scores, length, nullptr, 0);
+          }
+          log_sum_exp[row] = sums.log_sum_exp;
+          memory.row_scale[i] = sums.inverse * kept;
+          if (op.append_one) out[i * out_width + value_size] = sums.kept * memory.row_scale[i];
         }
-        const RowSums sums = softmax_row(memory.scores + i * apart, length, bytes, threshold);
-        log_sum_exp[row] = sums.log_sum_exp;
-        memory.row_scale[i] = sums.inverse * kept;
+        multiply({memory.scores, apart}, memory.values, rows, value_size, length,
+                 StoreScaled{{out, out_width, Into::set}, memory.row_scale});
       }
-      multiply({memory.scores, apart}, memory.values, rows, size, length,
-               StoreScaled{{op.out.data<float>() + at + begin * width, width, Into::set}, memory.row_scale});
     }
   });
-  clear_padding(op.out, op.sequence_offsets);
+  clear_padding(op.out, tokens, out_width, out_width, op.sequence_offsets);
   clear_padding_of_heads(op.log_sum_exp, op.sequence_offsets);
 }
 

@@ -67,8 +67,21 @@ inline vec keep_first(vec v, std::int64_t count) {
 #endif
 }
 
-inline vec max(vec a, vec b) { return a > b ? a : b; }
-inline vec min(vec a, vec b) { return a < b ? a : b; }
+// One instruction each; of the conditional the compiler may make a comparison and a blend.
+inline vec max(vec a, vec b) {
+#ifdef __AVX512F__
+  return a > b ? a : b;
+#else
+  return (vec)_mm256_max_ps((__m256)a, (__m256)b);
+#endif
+}
+inline vec min(vec a, vec b) {
+#ifdef __AVX512F__
+  return a < b ? a : b;
+#else
+  return (vec)_mm256_min_ps((__m256)a, (__m256)b);
+#endif
+}
 inline vec abs(vec a) { return (vec)((ivec)a & 0x7fffffff); }
 inline vec sqrt(vec a) {
 #ifdef __AVX512F__

@@ -32,25 +32,40 @@ inline uvec lane_numbers() {
 
 inline constexpr int bytes_per_call = 16 * lanes;
 
-// The decision bytes of elements [16 block, 16 block + bytes_per_call), in the order of the elements: what
-// dropout_bytes() gives for `lanes` blocks.
-inline void dropout_bytes_of(const DropoutKey& key, std::uint32_t site, std::uint32_t block,
-                             std::uint8_t* bytes) {
-  uvec word0 = lane_numbers() + block, word1 = uvec{} + site, word2 = uvec{} + key.step,
-       word3 = uvec{} + key.pack;
+// The words of `lanes` counters; several such at a time, since one round waits for the round before.
+struct PhiloxWords {
+  uvec word[4];
+};
+
+template <int Together>
+inline void philox_words(const DropoutKey& key, std::uint32_t site, std::uint32_t block,
+                         PhiloxWords (&words)[Together]) {
+  for (int i = 0; i < Together; ++i) {
+    words[i] = {{lane_numbers() + (block + static_cast<std::uint32_t>(i * lanes)), uvec{} + site,
+                 uvec{} + key.step, uvec{} + key.pack}};
+  }
   std::uint32_t key0 = static_cast<std::uint32_t>(key.seed);
   std::uint32_t key1 = static_cast<std::uint32_t>(key.seed >> 32);
   for (int round = 0; round < 10; ++round) {
-    uvec high0, low0, high1, low1;
-    multiply_wide(0xD2511F53u, word0, high0, low0);
-    multiply_wide(0xCD9E8D57u, word2, high1, low1);
-    word0 = high1 ^ word1 ^ key0;
-    word1 = low1;
-    word2 = high0 ^ word3 ^ key1;
-    word3 = low0;
+#pragma GCC unroll 2
+    for (int i = 0; i < Together; ++i) {
+      uvec(&word)[4] = words[i].word;
+      uvec high0, low0, high1, low1;
+      multiply_wide(0xD2511F53u, word[0], high0, low0);
+      multiply_wide(0xCD9E8D57u, word[2], high1, low1);
+      word[0] = high1 ^ word[1] ^ key0;
+      word[1] = low1;
+      word[2] = high0 ^ word[3] ^ key1;
+      word[3] = low0;
+    }
     key0 += 0x9E3779B9u;
     key1 += 0xBB67AE85u;
   }
+}
+
+// The bytes of such words in the order of the elements.
+inline void store_bytes(const PhiloxWords& words, std::uint8_t* bytes) {
+  const uvec word0 = words.word[0], word1 = words.word[1], word2 = words.word[2], word3 = words.word[3];
   // Four words of one counter belong together: a 4 x 4 transposition within each 128 bits.
 #ifdef __AVX512F__
   const __m512i w0 = (__m512i)word0, w1 = (__m512i)word1, w2 = (__m512i)word2, w3 = (__m512i)word3;
@@ -79,6 +94,16 @@ inline void dropout_bytes_of(const DropoutKey& key, std::uint32_t site, std::uin
   }
 }
 
+// The decision bytes of elements [16 block, 16 block + Together bytes_per_call): what dropout_bytes() gives
+// for Together * lanes blocks.
+template <int Together>
+inline void dropout_bytes_of(const DropoutKey& key, std::uint32_t site, std::uint32_t block,
+                             std::uint8_t* bytes) {
+  PhiloxWords words[Together];
+  philox_words(key, site, block, words);
+  for (int i = 0; i < Together; ++i) store_bytes(words[i], bytes + i * bytes_per_call);
+}
+
 // Decision bytes of any run of elements. `bytes` must have room for dropout_room(count); returns where in it
 // the bytes of element `first` begin.
 inline std::int64_t dropout_room(std::int64_t count) { return count + 16 + bytes_per_call; }
@@ -87,8 +112,12 @@ inline const std::uint8_t* dropout_run(const DropoutKey& key, std::uint32_t site
                                        std::int64_t count, std::uint8_t* bytes) {
   const std::int64_t skip = static_cast<std::int64_t>(first % 16);
   const std::uint32_t block = static_cast<std::uint32_t>(first / 16);
-  for (std::int64_t done = 0; done < skip + count; done += bytes_per_call) {
-    dropout_bytes_of(key, site, block + static_cast<std::uint32_t>(done / 16), bytes + done);
+  std::int64_t done = 0;
+  for (; done + bytes_per_call < skip + count; done += 2 * bytes_per_call) {
+    dropout_bytes_of<2>(key, site, block + static_cast<std::uint32_t>(done / 16), bytes + done);
+  }
+  if (done < skip + count) {
+    dropout_bytes_of<1>(key, site, block + static_cast<std::uint32_t>(done / 16), bytes + done);
   }
   return bytes + skip;
 }

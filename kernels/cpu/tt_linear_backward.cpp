@@ -4,25 +4,12 @@
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/cpu/tt_linear_parts.h"
 #include "kernels/ops/tt_linear.h"
 
 COMERA_CPU_BEGIN
 
 namespace {
-// Tokens fall into fixed groups, each with its own sums of dA, dB and dbias, which are added in order at the
-// end; a group is worked through in blocks of rows, and an output of a block in chunks of columns, so that du
-// is used three times (dB, dbias, dxa) while it is in the second cache.
-constexpr std::int64_t group_rows_least = 128;
-constexpr std::int64_t groups_most = 16;
-constexpr std::int64_t block_rows = 132;  // of whole tiles
-constexpr std::int64_t chunk_columns = 256;
-// Panels of a chunk of du lie a cache line more than a power of two apart: they would share cache sets.
-constexpr std::int64_t panel_apart = block_rows * panel_width + 16;
-
-std::int64_t group_count(std::int64_t tokens) {
-  return std::clamp<std::int64_t>(tokens / group_rows_least, 1, groups_most);
-}
-
 struct Sums {
   float* da = nullptr;  // transposed, (R, N): its rows are long
   std::array<float*, max_group_outputs> db{}, dbias{};
@@ -104,37 +91,6 @@ void activation_gradient(const Chunk& chunk) {
   }
 }
 
-// dxa (+)= du Bᵀ over the columns of a chunk, whose panels are not adjacent.
-template <int Rows>
-void dxa_tile(const float* du, const float* b, std::int64_t columns, std::int64_t i, std::int64_t j,
-              std::int64_t rank, const StoreTile& dxa) {
-  Tile<Rows> tile = {};
-  for (std::int64_t c = 0; c < columns; c += panel_width, du += panel_apart, b += panel_width * panel_width) {
-    multiply_tile<Rows>({du, panel_width, 1}, b, std::min<std::int64_t>(panel_width, columns - c), tile);
-  }
-  dxa(tile, i, j, rank - j);
-}
-
-template <int Rows>
-void dxa_rest(std::int64_t rows, const float* du, const float* b, std::int64_t columns, std::int64_t i,
-              std::int64_t j, std::int64_t rank, const StoreTile& dxa) {
-  if constexpr (Rows > 0) {
-    if (rows == Rows) return dxa_tile<Rows>(du, b, columns, i, j, rank, dxa);
-    dxa_rest<Rows - 1>(rows, du, b, columns, i, j, rank, dxa);
-  }
-}
-
-void dxa_of_chunk(const float* du, const float* b, std::int64_t width, std::int64_t rows,
-                  std::int64_t columns, std::int64_t rank, const StoreTile& dxa) {
-  for (std::int64_t j = 0; j < rank; j += panel_width, b += width * panel_width) {
-    std::int64_t i = 0;
-    for (; i + tile_rows <= rows; i += tile_rows) {
-      dxa_tile<tile_rows>(du + i * panel_width, b, columns, i, j, rank, dxa);
-    }
-    if (i < rows) dxa_rest<tile_rows - 1>(rows - i, du + i * panel_width, b, columns, i, j, rank, dxa);
-  }
-}
-
 class Block {
  public:
   Block(const TTLinearBackward& op, const Memory& memory, const Sums& sums, int thread, std::int64_t begin,
@@ -154,7 +110,11 @@ class Block {
   void run() const {
     std::int64_t ranks = 0;
     for (int i = 0; i < op_.outputs; ++i) ranks += op_.output[i].b.dim(0);
-    if (ranks != all_) std::fill_n(dxa_, rows_ * all_, 0.F);
+    if (op_.dxa) {
+      std::copy_n(op_.dxa.data<float>() + begin_ * all_, rows_ * all_, dxa_);
+    } else if (ranks != all_) {
+      std::fill_n(dxa_, rows_ * all_, 0.F);
+    }
     for (int i = 0; i < op_.outputs; ++i) output(i);
     input();
   }
@@ -192,22 +152,17 @@ class Block {
                       std::min<std::int64_t>(panel_width, columns - j), rows_,
                       {sums_.db[i] + c + j, width, into_});
       }
-      dxa_of_chunk(du_, memory_.b[i] + c * panel_width, width, rows_, columns, rank,
-                   {dxa_ + output.column, all_, c == 0 ? Into::set : Into::add});
+      multiply_chunk(du_, memory_.b[i] + c * panel_width, width, rows_, columns, rank,
+                     {dxa_ + output.column, all_, c == 0 ? Into::set : Into::add});
     }
   }
 
   void input() const {
     const std::int64_t inputs = op_.a.dim(0);
-    multiply_by_rows(
-        {dxa_, all_}, memory_.a, rows_, inputs, all_,
-        StoreTile{op_.dx.data<float>() + begin_ * inputs, inputs, op_.accumulate_dx ? Into::add : Into::set});
-    const float* x = op_.x.data<float>() + begin_ * inputs;
-    for (std::int64_t j = 0; j < inputs; j += panel_width) {
-      const std::int64_t columns = std::min<std::int64_t>(panel_width, inputs - j);
-      pack_panel(x + j, inputs, rows_, columns, x_);
-      multiply_into({dxa_, 1, all_}, x_, all_, columns, rows_, {sums_.da + j, inputs, into_});
-    }
+    input_gradient(dxa_, all_, memory_.a, op_.dx.data<float>() + begin_ * inputs, rows_, inputs,
+                   op_.accumulate_dx);
+    transposed_weight_gradient(dxa_, all_, op_.x.data<float>() + begin_ * inputs, rows_, inputs, sums_.da,
+                               into_, x_);
   }
 
   const TTLinearBackward& op_;
@@ -218,49 +173,15 @@ class Block {
   float *du_, *dxa_, *x_;
 };
 
-// to[i] += from[0][i] + from[1][i] + ..., in that order.
-template <class From>
-void add_groups(float* to, std::int64_t count, std::int64_t groups, const From& from) {
-  std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    vec total = load(from(0) + i);
-    for (std::int64_t g = 1; g < groups; ++g) total += load(from(g) + i);
-    store(to + i, load(to + i) + total);
-  }
-  for (; i < count; ++i) {
-    float total = from(0)[i];
-    for (std::int64_t g = 1; g < groups; ++g) total += from(g)[i];
-    to[i] += total;
-  }
-}
-
 void add_sums(const TTLinearBackward& op, const Memory& memory, std::int64_t groups, int threads) {
-  constexpr std::int64_t piece = 4096;
-  const std::int64_t inputs = op.a.dim(0), all = op.a.dim(1);
   for (int i = 0; i < op.outputs; ++i) {
     const TTLinearBackward::Output& output = op.output[i];
-    const std::int64_t elements = output.b.elements();
-    parallel_pieces((elements + piece - 1) / piece, threads, [&](std::int64_t p, int) {
-      add_groups(output.db.data<float>() + p * piece, std::min(piece, elements - p * piece), groups,
-                 [&](std::int64_t g) { return memory.sums[g].db[i] + p * piece; });
-    });
+    add_groups(output.db, groups, threads, [&](std::int64_t g) { return memory.sums[g].db[i]; });
     if (output.dbias) {
-      add_groups(output.dbias.data<float>(), output.b.dim(1), groups,
-                 [&](std::int64_t g) { return memory.sums[g].dbias[i]; });
+      add_groups(output.dbias, groups, threads, [&](std::int64_t g) { return memory.sums[g].dbias[i]; });
     }
   }
-  // The sums of the groups are gathered in the first one, then transposed.
-  constexpr std::int64_t columns = 64;
-  parallel_pieces((inputs + columns - 1) / columns, threads, [&](std::int64_t p, int) {
-    const std::int64_t begin = p * columns, count = std::min(columns, inputs - begin);
-    float* da = op.da.data<float>() + begin * all;
-    for (std::int64_t r = 0; r < all; ++r) {
-      float total[columns] = {};
-      add_groups(total, count, groups,
-                 [&](std::int64_t g) { return memory.sums[g].da + r * inputs + begin; });
-      for (std::int64_t n = 0; n < count; ++n) da[n * all + r] += total[n];
-    }
-  });
+  add_groups_transposed(op.da, groups, threads, [&](std::int64_t g) { return memory.sums[g].da; });
 }
 }  // namespace
 

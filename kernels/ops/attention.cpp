@@ -6,18 +6,31 @@ namespace comera {
 
 namespace {
 
+// Keys or values, or their gradients: a tensor of rows, or flat memory with rows `apart` elements apart.
+void check_rows(const char* operation, const char* name, const Tensor& tensor, std::int64_t rows,
+                std::int64_t width, std::int64_t apart, DType dtype) {
+  if (apart == 0) return check_tensor(operation, name, tensor, {rows, width}, dtype);
+  COMERA_CHECK(apart >= width, "{}: rows of {} are {} wide but {} apart", operation, name, width, apart);
+  const std::int64_t least = rows == 0 ? 0 : (rows - 1) * apart + width;
+  COMERA_CHECK(tensor.elements() >= least, "{}: {} has {} elements, needs {}", operation, name,
+               tensor.elements(), least);
+  check_elements(operation, name, tensor, tensor.elements(), dtype);
+}
+
 template <class Operation>
 void check_common(const char* name, const Operation& op) {
-  const Shape shape{op.q.dim(0), op.q.dim(1)};
+  const std::int64_t rows = op.q.dim(0);
   const DType dtype = op.compute();
-  check_tensor(name, "q", op.q, shape, dtype);
-  check_tensor(name, "k", op.k, shape, dtype);
-  check_tensor(name, "v", op.v, shape, dtype);
-  check_tensor(name, "out", op.out, shape, dtype);
-  COMERA_CHECK(op.heads >= 1 && shape[1] % op.heads == 0, "{}: width {} is not divisible by {} heads", name,
-               shape[1], op.heads);
+  COMERA_CHECK(op.heads >= 1 && op.q.dim(1) % op.heads == 0, "{}: width {} is not divisible by {} heads",
+               name, op.q.dim(1), op.heads);
+  COMERA_CHECK(op.out.dim(1) % op.heads == 0 && op.value_size() >= 1,
+               "{}: width {} of out is not divisible by {} heads", name, op.out.dim(1), op.heads);
+  check_tensor(name, "q", op.q, {rows, op.q.dim(1)}, dtype);
+  check_rows(name, "k", op.k, rows, op.kv_heads() * op.key_size(), op.k_apart, dtype);
+  check_rows(name, "v", op.v, rows, op.kv_heads() * op.value_size(), op.v_apart, dtype);
+  check_tensor(name, "out", op.out, {rows, op.out.dim(1)}, dtype);
   COMERA_CHECK(op.longest >= 1, "{}: the longest sequence must be at least 1, not {}", name, op.longest);
-  check_tensor(name, "log_sum_exp", op.log_sum_exp, {op.heads, shape[0]}, dtype);
+  check_tensor(name, "log_sum_exp", op.log_sum_exp, {op.heads, rows}, dtype);
   COMERA_CHECK(op.sequence_offsets.elements() >= 2, "{}: sequence_offsets needs at least 2 entries", name);
   check_elements(name, "sequence_offsets", op.sequence_offsets, op.sequence_offsets.elements(), DType::int32);
   if (op.dropout.active()) check_step_values(name, "step_inputs", op.step_inputs, sizeof(StepInputs));
@@ -28,9 +41,12 @@ void check_common(const char* name, const Operation& op) {
 void AttentionForward::check() const { check_common("AttentionForward", *this); }
 
 void AttentionBackward::check() const {
-  check_common("AttentionBackward", *this);
-  for (const auto& [name, tensor] : {std::pair{"dout", dout}, {"dq", dq}, {"dk", dk}, {"dv", dv}})
-    check_tensor("AttentionBackward", name, tensor, q.shape(), compute());
+  const char* name = "AttentionBackward";
+  check_common(name, *this);
+  check_tensor(name, "dout", dout, out.shape(), compute());
+  check_tensor(name, "dq", dq, q.shape(), compute());
+  check_rows(name, "dk", dk, q.dim(0), kv_heads() * key_size(), k_apart, compute());
+  check_rows(name, "dv", dv, q.dim(0), kv_heads() * value_size(), v_apart, compute());
 }
 
 }  // namespace comera

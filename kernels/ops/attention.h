@@ -6,40 +6,61 @@
 namespace comera {
 
 // Packed variable-length self-attention. Sequence s owns rows [offsets[s], offsets[s+1]); a token attends to
-// its own sequence only. For head h, columns [h d, (h+1) d), d = width / heads:
+// its own sequence only. For head h, columns [h d, (h+1) d) of q and k, d = their width / heads, and likewise
+// of v and out:
 //
 //   P = softmax(scale Q Kᵀ);   out = dropout(P) V;   log_sum_exp[h, t] = log sum_j exp(scale q_t k_j)
 //
+// With shared_keys every head has the same keys and values: k and v are one head wide (multi-query attention,
+// Shazeer, 2019). With append_one a head's V has one more column, of ones, which is not stored: the last
+// column of the head's part of out is then the sum of its row of dropout(P).
+//
 // Dropout's element index of (head h, row t, key at place j of its sequence) is (h T + t) longest + j.
 // Rows at and beyond offsets' last entry are padding: out is 0 there.
+//
+// k and v are flat memory whose rows lie k_apart and v_apart elements apart; 0: adjacent.
 struct AttentionForward {
-  Tensor q, k, v;           // (T, width)
+  Tensor q;                 // (T, heads x key size)
+  Tensor k;                 // (T, kv_heads x key size)
+  Tensor v;                 // (T, kv_heads x value size)
   Tensor sequence_offsets;  // int32 (S + 1), non-decreasing; repeats its last entry for absent sequences
   std::int64_t heads = 0;
   std::int64_t longest = 0;  // no sequence is longer
   double scale = 1;
   DropoutSpec dropout;
   Tensor step_inputs;  // StepInputs; needed with dropout
-  Tensor out;          // out (T, width)
+  Tensor out;          // out (T, heads x (value size + append_one))
   Tensor log_sum_exp;  // out (heads, T)
+  bool shared_keys = false;
+  bool append_one = false;
+  std::int64_t k_apart = 0, v_apart = 0;
 
+  std::int64_t kv_heads() const { return shared_keys ? 1 : heads; }
+  std::int64_t key_size() const { return q.dim(1) / heads; }
+  std::int64_t value_size() const { return out.dim(1) / heads - (append_one ? 1 : 0); }
   DType compute() const { return q.dtype(); }
   void check() const;
 };
 
-// Gradients of the above; P and its dropout are computed again.
+// Gradients of the above; P and its dropout are computed again. dk and dv lie as k and v do.
 struct AttentionBackward {
-  Tensor q, k, v, out;  // (T, width)
-  Tensor log_sum_exp;   // (heads, T)
+  Tensor q, k, v, out;
+  Tensor log_sum_exp;  // (heads, T)
   Tensor sequence_offsets;
   std::int64_t heads = 0;
   std::int64_t longest = 0;
   double scale = 1;
   DropoutSpec dropout;
   Tensor step_inputs;
-  Tensor dout;        // (T, width)
-  Tensor dq, dk, dv;  // out (T, width)
+  Tensor dout;        // as out
+  Tensor dq, dk, dv;  // out, as q, k and v
+  bool shared_keys = false;
+  bool append_one = false;
+  std::int64_t k_apart = 0, v_apart = 0;
 
+  std::int64_t kv_heads() const { return shared_keys ? 1 : heads; }
+  std::int64_t key_size() const { return q.dim(1) / heads; }
+  std::int64_t value_size() const { return out.dim(1) / heads - (append_one ? 1 : 0); }
   DType compute() const { return q.dtype(); }
   void check() const;
 };

@@ -13,6 +13,8 @@
   X(MatrixProduct)                   \
   X(TTLinearForward)                 \
   X(TTLinearBackward)                \
+  X(TTFeedForwardForward)            \
+  X(TTFeedForwardBackward)           \
   X(BiasActivationForward)           \
   X(BiasActivationBackward)          \
   X(AttentionForward)                \

@@ -3,6 +3,7 @@
 #include "kernels/core/arena.h"
 #include "kernels/core/profile.h"
 #include "kernels/ops/backend.h"
+#include "kernels/ops/work.h"
 
 namespace comera {
 
@@ -35,7 +36,8 @@ void run(const Context& context, const Operation& operation) {
     kernel_context.scratch_bytes = bytes;
   }
   if (context.dry_run()) return;
-  ProfileScope profile(operation_names[static_cast<int>(id)]);
+  ProfileScope profile(operation_names[static_cast<int>(id)],
+                       ProfileScope::enabled() ? work_of(operation) : Work{});
   reinterpret_cast<void (*)(const Operation&, const KernelContext&)>(slot.kernel)(operation, kernel_context);
 }
 

@@ -41,6 +41,7 @@ void TTLinearBackward::check() const {
   check_common("TTLinearBackward", *this);
   check_tensor("TTLinearBackward", "da", da, a.shape(), compute());
   check_tensor("TTLinearBackward", "dx", dx, x.shape(), compute());
+  check_optional("TTLinearBackward", "dxa", dxa, xa.shape(), compute());
   for (int i = 0; i < outputs; ++i) {
     const Output& out = output[i];
     const Shape shape{x.dim(0), out.b.dim(1)};

@@ -35,6 +35,8 @@ struct TTLinearForward {
 
 //   du_i = dy_i activation_i'(u_i);   dB_i += xa_iᵀ du_i;   dbias_i += column sums of du_i
 //   dxa_i = du_i B_iᵀ;   da += xᵀ dxa;   dx = dxa aᵀ, or dx += with accumulate_dx
+//
+// Columns of a that no output uses are for whoever else reads xa: dxa then holds their gradient.
 struct TTLinearBackward {
   struct Output {
     std::int64_t column = 0;
@@ -55,6 +57,7 @@ struct TTLinearBackward {
   bool accumulate_dx = false;
   int outputs = 0;
   std::array<Output, max_group_outputs> output;
+  Tensor dxa;  // (T, R), or left out; columns of outputs are not read and may be overwritten
 
   DType compute() const { return x.dtype(); }
   void check() const;

@@ -13,36 +13,48 @@ struct AttentionCase {
   std::vector<std::int32_t> offsets;
   std::int64_t tokens, heads, size, longest;
   double dropout = 0;
+  // Keys and values of one head for all: their sizes, and columns around them in memory.
+  bool shared = false;
+  std::int64_t value_size = 0, extra = 0;
+  bool append_one = false;
+
+  std::int64_t values() const { return value_size > 0 ? value_size : size; }
+  std::int64_t kv_heads() const { return shared ? 1 : heads; }
 };
 
+// Rows of keys or values with `extra` columns behind them; without any, a plain matrix.
+Shape rows_shape(const AttentionCase& c, std::int64_t width) {
+  return c.extra > 0 ? Shape{c.tokens * (width + c.extra)} : Shape{c.tokens, width};
+}
+
+template <class Operation>
+void set_common(const AttentionCase& c, World& world, Operation& op) {
+  op.q = world.input({c.tokens, c.heads * c.size}, 2);
+  op.k = world.input(rows_shape(c, c.kv_heads() * c.size), 2);
+  op.v = world.input(rows_shape(c, c.kv_heads() * c.values()));
+  op.sequence_offsets = world.integers(c.offsets);
+  op.heads = c.heads, op.longest = c.longest;
+  op.scale = 1 / std::sqrt(static_cast<double>(c.size));
+  op.dropout = {c.dropout, 5};
+  if (c.dropout > 0) op.step_inputs = world.step_inputs(example_step());
+  op.shared_keys = c.shared, op.append_one = c.append_one;
+  if (c.extra > 0) op.k_apart = c.kv_heads() * c.size + c.extra;
+  if (c.extra > 0) op.v_apart = c.kv_heads() * c.values() + c.extra;
+}
+
 void attention_cases(std::vector<OperationCase>& cases, const AttentionCase& c) {
+  const Shape out_shape{c.tokens, c.heads * (c.values() + (c.append_one ? 1 : 0))};
   cases.push_back({fmt::format("AttentionForward_{}", c.name), 4e-6, [=](World& world) {
                      AttentionForward op;
-                     const std::int64_t width = c.heads * c.size;
-                     op.q = world.input({c.tokens, width}, 2);
-                     op.k = world.input({c.tokens, width}, 2);
-                     op.v = world.input({c.tokens, width});
-                     op.sequence_offsets = world.integers(c.offsets);
-                     op.heads = c.heads, op.longest = c.longest;
-                     op.scale = 1 / std::sqrt(static_cast<double>(c.size));
-                     op.dropout = {c.dropout, 5};
-                     if (c.dropout > 0) op.step_inputs = world.step_inputs(example_step());
-                     op.out = world.output("out", {c.tokens, width});
+                     set_common(c, world, op);
+                     op.out = world.output("out", out_shape);
                      op.log_sum_exp = world.output("log_sum_exp", {c.heads, c.tokens});
                      world.run(op);
                    }});
   cases.push_back({fmt::format("AttentionBackward_{}", c.name), 1e-5, [=](World& world) {
                      AttentionForward forward;
-                     const std::int64_t width = c.heads * c.size;
-                     forward.q = world.input({c.tokens, width}, 2);
-                     forward.k = world.input({c.tokens, width}, 2);
-                     forward.v = world.input({c.tokens, width});
-                     forward.sequence_offsets = world.integers(c.offsets);
-                     forward.heads = c.heads, forward.longest = c.longest;
-                     forward.scale = 1 / std::sqrt(static_cast<double>(c.size));
-                     forward.dropout = {c.dropout, 5};
-                     if (c.dropout > 0) forward.step_inputs = world.step_inputs(example_step());
-                     forward.out = world.output("out", {c.tokens, width});
+                     set_common(c, world, forward);
+                     forward.out = world.output("out", out_shape);
                      forward.log_sum_exp = world.output("log_sum_exp", {c.heads, c.tokens});
                      world.run(forward);
                      AttentionBackward op;
@@ -51,10 +63,12 @@ void attention_cases(std::vector<OperationCase>& cases, const AttentionCase& c) 
                      op.sequence_offsets = forward.sequence_offsets;
                      op.heads = c.heads, op.longest = c.longest, op.scale = forward.scale;
                      op.dropout = forward.dropout, op.step_inputs = forward.step_inputs;
-                     op.dout = world.input({c.tokens, width});
-                     op.dq = world.output("dq", {c.tokens, width});
-                     op.dk = world.output("dk", {c.tokens, width});
-                     op.dv = world.output("dv", {c.tokens, width});
+                     op.shared_keys = c.shared, op.append_one = c.append_one;
+                     op.k_apart = forward.k_apart, op.v_apart = forward.v_apart;
+                     op.dout = world.input(out_shape);
+                     op.dq = world.output("dq", forward.q.shape());
+                     op.dk = world.output("dk", forward.k.shape());
+                     op.dv = world.output("dv", forward.v.shape());
                      world.run(op);
                    }});
 }
@@ -68,6 +82,12 @@ void add_attention_cases(std::vector<OperationCase>& cases) {
   attention_cases(cases, {"heads_of_64", {0, 64, 100, 228}, 256, 2, 64, 128, 0.1});
   attention_cases(cases, {"long", {0, 277, 300}, 300, 1, 24, 300, 0.1});
   attention_cases(cases, {"longest_512", {0, 512}, 512, 1, 16, 512, 0});
+  attention_cases(cases, {"shared_one_head", {0, 3, 9}, 9, 1, 5, 6, 0, true, 3, 0, true});
+  attention_cases(cases, {"shared_primes", {0, 3, 16, 16, 47}, 53, 3, 7, 31, 0.1, true, 5, 4, true});
+  attention_cases(cases, {"shared_groups", {0, 64, 100, 228}, 229, 11, 30, 128, 0.1, true, 30, 31, true});
+  attention_cases(cases, {"shared_no_ones", {0, 40, 73}, 73, 6, 16, 40, 0, true, 32, 0, false});
+  attention_cases(cases, {"shared_long", {0, 277, 300}, 300, 9, 12, 300, 0.1, true, 33, 7, true});
+  attention_cases(cases, {"apart", {0, 20, 33}, 35, 3, 8, 20, 0.2, false, 9, 5, true});
 }
 
 }  // namespace comera::test

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "kernels/ops/matrix_product.h"
+#include "kernels/ops/tt_feed_forward.h"
 #include "kernels/ops/tt_linear.h"
 #include "tests/cpu/world.h"
 
@@ -50,17 +51,18 @@ struct LinearCase {
   std::vector<std::int64_t> ranks, widths;
   Activation activation = Activation::none;
   bool bias = true, accumulate_dx = false;
+  std::int64_t other = 0;  // columns of a that no output uses
 };
 
 std::string name_of(const LinearCase& c) {
   static const char* activations[] = {"", "_gelu", "_tanh"};
-  return fmt::format("{}_{}_{}x{}_{}{}{}{}", c.tokens, c.inputs, c.ranks.size(), c.ranks[0], c.widths[0],
+  return fmt::format("{}_{}_{}x{}_{}{}{}{}{}", c.tokens, c.inputs, c.ranks.size(), c.ranks[0], c.widths[0],
                      activations[static_cast<int>(c.activation)], c.bias ? "" : "_no_bias",
-                     c.accumulate_dx ? "_accumulate" : "");
+                     c.accumulate_dx ? "_accumulate" : "", c.other > 0 ? "_other" : "");
 }
 
 void linear_cases(std::vector<OperationCase>& cases, const LinearCase& c) {
-  std::int64_t all = 0;
+  std::int64_t all = c.other;
   for (std::int64_t rank : c.ranks) all += rank;
   cases.push_back({"TTLinearForward_" + name_of(c), 4e-6, [=](World& world) {
                      TTLinearForward op;
@@ -91,6 +93,7 @@ void linear_cases(std::vector<OperationCase>& cases, const LinearCase& c) {
                      op.da = world.output("da", {c.inputs, all});
                      op.dx = world.output("dx", {c.tokens, c.inputs});
                      op.accumulate_dx = c.accumulate_dx;
+                     if (c.other > 0) op.dxa = world.input({c.tokens, all});
                      op.outputs = static_cast<int>(c.ranks.size());
                      std::int64_t column = 0;
                      for (int i = 0; i < op.outputs; ++i) {
@@ -107,6 +110,52 @@ void linear_cases(std::vector<OperationCase>& cases, const LinearCase& c) {
                        output.dy = world.output(fmt::format("dy{}", i), {c.tokens, c.widths[i]});
                        column += c.ranks[i];
                      }
+                     world.run(op);
+                   }});
+}
+
+struct FeedForwardCase {
+  std::int64_t tokens, inputs, rank_up, inner, rank_down, outputs;
+  Activation activation = Activation::gelu;
+  bool accumulate_dx = false;
+};
+
+template <class Operation>
+void set_common(const FeedForwardCase& c, World& world, Operation& op) {
+  op.x = world.input({c.tokens, c.inputs});
+  op.a_up = world.input({c.inputs, c.rank_up}, 0.2);
+  op.b_up = world.input({c.rank_up, c.inner});
+  op.bias = world.input({c.inner});
+  op.a_down = world.input({c.inner, c.rank_down}, 0.2);
+  op.b_down = world.input({c.rank_down, c.outputs});
+  op.activation = c.activation;
+}
+
+void feed_forward_cases(std::vector<OperationCase>& cases, const FeedForwardCase& c) {
+  const std::string name =
+      fmt::format("{}_{}_{}_{}_{}_{}_{}{}", c.tokens, c.inputs, c.rank_up, c.inner, c.rank_down, c.outputs,
+                  static_cast<int>(c.activation), c.accumulate_dx ? "_accumulate" : "");
+  cases.push_back({"TTFeedForwardForward_" + name, 4e-6, [=](World& world) {
+                     TTFeedForwardForward op;
+                     set_common(c, world, op);
+                     op.xa = world.output("xa", {c.tokens, c.rank_up});
+                     op.ha = world.output("ha", {c.tokens, c.rank_down});
+                     op.y = world.output("y", {c.tokens, c.outputs});
+                     world.run(op);
+                   }});
+  cases.push_back({"TTFeedForwardBackward_" + name, 4e-6, [=](World& world) {
+                     TTFeedForwardBackward op;
+                     set_common(c, world, op);
+                     op.xa = world.input({c.tokens, c.rank_up});
+                     op.ha = world.input({c.tokens, c.rank_down});
+                     op.dy = world.input({c.tokens, c.outputs});
+                     op.da_up = world.output("da_up", op.a_up.shape());
+                     op.db_up = world.output("db_up", op.b_up.shape());
+                     op.dbias = world.output("dbias", op.bias.shape());
+                     op.da_down = world.output("da_down", op.a_down.shape());
+                     op.db_down = world.output("db_down", op.b_down.shape());
+                     op.dx = world.output("dx", op.x.shape());
+                     op.accumulate_dx = c.accumulate_dx;
                      world.run(op);
                    }});
 }
@@ -133,6 +182,12 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   linear_cases(cases, {523, 96, {30}, {531}, Activation::gelu, true, false});
   linear_cases(cases, {1037, 64, {30, 30, 30}, {64, 64, 64}, Activation::none, true, false});
   linear_cases(cases, {257, 300, {270}, {48}, Activation::gelu, false, true});
+  linear_cases(cases, {203, 65, {9}, {37}, Activation::none, true, true, 14});
+  feed_forward_cases(cases, {1, 1, 1, 1, 1, 1});
+  feed_forward_cases(cases, {7, 5, 3, 11, 2, 13, Activation::tanh, true});
+  feed_forward_cases(cases, {131, 37, 30, 531, 17, 67, Activation::gelu, true});
+  feed_forward_cases(cases, {269, 64, 13, 300, 33, 96, Activation::none});
+  feed_forward_cases(cases, {2309, 48, 30, 512, 30, 48});
   linear_cases(cases, {2049, 32, {16}, {2080}, Activation::gelu, true, false});
 }
 

@@ -37,37 +37,54 @@ T dot(const T* x, const T* y, std::int64_t n) {
   return sum;
 }
 
+// Where head h of a row of keys or values is.
+template <class Operation>
+std::int64_t kv_head(const Operation& op, std::int64_t h) {
+  return op.shared_keys ? 0 : h;
+}
+template <class Operation>
+std::int64_t key_rows_apart(const Operation& op) {
+  return op.k_apart > 0 ? op.k_apart : op.kv_heads() * op.key_size();
+}
+template <class Operation>
+std::int64_t value_rows_apart(const Operation& op) {
+  return op.v_apart > 0 ? op.v_apart : op.kv_heads() * op.value_size();
+}
+
 template <class T>
 void attention_forward(const AttentionForward& op, const KernelContext&) {
-  const std::int64_t rows = op.q.dim(0), width = op.q.dim(1), size = width / op.heads;
+  const std::int64_t rows = op.q.dim(0), q_width = op.q.dim(1), out_width = op.out.dim(1);
+  const std::int64_t key_size = op.key_size(), value_size = op.value_size(), out_size = out_width / op.heads;
+  const std::int64_t k_apart = key_rows_apart(op), v_apart = value_rows_apart(op);
   const Sequences sequences(op);
   const DropoutKey key = key_of(op);
   T* out = op.out.data<T>();
   T* log_sum_exp = op.log_sum_exp.data<T>();
-  for (std::int64_t i = 0; i < rows * width; ++i) out[i] = 0;
+  for (std::int64_t i = 0; i < rows * out_width; ++i) out[i] = 0;
   for (std::int64_t i = 0; i < op.heads * rows; ++i) log_sum_exp[i] = 0;
   std::vector<T> p(op.longest);
   for (std::int64_t s = 0; s < sequences.count; ++s) {
     const std::int64_t begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
     for (std::int64_t h = 0; h < op.heads; ++h) {
-      const T* q = op.q.data<T>() + begin * width + h * size;
-      const T* k = op.k.data<T>() + begin * width + h * size;
-      const T* v = op.v.data<T>() + begin * width + h * size;
+      const T* q = op.q.data<T>() + begin * q_width + h * key_size;
+      const T* k = op.k.data<T>() + begin * k_apart + kv_head(op, h) * key_size;
+      const T* v = op.v.data<T>() + begin * v_apart + kv_head(op, h) * value_size;
       for (std::int64_t i = 0; i < length; ++i) {
         T largest = -INFINITY, sum = 0;
         for (std::int64_t j = 0; j < length; ++j) {
-          p[j] = static_cast<T>(op.scale) * dot(q + i * width, k + j * width, size);
+          p[j] = static_cast<T>(op.scale) * dot(q + i * q_width, k + j * k_apart, key_size);
           largest = std::max(largest, p[j]);
         }
         for (std::int64_t j = 0; j < length; ++j) sum += p[j] = std::exp(p[j] - largest);
         log_sum_exp[h * rows + begin + i] = largest + std::log(sum);
-        T* row = out + (begin + i) * width + h * size;
+        T* row = out + (begin + i) * out_width + h * out_size;
         for (std::int64_t j = 0; j < length; ++j) {
           T weight = p[j] / sum;
           if (op.dropout.active())
             weight *=
                 dropout_keeps(key, op.dropout, dropout_element(op, h, begin + i, j)) ? op.dropout.scale() : 0;
-          for (std::int64_t c = 0; c < size; ++c) row[c] += weight * v[j * width + c];
+          for (std::int64_t c = 0; c < value_size; ++c) row[c] += weight * v[j * v_apart + c];
+          if (op.append_one) row[value_size] += weight;
         }
       }
     }
@@ -76,34 +93,45 @@ void attention_forward(const AttentionForward& op, const KernelContext&) {
 
 template <class T>
 void attention_backward(const AttentionBackward& op, const KernelContext&) {
-  const std::int64_t rows = op.q.dim(0), width = op.q.dim(1), size = width / op.heads;
+  const std::int64_t rows = op.q.dim(0), q_width = op.q.dim(1), out_width = op.out.dim(1);
+  const std::int64_t key_size = op.key_size(), value_size = op.value_size(), out_size = out_width / op.heads;
+  const std::int64_t k_apart = key_rows_apart(op), v_apart = value_rows_apart(op);
   const Sequences sequences(op);
   const DropoutKey key = key_of(op);
-  for (const Tensor& gradient : {op.dq, op.dk, op.dv})
-    for (std::int64_t i = 0; i < rows * width; ++i) gradient.data<T>()[i] = 0;
+  const auto clear = [rows](const Tensor& tensor, std::int64_t width, std::int64_t apart) {
+    for (std::int64_t t = 0; t < rows; ++t)
+      for (std::int64_t c = 0; c < width; ++c) tensor.data<T>()[t * apart + c] = 0;
+  };
+  clear(op.dq, q_width, q_width);
+  clear(op.dk, op.kv_heads() * key_size, k_apart);
+  clear(op.dv, op.kv_heads() * value_size, v_apart);
   for (std::int64_t s = 0; s < sequences.count; ++s) {
     const std::int64_t begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
     for (std::int64_t h = 0; h < op.heads; ++h) {
-      const std::int64_t at = begin * width + h * size;
-      const T *q = op.q.data<T>() + at, *k = op.k.data<T>() + at, *v = op.v.data<T>() + at;
-      const T *out = op.out.data<T>() + at, *dout = op.dout.data<T>() + at;
-      T *dq = op.dq.data<T>() + at, *dk = op.dk.data<T>() + at, *dv = op.dv.data<T>() + at;
+      const std::int64_t q_at = begin * q_width + h * key_size, out_at = begin * out_width + h * out_size;
+      const std::int64_t k_at = begin * k_apart + kv_head(op, h) * key_size;
+      const std::int64_t v_at = begin * v_apart + kv_head(op, h) * value_size;
+      const T *q = op.q.data<T>() + q_at, *k = op.k.data<T>() + k_at, *v = op.v.data<T>() + v_at;
+      const T *out = op.out.data<T>() + out_at, *dout = op.dout.data<T>() + out_at;
+      T *dq = op.dq.data<T>() + q_at, *dk = op.dk.data<T>() + k_at, *dv = op.dv.data<T>() + v_at;
       for (std::int64_t i = 0; i < length; ++i) {
         const T log_sum_exp = op.log_sum_exp.data<T>()[h * rows + begin + i];
-        const T delta = dot(out + i * width, dout + i * width, size);  // Σ_j P_ij dP_ij
+        const T delta = dot(out + i * out_width, dout + i * out_width, out_size);  // Σ_j P_ij dP_ij
         for (std::int64_t j = 0; j < length; ++j) {
-          const T p =
-              std::exp(static_cast<T>(op.scale) * dot(q + i * width, k + j * width, size) - log_sum_exp);
+          const T p = std::exp(static_cast<T>(op.scale) * dot(q + i * q_width, k + j * k_apart, key_size) -
+                               log_sum_exp);
           T mask = 1;
           if (op.dropout.active())
             mask =
                 dropout_keeps(key, op.dropout, dropout_element(op, h, begin + i, j)) ? op.dropout.scale() : 0;
-          const T dp = mask * dot(dout + i * width, v + j * width, size);
-          const T ds = static_cast<T>(op.scale) * p * (dp - delta);
-          for (std::int64_t c = 0; c < size; ++c) {
-            dv[j * width + c] += p * mask * dout[i * width + c];
-            dq[i * width + c] += ds * k[j * width + c];
-            dk[j * width + c] += ds * q[i * width + c];
+          T ddropped = dot(dout + i * out_width, v + j * v_apart, value_size);
+          if (op.append_one) ddropped += dout[i * out_width + value_size];
+          const T ds = static_cast<T>(op.scale) * p * (mask * ddropped - delta);
+          for (std::int64_t c = 0; c < value_size; ++c)
+            dv[j * v_apart + c] += p * mask * dout[i * out_width + c];
+          for (std::int64_t c = 0; c < key_size; ++c) {
+            dq[i * q_width + c] += ds * k[j * k_apart + c];
+            dk[j * k_apart + c] += ds * q[i * q_width + c];
           }
         }
       }

@@ -1,0 +1,235 @@
+#include "kernels/cpu/activations.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/threads.h"
+#include "kernels/cpu/tt_linear_parts.h"
+#include "kernels/ops/tt_feed_forward.h"
+
+COMERA_CPU_BEGIN
+
+namespace {
+// Of a group; the sums of da_up and da_down are transposed: their rows are long.
+struct Sums {
+  float *da_up = nullptr, *db_up = nullptr, *da_down = nullptr, *db_down = nullptr, *dbias = nullptr;
+};
+
+struct Memory {
+  float* b_up = nullptr;  // packed
+  float *a_up_across = nullptr, *b_up_across = nullptr, *a_down_across = nullptr, *b_down_across = nullptr;
+  float* bias = nullptr;  // of whole panels
+  std::array<Sums, groups_most> sums{};
+  // of each thread
+  float *h = nullptr, *du = nullptr;  // chunks; du also serves dy
+  float *dxa = nullptr, *dha = nullptr, *x = nullptr;
+  std::int64_t thread_floats = 0;
+};
+
+Memory take(const TTFeedForwardBackward& op, Scratch& scratch) {
+  const std::int64_t inputs = op.x.dim(1), inner = op.b_up.dim(1), outputs = op.b_down.dim(1);
+  const std::int64_t rank_up = op.a_up.dim(1), rank_down = op.a_down.dim(1);
+  const std::int64_t whole_inner = panels_of(inner) * panel_width;
+  Memory memory;
+  memory.b_up = scratch.floats(panels_size(rank_up, inner));
+  memory.a_up_across = scratch.floats(panels_size(rank_up, inputs));
+  memory.b_up_across = scratch.floats(panels_size(inner, rank_up));
+  memory.a_down_across = scratch.floats(panels_size(rank_down, inner));
+  memory.b_down_across = scratch.floats(panels_size(outputs, rank_down));
+  memory.bias = scratch.floats(whole_inner);
+  for (std::int64_t g = 0; g < group_count(op.x.dim(0)); ++g) {
+    memory.sums[g] = {scratch.floats(op.a_up.elements()), scratch.floats(op.b_up.elements()),
+                      scratch.floats(op.a_down.elements()), scratch.floats(op.b_down.elements()),
+                      scratch.floats(whole_inner)};
+  }
+  const std::size_t before = scratch.bytes();
+  memory.h = scratch.floats(panels_of(chunk_columns) * panel_apart);
+  memory.du = scratch.floats(panels_of(chunk_columns) * panel_apart);
+  memory.dxa = scratch.floats(block_rows * rank_up);
+  memory.dha = scratch.floats(block_rows * rank_down);
+  memory.x = scratch.floats(block_rows * panel_width);
+  memory.thread_floats = static_cast<std::int64_t>((scratch.bytes() - before) / sizeof(float));
+  scratch.floats(memory.thread_floats * (thread_limit() - 1));
+  return memory;
+}
+
+void pack_operands(const TTFeedForwardBackward& op, const Memory& memory, int threads) {
+  const std::pair<const Tensor*, float*> operands[] = {{&op.a_up, memory.a_up_across},
+                                                       {&op.b_up, memory.b_up_across},
+                                                       {&op.a_down, memory.a_down_across},
+                                                       {&op.b_down, memory.b_down_across}};
+  parallel_pieces(std::size(operands) + 1, threads, [&](std::int64_t i, int) {
+    if (i == std::size(operands)) {
+      return pack(op.b_up.data<float>(), op.b_up.dim(1), op.b_up.dim(0), op.b_up.dim(1), memory.b_up);
+    }
+    const Tensor& from = *operands[i].first;
+    pack_transposed(from.data<float>(), from.dim(1), from.dim(1), from.dim(0), operands[i].second);
+  });
+  const std::int64_t inner = op.bias.elements();
+  std::copy_n(op.bias.data<float>(), inner, memory.bias);
+  std::fill(memory.bias + inner, memory.bias + panels_of(inner) * panel_width, 0.F);
+}
+
+// h and activation' of a tile into their panels.
+template <Activation activation>
+struct Activate {
+  const float* bias;
+  float *h, *slope;
+
+  template <int Rows>
+  void operator()(Tile<Rows>& tile, std::int64_t i, std::int64_t, std::int64_t) const {
+    for (int v = 0; v < panel_vectors; ++v) {
+      const vec b = load(bias + v * lanes);
+      for (int r = 0; r < Rows; ++r) {
+        const std::int64_t at = (i + r) * panel_width + v * lanes;
+        const ValueAndSlope both = activated_with_slope<activation>(tile.at[r][v] + b);
+        store(h + at, both.value);
+        store(slope + at, both.slope);
+      }
+    }
+  }
+};
+
+// du = dh activation' of a tile, in the slopes' place, and its column sums.
+struct TimesSlope {
+  float* du;
+  float* dbias;
+
+  template <int Rows>
+  void operator()(Tile<Rows>& tile, std::int64_t i, std::int64_t, std::int64_t) const {
+    for (int v = 0; v < panel_vectors; ++v) {
+      vec total = load(dbias + v * lanes);
+      for (int r = 0; r < Rows; ++r) {
+        float* at = du + (i + r) * panel_width + v * lanes;
+        const vec value = tile.at[r][v] * load(at);
+        store(at, value);
+        total += value;
+      }
+      store(dbias + v * lanes, total);
+    }
+  }
+};
+
+class Block {
+ public:
+  Block(const TTFeedForwardBackward& op, const Memory& memory, const Sums& sums, int thread,
+        std::int64_t begin, std::int64_t rows, bool first)
+      : op_(op),
+        memory_(memory),
+        sums_(sums),
+        begin_(begin),
+        rows_(rows),
+        into_(first ? Into::set : Into::add) {
+    const std::int64_t of_thread = thread * memory.thread_floats;
+    h_ = memory.h + of_thread, du_ = memory.du + of_thread, x_ = memory.x + of_thread;
+    dxa_ = memory.dxa + of_thread, dha_ = memory.dha + of_thread;
+  }
+
+  template <Activation activation>
+  void run() const {
+    output();
+    for (std::int64_t c = 0; c < op_.b_up.dim(1); c += chunk_columns) inner<activation>(c);
+    input();
+  }
+
+ private:
+  // dha and db_down.
+  void output() const {
+    const std::int64_t outputs = op_.b_down.dim(1), rank = op_.a_down.dim(1);
+    const float* dy = op_.dy.data<float>() + begin_ * outputs;
+    const Left ha{op_.ha.data<float>() + begin_ * rank, 1, rank};
+    for (std::int64_t c = 0; c < outputs; c += chunk_columns) {
+      const std::int64_t columns = std::min(chunk_columns, outputs - c);
+      for (std::int64_t j = 0; j < columns; j += panel_width) {
+        float* panel = du_ + j / panel_width * panel_apart;
+        const std::int64_t some = std::min<std::int64_t>(panel_width, columns - j);
+        pack_panel(dy + c + j, outputs, rows_, some, panel);
+        multiply_into(ha, panel, rank, some, rows_, {sums_.db_down + c + j, outputs, into_});
+      }
+      multiply_chunk(du_, memory_.b_down_across + c * panel_width, outputs, rows_, columns, rank,
+                     {dha_, rank, c == 0 ? Into::set : Into::add});
+    }
+  }
+
+  // A chunk of the inner columns: h and du, and what they give.
+  template <Activation activation>
+  void inner(std::int64_t c) const {
+    const std::int64_t width = op_.b_up.dim(1), columns = std::min(chunk_columns, width - c);
+    const std::int64_t rank_up = op_.a_up.dim(1), rank_down = op_.a_down.dim(1);
+    const float* xa = op_.xa.data<float>() + begin_ * rank_up;
+    for (std::int64_t j = 0; j < columns; j += panel_width) {
+      const std::int64_t some = std::min<std::int64_t>(panel_width, columns - j);
+      float *h = h_ + j / panel_width * panel_apart, *du = du_ + j / panel_width * panel_apart;
+      float* dbias = sums_.dbias + c + j;
+      if (into_ == Into::set) std::fill_n(dbias, panel_width, 0.F);
+      multiply({xa, rank_up}, memory_.b_up + (c + j) * rank_up, rows_, panel_width, rank_up,
+               Activate<activation>{memory_.bias + c + j, h, du});
+      multiply({dha_, rank_down}, memory_.a_down_across + (c + j) * rank_down, rows_, panel_width, rank_down,
+               TimesSlope{du, dbias});
+      multiply_into({dha_, 1, rank_down}, h, rank_down, some, rows_, {sums_.da_down + c + j, width, into_});
+      multiply_into({xa, 1, rank_up}, du, rank_up, some, rows_, {sums_.db_up + c + j, width, into_});
+    }
+    multiply_chunk(du_, memory_.b_up_across + c * panel_width, width, rows_, columns, rank_up,
+                   {dxa_, rank_up, c == 0 ? Into::set : Into::add});
+  }
+
+  void input() const {
+    const std::int64_t inputs = op_.x.dim(1), rank = op_.a_up.dim(1);
+    input_gradient(dxa_, rank, memory_.a_up_across, op_.dx.data<float>() + begin_ * inputs, rows_, inputs,
+                   op_.accumulate_dx);
+    transposed_weight_gradient(dxa_, rank, op_.x.data<float>() + begin_ * inputs, rows_, inputs, sums_.da_up,
+                               into_, x_);
+  }
+
+  const TTFeedForwardBackward& op_;
+  const Memory& memory_;
+  const Sums& sums_;
+  std::int64_t begin_, rows_;
+  Into into_;
+  float *h_, *du_, *dxa_, *dha_, *x_;
+};
+
+void add_sums(const TTFeedForwardBackward& op, const Memory& memory, std::int64_t groups, int threads) {
+  const auto& sums = memory.sums;
+  add_groups_transposed(op.da_up, groups, threads, [&](std::int64_t g) { return sums[g].da_up; });
+  add_groups(op.db_up, groups, threads, [&](std::int64_t g) { return sums[g].db_up; });
+  add_groups(op.dbias, groups, threads, [&](std::int64_t g) { return sums[g].dbias; });
+  add_groups_transposed(op.da_down, groups, threads, [&](std::int64_t g) { return sums[g].da_down; });
+  add_groups(op.db_down, groups, threads, [&](std::int64_t g) { return sums[g].db_down; });
+}
+}  // namespace
+
+std::size_t tt_feed_forward_backward_scratch(const TTFeedForwardBackward& op) {
+  Scratch scratch;
+  take(op, scratch);
+  return scratch.bytes();
+}
+
+void tt_feed_forward_backward(const TTFeedForwardBackward& op, const KernelContext& context) {
+  const std::int64_t tokens = op.x.dim(0);
+  if (tokens == 0) return;
+  Scratch scratch(context.scratch);
+  const Memory memory = take(op, scratch);
+  const int threads = thread_limit();
+  pack_operands(op, memory, threads);
+  const std::int64_t groups = group_count(tokens);
+  parallel_pieces(groups, threads, [&](std::int64_t g, int thread) {
+    const std::int64_t end = tokens * (g + 1) / groups, first = tokens * g / groups;
+    for (std::int64_t begin = first; begin < end; begin += block_rows) {
+      const Block block(op, memory, memory.sums[g], thread, begin, std::min(block_rows, end - begin),
+                        begin == first);
+      switch (op.activation) {
+        case Activation::none:
+          block.run<Activation::none>();
+          break;
+        case Activation::gelu:
+          block.run<Activation::gelu>();
+          break;
+        case Activation::tanh:
+          block.run<Activation::tanh>();
+          break;
+      }
+    }
+  });
+  add_sums(op, memory, groups, threads);
+}
+
+COMERA_CPU_END

@@ -1,0 +1,112 @@
+#include "kernels/cpu/activations.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/threads.h"
+#include "kernels/cpu/tt_linear_parts.h"
+#include "kernels/ops/tt_feed_forward.h"
+
+COMERA_CPU_BEGIN
+
+namespace {
+struct Memory {
+  float *a_up = nullptr, *b_up = nullptr, *a_down = nullptr, *b_down = nullptr;  // packed
+  float* bias = nullptr;                                                         // of whole panels
+  float* h = nullptr;                                                            // a chunk, of each thread
+  std::int64_t thread_floats = 0;
+};
+
+Memory take(const TTFeedForwardForward& op, Scratch& scratch) {
+  Memory memory;
+  memory.a_up = scratch.floats(panels_size(op.a_up.dim(0), op.a_up.dim(1)));
+  memory.b_up = scratch.floats(panels_size(op.b_up.dim(0), op.b_up.dim(1)));
+  memory.a_down = scratch.floats(panels_size(op.a_down.dim(0), op.a_down.dim(1)));
+  memory.b_down = scratch.floats(panels_size(op.b_down.dim(0), op.b_down.dim(1)));
+  memory.bias = scratch.floats(panels_of(op.bias.elements()) * panel_width);
+  const std::size_t before = scratch.bytes();
+  memory.h = scratch.floats(panels_of(chunk_columns) * panel_apart);
+  memory.thread_floats = static_cast<std::int64_t>((scratch.bytes() - before) / sizeof(float));
+  scratch.floats(memory.thread_floats * (thread_limit() - 1));
+  return memory;
+}
+
+void pack_operands(const TTFeedForwardForward& op, const Memory& memory, int threads) {
+  const std::pair<const Tensor*, float*> operands[] = {{&op.a_up, memory.a_up},
+                                                       {&op.b_up, memory.b_up},
+                                                       {&op.a_down, memory.a_down},
+                                                       {&op.b_down, memory.b_down}};
+  parallel_pieces(std::size(operands), threads, [&](std::int64_t i, int) {
+    const Tensor& from = *operands[i].first;
+    pack(from.data<float>(), from.dim(1), from.dim(0), from.dim(1), operands[i].second);
+  });
+  const std::int64_t inner = op.bias.elements();
+  std::copy_n(op.bias.data<float>(), inner, memory.bias);
+  std::fill(memory.bias + inner, memory.bias + panels_of(inner) * panel_width, 0.F);
+}
+
+// h of a tile into its panel.
+template <Activation activation>
+struct Activate {
+  const float* bias;
+  float* panel;
+
+  template <int Rows>
+  void operator()(Tile<Rows>& tile, std::int64_t i, std::int64_t, std::int64_t) const {
+    for (int v = 0; v < panel_vectors; ++v) {
+      const vec b = load(bias + v * lanes);
+      for (int r = 0; r < Rows; ++r) {
+        store(panel + (i + r) * panel_width + v * lanes, activated<activation>(tile.at[r][v] + b));
+      }
+    }
+  }
+};
+
+template <Activation activation>
+void one_block(const TTFeedForwardForward& op, const Memory& memory, std::int64_t begin, std::int64_t rows,
+               int thread) {
+  const std::int64_t inputs = op.x.dim(1), inner = op.b_up.dim(1), outputs = op.b_down.dim(1);
+  const std::int64_t rank_up = op.a_up.dim(1), rank_down = op.a_down.dim(1);
+  float* xa = op.xa.data<float>() + begin * rank_up;
+  float* ha = op.ha.data<float>() + begin * rank_down;
+  float* h = memory.h + thread * memory.thread_floats;
+  multiply_into({op.x.data<float>() + begin * inputs, inputs}, memory.a_up, rows, rank_up, inputs,
+                {xa, rank_up, Into::set});
+  for (std::int64_t c = 0; c < inner; c += chunk_columns) {
+    const std::int64_t columns = std::min(chunk_columns, inner - c);
+    for (std::int64_t j = 0; j < columns; j += panel_width) {
+      multiply({xa, rank_up}, memory.b_up + (c + j) * rank_up, rows, panel_width, rank_up,
+               Activate<activation>{memory.bias + c + j, h + j / panel_width * panel_apart});
+    }
+    multiply_chunk(h, memory.a_down + c * panel_width, inner, rows, columns, rank_down,
+                   {ha, rank_down, c == 0 ? Into::set : Into::add});
+  }
+  multiply_by_rows({ha, rank_down}, memory.b_down, rows, outputs, rank_down,
+                   StoreTile{op.y.data<float>() + begin * outputs, outputs, Into::set});
+}
+}  // namespace
+
+std::size_t tt_feed_forward_forward_scratch(const TTFeedForwardForward& op) {
+  Scratch scratch;
+  take(op, scratch);
+  return scratch.bytes();
+}
+
+void tt_feed_forward_forward(const TTFeedForwardForward& op, const KernelContext& context) {
+  const std::int64_t tokens = op.x.dim(0);
+  Scratch scratch(context.scratch);
+  const Memory memory = take(op, scratch);
+  const int threads = thread_limit();
+  pack_operands(op, memory, threads);
+  parallel_pieces((tokens + block_rows - 1) / block_rows, threads, [&](std::int64_t block, int thread) {
+    const std::int64_t begin = block * block_rows, rows = std::min(block_rows, tokens - begin);
+    switch (op.activation) {
+      case Activation::none:
+        return one_block<Activation::none>(op, memory, begin, rows, thread);
+      case Activation::gelu:
+        return one_block<Activation::gelu>(op, memory, begin, rows, thread);
+      case Activation::tanh:
+        return one_block<Activation::tanh>(op, memory, begin, rows, thread);
+    }
+  });
+}
+
+COMERA_CPU_END

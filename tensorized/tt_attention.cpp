@@ -1,0 +1,281 @@
+#include "tensorized/tt_attention.h"
+
+#include <cmath>
+
+#include "kernels/ops/attention.h"
+#include "kernels/ops/layout.h"
+#include "kernels/ops/matrix_product.h"
+
+namespace comera {
+
+namespace {
+
+enum Projection : int { query, key, value };
+
+// A tensor's memory from an element on, as operations take it that have a leading dimension.
+Tensor from(const Tensor& tensor, std::int64_t begin) {
+  return tensor.slice(begin, {tensor.elements() - begin});
+}
+
+void copy(const Context& context, const Tensor& source, const Tensor& to) {
+  run(context, Fill{.x = to, .value = 0});
+  run(context, Add{.x = source, .y = to});
+}
+
+}  // namespace
+
+TTAttention::TTAttention(const ParameterStore& store, const TTLinear& projections, const TTLinear& output,
+                         std::int64_t heads)
+    : store_(store),
+      projections_(projections),
+      output_(output),
+      hidden_(projections.spec().output_size),
+      heads_(heads),
+      head_size_(hidden_ / heads) {
+  COMERA_CHECK(projections.outputs() == 3 && output.outputs() == 1 && output.spec().input_size == hidden_,
+               "{}: attention needs three projections and an output of {} columns", projections.spec().name,
+               hidden_);
+}
+
+TTAttention::Ranks TTAttention::ranks() const {
+  return {projections_.rank(query), projections_.rank(key), projections_.rank(value), output_.rank(0)};
+}
+
+bool TTAttention::pays(std::int64_t tokens, std::int64_t length) const {
+  for (const TTLinear* linear : {&projections_, &output_})
+    for (int i = 0; i < linear->outputs(); ++i)
+      if (!all_by_halves(choose_plan(linear->train(i).shape, tokens))) return false;
+  const auto [r_query, r_key, r_value, r_output] = ranks();
+  const auto t = static_cast<double>(tokens);
+  const double whole =
+      t * static_cast<double>(hidden_ * (r_query + r_key + r_value + r_output) + 2 * hidden_ * length);
+  const double between =
+      t * static_cast<double>(heads_ * ((r_query + length) * r_key + (r_value + 1) * (length + r_output))) +
+      static_cast<double>(hidden_ * ((r_query + 1) * r_key + (r_value + 1) * r_output));
+  return between < whole;
+}
+
+void TTAttention::merge(const Context& context, const Saved& saved) const {
+  const auto [r_query, r_key, r_value, r_output] = ranks();
+  const std::int64_t all = ranks().all();
+  merge_halves(context, store_, projections_.train(query), saved.a, all, saved.b_query.rows(0, r_query));
+  merge_halves(context, store_, projections_.train(key), from(saved.a, r_query), all, saved.b_key);
+  merge_halves(context, store_, projections_.train(value), from(saved.a, r_query + r_key), all,
+               saved.b_value.rows(0, r_value));
+  merge_halves(context, store_, output_.train(0), saved.a_output, r_output, saved.b_output);
+  copy(context, store_.value(projections_.bias(query)), saved.b_query.rows(r_query, 1));
+  copy(context, store_.value(projections_.bias(value)), saved.b_value.rows(r_value, 1));
+  run(context, MatrixProduct{.a = saved.b_query,
+                             .b = saved.b_key,
+                             .c = saved.c,
+                             .m = r_query + 1,
+                             .n = r_key,
+                             .k = head_size_,
+                             .transpose_b = true,
+                             .lda = hidden_,
+                             .ldb = hidden_,
+                             .ldc = heads_ * r_key,
+                             .batch = heads_,
+                             .stride_a = head_size_,
+                             .stride_b = head_size_,
+                             .stride_c = r_key});
+  run(context, MatrixProduct{.a = saved.b_value,
+                             .b = saved.a_output,
+                             .c = saved.f,
+                             .m = r_value + 1,
+                             .n = r_output,
+                             .k = head_size_,
+                             .lda = hidden_,
+                             .batch = heads_,
+                             .stride_a = head_size_,
+                             .stride_b = head_size_ * r_output,
+                             .stride_c = (r_value + 1) * r_output});
+}
+
+void TTAttention::merge_backward(const Context& context, const Saved& saved, const Tensor& da,
+                                 const Tensor& dc, const Tensor& df, const Tensor& db_output) const {
+  const auto [r_query, r_key, r_value, r_output] = ranks();
+  const DType dtype = da.dtype();
+  ArenaScope scope(context.arena);
+  const Tensor db_query = scope.tensor({r_query + 1, hidden_}, dtype);
+  const Tensor db_value = scope.tensor({r_value + 1, hidden_}, dtype);
+  const Tensor db_key = scope.tensor({r_key, hidden_}, dtype);
+  const Tensor da_output = scope.tensor({hidden_, r_output}, dtype);
+  run(context, MatrixProduct{.a = dc,
+                             .b = saved.b_key,
+                             .c = db_query,
+                             .m = r_query + 1,
+                             .n = head_size_,
+                             .k = r_key,
+                             .lda = heads_ * r_key,
+                             .ldb = hidden_,
+                             .ldc = hidden_,
+                             .batch = heads_,
+                             .stride_a = r_key,
+                             .stride_b = head_size_,
+                             .stride_c = head_size_});
+  run(context, MatrixProduct{.a = dc,
+                             .b = saved.b_query,
+                             .c = db_key,
+                             .m = r_key,
+                             .n = head_size_,
+                             .k = r_query + 1,
+                             .transpose_a = true,
+                             .lda = heads_ * r_key,
+                             .ldb = hidden_,
+                             .ldc = hidden_,
+                             .batch = heads_,
+                             .stride_a = r_key,
+                             .stride_b = head_size_,
+                             .stride_c = head_size_});
+  run(context, MatrixProduct{.a = df,
+                             .b = saved.a_output,
+                             .c = db_value,
+                             .m = r_value + 1,
+                             .n = head_size_,
+                             .k = r_output,
+                             .transpose_b = true,
+                             .ldc = hidden_,
+                             .batch = heads_,
+                             .stride_a = (r_value + 1) * r_output,
+                             .stride_b = head_size_ * r_output,
+                             .stride_c = head_size_});
+  run(context, MatrixProduct{.a = saved.b_value,
+                             .b = df,
+                             .c = da_output,
+                             .m = head_size_,
+                             .n = r_output,
+                             .k = r_value + 1,
+                             .transpose_a = true,
+                             .lda = hidden_,
+                             .batch = heads_,
+                             .stride_a = head_size_,
+                             .stride_b = (r_value + 1) * r_output,
+                             .stride_c = head_size_ * r_output});
+  run(context, Add{.x = db_query.rows(r_query, 1), .y = store_.gradient(projections_.bias(query))});
+  run(context, Add{.x = db_value.rows(r_value, 1), .y = store_.gradient(projections_.bias(value))});
+  const std::int64_t all = ranks().all();
+  merge_halves_backward(context, store_, projections_.train(query), da, all, db_query.rows(0, r_query));
+  merge_halves_backward(context, store_, projections_.train(key), from(da, r_query), all, db_key);
+  merge_halves_backward(context, store_, projections_.train(value), from(da, r_query + r_key), all,
+                        db_value.rows(0, r_value));
+  merge_halves_backward(context, store_, output_.train(0), da_output, r_output, db_output);
+}
+
+TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& inputs, const Tensor& x) const {
+  const auto [r_query, r_key, r_value, r_output] = ranks();
+  const std::int64_t tokens = x.dim(0), all = ranks().all();
+  const DType dtype = x.dtype();
+  Arena& arena = context.arena;
+  const Saved saved{.x = x,
+                    .a = arena.saved({hidden_, all}, dtype),
+                    .a_output = arena.saved({hidden_, r_output}, dtype),
+                    .b_query = arena.saved({r_query + 1, hidden_}, dtype),
+                    .b_value = arena.saved({r_value + 1, hidden_}, dtype),
+                    .b_key = arena.saved({r_key, hidden_}, dtype),
+                    .b_output = arena.saved({r_output, hidden_}, dtype),
+                    .c = arena.saved({r_query + 1, heads_ * r_key}, dtype),
+                    .f = arena.saved({heads_ * (r_value + 1), r_output}, dtype),
+                    .xa = arena.saved({tokens, all}, dtype),
+                    .query = arena.saved({tokens, heads_ * r_key}, dtype),
+                    .attended = arena.saved({tokens, heads_ * (r_value + 1)}, dtype),
+                    .xa_output = arena.saved({tokens, r_output}, dtype),
+                    .log_sum_exp = arena.saved({heads_, tokens}, dtype),
+                    .y = arena.saved({tokens, hidden_}, dtype)};
+  merge(context, saved);
+  TTLinearForward to_query{.x = x, .a = saved.a, .xa = saved.xa, .outputs = 1, .output = {}};
+  to_query.output[0] = {.column = 0,
+                        .b = saved.c.rows(0, r_query),
+                        .bias = saved.c.rows(r_query, 1).reshape({heads_ * r_key}),
+                        .u = saved.query,
+                        .y = {}};
+  run(context, to_query);
+  run(context, AttentionForward{.q = saved.query,
+                                .k = from(saved.xa, r_query),
+                                .v = from(saved.xa, r_query + r_key),
+                                .sequence_offsets = inputs.sequence_offsets,
+                                .heads = heads_,
+                                .longest = inputs.longest,
+                                .scale = 1 / std::sqrt(static_cast<double>(head_size_)),
+                                .dropout = inputs.dropout,
+                                .step_inputs = inputs.step_inputs,
+                                .out = saved.attended,
+                                .log_sum_exp = saved.log_sum_exp,
+                                .shared_keys = true,
+                                .append_one = true,
+                                .k_apart = all,
+                                .v_apart = all});
+  TTLinearForward to_output{
+      .x = saved.attended, .a = saved.f, .xa = saved.xa_output, .outputs = 1, .output = {}};
+  to_output.output[0] = {.column = 0, .b = saved.b_output, .bias = {}, .u = saved.y, .y = {}};
+  run(context, to_output);
+  return saved;
+}
+
+void TTAttention::backward(const Context& context, const Inputs& inputs, const Saved& saved, const Tensor& dy,
+                           const Tensor& dx, bool accumulate_dx) const {
+  const auto [r_query, r_key, r_value, r_output] = ranks();
+  const std::int64_t all = ranks().all();
+  const DType dtype = dy.dtype();
+  ArenaScope scope(context.arena);
+  const auto zeros = [&](const Shape& shape) {
+    const Tensor tensor = scope.tensor(shape, dtype);
+    run(context, Fill{.x = tensor, .value = 0});
+    return tensor;
+  };
+  const Tensor df = zeros(saved.f.shape()), db_output = zeros(saved.b_output.shape());
+  const Tensor dattended = scope.tensor(saved.attended.shape(), dtype);
+  TTLinearBackward of_output{.x = saved.attended,
+                             .a = saved.f,
+                             .xa = saved.xa_output,
+                             .da = df,
+                             .dx = dattended,
+                             .outputs = 1,
+                             .output = {},
+                             .dxa = {}};
+  of_output.output[0] = {
+      .column = 0, .b = saved.b_output, .db = db_output, .dbias = {}, .u = {}, .y = {}, .dy = dy};
+  run(context, of_output);
+  const Tensor dquery = scope.tensor(saved.query.shape(), dtype);
+  const Tensor dxa = scope.tensor(saved.xa.shape(), dtype);
+  run(context, AttentionBackward{.q = saved.query,
+                                 .k = from(saved.xa, r_query),
+                                 .v = from(saved.xa, r_query + r_key),
+                                 .out = saved.attended,
+                                 .log_sum_exp = saved.log_sum_exp,
+                                 .sequence_offsets = inputs.sequence_offsets,
+                                 .heads = heads_,
+                                 .longest = inputs.longest,
+                                 .scale = 1 / std::sqrt(static_cast<double>(head_size_)),
+                                 .dropout = inputs.dropout,
+                                 .step_inputs = inputs.step_inputs,
+                                 .dout = dattended,
+                                 .dq = dquery,
+                                 .dk = from(dxa, r_query),
+                                 .dv = from(dxa, r_query + r_key),
+                                 .shared_keys = true,
+                                 .append_one = true,
+                                 .k_apart = all,
+                                 .v_apart = all});
+  const Tensor da = zeros(saved.a.shape()), dc = zeros(saved.c.shape());
+  TTLinearBackward of_query{.x = saved.x,
+                            .a = saved.a,
+                            .xa = saved.xa,
+                            .da = da,
+                            .dx = dx,
+                            .accumulate_dx = accumulate_dx,
+                            .outputs = 1,
+                            .output = {},
+                            .dxa = dxa};
+  of_query.output[0] = {.column = 0,
+                        .b = saved.c.rows(0, r_query),
+                        .db = dc.rows(0, r_query),
+                        .dbias = dc.rows(r_query, 1).reshape({heads_ * r_key}),
+                        .u = {},
+                        .y = {},
+                        .dy = dquery};
+  run(context, of_query);
+  merge_backward(context, saved, da, dc, df, db_output);
+}
+
+}  // namespace comera

@@ -1,0 +1,70 @@
+#pragma once
+
+#include "kernels/shared/step_values.h"
+#include "tensorized/tt_linear_layer.h"
+
+namespace comera {
+
+// Self-attention whose Q, K, V and output projections are tensor trains, computed between their halves. With
+// xa_i = x A_i of Q, K and V, and the columns (or rows) h of a head,
+//
+//   Q_h K_hᵀ = (xa_Q C_h + c_h) xa_Kᵀ + what is constant in a row,  C_h = B_Qh B_Khᵀ,  c_h = bias_Qh B_Khᵀ
+//   (P_h V_h) A_Oh = (P_h [xa_V, 1]) F_h,                             F_h = [B_Vh; bias_Vh] A_Oh
+//   y = (Σ_h (P_h [xa_V, 1]) F_h) B_O
+//
+// Softmax does not see a row's constant, so the bias of K drops out and has gradient zero. Every head has the
+// same keys xa_K and values xa_V (multi-query attention): with ranks below the size of a head both products
+// with scores shrink, and Q, K, V and the attended values, T x hidden each, never exist.
+class TTAttention {
+ public:
+  // The layers must outlive this and have the same hidden size.
+  TTAttention(const ParameterStore& store, const TTLinear& projections, const TTLinear& output,
+              std::int64_t heads);
+
+  // Whether this takes fewer floating-point operations than forming Q, K and V, for sequences of `length`.
+  bool pays(std::int64_t tokens, std::int64_t length) const;
+
+  struct Inputs {
+    Tensor sequence_offsets;
+    std::int64_t longest = 0;
+    DropoutSpec dropout;
+    Tensor step_inputs;
+  };
+  struct Saved {
+    Tensor x;
+    Tensor a;                 // (hidden, r_Q + r_K + r_V): A_Q, A_K, A_V
+    Tensor a_output;          // (hidden, r_O)
+    Tensor b_query, b_value;  // (r_Q + 1, hidden) and (r_V + 1, hidden): the last row is the bias
+    Tensor b_key, b_output;   // (r_K, hidden), (r_O, hidden)
+    Tensor c;                 // (r_Q + 1, heads r_K): C_h side by side, c_h below
+    Tensor f;                 // (heads (r_V + 1), r_O): F_h one below the other
+    Tensor xa;                // (T, r_Q + r_K + r_V)
+    Tensor query;             // (T, heads r_K)
+    Tensor attended;          // (T, heads (r_V + 1))
+    Tensor xa_output;         // (T, r_O)
+    Tensor log_sum_exp;       // (heads, T)
+    Tensor y;                 // (T, hidden), without the output's bias
+  };
+  Saved forward(const Context& context, const Inputs& inputs, const Tensor& x) const;
+  // dy (T, hidden) is overwritten; dx (T, hidden) is written, or added to. Parameter gradients are added.
+  void backward(const Context& context, const Inputs& inputs, const Saved& saved, const Tensor& dy,
+                const Tensor& dx, bool accumulate_dx) const;
+
+ private:
+  struct Ranks {
+    std::int64_t query, key, value, output;
+    std::int64_t all() const { return query + key + value; }
+  };
+  Ranks ranks() const;
+  void merge(const Context& context, const Saved& saved) const;
+  // Gradients of the merged halves, given those of c and f; then of the cores.
+  void merge_backward(const Context& context, const Saved& saved, const Tensor& da, const Tensor& dc,
+                      const Tensor& df, const Tensor& db_output) const;
+
+  const ParameterStore& store_;
+  const TTLinear& projections_;
+  const TTLinear& output_;
+  std::int64_t hidden_, heads_, head_size_;
+};
+
+}  // namespace comera

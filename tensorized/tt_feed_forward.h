@@ -1,0 +1,34 @@
+#pragma once
+
+#include "tensorized/tt_linear_layer.h"
+
+namespace comera {
+
+// down(activation(up(x))) of two tensor trains in one pass over the tokens (kernels/ops/tt_feed_forward.h):
+// the inner tensor is never kept, neither before nor after the activation. down's bias is left to who uses y.
+class TTFeedForward {
+ public:
+  // The layers must outlive this.
+  TTFeedForward(const ParameterStore& store, const TTLinear& up, const TTLinear& down);
+
+  // Whether the planner takes both layers by halves for so many tokens.
+  bool pays(std::int64_t tokens) const;
+
+  struct Saved {
+    Tensor x;
+    Tensor a_up, b_up, a_down, b_down;  // merged halves
+    Tensor xa;                          // (T, r_up)
+    Tensor ha;                          // (T, r_down)
+    Tensor y;                           // (T, outputs)
+  };
+  Saved forward(const Context& context, const Tensor& x, Activation activation) const;
+  // dx is written, or added to. Parameter gradients are added.
+  void backward(const Context& context, const Saved& saved, Activation activation, const Tensor& dy,
+                const Tensor& dx, bool accumulate_dx) const;
+
+ private:
+  const ParameterStore& store_;
+  const TTLinear &up_, &down_;
+};
+
+}  // namespace comera
