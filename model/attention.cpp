@@ -13,13 +13,13 @@ Attention::Attention(ParameterStore& store, const EncoderConfig& config, std::in
       site_(dropout_site::attention(static_cast<std::uint32_t>(layer))) {
   const std::string name = fmt::format("encoder.{}.attention", layer);
   const TensorizedConfig& tensorized = config.tensorized;
-  projections_ = make_linear(
-      store,
-      {.name = name, .outputs = {"query", "key", "value"}, .input_size = hidden_, .output_size = hidden_},
-      tensorized.attention, tensorized.plan);
-  output_ = make_linear(
-      store, {.name = name + ".output", .outputs = {""}, .input_size = hidden_, .output_size = hidden_},
-      tensorized.attention, tensorized.plan);
+  const Linear::Spec projections{
+      .name = name, .outputs = {"query", "key", "value"}, .input_size = hidden_, .output_size = hidden_};
+  const Linear::Spec output{
+      .name = name + ".output", .outputs = {""}, .input_size = hidden_, .output_size = hidden_};
+  projections_ = make_linear(store, projections, tensorized.shapes_of(tensorized.attention, projections),
+                             tensorized.plan);
+  output_ = make_linear(store, output, tensorized.shapes_of(tensorized.attention, output), tensorized.plan);
 }
 
 Attention::Saved Attention::forward(const Step& step, const Tensor& x) const {

@@ -8,16 +8,16 @@ namespace comera {
 // W_i is a tensor train and never exists, unless the planner finds that cheaper (CoMERA, sections 2 and 4.2).
 class TTLinear final : public Linear {
  public:
-  TTLinear(ParameterStore& store, const Spec& spec, const TTShape& shape, PlanKind plan);
+  TTLinear(ParameterStore& store, const Spec& spec, std::vector<TTShape> shapes, PlanKind plan);
 
   Saved forward(const Context& context, const Tensor& x, Activation activation, bool biased) const override;
   void backward(const Context& context, const Saved& saved, const std::array<Tensor, max_group_outputs>& dy,
                 const Tensor& dx, bool accumulate_dx) const override;
   std::string explain(std::int64_t tokens) const override;
-  std::string shape_text() const override;
+  std::string shape_text(int output) const override { return shapes_[output].text(); }
 
  private:
-  std::int64_t rank(int i) const { return trains_[i].shape.middle_rank(); }
+  std::int64_t rank(int i) const { return shapes_[i].middle_rank(); }
   std::int64_t total_rank() const;
   // A's side by side in a (inputs, total rank), and each B.
   void merge(const Context& context, const Tensor& a, const std::array<Tensor, max_group_outputs>& b) const;
@@ -27,6 +27,7 @@ class TTLinear final : public Linear {
   void core_gradient(const Context& context, PlanKind way, int i, const Tensor& x, const Tensor& dy) const;
 
   const ParameterStore& store_;
+  std::vector<TTShape> shapes_;  // of each output
   std::vector<TTCores> trains_;
   PlanKind plan_;
 };

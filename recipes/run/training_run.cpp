@@ -9,6 +9,7 @@
 #include "data/hash.h"
 #include "kernels/backends/backends.h"
 #include "recipes/model_report.h"
+#include "recipes/run/checkpoint_recipe.h"
 #include "recipes/run/json.h"
 
 namespace comera {
@@ -49,6 +50,12 @@ data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, std
   return options;
 }
 
+// A run goes on with the ranks that its layers have in the checkpoint.
+Recipe with_ranks_of(Recipe recipe, const std::optional<FoundCheckpoint>& found) {
+  if (found) take_ranks(recipe, CheckpointReader(found->path));
+  return recipe;
+}
+
 const std::string& checked_path(const std::string& path, const char* key) {
   if (path.empty())
     throw UsageError(fmt::format("{} is missing; give it in the recipe or with --set {}=...", key, key));
@@ -64,12 +71,13 @@ struct TrainingRun::PhaseData {
 };
 
 TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
-    : recipe_(recipe),
-      options_(options),
+    : options_(options),
       directory_(checked_path(recipe.run.output, "run.output"), options.mode),
+      found_(directory_.resumes() ? find_latest(directory_.checkpoints(), options.resume) : std::nullopt),
+      recipe_(with_ranks_of(recipe, found_)),
       tokenizer_(data::Tokenizer::load(checked_path(recipe.data.tokenizer, "data.tokenizer"))),
       train_(checked_path(recipe.data.train, "data.train"), "train"),
-      config_(encoder_config(recipe, tokenizer_.vocabulary())),
+      config_(encoder_config(recipe_, tokenizer_.vocabulary())),
       checkpoints_(directory_.checkpoints(), recipe.run.keep_checkpoints) {
   require_training_keys(recipe);
   if (config_.head != HeadKind::mlm)
@@ -104,9 +112,7 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
     steps_of_phase_.push_back(phase_steps(phase));
     total_steps_ += steps_of_phase_.back();
   }
-  if (directory_.resumes()) {
-    if (const auto found = find_latest(directory_.checkpoints(), options.resume)) resume_from(*found);
-  }
+  if (found_) resume_from(*found_);
   if (state_.step == 0) {
     directory_.write_recipe(to_toml(recipe_));
     write_file_durably(directory_.tokenizer(),
