@@ -12,6 +12,7 @@ void add_data_command(CLI::App& program);
 void add_tokenizer_command(CLI::App& program);
 void add_pretrain_command(CLI::App& program);
 void add_inspect_command(CLI::App& program);
+void add_compact_command(CLI::App& program);
 void add_bench_command(CLI::App& program);
 
 }  // namespace comera::cli

@@ -25,6 +25,7 @@ void add_commands(CLI::App& program) {
   add_tokenizer_command(program);
   add_pretrain_command(program);
   add_inspect_command(program);
+  add_compact_command(program);
   add_bench_command(program);
 }
 
