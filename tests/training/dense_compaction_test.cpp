@@ -298,7 +298,8 @@ TEST_F(DenseCompactionTest, TheEncoderServesAnotherHead) {
   const std::vector<double> head = read_tensor(store.value(*store.find("head.pooler.weight")));
   load_weights(reader, store, WeightScope::encoder);
   EXPECT_EQ(read_tensor(store.value(*store.find("head.pooler.weight"))), head);
-  for (const char* name : {"embedding.tokens.core.0", "encoder.1.ffn.down.core.2", "encoder.0.norm1.weight"}) {
+  for (const char* name :
+       {"embedding.tokens.core.0", "encoder.1.ffn.down.core.2", "encoder.0.norm1.weight"}) {
     const std::vector<float> saved = reader.read_values<float>(fmt::format("/model/{}", name));
     EXPECT_EQ(read_tensor(store.value(*store.find(name))), std::vector<double>(saved.begin(), saved.end()));
   }
