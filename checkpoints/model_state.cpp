@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 namespace comera {
 
 namespace {
@@ -37,10 +39,17 @@ void save_parameters(CheckpointWriter& writer, const ParameterStore& store) {
   }
 }
 
-void load_parameters(const CheckpointReader& reader, const ParameterStore& store) {
+namespace {
+
+bool is_in(WeightScope scope, const std::string& parameter) {
+  return scope == WeightScope::all || !parameter.starts_with("head.");
+}
+
+void check(const CheckpointReader& reader, const ParameterStore& store, WeightScope scope) {
   const std::string file = reader.path().string();
   for (ParameterId id = 0; id < store.size(); ++id) {
     const ParameterInfo& info = store.info(id);
+    if (!is_in(scope, info.name)) continue;
     COMERA_CHECK(reader.has_tensor(path_of(info)),
                  "{} is a checkpoint of another model: it has no {}; use the recipe that it was made with",
                  file, info.name);
@@ -55,10 +64,26 @@ void load_parameters(const CheckpointReader& reader, const ParameterStore& store
   }
   for (const CheckpointTensor& saved : reader.tensors())
     COMERA_CHECK(
-        !saved.path.starts_with("/model/") || store.find(saved.path.substr(7)),
+        !saved.path.starts_with("/model/") || !is_in(scope, saved.path.substr(7)) ||
+            store.find(saved.path.substr(7)),
         "{} is a checkpoint of another model: the recipe's has no {}; use the recipe that it was made with",
         file, saved.path.substr(7));
-  for (ParameterId id = 0; id < store.size(); ++id) reader.read(path_of(store.info(id)), store.value(id));
+}
+
+}  // namespace
+
+void check_parameters(const CheckpointReader& reader, const ParameterStore& store) {
+  check(reader, store, WeightScope::all);
+}
+
+void load_parameters(const CheckpointReader& reader, const ParameterStore& store) {
+  load_weights(reader, store, WeightScope::all);
+}
+
+void load_weights(const CheckpointReader& reader, const ParameterStore& store, WeightScope scope) {
+  check(reader, store, scope);
+  for (ParameterId id = 0; id < store.size(); ++id)
+    if (is_in(scope, store.info(id).name)) reader.read(path_of(store.info(id)), store.value(id));
 }
 
 InitialParameters load_initial_parameters(const CheckpointReader& reader, const ParameterStore& store) {
@@ -107,6 +132,12 @@ void save_optimizer(CheckpointWriter& writer, const ParameterStore& store,
 
 void load_optimizer(const CheckpointReader& reader, const ParameterStore& store,
                     const std::vector<std::pair<std::string, Tensor>>& state) {
+  const auto is_state = [](const CheckpointTensor& tensor) { return tensor.path.starts_with("/optimizer/"); };
+  COMERA_CHECK(
+      std::ranges::any_of(reader.tensors(), is_state),
+      "{} has weights but no optimizer state, so that no run can be resumed from it; begin a new one "
+      "with its weights",
+      reader.path().string());
   for (ParameterId id = 0; id < store.size(); ++id)
     for (const auto& [name, flat] : state)
       reader.read(fmt::format("/optimizer/{}/{}", store.info(id).name, name), part(store, flat, id));

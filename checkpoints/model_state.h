@@ -12,8 +12,19 @@ namespace comera {
 // "/model/<parameter>" with its role; cores with their modes and the ranks on both sides, gates with their
 // rank.
 void save_parameters(CheckpointWriter& writer, const ParameterStore& store);
-// Error in one sentence if the checkpoint's parameters are not this model's: names, shapes or type.
+// Error in one sentence if the checkpoint's parameters are not this model's: names, shapes or type. Reads no
+// numbers.
+void check_parameters(const CheckpointReader& reader, const ParameterStore& store);
+// The same, and reads them.
 void load_parameters(const CheckpointReader& reader, const ParameterStore& store);
+
+// What a new run takes from a checkpoint: all parameters, or those below the head ("embedding.*" and
+// "encoder.*"), so that the head stays as it is in the store and may be another one.
+enum class WeightScope : std::uint8_t { all, encoder };
+// Weights only, to begin a new run with: neither optimizer nor trainer state. A model whose tensor trains
+// have ranks of their own must be built with them first: take_ranks() in recipes/run/checkpoint_recipe.h.
+// Error in one sentence if the parameters in question are not this model's.
+void load_weights(const CheckpointReader& reader, const ParameterStore& store, WeightScope scope);
 
 // How many parameters came from a checkpoint, and which are new.
 struct InitialParameters {
@@ -25,7 +36,8 @@ struct InitialParameters {
 // and shape; the rest of the head stays as it is. Error in one sentence if the encoders differ.
 InitialParameters load_initial_parameters(const CheckpointReader& reader, const ParameterStore& store);
 
-// "/optimizer/<parameter>/<state>": flat state vectors, laid out as the parameters.
+// "/optimizer/<parameter>/<state>": flat state vectors, laid out as the parameters. Loading throws Error when
+// the checkpoint has none, such as that of `comera compact`.
 void save_optimizer(CheckpointWriter& writer, const ParameterStore& store,
                     const std::vector<std::pair<std::string, Tensor>>& state);
 void load_optimizer(const CheckpointReader& reader, const ParameterStore& store,

@@ -17,6 +17,7 @@ void add_eval_command(CLI::App& program);
 void add_predict_command(CLI::App& program);
 void add_embed_command(CLI::App& program);
 void add_inspect_command(CLI::App& program);
+void add_compact_command(CLI::App& program);
 void add_bench_command(CLI::App& program);
 
 }  // namespace comera::cli

@@ -2,12 +2,15 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 
-#include "checkpoints/checkpoint_directory.h"
 #include "checkpoints/checkpoint_file.h"
+#include "checkpoints/model_state.h"
+#include "cli/checkpoint_subject.h"
 #include "cli/commands.h"
 #include "recipes/model_report.h"
 #include "recipes/recipe.h"
+#include "recipes/run/checkpoint_recipe.h"
 
 namespace comera::cli {
 
@@ -23,33 +26,27 @@ struct Options {
 bool is_recipe(const std::string& subject) { return subject.ends_with(".toml"); }
 
 void inspect(Options options) {
-  if (std::filesystem::is_directory(options.subject)) {  // a run's
-    const auto found =
-        find_latest(std::filesystem::path(options.subject) / "checkpoints", ResumeMode::newest);
-    if (!found)
-      throw UsageError(
-          fmt::format("{} is a folder without checkpoints; give a recipe (.toml), a checkpoint (.h5) or a "
-                      "run's folder",
-                      options.subject));
-    options.subject = found->path.string();
-  }
+  if (std::filesystem::is_directory(options.subject))
+    options.subject = checkpoint_subject(options.subject, "a recipe (.toml), a checkpoint (.h5)").string();
   Recipe recipe;
+  std::optional<CheckpointReader> checkpoint;
   std::int64_t vocabulary = options.vocabulary;
   if (is_recipe(options.subject)) {
     recipe = load_recipe(options.subject, options.overrides);
   } else {
-    const CheckpointReader checkpoint(options.subject);
-    recipe = parse_recipe(checkpoint.text("/recipe", "toml"), options.subject, options.overrides);
-    vocabulary = checkpoint.integer("/data", "vocabulary");
+    checkpoint.emplace(options.subject);
+    recipe = checkpoint_recipe(*checkpoint, options.overrides);
+    vocabulary = checkpoint->integer("/data", "vocabulary");
     fmt::print("{}: step {}, phase {}, {} tokens seen\n\n", options.subject,
-               checkpoint.integer("/trainer", "step"), checkpoint.integer("/trainer", "phase"),
-               checkpoint.integer("/trainer", "tokens"));
+               checkpoint->integer("/trainer", "step"), checkpoint->integer("/trainer", "phase"),
+               checkpoint->integer("/trainer", "tokens"));
   }
   if (recipe.model.vocabulary == 0 && vocabulary == 0)
     throw UsageError(
         fmt::format("{} takes its vocabulary from the tokenizer; say how large it is with --vocabulary N",
                     options.subject));
   const Model model(encoder_config(recipe, vocabulary), host_allocator(), false);
+  if (checkpoint && options.overrides.empty()) check_parameters(*checkpoint, model.parameters());
   std::cout << model_report(model);
   if (options.plan_tokens > 0) std::cout << "\n" << plan_report(model, options.plan_tokens);
 }

@@ -20,6 +20,17 @@ if(NOT TARGET comera_onednn)
                         INTERFACE_INCLUDE_DIRECTORIES ${ONEDNN_INCLUDE_DIR})
 endif()
 
+# LAPACK and its BLAS, for decompositions of matrices. Debian's folders; the one that shares its threads with
+# OpenMP is preferred. Its own config file may name another variant than the one that is linked.
+if(NOT TARGET comera_lapack)
+  set(openblas_folders openblas-openmp openblas-pthread openblas openblas-serial)
+  find_path(OPENBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES ${openblas_folders} REQUIRED)
+  find_library(OPENBLAS_LIBRARY openblas PATH_SUFFIXES ${openblas_folders} REQUIRED)
+  add_library(comera_lapack UNKNOWN IMPORTED GLOBAL)
+  set_target_properties(comera_lapack PROPERTIES IMPORTED_LOCATION ${OPENBLAS_LIBRARY}
+                        INTERFACE_INCLUDE_DIRECTORIES ${OPENBLAS_INCLUDE_DIR})
+endif()
+
 # FindHDF5 sets variables only.
 if(NOT TARGET comera_hdf5)
   add_library(comera_hdf5 INTERFACE IMPORTED GLOBAL)

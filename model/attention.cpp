@@ -13,17 +13,17 @@ Attention::Attention(ParameterStore& store, const EncoderConfig& config, std::in
       site_(dropout_site::attention(static_cast<std::uint32_t>(layer))) {
   const std::string name = fmt::format("encoder.{}.attention", layer);
   const TensorizedConfig& tensorized = config.tensorized;
-  projections_ = make_linear(
-      store,
-      {.name = name, .outputs = {"query", "key", "value"}, .input_size = hidden_, .output_size = hidden_},
-      tensorized.attention, tensorized.plan);
-  output_ = make_linear(
-      store, {.name = name + ".output", .outputs = {""}, .input_size = hidden_, .output_size = hidden_},
-      tensorized.attention, tensorized.plan);
-  const TTLinear* projections = projections_->as_tensor_train();
-  const TTLinear* output = output_->as_tensor_train();
-  if (projections != nullptr && output != nullptr && tensorized.plan == PlanKind::automatic)
-    between_halves_.emplace(store, *projections, *output, heads_);
+  const Linear::Spec projections{
+      .name = name, .outputs = {"query", "key", "value"}, .input_size = hidden_, .output_size = hidden_};
+  const Linear::Spec output{
+      .name = name + ".output", .outputs = {""}, .input_size = hidden_, .output_size = hidden_};
+  projections_ = make_linear(store, projections, tensorized.shapes_of(tensorized.attention, projections),
+                             tensorized.plan);
+  output_ = make_linear(store, output, tensorized.shapes_of(tensorized.attention, output), tensorized.plan);
+  const TTLinear* projected = projections_->as_tensor_train();
+  const TTLinear* put_out = output_->as_tensor_train();
+  if (projected != nullptr && put_out != nullptr && tensorized.plan == PlanKind::automatic)
+    between_halves_.emplace(store, *projected, *put_out, heads_);
 }
 
 TTAttention::Inputs Attention::inputs(const Step& step) const {

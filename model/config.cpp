@@ -1,8 +1,71 @@
 #include "model/config.h"
 
+#include <algorithm>
+
 #include "kernels/core/check.h"
 
 namespace comera {
+
+std::vector<TTShape> TensorizedConfig::shapes_of(const std::optional<TTShape>& kind,
+                                                 const Linear::Spec& spec) const {
+  std::vector<TTShape> shapes;
+  if (!kind) return shapes;
+  for (int i = 0; i < static_cast<int>(spec.outputs.size()); ++i) {
+    shapes.push_back(*kind);
+    if (const auto own = ranks.find(spec.output_name(i)); own != ranks.end()) shapes[i].ranks = own->second;
+  }
+  return shapes;
+}
+
+std::optional<TTMShape> TensorizedConfig::embedding_shape() const {
+  std::optional<TTMShape> shape = embedding;
+  const auto own = ranks.find(EncoderConfig::embedding_layer);
+  if (shape && own != ranks.end()) shape->ranks = own->second;
+  return shape;
+}
+
+std::vector<EncoderConfig::LinearLayer> EncoderConfig::linear_layers() const {
+  std::vector<LinearLayer> list;
+  const auto add = [&](const std::string& name, const char* kind, std::optional<TTShape> shape,
+                       std::int64_t inputs, std::int64_t outputs) {
+    if (const auto own = tensorized.ranks.find(name); shape && own != tensorized.ranks.end())
+      shape->ranks = own->second;
+    list.push_back({name, kind, std::move(shape), inputs, outputs});
+  };
+  for (std::int64_t i = 0; i < layers; ++i) {
+    for (const char* part : {"query", "key", "value", "output"})
+      add(fmt::format("encoder.{}.attention.{}", i, part), "attention", tensorized.attention, hidden, hidden);
+    add(fmt::format("encoder.{}.ffn.up", i), "ffn_up", tensorized.ffn_up, hidden, ffn);
+    add(fmt::format("encoder.{}.ffn.down", i), "ffn_down", tensorized.ffn_down, ffn, hidden);
+  }
+  add(head == HeadKind::mlm ? "head.transform" : "head.pooler", "head", tensorized.head, hidden, hidden);
+  return list;
+}
+
+namespace {
+
+// Ranks for a layer that does not exist, or is dense, or impossible ones.
+void check_layer_ranks(const EncoderConfig& config) {
+  const std::string key = "tensorized.ranks.";
+  const std::vector<EncoderConfig::LinearLayer> linears = config.linear_layers();
+  for (const auto& [name, ranks] : config.tensorized.ranks) {
+    const auto linear = std::ranges::find(linears, name, &EncoderConfig::LinearLayer::name);
+    const bool embeds = name == EncoderConfig::embedding_layer;
+    COMERA_CHECK(embeds || linear != linears.end(),
+                 "{}{}: the model has no layer of that name; names are as in encoder.0.attention.query, "
+                 "encoder.0.ffn.up, {} and {}",
+                 key, name, linears.back().name, EncoderConfig::embedding_layer);
+    COMERA_CHECK(embeds ? config.tensorized.embedding.has_value() : linear->shape.has_value(),
+                 "{}{}: the layer is dense and has no ranks; give its modes in tensorized.{}", key, name,
+                 embeds ? "embedding" : linear->kind);
+    if (embeds)
+      config.tensorized.embedding_shape()->validate(key + name, config.vocabulary, config.hidden);
+    else
+      linear->shape->validate(key + name, linear->inputs, linear->outputs);
+  }
+}
+
+}  // namespace
 
 void EncoderConfig::validate() const {
   const auto positive = [](const char* key, std::int64_t value) {
@@ -28,6 +91,7 @@ void EncoderConfig::validate() const {
   if (tensorized.ffn_down) tensorized.ffn_down->validate("tensorized.ffn_down", ffn, hidden);
   if (tensorized.head) tensorized.head->validate("tensorized.head", hidden, hidden);
   if (tensorized.embedding) tensorized.embedding->validate("tensorized.embedding", vocabulary, hidden);
+  if (!tensorized.ranks.empty()) check_layer_ranks(*this);
 }
 
 EncoderConfig EncoderConfig::dense_twin() const {

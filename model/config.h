@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kernels/core/dtype.h"
-#include "tensorized/kinds.h"
+#include "tensorized/linear.h"
 #include "tensorized/shapes.h"
 
 namespace comera {
@@ -17,7 +19,11 @@ enum class Pooling : std::uint8_t {
   first,  // that of [CLS]
   mean,   // over all tokens, [CLS] and [SEP] included
 };
-// Which layers are tensor trains. Each one that is absent is dense.
+
+// The ranks of single layers, by name: "encoder.0.attention.query", "head.transform", "embedding.tokens".
+using LayerRanks = std::map<std::string, std::vector<std::int64_t>>;
+
+// Which layers are tensor trains. Each kind that is absent is dense.
 struct TensorizedConfig {
   std::optional<TTShape> attention;  // Q, K, V and O
   std::optional<TTShape> ffn_up;
@@ -26,6 +32,13 @@ struct TensorizedConfig {
   std::optional<TTMShape> embedding;
   LookupKind lookup = LookupKind::halves;
   PlanKind plan = PlanKind::automatic;
+  // Instead of the kind's ranks; the modes are always the kind's. Every layer may have ranks of its own,
+  // those of a group (Q, K and V) too.
+  LayerRanks ranks = {};
+
+  // A shape for each output of a layer of this kind; none if the kind is dense.
+  std::vector<TTShape> shapes_of(const std::optional<TTShape>& kind, const Linear::Spec& spec) const;
+  std::optional<TTMShape> embedding_shape() const;
 };
 
 struct EncoderConfig {
@@ -54,6 +67,17 @@ struct EncoderConfig {
   void validate() const;
   // The same model with every layer dense.
   EncoderConfig dense_twin() const;
+
+  // A linear layer that may be a tensor train.
+  struct LinearLayer {
+    std::string name;
+    const char* kind;              // the member of TensorizedConfig, as recipes call it: "attention"
+    std::optional<TTShape> shape;  // with the layer's own ranks if it has some
+    std::int64_t inputs = 0, outputs = 0;
+  };
+  // All of them, in forward order. The token embedding is embedding_layer beside them.
+  std::vector<LinearLayer> linear_layers() const;
+  static constexpr const char* embedding_layer = "embedding.tokens";
 };
 
 }  // namespace comera

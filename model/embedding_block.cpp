@@ -8,8 +8,9 @@ namespace comera {
 
 EmbeddingBlock::EmbeddingBlock(ParameterStore& store, const EncoderConfig& config)
     : dropout_(config.dropout), hidden_(config.hidden) {
-  tokens_ = make_embedding(store, "embedding.tokens", config.vocabulary, config.hidden, config.embedding_std,
-                           config.tensorized.embedding, config.tensorized.lookup);
+  tokens_ =
+      make_embedding(store, EncoderConfig::embedding_layer, config.vocabulary, config.hidden,
+                     config.embedding_std, config.tensorized.embedding_shape(), config.tensorized.lookup);
   const auto table = [&](const char* name, std::int64_t rows) {
     return store.add({.name = name,
                       .role = ParameterRole::dense,

@@ -6,16 +6,15 @@ FeedForward::FeedForward(ParameterStore& store, const EncoderConfig& config, std
     : ffn_(config.ffn) {
   const std::string name = fmt::format("encoder.{}.ffn", layer);
   const TensorizedConfig& tensorized = config.tensorized;
-  up_ = make_linear(
-      store, {.name = name + ".up", .outputs = {""}, .input_size = config.hidden, .output_size = config.ffn},
-      tensorized.ffn_up, tensorized.plan);
-  down_ = make_linear(
-      store,
-      {.name = name + ".down", .outputs = {""}, .input_size = config.ffn, .output_size = config.hidden},
-      tensorized.ffn_down, tensorized.plan);
-  const TTLinear* up = up_->as_tensor_train();
-  const TTLinear* down = down_->as_tensor_train();
-  if (up != nullptr && down != nullptr) in_one_pass_.emplace(store, *up, *down);
+  const Linear::Spec up{
+      .name = name + ".up", .outputs = {""}, .input_size = config.hidden, .output_size = config.ffn};
+  const Linear::Spec down{
+      .name = name + ".down", .outputs = {""}, .input_size = config.ffn, .output_size = config.hidden};
+  up_ = make_linear(store, up, tensorized.shapes_of(tensorized.ffn_up, up), tensorized.plan);
+  down_ = make_linear(store, down, tensorized.shapes_of(tensorized.ffn_down, down), tensorized.plan);
+  const TTLinear* upward = up_->as_tensor_train();
+  const TTLinear* downward = down_->as_tensor_train();
+  if (upward != nullptr && downward != nullptr) in_one_pass_.emplace(store, *upward, *downward);
 }
 
 FeedForward::Saved FeedForward::forward(const Step& step, const Tensor& x) const {

@@ -9,15 +9,23 @@
 
 namespace comera {
 
+namespace {
+
+// A layer that keeps the hidden width: the transform of an MLM head, the pooler of a classifier.
+std::unique_ptr<Linear> make_square(ParameterStore& store, const EncoderConfig& config,
+                                    const std::string& name) {
+  const TensorizedConfig& tensorized = config.tensorized;
+  const Linear::Spec spec{
+      .name = name, .outputs = {""}, .input_size = config.hidden, .output_size = config.hidden};
+  return make_linear(store, spec, tensorized.shapes_of(tensorized.head, spec), tensorized.plan);
+}
+
+}  // namespace
+
 MaskedLanguageHead::MaskedLanguageHead(ParameterStore& store, const EncoderConfig& config,
                                        const Embedding& tokens)
     : tokens_(tokens),
-      transform_(make_linear(store,
-                             {.name = "head.transform",
-                              .outputs = {""},
-                              .input_size = config.hidden,
-                              .output_size = config.hidden},
-                             config.tensorized.head, config.tensorized.plan)),
+      transform_(make_square(store, config, "head.transform")),
       norm_(LayerNorm::add(store, "head.norm", config.hidden, config.norm_eps)),
       bias_(store.add({.name = "head.bias",
                        .role = ParameterRole::dense,
@@ -94,16 +102,13 @@ SequenceHead::SequenceHead(ParameterStore& store, const EncoderConfig& config)
       pooling_(config.pooling),
       outputs_(config.sequence_outputs()),
       dropout_(config.dropout),
-      pooler_(make_linear(
-          store,
-          {.name = "head.pooler", .outputs = {""}, .input_size = config.hidden, .output_size = config.hidden},
-          config.tensorized.head, config.tensorized.plan)),
+      pooler_(make_square(store, config, "head.pooler")),
       classifier_(make_linear(store,
                               {.name = "head.classifier",
                                .outputs = {""},
                                .input_size = config.hidden,
                                .output_size = config.sequence_outputs()},
-                              std::nullopt, PlanKind::automatic)) {}
+                              {}, PlanKind::automatic)) {}
 
 namespace {
 

@@ -72,6 +72,11 @@ void Reader::missing_key(const toml::node& section, const Path& key) const {
       fmt::format("{}: [{}] lacks {}; it must be given", source_.place(section), key.parent(), key.name()));
 }
 
+void Reader::not_a_layer(const toml::node& node, const Path& path) const {
+  throw UsageError(fmt::format("{}: {} does not name a layer; names are as in encoder.0.attention.query",
+                               source_.place(node), path.text()));
+}
+
 void Writer::section(const std::string& heading) {
   if (!text_.empty()) text_ += '\n';
   text_ += heading + '\n';

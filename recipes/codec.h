@@ -64,6 +64,7 @@ class Reader {
   [[noreturn]] void unknown_key(const toml::key& key, const toml::node& value, const Path& section,
                                 const std::vector<std::string>& known) const;
   [[noreturn]] void missing_key(const toml::node& section, const Path& key) const;
+  [[noreturn]] void not_a_layer(const toml::node& node, const Path& path) const;
 
  private:
   const Source& source_;

@@ -163,6 +163,10 @@ const std::vector<Key<TensorizedSection>>& keys_of() {
           "Tensor train of a classifier's pooler or an MLM head's transform; dense when absent."),
       optional_section("embedding", &S::embedding,
                        "Tensor-train matrix of the token embedding; dense when absent."),
+      layer_ranks(
+          "ranks", &S::ranks,
+          "Ranks of single layers, instead of those of their kind. A checkpoint's recipe has them when "
+          "its layers' ranks differ."),
   };
   return keys;
 }

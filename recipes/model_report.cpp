@@ -34,7 +34,7 @@ std::vector<Row> rows_of(const Model& model) {
   const ParameterStore& store = model.parameters();
   std::map<std::string, std::string> layers{{"embedding.tokens", model.token_embedding().shape_text()}};
   for (const Linear* linear : model.linears())
-    for (int i = 0; i < linear->outputs(); ++i) layers[linear->output_name(i)] = linear->shape_text();
+    for (int i = 0; i < linear->outputs(); ++i) layers[linear->output_name(i)] = linear->shape_text(i);
   std::vector<Row> rows;
   for (ParameterId id = 0; id < store.size(); ++id) {
     const ParameterInfo& info = store.info(id);
@@ -113,8 +113,11 @@ std::string model_report(const Model& model) {
 std::string plan_report(const Model& model, std::int64_t tokens) {
   std::string text;
   std::set<std::string> seen;
-  for (const Linear* linear : model.linears())
-    if (seen.insert(linear->shape_text()).second) text += linear->explain(tokens) + "\n";
+  for (const Linear* linear : model.linears()) {
+    std::string kind;
+    for (int i = 0; i < linear->outputs(); ++i) kind += linear->shape_text(i) + "\n";
+    if (seen.insert(kind).second) text += linear->explain(tokens) + "\n";
+  }
   return text;
 }
 

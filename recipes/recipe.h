@@ -45,6 +45,7 @@ struct TensorizedSection {
   std::optional<TTShape> ffn_down;
   std::optional<TTShape> head;
   std::optional<TTMShape> embedding;
+  LayerRanks ranks;  // of single layers, instead of their kind's
   friend bool operator==(const TensorizedSection&, const TensorizedSection&) = default;
 };
 

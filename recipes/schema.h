@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -136,6 +137,50 @@ Key<S> optional_section(const char* name, std::optional<T> S::*member, std::stri
   key.describe = [doc](const Path& path, bool, Reference& reference) {
     reference.section("[" + path.text() + "]", doc);
     for (const auto& inner : keys_of<T>()) inner.describe(path / inner.name, inner.required, reference);
+  };
+  return key;
+}
+
+// Every list in the table and the tables in it, by its path: encoder.0.ffn.up = [8, 16] is read as TOML reads
+// it, as tables in tables. A quoted "encoder.0.ffn.up" is the same.
+inline void read_layer_ranks(LayerRanks& out, const std::string& layer, const toml::node& node,
+                             const Path& path, Reader& reader) {
+  constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyz0123456789_.";
+  const Path place = layer.empty() ? path : path / layer;
+  if (const toml::table* table = node.as_table()) {
+    for (const auto& [key, value] : *table) {
+      const std::string name(key.str());
+      if (name.empty() || name.find_first_not_of(allowed) != name.npos)
+        reader.not_a_layer(value, place / name);
+      read_layer_ranks(out, layer.empty() ? name : layer + "." + name, value, path, reader);
+    }
+    return;
+  }
+  reader.note(place, node);
+  if (layer.empty() || !Codec<std::vector<std::int64_t>>::read(out[layer], node, ranks()))
+    reader.wrong_value(node, place, Codec<std::vector<std::int64_t>>::expected(ranks()));
+}
+
+// A section of lists of ranks by the names of layers.
+template <class S>
+Key<S> layer_ranks(const char* name, LayerRanks S::*member, std::string doc) {
+  Key<S> key;
+  key.name = name;
+  key.read = [member](S& out, const toml::node& node, const Path& path, Reader& reader) {
+    (out.*member).clear();
+    read_layer_ranks(out.*member, "", node, path, reader);
+  };
+  key.write = [member](const S& from, const Path& path, Writer& writer) {
+    if ((from.*member).empty()) return;
+    writer.section("[" + path.text() + "]");
+    for (const auto& [layer, list] : from.*member)
+      writer.line(path / layer, Codec<std::vector<std::int64_t>>::write(list));
+  };
+  key.describe = [doc](const Path& path, bool, Reference& reference) {
+    reference.section("[" + path.text() + "]", doc);
+    reference.row(path / "LAYER", Codec<std::vector<std::int64_t>>::expected(ranks()), "",
+                  "the layer's ranks; LAYER as in `encoder.0.attention.query`, `encoder.0.ffn.up`, "
+                  "`head.transform`, `head.pooler`, `embedding.tokens`");
   };
   return key;
 }

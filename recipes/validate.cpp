@@ -78,7 +78,7 @@ EncoderConfig convert(const Recipe& recipe, std::int64_t vocabulary) {
   config.compute = recipe.precision.compute;
   const TensorizedSection& shapes = recipe.tensorized;
   config.tensorized = {shapes.attention, shapes.ffn_up, shapes.ffn_down, shapes.head,
-                       shapes.embedding, shapes.lookup, shapes.plan};
+                       shapes.embedding, shapes.lookup, shapes.plan,     shapes.ranks};
   return shapes.enabled ? config : config.dense_twin();
 }
 

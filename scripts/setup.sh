@@ -10,6 +10,7 @@ packages=(
   libfmt-dev libcli11-dev libtomlplusplus-dev                         # text, command line, recipes
   libhdf5-dev zlib1g-dev libsentencepiece-dev nlohmann-json3-dev      # files, checksums, tokenizers, JSON
   libdnnl-dev                                                         # matrix products
+  libopenblas-openmp-dev                                              # singular values (TT-SVD)
   libgtest-dev libgmock-dev libbenchmark-dev                          # tests and micro-benchmarks
 )
 

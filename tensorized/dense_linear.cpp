@@ -83,10 +83,10 @@ void DenseLinear::backward(const Context& context, const Saved& saved,
 std::string DenseLinear::explain(std::int64_t tokens) const {
   const double flops = 2e-9 * static_cast<double>(tokens * spec_.input_size * spec_.output_size) * outputs();
   return fmt::format("{}: {}, {} tokens\n  one product for each part: {:.3f} GFLOP\n", spec_.name,
-                     shape_text(), tokens, flops);
+                     shape_text(0), tokens, flops);
 }
 
-std::string DenseLinear::shape_text() const {
+std::string DenseLinear::shape_text(int /*output*/) const {
   return fmt::format("dense {} x {}", spec_.input_size, spec_.output_size);
 }
 

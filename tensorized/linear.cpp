@@ -17,10 +17,10 @@ void Linear::add_bias(ParameterStore& store, int i) {
 }
 
 std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec,
-                                    const std::optional<TTShape>& shape, PlanKind plan) {
+                                    const std::vector<TTShape>& shapes, PlanKind plan) {
   COMERA_CHECK(!spec.outputs.empty() && spec.outputs.size() <= max_group_outputs,
                "{}: {} outputs, expected 1 to {}", spec.name, spec.outputs.size(), max_group_outputs);
-  if (shape) return std::make_unique<TTLinear>(store, spec, *shape, plan);
+  if (!shapes.empty()) return std::make_unique<TTLinear>(store, spec, shapes, plan);
   return std::make_unique<DenseLinear>(store, spec);
 }
 

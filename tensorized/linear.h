@@ -25,6 +25,8 @@ class Linear {
         outputs;  // such as {"query", "key", "value"}; one empty name for a single output
     std::int64_t input_size = 0;
     std::int64_t output_size = 0;  // of each output
+
+    std::string output_name(int i) const { return outputs[i].empty() ? name : name + "." + outputs[i]; }
   };
 
   // What forward keeps for backward, in the arena.
@@ -56,8 +58,8 @@ class Linear {
                         bool accumulate_dx) const = 0;
   // How it is evaluated for this many tokens, as text.
   virtual std::string explain(std::int64_t tokens) const = 0;
-  // One line: "dense 768 x 768" or the train's modes and ranks.
-  virtual std::string shape_text() const = 0;
+  // One line: "dense 768 x 768" or the modes and ranks of an output's train.
+  virtual std::string shape_text(int output) const = 0;
 
   // Itself if it is a tensor train: for what is computed across several layers (tensorized/tt_attention.h).
   virtual const TTLinear* as_tensor_train() const { return nullptr; }
@@ -65,9 +67,7 @@ class Linear {
   int outputs() const { return static_cast<int>(spec_.outputs.size()); }
   ParameterId bias(int i = 0) const { return biases_[i]; }
   const Spec& spec() const { return spec_; }
-  std::string output_name(int i) const {
-    return spec_.outputs[i].empty() ? spec_.name : spec_.name + "." + spec_.outputs[i];
-  }
+  std::string output_name(int i) const { return spec_.output_name(i); }
 
  protected:
   void add_bias(ParameterStore& store, int i);
@@ -76,8 +76,9 @@ class Linear {
   std::vector<ParameterId> biases_;
 };
 
-// A tensor train if there is a shape, otherwise dense. The store must outlive the layer.
+// Tensor trains of these shapes, one for each output, or dense if there are none. The trains of a group may
+// have different modes and ranks. The store must outlive the layer.
 std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec,
-                                    const std::optional<TTShape>& shape, PlanKind plan);
+                                    const std::vector<TTShape>& shapes, PlanKind plan);
 
 }  // namespace comera

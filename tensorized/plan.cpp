@@ -184,7 +184,7 @@ PlanCost plan_cost(const TTShape& shape, std::int64_t tokens, PlanPart part, Pla
   throw_error("plan_cost: choose a way first");
 }
 
-LinearPlan choose_plan(const TTShape& shape, std::int64_t tokens, PlanKind wanted,
+LinearPlan choose_plan(std::span<const TTShape> group, std::int64_t tokens, PlanKind wanted,
                        const MachineModel& machine) {
   if (wanted != PlanKind::automatic) return {wanted, wanted, wanted};
   PlanKind best[3] = {};
@@ -192,20 +192,23 @@ LinearPlan choose_plan(const TTShape& shape, std::int64_t tokens, PlanKind wante
   for (PlanPart part : all_parts) {
     double least = 0;
     for (PlanKind way : all_ways) {
-      const double seconds = machine.seconds(plan_cost(shape, tokens, part, way));
+      PlanCost cost;
+      for (const TTShape& shape : group) cost += plan_cost(shape, tokens, part, way);
+      const double seconds = machine.seconds(cost);
       if (way != PlanKind::halves && seconds >= least) continue;
       least = seconds;
       best[static_cast<int>(part)] = way;
     }
     total += least;
   }
-  if (machine.seconds(Costs(shape, tokens, 4).fused_halves()) <= total) return {};
+  PlanCost fused;
+  for (const TTShape& shape : group) fused += Costs(shape, tokens, 4).fused_halves();
+  if (machine.seconds(fused) <= total) return {};
   return {best[0], best[1], best[2]};
 }
 
-std::string explain_plan(const std::string& layer, const TTShape& shape, std::int64_t tokens, PlanKind wanted,
-                         const MachineModel& machine) {
-  const LinearPlan plan = choose_plan(shape, tokens, wanted, machine);
+std::string explain_plan(const std::string& layer, const TTShape& shape, std::int64_t tokens,
+                         const LinearPlan& plan, const MachineModel& machine) {
   const PlanKind chosen[] = {plan.forward, plan.input_gradient, plan.core_gradient};
   std::string text = fmt::format("{}: {}, {} tokens\n", layer, shape.text(), tokens);
   text += fmt::format("  {:<16}{:<10}{:>12}{:>12}{:>8}{:>12}\n", "part", "way", "GFLOP", "MiB", "calls",

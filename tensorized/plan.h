@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,11 +50,16 @@ inline bool all_by_halves(const LinearPlan& plan) {
          plan.core_gradient == PlanKind::halves;
 }
 
-// The cheapest way for each part; `wanted` forces one for all.
-LinearPlan choose_plan(const TTShape& shape, std::int64_t tokens, PlanKind wanted = PlanKind::automatic,
-                       const MachineModel& machine = {});
-// A table of all ways and parts with work, bytes, calls and estimated time; the choice is marked.
+// The cheapest way for each part of a group of trains with one input, which are all evaluated the same way;
+// `wanted` forces one for all.
+LinearPlan choose_plan(std::span<const TTShape> group, std::int64_t tokens,
+                       PlanKind wanted = PlanKind::automatic, const MachineModel& machine = {});
+inline LinearPlan choose_plan(const TTShape& shape, std::int64_t tokens,
+                              PlanKind wanted = PlanKind::automatic, const MachineModel& machine = {}) {
+  return choose_plan(std::span(&shape, 1), tokens, wanted, machine);
+}
+// A table of all ways and parts with work, bytes, calls and estimated time; those of the plan are marked.
 std::string explain_plan(const std::string& layer, const TTShape& shape, std::int64_t tokens,
-                         PlanKind wanted = PlanKind::automatic, const MachineModel& machine = {});
+                         const LinearPlan& plan, const MachineModel& machine = {});
 
 }  // namespace comera

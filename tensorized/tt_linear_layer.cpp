@@ -6,11 +6,13 @@
 
 namespace comera {
 
-TTLinear::TTLinear(ParameterStore& store, const Spec& spec, const TTShape& shape, PlanKind plan)
-    : Linear(spec), store_(store), plan_(plan) {
-  shape.validate(spec.name, spec.input_size, spec.output_size);
+TTLinear::TTLinear(ParameterStore& store, const Spec& spec, std::vector<TTShape> shapes, PlanKind plan)
+    : Linear(spec), store_(store), shapes_(std::move(shapes)), plan_(plan) {
+  COMERA_CHECK(shapes_.size() == spec.outputs.size(), "{}: {} shapes for {} outputs", spec.name,
+               shapes_.size(), spec.outputs.size());
   for (int i = 0; i < outputs(); ++i) {
-    trains_.push_back(TTCores::add(store, output_name(i), shape));
+    shapes_[i].validate(output_name(i), spec.input_size, spec.output_size);
+    trains_.push_back(TTCores::add(store, output_name(i), shapes_[i]));
     add_bias(store, i);
   }
 }
@@ -58,7 +60,7 @@ Linear::Saved TTLinear::forward(const Context& context, const Tensor& x, Activat
   Saved saved{.x = x,
               .activation = activation,
               .biased = biased,
-              .plan = choose_plan(trains_[0].shape, tokens, plan_),
+              .plan = choose_plan(shapes_, tokens, plan_),
               .a = {},
               .xa = {},
               .b = {},
@@ -223,11 +225,10 @@ void TTLinear::core_gradient(const Context& context, PlanKind way, int i, const 
 }
 
 std::string TTLinear::explain(std::int64_t tokens) const {
+  const LinearPlan plan = choose_plan(shapes_, tokens, plan_);
   std::string text;
-  for (int i = 0; i < outputs(); ++i) text += explain_plan(output_name(i), trains_[i].shape, tokens, plan_);
+  for (int i = 0; i < outputs(); ++i) text += explain_plan(output_name(i), shapes_[i], tokens, plan);
   return text;
 }
-
-std::string TTLinear::shape_text() const { return trains_[0].shape.text(); }
 
 }  // namespace comera

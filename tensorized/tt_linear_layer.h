@@ -8,13 +8,13 @@ namespace comera {
 // W_i is a tensor train and never exists, unless the planner finds that cheaper (CoMERA, sections 2 and 4.2).
 class TTLinear final : public Linear {
  public:
-  TTLinear(ParameterStore& store, const Spec& spec, const TTShape& shape, PlanKind plan);
+  TTLinear(ParameterStore& store, const Spec& spec, std::vector<TTShape> shapes, PlanKind plan);
 
   Saved forward(const Context& context, const Tensor& x, Activation activation, bool biased) const override;
   void backward(const Context& context, const Saved& saved, const std::array<Tensor, max_group_outputs>& dy,
                 const Tensor& dx, bool accumulate_dx) const override;
   std::string explain(std::int64_t tokens) const override;
-  std::string shape_text() const override;
+  std::string shape_text(int output) const override { return shapes_[output].text(); }
   const TTLinear* as_tensor_train() const override { return this; }
 
   const TTCores& train(int i) const { return trains_[i]; }
@@ -31,6 +31,7 @@ class TTLinear final : public Linear {
   void core_gradient(const Context& context, PlanKind way, int i, const Tensor& x, const Tensor& dy) const;
 
   const ParameterStore& store_;
+  std::vector<TTShape> shapes_;  // of each output
   std::vector<TTCores> trains_;
   PlanKind plan_;
 };

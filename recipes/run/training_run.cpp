@@ -11,6 +11,7 @@
 #include "data/hash.h"
 #include "kernels/backends/backends.h"
 #include "recipes/model_report.h"
+#include "recipes/run/checkpoint_recipe.h"
 #include "recipes/run/json.h"
 #include "recipes/run/masked_language_task.h"
 #include "recipes/run/sequence_task.h"
@@ -34,6 +35,15 @@ AdamWOptions optimizer_options(const OptimSection& optim) {
           .decay_cores = optim.decay_cores};
 }
 
+// The recipe with the ranks that its layers have in the checkpoint that the run goes on from or begins with.
+Recipe with_ranks(Recipe recipe, const std::optional<FoundCheckpoint>& found) {
+  if (found)
+    take_ranks(recipe, CheckpointReader(found->path));
+  else if (!recipe.run.initial_checkpoint.empty())
+    take_ranks(recipe, CheckpointReader(find_trained_model(recipe.run.initial_checkpoint).checkpoint));
+  return recipe;
+}
+
 const std::string& checked_path(const std::string& path, const char* key) {
   if (path.empty())
     throw UsageError(fmt::format("{} is missing; give it in the recipe or with --set {}=...", key, key));
@@ -49,9 +59,10 @@ struct TrainingRun::PhaseData {
 };
 
 TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
-    : recipe_(options.finetune ? resolve_task(recipe) : recipe),
-      options_(options),
+    : options_(options),
       directory_(checked_path(recipe.run.output, "run.output"), options.mode),
+      found_(directory_.resumes() ? find_latest(directory_.checkpoints(), options.resume) : std::nullopt),
+      recipe_(with_ranks(options.finetune ? resolve_task(recipe) : recipe, found_)),
       tokenizer_(data::Tokenizer::load(checked_path(recipe.data.tokenizer, "data.tokenizer"))),
       config_(encoder_config(recipe_, tokenizer_.vocabulary())),
       task_(make_task()),
@@ -66,9 +77,7 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
     steps_per_epoch_.push_back(per_epoch);
     total_steps_ += steps;
   }
-  if (directory_.resumes()) {
-    if (const auto found = find_latest(directory_.checkpoints(), options.resume)) resume_from(*found);
-  }
+  if (found_) resume_from(*found_);
   if (state_.step == 0) {
     if (!recipe_.run.initial_checkpoint.empty()) load_initial();
     directory_.write_recipe(to_toml(recipe_));

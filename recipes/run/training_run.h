@@ -85,9 +85,10 @@ class TrainingRun {
   void resume_from(const FoundCheckpoint& found);
   [[noreturn]] void stop_on_nonfinite(const data::LoaderPosition& before);
 
-  Recipe recipe_;
   TrainingOptions options_;
   RunDirectory directory_;
+  std::optional<FoundCheckpoint> found_;  // that a resumed run goes on from
+  Recipe recipe_;
   data::Tokenizer tokenizer_;
   EncoderConfig config_;
   std::unique_ptr<TrainingTask> task_;

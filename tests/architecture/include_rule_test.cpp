@@ -111,6 +111,8 @@ const std::vector<ForeignHeader>& foreign_headers() {
       {"nv", cuda},
       {"nccl", {"distributed/nccl"}},
       {"dnnl", {"kernels/cpu/sgemm.cpp", "bench/"}},
+      {"cblas", {"tensorized/svd.cpp"}},
+      {"lapack", {"tensorized/svd.cpp"}},
       {"oneapi/dnnl", {"kernels/cpu/sgemm.cpp", "bench/"}},
   };
   return headers;
@@ -221,6 +223,8 @@ TEST(IncludeRule, RefusesWhatItShould) {
   EXPECT_TRUE(breaks("model/model.cpp", "#include <cuda_runtime.h>"));
   EXPECT_TRUE(breaks("cli/main.cpp", "#include <cublasLt.h>"));
   EXPECT_TRUE(breaks("kernels/cpu/layer_norm.cpp", "#include <dnnl.h>"));
+  EXPECT_TRUE(breaks("kernels/cpu/layer_norm.cpp", "#include <cblas.h>"));
+  EXPECT_TRUE(breaks("tensorized/tt_svd.cpp", "#include <lapacke.h>"));
   EXPECT_TRUE(breaks("model/model.cpp", "#ifdef COMERA_CUDA"));
   EXPECT_TRUE(breaks("model/model.cpp", "#if defined(__CUDACC__)"));
 
@@ -230,6 +234,7 @@ TEST(IncludeRule, RefusesWhatItShould) {
   EXPECT_FALSE(breaks("kernels/backends/backends.cpp", "#include \"kernels/cpu/cpu_backend.h\""));
   EXPECT_FALSE(breaks("kernels/shared/host_device.h", "#if defined(__CUDACC__)"));
   EXPECT_FALSE(breaks("kernels/cpu/sgemm.cpp", "#include <dnnl.h>"));
+  EXPECT_FALSE(breaks("tensorized/svd.cpp", "#include <cblas.h>"));
   EXPECT_FALSE(breaks("kernels/cuda/add.cu", "#include <cuda_runtime.h>"));
 }
 

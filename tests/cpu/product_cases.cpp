@@ -179,6 +179,8 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   linear_cases(cases, {5, 7, {3}, {11}, Activation::gelu});
   linear_cases(cases, {13, 31, {5}, {17}, Activation::tanh, false, true});
   linear_cases(cases, {131, 67, {13, 1, 30}, {71, 5, 300}, Activation::none, true, true});
+  linear_cases(cases, {393, 64, {5, 30, 17}, {64, 64, 64}, Activation::none, true, false});
+  linear_cases(cases, {131, 40, {48, 1, 7}, {40, 40, 40}, Activation::none, true, true});
   linear_cases(cases, {523, 96, {30}, {531}, Activation::gelu, true, false});
   linear_cases(cases, {1037, 64, {30, 30, 30}, {64, 64, 64}, Activation::none, true, false});
   linear_cases(cases, {257, 300, {270}, {48}, Activation::gelu, false, true});

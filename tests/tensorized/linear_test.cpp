@@ -12,16 +12,15 @@ namespace comera::test {
 namespace {
 
 struct Case {
-  TTShape shape;
+  std::vector<TTShape> shapes;  // of each output
   PlanKind plan;
   std::int64_t tokens;
-  int outputs;
 };
 
 std::string name_of_case(const testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
-  return fmt::format("{}_p{}_q{}_{}_outputs{}_{}", info.index, c.shape.input_modes.size(),
-                     c.shape.output_modes.size(), name_of(c.plan), c.outputs, c.tokens);
+  return fmt::format("{}_p{}_q{}_{}_outputs{}_{}", info.index, c.shapes[0].input_modes.size(),
+                     c.shapes[0].output_modes.size(), name_of(c.plan), c.shapes.size(), c.tokens);
 }
 
 std::vector<Case> cases() {
@@ -38,7 +37,19 @@ std::vector<Case> cases() {
   std::vector<Case> list;
   for (const TTShape& shape : shapes)
     for (PlanKind plan : {PlanKind::halves, PlanKind::dense, PlanKind::modewise})
-      for (int outputs : {1, 3}) list.push_back({shape, plan, outputs == 1 ? 7 : 1, outputs});
+      for (int outputs : {1, 3}) list.push_back({std::vector(outputs, shape), plan, outputs == 1 ? 7 : 1});
+  // Groups whose trains have ranks of their own, and modes.
+  const std::vector<std::vector<TTShape>> groups = {
+      {{{2, 3}, {3, 2}, {2, 5, 2}}, {{2, 3}, {3, 2}, {1, 1, 1}}, {{2, 3}, {3, 2}, {2, 3, 1}}},
+      {{{3, 2, 2}, {2, 2, 3}, {1, 2, 3, 1, 2}},
+       {{3, 2, 2}, {2, 2, 3}, {3, 4, 5, 4, 3}},
+       {{3, 2, 2}, {2, 2, 3}, {2, 1, 2, 2, 1}}},
+      {{{6}, {5}, {1}}, {{6}, {5}, {5}}},
+      {{{2, 3}, {2, 2}, {2, 3, 2}}, {{6}, {4}, {3}}, {{3, 2}, {4}, {2, 1}}},
+  };
+  for (const auto& group : groups)
+    for (PlanKind plan : {PlanKind::automatic, PlanKind::halves, PlanKind::dense, PlanKind::modewise})
+      list.push_back({group, plan, 5});
   return list;
 }
 
@@ -50,10 +61,12 @@ TEST_P(TTLinearAgainstDense, ForwardAndGradients) {
   ParameterStore store;
   Linear::Spec spec{.name = "layer",
                     .outputs = {""},
-                    .input_size = c.shape.input_size(),
-                    .output_size = c.shape.output_size()};
-  if (c.outputs == 3) spec.outputs = {"query", "key", "value"};
-  const auto layer = make_linear(store, spec, c.shape, c.plan);
+                    .input_size = c.shapes[0].input_size(),
+                    .output_size = c.shapes[0].output_size()};
+  const int outputs = static_cast<int>(c.shapes.size());
+  if (outputs > 1) spec.outputs = {"query", "key", "value"};
+  spec.outputs.resize(outputs);
+  const auto layer = make_linear(store, spec, c.shapes, c.plan);
   store.allocate(host_allocator(), DType::float64, true);
   store.initialize(7);
   disturb_gates(store);
@@ -61,16 +74,16 @@ TEST_P(TTLinearAgainstDense, ForwardAndGradients) {
     if (store.info(id).role == ParameterRole::core)
       write_tensor(store.value(id), normal_values(store.value(id).elements(), 100 + id));
   Harness harness(plain_backend());
-  const std::int64_t n = c.shape.input_size(), m = c.shape.output_size();
+  const std::int64_t n = spec.input_size, m = spec.output_size;
   const Tensor x = harness.random({c.tokens, n}, DType::float64);
   std::array<Tensor, 3> weight;  // of the loss: sum of weight * y
-  for (int i = 0; i < c.outputs; ++i) weight[i] = harness.random({c.tokens, m}, DType::float64);
+  for (int i = 0; i < outputs; ++i) weight[i] = harness.random({c.tokens, m}, DType::float64);
   const auto loss = [&] {
     Arena& arena = harness.context().arena;
     const std::size_t mark = arena.mark();
     const auto saved = layer->forward(harness.context(), x, Activation::gelu, true);
     double sum = 0;
-    for (int i = 0; i < c.outputs; ++i)
+    for (int i = 0; i < outputs; ++i)
       for (std::int64_t e = 0; e < c.tokens * m; ++e)
         sum += weight[i].data<double>()[e] * saved.output(i).data<double>()[e];
     arena.release(mark);
@@ -78,11 +91,11 @@ TEST_P(TTLinearAgainstDense, ForwardAndGradients) {
   };
 
   const auto saved = layer->forward(harness.context(), x, Activation::gelu, true);
-  for (int i = 0; i < c.outputs; ++i) {
-    TTCores train{.shape = c.shape, .cores = {}, .gates = {}};
-    for (int k = 0; k < c.shape.order(); ++k) {
+  for (int i = 0; i < outputs; ++i) {
+    TTCores train{.shape = c.shapes[i], .cores = {}, .gates = {}};
+    for (int k = 0; k < train.shape.order(); ++k) {
       train.cores.push_back(*store.find(fmt::format("{}.core.{}", layer->output_name(i), k)));
-      if (k + 1 < c.shape.order())
+      if (k + 1 < train.shape.order())
         train.gates.push_back(*store.find(fmt::format("{}.gate.{}", layer->output_name(i), k)));
     }
     const std::vector<double> w = densify(store, train);
@@ -97,7 +110,7 @@ TEST_P(TTLinearAgainstDense, ForwardAndGradients) {
   }
 
   std::array<Tensor, 3> dy;
-  for (int i = 0; i < c.outputs; ++i)
+  for (int i = 0; i < outputs; ++i)
     dy[i] = harness.tensor({c.tokens, m}, DType::float64, read_tensor(weight[i]));
   const std::vector<double> start = normal_values(c.tokens * n, 5);
   const Tensor dx = harness.tensor({c.tokens, n}, DType::float64, start);

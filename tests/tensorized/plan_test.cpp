@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace comera {
 namespace {
 
@@ -35,8 +37,18 @@ TEST(Plan, AForcedWayIsTaken) {
   EXPECT_EQ(choose_plan(attention, 4096, PlanKind::modewise).core_gradient, PlanKind::modewise);
 }
 
+// One plan serves a group, and what matters is what all of it costs together: of these two trains, the first
+// alone would be merged into a matrix.
+TEST(Plan, AGroupIsCostedAsAWhole) {
+  const TTShape high{{8, 8}, {8, 8}, {8, 60, 8}}, low{{8, 8}, {8, 8}, {2, 2, 2}};
+  EXPECT_EQ(choose_plan(high, 8192).forward, PlanKind::dense);
+  EXPECT_EQ(choose_plan(std::vector{high, low, low}, 8192).forward, PlanKind::halves);
+  EXPECT_EQ(choose_plan(std::vector{low, low, high}, 8192).forward, PlanKind::halves);
+  EXPECT_EQ(choose_plan(std::vector{high, high, high}, 8192).forward, PlanKind::dense);
+}
+
 TEST(Plan, ExplainsItsChoice) {
-  const std::string text = explain_plan("layer", attention, 4096);
+  const std::string text = explain_plan("layer", attention, 4096, choose_plan(attention, 4096));
   EXPECT_NE(text.find("[12,8,8 | 8,8,12] ranks 12,30,30,30,12"), std::string::npos);
   EXPECT_NE(text.find(" * forward         halves"), std::string::npos) << text;
 }

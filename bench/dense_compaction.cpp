@@ -1,0 +1,106 @@
+// What an error of TT-SVD costs a trained model: for each error allowed per layer, the size of the compacted
+// model, its held-out loss, and the time; beside them the size when all bonds share the error equally. One
+// row of a Markdown table each, the dense model first.
+//
+//   comera_bench_compaction CHECKPOINT ERROR...
+//
+// The held-out set, the masks and the packs are those of the checkpoint's recipe (data.validation, phase 0).
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+#include "checkpoints/model_state.h"
+#include "kernels/backends/backends.h"
+#include "recipes/run/checkpoint_recipe.h"
+#include "recipes/run/dense_compaction.h"
+#include "recipes/run/evaluation.h"
+
+namespace comera {
+
+namespace {
+
+Evaluation evaluate_checkpoint(const std::filesystem::path& checkpoint) {
+  const CheckpointReader reader(checkpoint);
+  const Recipe recipe = checkpoint_recipe(reader);
+  const EncoderConfig config = encoder_config(recipe, reader.integer("/data", "vocabulary"));
+  const PhaseSection& phase = recipe.phases[0];
+  StepEngine engine(config, {}, backend_of(DeviceKind::cpu), host_allocator());
+  load_weights(reader, engine.model().parameters(), WeightScope::all);
+  data::LoaderOptions options;
+  options.capacity = data::capacity_for(phase.tokens_per_pack, phase.length, recipe.data.mask_probability,
+                                        config.vocabulary);
+  options.masking = {.probability = recipe.data.mask_probability,
+                     .replace_mask = recipe.data.replace_share,
+                     .replace_random = recipe.data.random_share};
+  options.right_modulus = engine.model().token_embedding().right_rows();
+  engine.set_capacity(pack_capacity(options.capacity));
+  const data::ShardSet train(recipe.data.train, "train"), held_out(recipe.data.validation, "validation");
+  return *evaluate(engine, held_out, options, data::UnigramModel(train), recipe.run.evaluation_batches, {});
+}
+
+void row(const std::string& error, std::int64_t numbers, std::int64_t dense, const Evaluation& evaluation,
+         const std::string& largest, const std::string& seconds, const std::string& equal) {
+  fmt::print("| {} | {} | {:.2f} | {:.2f} | {} | {:.4f} | {:.2f} % | {} | {} |\n", error, numbers,
+             static_cast<double>(numbers) * 4 / 1048576,
+             static_cast<double>(dense) / static_cast<double>(numbers), largest, evaluation.loss,
+             100 * evaluation.accuracy, seconds, equal);
+  std::fflush(stdout);
+}
+
+void measure(const std::filesystem::path& checkpoint, const std::vector<double>& errors) {
+  prepare_threads(0);
+  const CheckpointReader dense(checkpoint);
+  const Recipe recipe = dense_compaction_recipe(dense, {}, {});
+  const Evaluation before = evaluate_checkpoint(checkpoint);
+  const std::int64_t numbers =
+      Model(encoder_config(checkpoint_recipe(dense), dense.integer("/data", "vocabulary")), host_allocator(),
+            false)
+          .parameters()
+          .count();
+  fmt::print("{} targets; unigram {:.4f}, uniform {:.4f}\n\n", before.targets, before.baselines.unigram,
+             before.baselines.uniform);
+  fmt::print(
+      "| error allowed | parameters | MiB | times fewer | largest error | held-out loss | accuracy | s | "
+      "equal shares |\n");
+  fmt::print("|---|---|---|---|---|---|---|---|---|\n");
+  row("dense", numbers, numbers, before, "", "", "");
+  const std::filesystem::path output =
+      std::filesystem::temp_directory_path() / fmt::format("comera-compaction-{}.h5", getpid());
+  for (const double error : errors) {
+    const auto start = std::chrono::steady_clock::now();
+    const DenseCompaction done = compact_dense(dense, recipe, {.error = error}, output);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    double largest = 0;
+    for (const CompactedLayer& layer : done.layers) largest = std::max(largest, layer.error);
+    const Evaluation after = evaluate_checkpoint(output);
+    const std::int64_t equal =
+        compact_dense(dense, recipe, {.error = error, .shares = ErrorShares::equal}, output).after;
+    row(fmt::format("{}", error), done.after, numbers, after, fmt::format("{:.3g}", largest),
+        fmt::format("{:.1f}", seconds), std::to_string(equal));
+  }
+  std::filesystem::remove(output);
+}
+
+}  // namespace
+
+}  // namespace comera
+
+int main(int argc, char** argv) {
+  if (argc < 3) return std::fputs("usage: comera_bench_compaction CHECKPOINT ERROR...\n", stderr), 2;
+  std::vector<double> errors;
+  for (int i = 2; i < argc; ++i) errors.push_back(std::atof(argv[i]));
+  try {
+    comera::measure(argv[1], errors);
+  } catch (const comera::Error& error) {
+    fmt::print(stderr, "comera_bench_compaction: error: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}

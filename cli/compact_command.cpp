@@ -1,0 +1,148 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "cli/checkpoint_subject.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "recipes/run/dense_compaction.h"
+
+namespace comera::cli {
+
+namespace {
+
+struct Options {
+  std::string from_dense;
+  std::filesystem::path output, recipe;
+  std::vector<std::string> overrides;
+  DenseCompactionOptions compaction;
+  bool overwrite = false;
+};
+
+// A file ends in .h5; anything else is a folder, for a file of the source's name.
+std::filesystem::path output_file(const Options& options, const std::filesystem::path& source) {
+  const bool file = options.output.extension() == ".h5";
+  std::filesystem::path path = file ? options.output : options.output / source.filename();
+  std::error_code code;
+  if (std::filesystem::equivalent(path, source, code))
+    throw UsageError(
+        fmt::format("{} is the dense checkpoint itself; choose another --output", path.string()));
+  if (std::filesystem::exists(path, code) && !options.overwrite)
+    throw UsageError(fmt::format("{} exists; give --overwrite to replace it", path.string()));
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), code);
+  if (code)
+    throw Error(
+        fmt::format("{}: could not make the folder: {}", path.parent_path().string(), code.message()));
+  return path;
+}
+
+double mebibytes(std::int64_t numbers, DType dtype) {
+  return static_cast<double>(numbers) * static_cast<double>(size_of(dtype)) / 1048576;
+}
+
+void print_row(const CompactedLayer& layer, double allowed) {
+  fmt::print("{:<30}{:<44}{:>12}{:>12}{:>8.1f}{:>10.3g}{:>10.3g}{}{:>8.1f}\n", layer.name, layer.shape,
+             grouped(layer.before), grouped(layer.after),
+             static_cast<double>(layer.before) / static_cast<double>(layer.after), allowed, layer.error,
+             layer.missed ? "!" : " ", layer.seconds);
+  std::fflush(stdout);
+}
+
+void print_totals(const DenseCompaction& done) {
+  std::int64_t before = 0, after = 0;
+  double seconds = 0;
+  std::string missed;
+  for (const CompactedLayer& layer : done.layers) {
+    before += layer.before;
+    after += layer.after;
+    seconds += layer.seconds;
+    if (layer.missed) missed += (missed.empty() ? "" : ", ") + layer.name;
+  }
+  const auto line = [&](const char* what, std::int64_t from, std::int64_t to) {
+    const DType dtype = done.recipe.precision.compute;
+    fmt::print("{:<18}{:>14} -> {:>12}  ({:.2f} -> {:.2f} MiB), {:.2f} times fewer\n", what, grouped(from),
+               grouped(to), mebibytes(from, dtype), mebibytes(to, dtype),
+               static_cast<double>(from) / static_cast<double>(to));
+  };
+  fmt::print("\n");
+  line("these layers", before, after);
+  line("the whole model", done.before, done.after);
+  fmt::print("{:.1f} s\n", seconds);
+  if (!missed.empty()) fmt::print("! the caps on the ranks kept these above the error allowed: {}\n", missed);
+  if (done.after > done.before)
+    fmt::print("the tensor trains are larger than the matrices; allow a larger --error, or cap the ranks\n");
+}
+
+void compact(const Options& options) {
+  if (!(options.compaction.error >= 0 && options.compaction.error < 1))
+    throw UsageError(
+        fmt::format("--error must be at least 0 and less than 1, not {}", options.compaction.error));
+  const std::filesystem::path source = checkpoint_subject(options.from_dense, "a checkpoint (.h5)");
+  const CheckpointReader dense(source);
+  const Recipe recipe = dense_compaction_recipe(dense, options.recipe, options.overrides);
+  const std::filesystem::path output = output_file(options, source);
+  fmt::print("{:<30}{:<44}{:>12}{:>12}{:>8}{:>10}{:>10} {:>8}\n", "layer", "shape", "before", "after",
+             "times", "allowed", "reached", "s");
+  std::fflush(stdout);
+  DenseCompactionOptions compaction = options.compaction;
+  const bool terminal = isatty(STDERR_FILENO) == 1;
+  compaction.begins = [&](const std::string& layer, int number, int layers) {
+    if (terminal) fmt::print(stderr, "\r\033[K{} of {}: {}", number, layers, layer);
+  };
+  compaction.finished = [&](const CompactedLayer& layer) {
+    if (terminal) fmt::print(stderr, "\r\033[K");
+    print_row(layer, options.compaction.error);
+  };
+  const DenseCompaction done = compact_dense(dense, recipe, compaction, output);
+  print_totals(done);
+  fmt::print(
+      "saved {}: weights only; the optimizer state of the dense model belongs to other parameters and is "
+      "left "
+      "out, so begin a new run with it\n",
+      output.string());
+}
+
+}  // namespace
+
+void add_compact_command(CLI::App& program) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      program.add_subcommand("compact", "Turn a dense model's checkpoint into tensor trains (TT-SVD)");
+  command
+      ->add_option("--from-dense", options->from_dense,
+                   "Checkpoint (.h5) or run's folder of a model trained with tensorized.enabled=false")
+      ->required()
+      ->type_name("CHECKPOINT");
+  command->add_option("--output", options->output, "The new checkpoint: a file (.h5), or a folder for it")
+      ->required()
+      ->type_name("DIR_OR_FILE");
+  command
+      ->add_option("--error", options->compaction.error,
+                   "Relative error (Frobenius) that each layer's matrix may have; its ranks follow from it")
+      ->capture_default_str();
+  command
+      ->add_option("--max-rank", options->compaction.max_rank,
+                   "No rank above this, even if the error is missed")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--recipe-ranks", options->compaction.recipe_ranks,
+                    "No rank above the recipe's, even if the error is missed");
+  command
+      ->add_option("--recipe", options->recipe,
+                   "Take [tensorized], with the modes, from this recipe instead of the checkpoint's")
+      ->type_name("RECIPE");
+  command
+      ->add_option(
+          "--set", options->overrides,
+          "Overrides a key of [tensorized], such as tensorized.ffn_up.input_modes=[8,8]; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
+  command->add_flag("--overwrite", options->overwrite, "Replace an output that exists");
+  command->footer(
+      "Example: comera compact --from-dense runs/dense --output compact.h5 --error 0.1\n"
+      "For a model's size at a given error of each layer: docs/compaction.md");
+  command->callback([options] { compact(*options); });
+}
+
+}  // namespace comera::cli

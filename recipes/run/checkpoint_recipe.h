@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checkpoints/checkpoint_file.h"
+#include "recipes/recipe.h"
+
+namespace comera {
+
+// The recipe that a checkpoint's model was made with, overridden as in load_recipe(). It is what says how the
+// model is built, its layers' ranks included ([tensorized.ranks]); the parameters' shapes are compared with
+// it when they are loaded (checkpoints/model_state.h).
+Recipe checkpoint_recipe(const CheckpointReader& reader, const std::vector<std::string>& overrides = {});
+
+// Gives the recipe the ranks of the checkpoint's single layers, so that a model made of it can hold their
+// weights: of those layers that are tensor trains with the same modes in both. UsageError if the recipe
+// itself has other ranks for a layer in [tensorized.ranks]. For a run that is resumed, or begun with these
+// weights.
+void take_ranks(Recipe& recipe, const CheckpointReader& reader);
+
+}  // namespace comera
