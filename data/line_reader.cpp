@@ -42,7 +42,8 @@ bool LineReader::refill() {
   errno = 0;
   const int count = gzread(as_gz(file_), buffer_.data(), static_cast<unsigned>(buffer_.size()));
   int code = Z_OK;
-  const char* reason = gzerror(as_gz(file_), &code);
+  std::string reason = gzerror(as_gz(file_), &code);
+  if (const std::string name = path_.string() + ": "; reason.starts_with(name)) reason.erase(0, name.size());
   if (count < 0 && code == Z_ERRNO)
     throw UnreadableFile(
         fmt::format("{}: could not read after line {}: {}", path_.string(), number_, std::strerror(errno)));
