@@ -36,6 +36,11 @@ constexpr std::array<std::uint8_t, 256> kind_table = [] {
 
 std::uint8_t kind_of(char c) { return kind_table[static_cast<unsigned char>(c)]; }
 
+void spaces_for_symbols(std::string& piece) {
+  for (auto at = piece.find(space_symbol); at != std::string::npos; at = piece.find(space_symbol, at))
+    piece.replace(at, space_symbol.size(), 1, ' ');
+}
+
 // Reads one base-128 number of the protocol buffer format; false at the end of the bytes.
 bool read_varint(std::string_view bytes, std::size_t& at, std::uint64_t& value) {
   value = 0;
@@ -112,8 +117,7 @@ void Tokenizer::find_cuts() {
   for (int id = 0; id < vocabulary_; ++id) {
     if (processor_->IsControl(id) || processor_->IsUnknown(id) || processor_->IsByte(id)) continue;
     std::string piece = processor_->IdToPiece(id);
-    for (auto at = piece.find(space_symbol); at != std::string::npos; at = piece.find(space_symbol, at))
-      piece.replace(at, space_symbol.size(), 1, ' ');
+    spaces_for_symbols(piece);
     for (std::size_t i = 1; i < piece.size(); ++i) cuts_[kind_of(piece[i - 1])][kind_of(piece[i])] = false;
   }
 }
@@ -179,6 +183,18 @@ std::string Tokenizer::piece(std::int32_t id) const {
   COMERA_CHECK(id >= 0 && id < vocabulary_, "token id {} is outside the vocabulary of {} pieces", id,
                vocabulary_);
   return processor_->IdToPiece(id);
+}
+
+PieceText Tokenizer::text(std::int32_t id) const {
+  PieceText text{.bytes = piece(id)};
+  if (special_.contains(id) || processor_->IsControl(id)) return {};
+  if (processor_->IsByte(id)) {  // "<0x41>"
+    text.byte = true;
+    text.bytes = static_cast<char>(std::stoi(text.bytes.substr(3, 2), nullptr, 16));
+    return text;
+  }
+  spaces_for_symbols(text.bytes);
+  return text;
 }
 
 void Encoder::encode(std::string_view text, std::vector<std::int32_t>& ids) {

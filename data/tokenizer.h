@@ -33,6 +33,13 @@ struct SpecialIds {
   friend bool operator==(const SpecialIds&, const SpecialIds&) = default;
 };
 
+// What a piece stands for.
+struct PieceText {
+  std::string bytes;         // empty for a special piece
+  bool byte = false;         // a single byte, for characters that have no piece
+  bool inside_word = false;  // never begins a word
+};
+
 // A SentencePiece model that gives back exactly the text it was given: spaces, tabs, line ends and every
 // character of well-formed UTF-8. Immutable, and may be shared by threads.
 class Tokenizer {
@@ -53,6 +60,7 @@ class Tokenizer {
 
   std::int32_t vocabulary() const { return vocabulary_; }
   std::string piece(std::int32_t id) const;
+  PieceText text(std::int32_t id) const;
   const SpecialIds& special() const { return special_; }
   // Of the model's bytes: shards carry it, so that they are not read with another tokenizer.
   const std::string& hash() const { return hash_; }

@@ -153,6 +153,8 @@ const std::vector<Key<DataSection>>& keys_of() {
             "of those: the share that becomes the mask token"),
       value("random_share", &S::random_share, from_to(0, 1),
             "of those: the share that becomes a random token; the rest stays as it is"),
+      value("whole_word_masking", &S::whole_word_masking,
+            "whether all pieces of a word or identifier are predicted together"),
   };
   return keys;
 }

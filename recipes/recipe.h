@@ -66,6 +66,7 @@ struct DataSection {
   double mask_probability = 0.15;
   double replace_share = 0.8;  // of the masked tokens: become the mask token
   double random_share = 0.1;   // of the masked tokens: become a random token; the rest stay
+  bool whole_word_masking = false;
   friend bool operator==(const DataSection&, const DataSection&) = default;
 };
 
