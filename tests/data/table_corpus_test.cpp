@@ -213,7 +213,9 @@ TEST(TableCorpus, SurvivesLoopsOfLinksAndWhatItMayNotRead) {
     TableCorpus named(options_for({locked}, {{"text"}}));
     texts(named);
   });
-  if (root) ASSERT_EQ(seteuid(0), 0);
+  if (root) {
+    ASSERT_EQ(seteuid(0), 0);
+  }
   std::filesystem::permissions(folder / "closed", std::filesystem::perms::owner_all);
   EXPECT_THAT(found, ElementsAre("one"));
   EXPECT_THAT(

@@ -258,7 +258,9 @@ TEST_F(WholeWordLoader, CountsThePacksOfAnEpochAlsoWhilePrefetching) {
       Loader undisturbed(*shards_, options_), loader(*shards_, options_);
       std::int64_t packs = 0, expected = loader.count_packs_per_epoch();
       while (const Batch* batch = undisturbed.try_next()) {
-        if (packs % 7 == 3) EXPECT_EQ(loader.count_packs_per_epoch(), expected);
+        if (packs % 7 == 3) {
+          EXPECT_EQ(loader.count_packs_per_epoch(), expected);
+        }
         expect_equal(loader.next(), *batch);
         EXPECT_LE(batch->masked, masked);
         ++packs;
