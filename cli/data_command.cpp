@@ -31,6 +31,7 @@ void run(Options& options) {
     throw UsageError(fmt::format(
         "{}: exists and is not an empty folder; give --overwrite to replace its shards", output.string()));
   const data::Tokenizer tokenizer = data::Tokenizer::load(options.tokenizer);
+  for (const std::string& note : tokenizer.notes()) fmt::print(stderr, "note: {}\n", note);
   const auto corpus = open_corpus(options.corpus);
   const data::BuildCounts counts = [&] {
     ProgressLine progress("tokenizing");

@@ -31,16 +31,7 @@ class ShardSequences final : public SequenceSet {
   std::unique_ptr<SampleSource> samples(std::int64_t length, std::int64_t cache_bytes) const override {
     return std::make_unique<Samples>(shards_, length, cache_bytes);
   }
-  void count_pieces(std::vector<std::int64_t>& counts) const override {
-    constexpr std::int64_t block = 1 << 18;
-    std::vector<std::int32_t> tokens(static_cast<std::size_t>(block));
-    for (const ShardReader& shard : shards_.shards())
-      for (std::int64_t begin = 0; begin < shard.tokens(); begin += block) {
-        const std::int64_t count = std::min(block, shard.tokens() - begin);
-        shard.read_tokens(begin, count, tokens.data());
-        for (std::int64_t i = 0; i < count; ++i) ++counts[static_cast<std::size_t>(tokens[i])];
-      }
-  }
+  void count_pieces(std::vector<std::int64_t>& counts) const override { shards_.count_pieces(counts); }
 
  private:
   ShardSet shards_;
