@@ -49,5 +49,9 @@ inline constexpr std::string_view space_symbol = "\xe2\x96\x81";
 
 // Null if the bytes are not such a file; Error, with `name`, if they are but cannot be used.
 std::unique_ptr<PieceModel> open_sentencepiece(const std::string& bytes, const std::string& name);
+// A vocab.txt: one piece per line, its number is its id, "##" before those that continue a word, and [UNK].
+// Text is prepared as BERT does: control characters dropped, punctuation and Chinese characters apart, and,
+// if no piece has a capital letter, lower case without accents; words of over 100 characters are unknown.
+std::unique_ptr<PieceModel> open_wordpiece(const std::string& bytes, const std::string& name);
 
 }  // namespace comera::data

@@ -57,10 +57,16 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
 Tokenizer Tokenizer::from_bytes(std::string bytes, const std::string& name) {
   Tokenizer tokenizer;
   tokenizer.model_ = open_sentencepiece(bytes, name);
-  COMERA_CHECK(tokenizer.model_ != nullptr, "{}: is not a SentencePiece model, or is truncated", name);
+  const bool sentencepiece = tokenizer.model_ != nullptr;
+  if (!sentencepiece) tokenizer.model_ = open_wordpiece(bytes, name);
+  COMERA_CHECK(
+      tokenizer.model_ != nullptr,
+      "{}: is not a SentencePiece model, or is truncated; nor is it a WordPiece vocabulary, one piece "
+      "per line with [UNK] among them",
+      name);
   tokenizer.find_special(name);
   tokenizer.cuts_ = tokenizer.model_->cuts();
-  tokenizer.separable_ = tokenizer.cuts_ != Cuts{};
+  tokenizer.symbols_apart_ = sentencepiece && tokenizer.cuts_ != Cuts{};
   tokenizer.restores_text_ = true;
   for (const std::string_view text : awkward_texts)
     tokenizer.restores_text_ = tokenizer.restores_text_ && tokenizer.decode(tokenizer.encode(text)) == text;
@@ -111,7 +117,8 @@ void Tokenizer::for_each_part(std::string_view text, Visit&& visit) const {
   };
   while (at < text.size()) {
     const char c = text[at];
-    if (separable_ && (c == '\0' || (c == space_symbol[0] && text.substr(at).starts_with(space_symbol)))) {
+    if (symbols_apart_ &&
+        (c == '\0' || (c == space_symbol[0] && text.substr(at).starts_with(space_symbol)))) {
       cut(at);
       at += c == '\0' ? 1 : space_symbol.size();
       cut(at);

@@ -30,14 +30,14 @@ struct SpecialIds {
   friend bool operator==(const SpecialIds&, const SpecialIds&) = default;
 };
 
-// A SentencePiece model. One that 'comera tokenizer' trained gives back exactly the text it was given:
-// spaces, tabs, line ends and every character of well-formed UTF-8. One made elsewhere is taken as it is: its
-// special pieces may be called [PAD] or <pad>, [CLS], <cls> or <s>, [SEP], <sep> or </s>, [MASK] or <mask>;
-// those it lacks get ids behind its pieces; and it may normalise text, which then does not come back exactly.
-// notes() says so. Immutable, and may be shared by threads.
+// A SentencePiece model, or a WordPiece vocabulary (vocab.txt). One that 'comera tokenizer' trained gives
+// back exactly the text it was given: spaces, tabs, line ends and every character of well-formed UTF-8. One
+// made elsewhere is taken as it is: its special pieces may be called [PAD] or <pad>, [CLS], <cls> or <s>,
+// [SEP], <sep> or </s>, [MASK] or <mask>; those it lacks get ids behind its pieces; and it may normalise
+// text, which then does not come back exactly. notes() says so. Immutable, and may be shared by threads.
 class Tokenizer {
  public:
-  // Error if the file is not a SentencePiece model or is truncated.
+  // Error if the file is neither, or is a truncated model.
   static Tokenizer load(const std::filesystem::path& path);
   // name: for messages.
   static Tokenizer from_bytes(std::string bytes, const std::string& name);
@@ -79,7 +79,7 @@ class Tokenizer {
   std::vector<std::string> notes_;
   bool restores_text_ = false;
   bool special_in_text_ = false;  // the model makes special pieces of their names in text
-  bool separable_ = false;        // parts of a text encode by themselves
+  bool symbols_apart_ = false;    // U+2581 and NUL are encoded by themselves
   Cuts cuts_{};
 };
 
