@@ -11,6 +11,7 @@
 #include "kernels/backends/backends.h"
 #include "kernels/backends/ceilings.h"
 #include "kernels/core/profile.h"
+#include "recipes/run/inference_engine.h"
 #include "recipes/run/step_engine.h"
 
 namespace comera {
@@ -40,7 +41,7 @@ data::BatchCapacity capacity_of(const StepBenchmarkOptions& options) {
   data::BatchCapacity capacity =
       data::capacity_for(options.tokens, options.length, mask_probability, config.vocabulary);
   capacity.sequences = std::max<std::int64_t>(capacity.sequences, options.tokens / options.length);
-  if (config.head == HeadKind::classification) capacity.masked = 0;
+  if (config.head != HeadKind::mlm) capacity.masked = 0;
   return capacity;
 }
 

@@ -91,6 +91,20 @@ void rename_durably(const std::filesystem::path& from, const std::filesystem::pa
   sync_directory(to.parent_path());
 }
 
+void link_file_durably(const std::filesystem::path& file, const std::filesystem::path& name) {
+  Temporary temporary{temporary_name(name)};
+  std::error_code code;
+  std::filesystem::remove(temporary.path, code);
+  std::filesystem::create_hard_link(file, temporary.path, code);
+  if (code) {
+    std::filesystem::copy_file(file, temporary.path, std::filesystem::copy_options::overwrite_existing, code);
+    COMERA_CHECK(!code, "{}: could not copy {} there: {}", name.string(), file.string(), code.message());
+    FileDescriptor::open_to_change(temporary.path).sync();
+  }
+  rename_durably(temporary.path, name);
+  temporary.path.clear();
+}
+
 void write_file_durably(const std::filesystem::path& path, std::string_view text) {
   Temporary temporary{temporary_name(path)};
   const FileDescriptor file = FileDescriptor::create(temporary.path);

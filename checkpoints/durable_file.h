@@ -34,6 +34,10 @@ class FileDescriptor {
 // anything else, also after a power failure.
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
 
+// Gives an existing file a second name (a hard link, or a copy where the file system has none), replacing
+// what had that name.
+void link_file_durably(const std::filesystem::path& file, const std::filesystem::path& name);
+
 // Replaces a small file atomically and durably. The temporary name is that of temporary_name().
 void write_file_durably(const std::filesystem::path& path, std::string_view text);
 

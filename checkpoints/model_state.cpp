@@ -61,6 +61,43 @@ void load_parameters(const CheckpointReader& reader, const ParameterStore& store
   for (ParameterId id = 0; id < store.size(); ++id) reader.read(path_of(store.info(id)), store.value(id));
 }
 
+InitialParameters load_initial_parameters(const CheckpointReader& reader, const ParameterStore& store) {
+  const std::string file = reader.path().string();
+  InitialParameters result;
+  std::vector<ParameterId> wanted;
+  for (ParameterId id = 0; id < store.size(); ++id) {
+    const ParameterInfo& info = store.info(id);
+    const bool of_head = info.name.starts_with("head.");
+    const bool there = reader.has_tensor(path_of(info));
+    const bool same = there && reader.tensor(path_of(info)).shape == dims(info.shape);
+    if (of_head && !same) {
+      result.fresh.push_back(info.name);
+      continue;
+    }
+    COMERA_CHECK(there,
+                 "{} holds another encoder: it has no {}; take [model] and [tensorized] from its recipe",
+                 file, info.name);
+    const CheckpointTensor& saved = reader.tensor(path_of(info));
+    COMERA_CHECK(
+        same,
+        "{} holds another encoder: its {} is ({}), the recipe's is {}; take [model] and [tensorized] "
+        "from its recipe",
+        file, info.name, fmt::join(saved.shape, ", "), info.shape.text());
+    COMERA_CHECK(saved.dtype == store.dtype(), "{} holds {} numbers, but the recipe computes in {}", file,
+                 name_of(saved.dtype), name_of(store.dtype()));
+    wanted.push_back(id);
+  }
+  for (const CheckpointTensor& saved : reader.tensors())
+    COMERA_CHECK(!saved.path.starts_with("/model/") || saved.path.starts_with("/model/head.") ||
+                     store.find(saved.path.substr(7)),
+                 "{} holds another encoder: the recipe's has no {}; take [model] and [tensorized] from its "
+                 "recipe",
+                 file, saved.path.substr(7));
+  for (const ParameterId id : wanted) reader.read(path_of(store.info(id)), store.value(id));
+  result.loaded = static_cast<std::int64_t>(wanted.size());
+  return result;
+}
+
 void save_optimizer(CheckpointWriter& writer, const ParameterStore& store,
                     const std::vector<std::pair<std::string, Tensor>>& state) {
   for (ParameterId id = 0; id < store.size(); ++id)

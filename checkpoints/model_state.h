@@ -15,6 +15,16 @@ void save_parameters(CheckpointWriter& writer, const ParameterStore& store);
 // Error in one sentence if the checkpoint's parameters are not this model's: names, shapes or type.
 void load_parameters(const CheckpointReader& reader, const ParameterStore& store);
 
+// How many parameters came from a checkpoint, and which are new.
+struct InitialParameters {
+  std::int64_t loaded = 0;
+  std::vector<std::string> fresh;  // names: of the head only
+};
+
+// Weights for a new run from another's checkpoint: the encoder whole, and of the head what has the same name
+// and shape; the rest of the head stays as it is. Error in one sentence if the encoders differ.
+InitialParameters load_initial_parameters(const CheckpointReader& reader, const ParameterStore& store);
+
 // "/optimizer/<parameter>/<state>": flat state vectors, laid out as the parameters.
 void save_optimizer(CheckpointWriter& writer, const ParameterStore& store,
                     const std::vector<std::pair<std::string, Tensor>>& state);

@@ -10,7 +10,12 @@ namespace comera::cli {
 
 void add_data_command(CLI::App& program);
 void add_tokenizer_command(CLI::App& program);
+void add_pairs_command(CLI::App& program);
 void add_pretrain_command(CLI::App& program);
+void add_finetune_command(CLI::App& program);
+void add_eval_command(CLI::App& program);
+void add_predict_command(CLI::App& program);
+void add_embed_command(CLI::App& program);
 void add_inspect_command(CLI::App& program);
 void add_bench_command(CLI::App& program);
 

@@ -23,7 +23,12 @@ constexpr int wrong_usage = 2;
 void add_commands(CLI::App& program) {
   add_data_command(program);
   add_tokenizer_command(program);
+  add_pairs_command(program);
   add_pretrain_command(program);
+  add_finetune_command(program);
+  add_eval_command(program);
+  add_predict_command(program);
+  add_embed_command(program);
   add_inspect_command(program);
   add_bench_command(program);
 }

@@ -27,6 +27,7 @@ class ShardSequences final : public SequenceSet {
 
   std::int32_t vocabulary() const override { return shards_.info().vocabulary; }
   std::int32_t types() const override { return shards_.types(); }
+  bool masked() const override { return false; }
   std::string fingerprint() const override { return shards_.fingerprint(); }
   std::unique_ptr<SampleSource> samples(std::int64_t length, std::int64_t cache_bytes) const override {
     return std::make_unique<Samples>(shards_, length, cache_bytes);
@@ -45,6 +46,7 @@ class RowSequences final : public SequenceSet {
 
   std::int32_t vocabulary() const override { return rows_.vocabulary(); }
   std::int32_t types() const override { return rows_.types(); }
+  bool masked() const override { return targets_ == TargetKind::file; }
   std::string fingerprint() const override { return rows_.fingerprint(); }
   std::unique_ptr<SampleSource> samples(std::int64_t length, std::int64_t cache_bytes) const override {
     return std::make_unique<MaskedRows>(rows_, length, targets_ == TargetKind::dynamic, cache_bytes);

@@ -24,6 +24,8 @@ class SequenceSet {
   virtual std::int32_t vocabulary() const = 0;
   // One more than the largest segment id.
   virtual std::int32_t types() const = 0;
+  // Whether samples come with their own targets.
+  virtual bool masked() const = 0;
   // 32 hexadecimal digits of the contents, for checkpoints.
   virtual std::string fingerprint() const = 0;
   // Samples of at most `length` tokens, not to be used after this. Error if they cannot be had.

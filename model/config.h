@@ -11,7 +11,7 @@
 namespace comera {
 
 enum class NormPlacement : std::uint8_t { post, pre };
-enum class HeadKind : std::uint8_t { mlm, classification };
+enum class HeadKind : std::uint8_t { mlm, classification, regression };
 // Which layers are tensor trains. Each one that is absent is dense.
 struct TensorizedConfig {
   std::optional<TTShape> attention;  // Q, K, V and O
@@ -40,6 +40,9 @@ struct EncoderConfig {
   double embedding_std = 0.02;
   TensorizedConfig tensorized;
   DType compute = DType::float32;  // float64 is the oracle's type
+
+  // Of a head on the first token: logits per sequence, or 1 score.
+  std::int64_t sequence_outputs() const { return head == HeadKind::classification ? classes : 1; }
 
   // Throws Error in one sentence on anything impossible, such as hidden not divisible by heads.
   void validate() const;

@@ -5,6 +5,7 @@
 #include "kernels/ops/gather.h"
 #include "kernels/ops/layer_norm.h"
 #include "kernels/ops/layout.h"
+#include "kernels/ops/sequence.h"
 
 namespace comera {
 
@@ -75,8 +76,9 @@ void MaskedLanguageHead::run_loss(const Step& step, const Tensor& hidden, bool g
   arena.release(mark);
 }
 
-ClassificationHead::ClassificationHead(ParameterStore& store, const EncoderConfig& config)
-    : classes_(config.classes),
+SequenceHead::SequenceHead(ParameterStore& store, const EncoderConfig& config)
+    : kind_(config.head),
+      outputs_(config.sequence_outputs()),
       dropout_(config.dropout),
       pooler_(make_linear(
           store,
@@ -86,7 +88,7 @@ ClassificationHead::ClassificationHead(ParameterStore& store, const EncoderConfi
                               {.name = "head.classifier",
                                .outputs = {""},
                                .input_size = config.hidden,
-                               .output_size = config.classes},
+                               .output_size = config.sequence_outputs()},
                               std::nullopt, PlanKind::automatic)) {}
 
 namespace {
@@ -119,23 +121,30 @@ Classified classify(const Step& step, const Tensor& hidden, const Linear& pooler
 
 }  // namespace
 
-void ClassificationHead::run_loss(const Step& step, const Tensor& hidden, bool gradient,
-                                  const Tensor& dhidden) const {
+void SequenceHead::run_loss(const Step& step, const Tensor& hidden, bool gradient,
+                            const Tensor& dhidden) const {
   const Context& context = step.context;
   const std::size_t mark = context.arena.mark();
   const std::int64_t sequences = step.batch.capacity.sequences, width = hidden.dim(1);
   const DropoutSpec dropout = step.dropout(dropout_, dropout_site::pooler);
   const Classified out = classify(step, hidden, *pooler_, *classifier_, dropout);
   const Tensor logits = out.logits.output();
-  run(context, SoftmaxCrossEntropy{.logits = logits.reshape({1, sequences, classes_}),
-                                   .bias = {},
-                                   .dbias = {},
-                                   .targets = step.batch.labels,
-                                   .count = step.batch.sequence_count(),
-                                   .row_begin = 0,
-                                   .classes = classes_,
-                                   .gradient = gradient,
-                                   .results = step.results});
+  if (kind_ == HeadKind::classification)
+    run(context, SoftmaxCrossEntropy{.logits = logits.reshape({1, sequences, outputs_}),
+                                     .bias = {},
+                                     .dbias = {},
+                                     .targets = step.batch.labels,
+                                     .count = step.batch.sequence_count(),
+                                     .row_begin = 0,
+                                     .classes = outputs_,
+                                     .gradient = gradient,
+                                     .results = step.results});
+  else
+    run(context, SquaredError{.predictions = logits,
+                              .scores = step.batch.scores,
+                              .count = step.batch.sequence_count(),
+                              .gradient = gradient,
+                              .results = step.results});
   if (gradient) {
     ArenaScope scope(context.arena);
     const Tensor g = scope.tensor({sequences, width}, hidden.dtype());
@@ -152,11 +161,11 @@ void ClassificationHead::run_loss(const Step& step, const Tensor& hidden, bool g
   context.arena.release(mark);
 }
 
-void ClassificationHead::logits(const Step& step, const Tensor& hidden, const Tensor& logits) const {
+void SequenceHead::predict(const Step& step, const Tensor& hidden, const Tensor& y) const {
   const std::size_t mark = step.context.arena.mark();
   const Classified out = classify(step, hidden, *pooler_, *classifier_, {});
-  run(step.context, Fill{.x = logits, .value = 0});
-  run(step.context, Add{.x = out.logits.output(), .y = logits});
+  run(step.context, Fill{.x = y, .value = 0});
+  run(step.context, Add{.x = out.logits.output(), .y = y});
   step.context.arena.release(mark);
 }
 

@@ -39,18 +39,20 @@ class MaskedLanguageHead final : public Head {
   ParameterId bias_;
 };
 
-// Classification from each sequence's first token: logits = W dropout(tanh(pooler h)) + b.
-class ClassificationHead final : public Head {
+// Classification or regression from each sequence's first token: y = W dropout(tanh(pooler h)) + b. The loss
+// is the cross-entropy of the logits y, or the squared error of the one score y (Devlin et al., 2019).
+class SequenceHead final : public Head {
  public:
-  ClassificationHead(ParameterStore& store, const EncoderConfig& config);
+  SequenceHead(ParameterStore& store, const EncoderConfig& config);
   void run_loss(const Step& step, const Tensor& hidden, bool gradient, const Tensor& dhidden) const override;
   std::vector<const Linear*> linears() const override { return {pooler_.get(), classifier_.get()}; }
 
-  // logits (S, classes), for prediction.
-  void logits(const Step& step, const Tensor& hidden, const Tensor& logits) const;
+  // y (S, outputs), for prediction; rows beyond the count hold anything.
+  void predict(const Step& step, const Tensor& hidden, const Tensor& y) const;
 
  private:
-  std::int64_t classes_;
+  HeadKind kind_;
+  std::int64_t outputs_;
   double dropout_;
   std::unique_ptr<Linear> pooler_, classifier_;
 };

@@ -1,6 +1,9 @@
 #include "model/model.h"
 
+#include "kernels/core/check.h"
+#include "kernels/ops/gather.h"
 #include "kernels/ops/layer_norm.h"
+#include "kernels/ops/sequence.h"
 
 namespace comera {
 
@@ -17,7 +20,7 @@ Model::Model(const EncoderConfig& config, Allocator& allocator, bool gradients) 
   if (config.head == HeadKind::mlm)
     head_ = std::make_unique<MaskedLanguageHead>(store_, config, embedding_->tokens());
   else
-    head_ = std::make_unique<ClassificationHead>(store_, config);
+    head_ = std::make_unique<SequenceHead>(store_, config);
   saved_.resize(config.layers);
   store_.allocate(allocator, config.compute, gradients);
   for (int block = 0; block < store_.blocks(); ++block) block_ranges_.push_back(store_.block_ranges(block));
@@ -73,10 +76,21 @@ void Model::run_pack(const Step& step, bool gradient) const {
 }
 
 Tensor Model::encode(const Step& step) const {
-  Tensor x = embedding_->forward(step).y;
-  for (const auto& block : blocks_) x = block->forward(step, x).y;
-  if (!final_norm_) return x;
   Arena& arena = step.context.arena;
+  const Tensor x = arena.saved({step.batch.capacity.tokens, config_.hidden}, store_.dtype());
+  // A block's own tensors are released when its output has been copied: nothing is kept for a backward pass.
+  const auto keep = [&](std::size_t mark, const Tensor& y) {
+    run(step.context,
+        GatherRows{.x = y, .indices = step.batch.token_rows, .count = step.batch.token_count(), .y = x});
+    arena.release(mark);
+  };
+  std::size_t mark = arena.mark();
+  keep(mark, embedding_->forward(step).y);
+  for (const auto& block : blocks_) {
+    mark = arena.mark();
+    keep(mark, block->forward(step, x).y);
+  }
+  if (!final_norm_) return x;
   const Tensor hidden = arena.saved(x.shape(), x.dtype());
   run(step.context, LayerNormForward{.x = x,
                                      .gamma = store_.value(final_norm_->gamma),
@@ -86,6 +100,30 @@ Tensor Model::encode(const Step& step) const {
                                      .mean = arena.saved({x.dim(0)}, x.dtype()),
                                      .rstd = arena.saved({x.dim(0)}, x.dtype())});
   return hidden;
+}
+
+void Model::predict(const Step& step, const Tensor& y) const {
+  const auto* head = dynamic_cast<const SequenceHead*>(head_.get());
+  COMERA_CHECK(head != nullptr, "a model with a masked-language head predicts nothing for whole sequences");
+  const std::size_t mark = step.context.arena.mark();
+  head->predict(step, encode(step), y);
+  step.context.arena.release(mark);
+}
+
+void Model::embed(const Step& step, Pooling pooling, const Tensor& vectors) const {
+  const std::size_t mark = step.context.arena.mark();
+  const Tensor hidden = encode(step);
+  if (pooling == Pooling::mean)
+    run(step.context, SequenceMean{.x = hidden,
+                                   .offsets = step.batch.sequence_offsets,
+                                   .count = step.batch.sequence_count(),
+                                   .y = vectors});
+  else
+    run(step.context, GatherRows{.x = hidden,
+                                 .indices = step.batch.sequence_offsets,
+                                 .count = step.batch.sequence_count(),
+                                 .y = vectors});
+  step.context.arena.release(mark);
 }
 
 std::vector<const Linear*> Model::linears() const {

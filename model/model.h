@@ -11,6 +11,12 @@
 
 namespace comera {
 
+// How the encoder's output becomes one vector per sequence.
+enum class Pooling : std::uint8_t {
+  mean,   // over all tokens, [CLS] and [SEP] included
+  first,  // [CLS]
+};
+
 // An encoder with its head, and all its parameters.
 class Model {
  public:
@@ -26,8 +32,14 @@ class Model {
   // One pack: forward, loss and, with `gradient`, backward. Gradients of the sum of the losses are added to
   // the store's; loss, targets and hits to step.results.
   void run_pack(const Step& step, bool gradient) const;
-  // The encoder's output (T, hidden), in the arena; the caller releases it.
+  // The encoder's output (T, hidden), in the arena; the caller releases it. Without what a backward pass
+  // needs: memory does not grow with the number of blocks.
   Tensor encode(const Step& step) const;
+  // What the head says of each sequence, y (S, sequence_outputs): logits of the classes, or one score. Throws
+  // Error if the head is a masked-language head.
+  void predict(const Step& step, const Tensor& y) const;
+  // One vector per sequence, vectors (S, hidden); zero beyond the batch's sequences.
+  void embed(const Step& step, Pooling pooling, const Tensor& vectors) const;
 
   // Called at the end of each block's backward in every pack, with where its gradients lie in the flat
   // vector: this pack adds nothing more to them.

@@ -180,6 +180,29 @@ std::string Codec<std::vector<std::int64_t>>::expected(const Rule& rule) {
   return "a list of positive integers " + rule.text;
 }
 
+// One string stands for a list of one.
+bool Codec<std::vector<std::string>>::read(std::vector<std::string>& out, const toml::node& node,
+                                           const Rule& rule) {
+  std::vector<std::string> values;
+  if (const auto* list = node.as_array()) {
+    for (const auto& entry : *list)
+      if (!Codec<std::string>::read(values.emplace_back(), entry, rule)) return false;
+  } else if (!Codec<std::string>::read(values.emplace_back(), node, rule)) {
+    return false;
+  }
+  out = std::move(values);
+  return true;
+}
+
+std::string Codec<std::vector<std::string>>::write(const std::vector<std::string>& value) {
+  std::vector<std::string> quoted;
+  quoted.reserve(value.size());
+  for (const std::string& text : value) quoted.push_back(Codec<std::string>::write(text));
+  return fmt::format("[{}]", fmt::join(quoted, ", "));
+}
+
+std::string Codec<std::vector<std::string>>::expected(const Rule&) { return "a string or a list of strings"; }
+
 bool Codec<LearningRates>::read(LearningRates& out, const toml::node& node, const Rule& rule) {
   double all = 0;
   if (Codec<double>::read(all, node, rule)) {

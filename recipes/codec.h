@@ -133,6 +133,13 @@ struct Codec<std::vector<std::int64_t>> {
   static std::string expected(const Rule& rule);
 };
 
+template <>
+struct Codec<std::vector<std::string>> {
+  static bool read(std::vector<std::string>& out, const toml::node& node, const Rule& rule);
+  static std::string write(const std::vector<std::string>& value);
+  static std::string expected(const Rule& rule);
+};
+
 // One number for all three, or {cores = ..., gates = ..., rest = ...}.
 template <>
 struct Codec<LearningRates> {
@@ -162,6 +169,8 @@ const Words<HeadKind>& words_of();
 template <>
 const Words<LookupKind>& words_of();
 template <>
+const Words<data::TargetKind>& words_of();
+template <>
 const Words<PlanKind>& words_of();
 template <>
 const Words<OptimizerKind>& words_of();
@@ -169,6 +178,12 @@ template <>
 const Words<DType>& words_of();
 template <>
 const Words<ScheduleKind>& words_of();
+template <>
+const Words<data::TaskKind>& words_of();
+template <>
+const Words<data::TaskMetric>& words_of();
+template <>
+const Words<data::TableFormat>& words_of();
 
 // "'a', 'b' or 'c'"
 std::string alternatives(const std::vector<std::string>& words);

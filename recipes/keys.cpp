@@ -12,7 +12,9 @@ const Words<NormPlacement>& words_of() {
 
 template <>
 const Words<HeadKind>& words_of() {
-  static const Words<HeadKind> words = {{HeadKind::mlm, "mlm"}, {HeadKind::classification, "classification"}};
+  static const Words<HeadKind> words = {{HeadKind::mlm, "mlm"},
+                                        {HeadKind::classification, "classification"},
+                                        {HeadKind::regression, "regression"}};
   return words;
 }
 
@@ -45,11 +47,47 @@ const Words<DType>& words_of() {
 }
 
 template <>
+const Words<data::TargetKind>& words_of() {
+  static const Words<data::TargetKind> words = {{data::TargetKind::file, "file"},
+                                                {data::TargetKind::dynamic, "dynamic"}};
+  return words;
+}
+
+template <>
 const Words<ScheduleKind>& words_of() {
   static const Words<ScheduleKind> words = {{ScheduleKind::constant, "constant"},
                                             {ScheduleKind::linear, "linear"},
                                             {ScheduleKind::cosine, "cosine"},
                                             {ScheduleKind::polynomial, "polynomial"}};
+  return words;
+}
+
+template <>
+const Words<data::TaskKind>& words_of() {
+  static const Words<data::TaskKind> words = {{data::TaskKind::classification, "classification"},
+                                              {data::TaskKind::regression, "regression"}};
+  return words;
+}
+
+template <>
+const Words<data::TaskMetric>& words_of() {
+  static const Words<data::TaskMetric> words = [] {
+    Words<data::TaskMetric> all;
+    for (const auto metric : {data::TaskMetric::accuracy, data::TaskMetric::f1, data::TaskMetric::matthews,
+                              data::TaskMetric::pearson, data::TaskMetric::spearman})
+      all.emplace_back(metric, data::name_of(metric));
+    return all;
+  }();
+  return words;
+}
+
+template <>
+const Words<data::TableFormat>& words_of() {
+  static const Words<data::TableFormat> words = {{data::TableFormat::automatic, "automatic"},
+                                                 {data::TableFormat::tsv, "tsv"},
+                                                 {data::TableFormat::csv, "csv"},
+                                                 {data::TableFormat::jsonl, "jsonl"},
+                                                 {data::TableFormat::text, "text"}};
   return words;
 }
 
@@ -69,7 +107,9 @@ const std::vector<Key<ModelSection>>& keys_of() {
       value("dropout", &S::dropout, from_to_below(0, 1),
             "after the embedding, the attention output and the feed-forward layers"),
       value("attention_dropout", &S::attention_dropout, from_to_below(0, 1), "of attention probabilities"),
-      value("head", &S::head, "masked language model or classifier"),
+      value("head", &S::head,
+            "masked language model, or a classifier or regression on the first token (`finetune` sets it by "
+            "its task)"),
       value("classes", &S::classes, count(1), "classes of a classification head"),
       value("embedding_std", &S::embedding_std, above(0),
             "standard deviation of the token embedding's entries at the start"),
@@ -155,6 +195,36 @@ const std::vector<Key<DataSection>>& keys_of() {
             "of those: the share that becomes a random token; the rest stays as it is"),
       value("whole_word_masking", &S::whole_word_masking,
             "whether all pieces of a word or identifier are predicted together"),
+      value("targets", &S::targets,
+            "of files of masked sequences: to predict what the `file` says, or to mask anew in every epoch"),
+  };
+  return keys;
+}
+
+template <>
+const std::vector<Key<TaskSection>>& keys_of() {
+  using S = TaskSection;
+  static const std::vector<Key<S>> keys = {
+      value("name", &S::name,
+            "a GLUE task (cola, mnli, mrpc, qnli, qqp, rte, sst2, stsb, wnli), which brings its columns, "
+            "labels "
+            "and metric, or any other name for files of your own"),
+      value("folder", &S::folder, "folder with the GLUE task's TSV files"),
+      value("train", &S::train, "files to train on: TSV, CSV or JSONL, plain or .gz"),
+      value("validation", &S::validation, "files to evaluate on, each by itself and whole"),
+      value("text", &S::text, "the one or two columns with text, by their names in the header"),
+      value("label", &S::label, "the column with the label or the score"),
+      value("labels", &S::labels,
+            "the classes in the order of their numbers; empty: those in the training files, "
+            "sorted"),
+      value("kind", &S::kind, "what is predicted: one of some classes, or a number"),
+      value("metric", &S::metric,
+            "what the best model is chosen by, on the first validation file; accuracy, or spearman for a "
+            "regression, if it is not given"),
+      value("format", &S::format, "of the files; `automatic` goes by their names"),
+      value("header", &S::header,
+            "whether TSV and CSV files begin with the columns' names; without, columns are called 1, 2, 3, "
+            "..."),
   };
   return keys;
 }
@@ -176,8 +246,14 @@ const std::vector<Key<RunSection>>& keys_of() {
       value("seed", &S::seed, at_least(0), "of initialisation, order, masks and dropout"),
       value("threads", &S::threads, from_to(0, 4096), "CPU threads; 0: all"),
       value("log_interval", &S::log_interval, count(1), "steps from one line of metrics to the next"),
+      value("initial_checkpoint", &S::initial_checkpoint,
+            "checkpoint file or run directory whose weights the run begins with (`--from`); empty: random "
+            "weights"),
       value("evaluation_interval", &S::evaluation_interval, count(0),
             "steps from one evaluation to the next; 0: at the end of each phase only"),
+      value("evaluation_epochs", &S::evaluation_epochs, at_least(0),
+            "passes over the training data from one evaluation to the next, beside `evaluation_interval`; 0: "
+            "none"),
       value("evaluation_batches", &S::evaluation_batches, count(0),
             "packs of the validation set to use; 0: the whole set"),
       value("checkpoint_interval", &S::checkpoint_interval, count(0),
@@ -220,6 +296,7 @@ const std::vector<Key<Recipe>>& keys_of() {
       section("tensorized", &S::tensorized, "Which layers are tensor trains. Those not named are dense."),
       section("optim", &S::optim, "The optimizer. Learning rates belong to the phases."),
       section("data", &S::data, "Shards, tokenizer and masking."),
+      section("task", &S::task, "What `comera finetune` learns. Pretraining does not look at it."),
       section("precision", &S::precision, "Number formats."),
       section("run", &S::run, "The run's directory and what is written when."),
       sections("phase", &S::phases,

@@ -76,7 +76,7 @@ std::int64_t dense_parameters(const EncoderConfig& config) {
   const std::int64_t norm = 2 * h, square = h * h + h;
   const std::int64_t block = 4 * square + (h * f + f) + (f * h + h) + 2 * norm;
   const std::int64_t head =
-      config.head == HeadKind::mlm ? square + norm + v : square + h * config.classes + config.classes;
+      config.head == HeadKind::mlm ? square + norm + v : square + (h + 1) * config.sequence_outputs();
   return (v + config.max_positions + config.types) * h + norm + config.layers * block + head;
 }
 

@@ -10,9 +10,9 @@ namespace comera {
 
 using namespace recipe_detail;
 
-Recipe parse_recipe(std::string_view text, const std::string& name,
-                    const std::vector<std::string>& overrides) {
-  const Source source(text, name, overrides);
+Recipe parse_recipe(std::string_view text, const std::string& name, const std::vector<std::string>& overrides,
+                    const std::string& base) {
+  const Source source(text, name, overrides, base);
   Reader reader(source);
   Recipe recipe;
   read_table(recipe, source.root(), Path(), reader);
@@ -20,7 +20,8 @@ Recipe parse_recipe(std::string_view text, const std::string& name,
   return recipe;
 }
 
-Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
+Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                   const std::string& base) {
   std::error_code code;
   if (std::filesystem::is_directory(file, code))
     throw UsageError(fmt::format("{}: is a directory; expected a recipe, a TOML file", file.string()));
@@ -29,7 +30,7 @@ Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::str
   if (!stream)
     throw UsageError(fmt::format("{}: could not open the recipe: {}", file.string(), std::strerror(errno)));
   const std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-  return parse_recipe(text, file.string(), overrides);
+  return parse_recipe(text, file.string(), overrides, base);
 }
 
 }  // namespace comera

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/sequence_set.h"
+#include "data/task.h"
 #include "kernels/core/check.h"
 #include "model/config.h"
 #include "optim/schedule.h"
@@ -67,7 +69,23 @@ struct DataSection {
   double replace_share = 0.8;  // of the masked tokens: become the mask token
   double random_share = 0.1;   // of the masked tokens: become a random token; the rest stay
   bool whole_word_masking = false;
+  data::TargetKind targets = data::TargetKind::file;  // of files that are masked already
   friend bool operator==(const DataSection&, const DataSection&) = default;
+};
+
+// What fine-tuning learns: a GLUE task by its name, or tables of the user's own.
+struct TaskSection {
+  std::string name;    // "mnli", "my_task"; empty: the recipe is not for fine-tuning
+  std::string folder;  // of a GLUE task's files
+  std::vector<std::string> train, validation;
+  std::vector<std::string> text;  // columns
+  std::string label;              // column
+  std::vector<std::string> labels;
+  data::TaskKind kind = data::TaskKind::classification;
+  std::optional<data::TaskMetric> metric;
+  data::TableFormat format = data::TableFormat::automatic;
+  bool header = true;
+  friend bool operator==(const TaskSection&, const TaskSection&) = default;
 };
 
 struct PrecisionSection {
@@ -81,7 +99,9 @@ struct RunSection {
   std::int64_t seed = 1;
   std::int64_t threads = 0;  // 0: all
   std::int64_t log_interval = 10;
+  std::string initial_checkpoint;        // whose weights the run begins with; empty: random ones
   std::int64_t evaluation_interval = 0;  // 0: at the end of each phase only
+  double evaluation_epochs = 0;          // the same in passes over the training data
   std::int64_t evaluation_batches = 0;   // 0: the whole set
   std::int64_t checkpoint_interval = 0;  // 0: at the end of each phase only
   std::int64_t keep_checkpoints = 3;
@@ -117,6 +137,7 @@ struct Recipe {
   TensorizedSection tensorized;
   OptimSection optim;
   DataSection data;
+  TaskSection task;
   PrecisionSection precision;
   RunSection run;
   std::vector<PhaseSection> phases;
@@ -126,15 +147,18 @@ struct Recipe {
 // Reads, overrides and validates. An override is "section.key=value" with a TOML value, where a bare word is
 // a string: "phase.0.steps=100", "model.norm=pre", "tensorized.enabled=false".
 // Everything wrong with a recipe is a UsageError of one sentence with file, line, column, section and key.
-Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
+//   base: a recipe in TOML whose [model] and [tensorized] stand for those that the file leaves out.
+Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides = {},
+                   const std::string& base = "");
 // The same for text; `name` stands for the file in messages.
 Recipe parse_recipe(std::string_view text, const std::string& name,
-                    const std::vector<std::string>& overrides = {});
+                    const std::vector<std::string>& overrides = {}, const std::string& base = "");
 
 // Throws UsageError when values contradict each other; for recipes that were not read from a file.
 void validate(const Recipe& recipe);
-// Throws UsageError naming the key when something that only training needs is missing.
+// Throws UsageError naming the key when something that only training, or only pretraining, needs is missing.
 void require_training_keys(const Recipe& recipe);
+void require_pretraining_keys(const Recipe& recipe);
 
 // The model that the recipe describes. The tokenizer's vocabulary is needed when the recipe leaves
 // model.vocabulary at 0; a larger one than the recipe's is refused. Throws UsageError.

@@ -80,8 +80,15 @@ toml::node& element(toml::array& list, const std::string& index, const std::stri
 
 }  // namespace
 
-Source::Source(std::string_view text, std::string file, const std::vector<std::string>& overrides)
+Source::Source(std::string_view text, std::string file, const std::vector<std::string>& overrides,
+               std::string_view base)
     : file_(std::move(file)), root_(parse(text, file_)) {
+  if (!base.empty()) {
+    const toml::table model = parse(base, "the checkpoint's recipe");
+    for (const char* section : {"model", "tensorized"})
+      if (!root_.contains("model") && model.contains(section))
+        root_.insert_or_assign(section, *model.get(section)->as_table());
+  }
   for (const auto& assignment : overrides) override_with(assignment);
 }
 

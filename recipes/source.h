@@ -31,7 +31,9 @@ class Places {
 // A recipe's TOML tree with the overrides already put in.
 class Source {
  public:
-  Source(std::string_view text, std::string file, const std::vector<std::string>& overrides);
+  // base: TOML whose [model] and [tensorized] are taken where the text has none; overrides come after it.
+  Source(std::string_view text, std::string file, const std::vector<std::string>& overrides,
+         std::string_view base = "");
 
   const toml::table& root() const { return root_; }
   // "recipe.toml:12:3" or "--set model.layers=two".

@@ -109,9 +109,14 @@ void require_training_keys(const Recipe& recipe) {
   const auto require = [](const char* key, const std::string& value) {
     if (value.empty()) throw UsageError(fmt::format("{0} is empty; training needs it: --set {0}=PATH", key));
   };
-  require("data.train", recipe.data.train);
   require("data.tokenizer", recipe.data.tokenizer);
   require("run.output", recipe.run.output);
+}
+
+void require_pretraining_keys(const Recipe& recipe) {
+  if (recipe.data.train.empty())
+    throw UsageError("data.train is empty; pretraining needs it: --set data.train=PATH");
+  require_training_keys(recipe);
 }
 
 EncoderConfig encoder_config(const Recipe& recipe, std::int64_t tokenizer_vocabulary) {

@@ -56,6 +56,7 @@ const Backend& cpu_backend() {
     plain::register_ttm(table);
     plain::register_cross_entropy(table);
     plain::register_elementwise(table);
+    plain::register_sequence(table);
     plain::register_optimizer(table);
     if (cpu_instruction_set() == "v3") {
       cpu::limit_sgemm_to_avx2();

@@ -30,6 +30,8 @@
   X(SoftmaxCrossEntropy)             \
   X(DenseMaskedCrossEntropy)         \
   X(TTMMaskedCrossEntropy)           \
+  X(SquaredError)                    \
+  X(SequenceMean)                    \
   X(TTMRowsForward)                  \
   X(TTMRowsBackward)                 \
   X(TTMChainForward)                 \

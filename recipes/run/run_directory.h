@@ -28,6 +28,7 @@ class RunDirectory {
   std::filesystem::path recipe() const { return path_ / "recipe.toml"; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path tokenizer() const { return path_ / "tokenizer.model"; }
+  std::filesystem::path best() const { return path_ / "best.h5"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
 
   // From now on the directory holds a run. Atomic.

@@ -2,15 +2,9 @@
 
 #include <algorithm>
 
-namespace comera {
+#include "recipes/run/inference_engine.h"
 
-PackCapacity pack_capacity(const data::BatchCapacity& capacity) {
-  return {.tokens = capacity.tokens,
-          .sequences = capacity.sequences,
-          .longest = capacity.sequence_length,
-          .masked = capacity.masked,
-          .unique_ids = capacity.unique_ids};
-}
+namespace comera {
 
 StepEngine::StepEngine(const EncoderConfig& config, const AdamWOptions& optimizer, const Backend& backend,
                        Allocator& allocator)
@@ -73,36 +67,7 @@ void StepEngine::set_capacity(const PackCapacity& capacity) {
   });
 }
 
-void StepEngine::load(const data::Batch& batch) {
-  const PackCapacity& capacity = batch_.capacity;
-  COMERA_CHECK(
-      batch.tokens <= capacity.tokens && batch.sequences <= capacity.sequences &&
-          batch.masked <= capacity.masked && batch.unique <= capacity.unique_ids,
-      "a batch of {} tokens, {} sequences, {} masked positions and {} unique ids is larger than its capacity "
-      "of {}, {}, {} and {}",
-      batch.tokens, batch.sequences, batch.masked, batch.unique, capacity.tokens, capacity.sequences,
-      capacity.masked, capacity.unique_ids);
-  const auto copy = [this](const auto& from, const Tensor& to) {
-    COMERA_CHECK(static_cast<std::int64_t>(from.size()) == to.elements(),
-                 "a batch array has {} entries, expected {}", from.size(), to.elements());
-    allocator_.upload(to.raw(), from.data(), to.bytes(), stream_);
-  };
-  copy(batch.token_ids, batch_.token_ids);
-  copy(batch.position_ids, batch_.position_ids);
-  copy(batch.type_ids, batch_.type_ids);
-  copy(batch.sequence_offsets, batch_.sequence_offsets);
-  copy(batch.masked_positions, batch_.masked_positions);
-  copy(batch.masked_targets, batch_.masked_targets);
-  copy(batch.labels, batch_.labels);
-  copy(batch.scores, batch_.scores);
-  copy(batch.unique_ids, batch_.unique_ids);
-  copy(batch.unique_index, batch_.unique_index);
-  copy(batch.unique_order, batch_.unique_order);
-  copy(batch.unique_offsets, batch_.unique_offsets);
-  copy(batch.right_order, batch_.right_order);
-  counts_ = {batch.tokens, batch.sequences, batch.masked, batch.unique};
-  copy(counts_, batch_.counts);
-}
+void StepEngine::load(const data::Batch& batch) { upload_batch(batch, batch_, allocator_, stream_); }
 
 void StepEngine::micro(const DropoutKey& key) {
   host_inputs_.dropout = key;

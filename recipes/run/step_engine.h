@@ -9,8 +9,6 @@
 
 namespace comera {
 
-PackCapacity pack_capacity(const data::BatchCapacity& capacity);
-
 // A model with its optimizer and all memory of a step, and the two graphs of a phase: `micro` (forward, loss,
 // backward and accumulation of one pack) and `apply` (norm, clipping, optimizer).
 class StepEngine {
@@ -21,6 +19,8 @@ class StepEngine {
   StepEngine& operator=(const StepEngine&) = delete;
 
   Model& model() { return model_; }
+  const Backend& backend() const { return backend_; }
+  Allocator& allocator() const { return allocator_; }
   const AdamWOptimizer& optimizer() const { return optimizer_; }
 
   // Sizes of a new phase: measures a step without computing anything, then allocates just that.
@@ -58,7 +58,6 @@ class StepEngine {
   std::optional<Arena> arena_;
   std::optional<Context> context_;
   PackedBatch batch_;
-  std::vector<std::int32_t> counts_;  // of the loaded batch
   Graph micro_, apply_, evaluate_;
 };
 

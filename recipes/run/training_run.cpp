@@ -1,5 +1,7 @@
 #include "recipes/run/training_run.h"
 
+#include <fmt/ranges.h>
+
 #include <chrono>
 #include <cmath>
 #include <numeric>
@@ -10,6 +12,9 @@
 #include "kernels/backends/backends.h"
 #include "recipes/model_report.h"
 #include "recipes/run/json.h"
+#include "recipes/run/masked_language_task.h"
+#include "recipes/run/sequence_task.h"
+#include "recipes/run/trained_model.h"
 
 namespace comera {
 
@@ -29,26 +34,6 @@ AdamWOptions optimizer_options(const OptimSection& optim) {
           .decay_cores = optim.decay_cores};
 }
 
-data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, std::int64_t vocabulary,
-                                   std::int64_t right_rows) {
-  const PhaseSection& section = recipe.phases[phase];
-  data::LoaderOptions options;
-  options.capacity =
-      data::capacity_for(section.tokens_per_pack, section.length, recipe.data.mask_probability, vocabulary);
-  if (section.sequences_per_pack > 0) options.capacity.sequences = section.sequences_per_pack;
-  options.masking = {.probability = recipe.data.mask_probability,
-                     .replace_mask = recipe.data.replace_share,
-                     .replace_random = recipe.data.random_share};
-  // Each phase has an order of its own, which no other seed's phase shares.
-  options.seed =
-      static_cast<std::int64_t>(data::mix64(data::mix64(static_cast<std::uint64_t>(recipe.run.seed)) +
-                                            static_cast<std::uint64_t>(phase)) >>
-                                1);
-  options.packs_per_step = section.packs_per_step;
-  options.right_modulus = right_rows;
-  return options;
-}
-
 const std::string& checked_path(const std::string& path, const char* key) {
   if (path.empty())
     throw UsageError(fmt::format("{} is missing; give it in the recipe or with --set {}=...", key, key));
@@ -64,50 +49,28 @@ struct TrainingRun::PhaseData {
 };
 
 TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
-    : recipe_(recipe),
+    : recipe_(options.finetune ? resolve_task(recipe) : recipe),
       options_(options),
       directory_(checked_path(recipe.run.output, "run.output"), options.mode),
       tokenizer_(data::Tokenizer::load(checked_path(recipe.data.tokenizer, "data.tokenizer"))),
-      train_(checked_path(recipe.data.train, "data.train"), "train"),
-      config_(encoder_config(recipe, tokenizer_.vocabulary())),
+      config_(encoder_config(recipe_, tokenizer_.vocabulary())),
+      task_(make_task()),
       checkpoints_(directory_.checkpoints(), recipe.run.keep_checkpoints) {
-  require_training_keys(recipe);
-  if (config_.head != HeadKind::mlm)
-    throw UsageError("model.head = \"classification\" cannot be pretrained; set model.head to \"mlm\"");
-  COMERA_CHECK(
-      train_.info().vocabulary == tokenizer_.vocabulary(),
-      "the shards in {} are for a vocabulary of {}, but {} has {} pieces; make them again with `comera data`",
-      recipe.data.train, train_.info().vocabulary, recipe.data.tokenizer, tokenizer_.vocabulary());
-  COMERA_CHECK(
-      train_.info().tokenizer_hash == tokenizer_.hash(),
-      "the shards in {} were made with another tokenizer than {}; make them again with `comera data`",
-      recipe.data.train, recipe.data.tokenizer);
-  COMERA_CHECK(train_.types() <= config_.types,
-               "the shards in {} have segment ids up to {}, but the recipe has model.types = {}",
-               recipe.data.train, train_.types() - 1, config_.types);
-  if (!recipe.data.validation.empty()) {
-    held_out_.emplace(recipe.data.validation, "validation");
-    COMERA_CHECK(
-        held_out_->types() <= config_.types && held_out_->info().vocabulary == tokenizer_.vocabulary(),
-        "the held-out shards in {} do not fit the recipe: {} segment ids of {}, a vocabulary of {} of {}",
-        recipe.data.validation, held_out_->types(), config_.types, held_out_->info().vocabulary,
-        tokenizer_.vocabulary());
-    COMERA_CHECK(held_out_->info().tokenizer_hash == tokenizer_.hash(),
-                 "the held-out shards in {} were made with another tokenizer than {}", recipe.data.validation,
-                 recipe.data.tokenizer);
-  }
   prepare_threads(static_cast<int>(recipe.run.threads));
   engine_ = std::make_unique<StepEngine>(config_, optimizer_options(recipe.optim),
                                          backend_of(DeviceKind::cpu), host_allocator());
   engine_->model().parameters().initialize(static_cast<std::uint64_t>(recipe.run.seed));
   for (std::int64_t phase = 0; phase < static_cast<std::int64_t>(recipe.phases.size()); ++phase) {
-    steps_of_phase_.push_back(phase_steps(phase));
-    total_steps_ += steps_of_phase_.back();
+    const auto [steps, per_epoch] = phase_steps(phase);
+    steps_of_phase_.push_back(steps);
+    steps_per_epoch_.push_back(per_epoch);
+    total_steps_ += steps;
   }
   if (directory_.resumes()) {
     if (const auto found = find_latest(directory_.checkpoints(), options.resume)) resume_from(*found);
   }
   if (state_.step == 0) {
+    if (!recipe_.run.initial_checkpoint.empty()) load_initial();
     directory_.write_recipe(to_toml(recipe_));
     write_file_durably(directory_.tokenizer(),
                        tokenizer_.bytes());  // the run stays usable without the corpus
@@ -117,29 +80,85 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
 
 TrainingRun::~TrainingRun() = default;
 
-std::int64_t TrainingRun::phase_steps(std::int64_t phase) const {
+std::unique_ptr<TrainingTask> TrainingRun::make_task() const {
+  if (options_.finetune) {
+    require_training_keys(recipe_);
+    if (recipe_.run.evaluation_batches > 0)
+      throw UsageError(
+          fmt::format("run.evaluation_batches = {} is for pretraining; a task's validation files are scored "
+                      "whole: leave it "
+                      "out",
+                      recipe_.run.evaluation_batches));
+    std::int64_t length = 0;
+    for (const PhaseSection& phase : recipe_.phases) length = std::max(length, phase.length);
+    auto task = std::make_unique<SequenceTask>(recipe_.task, tokenizer_, config_, length);
+    for (const std::string& line : task->reports()) fmt::print(options_.output, "{}\n", line);
+    return task;
+  }
+  require_pretraining_keys(recipe_);
+  if (config_.head != HeadKind::mlm)
+    throw UsageError(
+        fmt::format("model.head = \"{}\" cannot be pretrained; set model.head to \"mlm\", or use "
+                    "`comera finetune`",
+                    config_.head == HeadKind::regression ? "regression" : "classification"));
+  return std::make_unique<MaskedLanguageTask>(recipe_.data, tokenizer_, config_);
+}
+
+void TrainingRun::load_initial() {
+  const TrainedModel trained = find_trained_model(recipe_.run.initial_checkpoint);
+  const CheckpointReader reader(trained.checkpoint);
+  COMERA_CHECK(reader.text("/data", "tokenizer_hash") == tokenizer_.hash(),
+               "{} was trained with another tokenizer than {}: its token ids mean other pieces",
+               trained.checkpoint.string(), recipe_.data.tokenizer);
+  const InitialParameters initial = load_initial_parameters(reader, engine_->model().parameters());
+  fmt::print(options_.output, "{} tensors from {}{}{}\n", initial.loaded, trained.checkpoint.string(),
+             initial.fresh.empty() ? "" : "; new: ", fmt::join(initial.fresh, ", "));
+}
+
+data::LoaderOptions TrainingRun::loader_options(std::int64_t phase) const {
   const PhaseSection& section = recipe_.phases[phase];
-  if (section.steps) return *section.steps;
-  data::LoaderOptions options =
-      loader_options(recipe_, phase, config_.vocabulary, engine_->model().token_embedding().right_rows());
+  data::LoaderOptions options;
+  options.masking = task_->masking();
+  // Targets that come in words vary more in number.
+  options.capacity = data::capacity_for(section.tokens_per_pack, section.length, options.masking.probability,
+                                        config_.vocabulary, options.masking.words ? 4 : 1);
+  if (section.sequences_per_pack > 0) options.capacity.sequences = section.sequences_per_pack;
+  // Each phase has an order of its own, which no other seed's phase shares.
+  options.seed =
+      static_cast<std::int64_t>(data::mix64(data::mix64(static_cast<std::uint64_t>(recipe_.run.seed)) +
+                                            static_cast<std::uint64_t>(phase)) >>
+                                1);
+  options.packs_per_step = section.packs_per_step;
+  options.right_modulus = engine_->model().token_embedding().right_rows();
+  return options;
+}
+
+std::pair<std::int64_t, std::int64_t> TrainingRun::phase_steps(std::int64_t phase) const {
+  const PhaseSection& section = recipe_.phases[phase];
+  if (section.steps && recipe_.run.evaluation_epochs == 0) return {*section.steps, 0};
+  data::LoaderOptions options = loader_options(phase);
   options.prefetch = 0;
-  const data::Loader loader(train_, options);
-  const double packs = *section.epochs * static_cast<double>(loader.count_packs_per_epoch());
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(packs / section.packs_per_step)));
+  const data::Loader loader(task_->samples(section.length), options);
+  const auto packs = static_cast<double>(loader.count_packs_per_epoch());
+  const auto steps = [&](double epochs) {
+    return std::max<std::int64_t>(
+        1,
+        static_cast<std::int64_t>(std::ceil(epochs * packs / static_cast<double>(section.packs_per_step))));
+  };
+  return {section.steps ? *section.steps : steps(*section.epochs), steps(1)};
 }
 
 void TrainingRun::open_phase() {
   const PhaseSection& section = recipe_.phases[state_.phase];
   phase_ = std::make_unique<PhaseData>();
-  phase_->options = loader_options(recipe_, state_.phase, config_.vocabulary,
-                                   engine_->model().token_embedding().right_rows());
-  phase_->loader = std::make_unique<data::Loader>(train_, phase_->options);
+  phase_->options = loader_options(state_.phase);
+  phase_->loader = std::make_unique<data::Loader>(task_->samples(section.length), phase_->options);
   if (position_) {
     COMERA_CHECK(phase_->loader->samples_per_epoch() == saved_samples_,
                  "{} was made on {} samples, but {} now gives {} of length {}: resume with the same data and "
                  "phase.{}.length",
-                 saved_path_.string(), saved_samples_, recipe_.data.train,
-                 phase_->loader->samples_per_epoch(), section.length, state_.phase);
+                 saved_path_.string(), saved_samples_, task_->source(), phase_->loader->samples_per_epoch(),
+                 section.length, state_.phase);
     phase_->loader->seek(*position_);
   }
   position_.reset();
@@ -163,7 +182,7 @@ void TrainingRun::one_step() {
     engine_->micro({.seed = static_cast<std::uint64_t>(recipe_.run.seed),
                     .step = static_cast<std::uint32_t>(state_.step),
                     .pack = static_cast<std::uint32_t>(pack)});
-    targets += batch.masked;
+    targets += static_cast<double>(task_->targets(batch));
     tokens += batch.tokens;
   }
   const double factor = phase_->schedule.factor(state_.phase_step);
@@ -225,22 +244,23 @@ void TrainingRun::log_step(double seconds_per_step, double tokens_per_second) {
 }
 
 std::optional<Evaluation> TrainingRun::evaluate_now(bool record) {
-  if (!unigram_) unigram_.emplace(train_);
-  const std::optional<Evaluation> found = evaluate(*engine_, *held_out_, phase_->options, *unigram_,
-                                                   recipe_.run.evaluation_batches, options_.stop_requested);
+  const std::optional<Evaluation> found =
+      task_->evaluate(*engine_, phase_->options, recipe_.run.evaluation_batches, options_.stop_requested);
   if (!found || !record) return found;
-  const Evaluation& evaluation = *found;
-  metrics_->write(state_.step, JsonObject()
-                                   .add("validation_loss", evaluation.loss)
-                                   .add("validation_accuracy", evaluation.accuracy)
-                                   .add("validation_targets", evaluation.targets)
-                                   .add("unigram_loss", evaluation.baselines.unigram)
-                                   .add("uniform_loss", evaluation.baselines.uniform));
-  progress_->print(
-      fmt::format("step {}: held-out loss {:.4f}, masked accuracy {:.2f} % (unigram {:.4f}, uniform {:.4f})",
-                  state_.step, evaluation.loss, 100 * evaluation.accuracy, evaluation.baselines.unigram,
-                  evaluation.baselines.uniform));
+  metrics_->write(state_.step, task_->metrics(*found));
+  progress_->print(fmt::format("step {}: {}", state_.step, task_->describe(*found)));
+  if (task_->keeps_best() && (state_.best_step == 0 || found->score > state_.best_score)) {
+    state_.best_score = found->score;
+    state_.best_step = state_.step;
+    save();
+    keep_best();
+  }
   return found;
+}
+
+void TrainingRun::keep_best() const {
+  // Checkpoints never change, so that another name for the same file is as good as a copy, and takes no room.
+  link_file_durably(saved_path_, directory_.best());
 }
 
 void TrainingRun::save() {
@@ -267,6 +287,8 @@ void TrainingRun::write_checkpoint() {
                                    {"tokens", state_.tokens},
                                    {"window_loss", state_.window_loss},
                                    {"window_targets", state_.window_targets},
+                                   {"best_score", state_.best_score},
+                                   {"best_step", state_.best_step},
                                    {"steps_of_phase", steps_of_phase_}});
     writer.attributes("/rng", {{"seed", recipe_.run.seed}});
     writer.attributes("/environment", {{"instruction_set", std::string(instruction_set())}});
@@ -278,7 +300,7 @@ void TrainingRun::write_checkpoint() {
                                 {"samples_per_epoch", phase_->loader->samples_per_epoch()},
                                 {"vocabulary", std::int64_t{tokenizer_.vocabulary()}},
                                 {"tokenizer_hash", tokenizer_.hash()},
-                                {"fingerprint", train_.fingerprint()}});
+                                {"fingerprint", task_->fingerprint()}});
   });
   saved_step_ = state_.step;
 }
@@ -289,9 +311,9 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
   const std::string file = found.path.string();
   COMERA_CHECK(reader.text("/data", "tokenizer_hash") == tokenizer_.hash(),
                "{} was trained with another tokenizer than {}", file, recipe_.data.tokenizer);
-  COMERA_CHECK(reader.text("/data", "fingerprint") == train_.fingerprint(),
-               "{} was trained on other data than {} now holds: resume with the same shards", file,
-               recipe_.data.train);
+  COMERA_CHECK(reader.text("/data", "fingerprint") == task_->fingerprint(),
+               "{} was trained on other data than {} now holds: resume with the same data", file,
+               task_->source());
   COMERA_CHECK(reader.integer("/rng", "seed") == recipe_.run.seed,
                "{} was trained with run.seed = {}, but the recipe has {}", file,
                reader.integer("/rng", "seed"), recipe_.run.seed);
@@ -303,7 +325,9 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
             .phase_step = reader.integer("/trainer", "phase_step"),
             .tokens = reader.integer("/trainer", "tokens"),
             .window_loss = reader.number("/trainer", "window_loss"),
-            .window_targets = reader.number("/trainer", "window_targets")};
+            .window_targets = reader.number("/trainer", "window_targets"),
+            .best_score = reader.number("/trainer", "best_score"),
+            .best_step = reader.integer("/trainer", "best_step")};
   COMERA_CHECK(state_.phase < static_cast<std::int64_t>(recipe_.phases.size()),
                "{} stands in phase {}, but the recipe has {} phases", file, state_.phase + 1,
                recipe_.phases.size());
@@ -329,11 +353,24 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
                file, set, instruction_set());
   saved_step_ = state_.step;
   saved_path_ = found.path;
+  // In case it was stopped between saving and keeping the best.
+  if (state_.best_step == state_.step && state_.step > 0) keep_best();
+}
+
+bool TrainingRun::ends_evaluation_epoch() const {
+  const double epochs = recipe_.run.evaluation_epochs;
+  if (epochs <= 0) return false;
+  // The number of evaluations that are due grows with this step.
+  const double every = epochs * static_cast<double>(steps_per_epoch_[state_.phase]);
+  const auto due_by = [&](std::int64_t step) {
+    return static_cast<std::int64_t>((static_cast<double>(step) + 1e-6) / every);
+  };
+  return due_by(state_.phase_step) > due_by(state_.phase_step - 1);
 }
 
 TrainingOutcome TrainingRun::run() {
   TrainingOutcome outcome;
-  progress_ = std::make_unique<ProgressBar>("pretrain", total_steps_, state_.step, options_.output);
+  progress_ = std::make_unique<ProgressBar>(task_->name(), total_steps_, state_.step, options_.output);
   double training_seconds = 0, window_seconds = 0;
   std::int64_t first_tokens = state_.tokens, window_tokens = state_.tokens, window_steps = 0;
   const auto stop_here = [&] {
@@ -367,9 +404,9 @@ TrainingOutcome TrainingRun::run() {
       window_tokens = state_.tokens;
     }
     const auto due = [&](std::int64_t interval) { return interval > 0 && state_.step % interval == 0; };
-    if (held_out_ && (due(recipe_.run.evaluation_interval) || phase_ends))
+    if (task_->evaluates() && (due(recipe_.run.evaluation_interval) || phase_ends || ends_evaluation_epoch()))
       outcome.evaluation = evaluate_now(true);
-    if (due(recipe_.run.checkpoint_interval) || phase_ends) save();
+    if ((due(recipe_.run.checkpoint_interval) || phase_ends) && saved_step_ != state_.step) save();
     if (options_.after_step) options_.after_step(state_.step);
     if (stop_here() && state_.step < total_steps_) {
       if (saved_step_ != state_.step) save();
@@ -377,13 +414,16 @@ TrainingOutcome TrainingRun::run() {
     }
   }
   // A run that had ended before: its metrics have the line already.
-  if (state_.step >= total_steps_ && held_out_ && !outcome.evaluation)
+  if (state_.step >= total_steps_ && task_->evaluates() && !outcome.evaluation)
     outcome.evaluation = evaluate_now(false);
   outcome.finished = state_.step >= total_steps_;
   outcome.step = state_.step;
   outcome.tokens_per_second =
       static_cast<double>(state_.tokens - first_tokens) / std::max(training_seconds, 1e-9);
   outcome.checkpoint = saved_path_;
+  outcome.best_score = state_.best_score;
+  outcome.best_step = state_.best_step;
+  if (state_.best_step > 0) outcome.best = directory_.best();
   progress_.reset();
   return outcome;
 }

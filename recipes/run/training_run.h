@@ -9,15 +9,16 @@
 #include "checkpoints/checkpoint_directory.h"
 #include "data/tokenizer.h"
 #include "recipes/recipe.h"
-#include "recipes/run/evaluation.h"
 #include "recipes/run/metrics.h"
 #include "recipes/run/progress.h"
 #include "recipes/run/run_directory.h"
 #include "recipes/run/step_engine.h"
+#include "recipes/run/training_task.h"
 
 namespace comera {
 
 struct TrainingOptions {
+  bool finetune = false;  // the recipe's [task] instead of masked language modelling
   RunMode mode = RunMode::fresh;
   ResumeMode resume = ResumeMode::newest;  // which checkpoint a resumed run may take
   std::int64_t stop_after = 0;  // save and stop after this step (counted over all phases); 0: never
@@ -32,6 +33,9 @@ struct TrainingOutcome {
   std::optional<Evaluation> evaluation;  // of the finished model, with held-out data
   double tokens_per_second = 0;          // over the steps of this process
   std::filesystem::path checkpoint;
+  std::filesystem::path best;  // of a task with evaluation: the checkpoint with the best score
+  double best_score = 0;
+  std::int64_t best_step = 0;
 };
 
 // Where a run stands. All of it is in a checkpoint.
@@ -42,9 +46,12 @@ struct TrainingState {
   std::int64_t tokens = 0;      // seen
   double window_loss = 0;       // loss and targets since the last line of metrics
   double window_targets = 0;
+  double best_score = 0;       // of the evaluations so far
+  std::int64_t best_step = 0;  // 0: none yet
 };
 
-// Pretraining as a recipe says: phases of steps, evaluation, metrics, checkpoints, and resuming to the bit.
+// Pretraining or fine-tuning as a recipe says: phases of steps, evaluation, metrics, checkpoints, and
+// resuming to the bit.
 class TrainingRun {
  public:
   TrainingRun(const Recipe& recipe, const TrainingOptions& options);
@@ -53,6 +60,7 @@ class TrainingRun {
   TrainingOutcome run();
 
   StepEngine& engine() { return *engine_; }
+  const TrainingTask& task() const { return *task_; }
   const Recipe& recipe() const { return recipe_; }
   std::int64_t total_steps() const { return total_steps_; }
   // Whether there is nothing left to do.
@@ -62,7 +70,13 @@ class TrainingRun {
   struct PhaseData;
 
   void open_phase();
-  std::int64_t phase_steps(std::int64_t phase) const;
+  std::unique_ptr<TrainingTask> make_task() const;
+  void load_initial();
+  data::LoaderOptions loader_options(std::int64_t phase) const;
+  // Steps of the phase and of one epoch in it (0: nobody asks).
+  std::pair<std::int64_t, std::int64_t> phase_steps(std::int64_t phase) const;
+  bool ends_evaluation_epoch() const;
+  void keep_best() const;
   void one_step();
   void log_step(double seconds_per_step, double tokens_per_second);
   std::optional<Evaluation> evaluate_now(bool record);
@@ -75,10 +89,8 @@ class TrainingRun {
   TrainingOptions options_;
   RunDirectory directory_;
   data::Tokenizer tokenizer_;
-  data::ShardSet train_;
-  std::optional<data::ShardSet> held_out_;
-  std::optional<data::UnigramModel> unigram_;
   EncoderConfig config_;
+  std::unique_ptr<TrainingTask> task_;
   std::unique_ptr<StepEngine> engine_;
   CheckpointDirectory checkpoints_;
   std::unique_ptr<MetricsWriter> metrics_;
@@ -86,7 +98,7 @@ class TrainingRun {
   std::unique_ptr<ProgressBar> progress_;
   TrainingState state_;
   std::optional<data::LoaderPosition> position_;  // to seek to when the phase is opened
-  std::vector<std::int64_t> steps_of_phase_;
+  std::vector<std::int64_t> steps_of_phase_, steps_per_epoch_;
   std::int64_t total_steps_ = 0;
   std::int64_t saved_samples_ = 0;  // per epoch, of the run that is resumed
   std::int64_t saved_step_ = -1;

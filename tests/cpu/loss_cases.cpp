@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "kernels/ops/cross_entropy.h"
+#include "kernels/ops/sequence.h"
 #include "tests/cpu/world.h"
 
 namespace comera::test {
@@ -33,9 +34,42 @@ void loss_case(std::vector<OperationCase>& cases, const LossCase& c) {
                      world.run(op);
                    }});
 }
+
+void sequence_cases(std::vector<OperationCase>& cases, std::int64_t sequences, std::int32_t count,
+                    std::int64_t width) {
+  const std::string name = fmt::format("{}_{}_{}", sequences, count, width);
+  cases.push_back({"SequenceMean_" + name, 4e-6, [=](World& world) {
+                     std::vector<std::int32_t> offsets{0};
+                     for (std::int64_t s = 0; s < sequences; ++s)
+                       offsets.push_back(offsets.back() + (s < count ? static_cast<int>(1 + s * 7 % 13) : 0));
+                     SequenceMean op;
+                     op.x = world.input({offsets.back() + 3, width});
+                     op.offsets = world.integers(offsets), op.count = world.integers({count});
+                     op.y = world.output("y", {sequences, width});
+                     world.run(op);
+                   }});
+  for (const bool gradient : {false, true})
+    cases.push_back({"SquaredError_" + name + (gradient ? "_gradient" : ""), 4e-6, [=](World& world) {
+                       std::vector<float> scores;
+                       for (std::int64_t s = 0; s < sequences; ++s)
+                         scores.push_back(static_cast<float>(s % 11) * 0.5F - 2);
+                       SquaredError op;
+                       op.predictions = world.output("predictions", {sequences, 1}, 3);
+                       op.scores = Tensor(world.bytes(scores.data(), scores.size() * sizeof(float)).raw(),
+                                          {sequences}, DType::float32, Device{});
+                       op.count = world.integers({count}), op.gradient = gradient;
+                       StepResults before;
+                       before.loss_sum = 0.5, before.target_count = 2;
+                       op.results = world.results(before);
+                       world.run(op);
+                     }});
+}
 }  // namespace
 
 void add_loss_cases(std::vector<OperationCase>& cases) {
+  sequence_cases(cases, 1, 1, 1);
+  sequence_cases(cases, 17, 13, 71);
+  sequence_cases(cases, 5, 0, 8);
   loss_case(cases, {1, 1, 1, 1, 1, 0, false, true});
   loss_case(cases, {1, 37, 3, 3, 37, 0, true, true});
   loss_case(cases, {1, 29, 2500, 2477, 50, 30, true, true});

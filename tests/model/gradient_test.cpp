@@ -79,12 +79,15 @@ TEST_P(WholeModel, GradientsAreCompleteWhenAnnounced) {
 
 INSTANTIATE_TEST_SUITE_P(All, WholeModel,
                          testing::Combine(testing::Bool(),
-                                          testing::Values(HeadKind::mlm, HeadKind::classification),
+                                          testing::Values(HeadKind::mlm, HeadKind::classification,
+                                                          HeadKind::regression),
                                           testing::Values(NormPlacement::post, NormPlacement::pre)),
                          [](const auto& test) {
                            return fmt::format(
                                "{}_{}_{}", std::get<0>(test.param) ? "tensorized" : "dense",
-                               std::get<1>(test.param) == HeadKind::mlm ? "mlm" : "classification",
+                               std::get<1>(test.param) == HeadKind::mlm          ? "mlm"
+                               : std::get<1>(test.param) == HeadKind::regression ? "regression"
+                                                                                 : "classification",
                                std::get<2>(test.param) == NormPlacement::post ? "post" : "pre");
                          });
 

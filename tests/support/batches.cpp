@@ -23,6 +23,7 @@ PackedBatch random_batch(const std::vector<int>& lengths, std::int64_t vocabular
   for (int s = 0; s < sequences; ++s) {
     data(batch.sequence_offsets)[s] = row;
     data(batch.labels)[s] = s % 3;
+    batch.scores.data<float>()[s] = static_cast<float>(s % 4) - 1.5F;
     for (int i = 0; i < lengths[s]; ++i, ++row) {
       data(batch.token_ids)[row] = static_cast<int>(engine() % vocabulary);
       data(batch.position_ids)[row] = i;

@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "checkpoints/durable_file.h"
+#include "cli/commands.h"
+#include "cli/inference_options.h"
+#include "data/hdf5.h"
+#include "kernels/backends/backends.h"
+#include "recipes/run/inference_engine.h"
+#include "recipes/run/json.h"
+
+namespace comera::cli {
+
+namespace {
+
+struct Options {
+  InferenceOptions inference;
+  std::filesystem::path input, output;
+  std::vector<std::string> text;
+  std::string pooling = "mean";
+};
+
+void write_hdf5(const std::filesystem::path& path, const std::vector<float>& vectors, std::int64_t width,
+                const data::Examples& examples, const Options& options) {
+  const std::filesystem::path temporary = temporary_name(path);
+  try {
+    std::vector<std::int64_t> lines(examples.count());
+    for (std::int64_t i = 0; i < examples.count(); ++i) lines[i] = examples.line(i);
+    data::hdf5::File file = data::hdf5::File::create(temporary);
+    file.write<float>("vectors", vectors, {examples.count(), width});
+    file.write<std::int64_t>("lines", lines);
+    file.set_attribute("/", "format", std::string("comera-vectors"));
+    file.set_attribute("/", "pooling", options.pooling);
+    file.set_attribute("/", "model", options.inference.model.string());
+    file.close();
+    rename_durably(temporary, path);
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(temporary, ignored);
+    throw;
+  }
+}
+
+void write_jsonl(const std::filesystem::path& path, const std::vector<float>& vectors, std::int64_t width,
+                 const data::Examples& examples) {
+  std::string text;
+  for (std::int64_t i = 0; i < examples.count(); ++i) {
+    const auto row = vectors.begin() + i * width;
+    text += JsonObject()
+                .add("line", examples.line(i))
+                .add("vector", std::vector<double>(row, row + width))
+                .text() +
+            "\n";
+  }
+  write_file_durably(path, text);
+}
+
+void embed(const Options& options) {
+  const OutputFormat format = output_format(options.output, {OutputFormat::hdf5, OutputFormat::jsonl});
+  LoadedModel loaded = options.inference.load();
+  data::Task task;
+  task.text = options.text;
+  if (task.text.empty()) task.text = loaded.recipe.task.text;
+  if (task.text.empty() || data::format_of(options.input) == data::TableFormat::text) task.text = {"text"};
+  if (task.text.size() > 2) throw UsageError("--text: give one or two columns");
+  const data::BatchCapacity capacity = inference_capacity(options.inference, loaded);
+  const std::int64_t types = loaded.model.config().types;
+  const auto examples = data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false,
+                                             capacity.sequence_length);
+  report_examples(options.input.string(), examples, capacity.sequence_length, types);
+  const auto output =
+      options.pooling == "mean" ? InferenceEngine::Output::mean : InferenceEngine::Output::first;
+  InferenceEngine engine(loaded.model, output, backend_of(DeviceKind::cpu), host_allocator());
+  const std::int64_t width = engine.width();
+  std::vector<float> vectors(examples.count() * width);
+  engine.run(std::make_unique<data::ExampleSamples>(examples, capacity.sequence_length, types), capacity,
+             [&](std::int64_t sample, std::span<const double> values) {
+               std::ranges::transform(values, vectors.begin() + sample * width,
+                                      [](double value) { return static_cast<float>(value); });
+             });
+  if (format == OutputFormat::hdf5)
+    write_hdf5(options.output, vectors, width, examples, options);
+  else
+    write_jsonl(options.output, vectors, width, examples);
+  fmt::print("{} vectors of {} numbers in {}\n", examples.count(), width, options.output.string());
+}
+
+}  // namespace
+
+void add_embed_command(CLI::App& program) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand("embed", "One vector per sentence, pair or function");
+  add_inference_options(*command, options->inference);
+  command
+      ->add_option("--input", options->input,
+                   "TSV, CSV or JSONL with text columns, or a text file with one text per line; .gz too")
+      ->required();
+  command
+      ->add_option("--text", options->text, "Its one or two text columns; default: those of the model's task")
+      ->delimiter(',');
+  command->add_option("--output", options->output, "FILE.h5 or FILE.jsonl")->required();
+  command->add_option("--pooling", options->pooling, "mean: of all tokens; first: of the first token")
+      ->check(CLI::IsMember({"mean", "first"}));
+  command->footer(
+      "Example: comera embed runs/first --input functions.jsonl.gz --text code --output functions.h5\n"
+      "The file holds `vectors` (rows, hidden) and `lines`, the input's line of each row. All vectors are "
+      "held "
+      "in memory.");
+  command->callback([options] { embed(*options); });
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,98 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "checkpoints/model_state.h"
+#include "cli/commands.h"
+#include "cli/inference_options.h"
+#include "kernels/backends/backends.h"
+#include "recipes/run/masked_language_task.h"
+#include "recipes/run/sequence_task.h"
+
+namespace comera::cli {
+
+namespace {
+
+struct Options {
+  InferenceOptions inference;
+  std::vector<std::string> input;
+  std::string data;
+  bool json = false;
+};
+
+void evaluate_task(const Options& options, LoadedModel& loaded) {
+  TaskSection section = loaded.recipe.task;
+  if (!options.input.empty()) section.validation = options.input;
+  const data::Task task = task_of(section);
+  if (task.validation.empty()) throw UsageError("there is nothing to evaluate on: give --input FILE");
+  const data::BatchCapacity capacity = inference_capacity(options.inference, loaded);
+  const std::int64_t types = loaded.model.config().types;
+  InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, backend_of(DeviceKind::cpu),
+                         host_allocator());
+  JsonObject sets;
+  for (const data::Task::Set& set : task.validation) {
+    const auto examples = data::Examples::read(task, {set}, loaded.tokenizer, true, capacity.sequence_length);
+    report_examples(set.file.string(), examples, capacity.sequence_length, types);
+    const data::TaskScores scores = *score(engine, task, examples, set.name, capacity, types);
+    if (options.json)
+      sets.add(set.name, metrics_of(scores));
+    else
+      fmt::print("{}\n", data::describe(scores));
+  }
+  if (options.json) fmt::print("{}\n", sets.text());
+}
+
+void evaluate_language_model(const Options& options, LoadedModel& loaded) {
+  DataSection data = loaded.recipe.data;
+  if (!options.data.empty()) data.train = data.validation = options.data;
+  data.tokenizer = loaded.trained.tokenizer.string();
+  if (data.validation.empty())
+    throw UsageError("there is nothing to evaluate on: give --data FOLDER of shards");
+  MaskedLanguageTask task(data, loaded.tokenizer, loaded.model.config());
+  // Only this evaluation needs a step engine, for the loss of an MLM head.
+  StepEngine engine(loaded.model.config(), {}, backend_of(DeviceKind::cpu), host_allocator());
+  const CheckpointReader reader(loaded.trained.checkpoint);
+  load_initial_parameters(reader, engine.model().parameters());
+  data::LoaderOptions loading;
+  loading.masking = task.masking();
+  const data::BatchCapacity capacity = inference_capacity(options.inference, loaded);
+  loading.capacity = data::capacity_for(capacity.tokens, capacity.sequence_length,
+                                        loading.masking.probability, loaded.model.config().vocabulary);
+  loading.right_modulus = loaded.model.token_embedding().right_rows();
+  engine.set_capacity(pack_capacity(loading.capacity));
+  const Evaluation evaluation = *task.evaluate(engine, loading, 0, {});
+  if (options.json)
+    fmt::print("{}\n", task.metrics(evaluation).text());
+  else
+    fmt::print("{}\n", task.describe(evaluation));
+}
+
+void evaluate(const Options& options) {
+  LoadedModel loaded = options.inference.load();
+  if (loaded.model.config().head == HeadKind::mlm)
+    evaluate_language_model(options, loaded);
+  else
+    evaluate_task(options, loaded);
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& program) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand("eval", "Score a trained model on held-out data");
+  add_inference_options(*command, options->inference);
+  command->add_option(
+      "--input", options->input,
+      "Of a fine-tuned model: tables to score, instead of the validation files it was trained with");
+  command->add_option("--data", options->data,
+                      "Of a pretrained model: folder of shards whose validation split is scored, instead of "
+                      "data.validation of its recipe");
+  command->add_flag("--json", options->json, "Print one JSON object");
+  command->footer(
+      "Example: comera eval runs/mnli --input glue/MNLI/dev_mismatched.tsv\n"
+      "The whole of each file is scored; rows that had to be left out are reported on stderr.");
+  command->callback([options] { evaluate(*options); });
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,47 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/training_options.h"
+
+namespace comera::cli {
+
+namespace {
+
+void finetune(const TrainingCommandOptions& options) {
+  const Recipe recipe = load_training_recipe(options);
+  const StopSignals signals;
+  TrainingOptions training = training_options(options, signals);
+  training.finetune = true;
+  TrainingRun run(recipe, training);
+  if (run.finished()) fmt::print("this run is finished already; give it more steps to go on\n");
+  const TrainingOutcome outcome = run.run();
+  if (!outcome.finished) return print_stopped(run, outcome);
+  if (outcome.evaluation) fmt::print("last             {}\n", run.task().describe(*outcome.evaluation));
+  if (!outcome.best.empty())
+    fmt::print("best             {} {:.4f} at step {}: {}\n", data::name_of(*run.recipe().task.metric),
+               outcome.best_score, outcome.best_step, outcome.best.string());
+  print_costs(run, outcome);
+}
+
+}  // namespace
+
+void add_finetune_command(CLI::App& program) {
+  auto options = std::make_shared<TrainingCommandOptions>();
+  CLI::App* command = program.add_subcommand(
+      "finetune", "Train a model on sentences, or pairs of them, with a label or a score");
+  add_training_options(*command, *options);
+  command->footer(
+      "Examples, from random weights and from a pretrained encoder:\n"
+      "  comera finetune recipes/six_encoder_mnli.toml --set task.folder=glue/MNLI \\\n"
+      "    --set data.tokenizer=tokenizer.model --output runs/mnli\n"
+      "  comera finetune recipes/finetune.toml --from runs/first --output runs/mine \\\n"
+      "    --set task.name=mine --set task.train=train.csv --set task.validation=dev.csv \\\n"
+      "    --set 'task.text=[\"title\", \"body\"]' --set task.label=topic\n"
+      "Ctrl-C or SIGTERM saves a checkpoint and stops. best.h5 is the best model by task.metric.");
+  command->callback([options] { finetune(*options); });
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,69 @@
+#include "cli/inference_options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "kernels/backends/backends.h"
+
+namespace comera::cli {
+
+void add_inference_options(CLI::App& command, InferenceOptions& options) {
+  command
+      .add_option("model", options.model,
+                  "A checkpoint, or a run's directory (its best model, or its newest)")
+      ->required()
+      ->type_name("MODEL");
+  command.add_option("--tokenizer", options.tokenizer,
+                     "The tokenizer it was trained with, if it is not in the run's directory");
+  command
+      .add_option("--set", options.overrides,
+                  "Overrides a key of the model's recipe, such as precision.compute=fp64; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
+  command.add_option("--length", options.length, "Longest sequence in tokens; default: as in training")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--threads", options.threads, "CPU threads; default: all")->check(CLI::PositiveNumber);
+}
+
+LoadedModel InferenceOptions::load() const {
+  prepare_threads(static_cast<int>(threads));
+  return {model, tokenizer, overrides};
+}
+
+data::BatchCapacity inference_capacity(const InferenceOptions& options, const LoadedModel& loaded) {
+  std::int64_t length = options.length, tokens = 4096;
+  for (const PhaseSection& phase : loaded.recipe.phases)
+    if (options.length == 0) length = std::max(length, phase.length);
+  const std::int64_t most = loaded.model.config().max_positions;
+  if (length > most)
+    throw UsageError(fmt::format("--length {} is longer than the model's max_positions = {}", length, most));
+  tokens = std::max(tokens, length);
+  return data::capacity_for(tokens, length, 0, loaded.model.config().vocabulary);
+}
+
+void report_examples(const std::string& name, const data::Examples& examples, std::int64_t length,
+                     std::int64_t types) {
+  const data::ExampleSamples samples(examples, length, types);
+  fmt::print(stderr, "{}: {} examples, {} cut to {} tokens\n", name, examples.count(), samples.truncated(),
+             length);
+  for (const std::string& report : examples.reports()) fmt::print(stderr, "{}\n", report);
+}
+
+OutputFormat output_format(const std::filesystem::path& file, const std::vector<OutputFormat>& allowed) {
+  const std::string suffix = file.extension().string();
+  const std::vector<std::pair<std::string, OutputFormat>> known = {
+      {".tsv", OutputFormat::tsv}, {".jsonl", OutputFormat::jsonl}, {".h5", OutputFormat::hdf5}};
+  std::vector<std::string> suffixes;
+  for (const auto& [name, format] : known) {
+    if (std::ranges::find(allowed, format) == allowed.end()) continue;
+    if (suffix == name) return format;
+    suffixes.push_back(name);
+  }
+  throw UsageError(fmt::format("--output {}: its name says the format and must end with {}", file.string(),
+                               fmt::join(suffixes, " or ")));
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/batch.h"
+#include "data/examples.h"
+#include "recipes/run/trained_model.h"
+
+namespace CLI {
+class App;
+}
+
+namespace comera::cli {
+
+// What `eval`, `predict` and `embed` share: a trained model, and how to run it.
+struct InferenceOptions {
+  std::filesystem::path model;  // checkpoint or run directory
+  std::filesystem::path tokenizer;
+  std::vector<std::string> overrides;
+  std::int64_t length = 0;  // of sequences; 0: that of the longest phase
+  std::int64_t threads = 0;
+
+  LoadedModel load() const;
+};
+
+void add_inference_options(CLI::App& command, InferenceOptions& options);
+
+// How long sequences may be, and the packs to run them in.
+data::BatchCapacity inference_capacity(const InferenceOptions& options, const LoadedModel& loaded);
+
+// Prints what was read, and what was left out or cut, on stderr.
+void report_examples(const std::string& name, const data::Examples& examples, std::int64_t length,
+                     std::int64_t types);
+
+// What a command writes: the name says the format.
+enum class OutputFormat : std::uint8_t { tsv, jsonl, hdf5 };
+// UsageError if the name's suffix is not among those allowed.
+OutputFormat output_format(const std::filesystem::path& file, const std::vector<OutputFormat>& allowed);
+
+}  // namespace comera::cli

@@ -1,0 +1,55 @@
+#include <fmt/core.h>
+
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/corpus_options.h"
+#include "cli/progress.h"
+#include "data/function_pairs.h"
+
+namespace comera::cli {
+namespace {
+
+struct Options {
+  data::CorpusOptions corpus;
+  data::FunctionPairsOptions pairs;
+};
+
+void run(const Options& options) {
+  data::FileCorpus corpus(options.corpus);
+  const data::FunctionPairsCounts counts = data::build_function_pairs(corpus, options.pairs);
+  fmt::print("{:<24}{:>14}\n", "documented functions", grouped(counts.functions));
+  fmt::print("{:<24}{:>14}\n", "  seen before", grouped(counts.duplicates));
+  fmt::print("{:<24}{:>14}\n", "examples to train on", grouped(counts.train));
+  fmt::print("{:<24}{:>14}\n", "examples held out", grouped(counts.validation));
+  fmt::print("wrote {}\n", options.pairs.output.string());
+}
+
+}  // namespace
+
+void add_pairs_command(CLI::App& program) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand(
+      "pairs", "Make a task from source code: does this documentation belong to this function?");
+  add_corpus_options(*command, options->corpus, "--max-bytes");
+  command->add_option("--output", options->pairs.output, "Folder for train.jsonl and validation.jsonl")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("--held-out", options->pairs.held_out, "Fraction of the functions kept for validation")
+      ->check(CLI::Range(0.001, 0.9))
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--copies", options->pairs.copies,
+          "How often each function is in the training data, with another wrong documentation each time")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->footer(
+      "Example:\n  comera pairs --input src --output pairs\n"
+      "  comera finetune recipes/function_pairs.toml --from runs/first --set task.train=pairs/train.jsonl "
+      "\\\n"
+      "    --set task.validation=pairs/validation.jsonl --output runs/pairs");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace comera::cli

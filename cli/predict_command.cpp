@@ -1,0 +1,108 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "checkpoints/durable_file.h"
+#include "cli/commands.h"
+#include "cli/inference_options.h"
+#include "kernels/backends/backends.h"
+#include "recipes/run/sequence_task.h"
+
+namespace comera::cli {
+
+namespace {
+
+struct Options {
+  InferenceOptions inference;
+  std::filesystem::path input, output;
+};
+
+std::vector<double> softmax(std::span<const double> logits) {
+  const double largest = *std::ranges::max_element(logits);
+  std::vector<double> shares;
+  double sum = 0;
+  for (const double logit : logits) sum += shares.emplace_back(std::exp(logit - largest));
+  for (double& share : shares) share /= sum;
+  return shares;
+}
+
+// One line of the output file.
+std::string line_of(OutputFormat format, std::int64_t line, const data::Task& task,
+                    std::span<const double> values) {
+  const bool json = format == OutputFormat::jsonl;
+  if (task.kind == data::TaskKind::regression)
+    return json ? JsonObject().add("line", line).add("score", values[0]).text()
+                : fmt::format("{}\t{:.6g}", line, values[0]);
+  const std::vector<double> shares = softmax(values);
+  const std::size_t best = std::ranges::max_element(shares) - shares.begin();
+  if (!json) {
+    std::string text = fmt::format("{}\t{}", line, task.labels[best]);
+    for (const double share : shares) text += fmt::format("\t{:.6g}", share);
+    return text;
+  }
+  JsonObject probabilities;
+  for (std::size_t c = 0; c < shares.size(); ++c) probabilities.add(task.labels[c], shares[c]);
+  return JsonObject()
+      .add("line", line)
+      .add("label", task.labels[best])
+      .add("probabilities", probabilities)
+      .text();
+}
+
+std::string header_of(const data::Task& task) {
+  if (task.kind == data::TaskKind::regression) return "line\tscore";
+  std::string text = "line\tlabel";
+  for (const std::string& label : task.labels) text += "\t" + label;
+  return text;
+}
+
+void predict(const Options& options) {
+  const OutputFormat format = output_format(options.output, {OutputFormat::tsv, OutputFormat::jsonl});
+  LoadedModel loaded = options.inference.load();
+  if (loaded.model.config().head == HeadKind::mlm)
+    throw UsageError(
+        fmt::format("{} is a pretrained model without a task; fine-tune it first, or use `comera "
+                    "embed`",
+                    options.inference.model.string()));
+  const data::Task task = task_of(loaded.recipe.task);
+  const data::BatchCapacity capacity = inference_capacity(options.inference, loaded);
+  const std::int64_t types = loaded.model.config().types;
+  const auto examples = data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false,
+                                             capacity.sequence_length);
+  report_examples(options.input.string(), examples, capacity.sequence_length, types);
+  InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, backend_of(DeviceKind::cpu),
+                         host_allocator());
+  std::vector<std::string> lines(examples.count());
+  engine.run(std::make_unique<data::ExampleSamples>(examples, capacity.sequence_length, types), capacity,
+             [&](std::int64_t sample, std::span<const double> values) {
+               lines[sample] = line_of(format, examples.line(sample), task, values);
+             });
+  std::string text = format == OutputFormat::tsv ? header_of(task) + "\n" : "";
+  for (const std::string& line : lines) text += line + "\n";
+  write_file_durably(options.output, text);
+  fmt::print("{} predictions in {}\n", lines.size(), options.output.string());
+}
+
+}  // namespace
+
+void add_predict_command(CLI::App& program) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      program.add_subcommand("predict", "Labels and probabilities, or scores, for new examples");
+  add_inference_options(*command, options->inference);
+  command
+      ->add_option("--input", options->input,
+                   "TSV, CSV or JSONL with the text columns of the task (task.text); .gz too")
+      ->required();
+  command->add_option("--output", options->output, "FILE.tsv or FILE.jsonl")->required();
+  command->footer(
+      "Example: comera predict runs/mnli --input glue/MNLI/test_matched.tsv --output predictions.tsv\n"
+      "Each line says which line of the input it belongs to: rows that cannot be read are left out and "
+      "reported.");
+  command->callback([options] { predict(*options); });
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,96 @@
+#include "cli/training_options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "recipes/model_report.h"
+#include "recipes/run/trained_model.h"
+
+namespace comera::cli {
+
+namespace {
+
+double mebibytes(double bytes) { return bytes / 1048576; }
+
+void print_memory(TrainingRun& run) {
+  const Allocator& allocator = host_allocator();
+  const Arena::Plan& plan = run.engine().arena_plan();
+  const auto peak = [&](MemoryKind kind) { return mebibytes(static_cast<double>(allocator.use(kind).peak)); };
+  fmt::print(
+      "peak memory      parameters {:.1f}, gradients {:.1f}, optimizer {:.1f}, activations {:.1f}, workspace "
+      "{:.1f} "
+      "MiB\n",
+      peak(MemoryKind::parameters), peak(MemoryKind::gradients), peak(MemoryKind::optimizer),
+      mebibytes(static_cast<double>(plan.saved)),
+      mebibytes(static_cast<double>(plan.total - plan.saved)) + peak(MemoryKind::workspace));
+}
+
+}  // namespace
+
+void add_training_options(CLI::App& command, TrainingCommandOptions& options) {
+  add_recipe_options(command, options.recipe);
+  command.add_option("--from", options.from,
+                     "A checkpoint or a run's directory whose weights the run begins with; [model] and "
+                     "[tensorized] are its own if the recipe has none");
+  command.add_option("--output", options.output, "The run's directory, instead of the recipe's run.output");
+  command
+      .add_option("--resume", options.resume,
+                  "never: the directory must be new; auto: go on where a stopped run in it stands; always: "
+                  "there must be one")
+      ->check(CLI::IsMember({"never", "auto", "always"}));
+  command.add_flag("--use-older-checkpoint", options.use_older,
+                   "If the newest checkpoint is damaged, say so and resume from the one before it");
+  command.add_option("--stop-after", options.stop_after, "Save and stop after this step")
+      ->check(CLI::PositiveNumber);
+}
+
+Recipe load_training_recipe(const TrainingCommandOptions& options) {
+  std::optional<TrainedModel> trained;
+  if (!options.from.empty()) trained = find_trained_model(options.from);
+  Recipe recipe =
+      load_recipe(options.recipe.file, options.recipe.overrides, trained ? trained->recipe : std::string());
+  if (trained) {
+    recipe.run.initial_checkpoint = trained->checkpoint.string();
+    if (recipe.data.tokenizer.empty()) recipe.data.tokenizer = trained->tokenizer.string();
+  }
+  if (!options.output.empty()) recipe.run.output = options.output;
+  return recipe;
+}
+
+TrainingOptions training_options(const TrainingCommandOptions& options, const StopSignals& signals) {
+  TrainingOptions training;
+  if (options.resume == "auto")
+    training.mode = RunMode::automatic;
+  else if (options.resume == "always")
+    training.mode = RunMode::resume;
+  if (options.use_older) training.resume = ResumeMode::newest_valid;
+  training.stop_after = options.stop_after;
+  training.stop_requested = [&signals] { return signals.requested(); };
+  return training;
+}
+
+void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
+  const std::int64_t parameters = run.engine().model().parameters().count();
+  const std::int64_t dense = dense_parameters(run.engine().model().config());
+  if (outcome.tokens_per_second > 0)
+    fmt::print("speed            {:.0f} tokens/s\n", outcome.tokens_per_second);
+  fmt::print("parameters       {} against {} of the dense twin: {:.1f} times fewer\n", parameters, dense,
+             static_cast<double>(dense) / static_cast<double>(parameters));
+  const double size = static_cast<double>(std::filesystem::file_size(outcome.checkpoint));
+  // A checkpoint is the parameters and two moments for each.
+  const double dense_size =
+      3.0 * static_cast<double>(dense) * size_of(run.engine().model().parameters().dtype());
+  fmt::print("checkpoint       {:.1f} MiB with optimizer state; the dense twin's would be {:.1f} MiB\n",
+             mebibytes(size), mebibytes(dense_size));
+  print_memory(run);
+  fmt::print("saved            {}\n", outcome.checkpoint.string());
+}
+
+void print_stopped(const TrainingRun& run, const TrainingOutcome& outcome) {
+  fmt::print("stopped at step {} of {}; saved in {}\ngo on with the same command and --resume auto\n",
+             outcome.step, run.total_steps(), outcome.checkpoint.string());
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+
+#include "cli/recipe_options.h"
+#include "recipes/run/signals.h"
+#include "recipes/run/training_run.h"
+
+namespace comera::cli {
+
+// What `pretrain` and `finetune` share.
+struct TrainingCommandOptions {
+  RecipeOptions recipe;
+  std::string from;  // checkpoint or run directory to begin with
+  std::string output, resume = "never";
+  std::int64_t stop_after = 0;
+  bool use_older = false;
+};
+
+void add_training_options(CLI::App& command, TrainingCommandOptions& options);
+
+// The recipe with the command's own options put in, and how to run it. signals must outlive the run.
+Recipe load_training_recipe(const TrainingCommandOptions& options);
+TrainingOptions training_options(const TrainingCommandOptions& options, const StopSignals& signals);
+
+// Speed, sizes, memory and where the checkpoint is, on stdout.
+void print_costs(TrainingRun& run, const TrainingOutcome& outcome);
+void print_stopped(const TrainingRun& run, const TrainingOutcome& outcome);
+
+}  // namespace comera::cli

@@ -1,0 +1,217 @@
+#include "data/examples.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+namespace comera::data {
+
+namespace {
+
+TableOptions table_options(const Task& task, bool text, bool label) {
+  TableOptions options;
+  options.format = task.format;
+  options.header = task.header;
+  if (text) options.columns = task.text;
+  if (label) options.columns.push_back(task.label);
+  return options;
+}
+
+std::optional<double> number(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size() || !std::isfinite(value) ||
+      std::abs(value) > 1e30)
+    return std::nullopt;
+  return value;
+}
+
+std::string shortened(const std::string& text) {
+  return text.size() <= 40 ? text : text.substr(0, 37) + "...";
+}
+
+}  // namespace
+
+void Examples::read_file(const Task& task, const std::filesystem::path& file, Encoder& encoder,
+                         std::int64_t most_tokens) {
+  TableReader reader(file, table_options(task, true, labelled_));
+  TableCounts left_out;
+  TableRow row;
+  std::vector<std::int32_t> ids;
+  while (reader.next(row)) {
+    std::int32_t label = 0;
+    float score = 0;
+    if (labelled_) {
+      const std::string& written = *row.fields.back();
+      if (task.kind == TaskKind::classification) {
+        const auto found = std::ranges::find(task.labels, written);
+        if (found == task.labels.end()) {
+          left_out.skip(fmt::format("unknown label '{}'", shortened(written)), row.line);
+          continue;
+        }
+        label = static_cast<std::int32_t>(found - task.labels.begin());
+      } else if (const auto value = number(written)) {
+        score = static_cast<float>(*value);
+      } else {
+        left_out.skip("score that is no number", row.line);
+        continue;
+      }
+    }
+    const std::size_t before = tokens_.size();
+    for (std::size_t i = 0; i < 2; ++i) {
+      ids.clear();
+      if (i < task.text.size()) encoder.encode(*row.fields[i], ids);
+      if (static_cast<std::int64_t>(ids.size()) > most_tokens) ids.resize(most_tokens);
+      tokens_.insert(tokens_.end(), ids.begin(), ids.end());
+      offsets_.push_back(static_cast<std::int64_t>(tokens_.size()));
+    }
+    if (tokens_.size() == before) {
+      offsets_.resize(offsets_.size() - 2);
+      left_out.skip("no text", row.line);
+      continue;
+    }
+    labels_.push_back(label);
+    scores_.push_back(score);
+    lines_.push_back(row.line);
+  }
+  for (const auto& [reason, rows] : reader.counts().skipped) left_out.skipped[reason] = rows;
+  if (const std::string report = describe_skipped(file, left_out); !report.empty())
+    reports_.push_back(report);
+}
+
+Examples Examples::read(const Task& task, const std::vector<Task::Set>& sets, const Tokenizer& tokenizer,
+                        bool labels, std::int64_t most_tokens) {
+  Examples examples;
+  examples.labelled_ = labels;
+  examples.vocabulary_ = tokenizer.vocabulary();
+  examples.special_ = tokenizer.special();
+  Encoder encoder(tokenizer);
+  std::vector<std::string> names;
+  for (const Task::Set& set : sets) {
+    examples.read_file(task, set.file, encoder, most_tokens);
+    names.push_back(set.file.string());
+  }
+  if (examples.count() == 0)
+    throw Error(fmt::format("{}: no example is left{}{}{}", fmt::join(names, ", "),
+                            examples.reports_.empty() ? "" : ": ", fmt::join(examples.reports_, "; "),
+                            labels && task.kind == TaskKind::classification
+                                ? fmt::format("; the labels are {}", fmt::join(task.labels, ", "))
+                                : ""));
+  return examples;
+}
+
+std::span<const std::int32_t> Examples::text(std::int64_t example, int which) const {
+  const std::int64_t begin = offsets_[2 * example + which], end = offsets_[2 * example + which + 1];
+  return std::span(tokens_).subspan(begin, end - begin);
+}
+
+std::vector<std::int64_t> Examples::class_counts(std::size_t classes) const {
+  std::vector<std::int64_t> counts(classes);
+  for (const std::int32_t label : labels_) ++counts.at(label);
+  return counts;
+}
+
+std::string Examples::fingerprint() const {
+  const auto bytes = [](const auto& values) {
+    return std::string_view(reinterpret_cast<const char*>(values.data()), values.size() * sizeof values[0]);
+  };
+  std::string parts;
+  for (const Hash128& hash :
+       {hash128(bytes(tokens_)), hash128(bytes(offsets_)), hash128(bytes(labels_)), hash128(bytes(scores_))})
+    parts += hash.hex();
+  return hash128(parts).hex();
+}
+
+std::vector<std::string> find_labels(const Task& task, const std::vector<Task::Set>& sets) {
+  constexpr std::size_t most = 1000;
+  std::set<std::string> found;
+  std::int64_t rows = 0;
+  for (const Task::Set& set : sets) {
+    TableReader reader(set.file, table_options(task, false, true));
+    TableRow row;
+    while (reader.next(row)) {
+      ++rows;
+      if (found.size() <= most) found.insert(*row.fields[0]);
+    }
+  }
+  COMERA_CHECK(
+      rows < 20 || 4 * found.size() < static_cast<std::size_t>(rows),
+      "column '{}' of {} holds {} different labels in {} rows; is it the label's column, or is this a "
+      "regression?",
+      task.label, sets[0].file.string(), found.size(), rows);
+  COMERA_CHECK(found.size() >= 2 && found.size() <= most,
+               "column '{}' of {} holds {} different labels, expected 2 to {}; is it the label's column?",
+               task.label, sets.empty() ? "no file" : sets[0].file.string(),
+               found.size() > most ? fmt::format("more than {}", most) : std::to_string(found.size()), most);
+  std::vector<std::string> labels(found.begin(), found.end());
+  const auto whole = [](const std::string& label) {
+    std::int64_t value = 0;
+    const auto [end, code] = std::from_chars(label.data(), label.data() + label.size(), value);
+    return code == std::errc() && end == label.data() + label.size();
+  };
+  if (std::ranges::all_of(labels, whole))
+    std::ranges::stable_sort(labels, {}, [](const std::string& label) { return std::stoll(label); });
+  return labels;
+}
+
+ExampleSamples::ExampleSamples(const Examples& examples, std::int64_t length, std::int64_t types)
+    : examples_(examples), length_(length), second_type_(types > 1 ? 1 : 0) {
+  if (length < 5)
+    throw UsageError(fmt::format(
+        "sequences of {} tokens have no room for two texts between [CLS], [SEP] and [SEP]", length));
+}
+
+ExampleSamples::Sizes ExampleSamples::sizes(std::int64_t sample) const {
+  Sizes sizes{static_cast<std::int64_t>(examples_.text(sample, 0).size()),
+              static_cast<std::int64_t>(examples_.text(sample, 1).size())};
+  sizes.pair = sizes.second > 0;
+  const std::int64_t excess = sizes.all() - length_;
+  if (excess <= 0) return sizes;
+  sizes.truncated = true;
+  // The longer one first, then both in turn.
+  std::int64_t& longer = sizes.first >= sizes.second ? sizes.first : sizes.second;
+  const std::int64_t difference = std::abs(sizes.first - sizes.second);
+  const std::int64_t alone = std::min(excess, difference);
+  longer -= alone;
+  sizes.second -= (excess - alone + 1) / 2;
+  sizes.first -= (excess - alone) / 2;
+  return sizes;
+}
+
+std::vector<std::int32_t> ExampleSamples::lengths() const {
+  std::vector<std::int32_t> lengths;
+  lengths.reserve(examples_.count());
+  for (std::int64_t i = 0; i < examples_.count(); ++i)
+    lengths.push_back(static_cast<std::int32_t>(sizes(i).all()));
+  return lengths;
+}
+
+std::int64_t ExampleSamples::truncated() const {
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < examples_.count(); ++i) count += sizes(i).truncated;
+  return count;
+}
+
+void ExampleSamples::read(std::int64_t sample, Sample& to) {
+  const Sizes parts = sizes(sample);
+  const auto first = examples_.text(sample, 0), second = examples_.text(sample, 1);
+  to.ids.clear();
+  to.ids.push_back(examples_.special().cls);
+  to.ids.insert(to.ids.end(), first.begin(), first.begin() + parts.first);
+  to.ids.push_back(examples_.special().separator);
+  to.type_ids.assign(to.ids.size(), 0);
+  if (parts.pair) {
+    to.ids.insert(to.ids.end(), second.begin(), second.begin() + parts.second);
+    to.ids.push_back(examples_.special().separator);
+    to.type_ids.resize(to.ids.size(), second_type_);
+  }
+  to.label = examples_.label(sample);
+  to.score = examples_.score(sample);
+}
+
+}  // namespace comera::data

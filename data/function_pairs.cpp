@@ -1,0 +1,81 @@
+#include "data/function_pairs.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "data/functions.h"
+#include "kernels/core/check.h"
+
+namespace comera::data {
+
+namespace {
+
+constexpr std::int64_t fewest = 50;
+
+// Through a temporary name, so that a file of that name is whole.
+void write_examples(const std::filesystem::path& file, const std::vector<DocumentedFunction>& functions,
+                    std::int64_t copies) {
+  const std::filesystem::path temporary = file.string() + ".tmp";
+  std::ofstream stream(temporary, std::ios::binary);
+  const auto count = static_cast<std::int64_t>(functions.size());
+  const auto write = [&](const DocumentedFunction& of_documentation, const DocumentedFunction& of_code,
+                         const char* label) {
+    const nlohmann::ordered_json example = {{"documentation", of_documentation.documentation},
+                                            {"code", of_code.code},
+                                            {"label", label},
+                                            {"name", of_code.name}};
+    stream << example.dump() << '\n';
+  };
+  for (std::int64_t copy = 0; copy < copies; ++copy)
+    for (std::int64_t i = 0; i < count; ++i) {
+      write(functions[i], functions[i], "yes");
+      // Any function but this one.
+      const std::uint64_t bits =
+          mix64(mix64(static_cast<std::uint64_t>(i)) + static_cast<std::uint64_t>(copy));
+      const auto other = static_cast<std::int64_t>(bits % static_cast<std::uint64_t>(count - 1));
+      write(functions[other < i ? other : other + 1], functions[i], "no");
+    }
+  stream.flush();
+  if (!stream) {
+    std::error_code ignored;
+    std::filesystem::remove(temporary, ignored);
+    throw Error(fmt::format("{}: could not be written; is the disk full?", file.string()));
+  }
+  stream.close();
+  std::filesystem::rename(temporary, file);
+}
+
+}  // namespace
+
+FunctionPairsCounts build_function_pairs(DocumentSource& source, const FunctionPairsOptions& options) {
+  FunctionPairsCounts counts;
+  std::vector<DocumentedFunction> train, validation;
+  HashSet documentations, codes;
+  Document document;
+  while (source.next(document))
+    for (DocumentedFunction& function : find_documented_functions(document.text, document.language)) {
+      ++counts.functions;
+      const Hash128 hash = hash128(function.documentation);
+      const bool fresh = documentations.insert(hash) && codes.insert(hash128(function.code));
+      if (!fresh) {
+        ++counts.duplicates;
+        continue;
+      }
+      (is_held_out(hash, options.held_out) ? validation : train).push_back(std::move(function));
+    }
+  COMERA_CHECK(
+      static_cast<std::int64_t>(std::min(train.size(), validation.size())) >= 2 &&
+          static_cast<std::int64_t>(train.size() + validation.size()) >= fewest,
+      "the corpus has {} documented functions, too few to learn from and to test with: at least {} are "
+      "needed",
+      train.size() + validation.size(), fewest);
+  std::filesystem::create_directories(options.output);
+  write_examples(options.output / "train.jsonl", train, options.copies);
+  write_examples(options.output / "validation.jsonl", validation, 1);
+  counts.train = 2 * options.copies * static_cast<std::int64_t>(train.size());
+  counts.validation = 2 * static_cast<std::int64_t>(validation.size());
+  return counts;
+}
+
+}  // namespace comera::data

@@ -1,0 +1,24 @@
+#include "kernels/ops/sequence.h"
+
+#include "kernels/ops/checks.h"
+#include "kernels/shared/step_values.h"
+
+namespace comera {
+
+void SequenceMean::check() const {
+  const char* name = "SequenceMean";
+  check_tensor(name, "x", x, {x.dim(0), x.dim(1)}, compute());
+  check_tensor(name, "y", y, {y.dim(0), x.dim(1)}, compute());
+  check_elements(name, "offsets", offsets, y.dim(0) + 1, DType::int32);
+  check_elements(name, "count", count, 1, DType::int32);
+}
+
+void SquaredError::check() const {
+  const char* name = "SquaredError";
+  check_tensor(name, "predictions", predictions, {predictions.dim(0), 1}, compute());
+  check_elements(name, "scores", scores, predictions.dim(0), DType::float32);
+  check_elements(name, "count", count, 1, DType::int32);
+  check_step_values(name, "results", results, sizeof(StepResults));
+}
+
+}  // namespace comera

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "data/loader.h"
+#include "kernels/core/graph.h"
+#include "model/model.h"
+
+namespace comera {
+
+// Copies a batch to the device. Throws Error if it is larger than the capacity.
+void upload_batch(const data::Batch& from, const PackedBatch& to, Allocator& allocator, const Stream& stream);
+
+PackCapacity pack_capacity(const data::BatchCapacity& capacity);
+
+// Runs a model forward only: no dropout, no gradients, and memory that does not grow with its depth.
+class InferenceEngine {
+ public:
+  enum class Output : std::uint8_t { predictions, mean, first };  // of the head, or vectors of the encoder
+
+  // model must outlive this and keeps its parameters.
+  InferenceEngine(const Model& model, Output output, const Backend& backend, Allocator& allocator);
+  InferenceEngine(const InferenceEngine&) = delete;
+  InferenceEngine& operator=(const InferenceEngine&) = delete;
+
+  // Numbers that each sequence gets.
+  std::int64_t width() const;
+
+  // Runs over all samples in packs of that capacity. visit gets a sample's number and its numbers, in no
+  // particular order. False if `stop` asked for an end on the way.
+  using Visit = std::function<void(std::int64_t sample, std::span<const double> values)>;
+  bool run(std::unique_ptr<data::SampleSource> samples, const data::BatchCapacity& capacity,
+           const Visit& visit, const std::function<bool()>& stop = {});
+
+ private:
+  void set_capacity(const PackCapacity& capacity);
+  void forward(const Context& context, const PackedBatch& batch) const;
+
+  const Model& model_;
+  Output output_;
+  const Backend& backend_;
+  Allocator& allocator_;
+  Stream stream_;
+  Buffer inputs_, results_, outputs_;
+  std::optional<Arena> arena_;
+  std::optional<Context> context_;
+  PackedBatch batch_;
+  Graph graph_;
+};
+
+}  // namespace comera

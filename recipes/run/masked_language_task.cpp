@@ -1,0 +1,92 @@
+#include "recipes/run/masked_language_task.h"
+
+#include "data/samples.h"
+
+namespace comera {
+
+namespace {
+constexpr std::int64_t evaluation_seed = 20251;  // of masks: whatever the run's seed, phase and step
+constexpr std::int64_t cache_bytes = data::LoaderOptions().cache_bytes;
+}  // namespace
+
+MaskedLanguageTask::MaskedLanguageTask(const DataSection& data, const data::Tokenizer& tokenizer,
+                                       const EncoderConfig& config)
+    : data_(data), train_(data::open_sequences(data.train, "train", tokenizer, data.targets)) {
+  const auto check_types = [&](const data::SequenceSet& set, const std::string& folder) {
+    COMERA_CHECK(set.types() <= config.types,
+                 "{}: has segment ids up to {}, but the recipe has model.types = {}", folder, set.types() - 1,
+                 config.types);
+  };
+  check_types(*train_, data.train);
+  if (data.whole_word_masking) {
+    if (train_->masked())
+      throw UsageError(fmt::format(
+          "data.whole_word_masking cannot be had with the targets of {}; set data.targets to \"dynamic\"",
+          data.train));
+    words_ = std::make_shared<const data::WordTable>(tokenizer);
+  }
+  if (data.validation.empty()) return;
+  held_out_ = data::open_sequences(data.validation, "validation", tokenizer, data.targets);
+  check_types(*held_out_, data.validation);
+  COMERA_CHECK(held_out_->fingerprint() != train_->fingerprint(),
+               "{}: the held-out data are the training data; give data.validation others", data.validation);
+}
+
+std::unique_ptr<data::SampleSource> MaskedLanguageTask::samples(std::int64_t length) const {
+  return train_->samples(length, cache_bytes);
+}
+
+data::MaskingOptions MaskedLanguageTask::masking() const {
+  return {.probability = data_.mask_probability,
+          .replace_mask = data_.replace_share,
+          .replace_random = data_.random_share,
+          .words = words_};
+}
+
+std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine,
+                                                       const data::LoaderOptions& training,
+                                                       std::int64_t most_packs,
+                                                       const std::function<bool()>& stop) {
+  if (!unigram_) unigram_.emplace(*train_);
+  data::LoaderOptions options = training;
+  options.seed = evaluation_seed;
+  options.one_pass = true;
+  options.permuted = most_packs > 0;  // the first packs are then a fair sample
+  options.packs_per_step = 1;
+  data::Loader loader(held_out_->samples(options.capacity.sequence_length, cache_bytes), options);
+  Evaluation evaluation;
+  engine.clear_results();
+  for (std::int64_t pack = 0; most_packs == 0 || pack < most_packs; ++pack) {
+    const data::Batch* batch = loader.try_next();
+    if (batch == nullptr) break;
+    if (stop && stop()) return std::nullopt;
+    engine.load(*batch);
+    engine.evaluate();
+    data::add_to_baselines(*unigram_, *batch, evaluation.baselines);
+  }
+  const StepResults& results = engine.results();
+  evaluation.targets = static_cast<std::int64_t>(results.target_count);
+  COMERA_CHECK(evaluation.targets > 0,
+               "the held-out set has no targets to evaluate; give more held-out data");
+  evaluation.loss = results.loss_sum / results.target_count;
+  evaluation.accuracy = results.correct / results.target_count;
+  evaluation.score = -evaluation.loss;
+  engine.clear_results();
+  return evaluation;
+}
+
+std::string MaskedLanguageTask::describe(const Evaluation& e) const {
+  return fmt::format("held-out loss {:.4f}, masked accuracy {:.2f} % (unigram {:.4f}, uniform {:.4f})",
+                     e.loss, 100 * e.accuracy, e.baselines.unigram, e.baselines.uniform);
+}
+
+JsonObject MaskedLanguageTask::metrics(const Evaluation& e) const {
+  return JsonObject()
+      .add("validation_loss", e.loss)
+      .add("validation_accuracy", e.accuracy)
+      .add("validation_targets", e.targets)
+      .add("unigram_loss", e.baselines.unigram)
+      .add("uniform_loss", e.baselines.uniform);
+}
+
+}  // namespace comera

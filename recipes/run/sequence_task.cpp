@@ -1,0 +1,190 @@
+#include "recipes/run/sequence_task.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace comera {
+
+namespace {
+
+std::vector<data::Task::Set> sets_of(const std::vector<std::string>& files) {
+  std::vector<data::Task::Set> sets;
+  for (const std::string& file : files) {
+    std::filesystem::path name = std::filesystem::path(file).filename();
+    if (name.extension() == ".gz") name = name.stem();
+    sets.push_back({name.stem().string(), file});
+  }
+  return sets;
+}
+
+[[noreturn]] void missing(const char* key, const char* what) {
+  throw UsageError(
+      fmt::format("{0} is missing: {1}; give it in the recipe or with --set {0}=...", key, what));
+}
+
+}  // namespace
+
+data::Task task_of(const TaskSection& section) {
+  data::Task task;
+  const auto glue = data::glue_tasks();
+  if (section.name.empty())
+    missing("task.name", "the name of a GLUE task, or any name for files of your own");
+  if (std::ranges::find(glue, section.name) != glue.end()) {
+    if (section.folder.empty() && (section.train.empty() || section.validation.empty()))
+      missing("task.folder", "the folder with the GLUE task's TSV files");
+    task = data::glue_task(section.name, section.folder);
+  } else {
+    if (section.text.empty()) missing("task.text", "the one or two columns with text");
+    if (section.label.empty()) missing("task.label", "the column with the label or score");
+    if (section.train.empty()) missing("task.train", "the files to train on");
+    task.name = section.name;
+    task.kind = section.kind;
+    task.metric =
+        section.kind == data::TaskKind::regression ? data::TaskMetric::spearman : data::TaskMetric::accuracy;
+    task.header = section.header;
+    task.format = section.format;
+  }
+  if (!section.text.empty()) task.text = section.text;
+  if (!section.label.empty()) task.label = section.label;
+  if (!section.labels.empty()) task.labels = section.labels;
+  if (!section.train.empty()) task.train = sets_of(section.train);
+  if (!section.validation.empty()) task.validation = sets_of(section.validation);
+  if (section.metric) task.metric = *section.metric;
+  if (task.text.size() > 2)
+    throw UsageError(fmt::format("task.text names {} columns; give one or two", task.text.size()));
+  if (task.kind == data::TaskKind::regression && !task.labels.empty())
+    throw UsageError("task.labels names classes, but task.kind is \"regression\"; leave one of them out");
+  const bool of_regression =
+      task.metric == data::TaskMetric::pearson || task.metric == data::TaskMetric::spearman;
+  if (of_regression != (task.kind == data::TaskKind::regression))
+    throw UsageError(fmt::format("task.metric = \"{}\" does not belong to a {}", data::name_of(task.metric),
+                                 of_regression ? "classification" : "regression"));
+  return task;
+}
+
+Recipe resolve_task(const Recipe& recipe) {
+  Recipe resolved = recipe;
+  data::Task task = task_of(recipe.task);
+  if (task.kind == data::TaskKind::classification && task.labels.empty())
+    task.labels = data::find_labels(task, task.train);
+  TaskSection& section = resolved.task;
+  section.kind = task.kind;
+  section.metric = task.metric;
+  section.text = task.text;
+  section.label = task.label;
+  section.labels = task.labels;
+  section.format = task.format;
+  section.header = task.header;
+  resolved.model.head =
+      task.kind == data::TaskKind::classification ? HeadKind::classification : HeadKind::regression;
+  if (task.kind == data::TaskKind::classification)
+    resolved.model.classes = static_cast<std::int64_t>(task.labels.size());
+  return resolved;
+}
+
+std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task& task,
+                                      const data::Examples& examples, const std::string& set,
+                                      const data::BatchCapacity& capacity, std::int64_t types,
+                                      const std::function<bool()>& stop) {
+  const std::int64_t width = engine.width();
+  std::vector<double> values(examples.count() * width);
+  auto samples = std::make_unique<data::ExampleSamples>(examples, capacity.sequence_length, types);
+  const bool whole = engine.run(
+      std::move(samples), capacity,
+      [&](std::int64_t sample, std::span<const double> row) {
+        std::ranges::copy(row, values.begin() + sample * width);
+      },
+      stop);
+  if (!whole) return std::nullopt;
+  data::TaskScores scores;
+  if (task.kind == data::TaskKind::classification) {
+    std::vector<std::int32_t> labels(examples.count());
+    for (std::int64_t i = 0; i < examples.count(); ++i) labels[i] = examples.label(i);
+    scores = data::classification_scores(values, labels, width);
+  } else {
+    std::vector<float> wanted(examples.count());
+    for (std::int64_t i = 0; i < examples.count(); ++i) wanted[i] = examples.score(i);
+    scores = data::regression_scores(values, wanted);
+  }
+  scores.set = set;
+  return scores;
+}
+
+JsonObject metrics_of(const data::TaskScores& scores) {
+  JsonObject object;
+  object.add("examples", scores.examples).add("loss", scores.loss);
+  if (scores.kind == data::TaskKind::regression)
+    return object.add("pearson", scores.pearson).add("spearman", scores.spearman);
+  return object.add("accuracy", scores.accuracy)
+      .add("standard_error", scores.standard_error)
+      .add("majority", scores.majority)
+      .add("f1", scores.f1)
+      .add("matthews", scores.matthews);
+}
+
+SequenceTask::SequenceTask(const TaskSection& section, const data::Tokenizer& tokenizer,
+                           const EncoderConfig& config, std::int64_t length)
+    : task_(task_of(section)),
+      types_(config.types),
+      length_(length),
+      train_(data::Examples::read(task_, task_.train, tokenizer, true, length)) {
+  for (const data::Task::Set& set : task_.validation)
+    validation_.push_back(data::Examples::read(task_, {set}, tokenizer, true, length));
+}
+
+std::string SequenceTask::source() const {
+  std::vector<std::string> files;
+  for (const data::Task::Set& set : task_.train) files.push_back(set.file.string());
+  return fmt::format("{}", fmt::join(files, ", "));
+}
+
+std::unique_ptr<data::SampleSource> SequenceTask::samples(std::int64_t length) const {
+  return std::make_unique<data::ExampleSamples>(train_, length, types_);
+}
+
+std::optional<Evaluation> SequenceTask::evaluate(StepEngine& engine, const data::LoaderOptions& options,
+                                                 std::int64_t, const std::function<bool()>& stop) {
+  if (!inference_)
+    inference_ = std::make_unique<InferenceEngine>(engine.model(), InferenceEngine::Output::predictions,
+                                                   engine.backend(), engine.allocator());
+  Evaluation evaluation;
+  for (std::size_t i = 0; i < validation_.size(); ++i) {
+    const auto scores = comera::score(*inference_, task_, validation_[i], task_.validation[i].name,
+                                      options.capacity, types_, stop);
+    if (!scores) return std::nullopt;
+    evaluation.sets.push_back(*scores);
+  }
+  evaluation.score = evaluation.sets[0].value(task_.metric);
+  evaluation.loss = evaluation.sets[0].loss;
+  evaluation.accuracy = evaluation.sets[0].accuracy;
+  evaluation.targets = evaluation.sets[0].examples;
+  return evaluation;
+}
+
+std::string SequenceTask::describe(const Evaluation& evaluation) const {
+  std::vector<std::string> lines;
+  for (const data::TaskScores& scores : evaluation.sets) lines.push_back(data::describe(scores));
+  return fmt::format("{}", fmt::join(lines, "\n  "));
+}
+
+JsonObject SequenceTask::metrics(const Evaluation& evaluation) const {
+  JsonObject sets;
+  for (const data::TaskScores& scores : evaluation.sets) sets.add(scores.set, metrics_of(scores));
+  return JsonObject().add("validation", sets).add("score", evaluation.score);
+}
+
+std::vector<std::string> SequenceTask::reports() const {
+  std::vector<std::string> lines;
+  const auto add = [&](const std::string& name, const data::Examples& examples) {
+    const data::ExampleSamples samples(examples, length_, types_);
+    lines.push_back(fmt::format("{}: {} examples, {} cut to {} tokens", name, examples.count(),
+                                samples.truncated(), length_));
+    lines.insert(lines.end(), examples.reports().begin(), examples.reports().end());
+  };
+  add("train", train_);
+  for (std::size_t i = 0; i < validation_.size(); ++i) add(task_.validation[i].name, validation_[i]);
+  return lines;
+}
+
+}  // namespace comera

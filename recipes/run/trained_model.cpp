@@ -1,0 +1,60 @@
+#include "recipes/run/trained_model.h"
+
+#include "checkpoints/checkpoint_directory.h"
+#include "checkpoints/model_state.h"
+
+namespace comera {
+
+namespace {
+
+std::filesystem::path checked_tokenizer(const TrainedModel& trained, const std::filesystem::path& given) {
+  if (!given.empty()) return given;
+  if (trained.tokenizer.empty())
+    throw UsageError(fmt::format(
+        "{}: there is no tokenizer.model in its run's directory; give the one it was trained with: "
+        "--tokenizer FILE",
+        trained.checkpoint.string()));
+  return trained.tokenizer;
+}
+
+}  // namespace
+
+TrainedModel find_trained_model(const std::filesystem::path& path) {
+  TrainedModel trained;
+  std::error_code code;
+  if (std::filesystem::is_directory(path, code)) {
+    const std::filesystem::path best = path / "best.h5";
+    if (std::filesystem::exists(best, code)) {
+      trained.checkpoint = best;
+    } else {
+      const bool is_run = std::filesystem::is_directory(path / "checkpoints", code);
+      const auto found = find_latest(is_run ? path / "checkpoints" : path, ResumeMode::newest);
+      if (!found) throw UsageError(fmt::format("{}: holds no checkpoint", path.string()));
+      trained.checkpoint = found->path;
+    }
+  } else {
+    if (!std::filesystem::exists(path, code))
+      throw UsageError(fmt::format("{}: no such checkpoint or run directory", path.string()));
+    trained.checkpoint = path;
+  }
+  trained.recipe = CheckpointReader(trained.checkpoint).text("/recipe", "toml");
+  const std::filesystem::path folder = std::filesystem::absolute(trained.checkpoint).parent_path();
+  for (const std::filesystem::path& place : {folder, folder.parent_path()})
+    if (trained.tokenizer.empty() && std::filesystem::exists(place / "tokenizer.model", code))
+      trained.tokenizer = place / "tokenizer.model";
+  return trained;
+}
+
+LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesystem::path& given,
+                         const std::vector<std::string>& overrides)
+    : trained(find_trained_model(path)),
+      recipe(parse_recipe(trained.recipe, trained.checkpoint.string(), overrides)),
+      tokenizer(data::Tokenizer::load(checked_tokenizer(trained, given))),
+      model(encoder_config(recipe, tokenizer.vocabulary()), host_allocator(), false) {
+  const CheckpointReader reader(trained.checkpoint);
+  COMERA_CHECK(reader.text("/data", "tokenizer_hash") == tokenizer.hash(),
+               "{} was trained with another tokenizer than the one given", trained.checkpoint.string());
+  load_parameters(reader, model.parameters());
+}
+
+}  // namespace comera

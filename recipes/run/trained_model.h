@@ -1,0 +1,37 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "checkpoints/checkpoint_file.h"
+#include "data/tokenizer.h"
+#include "model/model.h"
+#include "recipes/recipe.h"
+
+namespace comera {
+
+// A checkpoint with the recipe and the tokenizer that belong to it.
+struct TrainedModel {
+  std::filesystem::path checkpoint;
+  std::filesystem::path tokenizer;  // of its run's directory; empty if there is none
+  std::string recipe;               // TOML
+};
+
+// path: a checkpoint, or a run's directory, of which the best checkpoint is taken if there is one, else the
+// newest. Error if there is none or it is damaged.
+TrainedModel find_trained_model(const std::filesystem::path& path);
+
+// A trained model in memory, for evaluation and prediction.
+struct LoadedModel {
+  // tokenizer: instead of the one in the run's directory, if it is not empty. Error if it is not the one that
+  // the model was trained with.
+  LoadedModel(const std::filesystem::path& path, const std::filesystem::path& tokenizer,
+              const std::vector<std::string>& overrides);
+
+  TrainedModel trained;
+  Recipe recipe;
+  data::Tokenizer tokenizer;
+  Model model;
+};
+
+}  // namespace comera

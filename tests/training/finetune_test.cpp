@@ -1,0 +1,276 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "checkpoints/checkpoint_file.h"
+#include "data/hdf5.h"
+#include "kernels/backends/backends.h"
+#include "recipes/run/sequence_task.h"
+#include "recipes/run/trained_model.h"
+#include "tests/training/training_fixture.h"
+
+namespace comera::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+// Pairs of words with a rule that has to be learnt from both: are they the same?
+class Finetune : public TrainingFixture {
+ protected:
+  Finetune() {
+    write_table("train.tsv", 400, 1);
+    write_table("dev.tsv", 120, 2);
+  }
+
+  void write_table(const std::string& name, int rows, unsigned seed) const {
+    const std::vector<std::string> words = {"count", "total", "value", "index"};
+    std::ofstream stream(folder() / name);
+    stream << "number\tsecond\tlabel\tfirst\tscore\n";
+    for (int i = 0; i < rows; ++i) {
+      seed = seed * 1664525u + 1013904223u;
+      const std::size_t a = (seed >> 10) % 4, other = (seed >> 20) % 3;
+      const bool same = (seed >> 28) % 2 == 0;
+      const std::size_t b = same ? a : (a + 1 + other) % 4;
+      stream << fmt::format("{}\t{}\t{}\t{}\t{}\n", i, words[b], same ? "same" : "other", words[a],
+                            same ? 1.5 : -0.5);
+    }
+  }
+
+  std::vector<std::string> task(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> all = {"task.name=words",
+                                    "task.text=[\"first\", \"second\"]",
+                                    "task.label=label",
+                                    fmt::format("task.train=\"{}\"", (folder() / "train.tsv").string()),
+                                    fmt::format("task.validation=\"{}\"", (folder() / "dev.tsv").string()),
+                                    "run.evaluation_interval=0",
+                                    "run.checkpoint_interval=0"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  // The options above for the program.
+  std::vector<std::string> arguments(const std::string& command, const std::vector<std::string>& more,
+                                     const std::vector<std::string>& overrides = {}) const {
+    std::vector<std::string> all = {command, write_recipe().string()};
+    for (const std::string& override : task(overrides)) all.insert(all.end(), {"--set", override});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  TrainingOutcome finetune(const Recipe& recipe, std::int64_t stop_after = 0,
+                           RunMode mode = RunMode::automatic) const {
+    TrainingRun run(recipe, {.finetune = true, .mode = mode, .stop_after = stop_after, .output = silent()});
+    return run.run();
+  }
+  static std::FILE* silent() {
+    static std::FILE* const file = std::fopen("/dev/null", "w");
+    return file;
+  }
+  static nlohmann::json last_line(const fs::path& file, const std::string& member) {
+    std::ifstream stream(file);
+    nlohmann::json found;
+    for (std::string line; std::getline(stream, line);) {
+      const auto object = nlohmann::json::parse(line);
+      if (object.contains(member)) found = object;
+    }
+    return found;
+  }
+};
+
+TEST_F(Finetune, LearnsARuleOverBothTexts) {
+  const Recipe recipe =
+      this->recipe("rule", task({"phase.0.steps=150", "phase.0.learning_rate=6e-3", "phase.1.steps=100",
+                                 "phase.1.learning_rate=2e-3", "model.dropout=0", "model.attention_dropout=0",
+                                 "model.embedding_std=0.5"}));
+  const TrainingOutcome outcome = finetune(recipe);
+  ASSERT_TRUE(outcome.evaluation);
+  ASSERT_EQ(outcome.evaluation->sets.size(), 1u);
+  const data::TaskScores& scores = outcome.evaluation->sets[0];
+  EXPECT_EQ(scores.examples, 120);
+  EXPECT_GT(scores.accuracy, scores.majority + 5 * scores.standard_error);
+  EXPECT_EQ(outcome.best_score >= scores.accuracy, true);
+  EXPECT_TRUE(fs::exists(outcome.best));
+}
+
+TEST_F(Finetune, LearnsScores) {
+  const Recipe recipe = this->recipe(
+      "scores", task({"task.kind=regression", "task.label=score", "phase.0.steps=150",
+                      "phase.0.learning_rate=6e-3", "phase.1.steps=100", "phase.1.learning_rate=2e-3",
+                      "model.dropout=0", "model.attention_dropout=0", "model.embedding_std=0.5"}));
+  const TrainingOutcome outcome = finetune(recipe);
+  ASSERT_TRUE(outcome.evaluation);
+  EXPECT_GT(outcome.evaluation->sets[0].pearson, 0.7);
+  EXPECT_EQ(outcome.evaluation->score, outcome.evaluation->sets[0].spearman);
+}
+
+TEST_F(Finetune, ResumesToTheBitAndKeepsTheBest) {
+  const std::vector<std::string> settings =
+      task({"run.evaluation_epochs=0.5", "phase.0.steps=20", "phase.1.steps=9"});
+  const TrainingOutcome whole = finetune(recipe("whole", settings));
+  for (const std::int64_t stop : {3, 13, 22}) finetune(recipe("parts", settings), stop);
+  const TrainingOutcome parts = finetune(recipe("parts", settings));
+  EXPECT_EQ(parts.step, 29);
+  expect_equal_checkpoints(whole.checkpoint, parts.checkpoint);
+  EXPECT_EQ(whole.best_step, parts.best_step);
+  expect_equal_checkpoints(whole.best, parts.best);
+  const CheckpointReader best(whole.best);
+  EXPECT_EQ(best.integer("/trainer", "step"), whole.best_step);
+  // It is what an evaluation of the best says.
+  const LoadedModel loaded(folder() / "whole", {}, {});
+  EXPECT_EQ(loaded.trained.checkpoint, whole.best);
+  InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, backend_of(DeviceKind::cpu),
+                         host_allocator());
+  const data::Task found = task_of(loaded.recipe.task);
+  const auto examples = data::Examples::read(found, found.validation, loaded.tokenizer, true, 32);
+  const auto scores = score(engine, found, examples, "dev", data::capacity_for(96, 32, 0, 400), 2);
+  EXPECT_EQ(scores->accuracy, whole.best_score);
+}
+
+// The encoder is the pretrained one, the head is new.
+TEST_F(Finetune, BeginsWithAPretrainedEncoder) {
+  TrainingRun pretraining(recipe("pre"), {.output = silent()});
+  const TrainingOutcome pretrained = pretraining.run();
+  const Recipe from =
+      recipe("from", task({fmt::format("run.initial_checkpoint=\"{}\"", (folder() / "pre").string()),
+                           "phase.0.learning_rate=0", "phase.1.learning_rate=0"}));
+  const TrainingOutcome tuned = finetune(from);
+  const CheckpointReader a(pretrained.checkpoint), b(tuned.checkpoint);
+  std::int64_t same = 0;
+  for (const CheckpointTensor& tensor : a.tensors()) {
+    if (!tensor.path.starts_with("/model/") || tensor.path.starts_with("/model/head.")) continue;
+    EXPECT_EQ(b.tensor(tensor.path), tensor);
+    ++same;
+  }
+  EXPECT_GT(same, 20);
+  EXPECT_TRUE(b.has_tensor("/model/head.classifier.weight"));
+
+  // Another encoder is refused by the name of what differs.
+  EXPECT_THAT(
+      [&] {
+        finetune(
+            recipe("other", task({fmt::format("run.initial_checkpoint=\"{}\"", (folder() / "pre").string()),
+                                  "model.layers=1"})));
+      },
+      testing::ThrowsMessage<Error>(HasSubstr("holds another encoder")));
+}
+
+TEST_F(Finetune, TheProgramGoesAllTheWay) {
+  const std::string run = (folder() / "run").string();
+  const ProgramResult tuned = run_program(arguments("finetune", {}, {"run.evaluation_epochs=1"}));
+  ASSERT_EQ(tuned.code, 0) << tuned.output;
+  EXPECT_THAT(tuned.output, HasSubstr("best             accuracy"));
+  EXPECT_THAT(tuned.output, HasSubstr("train: 400 examples, 0 cut"));
+
+  const std::string dev = (folder() / "dev.tsv").string();
+  const ProgramResult json = run_program({"eval", run, "--json"});
+  ASSERT_EQ(json.code, 0) << json.output;
+  const auto scores = nlohmann::json::parse(json.output.substr(json.output.find('{')));
+  EXPECT_EQ(scores["dev"]["examples"], 120);
+  // metrics.jsonl has the best model's score, which is what eval scores.
+  EXPECT_NEAR(scores["dev"]["accuracy"].get<double>(),
+              CheckpointReader(folder() / "run/best.h5").number("/trainer", "best_score"), 1e-12);
+
+  const fs::path tsv = folder() / "p.tsv", jsonl = folder() / "p.jsonl";
+  ASSERT_EQ(run_program({"predict", run, "--input", dev, "--output", tsv.string()}).code, 0);
+  ASSERT_EQ(run_program({"predict", run, "--input", dev, "--output", jsonl.string()}).code, 0);
+  std::ifstream table(tsv), objects(jsonl), truth(dev);
+  std::string line, wanted;
+  std::getline(table, line);
+  EXPECT_EQ(line, "line\tlabel\tother\tsame");
+  std::getline(truth, wanted);
+  int rows = 0, correct = 0;
+  for (std::string object;
+       std::getline(table, line) && std::getline(objects, object) && std::getline(truth, wanted); ++rows) {
+    const auto prediction = nlohmann::json::parse(object);
+    EXPECT_EQ(prediction["line"], rows + 2);
+    const auto& shares = prediction["probabilities"];
+    EXPECT_NEAR(shares["same"].get<double>() + shares["other"].get<double>(), 1, 1e-9);
+    EXPECT_THAT(
+        line, testing::StartsWith(fmt::format("{}\t{}\t", rows + 2, prediction["label"].get<std::string>())));
+    correct += wanted.find("\t" + prediction["label"].get<std::string>() + "\t") != std::string::npos;
+  }
+  EXPECT_EQ(rows, 120);
+  EXPECT_NEAR(correct / 120.0, scores["dev"]["accuracy"].get<double>(), 1e-9);
+
+  // Vectors: both formats hold the same, and equal texts have equal vectors wherever they stand.
+  const fs::path h5 = folder() / "v.h5", vectors = folder() / "v.jsonl";
+  ASSERT_EQ(run_program({"embed", run, "--input", dev, "--text", "first", "--output", h5.string()}).code, 0);
+  ASSERT_EQ(run_program({"embed", run, "--input", dev, "--text", "first", "--output", vectors.string()}).code,
+            0);
+  const auto file = data::hdf5::File::open(h5);
+  ASSERT_EQ(file.info("vectors").shape, (std::vector<std::int64_t>{120, 24}));
+  const std::vector<float> values = file.read<float>("vectors");
+  std::ifstream stream(vectors), again(dev);
+  std::getline(again, wanted);
+  std::map<std::string, std::vector<double>> of_word;
+  for (int i = 0; std::getline(stream, line); ++i) {
+    const auto object = nlohmann::json::parse(line);
+    const auto vector = object["vector"].get<std::vector<double>>();
+    for (int j = 0; j < 24; ++j) ASSERT_EQ(static_cast<float>(vector[j]), values[i * 24 + j]);
+    std::getline(again, wanted);
+    std::stringstream fields(wanted);
+    std::string word;
+    for (int column = 0; column < 4; ++column) std::getline(fields, word, '\t');
+    const auto [known, fresh] = of_word.emplace(word, vector);
+    for (int j = 0; j < 24; ++j) ASSERT_NEAR(vector[j], known->second[j], 1e-5) << word;
+  }
+  EXPECT_EQ(of_word.size(), 4u);
+  EXPECT_NE(of_word.begin()->second, std::next(of_word.begin())->second);
+}
+
+class CarelessFinetune : public Finetune {
+ protected:
+  void expect(const std::vector<std::string>& arguments, int code, const std::vector<std::string>& parts) {
+    const ProgramResult result = run_program(arguments);
+    EXPECT_EQ(result.code, code) << result.output;
+    const std::size_t at = result.output.find("comera: error: ");
+    ASSERT_NE(at, std::string::npos) << result.output;
+    const std::string message = result.output.substr(at);
+    EXPECT_EQ(std::ranges::count(message, '\n'), 1) << message;
+    for (const std::string& part : parts) EXPECT_THAT(message, HasSubstr(part));
+  }
+};
+
+TEST_F(CarelessFinetune, IsToldWhatIsMissingOrWrong) {
+  expect({"finetune", write_recipe().string()}, 2, {"task.name is missing"});
+  expect(arguments("finetune", {}, {"task.text=[]"}), 2, {"task.text is missing"});
+  expect(arguments("finetune", {}, {"task.name=mnli", "task.train=[]"}), 2, {"task.folder is missing"});
+  expect(arguments("finetune", {}, {"task.text=\"frist\""}), 1, {"no column 'frist'", "number, second"});
+  expect(arguments("finetune", {}, {"task.label=number"}), 1, {"400 different", "label"});
+  expect(arguments("finetune", {}, {"task.labels=[\"yes\", \"no\"]"}), 1,
+         {"unknown label 'same'", "yes, no"});
+  expect(arguments("finetune", {}, {"task.kind=regression"}), 1, {"score that is no number"});
+  expect(arguments("finetune", {}, {"task.metric=pearson"}), 2, {"pearson", "classification"});
+  expect(arguments("finetune", {}, {"run.evaluation_batches=3"}), 2, {"evaluation_batches"});
+  expect(arguments("finetune", {"--from", (folder() / "none").string()}), 2, {"no such checkpoint"});
+  expect(arguments("pretrain", {}, {"model.head=classification"}), 2, {"finetune"});
+  const fs::path gone = folder() / "train.tsv";
+  fs::remove(gone);
+  expect(arguments("finetune", {}), 1, {"train.tsv", "No such file"});
+}
+
+TEST_F(CarelessFinetune, OfAPretrainedModelIsToldWhatToDo) {
+  ASSERT_EQ(run_program({"pretrain", write_recipe().string()}).code, 0);
+  const std::string run = (folder() / "run").string(), dev = (folder() / "dev.tsv").string();
+  expect({"predict", run, "--input", dev, "--output", (folder() / "p.tsv").string()}, 2,
+         {"fine-tune it first"});
+  expect({"predict", run, "--input", dev, "--output", (folder() / "p.csv").string()}, 2, {".tsv or .jsonl"});
+  expect({"embed", run, "--input", dev, "--text", "a,b,c", "--output", (folder() / "v.h5").string()}, 2,
+         {"one or two columns"});
+  expect({"embed", run, "--input", dev, "--text", "first", "--length", "1000", "--output",
+          (folder() / "v.h5").string()},
+         2, {"max_positions"});
+  // A pretrained model is scored on held-out shards.
+  const ProgramResult scored = run_program({"eval", run, "--json"});
+  ASSERT_EQ(scored.code, 0) << scored.output;
+  const auto object = nlohmann::json::parse(scored.output.substr(scored.output.find('{')));
+  EXPECT_NEAR(object["validation_loss"].get<double>(),
+              last_line(folder() / "run/metrics.jsonl", "validation_loss")["validation_loss"].get<double>(),
+              1e-9);
+  fs::remove(folder() / "run/tokenizer.model");
+  expect({"eval", run}, 2, {"--tokenizer"});
+}
+
+}  // namespace
+}  // namespace comera::test
