@@ -6,7 +6,7 @@ namespace comera {
 
 namespace {
 constexpr std::int64_t evaluation_seed = 20251;  // of masks: whatever the run's seed, phase and step
-constexpr std::int64_t cache_bytes = data::LoaderOptions().cache_bytes;
+const std::int64_t cache_bytes = data::LoaderOptions().cache_bytes;
 }  // namespace
 
 MaskedLanguageTask::MaskedLanguageTask(const DataSection& data, const data::Tokenizer& tokenizer,
