@@ -2,21 +2,98 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "cli/progress.h"
+#include "data/table_corpus.h"
 
 namespace comera::cli {
 
+namespace {
+
+std::vector<std::string> split_names(const std::string& list) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    names.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
+}  // namespace
+
+void add_corpus_options(CLI::App& command, CorpusInput& input, const char* max_bytes_name) {
+  command.add_option("--input", input.inputs, "Folders (read with all below them) or files")
+      ->required()
+      ->type_name("PATH");
+  CLI::Option* text =
+      command
+          .add_option("--text", input.text,
+                      "Read tables (TSV, CSV, JSONL, lines of text; plain or .gz) and take these columns of "
+                      "each row as one document, with a line end between them; given again, each list makes "
+                      "a document of its own. Of plain text the column is called 'text'")
+          ->allow_extra_args(false)
+          ->type_name("COLUMN,...");
+  command
+      .add_option("--language-column", input.language_column,
+                  "Of tables: the column that --languages asks for (default: language)")
+      ->needs(text)
+      ->type_name("COLUMN");
+  command
+      .add_flag("--no-header", input.no_header,
+                "Of TSV and CSV tables: the first line is a row, columns are called 1, 2, ...")
+      ->needs(text);
+  command.add_option("--languages", input.languages, "Only these, separated by commas (default: all known)")
+      ->delimiter(',')
+      ->type_name("NAME");
+  command.add_option("--min-bytes", input.min_bytes,
+                     "Leave out smaller files (default: 32) or texts of tables (default: 1)");
+  command.add_option(max_bytes_name, input.max_bytes, "Leave out larger files, or texts of tables")
+      ->capture_default_str();
+}
+
+std::unique_ptr<data::DocumentSource> open_corpus(const CorpusInput& input) {
+  if (input.text.empty()) {
+    data::CorpusOptions options;
+    options.inputs = input.inputs;
+    options.languages = input.languages;
+    options.min_bytes = input.min_bytes.value_or(options.min_bytes);
+    options.max_bytes = input.max_bytes;
+    return std::make_unique<data::FileCorpus>(options);
+  }
+  data::TableCorpusOptions options;
+  options.inputs = input.inputs;
+  for (const std::string& columns : input.text) options.documents.push_back(split_names(columns));
+  options.header = !input.no_header;
+  options.language_column = input.language_column;
+  options.languages = input.languages;
+  options.min_bytes = input.min_bytes.value_or(options.min_bytes);
+  options.max_bytes = input.max_bytes;
+  return std::make_unique<data::TableCorpus>(options);
+}
+
 void print_corpus_counts(const data::CorpusCounts& counts) {
-  fmt::print("{:<24}{:>14}{:>14}\n", "", "documents", "MB");
-  const auto row = [](const std::string& name, std::int64_t documents, std::int64_t bytes) {
-    fmt::print("{:<24}{:>14}{:>14.2f}\n", name, grouped(documents), static_cast<double>(bytes) * 1e-6);
+  std::int64_t dropped = 0;
+  std::size_t widest = 22;
+  for (const auto& [reason, count] : counts.dropped) {
+    dropped += count;
+    widest = std::max(widest, reason.size());
+  }
+  for (const auto& [language, count] : counts.languages) widest = std::max(widest, language.size());
+  fmt::print("{:<{}}{:>14}{:>14}\n", "", widest + 2, "documents", "MB");
+  const auto row = [&](const std::string& name, std::int64_t documents, std::int64_t bytes) {
+    fmt::print("{:<{}}{:>14}{:>14.2f}\n", name, widest + 2, grouped(documents),
+               static_cast<double>(bytes) * 1e-6);
   };
   row("kept", counts.documents, counts.bytes);
   for (const auto& [language, count] : counts.languages) row("  " + language, count.documents, count.bytes);
-  std::int64_t dropped = 0;
-  for (const auto& [reason, count] : counts.dropped) dropped += count;
-  fmt::print("{:<24}{:>14}\n", "dropped", grouped(dropped));
-  for (const auto& [reason, count] : counts.dropped) fmt::print("  {:<22}{:>14}\n", reason, grouped(count));
+  fmt::print("{:<{}}{:>14}\n", "dropped", widest + 2, grouped(dropped));
+  for (const auto& [reason, count] : counts.dropped)
+    fmt::print("  {:<{}}{:>14}\n", reason, widest, grouped(count));
+  for (const std::string& note : counts.notes) fmt::print(stderr, "note: {}\n", note);
+  if (counts.more_notes > 0)
+    fmt::print(stderr, "note: {} more files had such faults\n", grouped(counts.more_notes));
 }
 
 }  // namespace comera::cli

@@ -1,25 +1,35 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "data/corpus.h"
 
 namespace comera::cli {
 
-// --input, --languages, --min-bytes and --max-bytes, shared by the commands that read a corpus.
-inline void add_corpus_options(CLI::App& command, data::CorpusOptions& options, const char* max_bytes_name) {
-  command.add_option("--input", options.inputs, "Folders (read with all below them) or files")
-      ->required()
-      ->type_name("DIR");
-  command
-      .add_option("--languages", options.languages, "Only these, separated by commas (default: all known)")
-      ->delimiter(',')
-      ->type_name("NAME");
-  command.add_option("--min-bytes", options.min_bytes, "Leave out smaller files")->capture_default_str();
-  command.add_option(max_bytes_name, options.max_bytes, "Leave out larger files")->capture_default_str();
-}
+// A corpus of files, or, with columns of text, one of tables.
+struct CorpusInput {
+  std::vector<std::filesystem::path> inputs;
+  std::vector<std::string> languages;
+  std::vector<std::string> text;  // each makes a document of a row: column names between commas
+  std::optional<std::string> language_column;
+  bool no_header = false;
+  std::optional<std::int64_t> min_bytes;  // not given: the source's own
+  std::int64_t max_bytes = 1 << 20;
+};
 
-// Prints what was kept, by language, and what was dropped, by reason.
+// --input, --text, --language-column, --no-header, --languages, --min-bytes and the upper limit, shared by
+// the commands that read a corpus.
+void add_corpus_options(CLI::App& command, CorpusInput& input, const char* max_bytes_name);
+
+// UsageError if they name no corpus.
+std::unique_ptr<data::DocumentSource> open_corpus(const CorpusInput& input);
+
+// Prints what was kept, by language, and what was dropped, by reason; on stderr, what is to be said about
+// single files.
 void print_corpus_counts(const data::CorpusCounts& counts);
 
 }  // namespace comera::cli

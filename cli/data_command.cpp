@@ -12,7 +12,7 @@ namespace comera::cli {
 namespace {
 
 struct Options {
-  data::CorpusOptions corpus;
+  CorpusInput corpus;
   data::BuildOptions build;
   std::filesystem::path tokenizer;
   bool overwrite = false;
@@ -31,13 +31,14 @@ void run(Options& options) {
     throw UsageError(fmt::format(
         "{}: exists and is not an empty folder; give --overwrite to replace its shards", output.string()));
   const data::Tokenizer tokenizer = data::Tokenizer::load(options.tokenizer);
-  data::FileCorpus corpus(options.corpus);
+  for (const std::string& note : tokenizer.notes()) fmt::print(stderr, "note: {}\n", note);
+  const auto corpus = open_corpus(options.corpus);
   const data::BuildCounts counts = [&] {
     ProgressLine progress("tokenizing");
     options.build.progress = [&](const data::BuildProgress& now) {
       progress.update(now.documents, now.bytes);
     };
-    return data::build_shards(corpus, tokenizer, options.build);
+    return data::build_shards(*corpus, tokenizer, options.build);
   }();
   print_corpus_counts(counts.corpus);
   fmt::print("\n{:<24}{:>14}{:>14}{:>14}\n", "", "documents", "tokens", "shards");
@@ -53,7 +54,8 @@ void run(Options& options) {
 
 void add_data_command(CLI::App& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = program.add_subcommand("data", "Tokenize source code or text into HDF5 shards");
+  CLI::App* command =
+      program.add_subcommand("data", "Tokenize source code, text or columns of tables into HDF5 shards");
   add_corpus_options(*command, options->corpus, "--max-bytes");
   command->add_option("--tokenizer", options->tokenizer, "A model written by 'comera tokenizer'")
       ->required()
@@ -70,9 +72,11 @@ void add_data_command(CLI::App& program) {
       ->capture_default_str();
   command->add_flag("--overwrite", options->overwrite, "Replace the shards of the output folder");
   command->footer(
-      "Example:\n  comera data --input src --tokenizer tokenizer.model --output shards --held-out 0.02 "
-      "--languages "
-      "python,java");
+      "Examples:\n"
+      "  comera data --input src --languages python,java --tokenizer tokenizer.model --output shards "
+      "--held-out 0.02\n"
+      "  comera data --input CodeSearchNet/python --text docstring,code --tokenizer tokenizer.model --output "
+      "shards");
   command->callback([options] { run(*options); });
 }
 

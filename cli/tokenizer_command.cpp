@@ -16,7 +16,7 @@ namespace comera::cli {
 namespace {
 
 struct Options {
-  data::CorpusOptions corpus;
+  CorpusInput corpus;
   data::TokenizerOptions tokenizer;
   std::filesystem::path output;
   bool overwrite = false;
@@ -45,18 +45,18 @@ void run(Options& options) {
   if (!options.overwrite && std::filesystem::exists(options.output, code))
     throw UsageError(
         fmt::format("{}: exists already; give --overwrite to replace it", options.output.string()));
-  data::FileCorpus corpus(options.corpus);
+  const auto corpus = open_corpus(options.corpus);
   data::Tokenizer tokenizer = [&] {
     ProgressLine progress("reading");
     options.tokenizer.progress = [&](std::int64_t documents, std::int64_t bytes) {
       progress.update(documents, bytes);
     };
-    return data::train_tokenizer(corpus, options.tokenizer);
+    return data::train_tokenizer(*corpus, options.tokenizer);
   }();
   if (const auto folder = options.output.parent_path(); !folder.empty())
     std::filesystem::create_directories(folder, code);
   write_file(options.output, tokenizer.bytes());
-  print_corpus_counts(corpus.counts());
+  print_corpus_counts(corpus->counts());
   fmt::print("{:<24}{:>14}\n", "vocabulary", grouped(tokenizer.vocabulary()));
   if (tokenizer.vocabulary() < options.tokenizer.vocabulary)
     fmt::print(stderr, "note: the corpus gave {} pieces of the {} asked for\n", tokenizer.vocabulary(),
@@ -68,8 +68,8 @@ void run(Options& options) {
 
 void add_tokenizer_command(CLI::App& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      program.add_subcommand("tokenizer", "Train a SentencePiece tokenizer on source code or text");
+  CLI::App* command = program.add_subcommand(
+      "tokenizer", "Train a SentencePiece tokenizer on source code, text or columns of tables");
   add_corpus_options(*command, options->corpus, "--max-file-bytes");
   command->add_option("--output", options->output, "The model to write")->required()->type_name("FILE");
   command->add_option("--vocabulary", options->tokenizer.vocabulary, "Number of pieces, at most")
@@ -84,8 +84,9 @@ void add_tokenizer_command(CLI::App& program) {
       ->capture_default_str();
   command->add_flag("--overwrite", options->overwrite, "Replace the output");
   command->footer(
-      "Example:\n  comera tokenizer --input src --languages python,java --output tokenizer.model "
-      "--vocabulary 16384");
+      "Examples:\n"
+      "  comera tokenizer --input src --languages python,java --output tokenizer.model --vocabulary 16384\n"
+      "  comera tokenizer --input MNLI/train.tsv --text sentence1 --text sentence2 --output tokenizer.model");
   command->callback([options] { run(*options); });
 }
 

@@ -1,24 +1,33 @@
 #include "data/baselines.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace comera::data {
 
-UnigramModel::UnigramModel(const ShardSet& shards) {
-  constexpr std::int64_t block = 1 << 18;
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(shards.info().vocabulary), 1);
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(block));
-  for (const ShardReader& shard : shards.shards())
-    for (std::int64_t begin = 0; begin < shard.tokens(); begin += block) {
-      const std::int64_t count = std::min(block, shard.tokens() - begin);
-      shard.read_tokens(begin, count, tokens.data());
-      for (std::int64_t i = 0; i < count; ++i) ++counts[static_cast<std::size_t>(tokens[i])];
-    }
-  const auto total = static_cast<double>(shards.tokens() + shards.info().vocabulary);
-  nats_.resize(counts.size());
+namespace {
+
+std::vector<std::int64_t> counts_of(const SequenceSet& sequences) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(sequences.vocabulary()));
+  sequences.count_pieces(counts);
+  return counts;
+}
+
+std::vector<std::int64_t> counts_of(const ShardSet& shards) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(shards.info().vocabulary));
+  shards.count_pieces(counts);
+  return counts;
+}
+
+}  // namespace
+
+UnigramModel::UnigramModel(const ShardSet& shards) : UnigramModel(counts_of(shards)) {}
+UnigramModel::UnigramModel(const SequenceSet& sequences) : UnigramModel(counts_of(sequences)) {}
+
+UnigramModel::UnigramModel(std::vector<std::int64_t> counts) : nats_(counts.size()) {
+  double total = 0;
+  for (const std::int64_t count : counts) total += static_cast<double>(count + 1);
   for (std::size_t id = 0; id < counts.size(); ++id)
-    nats_[id] = std::log(total / static_cast<double>(counts[id]));
+    nats_[id] = std::log(total / static_cast<double>(counts[id] + 1));
 }
 
 void add_to_baselines(const UnigramModel& model, const Batch& batch, Baselines& baselines) {

@@ -5,6 +5,7 @@
 
 #include "data/batch.h"
 #include "data/loader.h"
+#include "data/sequence_set.h"
 #include "data/shard.h"
 
 namespace comera::data {
@@ -22,11 +23,14 @@ class UnigramModel {
  public:
   // Reads the shards once, in a stream.
   explicit UnigramModel(const ShardSet& shards);
+  explicit UnigramModel(const SequenceSet& sequences);
   // −ln p(id).
   double nats(std::int32_t id) const { return nats_[static_cast<std::size_t>(id)]; }
   std::int32_t vocabulary() const { return static_cast<std::int32_t>(nats_.size()); }
 
  private:
+  explicit UnigramModel(std::vector<std::int64_t> counts);
+
   std::vector<double> nats_;
 };
 

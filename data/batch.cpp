@@ -42,13 +42,13 @@ void fill_after(std::vector<std::int32_t>& values, std::int64_t count, std::int3
 }  // namespace
 
 BatchCapacity capacity_for(std::int64_t tokens, std::int64_t sequence_length, double mask_probability,
-                           std::int64_t vocabulary) {
+                           std::int64_t vocabulary, double masked_together) {
   BatchCapacity capacity;
   capacity.tokens = tokens;
   capacity.sequence_length = sequence_length;
   capacity.sequences = std::max<std::int64_t>(4 * tokens / std::max<std::int64_t>(sequence_length, 1), 1);
   const double mean = mask_probability * static_cast<double>(tokens);
-  const double spread = 5 * std::sqrt(mean * (1 - mask_probability)) + 1;
+  const double spread = 5 * std::sqrt(mean * (1 - mask_probability) * masked_together) + 1;
   capacity.masked = std::min(tokens, static_cast<std::int64_t>(std::ceil(mean + spread)));
   capacity.unique_ids = std::min(tokens, vocabulary);
   return capacity;

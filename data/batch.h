@@ -19,9 +19,10 @@ struct BatchCapacity {
 
 // Room for `tokens` tokens in sequences of up to sequence_length, of which a fraction mask_probability is
 // masked: enough masked positions for five standard deviations, and for as many sequences as are likely when
-// some are short.
+// some are short. masked_together: tokens that are drawn as one, in the mean over tokens (1 unless whole
+// words are masked).
 BatchCapacity capacity_for(std::int64_t tokens, std::int64_t sequence_length, double mask_probability,
-                           std::int64_t vocabulary);
+                           std::int64_t vocabulary, double masked_together = 1);
 
 // A packed batch on the host: S sequences of T tokens in all lie end to end. Arrays are sized by the
 // capacity; entries beyond the counts are 0, offsets beyond the counts repeat the last.

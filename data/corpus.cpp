@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,8 +43,7 @@ std::optional<std::string> read_bytes(const std::filesystem::path& path, std::in
 
 }  // namespace
 
-FileCorpus::FileCorpus(CorpusOptions options) : options_(std::move(options)) {
-  if (options_.inputs.empty()) throw UsageError("no input was given: name at least one folder or file");
+FileCorpus::FileCorpus(CorpusOptions options) : options_(std::move(options)), walk_(options_.inputs) {
   if (options_.min_bytes < 0 || options_.max_bytes < options_.min_bytes)
     throw UsageError(fmt::format("the size limits of a file, {} to {} bytes, leave nothing",
                                  options_.min_bytes, options_.max_bytes));
@@ -54,58 +52,21 @@ FileCorpus::FileCorpus(CorpusOptions options) : options_(std::move(options)) {
     if (!std::binary_search(known.begin(), known.end(), language))
       throw UsageError(
           fmt::format("unknown language '{}': choose from {}", language, fmt::join(known, ", ")));
-  for (auto input = options_.inputs.rbegin(); input != options_.inputs.rend(); ++input) {
-    std::error_code code;
-    if (!std::filesystem::exists(*input, code))
-      throw UsageError(fmt::format("{}: no such file or folder", input->string()));
-    pending_.push_back({*input, true});
-  }
 }
 
-void FileCorpus::enter(const std::filesystem::path& folder, std::uint64_t device, std::uint64_t inode) {
-  if (!folders_.emplace(device, inode).second) return drop("folder seen before");
-  std::error_code code;
-  std::filesystem::directory_iterator listing(folder, code);
-  if (code) return drop("unreadable");
-  std::vector<Entry> entries;
-  while (listing != std::filesystem::directory_iterator()) {
-    entries.push_back({listing->path()});
-    listing.increment(code);
-    if (code) {
-      drop("unreadable");
-      break;
-    }
-  }
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.path.native() > b.path.native(); });
-  pending_.insert(pending_.end(), std::make_move_iterator(entries.begin()),
-                  std::make_move_iterator(entries.end()));
-}
-
-bool FileCorpus::take(const Entry& entry, Document& document) {
-  struct stat status {};
-  if (::stat(entry.path.c_str(), &status) != 0) {
-    drop(errno == ELOOP || errno == ENOENT ? "broken link" : "unreadable");
-    return false;
-  }
-  if (S_ISDIR(status.st_mode)) {
-    if (entry.named || !entry.path.filename().native().starts_with('.'))
-      enter(entry.path, status.st_dev, status.st_ino);
-    return false;
-  }
+bool FileCorpus::take(const FileWalk::File& file, Document& document) {
   const auto reject = [&](const char* reason) {
-    drop(reason);
+    ++counts_.dropped[reason];
     return false;
   };
-  if (!S_ISREG(status.st_mode)) return reject("not a file");
-  std::string_view language = language_of(entry.path.extension().native());
-  if (language.empty() && entry.named) language = "text";
+  std::string_view language = language_of(file.path.extension().native());
+  if (language.empty() && file.named) language = "text";
   if (language.empty()) return reject("other suffix");
   const auto& wanted = options_.languages;
   if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), language) == wanted.end())
     return reject("other language");
-  if (status.st_size > options_.max_bytes) return reject("too large");
-  auto bytes = read_bytes(entry.path, status.st_size, options_.max_bytes);
+  if (file.bytes > options_.max_bytes) return reject("too large");
+  auto bytes = read_bytes(file.path, file.bytes, options_.max_bytes);
   if (!bytes) return reject("unreadable");
   const auto size = static_cast<std::int64_t>(bytes->size());
   if (size > options_.max_bytes) return reject("too large");
@@ -115,23 +76,36 @@ bool FileCorpus::take(const Entry& entry, Document& document) {
   document.hash = hash128(*bytes);
   if (!hashes_.insert(document.hash)) return reject("duplicate");
   document.text = std::move(*bytes);
-  document.name = entry.path.string();
+  document.name = file.path.string();
   document.language = std::string(language);
-  ++counts_.documents;
-  counts_.bytes += size;
-  auto& counts = counts_.languages[document.language];
-  ++counts.documents;
-  counts.bytes += size;
+  counts_.add(document);
   return true;
 }
 
 bool FileCorpus::next(Document& document) {
-  while (!pending_.empty()) {
-    const Entry entry = std::move(pending_.back());
-    pending_.pop_back();
-    if (take(entry, document)) return true;
-  }
+  for (FileWalk::File file; walk_.next(file, counts_.dropped);)
+    if (take(file, document)) return true;
   return false;
+}
+
+void CorpusCounts::add(const Document& document) {
+  const auto size = static_cast<std::int64_t>(document.text.size());
+  ++documents;
+  bytes += size;
+  if (document.language.empty()) return;
+  constexpr std::size_t most_languages = 256;
+  const bool one_more = languages.size() < most_languages || languages.contains(document.language);
+  LanguageCounts& counts = languages[one_more ? document.language : "(others)"];
+  ++counts.documents;
+  counts.bytes += size;
+}
+
+void CorpusCounts::note(std::string sentence) {
+  constexpr std::size_t most_notes = 20;
+  if (notes.size() < most_notes)
+    notes.push_back(std::move(sentence));
+  else
+    ++more_notes;
 }
 
 bool is_held_out(const Hash128& hash, double fraction) { return unit_interval(hash.high) < fraction; }

@@ -3,21 +3,20 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "data/file_walk.h"
 #include "data/hash.h"
 
 namespace comera::data {
 
 struct Document {
-  std::string text;  // well-formed UTF-8 without NUL
-  std::string name;  // where it came from, for messages
-  std::string language;
-  Hash128 hash;  // of text
+  std::string text;      // well-formed UTF-8 without NUL
+  std::string name;      // where it came from, for messages
+  std::string language;  // empty: not known
+  Hash128 hash;          // of text
 };
 
 struct LanguageCounts {
@@ -30,7 +29,14 @@ struct CorpusCounts {
   std::int64_t documents = 0;
   std::int64_t bytes = 0;
   std::map<std::string, LanguageCounts> languages;
-  std::map<std::string, std::int64_t> dropped;  // documents by reason; see CorpusOptions for the reasons
+  std::map<std::string, std::int64_t> dropped;  // documents by reason; see the options of each source
+  // What is to be said about single files, a sentence each: the first ones, and how many more there were.
+  std::vector<std::string> notes;
+  std::int64_t more_notes = 0;
+
+  // A document that is given. Of its languages the first 256 are counted by name.
+  void add(const Document& document);
+  void note(std::string sentence);
 };
 
 // A stream of documents: a tree of files, or anything else that can produce them one by one.
@@ -44,8 +50,7 @@ class DocumentSource {
 };
 
 // Reasons for dropping: "other suffix", "other language", "too small", "too large", "binary" (a NUL byte),
-// "invalid UTF-8", "duplicate", "unreadable", "broken link" (also a link to itself), "folder seen before"
-// (a link back into the tree), "not a file" (pipes, sockets, devices).
+// "invalid UTF-8", "duplicate", and those of FileWalk.
 struct CorpusOptions {
   std::vector<std::filesystem::path>
       inputs;                          // folders or files; a file that is named is taken whatever its suffix
@@ -54,9 +59,8 @@ struct CorpusOptions {
   std::int64_t max_bytes = 1 << 20;
 };
 
-// Walks folders in sorted order and gives each file with a known suffix as one document. Links are followed,
-// every folder is visited once. Folders whose name starts with a dot are left out.
-// Memory: one folder's listing per level, one document, and the hashes of the documents so far.
+// Gives each file with a known suffix as one document, in the order of FileWalk.
+// Memory: that of FileWalk, one document, and the hashes of the documents so far.
 class FileCorpus : public DocumentSource {
  public:
   // UsageError if an input does not exist or a language is unknown.
@@ -65,17 +69,10 @@ class FileCorpus : public DocumentSource {
   const CorpusCounts& counts() const override { return counts_; }
 
  private:
-  struct Entry {
-    std::filesystem::path path;
-    bool named = false;  // given by the user, not found
-  };
-  bool take(const Entry& entry, Document& document);
-  void enter(const std::filesystem::path& folder, std::uint64_t device, std::uint64_t inode);
-  void drop(const char* reason) { ++counts_.dropped[reason]; }
+  bool take(const FileWalk::File& file, Document& document);
 
   CorpusOptions options_;
-  std::vector<Entry> pending_;  // last first
-  std::set<std::pair<std::uint64_t, std::uint64_t>> folders_;
+  FileWalk walk_;
   HashSet hashes_;
   CorpusCounts counts_;
 };

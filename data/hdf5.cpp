@@ -510,6 +510,7 @@ Dataset File::create_dataset(std::string_view path, DType dtype, const std::vect
   const Handle space(H5Screate_simple(static_cast<int>(dims.size()), dims.data(), limits.data()), H5Sclose);
   const Handle creation = dataset_properties();
   if (space < 0 || creation < 0 || H5Pset_chunk(creation, static_cast<int>(chunk.size()), chunk.data()) < 0 ||
+      (options.deflate > 0 && H5Pset_deflate(creation, static_cast<unsigned>(options.deflate)) < 0) ||
       (options.checksum && H5Pset_fletcher32(creation) < 0))
     fail(file.path, what);
   dataset.id_ = H5Dcreate2(file.id, dataset.name_.c_str(), native(dtype), space, links_with_groups(),

@@ -50,6 +50,7 @@ struct ByteRange {
 struct StreamOptions {
   std::int64_t chunk_rows = 16384;
   bool checksum = true;  // Fletcher-32 per chunk: a flipped bit is an error when it is read
+  int deflate = 0;       // compression as by gzip, 1 to 9; 0: none
 };
 
 // A dataset held open, to be extended or read by rows (its first axis).

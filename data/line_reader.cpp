@@ -11,7 +11,8 @@ namespace comera::data {
 
 namespace {
 
-constexpr std::size_t buffer_bytes = std::size_t{256} << 10;
+// zlib gives nothing of a request in which it finds wrong data, so requests are small.
+constexpr std::size_t buffer_bytes = std::size_t{16} << 10;
 
 gzFile as_gz(const std::shared_ptr<void>& file) { return static_cast<gzFile>(file.get()); }
 
@@ -25,13 +26,14 @@ LineReader::LineReader(std::filesystem::path path, std::int64_t longest)
     : path_(std::move(path)), longest_(longest), buffer_(buffer_bytes) {
   struct stat status {};
   if (::stat(path_.c_str(), &status) != 0)
-    throw Error(fmt::format("{}: could not open: {}", path_.string(), std::strerror(errno)));
-  COMERA_CHECK(!S_ISDIR(status.st_mode), "{}: is a folder, expected a file", path_.string());
+    throw UnreadableFile(fmt::format("{}: could not open: {}", path_.string(), std::strerror(errno)));
+  if (S_ISDIR(status.st_mode))
+    throw UnreadableFile(fmt::format("{}: is a folder, expected a file", path_.string()));
   errno = 0;
   file_ = {gzopen(path_.c_str(), "rb"), close};
   if (file_ == nullptr)
-    throw Error(fmt::format("{}: could not open: {}", path_.string(),
-                            errno != 0 ? std::strerror(errno) : "no memory"));
+    throw UnreadableFile(fmt::format("{}: could not open: {}", path_.string(),
+                                     errno != 0 ? std::strerror(errno) : "no memory"));
   gzbuffer(as_gz(file_), buffer_bytes);
 }
 
@@ -40,15 +42,16 @@ bool LineReader::refill() {
   errno = 0;
   const int count = gzread(as_gz(file_), buffer_.data(), static_cast<unsigned>(buffer_.size()));
   int code = Z_OK;
-  const char* reason = gzerror(as_gz(file_), &code);
+  std::string reason = gzerror(as_gz(file_), &code);
+  if (const std::string name = path_.string() + ": "; reason.starts_with(name)) reason.erase(0, name.size());
   if (count < 0 && code == Z_ERRNO)
-    throw Error(
+    throw UnreadableFile(
         fmt::format("{}: could not read after line {}: {}", path_.string(), number_, std::strerror(errno)));
-  // A truncated gzip file gives what it has and then says Z_BUF_ERROR.
-  if (count < 0 || code == Z_BUF_ERROR)
+  // A truncated gzip file gives what it has along with Z_BUF_ERROR.
+  truncated_ = truncated_ || code == Z_BUF_ERROR;
+  if (count < 0 || (truncated_ && count == 0))
     throw DamagedFile(fmt::format("{}: damaged gzip data after line {}: {}; get or compress the file again",
-                                  path_.string(), number_,
-                                  code == Z_BUF_ERROR ? "it ends too early" : reason));
+                                  path_.string(), number_, truncated_ ? "it ends too early" : reason));
   begin_ = 0;
   end_ = static_cast<std::size_t>(count);
   at_end_ = count == 0;

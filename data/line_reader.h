@@ -10,6 +10,12 @@
 
 namespace comera::data {
 
+// A file that cannot be opened or read.
+class UnreadableFile : public Error {
+ public:
+  using Error::Error;
+};
+
 // A file whose compressed data is broken: truncated or with a wrong checksum.
 class DamagedFile : public Error {
  public:
@@ -17,13 +23,13 @@ class DamagedFile : public Error {
 };
 
 // The lines of a text file, plain or gzip-compressed (told by its content). A UTF-8 byte-order mark at the
-// start and a carriage return before a line end are left out. Memory: 256 KiB, and the longest line that is
+// start and a carriage return before a line end are left out. Memory: 64 KiB, and the longest line that is
 // accepted.
 class LineReader {
  public:
   static constexpr std::int64_t default_longest = std::int64_t{16} << 20;
 
-  // Error with the system's reason if the file cannot be read.
+  // UnreadableFile with the system's reason if the file cannot be opened.
   explicit LineReader(std::filesystem::path path, std::int64_t longest = default_longest);
 
   enum class Result : std::uint8_t {
@@ -31,8 +37,9 @@ class LineReader {
     too_long,  // longer than `longest` bytes; it was passed without being kept, `line` is empty
     end,
   };
-  // The next line without its line end. DamagedFile for a broken gzip file, which names the line; Error if
-  // the file cannot be read.
+  // The next line without its line end. DamagedFile for a broken gzip file, which names the line, after the
+  // lines before the damage (those of the last 32 KiB before wrong data are lost with it); UnreadableFile if
+  // the system fails to read.
   Result next(std::string& line);
 
   // Of the line read last, from 1.
@@ -49,6 +56,7 @@ class LineReader {
   std::size_t begin_ = 0, end_ = 0;  // of what is left of the buffer
   std::int64_t number_ = 0;
   bool at_end_ = false;
+  bool truncated_ = false;
 };
 
 }  // namespace comera::data

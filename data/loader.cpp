@@ -117,6 +117,14 @@ struct Loader::Impl {
     return slots[head];
   }
 
+  std::int64_t count_packs() {
+    if (packer.counts_by_length()) return packer.count_packs();
+    stop();  // samples are for one thread
+    const std::int64_t packs = packer.count_packs();
+    start();
+    return packs;
+  }
+
   const LoaderOptions options;
   Packer packer;
   Batch others;  // packs of other ranks, to be dropped
@@ -164,6 +172,6 @@ void Loader::seek(const LoaderPosition& position) {
 
 std::int64_t Loader::samples_per_epoch() const { return impl_->packer.samples().count(); }
 
-std::int64_t Loader::count_packs_per_epoch() const { return impl_->packer.count_packs(); }
+std::int64_t Loader::count_packs_per_epoch() const { return impl_->count_packs(); }
 
 }  // namespace comera::data

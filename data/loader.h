@@ -64,9 +64,9 @@ class Loader {
 
   std::int64_t epoch() const { return position().epoch; }
   std::int64_t samples_per_epoch() const;
-  // Of epoch 0, or of the one pass, by packing it without reading tokens: about a second per 200 million
-  // tokens of samples. Exact if a batch has room for every distinct id and no document holds special pieces,
-  // and almost so otherwise.
+  // Of epoch 0, or of the one pass, by packing it: about a second per 200 million tokens of samples, which
+  // are not read, unless whole words are masked or the samples have targets of their own. Exact if a batch
+  // has room for every distinct id and no document holds special pieces, and almost so otherwise.
   std::int64_t count_packs_per_epoch() const;
 
  private:

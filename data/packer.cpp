@@ -74,13 +74,19 @@ void Packer::seek(const LoaderPosition& position) {
   begin_epoch();
 }
 
+void Packer::read_masked(const MaskingKey& key, Sample& sample) {
+  samples_->read(key.sample, sample);
+  if (!sample.masked) masking_.apply(key, sample.ids, sample.targets);
+  COMERA_CHECK(static_cast<std::int64_t>(sample.targets.ids.size()) <= options_.capacity.masked,
+               "sample {} has {} targets, a batch has room for {}; give it room for more tokens", key.sample,
+               sample.targets.ids.size(), options_.capacity.masked);
+}
+
 Packer::Prepared& Packer::prepare(std::int64_t place) {
   Prepared& prepared = prepared_[static_cast<std::size_t>(place) % prepared_.size()];
   if (prepared.place == place) return prepared;
   const std::int64_t sample = sample_at(order_, place);
-  samples_->read(sample, prepared.sample);
-  masking_.apply({static_cast<std::uint64_t>(position_.seed), position_.epoch, sample}, prepared.sample.ids,
-                 prepared.targets);
+  read_masked({static_cast<std::uint64_t>(position_.seed), position_.epoch, sample}, prepared.sample);
   prepared.number = sample;
   prepared.place = place;
   return prepared;
@@ -93,7 +99,7 @@ std::int64_t Packer::sample_at(const Permutation& order, std::int64_t place) con
 bool Packer::fits(const Prepared& prepared, const Batch& batch) {
   const std::vector<std::int32_t>& ids = prepared.sample.ids;
   if (batch.tokens + static_cast<std::int64_t>(ids.size()) > options_.capacity.tokens ||
-      batch.masked + static_cast<std::int64_t>(prepared.targets.ids.size()) > options_.capacity.masked)
+      batch.masked + static_cast<std::int64_t>(prepared.sample.targets.ids.size()) > options_.capacity.masked)
     return false;
   if (!counts_unique_) return true;
   std::int64_t added = 0;
@@ -139,14 +145,14 @@ bool Packer::next(Batch& batch) {
   offer_all(position_, full, [&](std::int64_t place) {
     const Prepared& prepared = prepare(place);
     if (!fits(prepared, batch)) return false;
-    batch.add_sequence(prepared.sample, prepared.targets, prepared.number);
+    batch.add_sequence(prepared.sample, prepared.sample.targets, prepared.number);
     return true;
   });
   position_.pack = (position_.pack + 1) % options_.packs_per_step;
   return true;
 }
 
-std::int64_t Packer::count_packs() const {
+std::int64_t Packer::count_packs() {
   struct Size {
     std::int64_t place = -1, tokens = 0, targets = 0;
   };
@@ -155,6 +161,7 @@ std::int64_t Packer::count_packs() const {
   const Permutation order(samples_->count(), seed, 0);
   const BatchCapacity& capacity = options_.capacity;
   std::array<Size, window + 1> sizes;
+  Sample scratch;
   std::int64_t packs = 0;
   for (LoaderPosition position; position.cursor < samples_->count(); ++packs) {
     std::int64_t sequences = 0, tokens = 0, targets = 0;
@@ -164,7 +171,13 @@ std::int64_t Packer::count_packs() const {
       if (size.place != place) {
         const std::int64_t sample = sample_at(order, place);
         const std::int64_t length = lengths[sample];
-        size = {place, length, masking_.count_targets({seed, 0, sample}, length)};
+        size = {place, length, 0};
+        if (counts_by_length()) {
+          size.targets = masking_.count_targets({seed, 0, sample}, length);
+        } else {
+          read_masked({seed, 0, sample}, scratch);
+          size.targets = static_cast<std::int64_t>(scratch.targets.ids.size());
+        }
       }
       if (tokens + size.tokens > capacity.tokens || targets + size.targets > capacity.masked) return false;
       ++sequences;

@@ -19,8 +19,10 @@ class Packer {
   // The next pack of the step, without finish_batch. False at the end of one pass.
   bool next(Batch& batch);
 
-  // Packs of epoch 0 by the lengths of its samples, see Loader. May be called while another thread packs.
-  std::int64_t count_packs() const;
+  // Packs of epoch 0, see Loader. While another thread packs, only if counts_by_length().
+  std::int64_t count_packs();
+  // Whether samples need not be read to know how many targets they have.
+  bool counts_by_length() const { return masking_.counts_by_length() && !samples_->masked(); }
 
   const LoaderPosition& position() const { return position_; }
   void seek(const LoaderPosition& position);
@@ -34,8 +36,9 @@ class Packer {
     std::int64_t place = -1;
     std::int64_t number = 0;  // of the sample
     Sample sample;
-    Targets targets;
   };
+  // Also masks it, unless it comes so.
+  void read_masked(const MaskingKey& key, Sample& sample);
   Prepared& prepare(std::int64_t place);
   bool fits(const Prepared& prepared, const Batch& batch);
   // Offers the samples left within the window, in order, until full() or the end.

@@ -85,7 +85,8 @@ const std::vector<std::int32_t>& Samples::block(std::size_t shard, std::int64_t 
 }
 
 void Samples::read(std::int64_t sample, Sample& to) {
-  auto& [ids, type_ids, label, score] = to;
+  auto& ids = to.ids;
+  auto& type_ids = to.type_ids;
   const Place place = find(sample);
   const ShardReader& shard = shards_.shards()[place.shard];
   ids.clear();
@@ -103,8 +104,9 @@ void Samples::read(std::int64_t sample, Sample& to) {
     shard.read_segment_ids(place.begin, place.end - place.begin, type_ids.data() + 1);
     type_ids.back() = type_ids[type_ids.size() - 2];
   }
-  label = shard.info().labels ? shard.labels()[place.document] : 0;
-  score = 0;
+  to.label = shard.info().labels ? shard.labels()[place.document] : 0;
+  to.score = 0;
+  to.masked = false;
 }
 
 }  // namespace comera::data

@@ -9,12 +9,21 @@
 
 namespace comera::data {
 
+// What is to be predicted within a sequence.
+struct Targets {
+  std::vector<std::int32_t> positions;  // ascending
+  std::vector<std::int32_t> ids;        // what was there
+};
+
 // One sequence with what is to be predicted for it.
 struct Sample {
   std::vector<std::int32_t> ids;  // with [CLS] and [SEP]
   std::vector<std::int32_t> type_ids;
   std::int32_t label = 0;  // of a classification
   float score = 0;         // of a regression
+  // Whether its ids are masked already, with these targets; if not, the loader masks them.
+  bool masked = false;
+  Targets targets = {};
 };
 
 // Sequences of token ids that a loader packs. For one thread.
@@ -28,6 +37,8 @@ class SampleSource {
   virtual std::int64_t count() const = 0;
   // Tokens of each sample, with [CLS] and [SEP].
   virtual std::vector<std::int32_t> lengths() const = 0;
+  // Whether samples are masked already. Their targets must fit into a batch.
+  virtual bool masked() const { return false; }
   // Replaces what `to` holds. Error if the sample cannot be read.
   virtual void read(std::int64_t sample, Sample& to) = 0;
 };

@@ -146,6 +146,8 @@ class ShardSet {
   // 0 without labels.
   std::int32_t lowest_label() const { return lowest_label_; }
   std::int32_t highest_label() const { return highest_label_; }
+  // Adds how often each piece occurs; counts has the vocabulary's size. Reads it all once.
+  void count_pieces(std::vector<std::int64_t>& counts) const;
   // 32 hexadecimal digits of the tokenizer and the shards' contents, for checkpoints: the same wherever the
   // folder lies, and different for another corpus or split.
   std::string fingerprint() const;

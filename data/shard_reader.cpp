@@ -207,6 +207,16 @@ void ShardSet::check_kind() const {
                shard.name(), shards_[0].name());
 }
 
+void ShardSet::count_pieces(std::vector<std::int64_t>& counts) const {
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(block));
+  for (const ShardReader& shard : shards_)
+    for (std::int64_t begin = 0; begin < shard.tokens(); begin += block) {
+      const std::int64_t count = std::min(block, shard.tokens() - begin);
+      shard.read_tokens(begin, count, ids.data());
+      for (std::int64_t i = 0; i < count; ++i) ++counts[static_cast<std::size_t>(ids[i])];
+    }
+}
+
 std::string ShardSet::fingerprint() const {
   Digest digest;
   const std::string head = info().tokenizer_hash + " " + info().split;

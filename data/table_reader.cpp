@@ -193,12 +193,13 @@ void TableReader::find_columns() {
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
     const std::string& name = wanted_[i];
     const auto count = std::count(header_.begin(), header_.end(), name);
-    COMERA_CHECK(count > 0 || i >= options_.columns.size() || header_.empty(),
-                 "{}: no column '{}'; it has {}", path().string(), name, fmt::join(header_, ", "));
-    COMERA_CHECK(count > 0 || i >= options_.columns.size(), "{}: no column '{}'; the file is empty",
-                 path().string(), name);
-    COMERA_CHECK(count <= 1, "{}: {} columns are called '{}'; rename all but one", path().string(), count,
-                 name);
+    if (count == 0 && i < options_.columns.size())
+      throw UnsuitableTable(fmt::format(
+          "{}: no column '{}'; {}", path().string(), name,
+          header_.empty() ? "the file is empty" : fmt::format("it has {}", fmt::join(header_, ", "))));
+    if (count > 1)
+      throw UnsuitableTable(
+          fmt::format("{}: {} columns are called '{}'; rename all but one", path().string(), count, name));
     places_.push_back(count == 0 ? -1 : std::find(header_.begin(), header_.end(), name) - header_.begin());
   }
 }
@@ -234,13 +235,13 @@ bool TableReader::next(TableRow& row) {
     const Record found = pending_ ? Record::row : read_record();
     pending_ = false;
     if (found == Record::end) {
-      COMERA_CHECK(counts_.rows > 0 || counts_.skipped.empty(), "{}; nothing is left of it{}",
-                   describe_skipped(path(), counts_),
-                   format_ == TableFormat::jsonl && counts_.skipped.contains("missing field")
-                       ? fmt::format(" (wanted: {}; the first object has: {})",
-                                     fmt::join(options_.columns, ", "), fmt::join(header_, ", "))
-                       : "");
-      return false;
+      if (counts_.rows > 0 || counts_.skipped.empty()) return false;
+      const bool lacks_column = format_ == TableFormat::jsonl && counts_.skipped.contains("missing field");
+      throw UnsuitableTable(
+          fmt::format("{}; nothing is left of it{}", describe_skipped(path(), counts_),
+                      lacks_column ? fmt::format(" (wanted: {}; the first object has: {})",
+                                                 fmt::join(options_.columns, ", "), fmt::join(header_, ", "))
+                                   : ""));
     }
     if (found == Record::skipped) continue;
     row.line = record_line_;

@@ -12,6 +12,12 @@
 
 namespace comera::data {
 
+// A table that lacks a wanted column or has it twice, or of whose rows none is whole.
+class UnsuitableTable : public Error {
+ public:
+  using Error::Error;
+};
+
 enum class TableFormat : std::uint8_t {
   automatic,  // by the name: .tsv, .csv, .jsonl (also .json, .ndjson), anything else is text; .gz may follow
   tsv,        // fields between tabs; quotes mean nothing, as in GLUE
@@ -57,11 +63,13 @@ std::string describe_skipped(const std::filesystem::path& file, const TableCount
 // truth values are given as they are written, null is an absent field.
 class TableReader {
  public:
-  // Error if the file cannot be read, or lacks one of `columns` or has it twice (TSV, CSV).
+  // Error if the file cannot be read, UnsuitableTable if it lacks one of `columns` or has it twice (TSV,
+  // CSV).
   TableReader(const std::filesystem::path& path, TableOptions options);
 
   // False at the end. Rows that are malformed are passed over and counted. Error if the file is damaged
-  // (DamagedFile), a quoted field never ends, or, at the end, rows were found but none was whole.
+  // (DamagedFile), a quoted field never ends, or, at the end, rows were found but none was whole
+  // (UnsuitableTable).
   bool next(TableRow& row);
 
   const TableCounts& counts() const { return counts_; }

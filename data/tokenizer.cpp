@@ -1,6 +1,6 @@
 #include "data/tokenizer.h"
 
-#include <sentencepiece_processor.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <cerrno>
@@ -14,55 +14,28 @@
 namespace comera::data {
 namespace {
 
-constexpr std::string_view space_symbol = "\xe2\x96\x81";  // U+2581, which SentencePiece puts for a space
-
-// Kinds of characters, by their first or last byte.
-enum Kind : std::uint8_t { letter, digit, punctuation, space, line_end, tab, other };
-
-constexpr std::array<std::uint8_t, 256> kind_table = [] {
-  std::array<std::uint8_t, 256> table{};
+constexpr std::array<CharacterKind, 256> kind_table = [] {
+  std::array<CharacterKind, 256> table{};
   for (int c = 0; c < 256; ++c) {
     const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    table[c] = is_letter               ? letter
-               : c >= '0' && c <= '9'  ? digit
-               : c == ' '              ? space
-               : c == '\n'             ? line_end
-               : c == '\t'             ? tab
-               : c > ' ' && c < '\x7f' ? punctuation
-                                       : other;
+    table[static_cast<std::size_t>(c)] = is_letter               ? letter
+                                         : c >= '0' && c <= '9'  ? digit
+                                         : c == ' '              ? space
+                                         : c == '\n'             ? line_end
+                                         : c == '\t'             ? tab
+                                         : c > ' ' && c < '\x7f' ? punctuation
+                                                                 : other;
   }
   return table;
 }();
 
-std::uint8_t kind_of(char c) { return kind_table[static_cast<unsigned char>(c)]; }
-
-// Reads one base-128 number of the protocol buffer format; false at the end of the bytes.
-bool read_varint(std::string_view bytes, std::size_t& at, std::uint64_t& value) {
-  value = 0;
-  for (int shift = 0; shift < 64 && at < bytes.size(); shift += 7) {
-    const auto byte = static_cast<unsigned char>(bytes[at++]);
-    value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
-    if (byte < 0x80) return true;
-  }
-  return false;
-}
-
-// Whether the outermost message is whole: pieces (field 1), then the trainer's and the normaliser's settings
-// (2 and 3). A file cut between two pieces still parses, so SentencePiece would not notice.
-bool is_whole_model(std::string_view bytes) {
-  std::array<bool, 4> seen{};
-  for (std::size_t at = 0; at < bytes.size();) {
-    std::uint64_t key = 0;
-    std::uint64_t length = 0;
-    if (!read_varint(bytes, at, key) || (key & 7) != 2 || !read_varint(bytes, at, length)) return false;
-    if (length > bytes.size() - at) return false;
-    if ((key >> 3) < seen.size()) seen[key >> 3] = true;
-    at += length;
-  }
-  return seen[1] && seen[2] && seen[3];
-}
+// Spaces, tabs, line ends, case, composed and wide characters, rare ones.
+constexpr std::string_view awkward_texts[] = {"  a  b ", "\tIf\n\n x\r\n", "e\u0301 \uff21 \ufb01 \u00a0",
+                                              "\u6f22\U0001f642\u2581"};
 
 }  // namespace
+
+CharacterKind kind_of(char c) { return kind_table[static_cast<unsigned char>(c)]; }
 
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
@@ -82,40 +55,53 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
 }
 
 Tokenizer Tokenizer::from_bytes(std::string bytes, const std::string& name) {
-  COMERA_CHECK(is_whole_model(bytes), "{}: is not a SentencePiece model, or is truncated", name);
   Tokenizer tokenizer;
-  tokenizer.processor_ = std::make_unique<sentencepiece::SentencePieceProcessor>();
-  const auto status = tokenizer.processor_->LoadFromSerializedProto(bytes);
-  COMERA_CHECK(status.ok(), "{}: is not a usable SentencePiece model: {}", name, status.message());
-  tokenizer.vocabulary_ = tokenizer.processor_->GetPieceSize();
-  const auto id_of = [&](const char* piece) {
-    const int id = tokenizer.processor_->PieceToId(piece);
-    COMERA_CHECK(id >= 0 && tokenizer.processor_->IdToPiece(id) == piece,
-                 "{}: the tokenizer has no piece {}; train one with 'comera tokenizer'", name, piece);
-    return id;
-  };
-  tokenizer.special_ = {id_of("[PAD]"), id_of("[UNK]"), id_of("[CLS]"), id_of("[SEP]"), id_of("[MASK]")};
-  const int byte_zero = tokenizer.processor_->PieceToId("<0x00>");
-  if (byte_zero >= 0 && tokenizer.processor_->IsByte(byte_zero)) tokenizer.byte_zero_ = byte_zero;
-  tokenizer.find_cuts();
+  tokenizer.model_ = open_sentencepiece(bytes, name);
+  const bool sentencepiece = tokenizer.model_ != nullptr;
+  if (!sentencepiece) tokenizer.model_ = open_wordpiece(bytes, name);
+  COMERA_CHECK(
+      tokenizer.model_ != nullptr,
+      "{}: is not a SentencePiece model, or is truncated; nor is it a WordPiece vocabulary, one piece "
+      "per line with [UNK] among them",
+      name);
+  tokenizer.find_special(name);
+  tokenizer.cuts_ = tokenizer.model_->cuts();
+  tokenizer.symbols_apart_ = sentencepiece && tokenizer.cuts_ != Cuts{};
+  tokenizer.restores_text_ = true;
+  for (const std::string_view text : awkward_texts)
+    tokenizer.restores_text_ = tokenizer.restores_text_ && tokenizer.decode(tokenizer.encode(text)) == text;
+  if (!tokenizer.restores_text_)
+    tokenizer.notes_.push_back(
+        fmt::format("{}: the tokenizer normalises text or has no pieces for rare characters, so that text "
+                    "does not come back "
+                    "exactly from its ids",
+                    name));
   tokenizer.hash_ = hash128(bytes).hex();
   tokenizer.bytes_ = std::move(bytes);
   return tokenizer;
 }
 
-void Tokenizer::find_cuts() {
-  // A model that puts a space before each text would put one before each part.
-  const std::vector<std::string> pieces = processor_->EncodeAsPieces("x");
-  if (pieces.empty() || pieces[0].starts_with(space_symbol)) return;
-  for (auto& row : cuts_) row.fill(true);
-  cuts_[other][other] = false;  // bytes of one character
-  for (int id = 0; id < vocabulary_; ++id) {
-    if (processor_->IsControl(id) || processor_->IsUnknown(id) || processor_->IsByte(id)) continue;
-    std::string piece = processor_->IdToPiece(id);
-    for (auto at = piece.find(space_symbol); at != std::string::npos; at = piece.find(space_symbol, at))
-      piece.replace(at, space_symbol.size(), 1, ' ');
-    for (std::size_t i = 1; i < piece.size(); ++i) cuts_[kind_of(piece[i - 1])][kind_of(piece[i])] = false;
-  }
+// Known names first, then new ids behind the model's pieces, in a fixed order.
+void Tokenizer::find_special(const std::string& name) {
+  vocabulary_ = model_->size();
+  const auto id_of = [&](std::initializer_list<const char*> names) {
+    for (const char* piece : names)
+      if (const std::int32_t id = model_->find(piece); id >= 0) {
+        special_in_text_ = special_in_text_ || !model_->is_control(id);
+        return id;
+      }
+    added_.emplace_back(*names.begin());
+    return vocabulary_++;
+  };
+  special_.pad = id_of({"[PAD]", "<pad>"});
+  special_.unknown = model_->unknown() >= 0 ? model_->unknown() : id_of({"[UNK]", "<unk>"});
+  special_.cls = id_of({"[CLS]", "<cls>", "<s>"});
+  special_.separator = id_of({"[SEP]", "<sep>", "</s>"});
+  special_.mask = id_of({"[MASK]", "<mask>"});
+  if (added_.empty()) return;
+  notes_.push_back(
+      fmt::format("{}: the tokenizer has no {}; added behind its {} pieces, which makes a vocabulary of {}",
+                  name, fmt::join(added_, ", "), model_->size(), vocabulary_));
 }
 
 // Cuts text where no piece can span the cut, so that the parts encode to what the whole would: short parts,
@@ -131,7 +117,8 @@ void Tokenizer::for_each_part(std::string_view text, Visit&& visit) const {
   };
   while (at < text.size()) {
     const char c = text[at];
-    if (c == '\0' || (c == space_symbol[0] && text.substr(at).starts_with(space_symbol))) {
+    if (symbols_apart_ &&
+        (c == '\0' || (c == space_symbol[0] && text.substr(at).starts_with(space_symbol)))) {
       cut(at);
       at += c == '\0' ? 1 : space_symbol.size();
       cut(at);
@@ -144,15 +131,11 @@ void Tokenizer::for_each_part(std::string_view text, Visit&& visit) const {
 }
 
 void Tokenizer::encode_part(std::string_view part, std::vector<std::int32_t>& ids) const {
-  if (byte_zero_ >= 0 && (part == space_symbol || part == std::string_view("\0", 1))) {
-    for (const char c : part) ids.push_back(byte_zero_ + static_cast<unsigned char>(c));
-    return;
-  }
-  std::vector<int> found;
-  const auto status = processor_->Encode(absl::string_view(part.data(), part.size()), &found);
-  COMERA_CHECK(status.ok(), "the tokenizer could not encode a text of {} bytes: {}", part.size(),
-               status.message());
-  ids.insert(ids.end(), found.begin(), found.end());
+  const std::size_t before = ids.size();
+  model_->encode(part, ids);
+  if (!special_in_text_) return;
+  for (std::size_t i = before; i < ids.size(); ++i)
+    if (special_.contains(ids[i])) ids[i] = special_.unknown;
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
@@ -162,23 +145,26 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
 }
 
 std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
-  std::vector<int> pieces;
+  std::vector<std::int32_t> pieces;
   pieces.reserve(ids.size());
   for (const std::int32_t id : ids) {
     COMERA_CHECK(id >= 0 && id < vocabulary_, "token id {} is outside the vocabulary of {} pieces", id,
                  vocabulary_);
-    if (id == special_.unknown || !special_.contains(id)) pieces.push_back(id);
+    if (id < model_->size() && (id == special_.unknown || !special_.contains(id))) pieces.push_back(id);
   }
-  std::string text;
-  const auto status = processor_->Decode(pieces, &text);
-  COMERA_CHECK(status.ok(), "the tokenizer could not decode {} ids: {}", ids.size(), status.message());
-  return text;
+  return model_->decode(pieces);
 }
 
 std::string Tokenizer::piece(std::int32_t id) const {
   COMERA_CHECK(id >= 0 && id < vocabulary_, "token id {} is outside the vocabulary of {} pieces", id,
                vocabulary_);
-  return processor_->IdToPiece(id);
+  return id < model_->size() ? model_->piece(id) : added_[static_cast<std::size_t>(id - model_->size())];
+}
+
+PieceText Tokenizer::text(std::int32_t id) const {
+  COMERA_CHECK(id >= 0 && id < vocabulary_, "token id {} is outside the vocabulary of {} pieces", id,
+               vocabulary_);
+  return id >= model_->size() || special_.contains(id) ? PieceText{} : model_->text(id);
 }
 
 void Encoder::encode(std::string_view text, std::vector<std::int32_t>& ids) {

@@ -12,10 +12,7 @@
 #include <vector>
 
 #include "data/corpus.h"
-
-namespace sentencepiece {
-class SentencePieceProcessor;
-}
+#include "data/piece_model.h"
 
 namespace comera::data {
 
@@ -33,12 +30,14 @@ struct SpecialIds {
   friend bool operator==(const SpecialIds&, const SpecialIds&) = default;
 };
 
-// A SentencePiece model that gives back exactly the text it was given: spaces, tabs, line ends and every
-// character of well-formed UTF-8. Immutable, and may be shared by threads.
+// A SentencePiece model, or a WordPiece vocabulary (vocab.txt). One that 'comera tokenizer' trained gives
+// back exactly the text it was given: spaces, tabs, line ends and every character of well-formed UTF-8. One
+// made elsewhere is taken as it is: its special pieces may be called [PAD] or <pad>, [CLS], <cls> or <s>,
+// [SEP], <sep> or </s>, [MASK] or <mask>; those it lacks get ids behind its pieces; and it may normalise
+// text, which then does not come back exactly. notes() says so. Immutable, and may be shared by threads.
 class Tokenizer {
  public:
-  // Error if the file is not a SentencePiece model, is truncated, or lacks [PAD], [UNK], [CLS], [SEP],
-  // [MASK].
+  // Error if the file is neither, or is a truncated model.
   static Tokenizer load(const std::filesystem::path& path);
   // name: for messages.
   static Tokenizer from_bytes(std::string bytes, const std::string& name);
@@ -53,8 +52,13 @@ class Tokenizer {
 
   std::int32_t vocabulary() const { return vocabulary_; }
   std::string piece(std::int32_t id) const;
+  PieceText text(std::int32_t id) const;
   const SpecialIds& special() const { return special_; }
-  // Of the model's bytes: shards carry it, so that they are not read with another tokenizer.
+  // Whether decode gives back what encode was given, judged by some awkward texts.
+  bool restores_text() const { return restores_text_; }
+  // What is unusual about the model, a sentence each.
+  const std::vector<std::string>& notes() const { return notes_; }
+  // Of the file's bytes: shards carry it, so that they are not read with another tokenizer.
   const std::string& hash() const { return hash_; }
   const std::string& bytes() const { return bytes_; }
 
@@ -64,17 +68,19 @@ class Tokenizer {
   template <class Visit>
   void for_each_part(std::string_view text, Visit&& visit) const;
   void encode_part(std::string_view part, std::vector<std::int32_t>& ids) const;
-  void find_cuts();
+  void find_special(const std::string& name);
 
-  std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
+  std::unique_ptr<PieceModel> model_;
   std::string bytes_;
   std::string hash_;
   SpecialIds special_;
   std::int32_t vocabulary_ = 0;
-  std::int32_t byte_zero_ = -1;  // id of the piece of byte 0; the 255 others follow; -1: none
-  static constexpr int kinds = 7;
-  // [a][b]: no piece has a character of kind a before one of kind b, so text may be cut between them.
-  std::array<std::array<bool, kinds>, kinds> cuts_{};
+  std::vector<std::string> added_;  // special pieces behind those of the model
+  std::vector<std::string> notes_;
+  bool restores_text_ = false;
+  bool special_in_text_ = false;  // the model makes special pieces of their names in text
+  bool symbols_apart_ = false;    // U+2581 and NUL are encoded by themselves
+  Cuts cuts_{};
 };
 
 // Encodes as Tokenizer does, and remembers the words it has seen: several times as quick on real text. For

@@ -170,6 +170,8 @@ const Words<HeadKind>& words_of();
 template <>
 const Words<LookupKind>& words_of();
 template <>
+const Words<data::TargetKind>& words_of();
+template <>
 const Words<PlanKind>& words_of();
 template <>
 const Words<OptimizerKind>& words_of();

@@ -47,6 +47,13 @@ const Words<DType>& words_of() {
 }
 
 template <>
+const Words<data::TargetKind>& words_of() {
+  static const Words<data::TargetKind> words = {{data::TargetKind::file, "file"},
+                                                {data::TargetKind::dynamic, "dynamic"}};
+  return words;
+}
+
+template <>
 const Words<ScheduleKind>& words_of() {
   static const Words<ScheduleKind> words = {{ScheduleKind::constant, "constant"},
                                             {ScheduleKind::linear, "linear"},
@@ -199,6 +206,10 @@ const std::vector<Key<DataSection>>& keys_of() {
             "of those: the share that becomes the mask token"),
       value("random_share", &S::random_share, from_to(0, 1),
             "of those: the share that becomes a random token; the rest stays as it is"),
+      value("whole_word_masking", &S::whole_word_masking,
+            "whether all pieces of a word or identifier are predicted together"),
+      value("targets", &S::targets,
+            "of files of masked sequences: to predict what the `file` says, or to mask anew in every epoch"),
   };
   return keys;
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/sequence_set.h"
 #include "data/task.h"
 #include "kernels/core/check.h"
 #include "model/config.h"
@@ -69,6 +70,8 @@ struct DataSection {
   double mask_probability = 0.15;
   double replace_share = 0.8;  // of the masked tokens: become the mask token
   double random_share = 0.1;   // of the masked tokens: become a random token; the rest stay
+  bool whole_word_masking = false;
+  data::TargetKind targets = data::TargetKind::file;  // of files that are masked already
   friend bool operator==(const DataSection&, const DataSection&) = default;
 };
 

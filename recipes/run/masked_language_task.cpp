@@ -6,56 +6,54 @@ namespace comera {
 
 namespace {
 constexpr std::int64_t evaluation_seed = 20251;  // of masks: whatever the run's seed, phase and step
-constexpr std::int64_t cache_bytes = data::LoaderOptions().cache_bytes;
+const std::int64_t cache_bytes = data::LoaderOptions().cache_bytes;
 }  // namespace
 
 MaskedLanguageTask::MaskedLanguageTask(const DataSection& data, const data::Tokenizer& tokenizer,
                                        const EncoderConfig& config)
-    : data_(data), train_(data.train, "train") {
-  COMERA_CHECK(
-      train_.info().vocabulary == tokenizer.vocabulary(),
-      "the shards in {} are for a vocabulary of {}, but {} has {} pieces; make them again with `comera data`",
-      data.train, train_.info().vocabulary, data.tokenizer, tokenizer.vocabulary());
-  COMERA_CHECK(
-      train_.info().tokenizer_hash == tokenizer.hash(),
-      "the shards in {} were made with another tokenizer than {}; make them again with `comera data`",
-      data.train, data.tokenizer);
-  COMERA_CHECK(train_.types() <= config.types,
-               "the shards in {} have segment ids up to {}, but the recipe has model.types = {}", data.train,
-               train_.types() - 1, config.types);
+    : data_(data), train_(data::open_sequences(data.train, "train", tokenizer, data.targets)) {
+  const auto check_types = [&](const data::SequenceSet& set, const std::string& folder) {
+    COMERA_CHECK(set.types() <= config.types,
+                 "{}: has segment ids up to {}, but the recipe has model.types = {}", folder, set.types() - 1,
+                 config.types);
+  };
+  check_types(*train_, data.train);
+  if (data.whole_word_masking) {
+    if (train_->masked())
+      throw UsageError(fmt::format(
+          "data.whole_word_masking cannot be had with the targets of {}; set data.targets to \"dynamic\"",
+          data.train));
+    words_ = std::make_shared<const data::WordTable>(tokenizer);
+  }
   if (data.validation.empty()) return;
-  held_out_.emplace(data.validation, "validation");
-  COMERA_CHECK(held_out_->types() <= config.types && held_out_->info().vocabulary == tokenizer.vocabulary(),
-               "the held-out shards in {} do not fit the recipe: {} segment ids of {}, a vocabulary of {} of "
-               "{}",
-               data.validation, held_out_->types(), config.types, held_out_->info().vocabulary,
-               tokenizer.vocabulary());
-  COMERA_CHECK(held_out_->info().tokenizer_hash == tokenizer.hash(),
-               "the held-out shards in {} were made with another tokenizer than {}", data.validation,
-               data.tokenizer);
+  held_out_ = data::open_sequences(data.validation, "validation", tokenizer, data.targets);
+  check_types(*held_out_, data.validation);
+  COMERA_CHECK(held_out_->fingerprint() != train_->fingerprint(),
+               "{}: the held-out data are the training data; give data.validation others", data.validation);
 }
 
 std::unique_ptr<data::SampleSource> MaskedLanguageTask::samples(std::int64_t length) const {
-  return std::make_unique<data::Samples>(train_, length, cache_bytes);
+  return train_->samples(length, cache_bytes);
 }
 
 data::MaskingOptions MaskedLanguageTask::masking() const {
   return {.probability = data_.mask_probability,
           .replace_mask = data_.replace_share,
-          .replace_random = data_.random_share};
+          .replace_random = data_.random_share,
+          .words = words_};
 }
 
 std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine,
                                                        const data::LoaderOptions& training,
                                                        std::int64_t most_packs,
                                                        const std::function<bool()>& stop) {
-  if (!unigram_) unigram_.emplace(train_);
+  if (!unigram_) unigram_.emplace(*train_);
   data::LoaderOptions options = training;
   options.seed = evaluation_seed;
   options.one_pass = true;
   options.permuted = most_packs > 0;  // the first packs are then a fair sample
   options.packs_per_step = 1;
-  data::Loader loader(*held_out_, options);
+  data::Loader loader(held_out_->samples(options.capacity.sequence_length, cache_bytes), options);
   Evaluation evaluation;
   engine.clear_results();
   for (std::int64_t pack = 0; most_packs == 0 || pack < most_packs; ++pack) {

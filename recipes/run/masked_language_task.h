@@ -1,12 +1,14 @@
 #pragma once
 
 #include "data/baselines.h"
+#include "data/sequence_set.h"
+#include "data/words.h"
 #include "recipes/recipe.h"
 #include "recipes/run/training_task.h"
 
 namespace comera {
 
-// Pretraining: masked tokens of shards.
+// Pretraining: masked tokens of shards, or of files of masked sequences.
 class MaskedLanguageTask final : public TrainingTask {
  public:
   // Opens the shards. Error if they do not fit the tokenizer or the model.
@@ -14,11 +16,11 @@ class MaskedLanguageTask final : public TrainingTask {
 
   const char* name() const override { return "pretrain"; }
   std::string source() const override { return data_.train; }
-  std::string fingerprint() const override { return train_.fingerprint(); }
+  std::string fingerprint() const override { return train_->fingerprint(); }
   std::unique_ptr<data::SampleSource> samples(std::int64_t length) const override;
   data::MaskingOptions masking() const override;
   std::int64_t targets(const data::Batch& batch) const override { return batch.masked; }
-  bool evaluates() const override { return held_out_.has_value(); }
+  bool evaluates() const override { return held_out_ != nullptr; }
   // The masks are the same in every evaluation with the same sequence length.
   std::optional<Evaluation> evaluate(StepEngine& engine, const data::LoaderOptions& options,
                                      std::int64_t most_packs, const std::function<bool()>& stop) override;
@@ -28,9 +30,9 @@ class MaskedLanguageTask final : public TrainingTask {
 
  private:
   DataSection data_;
-  data::ShardSet train_;
-  std::optional<data::ShardSet> held_out_;
-  std::optional<data::UnigramModel> unigram_;  // when it is first needed
+  std::unique_ptr<data::SequenceSet> train_, held_out_;  // held out: null without
+  std::shared_ptr<const data::WordTable> words_;         // null unless whole words are masked
+  std::optional<data::UnigramModel> unigram_;            // when it is first needed
 };
 
 }  // namespace comera

@@ -128,8 +128,9 @@ data::LoaderOptions TrainingRun::loader_options(std::int64_t phase) const {
   const PhaseSection& section = recipe_.phases[phase];
   data::LoaderOptions options;
   options.masking = task_->masking();
+  // Targets that come in words vary more in number.
   options.capacity = data::capacity_for(section.tokens_per_pack, section.length, options.masking.probability,
-                                        config_.vocabulary);
+                                        config_.vocabulary, options.masking.words ? 4 : 1);
   if (section.sequences_per_pack > 0) options.capacity.sequences = section.sequences_per_pack;
   // Each phase has an order of its own, which no other seed's phase shares.
   options.seed =

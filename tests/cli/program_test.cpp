@@ -36,7 +36,7 @@ TEST(Program, VersionAndHelp) {
   EXPECT_EQ(run({"--help"}).code, 0);
   EXPECT_THAT(run({"--help"}).out, HasSubstr("tokenizer"));
   EXPECT_EQ(run({"data", "--help"}).code, 0);
-  EXPECT_THAT(run({"data", "--help"}).out, HasSubstr("Example:"));
+  EXPECT_THAT(run({"data", "--help"}).out, HasSubstr("Examples:"));
 }
 
 TEST(Program, AWrongCommandLineIsAnswered) {

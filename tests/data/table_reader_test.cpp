@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
-#include <zlib.h>
 
+#include "gzip.h"
 #include "temporary_folder.h"
 
 namespace comera::data {
@@ -35,20 +35,6 @@ Read read_all(const std::filesystem::path& path, TableOptions options) {
 std::int64_t skipped(const Read& read, const std::string& reason) {
   const auto found = read.counts.skipped.find(reason);
   return found == read.counts.skipped.end() ? 0 : found->second.rows;
-}
-
-std::string gzip(std::string_view text) {
-  std::string packed(text.size() + 1024, '\0');
-  z_stream stream{};
-  deflateInit2(&stream, 6, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY);
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  deflate(&stream, Z_FINISH);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
 }
 
 TEST(TableReader, FindsTsvColumnsByNameWhereverTheyStand) {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
+
+#include <map>
 
 #include "kernels/core/check.h"
 #include "small_corpus.h"
@@ -127,6 +130,107 @@ TEST(Tokenizer, AForeignFileIsRefusedByName) {
   EXPECT_THAT(error_of([&] { Tokenizer::load(folder / "none.model"); }),
               HasSubstr("none.model: no such tokenizer"));
   EXPECT_THAT(error_of([&] { Tokenizer::load(folder.path()); }), HasSubstr("no such tokenizer"));
+}
+
+// A model as others train them, with the given settings.
+Tokenizer foreign(const std::map<std::string, std::string>& settings,
+                  const std::string& name = "foreign.model") {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += SmallCorpus::text(i);
+  std::unordered_map<std::string, std::string> given = {{"input", folder.write("text", text).string()},
+                                                        {"vocab_size", "150"},
+                                                        {"hard_vocab_limit", "false"},
+                                                        {"minloglevel", "4"},
+                                                        {"num_threads", "1"}};
+  for (const auto& [key, value] : settings) given[key] = value;
+  std::string bytes;
+  EXPECT_TRUE(sentencepiece::SentencePieceTrainer::Train(given, nullptr, &bytes).ok());
+  return Tokenizer::from_bytes(bytes, name);
+}
+
+// What SentencePiece itself says of a text.
+std::vector<std::int32_t> reference(const Tokenizer& tokenizer, const std::string& text) {
+  sentencepiece::SentencePieceProcessor processor;
+  EXPECT_TRUE(processor.LoadFromSerializedProto(tokenizer.bytes()).ok());
+  const std::vector<int> ids = processor.EncodeAsIds(text);
+  return {ids.begin(), ids.end()};
+}
+
+const std::string plain_text = "def value_index(self.count, x):  if total > 35:";
+
+TEST(ForeignTokenizer, KnownNamesAreFoundAndTextIsNormalisedAsTheModelSays) {
+  const Tokenizer albert = foreign({{"pad_id", "0"},
+                                    {"unk_id", "1"},
+                                    {"bos_id", "-1"},
+                                    {"eos_id", "-1"},
+                                    {"control_symbols", "[CLS],[SEP],[MASK]"}});
+  EXPECT_EQ(albert.special(), (SpecialIds{0, 1, 2, 3, 4}));
+  EXPECT_EQ(albert.piece(0), "<pad>");
+  EXPECT_EQ(albert.encode(plain_text), reference(albert, plain_text));
+  EXPECT_FALSE(albert.restores_text());
+  ASSERT_EQ(albert.notes().size(), 1u);
+  EXPECT_THAT(albert.notes()[0], HasSubstr("foreign.model: the tokenizer normalises text"));
+  EXPECT_EQ(albert.decode(albert.encode("  def \uff56alue\t x")), "def value x");
+  Encoder encoder(albert);
+  std::vector<std::int32_t> ids;
+  for (const std::string& text : {plain_text, std::string("a b\n\tc"), std::string("\u2581x \u2581")}) {
+    ids.clear();
+    encoder.encode(text, ids);
+    EXPECT_EQ(ids, reference(albert, text)) << text;
+  }
+  for (const std::string& text : awkward_texts())
+    for (const auto id : albert.encode(text)) {
+      EXPECT_FALSE(id != albert.special().unknown && albert.special().contains(id)) << text;
+    }
+}
+
+TEST(ForeignTokenizer, MissingSpecialPiecesAreAddedBehindTheOthers) {
+  // T5 has no beginning and no mask, XLNet other names.
+  const Tokenizer t5 = foreign({{"pad_id", "0"}, {"eos_id", "1"}, {"unk_id", "2"}, {"bos_id", "-1"}});
+  const std::int32_t pieces = t5.vocabulary() - 2;
+  EXPECT_EQ(t5.special(), (SpecialIds{0, 2, pieces, 1, pieces + 1}));
+  EXPECT_EQ(t5.piece(pieces), "[CLS]");
+  EXPECT_EQ(t5.piece(pieces + 1), "[MASK]");
+  EXPECT_EQ(t5.piece(1), "</s>");
+  EXPECT_THAT(t5.notes()[0], HasSubstr("has no [CLS], [MASK]; added behind its " + std::to_string(pieces) +
+                                       " pieces, which makes a vocabulary of " + std::to_string(pieces + 2)));
+  EXPECT_EQ(t5.decode(std::vector<std::int32_t>{pieces, pieces + 1, 0, 1}), "");
+  EXPECT_EQ(t5.encode(plain_text), reference(t5, plain_text));
+  EXPECT_THAT(error_of([&] { t5.piece(pieces + 2); }), HasSubstr("outside the vocabulary"));
+  const Tokenizer again = Tokenizer::from_bytes(t5.bytes(), "x");
+  EXPECT_EQ(again.hash(), t5.hash());
+  EXPECT_EQ(again.special(), t5.special());
+
+  const Tokenizer xlnet =
+      foreign({{"bos_id", "1"}, {"eos_id", "2"}, {"control_symbols", "<cls>,<sep>,<pad>,<mask>"}});
+  EXPECT_EQ(xlnet.piece(xlnet.special().cls), "<cls>");
+  EXPECT_EQ(xlnet.piece(xlnet.special().separator), "<sep>");
+  EXPECT_EQ(xlnet.piece(xlnet.special().mask), "<mask>");
+  const Tokenizer bare = foreign({{"bos_id", "-1"}, {"eos_id", "-1"}});
+  EXPECT_EQ(bare.special().unknown, 0);
+  EXPECT_EQ(bare.special().pad, bare.vocabulary() - 4);
+  EXPECT_EQ(bare.special().mask, bare.vocabulary() - 1);
+}
+
+TEST(ForeignTokenizer, TextNeverBecomesASpecialPiece) {
+  const Tokenizer tokenizer =
+      foreign({{"user_defined_symbols", "[MASK]"}, {"control_symbols", "[CLS],[SEP]"}});
+  ASSERT_THAT(reference(tokenizer, "x [MASK] y"), testing::Contains(tokenizer.special().mask));
+  EXPECT_THAT(tokenizer.encode("x [MASK] y"), testing::Not(testing::Contains(tokenizer.special().mask)));
+}
+
+TEST(ForeignTokenizer, OneThatChangesNothingRestoresText) {
+  const Tokenizer exact = foreign({{"normalization_rule_name", "identity"},
+                                   {"add_dummy_prefix", "false"},
+                                   {"remove_extra_whitespaces", "false"},
+                                   {"byte_fallback", "true"},
+                                   {"vocab_size", "450"},
+                                   {"user_defined_symbols", "\n,\t"}});
+  EXPECT_TRUE(exact.restores_text());
+  for (const std::string& text : awkward_texts()) EXPECT_EQ(exact.decode(exact.encode(text)), text);
+  EXPECT_TRUE(small_tokenizer().notes().empty());
+  EXPECT_TRUE(small_tokenizer().restores_text());
 }
 
 TEST(Tokenizer, TheSampleIsBoundedAndIndependentOfOrder) {

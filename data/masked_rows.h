@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <list>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "data/hdf5.h"
+#include "data/samples.h"
+
+namespace comera::data {
+
+// A file in the layout that NVIDIA's BERT scripts write, one sequence per row of
+//   input_ids                integers (rows, L)  with [CLS] and [SEP], masked already, padding at the end
+//   input_mask               integers (rows, L)  1 for each token, 0 for padding
+//   segment_ids              integers (rows, L)
+//   masked_lm_positions      integers (rows, P)  of the targets, ascending; 0 after the last one
+//   masked_lm_ids            integers (rows, P)  what was there
+//   next_sentence_labels     integers (rows)     optional
+// of any width, compressed or not. The file does not say which vocabulary its ids are of.
+//
+// Opens and checks it in one streaming pass: datasets and shapes, ids within the vocabulary, masks, positions
+// within their rows, and that rows begin with [CLS]. Error with the file's name and the row (from 0)
+// otherwise. Memory: 4 bytes per row.
+class MaskedRowFile {
+ public:
+  struct Rows {
+    std::int64_t begin = 0;
+    std::vector<std::int32_t> ids, segments, positions, targets;  // whole rows, padding and all
+    std::vector<std::int32_t> labels;
+  };
+
+  MaskedRowFile(const std::filesystem::path& path, std::int32_t vocabulary, const SpecialIds& special);
+
+  const std::string& name() const { return name_; }
+  std::int64_t rows() const { return rows_; }
+  const std::vector<std::int32_t>& lengths() const { return lengths_; }
+  std::int64_t tokens() const { return tokens_; }
+  // One more than the largest segment id.
+  std::int32_t types() const { return types_; }
+  const Hash128& content() const { return content_; }
+
+  // Rows [begin, begin + count).
+  void read(std::int64_t begin, std::int64_t count, Rows& to) const;
+  // Of row `begin + row` of what was read: the ids before masking if `restored`, and then without targets.
+  void take(const Rows& rows, std::int64_t row, bool restored, Sample& to) const;
+
+ private:
+  hdf5::Dataset open(const char* dataset, std::size_t rank);
+  void check_row(const Rows& rows, std::int64_t row, std::int32_t vocabulary, const SpecialIds& special);
+
+  std::string name_;
+  hdf5::File file_;
+  hdf5::Dataset ids_, mask_, segments_, positions_, targets_, labels_;
+  bool has_labels_ = false;
+  std::int64_t rows_ = -1;  // not known yet
+  std::int64_t width_ = 0, most_targets_ = 0;
+  std::vector<std::int32_t> lengths_;
+  std::int64_t tokens_ = 0;
+  std::int32_t types_ = 1;
+  Hash128 content_;
+};
+
+// The files of a folder, in the order of their names. May be shared by threads.
+class MaskedRowSet {
+ public:
+  // Error if there is none, or no row.
+  MaskedRowSet(const std::vector<std::filesystem::path>& files, std::int32_t vocabulary,
+               const SpecialIds& special);
+
+  const std::vector<MaskedRowFile>& files() const { return files_; }
+  std::int32_t vocabulary() const { return vocabulary_; }
+  const SpecialIds& special() const { return special_; }
+  std::int64_t rows() const { return rows_; }
+  std::int32_t types() const { return types_; }
+  // 32 hexadecimal digits of the files' contents, for checkpoints.
+  std::string fingerprint() const;
+
+ private:
+  std::vector<MaskedRowFile> files_;
+  std::int32_t vocabulary_;
+  SpecialIds special_;
+  std::int64_t rows_ = 0;
+  std::int32_t types_ = 1;
+};
+
+// Its rows as samples, without padding: with the files' own targets, or with what was masked put back, to be
+// masked anew. Rows are read in blocks, of which the latest are kept. For one thread.
+class MaskedRows final : public SampleSource {
+ public:
+  // set must outlive this. Error if a row has more than `length` tokens: targets cannot be cut.
+  MaskedRows(const MaskedRowSet& set, std::int64_t length, bool restored, std::int64_t cache_bytes);
+
+  std::int32_t vocabulary() const override { return set_.vocabulary(); }
+  const SpecialIds& special() const override { return set_.special(); }
+  std::int64_t count() const override { return set_.rows(); }
+  std::vector<std::int32_t> lengths() const override;
+  bool masked() const override { return !restored_; }
+  void read(std::int64_t sample, Sample& to) override;
+
+ private:
+  struct Block {
+    std::int64_t key = 0;
+    MaskedRowFile::Rows rows;
+  };
+  const MaskedRowFile::Rows& block(std::size_t file, std::int64_t index);
+
+  const MaskedRowSet& set_;
+  bool restored_;
+  std::vector<std::int64_t> first_;  // files + 1: first row of each
+  std::size_t most_blocks_ = 2;
+  std::list<Block> blocks_;  // latest first
+  std::unordered_map<std::int64_t, std::list<Block>::iterator> where_;
+};
+
+}  // namespace comera::data

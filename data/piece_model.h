@@ -1,0 +1,57 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace comera::data {
+
+// What a piece stands for.
+struct PieceText {
+  std::string bytes;         // empty for a special piece
+  bool byte = false;         // a single byte, for characters that have no piece
+  bool inside_word = false;  // never begins a word
+};
+
+// Kinds of characters, by their first or last byte.
+enum CharacterKind : std::uint8_t { letter, digit, punctuation, space, line_end, tab, other };
+inline constexpr int character_kinds = 7;
+CharacterKind kind_of(char c);
+
+// [a][b]: no piece has a character of kind a before one of kind b, so text may be cut between them and its
+// parts encode to what the whole would.
+using Cuts = std::array<std::array<bool, character_kinds>, character_kinds>;
+
+// How one kind of tokenizer file turns text into pieces and back. Immutable, and may be shared by threads.
+class PieceModel {
+ public:
+  virtual ~PieceModel() = default;
+  virtual std::int32_t size() const = 0;
+  // -1: no such piece.
+  virtual std::int32_t find(std::string_view piece) const = 0;
+  virtual std::int32_t unknown() const = 0;  // -1: none
+  virtual std::string piece(std::int32_t id) const = 0;
+  virtual PieceText text(std::int32_t id) const = 0;
+  // Whether the piece never comes out of text.
+  virtual bool is_control(std::int32_t id) const = 0;
+  virtual Cuts cuts() const = 0;
+  // Appends to ids.
+  virtual void encode(std::string_view part, std::vector<std::int32_t>& ids) const = 0;
+  virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
+};
+
+// U+2581, which SentencePiece puts for a space.
+inline constexpr std::string_view space_symbol = "\xe2\x96\x81";
+
+// Null if the bytes are not such a file; Error, with `name`, if they are but cannot be used.
+std::unique_ptr<PieceModel> open_sentencepiece(const std::string& bytes, const std::string& name);
+// A vocab.txt: one piece per line, its number is its id, "##" before those that continue a word, and [UNK].
+// Text is prepared as BERT does: control characters dropped, punctuation and Chinese characters apart, and,
+// if no piece has a capital letter, lower case without accents; words of over 100 characters are unknown.
+std::unique_ptr<PieceModel> open_wordpiece(const std::string& bytes, const std::string& name);
+
+}  // namespace comera::data

@@ -1,0 +1,113 @@
+#include "data/sequence_set.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "data/masked_rows.h"
+#include "data/shard.h"
+
+namespace comera::data {
+namespace {
+
+class ShardSequences final : public SequenceSet {
+ public:
+  ShardSequences(const std::filesystem::path& folder, const std::string& split, const Tokenizer& tokenizer)
+      : shards_(folder, split) {
+    COMERA_CHECK(
+        shards_.info().vocabulary == tokenizer.vocabulary(),
+        "the {} shards in {} are for a vocabulary of {}, but the tokenizer has {} pieces; make them again "
+        "with `comera data`",
+        split, folder.string(), shards_.info().vocabulary, tokenizer.vocabulary());
+    COMERA_CHECK(
+        shards_.info().tokenizer_hash == tokenizer.hash(),
+        "the {} shards in {} were made with another tokenizer than the recipe's; make them again with "
+        "`comera data`",
+        split, folder.string());
+  }
+
+  std::int32_t vocabulary() const override { return shards_.info().vocabulary; }
+  std::int32_t types() const override { return shards_.types(); }
+  bool masked() const override { return false; }
+  std::string fingerprint() const override { return shards_.fingerprint(); }
+  std::unique_ptr<SampleSource> samples(std::int64_t length, std::int64_t cache_bytes) const override {
+    return std::make_unique<Samples>(shards_, length, cache_bytes);
+  }
+  void count_pieces(std::vector<std::int64_t>& counts) const override { shards_.count_pieces(counts); }
+
+ private:
+  ShardSet shards_;
+};
+
+class RowSequences final : public SequenceSet {
+ public:
+  RowSequences(const std::vector<std::filesystem::path>& files, const Tokenizer& tokenizer,
+               TargetKind targets)
+      : rows_(files, tokenizer.vocabulary(), tokenizer.special()), targets_(targets) {}
+
+  std::int32_t vocabulary() const override { return rows_.vocabulary(); }
+  std::int32_t types() const override { return rows_.types(); }
+  bool masked() const override { return targets_ == TargetKind::file; }
+  std::string fingerprint() const override { return rows_.fingerprint(); }
+  std::unique_ptr<SampleSource> samples(std::int64_t length, std::int64_t cache_bytes) const override {
+    return std::make_unique<MaskedRows>(rows_, length, targets_ == TargetKind::dynamic, cache_bytes);
+  }
+  void count_pieces(std::vector<std::int64_t>& counts) const override {
+    MaskedRows rows(rows_, std::numeric_limits<std::int32_t>::max(), true, 0);
+    Sample sample;
+    for (std::int64_t row = 0; row < rows.count(); ++row) {
+      rows.read(row, sample);
+      for (const std::int32_t id : sample.ids)
+        if (!rows_.special().contains(id)) ++counts[static_cast<std::size_t>(id)];
+    }
+  }
+
+ private:
+  MaskedRowSet rows_;
+  TargetKind targets_;
+};
+
+// The folder's HDF5 files by name.
+std::vector<std::filesystem::path> list(const std::filesystem::path& folder) {
+  std::error_code code;
+  std::vector<std::filesystem::path> files;
+  for (std::filesystem::directory_iterator entry(folder, code), end; !code && entry != end;
+       entry.increment(code)) {
+    const auto suffix = entry->path().extension();
+    if (suffix == ".h5" || suffix == ".hdf5") files.push_back(entry->path());
+  }
+  COMERA_CHECK(!code, "{}: could not list the folder: {}", folder.string(), code.message());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+// Decided by the first file; one that cannot be read is left to those who say what is wrong with it.
+bool holds_masked_rows(const std::vector<std::filesystem::path>& files, const std::string& split) {
+  if (files.empty()) return false;
+  const bool named_as_shard =
+      files[0].extension() == ".h5" && files[0].filename().string().starts_with(split + "-");
+  try {
+    const hdf5::File file = hdf5::File::open(files[0]);
+    return file.exists("input_ids") || (!named_as_shard && !file.has_attribute("/", "format"));
+  } catch (const Error&) {
+    return !named_as_shard;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<SequenceSet> open_sequences(const std::filesystem::path& folder, const std::string& split,
+                                            const Tokenizer& tokenizer, TargetKind targets) {
+  std::vector<std::filesystem::path> files = list(folder);
+  if (!holds_masked_rows(files, split)) return std::make_unique<ShardSequences>(folder, split, tokenizer);
+  const auto is_training = [](const std::filesystem::path& file) {
+    return file.filename().string().find("training") != std::string::npos;
+  };
+  if (std::ranges::any_of(files, is_training)) {
+    std::erase_if(files, [&](const auto& file) { return is_training(file) != (split == "train"); });
+    COMERA_CHECK(!files.empty(), "{}: all its files of masked sequences are training files by their names",
+                 folder.string());
+  }
+  return std::make_unique<RowSequences>(files, tokenizer, targets);
+}
+
+}  // namespace comera::data

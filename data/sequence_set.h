@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/samples.h"
+#include "data/tokenizer.h"
+
+namespace comera::data {
+
+// Where the targets of files that are masked already come from.
+enum class TargetKind : std::uint8_t {
+  file,     // the files' own, the same in every epoch
+  dynamic,  // what was masked is put back, and masked anew in every epoch
+};
+
+// The sequences of one split, whatever kind of files hold them. May be shared by threads.
+class SequenceSet {
+ public:
+  virtual ~SequenceSet() = default;
+  virtual std::int32_t vocabulary() const = 0;
+  // One more than the largest segment id.
+  virtual std::int32_t types() const = 0;
+  // Whether samples come with their own targets.
+  virtual bool masked() const = 0;
+  // 32 hexadecimal digits of the contents, for checkpoints.
+  virtual std::string fingerprint() const = 0;
+  // Samples of at most `length` tokens, which must not outlive this. Error if a sequence cannot be cut to fit.
+  virtual std::unique_ptr<SampleSource> samples(std::int64_t length, std::int64_t cache_bytes) const = 0;
+  // Adds how often each piece occurs before masking; counts has the vocabulary's size. Reads it all once.
+  virtual void count_pieces(std::vector<std::int64_t>& counts) const = 0;
+};
+
+// Opens the shards of a split ("train" or "validation") in a folder: those of this program (data/shard.h), or
+// files of masked sequences (data/masked_rows.h; *.h5 and *.hdf5). Of the latter, if some have "training" in
+// their names, those are the training split and the others the validation split; else all belong to either.
+// Error if they are missing, damaged, or were made with another tokenizer.
+std::unique_ptr<SequenceSet> open_sequences(const std::filesystem::path& folder, const std::string& split,
+                                            const Tokenizer& tokenizer,
+                                            TargetKind targets = TargetKind::file);
+
+}  // namespace comera::data

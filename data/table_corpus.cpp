@@ -1,0 +1,138 @@
+#include "data/table_corpus.h"
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/core/check.h"
+
+namespace comera::data {
+
+bool is_table_name(const std::filesystem::path& path) {
+  constexpr std::array<std::string_view, 7> suffixes = {".tsv",  ".tab",    ".csv", ".jsonl",
+                                                        ".json", ".ndjson", ".txt"};
+  std::filesystem::path name = path.filename();
+  if (name.extension() == ".gz") name = name.stem();
+  return std::ranges::find(suffixes, name.extension().string()) != suffixes.end();
+}
+
+TableCorpus::TableCorpus(TableCorpusOptions options) : options_(std::move(options)), walk_(options_.inputs) {
+  if (options_.min_bytes < 0 || options_.max_bytes < options_.min_bytes)
+    throw UsageError(fmt::format("the size limits of a text, {} to {} bytes, leave nothing",
+                                 options_.min_bytes, options_.max_bytes));
+  if (options_.documents.empty()) throw UsageError("no column was given that holds text");
+  std::vector<std::string>& columns = table_options_.columns;
+  for (const auto& names : options_.documents) {
+    auto& fields = documents_.emplace_back();
+    if (names.empty()) throw UsageError("no column was given that holds text");
+    for (const std::string& name : names) {
+      if (name.empty()) throw UsageError("a column of a table needs a name, one of those given is empty");
+      const auto found = std::ranges::find(columns, name);
+      fields.push_back(static_cast<std::size_t>(found - columns.begin()));
+      if (found == columns.end()) columns.push_back(name);
+    }
+  }
+  // A filter without its column would keep or drop everything in silence.
+  const bool required = options_.language_column || !options_.languages.empty();
+  const std::string language = options_.language_column.value_or("language");
+  const auto found = std::ranges::find(columns, language);
+  language_field_ = static_cast<std::size_t>(found - columns.begin());
+  if (found == columns.end()) (required ? columns : table_options_.optional).push_back(language);
+  table_options_.header = options_.header;
+  next_document_ = documents_.size();
+}
+
+void TableCorpus::pass_over(const char* reason, const std::string& note) {
+  ++counts_.dropped[reason];
+  if (!note.empty()) counts_.note(note);
+}
+
+// Does what may find the table unsuitable, damaged or unreadable; false if it was.
+template <class Work>
+bool TableCorpus::guarded(Work&& work) {
+  try {
+    work();
+    return true;
+  } catch (const DamagedFile& error) {
+    pass_over("damaged file", error.what());
+  } catch (const UnsuitableTable&) {
+    if (file_.named) throw;
+    pass_over("other columns", "");
+    table_.reset();  // the file is counted, not its rows
+  } catch (const UnreadableFile& error) {
+    if (file_.named) throw;
+    pass_over("unreadable", error.what());
+  } catch (const Error& error) {
+    if (file_.named) throw;
+    pass_over("malformed table", error.what());
+  }
+  return false;
+}
+
+bool TableCorpus::open_table() {
+  while (walk_.next(file_, counts_.dropped)) {
+    if (!file_.named && !is_table_name(file_.path)) {
+      ++counts_.dropped["other suffix"];
+      continue;
+    }
+    if (guarded([&] { table_.emplace(file_.path, table_options_); })) return true;
+    table_.reset();
+  }
+  return false;
+}
+
+void TableCorpus::close_table() {
+  if (table_ && !table_->counts().skipped.empty()) {
+    counts_.note(describe_skipped(file_.path, table_->counts()));
+    for (const auto& [reason, skipped] : table_->counts().skipped) counts_.dropped[reason] += skipped.rows;
+  }
+  table_.reset();
+}
+
+bool TableCorpus::next_row() {
+  for (;;) {
+    if (!table_ && !open_table()) return false;
+    bool found = false;
+    guarded([&] { found = table_->next(row_); });
+    if (!found) {
+      close_table();
+      continue;
+    }
+    next_document_ = 0;
+    const auto& wanted = options_.languages;
+    const auto& language = row_.fields[language_field_];
+    if (wanted.empty() || (language && std::ranges::find(wanted, *language) != wanted.end())) return true;
+    counts_.dropped["other language"] += static_cast<std::int64_t>(documents_.size());
+  }
+}
+
+bool TableCorpus::take(const std::vector<std::size_t>& fields, Document& document) {
+  document.text.clear();
+  for (const std::size_t field : fields) {
+    const auto& text = row_.fields[field];
+    if (!text || text->empty()) continue;
+    if (!document.text.empty()) document.text += '\n';
+    document.text += *text;
+  }
+  const auto size = static_cast<std::int64_t>(document.text.size());
+  const auto reject = [&](const char* reason) {
+    ++counts_.dropped[reason];
+    return false;
+  };
+  if (size < std::max<std::int64_t>(options_.min_bytes, 1)) return reject("too small");
+  if (size > options_.max_bytes) return reject("too large");
+  document.hash = hash128(document.text);
+  if (!hashes_.insert(document.hash)) return reject("duplicate");
+  document.name = fmt::format("{}:{}", file_.path.string(), row_.line);
+  document.language = row_.fields[language_field_].value_or("");
+  counts_.add(document);
+  return true;
+}
+
+bool TableCorpus::next(Document& document) {
+  for (;;) {
+    if (next_document_ == documents_.size() && !next_row()) return false;
+    if (take(documents_[next_document_++], document)) return true;
+  }
+}
+
+}  // namespace comera::data

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/corpus.h"
+#include "data/file_walk.h"
+#include "data/table_reader.h"
+
+namespace comera::data {
+
+struct TableCorpusOptions {
+  std::vector<std::filesystem::path>
+      inputs;  // folders or files; a file that is named is read whatever its suffix
+  // Each list of columns makes one document of a row: its fields that are not empty, a line end between them.
+  std::vector<std::vector<std::string>> documents;
+  bool header = true;                          // of TSV and CSV; see TableOptions
+  std::optional<std::string> language_column;  // not given: "language", if the table has it
+  std::vector<std::string> languages;          // rows with these only; empty: all
+  std::int64_t min_bytes = 1;                  // of a document
+  std::int64_t max_bytes = 1 << 20;
+};
+
+// Documents from the rows of tables (TSV, CSV, JSONL, plain text; plain or gzip), in the order of FileWalk.
+// A table that is named and unsuitable (a column is missing or doubled, no row is whole, it cannot be read)
+// is an Error. One that was found in a folder is counted: "other suffix", "other columns" (unsuitable),
+// "malformed table" (an unreadable header, a quote that never ends), "unreadable". A damaged gzip file gives
+// what could be read of it and is counted as "damaged file". The counts' notes name these files, those of
+// "other columns" excepted, and every file that had malformed rows, which are counted by TableReader's
+// reasons. Documents are dropped as "other language", "too small", "too large" or "duplicate".
+// Memory: that of FileWalk, one row, and the hashes of the documents so far.
+class TableCorpus : public DocumentSource {
+ public:
+  // UsageError if an input does not exist or no column is given.
+  explicit TableCorpus(TableCorpusOptions options);
+  bool next(Document& document) override;
+  const CorpusCounts& counts() const override { return counts_; }
+
+ private:
+  bool open_table();
+  bool next_row();
+  void close_table();
+  void pass_over(const char* reason, const std::string& note);
+  template <class Work>
+  bool guarded(Work&& work);
+  bool take(const std::vector<std::size_t>& fields, Document& document);
+
+  TableCorpusOptions options_;
+  FileWalk walk_;
+  FileWalk::File file_;
+  std::optional<TableReader> table_;
+  TableOptions table_options_;
+  std::vector<std::vector<std::size_t>> documents_;  // for each document of a row: its fields
+  std::size_t language_field_ = 0;
+  TableRow row_;
+  std::size_t next_document_;  // of the row
+  HashSet hashes_;
+  CorpusCounts counts_;
+};
+
+// Whether a file in a folder is taken for a table: .tsv .tab .csv .jsonl .json .ndjson .txt, and these
+// with .gz.
+bool is_table_name(const std::filesystem::path& path);
+
+}  // namespace comera::data

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <array>
+#include <span>
+
+// Tables of Unicode that BERT's basic tokenization needs; written by scripts/make_unicode_tables.py.
+namespace comera::data {
+
+struct Range {
+  char32_t first, last;
+};
+
+// Sorted and without overlap.
+std::span<const Range> punctuation_characters();  // above ASCII: categories P*
+std::span<const Range> control_characters();      // Cc, Cf, Co, Cs, but tab, line feed and carriage return
+std::span<const Range> space_characters();        // Zs, Zl, Zp and those three
+std::span<const Range> mark_characters();         // that vanish when accents are stripped
+
+// What a character becomes in lower case, decomposed and without accents, if that is not itself; 0 fills up.
+// Hangul syllables, which are decomposed by arithmetic, are not in it.
+struct Fold {
+  char32_t from;
+  std::array<char32_t, 3> to;
+};
+std::span<const Fold> case_and_accent_folds();  // sorted by `from`
+
+}  // namespace comera::data

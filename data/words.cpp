@@ -1,0 +1,79 @@
+#include "data/words.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace comera::data {
+namespace {
+
+struct Range {
+  char32_t first, last;
+};
+
+// Above ASCII: what is no word character, sorted. Symbols and punctuation, and scripts that put no spaces
+// between words.
+constexpr Range apart[] = {
+    {0x80, 0xA9},      // controls, Latin-1 punctuation and signs, but ª
+    {0xAB, 0xB4},      // but µ
+    {0xB6, 0xB9},      // but º
+    {0xBB, 0xBF},      //
+    {0xD7, 0xD7},      // ×
+    {0xF7, 0xF7},      // ÷
+    {0xE00, 0xEFF},    // Thai, Lao
+    {0x1000, 0x109F},  // Burmese
+    {0x1780, 0x17FF},  // Khmer
+    {0x2000, 0x2BFF},  // punctuation, arrows, mathematical and other symbols
+    {0x2E00, 0xABFF},  // punctuation, Chinese, Japanese, Yi and others
+    {0xD800, 0xFAFF},  // private use, compatibility ideographs
+    {0xFE00, 0xFE6F},  // variation selectors, vertical and small forms
+    {0xFF00,
+     0x10FFFF}  // full and half width forms; emoji, rare ideographs and all else beyond the first plane
+};
+
+bool is_word_character(char32_t c) {
+  if (c < 0x80) return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  const auto* range = std::upper_bound(std::begin(apart), std::end(apart), c,
+                                       [](char32_t value, const Range& r) { return value < r.first; });
+  return range == std::begin(apart) || c > std::prev(range)->last;
+}
+
+bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
+// The character at the start of well-formed UTF-8.
+char32_t first_character(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  if (lead < 0x80) return lead;
+  char32_t c = lead < 0xE0 ? lead & 0x1F : lead < 0xF0 ? lead & 0x0F : lead & 0x07;
+  for (std::size_t i = 1; i < text.size() && continues(text[i]); ++i)
+    c = (c << 6) | (static_cast<unsigned char>(text[i]) & 0x3F);
+  return c;
+}
+
+char32_t last_character(std::string_view text) {
+  std::size_t at = text.size() - 1;
+  while (at > 0 && continues(text[at])) --at;
+  return first_character(text.substr(at));
+}
+
+}  // namespace
+
+WordTable::WordTable(const Tokenizer& tokenizer) : edges_(static_cast<std::size_t>(tokenizer.vocabulary())) {
+  for (std::int32_t id = 0; id < tokenizer.vocabulary(); ++id) {
+    if (tokenizer.special().contains(id)) continue;
+    const PieceText piece = tokenizer.text(id);
+    if (piece.bytes.empty()) continue;
+    std::uint8_t& edge = edges_[static_cast<std::size_t>(id)];
+    if (piece.byte && static_cast<unsigned char>(piece.bytes[0]) >= 0x80) {
+      // A byte of a character that has no piece: the first byte tells the scripts of two bytes, which are
+      // letters nearly all, from the rest.
+      const auto byte = static_cast<unsigned char>(piece.bytes[0]);
+      edge = byte < 0xC0 ? inside | right : byte < 0xE0 ? left | right : 0;
+      continue;
+    }
+    if (piece.inside_word) edge |= inside;
+    if (is_word_character(first_character(piece.bytes))) edge |= left;
+    if (is_word_character(last_character(piece.bytes))) edge |= right;
+  }
+}
+
+}  // namespace comera::data

@@ -1,0 +1,117 @@
+// Training on whole words and on files of masked sequences, stopped and resumed.
+
+#include <gmock/gmock.h>
+
+#include "data/hash.h"
+#include "data/hdf5.h"
+#include "data/tokenizer.h"
+#include "tests/training/training_fixture.h"
+
+namespace comera::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class DataKinds : public TrainingFixture {
+ protected:
+  TrainingOutcome train(const std::string& run, TrainingOptions options,
+                        const std::vector<std::string>& overrides) {
+    std::FILE* null = std::fopen("/dev/null", "w");
+    options.output = null;
+    const TrainingOutcome outcome = TrainingRun(recipe(run, overrides), options).run();
+    std::fclose(null);
+    return outcome;
+  }
+
+  // Whole, and stopped on the way.
+  TrainingOutcome expect_to_resume(const std::string& run, const std::vector<std::string>& overrides) {
+    const TrainingOutcome whole = train(run + "-whole", {}, overrides);
+    train(run, {.stop_after = 4}, overrides);
+    const TrainingOutcome resumed = train(run, {.mode = RunMode::resume}, overrides);
+    EXPECT_TRUE(resumed.finished);
+    expect_equal_checkpoints(whole.checkpoint, resumed.checkpoint);
+    EXPECT_EQ(whole.evaluation->loss, resumed.evaluation->loss);
+    return whole;
+  }
+
+  // Rows of 6 to 14 tokens with two targets each.
+  void write_rows(const std::string& name, std::int64_t rows, std::uint64_t seed) const {
+    const data::Tokenizer tokenizer = data::Tokenizer::load(corpus() / "tok.model");
+    constexpr std::int64_t width = 16, most_targets = 3;
+    std::vector<std::int32_t> ids(rows * width), mask(rows * width), segments(rows * width);
+    std::vector<std::int32_t> positions(rows * most_targets), targets(rows * most_targets);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const auto bits = data::mix64(seed + static_cast<std::uint64_t>(row));
+      const auto length = static_cast<std::int64_t>(6 + bits % 9);
+      for (std::int64_t i = 0; i < length; ++i) {
+        ids[row * width + i] =
+            static_cast<std::int32_t>(10 + data::mix64(bits + static_cast<std::uint64_t>(i)) % 200);
+        mask[row * width + i] = 1;
+      }
+      ids[row * width] = tokenizer.special().cls;
+      ids[row * width + length - 1] = tokenizer.special().separator;
+      for (std::int64_t target = 0; target < 2; ++target) {
+        const std::int64_t at = 1 + 2 * target;
+        positions[row * most_targets + target] = static_cast<std::int32_t>(at);
+        targets[row * most_targets + target] = ids[row * width + at];
+        ids[row * width + at] = tokenizer.special().mask;
+      }
+    }
+    fs::create_directories(folder() / "rows");
+    data::hdf5::File file = data::hdf5::File::create(folder() / "rows" / name);
+    const auto write = [&](const char* dataset, const std::vector<std::int32_t>& values,
+                           std::int64_t columns) {
+      file.create_dataset(dataset, DType::int32, {columns}, {.chunk_rows = 50, .deflate = 4})
+          .append(std::span<const std::int32_t>(values));
+    };
+    write("input_ids", ids, width);
+    write("input_mask", mask, width);
+    write("segment_ids", segments, width);
+    write("masked_lm_positions", positions, most_targets);
+    write("masked_lm_ids", targets, most_targets);
+    file.close();
+  }
+  std::vector<std::string> on_rows(const std::string& targets) const {
+    const std::string rows = (folder() / "rows").string();
+    return {"data.train=" + rows, "data.validation=" + rows, "data.targets=" + targets};
+  }
+};
+
+TEST_F(DataKinds, WholeWordsResumeToTheBitAndAreNotSingleTokens) {
+  const TrainingOutcome words = expect_to_resume("words", {"data.whole_word_masking=true"});
+  const TrainingOutcome tokens = train("tokens", {}, {});
+  EXPECT_NE(words.evaluation->loss, tokens.evaluation->loss);
+}
+
+TEST_F(DataKinds, FilesOfMaskedSequencesResumeToTheBit) {
+  write_rows("a_training_0.hdf5", 150, 1);
+  write_rows("a_training_1.hdf5", 90, 1000);
+  write_rows("a_test_0.hdf5", 40, 5000);
+  const TrainingOutcome fixed = expect_to_resume("fixed", on_rows("file"));
+  EXPECT_EQ(fixed.evaluation->targets, 80) << "those of the file";
+  const TrainingOutcome dynamic = expect_to_resume("dynamic", on_rows("dynamic"));
+  EXPECT_NE(dynamic.evaluation->loss, fixed.evaluation->loss);
+}
+
+TEST_F(DataKinds, WhatDoesNotGoTogetherIsRefused) {
+  const auto refusal = [&](std::vector<std::string> overrides, const char* more = nullptr) {
+    if (more != nullptr) overrides.emplace_back(more);
+    try {
+      train("refused", {}, overrides);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  write_rows("a.hdf5", 50, 1);
+  EXPECT_THAT(refusal(on_rows("file")), testing::HasSubstr("the held-out data are the training data"));
+  EXPECT_THAT(refusal(on_rows("file"), "data.whole_word_masking=true"),
+              testing::HasSubstr("set data.targets to \"dynamic\""));
+  EXPECT_THAT(refusal(on_rows("file"), "data.targets=always"), testing::HasSubstr("data.targets"));
+  write_rows("b_training.hdf5", 50, 7);
+  EXPECT_THAT(refusal(on_rows("file"), "phase.0.length=8"),
+              testing::HasSubstr("more than the 8 of a sequence"));
+}
+
+}  // namespace
+}  // namespace comera::test
