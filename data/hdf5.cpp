@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <mutex>
 #include <numeric>
 #include <system_error>
@@ -143,6 +144,18 @@ Handle open_dataset(const State& file, std::string_view path) {
   return object;
 }
 
+// The bytes of all elements, of 8 bytes at most, must be countable.
+void check_shape(const State& file, const std::vector<hsize_t>& dims, std::string_view path) {
+  constexpr hsize_t most = std::numeric_limits<std::int64_t>::max() / 8;
+  hsize_t elements = 1;
+  for (const hsize_t dim : dims) {
+    COMERA_CHECK(dim <= most && (dim == 0 || elements <= most / dim),
+                 "{}: '{}' claims more elements than any computer can hold; the file is damaged",
+                 file.path.string(), path);
+    elements *= std::max<hsize_t>(dim, 1);
+  }
+}
+
 DatasetInfo describe(const State& file, hid_t dataset, std::string_view path) {
   DatasetInfo info;
   const Handle space(H5Dget_space(dataset), H5Sclose);
@@ -153,6 +166,8 @@ DatasetInfo describe(const State& file, hid_t dataset, std::string_view path) {
   if (rank < 0 || (rank > 0 && H5Sget_simple_extent_dims(space, dims.data(), nullptr) < 0))
     fail(file.path, fmt::format("read the shape of '{}'", path));
   info.shape.assign(dims.begin(), dims.end());
+  check_shape(file, dims, path);
+  info.stored_bytes = static_cast<std::int64_t>(H5Dget_storage_size(dataset));
   const H5T_class_t kind = H5Tget_class(type);
   const std::size_t size = H5Tget_size(type);
   if (kind == H5T_FLOAT) {

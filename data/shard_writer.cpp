@@ -81,7 +81,7 @@ std::filesystem::path ShardWriter::temporary_path() const {
 }
 
 void ShardWriter::open() {
-  file_ = hdf5::File::create(temporary_path());
+  file_ = hdf5::File::create(temporary_path(), {.user_block = seal_bytes});
   tokens_ = file_.create_dataset("tokens", DType::int32);
   if (info_.segment_ids) segment_ids_ = file_.create_dataset("segment_ids", DType::int32);
   offsets_.assign(1, 0);
@@ -151,6 +151,7 @@ void ShardWriter::seal() {
     file.set_attribute("/", "index", i);
     file.set_attribute("/", "shards", shards());
     file.close();
+    data::seal(completed_[i], shard_seal);
     sync_to_disk(completed_[i]);
   }
   sealed_ = true;

@@ -25,6 +25,8 @@ struct Target {
 
 // recipe_target.cpp, …
 extern const Target recipe_target;
+extern const Target shard_target, shard_contents_target;
+extern const Target checkpoint_target, checkpoint_contents_target;
 
 const std::vector<Target>& targets();
 // Ends the process if there is none of that name.
