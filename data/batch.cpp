@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/masking.h"
+#include "data/samples.h"
 #include "kernels/core/check.h"
 
 namespace comera::data {
@@ -64,6 +66,8 @@ Batch::Batch(const BatchCapacity& capacity) {
   sequence_offsets.resize(sequences_size + 1);
   unique_offsets.resize(unique_size + 1);
   labels.resize(sequences_size);
+  scores.resize(sequences_size);
+  samples.resize(sequences_size);
 }
 
 void Batch::clear() {
@@ -71,6 +75,8 @@ void Batch::clear() {
        {&token_ids, &position_ids, &type_ids, &sequence_offsets, &masked_positions, &masked_targets,
         &unique_ids, &unique_index, &unique_order, &unique_offsets, &right_order, &labels})
     std::fill(values->begin(), values->end(), 0);
+  std::fill(scores.begin(), scores.end(), 0.0F);
+  std::fill(samples.begin(), samples.end(), 0);
   tokens = sequences = masked = unique = 0;
 }
 
@@ -98,6 +104,13 @@ void Batch::add_sequence(const std::int32_t* ids, const std::int32_t* types, std
   labels[sequences++] = label;
   tokens += static_cast<std::int32_t>(count);
   sequence_offsets[sequences] = tokens;
+}
+
+void Batch::add_sequence(const Sample& sample, const Targets& targets, std::int64_t number) {
+  add_sequence(sample.ids.data(), sample.type_ids.data(), static_cast<std::int64_t>(sample.ids.size()),
+               targets.positions, targets.ids, sample.label);
+  scores[sequences - 1] = sample.score;
+  samples[sequences - 1] = number;
 }
 
 void finish_batch(Batch& batch, std::int64_t right_modulus) {

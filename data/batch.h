@@ -5,6 +5,9 @@
 
 namespace comera::data {
 
+struct Sample;
+struct Targets;
+
 // The largest batch of a phase. T, S, P and U below.
 struct BatchCapacity {
   std::int64_t tokens = 0;           // T
@@ -35,6 +38,8 @@ struct Batch {
   std::vector<std::int32_t> unique_offsets;    // U + 1, into unique_order
   std::vector<std::int32_t> right_order;  // U: indices into unique_ids sorted by (id % right_modulus, id)
   std::vector<std::int32_t> labels;       // S
+  std::vector<float> scores;              // S
+  std::vector<std::int64_t> samples;      // S: which sample of its source each sequence is; stays on the host
   std::int32_t tokens = 0, sequences = 0, masked = 0, unique = 0;
 
   Batch() = default;
@@ -48,6 +53,8 @@ struct Batch {
   void add_sequence(const std::int32_t* ids, const std::int32_t* types, std::int64_t count,
                     const std::vector<std::int32_t>& target_positions = {},
                     const std::vector<std::int32_t>& target_ids = {}, std::int32_t label = 0);
+  // The same with a sample's label and score; number: of the sample in its source.
+  void add_sequence(const Sample& sample, const Targets& targets, std::int64_t number);
 };
 
 // Fills unique_* and right_order from token_ids[0, tokens) and repeats the last sequence offset.

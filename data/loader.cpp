@@ -19,10 +19,9 @@ struct Loader::Impl {
     std::exception_ptr failure;
   };
 
-  Impl(const ShardSet& shards, const LoaderOptions& given)
+  Impl(std::unique_ptr<SampleSource> samples, const LoaderOptions& given)
       : options(given),
-        packer(shards, given),
-        tokens(shards.tokens()),
+        packer(std::move(samples), given),
         slots(static_cast<std::size_t>(std::max<std::int64_t>(given.prefetch, 0)) + 1) {
     for (Slot& slot : slots) slot.batch = Batch(options.capacity);
     position = packer.position();
@@ -120,7 +119,6 @@ struct Loader::Impl {
 
   const LoaderOptions options;
   Packer packer;
-  const std::int64_t tokens;
   Batch others;  // packs of other ranks, to be dropped
   std::vector<Slot> slots;
   LoaderPosition position;
@@ -134,7 +132,10 @@ struct Loader::Impl {
 };
 
 Loader::Loader(const ShardSet& shards, const LoaderOptions& options)
-    : impl_(std::make_unique<Impl>(shards, options)) {}
+    : Loader(std::make_unique<Samples>(shards, options.capacity.sequence_length, options.cache_bytes),
+             options) {}
+Loader::Loader(std::unique_ptr<SampleSource> samples, const LoaderOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(samples), options)) {}
 Loader::~Loader() = default;
 
 const Batch* Loader::try_next() {

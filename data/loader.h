@@ -5,6 +5,7 @@
 
 #include "data/batch.h"
 #include "data/masking.h"
+#include "data/samples.h"
 #include "data/shard.h"
 
 namespace comera::data {
@@ -43,6 +44,7 @@ class Loader {
  public:
   // shards must outlive the loader.
   Loader(const ShardSet& shards, const LoaderOptions& options);
+  Loader(std::unique_ptr<SampleSource> samples, const LoaderOptions& options);
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;

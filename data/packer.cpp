@@ -6,13 +6,13 @@
 namespace comera::data {
 namespace {
 
-LoaderOptions checked(LoaderOptions options, const ShardSet& shards) {
+LoaderOptions checked(LoaderOptions options, const SampleSource& samples) {
   const BatchCapacity& capacity = options.capacity;
   if (capacity.sequence_length > capacity.tokens || capacity.sequences < 1)
     throw UsageError(
         fmt::format("a batch of {} tokens and {} sequences has no room for a sequence of {} tokens",
                     capacity.tokens, capacity.sequences, capacity.sequence_length));
-  if (capacity.unique_ids < std::min<std::int64_t>(capacity.sequence_length, shards.info().vocabulary))
+  if (capacity.unique_ids < std::min<std::int64_t>(capacity.sequence_length, samples.vocabulary()))
     throw UsageError(fmt::format("a batch with room for {} distinct ids cannot take a sequence of {} tokens",
                                  capacity.unique_ids, capacity.sequence_length));
   if (options.masking.probability > 0 && capacity.masked < 1)
@@ -47,29 +47,29 @@ void take(LoaderPosition& position, std::int64_t place) {
 
 }  // namespace
 
-Packer::Packer(const ShardSet& shards, const LoaderOptions& options)
-    : options_(checked(options, shards)),
-      samples_(shards, options.capacity.sequence_length, options.cache_bytes),
-      masking_(options_.masking, shards.info().vocabulary, shards.info().special),
+Packer::Packer(std::unique_ptr<SampleSource> samples, const LoaderOptions& options)
+    : options_(checked(options, *samples)),
+      samples_(std::move(samples)),
+      masking_(options_.masking, samples_->vocabulary(), samples_->special()),
       counts_unique_(options.capacity.unique_ids <
-                     std::min<std::int64_t>(options.capacity.tokens, shards.info().vocabulary)) {
-  if (counts_unique_) seen_in_.assign(static_cast<std::size_t>(shards.info().vocabulary), 0);
+                     std::min<std::int64_t>(options.capacity.tokens, samples_->vocabulary())) {
+  if (counts_unique_) seen_in_.assign(static_cast<std::size_t>(samples_->vocabulary()), 0);
   position_.seed = options.seed;
   begin_epoch();
 }
 
 void Packer::begin_epoch() {
-  order_ = Permutation(samples_.count(), static_cast<std::uint64_t>(position_.seed), position_.epoch);
-  for (Prepared& sample : prepared_) sample.place = -1;
+  order_ = Permutation(samples_->count(), static_cast<std::uint64_t>(position_.seed), position_.epoch);
+  for (Prepared& prepared : prepared_) prepared.place = -1;
 }
 
 void Packer::seek(const LoaderPosition& position) {
   COMERA_CHECK(
-      position.epoch >= 0 && position.cursor >= 0 && position.cursor <= samples_.count() &&
+      position.epoch >= 0 && position.cursor >= 0 && position.cursor <= samples_->count() &&
           position.taken >= 0 && position.pack >= 0 && position.pack < options_.packs_per_step,
       "the position to resume from (epoch {}, place {}, pack {}) does not fit {} samples and {} packs per "
       "step: resume with the shards and the batch it was saved with",
-      position.epoch, position.cursor, position.pack, samples_.count(), options_.packs_per_step);
+      position.epoch, position.cursor, position.pack, samples_->count(), options_.packs_per_step);
   position_ = position;
   begin_epoch();
 }
@@ -78,9 +78,10 @@ Packer::Prepared& Packer::prepare(std::int64_t place) {
   Prepared& prepared = prepared_[static_cast<std::size_t>(place) % prepared_.size()];
   if (prepared.place == place) return prepared;
   const std::int64_t sample = sample_at(order_, place);
-  prepared.label = samples_.read(sample, prepared.ids, prepared.type_ids);
-  masking_.apply({static_cast<std::uint64_t>(position_.seed), position_.epoch, sample}, prepared.ids,
+  samples_->read(sample, prepared.sample);
+  masking_.apply({static_cast<std::uint64_t>(position_.seed), position_.epoch, sample}, prepared.sample.ids,
                  prepared.targets);
+  prepared.number = sample;
   prepared.place = place;
   return prepared;
 }
@@ -89,13 +90,14 @@ std::int64_t Packer::sample_at(const Permutation& order, std::int64_t place) con
   return options_.one_pass && !options_.permuted ? place : order[place];
 }
 
-bool Packer::fits(const Prepared& sample, const Batch& batch) {
-  if (batch.tokens + static_cast<std::int64_t>(sample.ids.size()) > options_.capacity.tokens ||
-      batch.masked + static_cast<std::int64_t>(sample.targets.ids.size()) > options_.capacity.masked)
+bool Packer::fits(const Prepared& prepared, const Batch& batch) {
+  const std::vector<std::int32_t>& ids = prepared.sample.ids;
+  if (batch.tokens + static_cast<std::int64_t>(ids.size()) > options_.capacity.tokens ||
+      batch.masked + static_cast<std::int64_t>(prepared.targets.ids.size()) > options_.capacity.masked)
     return false;
   if (!counts_unique_) return true;
   std::int64_t added = 0;
-  for (const std::int32_t id : sample.ids)
+  for (const std::int32_t id : ids)
     if (seen_in_[id] != pack_number_) {
       seen_in_[id] = pack_number_;
       ++added;
@@ -112,15 +114,15 @@ bool Packer::fits(const Prepared& sample, const Batch& batch) {
 
 template <class Full, class Offer>
 void Packer::offer_all(LoaderPosition& position, Full&& full, Offer&& offer) const {
-  for (std::int64_t place = position.cursor; place < std::min(position.cursor + window + 1, samples_.count());
-       ++place) {
+  for (std::int64_t place = position.cursor;
+       place < std::min(position.cursor + window + 1, samples_->count()); ++place) {
     if (full()) break;
     if (!is_taken(position, place) && offer(place)) take(position, place);
   }
 }
 
 bool Packer::next(Batch& batch) {
-  if (position_.cursor >= samples_.count()) {
+  if (position_.cursor >= samples_->count()) {
     if (options_.one_pass) return false;
     ++position_.epoch;
     position_.cursor = 0;
@@ -135,11 +137,9 @@ bool Packer::next(Batch& batch) {
     return batch.sequences == capacity.sequences || batch.tokens + shortest > capacity.tokens;
   };
   offer_all(position_, full, [&](std::int64_t place) {
-    const Prepared& sample = prepare(place);
-    if (!fits(sample, batch)) return false;
-    batch.add_sequence(sample.ids.data(), sample.type_ids.data(),
-                       static_cast<std::int64_t>(sample.ids.size()), sample.targets.positions,
-                       sample.targets.ids, sample.label);
+    const Prepared& prepared = prepare(place);
+    if (!fits(prepared, batch)) return false;
+    batch.add_sequence(prepared.sample, prepared.targets, prepared.number);
     return true;
   });
   position_.pack = (position_.pack + 1) % options_.packs_per_step;
@@ -150,13 +150,13 @@ std::int64_t Packer::count_packs() const {
   struct Size {
     std::int64_t place = -1, tokens = 0, targets = 0;
   };
-  const std::vector<std::int32_t> lengths = samples_.lengths();
+  const std::vector<std::int32_t> lengths = samples_->lengths();
   const auto seed = static_cast<std::uint64_t>(options_.seed);
-  const Permutation order(samples_.count(), seed, 0);
+  const Permutation order(samples_->count(), seed, 0);
   const BatchCapacity& capacity = options_.capacity;
   std::array<Size, window + 1> sizes;
   std::int64_t packs = 0;
-  for (LoaderPosition position; position.cursor < samples_.count(); ++packs) {
+  for (LoaderPosition position; position.cursor < samples_->count(); ++packs) {
     std::int64_t sequences = 0, tokens = 0, targets = 0;
     const auto full = [&] { return sequences == capacity.sequences || tokens + shortest > capacity.tokens; };
     offer_all(position, full, [&](std::int64_t place) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "data/loader.h"
@@ -13,7 +14,7 @@ namespace comera::data {
 // Makes the sequence of packs that Loader describes, one after the other. For one thread.
 class Packer {
  public:
-  Packer(const ShardSet& shards, const LoaderOptions& options);
+  Packer(std::unique_ptr<SampleSource> samples, const LoaderOptions& options);
 
   // The next pack of the step, without finish_batch. False at the end of one pass.
   bool next(Batch& batch);
@@ -23,7 +24,7 @@ class Packer {
 
   const LoaderPosition& position() const { return position_; }
   void seek(const LoaderPosition& position);
-  const Samples& samples() const { return samples_; }
+  const SampleSource& samples() const { return *samples_; }
 
  private:
   static constexpr std::int64_t window = 63;  // places after the cursor that `taken` can describe
@@ -31,12 +32,12 @@ class Packer {
   // A masked sample, kept while it waits in the window.
   struct Prepared {
     std::int64_t place = -1;
-    std::vector<std::int32_t> ids, type_ids;
+    std::int64_t number = 0;  // of the sample
+    Sample sample;
     Targets targets;
-    std::int32_t label = 0;
   };
   Prepared& prepare(std::int64_t place);
-  bool fits(const Prepared& sample, const Batch& batch);
+  bool fits(const Prepared& prepared, const Batch& batch);
   // Offers the samples left within the window, in order, until full() or the end.
   template <class Full, class Offer>
   void offer_all(LoaderPosition& position, Full&& full, Offer&& offer) const;
@@ -44,7 +45,7 @@ class Packer {
   void begin_epoch();
 
   LoaderOptions options_;
-  Samples samples_;
+  std::unique_ptr<SampleSource> samples_;
   Masking masking_;
   Permutation order_;
   LoaderPosition position_;

@@ -84,8 +84,8 @@ const std::vector<std::int32_t>& Samples::block(std::size_t shard, std::int64_t 
   return block.tokens;
 }
 
-std::int32_t Samples::read(std::int64_t sample, std::vector<std::int32_t>& ids,
-                           std::vector<std::int32_t>& type_ids) {
+void Samples::read(std::int64_t sample, Sample& to) {
+  auto& [ids, type_ids, label, score] = to;
   const Place place = find(sample);
   const ShardReader& shard = shards_.shards()[place.shard];
   ids.clear();
@@ -103,7 +103,8 @@ std::int32_t Samples::read(std::int64_t sample, std::vector<std::int32_t>& ids,
     shard.read_segment_ids(place.begin, place.end - place.begin, type_ids.data() + 1);
     type_ids.back() = type_ids[type_ids.size() - 2];
   }
-  return shard.info().labels ? shard.labels()[place.document] : 0;
+  label = shard.info().labels ? shard.labels()[place.document] : 0;
+  score = 0;
 }
 
 }  // namespace comera::data

@@ -9,22 +9,47 @@
 
 namespace comera::data {
 
+// One sequence with what is to be predicted for it.
+struct Sample {
+  std::vector<std::int32_t> ids;  // with [CLS] and [SEP]
+  std::vector<std::int32_t> type_ids;
+  std::int32_t label = 0;  // of a classification
+  float score = 0;         // of a regression
+};
+
+// Sequences of token ids that a loader packs. For one thread.
+class SampleSource {
+ public:
+  virtual ~SampleSource() = default;
+  // What the ids mean; kinds of pieces matter to masking.
+  virtual std::int32_t vocabulary() const = 0;
+  virtual const SpecialIds& special() const = 0;
+
+  virtual std::int64_t count() const = 0;
+  // Tokens of each sample, with [CLS] and [SEP].
+  virtual std::vector<std::int32_t> lengths() const = 0;
+  // Replaces what `to` holds. Error if the sample cannot be read.
+  virtual void read(std::int64_t sample, Sample& to) = 0;
+};
+
 // The documents of a shard set, cut into pieces of at most length − 2 tokens and put between [CLS] and [SEP].
 // A document's pieces have equal lengths to within one token, so that none is a scrap. Empty documents have
 // none. Blocks of tokens are read when needed and the latest are kept. For one thread. Memory: 8 bytes per
 // document, and the kept blocks.
-class Samples {
+class Samples final : public SampleSource {
  public:
   // shards must outlive this.
   Samples(const ShardSet& shards, std::int64_t length, std::int64_t cache_bytes);
 
-  std::int64_t count() const { return first_.back(); }
-  // With [CLS] and [SEP].
+  std::int32_t vocabulary() const override { return shards_.info().vocabulary; }
+  const SpecialIds& special() const override { return shards_.info().special; }
+  std::int64_t count() const override { return first_.back(); }
+  std::vector<std::int32_t> lengths() const override;
+  // The label is that of the document, 0 without labels.
+  void read(std::int64_t sample, Sample& to) override;
+
+  // Tokens of one sample.
   std::int64_t length(std::int64_t sample) const;
-  // Of all samples.
-  std::vector<std::int32_t> lengths() const;
-  // Replaces ids; the label of the document, 0 without labels.
-  std::int32_t read(std::int64_t sample, std::vector<std::int32_t>& ids, std::vector<std::int32_t>& type_ids);
 
  private:
   struct Place {

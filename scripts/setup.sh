@@ -8,7 +8,7 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build ccache pkg-config                             # to build
   libfmt-dev libcli11-dev libtomlplusplus-dev                         # text, command line, recipes
-  libhdf5-dev zlib1g-dev libsentencepiece-dev                         # files, checksums, tokenizers
+  libhdf5-dev zlib1g-dev libsentencepiece-dev nlohmann-json3-dev      # files, checksums, tokenizers, JSON
   libdnnl-dev                                                         # matrix products
   libgtest-dev libgmock-dev libbenchmark-dev                          # tests and micro-benchmarks
 )

@@ -32,6 +32,8 @@ void PackedBatch::lay_out(std::int32_t* base, Device device) {
     *tensor = Tensor(base, {elements}, DType::int32, device);
     base += aligned(elements);
   }
+  static_assert(sizeof(float) == sizeof(std::int32_t));
+  scores = Tensor(base, {sequences}, DType::float32, device);
 }
 
 PackedBatch::PackedBatch(Allocator& allocator, const PackCapacity& wanted) : capacity(wanted) {
@@ -39,7 +41,7 @@ PackedBatch::PackedBatch(Allocator& allocator, const PackCapacity& wanted) : cap
   std::int64_t total = 0;
   for (const Tensor& tensor :
        {token_ids, position_ids, type_ids, sequence_offsets, masked_positions, masked_targets, labels,
-        unique_ids, unique_index, unique_order, unique_offsets, right_order, token_rows, counts})
+        unique_ids, unique_index, unique_order, unique_offsets, right_order, token_rows, counts, scores})
     total += aligned(tensor.elements());
   memory_ = Buffer(allocator, total * sizeof(std::int32_t), MemoryKind::workspace);
   lay_out(static_cast<std::int32_t*>(memory_.data()), allocator.device());

@@ -13,8 +13,8 @@ struct PackCapacity {
   std::int64_t unique_ids = 0;  // U
 };
 
-// Sequences laid end to end without padding between them, in device memory; int32. Rows beyond the counts are
-// zero.
+// Sequences laid end to end without padding between them, in device memory; int32 but for the scores. Rows
+// beyond the counts are zero.
 class PackedBatch {
  public:
   PackedBatch() = default;
@@ -29,7 +29,8 @@ class PackedBatch {
   Tensor sequence_offsets;  // (S + 1), repeats its last entry
   Tensor masked_positions;  // (P) token row of each target
   Tensor masked_targets;    // (P)
-  Tensor labels;            // (S)
+  Tensor labels;            // (S) classes
+  Tensor scores;            // (S) float32, targets of a regression
   Tensor unique_ids;        // (U) ascending
   Tensor unique_index;      // (T) place of each token's id in unique_ids
   Tensor unique_order;      // (T) token rows sorted by id

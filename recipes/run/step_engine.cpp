@@ -82,7 +82,7 @@ void StepEngine::load(const data::Batch& batch) {
       "of {}, {}, {} and {}",
       batch.tokens, batch.sequences, batch.masked, batch.unique, capacity.tokens, capacity.sequences,
       capacity.masked, capacity.unique_ids);
-  const auto copy = [this](const std::vector<std::int32_t>& from, const Tensor& to) {
+  const auto copy = [this](const auto& from, const Tensor& to) {
     COMERA_CHECK(static_cast<std::int64_t>(from.size()) == to.elements(),
                  "a batch array has {} entries, expected {}", from.size(), to.elements());
     allocator_.upload(to.raw(), from.data(), to.bytes(), stream_);
@@ -94,6 +94,7 @@ void StepEngine::load(const data::Batch& batch) {
   copy(batch.masked_positions, batch_.masked_positions);
   copy(batch.masked_targets, batch_.masked_targets);
   copy(batch.labels, batch_.labels);
+  copy(batch.scores, batch_.scores);
   copy(batch.unique_ids, batch_.unique_ids);
   copy(batch.unique_index, batch_.unique_index);
   copy(batch.unique_order, batch_.unique_order);

@@ -76,10 +76,11 @@ class LoaderTest : public ::testing::Test {
 
 TEST_F(LoaderTest, SamplesCoverEveryDocumentEvenly) {
   Samples samples(*shards_, 64, 1 << 20);
-  std::vector<std::int32_t> ids, types;
+  Sample sample;
+  const std::vector<std::int32_t>& ids = sample.ids;
   std::int32_t expected = 5;
   for (std::int64_t s = 0; s < samples.count(); ++s) {
-    samples.read(s, ids, types);
+    samples.read(s, sample);
     ASSERT_EQ(static_cast<std::int64_t>(ids.size()), samples.length(s));
     ASSERT_LE(ids.size(), 64u);
     ASSERT_GE(ids.size(), 3u);

@@ -1,0 +1,83 @@
+#include "data/line_reader.h"
+
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace comera::data {
+
+namespace {
+
+constexpr std::size_t buffer_bytes = std::size_t{256} << 10;
+
+gzFile as_gz(const std::shared_ptr<void>& file) { return static_cast<gzFile>(file.get()); }
+
+void close(void* file) {
+  if (file != nullptr) gzclose_r(static_cast<gzFile>(file));
+}
+
+}  // namespace
+
+LineReader::LineReader(std::filesystem::path path, std::int64_t longest)
+    : path_(std::move(path)), longest_(longest), buffer_(buffer_bytes) {
+  struct stat status {};
+  if (::stat(path_.c_str(), &status) != 0)
+    throw Error(fmt::format("{}: could not open: {}", path_.string(), std::strerror(errno)));
+  COMERA_CHECK(!S_ISDIR(status.st_mode), "{}: is a folder, expected a file", path_.string());
+  errno = 0;
+  file_ = {gzopen(path_.c_str(), "rb"), close};
+  if (file_ == nullptr)
+    throw Error(fmt::format("{}: could not open: {}", path_.string(),
+                            errno != 0 ? std::strerror(errno) : "no memory"));
+  gzbuffer(as_gz(file_), buffer_bytes);
+}
+
+bool LineReader::refill() {
+  if (at_end_) return false;
+  errno = 0;
+  const int count = gzread(as_gz(file_), buffer_.data(), static_cast<unsigned>(buffer_.size()));
+  int code = Z_OK;
+  const char* reason = gzerror(as_gz(file_), &code);
+  if (count < 0 && code == Z_ERRNO)
+    throw Error(
+        fmt::format("{}: could not read after line {}: {}", path_.string(), number_, std::strerror(errno)));
+  // A truncated gzip file gives what it has and then says Z_BUF_ERROR.
+  if (count < 0 || code == Z_BUF_ERROR)
+    throw DamagedFile(fmt::format("{}: damaged gzip data after line {}: {}; get or compress the file again",
+                                  path_.string(), number_,
+                                  code == Z_BUF_ERROR ? "it ends too early" : reason));
+  begin_ = 0;
+  end_ = static_cast<std::size_t>(count);
+  at_end_ = count == 0;
+  return !at_end_;
+}
+
+LineReader::Result LineReader::next(std::string& line) {
+  line.clear();
+  bool any = false, too_long = false;
+  while (begin_ < end_ || refill()) {
+    any = true;
+    const char* from = buffer_.data() + begin_;
+    const std::size_t left = end_ - begin_;
+    const void* found = std::memchr(from, '\n', left);
+    const std::size_t count = found != nullptr ? static_cast<const char*>(found) - from : left;
+    if (!too_long && line.size() + count > static_cast<std::size_t>(longest_)) {
+      too_long = true;
+      line.clear();
+    }
+    if (!too_long) line.append(from, count);
+    begin_ += count + (found != nullptr ? 1 : 0);
+    if (found != nullptr) break;
+  }
+  if (!any) return Result::end;
+  ++number_;
+  if (too_long) return Result::too_long;
+  if (line.ends_with('\r')) line.pop_back();
+  if (number_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
+  return Result::line;
+}
+
+}  // namespace comera::data

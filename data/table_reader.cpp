@@ -1,0 +1,254 @@
+#include "data/table_reader.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "data/json_members.h"
+#include "data/utf8.h"
+
+namespace comera::data {
+
+namespace {
+
+constexpr const char* unquoted = "a quoted field does not end";
+
+std::string plural(std::int64_t count) {
+  return count == 1 ? "1 row was" : fmt::format("{} rows were", count);
+}
+
+void split_tsv(const std::string& record, std::vector<std::string>& fields) {
+  std::size_t begin = 0;
+  while (true) {
+    const std::size_t tab = record.find('\t', begin);
+    fields.emplace_back(record, begin, tab == std::string::npos ? tab : tab - begin);
+    if (tab == std::string::npos) return;
+    begin = tab + 1;
+  }
+}
+
+// Fields between commas. A field that begins with a quote ends at the next quote that is not doubled; what
+// follows it up to the comma is kept as it is.
+void split_csv(const std::string& record, std::vector<std::string>& fields) {
+  std::string field;
+  bool quoted = false;
+  for (std::size_t i = 0; i < record.size(); ++i) {
+    const char c = record[i];
+    if (quoted) {
+      if (c != '"')
+        field += c;
+      else if (i + 1 < record.size() && record[i + 1] == '"')
+        field += record[++i];
+      else
+        quoted = false;
+    } else if (c == ',') {
+      fields.push_back(std::move(field));
+      field.clear();
+    } else if (c == '"' && (i == 0 || record[i - 1] == ',')) {
+      quoted = true;
+    } else {
+      field += c;
+    }
+  }
+  fields.push_back(std::move(field));
+}
+
+// Whether a quoted field is still open after `text`; `before` says whether one was, and `fresh` whether
+// text begins a field.
+bool ends_quoted(std::string_view text, bool before, bool fresh) {
+  bool quoted = before;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool starts_field = i == 0 ? fresh : text[i - 1] == ',';
+    if (quoted) {
+      if (text[i] != '"') continue;
+      if (i + 1 < text.size() && text[i + 1] == '"')
+        ++i;
+      else
+        quoted = false;
+    } else if (text[i] == '"' && starts_field) {
+      quoted = true;
+    }
+  }
+  return quoted;
+}
+
+const char* reason_of(JsonResult result) {
+  switch (result) {
+    case JsonResult::doubled_member:
+      return "doubled field";
+    case JsonResult::member_is_no_text:
+      return "field is not text";
+    default:
+      return "not a JSON object";
+  }
+}
+
+}  // namespace
+
+std::int64_t TableCounts::all_skipped() const {
+  std::int64_t sum = 0;
+  for (const auto& [reason, entry] : skipped) sum += entry.rows;
+  return sum;
+}
+
+void TableCounts::skip(const std::string& reason, std::int64_t line) {
+  Skipped& entry = skipped[reason];
+  if (entry.rows++ == 0) entry.first_line = line;
+}
+
+std::string describe_skipped(const std::filesystem::path& file, const TableCounts& counts) {
+  if (counts.skipped.empty()) return "";
+  std::vector<std::string> reasons;
+  for (const auto& [reason, rows] : counts.skipped)
+    reasons.push_back(fmt::format("{} {} (first in line {})", reason, rows.rows, rows.first_line));
+  return fmt::format("{}: {} left out: {}", file.string(), plural(counts.all_skipped()),
+                     fmt::join(reasons, ", "));
+}
+
+TableFormat format_of(const std::filesystem::path& path) {
+  std::filesystem::path name = path.filename();
+  if (name.extension() == ".gz") name = name.stem();
+  const std::string suffix = name.extension().string();
+  if (suffix == ".tsv" || suffix == ".tab") return TableFormat::tsv;
+  if (suffix == ".csv") return TableFormat::csv;
+  if (suffix == ".jsonl" || suffix == ".json" || suffix == ".ndjson") return TableFormat::jsonl;
+  return TableFormat::text;
+}
+
+TableReader::TableReader(const std::filesystem::path& path, TableOptions options)
+    : options_(std::move(options)),
+      lines_(path, options_.longest_row),
+      format_(options_.format == TableFormat::automatic ? format_of(path) : options_.format),
+      wanted_(options_.columns) {
+  wanted_.insert(wanted_.end(), options_.optional.begin(), options_.optional.end());
+  read_header();
+  if (format_ != TableFormat::jsonl) find_columns();
+}
+
+TableReader::Record TableReader::skip(const char* reason) {
+  counts_.skip(reason, record_line_);
+  return Record::skipped;
+}
+
+TableReader::Record TableReader::read_record() {
+  record_.clear();
+  LineReader::Result found = LineReader::Result::end;
+  do found = lines_.next(record_);
+  while (found == LineReader::Result::line && record_.empty());
+  record_line_ = lines_.number();
+  if (found == LineReader::Result::end) return Record::end;
+  if (found == LineReader::Result::too_long) return skip("too long");
+  if (format_ == TableFormat::csv && record_.find('"') != std::string::npos) {
+    bool open = ends_quoted(record_, false, true);
+    while (open) {
+      found = lines_.next(line_);
+      COMERA_CHECK(found == LineReader::Result::line &&
+                       static_cast<std::int64_t>(record_.size() + line_.size()) < options_.longest_row,
+                   "{}: {} after line {}; is a quote missing, or is the file TSV rather than CSV?",
+                   path().string(), unquoted, record_line_);
+      open = ends_quoted(line_, true, false);
+      record_ += '\n';
+      record_ += line_;
+    }
+  }
+  if (record_.find('\0') != std::string::npos) return skip("NUL byte");
+  if (!is_utf8(record_)) return skip("invalid UTF-8");
+  return Record::row;
+}
+
+void TableReader::split_record(std::vector<std::string>& fields) const {
+  fields.clear();
+  if (format_ == TableFormat::tsv)
+    split_tsv(record_, fields);
+  else if (format_ == TableFormat::csv)
+    split_csv(record_, fields);
+  else
+    fields.push_back(record_);
+}
+
+void TableReader::read_header() {
+  if (format_ == TableFormat::text) {
+    header_ = {"text"};
+    return;
+  }
+  Record found = read_record();
+  const bool named = options_.header || format_ == TableFormat::jsonl;
+  if (found == Record::skipped && options_.header && format_ != TableFormat::jsonl)
+    throw Error(fmt::format("{}: the header in line {} is not readable: {}", path().string(), record_line_,
+                            counts_.skipped.begin()->first));
+  while (found == Record::skipped) found = read_record();
+  if (found == Record::end) return;
+  if (format_ == TableFormat::jsonl) {
+    std::vector<std::optional<std::string>> ignored;
+    read_json_members(record_, {}, ignored, &header_);
+  } else {
+    split_record(header_);
+    if (!named)
+      for (std::size_t i = 0; i < header_.size(); ++i) header_[i] = std::to_string(i + 1);
+  }
+  pending_ = !options_.header || format_ == TableFormat::jsonl;
+}
+
+void TableReader::find_columns() {
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    const std::string& name = wanted_[i];
+    const auto count = std::count(header_.begin(), header_.end(), name);
+    COMERA_CHECK(count > 0 || i >= options_.columns.size() || header_.empty(),
+                 "{}: no column '{}'; it has {}", path().string(), name, fmt::join(header_, ", "));
+    COMERA_CHECK(count > 0 || i >= options_.columns.size(), "{}: no column '{}'; the file is empty",
+                 path().string(), name);
+    COMERA_CHECK(count <= 1, "{}: {} columns are called '{}'; rename all but one", path().string(), count,
+                 name);
+    places_.push_back(count == 0 ? -1 : std::find(header_.begin(), header_.end(), name) - header_.begin());
+  }
+}
+
+bool TableReader::take_fields(TableRow& row) {
+  split_record(fields_);
+  if (fields_.size() != header_.size()) {
+    skip("wrong number of fields");
+    return false;
+  }
+  for (std::size_t i = 0; i < wanted_.size(); ++i)
+    if (places_[i] >= 0)
+      row.fields[i] = std::move(fields_[places_[i]]);
+    else
+      row.fields[i].reset();
+  return true;
+}
+
+bool TableReader::take_object(TableRow& row) {
+  const JsonResult result = read_json_members(record_, wanted_, row.fields);
+  const char* reason = result == JsonResult::ok ? nullptr : reason_of(result);
+  for (std::size_t i = 0; i < wanted_.size() && reason == nullptr; ++i) {
+    if (!row.fields[i] && i < options_.columns.size()) reason = "missing field";
+    if (row.fields[i] && row.fields[i]->find('\0') != std::string::npos) reason = "NUL byte";
+  }
+  if (reason != nullptr) skip(reason);
+  return reason == nullptr;
+}
+
+bool TableReader::next(TableRow& row) {
+  row.fields.resize(wanted_.size());
+  while (true) {
+    const Record found = pending_ ? Record::row : read_record();
+    pending_ = false;
+    if (found == Record::end) {
+      COMERA_CHECK(counts_.rows > 0 || counts_.skipped.empty(), "{}; nothing is left of it{}",
+                   describe_skipped(path(), counts_),
+                   format_ == TableFormat::jsonl && counts_.skipped.contains("missing field")
+                       ? fmt::format(" (wanted: {}; the first object has: {})",
+                                     fmt::join(options_.columns, ", "), fmt::join(header_, ", "))
+                       : "");
+      return false;
+    }
+    if (found == Record::skipped) continue;
+    row.line = record_line_;
+    if (format_ == TableFormat::jsonl ? take_object(row) : take_fields(row)) {
+      ++counts_.rows;
+      return true;
+    }
+  }
+}
+
+}  // namespace comera::data

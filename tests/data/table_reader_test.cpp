@@ -1,0 +1,202 @@
+#include "data/table_reader.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include "temporary_folder.h"
+
+namespace comera::data {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Read {
+  std::vector<std::vector<std::string>> rows;
+  std::vector<std::int64_t> lines;
+  TableCounts counts;
+};
+
+Read read_all(const std::filesystem::path& path, TableOptions options) {
+  TableReader reader(path, std::move(options));
+  Read read;
+  TableRow row;
+  while (reader.next(row)) {
+    std::vector<std::string> fields;
+    for (const auto& field : row.fields) fields.push_back(field.value_or("<absent>"));
+    read.rows.push_back(fields);
+    read.lines.push_back(row.line);
+  }
+  read.counts = reader.counts();
+  return read;
+}
+
+std::int64_t skipped(const Read& read, const std::string& reason) {
+  const auto found = read.counts.skipped.find(reason);
+  return found == read.counts.skipped.end() ? 0 : found->second.rows;
+}
+
+std::string gzip(std::string_view text) {
+  std::string packed(text.size() + 1024, '\0');
+  z_stream stream{};
+  deflateInit2(&stream, 6, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+TEST(TableReader, FindsTsvColumnsByNameWhereverTheyStand) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("a.tsv", "\xEF\xBB\xBFindex\tb\ta\r\n0\tx \"y\tz\r\n\r\n1\t\tw");
+  const Read read = read_all(file, {.columns = {"a", "b"}, .optional = {"label", "index"}});
+  EXPECT_THAT(read.rows,
+              ElementsAre(ElementsAre("z", "x \"y", "<absent>", "0"), ElementsAre("w", "", "<absent>", "1")));
+  EXPECT_THAT(read.lines, ElementsAre(2, 4));
+  EXPECT_EQ(read.counts.rows, 2);
+  EXPECT_TRUE(read.counts.skipped.empty());
+}
+
+TEST(TableReader, WithoutHeaderColumnsAreNumbered) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("cola.tsv", "gj04\t1\t\tfirst\ngj04\t0\t*\tsecond\n");
+  const Read read = read_all(file, {.header = false, .columns = {"4", "2"}});
+  EXPECT_THAT(read.rows, ElementsAre(ElementsAre("first", "1"), ElementsAre("second", "0")));
+}
+
+TEST(TableReader, CsvQuotesAndLinesWithinThem) {
+  const TemporaryFolder folder;
+  const auto file =
+      folder.write("a.csv", "text,label\n\"one, \"\"two\"\"\n\nthree\",yes\nplain \"inner\" quote,no\n,\n");
+  const Read read = read_all(file, {.columns = {"label", "text"}});
+  EXPECT_THAT(read.rows, ElementsAre(ElementsAre("yes", "one, \"two\"\n\nthree"),
+                                     ElementsAre("no", "plain \"inner\" quote"), ElementsAre("", "")));
+  EXPECT_THAT(read.lines, ElementsAre(2, 5, 6));
+}
+
+TEST(TableReader, CsvQuoteThatNeverEndsIsRefused) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("a.csv", "text,label\n\"one,1\ntwo,2\n");
+  EXPECT_THAT(error_of([&] { read_all(file, {.columns = {"text"}}); }),
+              HasSubstr("a quoted field does not end after line 2"));
+}
+
+TEST(TableReader, JsonLinesNeedNotBeAlike) {
+  const TemporaryFolder folder;
+  const auto file = folder.write(
+      "a.jsonl",
+      "{\"code\": \"def f():\\n\\treturn \\u00e9\", \"tokens\": [\"def\", [1, {}]], \"label\": 1}\n"
+      "\n"
+      "{\"label\": 2.50, \"code\": true, \"other\": {\"code\": 3}}\n"
+      "{\"code\": \"x\", \"label\": null}\n");
+  const Read read = read_all(file, {.columns = {"code"}, .optional = {"label"}});
+  EXPECT_THAT(read.rows, ElementsAre(ElementsAre("def f():\n\treturn \xC3\xA9", "1"),
+                                     ElementsAre("true", "2.50"), ElementsAre("x", "<absent>")));
+}
+
+TEST(TableReader, MalformedRowsAreCountedByReason) {
+  const TemporaryFolder folder;
+  using namespace std::string_literals;
+  const auto tsv = folder.write("a.tsv", "a\tb\n1\t2\n1\n1\t2\t3\nx\0y\t2\n\xC3\x28\t2\n3\t4\n"s);
+  const Read rows = read_all(tsv, {.columns = {"a", "b"}});
+  EXPECT_THAT(rows.rows, ElementsAre(ElementsAre("1", "2"), ElementsAre("3", "4")));
+  EXPECT_EQ(skipped(rows, "wrong number of fields"), 2);
+  EXPECT_EQ(skipped(rows, "NUL byte"), 1);
+  EXPECT_EQ(skipped(rows, "invalid UTF-8"), 1);
+  EXPECT_EQ(rows.counts.all_skipped(), 4);
+  EXPECT_EQ(describe_skipped("a.tsv", rows.counts),
+            "a.tsv: 4 rows were left out: NUL byte 1 (first in line 5), invalid UTF-8 1 (first in line 6), "
+            "wrong number of fields 2 (first in line 3)");
+
+  const auto json =
+      folder.write("b.jsonl",
+                   "{\"a\": \"1\"}\n{\"a\": \"1\", \"a\": \"2\"}\n{\"b\": 1}\n[1]\n{\"a\": [1]}\n"
+                   "{\"a\": \"x\\u0000\"}\n{\"a\": 1\n{\"a\": 1} 2\n5\n{\"a\": \"2\"}\n");
+  const Read objects = read_all(json, {.columns = {"a"}});
+  EXPECT_THAT(objects.rows, ElementsAre(ElementsAre("1"), ElementsAre("2")));
+  EXPECT_EQ(skipped(objects, "doubled field"), 1);
+  EXPECT_EQ(skipped(objects, "missing field"), 1);
+  EXPECT_EQ(skipped(objects, "not a JSON object"), 4);
+  EXPECT_EQ(skipped(objects, "field is not text"), 1);
+  EXPECT_EQ(skipped(objects, "NUL byte"), 1);
+}
+
+TEST(TableReader, MissingAndDoubledColumnsAreRefusedByName) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("a.tsv", "text\tlabel\ttext\nx\t1\ty\n");
+  EXPECT_THAT(error_of([&] { read_all(file, {.columns = {"score"}}); }),
+              HasSubstr("no column 'score'; it has text, label, text"));
+  EXPECT_THAT(error_of([&] { read_all(file, {.columns = {"text"}}); }),
+              HasSubstr("2 columns are called 'text'; rename all but one"));
+  EXPECT_THAT(read_all(file, {.columns = {"label"}}).rows, ElementsAre(ElementsAre("1")));
+  EXPECT_THAT(error_of([&] { read_all(folder.write("b.tsv", ""), {.columns = {"a"}}); }),
+              HasSubstr("the file is empty"));
+  EXPECT_THAT(
+      error_of([&] { read_all(folder.write("c.jsonl", "{\"x\": 1, \"y\": 2}\n"), {.columns = {"a"}}); }),
+      HasSubstr("missing field 1 (first in line 1); nothing is left of it (wanted: a; the first object has: "
+                "x, y)"));
+}
+
+TEST(TableReader, AHugeLineIsPassedWithoutBeingKept) {
+  const TemporaryFolder folder;
+  const auto file = folder / "huge.jsonl";
+  {
+    std::ofstream stream(file, std::ios::binary);
+    stream << "{\"a\": \"first\"}\n{\"a\": \"";
+    const std::string megabyte(1 << 20, 'x');
+    for (int i = 0; i < 100; ++i) stream << megabyte;
+    stream << "\"}\n{\"a\": \"last\"}\n";
+  }
+  const Read read = read_all(file, {.columns = {"a"}});
+  EXPECT_THAT(read.rows, ElementsAre(ElementsAre("first"), ElementsAre("last")));
+  EXPECT_THAT(read.lines, ElementsAre(1, 3));
+  EXPECT_EQ(skipped(read, "too long"), 1);
+}
+
+TEST(TableReader, GzipIsReadAndDamageIsNamed) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 50000; ++i) text += "{\"a\": \"" + std::to_string(i * 7919) + "\"}\n";
+  const std::string packed = gzip(text);
+  EXPECT_EQ(read_all(folder.write("a.jsonl.gz", packed), {.columns = {"a"}}).rows.size(), 50000u);
+  EXPECT_EQ(format_of("x.csv.gz"), TableFormat::csv);
+
+  EXPECT_THROW(
+      read_all(folder.write("cut.jsonl.gz", packed.substr(0, packed.size() / 2)), {.columns = {"a"}}),
+      DamagedFile);
+  std::string wrong = packed;
+  wrong[wrong.size() / 2] ^= 0x40;
+  EXPECT_THROW(read_all(folder.write("wrong.jsonl.gz", wrong), {.columns = {"a"}}), DamagedFile);
+  EXPECT_THAT(error_of([&] {
+                read_all(folder.write("cut2.jsonl.gz", packed.substr(0, packed.size() - 4)),
+                         {.columns = {"a"}});
+              }),
+              HasSubstr("damaged gzip data"));
+}
+
+TEST(TableReader, WhatCannotBeOpenedIsNamed) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(error_of([&] { read_all(folder / "none.tsv", {}); }), HasSubstr("No such file"));
+  EXPECT_THAT(error_of([&] { read_all(folder.path(), {}); }), HasSubstr("is a folder"));
+  std::filesystem::create_symlink("loop.tsv", folder / "loop.tsv");
+  EXPECT_THAT(error_of([&] { read_all(folder / "loop.tsv", {}); }), HasSubstr("symbolic links"));
+  const auto locked = folder.write("locked.tsv", "a\n1\n");
+  chmod(locked.c_str(), 0);
+  if (geteuid() != 0) {
+    EXPECT_THAT(error_of([&] { read_all(locked, {.columns = {"a"}}); }), HasSubstr("Permission denied"));
+  }
+}
+
+TEST(TableReader, TextLines) {
+  const TemporaryFolder folder;
+  const Read read = read_all(folder.write("a.txt", "one\n\ntwo \"x\",\t\n"), {.columns = {"text"}});
+  EXPECT_THAT(read.rows, ElementsAre(ElementsAre("one"), ElementsAre("two \"x\",\t")));
+}
+
+}  // namespace
+}  // namespace comera::data
