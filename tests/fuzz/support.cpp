@@ -7,8 +7,9 @@
 namespace comera::fuzz {
 
 const std::vector<Target>& targets() {
-  static const std::vector<Target> all = {recipe_target, shard_target, shard_contents_target,
-                                          checkpoint_target, checkpoint_contents_target};
+  static const std::vector<Target> all = {
+      recipe_target, shard_target, shard_contents_target, checkpoint_target, checkpoint_contents_target,
+      table_target};
   return all;
 }
 
