@@ -14,7 +14,9 @@ constexpr std::size_t buffered_tokens = 1 << 18;
 
 void sync_one(const std::filesystem::path& path, int flags) {
   const int file = ::open(path.c_str(), flags | O_CLOEXEC);
-  const bool synced = file >= 0 && ::fsync(file) == 0;
+  bool synced = false;
+  do synced = file >= 0 && ::fsync(file) == 0;
+  while (!synced && file >= 0 && errno == EINTR);
   const int reason = errno;
   if (file >= 0) ::close(file);
   COMERA_CHECK(synced, "{}: could not write to the disk: {}", path.string(), std::strerror(reason));

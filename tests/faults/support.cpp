@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -68,6 +69,7 @@ Ended run_forked(const std::function<int()>& work) {
   const pid_t child = fork();
   if (child == 0) {
     dup2(ends[1], STDERR_FILENO);
+    dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
     ::close(ends[0]);
     ::close(ends[1]);
     int status = 70;
