@@ -149,6 +149,9 @@ std::uint32_t checksum(const FileDescriptor& file, std::int64_t offset, std::int
 
 void seal(const FileDescriptor& file, std::vector<TensorRecord> tensors) {
   std::ranges::sort(tensors, {}, &TensorRecord::offset);
+  for (const auto& tensor : tensors)
+    COMERA_CHECK(checksum(file, tensor.offset, tensor.bytes) == tensor.checksum,
+                 "the checkpoint's '{}' did not reach the file as it was written", tensor.path);
   Header header;
   header.manifest_offset = file.size();
   const std::string manifest = to_text(tensors, structure_checksum(file, tensors, header.manifest_offset));

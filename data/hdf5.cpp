@@ -20,6 +20,7 @@ namespace comera::data::hdf5 {
 struct State {
   hid_t id = -1;
   std::filesystem::path path;
+  std::string lost;  // why numbers of a dataset that was closed did not reach the file
 };
 
 namespace {
@@ -255,8 +256,8 @@ void abandon(hid_t id) {
 
 void close_file(State& state) {
   const hid_t id = std::exchange(state.id, -1);
-  if (H5Fflush(id, H5F_SCOPE_GLOBAL) < 0) {
-    const std::string reason = last_reason();
+  if (!state.lost.empty() || H5Fflush(id, H5F_SCOPE_GLOBAL) < 0) {
+    const std::string reason = state.lost.empty() ? last_reason() : state.lost;
     abandon(id);
     throw Error(fmt::format("{}: could not write: {}", state.path.string(), reason));
   }
@@ -285,9 +286,8 @@ std::int64_t DatasetInfo::elements() const {
 Dataset::~Dataset() {
   if (id_ < 0) return;
   const Lock lock;
-  if (file_->id >= 0 && H5Dclose(id_) < 0)
-    std::fprintf(stderr, "%s: could not close '%s': %s\n", file_->path.c_str(), name_.c_str(),
-                 last_reason().c_str());
+  // Closing may write, and what it fails to write is not tried again: File::close() reports it.
+  if (file_->id >= 0 && H5Dclose(id_) < 0) file_->lost = last_reason();
 }
 
 void Dataset::swap(Dataset& other) noexcept {
@@ -475,13 +475,15 @@ void File::write(std::string_view path, DType dtype, const std::vector<std::int6
                                   : H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr),
                      H5Sclose);
   if (space < 0) fail(file.path, what);
-  const Handle dataset(H5Dcreate2(file.id, name.c_str(), native(dtype), space, links_with_groups(),
-                                  dataset_properties(), H5P_DEFAULT),
-                       H5Dclose);
+  Handle dataset(H5Dcreate2(file.id, name.c_str(), native(dtype), space, links_with_groups(),
+                            dataset_properties(), H5P_DEFAULT),
+                 H5Dclose);
   if (dataset < 0) fail(file.path, what);
   const bool empty = std::find(dims.begin(), dims.end(), 0) != dims.end();
   if (!empty && H5Dwrite(dataset, native(dtype), H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
     fail(file.path, what);
+  // A small dataset is written only here, and what fails here is not tried again.
+  if (H5Dclose(dataset.release()) < 0) fail(file.path, what);
 }
 
 void File::read(std::string_view path, DType dtype, void* data, std::int64_t elements) const {

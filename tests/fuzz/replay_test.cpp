@@ -6,10 +6,15 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <ostream>
 
 #include "tests/fuzz/target.h"
 
 namespace comera::fuzz {
+
+// What GoogleTest prints of a parameter.
+void PrintTo(const Target& target, std::ostream* out) { *out << target.name; }
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -46,8 +51,9 @@ TEST_P(FuzzReplay, SeedsAndTheirDamage) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, FuzzReplay, testing::ValuesIn(targets()),
-                         [](const auto& info) { return std::string(info.param.name); });
+std::string name_of(const testing::TestParamInfo<Target>& tried) { return tried.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(, FuzzReplay, testing::ValuesIn(targets()), name_of);
 
 }  // namespace
 }  // namespace comera::fuzz
