@@ -125,6 +125,27 @@ TEST(Faults, Checkpoints) {
   }
 }
 
+// HDF5 once kept a failure to itself: numbers that it writes only when a dataset is closed were lost, and the
+// save was reported to be good.
+TEST(Faults, EveryFailedWriteOfACheckpointIsReported) {
+  const TemporaryFolder temporary;
+  const fs::path folder = temporary / "run";
+  std::int64_t count = 1;
+  for (std::int64_t number = 1; number <= count; ++number) {
+    prepare(folder);
+    const Injection injection(folder,
+                              {.kind = Kind::error, .call = Call::write, .number = number, .code = EIO});
+    const std::string message = test::error_of([&] { save(folder / "checkpoints", 3); });
+    EXPECT_THAT(message, testing::HasSubstr("Input/output error")) << "write " << number;
+    if (number == 1) {
+      const Injection none(folder, {});
+      save(folder / "checkpoints", 3);
+      count = none.count(Call::write);
+    }
+  }
+  EXPECT_GT(count, 5);
+}
+
 // Nothing above is worth anything if a loss of power did not show what was left out: the same save without
 // syncs must lose checkpoints.
 TEST(Faults, ThePowerLossFindsAMissingSync) {

@@ -132,5 +132,35 @@ TEST(Faults, Shards) {
   }
 }
 
+TEST(Faults, EveryFailedWriteOfAShardIsReported) {
+  const TemporaryFolder temporary;
+  const fs::path folder = temporary / "corpus";
+  data::ShardInfo info;
+  info.tokenizer_hash = "abc";
+  info.vocabulary = 1000;
+  info.split = "train";
+  info.labels = info.segment_ids = true;
+  const auto write_one = [&] {
+    data::ShardWriter writer(folder, info, 1000);
+    const std::vector<std::int32_t> tokens(10, 7);
+    for (int i = 0; i < 3; ++i) writer.add(tokens, tokens, i);
+    writer.finish();
+  };
+  std::int64_t count = 0;
+  fs::create_directories(folder);
+  {
+    const Injection none(folder, {});
+    write_one();
+    count = none.count(Call::write);
+  }
+  EXPECT_GT(count, 5);
+  for (std::int64_t number = 1; number <= count; ++number) {
+    const Injection injection(folder,
+                              {.kind = Kind::error, .call = Call::write, .number = number, .code = EIO});
+    EXPECT_THAT(test::error_of(write_one), testing::HasSubstr("Input/output error")) << "write " << number;
+  }
+  EXPECT_EQ(data::ShardSet(folder, "train").documents(), 3);
+}
+
 }  // namespace
 }  // namespace comera::faults
