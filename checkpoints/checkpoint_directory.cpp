@@ -29,9 +29,8 @@ void verify(const std::filesystem::path& file) { CheckpointReader(file).verify()
 CheckpointDirectory::CheckpointDirectory(std::filesystem::path directory, std::int64_t keep)
     : directory_(std::move(directory)), keep_(keep) {
   COMERA_CHECK(keep_ >= 1, "at least one checkpoint must be kept, not {}", keep_);
+  create_directories_durably(directory_);
   std::error_code code;
-  std::filesystem::create_directories(directory_, code);
-  COMERA_CHECK(!code, "{}: could not create the directory: {}", directory_.string(), code.message());
   for (const auto& entry : std::filesystem::directory_iterator(directory_))
     if (entry.path().extension() == ".tmp") std::filesystem::remove(entry.path(), code);
 }
@@ -55,9 +54,12 @@ std::filesystem::path CheckpointDirectory::save(std::int64_t step,
 void CheckpointDirectory::prune(std::int64_t newest) const {
   std::vector<std::int64_t> steps = checkpoint_steps(directory_);
   std::error_code ignored;  // what cannot be removed does no harm
-  std::erase_if(steps, [&](std::int64_t step) {
+  const std::size_t given_up = std::erase_if(steps, [&](std::int64_t step) {
     return step > newest && std::filesystem::remove(file_of(step), ignored);
   });
+  // Older ones that come back after a power failure do no harm either; later ones would be taken for the
+  // newest.
+  if (given_up > 0) sync_directory(directory_);
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep_) < steps.size(); ++i)
     std::filesystem::remove(file_of(steps[i]), ignored);
 }

@@ -50,6 +50,10 @@ CheckpointReader::CheckpointReader(const std::filesystem::path& path) : state_(s
   state_->file = hdf5::File::open(path);
   for (const auto& record : state_->records) {
     hdf5::DatasetInfo info = state_->file.info(record.path);
+    COMERA_CHECK(info.stored_bytes == record.bytes &&
+                     info.elements() * static_cast<std::int64_t>(size_of(info.dtype)) == record.bytes,
+                 "{}: is damaged: '{}' has {} elements in {} bytes, and {} bytes in its manifest",
+                 path.string(), record.path, info.elements(), info.stored_bytes, record.bytes);
     state_->tensors.push_back({record.path, std::move(info.shape), info.dtype, record.checksum});
   }
   std::ranges::sort(state_->tensors, {}, &CheckpointTensor::path);

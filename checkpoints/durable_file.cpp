@@ -20,10 +20,6 @@ namespace {
                           code == ENOSPC || code == EDQUOT ? "; free some space and try again" : ""));
 }
 
-void sync_directory(const std::filesystem::path& directory) {
-  FileDescriptor::open_to_read(directory.empty() ? "." : directory).sync();
-}
-
 // Removes the file at the end unless it got its name.
 struct Temporary {
   std::filesystem::path path;
@@ -83,7 +79,23 @@ void FileDescriptor::write(std::int64_t offset, std::string_view data) const {
 }
 
 void FileDescriptor::sync() const {
-  if (fsync(descriptor_) != 0) fail(path_, "write to the disk");
+  while (fsync(descriptor_) != 0)
+    if (errno != EINTR) fail(path_, "write to the disk");
+}
+
+void sync_directory(const std::filesystem::path& directory) {
+  FileDescriptor::open_to_read(directory.empty() ? "." : directory).sync();
+}
+
+void create_directories_durably(const std::filesystem::path& directory) {
+  std::error_code code;
+  if (std::filesystem::is_directory(directory, code)) return;
+  const std::filesystem::path above = directory.parent_path();
+  if (!above.empty() && above != directory) create_directories_durably(above);
+  std::filesystem::create_directory(directory, code);
+  COMERA_CHECK(std::filesystem::is_directory(directory), "{}: could not create the directory: {}",
+               directory.string(), code ? code.message() : "a file of that name is there");
+  sync_directory(above);
 }
 
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to) {

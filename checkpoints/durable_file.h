@@ -41,6 +41,13 @@ void link_file_durably(const std::filesystem::path& file, const std::filesystem:
 // Replaces a small file atomically and durably. The temporary name is that of temporary_name().
 void write_file_durably(const std::filesystem::path& path, std::string_view text);
 
+// Makes the directory and those above it that are missing, so that they too survive a power failure: a file
+// is only as durable as the names on the way to it.
+void create_directories_durably(const std::filesystem::path& directory);
+
+// Waits until the names in the directory are on the disk.
+void sync_directory(const std::filesystem::path& directory);
+
 // Where a file is written before it gets its name: in the same directory, recognisable after a crash.
 std::filesystem::path temporary_name(const std::filesystem::path& path);
 

@@ -80,6 +80,9 @@ Header read_header(const std::filesystem::path& path, const FileDescriptor& file
   if (size > header.file_bytes)
     refuse(path, fmt::format("was changed after it was written: it has {} bytes instead of {}", size,
                              header.file_bytes));
+  if (header.manifest_offset < header_bytes || header.manifest_bytes < 0 || header.manifest_offset > size ||
+      header.manifest_bytes != size - header.manifest_offset)
+    refuse(path, "is damaged: its header puts the manifest outside of the file");
   return header;
 }
 
@@ -99,6 +102,17 @@ std::vector<TensorRecord> parse_manifest(const std::string& text, std::uint32_t&
          lines.ignore(1) && std::getline(lines, tensor.path))
     tensors.push_back(tensor);
   return tensors;
+}
+
+bool lie_in_order(const std::vector<TensorRecord>& tensors, std::int64_t end) {
+  std::int64_t at = header_bytes;
+  for (const auto& tensor : tensors) {
+    if (tensor.bytes == 0) continue;
+    if (tensor.bytes < 0 || tensor.offset < at || tensor.offset > end || tensor.bytes > end - tensor.offset)
+      return false;
+    at = tensor.offset + tensor.bytes;
+  }
+  return true;
 }
 
 // The checksum of [header_bytes, end) without the tensors, which are in order.
@@ -135,6 +149,9 @@ std::uint32_t checksum(const FileDescriptor& file, std::int64_t offset, std::int
 
 void seal(const FileDescriptor& file, std::vector<TensorRecord> tensors) {
   std::ranges::sort(tensors, {}, &TensorRecord::offset);
+  for (const auto& tensor : tensors)
+    COMERA_CHECK(checksum(file, tensor.offset, tensor.bytes) == tensor.checksum,
+                 "the checkpoint's '{}' did not reach the file as it was written", tensor.path);
   Header header;
   header.manifest_offset = file.size();
   const std::string manifest = to_text(tensors, structure_checksum(file, tensors, header.manifest_offset));
@@ -156,6 +173,9 @@ std::vector<TensorRecord> open_sealed(const std::filesystem::path& path) {
     refuse(path, "is damaged: the checksum of its manifest is wrong");
   std::uint32_t structure = 0;
   std::vector<TensorRecord> tensors = parse_manifest(manifest, structure);
+  // Writing it again must give the same bytes.
+  if (to_text(tensors, structure) != manifest || !lie_in_order(tensors, header.manifest_offset))
+    refuse(path, "is damaged: its manifest makes no sense");
   if (structure_checksum(file, tensors, header.manifest_offset) != structure)
     refuse(path, "is damaged: the checksum of its names, shapes and attributes is wrong");
   return tensors;

@@ -33,7 +33,8 @@ struct TensorRecord {
   std::uint32_t checksum = 0;
 };
 
-// Adds manifest and header to a closed HDF5 file with a user block of header_bytes.
+// Adds manifest and header to a closed HDF5 file with a user block of header_bytes. Reads the numbers back
+// first: Error if they are not those that the records have the checksums of.
 void seal(const FileDescriptor& file, std::vector<TensorRecord> tensors);
 
 // Verifies everything but the tensors and returns their records by place. Throws Error with the file's name

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <mutex>
 #include <numeric>
 #include <system_error>
@@ -19,6 +20,7 @@ namespace comera::data::hdf5 {
 struct State {
   hid_t id = -1;
   std::filesystem::path path;
+  std::string lost;  // why numbers of a dataset that was closed did not reach the file
 };
 
 namespace {
@@ -143,6 +145,18 @@ Handle open_dataset(const State& file, std::string_view path) {
   return object;
 }
 
+// The bytes of all elements, of 8 bytes at most, must be countable.
+void check_shape(const State& file, const std::vector<hsize_t>& dims, std::string_view path) {
+  constexpr hsize_t most = std::numeric_limits<std::int64_t>::max() / 8;
+  hsize_t elements = 1;
+  for (const hsize_t dim : dims) {
+    COMERA_CHECK(dim <= most && (dim == 0 || elements <= most / dim),
+                 "{}: '{}' claims more elements than any computer can hold; the file is damaged",
+                 file.path.string(), path);
+    elements *= std::max<hsize_t>(dim, 1);
+  }
+}
+
 DatasetInfo describe(const State& file, hid_t dataset, std::string_view path) {
   DatasetInfo info;
   const Handle space(H5Dget_space(dataset), H5Sclose);
@@ -153,6 +167,8 @@ DatasetInfo describe(const State& file, hid_t dataset, std::string_view path) {
   if (rank < 0 || (rank > 0 && H5Sget_simple_extent_dims(space, dims.data(), nullptr) < 0))
     fail(file.path, fmt::format("read the shape of '{}'", path));
   info.shape.assign(dims.begin(), dims.end());
+  check_shape(file, dims, path);
+  info.stored_bytes = static_cast<std::int64_t>(H5Dget_storage_size(dataset));
   const H5T_class_t kind = H5Tget_class(type);
   const std::size_t size = H5Tget_size(type);
   if (kind == H5T_FLOAT) {
@@ -240,8 +256,8 @@ void abandon(hid_t id) {
 
 void close_file(State& state) {
   const hid_t id = std::exchange(state.id, -1);
-  if (H5Fflush(id, H5F_SCOPE_GLOBAL) < 0) {
-    const std::string reason = last_reason();
+  if (!state.lost.empty() || H5Fflush(id, H5F_SCOPE_GLOBAL) < 0) {
+    const std::string reason = state.lost.empty() ? last_reason() : state.lost;
     abandon(id);
     throw Error(fmt::format("{}: could not write: {}", state.path.string(), reason));
   }
@@ -270,9 +286,8 @@ std::int64_t DatasetInfo::elements() const {
 Dataset::~Dataset() {
   if (id_ < 0) return;
   const Lock lock;
-  if (file_->id >= 0 && H5Dclose(id_) < 0)
-    std::fprintf(stderr, "%s: could not close '%s': %s\n", file_->path.c_str(), name_.c_str(),
-                 last_reason().c_str());
+  // Closing may write, and what it fails to write is not tried again: File::close() reports it.
+  if (file_->id >= 0 && H5Dclose(id_) < 0) file_->lost = last_reason();
 }
 
 void Dataset::swap(Dataset& other) noexcept {
@@ -460,13 +475,15 @@ void File::write(std::string_view path, DType dtype, const std::vector<std::int6
                                   : H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr),
                      H5Sclose);
   if (space < 0) fail(file.path, what);
-  const Handle dataset(H5Dcreate2(file.id, name.c_str(), native(dtype), space, links_with_groups(),
-                                  dataset_properties(), H5P_DEFAULT),
-                       H5Dclose);
+  Handle dataset(H5Dcreate2(file.id, name.c_str(), native(dtype), space, links_with_groups(),
+                            dataset_properties(), H5P_DEFAULT),
+                 H5Dclose);
   if (dataset < 0) fail(file.path, what);
   const bool empty = std::find(dims.begin(), dims.end(), 0) != dims.end();
   if (!empty && H5Dwrite(dataset, native(dtype), H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
     fail(file.path, what);
+  // A small dataset is written only here, and what fails here is not tried again.
+  if (H5Dclose(dataset.release()) < 0) fail(file.path, what);
 }
 
 void File::read(std::string_view path, DType dtype, void* data, std::int64_t elements) const {

@@ -25,6 +25,8 @@ struct DatasetInfo {
   std::vector<std::int64_t> shape;  // no dimensions: a scalar
   // The smallest of our types that holds the file's: uint8, int32, int64, float32 or float64.
   DType dtype = DType::int32;
+  std::int64_t stored_bytes =
+      0;  // that the numbers take in the file, compressed or not; 0 if none was written
 
   std::int64_t elements() const;
   std::int64_t rows() const { return shape.empty() ? 1 : shape[0]; }

@@ -8,20 +8,23 @@
 
 #include "data/hash.h"
 #include "data/hdf5.h"
+#include "data/seal.h"
 #include "data/tokenizer.h"
 
 namespace comera::data {
 
-// A shard is one HDF5 file:
+// A shard is one HDF5 file, sealed with a checksum of all of it (seal.h):
 //   tokens             int32 (tokens)         the documents' token ids end to end, without special pieces
 //   document_offsets   int64 (documents + 1)  document d is tokens [offsets[d], offsets[d + 1])
 //   segment_ids        int32 (tokens)         optional
 //   labels             int32 (documents)      optional
 // with the attributes of "/": format = "comera-shard", version, tokenizer_hash, vocabulary, special_ids
 // ([PAD], [UNK], [CLS], [SEP], [MASK]), split, documents, tokens, and, written when the whole set is
-// there, index (0 for SPLIT-00000.h5) and shards (of the split). Chunks carry checksums.
+// there, index (0 for SPLIT-00000.h5) and shards (of the split). Chunks carry checksums too, for what happens
+// to a file while it is in use.
 inline constexpr const char* shard_format = "comera-shard";
-inline constexpr std::int64_t shard_version = 1;
+inline constexpr std::int64_t shard_version = 2;  // 1 had no seal
+inline constexpr SealKind shard_seal = {"shard", shard_version, "make it again with 'comera data'"};
 
 struct ShardInfo {
   std::string tokenizer_hash;
@@ -84,8 +87,9 @@ std::string shard_name(const std::string& split, std::int64_t index);
 void remove_shards(const std::filesystem::path& folder, const std::string& split);
 void remove_unfinished_shards(const std::filesystem::path& folder, const std::string& split);
 
-// Opens and checks a shard in one streaming pass: format, version, counts, offsets, checksums, token ids
-// within the vocabulary, segment ids not negative. Error with the file's name otherwise.
+// Opens and checks a shard in two streaming passes: the seal, before HDF5 sees anything of the file, then
+// format, version, counts, offsets, token ids within the vocabulary, segment ids not negative. Error with the
+// file's name otherwise.
 // Memory: 8 bytes per document, and its labels.
 class ShardReader {
  public:

@@ -13,6 +13,12 @@ void check_elements(const std::string& name, const hdf5::Dataset& dataset, const
   COMERA_CHECK(dataset.info().shape.size() == 1 && dataset.rows() == expected,
                "{}: '{}' has {} elements, {} were expected; the shard is damaged", name, what,
                dataset.info().elements(), expected);
+  // Rows that were declared and not written would be made up, and take memory that the file does not account
+  // for.
+  COMERA_CHECK(
+      dataset.info().stored_bytes / static_cast<std::int64_t>(size_of(dataset.info().dtype)) >= expected,
+      "{}: '{}' holds {} bytes, too few for its {} elements; the shard is damaged", name, what,
+      dataset.info().stored_bytes, expected);
 }
 
 // A hash of hashes, so that content can be added in parts.
@@ -46,8 +52,9 @@ void check_names(const std::filesystem::path& folder, const std::string& split,
 
 }  // namespace
 
-ShardReader::ShardReader(const std::filesystem::path& path)
-    : name_(path.string()), file_(hdf5::File::open(path)) {
+ShardReader::ShardReader(const std::filesystem::path& path) : name_(path.string()) {
+  check_seal(path, shard_seal);
+  file_ = hdf5::File::open(path);
   check_attributes();
   check_contents();
 }
@@ -60,7 +67,10 @@ void ShardReader::check_attributes() {
                "{}: has version {} of the shard format, this program reads up to {}; use a newer one", name_,
                version, shard_version);
   info_.tokenizer_hash = file_.string_attribute("/", "tokenizer_hash");
-  info_.vocabulary = static_cast<std::int32_t>(file_.int64_attribute("/", "vocabulary"));
+  const std::int64_t vocabulary = file_.int64_attribute("/", "vocabulary");
+  COMERA_CHECK(vocabulary > 0 && vocabulary <= std::numeric_limits<std::int32_t>::max(),
+               "{}: its vocabulary cannot have {} pieces; the shard is damaged", name_, vocabulary);
+  info_.vocabulary = static_cast<std::int32_t>(vocabulary);
   info_.split = file_.string_attribute("/", "split");
   const auto special = file_.int64_list_attribute("/", "special_ids");
   COMERA_CHECK(special.size() == 5 && std::all_of(special.begin(), special.end(),
@@ -72,6 +82,8 @@ void ShardReader::check_attributes() {
   if (file_.has_attribute("/", "shards")) shards_ = file_.int64_attribute("/", "shards");
   const std::int64_t documents = file_.int64_attribute("/", "documents");
   const std::int64_t count = file_.int64_attribute("/", "tokens");
+  COMERA_CHECK(documents >= 0 && documents < std::numeric_limits<std::int64_t>::max() && count >= 0,
+               "{}: it cannot have {} documents of {} tokens; the shard is damaged", name_, documents, count);
 
   const hdf5::Dataset offsets = file_.dataset("document_offsets");
   check_elements(name_, offsets, "document_offsets", documents + 1);

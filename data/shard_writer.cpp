@@ -14,7 +14,9 @@ constexpr std::size_t buffered_tokens = 1 << 18;
 
 void sync_one(const std::filesystem::path& path, int flags) {
   const int file = ::open(path.c_str(), flags | O_CLOEXEC);
-  const bool synced = file >= 0 && ::fsync(file) == 0;
+  bool synced = false;
+  do synced = file >= 0 && ::fsync(file) == 0;
+  while (!synced && file >= 0 && errno == EINTR);
   const int reason = errno;
   if (file >= 0) ::close(file);
   COMERA_CHECK(synced, "{}: could not write to the disk: {}", path.string(), std::strerror(reason));
@@ -81,7 +83,7 @@ std::filesystem::path ShardWriter::temporary_path() const {
 }
 
 void ShardWriter::open() {
-  file_ = hdf5::File::create(temporary_path());
+  file_ = hdf5::File::create(temporary_path(), {.user_block = seal_bytes});
   tokens_ = file_.create_dataset("tokens", DType::int32);
   if (info_.segment_ids) segment_ids_ = file_.create_dataset("segment_ids", DType::int32);
   offsets_.assign(1, 0);
@@ -151,6 +153,7 @@ void ShardWriter::seal() {
     file.set_attribute("/", "index", i);
     file.set_attribute("/", "shards", shards());
     file.close();
+    data::seal(completed_[i], shard_seal);
     sync_to_disk(completed_[i]);
   }
   sealed_ = true;

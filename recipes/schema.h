@@ -59,9 +59,10 @@ void read_table(S& out, const toml::node& node, const Path& path, Reader& reader
   const auto& keys = keys_of<S>();
   const toml::table* table = node.as_table();
   if (!table) reader.wrong_value(node, path, "a table");
-  for (const auto& [name, value] : *table) {
-    const auto known = [&](const Key<S>& key) { return key.name == name.str(); };
-    if (std::ranges::none_of(keys, known)) reader.unknown_key(name, value, path, names_of(keys));
+  for (const auto& entry : *table) {
+    const auto known = [&](const Key<S>& key) { return key.name == entry.first.str(); };
+    if (std::ranges::none_of(keys, known))
+      reader.unknown_key(entry.first, entry.second, path, names_of(keys));
   }
   for (const auto& key : keys) {
     const Path place = path / key.name;

@@ -8,9 +8,11 @@
 namespace comera {
 
 // What went wrong, in one sentence that says what to do. Ends a command with exit code 1.
+// Messages quote files and arguments: control characters are escaped ("\n"), so that a message is always one
+// line and nothing in a file reaches the terminal as a command.
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit Error(const std::string& message);
 };
 
 // The command line or a recipe is wrong. Ends a command with exit code 2.

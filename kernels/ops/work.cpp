@@ -12,6 +12,7 @@
 #include "kernels/ops/matrix_product.h"
 #include "kernels/ops/optimizer.h"
 #include "kernels/ops/scale_columns.h"
+#include "kernels/ops/sequence.h"
 #include "kernels/ops/tt_feed_forward.h"
 #include "kernels/ops/tt_linear.h"
 #include "kernels/ops/ttm_chain.h"
@@ -158,6 +159,12 @@ Work work_of(const TableGradient& op) { return {0, once(op.dy, op.ids) + twice(o
 Work work_of(const GatherRows& op) { return {0, twice(op.y)}; }
 
 Work work_of(const ScatterRows& op) { return {0, once(op.dy, op.dx)}; }
+
+Work work_of(const SequenceMean& op) { return {0, once(op.x, op.y)}; }
+
+Work work_of(const SequenceMeanBackward& op) { return {0, once(op.dy, op.dx)}; }
+
+Work work_of(const SquaredError& op) { return {0, (op.gradient ? 2 : 1) * once(op.predictions)}; }
 
 Work work_of(const SoftmaxCrossEntropy& op) {
   return {0, (op.gradient ? 2 : 1) * once(op.logits) + once(op.bias) + twice(op.dbias)};

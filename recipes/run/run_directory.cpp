@@ -29,12 +29,9 @@ std::string holder_of(int lock) {
 }  // namespace
 
 RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode) : path_(std::move(path)) {
-  std::error_code code;
   if (mode == RunMode::resume && !holds_run())
     throw UsageError(fmt::format("{}: holds no run to resume", path_.string()));
-  std::filesystem::create_directories(path_, code);
-  COMERA_CHECK(std::filesystem::is_directory(path_), "{}: could not create the run's directory: {}",
-               path_.string(), code ? code.message() : "a file of that name is there");
+  create_directories_durably(path_);
   lock();
   resumes_ = holds_run();
   if (mode == RunMode::fresh && resumes_) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "data/build_shards.h"
 #include "small_corpus.h"
 #include "temporary_folder.h"
@@ -53,7 +55,7 @@ template <class Change>
 std::string error_after(Change&& change) {
   TemporaryFolder folder;
   {
-    hdf5::File file = hdf5::File::create(folder / "train-00000.h5");
+    hdf5::File file = hdf5::File::create(folder / "train-00000.h5", {.user_block = seal_bytes});
     hdf5::Dataset tokens = file.create_dataset("tokens", DType::int32);
     tokens.append(std::span<const std::int32_t>(std::vector<std::int32_t>{5, 6, 7, 8}));
     file.write("document_offsets", std::vector<std::int64_t>{0, 2, 4});
@@ -68,6 +70,7 @@ std::string error_after(Change&& change) {
     change(file);
     file.close();
   }
+  seal(folder / "train-00000.h5", shard_seal);
   return error_of([&] { ShardReader reader(folder / "train-00000.h5"); });
 }
 
@@ -139,7 +142,7 @@ TEST(Shard, RefusesWhatIsDamagedOrNewer) {
   EXPECT_THAT(error_after([](hdf5::File& f) { f.set_attribute("/", "format", "other"); }),
               HasSubstr("is not a shard"));
   EXPECT_THAT(error_after([](hdf5::File& f) { f.set_attribute("/", "version", std::int64_t{99}); }),
-              AllOf(HasSubstr("version 99"), HasSubstr("up to 1")));
+              AllOf(HasSubstr("version 99"), HasSubstr("up to 2")));
   EXPECT_THAT(error_after([](hdf5::File& f) { f.set_attribute("/", "tokens", std::int64_t{5}); }),
               HasSubstr("damaged"));
   EXPECT_THAT(error_after([](hdf5::File& f) { f.set_attribute("/", "documents", std::int64_t{-1}); }),
@@ -166,13 +169,45 @@ TEST(Shard, RefusesTruncatedForeignAndFlippedFiles) {
   };
   EXPECT_EQ(error(whole), "");
   EXPECT_THAT(error(std::string_view(whole).substr(0, whole.size() - 1)),
-              HasSubstr("changed.h5: the file is trunc"));
+              HasSubstr("changed.h5: is truncated"));
   EXPECT_THAT(error(std::string_view(whole).substr(0, 1000)), HasSubstr("changed.h5"));
-  EXPECT_THAT(error("foreign"), HasSubstr("is not an HDF5 file"));
+  EXPECT_THAT(error("foreign"), HasSubstr("is not a shard of comera"));
+  EXPECT_THAT(error(whole + "x"), HasSubstr("changed after it was written"));
+  EXPECT_THAT(error(std::string_view(whole).substr(seal_bytes)), HasSubstr("without a shard's seal"));
+  std::string newer = whole;
+  EXPECT_THAT(error(newer.replace(newer.find("version 2"), 9, "version 7")),
+              AllOf(HasSubstr("version 7"), HasSubstr("use a newer one")));
   std::string flipped = whole;
   const std::string pattern(reinterpret_cast<const char*>(std::vector<std::int32_t>(100, 77).data()), 400);
   flipped[flipped.find(pattern) + 200] ^= 1;
   EXPECT_THAT(error(flipped), HasSubstr("checksum"));
+}
+
+// Names, attributes and the structure of HDF5 too, which HDF5 itself does not protect.
+TEST(Shard, AFlippedBitAnywhereIsRefused) {
+  TemporaryFolder folder;
+  write_small(folder.path());
+  const std::string whole = read_text(folder / "train-00000.h5");
+  for (std::size_t at = 0; at < whole.size(); at += at < 8192 ? 1 : 61) {
+    std::string flipped = whole;
+    flipped[at] ^= static_cast<char>(1 << (at % 8));
+    folder.write("changed.h5", flipped);
+    EXPECT_THAT(error_of([&] { ShardReader reader(folder / "changed.h5"); }), HasSubstr("changed.h5: "))
+        << at;
+  }
+}
+
+// Sealed, but not by our writer: declared rows without numbers are not made up, and nothing is computed from
+// impossible counts.
+TEST(Shard, RefusesImpossibleCounts) {
+  const auto set = [](const char* name, std::int64_t value) {
+    return error_after([&](hdf5::File& file) { file.set_attribute("/", name, value); });
+  };
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_THAT(set("documents", most), HasSubstr("it cannot have 9223372036854775807 documents"));
+  EXPECT_THAT(set("tokens", -4), HasSubstr("it cannot have 2 documents of -4 tokens"));
+  EXPECT_THAT(set("vocabulary", 0), HasSubstr("its vocabulary cannot have 0 pieces"));
+  EXPECT_THAT(set("vocabulary", std::int64_t{1} << 40), HasSubstr("its vocabulary cannot have"));
 }
 
 TEST(ShardSet, RefusesEmptyAndMixedFolders) {
@@ -215,6 +250,7 @@ TEST(ShardSet, RefusesAnIncompleteSetByName) {
                 hdf5::File file = hdf5::File::modify(folder / "train-00000.h5");
                 file.set_attribute("/", "shards", std::int64_t{0});
                 file.close();
+                seal(folder / "train-00000.h5", shard_seal);
               }),
               HasSubstr("incomplete: train-00000.h5 is of a run that did not finish"));
 }

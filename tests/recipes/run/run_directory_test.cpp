@@ -77,7 +77,7 @@ TEST(RunDirectory, AFileInItsPlace) {
   TemporaryFolder folder;
   folder.write("run", "");
   EXPECT_THAT(error_of([&] { RunDirectory(folder / "run", RunMode::fresh); }),
-              HasSubstr("could not create the run's directory"));
+              HasSubstr("could not create the directory"));
 }
 
 }  // namespace

@@ -1,0 +1,99 @@
+// The program itself while the disk of a training run fails: its exit code and sentence, and that it goes on
+// afterwards to the same bits. Each run is a process of its own, so that this one never starts OpenMP's
+// threads, which do not survive a fork.
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "cli/program.h"
+#include "tests/checkpoints/sample.h"
+#include "tests/faults/plans.h"
+#include "tests/training/training_fixture.h"
+
+namespace comera::faults {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TrainingFaults : public test::TrainingFixture {
+ protected:
+  int train(const fs::path& run) {
+    const std::string recipe = write_recipe().string(), output = run.string();
+    const char* arguments[] = {"comera",   "pretrain", recipe.c_str(), "--output",     output.c_str(),
+                               "--resume", "auto",     "--set",        "run.threads=1"};
+    return cli::run_program(static_cast<int>(std::size(arguments)), arguments);
+  }
+  fs::path last(const fs::path& run) const { return run / "checkpoints" / "step-00000012.h5"; }
+
+  // What is there of a run that a fault ended is whole, and the run goes on to the same end.
+  void expect_to_go_on(const fs::path& run, const fs::path& whole) {
+    for (const std::int64_t step : checkpoint_steps(run / "checkpoints"))
+      EXPECT_EQ(test::error_of([&] {
+                  CheckpointReader(run / "checkpoints" / fmt::format("step-{:08}.h5", step)).verify();
+                }),
+                "");
+    const Ended resumed = run_forked([&] { return train(run); });
+    ASSERT_EQ(resumed.status, 0) << resumed.errors;
+    test::expect_equal_checkpoints(last(whole), last(run));
+    for (const auto& entry : fs::recursive_directory_iterator(run))
+      EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
+  }
+};
+
+TEST_F(TrainingFaults, EndWithAReasonAndGoOnToTheSameBits) {
+  const fs::path whole = folder() / "whole", run = folder() / "run", image = folder() / "image";
+  std::map<Call, std::int64_t> counts;
+  const Ended first = run_forked([&] {
+    fs::create_directories(whole);
+    const Injection none(whole, {});
+    const int status = train(whole);
+    std::ofstream out(folder() / "counts");
+    for (int call = 0; call < calls; ++call) out << none.count(static_cast<Call>(call)) << '\n';
+    return status;
+  });
+  ASSERT_EQ(first.status, 0) << first.errors;
+  std::ifstream in(folder() / "counts");
+  for (int call = 0; call < calls; ++call) in >> counts[static_cast<Call>(call)];
+
+  for (Plan plan : plans()) {
+    plan.times = (plan.times + 1) / 2;
+    for (Fault fault : faults_of(plan, counts[plan.call], 3)) {
+      SCOPED_TRACE(
+          fmt::format("{}, call {} of {}, seed {}", plan.name, fault.number, counts[plan.call], fault.seed));
+      fs::remove_all(run);
+      fs::remove_all(image);
+      fs::create_directories(run);
+      fault.image = image;
+      const Ended ended = run_forked([&] {
+        Injection injection(run, fault);
+        const int status = train(run);
+        if (plan.kind == Kind::power_loss) injection.lose_power();
+        return status;
+      });
+      std::string outcome = "went on";
+      if (plan.ends_process()) {
+        EXPECT_EQ(ended.status, killed_status) << ended.errors;
+        outcome = "ended there";
+      } else if (plan.harmless()) {
+        EXPECT_EQ(ended.status, 0) << ended.errors;
+      } else if (ended.status != 0) {
+        EXPECT_EQ(ended.status, 1) << ended.errors;
+        const std::size_t at = ended.errors.find("comera: error: ");
+        ASSERT_NE(at, std::string::npos) << ended.errors;
+        const std::string message = ended.errors.substr(at, ended.errors.size() - at - 1);
+        EXPECT_TRUE(is_clear(message, run.string(), plan)) << message;
+        outcome = "refused with reason";
+      }
+      const fs::path left = plan.kind == Kind::power_loss ? image : run;
+      if (is_after(plan)) {
+        EXPECT_TRUE(fs::exists(last(left)));
+      }
+      expect_to_go_on(left, whole);
+      record("training", plan.name, outcome);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace comera::faults
