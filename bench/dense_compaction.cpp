@@ -20,7 +20,8 @@
 #include "kernels/backends/backends.h"
 #include "recipes/run/checkpoint_recipe.h"
 #include "recipes/run/dense_compaction.h"
-#include "recipes/run/evaluation.h"
+#include "recipes/run/inference_engine.h"
+#include "recipes/run/masked_language_task.h"
 
 namespace comera {
 
@@ -34,15 +35,14 @@ Evaluation evaluate_checkpoint(const std::filesystem::path& checkpoint) {
   StepEngine engine(config, {}, backend_of(DeviceKind::cpu), host_allocator());
   load_weights(reader, engine.model().parameters(), WeightScope::all);
   data::LoaderOptions options;
-  options.capacity = data::capacity_for(phase.tokens_per_pack, phase.length, recipe.data.mask_probability,
-                                        config.vocabulary);
-  options.masking = {.probability = recipe.data.mask_probability,
-                     .replace_mask = recipe.data.replace_share,
-                     .replace_random = recipe.data.random_share};
+  const data::Tokenizer tokenizer = data::Tokenizer::load(recipe.data.tokenizer);
+  MaskedLanguageTask task(recipe.data, tokenizer, config);
+  options.masking = task.masking();
+  options.capacity =
+      data::capacity_for(phase.tokens_per_pack, phase.length, options.masking.probability, config.vocabulary);
   options.right_modulus = engine.model().token_embedding().right_rows();
   engine.set_capacity(pack_capacity(options.capacity));
-  const data::ShardSet train(recipe.data.train, "train"), held_out(recipe.data.validation, "validation");
-  return *evaluate(engine, held_out, options, data::UnigramModel(train), recipe.run.evaluation_batches, {});
+  return *task.evaluate(engine, options, recipe.run.evaluation_batches, {});
 }
 
 void row(const std::string& error, std::int64_t numbers, std::int64_t dense, const Evaluation& evaluation,

@@ -11,13 +11,13 @@ namespace comera::cli {
 namespace {
 
 struct Options {
-  data::CorpusOptions corpus;
+  CorpusInput corpus;
   data::FunctionPairsOptions pairs;
 };
 
 void run(const Options& options) {
-  data::FileCorpus corpus(options.corpus);
-  const data::FunctionPairsCounts counts = data::build_function_pairs(corpus, options.pairs);
+  const auto corpus = open_corpus(options.corpus);
+  const data::FunctionPairsCounts counts = data::build_function_pairs(*corpus, options.pairs);
   fmt::print("{:<24}{:>14}\n", "documented functions", grouped(counts.functions));
   fmt::print("{:<24}{:>14}\n", "  seen before", grouped(counts.duplicates));
   fmt::print("{:<24}{:>14}\n", "examples to train on", grouped(counts.train));

@@ -18,13 +18,14 @@ struct Layers {
   ParameterStore store;
   std::unique_ptr<Linear> projections, output;
 
-  Layers(const TTShape& shape, DType dtype) {
+  // shapes: of query, key, value and output.
+  Layers(const std::vector<TTShape>& shapes, DType dtype) {
     projections = make_linear(
         store,
         {.name = "a", .outputs = {"query", "key", "value"}, .input_size = hidden, .output_size = hidden},
-        shape, PlanKind::halves);
+        {shapes[0], shapes[1], shapes[2]}, PlanKind::halves);
     output = make_linear(store, {.name = "o", .outputs = {""}, .input_size = hidden, .output_size = hidden},
-                         shape, PlanKind::halves);
+                         {shapes[3]}, PlanKind::halves);
     store.allocate(host_allocator(), dtype, true);
     store.initialize(3);
     if (dtype == DType::float64) disturb_gates(store);
@@ -100,32 +101,38 @@ Result formed(Harness& harness, Layers& layers, const Tensor& x, const Tensor& d
 
 struct Case {
   const char* name;
-  TTShape shape;
+  std::vector<TTShape> shapes;  // of query, key, value and output
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class BetweenHalves : public testing::TestWithParam<Case> {};
 
-Result run_way(decltype(&formed) way, const Backend& backend, const TTShape& shape, DType dtype) {
+Result run_way(decltype(&formed) way, const Backend& backend, const std::vector<TTShape>& shapes,
+               DType dtype) {
   Harness harness(backend);
-  Layers layers(shape, dtype);
+  Layers layers(shapes, dtype);
   const Tensor x = harness.random({tokens, hidden}, dtype), dy = harness.random({tokens, hidden}, dtype);
   const Tensor dx = harness.random({tokens, hidden}, dtype);
   return way(harness, layers, x, dy, dx);
 }
 
 TEST_P(BetweenHalves, IsAttentionWithQKVFormed) {
-  const Result expected = run_way(formed, plain_backend(), GetParam().shape, DType::float64);
-  const Result exact = run_way(between_halves, plain_backend(), GetParam().shape, DType::float64);
+  const Result expected = run_way(formed, plain_backend(), GetParam().shapes, DType::float64);
+  const Result exact = run_way(between_halves, plain_backend(), GetParam().shapes, DType::float64);
   EXPECT_LT(relative_error(exact.y, expected.y), 1e-13);
   EXPECT_LT(relative_error(exact.dx, expected.dx), 1e-13);
   EXPECT_LT(relative_error(exact.gradients, expected.gradients), 1e-13);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, BetweenHalves,
-                         testing::Values(Case{"rank_2", {{3, 4}, {4, 3}, {3, 2, 3}}},
-                                         Case{"rank_1", {{12}, {12}, {1}}},
-                                         Case{"rank_5", {{3, 4}, {4, 3}, {3, 5, 3}}}),
+                         testing::Values(Case{"rank_2", std::vector<TTShape>(4, {{3, 4}, {4, 3}, {3, 2, 3}})},
+                                         Case{"rank_1", std::vector<TTShape>(4, {{12}, {12}, {1}})},
+                                         Case{"rank_5", std::vector<TTShape>(4, {{3, 4}, {4, 3}, {3, 5, 3}})},
+                                         Case{"unequal_ranks",
+                                              {{{3, 4}, {4, 3}, {3, 2, 3}},
+                                               {{3, 4}, {4, 3}, {2, 5, 1}},
+                                               {{3, 4}, {4, 3}, {1, 1, 2}},
+                                               {{3, 4}, {4, 3}, {3, 4, 3}}}}),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(TTAttention, PaysWhereRanksAreSmallerThanHeads) {
@@ -134,9 +141,9 @@ TEST(TTAttention, PaysWhereRanksAreSmallerThanHeads) {
     const TTShape shape{{12, 8, 8}, {8, 8, 12}, {12, 30, rank, 30, 12}};
     const auto projections =
         make_linear(store, {.name = "a", .outputs = {"q", "k", "v"}, .input_size = 768, .output_size = 768},
-                    shape, PlanKind::automatic);
+                    {shape, shape, shape}, PlanKind::automatic);
     const auto output =
-        make_linear(store, {.name = "o", .outputs = {""}, .input_size = 768, .output_size = 768}, shape,
+        make_linear(store, {.name = "o", .outputs = {""}, .input_size = 768, .output_size = 768}, {shape},
                     PlanKind::automatic);
     const TTAttention attention(store, *projections->as_tensor_train(), *output->as_tensor_train(), 12);
     EXPECT_EQ(attention.pays(4096, 128), pays) << rank;

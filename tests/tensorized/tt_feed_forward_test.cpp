@@ -15,10 +15,10 @@ TEST(TTFeedForward, IsOneLayerAfterTheOther) {
   ParameterStore store;
   const auto up =
       make_linear(store, {.name = "up", .outputs = {""}, .input_size = hidden, .output_size = inner},
-                  TTShape{{3, 4}, {4, 6}, {3, 5, 4}}, PlanKind::halves);
+                  {TTShape{{3, 4}, {4, 6}, {3, 5, 4}}}, PlanKind::halves);
   const auto down =
       make_linear(store, {.name = "down", .outputs = {""}, .input_size = inner, .output_size = hidden},
-                  TTShape{{4, 6}, {4, 3}, {4, 2, 3}}, PlanKind::halves);
+                  {TTShape{{4, 6}, {4, 3}, {4, 2, 3}}}, PlanKind::halves);
   store.allocate(host_allocator(), DType::float64, true);
   store.initialize(7);
   disturb_gates(store);
