@@ -319,7 +319,7 @@ TEST(SequenceSet, TellsTheKindOfFilesByTheirContent) {
               HasSubstr("has no train shards"));
   folder.write("damaged/train-00000.h5", "nonsense");
   EXPECT_THAT(error_of([&] { open_sequences(folder / "damaged", "train", tokenizer); }),
-              HasSubstr("train-00000.h5: is not an HDF5 file"));
+              HasSubstr("train-00000.h5: is not a shard of comera"));
   folder.write("damaged2/x.hdf5", "nonsense");
   EXPECT_THAT(error_of([&] { open_sequences(folder / "damaged2", "train", tokenizer); }),
               HasSubstr("x.hdf5: is not an HDF5 file"));
