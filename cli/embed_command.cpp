@@ -70,17 +70,17 @@ void embed(const Options& options) {
   const std::int64_t types = loaded.model.config().types;
   const auto examples = data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false,
                                              capacity.sequence_length);
-  report_examples(options.input.string(), examples, capacity.sequence_length, types);
+  auto samples = std::make_unique<data::ExampleSamples>(examples, capacity.sequence_length, types);
+  report_examples(options.input.string(), *samples, examples, capacity.sequence_length);
   const auto output =
       options.pooling == "mean" ? InferenceEngine::Output::mean : InferenceEngine::Output::first;
   InferenceEngine engine(loaded.model, output, backend_of(DeviceKind::cpu), host_allocator());
   const std::int64_t width = engine.width();
   std::vector<float> vectors(examples.count() * width);
-  engine.run(std::make_unique<data::ExampleSamples>(examples, capacity.sequence_length, types), capacity,
-             [&](std::int64_t sample, std::span<const double> values) {
-               std::ranges::transform(values, vectors.begin() + sample * width,
-                                      [](double value) { return static_cast<float>(value); });
-             });
+  engine.run(std::move(samples), capacity, [&](std::int64_t sample, std::span<const double> values) {
+    std::ranges::transform(values, vectors.begin() + sample * width,
+                           [](double value) { return static_cast<float>(value); });
+  });
   if (format == OutputFormat::hdf5)
     write_hdf5(options.output, vectors, width, examples, options);
   else

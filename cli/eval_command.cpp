@@ -27,14 +27,15 @@ void evaluate_task(const Options& options, LoadedModel& loaded) {
   const data::Task task = task_of(section);
   if (task.validation.empty()) throw UsageError("there is nothing to evaluate on: give --input FILE");
   const data::BatchCapacity capacity = inference_capacity(options.inference, loaded);
-  const std::int64_t types = loaded.model.config().types;
+  const EncoderConfig& config = loaded.model.config();
   InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, backend_of(DeviceKind::cpu),
                          host_allocator());
   JsonObject sets;
   for (const data::Task::Set& set : task.validation) {
     const auto examples = data::Examples::read(task, {set}, loaded.tokenizer, true, capacity.sequence_length);
-    report_examples(set.file.string(), examples, capacity.sequence_length, types);
-    const data::TaskScores scores = *score(engine, task, examples, set.name, capacity, types);
+    report_examples(set.file.string(), *samples_for(config, task, examples, capacity.sequence_length),
+                    examples, capacity.sequence_length);
+    const data::TaskScores scores = *score(engine, task, examples, set.name, capacity, config);
     if (options.json)
       sets.add(set.name, metrics_of(scores));
     else

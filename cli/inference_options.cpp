@@ -44,9 +44,8 @@ data::BatchCapacity inference_capacity(const InferenceOptions& options, const Lo
   return data::capacity_for(tokens, length, 0, loaded.model.config().vocabulary);
 }
 
-void report_examples(const std::string& name, const data::Examples& examples, std::int64_t length,
-                     std::int64_t types) {
-  const data::ExampleSamples samples(examples, length, types);
+void report_examples(const std::string& name, const data::ExampleSamples& samples,
+                     const data::Examples& examples, std::int64_t length) {
   fmt::print(stderr, "{}: {} examples, {} cut to {} tokens\n", name, examples.count(), samples.truncated(),
              length);
   for (const std::string& report : examples.reports()) fmt::print(stderr, "{}\n", report);

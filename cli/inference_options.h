@@ -31,8 +31,8 @@ void add_inference_options(CLI::App& command, InferenceOptions& options);
 data::BatchCapacity inference_capacity(const InferenceOptions& options, const LoadedModel& loaded);
 
 // Prints what was read, and what was left out or cut, on stderr.
-void report_examples(const std::string& name, const data::Examples& examples, std::int64_t length,
-                     std::int64_t types);
+void report_examples(const std::string& name, const data::ExampleSamples& samples,
+                     const data::Examples& examples, std::int64_t length);
 
 // What a command writes: the name says the format.
 enum class OutputFormat : std::uint8_t { tsv, jsonl, hdf5 };

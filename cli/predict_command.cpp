@@ -69,17 +69,16 @@ void predict(const Options& options) {
                     options.inference.model.string()));
   const data::Task task = task_of(loaded.recipe.task);
   const data::BatchCapacity capacity = inference_capacity(options.inference, loaded);
-  const std::int64_t types = loaded.model.config().types;
   const auto examples = data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false,
                                              capacity.sequence_length);
-  report_examples(options.input.string(), examples, capacity.sequence_length, types);
+  auto samples = samples_for(loaded.model.config(), task, examples, capacity.sequence_length);
+  report_examples(options.input.string(), *samples, examples, capacity.sequence_length);
   InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, backend_of(DeviceKind::cpu),
                          host_allocator());
   std::vector<std::string> lines(examples.count());
-  engine.run(std::make_unique<data::ExampleSamples>(examples, capacity.sequence_length, types), capacity,
-             [&](std::int64_t sample, std::span<const double> values) {
-               lines[sample] = line_of(format, examples.line(sample), task, values);
-             });
+  engine.run(std::move(samples), capacity, [&](std::int64_t sample, std::span<const double> values) {
+    lines[sample] = line_of(format, examples.line(sample), task, values);
+  });
   std::string text = format == OutputFormat::tsv ? header_of(task) + "\n" : "";
   for (const std::string& line : lines) text += line + "\n";
   write_file_durably(options.output, text);

@@ -77,12 +77,12 @@ void Batch::clear() {
     std::fill(values->begin(), values->end(), 0);
   std::fill(scores.begin(), scores.end(), 0.0F);
   std::fill(samples.begin(), samples.end(), 0);
-  tokens = sequences = masked = unique = 0;
+  tokens = sequences = masked = unique = examples = 0;
 }
 
-void Batch::add_sequence(const std::int32_t* ids, const std::int32_t* types, std::int64_t count,
-                         const std::vector<std::int32_t>& target_positions,
-                         const std::vector<std::int32_t>& target_ids, std::int32_t label) {
+void Batch::append(const std::int32_t* ids, const std::int32_t* types, std::int64_t count,
+                   const std::vector<std::int32_t>& target_positions,
+                   const std::vector<std::int32_t>& target_ids) {
   COMERA_CHECK(
       tokens + count <= static_cast<std::int64_t>(token_ids.size()) &&
           sequences < static_cast<std::int64_t>(labels.size()) &&
@@ -101,16 +101,32 @@ void Batch::add_sequence(const std::int32_t* ids, const std::int32_t* types, std
     masked_positions[masked] = tokens + target_positions[i];
     masked_targets[masked++] = target_ids[i];
   }
-  labels[sequences++] = label;
+  ++sequences;
   tokens += static_cast<std::int32_t>(count);
   sequence_offsets[sequences] = tokens;
 }
 
+void Batch::add_sequence(const std::int32_t* ids, const std::int32_t* types, std::int64_t count,
+                         const std::vector<std::int32_t>& target_positions,
+                         const std::vector<std::int32_t>& target_ids, std::int32_t label) {
+  append(ids, types, count, target_positions, target_ids);
+  labels[examples++] = label;
+}
+
 void Batch::add_sequence(const Sample& sample, const Targets& targets, std::int64_t number) {
-  add_sequence(sample.ids.data(), sample.type_ids.data(), static_cast<std::int64_t>(sample.ids.size()),
-               targets.positions, targets.ids, sample.label);
-  scores[sequences - 1] = sample.score;
-  samples[sequences - 1] = number;
+  const auto count = static_cast<std::int64_t>(sample.ids.size());
+  if (sample.second > 0) {
+    COMERA_CHECK(targets.ids.empty(), "pairs of sequences have no masked tokens, but one came with {}",
+                 targets.ids.size());
+    append(sample.ids.data(), sample.type_ids.data(), sample.second, {}, {});
+    append(sample.ids.data() + sample.second, sample.type_ids.data() + sample.second, count - sample.second,
+           {}, {});
+  } else {
+    append(sample.ids.data(), sample.type_ids.data(), count, targets.positions, targets.ids);
+  }
+  labels[examples] = sample.label;
+  scores[examples] = sample.score;
+  samples[examples++] = number;
 }
 
 void finish_batch(Batch& batch, std::int64_t right_modulus) {

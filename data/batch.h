@@ -38,10 +38,11 @@ struct Batch {
   std::vector<std::int32_t> unique_order;      // T: token rows, sorted stably by id
   std::vector<std::int32_t> unique_offsets;    // U + 1, into unique_order
   std::vector<std::int32_t> right_order;  // U: indices into unique_ids sorted by (id % right_modulus, id)
-  std::vector<std::int32_t> labels;       // S
-  std::vector<float> scores;              // S
-  std::vector<std::int64_t> samples;      // S: which sample of its source each sequence is; stays on the host
-  std::int32_t tokens = 0, sequences = 0, masked = 0, unique = 0;
+  std::vector<std::int32_t> labels;       // S, of each example
+  std::vector<float> scores;              // S, of each example
+  std::vector<std::int64_t> samples;      // S: which sample of its source each example is; stays on the host
+  // Examples are sequences, or pairs of sequences that follow each other.
+  std::int32_t tokens = 0, sequences = 0, masked = 0, unique = 0, examples = 0;
 
   Batch() = default;
   // An empty batch of that capacity.
@@ -49,13 +50,17 @@ struct Batch {
 
   // Everything 0 again.
   void clear();
-  // Adds a sequence of `count` ids; targets: positions within the sequence and the ids that were there.
-  // Error if it does not fit.
+  // Adds an example that is a sequence of `count` ids; targets: positions within the sequence and the ids
+  // that were there. Error if it does not fit.
   void add_sequence(const std::int32_t* ids, const std::int32_t* types, std::int64_t count,
                     const std::vector<std::int32_t>& target_positions = {},
                     const std::vector<std::int32_t>& target_ids = {}, std::int32_t label = 0);
-  // The same with a sample's label and score; number: of the sample in its source.
+  // The same with a sample's label and score, of one sequence or two; number: of the sample in its source.
   void add_sequence(const Sample& sample, const Targets& targets, std::int64_t number);
+
+ private:
+  void append(const std::int32_t* ids, const std::int32_t* types, std::int64_t count,
+              const std::vector<std::int32_t>& target_positions, const std::vector<std::int32_t>& target_ids);
 };
 
 // Fills unique_* and right_order from token_ids[0, tokens) and repeats the last sequence offset.

@@ -159,8 +159,12 @@ std::vector<std::string> find_labels(const Task& task, const std::vector<Task::S
   return labels;
 }
 
-ExampleSamples::ExampleSamples(const Examples& examples, std::int64_t length, std::int64_t types)
-    : examples_(examples), length_(length), second_type_(types > 1 ? 1 : 0) {
+ExampleSamples::ExampleSamples(const Examples& examples, std::int64_t length, std::int64_t types,
+                               bool separate)
+    : examples_(examples),
+      length_(length),
+      second_type_(types > 1 && !separate ? 1 : 0),
+      separate_(separate) {
   if (length < 5)
     throw UsageError(fmt::format(
         "sequences of {} tokens have no room for two texts between [CLS], [SEP] and [SEP]", length));
@@ -169,7 +173,14 @@ ExampleSamples::ExampleSamples(const Examples& examples, std::int64_t length, st
 ExampleSamples::Sizes ExampleSamples::sizes(std::int64_t sample) const {
   Sizes sizes{static_cast<std::int64_t>(examples_.text(sample, 0).size()),
               static_cast<std::int64_t>(examples_.text(sample, 1).size())};
-  sizes.pair = sizes.second > 0;
+  if (separate_) {
+    sizes.special = 4;
+    sizes.truncated = std::max(sizes.first, sizes.second) > length_ - 2;
+    sizes.first = std::min(sizes.first, length_ - 2);
+    sizes.second = std::min(sizes.second, length_ - 2);
+    return sizes;
+  }
+  if (sizes.second > 0) sizes.special = 3;
   const std::int64_t excess = sizes.all() - length_;
   if (excess <= 0) return sizes;
   sizes.truncated = true;
@@ -205,7 +216,9 @@ void ExampleSamples::read(std::int64_t sample, Sample& to) {
   to.ids.insert(to.ids.end(), first.begin(), first.begin() + parts.first);
   to.ids.push_back(examples_.special().separator);
   to.type_ids.assign(to.ids.size(), 0);
-  if (parts.pair) {
+  to.second = separate_ ? static_cast<std::int64_t>(to.ids.size()) : 0;
+  if (separate_) to.ids.push_back(examples_.special().cls);
+  if (parts.special > 2) {
     to.ids.insert(to.ids.end(), second.begin(), second.begin() + parts.second);
     to.ids.push_back(examples_.special().separator);
     to.type_ids.resize(to.ids.size(), second_type_);

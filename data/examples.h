@@ -66,11 +66,14 @@ std::vector<std::string> find_labels(const Task& task, const std::vector<Task::S
 class ExampleSamples final : public SampleSource {
  public:
   // examples must outlive this. types: of the model; with one type only, both texts have type 0.
-  ExampleSamples(const Examples& examples, std::int64_t length, std::int64_t types);
+  //   separate: [CLS] text 0 [SEP] and [CLS] text 1 [SEP] are two sequences, each of up to `length`, of type
+  //   0.
+  ExampleSamples(const Examples& examples, std::int64_t length, std::int64_t types, bool separate = false);
 
   std::int32_t vocabulary() const override { return examples_.vocabulary(); }
   const SpecialIds& special() const override { return examples_.special(); }
   std::int64_t count() const override { return examples_.count(); }
+  std::int64_t sequences_per_sample() const override { return separate_ ? 2 : 1; }
   std::vector<std::int32_t> lengths() const override;
   void read(std::int64_t sample, Sample& to) override;
   // How many do not fit whole.
@@ -79,15 +82,16 @@ class ExampleSamples final : public SampleSource {
  private:
   struct Sizes {
     std::int64_t first = 0, second = 0;
-    bool pair = false;
+    std::int64_t special = 2;  // [CLS] and [SEP]
     bool truncated = false;
-    std::int64_t all() const { return first + second + (pair ? 3 : 2); }
+    std::int64_t all() const { return first + second + special; }
   };
   Sizes sizes(std::int64_t sample) const;
 
   const Examples& examples_;
   std::int64_t length_;
   std::int32_t second_type_;
+  bool separate_;
 };
 
 }  // namespace comera::data

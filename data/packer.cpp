@@ -8,10 +8,12 @@ namespace {
 
 LoaderOptions checked(LoaderOptions options, const SampleSource& samples) {
   const BatchCapacity& capacity = options.capacity;
-  if (capacity.sequence_length > capacity.tokens || capacity.sequences < 1)
-    throw UsageError(
-        fmt::format("a batch of {} tokens and {} sequences has no room for a sequence of {} tokens",
-                    capacity.tokens, capacity.sequences, capacity.sequence_length));
+  const std::int64_t together = samples.sequences_per_sample();
+  if (together * capacity.sequence_length > capacity.tokens || capacity.sequences < together)
+    throw UsageError(fmt::format(
+        "a pack of {} tokens and {} sequences has no room for {} of {} tokens; raise tokens_per_pack",
+        capacity.tokens, capacity.sequences, together == 1 ? "a sequence" : "a pair of sequences",
+        capacity.sequence_length));
   if (capacity.unique_ids < std::min<std::int64_t>(capacity.sequence_length, samples.vocabulary()))
     throw UsageError(fmt::format("a batch with room for {} distinct ids cannot take a sequence of {} tokens",
                                  capacity.unique_ids, capacity.sequence_length));
@@ -97,6 +99,7 @@ std::int64_t Packer::sample_at(const Permutation& order, std::int64_t place) con
 }
 
 bool Packer::fits(const Prepared& prepared, const Batch& batch) {
+  if (batch.sequences + samples_->sequences_per_sample() > options_.capacity.sequences) return false;
   const std::vector<std::int32_t>& ids = prepared.sample.ids;
   if (batch.tokens + static_cast<std::int64_t>(ids.size()) > options_.capacity.tokens ||
       batch.masked + static_cast<std::int64_t>(prepared.sample.targets.ids.size()) > options_.capacity.masked)
@@ -140,7 +143,8 @@ bool Packer::next(Batch& batch) {
   unique_ = 0;
   const BatchCapacity& capacity = options_.capacity;
   const auto full = [&] {
-    return batch.sequences == capacity.sequences || batch.tokens + shortest > capacity.tokens;
+    return batch.sequences + samples_->sequences_per_sample() > capacity.sequences ||
+           batch.tokens + shortest > capacity.tokens;
   };
   offer_all(position_, full, [&](std::int64_t place) {
     const Prepared& prepared = prepare(place);
@@ -165,7 +169,10 @@ std::int64_t Packer::count_packs() {
   std::int64_t packs = 0;
   for (LoaderPosition position; position.cursor < samples_->count(); ++packs) {
     std::int64_t sequences = 0, tokens = 0, targets = 0;
-    const auto full = [&] { return sequences == capacity.sequences || tokens + shortest > capacity.tokens; };
+    const std::int64_t more = samples_->sequences_per_sample();
+    const auto full = [&] {
+      return sequences + more > capacity.sequences || tokens + shortest > capacity.tokens;
+    };
     offer_all(position, full, [&](std::int64_t place) {
       Size& size = sizes[static_cast<std::size_t>(place) % sizes.size()];
       if (size.place != place) {
@@ -180,7 +187,7 @@ std::int64_t Packer::count_packs() {
         }
       }
       if (tokens + size.tokens > capacity.tokens || targets + size.targets > capacity.masked) return false;
-      ++sequences;
+      sequences += more;
       tokens += size.tokens;
       targets += size.targets;
       return true;

@@ -21,6 +21,8 @@ struct Sample {
   std::vector<std::int32_t> type_ids;
   std::int32_t label = 0;  // of a classification
   float score = 0;         // of a regression
+  // Where a second sequence begins in ids; 0: there is one only.
+  std::int64_t second = 0;
   // Whether its ids are masked already, with these targets; if not, the loader masks them.
   bool masked = false;
   Targets targets = {};
@@ -35,6 +37,8 @@ class SampleSource {
   virtual const SpecialIds& special() const = 0;
 
   virtual std::int64_t count() const = 0;
+  // 1, or 2 for pairs whose texts are sequences of their own.
+  virtual std::int64_t sequences_per_sample() const { return 1; }
   // Tokens of each sample, with [CLS] and [SEP].
   virtual std::vector<std::int32_t> lengths() const = 0;
   // Whether samples are masked already. Their targets must fit into a batch.

@@ -23,6 +23,12 @@ enum class Pooling : std::uint8_t {
 // The ranks of single layers, by name: "encoder.0.attention.query", "head.transform", "embedding.tokens".
 using LayerRanks = std::map<std::string, std::vector<std::int64_t>>;
 
+// How a task with two texts is put to the encoder.
+enum class PairEncoding : std::uint8_t {
+  joint,     // one sequence: [CLS] first [SEP] second [SEP]
+  separate,  // each by itself; the head compares the two vectors (Reimers and Gurevych, 2019)
+};
+
 // Which layers are tensor trains. Each kind that is absent is dense.
 struct TensorizedConfig {
   std::optional<TTShape> attention;  // Q, K, V and O
@@ -54,14 +60,17 @@ struct EncoderConfig {
   double dropout = 0.1;            // after the embedding, attention output and feed-forward
   double attention_dropout = 0.1;  // on attention probabilities
   HeadKind head = HeadKind::mlm;
-  std::int64_t classes = 3;          // of a classification head
-  Pooling pooling = Pooling::first;  // of a classification or regression head
+  std::int64_t classes = 3;                  // of a classification head
+  Pooling pooling = Pooling::first;          // of a classification or regression head
+  PairEncoding pairs = PairEncoding::joint;  // the same
   double embedding_std = 0.02;
   TensorizedConfig tensorized;
   DType compute = DType::float32;  // float64 is the oracle's type
 
   // Of a head on the first token: logits per sequence, or 1 score.
   std::int64_t sequence_outputs() const { return head == HeadKind::classification ? classes : 1; }
+
+  std::int64_t classifier_inputs() const { return pairs == PairEncoding::separate ? 4 * hidden : hidden; }
 
   // Throws Error in one sentence on anything impossible, such as hidden not divisible by heads.
   void validate() const;

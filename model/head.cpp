@@ -100,82 +100,93 @@ void pool(const Step& step, const Tensor& hidden, Pooling pooling, const Tensor&
 SequenceHead::SequenceHead(ParameterStore& store, const EncoderConfig& config)
     : kind_(config.head),
       pooling_(config.pooling),
+      pairs_(config.pairs),
       outputs_(config.sequence_outputs()),
       dropout_(config.dropout),
       pooler_(make_square(store, config, "head.pooler")),
       classifier_(make_linear(store,
                               {.name = "head.classifier",
                                .outputs = {""},
-                               .input_size = config.hidden,
+                               .input_size = config.classifier_inputs(),
                                .output_size = config.sequence_outputs()},
                               {}, PlanKind::automatic)) {}
 
-namespace {
-
-struct Classified {
-  Tensor first;  // (S, hidden), of the first token or the mean
-  Linear::Saved pooled, logits;
-};
-
-Classified classify(const Step& step, const Tensor& hidden, Pooling pooling, const Linear& pooler,
-                    const Linear& classifier, const DropoutSpec& dropout) {
-  const Context& context = step.context;
-  const std::int64_t sequences = step.batch.capacity.sequences, width = hidden.dim(1);
-  Classified out;
-  out.first = context.arena.saved({sequences, width}, hidden.dtype());
-  pool(step, hidden, pooling, out.first);
-  out.pooled = pooler.forward(context, out.first, Activation::tanh, true);
-  Tensor dropped = out.pooled.output();
-  if (dropout.active()) {  // tanh's backward needs its value as it was
-    dropped = context.arena.saved({sequences, width}, hidden.dtype());
-    run(context,
-        Dropout{.x = out.pooled.output(), .dropout = dropout, .step_inputs = step.inputs, .y = dropped});
-  }
-  out.logits = classifier.forward(context, dropped, Activation::none, true);
-  return out;
+std::int64_t SequenceHead::examples(const Step& step) const {
+  return step.batch.capacity.sequences / (pairs_ == PairEncoding::separate ? 2 : 1);
 }
 
-}  // namespace
+SequenceHead::Passed SequenceHead::pass(const Step& step, const Tensor& hidden,
+                                        const DropoutSpec& dropout) const {
+  const Context& context = step.context;
+  const std::int64_t sequences = step.batch.capacity.sequences, width = hidden.dim(1);
+  Passed passed;
+  passed.vectors = context.arena.saved({sequences, width}, hidden.dtype());
+  pool(step, hidden, pooling_, passed.vectors);
+  passed.pooled = pooler_->forward(context, passed.vectors, Activation::tanh, true);
+  Tensor features = passed.pooled.output();
+  if (pairs_ == PairEncoding::separate) {
+    features = context.arena.saved({examples(step), 4 * width}, hidden.dtype());
+    run(context,
+        PairFeaturesForward{.x = passed.pooled.output(), .count = step.batch.example_count(), .y = features});
+  }
+  if (dropout.active()) {  // what comes before needs its value as it was
+    const Tensor dropped = context.arena.saved(features.shape(), hidden.dtype());
+    run(context, Dropout{.x = features, .dropout = dropout, .step_inputs = step.inputs, .y = dropped});
+    features = dropped;
+  }
+  passed.answer = classifier_->forward(context, features, Activation::none, true);
+  return passed;
+}
 
 void SequenceHead::run_loss(const Step& step, const Tensor& hidden, bool gradient,
                             const Tensor& dhidden) const {
   const Context& context = step.context;
   const std::size_t mark = context.arena.mark();
   const std::int64_t sequences = step.batch.capacity.sequences, width = hidden.dim(1);
+  const DType dtype = hidden.dtype();
   const DropoutSpec dropout = step.dropout(dropout_, dropout_site::pooler);
-  const Classified out = classify(step, hidden, pooling_, *pooler_, *classifier_, dropout);
-  const Tensor logits = out.logits.output();
+  const Passed passed = pass(step, hidden, dropout);
+  const Tensor answer = passed.answer.output();  // (examples, outputs)
   if (kind_ == HeadKind::classification)
-    run(context, SoftmaxCrossEntropy{.logits = logits.reshape({1, sequences, outputs_}),
+    run(context, SoftmaxCrossEntropy{.logits = answer.reshape({1, examples(step), outputs_}),
                                      .bias = {},
                                      .dbias = {},
                                      .targets = step.batch.labels,
-                                     .count = step.batch.sequence_count(),
+                                     .count = step.batch.example_count(),
                                      .row_begin = 0,
                                      .classes = outputs_,
                                      .gradient = gradient,
                                      .results = step.results});
   else
-    run(context, SquaredError{.predictions = logits,
-                              .scores = step.batch.scores,
-                              .count = step.batch.sequence_count(),
+    run(context, SquaredError{.predictions = answer,
+                              .scores = step.batch.scores.slice(0, {examples(step)}),
+                              .count = step.batch.example_count(),
                               .gradient = gradient,
                               .results = step.results});
   if (gradient) {
     ArenaScope scope(context.arena);
-    const Tensor g = scope.tensor({sequences, width}, hidden.dtype());
-    const Tensor dfirst = scope.tensor({sequences, width}, hidden.dtype());
-    classifier_->backward(context, out.logits, {logits}, g, false);
+    const bool separate = pairs_ == PairEncoding::separate;
+    const Tensor dfeatures = scope.tensor({examples(step), separate ? 4 * width : width}, dtype);
+    const Tensor dvectors = scope.tensor({sequences, width}, dtype);
+    classifier_->backward(context, passed.answer, {answer}, dfeatures, false);
     if (dropout.active())
-      run(context, Dropout{.x = g, .dropout = dropout, .step_inputs = step.inputs, .y = g});
-    pooler_->backward(context, out.pooled, {g}, dfirst, false);
+      run(context, Dropout{.x = dfeatures, .dropout = dropout, .step_inputs = step.inputs, .y = dfeatures});
+    Tensor dpooled = dfeatures;
+    if (separate) {
+      dpooled = scope.tensor({sequences, width}, dtype);
+      run(context, PairFeaturesBackward{.x = passed.pooled.output(),
+                                        .count = step.batch.example_count(),
+                                        .dy = dfeatures,
+                                        .dx = dpooled});
+    }
+    pooler_->backward(context, passed.pooled, {dpooled}, dvectors, false);
     if (pooling_ == Pooling::mean)
-      run(context, SequenceMeanBackward{.dy = dfirst,
+      run(context, SequenceMeanBackward{.dy = dvectors,
                                         .offsets = step.batch.sequence_offsets,
                                         .count = step.batch.sequence_count(),
                                         .dx = dhidden});
     else
-      run(context, ScatterRows{.dy = dfirst,
+      run(context, ScatterRows{.dy = dvectors,
                                .indices = step.batch.sequence_offsets,
                                .count = step.batch.sequence_count(),
                                .dx = dhidden});
@@ -185,9 +196,10 @@ void SequenceHead::run_loss(const Step& step, const Tensor& hidden, bool gradien
 
 void SequenceHead::predict(const Step& step, const Tensor& hidden, const Tensor& y) const {
   const std::size_t mark = step.context.arena.mark();
-  const Classified out = classify(step, hidden, pooling_, *pooler_, *classifier_, {});
-  run(step.context, Fill{.x = y, .value = 0});
-  run(step.context, Add{.x = out.logits.output(), .y = y});
+  const Passed passed = pass(step, hidden, {});
+  const Tensor to = y.slice(0, {examples(step), outputs_});
+  run(step.context, Fill{.x = to, .value = 0});
+  run(step.context, Add{.x = passed.answer.output(), .y = to});
   step.context.arena.release(mark);
 }
 

@@ -42,21 +42,31 @@ class MaskedLanguageHead final : public Head {
 // vectors (S, hidden) of hidden (T, hidden); zero beyond the batch's sequences.
 void pool(const Step& step, const Tensor& hidden, Pooling pooling, const Tensor& vectors);
 
-// Classification or regression: y = W dropout(tanh(pooler h)) + b, with h the first token's hidden state, or
-// the mean of a sequence's. The loss is the cross-entropy of the logits y, or the squared error of the one
-// score y (Devlin et al., 2019).
+// Classification or regression: y = W dropout(p) + b with p = tanh(pooler h), and h the first token's hidden
+// state or the mean of a sequence's. The loss is the cross-entropy of the logits y, or the squared error of
+// the one score y (Devlin et al., 2019). Of two sequences that are encoded separately, W sees [p_1, p_2, |p_1
+// - p_2|, p_1 p_2].
 class SequenceHead final : public Head {
  public:
   SequenceHead(ParameterStore& store, const EncoderConfig& config);
   void run_loss(const Step& step, const Tensor& hidden, bool gradient, const Tensor& dhidden) const override;
   std::vector<const Linear*> linears() const override { return {pooler_.get(), classifier_.get()}; }
 
-  // y (S, outputs), for prediction; rows beyond the count hold anything.
+  // y (at least as many rows as examples, outputs), for prediction; rows beyond their count hold anything.
   void predict(const Step& step, const Tensor& hidden, const Tensor& y) const;
 
  private:
   HeadKind kind_;
+  // The head's forward pass as far as the backward pass needs it.
+  struct Passed {
+    Tensor vectors;  // (S, hidden)
+    Linear::Saved pooled, answer;
+  };
+  Passed pass(const Step& step, const Tensor& hidden, const DropoutSpec& dropout) const;
+  std::int64_t examples(const Step& step) const;
+
   Pooling pooling_;
+  PairEncoding pairs_;
   std::int64_t outputs_;
   double dropout_;
   std::unique_ptr<Linear> pooler_, classifier_;

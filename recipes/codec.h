@@ -182,6 +182,8 @@ const Words<ScheduleKind>& words_of();
 template <>
 const Words<Pooling>& words_of();
 template <>
+const Words<PairEncoding>& words_of();
+template <>
 const Words<data::TaskKind>& words_of();
 template <>
 const Words<data::TaskMetric>& words_of();

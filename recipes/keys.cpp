@@ -69,6 +69,13 @@ const Words<Pooling>& words_of() {
 }
 
 template <>
+const Words<PairEncoding>& words_of() {
+  static const Words<PairEncoding> words = {{PairEncoding::joint, "joint"},
+                                            {PairEncoding::separate, "separate"}};
+  return words;
+}
+
+template <>
 const Words<data::TaskKind>& words_of() {
   static const Words<data::TaskKind> words = {{data::TaskKind::classification, "classification"},
                                               {data::TaskKind::regression, "regression"}};
@@ -120,6 +127,10 @@ const std::vector<Key<ModelSection>>& keys_of() {
       value("pooling", &S::pooling,
             "what a classification or regression looks at: the `first` token's hidden state, or the `mean` "
             "of all"),
+      value("pairs", &S::pairs,
+            "how a task with two texts is put to the encoder: as one sequence, or each text by itself, so "
+            "that the "
+            "head compares two vectors"),
       value("embedding_std", &S::embedding_std, above(0),
             "standard deviation of the token embedding's entries at the start"),
   };

@@ -75,8 +75,9 @@ std::int64_t dense_parameters(const EncoderConfig& config) {
   const std::int64_t h = config.hidden, f = config.ffn, v = config.vocabulary;
   const std::int64_t norm = 2 * h, square = h * h + h;
   const std::int64_t block = 4 * square + (h * f + f) + (f * h + h) + 2 * norm;
-  const std::int64_t head =
-      config.head == HeadKind::mlm ? square + norm + v : square + (h + 1) * config.sequence_outputs();
+  const std::int64_t head = config.head == HeadKind::mlm
+                                ? square + norm + v
+                                : square + (config.classifier_inputs() + 1) * config.sequence_outputs();
   return (v + config.max_positions + config.types) * h + norm + config.layers * block + head;
 }
 

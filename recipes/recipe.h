@@ -33,6 +33,7 @@ struct ModelSection {
   HeadKind head = EncoderConfig().head;
   std::int64_t classes = EncoderConfig().classes;
   Pooling pooling = EncoderConfig().pooling;
+  PairEncoding pairs = EncoderConfig().pairs;
   double embedding_std = EncoderConfig().embedding_std;
   friend bool operator==(const ModelSection&, const ModelSection&) = default;
 };

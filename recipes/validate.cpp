@@ -74,6 +74,7 @@ EncoderConfig convert(const Recipe& recipe, std::int64_t vocabulary) {
   config.head = model.head;
   config.classes = model.classes;
   config.pooling = model.pooling;
+  config.pairs = model.pairs;
   config.embedding_std = model.embedding_std;
   config.compute = recipe.precision.compute;
   const TensorizedSection& shapes = recipe.tensorized;

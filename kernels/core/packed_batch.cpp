@@ -28,7 +28,7 @@ void PackedBatch::lay_out(std::int32_t* base, Device device) {
                                   {&unique_offsets, unique + 1},
                                   {&right_order, unique},
                                   {&token_rows, tokens},
-                                  {&counts, std::int64_t{4}}}) {
+                                  {&counts, std::int64_t{5}}}) {
     *tensor = Tensor(base, {elements}, DType::int32, device);
     base += aligned(elements);
   }

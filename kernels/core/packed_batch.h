@@ -29,20 +29,21 @@ class PackedBatch {
   Tensor sequence_offsets;  // (S + 1), repeats its last entry
   Tensor masked_positions;  // (P) token row of each target
   Tensor masked_targets;    // (P)
-  Tensor labels;            // (S) classes
-  Tensor scores;            // (S) float32, targets of a regression
+  Tensor labels;            // (S) classes of the examples: of each sequence, or of pairs of them
+  Tensor scores;            // (S) float32, targets of a regression, of the examples
   Tensor unique_ids;        // (U) ascending
   Tensor unique_index;      // (T) place of each token's id in unique_ids
   Tensor unique_order;      // (T) token rows sorted by id
   Tensor unique_offsets;    // (U + 1) into unique_order
   Tensor right_order;       // (U) places in unique_ids, sorted by (id % right rows of the TTM, id)
   Tensor token_rows;        // (T) 0, 1, 2, ...
-  Tensor counts;            // (4)
+  Tensor counts;            // (5)
 
   Tensor token_count() const { return counts.slice(0, {1}); }
   Tensor sequence_count() const { return counts.slice(1, {1}); }
   Tensor masked_count() const { return counts.slice(2, {1}); }
   Tensor unique_count() const { return counts.slice(3, {1}); }
+  Tensor example_count() const { return counts.slice(4, {1}); }
 
  private:
   void lay_out(std::int32_t* base, Device device);

@@ -35,6 +35,8 @@
   X(SquaredError)                    \
   X(SequenceMean)                    \
   X(SequenceMeanBackward)            \
+  X(PairFeaturesForward)             \
+  X(PairFeaturesBackward)            \
   X(TTMRowsForward)                  \
   X(TTMRowsBackward)                 \
   X(TTMChainForward)                 \

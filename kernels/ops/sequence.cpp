@@ -21,6 +21,21 @@ void SequenceMeanBackward::check() const {
   check_elements(name, "count", count, 1, DType::int32);
 }
 
+void PairFeaturesForward::check() const {
+  const char* name = "PairFeaturesForward";
+  check_tensor(name, "x", x, {x.dim(0), x.dim(1)}, compute());
+  check_elements(name, "count", count, 1, DType::int32);
+  check_tensor(name, "y", y, {x.dim(0) / 2, 4 * x.dim(1)}, compute());
+}
+
+void PairFeaturesBackward::check() const {
+  const char* name = "PairFeaturesBackward";
+  check_tensor(name, "x", x, {x.dim(0), x.dim(1)}, compute());
+  check_elements(name, "count", count, 1, DType::int32);
+  check_tensor(name, "dy", dy, {x.dim(0) / 2, 4 * x.dim(1)}, compute());
+  check_tensor(name, "dx", dx, x.shape(), compute());
+}
+
 void SquaredError::check() const {
   const char* name = "SquaredError";
   check_tensor(name, "predictions", predictions, {predictions.dim(0), 1}, compute());

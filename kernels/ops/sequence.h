@@ -26,6 +26,28 @@ struct SequenceMeanBackward {
   void check() const;
 };
 
+// What two vectors u = x[2e] and v = x[2e + 1] have in common: y[e] = [u, v, |u - v|, u v], for e below
+// count, 0 beyond (Reimers and Gurevych, 2019; Conneau et al., 2017).
+struct PairFeaturesForward {
+  Tensor x;      // (S, width)
+  Tensor count;  // int32 (1): pairs
+  Tensor y;      // out (S / 2, 4 width)
+
+  DType compute() const { return x.dtype(); }
+  void check() const;
+};
+
+// du = dy_1 + sign(u - v) dy_3 + v dy_4, dv = dy_2 - sign(u - v) dy_3 + u dy_4; 0 for rows of no pair.
+struct PairFeaturesBackward {
+  Tensor x;      // (S, width)
+  Tensor count;  // int32 (1)
+  Tensor dy;     // (S / 2, 4 width)
+  Tensor dx;     // out (S, width)
+
+  DType compute() const { return x.dtype(); }
+  void check() const;
+};
+
 // Squared error of one prediction per sequence: loss = Σ_s (p_s - y_s)² over s below count. With gradient, p
 // becomes 2 (p - y), and 0 beyond count.
 struct SquaredError {

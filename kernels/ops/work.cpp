@@ -164,6 +164,10 @@ Work work_of(const SequenceMean& op) { return {0, once(op.x, op.y)}; }
 
 Work work_of(const SequenceMeanBackward& op) { return {0, once(op.dy, op.dx)}; }
 
+Work work_of(const PairFeaturesForward& op) { return {0, once(op.x, op.y)}; }
+
+Work work_of(const PairFeaturesBackward& op) { return {0, once(op.x, op.dy, op.dx)}; }
+
 Work work_of(const SquaredError& op) { return {0, (op.gradient ? 2 : 1) * once(op.predictions)}; }
 
 Work work_of(const SoftmaxCrossEntropy& op) {

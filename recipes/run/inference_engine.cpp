@@ -41,7 +41,8 @@ void upload_batch(const data::Batch& from, const PackedBatch& to, Allocator& all
   copy(from.unique_order, to.unique_order);
   copy(from.unique_offsets, to.unique_offsets);
   copy(from.right_order, to.right_order);
-  const std::vector<std::int32_t> counts = {from.tokens, from.sequences, from.masked, from.unique};
+  const std::vector<std::int32_t> counts = {from.tokens, from.sequences, from.masked, from.unique,
+                                            from.examples};
   copy(counts, to.counts);
   allocator.synchronize(stream);  // counts ends here
 }
@@ -120,7 +121,7 @@ bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const dat
       allocator_.download(doubles.data(), values.raw(), values.bytes(), stream_);
       allocator_.synchronize(stream_);
     }
-    for (std::int32_t s = 0; s < batch->sequences; ++s)
+    for (std::int32_t s = 0; s < batch->examples; ++s)
       visit(batch->samples[s], std::span<const double>(doubles).subspan(s * width(), width()));
   }
   return true;

@@ -83,13 +83,22 @@ Recipe resolve_task(const Recipe& recipe) {
   return resolved;
 }
 
+std::unique_ptr<data::ExampleSamples> samples_for(const EncoderConfig& config, const data::Task& task,
+                                                  const data::Examples& examples, std::int64_t length) {
+  const bool separate = config.pairs == PairEncoding::separate;
+  if (separate && task.text.size() != 2)
+    throw UsageError(fmt::format("model.pairs = \"separate\" compares two texts, but the task has {}: {}",
+                                 task.text.size(), fmt::join(task.text, ", ")));
+  return std::make_unique<data::ExampleSamples>(examples, length, config.types, separate);
+}
+
 std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task& task,
                                       const data::Examples& examples, const std::string& set,
-                                      const data::BatchCapacity& capacity, std::int64_t types,
+                                      const data::BatchCapacity& capacity, const EncoderConfig& config,
                                       const std::function<bool()>& stop) {
   const std::int64_t width = engine.width();
   std::vector<double> values(examples.count() * width);
-  auto samples = std::make_unique<data::ExampleSamples>(examples, capacity.sequence_length, types);
+  auto samples = samples_for(config, task, examples, capacity.sequence_length);
   const bool whole = engine.run(
       std::move(samples), capacity,
       [&](std::int64_t sample, std::span<const double> row) {
@@ -126,7 +135,7 @@ JsonObject metrics_of(const data::TaskScores& scores) {
 SequenceTask::SequenceTask(const TaskSection& section, const data::Tokenizer& tokenizer,
                            const EncoderConfig& config, std::int64_t length)
     : task_(task_of(section)),
-      types_(config.types),
+      config_(config),
       length_(length),
       train_(data::Examples::read(task_, task_.train, tokenizer, true, length)) {
   for (const data::Task::Set& set : task_.validation)
@@ -140,7 +149,7 @@ std::string SequenceTask::source() const {
 }
 
 std::unique_ptr<data::SampleSource> SequenceTask::samples(std::int64_t length) const {
-  return std::make_unique<data::ExampleSamples>(train_, length, types_);
+  return samples_for(config_, task_, train_, length);
 }
 
 std::optional<Evaluation> SequenceTask::evaluate(StepEngine& engine, const data::LoaderOptions& options,
@@ -151,7 +160,7 @@ std::optional<Evaluation> SequenceTask::evaluate(StepEngine& engine, const data:
   Evaluation evaluation;
   for (std::size_t i = 0; i < validation_.size(); ++i) {
     const auto scores = comera::score(*inference_, task_, validation_[i], task_.validation[i].name,
-                                      options.capacity, types_, stop);
+                                      options.capacity, config_, stop);
     if (!scores) return std::nullopt;
     evaluation.sets.push_back(*scores);
   }
@@ -177,9 +186,9 @@ JsonObject SequenceTask::metrics(const Evaluation& evaluation) const {
 std::vector<std::string> SequenceTask::reports() const {
   std::vector<std::string> lines;
   const auto add = [&](const std::string& name, const data::Examples& examples) {
-    const data::ExampleSamples samples(examples, length_, types_);
+    const auto samples = samples_for(config_, task_, examples, length_);
     lines.push_back(fmt::format("{}: {} examples, {} cut to {} tokens", name, examples.count(),
-                                samples.truncated(), length_));
+                                samples->truncated(), length_));
     lines.insert(lines.end(), examples.reports().begin(), examples.reports().end());
   };
   add("train", train_);

@@ -18,8 +18,12 @@ Recipe resolve_task(const Recipe& recipe);
 // The scores of a model with a sequence head on one set of examples. Nothing if `stop` asks for an end.
 std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task& task,
                                       const data::Examples& examples, const std::string& set,
-                                      const data::BatchCapacity& capacity, std::int64_t types,
+                                      const data::BatchCapacity& capacity, const EncoderConfig& config,
                                       const std::function<bool()>& stop = {});
+
+// The examples as the model wants them.
+std::unique_ptr<data::ExampleSamples> samples_for(const EncoderConfig& config, const data::Task& task,
+                                                  const data::Examples& examples, std::int64_t length);
 
 JsonObject metrics_of(const data::TaskScores& scores);
 
@@ -35,7 +39,7 @@ class SequenceTask final : public TrainingTask {
   std::string fingerprint() const override { return train_.fingerprint(); }
   std::unique_ptr<data::SampleSource> samples(std::int64_t length) const override;
   data::MaskingOptions masking() const override { return {.probability = 0}; }
-  std::int64_t targets(const data::Batch& batch) const override { return batch.sequences; }
+  std::int64_t targets(const data::Batch& batch) const override { return batch.examples; }
   bool evaluates() const override { return !validation_.empty(); }
   // score: the task's metric on the first set.
   std::optional<Evaluation> evaluate(StepEngine& engine, const data::LoaderOptions& options,
@@ -50,7 +54,8 @@ class SequenceTask final : public TrainingTask {
 
  private:
   data::Task task_;
-  std::int64_t types_, length_;
+  EncoderConfig config_;
+  std::int64_t length_;
   data::Examples train_;
   std::vector<data::Examples> validation_;
   std::unique_ptr<InferenceEngine> inference_;

@@ -48,6 +48,19 @@ void sequence_cases(std::vector<OperationCase>& cases, std::int64_t sequences, s
                      op.y = world.output("y", {sequences, width});
                      world.run(op);
                    }});
+  cases.push_back({"PairFeaturesForward_" + name, 4e-6, [=](World& world) {
+                     PairFeaturesForward op;
+                     op.x = world.input({2 * sequences + 1, width}), op.count = world.integers({count});
+                     op.y = world.output("y", {sequences, 4 * width});
+                     world.run(op);
+                   }});
+  cases.push_back({"PairFeaturesBackward_" + name, 4e-6, [=](World& world) {
+                     PairFeaturesBackward op;
+                     op.x = world.input({2 * sequences + 1, width}), op.count = world.integers({count});
+                     op.dy = world.input({sequences, 4 * width});
+                     op.dx = world.output("dx", {2 * sequences + 1, width});
+                     world.run(op);
+                   }});
   cases.push_back({"SequenceMeanBackward_" + name, 4e-6, [=](World& world) {
                      std::vector<std::int32_t> offsets{0};
                      for (std::int64_t s = 0; s < sequences; ++s)

@@ -144,6 +144,18 @@ TEST(ExampleSamples, TruncatesTheLongerText) {
     }
   }
   EXPECT_EQ(samples.truncated(), 3);
+  ExampleSamples separate(examples, length, 2, true);
+  EXPECT_EQ(separate.sequences_per_sample(), 2);
+  for (std::int64_t i = 0; i < examples.count(); ++i) {
+    separate.read(i, sample);
+    ASSERT_EQ(static_cast<std::int64_t>(sample.ids.size()), separate.lengths()[i]);
+    const auto first =
+        std::min<std::int64_t>(static_cast<std::int64_t>(examples.text(i, 0).size()), length - 2);
+    EXPECT_EQ(sample.second, first + 2);
+    EXPECT_EQ(sample.ids[sample.second - 1], tokenizer().special().separator);
+    EXPECT_EQ(sample.ids[sample.second], tokenizer().special().cls);
+    EXPECT_EQ(std::ranges::count(sample.type_ids, 0), static_cast<std::ptrdiff_t>(sample.ids.size()));
+  }
   ExampleSamples one_type(examples, length, 1);
   one_type.read(0, sample);
   EXPECT_EQ(std::ranges::count(sample.type_ids, 0), static_cast<std::ptrdiff_t>(sample.ids.size()));

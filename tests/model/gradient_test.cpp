@@ -36,6 +36,36 @@ TEST_P(WholeModel, GradientsAgreeWithCentralDifferences) {
         << store.info(id).name;
 }
 
+// The same for a head that compares sequences by twos, of which an odd number has room.
+TEST(PairsOfSequences, GradientsAgreeWithCentralDifferences) {
+  for (const HeadKind head : {HeadKind::classification, HeadKind::regression})
+    for (const Pooling pooling : {Pooling::first, Pooling::mean}) {
+      EncoderConfig config = small_config(true, head);
+      config.pairs = PairEncoding::separate;
+      config.pooling = pooling;
+      Model model(config, host_allocator(), true);
+      model.parameters().initialize(11);
+      Harness harness(plain_backend());
+      harness.inputs().dropout = {.seed = 5, .step = 3, .pack = 1};
+      const PackedBatch batch = random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows());
+      ASSERT_EQ(batch.capacity.sequences, 5);
+      batch.counts.data<std::int32_t>()[4] = 2;
+      const Step step{harness.context(),     model.parameters(),     batch,
+                      harness.step_inputs(), harness.step_results(), true};
+      const auto loss = [&] {
+        harness.results() = StepResults{};
+        model.run_pack(step, false);
+        return harness.results().loss_sum;
+      };
+      model.run_pack(step, true);
+      EXPECT_EQ(harness.results().target_count, 2);
+      ParameterStore& store = model.parameters();
+      for (ParameterId id = 0; id < store.size(); ++id)
+        EXPECT_LT(finite_difference_error(store.value(id), store.gradient(id), loss), 1e-6)
+            << store.info(id).name;
+    }
+}
+
 // Two packs add their gradients.
 TEST_P(WholeModel, GradientsAccumulate) {
   const auto [tensorized, head, norm] = GetParam();

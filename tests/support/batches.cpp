@@ -57,6 +57,7 @@ PackedBatch random_batch(const std::vector<int>& lengths, std::int64_t vocabular
   data(batch.counts)[1] = sequences;
   data(batch.counts)[2] = masked;
   data(batch.counts)[3] = unique;
+  data(batch.counts)[4] = sequences;
   return batch;
 }
 

@@ -93,6 +93,29 @@ TEST_F(Finetune, LearnsARuleOverBothTexts) {
   EXPECT_TRUE(fs::exists(outcome.best));
 }
 
+// Each text by itself: the head has to compare.
+TEST_F(Finetune, LearnsARuleFromTwoVectors) {
+  for (const char* pooling : {"mean", "first"}) {
+    const Recipe recipe = this->recipe(
+        pooling, task({"model.pairs=separate", fmt::format("model.pooling={}", pooling), "phase.0.steps=150",
+                       "phase.0.learning_rate=6e-3", "phase.1.steps=100", "phase.1.learning_rate=2e-3",
+                       "model.dropout=0", "model.attention_dropout=0", "model.embedding_std=0.5"}));
+    const TrainingOutcome outcome = finetune(recipe);
+    ASSERT_TRUE(outcome.evaluation);
+    EXPECT_GT(outcome.evaluation->sets[0].accuracy, 0.9) << pooling;
+  }
+  EXPECT_THAT(
+      [&] {
+        finetune(recipe("one", task({"model.pairs=separate", "task.text=first"})));
+      },
+      testing::ThrowsMessage<UsageError>(HasSubstr("compares two texts")));
+  EXPECT_THAT(
+      [&] {
+        finetune(recipe("short", task({"model.pairs=separate", "phase.1.tokens_per_pack=40"})));
+      },
+      testing::ThrowsMessage<UsageError>(HasSubstr("raise tokens_per_pack")));
+}
+
 TEST_F(Finetune, LearnsScores) {
   const Recipe recipe = this->recipe(
       "scores", task({"task.kind=regression", "task.label=score", "phase.0.steps=150",
@@ -123,7 +146,8 @@ TEST_F(Finetune, ResumesToTheBitAndKeepsTheBest) {
                          host_allocator());
   const data::Task found = task_of(loaded.recipe.task);
   const auto examples = data::Examples::read(found, found.validation, loaded.tokenizer, true, 32);
-  const auto scores = score(engine, found, examples, "dev", data::capacity_for(96, 32, 0, 400), 2);
+  const auto scores =
+      score(engine, found, examples, "dev", data::capacity_for(96, 32, 0, 400), loaded.model.config());
   EXPECT_EQ(scores->accuracy, whole.best_score);
 }
 

@@ -1,6 +1,7 @@
 #include "kernels/ops/sequence.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/cpu/plain/plain_backend.h"
 #include "kernels/shared/step_values.h"
@@ -39,6 +40,39 @@ void sequence_mean_backward(const SequenceMeanBackward& op, const KernelContext&
 }
 
 template <class T>
+void pair_features_forward(const PairFeaturesForward& op, const KernelContext&) {
+  const std::int64_t width = op.x.dim(1), pairs = op.y.dim(0);
+  const std::int32_t count = *op.count.data<std::int32_t>();
+  for (std::int64_t e = 0; e < pairs; ++e) {
+    const T *u = op.x.data<T>() + 2 * e * width, *v = u + width;
+    T* y = op.y.data<T>() + 4 * e * width;
+    for (std::int64_t j = 0; j < width; ++j) {
+      y[j] = e < count ? u[j] : T{0};
+      y[width + j] = e < count ? v[j] : T{0};
+      y[2 * width + j] = e < count ? std::abs(u[j] - v[j]) : T{0};
+      y[3 * width + j] = e < count ? u[j] * v[j] : T{0};
+    }
+  }
+}
+
+template <class T>
+void pair_features_backward(const PairFeaturesBackward& op, const KernelContext&) {
+  const std::int64_t width = op.x.dim(1);
+  const std::int32_t count = *op.count.data<std::int32_t>();
+  std::fill_n(op.dx.data<T>(), op.dx.elements(), T{0});
+  for (std::int64_t e = 0; e < std::min<std::int64_t>(count, op.dy.dim(0)); ++e) {
+    const T *u = op.x.data<T>() + 2 * e * width, *v = u + width;
+    const T* dy = op.dy.data<T>() + 4 * e * width;
+    T *du = op.dx.data<T>() + 2 * e * width, *dv = du + width;
+    for (std::int64_t j = 0; j < width; ++j) {
+      const T sign = u[j] > v[j] ? T{1} : u[j] < v[j] ? T{-1} : T{0};
+      du[j] = dy[j] + sign * dy[2 * width + j] + v[j] * dy[3 * width + j];
+      dv[j] = dy[width + j] - sign * dy[2 * width + j] + u[j] * dy[3 * width + j];
+    }
+  }
+}
+
+template <class T>
 void squared_error(const SquaredError& op, const KernelContext&) {
   const std::int32_t count = *op.count.data<std::int32_t>();
   StepResults& results = *static_cast<StepResults*>(op.results.raw());
@@ -58,6 +92,10 @@ void register_sequence(Backend& backend) {
   backend.set<SequenceMean>(DType::float64, sequence_mean<double>);
   backend.set<SequenceMeanBackward>(DType::float32, sequence_mean_backward<float>);
   backend.set<SequenceMeanBackward>(DType::float64, sequence_mean_backward<double>);
+  backend.set<PairFeaturesForward>(DType::float32, pair_features_forward<float>);
+  backend.set<PairFeaturesForward>(DType::float64, pair_features_forward<double>);
+  backend.set<PairFeaturesBackward>(DType::float32, pair_features_backward<float>);
+  backend.set<PairFeaturesBackward>(DType::float64, pair_features_backward<double>);
   backend.set<SquaredError>(DType::float32, squared_error<float>);
   backend.set<SquaredError>(DType::float64, squared_error<double>);
 }
