@@ -132,7 +132,7 @@ PackedBatch pack(const OracleCase& oracle, std::int64_t right_rows) {
                                    {&batch.unique_offsets, &host.unique_offsets},
                                    {&batch.right_order, &host.right_order}})
     std::ranges::copy(*values, to->data<std::int32_t>());
-  std::ranges::copy(std::array{host.tokens, host.sequences, host.masked, host.unique},
+  std::ranges::copy(std::array{host.tokens, host.sequences, host.masked, host.unique, host.examples},
                     batch.counts.data<std::int32_t>());
   return batch;
 }
