@@ -28,7 +28,8 @@ class SequenceSet {
   virtual bool masked() const = 0;
   // 32 hexadecimal digits of the contents, for checkpoints.
   virtual std::string fingerprint() const = 0;
-  // Samples of at most `length` tokens, which must not outlive this. Error if a sequence cannot be cut to fit.
+  // Samples of at most `length` tokens, which must not outlive this. Error if a sequence cannot be cut to
+  // fit.
   virtual std::unique_ptr<SampleSource> samples(std::int64_t length, std::int64_t cache_bytes) const = 0;
   // Adds how often each piece occurs before masking; counts has the vocabulary's size. Reads it all once.
   virtual void count_pieces(std::vector<std::int64_t>& counts) const = 0;
