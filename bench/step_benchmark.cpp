@@ -12,7 +12,6 @@
 #include "kernels/backends/backends.h"
 #include "kernels/backends/ceilings.h"
 #include "kernels/core/profile.h"
-#include "recipes/run/inference_engine.h"
 #include "recipes/run/step_engine.h"
 
 namespace comera {

@@ -31,9 +31,10 @@ void print_memory(TrainingRun& run) {
 
 void add_training_options(CLI::App& command, TrainingCommandOptions& options) {
   add_recipe_options(command, options.recipe);
-  command.add_option("--from", options.from,
-                     "A checkpoint or a run's directory whose weights the run begins with; [model] and "
-                     "[tensorized] are its own if the recipe has none");
+  command.add_option(
+      "--from", options.from,
+      "A checkpoint or a run's directory whose weights the run begins with; it also gives what "
+      "the recipe leaves out of [model], and [tensorized] if the recipe has none");
   command.add_option("--output", options.output, "The run's directory, instead of the recipe's run.output");
   command
       .add_option("--resume", options.resume,

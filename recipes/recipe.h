@@ -150,7 +150,8 @@ struct Recipe {
 // Reads, overrides and validates. An override is "section.key=value" with a TOML value, where a bare word is
 // a string: "phase.0.steps=100", "model.norm=pre", "tensorized.enabled=false".
 // Everything wrong with a recipe is a UsageError of one sentence with file, line, column, section and key.
-//   base: a recipe in TOML whose [model] and [tensorized] are taken if the file has no [model].
+//   base: a recipe in TOML that gives what the file leaves out of [model], and [tensorized] if the file has
+//   none.
 Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides = {},
                    const std::string& base = "");
 // The same for text; `name` stands for the file in messages.

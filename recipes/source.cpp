@@ -83,12 +83,21 @@ toml::node& element(toml::array& list, const std::string& index, const std::stri
 Source::Source(std::string_view text, std::string file, const std::vector<std::string>& overrides,
                std::string_view base)
     : file_(std::move(file)), root_(parse(text, file_)) {
-  if (!base.empty() && !root_.contains("model")) {
-    const toml::table model = parse(base, "the checkpoint's recipe");
-    for (const char* section : {"model", "tensorized"})
-      if (model.contains(section)) root_.insert_or_assign(section, *model.get(section)->as_table());
-  }
+  if (!base.empty()) take_model(parse(base, "the checkpoint's recipe"));
   for (const auto& assignment : overrides) override_with(assignment);
+}
+
+void Source::take_model(const toml::table& base) {
+  if (const toml::table* model = base.get_as<toml::table>("model")) {
+    if (!root_.contains("model")) root_.insert("model", toml::table{});
+    toml::table* own = root_.get_as<toml::table>("model");
+    if (own == nullptr) return;  // reading the tree says so, with the place
+    for (const auto& [key, value] : *model)
+      if (!own->contains(key)) value.visit([&](const auto& node) { own->insert(key, node); });
+  }
+  if (const toml::table* trains = base.get_as<toml::table>("tensorized");
+      trains && !root_.contains("tensorized"))
+    root_.insert("tensorized", *trains);
 }
 
 void Source::override_with(const std::string& assignment) {

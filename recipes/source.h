@@ -31,7 +31,8 @@ class Places {
 // A recipe's TOML tree with the overrides already put in.
 class Source {
  public:
-  // base: TOML whose [model] and [tensorized] are taken if the text has no [model]; overrides come after it.
+  // base: TOML that gives what the text leaves out of [model], and [tensorized] if the text has none;
+  // overrides come after it.
   Source(std::string_view text, std::string file, const std::vector<std::string>& overrides,
          std::string_view base = "");
 
@@ -42,6 +43,7 @@ class Source {
   const std::string& file() const { return file_; }
 
  private:
+  void take_model(const toml::table& base);
   void override_with(const std::string& assignment);
   std::string place(const toml::source_region& region) const;
 

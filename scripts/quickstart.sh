@@ -5,8 +5,9 @@
 #   scripts/quickstart.sh --input DIR        trains on your own source code or text
 #   scripts/quickstart.sh --set KEY=VALUE    overrides the recipe (recipes/quickstart.toml); may be repeated
 # Everything is written into a new folder runs/quickstart/DATE-TIME. Ctrl-C saves and stops; the script says
-# how to go on. The exit status is not 0 unless the model predicts held-out code at least 0.3 nat better than
-# how often each piece occurs.
+# how to go on. Then the encoder learns a task made from the same code: does this documentation belong to this
+# function? The exit status is not 0 unless the model predicts held-out code at least 0.3 nat better than how
+# often each piece occurs, and its accuracy on held-out pairs is three standard errors above the majority class.
 set -euo pipefail
 
 required_gain=0.3
@@ -29,7 +30,7 @@ while (($# > 0)); do
       shift
       ;;
     -h | --help)
-      sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+      sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
       exit 0
       ;;
     *) fail "'$1' is not an option; see --help" ;;
@@ -153,6 +154,25 @@ wait_for_training || fail "the resumed training did not succeed; see its message
 stage "inspect"
 checkpoint=$folder/run/checkpoints/$(< "$folder/run/checkpoints/latest")
 "$program" inspect "$checkpoint" | awk 'NR <= 30; NR == 31 {print "…"}'
+
+stage "task: documentation and function"
+task_output=$folder/task
+if "$program" pairs --input "$input" --output "$folder/pairs" --copies 4 --held-out 0.2 2> "$folder/pairs.log"; then
+  tune=("$program" finetune recipes/function_pairs.toml --from "$folder/run" --output "$task_output"
+    --set "task.train=$folder/pairs/train.jsonl" --set "task.validation=$folder/pairs/validation.jsonl")
+  print_command "${tune[@]}"
+  train=("${tune[@]}") # what stop() tells to go on with
+  start_training "${tune[@]}"
+  wait_for_training || fail "fine-tuning did not succeed; see its message above"
+  # Of the last model: the best one was chosen by these very examples.
+  scores=$("$program" eval "$task_output/checkpoints/$(< "$task_output/checkpoints/latest")" --json 2> /dev/null)
+elif grep -q 'too few to learn from' "$folder/pairs.log"; then
+  printf 'left out: '
+  cat "$folder/pairs.log"
+  scores=""
+else
+  fail "$(cat "$folder/pairs.log")"
+fi
 end_stage
 print_times
 
@@ -169,6 +189,7 @@ All of it is in $folder:
   run/recipe.toml           the recipe with every key
   run/metrics.jsonl         one line for each logging interval and evaluation
   run/checkpoints/          the newest checkpoints (HDF5)
+  pairs/, task/             documentation and functions, and the encoder that was fine-tuned on them
 
 What to try next:
   your own code    scripts/quickstart.sh --input ~/src
@@ -178,8 +199,16 @@ What to try next:
   every key        docs/recipes.md
 TEXT
 
-if awk -v gain="$gain" -v least="$required_gain" 'BEGIN {exit !(gain >= least)}'; then
-  printf '\nquickstart: done: the held-out loss is %s nat below the unigram baseline\n' "$gain"
-else
+awk -v gain="$gain" -v least="$required_gain" 'BEGIN {exit !(gain >= least)}' ||
   fail "the held-out loss is $loss and the unigram baseline $unigram: it has to be at least $required_gain nat lower; try lower rates (--set phase.0.learning_rate=...) or another seed (--set run.seed=...)"
+printf '\nquickstart: the held-out loss is %s nat below the unigram baseline\n' "$gain"
+
+if [[ -n $scores ]]; then
+  score() { sed -n "s/.*\"$1\":\([-+.eE0-9]*\).*/\1/p" <<< "$scores"; }
+  accuracy=$(score accuracy) majority=$(score majority) error=$(score standard_error)
+  printf 'quickstart: documentation and function: accuracy %s on %s held-out pairs, majority class %s, standard error %s\n' \
+    "$accuracy" "$(score examples)" "$majority" "$error"
+  awk -v a="$accuracy" -v m="$majority" -v e="$error" 'BEGIN {exit !(a >= m + 3 * e)}' ||
+    fail "that is less than three standard errors above the majority class; a larger corpus or longer pretraining helps"
 fi
+printf 'quickstart: done\n'

@@ -5,48 +5,6 @@
 
 namespace comera {
 
-PackCapacity pack_capacity(const data::BatchCapacity& capacity) {
-  return {.tokens = capacity.tokens,
-          .sequences = capacity.sequences,
-          .longest = capacity.sequence_length,
-          .masked = capacity.masked,
-          .unique_ids = capacity.unique_ids};
-}
-
-void upload_batch(const data::Batch& from, const PackedBatch& to, Allocator& allocator,
-                  const Stream& stream) {
-  const PackCapacity& capacity = to.capacity;
-  COMERA_CHECK(
-      from.tokens <= capacity.tokens && from.sequences <= capacity.sequences &&
-          from.masked <= capacity.masked && from.unique <= capacity.unique_ids,
-      "a batch of {} tokens, {} sequences, {} masked positions and {} unique ids is larger than its capacity "
-      "of {}, {}, {} and {}",
-      from.tokens, from.sequences, from.masked, from.unique, capacity.tokens, capacity.sequences,
-      capacity.masked, capacity.unique_ids);
-  const auto copy = [&](const auto& values, const Tensor& tensor) {
-    COMERA_CHECK(static_cast<std::int64_t>(values.size()) == tensor.elements(),
-                 "a batch array has {} entries, expected {}", values.size(), tensor.elements());
-    allocator.upload(tensor.raw(), values.data(), tensor.bytes(), stream);
-  };
-  copy(from.token_ids, to.token_ids);
-  copy(from.position_ids, to.position_ids);
-  copy(from.type_ids, to.type_ids);
-  copy(from.sequence_offsets, to.sequence_offsets);
-  copy(from.masked_positions, to.masked_positions);
-  copy(from.masked_targets, to.masked_targets);
-  copy(from.labels, to.labels);
-  copy(from.scores, to.scores);
-  copy(from.unique_ids, to.unique_ids);
-  copy(from.unique_index, to.unique_index);
-  copy(from.unique_order, to.unique_order);
-  copy(from.unique_offsets, to.unique_offsets);
-  copy(from.right_order, to.right_order);
-  const std::vector<std::int32_t> counts = {from.tokens, from.sequences, from.masked, from.unique,
-                                            from.examples};
-  copy(counts, to.counts);
-  allocator.synchronize(stream);  // counts ends here
-}
-
 InferenceEngine::InferenceEngine(const Model& model, Output output, const Backend& backend,
                                  Allocator& allocator)
     : model_(model),

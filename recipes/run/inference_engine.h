@@ -9,13 +9,9 @@
 #include "data/loader.h"
 #include "kernels/core/graph.h"
 #include "model/model.h"
+#include "recipes/run/device_batch.h"
 
 namespace comera {
-
-// Copies a batch to the device. Throws Error if it is larger than the capacity.
-void upload_batch(const data::Batch& from, const PackedBatch& to, Allocator& allocator, const Stream& stream);
-
-PackCapacity pack_capacity(const data::BatchCapacity& capacity);
 
 // Runs a model forward only: no dropout, no gradients, and memory that does not grow with its depth.
 class InferenceEngine {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "recipes/run/inference_engine.h"
-
 namespace comera {
 
 StepEngine::StepEngine(const EncoderConfig& config, const AdamWOptions& optimizer, const Backend& backend,

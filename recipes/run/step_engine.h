@@ -6,6 +6,7 @@
 #include "kernels/core/graph.h"
 #include "model/model.h"
 #include "optim/optimizer.h"
+#include "recipes/run/device_batch.h"
 
 namespace comera {
 

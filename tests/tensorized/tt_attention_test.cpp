@@ -70,7 +70,7 @@ Result formed(Harness& harness, Layers& layers, const Tensor& x, const Tensor& d
                            .sequence_offsets = inputs.sequence_offsets,
                            .heads = heads,
                            .longest = longest,
-                           .scale = 1 / std::sqrt(static_cast<double>(hidden / heads)),
+                           .scale = 1 / std::sqrt(static_cast<double>(hidden) / heads),
                            .dropout = inputs.dropout,
                            .step_inputs = inputs.step_inputs,
                            .out = harness.tensor({tokens, hidden}, dtype),

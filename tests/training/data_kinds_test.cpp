@@ -18,14 +18,14 @@ class DataKinds : public TrainingFixture {
                         const std::vector<std::string>& overrides) {
     std::FILE* null = std::fopen("/dev/null", "w");
     options.output = null;
-    const TrainingOutcome outcome = TrainingRun(recipe(run, overrides), options).run();
+    TrainingOutcome outcome = TrainingRun(recipe(run, overrides), options).run();
     std::fclose(null);
     return outcome;
   }
 
   // Whole, and stopped on the way.
   TrainingOutcome expect_to_resume(const std::string& run, const std::vector<std::string>& overrides) {
-    const TrainingOutcome whole = train(run + "-whole", {}, overrides);
+    TrainingOutcome whole = train(run + "-whole", {}, overrides);
     train(run, {.stop_after = 4}, overrides);
     const TrainingOutcome resumed = train(run, {.mode = RunMode::resume}, overrides);
     EXPECT_TRUE(resumed.finished);
