@@ -33,7 +33,7 @@ Evaluation evaluate_checkpoint(const std::filesystem::path& checkpoint) {
   const EncoderConfig config = encoder_config(recipe, reader.integer("/data", "vocabulary"));
   const PhaseSection& phase = recipe.phases[0];
   StepEngine engine(config, {}, backend_of(DeviceKind::cpu), host_allocator());
-  load_weights(reader, engine.model().parameters(), WeightScope::all);
+  load_parameters(reader, engine.model().parameters());
   data::LoaderOptions options;
   const data::Tokenizer tokenizer = data::Tokenizer::load(recipe.data.tokenizer);
   MaskedLanguageTask task(recipe.data, tokenizer, config);

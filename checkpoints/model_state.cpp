@@ -41,85 +41,62 @@ void save_parameters(CheckpointWriter& writer, const ParameterStore& store) {
 
 namespace {
 
-bool is_in(WeightScope scope, const std::string& parameter) {
-  return scope == WeightScope::all || !parameter.starts_with("head.");
-}
+bool is_of_head(std::string_view parameter) { return parameter.starts_with("head."); }
 
-void check(const CheckpointReader& reader, const ParameterStore& store, WeightScope scope) {
+// The parameters that a checkpoint has for a store: all of them, or, if the head may be another one, all but
+// those of the head that are not in the file with the same shape. Error in one sentence if anything else
+// differs.
+std::vector<ParameterId> matching(const CheckpointReader& reader, const ParameterStore& store,
+                                  bool any_head) {
   const std::string file = reader.path().string();
+  const std::string_view other = any_head ? "holds another encoder" : "is a checkpoint of another model";
+  const std::string_view advice = any_head
+                                      ? "take [model] and [tensorized] from the recipe that it was made with"
+                                      : "use the recipe that it was made with";
+  std::vector<ParameterId> found;
   for (ParameterId id = 0; id < store.size(); ++id) {
     const ParameterInfo& info = store.info(id);
-    if (!is_in(scope, info.name)) continue;
-    COMERA_CHECK(reader.has_tensor(path_of(info)),
-                 "{} is a checkpoint of another model: it has no {}; use the recipe that it was made with",
-                 file, info.name);
+    const bool there = reader.has_tensor(path_of(info));
+    const bool same = there && reader.tensor(path_of(info)).shape == dims(info.shape);
+    if (any_head && is_of_head(info.name) && !same) continue;
+    COMERA_CHECK(there, "{} {}: it has no {}; {}", file, other, info.name, advice);
     const CheckpointTensor& saved = reader.tensor(path_of(info));
-    COMERA_CHECK(
-        saved.shape == dims(info.shape),
-        "{} is a checkpoint of another model: its {} is ({}), the recipe's is {}; use the recipe that it was "
-        "made with",
-        file, info.name, fmt::join(saved.shape, ", "), info.shape.text());
+    COMERA_CHECK(same, "{} {}: its {} is ({}), the recipe's is {}; {}", file, other, info.name,
+                 fmt::join(saved.shape, ", "), info.shape.text(), advice);
     COMERA_CHECK(saved.dtype == store.dtype(), "{} holds {} numbers, but the recipe computes in {}", file,
                  name_of(saved.dtype), name_of(store.dtype()));
+    found.push_back(id);
   }
-  for (const CheckpointTensor& saved : reader.tensors())
-    COMERA_CHECK(
-        !saved.path.starts_with("/model/") || !is_in(scope, saved.path.substr(7)) ||
-            store.find(saved.path.substr(7)),
-        "{} is a checkpoint of another model: the recipe's has no {}; use the recipe that it was made with",
-        file, saved.path.substr(7));
+  for (const CheckpointTensor& saved : reader.tensors()) {
+    if (!saved.path.starts_with("/model/")) continue;
+    const std::string name = saved.path.substr(7);
+    COMERA_CHECK((any_head && is_of_head(name)) || store.find(name), "{} {}: the recipe's has no {}; {}",
+                 file, other, name, advice);
+  }
+  return found;
+}
+
+void read(const CheckpointReader& reader, const ParameterStore& store, const std::vector<ParameterId>& ids) {
+  for (const ParameterId id : ids) reader.read(path_of(store.info(id)), store.value(id));
 }
 
 }  // namespace
 
 void check_parameters(const CheckpointReader& reader, const ParameterStore& store) {
-  check(reader, store, WeightScope::all);
+  matching(reader, store, false);
 }
 
 void load_parameters(const CheckpointReader& reader, const ParameterStore& store) {
-  load_weights(reader, store, WeightScope::all);
-}
-
-void load_weights(const CheckpointReader& reader, const ParameterStore& store, WeightScope scope) {
-  check(reader, store, scope);
-  for (ParameterId id = 0; id < store.size(); ++id)
-    if (is_in(scope, store.info(id).name)) reader.read(path_of(store.info(id)), store.value(id));
+  read(reader, store, matching(reader, store, false));
 }
 
 InitialParameters load_initial_parameters(const CheckpointReader& reader, const ParameterStore& store) {
-  const std::string file = reader.path().string();
+  const std::vector<ParameterId> loaded = matching(reader, store, true);
+  read(reader, store, loaded);
   InitialParameters result;
-  std::vector<ParameterId> wanted;
-  for (ParameterId id = 0; id < store.size(); ++id) {
-    const ParameterInfo& info = store.info(id);
-    const bool of_head = info.name.starts_with("head.");
-    const bool there = reader.has_tensor(path_of(info));
-    const bool same = there && reader.tensor(path_of(info)).shape == dims(info.shape);
-    if (of_head && !same) {
-      result.fresh.push_back(info.name);
-      continue;
-    }
-    COMERA_CHECK(there,
-                 "{} holds another encoder: it has no {}; take [model] and [tensorized] from its recipe",
-                 file, info.name);
-    const CheckpointTensor& saved = reader.tensor(path_of(info));
-    COMERA_CHECK(
-        same,
-        "{} holds another encoder: its {} is ({}), the recipe's is {}; take [model] and [tensorized] "
-        "from its recipe",
-        file, info.name, fmt::join(saved.shape, ", "), info.shape.text());
-    COMERA_CHECK(saved.dtype == store.dtype(), "{} holds {} numbers, but the recipe computes in {}", file,
-                 name_of(saved.dtype), name_of(store.dtype()));
-    wanted.push_back(id);
-  }
-  for (const CheckpointTensor& saved : reader.tensors())
-    COMERA_CHECK(!saved.path.starts_with("/model/") || saved.path.starts_with("/model/head.") ||
-                     store.find(saved.path.substr(7)),
-                 "{} holds another encoder: the recipe's has no {}; take [model] and [tensorized] from its "
-                 "recipe",
-                 file, saved.path.substr(7));
-  for (const ParameterId id : wanted) reader.read(path_of(store.info(id)), store.value(id));
-  result.loaded = static_cast<std::int64_t>(wanted.size());
+  result.loaded = static_cast<std::int64_t>(loaded.size());
+  for (ParameterId id = 0; id < store.size(); ++id)
+    if (!std::ranges::binary_search(loaded, id)) result.fresh.push_back(store.info(id).name);
   return result;
 }
 

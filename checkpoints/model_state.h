@@ -18,14 +18,6 @@ void check_parameters(const CheckpointReader& reader, const ParameterStore& stor
 // The same, and reads them.
 void load_parameters(const CheckpointReader& reader, const ParameterStore& store);
 
-// What a new run takes from a checkpoint: all parameters, or those below the head ("embedding.*" and
-// "encoder.*"), so that the head stays as it is in the store and may be another one.
-enum class WeightScope : std::uint8_t { all, encoder };
-// Weights only, to begin a new run with: neither optimizer nor trainer state. A model whose tensor trains
-// have ranks of their own must be built with them first: take_ranks() in recipes/run/checkpoint_recipe.h.
-// Error in one sentence if the parameters in question are not this model's.
-void load_weights(const CheckpointReader& reader, const ParameterStore& store, WeightScope scope);
-
 // How many parameters came from a checkpoint, and which are new.
 struct InitialParameters {
   std::int64_t loaded = 0;
@@ -33,7 +25,9 @@ struct InitialParameters {
 };
 
 // Weights for a new run from another's checkpoint: the encoder whole, and of the head what has the same name
-// and shape; the rest of the head stays as it is. Error in one sentence if the encoders differ.
+// and shape; the rest of the head stays as it is. Neither optimizer nor trainer state is read. A model whose
+// tensor trains have ranks of their own must be built with them first: take_ranks() in
+// recipes/run/checkpoint_recipe.h. Error in one sentence if the encoders differ.
 InitialParameters load_initial_parameters(const CheckpointReader& reader, const ParameterStore& store);
 
 // "/optimizer/<parameter>/<state>": flat state vectors, laid out as the parameters. Loading throws Error when

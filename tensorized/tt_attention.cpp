@@ -1,6 +1,7 @@
 #include "tensorized/tt_attention.h"
 
 #include <cmath>
+#include <utility>
 
 #include "kernels/ops/attention.h"
 #include "kernels/ops/layout.h"
@@ -101,33 +102,25 @@ void TTAttention::merge_backward(const Context& context, const Saved& saved, con
   const Tensor db_value = scope.tensor({r_value + 1, hidden_}, dtype);
   const Tensor db_key = scope.tensor({r_key, hidden_}, dtype);
   const Tensor da_output = scope.tensor({hidden_, r_output}, dtype);
-  run(context, MatrixProduct{.a = dc,
-                             .b = saved.b_key,
-                             .c = db_query,
-                             .m = r_query + 1,
-                             .n = head_size_,
-                             .k = r_key,
-                             .lda = heads_ * r_key,
-                             .ldb = hidden_,
-                             .ldc = hidden_,
-                             .batch = heads_,
-                             .stride_a = r_key,
-                             .stride_b = head_size_,
-                             .stride_c = head_size_});
-  run(context, MatrixProduct{.a = dc,
-                             .b = saved.b_query,
-                             .c = db_key,
-                             .m = r_key,
-                             .n = head_size_,
-                             .k = r_query + 1,
-                             .transpose_a = true,
-                             .lda = heads_ * r_key,
-                             .ldb = hidden_,
-                             .ldc = hidden_,
-                             .batch = heads_,
-                             .stride_a = r_key,
-                             .stride_b = head_size_,
-                             .stride_c = head_size_});
+  MatrixProduct of_head{.a = dc,
+                        .b = saved.b_key,
+                        .c = db_query,
+                        .m = r_query + 1,
+                        .n = head_size_,
+                        .k = r_key,
+                        .lda = heads_ * r_key,
+                        .ldb = hidden_,
+                        .ldc = hidden_,
+                        .batch = heads_,
+                        .stride_a = r_key,
+                        .stride_b = head_size_,
+                        .stride_c = head_size_};
+  run(context, of_head);
+  of_head.transpose_a = true;
+  of_head.b = saved.b_query;
+  of_head.c = db_key;
+  std::swap(of_head.m, of_head.k);
+  run(context, of_head);
   run(context, MatrixProduct{.a = df,
                              .b = saved.a_output,
                              .c = db_value,

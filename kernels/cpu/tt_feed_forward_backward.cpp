@@ -63,9 +63,7 @@ void pack_operands(const TTFeedForwardBackward& op, const Memory& memory, int th
     const Tensor& from = *operands[i].first;
     pack_transposed(from.data<float>(), from.dim(1), from.dim(1), from.dim(0), operands[i].second);
   });
-  const std::int64_t inner = op.bias.elements();
-  std::copy_n(op.bias.data<float>(), inner, memory.bias);
-  std::fill(memory.bias + inner, memory.bias + panels_of(inner) * panel_width, 0.F);
+  pack(op.bias.data<float>(), op.bias.elements(), 1, op.bias.elements(), memory.bias);
 }
 
 // h and activation' of a tile into their panels.

@@ -38,9 +38,7 @@ void pack_operands(const TTFeedForwardForward& op, const Memory& memory, int thr
     const Tensor& from = *operands[i].first;
     pack(from.data<float>(), from.dim(1), from.dim(0), from.dim(1), operands[i].second);
   });
-  const std::int64_t inner = op.bias.elements();
-  std::copy_n(op.bias.data<float>(), inner, memory.bias);
-  std::fill(memory.bias + inner, memory.bias + panels_of(inner) * panel_width, 0.F);
+  pack(op.bias.data<float>(), op.bias.elements(), 1, op.bias.elements(), memory.bias);
 }
 
 // h of a tile into its panel.

@@ -65,4 +65,18 @@ struct AttentionBackward {
   void check() const;
 };
 
+// Both ways alike: whose keys and values a head uses, and how far apart their rows lie.
+template <class Operation>
+std::int64_t kv_head(const Operation& op, std::int64_t head) {
+  return op.shared_keys ? 0 : head;
+}
+template <class Operation>
+std::int64_t key_rows_apart(const Operation& op) {
+  return op.k_apart > 0 ? op.k_apart : op.kv_heads() * op.key_size();
+}
+template <class Operation>
+std::int64_t value_rows_apart(const Operation& op) {
+  return op.v_apart > 0 ? op.v_apart : op.kv_heads() * op.value_size();
+}
+
 }  // namespace comera

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "checkpoints/durable_file.h"
 #include "checkpoints/model_state.h"
@@ -120,8 +121,11 @@ void TrainingRun::load_initial() {
                "{} was trained with another tokenizer than {}: its token ids mean other pieces",
                trained.checkpoint.string(), recipe_.data.tokenizer);
   const InitialParameters initial = load_initial_parameters(reader, engine_->model().parameters());
+  std::set<std::string> layers;  // "head.pooler" of "head.pooler.core.0"
+  for (const std::string& name : initial.fresh)
+    layers.insert(name.substr(0, name.find('.', std::string_view("head.").size())));
   fmt::print(options_.output, "{} tensors from {}{}{}\n", initial.loaded, trained.checkpoint.string(),
-             initial.fresh.empty() ? "" : "; new: ", fmt::join(initial.fresh, ", "));
+             layers.empty() ? "" : "; new: ", fmt::join(layers, ", "));
 }
 
 data::LoaderOptions TrainingRun::loader_options(std::int64_t phase) const {

@@ -87,7 +87,7 @@ Answers answers_of(const fs::path& checkpoint) {
   const EncoderConfig config =
       encoder_config(checkpoint_recipe(reader), reader.integer("/data", "vocabulary"));
   Model model(config, host_allocator(), true);
-  load_weights(reader, model.parameters(), WeightScope::all);
+  load_parameters(reader, model.parameters());
   Harness harness(config.compute == DType::float64 ? plain_backend() : backend_of(DeviceKind::cpu));
   const PackedBatch batch =
       random_batch({9, 4, 1, 12}, config.vocabulary, model.token_embedding().right_rows());
@@ -262,9 +262,7 @@ TEST_F(DenseCompactionTest, ANewRunBeginsWithItAndResumes) {
     take_ranks(recipe, reader);
     return train(
         recipe,
-        [&](TrainingRun& training) {
-          load_weights(reader, training.engine().model().parameters(), WeightScope::all);
-        },
+        [&](TrainingRun& training) { load_parameters(reader, training.engine().model().parameters()); },
         options);
   };
   const fs::path whole = begin("whole", {});
@@ -296,16 +294,16 @@ TEST_F(DenseCompactionTest, TheEncoderServesAnotherHead) {
   ParameterStore& store = model.parameters();
   store.initialize(8);
   const std::vector<double> head = read_tensor(store.value(*store.find("head.pooler.weight")));
-  load_weights(reader, store, WeightScope::encoder);
+  load_initial_parameters(reader, store);
   EXPECT_EQ(read_tensor(store.value(*store.find("head.pooler.weight"))), head);
   for (const char* name :
        {"embedding.tokens.core.0", "encoder.1.ffn.down.core.2", "encoder.0.norm1.weight"}) {
     const std::vector<float> saved = reader.read_values<float>(fmt::format("/model/{}", name));
     EXPECT_EQ(read_tensor(store.value(*store.find(name))), std::vector<double>(saved.begin(), saved.end()));
   }
-  EXPECT_THROW(load_weights(reader, store, WeightScope::all), Error);
+  EXPECT_THROW(load_parameters(reader, store), Error);
   Model narrow(encoder_config(recipe("none"), 400), host_allocator(), false);
-  EXPECT_THROW(load_weights(reader, narrow.parameters(), WeightScope::encoder), Error);
+  EXPECT_THROW(load_initial_parameters(reader, narrow.parameters()), Error);
 }
 
 class CompactCommand : public DenseCompactionTest {

@@ -37,20 +37,6 @@ T dot(const T* x, const T* y, std::int64_t n) {
   return sum;
 }
 
-// Where head h of a row of keys or values is.
-template <class Operation>
-std::int64_t kv_head(const Operation& op, std::int64_t h) {
-  return op.shared_keys ? 0 : h;
-}
-template <class Operation>
-std::int64_t key_rows_apart(const Operation& op) {
-  return op.k_apart > 0 ? op.k_apart : op.kv_heads() * op.key_size();
-}
-template <class Operation>
-std::int64_t value_rows_apart(const Operation& op) {
-  return op.v_apart > 0 ? op.v_apart : op.kv_heads() * op.value_size();
-}
-
 template <class T>
 void attention_forward(const AttentionForward& op, const KernelContext&) {
   const std::int64_t rows = op.q.dim(0), q_width = op.q.dim(1), out_width = op.out.dim(1);
