@@ -7,6 +7,8 @@ namespace comera::data {
 namespace {
 
 constexpr std::int64_t block_rows = 64;
+constexpr std::int64_t widest_row = 65536;  // entries: what a damaged shape must not exceed
+constexpr std::int64_t checked_at_once = 16 * block_rows * 512;  // entries
 
 const std::int32_t* row_of(const std::vector<std::int32_t>& values, std::int64_t row, std::int64_t width) {
   return values.data() + row * width;
@@ -26,6 +28,9 @@ hdf5::Dataset MaskedRowFile::open(const char* dataset, std::size_t rank) {
   // Labels may stand in a column.
   const bool fits = info.shape.size() == rank || (rank == 1 && info.shape.size() == 2 && info.shape[1] == 1);
   COMERA_CHECK(fits, "{}: '{}' has {} dimensions, {} were expected", name_, dataset, info.shape.size(), rank);
+  COMERA_CHECK(info.shape.size() < 2 || info.shape[1] <= widest_row,
+               "{}: the rows of '{}' have {} entries, at most {} are read", name_, dataset, info.shape[1],
+               widest_row);
   COMERA_CHECK(rows_ < 0 || opened.rows() == rows_, "{}: '{}' has {} rows, 'input_ids' has {}", name_,
                dataset, opened.rows(), rows_);
   return opened;
@@ -58,10 +63,10 @@ MaskedRowFile::MaskedRowFile(const std::filesystem::path& path, std::int32_t voc
         hash128({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(std::int32_t)}).hex();
   };
   Rows rows;
-  const std::int64_t count = rows_;
-  lengths_.reserve(static_cast<std::size_t>(count));
-  for (std::int64_t begin = 0; begin < count; begin += 16 * block_rows) {
-    const std::int64_t some = std::min(16 * block_rows, count - begin);
+  // Not reserved: only rows that prove to be there may take memory.
+  const std::int64_t at_once = checked_at_once / std::max<std::int64_t>({width_, most_targets_, 512});
+  for (std::int64_t begin = 0; begin < rows_; begin += at_once) {
+    const std::int64_t some = std::min(at_once, rows_ - begin);
     const std::vector<std::int32_t> mask = mask_.read_rows<std::int32_t>(begin, some);
     for (std::int64_t row = 0; row < some; ++row) {
       const std::int32_t* from = row_of(mask, row, width_);

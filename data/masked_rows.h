@@ -21,9 +21,9 @@ namespace comera::data {
 //   next_sentence_labels     integers (rows)     optional
 // of any width, compressed or not. The file does not say which vocabulary its ids are of.
 //
-// Opens and checks it in one streaming pass: datasets and shapes, ids within the vocabulary, masks, positions
-// within their rows, and that rows begin with [CLS]. Error with the file's name and the row (from 0)
-// otherwise. Memory: 4 bytes per row.
+// Opens and checks it in one streaming pass: datasets and shapes (L and P up to 65,536), ids within the
+// vocabulary, masks, positions within their rows, and that rows begin with [CLS]. Error with the file's name
+// and the row (from 0) otherwise. Memory: 4 bytes per row.
 class MaskedRowFile {
  public:
   struct Rows {

@@ -77,7 +77,7 @@ void read_table(S& out, const toml::node& node, const Path& path, Reader& reader
 
 // A number, word, truth value, list of numbers, or one of a list of words.
 template <class S, class T>
-Key<S> value(const char* name, T S::*member, Rule rule, std::string doc) {
+Key<S> value(const char* name, T S::*member, Rule rule, const std::string& doc) {
   Key<S> key;
   key.name = name;
   key.read = [member, rule](S& out, const toml::node& node, const Path& path, Reader& reader) {
@@ -94,8 +94,8 @@ Key<S> value(const char* name, T S::*member, Rule rule, std::string doc) {
 }
 
 template <class S, class T>
-Key<S> value(const char* name, T S::*member, std::string doc) {
-  return value(name, member, Rule{}, std::move(doc));
+Key<S> value(const char* name, T S::*member, const std::string& doc) {
+  return value(name, member, Rule{}, doc);
 }
 
 template <class S>
@@ -105,7 +105,7 @@ Key<S> required(Key<S> key) {
 }
 
 template <class S, class T>
-Key<S> section(const char* name, T S::*member, std::string doc) {
+Key<S> section(const char* name, T S::*member, const std::string& doc) {
   Key<S> key;
   key.name = name;
   key.read = [member](S& out, const toml::node& node, const Path& path, Reader& reader) {
@@ -124,7 +124,7 @@ Key<S> section(const char* name, T S::*member, std::string doc) {
 
 // A section that may be left out.
 template <class S, class T>
-Key<S> optional_section(const char* name, std::optional<T> S::*member, std::string doc) {
+Key<S> optional_section(const char* name, std::optional<T> S::*member, const std::string& doc) {
   Key<S> key;
   key.name = name;
   key.read = [member](S& out, const toml::node& node, const Path& path, Reader& reader) {
@@ -164,7 +164,7 @@ inline void read_layer_ranks(LayerRanks& out, const std::string& layer, const to
 
 // A section of lists of ranks by the names of layers.
 template <class S>
-Key<S> layer_ranks(const char* name, LayerRanks S::*member, std::string doc) {
+Key<S> layer_ranks(const char* name, LayerRanks S::*member, const std::string& doc) {
   Key<S> key;
   key.name = name;
   key.read = [member](S& out, const toml::node& node, const Path& path, Reader& reader) {
@@ -188,7 +188,7 @@ Key<S> layer_ranks(const char* name, LayerRanks S::*member, std::string doc) {
 
 // [[name]], at least one of them.
 template <class S, class T>
-Key<S> sections(const char* name, std::vector<T> S::*member, std::string doc) {
+Key<S> sections(const char* name, std::vector<T> S::*member, const std::string& doc) {
   Key<S> key;
   key.name = name;
   key.read = [member](S& out, const toml::node& node, const Path& path, Reader& reader) {

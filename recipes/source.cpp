@@ -93,7 +93,7 @@ void Source::take_model(const toml::table& base) {
     toml::table* own = root_.get_as<toml::table>("model");
     if (own == nullptr) return;  // reading the tree says so, with the place
     for (const auto& [key, value] : *model)
-      if (!own->contains(key)) value.visit([&](const auto& node) { own->insert(key, node); });
+      if (!own->contains(key)) value.visit([&, name = key](const auto& node) { own->insert(name, node); });
   }
   if (const toml::table* trains = base.get_as<toml::table>("tensorized");
       trains && !root_.contains("tensorized"))

@@ -51,7 +51,7 @@ void InferenceEngine::set_capacity(const PackCapacity& capacity) {
   batch_ = PackedBatch();
   batch_ = PackedBatch(allocator_, capacity);
   arena_.emplace(allocator_, measuring.peak());
-  context_.emplace(backend_, *arena_, stream_);
+  context_.emplace(Context{backend_, *arena_, stream_});
   graph_ = Graph(allocator_, stream_, [this] { forward(*context_, batch_); });
 }
 

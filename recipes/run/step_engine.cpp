@@ -56,7 +56,7 @@ void StepEngine::set_capacity(const PackCapacity& capacity) {
   batch_ = PackedBatch();
   batch_ = PackedBatch(allocator_, capacity);
   arena_.emplace(allocator_, measuring.peak());
-  context_.emplace(backend_, *arena_, stream_);
+  context_.emplace(Context{backend_, *arena_, stream_});
   micro_ = Graph(allocator_, stream_, [this] { model_.run_pack(step(*context_, batch_, true), true); });
   evaluate_ = Graph(allocator_, stream_, [this] { model_.run_pack(step(*context_, batch_, false), false); });
   apply_ = Graph(allocator_, stream_, [this] {

@@ -257,7 +257,7 @@ void TrainingRun::log_step(double seconds_per_step, double tokens_per_second) {
 }
 
 std::optional<Evaluation> TrainingRun::evaluate_now(bool record) {
-  const std::optional<Evaluation> found =
+  std::optional<Evaluation> found =
       task_->evaluate(*engine_, phase_->options, recipe_.run.evaluation_batches, options_.stop_requested);
   if (!found || !record) return found;
   metrics_->write(state_.step, task_->metrics(*found));

@@ -16,7 +16,6 @@
 namespace comera::data {
 namespace {
 
-using testing::DoubleNear;
 using testing::ElementsAre;
 using testing::HasSubstr;
 

@@ -8,8 +8,8 @@ namespace comera::fuzz {
 
 const std::vector<Target>& targets() {
   static const std::vector<Target> all = {
-      recipe_target, shard_target, shard_contents_target, checkpoint_target, checkpoint_contents_target,
-      table_target};
+      recipe_target,      shard_target, shard_contents_target, checkpoint_target, checkpoint_contents_target,
+      masked_rows_target, table_target};
   return all;
 }
 

@@ -27,6 +27,7 @@ struct Target {
 extern const Target recipe_target;
 extern const Target shard_target, shard_contents_target;
 extern const Target checkpoint_target, checkpoint_contents_target;
+extern const Target masked_rows_target;
 extern const Target table_target;
 
 const std::vector<Target>& targets();

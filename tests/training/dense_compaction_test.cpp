@@ -57,7 +57,7 @@ class DenseCompactionTest : public TrainingFixture {
     const Recipe dense = recipe("none", all);
     Model model(encoder_config(dense, 400), host_allocator(), false);
     model.parameters().initialize(5);
-    const fs::path path = folder() / "random.h5";
+    fs::path path = folder() / "random.h5";
     CheckpointWriter writer(path);
     save_parameters(writer, model.parameters());
     writer.attributes("/recipe", {{"toml", to_toml(dense)}});
@@ -68,7 +68,8 @@ class DenseCompactionTest : public TrainingFixture {
     return path;
   }
 
-  DenseCompaction compact(const fs::path& source, const fs::path& output, DenseCompactionOptions options,
+  DenseCompaction compact(const fs::path& source, const fs::path& output,
+                          const DenseCompactionOptions& options,
                           const std::vector<std::string>& overrides = {}) const {
     const CheckpointReader dense(source);
     return compact_dense(dense, dense_compaction_recipe(dense, {}, overrides), options, output);
@@ -256,7 +257,7 @@ TEST_F(DenseCompactionTest, CapsHoldAndWhoMissesTheErrorIsSaid) {
 TEST_F(DenseCompactionTest, ANewRunBeginsWithItAndResumes) {
   const fs::path compacted = folder() / "compacted.h5";
   compact(trained_dense(), compacted, {.error = 0.2});
-  const auto begin = [&](const std::string& run, TrainingOptions options) {
+  const auto begin = [&](const std::string& run, const TrainingOptions& options) {
     const CheckpointReader reader(compacted);
     Recipe recipe = this->recipe(run);
     take_ranks(recipe, reader);
