@@ -34,6 +34,8 @@ const std::map<std::string, Names, std::less<>>& allowed_includes() {
       {"kernels/core", {"kernels/shared"}},
       {"kernels/ops", {"kernels/core", "kernels/shared"}},
       {"kernels/cpu", kernels},
+      {"kernels/emulation", {}},
+      {"kernels/cuda", with(kernels, {"kernels/emulation"})},
       {"kernels/backends", with(kernels, {"kernels/cpu"})},  // the registration
       {"tensorized", kernels},
       {"model", with(kernels, {"tensorized"})},
