@@ -7,6 +7,7 @@
 #include "checkpoints/durable_file.h"
 #include "cli/commands.h"
 #include "cli/inference_options.h"
+#include "cli/output_options.h"
 #include "data/hdf5.h"
 #include "kernels/backends/backends.h"
 #include "recipes/run/inference_engine.h"
@@ -18,7 +19,8 @@ namespace {
 
 struct Options {
   InferenceOptions inference;
-  std::filesystem::path input, output;
+  std::filesystem::path input;
+  OutputOptions output;
   std::vector<std::string> text;
   std::string pooling = "mean";
 };
@@ -59,9 +61,12 @@ void write_jsonl(const std::filesystem::path& path, const std::vector<float>& ve
 }
 
 void embed(const Options& options) {
-  const OutputFormat format = output_format(options.output, {OutputFormat::hdf5, OutputFormat::jsonl});
+  const OutputFormat format = output_format(options.output.path, {OutputFormat::hdf5, OutputFormat::jsonl});
+  options.output.check(options.input);
   LoadedModel loaded = options.inference.load();
   data::Task task;
+  task.format = loaded.recipe.task.format;
+  task.header = loaded.recipe.task.header;
   task.text = options.text;
   if (task.text.empty()) task.text = loaded.recipe.task.text;
   if (task.text.empty() || data::format_of(options.input) == data::TableFormat::text) task.text = {"text"};
@@ -82,10 +87,10 @@ void embed(const Options& options) {
                            [](double value) { return static_cast<float>(value); });
   });
   if (format == OutputFormat::hdf5)
-    write_hdf5(options.output, vectors, width, examples, options);
+    write_hdf5(options.output.path, vectors, width, examples, options);
   else
-    write_jsonl(options.output, vectors, width, examples);
-  fmt::print("{} vectors of {} numbers in {}\n", examples.count(), width, options.output.string());
+    write_jsonl(options.output.path, vectors, width, examples);
+  fmt::print("{} vectors of {} numbers in {}\n", examples.count(), width, options.output.path.string());
 }
 
 }  // namespace
@@ -101,7 +106,7 @@ void add_embed_command(CLI::App& program) {
   command
       ->add_option("--text", options->text, "Its one or two text columns; default: those of the model's task")
       ->delimiter(',');
-  command->add_option("--output", options->output, "FILE.h5 or FILE.jsonl")->required();
+  add_output_options(*command, options->output, "FILE.h5 or FILE.jsonl");
   command->add_option("--pooling", options->pooling, "mean: of all tokens; first: of the first token")
       ->check(CLI::IsMember({"mean", "first"}));
   command->footer(

@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "checkpoints/model_state.h"
 #include "cli/commands.h"
 #include "cli/inference_options.h"
 #include "kernels/backends/backends.h"
@@ -22,6 +21,8 @@ struct Options {
 };
 
 void evaluate_task(const Options& options, LoadedModel& loaded) {
+  if (!options.data.empty())
+    throw UsageError("--data is for a pretrained model; this one is fine-tuned: give --input FILE");
   TaskSection section = loaded.recipe.task;
   if (!options.input.empty()) section.validation = options.input;
   const data::Task task = task_of(section);
@@ -45,16 +46,22 @@ void evaluate_task(const Options& options, LoadedModel& loaded) {
 }
 
 void evaluate_language_model(const Options& options, LoadedModel& loaded) {
+  if (!options.input.empty())
+    throw UsageError(
+        "--input is for a fine-tuned model; this one is pretrained: give --data FOLDER of shards");
   DataSection data = loaded.recipe.data;
-  if (!options.data.empty()) data.train = data.validation = options.data;
+  if (!options.data.empty()) data.validation = options.data;
+  std::error_code code;
+  if (!std::filesystem::exists(data.train, code)) {
+    fmt::print(stderr, "{}: the training data are not there, so that no unigram baseline is known\n",
+               data.train);
+    data.train.clear();
+  }
   data.tokenizer = loaded.trained.tokenizer.string();
   if (data.validation.empty())
     throw UsageError("there is nothing to evaluate on: give --data FOLDER of shards");
   MaskedLanguageTask task(data, loaded.tokenizer, loaded.model.config());
-  // Only this evaluation needs a step engine, for the loss of an MLM head.
-  StepEngine engine(loaded.model.config(), {}, backend_of(DeviceKind::cpu), host_allocator());
-  const CheckpointReader reader(loaded.trained.checkpoint);
-  load_initial_parameters(reader, engine.model().parameters());
+  StepEngine engine(loaded.model, backend_of(DeviceKind::cpu), host_allocator());
   data::LoaderOptions loading;
   loading.masking = task.masking();
   const data::BatchCapacity capacity = inference_capacity(options.inference, loaded);

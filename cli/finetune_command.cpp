@@ -37,7 +37,7 @@ void add_finetune_command(CLI::App& program) {
       "Examples, from random weights and from a pretrained encoder:\n"
       "  comera finetune recipes/six_encoder_mnli.toml --set task.folder=glue/MNLI \\\n"
       "    --set data.tokenizer=tokenizer.model --output runs/mnli\n"
-      "  comera finetune recipes/finetune.toml --from runs/first --output runs/mine \\\n"
+      "  comera finetune recipes/function_pairs.toml --from runs/first --output runs/mine \\\n"
       "    --set task.name=mine --set task.train=train.csv --set task.validation=dev.csv \\\n"
       "    --set 'task.text=[\"title\", \"body\"]' --set task.label=topic\n"
       "Ctrl-C or SIGTERM saves a checkpoint and stops. best.h5 is the best model by task.metric.");

@@ -20,7 +20,7 @@ void add_inference_options(CLI::App& command, InferenceOptions& options) {
                      "The tokenizer it was trained with, if it is not in the run's directory");
   command
       .add_option("--set", options.overrides,
-                  "Overrides a key of the model's recipe, such as precision.compute=fp64; may be repeated")
+                  "Overrides a key of the model's recipe, such as task.header=false; may be repeated")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
   command.add_option("--length", options.length, "Longest sequence in tokens; default: as in training")

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/corpus_options.h"
+#include "cli/output_options.h"
 #include "cli/progress.h"
 #include "data/function_pairs.h"
 
@@ -13,11 +14,15 @@ namespace {
 struct Options {
   CorpusInput corpus;
   data::FunctionPairsOptions pairs;
+  OutputOptions output;
 };
 
-void run(const Options& options) {
+void run(Options options) {
+  options.pairs.output = options.output.path;
+  for (const char* name : {"train.jsonl", "validation.jsonl"}) options.output.check_file(name);
   const auto corpus = open_corpus(options.corpus);
   const data::FunctionPairsCounts counts = data::build_function_pairs(*corpus, options.pairs);
+  print_corpus_counts(corpus->counts());
   fmt::print("{:<24}{:>14}\n", "documented functions", grouped(counts.functions));
   fmt::print("{:<24}{:>14}\n", "  seen before", grouped(counts.duplicates));
   fmt::print("{:<24}{:>14}\n", "examples to train on", grouped(counts.train));
@@ -32,9 +37,7 @@ void add_pairs_command(CLI::App& program) {
   CLI::App* command = program.add_subcommand(
       "pairs", "Make a task from source code: does this documentation belong to this function?");
   add_corpus_options(*command, options->corpus, "--max-bytes");
-  command->add_option("--output", options->pairs.output, "Folder for train.jsonl and validation.jsonl")
-      ->required()
-      ->type_name("DIR");
+  add_output_options(*command, options->output, "Folder for train.jsonl and validation.jsonl");
   command->add_option("--held-out", options->pairs.held_out, "Fraction of the functions kept for validation")
       ->check(CLI::Range(0.001, 0.9))
       ->capture_default_str();

@@ -8,6 +8,7 @@
 #include "checkpoints/durable_file.h"
 #include "cli/commands.h"
 #include "cli/inference_options.h"
+#include "cli/output_options.h"
 #include "kernels/backends/backends.h"
 #include "recipes/run/sequence_task.h"
 
@@ -17,7 +18,8 @@ namespace {
 
 struct Options {
   InferenceOptions inference;
-  std::filesystem::path input, output;
+  std::filesystem::path input;
+  OutputOptions output;
 };
 
 std::vector<double> softmax(std::span<const double> logits) {
@@ -60,7 +62,8 @@ std::string header_of(const data::Task& task) {
 }
 
 void predict(const Options& options) {
-  const OutputFormat format = output_format(options.output, {OutputFormat::tsv, OutputFormat::jsonl});
+  const OutputFormat format = output_format(options.output.path, {OutputFormat::tsv, OutputFormat::jsonl});
+  options.output.check(options.input);
   LoadedModel loaded = options.inference.load();
   if (loaded.model.config().head == HeadKind::mlm)
     throw UsageError(
@@ -81,8 +84,8 @@ void predict(const Options& options) {
   });
   std::string text = format == OutputFormat::tsv ? header_of(task) + "\n" : "";
   for (const std::string& line : lines) text += line + "\n";
-  write_file_durably(options.output, text);
-  fmt::print("{} predictions in {}\n", lines.size(), options.output.string());
+  write_file_durably(options.output.path, text);
+  fmt::print("{} predictions in {}\n", lines.size(), options.output.path.string());
 }
 
 }  // namespace
@@ -96,7 +99,7 @@ void add_predict_command(CLI::App& program) {
       ->add_option("--input", options->input,
                    "TSV, CSV or JSONL with the text columns of the task (task.text); .gz too")
       ->required();
-  command->add_option("--output", options->output, "FILE.tsv or FILE.jsonl")->required();
+  add_output_options(*command, options->output, "FILE.tsv or FILE.jsonl");
   command->footer(
       "Example: comera predict runs/mnli --input glue/MNLI/test_matched.tsv --output predictions.tsv\n"
       "Each line says which line of the input it belongs to: rows that cannot be read are left out and "

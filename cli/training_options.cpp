@@ -29,6 +29,33 @@ void print_memory(TrainingRun& run) {
 
 }  // namespace
 
+namespace {
+
+// What a run in the output directory, which is to be resumed, was begun with: it is not looked for again, and
+// cannot become another.
+std::optional<TrainedModel> begun_with(const TrainingCommandOptions& options) {
+  const std::filesystem::path run = options.output, saved = run / "recipe.toml";
+  std::error_code code;
+  if (options.resume == "never" || options.output.empty() || !std::filesystem::exists(saved, code))
+    return std::nullopt;
+  TrainedModel trained;
+  const Recipe recipe = load_recipe(saved, {});
+  trained.recipe = to_toml(recipe);
+  trained.checkpoint = recipe.run.initial_checkpoint;
+  trained.tokenizer = run / "tokenizer.model";
+  const std::filesystem::path begun = std::filesystem::absolute(trained.checkpoint);
+  const std::filesystem::path asked = std::filesystem::absolute(options.from);
+  const auto relative = begun.lexically_normal().lexically_relative(asked.lexically_normal());
+  if (trained.checkpoint.empty() || relative.empty() || *relative.begin() == "..")
+    throw UsageError(fmt::format(
+        "the run in {} was begun with {}, not --from {}; leave it out or give another --output",
+        options.output, trained.checkpoint.empty() ? "random weights" : trained.checkpoint.string(),
+        options.from));
+  return trained;
+}
+
+}  // namespace
+
 void add_training_options(CLI::App& command, TrainingCommandOptions& options) {
   add_recipe_options(command, options.recipe);
   command.add_option(
@@ -49,7 +76,8 @@ void add_training_options(CLI::App& command, TrainingCommandOptions& options) {
 
 Recipe load_training_recipe(const TrainingCommandOptions& options) {
   std::optional<TrainedModel> trained;
-  if (!options.from.empty()) trained = find_trained_model(options.from);
+  if (!options.from.empty()) trained = begun_with(options);
+  if (!options.from.empty() && !trained) trained = find_trained_model(options.from);
   Recipe recipe =
       load_recipe(options.recipe.file, options.recipe.overrides, trained ? trained->recipe : std::string());
   if (trained) {

@@ -101,7 +101,6 @@ Task glue_task(const std::string& name, const std::filesystem::path& folder) {
   if (found == tasks().end())
     throw UsageError(fmt::format("'{}' is no GLUE task; there are {}", name, fmt::join(glue_tasks(), ", ")));
   Task task = *found;
-  task.format = TableFormat::tsv;
   task.train = {{"train", folder / "train.tsv"}};
   if (name == "mnli")
     task.validation = {{"dev_matched", folder / "dev_matched.tsv"},

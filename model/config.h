@@ -67,7 +67,7 @@ struct EncoderConfig {
   TensorizedConfig tensorized;
   DType compute = DType::float32;  // float64 is the oracle's type
 
-  // Of a head on the first token: logits per sequence, or 1 score.
+  // Of a head on a sequence's vector: logits per sequence, or 1 score.
   std::int64_t sequence_outputs() const { return head == HeadKind::classification ? classes : 1; }
 
   std::int64_t classifier_inputs() const { return pairs == PairEncoding::separate ? 4 * hidden : hidden; }

@@ -121,7 +121,8 @@ const std::vector<Key<ModelSection>>& keys_of() {
             "after the embedding, the attention output and the feed-forward layers"),
       value("attention_dropout", &S::attention_dropout, from_to_below(0, 1), "of attention probabilities"),
       value("head", &S::head,
-            "masked language model, or a classifier or regression on the first token (`finetune` sets it by "
+            "masked language model, or a classifier or regression on the sequence's vector (`finetune` sets "
+            "it by "
             "its task)"),
       value("classes", &S::classes, count(1), "classes of a classification head"),
       value("pooling", &S::pooling,
@@ -241,7 +242,7 @@ const std::vector<Key<TaskSection>>& keys_of() {
       value("labels", &S::labels,
             "the classes in the order of their numbers; empty: those in the training files, "
             "sorted"),
-      value("kind", &S::kind, "what is predicted: one of some classes, or a number"),
+      value("kind", &S::kind, "what is predicted: one of some classes, or a number; known of a GLUE task"),
       value("metric", &S::metric,
             "what the best model is chosen by, on the first validation file; accuracy, or spearman for a "
             "regression, if it is not given"),

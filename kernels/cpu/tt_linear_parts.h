@@ -6,7 +6,7 @@
 #include "kernels/cpu/panels.h"
 #include "kernels/cpu/threads.h"
 
-// What the backward passes of tensor-train linears share.
+// What the passes of tensor-train linears share.
 COMERA_CPU_BEGIN
 
 // Tokens fall into fixed groups, each with its own sums of weights' gradients, which are added in order at

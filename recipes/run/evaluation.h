@@ -16,7 +16,7 @@ struct Evaluation {
   double loss = 0;      // nats per target
   double accuracy = 0;  // share of targets whose id has the largest logit
   std::int64_t targets = 0;
-  data::Baselines baselines;
+  data::Baselines baselines;  // without targets if the training data are not at hand
 
   // Of a task with examples: one entry per set.
   std::vector<data::TaskScores> sets;

@@ -11,24 +11,25 @@ const std::int64_t cache_bytes = data::LoaderOptions().cache_bytes;
 
 MaskedLanguageTask::MaskedLanguageTask(const DataSection& data, const data::Tokenizer& tokenizer,
                                        const EncoderConfig& config)
-    : data_(data), train_(data::open_sequences(data.train, "train", tokenizer, data.targets)) {
+    : data_(data) {
   const auto check_types = [&](const data::SequenceSet& set, const std::string& folder) {
     COMERA_CHECK(set.types() <= config.types,
                  "{}: has segment ids up to {}, but the recipe has model.types = {}", folder, set.types() - 1,
                  config.types);
   };
-  check_types(*train_, data.train);
-  if (data.whole_word_masking) {
-    if (train_->masked())
+  if (data.whole_word_masking) words_ = std::make_shared<const data::WordTable>(tokenizer);
+  if (!data.train.empty()) {
+    train_ = data::open_sequences(data.train, "train", tokenizer, data.targets);
+    check_types(*train_, data.train);
+    if (words_ && train_->masked())
       throw UsageError(fmt::format(
           "data.whole_word_masking cannot be had with the targets of {}; set data.targets to \"dynamic\"",
           data.train));
-    words_ = std::make_shared<const data::WordTable>(tokenizer);
   }
   if (data.validation.empty()) return;
   held_out_ = data::open_sequences(data.validation, "validation", tokenizer, data.targets);
   check_types(*held_out_, data.validation);
-  COMERA_CHECK(held_out_->fingerprint() != train_->fingerprint(),
+  COMERA_CHECK(!train_ || held_out_->fingerprint() != train_->fingerprint(),
                "{}: the held-out data are the training data; give data.validation others", data.validation);
 }
 
@@ -47,7 +48,7 @@ std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine,
                                                        const data::LoaderOptions& training,
                                                        std::int64_t most_packs,
                                                        const std::function<bool()>& stop) {
-  if (!unigram_) unigram_.emplace(*train_);
+  if (train_ && !unigram_) unigram_.emplace(*train_);
   data::LoaderOptions options = training;
   options.seed = evaluation_seed;
   options.one_pass = true;
@@ -62,7 +63,7 @@ std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine,
     if (stop && stop()) return std::nullopt;
     engine.load(*batch);
     engine.evaluate();
-    data::add_to_baselines(*unigram_, *batch, evaluation.baselines);
+    if (unigram_) data::add_to_baselines(*unigram_, *batch, evaluation.baselines);
   }
   const StepResults& results = engine.results();
   evaluation.targets = static_cast<std::int64_t>(results.target_count);
@@ -76,17 +77,20 @@ std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine,
 }
 
 std::string MaskedLanguageTask::describe(const Evaluation& e) const {
-  return fmt::format("held-out loss {:.4f}, masked accuracy {:.2f} % (unigram {:.4f}, uniform {:.4f})",
-                     e.loss, 100 * e.accuracy, e.baselines.unigram, e.baselines.uniform);
+  std::string text = fmt::format("held-out loss {:.4f}, masked accuracy {:.2f} %", e.loss, 100 * e.accuracy);
+  if (e.baselines.targets > 0)
+    text += fmt::format(" (unigram {:.4f}, uniform {:.4f})", e.baselines.unigram, e.baselines.uniform);
+  return text;
 }
 
 JsonObject MaskedLanguageTask::metrics(const Evaluation& e) const {
-  return JsonObject()
-      .add("validation_loss", e.loss)
+  JsonObject values;
+  values.add("validation_loss", e.loss)
       .add("validation_accuracy", e.accuracy)
-      .add("validation_targets", e.targets)
-      .add("unigram_loss", e.baselines.unigram)
-      .add("uniform_loss", e.baselines.uniform);
+      .add("validation_targets", e.targets);
+  if (e.baselines.targets > 0)
+    values.add("unigram_loss", e.baselines.unigram).add("uniform_loss", e.baselines.uniform);
+  return values;
 }
 
 }  // namespace comera

@@ -11,7 +11,8 @@ namespace comera {
 // Pretraining: masked tokens of shards, or of files of masked sequences.
 class MaskedLanguageTask final : public TrainingTask {
  public:
-  // Opens the shards. Error if they do not fit the tokenizer or the model.
+  // Opens the shards. Error if they do not fit the tokenizer or the model. Without data.train it can only
+  // evaluate, and knows no unigram baseline.
   MaskedLanguageTask(const DataSection& data, const data::Tokenizer& tokenizer, const EncoderConfig& config);
 
   const char* name() const override { return "pretrain"; }
@@ -30,7 +31,7 @@ class MaskedLanguageTask final : public TrainingTask {
 
  private:
   DataSection data_;
-  std::unique_ptr<data::SequenceSet> train_, held_out_;  // held out: null without
+  std::unique_ptr<data::SequenceSet> train_, held_out_;  // null without
   std::shared_ptr<const data::WordTable> words_;         // null unless whole words are masked
   std::optional<data::UnigramModel> unigram_;            // when it is first needed
 };

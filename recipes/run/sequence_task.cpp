@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 namespace comera {
 
@@ -15,6 +16,11 @@ std::vector<data::Task::Set> sets_of(const std::vector<std::string>& files) {
     if (name.extension() == ".gz") name = name.stem();
     sets.push_back({name.stem().string(), file});
   }
+  // Scores are told apart by these names.
+  std::map<std::string, int> times;
+  for (const data::Task::Set& set : sets) ++times[set.name];
+  for (data::Task::Set& set : sets)
+    if (times[set.name] > 1) set.name = set.file.string();
   return sets;
 }
 
@@ -42,9 +48,9 @@ data::Task task_of(const TaskSection& section) {
     task.kind = section.kind;
     task.metric =
         section.kind == data::TaskKind::regression ? data::TaskMetric::spearman : data::TaskMetric::accuracy;
-    task.header = section.header;
-    task.format = section.format;
   }
+  if (section.format != data::TableFormat::automatic) task.format = section.format;
+  if (!section.header) task.header = false;
   if (!section.text.empty()) task.text = section.text;
   if (!section.label.empty()) task.label = section.label;
   if (!section.labels.empty()) task.labels = section.labels;
@@ -76,6 +82,8 @@ Recipe resolve_task(const Recipe& recipe) {
   section.labels = task.labels;
   section.format = task.format;
   section.header = task.header;
+  // An encoder's recipe may come with the ranks of a head that this model does not have.
+  if (resolved.model.head == HeadKind::mlm) resolved.tensorized.ranks.erase("head.transform");
   resolved.model.head =
       task.kind == data::TaskKind::classification ? HeadKind::classification : HeadKind::regression;
   if (task.kind == data::TaskKind::classification)

@@ -8,11 +8,26 @@ StepEngine::StepEngine(const EncoderConfig& config, const AdamWOptions& optimize
                        Allocator& allocator)
     : backend_(backend),
       allocator_(allocator),
-      model_(config, allocator, true),
-      optimizer_(model_.parameters(), optimizer, allocator),
+      own_model_(std::make_unique<Model>(config, allocator, true)),
+      model_(*own_model_),
+      optimizer_(std::in_place, model_.parameters(), optimizer, allocator),
       stream_{allocator.device()},
       inputs_(allocator, sizeof(StepInputs), MemoryKind::workspace),
       results_(allocator, sizeof(StepResults), MemoryKind::workspace) {
+  send_first_values();
+}
+
+StepEngine::StepEngine(Model& model, const Backend& backend, Allocator& allocator)
+    : backend_(backend),
+      allocator_(allocator),
+      model_(model),
+      stream_{allocator.device()},
+      inputs_(allocator, sizeof(StepInputs), MemoryKind::workspace),
+      results_(allocator, sizeof(StepResults), MemoryKind::workspace) {
+  send_first_values();
+}
+
+void StepEngine::send_first_values() {
   send_inputs();
   clear_results();
 }
@@ -46,10 +61,12 @@ void StepEngine::set_capacity(const PackCapacity& capacity) {
   {
     const Context dry{backend_, measuring, stream_};
     const PackedBatch batch = PackedBatch::measuring(capacity, allocator_.device());
-    model_.run_pack(step(dry, batch, true), true);
     model_.run_pack(step(dry, batch, false), false);
-    optimizer_.apply(dry, inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
-                     results_.tensor({sizeof(StepResults)}, DType::uint8));
+    if (optimizer_) {
+      model_.run_pack(step(dry, batch, true), true);
+      optimizer_->apply(dry, inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
+                        results_.tensor({sizeof(StepResults)}, DType::uint8));
+    }
   }
   context_.reset();
   arena_.reset();
@@ -57,11 +74,12 @@ void StepEngine::set_capacity(const PackCapacity& capacity) {
   batch_ = PackedBatch(allocator_, capacity);
   arena_.emplace(allocator_, measuring.peak());
   context_.emplace(Context{backend_, *arena_, stream_});
-  micro_ = Graph(allocator_, stream_, [this] { model_.run_pack(step(*context_, batch_, true), true); });
   evaluate_ = Graph(allocator_, stream_, [this] { model_.run_pack(step(*context_, batch_, false), false); });
+  if (!optimizer_) return;
+  micro_ = Graph(allocator_, stream_, [this] { model_.run_pack(step(*context_, batch_, true), true); });
   apply_ = Graph(allocator_, stream_, [this] {
-    optimizer_.apply(*context_, inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
-                     results_.tensor({sizeof(StepResults)}, DType::uint8));
+    optimizer_->apply(*context_, inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
+                      results_.tensor({sizeof(StepResults)}, DType::uint8));
   });
 }
 
@@ -77,7 +95,7 @@ void StepEngine::apply(std::int64_t update, double targets, const double* learni
   std::copy_n(learning_rates, parameter_roles, host_inputs_.learning_rate);
   host_inputs_.targets = targets;
   host_inputs_.max_norm = max_norm;
-  optimizer_.prepare(host_inputs_, update);
+  optimizer_->prepare(host_inputs_, update);
   send_inputs();
   apply_.launch();
 }

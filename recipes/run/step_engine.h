@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "data/batch.h"
@@ -16,13 +17,15 @@ class StepEngine {
  public:
   StepEngine(const EncoderConfig& config, const AdamWOptions& optimizer, const Backend& backend,
              Allocator& allocator);
+  // Only to evaluate: without gradients and optimizer. The model must outlive it.
+  StepEngine(Model& model, const Backend& backend, Allocator& allocator);
   StepEngine(const StepEngine&) = delete;
   StepEngine& operator=(const StepEngine&) = delete;
 
   Model& model() { return model_; }
   const Backend& backend() const { return backend_; }
   Allocator& allocator() const { return allocator_; }
-  const AdamWOptimizer& optimizer() const { return optimizer_; }
+  const AdamWOptimizer& optimizer() const { return *optimizer_; }
 
   // Sizes of a new phase: measures a step without computing anything, then allocates just that.
   void set_capacity(const PackCapacity& capacity);
@@ -45,13 +48,15 @@ class StepEngine {
   const Arena::Plan& arena_plan() const { return arena_->peak(); }
 
  private:
+  void send_first_values();
   Step step(const Context& context, const PackedBatch& batch, bool training) const;
   void send_inputs();
 
   const Backend& backend_;
   Allocator& allocator_;
-  Model model_;
-  AdamWOptimizer optimizer_;
+  std::unique_ptr<Model> own_model_;  // null if it is somebody else's
+  Model& model_;
+  std::optional<AdamWOptimizer> optimizer_;
   Stream stream_;
   Buffer inputs_, results_;
   StepInputs host_inputs_;  // what inputs_ and results_ hold on the device

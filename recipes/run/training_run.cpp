@@ -260,6 +260,7 @@ std::optional<Evaluation> TrainingRun::evaluate_now(bool record) {
   std::optional<Evaluation> found =
       task_->evaluate(*engine_, phase_->options, recipe_.run.evaluation_batches, options_.stop_requested);
   if (!found || !record) return found;
+  state_.evaluated_step = state_.step;
   metrics_->write(state_.step, task_->metrics(*found));
   progress_->print(fmt::format("step {}: {}", state_.step, task_->describe(*found)));
   if (task_->keeps_best() && (state_.best_step == 0 || found->score > state_.best_score)) {
@@ -302,6 +303,7 @@ void TrainingRun::write_checkpoint() {
                                    {"window_targets", state_.window_targets},
                                    {"best_score", state_.best_score},
                                    {"best_step", state_.best_step},
+                                   {"evaluated_step", state_.evaluated_step},
                                    {"steps_of_phase", steps_of_phase_}});
     writer.attributes("/rng", {{"seed", recipe_.run.seed}});
     writer.attributes("/environment", {{"instruction_set", std::string(instruction_set())}});
@@ -333,14 +335,20 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
   const ParameterStore& store = engine_->model().parameters();
   load_parameters(reader, store);
   load_optimizer(reader, store, engine_->optimizer().state());
+  const Attributes trainer = reader.attributes("/trainer");
   state_ = {.step = reader.integer("/trainer", "step"),
             .phase = reader.integer("/trainer", "phase"),
             .phase_step = reader.integer("/trainer", "phase_step"),
             .tokens = reader.integer("/trainer", "tokens"),
             .window_loss = reader.number("/trainer", "window_loss"),
             .window_targets = reader.number("/trainer", "window_targets"),
-            .best_score = reader.number("/trainer", "best_score"),
-            .best_step = reader.integer("/trainer", "best_step")};
+            .evaluated_step = reader.integer("/trainer", "step")};
+  // Absent in files of versions that kept no best model.
+  if (trainer.contains("evaluated_step")) {
+    state_.best_score = reader.number("/trainer", "best_score");
+    state_.best_step = reader.integer("/trainer", "best_step");
+    state_.evaluated_step = reader.integer("/trainer", "evaluated_step");
+  }
   COMERA_CHECK(state_.phase < static_cast<std::int64_t>(recipe_.phases.size()),
                "{} stands in phase {}, but the recipe has {} phases", file, state_.phase + 1,
                recipe_.phases.size());
@@ -350,10 +358,12 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
                                    .pack = reader.integer("/data", "pack"),
                                    .seed = reader.integer("/data", "seed")};
   saved_samples_ = reader.integer("/data", "samples_per_epoch");
-  // Counted in epochs, a phase has as many steps as it was begun with.
+  // Counted in epochs, a phase has as many steps as it was begun with, unless the recipe asks for others.
   const std::vector<std::int64_t> begun = reader.list("/trainer", "steps_of_phase");
+  const Recipe before = checkpoint_recipe(reader);
   for (std::size_t phase = 0; phase < std::min(begun.size(), steps_of_phase_.size()); ++phase)
-    if (recipe_.phases[phase].epochs) steps_of_phase_[phase] = begun[phase];
+    if (recipe_.phases[phase].epochs && recipe_.phases[phase].epochs == before.phases[phase].epochs)
+      steps_of_phase_[phase] = begun[phase];
   total_steps_ = std::accumulate(steps_of_phase_.begin(), steps_of_phase_.end(), std::int64_t{0});
   COMERA_CHECK(state_.phase_step <= steps_of_phase_[state_.phase],
                "{} has done {} steps of phase {}, but the recipe now has only {}: give it at least as many",
@@ -381,6 +391,13 @@ bool TrainingRun::ends_evaluation_epoch() const {
   return due_by(state_.phase_step) > due_by(state_.phase_step - 1);
 }
 
+bool TrainingRun::evaluation_due() const {
+  if (!task_->evaluates() || state_.evaluated_step == state_.step) return false;
+  const std::int64_t interval = recipe_.run.evaluation_interval;
+  return (interval > 0 && state_.step % interval == 0) ||
+         state_.phase_step == steps_of_phase_[state_.phase] || ends_evaluation_epoch();
+}
+
 TrainingOutcome TrainingRun::run() {
   TrainingOutcome outcome;
   progress_ = std::make_unique<ProgressBar>(task_->name(), total_steps_, state_.step, options_.output);
@@ -392,7 +409,16 @@ TrainingOutcome TrainingRun::run() {
   };
   const std::int64_t phases = static_cast<std::int64_t>(recipe_.phases.size());
   open_phase();
+  // What a stop interrupted.
+  if (state_.phase_step > 0 && evaluation_due()) {
+    outcome.evaluation = evaluate_now(true);
+    if (outcome.evaluation) save();
+  }
   while (true) {
+    if (stop_here() && state_.step < total_steps_) {
+      if (saved_step_ != state_.step) save();
+      break;
+    }
     if (state_.phase_step >= steps_of_phase_[state_.phase]) {
       if (saved_step_ != state_.step) save();
       if (state_.phase + 1 == phases) break;
@@ -417,19 +443,15 @@ TrainingOutcome TrainingRun::run() {
       window_tokens = state_.tokens;
     }
     const auto due = [&](std::int64_t interval) { return interval > 0 && state_.step % interval == 0; };
-    if (task_->evaluates() && (due(recipe_.run.evaluation_interval) || phase_ends || ends_evaluation_epoch()))
-      outcome.evaluation = evaluate_now(true);
+    if (evaluation_due()) outcome.evaluation = evaluate_now(true);
     if ((due(recipe_.run.checkpoint_interval) || phase_ends) && saved_step_ != state_.step) save();
     if (options_.after_step) options_.after_step(state_.step);
-    if (stop_here() && state_.step < total_steps_) {
-      if (saved_step_ != state_.step) save();
-      break;
-    }
   }
   // A run that had ended before: its metrics have the line already.
-  if (state_.step >= total_steps_ && task_->evaluates() && !outcome.evaluation)
+  const bool trained = state_.step >= total_steps_;
+  if (trained && task_->evaluates() && state_.evaluated_step == state_.step && !outcome.evaluation)
     outcome.evaluation = evaluate_now(false);
-  outcome.finished = state_.step >= total_steps_;
+  outcome.finished = trained && !evaluation_due();
   outcome.step = state_.step;
   outcome.tokens_per_second =
       static_cast<double>(state_.tokens - first_tokens) / std::max(training_seconds, 1e-9);

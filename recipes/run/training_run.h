@@ -46,8 +46,9 @@ struct TrainingState {
   std::int64_t tokens = 0;      // seen
   double window_loss = 0;       // loss and targets since the last line of metrics
   double window_targets = 0;
-  double best_score = 0;       // of the evaluations so far
-  std::int64_t best_step = 0;  // 0: none yet
+  double best_score = 0;            // of the evaluations so far
+  std::int64_t best_step = 0;       // 0: none yet
+  std::int64_t evaluated_step = 0;  // the last one whose evaluation is done; 0: none yet
 };
 
 // Pretraining or fine-tuning as a recipe says: phases of steps, evaluation, metrics, checkpoints, and
@@ -76,6 +77,8 @@ class TrainingRun {
   // Steps of the phase and of one epoch in it (0: nobody asks).
   std::pair<std::int64_t, std::int64_t> phase_steps(std::int64_t phase) const;
   bool ends_evaluation_epoch() const;
+  // Whether the step that was just done is to be evaluated and has not been.
+  bool evaluation_due() const;
   void keep_best() const;
   void one_step();
   void log_step(double seconds_per_step, double tokens_per_second);

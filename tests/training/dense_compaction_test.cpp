@@ -307,6 +307,42 @@ TEST_F(DenseCompactionTest, TheEncoderServesAnotherHead) {
   EXPECT_THROW(load_initial_parameters(reader, narrow.parameters()), Error);
 }
 
+// The way that a user goes: a dense model, compacted with all its layers, is the beginning of a new
+// pretraining and of a task, by recipes with and without sections [model] and [tensorized] of their own.
+TEST_F(DenseCompactionTest, OtherRunsBeginWithIt) {
+  const fs::path compacted = folder() / "compacted.h5", table = folder() / "task.tsv";
+  const fs::path as_recipe = folder() / "as-recipe.h5";
+  compact(trained_dense(), as_recipe, {.error = 0.2});
+  compact(trained_dense(), compacted, {.error = 0.2}, every_layer);
+  ASSERT_TRUE(checkpoint_recipe(CheckpointReader(compacted)).tensorized.ranks.contains("head.transform"));
+  {
+    std::ofstream stream(table);
+    stream << "text\tlabel\n";
+    for (int i = 0; i < 40; ++i) stream << (i % 2 ? "count of a value\tone\n" : "the total index\tother\n");
+  }
+  const std::string text = recipe_text();
+  const fs::path bare = folder() / "bare.toml", whole = write_recipe();
+  std::ofstream(bare) << text.substr(text.find("[run]"));
+  int number = 0;
+  for (const fs::path& file : {bare, whole}) {
+    std::vector<std::string> arguments = {"finetune", file.string(),
+                                          "--from",   (file == bare ? compacted : as_recipe).string(),
+                                          "--output", (folder() / fmt::format("run{}", ++number)).string()};
+    for (const std::string& override :
+         {std::string("task.name=words"), std::string("task.text=text"), std::string("task.label=label"),
+          fmt::format("task.train=\"{}\"", table.string()),
+          fmt::format("task.validation=\"{}\"", table.string()),
+          fmt::format("data.tokenizer=\"{}\"", (corpus() / "tok.model").string())})
+      arguments.insert(arguments.end(), {"--set", override});
+    const ProgramResult tuned = run_program(arguments);
+    EXPECT_EQ(tuned.code, 0) << tuned.output;
+    EXPECT_THAT(tuned.output, HasSubstr("; new: head."));
+  }
+  const ProgramResult pretrained = run_program(
+      {"pretrain", whole.string(), "--from", as_recipe.string(), "--output", (folder() / "pre").string()});
+  EXPECT_EQ(pretrained.code, 0) << pretrained.output;
+}
+
 class CompactCommand : public DenseCompactionTest {
  protected:
   ProgramResult compact_with(const std::vector<std::string>& more) const {

@@ -48,9 +48,10 @@ TEST_F(Resume, ContinuesToTheBit) {
   for (const int stop : {2, 7, 10}) {
     const std::string run = fmt::format("stopped-{}", stop);
     TrainingOptions options;
-    int steps = 0;
+    bool asked = false;
     if (stop == 2) {
-      options.stop_requested = [&steps] { return ++steps == 2; };
+      options.after_step = [&asked](std::int64_t step) { asked = step == 2; };
+      options.stop_requested = [&asked] { return asked; };
     } else {
       options.stop_after = stop;
     }

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+namespace comera::cli {
+
+// --output of a command that writes files, and --overwrite.
+struct OutputOptions {
+  std::filesystem::path path;
+  bool overwrite = false;
+
+  // UsageError if the path exists and is not to be replaced, or is the input itself.
+  void check(const std::filesystem::path& input = {}) const;
+  // The same of a file in the folder that the path is.
+  void check_file(const std::filesystem::path& name) const;
+};
+
+void add_output_options(CLI::App& command, OutputOptions& options, const std::string& description);
+
+}  // namespace comera::cli
