@@ -217,7 +217,7 @@ Operation shared_attention(Bench& bench) {
   op.log_sum_exp = bench.tensor({heads, tokens}), op.sequence_offsets = offsets(bench);
   op.heads = heads, op.longest = longest, op.scale = 0.125, op.dropout = {0.1, 3};
   op.step_inputs = bench.step_inputs();
-  op.shared_keys = op.append_one = true, op.k_apart = op.v_apart = 3 * rank;
+  op.shared_keys = op.append_one = true, op.k_stride = op.v_stride = 3 * rank;
   return op;
 }
 

@@ -196,8 +196,8 @@ TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& in
                                 .log_sum_exp = saved.log_sum_exp,
                                 .shared_keys = true,
                                 .append_one = true,
-                                .k_apart = all,
-                                .v_apart = all});
+                                .k_stride = all,
+                                .v_stride = all});
   TTLinearForward to_output{
       .x = saved.attended, .a = saved.f, .xa = saved.xa_output, .outputs = 1, .output = {}};
   to_output.output[0] = {.column = 0, .b = saved.b_output, .bias = {}, .u = saved.y, .y = {}};
@@ -248,8 +248,8 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
                                  .dv = from(dxa, r_query + r_key),
                                  .shared_keys = true,
                                  .append_one = true,
-                                 .k_apart = all,
-                                 .v_apart = all});
+                                 .k_stride = all,
+                                 .v_stride = all});
   const Tensor da = zeros(saved.a.shape()), dc = zeros(saved.c.shape());
   TTLinearBackward of_query{.x = saved.x,
                             .a = saved.a,

@@ -115,7 +115,7 @@ void merge_halves(const Context& context, const ParameterStore& store, const TTC
   run(context, ScaleColumnsForward{.x = partials.at[middle - 1],
                                    .gate = store.value(train.gates[middle - 1]),
                                    .y = a,
-                                   .apart_y = a_apart});
+                                   .ldy = a_apart});
   run(context, Fill{.x = b, .value = 0});
   run(context, Add{.x = partials.at[middle], .y = b});
 }
@@ -133,7 +133,7 @@ void merge_halves_backward(const Context& context, const ParameterStore& store, 
   run(context, ScaleColumnsBackward{.x = partials.at[middle - 1],
                                     .gate = store.value(train.gates[middle - 1]),
                                     .dy = da,
-                                    .apart_y = a_apart,
+                                    .ldy = a_apart,
                                     .dx = dpartial,
                                     .dgate = store.gradient(train.gates[middle - 1])});
   for (int k = middle - 1; k >= 1; --k) {  // L_k = L_{k-1} S_k

@@ -14,7 +14,7 @@ COMERA_CPU_BEGIN
 // Scores are computed for blocks of queries: a whole short sequence, or part of a long one.
 inline std::int64_t query_rows(std::int64_t longest) { return longest <= 144 ? longest : 96; }
 // Rows of scores lie a cache line more than a power of two apart.
-inline std::int64_t score_apart(std::int64_t longest) { return panels_of(longest) * panel_width + 16; }
+inline std::int64_t score_stride(std::int64_t longest) { return panels_of(longest) * panel_width + 16; }
 
 template <class Operation>
 DropoutKey dropout_key(const Operation& op) {

@@ -24,8 +24,8 @@ Memory take(const AttentionBackward& op, Scratch& scratch) {
   memory.keys = scratch.floats(panels_size(op.longest, op.key_size()));
   memory.queries = scratch.floats(panels_size(block, op.key_size()));
   memory.dout = scratch.floats(panels_size(block, op.value_size()));
-  memory.p = scratch.floats(block * score_apart(op.longest));
-  memory.ds = scratch.floats(block * score_apart(op.longest));
+  memory.p = scratch.floats(block * score_stride(op.longest));
+  memory.ds = scratch.floats(block * score_stride(op.longest));
   memory.bytes = reinterpret_cast<std::uint8_t*>(scratch.floats(ScoreDropout::room(op.longest) / 4 + 1));
   return memory;
 }
@@ -119,8 +119,8 @@ std::size_t attention_backward_scratch(const AttentionBackward& op) {
 void attention_backward(const AttentionBackward& op, const KernelContext& context) {
   const std::int64_t tokens = op.q.dim(0), q_width = op.q.dim(1), out_width = op.out.dim(1);
   const std::int64_t key_size = op.key_size(), value_size = op.value_size(), out_size = out_width / op.heads;
-  const std::int64_t k_apart = key_rows_apart(op), v_apart = value_rows_apart(op);
-  const std::int64_t block = query_rows(op.longest), apart = score_apart(op.longest);
+  const std::int64_t k_stride = key_stride(op), v_stride = value_stride(op);
+  const std::int64_t block = query_rows(op.longest), apart = score_stride(op.longest);
   const DropoutKey key = dropout_key(op);
   const bool drops = op.dropout.active();
   const std::int64_t groups = head_groups(op);
@@ -128,8 +128,8 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
   float* dk_sums = sums.floats(group_floats(op) * key_size);
   float* dv_sums = sums.floats(group_floats(op) * value_size);
   const bool grouped = sums_groups(op);
-  const SharedGradient dk{op.dk, key_size, k_apart, tokens, groups, grouped ? dk_sums : nullptr};
-  const SharedGradient dv{op.dv, value_size, v_apart, tokens, groups, grouped ? dv_sums : nullptr};
+  const SharedGradient dk{op.dk, key_size, k_stride, tokens, groups, grouped ? dk_sums : nullptr};
+  const SharedGradient dv{op.dv, value_size, v_stride, tokens, groups, grouped ? dv_sums : nullptr};
   std::byte* of_threads = context.scratch + sums.bytes();
   const std::size_t thread_bytes =
       (context.scratch_bytes - sums.bytes()) / static_cast<std::size_t>(thread_limit());
@@ -138,11 +138,11 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
     Scratch scratch(of_threads + thread_bytes * static_cast<std::size_t>(piece.thread));
     const Memory memory = take(op, scratch);
     const std::int64_t kv = kv_head(op, piece.head_begin), length = piece.length;
-    const float* k = op.k.data<float>() + piece.first * k_apart + kv * key_size;
-    const float* v = op.v.data<float>() + piece.first * v_apart + kv * value_size;
-    pack_transposed(k, k_apart, key_size, length, memory.keys_across);
-    pack_transposed(v, v_apart, value_size, length, memory.values_across);
-    pack(k, k_apart, length, key_size, memory.keys);
+    const float* k = op.k.data<float>() + piece.first * k_stride + kv * key_size;
+    const float* v = op.v.data<float>() + piece.first * v_stride + kv * value_size;
+    pack_transposed(k, k_stride, key_size, length, memory.keys_across);
+    pack_transposed(v, v_stride, value_size, length, memory.values_across);
+    pack(k, k_stride, length, key_size, memory.keys);
     for (std::int64_t head = piece.head_begin; head < piece.head_end; ++head) {
       for (std::int64_t begin = 0; begin < length; begin += block) {
         const std::int64_t rows = std::min(block, length - begin), first = piece.first + begin;
@@ -189,8 +189,8 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
   dk.add_groups();
   dv.add_groups();
   clear_padding(op.dq, tokens, q_width, q_width, op.sequence_offsets);
-  clear_padding(op.dk, tokens, op.kv_heads() * key_size, k_apart, op.sequence_offsets);
-  clear_padding(op.dv, tokens, op.kv_heads() * value_size, v_apart, op.sequence_offsets);
+  clear_padding(op.dk, tokens, op.kv_heads() * key_size, k_stride, op.sequence_offsets);
+  clear_padding(op.dv, tokens, op.kv_heads() * value_size, v_stride, op.sequence_offsets);
 }
 
 COMERA_CPU_END

@@ -19,7 +19,7 @@ Memory take(const AttentionForward& op, Scratch& scratch) {
   Memory memory;
   memory.keys = scratch.floats(panels_size(op.key_size(), op.longest));
   memory.values = scratch.floats(panels_size(op.longest, op.value_size()));
-  memory.scores = scratch.floats(query_rows(op.longest) * score_apart(op.longest));
+  memory.scores = scratch.floats(query_rows(op.longest) * score_stride(op.longest));
   memory.row_scale = scratch.floats(query_rows(op.longest) + tile_rows);
   memory.bytes = reinterpret_cast<std::uint8_t*>(scratch.floats(ScoreDropout::room(op.longest) / 4 + 1));
   return memory;
@@ -82,8 +82,8 @@ std::size_t attention_forward_scratch(const AttentionForward& op) {
 void attention_forward(const AttentionForward& op, const KernelContext& context) {
   const std::int64_t tokens = op.q.dim(0), q_width = op.q.dim(1), out_width = op.out.dim(1);
   const std::int64_t key_size = op.key_size(), value_size = op.value_size(), out_size = out_width / op.heads;
-  const std::int64_t k_apart = key_rows_apart(op), v_apart = value_rows_apart(op);
-  const std::int64_t block = query_rows(op.longest), apart = score_apart(op.longest);
+  const std::int64_t k_stride = key_stride(op), v_stride = value_stride(op);
+  const std::int64_t block = query_rows(op.longest), apart = score_stride(op.longest);
   const std::size_t thread_bytes = context.scratch_bytes / static_cast<std::size_t>(thread_limit());
   const DropoutKey key = dropout_key(op);
   const bool drops = op.dropout.active();
@@ -95,9 +95,9 @@ void attention_forward(const AttentionForward& op, const KernelContext& context)
     Scratch scratch(context.scratch + thread_bytes * static_cast<std::size_t>(piece.thread));
     const Memory memory = take(op, scratch);
     const std::int64_t kv = kv_head(op, piece.head_begin), length = piece.length;
-    pack_transposed(op.k.data<float>() + piece.first * k_apart + kv * key_size, k_apart, key_size, length,
+    pack_transposed(op.k.data<float>() + piece.first * k_stride + kv * key_size, k_stride, key_size, length,
                     memory.keys);
-    pack(op.v.data<float>() + piece.first * v_apart + kv * value_size, v_apart, length, value_size,
+    pack(op.v.data<float>() + piece.first * v_stride + kv * value_size, v_stride, length, value_size,
          memory.values);
     for (std::int64_t head = piece.head_begin; head < piece.head_end; ++head) {
       for (std::int64_t begin = 0; begin < length; begin += block) {

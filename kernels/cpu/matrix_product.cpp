@@ -21,11 +21,11 @@ Product product_of(const MatrixProduct& op, std::int64_t batch) {
           op.n,
           op.k,
           op.a.data<float>() + batch * op.stride_a,
-          op.rows_apart_a(),
+          op.leading_a(),
           op.b.data<float>() + batch * op.stride_b,
-          op.rows_apart_b(),
+          op.leading_b(),
           op.c.data<float>() + batch * op.stride_c,
-          op.rows_apart_c()};
+          op.leading_c()};
 }
 
 void clear(const Product& p) {

@@ -26,8 +26,8 @@ void check_common(const char* name, const Operation& op) {
   COMERA_CHECK(op.out.dim(1) % op.heads == 0 && op.value_size() >= 1,
                "{}: width {} of out is not divisible by {} heads", name, op.out.dim(1), op.heads);
   check_tensor(name, "q", op.q, {rows, op.q.dim(1)}, dtype);
-  check_rows(name, "k", op.k, rows, op.kv_heads() * op.key_size(), op.k_apart, dtype);
-  check_rows(name, "v", op.v, rows, op.kv_heads() * op.value_size(), op.v_apart, dtype);
+  check_rows(name, "k", op.k, rows, op.kv_heads() * op.key_size(), op.k_stride, dtype);
+  check_rows(name, "v", op.v, rows, op.kv_heads() * op.value_size(), op.v_stride, dtype);
   check_tensor(name, "out", op.out, {rows, op.out.dim(1)}, dtype);
   COMERA_CHECK(op.longest >= 1, "{}: the longest sequence must be at least 1, not {}", name, op.longest);
   check_tensor(name, "log_sum_exp", op.log_sum_exp, {op.heads, rows}, dtype);
@@ -45,8 +45,8 @@ void AttentionBackward::check() const {
   check_common(name, *this);
   check_tensor(name, "dout", dout, out.shape(), compute());
   check_tensor(name, "dq", dq, q.shape(), compute());
-  check_rows(name, "dk", dk, q.dim(0), kv_heads() * key_size(), k_apart, compute());
-  check_rows(name, "dv", dv, q.dim(0), kv_heads() * value_size(), v_apart, compute());
+  check_rows(name, "dk", dk, q.dim(0), kv_heads() * key_size(), k_stride, compute());
+  check_rows(name, "dv", dv, q.dim(0), kv_heads() * value_size(), v_stride, compute());
 }
 
 }  // namespace comera

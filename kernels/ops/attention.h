@@ -18,7 +18,7 @@ namespace comera {
 // Dropout's element index of (head h, row t, key at place j of its sequence) is (h T + t) longest + j.
 // Rows at and beyond offsets' last entry are padding: out is 0 there.
 //
-// k and v are flat memory whose rows lie k_apart and v_apart elements apart; 0: adjacent.
+// k and v are flat memory whose rows lie k_stride and v_stride elements apart; 0: adjacent.
 struct AttentionForward {
   Tensor q;                 // (T, heads x key size)
   Tensor k;                 // (T, kv_heads x key size)
@@ -33,7 +33,7 @@ struct AttentionForward {
   Tensor log_sum_exp;  // out (heads, T)
   bool shared_keys = false;
   bool append_one = false;
-  std::int64_t k_apart = 0, v_apart = 0;
+  std::int64_t k_stride = 0, v_stride = 0;
 
   std::int64_t kv_heads() const { return shared_keys ? 1 : heads; }
   std::int64_t key_size() const { return q.dim(1) / heads; }
@@ -56,7 +56,7 @@ struct AttentionBackward {
   Tensor dq, dk, dv;  // out, as q, k and v
   bool shared_keys = false;
   bool append_one = false;
-  std::int64_t k_apart = 0, v_apart = 0;
+  std::int64_t k_stride = 0, v_stride = 0;
 
   std::int64_t kv_heads() const { return shared_keys ? 1 : heads; }
   std::int64_t key_size() const { return q.dim(1) / heads; }
@@ -71,12 +71,12 @@ std::int64_t kv_head(const Operation& op, std::int64_t head) {
   return op.shared_keys ? 0 : head;
 }
 template <class Operation>
-std::int64_t key_rows_apart(const Operation& op) {
-  return op.k_apart > 0 ? op.k_apart : op.kv_heads() * op.key_size();
+std::int64_t key_stride(const Operation& op) {
+  return op.k_stride > 0 ? op.k_stride : op.kv_heads() * op.key_size();
 }
 template <class Operation>
-std::int64_t value_rows_apart(const Operation& op) {
-  return op.v_apart > 0 ? op.v_apart : op.kv_heads() * op.value_size();
+std::int64_t value_stride(const Operation& op) {
+  return op.v_stride > 0 ? op.v_stride : op.kv_heads() * op.value_size();
 }
 
 }  // namespace comera

@@ -29,9 +29,9 @@ void MatrixProduct::check() const {
                "MatrixProduct: impossible size {} x {} x {}, batch {}", m, n, k, batch);
   COMERA_CHECK(batch == 1 || accumulate || stride_c >= m * n || ldc > n,
                "MatrixProduct: a batch writes to overlapping results");
-  check_operand("a", a, compute(), transpose_a ? k : m, transpose_a ? m : k, rows_apart_a(), batch, stride_a);
-  check_operand("b", b, compute(), transpose_b ? n : k, transpose_b ? k : n, rows_apart_b(), batch, stride_b);
-  check_operand("c", c, compute(), m, n, rows_apart_c(), batch, stride_c);
+  check_operand("a", a, compute(), transpose_a ? k : m, transpose_a ? m : k, leading_a(), batch, stride_a);
+  check_operand("b", b, compute(), transpose_b ? n : k, transpose_b ? k : n, leading_b(), batch, stride_b);
+  check_operand("c", c, compute(), m, n, leading_c(), batch, stride_c);
 }
 
 }  // namespace comera

@@ -16,9 +16,9 @@ struct MatrixProduct {
   std::int64_t lda = 0, ldb = 0, ldc = 0;
   std::int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
 
-  std::int64_t rows_apart_a() const { return lda ? lda : (transpose_a ? m : k); }
-  std::int64_t rows_apart_b() const { return ldb ? ldb : (transpose_b ? k : n); }
-  std::int64_t rows_apart_c() const { return ldc ? ldc : n; }
+  std::int64_t leading_a() const { return lda ? lda : (transpose_a ? m : k); }
+  std::int64_t leading_b() const { return ldb ? ldb : (transpose_b ? k : n); }
+  std::int64_t leading_c() const { return ldc ? ldc : n; }
 
   DType compute() const { return c.dtype(); }
   void check() const;

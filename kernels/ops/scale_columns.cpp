@@ -8,7 +8,7 @@ namespace {
 
 template <class Operation>
 void check_common(const char* name, const Operation& op, const Tensor& y) {
-  const std::int64_t rows = op.x.dim(0), width = op.x.dim(1), apart = op.apart_y ? op.apart_y : width;
+  const std::int64_t rows = op.x.dim(0), width = op.x.dim(1), apart = op.ldy ? op.ldy : width;
   check_tensor(name, "x", op.x, {rows, width}, op.compute());
   check_tensor(name, "gate", op.gate, {width}, op.compute());
   COMERA_CHECK(apart >= width && y.dtype() == op.compute() && y && (rows - 1) * apart + width <= y.elements(),

@@ -4,12 +4,12 @@
 
 namespace comera {
 
-// A gate on the last axis: y[i, j] = x[i, j] gate[j]. Rows of y are apart_y elements apart (0: adjacent).
+// A gate on the last axis: y[i, j] = x[i, j] gate[j]. Rows of y are ldy elements apart (0: adjacent).
 struct ScaleColumnsForward {
   Tensor x;     // (rows, width)
   Tensor gate;  // (width)
-  Tensor y;     // out; flat memory of rows apart_y apart
-  std::int64_t apart_y = 0;
+  Tensor y;     // out; flat memory of rows ldy apart
+  std::int64_t ldy = 0;
 
   DType compute() const { return x.dtype(); }
   void check() const;
@@ -19,8 +19,8 @@ struct ScaleColumnsForward {
 struct ScaleColumnsBackward {
   Tensor x;     // (rows, width)
   Tensor gate;  // (width)
-  Tensor dy;    // flat memory of rows apart_y apart
-  std::int64_t apart_y = 0;
+  Tensor dy;    // flat memory of rows ldy apart
+  std::int64_t ldy = 0;
   Tensor dx;     // out (rows, width); may be dy itself if its rows are adjacent
   Tensor dgate;  // in and out (width)
 

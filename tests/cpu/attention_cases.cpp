@@ -38,8 +38,8 @@ void set_common(const AttentionCase& c, World& world, Operation& op) {
   op.dropout = {c.dropout, 5};
   if (c.dropout > 0) op.step_inputs = world.step_inputs(example_step());
   op.shared_keys = c.shared, op.append_one = c.append_one;
-  if (c.extra > 0) op.k_apart = c.kv_heads() * c.size + c.extra;
-  if (c.extra > 0) op.v_apart = c.kv_heads() * c.values() + c.extra;
+  if (c.extra > 0) op.k_stride = c.kv_heads() * c.size + c.extra;
+  if (c.extra > 0) op.v_stride = c.kv_heads() * c.values() + c.extra;
 }
 
 void attention_cases(std::vector<OperationCase>& cases, const AttentionCase& c) {
@@ -64,7 +64,7 @@ void attention_cases(std::vector<OperationCase>& cases, const AttentionCase& c) 
                      op.heads = c.heads, op.longest = c.longest, op.scale = forward.scale;
                      op.dropout = forward.dropout, op.step_inputs = forward.step_inputs;
                      op.shared_keys = c.shared, op.append_one = c.append_one;
-                     op.k_apart = forward.k_apart, op.v_apart = forward.v_apart;
+                     op.k_stride = forward.k_stride, op.v_stride = forward.v_stride;
                      op.dout = world.input(out_shape);
                      op.dq = world.output("dq", forward.q.shape());
                      op.dk = world.output("dk", forward.k.shape());

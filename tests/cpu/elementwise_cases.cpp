@@ -80,13 +80,13 @@ void add_elementwise_cases(std::vector<OperationCase>& cases) {
     cases.push_back({fmt::format("ScaleColumnsForward_{}", apart), 1e-6, [=](World& world) {
                        ScaleColumnsForward op;
                        op.x = world.input({rows, width}), op.gate = world.input({width});
-                       op.y = world.output("y", {rows, apart > 0 ? apart : width}), op.apart_y = apart;
+                       op.y = world.output("y", {rows, apart > 0 ? apart : width}), op.ldy = apart;
                        world.run(op);
                      }});
     cases.push_back({fmt::format("ScaleColumnsBackward_{}", apart), 4e-6, [=](World& world) {
                        ScaleColumnsBackward op;
                        op.x = world.input({rows, width}), op.gate = world.input({width});
-                       op.dy = world.input({rows, apart > 0 ? apart : width}), op.apart_y = apart;
+                       op.dy = world.input({rows, apart > 0 ? apart : width}), op.ldy = apart;
                        op.dx = world.output("dx", {rows, width}), op.dgate = world.output("dgate", {width});
                        world.run(op);
                      }});

@@ -65,7 +65,7 @@ TEST(WorkOf, AttentionOfSharedKeys) {
   op.q = of({10, 6}), op.k = of({10 * 9}), op.v = of({10 * 9}), op.out = of({10, 15});
   op.log_sum_exp = of({3, 10});
   op.heads = 3, op.longest = 5;
-  op.shared_keys = op.append_one = true, op.k_apart = op.v_apart = 9;
+  op.shared_keys = op.append_one = true, op.k_stride = op.v_stride = 9;
   EXPECT_EQ(work_of(op).flops, 2 * 10 * 5 * 3 * (2 + 4));
   EXPECT_EQ(work_of(op).bytes, 4 * (60 + 150 + 30 + 10 * (2 + 4)));
 }

@@ -41,7 +41,7 @@ template <class T>
 void attention_forward(const AttentionForward& op, const KernelContext&) {
   const std::int64_t rows = op.q.dim(0), q_width = op.q.dim(1), out_width = op.out.dim(1);
   const std::int64_t key_size = op.key_size(), value_size = op.value_size(), out_size = out_width / op.heads;
-  const std::int64_t k_apart = key_rows_apart(op), v_apart = value_rows_apart(op);
+  const std::int64_t k_stride = key_stride(op), v_stride = value_stride(op);
   const Sequences sequences(op);
   const DropoutKey key = key_of(op);
   T* out = op.out.data<T>();
@@ -53,12 +53,12 @@ void attention_forward(const AttentionForward& op, const KernelContext&) {
     const std::int64_t begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
     for (std::int64_t h = 0; h < op.heads; ++h) {
       const T* q = op.q.data<T>() + begin * q_width + h * key_size;
-      const T* k = op.k.data<T>() + begin * k_apart + kv_head(op, h) * key_size;
-      const T* v = op.v.data<T>() + begin * v_apart + kv_head(op, h) * value_size;
+      const T* k = op.k.data<T>() + begin * k_stride + kv_head(op, h) * key_size;
+      const T* v = op.v.data<T>() + begin * v_stride + kv_head(op, h) * value_size;
       for (std::int64_t i = 0; i < length; ++i) {
         T largest = -INFINITY, sum = 0;
         for (std::int64_t j = 0; j < length; ++j) {
-          p[j] = static_cast<T>(op.scale) * dot(q + i * q_width, k + j * k_apart, key_size);
+          p[j] = static_cast<T>(op.scale) * dot(q + i * q_width, k + j * k_stride, key_size);
           largest = std::max(largest, p[j]);
         }
         for (std::int64_t j = 0; j < length; ++j) sum += p[j] = std::exp(p[j] - largest);
@@ -69,7 +69,7 @@ void attention_forward(const AttentionForward& op, const KernelContext&) {
           if (op.dropout.active())
             weight *=
                 dropout_keeps(key, op.dropout, dropout_element(op, h, begin + i, j)) ? op.dropout.scale() : 0;
-          for (std::int64_t c = 0; c < value_size; ++c) row[c] += weight * v[j * v_apart + c];
+          for (std::int64_t c = 0; c < value_size; ++c) row[c] += weight * v[j * v_stride + c];
           if (op.append_one) row[value_size] += weight;
         }
       }
@@ -81,7 +81,7 @@ template <class T>
 void attention_backward(const AttentionBackward& op, const KernelContext&) {
   const std::int64_t rows = op.q.dim(0), q_width = op.q.dim(1), out_width = op.out.dim(1);
   const std::int64_t key_size = op.key_size(), value_size = op.value_size(), out_size = out_width / op.heads;
-  const std::int64_t k_apart = key_rows_apart(op), v_apart = value_rows_apart(op);
+  const std::int64_t k_stride = key_stride(op), v_stride = value_stride(op);
   const Sequences sequences(op);
   const DropoutKey key = key_of(op);
   const auto clear = [rows](const Tensor& tensor, std::int64_t width, std::int64_t apart) {
@@ -89,14 +89,14 @@ void attention_backward(const AttentionBackward& op, const KernelContext&) {
       for (std::int64_t c = 0; c < width; ++c) tensor.data<T>()[t * apart + c] = 0;
   };
   clear(op.dq, q_width, q_width);
-  clear(op.dk, op.kv_heads() * key_size, k_apart);
-  clear(op.dv, op.kv_heads() * value_size, v_apart);
+  clear(op.dk, op.kv_heads() * key_size, k_stride);
+  clear(op.dv, op.kv_heads() * value_size, v_stride);
   for (std::int64_t s = 0; s < sequences.count; ++s) {
     const std::int64_t begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
     for (std::int64_t h = 0; h < op.heads; ++h) {
       const std::int64_t q_at = begin * q_width + h * key_size, out_at = begin * out_width + h * out_size;
-      const std::int64_t k_at = begin * k_apart + kv_head(op, h) * key_size;
-      const std::int64_t v_at = begin * v_apart + kv_head(op, h) * value_size;
+      const std::int64_t k_at = begin * k_stride + kv_head(op, h) * key_size;
+      const std::int64_t v_at = begin * v_stride + kv_head(op, h) * value_size;
       const T *q = op.q.data<T>() + q_at, *k = op.k.data<T>() + k_at, *v = op.v.data<T>() + v_at;
       const T *out = op.out.data<T>() + out_at, *dout = op.dout.data<T>() + out_at;
       T *dq = op.dq.data<T>() + q_at, *dk = op.dk.data<T>() + k_at, *dv = op.dv.data<T>() + v_at;
@@ -104,20 +104,20 @@ void attention_backward(const AttentionBackward& op, const KernelContext&) {
         const T log_sum_exp = op.log_sum_exp.data<T>()[h * rows + begin + i];
         const T delta = dot(out + i * out_width, dout + i * out_width, out_size);  // Σ_j P_ij dP_ij
         for (std::int64_t j = 0; j < length; ++j) {
-          const T p = std::exp(static_cast<T>(op.scale) * dot(q + i * q_width, k + j * k_apart, key_size) -
+          const T p = std::exp(static_cast<T>(op.scale) * dot(q + i * q_width, k + j * k_stride, key_size) -
                                log_sum_exp);
           T mask = 1;
           if (op.dropout.active())
             mask =
                 dropout_keeps(key, op.dropout, dropout_element(op, h, begin + i, j)) ? op.dropout.scale() : 0;
-          T ddropped = dot(dout + i * out_width, v + j * v_apart, value_size);
+          T ddropped = dot(dout + i * out_width, v + j * v_stride, value_size);
           if (op.append_one) ddropped += dout[i * out_width + value_size];
           const T ds = static_cast<T>(op.scale) * p * (mask * ddropped - delta);
           for (std::int64_t c = 0; c < value_size; ++c)
-            dv[j * v_apart + c] += p * mask * dout[i * out_width + c];
+            dv[j * v_stride + c] += p * mask * dout[i * out_width + c];
           for (std::int64_t c = 0; c < key_size; ++c) {
-            dq[i * q_width + c] += ds * k[j * k_apart + c];
-            dk[j * k_apart + c] += ds * q[i * q_width + c];
+            dq[i * q_width + c] += ds * k[j * k_stride + c];
+            dk[j * k_stride + c] += ds * q[i * q_width + c];
           }
         }
       }

@@ -76,7 +76,7 @@ void dropout(const Dropout& op, const KernelContext&) {
 
 template <class T>
 void scale_columns_forward(const ScaleColumnsForward& op, const KernelContext&) {
-  const std::int64_t rows = op.x.dim(0), width = op.x.dim(1), apart = op.apart_y ? op.apart_y : width;
+  const std::int64_t rows = op.x.dim(0), width = op.x.dim(1), apart = op.ldy ? op.ldy : width;
   const T *x = op.x.data<T>(), *gate = op.gate.data<T>();
   T* y = op.y.data<T>();
   for (std::int64_t i = 0; i < rows; ++i)
@@ -85,7 +85,7 @@ void scale_columns_forward(const ScaleColumnsForward& op, const KernelContext&) 
 
 template <class T>
 void scale_columns_backward(const ScaleColumnsBackward& op, const KernelContext&) {
-  const std::int64_t rows = op.x.dim(0), width = op.x.dim(1), apart = op.apart_y ? op.apart_y : width;
+  const std::int64_t rows = op.x.dim(0), width = op.x.dim(1), apart = op.ldy ? op.ldy : width;
   const T *x = op.x.data<T>(), *gate = op.gate.data<T>(), *dy = op.dy.data<T>();
   T *dx = op.dx.data<T>(), *dgate = op.dgate.data<T>();
   for (std::int64_t i = 0; i < rows; ++i)

@@ -7,7 +7,7 @@ namespace {
 
 template <class T>
 void matrix_product(const MatrixProduct& op, const KernelContext&) {
-  const std::int64_t lda = op.rows_apart_a(), ldb = op.rows_apart_b(), ldc = op.rows_apart_c();
+  const std::int64_t lda = op.leading_a(), ldb = op.leading_b(), ldc = op.leading_c();
   for (std::int64_t batch = 0; batch < op.batch; ++batch) {
     const T* a = op.a.data<T>() + batch * op.stride_a;
     const T* b = op.b.data<T>() + batch * op.stride_b;
