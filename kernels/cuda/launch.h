@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/core/check.h"
+#include "kernels/core/device.h"
+#include "kernels/cuda/cuda.h"
+
+namespace comera::COMERA_CUDA {
+
+// Throws Error with the call, its file and line, and CUDA's reason unless a call succeeded.
+void check_call(cudaError_t error, const char* call, const char* file, int line);
+#define COMERA_CUDA_CALL(call) check_call(call, #call, __FILE__, __LINE__)
+
+inline cudaStream_t stream_of(const Stream& stream) { return static_cast<cudaStream_t>(stream.handle); }
+
+// How a kernel is launched. Blocks beyond the first axis are for what is independent, such as heads.
+struct Shape3 {
+  std::int64_t x = 1, y = 1, z = 1;
+};
+struct LaunchShape {
+  Shape3 grid;
+  int threads = 256;
+  std::size_t shared_bytes = 0;
+};
+
+inline constexpr int warp = 32;
+inline constexpr std::int64_t most_blocks_x = 0x7fffffff;
+
+// Enough blocks for so many items, each block taking `each` of them.
+inline std::int64_t blocks_for(std::int64_t items, std::int64_t each) { return (items + each - 1) / each; }
+
+#if defined(COMERA_EMULATED)
+template <class... Parameters, class... Arguments>
+void launch_kernel(const char* name, const char*, int, void (*kernel)(Parameters...), const Stream& stream,
+                   const LaunchShape& shape, Arguments&&... arguments) {
+  const Index3 grid{static_cast<unsigned>(shape.grid.x), static_cast<unsigned>(shape.grid.y),
+                    static_cast<unsigned>(shape.grid.z)};
+  launch(name, kernel, grid, {static_cast<unsigned>(shape.threads)}, shape.shared_bytes, stream_of(stream),
+         std::forward<Arguments>(arguments)...);
+}
+#else
+template <class... Parameters, class... Arguments>
+void launch_kernel(const char* name, const char* file, int line, void (*kernel)(Parameters...),
+                   const Stream& stream, const LaunchShape& shape, Arguments&&... arguments) {
+  constexpr std::size_t usual_shared_bytes = 48 << 10;
+  if (shape.shared_bytes > usual_shared_bytes)
+    check_call(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(shape.shared_bytes)),
+               name, file, line);
+  const dim3 grid(static_cast<unsigned>(shape.grid.x), static_cast<unsigned>(shape.grid.y),
+                  static_cast<unsigned>(shape.grid.z));
+  kernel<<<grid, static_cast<unsigned>(shape.threads), shape.shared_bytes, stream_of(stream)> > >(
+      std::forward<Arguments>(arguments)...);
+  check_call(cudaGetLastError(), name, file, line);
+}
+#endif
+
+// COMERA_LAUNCH(stream, shape, (kernel<float>), arguments...); nothing if there is nothing to do.
+#define COMERA_LAUNCH(stream, shape, kernel, ...) \
+  launch_kernel(#kernel, __FILE__, __LINE__, kernel, stream, shape, __VA_ARGS__)
+
+// The shared memory of a block, laid out as `Layout`, of which the launch gave the size.
+#if defined(COMERA_EMULATED)
+template <class T>
+T* shared_array(std::size_t count) {
+  return reinterpret_cast<T*>(shared_memory(count * sizeof(T)));
+}
+#else
+template <class T>
+__device__ __forceinline__ T* shared_array(std::size_t) {
+  extern __shared__ __align__(128) unsigned char shared_bytes[];
+  return reinterpret_cast<T*>(shared_bytes);
+}
+#endif
+
+}  // namespace comera::COMERA_CUDA

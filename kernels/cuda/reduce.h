@@ -1,0 +1,50 @@
+#pragma once
+
+#include "kernels/cuda/launch.h"
+
+// Sums and maxima over the threads of a warp or a block, always in the same order: the same numbers give the
+// same bits.
+namespace comera::COMERA_CUDA {
+
+inline constexpr unsigned all_lanes = 0xffffffffu;
+
+__device__ __forceinline__ int lane_of_thread() { return static_cast<int>(threadIdx.x) % warp; }
+__device__ __forceinline__ int warp_of_thread() { return static_cast<int>(threadIdx.x) / warp; }
+
+// In every lane. All lanes of the warp must call.
+template <class T>
+__device__ __forceinline__ T warp_sum(T value) {
+#pragma unroll
+  for (int bits = warp / 2; bits > 0; bits /= 2) value += __shfl_xor_sync(all_lanes, value, bits);
+  return value;
+}
+__device__ __forceinline__ float warp_max(float value) {
+#pragma unroll
+  for (int bits = warp / 2; bits > 0; bits /= 2)
+    value = fmaxf(value, __shfl_xor_sync(all_lanes, value, bits));
+  return value;
+}
+
+// In every thread; all threads of the block must call, and their number must be a multiple of 32. `scratch`
+// is shared memory of a T for each warp, which may be used again at once.
+template <class T>
+__device__ __forceinline__ T block_sum(T value, T* scratch) {
+  value = warp_sum(value);
+  if (lane_of_thread() == 0) scratch[warp_of_thread()] = value;
+  __syncthreads();
+  T sum = 0;
+  for (int w = 0; w < static_cast<int>(blockDim.x) / warp; ++w) sum += scratch[w];
+  __syncthreads();
+  return sum;
+}
+
+// Sums that blocks left, partial (pieces, outputs, width), are added to their outputs (width), in the order
+// of the pieces. Device memory; one launch.
+inline constexpr int max_sums = 3;
+struct SumOutputs {
+  float* at[max_sums] = {};
+};
+void add_partial_sums(const Stream& stream, const float* partial, std::int64_t pieces, std::int64_t width,
+                      int count, const SumOutputs& outputs);
+
+}  // namespace comera::COMERA_CUDA

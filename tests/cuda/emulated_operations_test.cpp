@@ -1,0 +1,100 @@
+// The CUDA kernels as host code, with their threads in three orders, against the plain backend in double
+// precision.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/emulation/options.h"
+#include "tests/cpu/world.h"
+
+namespace comera::test {
+namespace {
+
+using emulation::Order;
+
+bool has(const OperationCase& operation) {
+  const std::string name = operation.name.substr(0, operation.name.find('_'));
+  const auto found = std::ranges::find(operation_names, name);
+  if (found == std::end(operation_names)) return true;  // the run says that it is missing
+  const auto id = static_cast<OperationId>(found - std::begin(operation_names));
+  return cuda_emulated::backend().support(id, DType::float32) == Backend::Support::native;
+}
+
+const std::vector<OperationCase>& cases() {
+  static const std::vector<OperationCase> list = [] {
+    std::vector<OperationCase> all;
+    add_product_cases(all);
+    add_attention_cases(all);
+    add_norm_cases(all);
+    add_elementwise_cases(all);
+    add_embedding_cases(all);
+    add_loss_cases(all);
+    add_optimizer_cases(all);
+    std::erase_if(all, [](const OperationCase& operation) { return !has(operation); });
+    return all;
+  }();
+  return list;
+}
+
+class EmulatedOperations : public testing::TestWithParam<OperationCase> {
+ protected:
+  void TearDown() override { emulation::options() = before_; }
+  std::vector<World::Output> outputs(const Backend& backend, DType compute) const {
+    World world(backend, compute);
+    GetParam().run(world);
+    return world.outputs();
+  }
+  emulation::Options before_ = emulation::options();
+};
+
+void expect_close(const std::vector<World::Output>& got, const std::vector<World::Output>& expected,
+                  double tolerance) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_FALSE(got[i].overrun) << got[i].name << " was written to beyond its ends";
+    ASSERT_EQ(got[i].values.size(), expected[i].values.size());
+    double largest = 0;
+    for (const double value : expected[i].values) largest = std::max(largest, std::abs(value));
+    double worst = 0;
+    std::size_t where = 0;
+    for (std::size_t j = 0; j < got[i].values.size(); ++j) {
+      const double error = std::abs(got[i].values[j] - expected[i].values[j]) /
+                           (std::abs(expected[i].values[j]) + largest / 4 + 1e-30);
+      if (!(error <= worst)) worst = error, where = j;
+    }
+    EXPECT_LE(worst, tolerance) << got[i].name << "[" << where << "] is " << got[i].values[where] << ", not "
+                                << expected[i].values[where];
+  }
+}
+
+// The same bits in every order: no sum depends on who comes first.
+TEST_P(EmulatedOperations, AgreeWithPlainDoubleInEveryOrder) {
+  const auto expected = outputs(plain_backend(), DType::float64);
+  const auto got = [&](Order order, std::uint64_t seed) {
+    emulation::options().order = order;
+    emulation::options().seed = seed;
+    return outputs(cuda_emulated::backend(), DType::float32);
+  };
+  const auto forward = got(Order::forward, 1);
+  expect_close(forward, expected, GetParam().tolerance);
+  for (const auto& other : {got(Order::reverse, 1), got(Order::random, 1), got(Order::random, 2)}) {
+    ASSERT_EQ(other.size(), forward.size());
+    for (std::size_t i = 0; i < other.size(); ++i) {
+      EXPECT_FALSE(other[i].overrun) << other[i].name;
+      EXPECT_TRUE(other[i].bits == forward[i].bits)
+          << other[i].name << " depends on the order of the threads";
+    }
+  }
+}
+
+std::string name_of(const testing::TestParamInfo<OperationCase>& info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(, EmulatedOperations, testing::ValuesIn(cases()), name_of);
+
+}  // namespace
+}  // namespace comera::test
