@@ -50,8 +50,10 @@ void launch_kernel(const char* name, const char* file, int line, void (*kernel)(
                name, file, line);
   const dim3 grid(static_cast<unsigned>(shape.grid.x), static_cast<unsigned>(shape.grid.y),
                   static_cast<unsigned>(shape.grid.z));
-  kernel<<<grid, static_cast<unsigned>(shape.threads), shape.shared_bytes, stream_of(stream)> > >(
+  // clang-format off
+  kernel<<<grid, static_cast<unsigned>(shape.threads), shape.shared_bytes, stream_of(stream)>>>(
       std::forward<Arguments>(arguments)...);
+  // clang-format on
   check_call(cudaGetLastError(), name, file, line);
 }
 #endif
