@@ -1,6 +1,10 @@
 #include "cli/output_options.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 
 #include "kernels/core/check.h"
 
@@ -21,6 +25,12 @@ void OutputOptions::check(const std::filesystem::path& input) const {
   if (!input.empty() && std::filesystem::equivalent(input, path, code))
     throw UsageError(fmt::format("--output {} is the input; give another name", path.string()));
   refuse_existing(path, overwrite);
+  // Before the work, not after it.
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  std::filesystem::create_directories(folder, code);
+  if (code || access(folder.c_str(), W_OK) != 0)
+    throw Error(fmt::format("{}: cannot be written to: {}", folder.string(),
+                            code ? code.message() : std::strerror(errno)));
 }
 
 void OutputOptions::check_file(const std::filesystem::path& name) const {

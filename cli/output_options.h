@@ -10,7 +10,8 @@ struct OutputOptions {
   std::filesystem::path path;
   bool overwrite = false;
 
-  // UsageError if the path exists and is not to be replaced, or is the input itself.
+  // UsageError if the path exists and is not to be replaced, or is the input itself; Error if nothing can be
+  // written there. Makes the folders above it.
   void check(const std::filesystem::path& input = {}) const;
   // The same of a file in the folder that the path is.
   void check_file(const std::filesystem::path& name) const;

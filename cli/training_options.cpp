@@ -88,7 +88,8 @@ Recipe load_training_recipe(const TrainingCommandOptions& options) {
   return recipe;
 }
 
-TrainingOptions training_options(const TrainingCommandOptions& options, const StopSignals& signals) {
+TrainingOptions training_options(const TrainingCommandOptions& options,
+                                 const std::optional<StopSignals>& signals) {
   TrainingOptions training;
   if (options.resume == "auto")
     training.mode = RunMode::automatic;
@@ -96,7 +97,7 @@ TrainingOptions training_options(const TrainingCommandOptions& options, const St
     training.mode = RunMode::resume;
   if (options.use_older) training.resume = ResumeMode::newest_valid;
   training.stop_after = options.stop_after;
-  training.stop_requested = [&signals] { return signals.requested(); };
+  training.stop_requested = [&signals] { return signals && signals->requested(); };
   return training;
 }
 

@@ -74,6 +74,12 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
   engine_->model().parameters().initialize(static_cast<std::uint64_t>(recipe.run.seed));
   for (std::int64_t phase = 0; phase < static_cast<std::int64_t>(recipe.phases.size()); ++phase) {
     const auto [steps, per_epoch] = phase_steps(phase);
+    const PhaseSection& section = recipe.phases[phase];
+    if (section.epochs && section.warmup_steps > steps)
+      throw UsageError(
+          fmt::format("phase.{0}.warmup_steps = {1} is more than the {2} steps that phase.{0}.epochs = {3} "
+                      "gives with these data; lower it, or give more epochs",
+                      phase, section.warmup_steps, steps, *section.epochs));
     steps_of_phase_.push_back(steps);
     steps_per_epoch_.push_back(per_epoch);
     total_steps_ += steps;
@@ -218,9 +224,9 @@ void TrainingRun::stop_on_nonfinite(const data::LoaderPosition& before) {
   phase_->loader->seek(before);  // the checkpoint stands before the step that failed
   save();
   throw_error(fmt::format(
-      "step {} was not finite, first in {}; the model as it was before that step is saved in {}. Go "
-      "on with a lower learning rate or optim.clip_norm and --resume auto; if it fails again, the "
-      "model had gone wrong earlier: remove that file, and the checkpoint before it is resumed",
+      "step {} was not finite, first in {}; the model before that step is saved in {}: go on with a lower "
+      "learning rate or optim.clip_norm and --resume auto, and if that fails too, remove that file first, "
+      "because the model had gone wrong earlier",
       state_.step + 1, tensor, saved_path_.string()));
 }
 

@@ -374,12 +374,25 @@ TEST_F(CarelessFinetune, AResumedRunKeepsItsOrigin) {
   EXPECT_THAT(load_recipe(folder() / "run/recipe.toml", {}).run.initial_checkpoint, HasSubstr("pre"));
 }
 
+// A warm-up that the phase's passes never end.
+TEST_F(CarelessFinetune, MoreWarmUpThanSteps) {
+  std::string text = recipe_text();
+  text.replace(text.find("steps = 7"), 9, "epochs = 0.01");
+  EXPECT_THAT(
+      [&] { finetune(parse_recipe(text, "test", task())); },
+      testing::ThrowsMessage<UsageError>(HasSubstr("phase.0.warmup_steps = 3 is more than the 1 steps")));
+}
+
 TEST_F(CarelessFinetune, OfAPretrainedModelIsToldWhatToDo) {
   ASSERT_EQ(run_program({"pretrain", write_recipe().string()}).code, 0);
   const std::string run = (folder() / "run").string(), dev = (folder() / "dev.tsv").string();
   expect({"predict", run, "--input", dev, "--output", (folder() / "p.tsv").string()}, 2,
          {"fine-tune it first"});
   expect({"predict", run, "--input", dev, "--output", (folder() / "p.csv").string()}, 2, {".tsv or .jsonl"});
+  // What cannot be written is found out before the work.
+  std::ofstream(folder() / "file") << "x";
+  expect({"embed", run, "--input", dev, "--text", "first", "--output", (folder() / "file/v.h5").string()}, 1,
+         {"file: cannot be written to"});
   expect({"embed", run, "--input", dev, "--text", "a,b,c", "--output", (folder() / "v.h5").string()}, 2,
          {"one or two columns"});
   expect({"embed", run, "--input", dev, "--text", "first", "--length", "1000", "--output",
