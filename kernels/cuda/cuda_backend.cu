@@ -12,7 +12,11 @@ const Backend& backend() {
 #else
     Backend table("cuda", Device{DeviceKind::cuda, 0});
 #endif
+    register_cross_entropy(table);
+    register_elementwise(table);
     register_norms(table);
+    register_optimizer(table);
+    register_rows(table);
     return table;
   }();
   return made;

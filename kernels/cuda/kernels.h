@@ -6,6 +6,10 @@
 // Each file of kernels registers its own.
 namespace comera::COMERA_CUDA {
 
+void register_cross_entropy(Backend& backend);
+void register_elementwise(Backend& backend);
 void register_norms(Backend& backend);
+void register_optimizer(Backend& backend);
+void register_rows(Backend& backend);
 
 }  // namespace comera::COMERA_CUDA

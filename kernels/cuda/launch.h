@@ -19,7 +19,7 @@ struct Shape3 {
   std::int64_t x = 1, y = 1, z = 1;
 };
 struct LaunchShape {
-  Shape3 grid;
+  Shape3 grid = {};
   int threads = 256;
   std::size_t shared_bytes = 0;
 };

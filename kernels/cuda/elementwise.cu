@@ -1,0 +1,237 @@
+// Operations on every number by itself, some with sums over columns.
+
+#include "kernels/cuda/each.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/ops/bias_activation.h"
+#include "kernels/ops/dropout.h"
+#include "kernels/ops/layout.h"
+#include "kernels/ops/scale_columns.h"
+
+namespace comera::COMERA_CUDA {
+
+namespace {
+
+__device__ __forceinline__ float normal_cdf(float x) { return 0.5F * (1 + erff(x * 0.70710678118654752F)); }
+
+__device__ __forceinline__ float activate(Activation activation, float u) {
+  if (activation == Activation::gelu) return u * normal_cdf(u);
+  if (activation == Activation::tanh) return tanhf(u);
+  return u;
+}
+
+// gelu by its argument, tanh by its value.
+__device__ __forceinline__ float slope(Activation activation, float u_or_y) {
+  if (activation == Activation::gelu)
+    return normal_cdf(u_or_y) + u_or_y * 0.39894228040143268F * expf(-0.5F * u_or_y * u_or_y);
+  if (activation == Activation::tanh) return 1 - u_or_y * u_or_y;
+  return 1;
+}
+
+struct BiasActivation {
+  float* u;
+  const float* bias;  // or null
+  std::int64_t width;
+  Activation activation;
+  float* y;
+
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    Values<V> value = load<V>(u + i);
+    if (bias != nullptr) {
+      const Values<V> added = load<V>(bias + i % width);
+#pragma unroll
+      for (int k = 0; k < V; ++k) value.at[k] += added.at[k];
+      store(u + i, value);
+    }
+    if (activation == Activation::none) return;
+#pragma unroll
+    for (int k = 0; k < V; ++k) value.at[k] = activate(activation, value.at[k]);
+    store(y + i, value);
+  }
+};
+
+void bias_activation_forward(const BiasActivationForward& op, const KernelContext& context) {
+  const std::int64_t width = op.u.dim(1);
+  const bool active = op.activation != Activation::none;
+  each(context.stream,
+       BiasActivation{op.u.data<float>(), op.bias ? op.bias.data<float>() : nullptr, width, op.activation,
+                      active ? op.y.data<float>() : nullptr},
+       op.u.elements(), width);
+}
+
+struct ActivationGradient {
+  float* dy;
+  const float* u_or_y;  // null without an activation
+  Activation activation;
+  std::int64_t width;
+
+  template <int V>
+  __device__ Values<V> run(std::int64_t row, std::int64_t column) const {
+    const std::int64_t i = row * width + column;
+    Values<V> gradient = load<V>(dy + i);
+    if (activation == Activation::none) return gradient;
+    const Values<V> at = load<V>(u_or_y + i);
+#pragma unroll
+    for (int k = 0; k < V; ++k) gradient.at[k] *= slope(activation, at.at[k]);
+    store(dy + i, gradient);
+    return gradient;
+  }
+};
+
+std::size_t bias_activation_backward_scratch(const BiasActivationBackward& op) {
+  return op.dbias ? column_scratch(op.dy.dim(0), op.dy.dim(1)) : 0;
+}
+
+void bias_activation_backward(const BiasActivationBackward& op, const KernelContext& context) {
+  const float* at = nullptr;
+  if (op.activation == Activation::gelu) at = op.u.data<float>();
+  if (op.activation == Activation::tanh) at = op.y.data<float>();
+  each_column(context.stream, ActivationGradient{op.dy.data<float>(), at, op.activation, op.dy.dim(1)},
+              op.dy.dim(0), op.dy.dim(1), op.dbias ? op.dbias.data<float>() : nullptr, context.scratch);
+}
+
+struct Masked {
+  const float* x;
+  DropoutMask mask;
+  float* y;
+
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    Values<V> value = load<V>(x + i);
+    const Values<V> factor = dropout_factors<V>(mask, i);
+#pragma unroll
+    for (int k = 0; k < V; ++k) value.at[k] *= factor.at[k];
+    store(y + i, value);
+  }
+};
+
+void dropout(const Dropout& op, const KernelContext& context) {
+  each(context.stream, Masked{op.x.data<float>(), mask_of(op.dropout, op.step_inputs), op.y.data<float>()},
+       op.x.elements(), op.x.elements());
+}
+
+struct ScaledColumns {
+  const float *x, *gate;
+  std::int64_t width, ldy;
+  float* y;
+
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    Values<V> value = load<V>(x + i);
+    const Values<V> factor = load<V>(gate + i % width);
+#pragma unroll
+    for (int k = 0; k < V; ++k) value.at[k] *= factor.at[k];
+    store(y + i / width * ldy + i % width, value);
+  }
+};
+
+// What a width and a stride have in common, for vector accesses to both.
+std::int64_t common(std::int64_t width, std::int64_t stride) { return stride % 4 == 0 ? width : 1; }
+
+void scale_columns_forward(const ScaleColumnsForward& op, const KernelContext& context) {
+  const std::int64_t width = op.x.dim(1), ldy = op.ldy > 0 ? op.ldy : width;
+  each(context.stream,
+       ScaledColumns{op.x.data<float>(), op.gate.data<float>(), width, ldy, op.y.data<float>()},
+       op.x.elements(), common(width, ldy));
+}
+
+struct ScaledColumnsGradient {
+  const float *x, *gate, *dy;
+  std::int64_t width, ldy;
+  float* dx;
+
+  template <int V>
+  __device__ Values<V> run(std::int64_t row, std::int64_t column) const {
+    Values<V> contribution, gradient;
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      const float dy_here = dy[row * ldy + column + k];
+      contribution.at[k] = dy_here * x[row * width + column + k];
+      gradient.at[k] = dy_here * gate[column + k];
+    }
+    store(dx + row * width + column, gradient);
+    return contribution;
+  }
+};
+
+std::size_t scale_columns_backward_scratch(const ScaleColumnsBackward& op) {
+  return column_scratch(op.x.dim(0), op.x.dim(1));
+}
+
+void scale_columns_backward(const ScaleColumnsBackward& op, const KernelContext& context) {
+  const std::int64_t width = op.x.dim(1), ldy = op.ldy > 0 ? op.ldy : width;
+  each_column(context.stream,
+              ScaledColumnsGradient{op.x.data<float>(), op.gate.data<float>(), op.dy.data<float>(), width,
+                                    ldy, op.dx.data<float>()},
+              op.x.dim(0), width, op.dgate.data<float>(), context.scratch);
+}
+
+struct SwappedAxes {
+  const float* x;
+  std::int64_t p, q, inner;
+  float* y;
+
+  // i counts in y: (outer, q, p, inner)
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    const std::int64_t c = i % inner, block = i / inner;
+    const std::int64_t a = block % p, b = block / p % q, outer = block / (p * q);
+    store(y + i, load<V>(x + ((outer * p + a) * q + b) * inner + c));
+  }
+};
+
+void swap_axes(const SwapAxes& op, const KernelContext& context) {
+  each(context.stream,
+       SwappedAxes{op.x.data<float>(), op.x.dim(1), op.x.dim(2), op.x.dim(3), op.y.data<float>()},
+       op.x.elements(), op.x.dim(3));
+}
+
+struct Filled {
+  float value;
+  float* x;
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    Values<V> values;
+#pragma unroll
+    for (int k = 0; k < V; ++k) values.at[k] = value;
+    store(x + i, values);
+  }
+};
+
+void fill(const Fill& op, const KernelContext& context) {
+  each(context.stream, Filled{static_cast<float>(op.value), op.x.data<float>()}, op.x.elements(),
+       op.x.elements());
+}
+
+struct Added {
+  const float* x;
+  float* y;
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    Values<V> sum = load<V>(y + i);
+    const Values<V> value = load<V>(x + i);
+#pragma unroll
+    for (int k = 0; k < V; ++k) sum.at[k] += value.at[k];
+    store(y + i, sum);
+  }
+};
+
+void add(const Add& op, const KernelContext& context) {
+  each(context.stream, Added{op.x.data<float>(), op.y.data<float>()}, op.x.elements(), op.x.elements());
+}
+
+}  // namespace
+
+void register_elementwise(Backend& backend) {
+  backend.set<BiasActivationForward>(DType::float32, bias_activation_forward);
+  backend.set<BiasActivationBackward>(DType::float32, bias_activation_backward,
+                                      bias_activation_backward_scratch);
+  backend.set<Dropout>(DType::float32, dropout);
+  backend.set<ScaleColumnsForward>(DType::float32, scale_columns_forward);
+  backend.set<ScaleColumnsBackward>(DType::float32, scale_columns_backward, scale_columns_backward_scratch);
+  backend.set<SwapAxes>(DType::float32, swap_axes);
+  backend.set<Fill>(DType::float32, fill);
+  backend.set<Add>(DType::float32, add);
+}
+
+}  // namespace comera::COMERA_CUDA

@@ -1,0 +1,149 @@
+// The gradient's norm and AdamW, each over all parameters at once.
+
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/vector.h"
+#include "kernels/ops/optimizer.h"
+
+namespace comera::COMERA_CUDA {
+
+namespace {
+
+constexpr int threads = 256;
+constexpr int norm_pieces = 64;  // blocks for each tensor
+
+// Every 64th part of a tensor, in double: (tensors, pieces).
+__global__ void __launch_bounds__(threads)
+    squared_norms(const float* gradients, const ParameterSegment* segments, double* partial) {
+  auto* scratch = shared_array<double>(threads / warp);
+  const ParameterSegment segment = segments[blockIdx.x];
+  const float* g = gradients + segment.offset;
+  double sum = 0;
+  for (std::int64_t i = std::int64_t{blockIdx.y} * threads + threadIdx.x; i < segment.count;
+       i += norm_pieces * threads)
+    sum += static_cast<double>(g[i]) * g[i];
+  sum = block_sum(sum, scratch);
+  if (threadIdx.x == 0) partial[blockIdx.x * norm_pieces + blockIdx.y] = sum;
+}
+
+// One block: the tensors' norms, their sum, and what follows from it.
+__global__ void __launch_bounds__(threads) total_norm(const double* partial, int segments, double* norms,
+                                                      const StepInputs* inputs, StepResults* results) {
+  auto* scratch = shared_array<double>(threads / warp);
+  double total = 0;
+  for (int s = static_cast<int>(threadIdx.x); s < segments; s += threads) {
+    double norm = 0;
+    for (int p = 0; p < norm_pieces; ++p) norm += partial[s * norm_pieces + p];
+    norms[s] = norm;
+    total += norm;
+  }
+  total = block_sum(total, scratch);  // and every norm is written
+  if (threadIdx.x > 0) return;
+  results->nonfinite = 0;
+  results->first_nonfinite = -1;
+  if (!isfinite(total)) {
+    results->nonfinite = 1;
+    for (int s = segments; s-- > 0;)
+      if (!isfinite(norms[s])) results->first_nonfinite = s;
+  }
+  if (!isfinite(results->loss_sum)) results->nonfinite = 1;
+  const double per_target = inputs->targets > 0 ? 1 / inputs->targets : 0;
+  results->gradient_norm = sqrt(total) * per_target;
+  results->gradient_scale = per_target;
+  if (inputs->max_norm > 0 && results->gradient_norm > inputs->max_norm)
+    results->gradient_scale *= inputs->max_norm / results->gradient_norm;
+}
+
+std::size_t gradient_norm_scratch(const GradientNorm& op) {
+  return static_cast<std::size_t>(op.segment_count()) * norm_pieces * sizeof(double);
+}
+
+void gradient_norm(const GradientNorm& op, const KernelContext& context) {
+  const auto* segments = static_cast<const ParameterSegment*>(op.segments.raw());
+  auto* partial = reinterpret_cast<double*>(context.scratch);
+  const std::size_t shared_bytes = threads / warp * sizeof(double);
+  if (op.segment_count() > 0)
+    COMERA_LAUNCH(
+        context.stream,
+        (LaunchShape{
+            .grid = {op.segment_count(), norm_pieces}, .threads = threads, .shared_bytes = shared_bytes}),
+        squared_norms, op.gradients.data<float>(), segments, partial);
+  COMERA_LAUNCH(context.stream, (LaunchShape{.threads = threads, .shared_bytes = shared_bytes}), total_norm,
+                partial, static_cast<int>(op.segment_count()), op.norms.data<double>(),
+                static_cast<const StepInputs*>(op.step_inputs.raw()),
+                static_cast<StepResults*>(op.results.raw()));
+}
+
+struct Update {
+  float *parameters, *moment1, *moment2;
+  const float* gradients;
+  std::int64_t count;
+  const ParameterSegment* segments;  // by rising offset
+  std::int64_t segment_count;
+  float beta1, rest1, beta2, rest2, eps, weight_decay;  // rest: 1 - beta, rounded once
+  const StepInputs* inputs;
+  const StepResults* results;
+};
+
+// Four neighbouring numbers each.
+__global__ void __launch_bounds__(threads) adamw_kernel(Update op) {
+  const std::int64_t i = (std::int64_t{blockIdx.x} * threads + threadIdx.x) * 4;
+  if (i >= op.count || op.results->nonfinite != 0) return;
+  // The last segment that begins at or before i.
+  std::int64_t first = 0, last = op.segment_count;
+  while (last - first > 1) {
+    const std::int64_t middle = (first + last) / 2;
+    if (op.segments[middle].offset <= i)
+      first = middle;
+    else
+      last = middle;
+  }
+  const float scale = static_cast<float>(op.results->gradient_scale);
+  const float correction1 = static_cast<float>(op.inputs->bias_correction1);
+  const float correction2 = static_cast<float>(op.inputs->bias_correction2);
+  for (std::int64_t j = i; j < i + 4 && j < op.count; ++j) {
+    while (first + 1 < op.segment_count && op.segments[first + 1].offset <= j) ++first;
+    const ParameterSegment segment = op.segments[first];
+    if (j < segment.offset || j >= segment.offset + segment.count) continue;  // a gap between tensors
+    const float rate = static_cast<float>(op.inputs->learning_rate[segment.group]);
+    const float decay = segment.decays != 0 ? op.weight_decay : 0;
+    const float g = op.gradients[j] * scale;
+    const float m = op.beta1 * op.moment1[j] + op.rest1 * g;
+    const float v = op.beta2 * op.moment2[j] + op.rest2 * g * g;
+    const float p = op.parameters[j];
+    op.moment1[j] = m;
+    op.moment2[j] = v;
+    op.parameters[j] = p - rate * (m / correction1 / (sqrtf(v / correction2) + op.eps) + decay * p);
+  }
+}
+
+void adamw(const AdamW& op, const KernelContext& context) {
+  const std::int64_t count = op.parameters.elements();
+  if (count == 0 || op.segment_count == 0) return;
+  const Update update{op.parameters.data<float>(),
+                      op.moment1.data<float>(),
+                      op.moment2.data<float>(),
+                      op.gradients.data<float>(),
+                      count,
+                      static_cast<const ParameterSegment*>(op.segments.raw()),
+                      op.segment_count,
+                      static_cast<float>(op.beta1),
+                      static_cast<float>(1 - op.beta1),
+                      static_cast<float>(op.beta2),
+                      static_cast<float>(1 - op.beta2),
+                      static_cast<float>(op.eps),
+                      static_cast<float>(op.weight_decay),
+                      static_cast<const StepInputs*>(op.step_inputs.raw()),
+                      static_cast<const StepResults*>(op.results.raw())};
+  COMERA_LAUNCH(context.stream, (LaunchShape{.grid = {blocks_for(count, 4 * threads)}, .threads = threads}),
+                adamw_kernel, update);
+}
+
+}  // namespace
+
+void register_optimizer(Backend& backend) {
+  backend.set<GradientNorm>(DType::float32, gradient_norm, gradient_norm_scratch);
+  backend.set<AdamW>(DType::float32, adamw);
+}
+
+}  // namespace comera::COMERA_CUDA

@@ -1,0 +1,357 @@
+// Rows that are looked up, and their gradients: sums in a fixed order, without atomics.
+
+#include "kernels/cuda/each.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/ops/embedding.h"
+#include "kernels/ops/gather.h"
+#include "kernels/ops/sequence.h"
+
+namespace comera::COMERA_CUDA {
+
+namespace {
+
+const std::int32_t* ints(const Tensor& tensor) { return tensor.data<std::int32_t>(); }
+
+struct SummedEmbeddings {
+  const float *rows, *positions, *types;
+  const std::int32_t *index, *position_ids, *type_ids;
+  std::int64_t width;
+  float* y;
+
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    const std::int64_t t = i / width, column = i % width;
+    Values<V> sum = load<V>(rows + index[t] * width + column);
+    const Values<V> position = load<V>(positions + position_ids[t] * width + column);
+    const Values<V> type = load<V>(types + type_ids[t] * width + column);
+#pragma unroll
+    for (int k = 0; k < V; ++k) sum.at[k] = sum.at[k] + position.at[k] + type.at[k];
+    store(y + i, sum);
+  }
+};
+
+void embedding_sum(const EmbeddingSum& op, const KernelContext& context) {
+  each(context.stream,
+       SummedEmbeddings{op.rows.data<float>(), op.positions.data<float>(), op.types.data<float>(),
+                        ints(op.index), ints(op.position_ids), ints(op.type_ids), op.y.dim(1),
+                        op.y.data<float>()},
+       op.y.elements(), op.y.dim(1));
+}
+
+// A thread sums V columns of a segment, in the order of its rows.
+struct SummedSegments {
+  const float* dy;
+  const std::int32_t *order, *offsets, *count, *ids;  // ids: or null
+  std::int64_t width;
+  float* out;
+
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    const std::int64_t u = i / width, column = i % width;
+    const bool real = u < *count;
+    if (ids != nullptr && !real) return;
+    float* to = out + (ids != nullptr ? ids[u] : u) * width + column;
+    Values<V> sum{};
+    if (ids != nullptr) sum = load<V>(to);
+    if (real)
+      for (std::int32_t place = offsets[u]; place < offsets[u + 1]; ++place) {
+        const Values<V> row = load<V>(dy + order[place] * width + column);
+#pragma unroll
+        for (int k = 0; k < V; ++k) sum.at[k] += row.at[k];
+      }
+    store(to, sum);
+  }
+};
+
+void segment_sum(const SegmentSum& op, const KernelContext& context) {
+  const std::int64_t width = op.dy.dim(1), segments = op.offsets.elements() - 1;
+  each(context.stream,
+       SummedSegments{op.dy.data<float>(), ints(op.order), ints(op.offsets), ints(op.count),
+                      op.ids ? ints(op.ids) : nullptr, width, op.out.data<float>()},
+       segments * width, width);
+}
+
+constexpr int table_threads = 128;
+
+// Block (row, columns, part of the tokens): the tokens with that id are found together and summed in order.
+template <int V>
+__global__ void __launch_bounds__(table_threads)
+    table_gradient_kernel(const float* dy, const std::int32_t* ids, const std::int32_t* count,
+                          std::int64_t tokens, std::int64_t width, float* partial) {
+  constexpr int warps = table_threads / warp;
+  auto* found = shared_array<unsigned>(warps);  // a bit for each thread
+  const auto row = static_cast<std::int32_t>(blockIdx.x);
+  const std::int64_t column = (std::int64_t{blockIdx.y} * table_threads + threadIdx.x) * V;
+  const std::int64_t part = (tokens + gridDim.z - 1) / gridDim.z;
+  const std::int64_t begin = blockIdx.z * part;
+  std::int64_t end = begin + part < tokens ? begin + part : tokens;
+  if (*count < end) end = *count;
+  Values<V> sum{};
+  for (std::int64_t some = begin; some < end; some += table_threads) {
+    const std::int64_t own = some + threadIdx.x;
+    const unsigned votes = __ballot_sync(all_lanes, own < end && ids[own] == row ? 1 : 0);
+    if (lane_of_thread() == 0) found[warp_of_thread()] = votes;
+    __syncthreads();
+    if (column < width)
+      for (int w = 0; w < warps; ++w)
+        for (unsigned left = found[w]; left != 0; left &= left - 1) {
+          const int lane = __popc((left & (0u - left)) - 1);
+          const Values<V> value = load<V>(dy + (some + w * warp + lane) * width + column);
+#pragma unroll
+          for (int k = 0; k < V; ++k) sum.at[k] += value.at[k];
+        }
+    __syncthreads();
+  }
+  if (column < width) store(partial + (std::int64_t{blockIdx.z} * gridDim.x + row) * width + column, sum);
+}
+
+// Parts of the tokens: more where a table has few rows, so that every multiprocessor has work.
+std::int64_t table_parts(const TableGradient& op) {
+  return std::clamp<std::int64_t>(128 / op.dtable.dim(0), 1, 64);
+}
+
+std::size_t table_gradient_scratch(const TableGradient& op) {
+  return static_cast<std::size_t>(table_parts(op) * op.dtable.elements()) * sizeof(float);
+}
+
+void table_gradient(const TableGradient& op, const KernelContext& context) {
+  const std::int64_t rows = op.dtable.dim(0), width = op.dtable.dim(1), parts = table_parts(op);
+  if (rows == 0 || width == 0) return;
+  auto* partial = reinterpret_cast<float*>(context.scratch);
+  const int v = vector_of(width);
+  const LaunchShape shape{.grid = {rows, blocks_for(width, table_threads * v), parts},
+                          .threads = table_threads,
+                          .shared_bytes = table_threads / warp * sizeof(unsigned)};
+  if (v == 4)
+    COMERA_LAUNCH(context.stream, shape, table_gradient_kernel<4>, op.dy.data<float>(), ints(op.ids),
+                  ints(op.count), op.dy.dim(0), width, partial);
+  else
+    COMERA_LAUNCH(context.stream, shape, table_gradient_kernel<1>, op.dy.data<float>(), ints(op.ids),
+                  ints(op.count), op.dy.dim(0), width, partial);
+  add_partial_sums(context.stream, partial, parts, rows * width, 1, {{op.dtable.data<float>()}});
+}
+
+struct GatheredRows {
+  const float* x;
+  const std::int32_t *indices, *count;
+  std::int64_t width;
+  float* y;
+
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    const std::int64_t row = i / width;
+    Values<V> value{};
+    if (row < *count) value = load<V>(x + indices[row] * width + i % width);
+    store(y + i, value);
+  }
+};
+
+void gather_rows(const GatherRows& op, const KernelContext& context) {
+  each(context.stream,
+       GatheredRows{op.x.data<float>(), ints(op.indices), ints(op.count), op.y.dim(1), op.y.data<float>()},
+       op.y.elements(), op.y.dim(1));
+}
+
+struct ScatteredRows {
+  const float* dy;
+  const std::int32_t *indices, *count;
+  std::int64_t width;
+  float* dx;
+
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    const std::int64_t row = i / width;
+    if (row < *count) store(dx + indices[row] * width + i % width, load<V>(dy + i));
+  }
+};
+
+void scatter_rows(const ScatterRows& op, const KernelContext& context) {
+  COMERA_CUDA_CALL(cudaMemsetAsync(op.dx.raw(), 0, op.dx.bytes(), stream_of(context.stream)));
+  each(
+      context.stream,
+      ScatteredRows{op.dy.data<float>(), ints(op.indices), ints(op.count), op.dy.dim(1), op.dx.data<float>()},
+      op.dy.elements(), op.dy.dim(1));
+}
+
+// ---- Sequences
+
+struct MeanOfSequences {
+  const float* x;
+  const std::int32_t *offsets, *count;
+  std::int64_t width;
+  float* y;
+
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    const std::int64_t s = i / width, column = i % width;
+    Values<V> sum{};
+    if (s < *count && offsets[s + 1] > offsets[s]) {
+      for (std::int32_t t = offsets[s]; t < offsets[s + 1]; ++t) {
+        const Values<V> value = load<V>(x + t * width + column);
+#pragma unroll
+        for (int k = 0; k < V; ++k) sum.at[k] += value.at[k];
+      }
+      const float length = static_cast<float>(offsets[s + 1] - offsets[s]);
+#pragma unroll
+      for (int k = 0; k < V; ++k) sum.at[k] /= length;
+    }
+    store(y + i, sum);
+  }
+};
+
+void sequence_mean(const SequenceMean& op, const KernelContext& context) {
+  each(context.stream,
+       MeanOfSequences{op.x.data<float>(), ints(op.offsets), ints(op.count), op.y.dim(1), op.y.data<float>()},
+       op.y.elements(), op.y.dim(1));
+}
+
+struct MeanOfSequencesGradient {
+  const float* dy;
+  const std::int32_t *offsets, *count;
+  std::int64_t sequences, width;
+  float* dx;
+
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    const std::int64_t t = i / width;
+    // The last sequence that begins at or before t.
+    std::int64_t first = 0, last = sequences;
+    while (last - first > 1) {
+      const std::int64_t middle = (first + last) / 2;
+      if (offsets[middle] <= t)
+        first = middle;
+      else
+        last = middle;
+    }
+    Values<V> value{};
+    if (first < *count && t >= offsets[first] && t < offsets[first + 1]) {
+      value = load<V>(dy + first * width + i % width);
+      const float length = static_cast<float>(offsets[first + 1] - offsets[first]);
+#pragma unroll
+      for (int k = 0; k < V; ++k) value.at[k] /= length;
+    }
+    store(dx + i, value);
+  }
+};
+
+void sequence_mean_backward(const SequenceMeanBackward& op, const KernelContext& context) {
+  each(context.stream,
+       MeanOfSequencesGradient{op.dy.data<float>(), ints(op.offsets), ints(op.count), op.dy.dim(0),
+                               op.dx.dim(1), op.dx.data<float>()},
+       op.dx.elements(), op.dx.dim(1));
+}
+
+struct PairFeatures {
+  const float* x;
+  const std::int32_t* count;
+  std::int64_t width;
+  float* y;
+
+  // i counts in pairs x width.
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    const std::int64_t e = i / width, column = i % width;
+    Values<V> u{}, v{}, distance{}, product{};
+    if (e < *count) {
+      u = load<V>(x + 2 * e * width + column);
+      v = load<V>(x + (2 * e + 1) * width + column);
+#pragma unroll
+      for (int k = 0; k < V; ++k) {
+        distance.at[k] = fabsf(u.at[k] - v.at[k]);
+        product.at[k] = u.at[k] * v.at[k];
+      }
+    }
+    float* to = y + 4 * e * width + column;
+    store(to, u);
+    store(to + width, v);
+    store(to + 2 * width, distance);
+    store(to + 3 * width, product);
+  }
+};
+
+void pair_features_forward(const PairFeaturesForward& op, const KernelContext& context) {
+  const std::int64_t width = op.x.dim(1);
+  each(context.stream, PairFeatures{op.x.data<float>(), ints(op.count), width, op.y.data<float>()},
+       op.y.dim(0) * width, width);
+}
+
+struct PairFeaturesGradient {
+  const float* x;
+  const std::int32_t* count;
+  const float* dy;
+  std::int64_t width;
+  float* dx;
+
+  // i counts in rows x width: u of a pair, then v.
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    const std::int64_t row = i / width, column = i % width, e = row / 2;
+    Values<V> gradient{};
+    if (e < *count) {
+      const float sign_of_own = row % 2 == 0 ? 1.F : -1.F;
+      const Values<V> own = load<V>(x + row * width + column),
+                      other = load<V>(x + (row ^ 1) * width + column);
+      const float* from = dy + 4 * e * width + column;
+      const Values<V> direct = load<V>(from + (row % 2) * width), distance = load<V>(from + 2 * width);
+      const Values<V> product = load<V>(from + 3 * width);
+#pragma unroll
+      for (int k = 0; k < V; ++k) {
+        const float difference = sign_of_own * (own.at[k] - other.at[k]);  // u - v
+        const float sign = difference > 0 ? 1.F : difference < 0 ? -1.F : 0.F;
+        gradient.at[k] = direct.at[k] + sign_of_own * sign * distance.at[k] + other.at[k] * product.at[k];
+      }
+    }
+    store(dx + i, gradient);
+  }
+};
+
+void pair_features_backward(const PairFeaturesBackward& op, const KernelContext& context) {
+  const std::int64_t width = op.x.dim(1);
+  each(context.stream,
+       PairFeaturesGradient{op.x.data<float>(), ints(op.count), op.dy.data<float>(), width,
+                            op.dx.data<float>()},
+       op.x.elements(), width);
+}
+
+constexpr int error_threads = 256;
+
+__global__ void __launch_bounds__(error_threads)
+    squared_error_kernel(float* predictions, const float* scores, const std::int32_t* count,
+                         std::int64_t sequences, bool gradient, StepResults* results) {
+  auto* scratch = shared_array<double>(error_threads / warp);
+  double loss = 0;
+  for (std::int64_t s = threadIdx.x; s < sequences; s += error_threads) {
+    const float error = s < *count ? predictions[s] - scores[s] : 0.F;
+    loss += static_cast<double>(error) * error;
+    if (gradient) predictions[s] = 2 * error;
+  }
+  loss = block_sum(loss, scratch);
+  if (threadIdx.x > 0) return;
+  results->loss_sum += loss;
+  results->target_count += *count;
+}
+
+void squared_error(const SquaredError& op, const KernelContext& context) {
+  COMERA_LAUNCH(
+      context.stream,
+      (LaunchShape{.threads = error_threads, .shared_bytes = error_threads / warp * sizeof(double)}),
+      squared_error_kernel, op.predictions.data<float>(), op.scores.data<float>(), ints(op.count),
+      op.predictions.elements(), op.gradient, static_cast<StepResults*>(op.results.raw()));
+}
+
+}  // namespace
+
+void register_rows(Backend& backend) {
+  backend.set<EmbeddingSum>(DType::float32, embedding_sum);
+  backend.set<SegmentSum>(DType::float32, segment_sum);
+  backend.set<TableGradient>(DType::float32, table_gradient, table_gradient_scratch);
+  backend.set<GatherRows>(DType::float32, gather_rows);
+  backend.set<ScatterRows>(DType::float32, scatter_rows);
+  backend.set<SequenceMean>(DType::float32, sequence_mean);
+  backend.set<SequenceMeanBackward>(DType::float32, sequence_mean_backward);
+  backend.set<PairFeaturesForward>(DType::float32, pair_features_forward);
+  backend.set<PairFeaturesBackward>(DType::float32, pair_features_backward);
+  backend.set<SquaredError>(DType::float32, squared_error);
+}
+
+}  // namespace comera::COMERA_CUDA
