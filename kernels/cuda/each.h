@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
 

@@ -1,5 +1,7 @@
 // Layer norm, and the end of a block: bias, dropout, residual and norm in one pass. A warp has a row.
 
+#include <algorithm>
+
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
