@@ -16,7 +16,9 @@ const Backend& backend() {
     register_elementwise(table);
     register_norms(table);
     register_optimizer(table);
+    register_products(table);
     register_rows(table);
+    register_ttm(table);
     return table;
   }();
   return made;

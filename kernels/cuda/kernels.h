@@ -10,6 +10,8 @@ void register_cross_entropy(Backend& backend);
 void register_elementwise(Backend& backend);
 void register_norms(Backend& backend);
 void register_optimizer(Backend& backend);
+void register_products(Backend& backend);
 void register_rows(Backend& backend);
+void register_ttm(Backend& backend);
 
 }  // namespace comera::COMERA_CUDA

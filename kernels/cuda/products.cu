@@ -1,0 +1,179 @@
+// Matrix products through cuBLASLt. What the library is to do for a shape is asked once and kept.
+
+#include <cublasLt.h>
+
+#include <compare>
+#include <map>
+#include <mutex>
+
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/ops/matrix_product.h"
+
+namespace comera::COMERA_CUDA {
+
+namespace {
+
+void check_blas(cublasStatus_t status, const char* call, int line) {
+  COMERA_CHECK(status == CUBLAS_STATUS_SUCCESS, "{}:{}: {} failed: {}", __FILE__, line, call,
+               cublasLtGetStatusString(status));
+}
+#define COMERA_BLAS_CALL(call) check_blas(call, #call, __LINE__)
+
+constexpr std::size_t most_workspace = std::size_t{32} << 20;
+
+cublasLtHandle_t handle() {
+  // Made when a product is first asked for, never freed: other objects' ends may come after its own.
+  static cublasLtHandle_t made = [] {
+    cublasLtHandle_t fresh = nullptr;
+    COMERA_BLAS_CALL(cublasLtCreate(&fresh));
+    return fresh;
+  }();
+  return made;
+}
+
+struct Key {
+  std::int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
+  bool transpose_a, transpose_b;
+  int alignment_a, alignment_b, alignment_c;  // bytes, up to 16: the library's kernels depend on it
+  auto operator<=>(const Key&) const = default;
+};
+
+int alignment_of(const Tensor& tensor) {
+  const auto address = reinterpret_cast<std::uintptr_t>(tensor.raw());
+  return static_cast<int>(address % 16 == 0 ? 16 : address % 8 == 0 ? 8 : 4);
+}
+
+// Our matrices are row-major. Read as column-major ones they are transposed, and Cᵀ = op(B)ᵀ op(A)ᵀ: the
+// library is given B first.
+struct Plan {
+  cublasLtMatmulDesc_t product = nullptr;
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
+  cublasLtMatmulAlgo_t algorithm{};
+  std::size_t workspace = 0;
+};
+
+cublasLtMatrixLayout_t layout(std::int64_t rows, std::int64_t columns, std::int64_t leading,
+                              std::int64_t batch, std::int64_t stride) {
+  cublasLtMatrixLayout_t made = nullptr;
+  COMERA_BLAS_CALL(cublasLtMatrixLayoutCreate(&made, CUDA_R_32F, static_cast<std::uint64_t>(rows),
+                                              static_cast<std::uint64_t>(columns), leading));
+  const auto count = static_cast<std::int32_t>(batch);
+  COMERA_BLAS_CALL(
+      cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
+  COMERA_BLAS_CALL(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                                    &stride, sizeof stride));
+  return made;
+}
+
+Plan make_plan(const Key& key) {
+  Plan plan;
+  COMERA_BLAS_CALL(cublasLtMatmulDescCreate(&plan.product, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+  const cublasOperation_t first = key.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t second = key.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+  COMERA_BLAS_CALL(
+      cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first));
+  COMERA_BLAS_CALL(
+      cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second));
+  plan.b = key.transpose_b ? layout(key.k, key.n, key.ldb, key.batch, key.stride_b)
+                           : layout(key.n, key.k, key.ldb, key.batch, key.stride_b);
+  plan.a = key.transpose_a ? layout(key.m, key.k, key.lda, key.batch, key.stride_a)
+                           : layout(key.k, key.m, key.lda, key.batch, key.stride_a);
+  plan.c = layout(key.n, key.m, key.ldc, key.batch, key.stride_c);
+
+  cublasLtMatmulPreference_t preference = nullptr;
+  COMERA_BLAS_CALL(cublasLtMatmulPreferenceCreate(&preference));
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, const auto& value) {
+    COMERA_BLAS_CALL(cublasLtMatmulPreferenceSetAttribute(preference, what, &value, sizeof value));
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_workspace);
+  // Sums of split products in a fixed order: the same numbers give the same bits.
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE |
+                                    CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(key.alignment_b));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<std::uint32_t>(key.alignment_a));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<std::uint32_t>(key.alignment_c));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(key.alignment_c));
+  cublasLtMatmulHeuristicResult_t found{};
+  int count = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle(), plan.product, plan.b, plan.a, plan.c,
+                                                               plan.c, preference, 1, &found, &count);
+  cublasLtMatmulPreferenceDestroy(preference);
+  COMERA_CHECK(status == CUBLAS_STATUS_SUCCESS && count == 1,
+               "cuBLASLt has no product for m {}, n {}, k {}, leading dimensions {}, {}, {}: {}", key.m,
+               key.n, key.k, key.lda, key.ldb, key.ldc, cublasLtGetStatusString(status));
+  plan.algorithm = found.algo;
+  plan.workspace = found.workspaceSize;
+  return plan;
+}
+
+// C is added to by every product of the batch, one after the other.
+bool is_sum(const MatrixProduct& op) { return op.batch > 1 && op.stride_c == 0; }
+
+const Plan& plan_of(const MatrixProduct& op) {
+  static std::mutex mutex;
+  static std::map<Key, Plan> plans;
+  Key key{.m = op.m,
+          .n = op.n,
+          .k = op.k,
+          .lda = op.leading_a(),
+          .ldb = op.leading_b(),
+          .ldc = op.leading_c(),
+          .batch = is_sum(op) ? 1 : op.batch,
+          .stride_a = op.stride_a,
+          .stride_b = op.stride_b,
+          .stride_c = op.stride_c,
+          .transpose_a = op.transpose_a,
+          .transpose_b = op.transpose_b,
+          .alignment_a = alignment_of(op.a),
+          .alignment_b = alignment_of(op.b),
+          .alignment_c = alignment_of(op.c)};
+  // Products of a batch begin where their strides say.
+  if (op.batch > 1) {
+    key.alignment_a = std::min(key.alignment_a, op.stride_a % 4 == 0 ? 16 : 4);
+    key.alignment_b = std::min(key.alignment_b, op.stride_b % 4 == 0 ? 16 : 4);
+    key.alignment_c = std::min(key.alignment_c, op.stride_c % 4 == 0 ? 16 : 4);
+  }
+  const std::scoped_lock lock(mutex);
+  const auto found = plans.find(key);
+  return found != plans.end() ? found->second : plans.emplace(key, make_plan(key)).first->second;
+}
+
+bool nothing_to_do(const MatrixProduct& op) { return op.m == 0 || op.n == 0 || op.k == 0 || op.batch == 0; }
+
+std::size_t matrix_product_scratch(const MatrixProduct& op) {
+  return nothing_to_do(op) ? 0 : plan_of(op).workspace;
+}
+
+void matrix_product(const MatrixProduct& op, const KernelContext& context) {
+  if (op.m == 0 || op.n == 0 || op.batch == 0) return;
+  const cudaStream_t stream = stream_of(context.stream);
+  if (op.k == 0) {
+    if (op.accumulate) return;
+    for (std::int64_t b = 0; b < op.batch; ++b)
+      COMERA_CUDA_CALL(cudaMemset2DAsync(op.c.data<float>() + b * op.stride_c, sizeof(float) * op.leading_c(),
+                                         0, sizeof(float) * op.n, op.m, stream));
+    return;
+  }
+  const Plan& plan = plan_of(op);
+  COMERA_CHECK(plan.workspace <= context.scratch_bytes,
+               "a product was given {} bytes of workspace, it needs {}", context.scratch_bytes,
+               plan.workspace);
+  const float one = 1;
+  for (std::int64_t b = 0; b < (is_sum(op) ? op.batch : 1); ++b) {
+    const float beta = op.accumulate || b > 0 ? 1.F : 0.F;
+    float* c = op.c.data<float>();
+    COMERA_BLAS_CALL(cublasLtMatmul(handle(), plan.product, &one, op.b.data<float>() + b * op.stride_b,
+                                    plan.b, op.a.data<float>() + b * op.stride_a, plan.a, &beta, c, plan.c, c,
+                                    plan.c, &plan.algorithm, context.scratch, context.scratch_bytes, stream));
+  }
+}
+
+}  // namespace
+
+void register_products(Backend& backend) {
+  backend.set<MatrixProduct>(DType::float32, matrix_product, matrix_product_scratch);
+}
+
+}  // namespace comera::COMERA_CUDA
