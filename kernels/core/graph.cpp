@@ -2,13 +2,17 @@
 
 namespace comera {
 
-void Graph::launch() const {
+void Graph::launch() {
   struct Forbidden {
     Allocator& allocator;
     explicit Forbidden(Allocator& wanted) : allocator(wanted) { allocator.forbid(true); }
     ~Forbidden() { allocator.forbid(false); }
   } const forbidden(*allocator_);
-  body_();
+  if (!recording_) recording_ = allocator_->record(stream_, body_);
+  if (recording_)
+    recording_->launch(stream_);
+  else
+    body_();
 }
 
 }  // namespace comera

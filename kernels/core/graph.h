@@ -6,21 +6,22 @@
 
 namespace comera {
 
-// A recorded sequence of operations that is launched again and again. On the CPU it simply runs again, and
-// throws if it allocates device memory, so that the rule 'a step allocates nothing' is tested on every
-// machine.
+// A sequence of operations that is launched again and again. A device that can record it does so at the first
+// launch and then only launches the recording; elsewhere it simply runs again. Either way it throws if it
+// allocates device memory, so that the rule 'a step allocates nothing' is tested on every machine.
 class Graph {
  public:
   Graph() = default;
   Graph(Allocator& allocator, const Stream& stream, std::function<void()> body)
       : allocator_(&allocator), stream_(stream), body_(std::move(body)) {}
 
-  void launch() const;
+  void launch();
 
  private:
   Allocator* allocator_ = nullptr;
   Stream stream_;
   std::function<void()> body_;
+  std::unique_ptr<Recording> recording_;
 };
 
 }  // namespace comera

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <utility>
 
 namespace comera {
@@ -16,8 +17,19 @@ void* Allocator::allocate(std::size_t bytes, MemoryKind kind) {
                name_of(kind));
   if (bytes == 0) return nullptr;
   void* data = do_allocate(bytes);
-  COMERA_CHECK(data != nullptr, "out of memory: {:.1f} MiB for {} could not be allocated", bytes / 1048576.0,
-               name_of(kind));
+  if (data == nullptr) {
+    std::string in_use;
+    for (int k = 0; k < memory_kinds; ++k)
+      if (current_[k] > 0)
+        in_use += fmt::format("{}{} {:.1f}", in_use.empty() ? "" : ", ", name_of(static_cast<MemoryKind>(k)),
+                              static_cast<double>(current_[k]) / 1048576.0);
+    throw_error(fmt::format("out of memory: {:.1f} MiB for {} could not be allocated{}; {}",
+                            bytes / 1048576.0, name_of(kind),
+                            in_use.empty() ? "" : fmt::format(" beside {} MiB", in_use),
+                            kind == MemoryKind::activations || kind == MemoryKind::workspace
+                                ? "give packs fewer tokens (tokens_per_pack)"
+                                : "make the model smaller"));
+  }
   const int k = static_cast<int>(kind);
   const std::size_t current = current_[k] += bytes;
   std::size_t peak = peak_[k];
@@ -31,6 +43,8 @@ void Allocator::deallocate(void* data, std::size_t bytes, MemoryKind kind) noexc
   do_deallocate(data, bytes);
   current_[static_cast<int>(kind)] -= bytes;
 }
+
+std::unique_ptr<Recording> Allocator::record(const Stream&, const std::function<void()>&) { return nullptr; }
 
 MemoryUse Allocator::use(MemoryKind kind) const {
   return {current_[static_cast<int>(kind)], peak_[static_cast<int>(kind)]};

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "kernels/core/device.h"
@@ -20,6 +21,16 @@ struct MemoryUse {
   std::size_t peak = 0;
 };
 
+// Work that a device recorded, to be done again and again.
+class Recording {
+ public:
+  Recording() = default;
+  virtual ~Recording() = default;
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+  virtual void launch(const Stream& stream) = 0;
+};
+
 // Allocates on one device and counts by kind. Memory is aligned to 64 bytes and zeroed.
 class Allocator {
  public:
@@ -28,7 +39,7 @@ class Allocator {
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
 
-  // Throws Error when there is no memory left or while allocation is forbidden.
+  // Throws Error when there is no memory left, with what is in use, or while allocation is forbidden.
   void* allocate(std::size_t bytes, MemoryKind kind);
   void deallocate(void* data, std::size_t bytes, MemoryKind kind) noexcept;
 
@@ -38,6 +49,10 @@ class Allocator {
   virtual void download(void* host, const void* device_memory, std::size_t bytes, const Stream& stream) = 0;
   // Waits until everything put on the stream is done. Never within a step.
   virtual void synchronize(const Stream& stream) = 0;
+  // The stream that a step's work is put on.
+  virtual Stream stream() const { return {device_}; }
+  // What body() puts on the stream, which is not done now. Null on devices whose work is done at once.
+  virtual std::unique_ptr<Recording> record(const Stream& stream, const std::function<void()>& body);
 
   Device device() const { return device_; }
   MemoryUse use(MemoryKind kind) const;

@@ -11,7 +11,7 @@ InferenceEngine::InferenceEngine(const Model& model, Output output, const Backen
       output_(output),
       backend_(backend),
       allocator_(allocator),
-      stream_{allocator.device()},
+      stream_(allocator.stream()),
       inputs_(allocator, sizeof(StepInputs), MemoryKind::workspace),
       results_(allocator, sizeof(StepResults), MemoryKind::workspace) {
   const StepInputs inputs;

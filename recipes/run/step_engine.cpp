@@ -11,7 +11,7 @@ StepEngine::StepEngine(const EncoderConfig& config, const AdamWOptions& optimize
       own_model_(std::make_unique<Model>(config, allocator, true)),
       model_(*own_model_),
       optimizer_(std::in_place, model_.parameters(), optimizer, allocator),
-      stream_{allocator.device()},
+      stream_(allocator.stream()),
       inputs_(allocator, sizeof(StepInputs), MemoryKind::workspace),
       results_(allocator, sizeof(StepResults), MemoryKind::workspace) {
   send_first_values();
@@ -21,7 +21,7 @@ StepEngine::StepEngine(Model& model, const Backend& backend, Allocator& allocato
     : backend_(backend),
       allocator_(allocator),
       model_(model),
-      stream_{allocator.device()},
+      stream_(allocator.stream()),
       inputs_(allocator, sizeof(StepInputs), MemoryKind::workspace),
       results_(allocator, sizeof(StepResults), MemoryKind::workspace) {
   send_first_values();

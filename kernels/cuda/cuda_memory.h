@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+
+#include "kernels/core/memory.h"
+
+namespace comera {
+
+namespace cuda {
+// How many GPUs can be used; 0 also without a driver.
+int device_count();
+// The memory of one, with a stream for steps and their recordings (CUDA graphs). Error if there is no such
+// GPU.
+std::unique_ptr<Allocator> make_allocator(int device);
+}  // namespace cuda
+
+namespace cuda_emulated {
+int device_count();
+std::unique_ptr<Allocator> make_allocator(int device);
+}  // namespace cuda_emulated
+
+}  // namespace comera

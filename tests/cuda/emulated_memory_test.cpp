@@ -1,0 +1,99 @@
+// Memory, copies and recordings of the CUDA backend on the emulated runtime.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/core/graph.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/cuda_memory.h"
+#include "kernels/emulation/runtime.h"
+#include "kernels/ops/context.h"
+#include "kernels/ops/layout.h"
+
+namespace comera::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class EmulatedMemory : public testing::Test {
+ protected:
+  ~EmulatedMemory() override {
+    emulation::machine() = before_;
+    emulation::log_calls(nullptr);
+  }
+  emulation::Machine before_ = emulation::machine();
+};
+
+TEST_F(EmulatedMemory, IsZeroedCountedAndEnds) {
+  const auto allocator = cuda_emulated::make_allocator(0);
+  emulation::machine().memory = std::size_t{1} << 20;
+  const Buffer parameters(*allocator, 1000, MemoryKind::parameters);
+  std::vector<std::byte> host(1000, std::byte{7});
+  allocator->download(host.data(), parameters.data(), host.size(), allocator->stream());
+  allocator->synchronize(allocator->stream());
+  EXPECT_THAT(host, testing::Each(std::byte{0}));
+  EXPECT_EQ(allocator->use(MemoryKind::parameters).current, 1000U);
+  EXPECT_THAT([&] { Buffer(*allocator, 2 << 20, MemoryKind::activations); },
+              ThrowsMessage<Error>(testing::AllOf(HasSubstr("2.0 MiB for activations"),
+                                                  HasSubstr("beside parameters 0.0 MiB"),
+                                                  HasSubstr("tokens_per_pack"))));
+}
+
+TEST_F(EmulatedMemory, WithoutAGpuSaysSo) {
+  emulation::machine().devices = 0;
+  EXPECT_EQ(cuda_emulated::device_count(), 0);
+  EXPECT_THAT([] { cuda_emulated::make_allocator(0); },
+              ThrowsMessage<Error>(HasSubstr("no GPU, or no driver for it, was found")));
+  emulation::machine().devices = 2;
+  EXPECT_THAT([] { cuda_emulated::make_allocator(2); },
+              ThrowsMessage<Error>(HasSubstr("this machine has 2")));
+}
+
+// Capturing changes nothing; each launch adds once; a steady launch is one call.
+TEST_F(EmulatedMemory, AGraphIsCapturedOnceAndReplayed) {
+  const auto allocator = cuda_emulated::make_allocator(0);
+  const Stream stream = allocator->stream();
+  const Buffer x(*allocator, 64, MemoryKind::workspace), y(*allocator, 64, MemoryKind::workspace);
+  const std::vector<float> two(16, 2.F);
+  allocator->upload(x.data(), two.data(), 64, stream);
+  Arena arena(*allocator, {});
+  const Context context{cuda_emulated::backend(), arena, stream};
+  int recorded = 0;
+  Graph graph(*allocator, stream, [&] {
+    ++recorded;
+    run(context, Add{.x = x.tensor({16}, DType::float32), .y = y.tensor({16}, DType::float32)});
+  });
+  std::vector<float> got(16);
+  graph.launch();
+  std::vector<std::string> calls;
+  emulation::log_calls(&calls);
+  graph.launch();
+  graph.launch();
+  emulation::log_calls(nullptr);
+  allocator->download(got.data(), y.data(), 64, stream);
+  EXPECT_EQ(recorded, 1);
+  EXPECT_THAT(got, testing::Each(6.F));
+  EXPECT_THAT(calls, ElementsAre("graph launch", "graph launch"));
+
+  // Allocating while it is captured is refused, and the stream is as good as before.
+  Graph wrong(*allocator, stream, [&] { Buffer(*allocator, 8, MemoryKind::workspace); });
+  EXPECT_THAT([&] { wrong.launch(); }, ThrowsMessage<Error>(HasSubstr("inside a step")));
+  graph.launch();
+  allocator->download(got.data(), y.data(), 64, stream);
+  EXPECT_THAT(got, testing::Each(8.F));
+}
+
+TEST_F(EmulatedMemory, AFailedCallNamesItselfAndItsPlace) {
+  const auto allocator = cuda_emulated::make_allocator(0);
+  emulation::machine().devices = 0;
+  EXPECT_THAT(
+      [&] { Buffer(*allocator, 8, MemoryKind::workspace); },
+      ThrowsMessage<Error>(testing::AllOf(HasSubstr("cuda_memory.cu:"), HasSubstr("cudaMalloc failed"),
+                                          HasSubstr("cudaErrorInsufficientDriver"))));
+  emulation::machine().devices = 1;
+}
+
+}  // namespace
+}  // namespace comera::test
