@@ -24,6 +24,16 @@ std::optional<std::int64_t> step_of_name(const std::string& name) {
 // Throws Error when the file cannot be used.
 void verify(const std::filesystem::path& file) { CheckpointReader(file).verify(); }
 
+// What to do when the newest checkpoint is damaged.
+std::string advice(const std::filesystem::path& directory, const std::vector<std::int64_t>& steps,
+                   ResumeMode mode) {
+  if (steps.size() < 2) return "";
+  if (mode == ResumeMode::newest)
+    return ", and the one before it only when asked for (--use-older-checkpoint)";
+  return fmt::format("; name an older one instead: {}",
+                     (directory / name_of_step(steps[steps.size() - 2])).string());
+}
+
 }  // namespace
 
 CheckpointDirectory::CheckpointDirectory(std::filesystem::path directory, std::int64_t keep)
@@ -49,6 +59,13 @@ std::filesystem::path CheckpointDirectory::save(std::int64_t step,
   write_file_durably(directory_ / "latest", path.filename().string() + "\n");
   prune(step);
   return path;
+}
+
+std::filesystem::path CheckpointDirectory::set_aside(const std::filesystem::path& damaged) const {
+  std::filesystem::path aside = damaged;
+  aside += ".damaged";
+  rename_durably(damaged, aside);
+  return aside;
 }
 
 void CheckpointDirectory::prune(std::int64_t newest) const {
@@ -83,16 +100,15 @@ std::optional<FoundCheckpoint> find_latest(const std::filesystem::path& director
       verify(found.path);
       return found;
     } catch (const Error& error) {
-      if (mode == ResumeMode::newest)
-        throw Error(fmt::format(
-            "{}; the newest checkpoint cannot be used{}", error.what(),
-            steps.size() > 1 ? ", and the one before it only when asked for (--use-older-checkpoint)" : ""));
-      found.refused.emplace_back(error.what());
+      if (mode != ResumeMode::newest_valid)
+        throw Error(fmt::format("{}; the newest checkpoint cannot be used{}", error.what(),
+                                advice(directory, steps, mode)));
+      found.refused.push_back({found.path, error.what()});
     }
   }
   if (steps.empty()) return std::nullopt;
   throw Error(fmt::format("{}: none of the {} checkpoints can be used; the newest: {}", directory.string(),
-                          steps.size(), found.refused.front()));
+                          steps.size(), found.refused.front().reason));
 }
 
 }  // namespace comera

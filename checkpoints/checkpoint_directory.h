@@ -24,6 +24,9 @@ class CheckpointDirectory {
   // On failure (a full disk) the earlier checkpoints and `latest` are as before.
   std::filesystem::path save(std::int64_t step, const std::function<void(CheckpointWriter&)>& fill);
 
+  // Gives a damaged checkpoint the name NAME.damaged, which no longer counts as one, and returns it.
+  std::filesystem::path set_aside(const std::filesystem::path& damaged) const;
+
   std::filesystem::path file_of(std::int64_t step) const;
 
  private:
@@ -37,14 +40,20 @@ class CheckpointDirectory {
 std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& directory);
 
 enum class ResumeMode : std::uint8_t {
-  newest,        // a damaged newest checkpoint is an error
-  newest_valid,  // the newest one that is whole; damaged ones before it are reported
+  newest,          // a damaged newest checkpoint is an error
+  newest_to_read,  // the same for those who do not go on with the run: the error names an older file
+  newest_valid,    // the newest one that is whole; damaged ones before it are reported
+};
+
+struct RefusedCheckpoint {
+  std::filesystem::path path;
+  std::string reason;  // begins with the path
 };
 
 struct FoundCheckpoint {
   std::filesystem::path path;
   std::int64_t step = 0;
-  std::vector<std::string> refused;  // newer ones, newest first: name and reason
+  std::vector<RefusedCheckpoint> refused;  // newer ones, newest first
 };
 
 // Nothing when there is no checkpoint at all; Error when there are some but none may be used. What is found

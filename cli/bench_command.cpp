@@ -42,9 +42,15 @@ void add_bench_command(CLI::App& program) {
   CLI::App* step =
       command->add_subcommand("step", "Whole training steps of a recipe's model and of its dense twin");
   add_recipe_options(*step, options->recipe);
-  step->add_option("--tokens", options->step.tokens, "Tokens of a step")->check(CLI::PositiveNumber);
-  step->add_option("--length", options->step.length, "Tokens of a sequence")->check(CLI::PositiveNumber);
-  step->add_option("--repeats", options->step.repeats, "Steps of each, in turn")->check(CLI::PositiveNumber);
+  step->add_option("--tokens", options->step.tokens, "Tokens of a step")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  step->add_option("--length", options->step.length, "Tokens of a sequence")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  step->add_option("--repeats", options->step.repeats, "Steps of each, in turn")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   step->add_option("--threads", options->threads, "Threads; 0: all")->check(CLI::NonNegativeNumber);
   step->add_option("--vocabulary", options->vocabulary,
                    "Vocabulary, where the recipe leaves it to the tokenizer")

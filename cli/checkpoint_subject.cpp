@@ -9,7 +9,7 @@ namespace comera::cli {
 std::filesystem::path checkpoint_subject(const std::filesystem::path& subject, const std::string& instead) {
   std::error_code none;
   if (!std::filesystem::is_directory(subject, none)) return subject;
-  const auto found = find_latest(subject / "checkpoints", ResumeMode::newest);
+  const auto found = find_latest(subject / "checkpoints", ResumeMode::newest_to_read);
   if (!found)
     throw UsageError(fmt::format("{} is a folder without checkpoints; give {} or a run's folder",
                                  subject.string(), instead));

@@ -1,8 +1,11 @@
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <span>
 
 #include "cli/checkpoint_subject.h"
 #include "cli/commands.h"
@@ -53,12 +56,12 @@ void print_row(const CompactedLayer& layer, double allowed) {
 void print_totals(const DenseCompaction& done) {
   std::int64_t before = 0, after = 0;
   double seconds = 0;
-  std::string missed;
+  std::vector<std::string> missed;
   for (const CompactedLayer& layer : done.layers) {
     before += layer.before;
     after += layer.after;
     seconds += layer.seconds;
-    if (layer.missed) missed += (missed.empty() ? "" : ", ") + layer.name;
+    if (layer.missed) missed.push_back(layer.name);
   }
   const auto line = [&](const char* what, std::int64_t from, std::int64_t to) {
     const DType dtype = done.recipe.precision.compute;
@@ -69,8 +72,12 @@ void print_totals(const DenseCompaction& done) {
   fmt::print("\n");
   line("these layers", before, after);
   line("the whole model", done.before, done.after);
-  fmt::print("{:.1f} s\n", seconds);
-  if (!missed.empty()) fmt::print("! the caps on the ranks kept these above the error allowed: {}\n", missed);
+  fmt::print("{:<18}{:>14.1f} s\n", "time", seconds);
+  if (!missed.empty()) {
+    const std::span<const std::string> first(missed.data(), std::min<std::size_t>(missed.size(), 3));
+    fmt::print("! the caps on the ranks kept {} of {} layers above the error allowed: {}{}\n", missed.size(),
+               done.layers.size(), fmt::join(first, ", "), missed.size() > 3 ? ", …" : "");
+  }
   if (done.after > done.before)
     fmt::print("the tensor trains are larger than the matrices; allow a larger --error, or cap the ranks\n");
 }

@@ -1,6 +1,6 @@
 #include "cli/corpus_options.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -44,7 +44,11 @@ void add_corpus_options(CLI::App& command, CorpusInput& input, const char* max_b
       .add_flag("--no-header", input.no_header,
                 "Of TSV and CSV tables: the first line is a row, columns are called 1, 2, ...")
       ->needs(text);
-  command.add_option("--languages", input.languages, "Only these, separated by commas (default: all known)")
+  command
+      .add_option("--languages", input.languages,
+                  fmt::format("Only these, separated by commas (default: all). Of files: {}; of tables: what "
+                              "the language column holds",
+                              fmt::join(data::known_languages(), ", ")))
       ->delimiter(',')
       ->type_name("NAME");
   command.add_option("--min-bytes", input.min_bytes,

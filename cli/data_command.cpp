@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "cli/commands.h"
@@ -23,13 +24,25 @@ void print_split(const char* name, const data::SplitCounts& counts) {
              grouped(counts.shards));
 }
 
-void run(Options& options) {
+// What a build that was stopped has left (*.partial) does not count.
+bool holds_files(const std::filesystem::path& folder) {
   std::error_code code;
-  const auto& output = options.build.output;
-  if (!options.overwrite && std::filesystem::exists(output, code) &&
-      (!std::filesystem::is_directory(output, code) || !std::filesystem::is_empty(output, code)))
+  return std::ranges::any_of(std::filesystem::directory_iterator(folder, code),
+                             [](const auto& entry) { return entry.path().extension() != ".partial"; });
+}
+
+void check_output(const std::filesystem::path& output, bool overwrite) {
+  std::error_code code;
+  if (std::filesystem::exists(output, code) && !std::filesystem::is_directory(output, code))
+    throw UsageError(fmt::format("--output {} is a file; name a folder for the shards", output.string()));
+  if (!overwrite && holds_files(output))
     throw UsageError(fmt::format(
         "{}: exists and is not an empty folder; give --overwrite to replace its shards", output.string()));
+}
+
+void run(Options& options) {
+  const auto& output = options.build.output;
+  check_output(output, options.overwrite);
   const data::Tokenizer tokenizer = data::Tokenizer::load(options.tokenizer);
   for (const std::string& note : tokenizer.notes()) fmt::print(stderr, "note: {}\n", note);
   const auto corpus = open_corpus(options.corpus);

@@ -68,8 +68,10 @@ void embed(const Options& options) {
   task.format = loaded.recipe.task.format;
   task.header = loaded.recipe.task.header;
   task.text = options.text;
-  if (task.text.empty()) task.text = loaded.recipe.task.text;
-  if (task.text.empty() || data::format_of(options.input) == data::TableFormat::text) task.text = {"text"};
+  const data::TableFormat read_as =
+      task.format == data::TableFormat::automatic ? data::format_of(options.input) : task.format;
+  if (task.text.empty() && read_as != data::TableFormat::text) task.text = loaded.recipe.task.text;
+  if (task.text.empty()) task.text = {"text"};
   if (task.text.size() > 2) throw UsageError("--text: give one or two columns");
   const data::BatchCapacity capacity = inference_capacity(options.inference, loaded);
   const std::int64_t types = loaded.model.config().types;
@@ -108,7 +110,8 @@ void add_embed_command(CLI::App& program) {
       ->delimiter(',');
   add_output_options(*command, options->output, "FILE.h5 or FILE.jsonl");
   command->add_option("--pooling", options->pooling, "mean: of all tokens; first: of the first token")
-      ->check(CLI::IsMember({"mean", "first"}));
+      ->check(CLI::IsMember({"mean", "first"}))
+      ->capture_default_str();
   command->footer(
       "Example: comera embed runs/first --input functions.jsonl.gz --text code --output functions.h5\n"
       "The file holds `vectors` (rows, hidden) and `lines`, the input's line of each row. All vectors are "

@@ -20,6 +20,15 @@ struct Options {
   bool json = false;
 };
 
+// Paths in a recipe are relative to the folder where the run was begun.
+void check_recipe_path(const std::filesystem::path& path, const Options& options, const char* instead) {
+  std::error_code code;
+  if (!std::filesystem::exists(path, code))
+    throw UsageError(
+        fmt::format("{}: no such file or folder (from the recipe of {}); give {} if it lies elsewhere",
+                    path.string(), options.inference.model.string(), instead));
+}
+
 void evaluate_task(const Options& options, LoadedModel& loaded) {
   if (!options.data.empty())
     throw UsageError("--data is for a pretrained model; this one is fine-tuned: give --input FILE");
@@ -33,6 +42,7 @@ void evaluate_task(const Options& options, LoadedModel& loaded) {
                          host_allocator());
   JsonObject sets;
   for (const data::Task::Set& set : task.validation) {
+    if (options.input.empty()) check_recipe_path(set.file, options, "--input FILE");
     const auto examples = data::Examples::read(task, {set}, loaded.tokenizer, true, capacity.sequence_length);
     report_examples(set.file.string(), *samples_for(config, task, examples, capacity.sequence_length),
                     examples, capacity.sequence_length);
@@ -51,6 +61,9 @@ void evaluate_language_model(const Options& options, LoadedModel& loaded) {
         "--input is for a fine-tuned model; this one is pretrained: give --data FOLDER of shards");
   DataSection data = loaded.recipe.data;
   if (!options.data.empty()) data.validation = options.data;
+  if (data.validation.empty())
+    throw UsageError("there is nothing to evaluate on: give --data FOLDER of shards");
+  if (options.data.empty()) check_recipe_path(data.validation, options, "--data FOLDER");
   std::error_code code;
   if (!std::filesystem::exists(data.train, code)) {
     fmt::print(stderr, "{}: the training data are not there, so that no unigram baseline is known\n",
@@ -58,8 +71,6 @@ void evaluate_language_model(const Options& options, LoadedModel& loaded) {
     data.train.clear();
   }
   data.tokenizer = loaded.trained.tokenizer.string();
-  if (data.validation.empty())
-    throw UsageError("there is nothing to evaluate on: give --data FOLDER of shards");
   MaskedLanguageTask task(data, loaded.tokenizer, loaded.model.config());
   StepEngine engine(loaded.model, backend_of(DeviceKind::cpu), host_allocator());
   data::LoaderOptions loading;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 namespace comera::cli {
 
@@ -28,10 +29,8 @@ void ProgressLine::update(std::int64_t documents, std::int64_t bytes) {
 }
 
 std::string grouped(std::int64_t value) {
-  std::string digits = std::to_string(value);
-  const std::size_t first = value < 0 ? 1 : 0;
-  for (std::size_t at = digits.size(); at > first + 3;) digits.insert(at -= 3, ",");
-  return digits;
+  if (-1000 < value && value < 1000) return fmt::format("{}", value);
+  return fmt::format("{},{:03}", grouped(value / 1000), std::abs(value % 1000));
 }
 
 }  // namespace comera::cli

@@ -18,6 +18,7 @@ namespace {
 struct Options {
   CorpusInput corpus;
   data::TokenizerOptions tokenizer;
+  std::string model = "bpe";
   std::filesystem::path output;
   bool overwrite = false;
 };
@@ -45,6 +46,8 @@ void run(Options& options) {
   if (!options.overwrite && std::filesystem::exists(options.output, code))
     throw UsageError(
         fmt::format("{}: exists already; give --overwrite to replace it", options.output.string()));
+  options.tokenizer.model =
+      options.model == "bpe" ? data::TokenizerModel::bpe : data::TokenizerModel::unigram;
   const auto corpus = open_corpus(options.corpus);
   data::Tokenizer tokenizer = [&] {
     ProgressLine progress("reading");
@@ -74,10 +77,9 @@ void add_tokenizer_command(CLI::App& program) {
   command->add_option("--output", options->output, "The model to write")->required()->type_name("FILE");
   command->add_option("--vocabulary", options->tokenizer.vocabulary, "Number of pieces, at most")
       ->capture_default_str();
-  command->add_option("--model", options->tokenizer.model, "bpe or unigram")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, data::TokenizerModel>{
-          {"bpe", data::TokenizerModel::bpe}, {"unigram", data::TokenizerModel::unigram}}))
-      ->default_str("bpe");
+  command->add_option("--model", options->model, "How pieces are found")
+      ->check(CLI::IsMember({"bpe", "unigram"}))
+      ->capture_default_str();
   command
       ->add_option("--max-bytes", options->tokenizer.max_bytes,
                    "Train on a sample of at most this many bytes")

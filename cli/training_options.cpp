@@ -67,9 +67,12 @@ void add_training_options(CLI::App& command, TrainingCommandOptions& options) {
       .add_option("--resume", options.resume,
                   "never: the directory must be new; auto: go on where a stopped run in it stands; always: "
                   "there must be one")
-      ->check(CLI::IsMember({"never", "auto", "always"}));
-  command.add_flag("--use-older-checkpoint", options.use_older,
-                   "If the newest checkpoint is damaged, say so and resume from the one before it");
+      ->check(CLI::IsMember({"never", "auto", "always"}))
+      ->capture_default_str();
+  command.add_flag(
+      "--use-older-checkpoint", options.use_older,
+      "If the newest checkpoint is damaged, say so, rename it to NAME.damaged and resume from the one "
+      "before it");
   command.add_option("--stop-after", options.stop_after, "Save and stop after this step")
       ->check(CLI::PositiveNumber);
 }
@@ -106,14 +109,18 @@ void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
   const std::int64_t dense = dense_parameters(run.engine().model().config());
   if (outcome.tokens_per_second > 0)
     fmt::print("speed            {:.0f} tokens/s\n", outcome.tokens_per_second);
-  fmt::print("parameters       {} against {} of the dense twin: {:.1f} times fewer\n", parameters, dense,
-             static_cast<double>(dense) / static_cast<double>(parameters));
+  const bool is_dense = parameters == dense;
+  if (is_dense)
+    fmt::print("parameters       {}, all dense\n", parameters);
+  else
+    fmt::print("parameters       {} against {} of the dense twin: {:.1f} times fewer\n", parameters, dense,
+               static_cast<double>(dense) / static_cast<double>(parameters));
   const double size = static_cast<double>(std::filesystem::file_size(outcome.checkpoint));
   // A checkpoint is the parameters and two moments for each.
   const double dense_size =
       3.0 * static_cast<double>(dense) * size_of(run.engine().model().parameters().dtype());
-  fmt::print("checkpoint       {:.1f} MiB with optimizer state; the dense twin's would be {:.1f} MiB\n",
-             mebibytes(size), mebibytes(dense_size));
+  fmt::print("checkpoint       {:.1f} MiB with optimizer state{}\n", mebibytes(size),
+             is_dense ? "" : fmt::format("; the dense twin's would be {:.1f} MiB", mebibytes(dense_size)));
   print_memory(run);
   fmt::print("saved            {}\n", outcome.checkpoint.string());
 }

@@ -20,7 +20,7 @@ struct BuildOptions {
   double held_out = 0.02;                   // fraction of the documents that goes to the validation split
   std::int64_t tokens_per_shard = 1 << 26;  // 256 MiB
   int threads = 0;                          // that tokenize; 0: one per core
-  std::function<void(const BuildProgress&)> progress;  // called in the calling thread
+  std::function<void(const BuildProgress&)> progress = {};  // called in the calling thread
 };
 
 struct SplitCounts {

@@ -189,14 +189,27 @@ void TableReader::read_header() {
   pending_ = !options_.header || format_ == TableFormat::jsonl;
 }
 
+// A single column is often a file of another format than its name says.
+std::string TableReader::how_read() const {
+  const char* as = format_ == TableFormat::tsv   ? "TSV (fields between tabs)"
+                   : format_ == TableFormat::csv ? "CSV (fields between commas)"
+                                                 : "plain text (each line a row)";
+  return fmt::format("; it was read as {}, as {}; if it is something else, {}", as,
+                     options_.format == TableFormat::automatic ? "its name says" : "task.format says",
+                     options_.format == TableFormat::automatic
+                         ? "give it the suffix .tsv, .csv or .jsonl, or set task.format"
+                         : "set task.format");
+}
+
 void TableReader::find_columns() {
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
     const std::string& name = wanted_[i];
     const auto count = std::count(header_.begin(), header_.end(), name);
     if (count == 0 && i < options_.columns.size())
       throw UnsuitableTable(fmt::format(
-          "{}: no column '{}'; {}", path().string(), name,
-          header_.empty() ? "the file is empty" : fmt::format("it has {}", fmt::join(header_, ", "))));
+          "{}: no column '{}'; {}{}", path().string(), name,
+          header_.empty() ? "the file is empty" : fmt::format("it has {}", fmt::join(header_, ", ")),
+          header_.size() == 1 ? how_read() : ""));
     if (count > 1)
       throw UnsuitableTable(
           fmt::format("{}: {} columns are called '{}'; rename all but one", path().string(), count, name));

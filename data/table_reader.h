@@ -84,6 +84,7 @@ class TableReader {
   void read_header();
   void split_record(std::vector<std::string>& fields) const;
   void find_columns();
+  std::string how_read() const;
   bool take_fields(TableRow& row);
   bool take_object(TableRow& row);
   Record skip(const char* reason);

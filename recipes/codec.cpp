@@ -66,10 +66,15 @@ void Reader::unknown_key(const toml::key& key, const toml::node& value, const Pa
 }
 
 void Reader::missing_key(const toml::node& section, const Path& key) const {
-  if (key.parent().empty())
-    throw UsageError(fmt::format("{}: the recipe lacks {}; it must be given", source_.file(), key.name()));
-  throw UsageError(
-      fmt::format("{}: [{}] lacks {}; it must be given", source_.place(section), key.parent(), key.name()));
+  const bool is_section = key.parent().empty();
+  const char* from = (is_section ? key.name() : key.parent()) == "model"
+                         ? ", or be that of a trained model (--from of pretrain and finetune)"
+                         : "";
+  if (is_section)
+    throw UsageError(
+        fmt::format("{}: the recipe lacks {}; it must be given{}", source_.file(), key.name(), from));
+  throw UsageError(fmt::format("{}: [{}] lacks {}; it must be given{}", source_.place(section), key.parent(),
+                               key.name(), from));
 }
 
 void Reader::not_a_layer(const toml::node& node, const Path& path) const {

@@ -6,6 +6,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+if [[ ${1:-} == -h || ${1:-} == --help ]]; then
+  sed -n '2,5s/^# \{0,1\}//p' scripts/test.sh
+  exit 0
+fi
 built=false
 if [[ ${1:-} == --built ]]; then
   built=true

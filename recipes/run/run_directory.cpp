@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,7 +29,8 @@ std::string holder_of(int lock) {
 
 }  // namespace
 
-RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode) : path_(std::move(path)) {
+RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode)
+    : path_(std::move(path)), new_folders_(path_) {
   if (mode == RunMode::resume && !holds_run())
     throw UsageError(fmt::format("{}: holds no run to resume", path_.string()));
   create_directories_durably(path_);
@@ -37,14 +39,27 @@ RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode) : path_(std
   if (mode == RunMode::fresh && resumes_) {
     ::close(lock_);
     throw UsageError(
-        fmt::format("{}: holds another run; choose another run.output, or resume that run", path_.string()));
+        fmt::format("{}: holds another run; choose another --output, or go on with that run: --resume auto",
+                    path_.string()));
   }
 }
 
-RunDirectory::~RunDirectory() { ::close(lock_); }
+RunDirectory::~RunDirectory() {
+  std::error_code ignored;
+  if (!holds_run()) {
+    std::filesystem::remove(checkpoints(), ignored);  // if it is empty
+    std::filesystem::remove(path_ / "lock", ignored);
+  }
+  ::close(lock_);
+}
+
+// Not if another process has removed it since it was opened.
+bool RunDirectory::is_locked_file(const std::filesystem::path& file) const {
+  struct stat locked = {}, named = {};
+  return fstat(lock_, &locked) == 0 && stat(file.c_str(), &named) == 0 && locked.st_ino == named.st_ino;
+}
 
 void RunDirectory::lock() {
-  // The file stays for good: removing it would let two processes lock two files of the same name.
   const std::filesystem::path file = path_ / "lock";
   lock_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   COMERA_CHECK(lock_ >= 0, "{}: could not open the lock: {}", file.string(), std::strerror(errno));
@@ -54,8 +69,12 @@ void RunDirectory::lock() {
     ::close(lock_);
     COMERA_CHECK(code == EWOULDBLOCK, "{}: could not lock the directory: {}", path_.string(),
                  std::strerror(code));
-    throw Error(fmt::format("{}: is in use by another run{}; wait for it or choose another run.output",
+    throw Error(fmt::format("{}: is in use by another run{}; wait for it or choose another --output",
                             path_.string(), holder));
+  }
+  if (!is_locked_file(file)) {
+    ::close(lock_);
+    throw Error(fmt::format("{}: was in use by another run a moment ago; try again", path_.string()));
   }
   // The id only serves the message above, so that a failure does not matter.
   const std::string pid = fmt::format("{}\n", getpid());

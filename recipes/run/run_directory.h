@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "data/new_folders.h"
+
 namespace comera {
 
 enum class RunMode : std::uint8_t {
@@ -13,7 +15,8 @@ enum class RunMode : std::uint8_t {
 };
 
 // A run's own directory: recipe.toml, metrics.jsonl, checkpoints/, and what else belongs to it. It is locked
-// as long as the object lives; the system releases the lock of a process that was killed.
+// as long as the object lives; the system releases the lock of a process that was killed. A directory that
+// holds no run at the end is removed, if it was made here.
 class RunDirectory {
  public:
   // Makes the directory if need be. Throws UsageError when the directory holds another run (fresh) or none
@@ -36,9 +39,11 @@ class RunDirectory {
 
  private:
   void lock();
+  bool is_locked_file(const std::filesystem::path& file) const;
   bool holds_run() const;
 
   std::filesystem::path path_;
+  data::NewFolders new_folders_;
   int lock_ = -1;
   bool resumes_ = false;
 };

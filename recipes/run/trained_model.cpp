@@ -28,7 +28,7 @@ TrainedModel find_trained_model(const std::filesystem::path& path) {
       trained.checkpoint = best;
     } else {
       const bool is_run = std::filesystem::is_directory(path / "checkpoints", code);
-      const auto found = find_latest(is_run ? path / "checkpoints" : path, ResumeMode::newest);
+      const auto found = find_latest(is_run ? path / "checkpoints" : path, ResumeMode::newest_to_read);
       if (!found) throw UsageError(fmt::format("{}: holds no checkpoint", path.string()));
       trained.checkpoint = found->path;
     }

@@ -327,7 +327,6 @@ void TrainingRun::write_checkpoint() {
 }
 
 void TrainingRun::resume_from(const FoundCheckpoint& found) {
-  for (const std::string& refused : found.refused) fmt::print(options_.output, "not used: {}\n", refused);
   const CheckpointReader reader(found.path);
   const std::string file = found.path.string();
   COMERA_CHECK(reader.text("/data", "tokenizer_hash") == tokenizer_.hash(),
@@ -380,6 +379,10 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
                "{} was made with the instruction set {}, this is {}: the run goes on, but not to the same "
                "bits\n",
                file, set, instruction_set());
+  for (const RefusedCheckpoint& refused : found.refused)
+    fmt::print(options_.output, "not used: {}; it is kept as {}\n", refused.reason,
+               checkpoints_.set_aside(refused.path).filename().string());
+  fmt::print(options_.output, "going on from {}: step {} of {}\n", file, state_.step, total_steps_);
   saved_step_ = state_.step;
   saved_path_ = found.path;
   // In case it was stopped between saving and keeping the best.

@@ -47,12 +47,29 @@ TEST(CheckpointDirectory, ADamagedNewestIsReportedAndSkippedOnlyWhenAskedFor) {
   const auto found = find_latest(folder.path(), ResumeMode::newest_valid);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->step, 2);
-  EXPECT_THAT(found->refused, ElementsAre(HasSubstr("step-00000003.h5: is damaged")));
+  ASSERT_EQ(found->refused.size(), 1u);
+  EXPECT_THAT(found->refused[0].reason, HasSubstr("step-00000003.h5: is damaged"));
+  EXPECT_THAT(error_of([&] { find_latest(folder.path(), ResumeMode::newest_to_read); }),
+              testing::AllOf(HasSubstr("name an older one instead: " + directory.file_of(2).string()),
+                             testing::Not(HasSubstr("--use-older-checkpoint"))));
 
   damage(directory.file_of(2));
   damage(directory.file_of(1));
   EXPECT_THAT(error_of([&] { find_latest(folder.path(), ResumeMode::newest_valid); }),
               HasSubstr("none of the 3 checkpoints can be used"));
+}
+
+TEST(CheckpointDirectory, ADamagedOneThatIsSetAsideStaysAndDoesNotCount) {
+  TemporaryFolder folder;
+  CheckpointDirectory directory(folder.path(), 2);
+  for (const int step : {1, 2, 3}) save(directory, step);
+  damage(directory.file_of(3));
+  const std::filesystem::path aside = directory.set_aside(directory.file_of(3));
+  EXPECT_EQ(aside, folder / "step-00000003.h5.damaged");
+  EXPECT_EQ(find_latest(folder.path(), ResumeMode::newest)->step, 2);
+  for (const int step : {3, 4}) save(directory, step);
+  EXPECT_THAT(checkpoint_steps(folder.path()), ElementsAre(3, 4));
+  EXPECT_TRUE(std::filesystem::exists(aside));
 }
 
 TEST(CheckpointDirectory, AContinuationFromAnEarlierStepReplacesLaterOnes) {

@@ -52,6 +52,13 @@ TEST(Program, AWrongCommandLineIsAnswered) {
   }
 }
 
+TEST(Program, ChoicesAreNamedInPlainWords) {
+  const Outcome outcome = run({"tokenizer", "--input", "x", "--output", "y", "--model", "foo"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err, "comera: error: --model: foo not in {bpe,unigram}; see --help\n");
+  EXPECT_THAT(run({"tokenizer", "--help"}).out, HasSubstr("TEXT:{bpe,unigram}"));
+}
+
 TEST(Program, FailuresAreOneSentence) {
   const Outcome outcome = run({"data", "--input", "/nonexistent", "--tokenizer", "/nonexistent.model",
                                "--output", "/nonexistent/out"});

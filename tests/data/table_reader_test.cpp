@@ -117,6 +117,10 @@ TEST(TableReader, MissingAndDoubledColumnsAreRefusedByName) {
   const auto file = folder.write("a.tsv", "text\tlabel\ttext\nx\t1\ty\n");
   EXPECT_THAT(error_of([&] { read_all(file, {.columns = {"score"}}); }),
               HasSubstr("no column 'score'; it has text, label, text"));
+  EXPECT_THAT(
+      error_of([&] { TableReader(folder.write("s.csv", "id;label\n1;2\n"), {.columns = {"label"}}); }),
+      AllOf(HasSubstr("it has id;label; it was read as CSV (fields between commas), as its name says"),
+            HasSubstr("task.format")));
   EXPECT_THAT(error_of([&] { read_all(file, {.columns = {"text"}}); }),
               HasSubstr("2 columns are called 'text'; rename all but one"));
   EXPECT_THAT(read_all(file, {.columns = {"label"}}).rows, ElementsAre(ElementsAre("1")));

@@ -14,7 +14,9 @@ TEST(RecipeErrors, WholeSentences) {
             "r.toml:2:1: model.layrs is not a key of [model]; did you mean 'layers'?");
   EXPECT_EQ(refusal(edited("layers = 2", "layers = \"two\"")),
             "r.toml:2:10: model.layers is 'two'; expected an integer of at least 1 and below 2^31");
-  EXPECT_EQ(refusal(edited("layers = 2\n", "")), "r.toml:1:1: [model] lacks layers; it must be given");
+  EXPECT_EQ(refusal(edited("layers = 2\n", "")),
+            "r.toml:1:1: [model] lacks layers; it must be given, or be that of a trained model (--from of "
+            "pretrain and finetune)");
   EXPECT_EQ(refusal(edited("heads = 4", "heads = 5")),
             "r.toml:3:10: model.hidden = 64 is not divisible by model.heads = 5");
   EXPECT_EQ(refusal(edited("[8, 16, 8]", "[8, 99, 8]")),
@@ -113,7 +115,9 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& param) { return param.param.name; });
 
 TEST(RecipeErrors, NothingAtAll) {
-  EXPECT_EQ(refusal(""), "r.toml: the recipe lacks model; it must be given");
+  EXPECT_EQ(refusal(""),
+            "r.toml: the recipe lacks model; it must be given, or be that of a trained model (--from of "
+            "pretrain and finetune)");
   EXPECT_EQ(refusal(sample.substr(0, sample.find("[[phase]]"))),
             "r.toml: the recipe lacks phase; it must be given");
   EXPECT_THAT(refusal("phase = []\n" + sample.substr(0, sample.find("[[phase]]"))),

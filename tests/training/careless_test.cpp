@@ -94,6 +94,46 @@ TEST_F(Careless, AnIncompleteCorpus) {
          {"is incomplete: train-00001.h5 is missing", "comera data"});
 }
 
+TEST_F(Careless, AStoppedBuildAndAFileInPlaceOfTheFolder) {
+  const fs::path shards = folder() / "shards", file = folder() / "file";
+  std::ofstream(file) << "";
+  const auto make = [&](const fs::path& output, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {"data",
+                                          "--input",
+                                          (corpus() / "source").string(),
+                                          "--tokenizer",
+                                          (corpus() / "tok.model").string(),
+                                          "--output",
+                                          output.string()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_program(arguments);
+  };
+  expect(make(file), 2, {"--output", "is a file"});
+  expect(make(file, {"--overwrite"}), 2, {"--output", "is a file"});
+  expect(make(shards, {"--held-out", "2"}), 2, {"held-out fraction"});
+  expect(make(shards, {"--languages", "java"}), 1, {"the corpus is empty"});
+  EXPECT_FALSE(fs::exists(shards));
+  fs::create_directory(shards);
+  std::ofstream(shards / "train-00000.h5.partial") << "half";
+  EXPECT_EQ(make(shards).code, 0);
+  EXPECT_FALSE(fs::exists(shards / "train-00000.h5.partial"));
+  expect(make(shards), 2, {"--overwrite"});
+}
+
+TEST_F(Careless, ADamagedNewestCheckpoint) {
+  ASSERT_EQ(pretrain({"--stop-after", "4"}).code, 0);  // saved at steps 3 and 4
+  const fs::path checkpoints = folder() / "run/checkpoints", newest = checkpoints / "step-00000004.h5";
+  fs::resize_file(newest, fs::file_size(newest) / 2);
+  expect(run_program({"eval", (folder() / "run").string()}), 1,
+         {"name an older one instead", "step-00000003.h5"});
+  expect(pretrain({"--resume", "auto"}), 1, {"--use-older-checkpoint"});
+  const ProgramResult resumed = pretrain({"--resume", "auto", "--use-older-checkpoint"});
+  EXPECT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_THAT(resumed.output, HasSubstr("it is kept as step-00000004.h5.damaged"));
+  EXPECT_THAT(resumed.output, HasSubstr("step-00000003.h5: step 3 of 12"));
+  EXPECT_TRUE(fs::exists(checkpoints / "step-00000004.h5.damaged"));
+}
+
 TEST_F(Careless, InvalidTextIsCountedAndDropped) {
   fs::create_directory(folder() / "source");
   std::ofstream(folder() / "source" / "bad.py", std::ios::binary)
@@ -131,7 +171,7 @@ TEST_F(Careless, ACheckpointOfAnotherModel) {
 
 TEST_F(Careless, AnOutputDirectoryThatHoldsARunOrIsInUse) {
   ASSERT_EQ(pretrain({"--stop-after", "2"}).code, 0);
-  expect(pretrain(), 2, {"run", "resume"});
+  expect(pretrain(), 2, {"--output", "--resume auto"});
   const RunDirectory held(folder() / "run", RunMode::resume);
   expect(pretrain({"--resume", "auto"}), 1, {std::to_string(getpid())});
 }
@@ -146,6 +186,7 @@ TEST_F(Careless, ATruncatedTokenizerAndShard) {
   fs::resize_file(folder() / "shards" / "train-00000.h5", 3000);
   expect(pretrain({"--set", fmt::format("data.train=\"{}\"", (folder() / "shards").string())}), 1,
          {"train-00000.h5"});
+  EXPECT_FALSE(fs::exists(folder() / "run"));  // nothing of what failed
 }
 
 }  // namespace

@@ -230,8 +230,10 @@ TEST_F(Finetune, BeginsWithAPretrainedEncoder) {
   const ProgramResult result = run_program(program);
   ASSERT_EQ(result.code, 0) << result.output;
   const CheckpointReader c(folder() / "run/checkpoints/step-00000012.h5");
-  for (const CheckpointTensor& tensor : b.tensors())
-    if (tensor.path.starts_with("/model/")) EXPECT_EQ(c.tensor(tensor.path).shape, tensor.shape);
+  for (const CheckpointTensor& tensor : b.tensors()) {
+    if (!tensor.path.starts_with("/model/")) continue;
+    EXPECT_EQ(c.tensor(tensor.path).shape, tensor.shape);
+  }
 
   // Another encoder is refused by the name of what differs.
   EXPECT_THAT(
@@ -276,7 +278,8 @@ TEST_F(Finetune, TheProgramGoesAllTheWay) {
     EXPECT_NEAR(shares["same"].get<double>() + shares["other"].get<double>(), 1, 1e-9);
     EXPECT_THAT(
         line, testing::StartsWith(fmt::format("{}\t{}\t", rows + 2, prediction["label"].get<std::string>())));
-    correct += wanted.find("\t" + prediction["label"].get<std::string>() + "\t") != std::string::npos;
+    correct +=
+        wanted.find(fmt::format("\t{}\t", prediction["label"].get<std::string>())) != std::string::npos;
   }
   EXPECT_EQ(rows, 120);
   EXPECT_NEAR(correct / 120.0, scores["dev"]["accuracy"].get<double>(), 1e-9);
@@ -297,6 +300,9 @@ TEST_F(Finetune, TheProgramGoesAllTheWay) {
       run_program({"eval", run, "--json", "--input", dev, (folder() / "other/dev.tsv").string()});
   EXPECT_EQ(nlohmann::json::parse(both.output.substr(both.output.find('{'))).size(), 2u) << both.output;
   EXPECT_EQ(run_program({"eval", run, "--data", corpus().string()}).code, 2);
+  const ProgramResult moved = run_program({"eval", run, "--set", "task.validation=gone.tsv"});
+  EXPECT_EQ(moved.code, 2);
+  EXPECT_THAT(moved.output, HasSubstr("gone.tsv: no such file or folder (from the recipe of"));
 
   // Vectors: both formats hold the same, and equal texts have equal vectors wherever they stand.
   const fs::path h5 = folder() / "v.h5", vectors = folder() / "v.jsonl";
@@ -350,6 +356,7 @@ TEST_F(CarelessFinetune, IsToldWhatIsMissingOrWrong) {
   expect(arguments("finetune", {}, {"run.evaluation_batches=3"}), 2, {"evaluation_batches"});
   expect(arguments("finetune", {"--from", (folder() / "none").string()}), 2, {"no such checkpoint"});
   expect(arguments("pretrain", {}, {"model.head=classification"}), 2, {"finetune"});
+  EXPECT_FALSE(fs::exists(folder() / "run"));  // nothing of what failed
   const fs::path gone = folder() / "train.tsv";
   fs::remove(gone);
   expect(arguments("finetune", {}), 1, {"train.tsv", "No such file"});
@@ -406,6 +413,13 @@ TEST_F(CarelessFinetune, OfAPretrainedModelIsToldWhatToDo) {
               last_line(folder() / "run/metrics.jsonl", "validation_loss")["validation_loss"].get<double>(),
               1e-9);
   expect({"eval", run, "--input", dev}, 2, {"--data"});
+  expect({"eval", run, "--set", "data.validation=gone"}, 2,
+         {"gone: no such", "from the recipe of", "--data"});
+  const std::string readme = (folder() / "README.md").string(), vectors = (folder() / "r.h5").string();
+  std::ofstream(readme) << "some text\n";
+  expect({"embed", run, "--input", readme, "--text", "first", "--output", vectors}, 1,
+         {"no column 'first'; it has text", "plain text"});
+  EXPECT_EQ(run_program({"embed", run, "--input", readme, "--output", vectors}).code, 0);
   // A folder with held-out shards alone will do.
   fs::create_directories(folder() / "held-out");
   fs::copy(corpus() / "validation-00000.h5", folder() / "held-out");

@@ -41,6 +41,15 @@ TEST(RunDirectory, AnotherRunIsNotOverwritten) {
   EXPECT_EQ(read_text(folder / "run/recipe.toml"), "a = 1\n");
 }
 
+TEST(RunDirectory, WithoutARunNothingStaysOfWhatWasMade) {
+  TemporaryFolder folder;
+  { const RunDirectory run(folder / "runs/a", RunMode::fresh); }
+  EXPECT_FALSE(std::filesystem::exists(folder / "runs"));
+  std::filesystem::create_directories(folder / "mine");
+  { const RunDirectory run(folder / "mine", RunMode::fresh); }
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "mine"));
+}
+
 TEST(RunDirectory, ThereMustBeARunToResume) {
   TemporaryFolder folder;
   EXPECT_THAT(error_of([&] { RunDirectory(folder / "run", RunMode::resume); }),
