@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <map>
 #include <set>
 
@@ -76,9 +77,10 @@ struct Layout {
     values[name].insert(values[name].end(), row.begin(), row.end());
   }
 
-  // As the original files: compressed, in chunks, with narrow integers where they fit.
-  std::filesystem::path write(const std::filesystem::path& path) const {
-    hdf5::File file = hdf5::File::create(path);
+  // As the original files: compressed, in chunks, with narrow integers where they fit. sealed_as: what the
+  // first bytes claim it to be.
+  std::filesystem::path write(const std::filesystem::path& path, std::string_view sealed_as = {}) const {
+    hdf5::File file = hdf5::File::create(path, {.user_block = sealed_as.empty() ? 0 : seal_bytes});
     for (const auto& [name, data] : values) {
       const std::int64_t columns = widths.at(name);
       const DType dtype = name == "input_mask" || name == "segment_ids" ? DType::uint8
@@ -90,6 +92,8 @@ struct Layout {
       dataset.append(std::span<const std::int32_t>(data));
     }
     file.close();
+    if (!sealed_as.empty())
+      std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << "comera " << sealed_as << '\n';
     return path;
   }
 };
@@ -320,6 +324,11 @@ TEST(SequenceSet, TellsTheKindOfFilesByTheirContent) {
   folder.write("damaged/train-00000.h5", "nonsense");
   EXPECT_THAT(error_of([&] { open_sequences(folder / "damaged", "train", tokenizer); }),
               HasSubstr("train-00000.h5: is not a shard of comera"));
+  // A file that begins as a shard is one: HDF5 must not see what its seal does not vouch for.
+  std::filesystem::create_directories(folder / "sealed");
+  Layout(20).write(folder / "sealed/train-00000.h5", shard_seal.what);
+  EXPECT_THAT(error_of([&] { open_sequences(folder / "sealed", "train", tokenizer); }),
+              HasSubstr("is damaged: the checksum of its seal is wrong"));
   folder.write("damaged2/x.hdf5", "nonsense");
   EXPECT_THAT(error_of([&] { open_sequences(folder / "damaged2", "train", tokenizer); }),
               HasSubstr("x.hdf5: is not an HDF5 file"));
