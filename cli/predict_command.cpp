@@ -5,9 +5,9 @@
 #include <cmath>
 #include <memory>
 
-#include "checkpoints/durable_file.h"
 #include "cli/commands.h"
 #include "cli/inference_options.h"
+#include "data/durable_file.h"
 #include "kernels/backends/backends.h"
 #include "recipes/run/sequence_task.h"
 
@@ -81,7 +81,7 @@ void predict(const Options& options) {
   });
   std::string text = format == OutputFormat::tsv ? header_of(task) + "\n" : "";
   for (const std::string& line : lines) text += line + "\n";
-  write_file_durably(options.output, text);
+  data::write_file_durably(options.output, text);
   fmt::print("{} predictions in {}\n", lines.size(), options.output.string());
 }
 
