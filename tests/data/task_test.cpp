@@ -54,7 +54,7 @@ TEST(Examples, ReadsPairsAndCountsWhatItLeavesOut) {
   ASSERT_EQ(examples.reports().size(), 1u);
   EXPECT_THAT(
       examples.reports()[0],
-      HasSubstr("3 rows were left out: no text 1 (first in line 5), unknown label 'maybe' 1 (first in "
+      HasSubstr("3 rows were left out: no text 1 (first in line 5), unknown label ('maybe') 1 (first in "
                 "line 3), wrong number of fields 1 (first in line 6)"));
 }
 
@@ -64,8 +64,21 @@ TEST(Examples, NothingLeftIsAnError) {
   EXPECT_THAT(error_of([&] {
                 Examples::read(small_task(), {{"t", file}}, tokenizer(), true, 50);
               }),
-              testing::AllOf(HasSubstr("no example is left"), HasSubstr("unknown label 'maybe'"),
+              testing::AllOf(HasSubstr("no example is left"), HasSubstr("unknown label ('maybe')"),
                              HasSubstr("the labels are no, yes")));
+}
+
+TEST(Examples, UnknownLabelsAreOneReason) {
+  const TemporaryFolder folder;
+  std::string text = "a\tb\ty\nx\ty\tno\n";
+  for (int i = 0; i < 1000; ++i) text += fmt::format("x\ty\tlabel {}\n", i / 2);
+  const Examples examples =
+      Examples::read(small_task(), {{"t", folder.write("t.tsv", text)}}, tokenizer(), true, 50);
+  ASSERT_EQ(examples.reports().size(), 1u);
+  EXPECT_THAT(
+      examples.reports()[0],
+      testing::EndsWith("1000 rows were left out: unknown label ('label 0', 'label 1', 'label 2') 1000 "
+                        "(first in line 3)"));
 }
 
 TEST(Examples, ScoresMustBeNumbers) {
