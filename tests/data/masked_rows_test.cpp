@@ -139,6 +139,23 @@ TEST(MaskedRows, GiveEachRowWithoutPaddingAndWithItsOwnTargets) {
   }
 }
 
+// Blocks hold whole rows, however much of them is padding.
+TEST(MaskedRows, KeepNoMoreThanTheyMay) {
+  const TemporaryFolder folder;
+  const MaskedRowSet set({Layout(150).write(folder / "a.hdf5")}, vocabulary, {});
+  MaskedRowFile::Rows rows;
+  set.files()[0].read(0, 100, rows);
+  std::size_t numbers = 0;
+  for (const auto* values : {&rows.ids, &rows.segments, &rows.positions, &rows.targets, &rows.labels})
+    numbers += values->size();
+  EXPECT_EQ(set.files()[0].row_bytes() * 100, static_cast<std::int64_t>(4 * numbers));
+  const std::int64_t bytes = 1 << 20;
+  const MaskedRows source(set, width, false, bytes);
+  EXPECT_LE(source.kept() * set.files()[0].row_bytes(), bytes);
+  EXPECT_GT(source.kept() * set.files()[0].row_bytes(), bytes * 9 / 10);
+  EXPECT_GT(MaskedRows(set, width, false, 0).kept(), 0);
+}
+
 LoaderOptions loader_options() {
   LoaderOptions options;
   options.capacity = {
