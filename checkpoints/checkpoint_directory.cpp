@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "checkpoints/durable_file.h"
+#include "data/durable_file.h"
 
 namespace comera {
 
@@ -39,7 +39,7 @@ std::string advice(const std::filesystem::path& directory, const std::vector<std
 CheckpointDirectory::CheckpointDirectory(std::filesystem::path directory, std::int64_t keep)
     : directory_(std::move(directory)), keep_(keep) {
   COMERA_CHECK(keep_ >= 1, "at least one checkpoint must be kept, not {}", keep_);
-  create_directories_durably(directory_);
+  data::create_directories_durably(directory_);
   std::error_code code;
   for (const auto& entry : std::filesystem::directory_iterator(directory_))
     if (entry.path().extension() == ".tmp") std::filesystem::remove(entry.path(), code);
@@ -56,7 +56,7 @@ std::filesystem::path CheckpointDirectory::save(std::int64_t step,
   CheckpointWriter writer(path);
   fill(writer);
   writer.commit();
-  write_file_durably(directory_ / "latest", path.filename().string() + "\n");
+  data::write_file_durably(directory_ / "latest", path.filename().string() + "\n");
   prune(step);
   return path;
 }
@@ -64,7 +64,7 @@ std::filesystem::path CheckpointDirectory::save(std::int64_t step,
 std::filesystem::path CheckpointDirectory::set_aside(const std::filesystem::path& damaged) const {
   std::filesystem::path aside = damaged;
   aside += ".damaged";
-  rename_durably(damaged, aside);
+  data::rename_durably(damaged, aside);
   return aside;
 }
 
@@ -76,7 +76,7 @@ void CheckpointDirectory::prune(std::int64_t newest) const {
   });
   // Older ones that come back after a power failure do no harm either; later ones would be taken for the
   // newest.
-  if (given_up > 0) sync_directory(directory_);
+  if (given_up > 0) data::sync_directory(directory_);
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep_) < steps.size(); ++i)
     std::filesystem::remove(file_of(steps[i]), ignored);
 }

@@ -124,7 +124,7 @@ std::vector<std::int64_t> CheckpointReader::list(const std::string& path, const 
 }
 
 void CheckpointReader::verify() const {
-  const FileDescriptor file = FileDescriptor::open_to_read(state_->path);
+  const data::FileDescriptor file = data::FileDescriptor::open_to_read(state_->path);
   for (const auto& record : state_->records)
     if (checkpoint_detail::checksum(file, record.offset, record.bytes) != record.checksum)
       refuse_checksum(state_->path, record.path);

@@ -1,6 +1,6 @@
 #include "checkpoints/checkpoint_file.h"
-#include "checkpoints/durable_file.h"
 #include "checkpoints/envelope.h"
+#include "data/durable_file.h"
 #include "data/hdf5.h"
 
 namespace comera {
@@ -8,24 +8,20 @@ namespace comera {
 namespace hdf5 = data::hdf5;
 
 struct CheckpointWriter::State {
-  std::filesystem::path path;
-  std::filesystem::path temporary;
+  explicit State(std::filesystem::path path) : durable(std::move(path)) {}
+  ~State();  // also when the file could only be begun
+
+  data::DurableFile durable;
   hdf5::File file;
   std::vector<checkpoint_detail::TensorRecord> tensors;
-  bool committed = false;
-
-  ~State();  // also when the file could only be begun
 };
 
 CheckpointWriter::State::~State() {
-  if (committed) return;
   try {
     if (file.is_open()) file.close();
   } catch (const std::exception&) {
     // The reason was thrown before, or nobody wants the file any more.
   }
-  std::error_code ignored;
-  std::filesystem::remove(temporary, ignored);
 }
 
 namespace {
@@ -38,13 +34,13 @@ std::vector<std::int64_t> dims_of(const Shape& shape) {
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(std::filesystem::path path) : state_(std::make_unique<State>()) {
-  state_->temporary = temporary_name(path);
-  state_->path = std::move(path);
+CheckpointWriter::CheckpointWriter(std::filesystem::path path)
+    : state_(std::make_unique<State>(std::move(path))) {
   // A disk that is full from the start is noticed here: HDF5 does not free everything when it cannot even
   // begin a file.
-  FileDescriptor::create(state_->temporary).write(0, std::string(1 << 14, '\0'));
-  state_->file = hdf5::File::create(state_->temporary, {.user_block = checkpoint_detail::header_bytes});
+  const std::filesystem::path& temporary = state_->durable.temporary();
+  data::FileDescriptor::create(temporary).write(0, std::string(1 << 14, '\0'));
+  state_->file = hdf5::File::create(temporary, {.user_block = checkpoint_detail::header_bytes});
 }
 
 CheckpointWriter::~CheckpointWriter() = default;
@@ -54,7 +50,8 @@ void CheckpointWriter::tensor(const std::string& path, const Tensor& tensor, con
                "a checkpoint's tensor needs a name such as '/model/weight', not '{}'", path);
   COMERA_CHECK(tensor.device().kind == DeviceKind::cpu, "checkpoint: '{}' is not in the host's memory", path);
   COMERA_CHECK(tensor.shape().rank() > 0, "checkpoint: '{}' has no shape", path);
-  COMERA_CHECK(!state_->file.exists(path), "{}: '{}' is written twice", state_->path.string(), path);
+  COMERA_CHECK(!state_->file.exists(path), "{}: '{}' is written twice", state_->durable.path().string(),
+               path);
   state_->file.write(path, tensor.dtype(), dims_of(tensor.shape()), tensor.raw());
   state_->tensors.push_back({path, 0, 0, checkpoint_detail::checksum(tensor.raw(), tensor.bytes())});
   for (const auto& [name, value] : values) attribute(path, name, value);
@@ -78,13 +75,8 @@ void CheckpointWriter::commit() {
     tensor.bytes = range.bytes;
   }
   state_->file.close();
-  {
-    const FileDescriptor file = FileDescriptor::open_to_change(state_->temporary);
-    checkpoint_detail::seal(file, state_->tensors);
-    file.sync();
-  }
-  rename_durably(state_->temporary, state_->path);
-  state_->committed = true;
+  checkpoint_detail::seal(data::FileDescriptor::open_to_change(state_->durable.temporary()), state_->tensors);
+  state_->durable.commit();
 }
 
 }  // namespace comera

@@ -57,7 +57,7 @@ std::int64_t version_of(std::string_view header) {
   return version;
 }
 
-Header read_header(const std::filesystem::path& path, const FileDescriptor& file) {
+Header read_header(const std::filesystem::path& path, const data::FileDescriptor& file) {
   const std::int64_t size = file.size();
   if (size == 0) refuse(path, "is empty");
   std::string text(static_cast<std::size_t>(std::min(size, header_bytes)), '\0');
@@ -116,7 +116,7 @@ bool lie_in_order(const std::vector<TensorRecord>& tensors, std::int64_t end) {
 }
 
 // The checksum of [header_bytes, end) without the tensors, which are in order.
-std::uint32_t structure_checksum(const FileDescriptor& file, const std::vector<TensorRecord>& tensors,
+std::uint32_t structure_checksum(const data::FileDescriptor& file, const std::vector<TensorRecord>& tensors,
                                  std::int64_t end) {
   std::uint32_t sum = 0;
   std::int64_t at = header_bytes;
@@ -134,7 +134,7 @@ std::uint32_t checksum(const void* data, std::size_t bytes, std::uint32_t contin
   return static_cast<std::uint32_t>(crc32_z(continued, static_cast<const Bytef*>(data), bytes));
 }
 
-std::uint32_t checksum(const FileDescriptor& file, std::int64_t offset, std::int64_t bytes,
+std::uint32_t checksum(const data::FileDescriptor& file, std::int64_t offset, std::int64_t bytes,
                        std::uint32_t continued) {
   std::vector<char> block(static_cast<std::size_t>(std::min<std::int64_t>(bytes, 1 << 20)));
   while (bytes > 0) {
@@ -147,7 +147,7 @@ std::uint32_t checksum(const FileDescriptor& file, std::int64_t offset, std::int
   return continued;
 }
 
-void seal(const FileDescriptor& file, std::vector<TensorRecord> tensors) {
+void seal(const data::FileDescriptor& file, std::vector<TensorRecord> tensors) {
   std::ranges::sort(tensors, {}, &TensorRecord::offset);
   for (const auto& tensor : tensors)
     COMERA_CHECK(checksum(file, tensor.offset, tensor.bytes) == tensor.checksum,
@@ -165,7 +165,7 @@ void seal(const FileDescriptor& file, std::vector<TensorRecord> tensors) {
 std::vector<TensorRecord> open_sealed(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) refuse(path, "no such file");
   if (!std::filesystem::is_regular_file(path)) refuse(path, "is not a regular file");
-  const FileDescriptor file = FileDescriptor::open_to_read(path);
+  const data::FileDescriptor file = data::FileDescriptor::open_to_read(path);
   const Header header = read_header(path, file);
   std::string manifest(static_cast<std::size_t>(header.manifest_bytes), '\0');
   file.read(header.manifest_offset, manifest.data(), header.manifest_bytes);

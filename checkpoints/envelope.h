@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoints/durable_file.h"
+#include "data/durable_file.h"
 
 // What a checkpoint has around its HDF5 part, so that damage is found before HDF5, which may crash on it,
 // sees the file. HDF5 ignores both ends of it, and other programs (h5py, h5dump) read the file as it is.
@@ -35,14 +35,14 @@ struct TensorRecord {
 
 // Adds manifest and header to a closed HDF5 file with a user block of header_bytes. Reads the numbers back
 // first: Error if they are not those that the records have the checksums of.
-void seal(const FileDescriptor& file, std::vector<TensorRecord> tensors);
+void seal(const data::FileDescriptor& file, std::vector<TensorRecord> tensors);
 
 // Verifies everything but the tensors and returns their records by place. Throws Error with the file's name
 // and what is wrong with it.
 std::vector<TensorRecord> open_sealed(const std::filesystem::path& path);
 
 // The checksum of bytes [offset, offset + bytes) of the file.
-std::uint32_t checksum(const FileDescriptor& file, std::int64_t offset, std::int64_t bytes,
+std::uint32_t checksum(const data::FileDescriptor& file, std::int64_t offset, std::int64_t bytes,
                        std::uint32_t continued = 0);
 
 }  // namespace comera::checkpoint_detail

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <memory>
 
-#include "checkpoints/durable_file.h"
 #include "cli/commands.h"
 #include "cli/inference_options.h"
 #include "cli/output_options.h"
+#include "data/durable_file.h"
 #include "data/hdf5.h"
 #include "kernels/backends/backends.h"
 #include "recipes/run/inference_engine.h"
@@ -27,23 +27,17 @@ struct Options {
 
 void write_hdf5(const std::filesystem::path& path, const std::vector<float>& vectors, std::int64_t width,
                 const data::Examples& examples, const Options& options) {
-  const std::filesystem::path temporary = temporary_name(path);
-  try {
-    std::vector<std::int64_t> lines(examples.count());
-    for (std::int64_t i = 0; i < examples.count(); ++i) lines[i] = examples.line(i);
-    data::hdf5::File file = data::hdf5::File::create(temporary);
-    file.write<float>("vectors", vectors, {examples.count(), width});
-    file.write<std::int64_t>("lines", lines);
-    file.set_attribute("/", "format", std::string("comera-vectors"));
-    file.set_attribute("/", "pooling", options.pooling);
-    file.set_attribute("/", "model", options.inference.model.string());
-    file.close();
-    rename_durably(temporary, path);
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw;
-  }
+  data::DurableFile durable(path);
+  std::vector<std::int64_t> lines(examples.count());
+  for (std::int64_t i = 0; i < examples.count(); ++i) lines[i] = examples.line(i);
+  data::hdf5::File file = data::hdf5::File::create(durable.temporary());
+  file.write<float>("vectors", vectors, {examples.count(), width});
+  file.write<std::int64_t>("lines", lines);
+  file.set_attribute("/", "format", std::string("comera-vectors"));
+  file.set_attribute("/", "pooling", options.pooling);
+  file.set_attribute("/", "model", options.inference.model.string());
+  file.close();
+  durable.commit();
 }
 
 void write_jsonl(const std::filesystem::path& path, const std::vector<float>& vectors, std::int64_t width,
@@ -57,7 +51,7 @@ void write_jsonl(const std::filesystem::path& path, const std::vector<float>& ve
                 .text() +
             "\n";
   }
-  write_file_durably(path, text);
+  data::write_file_durably(path, text);
 }
 
 void embed(const Options& options) {

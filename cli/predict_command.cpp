@@ -5,10 +5,10 @@
 #include <cmath>
 #include <memory>
 
-#include "checkpoints/durable_file.h"
 #include "cli/commands.h"
 #include "cli/inference_options.h"
 #include "cli/output_options.h"
+#include "data/durable_file.h"
 #include "kernels/backends/backends.h"
 #include "recipes/run/sequence_task.h"
 
@@ -84,7 +84,7 @@ void predict(const Options& options) {
   });
   std::string text = format == OutputFormat::tsv ? header_of(task) + "\n" : "";
   for (const std::string& line : lines) text += line + "\n";
-  write_file_durably(options.output.path, text);
+  data::write_file_durably(options.output.path, text);
   fmt::print("{} predictions in {}\n", lines.size(), options.output.path.string());
 }
 

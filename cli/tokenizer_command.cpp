@@ -1,14 +1,11 @@
 #include <fmt/core.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/corpus_options.h"
 #include "cli/progress.h"
-#include "data/shard.h"
+#include "data/durable_file.h"
 #include "data/tokenizer.h"
 #include "kernels/core/check.h"
 
@@ -22,24 +19,6 @@ struct Options {
   std::filesystem::path output;
   bool overwrite = false;
 };
-
-void write_file(const std::filesystem::path& path, const std::string& bytes) {
-  auto temporary = path;
-  temporary += ".partial";
-  try {
-    errno = 0;
-    std::ofstream stream(temporary, std::ios::binary);
-    stream << bytes << std::flush;
-    COMERA_CHECK(stream.good(), "{}: could not write the tokenizer: {}", path.string(), std::strerror(errno));
-    stream.close();
-    data::sync_to_disk(temporary);
-    std::filesystem::rename(temporary, path);
-  } catch (const std::exception&) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw;
-  }
-}
 
 void run(Options& options) {
   std::error_code code;
@@ -57,8 +36,8 @@ void run(Options& options) {
     return data::train_tokenizer(*corpus, options.tokenizer);
   }();
   if (const auto folder = options.output.parent_path(); !folder.empty())
-    std::filesystem::create_directories(folder, code);
-  write_file(options.output, tokenizer.bytes());
+    data::create_directories_durably(folder);
+  data::write_file_durably(options.output, tokenizer.bytes());
   print_corpus_counts(corpus->counts());
   fmt::print("{:<24}{:>14}\n", "vocabulary", grouped(tokenizer.vocabulary()));
   if (tokenizer.vocabulary() < options.tokenizer.vocabulary)

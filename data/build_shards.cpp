@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "data/durable_file.h"
 #include "data/new_folders.h"
 #include "data/shard.h"
 
@@ -147,9 +148,7 @@ BuildCounts build_shards(DocumentSource& source, const Tokenizer& tokenizer, con
   if (options.threads < 0) throw UsageError(fmt::format("{} threads cannot tokenize", options.threads));
   const auto start = std::chrono::steady_clock::now();
   const NewFolders folders(options.output);
-  std::error_code code;
-  std::filesystem::create_directories(options.output, code);
-  COMERA_CHECK(!code, "{}: could not make the folder: {}", options.output.string(), code.message());
+  create_directories_durably(options.output);
   for (const char* split : {"train", "validation"}) remove_unfinished_shards(options.output, split);
 
   ShardInfo info;

@@ -31,6 +31,8 @@ std::optional<double> number(std::string_view text) {
   return value;
 }
 
+constexpr const char* unknown_label = "unknown label";
+
 std::string shortened(const std::string& text) {
   return text.size() <= 40 ? text : text.substr(0, 37) + "...";
 }
@@ -41,6 +43,7 @@ void Examples::read_file(const Task& task, const std::filesystem::path& file, En
                          std::int64_t most_tokens) {
   TableReader reader(file, table_options(task, true, labelled_));
   TableCounts left_out;
+  std::vector<std::string> unknown;  // labels: a few of them
   TableRow row;
   std::vector<std::int32_t> ids;
   while (reader.next(row)) {
@@ -51,7 +54,10 @@ void Examples::read_file(const Task& task, const std::filesystem::path& file, En
       if (task.kind == TaskKind::classification) {
         const auto found = std::ranges::find(task.labels, written);
         if (found == task.labels.end()) {
-          left_out.skip(fmt::format("unknown label '{}'", shortened(written)), row.line);
+          left_out.skip(unknown_label, row.line);
+          const std::string quoted = fmt::format("'{}'", shortened(written));
+          if (unknown.size() < 3 && std::ranges::find(unknown, quoted) == unknown.end())
+            unknown.push_back(quoted);
           continue;
         }
         label = static_cast<std::int32_t>(found - task.labels.begin());
@@ -80,6 +86,10 @@ void Examples::read_file(const Task& task, const std::filesystem::path& file, En
     lines_.push_back(row.line);
   }
   for (const auto& [reason, rows] : reader.counts().skipped) left_out.skipped[reason] = rows;
+  if (auto rows = left_out.skipped.extract(unknown_label)) {
+    rows.key() += fmt::format(" ({})", fmt::join(unknown, ", "));
+    left_out.skipped.insert(std::move(rows));
+  }
   if (const std::string report = describe_skipped(file, left_out); !report.empty())
     reports_.push_back(report);
 }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "data/durable_file.h"
 #include "data/functions.h"
 #include "kernels/core/check.h"
 
@@ -13,11 +14,10 @@ namespace {
 
 constexpr std::int64_t fewest = 50;
 
-// Through a temporary name, so that a file of that name is whole.
 void write_examples(const std::filesystem::path& file, const std::vector<DocumentedFunction>& functions,
                     std::int64_t copies) {
-  const std::filesystem::path temporary = file.string() + ".tmp";
-  std::ofstream stream(temporary, std::ios::binary);
+  DurableFile durable(file);
+  std::ofstream stream(durable.temporary(), std::ios::binary);
   const auto count = static_cast<std::int64_t>(functions.size());
   const auto write = [&](const DocumentedFunction& of_documentation, const DocumentedFunction& of_code,
                          const char* label) {
@@ -36,14 +36,9 @@ void write_examples(const std::filesystem::path& file, const std::vector<Documen
       const auto other = static_cast<std::int64_t>(bits % static_cast<std::uint64_t>(count - 1));
       write(functions[other < i ? other : other + 1], functions[i], "no");
     }
-  stream.flush();
-  if (!stream) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw Error(fmt::format("{}: could not be written; is the disk full?", file.string()));
-  }
   stream.close();
-  std::filesystem::rename(temporary, file);
+  COMERA_CHECK(stream, "{}: could not be written; is the disk full?", file.string());
+  durable.commit();
 }
 
 }  // namespace
@@ -70,7 +65,7 @@ FunctionPairsCounts build_function_pairs(DocumentSource& source, const FunctionP
       "the corpus has {} documented functions, too few to learn from and to test with: at least {} are "
       "needed",
       train.size() + validation.size(), fewest);
-  std::filesystem::create_directories(options.output);
+  create_directories_durably(options.output);
   write_examples(options.output / "train.jsonl", train, options.copies);
   write_examples(options.output / "validation.jsonl", validation, 1);
   counts.train = 2 * options.copies * static_cast<std::int64_t>(train.size());

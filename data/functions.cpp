@@ -42,6 +42,8 @@ std::string joined(const std::vector<std::string_view>& lines) {
   return std::string(trimmed(text));
 }
 
+bool contains(std::string_view characters, char c) { return characters.find(c) != std::string_view::npos; }
+
 bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 // The identifier that ends where `text` ends.
@@ -52,41 +54,61 @@ std::string_view last_name(std::string_view text) {
   return text.substr(begin);
 }
 
+// The identifier that `text` begins with, if one of `brackets` follows it.
+std::string_view name_before(std::string_view text, std::string_view brackets) {
+  text = trimmed(text);
+  const std::size_t end = std::ranges::find_if_not(text, is_name) - text.begin();
+  const std::string_view rest = trimmed(text.substr(end));
+  return !rest.empty() && contains(brackets, rest.front()) ? text.substr(0, end) : std::string_view();
+}
+
+bool says_enough(const DocumentedFunction& function) {
+  return function.documentation.size() >= 16 && !function.name.empty();
+}
+
 // ---- Python
 
-struct PythonSource {
-  std::vector<std::string_view> lines;
-
-  // The line after the signature that begins at `line`, or 0 if it does not end within a few lines.
-  std::size_t after_signature(std::size_t line) const {
-    int depth = 0;
-    for (std::size_t i = line; i < std::min(lines.size(), line + 40); ++i) {
-      for (const char c : lines[i]) depth += (c == '(' || c == '[') - (c == ')' || c == ']');
-      const std::string_view end = trimmed(lines[i]);
-      if (depth <= 0 && end.ends_with(':')) return i + 1;
+// The line after the signature that begins in `line`; 0 if the body stands on the signature's last line, or
+// that line does not come soon.
+std::size_t after_signature(const std::vector<std::string_view>& lines, std::size_t line) {
+  int depth = 0;
+  for (std::size_t i = line; i < std::min(lines.size(), line + 40); ++i) {
+    char quote = 0;
+    for (std::size_t at = 0; at < lines[i].size(); ++at) {
+      const char c = lines[i][at];
+      if (quote != 0) {
+        at += c == '\\';
+        if (c == quote) quote = 0;
+      } else if (c == '"' || c == '\'') {
+        quote = c;
+      } else if (c == '#') {
+        break;
+      } else if (c == ':' && depth <= 0) {
+        const std::string_view rest = trimmed(lines[i].substr(at + 1));
+        return rest.empty() || rest.front() == '#' ? i + 1 : 0;
+      } else {
+        depth += contains("([{", c) - contains(")]}", c);
+      }
     }
-    return 0;
   }
-};
+  return 0;
+}
 
 std::vector<DocumentedFunction> python_functions(std::string_view source) {
-  const PythonSource python{lines_of(source)};
-  const auto& lines = python.lines;
+  const std::vector<std::string_view> lines = lines_of(source);
   std::vector<DocumentedFunction> found;
   for (std::size_t start = 0; start < lines.size(); ++start) {
     std::string_view head = trimmed(lines[start]);
     if (head.starts_with("async ")) head = trimmed(head.substr(6));
     if (!head.starts_with("def ")) continue;
     const std::size_t indent = indent_of(lines[start]);
-    const std::size_t parenthesis = head.find('(');
-    std::size_t at = python.after_signature(start);
-    if (parenthesis == std::string_view::npos || at == 0) continue;
+    std::size_t at = after_signature(lines, start);
+    if (at == 0) continue;
     const std::size_t body = at;
     while (at < lines.size() && is_blank(lines[at])) ++at;
     if (at == lines.size() || indent_of(lines[at]) <= indent) continue;
     std::string_view opening = trimmed(lines[at]);
-    while (!opening.empty() && std::string_view("rRuU").find(opening.front()) != std::string_view::npos)
-      opening.remove_prefix(1);
+    while (!opening.empty() && contains("rRuU", opening.front())) opening.remove_prefix(1);
     if (!opening.starts_with("\"\"\"") && !opening.starts_with("'''")) continue;
     const std::string_view quote = opening.substr(0, 3);
     std::vector<std::string_view> documentation;
@@ -101,8 +123,7 @@ std::vector<DocumentedFunction> python_functions(std::string_view source) {
       rest = lines[at];
     }
     if (!closed) continue;
-    DocumentedFunction function{std::string(trimmed(head.substr(4, parenthesis - 4))), joined(documentation),
-                                ""};
+    DocumentedFunction function{std::string(name_before(head.substr(4), "([")), joined(documentation), ""};
     std::size_t end = at, last = at;
     for (; end < lines.size() && (is_blank(lines[end]) || indent_of(lines[end]) > indent); ++end)
       if (!is_blank(lines[end])) last = end + 1;
@@ -113,10 +134,11 @@ std::vector<DocumentedFunction> python_functions(std::string_view source) {
         function.code += '\n';
       }
     };
-    if (last == at) continue;  // nothing but documentation
+    if (last == at || !says_enough(function)) continue;  // nothing but documentation, or hardly any
     add(start, body);
     add(at, last);
     found.push_back(std::move(function));
+    start = last - 1;  // functions within it are part of it
   }
   return found;
 }
@@ -124,8 +146,11 @@ std::vector<DocumentedFunction> python_functions(std::string_view source) {
 // ---- Languages with braces
 
 // Past the string, character or comment that begins at `at`, or at itself.
-std::size_t past_quoted(std::string_view source, std::size_t at) {
+std::size_t past_quoted(std::string_view source, std::size_t at, bool rust) {
   const char c = source[at];
+  const std::string_view next = source.substr(at + 1, 2);
+  const bool lifetime = rust && c == '\'' && !next.empty() && is_name(next[0]) && !next.ends_with('\'');
+  if (lifetime) return at;
   if (c == '"' || c == '\'' || c == '`') {
     std::size_t i = at + 1;
     while (i < source.size() && source[i] != c && (c == '`' || source[i] != '\n'))
@@ -140,11 +165,30 @@ std::size_t past_quoted(std::string_view source, std::size_t at) {
   return at;
 }
 
+// The brace that opens the block of a signature that begins at `at`: before a blank line or the end of a
+// statement, and not among the parameters. source.size() if there is none.
+std::size_t block_of(std::string_view source, std::size_t at, bool rust) {
+  int depth = 0;
+  while (at < source.size()) {
+    const std::size_t past = past_quoted(source, at, rust);
+    if (past != at) {
+      at = past;
+      continue;
+    }
+    const char c = source[at];
+    if (depth <= 0 && c == '{') return at;
+    if ((depth <= 0 && contains(";}", c)) || source.substr(at, 2) == "\n\n") break;
+    depth += contains("([", c) - contains(")]", c);
+    ++at;
+  }
+  return source.size();
+}
+
 // Past the brace that closes the one at `open`; 0 if there is none.
-std::size_t past_block(std::string_view source, std::size_t open) {
+std::size_t past_block(std::string_view source, std::size_t open, bool rust) {
   int depth = 0;
   for (std::size_t i = open; i < source.size();) {
-    const std::size_t past = past_quoted(source, i);
+    const std::size_t past = past_quoted(source, i, rust);
     if (past != i) {
       i = past;
       continue;
@@ -168,25 +212,42 @@ std::string comment_text(std::string_view comment) {
   return joined(kept);
 }
 
-// What stands between a comment and a block, if it is a function's signature: its name. A blank line parts a
-// comment from what follows it; annotations and attributes may come before the signature.
-std::string_view function_name(std::string_view signature) {
-  if (signature.find("\n\n") != std::string_view::npos) return {};
+// func NAME(…) or func (RECEIVER) NAME(…)
+std::string_view go_name(std::string_view signature) {
+  if (!signature.starts_with("func")) return {};
+  signature = trimmed(signature.substr(4));
+  if (signature.starts_with('('))
+    signature.remove_prefix(std::min(signature.find(')'), signature.size() - 1) + 1);
+  return name_before(signature, "([");
+}
+
+// pub(crate) async fn NAME<'a>(…)
+std::string_view rust_name(std::string_view signature) {
+  const std::size_t keyword = signature.starts_with("fn ") ? 0 : signature.find(" fn ");
+  if (contains(signature.substr(0, keyword), '=') || keyword == std::string_view::npos) return {};
+  return name_before(signature.substr(signature.find(' ', keyword + 1)), "(<");
+}
+
+// What stands between a comment and a block, if it is a function's signature: its name. Annotations and
+// attributes may come before the signature.
+std::string_view function_name(std::string_view signature, std::string_view language) {
   for (signature = trimmed(signature); signature.starts_with('@') || signature.starts_with("#[");)
     signature = trimmed(signature.substr(std::min(signature.find('\n'), signature.size())));
+  if (language == "go") return go_name(signature);
+  if (language == "rust") return rust_name(signature);
   const std::size_t parenthesis = signature.find('(');
-  if (parenthesis == std::string_view::npos || signature.find_first_of(";={}") != std::string_view::npos)
-    return {};
+  if (parenthesis == std::string_view::npos || contains(signature, '=')) return {};
   const std::string_view name = last_name(signature.substr(0, parenthesis));
   for (const char* keyword : {"if", "for", "while", "switch", "catch", "return", "class", "struct"})
     if (name == keyword) return {};
   return name;
 }
 
-std::vector<DocumentedFunction> brace_functions(std::string_view source) {
+std::vector<DocumentedFunction> brace_functions(std::string_view source, std::string_view language) {
+  const bool rust = language == "rust";
   std::vector<DocumentedFunction> found;
   for (std::size_t at = 0; at < source.size();) {
-    const std::size_t past = past_quoted(source, at);
+    const std::size_t past = past_quoted(source, at, rust);
     const bool comment = past != at && source[at] == '/';
     if (!comment) {
       at = std::max(past, at + 1);
@@ -197,19 +258,17 @@ std::vector<DocumentedFunction> brace_functions(std::string_view source) {
     while (source.substr(at, 2) == "//") {
       const std::size_t next = source.find_first_not_of(" \t", std::min(end + 1, source.size()));
       if (next == std::string_view::npos || source.substr(next, 2) != "//") break;
-      end = past_quoted(source, next);
+      end = past_quoted(source, next, rust);
     }
-    const std::size_t open = source.find('{', end);
-    if (open == std::string_view::npos) break;
-    const std::string_view name = function_name(source.substr(end, open - end));
-    const std::size_t close = name.empty() ? 0 : past_block(source, open);
-    if (close == 0) {
-      at = end;
-      continue;
-    }
+    const std::size_t open = block_of(source, end, rust);
+    DocumentedFunction function{std::string(function_name(source.substr(end, open - end), language)),
+                                comment_text(source.substr(at, end - at)), ""};
+    const std::size_t close = says_enough(function) ? past_block(source, open, rust) : 0;
+    at = end;
+    if (close == 0) continue;
     const std::size_t begin = source.find_first_not_of(" \t\r\n", end);
-    found.push_back({std::string(name), comment_text(source.substr(at, end - at)),
-                     std::string(source.substr(begin, close - begin))});
+    function.code = source.substr(begin, close - begin);
+    found.push_back(std::move(function));
     at = close;
   }
   return found;
@@ -219,15 +278,10 @@ std::vector<DocumentedFunction> brace_functions(std::string_view source) {
 
 std::vector<DocumentedFunction> find_documented_functions(std::string_view source,
                                                           std::string_view language) {
-  std::vector<DocumentedFunction> found;
-  if (language == "python")
-    found = python_functions(source);
-  else if (std::ranges::find(brace_languages, language) != brace_languages.end())
-    found = brace_functions(source);
-  std::erase_if(found, [](const DocumentedFunction& function) {
-    return function.documentation.size() < 16 || function.name.empty();
-  });
-  return found;
+  if (language == "python") return python_functions(source);
+  if (std::ranges::find(brace_languages, language) != brace_languages.end())
+    return brace_functions(source, language);
+  return {};
 }
 
 }  // namespace comera::data

@@ -17,7 +17,8 @@ struct DocumentedFunction {
 //   Python: a def whose body begins with a docstring, as far as it is indented.
 //   Languages with braces (C, C++, C#, Go, Java, JavaScript, Kotlin, PHP, Rust, Scala, Swift, TypeScript): a
 //   comment right before something with parentheses and a block.
-// What it does not recognise it leaves out; other languages have none.
+// What it does not recognise it leaves out; other languages have none. A function within one that was found
+// is part of that one's code and not found by itself.
 std::vector<DocumentedFunction> find_documented_functions(std::string_view source, std::string_view language);
 
 }  // namespace comera::data

@@ -80,6 +80,9 @@ JsonResult read_json_members(std::string_view json, const std::vector<std::strin
   Members members(wanted, values, names);
   const bool parsed = nlohmann::json::sax_parse(json, &members);
   if (members.result != JsonResult::ok) return members.result;
+  // A name that is wanted again has its first place's value.
+  for (std::size_t i = 1; i < wanted.size(); ++i)
+    values[i] = values[std::find(wanted.begin(), wanted.end(), wanted[i]) - wanted.begin()];
   return parsed && members.is_object ? JsonResult::ok : JsonResult::not_an_object;
 }
 

@@ -178,9 +178,10 @@ std::string MaskedRowSet::fingerprint() const {
 
 MaskedRows::MaskedRows(const MaskedRowSet& set, std::int64_t length, bool restored, std::int64_t cache_bytes)
     : set_(set), restored_(restored), first_{0} {
-  std::int64_t widest = 1;
+  std::int64_t row_bytes = 1;
   for (const MaskedRowFile& file : set.files()) {
     first_.push_back(first_.back() + file.rows());
+    row_bytes = std::max(row_bytes, file.row_bytes());
     const auto longest = std::max_element(file.lengths().begin(), file.lengths().end());
     if (longest == file.lengths().end()) continue;
     COMERA_CHECK(
@@ -188,12 +189,11 @@ MaskedRows::MaskedRows(const MaskedRowSet& set, std::int64_t length, bool restor
         "{}: row {} has {} tokens, more than the {} of a sequence here: give the phase that length, or "
         "files with shorter rows",
         file.name(), longest - file.lengths().begin(), *longest, length);
-    widest = std::max<std::int64_t>(widest, *longest);
   }
-  // Ids, segments, and positions and targets, which are fewer.
-  const std::int64_t block_bytes = block_rows * widest * 3 * static_cast<std::int64_t>(sizeof(std::int32_t));
-  most_blocks_ = static_cast<std::size_t>(std::max<std::int64_t>(cache_bytes / block_bytes, 2));
+  most_blocks_ = static_cast<std::size_t>(std::max<std::int64_t>(cache_bytes / (block_rows * row_bytes), 2));
 }
+
+std::int64_t MaskedRows::kept() const { return static_cast<std::int64_t>(most_blocks_) * block_rows; }
 
 std::vector<std::int32_t> MaskedRows::lengths() const {
   std::vector<std::int32_t> lengths;

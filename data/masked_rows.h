@@ -41,6 +41,10 @@ class MaskedRowFile {
   // One more than the largest segment id.
   std::int32_t types() const { return types_; }
   const Hash128& content() const { return content_; }
+  // That one row of Rows takes, padding and all.
+  std::int64_t row_bytes() const {
+    return static_cast<std::int64_t>(sizeof(std::int32_t)) * (2 * width_ + 2 * most_targets_ + has_labels_);
+  }
 
   // Rows [begin, begin + count).
   void read(std::int64_t begin, std::int64_t count, Rows& to) const;
@@ -99,6 +103,8 @@ class MaskedRows final : public SampleSource {
   std::vector<std::int32_t> lengths() const override;
   bool masked() const override { return !restored_; }
   void read(std::int64_t sample, Sample& to) override;
+  // Rows kept at most.
+  std::int64_t kept() const;
 
  private:
   struct Block {

@@ -89,6 +89,15 @@ std::int64_t version_of(std::string_view text) {
 
 }  // namespace
 
+FileStart start_of(const std::filesystem::path& path, const SealKind& kind) {
+  std::error_code code;
+  if (!std::filesystem::is_regular_file(path, code)) return FileStart::other;
+  std::ifstream stream(path, std::ios::binary);
+  const std::string block = read_block(stream, seal_bytes);
+  if (block.starts_with(magic_of(kind))) return FileStart::seal;
+  return block.starts_with(hdf5_signature) ? FileStart::hdf5 : FileStart::other;
+}
+
 void seal(const std::filesystem::path& path, const SealKind& kind) {
   std::ifstream stream = open(path);
   COMERA_CHECK(read_block(stream, seal_bytes).size() == seal_bytes, "{}: has no room for a seal",

@@ -24,6 +24,10 @@ struct SealKind {
   std::string_view advice;   // what to do about a file that is refused: "make it again with 'comera data'"
 };
 
+// What a file begins with, told without HDF5; other also of what cannot be read.
+enum class FileStart : std::uint8_t { seal, hdf5, other };
+FileStart start_of(const std::filesystem::path& path, const SealKind& kind);
+
 // Writes the seal of a closed file. Does not wait for the disk.
 void seal(const std::filesystem::path& path, const SealKind& kind);
 

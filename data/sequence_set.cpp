@@ -80,17 +80,18 @@ std::vector<std::filesystem::path> list(const std::filesystem::path& folder) {
   return files;
 }
 
-// Decided by the first file; one that cannot be read is left to those who say what is wrong with it.
-bool holds_masked_rows(const std::vector<std::filesystem::path>& files, const std::string& split) {
-  if (files.empty()) return false;
-  const bool named_as_shard =
-      files[0].extension() == ".h5" && files[0].filename().string().starts_with(split + "-");
-  try {
-    const hdf5::File file = hdf5::File::open(files[0]);
-    return file.exists("input_ids") || (!named_as_shard && !file.has_attribute("/", "format"));
-  } catch (const Error&) {
-    return !named_as_shard;
-  }
+bool is_named_as_shard(const std::filesystem::path& file) {
+  const std::string name = file.filename().string();
+  return file.extension() == ".h5" && (name.starts_with("train-") || name.starts_with("validation-"));
+}
+
+// Decided without HDF5, which must not see a shard before its seal was checked: by how the files begin, and
+// by the first one's name if that says nothing.
+bool holds_masked_rows(const std::vector<std::filesystem::path>& files) {
+  std::vector<FileStart> starts;
+  for (const auto& file : files) starts.push_back(start_of(file, shard_seal));
+  if (files.empty() || std::ranges::find(starts, FileStart::seal) != starts.end()) return false;
+  return starts[0] == FileStart::hdf5 || !is_named_as_shard(files[0]);
 }
 
 }  // namespace
@@ -98,7 +99,7 @@ bool holds_masked_rows(const std::vector<std::filesystem::path>& files, const st
 std::unique_ptr<SequenceSet> open_sequences(const std::filesystem::path& folder, const std::string& split,
                                             const Tokenizer& tokenizer, TargetKind targets) {
   std::vector<std::filesystem::path> files = list(folder);
-  if (!holds_masked_rows(files, split)) return std::make_unique<ShardSequences>(folder, split, tokenizer);
+  if (!holds_masked_rows(files)) return std::make_unique<ShardSequences>(folder, split, tokenizer);
   const auto is_training = [](const std::filesystem::path& file) {
     return file.filename().string().find("training") != std::string::npos;
   };

@@ -167,7 +167,4 @@ class ShardSet {
   std::int32_t types_ = 1, lowest_label_ = 0, highest_label_ = 0;
 };
 
-// Writes the file's and its folder's changes to the disk. Error with the system's reason.
-void sync_to_disk(const std::filesystem::path& path);
-
 }  // namespace comera::data

@@ -1,26 +1,12 @@
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
+#include "data/durable_file.h"
 #include "data/shard.h"
 
 namespace comera::data {
 namespace {
 
 constexpr std::size_t buffered_tokens = 1 << 18;
-
-void sync_one(const std::filesystem::path& path, int flags) {
-  const int file = ::open(path.c_str(), flags | O_CLOEXEC);
-  bool synced = false;
-  do synced = file >= 0 && ::fsync(file) == 0;
-  while (!synced && file >= 0 && errno == EINTR);
-  const int reason = errno;
-  if (file >= 0) ::close(file);
-  COMERA_CHECK(synced, "{}: could not write to the disk: {}", path.string(), std::strerror(reason));
-}
 
 const std::string unfinished = ".partial";
 
@@ -37,7 +23,7 @@ void remove_files(const std::filesystem::path& folder, const std::string& prefix
     if (!code) std::filesystem::remove(path, code);
   COMERA_CHECK(!code, "{}: could not remove the shards of an earlier run: {}", folder.string(),
                code.message());
-  if (!paths.empty()) sync_one(folder, O_RDONLY | O_DIRECTORY);
+  if (!paths.empty()) sync_directory(folder);
 }
 
 }  // namespace
@@ -52,12 +38,6 @@ void remove_shards(const std::filesystem::path& folder, const std::string& split
 
 void remove_unfinished_shards(const std::filesystem::path& folder, const std::string& split) {
   remove_files(folder, split + "-", ".h5" + unfinished);
-}
-
-void sync_to_disk(const std::filesystem::path& path) {
-  sync_one(path, O_RDONLY);
-  const auto folder = path.parent_path();
-  sync_one(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
 }
 
 ShardWriter::ShardWriter(std::filesystem::path folder, ShardInfo info, std::int64_t tokens_per_shard)
@@ -137,7 +117,7 @@ void ShardWriter::complete() {
   const auto path = temporary_path();
   try {
     file_.close();
-    sync_to_disk(path);
+    sync_file(path);
   } catch (const Error&) {
     std::error_code ignored;
     std::filesystem::remove(path, ignored);
@@ -154,22 +134,16 @@ void ShardWriter::seal() {
     file.set_attribute("/", "shards", shards());
     file.close();
     data::seal(completed_[i], shard_seal);
-    sync_to_disk(completed_[i]);
+    sync_file(completed_[i]);
   }
   sealed_ = true;
 }
 
 void ShardWriter::publish() {
   COMERA_CHECK(sealed_, "the shards of split '{}' are not sealed yet", info_.split);
-  for (std::int64_t i = 0; i < shards(); ++i) {
-    const auto path = folder_ / shard_name(info_.split, i);
-    std::error_code code;
-    std::filesystem::rename(completed_[i], path, code);
-    COMERA_CHECK(!code, "{}: could not be renamed to {}: {}", completed_[i].string(),
-                 path.filename().string(), code.message());
+  for (std::int64_t i = 0; i < shards(); ++i)
     // Each on the disk before the next, so that their order survives a crash of the machine.
-    sync_to_disk(path);
-  }
+    rename_durably(completed_[i], folder_ / shard_name(info_.split, i));
 }
 
 void ShardWriter::finish() {

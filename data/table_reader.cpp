@@ -225,7 +225,7 @@ bool TableReader::take_fields(TableRow& row) {
   }
   for (std::size_t i = 0; i < wanted_.size(); ++i)
     if (places_[i] >= 0)
-      row.fields[i] = std::move(fields_[places_[i]]);
+      row.fields[i] = fields_[places_[i]];  // not moved: a column may be wanted twice
     else
       row.fields[i].reset();
   return true;

@@ -29,7 +29,7 @@ enum class TableFormat : std::uint8_t {
 struct TableOptions {
   TableFormat format = TableFormat::automatic;
   bool header = true;                      // of TSV and CSV; without one the columns are called 1, 2, 3, …
-  std::vector<std::string> columns = {};   // wanted; every row has them
+  std::vector<std::string> columns = {};   // wanted, some perhaps twice; every row has them
   std::vector<std::string> optional = {};  // wanted if the file has them
   std::int64_t longest_row = LineReader::default_longest;  // bytes
 };

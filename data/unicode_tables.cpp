@@ -2,6 +2,8 @@
 
 #include "data/unicode_tables.h"
 
+#include <algorithm>
+
 namespace comera::data {
 namespace {
 
@@ -711,6 +713,12 @@ constexpr Fold folds[] = {
 // clang-format on
 
 }  // namespace
+
+bool within(std::span<const Range> ranges, char32_t c) {
+  const auto after = std::upper_bound(ranges.begin(), ranges.end(), c,
+                                      [](char32_t value, const Range& range) { return value < range.first; });
+  return after != ranges.begin() && c <= std::prev(after)->last;
+}
 
 std::span<const Range> punctuation_characters() { return punctuation_ranges; }
 std::span<const Range> control_characters() { return control_ranges; }

@@ -3,12 +3,16 @@
 #include <array>
 #include <span>
 
-// Tables of Unicode that BERT's basic tokenization needs; written by scripts/make_unicode_tables.py.
+// Tables of Unicode that BERT's basic tokenization and the bounds of words need; written by
+// scripts/make_unicode_tables.py.
 namespace comera::data {
 
 struct Range {
   char32_t first, last;
 };
+
+// Whether one of the ranges, sorted and without overlap, holds the character.
+bool within(std::span<const Range> ranges, char32_t c);
 
 // Sorted and without overlap.
 std::span<const Range> punctuation_characters();  // above ASCII: categories P*

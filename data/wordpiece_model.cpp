@@ -12,12 +12,6 @@ namespace {
 
 constexpr std::int64_t longest_word = 100;  // characters; longer ones are unknown
 
-bool within(std::span<const Range> ranges, char32_t c) {
-  const auto after = std::upper_bound(ranges.begin(), ranges.end(), c,
-                                      [](char32_t value, const Range& range) { return value < range.first; });
-  return after != ranges.begin() && c <= std::prev(after)->last;
-}
-
 bool is_punctuation(char32_t c) {
   if (c < 0x80) return c > ' ' && c < 0x7F && kind_of(static_cast<char>(c)) == punctuation;
   return within(punctuation_characters(), c);

@@ -7,13 +7,17 @@
 
 namespace comera::data {
 
+// Whether it is a letter, a digit or the underscore, of the scripts of Unicode's first plane that write
+// spaces between words.
+bool is_word_character(char32_t c);
+
 // Which pieces belong together as one word, for whole-word masking. A piece belongs to the word of the piece
 // before it if the two touch with word characters, or if it can stand only inside a word (a WordPiece "##"
-// piece, or a byte that continues a character). Word characters are letters, digits and the underscore of
-// every script that writes spaces between words, so that `my_long_name2` is one word, however many pieces it
-// has, and `self.count` is three. Every other piece (a space, a run of indentation, a bracket, an operator, a
-// piece of Chinese, Japanese or Thai text) is a word of its own; a piece that begins with a space begins a
-// word. A word ends after `longest` pieces, so that encoded data without spaces is not masked as a whole.
+// piece, or a byte that continues a character). Words are of is_word_character(), so that `my_long_name2` is
+// one word, however many pieces it has, and `self.count` is three. Every other piece (a space, a run of
+// indentation, a bracket, an operator, a piece of Chinese, Japanese or Thai text) is a word of its own; a
+// piece that begins with a space begins a word. A word ends after `longest` pieces, so that encoded data
+// without spaces is not masked as a whole.
 class WordTable {
  public:
   static constexpr std::int64_t longest = 16;

@@ -63,7 +63,7 @@ def main():
     widest = max(len(to) for _, to in mapped)
     assert widest <= 3, widest
     print(f"// Unicode {unicodedata.unidata_version}. Written by scripts/make_unicode_tables.py; do not edit.\n")
-    print('#include "data/unicode_tables.h"\n\nnamespace comera::data {\nnamespace {\n\n// clang-format off')
+    print('#include "data/unicode_tables.h"\n\n#include <algorithm>\n\nnamespace comera::data {\nnamespace {\n\n// clang-format off')
     print_ranges("punctuation_ranges", ranges(lambda c: c > 0x7F and category(c).startswith("P")))
     print_ranges("control_ranges", ranges(lambda c: category(c) in ("Cc", "Cf", "Co", "Cs") and chr(c) not in "\t\n\r"))
     print_ranges("space_ranges", ranges(lambda c: category(c) in ("Zs", "Zl", "Zp") or chr(c) in "\t\n\r"))
@@ -71,6 +71,12 @@ def main():
     print_table("constexpr Fold folds", ["{0x%X,{%s}}" % (code, ",".join("0x%X" % c for c in to))
                                          for code, to in mapped])
     print("// clang-format on\n\n}  // namespace\n")
+    print("""bool within(std::span<const Range> ranges, char32_t c) {
+  const auto after = std::upper_bound(ranges.begin(), ranges.end(), c,
+                                      [](char32_t value, const Range& range) { return value < range.first; });
+  return after != ranges.begin() && c <= std::prev(after)->last;
+}
+""")
     for name in ("punctuation", "control", "space", "mark"):
         print(f"std::span<const Range> {name}_characters() {{ return {name}_ranges; }}")
     print("std::span<const Fold> case_and_accent_folds() { return folds; }\n\n}  // namespace comera::data")

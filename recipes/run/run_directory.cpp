@@ -11,7 +11,7 @@
 #include <string>
 
 #include "checkpoints/checkpoint_directory.h"
-#include "checkpoints/durable_file.h"
+#include "data/durable_file.h"
 #include "kernels/core/check.h"
 
 namespace comera {
@@ -33,7 +33,7 @@ RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode)
     : path_(std::move(path)), new_folders_(path_) {
   if (mode == RunMode::resume && !holds_run())
     throw UsageError(fmt::format("{}: holds no run to resume", path_.string()));
-  create_directories_durably(path_);
+  data::create_directories_durably(path_);
   lock();
   resumes_ = holds_run();
   if (mode == RunMode::fresh && resumes_) {
@@ -86,6 +86,6 @@ bool RunDirectory::holds_run() const {
   return std::filesystem::exists(recipe(), code) || !checkpoint_steps(checkpoints()).empty();
 }
 
-void RunDirectory::write_recipe(std::string_view toml) const { write_file_durably(recipe(), toml); }
+void RunDirectory::write_recipe(std::string_view toml) const { data::write_file_durably(recipe(), toml); }
 
 }  // namespace comera

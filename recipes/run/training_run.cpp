@@ -7,8 +7,8 @@
 #include <numeric>
 #include <set>
 
-#include "checkpoints/durable_file.h"
 #include "checkpoints/model_state.h"
+#include "data/durable_file.h"
 #include "data/hash.h"
 #include "kernels/backends/backends.h"
 #include "recipes/model_report.h"
@@ -88,8 +88,8 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
   if (state_.step == 0) {
     if (!recipe_.run.initial_checkpoint.empty()) load_initial();
     directory_.write_recipe(to_toml(recipe_));
-    write_file_durably(directory_.tokenizer(),
-                       tokenizer_.bytes());  // the run stays usable without the corpus
+    data::write_file_durably(directory_.tokenizer(),
+                             tokenizer_.bytes());  // the run stays usable without the corpus
   }
   metrics_ = std::make_unique<MetricsWriter>(directory_.metrics(), state_.step == 0 ? -1 : state_.step);
 }
@@ -280,7 +280,7 @@ std::optional<Evaluation> TrainingRun::evaluate_now(bool record) {
 
 void TrainingRun::keep_best() const {
   // Checkpoints never change, so that another name for the same file is as good as a copy, and takes no room.
-  link_file_durably(saved_path_, directory_.best());
+  data::link_file_durably(saved_path_, directory_.best());
 }
 
 void TrainingRun::save() {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <map>
 #include <set>
 
@@ -76,9 +77,10 @@ struct Layout {
     values[name].insert(values[name].end(), row.begin(), row.end());
   }
 
-  // As the original files: compressed, in chunks, with narrow integers where they fit.
-  std::filesystem::path write(const std::filesystem::path& path) const {
-    hdf5::File file = hdf5::File::create(path);
+  // As the original files: compressed, in chunks, with narrow integers where they fit. sealed_as: what the
+  // first bytes claim it to be.
+  std::filesystem::path write(const std::filesystem::path& path, std::string_view sealed_as = {}) const {
+    hdf5::File file = hdf5::File::create(path, {.user_block = sealed_as.empty() ? 0 : seal_bytes});
     for (const auto& [name, data] : values) {
       const std::int64_t columns = widths.at(name);
       const DType dtype = name == "input_mask" || name == "segment_ids" ? DType::uint8
@@ -90,6 +92,8 @@ struct Layout {
       dataset.append(std::span<const std::int32_t>(data));
     }
     file.close();
+    if (!sealed_as.empty())
+      std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << "comera " << sealed_as << '\n';
     return path;
   }
 };
@@ -133,6 +137,23 @@ TEST(MaskedRows, GiveEachRowWithoutPaddingAndWithItsOwnTargets) {
       EXPECT_EQ(sample.ids, row.original);
     }
   }
+}
+
+// Blocks hold whole rows, however much of them is padding.
+TEST(MaskedRows, KeepNoMoreThanTheyMay) {
+  const TemporaryFolder folder;
+  const MaskedRowSet set({Layout(150).write(folder / "a.hdf5")}, vocabulary, {});
+  MaskedRowFile::Rows rows;
+  set.files()[0].read(0, 100, rows);
+  std::size_t numbers = 0;
+  for (const auto* values : {&rows.ids, &rows.segments, &rows.positions, &rows.targets, &rows.labels})
+    numbers += values->size();
+  EXPECT_EQ(set.files()[0].row_bytes() * 100, static_cast<std::int64_t>(4 * numbers));
+  const std::int64_t bytes = 1 << 20;
+  const MaskedRows source(set, width, false, bytes);
+  EXPECT_LE(source.kept() * set.files()[0].row_bytes(), bytes);
+  EXPECT_GT(source.kept() * set.files()[0].row_bytes(), bytes * 9 / 10);
+  EXPECT_GT(MaskedRows(set, width, false, 0).kept(), 0);
 }
 
 LoaderOptions loader_options() {
@@ -320,6 +341,11 @@ TEST(SequenceSet, TellsTheKindOfFilesByTheirContent) {
   folder.write("damaged/train-00000.h5", "nonsense");
   EXPECT_THAT(error_of([&] { open_sequences(folder / "damaged", "train", tokenizer); }),
               HasSubstr("train-00000.h5: is not a shard of comera"));
+  // A file that begins as a shard is one: HDF5 must not see what its seal does not vouch for.
+  std::filesystem::create_directories(folder / "sealed");
+  Layout(20).write(folder / "sealed/train-00000.h5", shard_seal.what);
+  EXPECT_THAT(error_of([&] { open_sequences(folder / "sealed", "train", tokenizer); }),
+              HasSubstr("is damaged: the checksum of its seal is wrong"));
   folder.write("damaged2/x.hdf5", "nonsense");
   EXPECT_THAT(error_of([&] { open_sequences(folder / "damaged2", "train", tokenizer); }),
               HasSubstr("x.hdf5: is not an HDF5 file"));

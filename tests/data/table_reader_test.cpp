@@ -48,6 +48,16 @@ TEST(TableReader, FindsTsvColumnsByNameWhereverTheyStand) {
   EXPECT_TRUE(read.counts.skipped.empty());
 }
 
+TEST(TableReader, AColumnMayBeWantedTwice) {
+  const TemporaryFolder folder;
+  for (const auto& file :
+       {folder.write("a.tsv", "x\ty\none text\tother\n"), folder.write("a.csv", "x,y\none text,other\n"),
+        folder.write("a.jsonl", R"({"x": "one text", "y": "other"})")}) {
+    const Read read = read_all(file, {.columns = {"x", "y", "x"}, .optional = {"y"}});
+    EXPECT_THAT(read.rows, ElementsAre(ElementsAre("one text", "other", "one text", "other"))) << file;
+  }
+}
+
 TEST(TableReader, WithoutHeaderColumnsAreNumbered) {
   const TemporaryFolder folder;
   const auto file = folder.write("cola.tsv", "gj04\t1\t\tfirst\ngj04\t0\t*\tsecond\n");

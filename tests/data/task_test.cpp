@@ -18,6 +18,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 const Tokenizer& tokenizer() {
   static const Tokenizer made = small_tokenizer();
@@ -53,7 +54,7 @@ TEST(Examples, ReadsPairsAndCountsWhatItLeavesOut) {
   ASSERT_EQ(examples.reports().size(), 1u);
   EXPECT_THAT(
       examples.reports()[0],
-      HasSubstr("3 rows were left out: no text 1 (first in line 5), unknown label 'maybe' 1 (first in "
+      HasSubstr("3 rows were left out: no text 1 (first in line 5), unknown label ('maybe') 1 (first in "
                 "line 3), wrong number of fields 1 (first in line 6)"));
 }
 
@@ -63,8 +64,21 @@ TEST(Examples, NothingLeftIsAnError) {
   EXPECT_THAT(error_of([&] {
                 Examples::read(small_task(), {{"t", file}}, tokenizer(), true, 50);
               }),
-              testing::AllOf(HasSubstr("no example is left"), HasSubstr("unknown label 'maybe'"),
+              testing::AllOf(HasSubstr("no example is left"), HasSubstr("unknown label ('maybe')"),
                              HasSubstr("the labels are no, yes")));
+}
+
+TEST(Examples, UnknownLabelsAreOneReason) {
+  const TemporaryFolder folder;
+  std::string text = "a\tb\ty\nx\ty\tno\n";
+  for (int i = 0; i < 1000; ++i) text += fmt::format("x\ty\tlabel {}\n", i / 2);
+  const Examples examples =
+      Examples::read(small_task(), {{"t", folder.write("t.tsv", text)}}, tokenizer(), true, 50);
+  ASSERT_EQ(examples.reports().size(), 1u);
+  EXPECT_THAT(
+      examples.reports()[0],
+      testing::EndsWith("1000 rows were left out: unknown label ('label 0', 'label 1', 'label 2') 1000 "
+                        "(first in line 3)"));
 }
 
 TEST(Examples, ScoresMustBeNumbers) {
@@ -241,6 +255,83 @@ TEST(Functions, PythonDocstringsAreParted) {
   EXPECT_EQ(found[1].code, "def fourth(self):\n    return 1\n");
 }
 
+TEST(Functions, PythonSignaturesEndAtTheirColon) {
+  const auto found = find_documented_functions(
+      "def one(x): return x + 1\n"
+      "def two(a={1: ')'}, b='#:'):  # a comment: (\n"
+      "    \"\"\"Adds two to what it is given.\"\"\"\n"
+      "    return a\n"
+      "def f(a):  # noqa\n"
+      "    return a\n"
+      "class C:\n"
+      "    \"\"\"A class that is no function.\"\"\"\n"
+      "    x = 1\n"
+      "def last(a,  # the first (of two\n"
+      "         b) -> int:  # noqa: E501\n"
+      "    \"\"\"Gives the last of its arguments.\"\"\"\n"
+      "    return b\n",
+      "python");
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].name, "two");
+  EXPECT_EQ(found[0].code, "def two(a={1: ')'}, b='#:'):  # a comment: (\n    return a\n");
+  EXPECT_EQ(found[1].name, "last");
+  EXPECT_EQ(found[1].documentation, "Gives the last of its arguments.");
+}
+
+TEST(Functions, NestedOnesBelongToTheOneAround) {
+  const auto found = find_documented_functions(
+      "def outer(x):\n"
+      "    \"\"\"Wraps what it is given.\"\"\"\n"
+      "    def inner(y):\n"
+      "        \"\"\"Helps the one around it.\"\"\"\n"
+      "        return y\n"
+      "    return inner\n"
+      "def plain(x):\n"
+      "    def inner(y):\n"
+      "        \"\"\"Helps, and is found by itself.\"\"\"\n"
+      "        return y\n"
+      "    return inner\n"
+      "def after(x):\n"
+      "    \"\"\"Comes after those two functions.\"\"\"\n"
+      "    return x\n",
+      "python");
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0].name, "outer");
+  EXPECT_THAT(found[0].code, testing::EndsWith("    return inner\n"));
+  EXPECT_EQ(found[1].documentation, "Helps, and is found by itself.");
+  EXPECT_EQ(found[2].name, "after");
+}
+
+TEST(Functions, NamesOfGoAndRust) {
+  const auto names = [](const char* source, const char* language) {
+    std::vector<std::string> found;
+    for (const auto& function : find_documented_functions(source, language)) found.push_back(function.name);
+    return found;
+  };
+  EXPECT_THAT(names("// Len says how many there are.\n"
+                    "func (s *Stack[T]) Len() int {\n  return len(s.items)\n}\n"
+                    "// Push puts one more on top of it.\n"
+                    "func Push[T any](s *Stack[T], x interface{}) (ok bool) {\n  return true\n}\n"
+                    "// A function that has no name of its own.\n"
+                    "func(x int) string {\n  return \"\"\n}\n",
+                    "go"),
+              ElementsAre("Len", "Push"));
+  const char* rust =
+      "/// Gives the longer one of two texts.\n"
+      "#[inline]\n"
+      "pub(crate) fn longest<'a>(x: &'a str, y: &'a str) -> &'a str { if x > y { x } else { y } }\n"
+      "/// Counts the braces of a text, quoted ones.\n"
+      "fn braces(text: &'static str) -> usize {\n"
+      "    text.chars().filter(|c| *c == '{' || *c == '\\'').count()\n"
+      "}\n"
+      "/// Sums whatever comes out of it.\n"
+      "fn sum(x: [u8; 4], y: impl Iterator<Item = u8>) -> u8 {\n    0\n}\n"
+      "/// No function, but a structure.\n"
+      "pub struct Text<'a> { part: &'a str }\n";
+  EXPECT_THAT(names(rust, "rust"), ElementsAre("longest", "braces", "sum"));
+  EXPECT_THAT(find_documented_functions(rust, "rust")[0].code, testing::EndsWith("else { y } }"));
+}
+
 TEST(Functions, CommentsBeforeBlocks) {
   const auto found = find_documented_functions(
       "/* A licence that stands at the top. */\n\n"
@@ -282,7 +373,10 @@ TEST(FunctionPairs, AreBalancedAndSplitByFunction) {
     std::string text;
     for (int i = 0; i < 30; ++i)
       text += fmt::format(
-          "def f{0}_{1}(x):\n    \"\"\"Gives the number {0} and {1}.\"\"\"\n    return {0}{1}\n\n", file, i);
+          "def f{0}_{1}(x):\n    \"\"\"Gives the number {0} and {1}.\"\"\"\n    def inner():\n"
+          "        \"\"\"Helps with the number {0} and {1}.\"\"\"\n        return {0}{1}\n    return "
+          "inner\n\n",
+          file, i);
     folder.write(fmt::format("in/f{}.py", file), text);
   }
   folder.write("in/same.py", "def f1_1(x):\n    \"\"\"Gives the number 1 and 1.\"\"\"\n    return 7\n");
@@ -294,7 +388,7 @@ TEST(FunctionPairs, AreBalancedAndSplitByFunction) {
   EXPECT_EQ(counts.functions, 301);
   EXPECT_EQ(counts.duplicates, 1);
   EXPECT_EQ(counts.train / 6 + counts.validation / 2, 300);
-  std::map<std::string, std::set<std::string>> documentation;
+  std::map<std::string, std::set<std::string>> documentation, texts;
   for (const char* split : {"train", "validation"}) {
     TableReader reader(folder / "out" / (std::string(split) + ".jsonl"),
                        {.columns = {"documentation", "code", "label"}});
@@ -303,6 +397,7 @@ TEST(FunctionPairs, AreBalancedAndSplitByFunction) {
     while (reader.next(row)) {
       ++rows;
       documentation[split].insert(*row.fields[0]);
+      texts[split].insert({*row.fields[0], *row.fields[1]});
       const std::string name = row.fields[1]->substr(5, row.fields[1]->find('(') - 5);
       const auto under = name.find('_');
       const bool belongs = *row.fields[0] == fmt::format("Gives the number {} and {}.", name.substr(0, under),
@@ -313,8 +408,9 @@ TEST(FunctionPairs, AreBalancedAndSplitByFunction) {
     EXPECT_EQ(2 * yes, rows);
     EXPECT_EQ(rows, split == std::string("train") ? counts.train : counts.validation);
   }
-  for (const std::string& text : documentation["validation"])
-    EXPECT_FALSE(documentation["train"].contains(text)) << text;
+  for (const auto& [split, other] : {std::pair("train", "validation"), std::pair("validation", "train")})
+    for (const std::string& text : texts[split])
+      for (const std::string& foreign : documentation[other]) EXPECT_THAT(text, Not(HasSubstr(foreign)));
   FileCorpus again(options);
   EXPECT_THROW(build_function_pairs(again, {.output = folder / "o", .held_out = 0}), Error);
 }

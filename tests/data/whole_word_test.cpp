@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <set>
 
 #include "data/build_shards.h"
@@ -16,6 +17,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using namespace std::string_view_literals;
 
 const Tokenizer& tokenizer() {
   static const Tokenizer tokenizer = small_tokenizer();
@@ -27,29 +29,31 @@ std::shared_ptr<const WordTable> words() {
   return table;
 }
 
-// Where the words of the ids begin, besides special pieces, found piece by piece.
+// The words of ids that spell ASCII, besides special pieces, told from the text alone: pieces that touch with
+// letters, digits or underscores, up to 16 of them.
 std::vector<std::vector<int>> words_of(const std::vector<std::int32_t>& ids) {
+  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
   std::vector<std::vector<int>> found;
+  bool open = false;  // whether a word may go on
   for (int i = 0; i < static_cast<int>(ids.size()); ++i) {
-    if (tokenizer().special().contains(ids[i])) continue;
-    const bool joined = !found.empty() && found.back().back() == i - 1 &&
-                        static_cast<std::int64_t>(found.back().size()) < WordTable::longest &&
-                        words()->joins(ids[i - 1], ids[i]);
-    if (!joined) found.emplace_back();
-    found.back().push_back(i);
+    const std::string text = tokenizer().special().contains(ids[i]) ? "" : tokenizer().text(ids[i]).bytes;
+    if (!text.empty() && !(open && is_word(text.front()) && found.back().size() < 16)) found.emplace_back();
+    if (!text.empty()) found.back().push_back(i);
+    open = !text.empty() && is_word(text.back());
   }
   return found;
 }
 
+// The words of a text as the table joins its pieces.
 std::vector<std::string> word_texts(const std::string& text) {
   const auto ids = tokenizer().encode(text);
   std::vector<std::string> found;
-  for (const auto& word : words_of(ids)) {
-    std::string joined;
-    for (const int i : word) joined += tokenizer().text(ids[i]).bytes;
-    joined.erase(0, joined.find_first_not_of(' '));
-    if (!joined.empty()) found.push_back(joined);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (i == 0 || !words()->joins(ids[i - 1], ids[i])) found.emplace_back();
+    found.back() += tokenizer().text(ids[i]).bytes;
   }
+  for (std::string& word : found) word.erase(0, word.find_first_not_of(' '));
+  std::erase(found, "");
   return found;
 }
 
@@ -66,6 +70,19 @@ TEST(WordTable, CharactersWithoutPiecesStayWhole) {
   EXPECT_THAT(word_texts("größe2 x"), ElementsAre("größe2", "x"));
   EXPECT_THAT(word_texts("漢字 x"), ElementsAre("漢", "字", "x"));
   EXPECT_THAT(word_texts("x → y"), ElementsAre("x", "→", "y"));
+}
+
+TEST(WordTable, WordCharactersOfManyScripts) {
+  // Arabic, Devanagari, Greek, Armenian, Ethiopic and Hebrew punctuation; spaces, signs, scripts without
+  // spaces.
+  for (const char32_t c :
+       U"\u060c\u061f\u0964\u037e\u0589\u1362\u05be\u00a0\u1680\u200b«×…→€、。！漢かカꀀ"sv) {
+    EXPECT_FALSE(is_word_character(c)) << "U+" << std::hex << static_cast<std::uint32_t>(c);
+  }
+  // Latin, its extensions D and E, Cyrillic and its extension B, Arabic, Devanagari with a mark, Hangul.
+  for (const char32_t c : U"zß\ua73b\ua7ff\uab30\uab65жꙀꚝعकि٣한ᎠⲀ_9"sv) {
+    EXPECT_TRUE(is_word_character(c)) << "U+" << std::hex << static_cast<std::uint32_t>(c);
+  }
 }
 
 TEST(WordTable, SpecialPiecesAreInNoWord) {

@@ -18,11 +18,14 @@ namespace fs = std::filesystem;
 
 class TrainingFaults : public test::TrainingFixture {
  protected:
+  static int run_program(const std::vector<std::string>& arguments) {
+    std::vector<const char*> pointers = {"comera"};
+    for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
+    return cli::run_program(static_cast<int>(pointers.size()), pointers.data());
+  }
   int train(const fs::path& run) {
-    const std::string recipe = write_recipe().string(), output = run.string();
-    const char* arguments[] = {"comera",   "pretrain", recipe.c_str(), "--output",     output.c_str(),
-                               "--resume", "auto",     "--set",        "run.threads=1"};
-    return cli::run_program(static_cast<int>(std::size(arguments)), arguments);
+    return run_program(
+        {"pretrain", write_recipe(), "--output", run, "--resume", "auto", "--set", "run.threads=1"});
   }
   fs::path last(const fs::path& run) const { return run / "checkpoints" / "step-00000012.h5"; }
 
@@ -93,6 +96,45 @@ TEST_F(TrainingFaults, EndWithAReasonAndGoOnToTheSameBits) {
       record("training", plan.name, outcome);
     }
   }
+}
+
+// What a command has reported to be written survives a power failure.
+TEST_F(TrainingFaults, CommandsLeaveWholeFiles) {
+  const fs::path run = folder() / "run", out = folder() / "out", image = folder() / "image";
+  const Ended trained = run_forked([&] { return train(run); });
+  ASSERT_EQ(trained.status, 0) << trained.errors;
+  std::ofstream input(folder() / "input.py");
+  for (int i = 0; i < 100; ++i)
+    input << fmt::format("def f{0}(x):\n    \"\"\"Adds the number {0} to it.\"\"\"\n    return x + {0}\n", i);
+  input.close();
+  const fs::path text = folder() / "input.txt";
+  fs::copy_file(folder() / "input.py", text);
+  const std::map<std::string, std::vector<std::string>> commands = {
+      {"train.jsonl", {"pairs", "--input", folder() / "input.py", "--output", out}},
+      {"tok.model", {"tokenizer", "--input", text, "--vocabulary", "330", "--output", out / "tok.model"}},
+      {"vectors.h5", {"embed", run, "--input", text, "--threads", "1", "--output", out / "vectors.h5"}},
+      {"vectors.jsonl",
+       {"embed", run, "--input", text, "--threads", "1", "--output", out / "vectors.jsonl"}}};
+  for (const auto& [file, command] : commands)
+    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+      SCOPED_TRACE(fmt::format("{}, seed {}", file, seed));
+      fs::remove_all(out);
+      fs::remove_all(image);
+      fs::create_directory(out);
+      const Ended ended = run_forked([&] {
+        Injection injection(out, {.kind = Kind::power_loss,
+                                  .call = Call::close,
+                                  .number = INT64_MAX,
+                                  .seed = seed,
+                                  .image = image});
+        if (const int status = run_program(command); status != 0) return status;
+        injection.lose_power();
+      });
+      ASSERT_EQ(ended.status, killed_status) << ended.errors;
+      EXPECT_GT(fs::file_size(out / file), 100u);
+      ASSERT_TRUE(fs::exists(image / file));
+      EXPECT_EQ(test::read_text(image / file), test::read_text(out / file));
+    }
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ void run_contents(Bytes input) {
       records.push_back({place.path, place.offset, place.bytes, 0});
   }
   {
-    const FileDescriptor file = FileDescriptor::open_to_change(scratch_file());
+    const data::FileDescriptor file = data::FileDescriptor::open_to_change(scratch_file());
     for (auto& record : records)
       if (record.offset + record.bytes <= file.size())
         record.checksum = checkpoint_detail::checksum(file, record.offset, record.bytes);

@@ -1,4 +1,4 @@
-#include "checkpoints/durable_file.h"
+#include "data/durable_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,8 +10,7 @@
 
 #include "kernels/core/check.h"
 
-namespace comera {
-
+namespace comera::data {
 namespace {
 
 [[noreturn]] void fail(const std::filesystem::path& path, const char* action) {
@@ -19,15 +18,6 @@ namespace {
   throw Error(fmt::format("{}: could not {}: {}{}", path.string(), action, std::strerror(code),
                           code == ENOSPC || code == EDQUOT ? "; free some space and try again" : ""));
 }
-
-// Removes the file at the end unless it got its name.
-struct Temporary {
-  std::filesystem::path path;
-  ~Temporary() {
-    std::error_code ignored;
-    if (!path.empty()) std::filesystem::remove(path, ignored);
-  }
-};
 
 }  // namespace
 
@@ -83,6 +73,8 @@ void FileDescriptor::sync() const {
     if (errno != EINTR) fail(path_, "write to the disk");
 }
 
+void sync_file(const std::filesystem::path& file) { FileDescriptor::open_to_read(file).sync(); }
+
 void sync_directory(const std::filesystem::path& directory) {
   FileDescriptor::open_to_read(directory.empty() ? "." : directory).sync();
 }
@@ -103,29 +95,36 @@ void rename_durably(const std::filesystem::path& from, const std::filesystem::pa
   sync_directory(to.parent_path());
 }
 
+DurableFile::DurableFile(std::filesystem::path path)
+    : path_(std::move(path)), temporary_(path_.string() + ".tmp") {}
+
+DurableFile::~DurableFile() {
+  std::error_code ignored;
+  if (!committed_) std::filesystem::remove(temporary_, ignored);
+}
+
+void DurableFile::commit() {
+  sync_file(temporary_);
+  rename_durably(temporary_, path_);
+  committed_ = true;
+}
+
 void link_file_durably(const std::filesystem::path& file, const std::filesystem::path& name) {
-  Temporary temporary{temporary_name(name)};
+  DurableFile link(name);
   std::error_code code;
-  std::filesystem::remove(temporary.path, code);
-  std::filesystem::create_hard_link(file, temporary.path, code);
-  if (code) {
-    std::filesystem::copy_file(file, temporary.path, std::filesystem::copy_options::overwrite_existing, code);
-    COMERA_CHECK(!code, "{}: could not copy {} there: {}", name.string(), file.string(), code.message());
-    FileDescriptor::open_to_change(temporary.path).sync();
-  }
-  rename_durably(temporary.path, name);
-  temporary.path.clear();
+  std::filesystem::remove(link.temporary(), code);
+  std::filesystem::create_hard_link(file, link.temporary(), code);
+  if (code)
+    std::filesystem::copy_file(file, link.temporary(), std::filesystem::copy_options::overwrite_existing,
+                               code);
+  COMERA_CHECK(!code, "{}: could not copy {} there: {}", name.string(), file.string(), code.message());
+  link.commit();
 }
 
 void write_file_durably(const std::filesystem::path& path, std::string_view text) {
-  Temporary temporary{temporary_name(path)};
-  const FileDescriptor file = FileDescriptor::create(temporary.path);
-  file.write(0, text);
-  file.sync();
-  rename_durably(temporary.path, path);
-  temporary.path.clear();
+  DurableFile file(path);
+  FileDescriptor::create(file.temporary()).write(0, text);
+  file.commit();
 }
 
-std::filesystem::path temporary_name(const std::filesystem::path& path) { return path.string() + ".tmp"; }
-
-}  // namespace comera
+}  // namespace comera::data

@@ -6,7 +6,7 @@
 #include <string_view>
 
 // Files that survive a crash whole or not at all. Every failure is an Error with the system's reason.
-namespace comera {
+namespace comera::data {
 
 // An open file, closed with the object.
 class FileDescriptor {
@@ -30,25 +30,43 @@ class FileDescriptor {
   int descriptor_ = -1;
 };
 
-// Gives a finished and synced file its final name; the name refers to the old or to the new content, never to
-// anything else, also after a power failure.
-void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
+// A file that is written beside its name and gets it when it is complete: the name refers to the old or to
+// the new content, never to anything else, also after a power failure.
+class DurableFile {
+ public:
+  explicit DurableFile(std::filesystem::path path);
+  ~DurableFile();  // removes what did not get its name
+  DurableFile(const DurableFile&) = delete;
+  DurableFile& operator=(const DurableFile&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  // Where to write it: in the same directory, recognisable (.tmp) after a crash.
+  const std::filesystem::path& temporary() const { return temporary_; }
+  // Once it is written and closed.
+  void commit();
+
+ private:
+  std::filesystem::path path_, temporary_;
+  bool committed_ = false;
+};
 
 // Gives an existing file a second name (a hard link, or a copy where the file system has none), replacing
 // what had that name.
 void link_file_durably(const std::filesystem::path& file, const std::filesystem::path& name);
 
-// Replaces a small file atomically and durably. The temporary name is that of temporary_name().
 void write_file_durably(const std::filesystem::path& path, std::string_view text);
 
 // Makes the directory and those above it that are missing, so that they too survive a power failure: a file
 // is only as durable as the names on the way to it.
 void create_directories_durably(const std::filesystem::path& directory);
 
+// Gives a synced file its final name, durably.
+void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
+
+// Waits until the file's content is on the disk.
+void sync_file(const std::filesystem::path& file);
+
 // Waits until the names in the directory are on the disk.
 void sync_directory(const std::filesystem::path& directory);
 
-// Where a file is written before it gets its name: in the same directory, recognisable after a crash.
-std::filesystem::path temporary_name(const std::filesystem::path& path);
-
-}  // namespace comera
+}  // namespace comera::data
