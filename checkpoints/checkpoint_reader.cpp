@@ -88,8 +88,7 @@ void CheckpointReader::read_raw(const std::string& path, DType dtype, void* data
                name_of(found.dtype), name_of(dtype));
   const std::size_t elements = count(path);
   state_->file.read(path, dtype, data, static_cast<std::int64_t>(elements));
-  if (checkpoint_detail::checksum(data, elements * size_of(dtype)) != found.checksum)
-    refuse_checksum(state_->path, path);
+  if (data::checksum(data, elements * size_of(dtype)) != found.checksum) refuse_checksum(state_->path, path);
 }
 
 void CheckpointReader::read(const std::string& path, const Tensor& into) const {
@@ -126,7 +125,7 @@ std::vector<std::int64_t> CheckpointReader::list(const std::string& path, const 
 void CheckpointReader::verify() const {
   const data::FileDescriptor file = data::FileDescriptor::open_to_read(state_->path);
   for (const auto& record : state_->records)
-    if (checkpoint_detail::checksum(file, record.offset, record.bytes) != record.checksum)
+    if (data::checksum(file, record.offset, record.bytes) != record.checksum)
       refuse_checksum(state_->path, record.path);
 }
 

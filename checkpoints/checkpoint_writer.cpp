@@ -40,7 +40,7 @@ CheckpointWriter::CheckpointWriter(std::filesystem::path path)
   // begin a file.
   const std::filesystem::path& temporary = state_->durable.temporary();
   data::FileDescriptor::create(temporary).write(0, std::string(1 << 14, '\0'));
-  state_->file = hdf5::File::create(temporary, {.user_block = checkpoint_detail::header_bytes});
+  state_->file = hdf5::File::create(temporary, {.user_block = data::seal_bytes});
 }
 
 CheckpointWriter::~CheckpointWriter() = default;
@@ -53,7 +53,7 @@ void CheckpointWriter::tensor(const std::string& path, const Tensor& tensor, con
   COMERA_CHECK(!state_->file.exists(path), "{}: '{}' is written twice", state_->durable.path().string(),
                path);
   state_->file.write(path, tensor.dtype(), dims_of(tensor.shape()), tensor.raw());
-  state_->tensors.push_back({path, 0, 0, checkpoint_detail::checksum(tensor.raw(), tensor.bytes())});
+  state_->tensors.push_back({path, 0, 0, data::checksum(tensor.raw(), tensor.bytes())});
   for (const auto& [name, value] : values) attribute(path, name, value);
 }
 

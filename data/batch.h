@@ -29,7 +29,7 @@ BatchCapacity capacity_for(std::int64_t tokens, std::int64_t sequence_length, do
 struct Batch {
   std::vector<std::int32_t> token_ids;         // T, after masking
   std::vector<std::int32_t> position_ids;      // T, within the sequence
-  std::vector<std::int32_t> type_ids;          // T, 0 or 1
+  std::vector<std::int32_t> type_ids;          // T, from 0 to below the model's types
   std::vector<std::int32_t> sequence_offsets;  // S + 1
   std::vector<std::int32_t> masked_positions;  // P: token row of each target, ascending
   std::vector<std::int32_t> masked_targets;    // P: the id that was there

@@ -18,6 +18,7 @@ class FileDescriptor {
   FileDescriptor(FileDescriptor&& other) noexcept;
   FileDescriptor& operator=(FileDescriptor&&) = delete;
 
+  const std::filesystem::path& path() const { return path_; }
   std::int64_t size() const;
   void read(std::int64_t offset, void* data, std::int64_t bytes) const;
   void write(std::int64_t offset, std::string_view data) const;

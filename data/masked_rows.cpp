@@ -176,12 +176,14 @@ std::string MaskedRowSet::fingerprint() const {
   return hash128(hashes).hex();
 }
 
+std::int64_t MaskedRowSet::row_bytes() const {
+  return std::ranges::max_element(files_, {}, &MaskedRowFile::row_bytes)->row_bytes();
+}
+
 MaskedRows::MaskedRows(const MaskedRowSet& set, std::int64_t length, bool restored, std::int64_t cache_bytes)
-    : set_(set), restored_(restored), first_{0} {
-  std::int64_t row_bytes = 1;
+    : set_(set), restored_(restored), first_{0}, blocks_(cache_bytes, block_rows * set.row_bytes()) {
   for (const MaskedRowFile& file : set.files()) {
     first_.push_back(first_.back() + file.rows());
-    row_bytes = std::max(row_bytes, file.row_bytes());
     const auto longest = std::max_element(file.lengths().begin(), file.lengths().end());
     if (longest == file.lengths().end()) continue;
     COMERA_CHECK(
@@ -190,10 +192,9 @@ MaskedRows::MaskedRows(const MaskedRowSet& set, std::int64_t length, bool restor
         "files with shorter rows",
         file.name(), longest - file.lengths().begin(), *longest, length);
   }
-  most_blocks_ = static_cast<std::size_t>(std::max<std::int64_t>(cache_bytes / (block_rows * row_bytes), 2));
 }
 
-std::int64_t MaskedRows::kept() const { return static_cast<std::int64_t>(most_blocks_) * block_rows; }
+std::int64_t MaskedRows::kept() const { return static_cast<std::int64_t>(blocks_.most()) * block_rows; }
 
 std::vector<std::int32_t> MaskedRows::lengths() const {
   std::vector<std::int32_t> lengths;
@@ -204,24 +205,11 @@ std::vector<std::int32_t> MaskedRows::lengths() const {
 }
 
 const MaskedRowFile::Rows& MaskedRows::block(std::size_t file, std::int64_t index) {
-  const std::int64_t key = (static_cast<std::int64_t>(file) << 40) | index;
-  if (const auto found = where_.find(key); found != where_.end()) {
-    blocks_.splice(blocks_.begin(), blocks_, found->second);
-    return blocks_.front().rows;
-  }
-  Block fresh;
-  if (blocks_.size() >= most_blocks_) {
-    where_.erase(blocks_.back().key);
-    fresh = std::move(blocks_.back());
-    blocks_.pop_back();
-  }
-  fresh.key = key;
-  const MaskedRowFile& from = set_.files()[file];
-  const std::int64_t begin = index * block_rows;
-  from.read(begin, std::min(block_rows, from.rows() - begin), fresh.rows);
-  blocks_.push_front(std::move(fresh));
-  where_[key] = blocks_.begin();
-  return blocks_.front().rows;
+  return blocks_.get(file, index, [&](MaskedRowFile::Rows& rows) {
+    const MaskedRowFile& from = set_.files()[file];
+    const std::int64_t begin = index * block_rows;
+    from.read(begin, std::min(block_rows, from.rows() - begin), rows);
+  });
 }
 
 void MaskedRows::read(std::int64_t sample, Sample& to) {

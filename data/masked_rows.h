@@ -2,11 +2,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <list>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "data/block_cache.h"
 #include "data/hdf5.h"
 #include "data/samples.h"
 
@@ -81,6 +80,8 @@ class MaskedRowSet {
   std::int32_t types() const { return types_; }
   // 32 hexadecimal digits of the files' contents, for checkpoints.
   std::string fingerprint() const;
+  // That a row of the widest file takes in memory.
+  std::int64_t row_bytes() const;
 
  private:
   std::vector<MaskedRowFile> files_;
@@ -107,18 +108,12 @@ class MaskedRows final : public SampleSource {
   std::int64_t kept() const;
 
  private:
-  struct Block {
-    std::int64_t key = 0;
-    MaskedRowFile::Rows rows;
-  };
   const MaskedRowFile::Rows& block(std::size_t file, std::int64_t index);
 
   const MaskedRowSet& set_;
   bool restored_;
   std::vector<std::int64_t> first_;  // files + 1: first row of each
-  std::size_t most_blocks_ = 2;
-  std::list<Block> blocks_;  // latest first
-  std::unordered_map<std::int64_t, std::list<Block>::iterator> where_;
+  BlockCache<MaskedRowFile::Rows> blocks_;
 };
 
 }  // namespace comera::data

@@ -10,11 +10,10 @@ constexpr std::int64_t block_tokens = 16384;  // a chunk of a shard
 }  // namespace
 
 Samples::Samples(const ShardSet& shards, std::int64_t length, std::int64_t cache_bytes)
-    : shards_(shards), content_(length - 2) {
+    : shards_(shards), content_(length - 2), blocks_(cache_bytes, 4 * block_tokens) {
   if (content_ < 1)
     throw UsageError(
         fmt::format("sequences of {} tokens have no room for text between [CLS] and [SEP]", length));
-  most_blocks_ = static_cast<std::size_t>(std::max<std::int64_t>(cache_bytes / (4 * block_tokens), 2));
   first_.reserve(static_cast<std::size_t>(shards.documents()) + 1);
   first_.push_back(0);
   first_document_.push_back(0);
@@ -63,25 +62,12 @@ std::vector<std::int32_t> Samples::lengths() const {
 }
 
 const std::vector<std::int32_t>& Samples::block(std::size_t shard, std::int64_t index) {
-  const std::int64_t key = (static_cast<std::int64_t>(shard) << 40) | index;
-  if (const auto found = where_.find(key); found != where_.end()) {
-    blocks_.splice(blocks_.begin(), blocks_, found->second);
-    return blocks_.front().tokens;
-  }
-  if (blocks_.size() >= most_blocks_) {
-    where_.erase(blocks_.back().key);
-    blocks_.splice(blocks_.begin(), blocks_, std::prev(blocks_.end()));
-  } else {
-    blocks_.emplace_front();
-  }
-  const ShardReader& reader = shards_.shards()[shard];
-  const std::int64_t begin = index * block_tokens;
-  Block& block = blocks_.front();
-  block.key = key;
-  block.tokens.resize(static_cast<std::size_t>(std::min(block_tokens, reader.tokens() - begin)));
-  reader.read_tokens(begin, static_cast<std::int64_t>(block.tokens.size()), block.tokens.data());
-  where_[key] = blocks_.begin();
-  return block.tokens;
+  return blocks_.get(shard, index, [&](std::vector<std::int32_t>& tokens) {
+    const ShardReader& reader = shards_.shards()[shard];
+    const std::int64_t begin = index * block_tokens;
+    tokens.resize(static_cast<std::size_t>(std::min(block_tokens, reader.tokens() - begin)));
+    reader.read_tokens(begin, static_cast<std::int64_t>(tokens.size()), tokens.data());
+  });
 }
 
 void Samples::read(std::int64_t sample, Sample& to) {

@@ -1,10 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
-#include <unordered_map>
 #include <vector>
 
+#include "data/block_cache.h"
 #include "data/shard.h"
 
 namespace comera::data {
@@ -72,10 +71,6 @@ class Samples final : public SampleSource {
     std::int64_t document;    // within the shard
     std::int64_t begin, end;  // tokens within the shard
   };
-  struct Block {
-    std::int64_t key;
-    std::vector<std::int32_t> tokens;
-  };
   Place find(std::int64_t sample) const;
   const std::vector<std::int32_t>& block(std::size_t shard, std::int64_t index);
 
@@ -83,9 +78,7 @@ class Samples final : public SampleSource {
   std::int64_t content_;                      // tokens of a sample besides [CLS] and [SEP]
   std::vector<std::int64_t> first_;           // documents + 1: first sample of each document of the set
   std::vector<std::int64_t> first_document_;  // shards + 1: first document of each shard
-  std::size_t most_blocks_;
-  std::list<Block> blocks_;  // latest first
-  std::unordered_map<std::int64_t, std::list<Block>::iterator> where_;
+  BlockCache<std::vector<std::int32_t>> blocks_;
 };
 
 }  // namespace comera::data

@@ -35,4 +35,20 @@ bool is_utf8(std::string_view bytes) {
   return true;
 }
 
+char32_t next_character(std::string_view text, std::size_t& at) {
+  const auto byte = [&] { return static_cast<unsigned char>(text[at++]); };
+  const char32_t lead = byte();
+  if (lead < 0x80) return lead;
+  const int more = lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
+  char32_t c = lead & (0x3Fu >> more);
+  for (int i = 0; i < more && at < text.size(); ++i) c = (c << 6) | (byte() & 0x3F);
+  return c;
+}
+
+char32_t last_character(std::string_view text) {
+  std::size_t at = text.size() - 1;
+  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+  return next_character(text, at);
+}
+
 }  // namespace comera::data

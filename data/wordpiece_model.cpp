@@ -22,17 +22,6 @@ bool is_ideograph(char32_t c) {
          (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2CEAF) || (c >= 0x2F800 && c <= 0x2FA1F);
 }
 
-// Of well-formed UTF-8; moves `at` behind the character.
-char32_t next_character(std::string_view text, std::size_t& at) {
-  const auto byte = [&] { return static_cast<unsigned char>(text[at++]); };
-  const char32_t lead = byte();
-  if (lead < 0x80) return lead;
-  const int more = lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
-  char32_t c = lead & (0x3Fu >> more);
-  for (int i = 0; i < more && at < text.size(); ++i) c = (c << 6) | (byte() & 0x3F);
-  return c;
-}
-
 void append(std::string& text, char32_t c) {
   const auto put = [&](char32_t value) { text += static_cast<char>(static_cast<unsigned char>(value)); };
   if (c < 0x80) return put(c);

@@ -1,8 +1,7 @@
 #include "data/words.h"
 
-#include <string_view>
-
 #include "data/unicode_tables.h"
+#include "data/utf8.h"
 
 namespace comera::data {
 namespace {
@@ -30,24 +29,6 @@ constexpr Range apart[] = {
     {0xFF00, 0x10FFFF},  // full and half width forms; emoji, rare ideographs and all beyond the first plane
 };
 
-bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
-
-// The character at the start of well-formed UTF-8.
-char32_t first_character(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  if (lead < 0x80) return lead;
-  char32_t c = lead < 0xE0 ? lead & 0x1F : lead < 0xF0 ? lead & 0x0F : lead & 0x07;
-  for (std::size_t i = 1; i < text.size() && continues(text[i]); ++i)
-    c = (c << 6) | (static_cast<unsigned char>(text[i]) & 0x3F);
-  return c;
-}
-
-char32_t last_character(std::string_view text) {
-  std::size_t at = text.size() - 1;
-  while (at > 0 && continues(text[at])) --at;
-  return first_character(text.substr(at));
-}
-
 }  // namespace
 
 bool is_word_character(char32_t c) {
@@ -70,7 +51,8 @@ WordTable::WordTable(const Tokenizer& tokenizer) : edges_(static_cast<std::size_
       continue;
     }
     if (piece.inside_word) edge |= inside;
-    if (is_word_character(first_character(piece.bytes))) edge |= left;
+    std::size_t at = 0;
+    if (is_word_character(next_character(piece.bytes, at))) edge |= left;
     if (is_word_character(last_character(piece.bytes))) edge |= right;
   }
 }

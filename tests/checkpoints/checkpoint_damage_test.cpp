@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "data/hdf5.h"
+#include "data/seal.h"
 #include "tests/checkpoints/sample.h"
 
 namespace comera::test {
@@ -90,15 +91,26 @@ TEST_F(CheckpointDamage, OtherFiles) {
     file.close();
   }
   EXPECT_THAT(error_of([&] { CheckpointReader reader(folder / "foreign.h5"); }),
-              HasSubstr("foreign.h5: is an HDF5 file but not a checkpoint of comera"));
+              HasSubstr("foreign.h5: is an HDF5 file without a checkpoint's seal"));
   EXPECT_THAT(error_of([&] { CheckpointReader reader(folder / "absent.h5"); }), HasSubstr("no such file"));
   EXPECT_THAT(error_of([&] { CheckpointReader reader(folder.path()); }), HasSubstr("not a regular file"));
+}
+
+TEST_F(CheckpointDamage, TheSealIsAsDocumented) {
+  // The empty tensor is the manifest's first one; before it comes the checksum of the structure.
+  const std::size_t manifest = bytes.rfind('\n', bytes.find(" /data/none\n")) - 8;
+  std::string seal =
+      fmt::format("comera checkpoint\nversion 1\nbytes {}\nmanifest {} {} {:08x}\n", bytes.size(), manifest,
+                  bytes.size() - manifest, data::checksum(bytes.data() + manifest, bytes.size() - manifest));
+  seal.resize(504);
+  seal += fmt::format("{:08x}", data::checksum(seal.data(), 504));
+  EXPECT_EQ(bytes.substr(0, 512), seal);
 }
 
 TEST_F(CheckpointDamage, ANewerVersion) {
   const auto at = bytes.find("version 1");
   EXPECT_THAT(reason(bytes.replace(at, 9, "version 7")),
-              HasSubstr("has format version 7, but this program reads"));
+              HasSubstr("has version 7 of the checkpoint format, this program reads up to 1"));
 }
 
 TEST_F(CheckpointDamage, ChangedByAnotherProgram) {

@@ -155,6 +155,17 @@ TEST(Shard, RefusesWhatIsDamagedOrNewer) {
               HasSubstr("special ids"));
 }
 
+TEST(Shard, BeginsWithItsSeal) {
+  TemporaryFolder folder;
+  write_small(folder.path());
+  const std::string whole = read_text(folder / "train-00000.h5");
+  std::string seal = fmt::format("comera shard\nversion 2\nbytes {}\ncontents {:08x}\n", whole.size(),
+                                 checksum(whole.data() + 512, whole.size() - 512));
+  seal.resize(504);
+  seal += fmt::format("{:08x}", checksum(seal.data(), 504));
+  EXPECT_EQ(whole.substr(0, 512), seal);
+}
+
 TEST(Shard, RefusesTruncatedForeignAndFlippedFiles) {
   TemporaryFolder folder;
   {

@@ -10,7 +10,7 @@
 namespace comera::fuzz {
 namespace {
 
-using checkpoint_detail::header_bytes;
+using data::seal_bytes;
 
 // Opens the scratch file, verifies it and reads everything in it.
 void read_all() {
@@ -60,7 +60,7 @@ std::vector<std::string> file_seeds() {
 }
 
 std::uint32_t checksum_of(const std::string& text, std::size_t begin, std::size_t bytes) {
-  return checkpoint_detail::checksum(text.data() + begin, bytes);
+  return data::checksum(text.data() + begin, bytes);
 }
 
 // Gives changed bytes a fitting header: behind HDF5's part, which stays a sound file of HDF5, comes the
@@ -88,9 +88,9 @@ std::string mend_file(const std::string& input, std::uint32_t random) {
   if (random % 16 == 7) bytes = INT64_MAX;
   std::string header = fmt::format("comera checkpoint\nversion 1\nbytes {}\nmanifest {} {} {:08x}\n",
                                    file_bytes, offset, bytes, checksum_of(manifest, 0, manifest.size()));
-  header.resize(header_bytes - 8, '\0');
+  header.resize(seal_bytes - 8, '\0');
   header += fmt::format("{:08x}", checksum_of(header, 0, header.size()));
-  return header + head.substr(header_bytes) + manifest;
+  return header + head.substr(seal_bytes) + manifest;
 }
 
 const Vocabulary names = {{"/model/core", "/model/gate", "/optimizer/core/m", "/trainer", "/recipe", "/data"},
@@ -112,7 +112,7 @@ void run_contents(Bytes input) {
     const data::FileDescriptor file = data::FileDescriptor::open_to_change(scratch_file());
     for (auto& record : records)
       if (record.offset + record.bytes <= file.size())
-        record.checksum = checkpoint_detail::checksum(file, record.offset, record.bytes);
+        record.checksum = data::checksum(file, record.offset, record.bytes);
     std::erase_if(records, [&](const auto& record) { return record.offset + record.bytes > file.size(); });
     if (extra & 1) records.push_back({"/absent", 0, 0, 0});
     if (extra & 2) records.push_back({"/trainer", 0, 0, 0});
