@@ -194,7 +194,7 @@ All of it is in $folder:
 What to try next:
   your own code    scripts/quickstart.sh --input ~/src
   longer training  scripts/quickstart.sh --set phase.0.steps=3000 --set phase.0.learning_rate=5e-4
-                   (not measured; at the recipe's own rates 2,000 steps stayed at the unigram loss)
+                   (at the recipe's own rates 2,000 steps stayed at the unigram loss)
   its dense twin   scripts/quickstart.sh --set tensorized.enabled=false
   larger models    $program inspect recipes/codebert_base.toml --vocabulary 50265
   every key        docs/recipes.md
