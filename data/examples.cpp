@@ -33,6 +33,13 @@ std::optional<double> number(std::string_view text) {
 
 constexpr const char* unknown_label = "unknown label";
 
+// Without the spaces around it, which nobody means.
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r");
+  return begin == text.npos ? std::string_view()
+                            : text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
+}
+
 std::string shortened(const std::string& text) {
   return text.size() <= 40 ? text : text.substr(0, 37) + "...";
 }
@@ -50,7 +57,11 @@ void Examples::read_file(const Task& task, const std::filesystem::path& file, En
     std::int32_t label = 0;
     float score = 0;
     if (labelled_) {
-      const std::string& written = *row.fields.back();
+      const std::string written(trimmed(*row.fields.back()));
+      if (written.empty()) {
+        left_out.skip("no label", row.line);
+        continue;
+      }
       if (task.kind == TaskKind::classification) {
         const auto found = std::ranges::find(task.labels, written);
         if (found == task.labels.end()) {
@@ -146,7 +157,8 @@ std::vector<std::string> find_labels(const Task& task, const std::vector<Task::S
     TableRow row;
     while (reader.next(row)) {
       ++rows;
-      if (found.size() <= most) found.insert(*row.fields[0]);
+      const std::string_view label = trimmed(*row.fields[0]);
+      if (!label.empty() && found.size() <= most) found.emplace(label);
     }
   }
   COMERA_CHECK(

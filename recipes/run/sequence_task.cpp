@@ -201,6 +201,16 @@ std::vector<std::string> SequenceTask::reports() const {
   };
   add("train", train_);
   for (std::size_t i = 0; i < validation_.size(); ++i) add(task_.validation[i].name, validation_[i]);
+  if (task_.kind == data::TaskKind::classification) {
+    std::vector<std::int64_t> counts(task_.labels.size());
+    for (std::int64_t i = 0; i < train_.count(); ++i) ++counts[static_cast<std::size_t>(train_.label(i))];
+    std::vector<std::string> classes;
+    for (std::size_t c = 0; c < counts.size() && c < 10; ++c)
+      classes.push_back(fmt::format("{} ({})", task_.labels[c], counts[c]));
+    if (counts.size() > classes.size())
+      classes.push_back(fmt::format("{} more", counts.size() - classes.size()));
+    lines.push_back(fmt::format("classes: {}", fmt::join(classes, ", ")));
+  }
   return lines;
 }
 

@@ -251,6 +251,7 @@ TEST_F(Finetune, TheProgramGoesAllTheWay) {
   ASSERT_EQ(tuned.code, 0) << tuned.output;
   EXPECT_THAT(tuned.output, HasSubstr("best             accuracy"));
   EXPECT_THAT(tuned.output, HasSubstr("train: 400 examples, 0 cut"));
+  EXPECT_THAT(tuned.output, testing::ContainsRegex("classes: other \\([0-9]+\\), same \\([0-9]+\\)"));
 
   const std::string dev = (folder() / "dev.tsv").string();
   const ProgramResult json = run_program({"eval", run, "--json"});
@@ -350,7 +351,7 @@ TEST_F(CarelessFinetune, IsToldWhatIsMissingOrWrong) {
   expect(arguments("finetune", {}, {"task.text=\"frist\""}), 1, {"no column 'frist'", "number, second"});
   expect(arguments("finetune", {}, {"task.label=number"}), 1, {"400 different", "label"});
   expect(arguments("finetune", {}, {"task.labels=[\"yes\", \"no\"]"}), 1,
-         {"unknown label 'same'", "yes, no"});
+         {"unknown label ('other', 'same') 400", "yes, no"});
   expect(arguments("finetune", {}, {"task.kind=regression"}), 1, {"score that is no number"});
   expect(arguments("finetune", {}, {"task.metric=pearson"}), 2, {"pearson", "classification"});
   expect(arguments("finetune", {}, {"run.evaluation_batches=3"}), 2, {"evaluation_batches"});
@@ -379,6 +380,18 @@ TEST_F(CarelessFinetune, AResumedRunKeepsItsOrigin) {
   const ProgramResult resumed = run_program(tune(pre, {"--resume", "auto"}));
   EXPECT_EQ(resumed.code, 0) << resumed.output;
   EXPECT_THAT(load_recipe(folder() / "run/recipe.toml", {}).run.initial_checkpoint, HasSubstr("pre"));
+}
+
+// A label that is missing is no class, and spaces around one do not make another.
+TEST_F(CarelessFinetune, EmptyLabelsAndSpacesAreNoClasses) {
+  std::ofstream(folder() / "train.tsv", std::ios::app)
+      << "1\tcount\t\ttotal\t0\n2\tcount\t same \tcount\t1\n";
+  const ProgramResult tuned = run_program(arguments("finetune", {}));
+  ASSERT_EQ(tuned.code, 0) << tuned.output;
+  EXPECT_THAT(tuned.output, HasSubstr("train: 401 examples"));
+  EXPECT_THAT(tuned.output, HasSubstr("no label 1 (first in line 402)"));
+  EXPECT_EQ(load_recipe(folder() / "run/recipe.toml", {}).task.labels,
+            (std::vector<std::string>{"other", "same"}));
 }
 
 // A warm-up that the phase's passes never end.
