@@ -432,8 +432,8 @@ std::byte* shared_memory(std::size_t bytes) {
 int block_barrier(int predicate, const Where& where) {
   Block& block = *current_block;
   Thread& thread = *current;
-  thread.file = where.file_name();
-  thread.line = where.line();
+  thread.file = where.file;
+  thread.line = where.line;
   for (int i = 0; i < block.count; ++i) {
     const Thread& other = block.threads[i];
     if (other.state != State::at_barrier) continue;
@@ -454,8 +454,8 @@ int block_barrier(int predicate, const Where& where) {
 void warp_meeting(unsigned mask, WarpWork work, void* payload, bool fence, const Where& where) {
   Block& block = *current_block;
   Thread& thread = *current;
-  thread.file = where.file_name();
-  thread.line = where.line();
+  thread.file = where.file;
+  thread.line = where.line;
   const int lane = thread.number % warp_size;
   if ((mask >> lane & 1u) == 0) fail("the mask does not name the calling lane", thread.file, thread.line);
   Thread* warp = warp_of(block, thread);

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <source_location>
 #include <stdexcept>
 
 #include "kernels/emulation/options.h"
@@ -47,7 +46,14 @@ const Index3& grid_size();
 int lane_index();
 std::byte* shared_memory(std::size_t bytes);  // EmulationError if the launch gave less
 
-using Where = std::source_location;
+// A place in a kernel's file: as a default argument, where the call stands.
+struct Where {
+  const char* file = "";
+  unsigned line = 0;
+  static Where current(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
 
 // __syncthreads(): waits for all threads of the block that have not ended, which must come to the same line.
 // Returns how many brought a predicate other than 0.

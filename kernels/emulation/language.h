@@ -15,6 +15,7 @@
 
 #include "kernels/emulation/block.h"
 
+// NOLINTBEGIN(bugprone-reserved-identifier): CUDA's names
 #define __global__
 #define __device__
 #define __host__
@@ -154,3 +155,4 @@ inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 
 }  // namespace comera::emulation
+// NOLINTEND(bugprone-reserved-identifier)

@@ -131,7 +131,7 @@ TEST_P(Emulation, VotesOfABlock) {
 // ---- What is not defined is refused with kernel, thread and line, and the next launch works.
 
 __global__ void divergent(int* out) {
-  if (threadIdx.x < 16)
+  if (threadIdx.x < 16)  // NOLINT(bugprone-branch-clone): other lines
     __syncthreads();
   else
     __syncthreads();
