@@ -21,7 +21,7 @@ class CheckpointDamage : public testing::Test {
   // The reason for refusing a file of that content.
   std::string reason(std::string_view content) {
     const auto path = folder.write("bad.h5", content);
-    const std::string message = error_of([&] { content_of(path); });
+    std::string message = error_of([&] { content_of(path); });
     EXPECT_THAT(message, HasSubstr("bad.h5: "));
     return message;
   }
