@@ -51,25 +51,8 @@ class Operations : public testing::TestWithParam<Parameter> {
 };
 
 TEST_P(Operations, AgreesWithPlainDouble) {
-  const double tolerance = std::get<1>(GetParam()).tolerance;
-  const auto expected = outputs(plain_backend(), DType::float64);
-  const auto got = outputs(backend(), DType::float32);
-  ASSERT_EQ(got.size(), expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    EXPECT_FALSE(got[i].overrun) << got[i].name << " was written to beyond its ends";
-    ASSERT_EQ(got[i].values.size(), expected[i].values.size());
-    double largest = 0;
-    for (double value : expected[i].values) largest = std::max(largest, std::abs(value));
-    double worst = 0;
-    std::size_t where = 0;
-    for (std::size_t j = 0; j < got[i].values.size(); ++j) {
-      const double error = std::abs(got[i].values[j] - expected[i].values[j]) /
-                           (std::abs(expected[i].values[j]) + largest / 4 + 1e-30);
-      if (!(error <= worst)) worst = error, where = j;
-    }
-    EXPECT_LE(worst, tolerance) << got[i].name << "[" << where << "] is " << got[i].values[where] << ", not "
-                                << expected[i].values[where];
-  }
+  expect_close(outputs(backend(), DType::float32), outputs(plain_backend(), DType::float64),
+               std::get<1>(GetParam()).tolerance);
 }
 
 TEST_P(Operations, DoesNotDependOnThreads) {

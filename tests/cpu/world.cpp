@@ -1,6 +1,11 @@
 #include "tests/cpu/world.h"
 
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "kernels/shared/philox.h"
 
@@ -108,6 +113,29 @@ std::vector<World::Output> World::outputs() const {
     all.push_back(std::move(output));
   }
   return all;
+}
+
+void expect_close(const std::vector<World::Output>& got, const std::vector<World::Output>& expected,
+                  double tolerance) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const std::vector<double>&values = got[i].values, &wanted = expected[i].values;
+    EXPECT_FALSE(got[i].overrun) << got[i].name << " was written to beyond its ends";
+    ASSERT_EQ(values.size(), wanted.size());
+    double largest = 0;
+    for (const double value : wanted)
+      if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+    double worst = 0;
+    std::size_t where = 0;
+    for (std::size_t j = 0; j < values.size(); ++j) {
+      if (values[j] == wanted[j] || (std::isnan(values[j]) && std::isnan(wanted[j]))) continue;
+      double error = std::abs(values[j] - wanted[j]) / (std::abs(wanted[j]) + largest / 4 + 1e-30);
+      if (!std::isfinite(error)) error = std::numeric_limits<double>::infinity();
+      if (error > worst) worst = error, where = j;
+    }
+    EXPECT_LE(worst, tolerance) << got[i].name << "[" << where << "] is " << values[where] << ", not "
+                                << wanted[where];
+  }
 }
 
 }  // namespace comera::test

@@ -61,6 +61,11 @@ class World {
   std::uint32_t drawn_ = 0;
 };
 
+// GoogleTest failures where what came out differs, by the measure of OperationCase::tolerance, is not a
+// number where one was expected, or something around a tensor was written to.
+void expect_close(const std::vector<World::Output>& got, const std::vector<World::Output>& expected,
+                  double tolerance);
+
 // One operation on one set of shapes and flags.
 struct OperationCase {
   std::string name;

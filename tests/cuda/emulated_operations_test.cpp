@@ -52,26 +52,6 @@ class EmulatedOperations : public testing::TestWithParam<OperationCase> {
   emulation::Options before_ = emulation::options();
 };
 
-void expect_close(const std::vector<World::Output>& got, const std::vector<World::Output>& expected,
-                  double tolerance) {
-  ASSERT_EQ(got.size(), expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    EXPECT_FALSE(got[i].overrun) << got[i].name << " was written to beyond its ends";
-    ASSERT_EQ(got[i].values.size(), expected[i].values.size());
-    double largest = 0;
-    for (const double value : expected[i].values) largest = std::max(largest, std::abs(value));
-    double worst = 0;
-    std::size_t where = 0;
-    for (std::size_t j = 0; j < got[i].values.size(); ++j) {
-      const double error = std::abs(got[i].values[j] - expected[i].values[j]) /
-                           (std::abs(expected[i].values[j]) + largest / 4 + 1e-30);
-      if (!(error <= worst)) worst = error, where = j;
-    }
-    EXPECT_LE(worst, tolerance) << got[i].name << "[" << where << "] is " << got[i].values[where] << ", not "
-                                << expected[i].values[where];
-  }
-}
-
 // The same bits in every order: no sum depends on who comes first.
 TEST_P(EmulatedOperations, AgreeWithPlainDoubleInEveryOrder) {
   const auto expected = outputs(plain_backend(), DType::float64);
