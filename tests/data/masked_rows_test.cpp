@@ -17,7 +17,6 @@
 namespace comera::data {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr std::int32_t vocabulary = 1000;
@@ -167,7 +166,7 @@ LoaderOptions loader_options() {
 TEST(MaskedRows, TrainingUsesExactlyTheFilesTargets) {
   const TemporaryFolder folder;
   const MaskedRowSet set({Layout(200).write(folder / "a.hdf5")}, vocabulary, {});
-  const auto load = [&](bool restored, LoaderOptions options) {
+  const auto load = [&](bool restored, const LoaderOptions& options) {
     return std::make_unique<Loader>(std::make_unique<MaskedRows>(set, width, restored, 1 << 20), options);
   };
   const auto loader = load(false, loader_options());

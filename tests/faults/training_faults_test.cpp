@@ -115,13 +115,13 @@ TEST_F(TrainingFaults, CommandsLeaveWholeFiles) {
       {"vectors.h5", {"embed", run, "--input", text, "--threads", "1", "--output", out / "vectors.h5"}},
       {"vectors.jsonl",
        {"embed", run, "--input", text, "--threads", "1", "--output", out / "vectors.jsonl"}}};
-  for (const auto& [file, command] : commands)
+  for (const auto& [file, arguments] : commands)
     for (std::uint64_t seed = 1; seed <= 6; ++seed) {
       SCOPED_TRACE(fmt::format("{}, seed {}", file, seed));
       fs::remove_all(out);
       fs::remove_all(image);
       fs::create_directory(out);
-      const Ended ended = run_forked([&] {
+      const Ended ended = run_forked([&, &command = arguments] {
         Injection injection(out, {.kind = Kind::power_loss,
                                   .call = Call::close,
                                   .number = INT64_MAX,

@@ -21,7 +21,7 @@ class Resume : public TrainingFixture {
                         const std::vector<std::string>& overrides = {}) {
     std::FILE* null = std::fopen("/dev/null", "w");
     options.output = null;
-    const TrainingOutcome outcome = TrainingRun(recipe(run, overrides), options).run();
+    TrainingOutcome outcome = TrainingRun(recipe(run, overrides), options).run();
     std::fclose(null);
     return outcome;
   }

@@ -144,7 +144,7 @@ Recipe TrainingFixture::recipe(const std::string& run, const std::vector<std::st
 }
 
 fs::path TrainingFixture::write_recipe() const {
-  const fs::path file = folder_ / "recipe.toml";
+  fs::path file = folder_ / "recipe.toml";
   std::ofstream(file) << recipe_text();
   return file;
 }
