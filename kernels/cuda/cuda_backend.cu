@@ -12,6 +12,8 @@ const Backend& backend() {
 #else
     Backend table("cuda", Device{DeviceKind::cuda, 0});
 #endif
+    register_attention_backward(table);
+    register_attention_forward(table);
     register_cross_entropy(table);
     register_elementwise(table);
     register_norms(table);

@@ -6,6 +6,8 @@
 // Each file of kernels registers its own.
 namespace comera::COMERA_CUDA {
 
+void register_attention_backward(Backend& backend);
+void register_attention_forward(Backend& backend);
 void register_cross_entropy(Backend& backend);
 void register_elementwise(Backend& backend);
 void register_norms(Backend& backend);

@@ -1,0 +1,121 @@
+#pragma once
+
+// The warp-wide matrix instructions that kernels/cuda/tensor_cores.h wraps, as lanes see them: who holds
+// which element is that of the PTX manual (sections "Matrix fragments for mma" and "ldmatrix").
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/emulation/block.h"
+
+namespace comera::emulation {
+
+struct MatrixPayload {
+  float* c;
+  const unsigned *a, *b;
+};
+
+// C (16 x 8) += A (16 x depth) B (depth x 8); element(word) of the registers' words. Products are summed in
+// double and rounded once: the hardware's own order is not documented.
+template <int depth, class A, class B>
+void multiply_matrices(void* const* payloads, const A& a, const B& b) {
+  const auto of = [&](int lane) { return static_cast<MatrixPayload*>(payloads[lane]); };
+  float left[16][depth], right[depth][8];
+  for (int row = 0; row < 16; ++row)
+    for (int k = 0; k < depth; ++k) left[row][k] = a(of, row, k);
+  for (int k = 0; k < depth; ++k)
+    for (int column = 0; column < 8; ++column) right[k][column] = b(of, k, column);
+  for (int row = 0; row < 16; ++row)
+    for (int column = 0; column < 8; ++column) {
+      double sum = 0;
+      for (int k = 0; k < depth; ++k) sum += static_cast<double>(left[row][k]) * right[k][column];
+      float& c = of(row % 8 * 4 + column / 2)->c[row / 8 * 2 + column % 2];
+      c = static_cast<float>(c + sum);
+    }
+}
+
+inline void whole_warp(unsigned mask) {
+  if (mask != full_warp) kernel_error("a matrix instruction needs all lanes of the warp");
+}
+
+// mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+inline void mma_bf16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                     const Where& where = Where::current()) {
+  MatrixPayload payload{c, a, b};
+  warp_meeting(
+      full_warp,
+      [](void* const* payloads, unsigned mask) {
+        whole_warp(mask);
+        const auto half = [](unsigned word, int k) {
+          return std::bit_cast<float>(k % 2 == 0 ? word << 16 : word & 0xffff0000u);
+        };
+        multiply_matrices<16>(
+            payloads,
+            [&](const auto& of, int row, int k) {
+              return half(of(row % 8 * 4 + k % 8 / 2)->a[row / 8 + 2 * (k / 8)], k);
+            },
+            [&](const auto& of, int k, int column) { return half(of(column * 4 + k % 8 / 2)->b[k / 8], k); });
+      },
+      &payload, false, where);
+}
+
+// mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32
+inline void mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                     const Where& where = Where::current()) {
+  MatrixPayload payload{c, a, b};
+  warp_meeting(
+      full_warp,
+      [](void* const* payloads, unsigned mask) {
+        whole_warp(mask);
+        const auto number = [](unsigned word) {
+          if ((word & 0x1fffu) != 0) kernel_error("an operand of a TF32 product was not rounded to TF32");
+          return std::bit_cast<float>(word);
+        };
+        multiply_matrices<8>(
+            payloads,
+            [&](const auto& of, int row, int k) {
+              return number(of(row % 8 * 4 + k % 4)->a[row / 8 + 2 * (k / 4)]);
+            },
+            [&](const auto& of, int k, int column) { return number(of(column * 4 + k % 4)->b[k / 4]); });
+      },
+      &payload, false, where);
+}
+
+// ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16: lanes 0..15 give the rows of two 8 x 8 matrices of 16-bit
+// numbers; lane 4 g + t gets elements (2 t, g) and (2 t + 1, g) of each.
+inline void load_matrices_transposed(unsigned (&to)[2], const void* row,
+                                     const Where& where = Where::current()) {
+  struct Payload {
+    unsigned* to;
+    const void* row;
+  } payload{to, row};
+  warp_meeting(
+      full_warp,
+      [](void* const* payloads, unsigned mask) {
+        whole_warp(mask);
+        const auto of = [&](int lane) { return static_cast<Payload*>(payloads[lane]); };
+        for (int matrix = 0; matrix < 2; ++matrix) {
+          std::uint16_t numbers[8][8];
+          for (int r = 0; r < 8; ++r) {
+            const void* from = of(matrix * 8 + r)->row;
+            if (reinterpret_cast<std::uintptr_t>(from) % 16 != 0)
+              kernel_error("a row of ldmatrix does not begin at a multiple of 16 bytes");
+            std::memcpy(numbers[r], from, sizeof numbers[r]);
+          }
+          for (int lane = 0; lane < warp_size; ++lane)
+            of(lane)->to[matrix] = numbers[lane % 4 * 2][lane / 4] |
+                                   static_cast<unsigned>(numbers[lane % 4 * 2 + 1][lane / 4]) << 16;
+        }
+      },
+      &payload, false, where);
+}
+
+// cvt.rna.tf32.f32: to 10 bits of mantissa, ties away from zero.
+inline unsigned round_to_tf32(float x) {
+  const auto word = std::bit_cast<unsigned>(x);
+  if ((word & 0x7f800000u) == 0x7f800000u) return word & 0xffffe000u;  // infinite, or a (quiet) NaN
+  return (word + 0x1000u) & 0xffffe000u;
+}
+
+}  // namespace comera::emulation
