@@ -60,6 +60,10 @@ struct Block {
   int ready[most_threads] = {};
   int first_ready = 0, ready_count = 0;
 
+  // A bit for each lane of a warp.
+  unsigned living[most_threads / warp_size] = {};
+  unsigned meeting[most_threads / warp_size] = {};  // in_warp
+
   int waiting = 0;  // at the barrier
   int predicates = 0, barrier_result = 0;
 
@@ -200,23 +204,23 @@ Thread* warp_of(Block& block, const Thread& thread) {
   return &block.threads[thread.number / warp_size * warp_size];
 }
 
-unsigned live_lanes(Block& block, const Thread* warp) {
-  unsigned lanes = 0;
-  const int first = warp->number;
-  for (int lane = 0; lane < warp_size && first + lane < block.count; ++lane)
-    if (warp[lane].state != State::ended) lanes |= 1u << lane;
-  return lanes;
+void check_same_meeting(const Thread& waiting, unsigned mask, WarpWork work) {
+  if (waiting.mask != mask || waiting.work != work)
+    fail("lanes of one warp meet in different operations", current->file, current->line);
 }
 
 // If all lanes of the mask are there, does their work and lets them go on.
 bool hold_meeting(Block& block, Thread* warp, unsigned mask, WarpWork work) {
-  const unsigned lanes = mask & live_lanes(block, warp);
+  const int number = warp->number / warp_size;
+  const unsigned lanes = mask & block.living[number];
+  if ((lanes & ~block.meeting[number]) != 0) return false;
   void* payloads[warp_size] = {};
   for (unsigned left = lanes; left != 0; left &= left - 1) {
     const Thread& thread = warp[std::countr_zero(left)];
-    if (thread.state != State::in_warp || thread.mask != mask || thread.work != work) return false;
+    check_same_meeting(thread, mask, work);
     payloads[std::countr_zero(left)] = thread.payload;
   }
+  block.meeting[number] &= ~lanes;
   {
     const TsanIgnored ignored;
     work(payloads, lanes);
@@ -229,6 +233,7 @@ bool hold_meeting(Block& block, Thread* warp, unsigned mask, WarpWork work) {
 
 void end_thread(Block& block, Thread& thread) {
   thread.state = State::ended;
+  block.living[thread.number / warp_size] &= ~(1u << (thread.number % warp_size));
   --block.live;
   current = nullptr;
   if (block.live > 0 && block.waiting == block.live) release_barrier(block);
@@ -289,6 +294,11 @@ void run_block(Block& block, const Index3& index) {
     thread.file = "(no line yet)";
     thread.line = 0;
     thread.fiber = nullptr;
+  }
+  for (int w = 0; w * warp_size < block.count; ++w) {
+    const int lanes = std::min(warp_size, block.count - w * warp_size);
+    block.living[w] = full_warp >> (warp_size - lanes);
+    block.meeting[w] = 0;
   }
   in_order(block, 0, block.count, [&](int i) { add_ready(block, block.threads[i]); });
   std::memset(block.shared, 0xFF, block.launch.shared_bytes);
@@ -459,25 +469,26 @@ void warp_meeting(unsigned mask, WarpWork work, void* payload, bool fence, const
   const int lane = thread.number % warp_size;
   if ((mask >> lane & 1u) == 0) fail("the mask does not name the calling lane", thread.file, thread.line);
   Thread* warp = warp_of(block, thread);
-  for (int other = 0; other < warp_size && warp->number + other < block.count; ++other) {
-    const Thread& there = warp[other];
-    if ((mask >> other & 1u) == 0) continue;
-    if (there.state == State::ended) fail("the mask names a lane that has ended", thread.file, thread.line);
-    if (there.state == State::in_warp && (there.mask != mask || there.work != work))
-      fail("lanes of one warp meet in different operations", thread.file, thread.line);
-  }
+  const int number = thread.number / warp_size;
+  const unsigned there = full_warp >> (warp_size - std::min(warp_size, block.count - warp->number));
+  if ((mask & there & ~block.living[number]) != 0)
+    fail("the mask names a lane that has ended", thread.file, thread.line);
+  // One stands for all that wait: each was compared when it came, and all are when the last one comes.
+  if (const unsigned others = mask & block.meeting[number]; others != 0)
+    check_same_meeting(warp[std::countr_zero(others)], mask, work);
   thread.mask = mask;
   thread.work = work;
   thread.payload = payload;
   char* order = &block.warp_order[thread.number / warp_size];
   if (fence) tsan_release(order);
   thread.state = State::in_warp;
+  block.meeting[number] |= 1u << lane;
   hold_meeting(block, warp, mask, work);
   leave(*thread.fiber, &thread);
   if (fence) tsan_acquire(order);
 }
 
-unsigned active_lanes() { return live_lanes(*current_block, warp_of(*current_block, *current)); }
+unsigned active_lanes() { return current_block->living[current->number / warp_size]; }
 
 void kernel_error(const char* what) { fail(what, current->file, current->line); }
 

@@ -21,18 +21,20 @@ struct MatrixPayload {
 template <int depth, class A, class B>
 void multiply_matrices(void* const* payloads, const A& a, const B& b) {
   const auto of = [&](int lane) { return static_cast<MatrixPayload*>(payloads[lane]); };
-  float left[16][depth], right[depth][8];
-  for (int row = 0; row < 16; ++row)
-    for (int k = 0; k < depth; ++k) left[row][k] = a(of, row, k);
+  double right[depth][8];
   for (int k = 0; k < depth; ++k)
     for (int column = 0; column < 8; ++column) right[k][column] = b(of, k, column);
-  for (int row = 0; row < 16; ++row)
-    for (int column = 0; column < 8; ++column) {
-      double sum = 0;
-      for (int k = 0; k < depth; ++k) sum += static_cast<double>(left[row][k]) * right[k][column];
-      float& c = of(row % 8 * 4 + column / 2)->c[row / 8 * 2 + column % 2];
-      c = static_cast<float>(c + sum);
+  for (int row = 0; row < 16; ++row) {
+    double sums[8] = {};
+    for (int k = 0; k < depth; ++k) {
+      const double left = a(of, row, k);
+      for (int column = 0; column < 8; ++column) sums[column] += left * right[k][column];
     }
+    for (int column = 0; column < 8; ++column) {
+      float& c = of(row % 8 * 4 + column / 2)->c[row / 8 * 2 + column % 2];
+      c = static_cast<float>(c + sums[column]);
+    }
+  }
 }
 
 inline void whole_warp(unsigned mask) {
