@@ -6,10 +6,11 @@ namespace {
 
 constexpr int groups = 8;  // of pieces, summed by one warp each
 
-// A block sums 32 columns of one output: each warp every eighth piece, then the warps' sums in order.
+// A block sums 32 columns of one output: each warp every eighth piece, then the warps' sums in order. The
+// outputs are read where the launch put them: a copy that is indexed would be in local memory.
 __global__ void __launch_bounds__(warp* groups)
     add_partial_sums_kernel(const float* partial, std::int64_t pieces, std::int64_t width,
-                            SumOutputs outputs) {
+                            const __grid_constant__ SumOutputs outputs) {
   auto* sums = shared_array<float>(warp * groups);
   const std::int64_t column = std::int64_t{blockIdx.x} * warp + lane_of_thread();
   float sum = 0;
