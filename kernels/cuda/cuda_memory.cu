@@ -80,11 +80,21 @@ int device_count() {
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : (cudaGetLastError(), 0);
 }
 
+std::string why_no_device() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess && count > 0) return "";
+  cudaGetLastError();
+  if (error == cudaSuccess || error == cudaErrorNoDevice) return "no GPU was found";
+  if (error == cudaErrorInsufficientDriver)
+    return "no driver for NVIDIA's GPUs was found, or one that is too old for this program";
+  return fmt::format("no GPU can be used ({})", cudaGetErrorString(error));
+}
+
 std::unique_ptr<Allocator> make_allocator(int device) {
   const int count = device_count();
-  COMERA_CHECK(
-      device >= 0 && device < count, "there is no CUDA device {}: {}", device,
-      count == 0 ? "no GPU, or no driver for it, was found" : fmt::format("this machine has {}", count));
+  COMERA_CHECK(device >= 0 && device < count, "there is no CUDA device {}: {}", device,
+               count == 0 ? why_no_device() : fmt::format("this machine has {}", count));
   return std::make_unique<CudaAllocator>(device);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "kernels/core/memory.h"
 
@@ -9,6 +10,8 @@ namespace comera {
 namespace cuda {
 // How many GPUs can be used; 0 also without a driver.
 int device_count();
+// Why there are none, in a part of a sentence; "" if there are some.
+std::string why_no_device();
 // The memory of one, with a stream for steps and their recordings (CUDA graphs). Error if there is no such
 // GPU.
 std::unique_ptr<Allocator> make_allocator(int device);
@@ -16,6 +19,7 @@ std::unique_ptr<Allocator> make_allocator(int device);
 
 namespace cuda_emulated {
 int device_count();
+std::string why_no_device();
 std::unique_ptr<Allocator> make_allocator(int device);
 }  // namespace cuda_emulated
 

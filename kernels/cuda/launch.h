@@ -48,13 +48,13 @@ void launch_kernel(const char* name, const char* file, int line, void (*kernel)(
     check_call(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     static_cast<int>(shape.shared_bytes)),
                name, file, line);
-  const dim3 grid(static_cast<unsigned>(shape.grid.x), static_cast<unsigned>(shape.grid.y),
-                  static_cast<unsigned>(shape.grid.z));
-  // clang-format off
-  kernel<<<grid, static_cast<unsigned>(shape.threads), shape.shared_bytes, stream_of(stream)>>>(
-      std::forward<Arguments>(arguments)...);
-  // clang-format on
-  check_call(cudaGetLastError(), name, file, line);
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(shape.grid.x), static_cast<unsigned>(shape.grid.y),
+                        static_cast<unsigned>(shape.grid.z));
+  config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = stream_of(stream);
+  check_call(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), name, file, line);
 }
 #endif
 
