@@ -2,16 +2,34 @@
 
 #include <omp.h>
 
-#include "kernels/core/check.h"
+#include <map>
+#include <mutex>
+
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/cuda_memory.h"
 
 namespace comera {
 
 const Backend& backend_of(DeviceKind kind) {
-  COMERA_CHECK(kind == DeviceKind::cpu, "this build has no backend for that device");
-  return cpu_backend();
+  return kind == DeviceKind::cpu ? cpu_backend() : cuda::backend();
 }
+
+Allocator& allocator_of(Device device) {
+  if (device.kind == DeviceKind::cpu) return host_allocator();
+  static std::mutex mutex;
+  // Never freed: memory that is given back as the program ends still needs them.
+  static auto& made = *new std::map<int, std::unique_ptr<Allocator>>;
+  const std::scoped_lock lock(mutex);
+  auto& allocator = made[device.index];
+  if (allocator == nullptr) allocator = cuda::make_allocator(device.index);
+  return *allocator;
+}
+
+int cuda_device_count() { return cuda::device_count(); }
+
+std::string why_no_cuda_device() { return cuda::why_no_device(); }
 
 void prepare_threads(int threads) { cpu::prepare_threads(threads > 0 ? threads : omp_get_num_procs()); }
 

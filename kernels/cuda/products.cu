@@ -1,11 +1,10 @@
 // Matrix products through cuBLASLt. What the library is to do for a shape is asked once and kept.
 
-#include <cublasLt.h>
-
 #include <compare>
 #include <map>
 #include <mutex>
 
+#include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/ops/matrix_product.h"

@@ -36,7 +36,7 @@ const std::map<std::string, Names, std::less<>>& allowed_includes() {
       {"kernels/cpu", kernels},
       {"kernels/emulation", {}},
       {"kernels/cuda", with(kernels, {"kernels/emulation"})},
-      {"kernels/backends", with(kernels, {"kernels/cpu"})},  // the registration
+      {"kernels/backends", with(kernels, {"kernels/cpu", "kernels/cuda"})},  // the registration
       {"tensorized", kernels},
       {"model", with(kernels, {"tensorized"})},
       {"optim", with(kernels, {"tensorized"})},
@@ -215,6 +215,9 @@ TEST(IncludeRule, RefusesWhatItShould) {
   EXPECT_TRUE(breaks("kernels/core/tensor.h", "#include \"kernels/ops/backend.h\""));
   EXPECT_TRUE(breaks("kernels/ops/add.cpp", "#include \"kernels/cpu/simd.h\""));
   EXPECT_TRUE(breaks("model/model.cpp", "  #  include \"kernels/cpu/cpu_backend.h\""));
+  EXPECT_TRUE(breaks("recipes/run/step_engine.cpp", "#include \"kernels/cuda/cuda_memory.h\""));
+  EXPECT_TRUE(breaks("kernels/cpu/cpu_backend.cpp", "#include \"kernels/cuda/cuda_backend.h\""));
+  EXPECT_TRUE(breaks("kernels/backends/backends.cpp", "#include <cuda_runtime.h>"));
   EXPECT_TRUE(breaks("model/model.cpp", "#include \"optim/optimizer.h\""));
   EXPECT_TRUE(breaks("tensorized/plan.cpp", "#include \"model/config.h\""));
   EXPECT_TRUE(breaks("data/batch.cpp", "#include \"kernels/ops/backend.h\""));
@@ -234,6 +237,7 @@ TEST(IncludeRule, RefusesWhatItShould) {
   EXPECT_FALSE(breaks("model/model.cpp", "#include <vector>"));
   EXPECT_FALSE(breaks("model/model.cpp", "// #include \"kernels/cpu/simd.h\""));
   EXPECT_FALSE(breaks("kernels/backends/backends.cpp", "#include \"kernels/cpu/cpu_backend.h\""));
+  EXPECT_FALSE(breaks("kernels/backends/backends.cpp", "#include \"kernels/cuda/cuda_backend.h\""));
   EXPECT_FALSE(breaks("kernels/shared/host_device.h", "#if defined(__CUDACC__)"));
   EXPECT_FALSE(breaks("kernels/cpu/sgemm.cpp", "#include <dnnl.h>"));
   EXPECT_FALSE(breaks("tensorized/svd.cpp", "#include <cblas.h>"));

@@ -1,0 +1,17 @@
+// Stands for this folder in a program that is built without CUDA.
+
+#include "kernels/core/check.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/cuda_memory.h"
+
+namespace comera::cuda {
+
+const Backend& backend() { throw_error(why_no_device()); }
+
+int device_count() { return 0; }
+
+std::string why_no_device() { return "this program was built without CUDA; build with -DCOMERA_CUDA=ON"; }
+
+std::unique_ptr<Allocator> make_allocator(int) { throw_error(why_no_device()); }
+
+}  // namespace comera::cuda

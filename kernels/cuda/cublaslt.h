@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cublasLt.h>
+
+#include <utility>
+
+#include "kernels/cuda/cuda.h"
+
+// The functions of cuBLASLt that are used, under their own names. The library is loaded when the first one is
+// called: linked, it would add 0.14 s to every start of the program, and machines without it could not start
+// it.
+namespace comera::COMERA_CUDA {
+
+// Error if the library is not there.
+void* cublaslt_function(const char* name);
+
+#define COMERA_CUBLASLT(name)                                                                   \
+  inline constexpr auto name = [](auto&&... arguments) {                                        \
+    static const auto function = reinterpret_cast<decltype(&::name)>(cublaslt_function(#name)); \
+    return function(std::forward<decltype(arguments)>(arguments)...);                           \
+  }
+COMERA_CUBLASLT(cublasLtCreate);
+COMERA_CUBLASLT(cublasLtGetStatusString);
+COMERA_CUBLASLT(cublasLtMatmul);
+COMERA_CUBLASLT(cublasLtMatmulAlgoGetHeuristic);
+COMERA_CUBLASLT(cublasLtMatmulDescCreate);
+COMERA_CUBLASLT(cublasLtMatmulDescSetAttribute);
+COMERA_CUBLASLT(cublasLtMatmulPreferenceCreate);
+COMERA_CUBLASLT(cublasLtMatmulPreferenceDestroy);
+COMERA_CUBLASLT(cublasLtMatmulPreferenceSetAttribute);
+COMERA_CUBLASLT(cublasLtMatrixLayoutCreate);
+COMERA_CUBLASLT(cublasLtMatrixLayoutSetAttribute);
+#undef COMERA_CUBLASLT
+
+}  // namespace comera::COMERA_CUDA
