@@ -18,6 +18,7 @@
 
 #include "checkpoints/model_state.h"
 #include "kernels/backends/backends.h"
+#include "kernels/backends/processors.h"
 #include "recipes/run/checkpoint_recipe.h"
 #include "recipes/run/dense_compaction.h"
 #include "recipes/run/inference_engine.h"
@@ -32,7 +33,7 @@ Evaluation evaluate_checkpoint(const std::filesystem::path& checkpoint) {
   const Recipe recipe = checkpoint_recipe(reader);
   const EncoderConfig config = encoder_config(recipe, reader.integer("/data", "vocabulary"));
   const PhaseSection& phase = recipe.phases[0];
-  StepEngine engine(config, {}, backend_of(DeviceKind::cpu), host_allocator());
+  StepEngine engine(config, {}, cpu_processor());
   load_parameters(reader, engine.model().parameters());
   data::LoaderOptions options;
   const data::Tokenizer tokenizer = data::Tokenizer::load(recipe.data.tokenizer);

@@ -11,7 +11,9 @@
 #include "data/batch.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/ceilings.h"
+#include "kernels/backends/processors.h"
 #include "kernels/core/profile.h"
+#include "kernels/ops/layout.h"
 #include "recipes/run/step_engine.h"
 
 namespace comera {
@@ -77,8 +79,8 @@ data::Batch random_batch(const StepBenchmarkOptions& options, const data::BatchC
 // A model that takes steps.
 class Stepper {
  public:
-  Stepper(const EncoderConfig& config, const StepBenchmarkOptions& options)
-      : engine_(config, AdamWOptions{}, backend_of(DeviceKind::cpu), host_allocator()) {
+  Stepper(const EncoderConfig& config, const StepBenchmarkOptions& options, const Processor& processor)
+      : engine_(config, AdamWOptions{}, processor) {
     engine_.model().parameters().initialize(1);
     const data::BatchCapacity capacity = capacity_of(options);
     engine_.set_capacity(pack_capacity(capacity));
@@ -92,6 +94,7 @@ class Stepper {
     engine_.micro({.seed = 1, .step = static_cast<std::uint32_t>(update_), .pack = 0});
     const double rates[parameter_roles] = {1e-4, 1e-4, 1e-4};
     engine_.apply(update_++, targets_, rates, 1.0);
+    engine_.results();  // waits for a device that works by itself
     return seconds_since(start);
   }
 
@@ -231,7 +234,7 @@ std::string roofline_table(const std::string& title, const StepProfile& profile,
 class ProfiledSteps {
  public:
   explicit ProfiledSteps(const EncoderConfig& config, const StepBenchmarkOptions& options)
-      : stepper_(config, options) {
+      : stepper_(config, options, cpu_processor()) {
     stepper_.step();
   }
 
@@ -278,6 +281,87 @@ std::string compare(ProfiledSteps& tensorized, ProfiledSteps& dense, const StepB
   return text + fmt::format("one tensorized encoder layer, forward and backward: {}\n", times_text(seconds));
 }
 
+// y += x over much memory: bytes moved per second, at best.
+double gpu_bandwidth(const Processor& processor) {
+  constexpr std::int64_t elements = 64 << 20;
+  Allocator& allocator = processor.allocator;
+  const Buffer x(allocator, elements * sizeof(float), MemoryKind::workspace),
+      y(allocator, elements * sizeof(float), MemoryKind::workspace);
+  Arena arena(allocator, {});
+  const Context context{processor.backend, arena, allocator.stream()};
+  double best = 0;
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    constexpr int times = 4;
+    const auto start = Clock::now();
+    for (int i = 0; i < times; ++i)
+      run(context, Add{.x = x.tensor({elements}, DType::float32), .y = y.tensor({elements}, DType::float32)});
+    allocator.synchronize(allocator.stream());
+    best = std::max(best, times * 3.0 * static_cast<double>(x.bytes()) / seconds_since(start));
+  }
+  return best;
+}
+
+// A model's steps on a GPU, and what they move and multiply.
+struct GpuSteps {
+  GpuSteps(const EncoderConfig& config, const StepBenchmarkOptions& options, const Processor& processor)
+      : stepper(config, options, processor) {
+    profile_reset();
+    profile_enable(true);  // the first step runs or records every operation once
+    stepper.step();
+    profile_enable(false);
+    for (const ProfileEntry& entry : profile_entries()) work += entry.work;
+    stepper.step();
+  }
+  void step() {
+    constexpr int together = 10;
+    double sum = 0;
+    for (int i = 0; i < together; ++i) sum += stepper.step();
+    seconds.push_back(sum / together);
+  }
+  std::string text(const char* name, double bandwidth) {
+    const double bytes = work.bytes / bandwidth;
+    return fmt::format(
+        "  {:<12} {:.3f} ms ({:.3f} to {:.3f}); its {:.2f} GB need {:.3f} ms at that rate: {:.2f} times; "
+        "{:.2f} "
+        "TFLOP/s; {:.0f} MiB\n",
+        name, median(seconds) * 1e3, *std::ranges::min_element(seconds) * 1e3,
+        *std::ranges::max_element(seconds) * 1e3, work.bytes * 1e-9, bytes * 1e3, median(seconds) / bytes,
+        work.flops / median(seconds) * 1e-12, stepper.memory_mib());
+  }
+
+  Stepper stepper;
+  Work work;
+  std::vector<double> seconds;  // of a step, each the mean of ten
+};
+
+std::string benchmark_on_gpu(const StepBenchmarkOptions& options, const Processor& processor) {
+  const double bandwidth = gpu_bandwidth(processor);
+  GpuSteps tensorized(options.config, options, processor);
+  std::optional<GpuSteps> dense;
+  if (!options.only_tensorized) dense.emplace(options.config.dense_twin(), options, processor);
+  for (int repeat = 0; repeat < options.repeats; ++repeat) {
+    tensorized.step();
+    if (dense) dense->step();
+  }
+  std::string text =
+      fmt::format("{}, {}, graphs {}; at best {:.0f} GB/s moved\n", processor.backend.name(),
+                  name_of(options.config.compute), processor.graphs ? "on" : "off", bandwidth * 1e-9);
+  text += fmt::format(
+      "whole step, {} tokens in sequences of {}, optimizer included; median of {} times ten (least to "
+      "most)\n",
+      options.tokens, options.length, options.repeats);
+  text += tensorized.text("tensorized", bandwidth);
+  if (!dense) return text;
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < dense->seconds.size(); ++i)
+    ratios.push_back(dense->seconds[i] / tensorized.seconds[i]);
+  return text + dense->text("dense", bandwidth) +
+         fmt::format(
+             "  tensorized is {:.2f} times faster (median of the pairs) and takes {:.2f} times less "
+             "memory\n",
+             median(ratios), dense->stepper.memory_mib() / tensorized.stepper.memory_mib());
+}
+
 }  // namespace
 
 std::string benchmark_step(const StepBenchmarkOptions& options) {
@@ -290,6 +374,12 @@ std::string benchmark_step(const StepBenchmarkOptions& options) {
     throw UsageError(
         fmt::format("--length {} is longer than the model's max_positions = {}; choose a shorter one",
                     options.length, options.config.max_positions));
+  Processor processor = find_processor(options.device, options.config.compute);
+  processor.graphs = options.graphs;
+  if (processor.allocator.device().kind == DeviceKind::cuda) {
+    if (options.profile) throw UsageError("--profile is for the CPU; give --device cpu");
+    return benchmark_on_gpu(options, processor);
+  }
   const Ceilings before = measure_ceilings();
 
   ProfiledSteps tensorized(options.config, options);

@@ -13,10 +13,12 @@ struct StepBenchmarkOptions {
   int repeats = 5;
   bool profile = false;  // also a table of where the step's time goes, beside what its work needs at least
   bool only_tensorized = false;  // without the dense twin, which takes most of the time
+  std::string device = "auto";   // as find_processor() takes it
+  bool graphs = true;            // on a GPU: replay recorded steps
 };
 
-// Times whole optimizer steps of a model and of its dense twin in turn, one encoder layer by itself, and what
-// the machine can do at best, all in one run: medians and ratios, as text.
+// Times whole optimizer steps of a model and of its dense twin in turn and what the machine can do at best,
+// all in one run: medians and ratios, as text. On the CPU also one encoder layer by itself.
 std::string benchmark_step(const StepBenchmarkOptions& options);
 
 }  // namespace comera

@@ -21,6 +21,18 @@ Tensor part(const ParameterStore& store, const Tensor& flat, ParameterId id) {
   return flat.slice(store.offset(id), store.info(id).shape);
 }
 
+void save(CheckpointWriter& writer, const std::string& path, const ParameterStore& store,
+          const Tensor& tensor, const Attributes& attributes = {}) {
+  writer.tensor(path, HostCopy(store.allocator(), tensor).read().tensor(), attributes);
+}
+
+void load(const CheckpointReader& reader, const std::string& path, const ParameterStore& store,
+          const Tensor& tensor) {
+  HostCopy copy(store.allocator(), tensor);
+  reader.read(path, copy.tensor());
+  copy.write();
+}
+
 }  // namespace
 
 void save_parameters(CheckpointWriter& writer, const ParameterStore& store) {
@@ -35,7 +47,7 @@ void save_parameters(CheckpointWriter& writer, const ParameterStore& store) {
     } else if (info.role == ParameterRole::gate) {
       attributes["ranks"] = std::vector{info.shape[0]};
     }
-    writer.tensor(path_of(info), store.value(id), attributes);
+    save(writer, path_of(info), store, store.value(id), attributes);
   }
 }
 
@@ -77,7 +89,7 @@ std::vector<ParameterId> matching(const CheckpointReader& reader, const Paramete
 }
 
 void read(const CheckpointReader& reader, const ParameterStore& store, const std::vector<ParameterId>& ids) {
-  for (const ParameterId id : ids) reader.read(path_of(store.info(id)), store.value(id));
+  for (const ParameterId id : ids) load(reader, path_of(store.info(id)), store, store.value(id));
 }
 
 }  // namespace
@@ -104,7 +116,7 @@ void save_optimizer(CheckpointWriter& writer, const ParameterStore& store,
                     const std::vector<std::pair<std::string, Tensor>>& state) {
   for (ParameterId id = 0; id < store.size(); ++id)
     for (const auto& [name, flat] : state)
-      writer.tensor(fmt::format("/optimizer/{}/{}", store.info(id).name, name), part(store, flat, id));
+      save(writer, fmt::format("/optimizer/{}/{}", store.info(id).name, name), store, part(store, flat, id));
 }
 
 void load_optimizer(const CheckpointReader& reader, const ParameterStore& store,
@@ -117,7 +129,7 @@ void load_optimizer(const CheckpointReader& reader, const ParameterStore& store,
       reader.path().string());
   for (ParameterId id = 0; id < store.size(); ++id)
     for (const auto& [name, flat] : state)
-      reader.read(fmt::format("/optimizer/{}/{}", store.info(id).name, name), part(store, flat, id));
+      load(reader, fmt::format("/optimizer/{}/{}", store.info(id).name, name), store, part(store, flat, id));
 }
 
 }  // namespace comera

@@ -4,6 +4,7 @@
 
 #include "bench/step_benchmark.h"
 #include "cli/commands.h"
+#include "cli/device_option.h"
 #include "cli/recipe_options.h"
 #include "kernels/backends/backends.h"
 
@@ -16,6 +17,7 @@ struct Options {
   StepBenchmarkOptions step;
   std::int64_t vocabulary = 0;
   int threads = 0;
+  std::string graph = "on";
 };
 
 void bench_step(Options& options) {
@@ -29,6 +31,7 @@ void bench_step(Options& options) {
         "bench step compares a tensorized model with its dense twin; leave tensorized.enabled at true");
   if (options.step.config.compute != DType::float32)
     throw UsageError("bench step measures fp32; leave precision.compute at \"fp32\"");
+  options.step.graphs = options.graph == "on";
   prepare_threads(options.threads);
   std::cout << benchmark_step(options.step);
 }
@@ -50,6 +53,10 @@ void add_bench_command(CLI::App& program) {
       ->capture_default_str();
   step->add_option("--repeats", options->step.repeats, "Steps of each, in turn")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  add_device_option(*step, options->step.device);
+  step->add_option("--graph", options->graph, "on: record a step on a GPU once and replay it; off: never")
+      ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();
   step->add_option("--threads", options->threads, "Threads; 0: all")->check(CLI::NonNegativeNumber);
   step->add_option("--vocabulary", options->vocabulary,

@@ -75,7 +75,7 @@ void embed(const Options& options) {
   report_examples(options.input.string(), *samples, examples, capacity.sequence_length);
   const auto output =
       options.pooling == "mean" ? InferenceEngine::Output::mean : InferenceEngine::Output::first;
-  InferenceEngine engine(loaded.model, output, backend_of(DeviceKind::cpu), host_allocator());
+  InferenceEngine engine(loaded.model, output, loaded.processor);
   const std::int64_t width = engine.width();
   std::vector<float> vectors(examples.count() * width);
   engine.run(std::move(samples), capacity, [&](std::int64_t sample, std::span<const double> values) {

@@ -38,8 +38,7 @@ void evaluate_task(const Options& options, LoadedModel& loaded) {
   if (task.validation.empty()) throw UsageError("there is nothing to evaluate on: give --input FILE");
   const data::BatchCapacity capacity = inference_capacity(options.inference, loaded);
   const EncoderConfig& config = loaded.model.config();
-  InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, backend_of(DeviceKind::cpu),
-                         host_allocator());
+  InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
   JsonObject sets;
   for (const data::Task::Set& set : task.validation) {
     if (options.input.empty()) check_recipe_path(set.file, options, "--input FILE");
@@ -72,7 +71,7 @@ void evaluate_language_model(const Options& options, LoadedModel& loaded) {
   }
   data.tokenizer = loaded.trained.tokenizer.string();
   MaskedLanguageTask task(data, loaded.tokenizer, loaded.model.config());
-  StepEngine engine(loaded.model, backend_of(DeviceKind::cpu), host_allocator());
+  StepEngine engine(loaded.model, loaded.processor);
   data::LoaderOptions loading;
   loading.masking = task.masking();
   const data::BatchCapacity capacity = inference_capacity(options.inference, loaded);

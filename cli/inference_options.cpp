@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "cli/device_option.h"
 #include "kernels/backends/backends.h"
 
 namespace comera::cli {
@@ -25,12 +26,13 @@ void add_inference_options(CLI::App& command, InferenceOptions& options) {
       ->type_name("KEY=VALUE");
   command.add_option("--length", options.length, "Longest sequence in tokens; default: as in training")
       ->check(CLI::PositiveNumber);
+  add_device_option(command, options.device);
   command.add_option("--threads", options.threads, "CPU threads; default: all")->check(CLI::PositiveNumber);
 }
 
 LoadedModel InferenceOptions::load() const {
   prepare_threads(static_cast<int>(threads));
-  return {model, tokenizer, overrides};
+  return {model, tokenizer, overrides, device};
 }
 
 data::BatchCapacity inference_capacity(const InferenceOptions& options, const LoadedModel& loaded) {

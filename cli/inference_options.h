@@ -20,6 +20,7 @@ struct InferenceOptions {
   std::filesystem::path tokenizer;
   std::vector<std::string> overrides;
   std::int64_t length = 0;  // of sequences; 0: that of the longest phase
+  std::string device = "auto";
   std::int64_t threads = 0;
 
   LoadedModel load() const;

@@ -76,8 +76,7 @@ void predict(const Options& options) {
                                              capacity.sequence_length);
   auto samples = samples_for(loaded.model.config(), task, examples, capacity.sequence_length);
   report_examples(options.input.string(), *samples, examples, capacity.sequence_length);
-  InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, backend_of(DeviceKind::cpu),
-                         host_allocator());
+  InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
   std::vector<std::string> lines(examples.count());
   engine.run(std::move(samples), capacity, [&](std::int64_t sample, std::span<const double> values) {
     lines[sample] = line_of(format, examples.line(sample), task, values);

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "cli/device_option.h"
 #include "recipes/model_report.h"
 #include "recipes/run/trained_model.h"
 
@@ -15,7 +16,7 @@ namespace {
 double mebibytes(double bytes) { return bytes / 1048576; }
 
 void print_memory(TrainingRun& run) {
-  const Allocator& allocator = host_allocator();
+  const Allocator& allocator = run.engine().allocator();
   const Arena::Plan& plan = run.engine().arena_plan();
   const auto peak = [&](MemoryKind kind) { return mebibytes(static_cast<double>(allocator.use(kind).peak)); };
   fmt::print(
@@ -63,6 +64,9 @@ void add_training_options(CLI::App& command, TrainingCommandOptions& options) {
       "A checkpoint or a run's directory whose weights the run begins with; it also gives what "
       "the recipe leaves out of [model], and [tensorized] if the recipe has none");
   command.add_option("--output", options.output, "The run's directory, instead of the recipe's run.output");
+  add_device_option(command, options.device);
+  command.add_option("--graph", options.graph, "on: record a step on a GPU once and replay it; off: never")
+      ->check(CLI::IsMember({"on", "off"}));
   command
       .add_option("--resume", options.resume,
                   "never: the directory must be new; auto: go on where a stopped run in it stands; always: "
@@ -88,6 +92,8 @@ Recipe load_training_recipe(const TrainingCommandOptions& options) {
     if (recipe.data.tokenizer.empty()) recipe.data.tokenizer = trained->tokenizer.string();
   }
   if (!options.output.empty()) recipe.run.output = options.output;
+  if (!options.device.empty()) recipe.run.device = options.device;
+  if (!options.graph.empty()) recipe.run.graphs = options.graph == "on";
   return recipe;
 }
 

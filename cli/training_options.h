@@ -14,6 +14,7 @@ struct TrainingCommandOptions {
   RecipeOptions recipe;
   std::string from;  // checkpoint or run directory to begin with
   std::string output, resume = "never";
+  std::string device, graph;  // empty: as the recipe says
   std::int64_t stop_after = 0;
   bool use_older = false;
 };

@@ -30,9 +30,8 @@ AdamWOptimizer::AdamWOptimizer(ParameterStore& store, const AdamWOptions& option
     layout.push_back(
         {store.offset(id), info.shape.elements(), static_cast<std::int32_t>(info.role), decays ? 1 : 0});
   }
-  const Stream stream{allocator.device()};
-  allocator.upload(segments_.raw(), layout.data(), segments_.bytes(), stream);
-  allocator.synchronize(stream);
+  allocator.upload(segments_.raw(), layout.data(), segments_.bytes(), allocator.stream());
+  allocator.synchronize(allocator.stream());
 }
 
 void AdamWOptimizer::apply(const Context& context, const Tensor& step_inputs,

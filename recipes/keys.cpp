@@ -269,6 +269,12 @@ const std::vector<Key<RunSection>>& keys_of() {
   static const std::vector<Key<S>> keys = {
       value("output", &S::output, "the run's directory; needed to train"),
       value("seed", &S::seed, at_least(0), "of initialisation, order, masks and dropout"),
+      value(
+          "device", &S::device,
+          "where the model runs: `auto` (the first GPU, if there is one that computes in this type, else the "
+          "CPU), `cpu`, `cuda` (the first GPU) or `cuda:N`"),
+      value("graphs", &S::graphs,
+            "on a GPU, record a step once and replay it as a CUDA graph; the results are the same without"),
       value("threads", &S::threads, from_to(0, 4096), "CPU threads; 0: all"),
       value("log_interval", &S::log_interval, count(1), "steps from one line of metrics to the next"),
       value("initial_checkpoint", &S::initial_checkpoint,

@@ -100,7 +100,9 @@ struct PrecisionSection {
 struct RunSection {
   std::string output;
   std::int64_t seed = 1;
-  std::int64_t threads = 0;  // 0: all
+  std::string device = "auto";  // or "cpu", "cuda", "cuda:N"
+  bool graphs = true;           // CUDA graphs
+  std::int64_t threads = 0;     // 0: all
   std::int64_t log_interval = 10;
   std::string initial_checkpoint;        // whose weights the run begins with; empty: random ones
   std::int64_t evaluation_interval = 0;  // 0: at the end of each phase only

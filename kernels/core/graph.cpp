@@ -8,7 +8,7 @@ void Graph::launch() {
     explicit Forbidden(Allocator& wanted) : allocator(wanted) { allocator.forbid(true); }
     ~Forbidden() { allocator.forbid(false); }
   } const forbidden(*allocator_);
-  if (!recording_) recording_ = allocator_->record(stream_, body_);
+  if (record_ && !recording_) recording_ = allocator_->record(stream_, body_);
   if (recording_)
     recording_->launch(stream_);
   else

@@ -7,13 +7,14 @@
 namespace comera {
 
 // A sequence of operations that is launched again and again. A device that can record it does so at the first
-// launch and then only launches the recording; elsewhere it simply runs again. Either way it throws if it
-// allocates device memory, so that the rule 'a step allocates nothing' is tested on every machine.
+// launch and then only launches the recording; elsewhere, or if it is not to be recorded, it simply runs
+// again. Either way it throws if it allocates device memory, so that the rule 'a step allocates nothing' is
+// tested on every machine.
 class Graph {
  public:
   Graph() = default;
-  Graph(Allocator& allocator, const Stream& stream, std::function<void()> body)
-      : allocator_(&allocator), stream_(stream), body_(std::move(body)) {}
+  Graph(Allocator& allocator, const Stream& stream, std::function<void()> body, bool record = true)
+      : allocator_(&allocator), stream_(stream), body_(std::move(body)), record_(record) {}
 
   void launch();
 
@@ -21,6 +22,7 @@ class Graph {
   Allocator* allocator_ = nullptr;
   Stream stream_;
   std::function<void()> body_;
+  bool record_ = true;
   std::unique_ptr<Recording> recording_;
 };
 

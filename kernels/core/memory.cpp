@@ -44,6 +44,25 @@ void Allocator::deallocate(void* data, std::size_t bytes, MemoryKind kind) noexc
   current_[static_cast<int>(kind)] -= bytes;
 }
 
+namespace {
+
+// Work on the host is done when the call returns: blocks are made where they are wanted.
+class InPlaceFeed final : public Feed {
+ public:
+  explicit InPlaceFeed(void* place) : place_(place) {}
+  void* next() override { return place_; }
+  void send() override {}
+
+ private:
+  void* place_;
+};
+
+}  // namespace
+
+std::unique_ptr<Feed> Allocator::feed(void* place, std::size_t) {
+  return std::make_unique<InPlaceFeed>(place);
+}
+
 std::unique_ptr<Recording> Allocator::record(const Stream&, const std::function<void()>&) { return nullptr; }
 
 MemoryUse Allocator::use(MemoryKind kind) const {
@@ -83,6 +102,27 @@ class HostAllocator final : public Allocator {
 Allocator& host_allocator() {
   static HostAllocator allocator;
   return allocator;
+}
+
+HostCopy::HostCopy(Allocator& allocator, const Tensor& tensor)
+    : allocator_(allocator), original_(tensor), copy_(tensor) {
+  COMERA_CHECK(tensor.device() == allocator.device(), "a tensor of another device than its allocator's");
+  if (tensor.device().kind == DeviceKind::cpu) return;
+  memory_.resize(tensor.bytes());
+  copy_ = Tensor(memory_.data(), tensor.shape(), tensor.dtype());
+}
+
+HostCopy& HostCopy::read() {
+  if (memory_.empty()) return *this;
+  allocator_.download(copy_.raw(), original_.raw(), copy_.bytes(), allocator_.stream());
+  allocator_.synchronize(allocator_.stream());
+  return *this;
+}
+
+void HostCopy::write() {
+  if (memory_.empty()) return;
+  allocator_.upload(original_.raw(), copy_.raw(), copy_.bytes(), allocator_.stream());
+  allocator_.synchronize(allocator_.stream());
 }
 
 Buffer::Buffer(Allocator& allocator, std::size_t bytes, MemoryKind kind)

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "kernels/core/device.h"
 #include "kernels/core/tensor.h"
@@ -31,6 +32,20 @@ class Recording {
   virtual void launch(const Stream& stream) = 0;
 };
 
+// Sends blocks of host memory, one after another, to the same place of a device, while the device still works
+// with the block before.
+class Feed {
+ public:
+  Feed() = default;
+  virtual ~Feed() = default;
+  Feed(const Feed&) = delete;
+  Feed& operator=(const Feed&) = delete;
+  // Host memory for the next block, as large as the place. What is in it is not defined.
+  virtual void* next() = 0;
+  // Puts that block on its way. What is put on the allocator's stream after this call finds it in its place.
+  virtual void send() = 0;
+};
+
 // Allocates on one device and counts by kind. Memory is aligned to 64 bytes and zeroed.
 class Allocator {
  public:
@@ -51,6 +66,8 @@ class Allocator {
   virtual void synchronize(const Stream& stream) = 0;
   // The stream that a step's work is put on.
   virtual Stream stream() const { return {device_}; }
+  // To a place in this device's memory, which must outlive it.
+  virtual std::unique_ptr<Feed> feed(void* place, std::size_t bytes);
   // What body() puts on the stream, which is not done now. Null on devices whose work is done at once.
   virtual std::unique_ptr<Recording> record(const Stream& stream, const std::function<void()>& body);
 
@@ -74,6 +91,22 @@ class Allocator {
 
 // The allocator of the host's memory.
 Allocator& host_allocator();
+
+// A tensor's numbers where the host can get at them: the tensor itself on the host, a copy of a device's. Not
+// for use within a step.
+class HostCopy {
+ public:
+  HostCopy(Allocator& allocator, const Tensor& tensor);
+  // Of the tensor's shape and type. read() brings what the device has, write() takes back what was changed.
+  const Tensor& tensor() const { return copy_; }
+  HostCopy& read();
+  void write();
+
+ private:
+  Allocator& allocator_;
+  Tensor original_, copy_;
+  std::vector<std::byte> memory_;
+};
 
 // Owns device memory.
 class Buffer {

@@ -27,29 +27,35 @@ void PackedBatch::lay_out(std::int32_t* base, Device device) {
                                   {&unique_order, tokens},
                                   {&unique_offsets, unique + 1},
                                   {&right_order, unique},
-                                  {&token_rows, tokens},
                                   {&counts, std::int64_t{5}}}) {
     *tensor = Tensor(base, {elements}, DType::int32, device);
     base += aligned(elements);
   }
   static_assert(sizeof(float) == sizeof(std::int32_t));
   scores = Tensor(base, {sequences}, DType::float32, device);
+  token_rows = Tensor(base + aligned(sequences), {tokens}, DType::int32, device);
+}
+
+std::size_t PackedBatch::block_bytes() const {
+  return static_cast<std::size_t>(static_cast<std::byte*>(token_rows.raw()) -
+                                  static_cast<std::byte*>(block()));
 }
 
 PackedBatch::PackedBatch(Allocator& allocator, const PackCapacity& wanted) : capacity(wanted) {
   *this = measuring(wanted, allocator.device());  // for the sizes
-  std::int64_t total = 0;
-  for (const Tensor& tensor :
-       {token_ids, position_ids, type_ids, sequence_offsets, masked_positions, masked_targets, labels,
-        unique_ids, unique_index, unique_order, unique_offsets, right_order, token_rows, counts, scores})
-    total += aligned(tensor.elements());
-  memory_ = Buffer(allocator, total * sizeof(std::int32_t), MemoryKind::workspace);
+  memory_ = Buffer(allocator, block_bytes() + token_rows.bytes(), MemoryKind::workspace);
   lay_out(static_cast<std::int32_t*>(memory_.data()), allocator.device());
   std::vector<std::int32_t> rows(capacity.tokens);
   std::iota(rows.begin(), rows.end(), 0);
-  const Stream stream{allocator.device()};
-  allocator.upload(token_rows.raw(), rows.data(), token_rows.bytes(), stream);
-  allocator.synchronize(stream);
+  allocator.upload(token_rows.raw(), rows.data(), token_rows.bytes(), allocator.stream());
+  allocator.synchronize(allocator.stream());
+}
+
+PackedBatch PackedBatch::over(void* memory, const PackCapacity& capacity) {
+  PackedBatch batch;
+  batch.capacity = capacity;
+  batch.lay_out(static_cast<std::int32_t*>(memory), Device{});
+  return batch;
 }
 
 PackedBatch PackedBatch::measuring(const PackCapacity& capacity, Device device) {

@@ -14,11 +14,13 @@ struct PackCapacity {
 };
 
 // Sequences laid end to end without padding between them, in device memory; int32 but for the scores. Rows
-// beyond the counts are zero.
+// beyond the counts are zero. All but token_rows lies in one block, so that a batch is one copy.
 class PackedBatch {
  public:
   PackedBatch() = default;
   PackedBatch(Allocator& allocator, const PackCapacity& capacity);
+  // The same layout over memory of somebody else's, without token_rows: a block to be sent.
+  static PackedBatch over(void* memory, const PackCapacity& capacity);
   // For dry runs: addresses that must not be read.
   static PackedBatch measuring(const PackCapacity& capacity, Device device = {});
 
@@ -36,8 +38,12 @@ class PackedBatch {
   Tensor unique_order;      // (T) token rows sorted by id
   Tensor unique_offsets;    // (U + 1) into unique_order
   Tensor right_order;       // (U) places in unique_ids, sorted by (id % right rows of the TTM, id)
-  Tensor token_rows;        // (T) 0, 1, 2, ...
   Tensor counts;            // (5)
+  Tensor token_rows;        // (T) 0, 1, 2, ...
+
+  // The block that a batch is: from token_ids to token_rows.
+  void* block() const { return token_ids.raw(); }
+  std::size_t block_bytes() const;
 
   Tensor token_count() const { return counts.slice(0, {1}); }
   Tensor sequence_count() const { return counts.slice(1, {1}); }

@@ -29,6 +29,7 @@ std::optional<ParameterId> ParameterStore::find(const std::string& name) const {
 
 void ParameterStore::allocate(Allocator& allocator, DType dtype, bool gradients) {
   dtype_ = dtype;
+  allocator_ = &allocator;
   layout_.clear();
   for (ParameterId id = 0; id < size(); ++id) layout_.push_back(id);
   std::ranges::stable_sort(layout_, {}, [this](ParameterId id) { return infos_[id].role; });
@@ -78,7 +79,7 @@ void ParameterStore::initialize(std::uint64_t seed) {
     const std::uint64_t stream = hash_of(infos_[id].name);
     std::vector<double> values(infos_[id].shape.elements());
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = draw(infos_[id].initializer, seed, stream, i);
-    write_tensor(value(id), values);
+    write_tensor(value(id), values, *allocator_);
   }
 }
 
@@ -107,22 +108,23 @@ std::int64_t ParameterStore::count(ParameterRole role) const {
   return total;
 }
 
-void write_tensor(const Tensor& tensor, const std::vector<double>& values) {
-  COMERA_CHECK(tensor.device().kind == DeviceKind::cpu, "write_tensor works on host memory");
+void write_tensor(const Tensor& tensor, const std::vector<double>& values, Allocator& allocator) {
   COMERA_CHECK(static_cast<std::int64_t>(values.size()) == tensor.elements(),
                "{} values were given for a tensor {}", values.size(), tensor.shape().text());
+  HostCopy copy(allocator, tensor);
   if (tensor.dtype() == DType::float64)
-    std::ranges::copy(values, tensor.data<double>());
+    std::ranges::copy(values, copy.tensor().data<double>());
   else
-    std::ranges::transform(values, tensor.data<float>(),
+    std::ranges::transform(values, copy.tensor().data<float>(),
                            [](double value) { return static_cast<float>(value); });
+  copy.write();
 }
 
-std::vector<double> read_tensor(const Tensor& tensor) {
-  COMERA_CHECK(tensor.device().kind == DeviceKind::cpu, "read_tensor works on host memory");
-  if (tensor.dtype() == DType::float64)
-    return {tensor.data<double>(), tensor.data<double>() + tensor.elements()};
-  return {tensor.data<float>(), tensor.data<float>() + tensor.elements()};
+std::vector<double> read_tensor(const Tensor& tensor, Allocator& allocator) {
+  HostCopy copy(allocator, tensor);
+  const Tensor& host = copy.read().tensor();
+  if (tensor.dtype() == DType::float64) return {host.data<double>(), host.data<double>() + host.elements()};
+  return {host.data<float>(), host.data<float>() + host.elements()};
 }
 
 }  // namespace comera

@@ -57,6 +57,7 @@ class ParameterStore {
   std::int64_t offset(ParameterId id) const { return offsets_[id]; }
 
   DType dtype() const { return dtype_; }
+  Allocator& allocator() const { return *allocator_; }  // once allocated
   Tensor value(ParameterId id) const { return values_.slice(offsets_[id], infos_[id].shape); }
   Tensor gradient(ParameterId id) const { return gradients_.slice(offsets_[id], infos_[id].shape); }
   const Tensor& values() const { return values_; }
@@ -74,13 +75,16 @@ class ParameterStore {
   std::vector<ParameterId> layout_;
   std::vector<std::int64_t> offsets_;
   DType dtype_ = DType::float32;
+  Allocator* allocator_ = nullptr;
   Buffer value_memory_, gradient_memory_;
   Tensor values_, gradients_;
   int block_ = 0;
 };
 
-// Copies between a tensor on any device and host memory, converting float types. Not for use within a step.
-void write_tensor(const Tensor& tensor, const std::vector<double>& values);
-std::vector<double> read_tensor(const Tensor& tensor);
+// Copies between a tensor of an allocator's device and host memory, converting float types. Not for use
+// within a step.
+void write_tensor(const Tensor& tensor, const std::vector<double>& values,
+                  Allocator& allocator = host_allocator());
+std::vector<double> read_tensor(const Tensor& tensor, Allocator& allocator = host_allocator());
 
 }  // namespace comera

@@ -76,6 +76,7 @@ __global__ void __launch_bounds__(attention_threads)
     load_rows<D>(k_tile, op.k, op.kv_head(head), false, begin, length, first_key, keys);
     load_rows<D>(v_tile, op.v, op.kv_head(head), op.append_one, begin, length, first_key, keys);
     __syncthreads();
+    if (own >= length) continue;  // this warp has loaded for the others only
     for (int k = 0; k < keys && first_key + k < length; k += columns) {
       TileC scores[columns / 8] = {}, gradients[columns / 8] = {};
 #pragma unroll
@@ -158,6 +159,7 @@ __global__ void __launch_bounds__(attention_threads)
         delta[i] = op.delta[place];
       }
       __syncthreads();
+      if (own >= length) continue;
       for (int q = 0; q < queries && first_query + q < length; q += columns) {
         TileC scores[columns / 8] = {}, gradients[columns / 8] = {};
 #pragma unroll

@@ -54,6 +54,7 @@ __global__ void __launch_bounds__(attention_threads)
     load_rows<D>(k_tile, op.k, op.kv_head(head), false, begin, length, first_key, keys);
     load_rows<D>(v_tile, op.v, op.kv_head(head), op.append_one, begin, length, first_key, keys);
     __syncthreads();
+    if (own >= length) continue;  // this warp has loaded for the others only
     TileC scores[keys / 8] = {};
 #pragma unroll
     for (int d = 0; d < D; d += Math::depth) {
@@ -100,6 +101,7 @@ __global__ void __launch_bounds__(attention_threads)
         Math::multiply(out[n], a, load_b_columns<Math>(v_tile + k * stride + 8 * n, stride));
     }
   }
+  if (own >= length) return;
   float factor[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {

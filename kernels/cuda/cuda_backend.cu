@@ -21,6 +21,7 @@ const Backend& backend() {
     register_products(table);
     register_rows(table);
     register_ttm(table);
+    register_ttm_chain(table);
     return table;
   }();
   return made;

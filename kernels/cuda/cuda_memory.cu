@@ -9,7 +9,8 @@ namespace {
 class CudaRecording final : public Recording {
  public:
   CudaRecording(cudaStream_t stream, const std::function<void()>& body) {
-    COMERA_CUDA_CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    // Relaxed: kernels that run for the first time are loaded on the way.
+    COMERA_CUDA_CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
     cudaGraph_t graph = nullptr;
     try {
       body();
@@ -30,13 +31,79 @@ class CudaRecording final : public Recording {
   cudaGraphExec_t exec_ = nullptr;
 };
 
+// Frees what the runtime gave.
+struct Free {
+  void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+  void operator()(std::byte* pinned) const { cudaFreeHost(pinned); }
+};
+using StreamHandle = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, Free>;
+using EventHandle = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, Free>;
+using PinnedMemory = std::unique_ptr<std::byte, Free>;
+
+StreamHandle make_stream() {
+  cudaStream_t stream = nullptr;
+  COMERA_CUDA_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return StreamHandle(stream);
+}
+EventHandle make_event() {
+  cudaEvent_t event = nullptr;
+  COMERA_CUDA_CALL(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  return EventHandle(event);
+}
+PinnedMemory make_pinned(std::size_t bytes) {
+  void* memory = nullptr;
+  COMERA_CUDA_CALL(cudaMallocHost(&memory, bytes));
+  return PinnedMemory(static_cast<std::byte*>(memory));
+}
+
+// A block crosses to the device on a stream of its own, into one of two slots, while the allocator's stream
+// still works with the block before; there it is moved to its place, which recordings know.
+class CudaFeed final : public Feed {
+ public:
+  CudaFeed(Allocator& allocator, void* place, std::size_t bytes)
+      : stream_(stream_of(allocator.stream())), copies_(make_stream()), place_(place), bytes_(bytes) {
+    for (Slot& slot : slots_)
+      slot = {make_pinned(bytes), Buffer(allocator, bytes, MemoryKind::workspace), make_event(),
+              make_event()};
+  }
+  ~CudaFeed() override { cudaStreamSynchronize(stream_); }  // moves that still read the slots
+
+  void* next() override {
+    current_ = 1 - current_;
+    COMERA_CUDA_CALL(cudaEventSynchronize(slots_[current_].taken.get()));
+    return slots_[current_].host.get();
+  }
+  void send() override {
+    const Slot& slot = slots_[current_];
+    COMERA_CUDA_CALL(
+        cudaMemcpyAsync(slot.device.data(), slot.host.get(), bytes_, cudaMemcpyHostToDevice, copies_.get()));
+    COMERA_CUDA_CALL(cudaEventRecord(slot.arrived.get(), copies_.get()));
+    COMERA_CUDA_CALL(cudaStreamWaitEvent(stream_, slot.arrived.get(), 0));
+    COMERA_CUDA_CALL(cudaMemcpyAsync(place_, slot.device.data(), bytes_, cudaMemcpyDeviceToDevice, stream_));
+    COMERA_CUDA_CALL(cudaEventRecord(slot.taken.get(), stream_));
+  }
+
+ private:
+  struct Slot {
+    PinnedMemory host;
+    Buffer device;
+    EventHandle arrived, taken;
+  };
+  cudaStream_t stream_;
+  StreamHandle copies_;
+  void* place_;
+  std::size_t bytes_;
+  Slot slots_[2];
+  int current_ = 0;
+};
+
 class CudaAllocator final : public Allocator {
  public:
   explicit CudaAllocator(int device) : Allocator(Device{DeviceKind::cuda, device}) {
     COMERA_CUDA_CALL(cudaSetDevice(device));
-    COMERA_CUDA_CALL(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    stream_ = make_stream();
   }
-  ~CudaAllocator() override { cudaStreamDestroy(stream_); }
 
   void upload(void* device_memory, const void* host, std::size_t bytes, const Stream& stream) override {
     COMERA_CUDA_CALL(cudaMemcpyAsync(device_memory, host, bytes, cudaMemcpyHostToDevice, stream_of(stream)));
@@ -47,7 +114,10 @@ class CudaAllocator final : public Allocator {
   void synchronize(const Stream& stream) override {
     COMERA_CUDA_CALL(cudaStreamSynchronize(stream_of(stream)));
   }
-  Stream stream() const override { return {device(), stream_}; }
+  Stream stream() const override { return {device(), stream_.get()}; }
+  std::unique_ptr<Feed> feed(void* place, std::size_t bytes) override {
+    return std::make_unique<CudaFeed>(*this, place, bytes);
+  }
   std::unique_ptr<Recording> record(const Stream& stream, const std::function<void()>& body) override {
     return std::make_unique<CudaRecording>(stream_of(stream), body);
   }
@@ -61,16 +131,16 @@ class CudaAllocator final : public Allocator {
       return nullptr;
     }
     check_call(error, "cudaMalloc", __FILE__, __LINE__);
-    COMERA_CUDA_CALL(cudaMemsetAsync(data, 0, bytes, stream_));
-    COMERA_CUDA_CALL(cudaStreamSynchronize(stream_));
+    COMERA_CUDA_CALL(cudaMemsetAsync(data, 0, bytes, stream_.get()));
+    COMERA_CUDA_CALL(cudaStreamSynchronize(stream_.get()));
     return data;
   }
   void do_deallocate(void* data, std::size_t) noexcept override {
-    cudaStreamSynchronize(stream_);  // whatever still uses it
+    cudaStreamSynchronize(stream_.get());  // whatever still uses it
     cudaFree(data);
   }
 
-  cudaStream_t stream_ = nullptr;
+  StreamHandle stream_;
 };
 
 }  // namespace

@@ -15,5 +15,6 @@ void register_optimizer(Backend& backend);
 void register_products(Backend& backend);
 void register_rows(Backend& backend);
 void register_ttm(Backend& backend);
+void register_ttm_chain(Backend& backend);
 
 }  // namespace comera::COMERA_CUDA

@@ -18,11 +18,11 @@ __global__ void __launch_bounds__(threads)
   auto* scratch = shared_array<double>(threads / warp);
   const ParameterSegment segment = segments[blockIdx.x];
   const float* g = gradients + segment.offset;
+  const std::int64_t first = std::int64_t{blockIdx.y} * threads;
   double sum = 0;
-  for (std::int64_t i = std::int64_t{blockIdx.y} * threads + threadIdx.x; i < segment.count;
-       i += norm_pieces * threads)
+  for (std::int64_t i = first + threadIdx.x; i < segment.count; i += norm_pieces * threads)
     sum += static_cast<double>(g[i]) * g[i];
-  sum = block_sum(sum, scratch);
+  if (first < segment.count) sum = block_sum(sum, scratch);
   if (threadIdx.x == 0) partial[blockIdx.x * norm_pieces + blockIdx.y] = sum;
 }
 

@@ -1,6 +1,7 @@
 #include "recipes/run/device_batch.h"
 
-#include <vector>
+#include <array>
+#include <cstring>
 
 #include "kernels/core/check.h"
 
@@ -14,9 +15,7 @@ PackCapacity pack_capacity(const data::BatchCapacity& capacity) {
           .unique_ids = capacity.unique_ids};
 }
 
-void upload_batch(const data::Batch& from, const PackedBatch& to, Allocator& allocator,
-                  const Stream& stream) {
-  const PackCapacity& capacity = to.capacity;
+void send_batch(const data::Batch& from, const PackCapacity& capacity, Feed& feed) {
   COMERA_CHECK(
       from.tokens <= capacity.tokens && from.sequences <= capacity.sequences &&
           from.masked <= capacity.masked && from.unique <= capacity.unique_ids,
@@ -24,10 +23,11 @@ void upload_batch(const data::Batch& from, const PackedBatch& to, Allocator& all
       "of {}, {}, {} and {}",
       from.tokens, from.sequences, from.masked, from.unique, capacity.tokens, capacity.sequences,
       capacity.masked, capacity.unique_ids);
+  const PackedBatch to = PackedBatch::over(feed.next(), capacity);
   const auto copy = [&](const auto& values, const Tensor& tensor) {
     COMERA_CHECK(static_cast<std::int64_t>(values.size()) == tensor.elements(),
                  "a batch array has {} entries, expected {}", values.size(), tensor.elements());
-    allocator.upload(tensor.raw(), values.data(), tensor.bytes(), stream);
+    std::memcpy(tensor.raw(), values.data(), tensor.bytes());
   };
   copy(from.token_ids, to.token_ids);
   copy(from.position_ids, to.position_ids);
@@ -42,10 +42,8 @@ void upload_batch(const data::Batch& from, const PackedBatch& to, Allocator& all
   copy(from.unique_order, to.unique_order);
   copy(from.unique_offsets, to.unique_offsets);
   copy(from.right_order, to.right_order);
-  const std::vector<std::int32_t> counts = {from.tokens, from.sequences, from.masked, from.unique,
-                                            from.examples};
-  copy(counts, to.counts);
-  allocator.synchronize(stream);  // counts ends here
+  copy(std::array{from.tokens, from.sequences, from.masked, from.unique, from.examples}, to.counts);
+  feed.send();
 }
 
 }  // namespace comera

@@ -7,7 +7,8 @@ namespace comera {
 
 PackCapacity pack_capacity(const data::BatchCapacity& capacity);
 
-// Copies a batch to the device. Throws Error if it is larger than the capacity.
-void upload_batch(const data::Batch& from, const PackedBatch& to, Allocator& allocator, const Stream& stream);
+// Sends a batch to a device: the feed's place is the block of a PackedBatch of that capacity. Throws Error if
+// it is larger.
+void send_batch(const data::Batch& batch, const PackCapacity& capacity, Feed& feed);
 
 }  // namespace comera

@@ -5,20 +5,18 @@
 
 namespace comera {
 
-InferenceEngine::InferenceEngine(const Model& model, Output output, const Backend& backend,
-                                 Allocator& allocator)
+InferenceEngine::InferenceEngine(const Model& model, Output output, const Processor& processor)
     : model_(model),
       output_(output),
-      backend_(backend),
-      allocator_(allocator),
-      stream_(allocator.stream()),
-      inputs_(allocator, sizeof(StepInputs), MemoryKind::workspace),
-      results_(allocator, sizeof(StepResults), MemoryKind::workspace) {
+      processor_(processor),
+      stream_(processor.allocator.stream()),
+      inputs_(processor.allocator, sizeof(StepInputs), MemoryKind::workspace),
+      results_(processor.allocator, sizeof(StepResults), MemoryKind::workspace) {
   const StepInputs inputs;
   const StepResults results;
-  allocator_.upload(inputs_.data(), &inputs, sizeof inputs, stream_);
-  allocator_.upload(results_.data(), &results, sizeof results, stream_);
-  allocator_.synchronize(stream_);
+  processor.allocator.upload(inputs_.data(), &inputs, sizeof inputs, stream_);
+  processor.allocator.upload(results_.data(), &results, sizeof results, stream_);
+  processor.allocator.synchronize(stream_);
 }
 
 std::int64_t InferenceEngine::width() const {
@@ -41,18 +39,23 @@ void InferenceEngine::forward(const Context& context, const PackedBatch& batch) 
 
 void InferenceEngine::set_capacity(const PackCapacity& capacity) {
   const DType dtype = model_.parameters().dtype();
+  Allocator& allocator = processor_.allocator;
   outputs_ = Buffer();
-  outputs_ = Buffer(allocator_, capacity.sequences * width() * static_cast<std::int64_t>(size_of(dtype)),
+  outputs_ = Buffer(allocator, capacity.sequences * width() * static_cast<std::int64_t>(size_of(dtype)),
                     MemoryKind::workspace);
-  Arena measuring = Arena::measuring(allocator_.device());
-  forward(Context{backend_, measuring, stream_}, PackedBatch::measuring(capacity, allocator_.device()));
+  Arena measuring = Arena::measuring(allocator.device());
+  forward(Context{processor_.backend, measuring, stream_},
+          PackedBatch::measuring(capacity, allocator.device()));
   context_.reset();
   arena_.reset();
+  feed_.reset();
   batch_ = PackedBatch();
-  batch_ = PackedBatch(allocator_, capacity);
-  arena_.emplace(allocator_, measuring.peak());
-  context_.emplace(Context{backend_, *arena_, stream_});
-  graph_ = Graph(allocator_, stream_, [this] { forward(*context_, batch_); });
+  batch_ = PackedBatch(allocator, capacity);
+  feed_ = allocator.feed(batch_.block(), batch_.block_bytes());
+  arena_.emplace(allocator, measuring.peak());
+  context_.emplace(Context{processor_.backend, *arena_, stream_});
+  graph_ = Graph(
+      allocator, stream_, [this] { forward(*context_, batch_); }, processor_.graphs);
 }
 
 bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const data::BatchCapacity& capacity,
@@ -65,22 +68,13 @@ bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const dat
   options.one_pass = true;
   data::Loader loader(std::move(samples), options);
   const Tensor values = outputs_.tensor({capacity.sequences, width()}, model_.parameters().dtype());
-  std::vector<float> singles(values.elements());
-  std::vector<double> doubles(values.elements());
   while (const data::Batch* batch = loader.try_next()) {
     if (stop && stop()) return false;
-    upload_batch(*batch, batch_, allocator_, stream_);
+    send_batch(*batch, batch_.capacity, *feed_);
     graph_.launch();
-    if (values.dtype() == DType::float32) {
-      allocator_.download(singles.data(), values.raw(), values.bytes(), stream_);
-      allocator_.synchronize(stream_);
-      std::copy(singles.begin(), singles.end(), doubles.begin());
-    } else {
-      allocator_.download(doubles.data(), values.raw(), values.bytes(), stream_);
-      allocator_.synchronize(stream_);
-    }
+    const std::vector<double> numbers = read_tensor(values, processor_.allocator);
     for (std::int32_t s = 0; s < batch->examples; ++s)
-      visit(batch->samples[s], std::span<const double>(doubles).subspan(s * width(), width()));
+      visit(batch->samples[s], std::span<const double>(numbers).subspan(s * width(), width()));
   }
   return true;
 }

@@ -8,6 +8,7 @@
 
 #include "data/loader.h"
 #include "kernels/core/graph.h"
+#include "kernels/ops/processor.h"
 #include "model/model.h"
 #include "recipes/run/device_batch.h"
 
@@ -18,8 +19,8 @@ class InferenceEngine {
  public:
   enum class Output : std::uint8_t { predictions, mean, first };  // of the head, or vectors of the encoder
 
-  // model must outlive this and keeps its parameters.
-  InferenceEngine(const Model& model, Output output, const Backend& backend, Allocator& allocator);
+  // The model must be in the processor's memory, and outlive this; its parameters stay as they are.
+  InferenceEngine(const Model& model, Output output, const Processor& processor);
   InferenceEngine(const InferenceEngine&) = delete;
   InferenceEngine& operator=(const InferenceEngine&) = delete;
 
@@ -38,13 +39,13 @@ class InferenceEngine {
 
   const Model& model_;
   Output output_;
-  const Backend& backend_;
-  Allocator& allocator_;
+  Processor processor_;
   Stream stream_;
   Buffer inputs_, results_, outputs_;
   std::optional<Arena> arena_;
   std::optional<Context> context_;
   PackedBatch batch_;
+  std::unique_ptr<Feed> feed_;
   Graph graph_;
 };
 

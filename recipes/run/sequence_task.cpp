@@ -164,7 +164,7 @@ std::optional<Evaluation> SequenceTask::evaluate(StepEngine& engine, const data:
                                                  std::int64_t, const std::function<bool()>& stop) {
   if (!inference_)
     inference_ = std::make_unique<InferenceEngine>(engine.model(), InferenceEngine::Output::predictions,
-                                                   engine.backend(), engine.allocator());
+                                                   engine.processor());
   Evaluation evaluation;
   for (std::size_t i = 0; i < validation_.size(); ++i) {
     const auto scores = comera::score(*inference_, task_, validation_[i], task_.validation[i].name,

@@ -1,49 +1,47 @@
 #include "recipes/run/step_engine.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace comera {
 
-StepEngine::StepEngine(const EncoderConfig& config, const AdamWOptions& optimizer, const Backend& backend,
-                       Allocator& allocator)
-    : backend_(backend),
-      allocator_(allocator),
-      own_model_(std::make_unique<Model>(config, allocator, true)),
-      model_(*own_model_),
-      optimizer_(std::in_place, model_.parameters(), optimizer, allocator),
-      stream_(allocator.stream()),
-      inputs_(allocator, sizeof(StepInputs), MemoryKind::workspace),
-      results_(allocator, sizeof(StepResults), MemoryKind::workspace) {
-  send_first_values();
+StepEngine::StepEngine(const EncoderConfig& config, const AdamWOptions& optimizer, const Processor& processor)
+    : StepEngine(std::make_unique<Model>(config, processor.allocator, true), nullptr, processor) {
+  optimizer_.emplace(model_.parameters(), optimizer, processor.allocator);
 }
 
-StepEngine::StepEngine(Model& model, const Backend& backend, Allocator& allocator)
-    : backend_(backend),
-      allocator_(allocator),
-      model_(model),
-      stream_(allocator.stream()),
-      inputs_(allocator, sizeof(StepInputs), MemoryKind::workspace),
-      results_(allocator, sizeof(StepResults), MemoryKind::workspace) {
-  send_first_values();
-}
+StepEngine::StepEngine(Model& model, const Processor& processor) : StepEngine(nullptr, &model, processor) {}
 
-void StepEngine::send_first_values() {
+StepEngine::StepEngine(std::unique_ptr<Model> own, Model* model, const Processor& processor)
+    : processor_(processor),
+      own_model_(std::move(own)),
+      model_(own_model_ ? *own_model_ : *model),
+      stream_(allocator().stream()),
+      inputs_(allocator(), sizeof(StepInputs), MemoryKind::workspace),
+      results_(allocator(), sizeof(StepResults), MemoryKind::workspace),
+      inputs_feed_(allocator().feed(inputs_.data(), inputs_.bytes())),
+      results_feed_(allocator().feed(results_.data(), results_.bytes())) {
   send_inputs();
   clear_results();
 }
 
 void StepEngine::send_inputs() {
-  allocator_.upload(inputs_.data(), &host_inputs_, sizeof host_inputs_, stream_);
+  std::memcpy(inputs_feed_->next(), &host_inputs_, sizeof host_inputs_);
+  inputs_feed_->send();
 }
 
 void StepEngine::clear_results() {
   host_results_ = StepResults{};
-  allocator_.upload(results_.data(), &host_results_, sizeof host_results_, stream_);
+  fetched_ = true;
+  std::memcpy(results_feed_->next(), &host_results_, sizeof host_results_);
+  results_feed_->send();
 }
 
 const StepResults& StepEngine::results() {
-  allocator_.download(&host_results_, results_.data(), sizeof host_results_, stream_);
-  allocator_.synchronize(stream_);
+  if (fetched_) return host_results_;
+  allocator().download(&host_results_, results_.data(), sizeof host_results_, stream_);
+  allocator().synchronize(stream_);
+  fetched_ = true;
   return host_results_;
 }
 
@@ -56,11 +54,15 @@ Step StepEngine::step(const Context& context, const PackedBatch& batch, bool tra
           training};
 }
 
+Graph StepEngine::graph(std::function<void()> body) const {
+  return {allocator(), stream_, std::move(body), processor_.graphs};
+}
+
 void StepEngine::set_capacity(const PackCapacity& capacity) {
-  Arena measuring = Arena::measuring(allocator_.device());
+  Arena measuring = Arena::measuring(allocator().device());
   {
-    const Context dry{backend_, measuring, stream_};
-    const PackedBatch batch = PackedBatch::measuring(capacity, allocator_.device());
+    const Context dry{processor_.backend, measuring, stream_};
+    const PackedBatch batch = PackedBatch::measuring(capacity, allocator().device());
     model_.run_pack(step(dry, batch, false), false);
     if (optimizer_) {
       model_.run_pack(step(dry, batch, true), true);
@@ -70,24 +72,27 @@ void StepEngine::set_capacity(const PackCapacity& capacity) {
   }
   context_.reset();
   arena_.reset();
+  batch_feed_.reset();
   batch_ = PackedBatch();
-  batch_ = PackedBatch(allocator_, capacity);
-  arena_.emplace(allocator_, measuring.peak());
-  context_.emplace(Context{backend_, *arena_, stream_});
-  evaluate_ = Graph(allocator_, stream_, [this] { model_.run_pack(step(*context_, batch_, false), false); });
+  batch_ = PackedBatch(allocator(), capacity);
+  batch_feed_ = allocator().feed(batch_.block(), batch_.block_bytes());
+  arena_.emplace(allocator(), measuring.peak());
+  context_.emplace(Context{processor_.backend, *arena_, stream_});
+  evaluate_ = graph([this] { model_.run_pack(step(*context_, batch_, false), false); });
   if (!optimizer_) return;
-  micro_ = Graph(allocator_, stream_, [this] { model_.run_pack(step(*context_, batch_, true), true); });
-  apply_ = Graph(allocator_, stream_, [this] {
+  micro_ = graph([this] { model_.run_pack(step(*context_, batch_, true), true); });
+  apply_ = graph([this] {
     optimizer_->apply(*context_, inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
                       results_.tensor({sizeof(StepResults)}, DType::uint8));
   });
 }
 
-void StepEngine::load(const data::Batch& batch) { upload_batch(batch, batch_, allocator_, stream_); }
+void StepEngine::load(const data::Batch& batch) { send_batch(batch, batch_.capacity, *batch_feed_); }
 
 void StepEngine::micro(const DropoutKey& key) {
   host_inputs_.dropout = key;
   send_inputs();
+  fetched_ = false;
   micro_.launch();
 }
 
@@ -97,9 +102,13 @@ void StepEngine::apply(std::int64_t update, double targets, const double* learni
   host_inputs_.max_norm = max_norm;
   optimizer_->prepare(host_inputs_, update);
   send_inputs();
+  fetched_ = false;
   apply_.launch();
 }
 
-void StepEngine::evaluate() { evaluate_.launch(); }
+void StepEngine::evaluate() {
+  fetched_ = false;
+  evaluate_.launch();
+}
 
 }  // namespace comera

@@ -5,6 +5,7 @@
 
 #include "data/batch.h"
 #include "kernels/core/graph.h"
+#include "kernels/ops/processor.h"
 #include "model/model.h"
 #include "optim/optimizer.h"
 #include "recipes/run/device_batch.h"
@@ -15,22 +16,23 @@ namespace comera {
 // backward and accumulation of one pack) and `apply` (norm, clipping, optimizer).
 class StepEngine {
  public:
-  StepEngine(const EncoderConfig& config, const AdamWOptions& optimizer, const Backend& backend,
-             Allocator& allocator);
-  // Only to evaluate: without gradients and optimizer. The model must outlive it.
-  StepEngine(Model& model, const Backend& backend, Allocator& allocator);
+  StepEngine(const EncoderConfig& config, const AdamWOptions& optimizer, const Processor& processor);
+  // Only to evaluate: without gradients and optimizer. The model must be in the processor's memory and
+  // outlive this.
+  StepEngine(Model& model, const Processor& processor);
   StepEngine(const StepEngine&) = delete;
   StepEngine& operator=(const StepEngine&) = delete;
 
   Model& model() { return model_; }
-  const Backend& backend() const { return backend_; }
-  Allocator& allocator() const { return allocator_; }
+  const Processor& processor() const { return processor_; }
+  Allocator& allocator() const { return processor_.allocator; }
   const AdamWOptimizer& optimizer() const { return *optimizer_; }
 
   // Sizes of a new phase: measures a step without computing anything, then allocates just that.
   void set_capacity(const PackCapacity& capacity);
 
-  // Copies a batch to the device. Throws Error if it is larger than the capacity.
+  // Sends a batch to the device, which may still work with the one before. Throws Error if it is larger than
+  // the capacity.
   void load(const data::Batch& batch);
   // One pack of a training step: gradients, loss and counts are added.
   void micro(const DropoutKey& key);
@@ -40,7 +42,7 @@ class StepEngine {
   // One pack without dropout and gradients: loss and counts are added.
   void evaluate();
 
-  // Of the last apply() or evaluate(): waits for the device.
+  // Of the packs and apply() since clear_results(): waits for the device.
   const StepResults& results();
   void clear_results();
 
@@ -48,12 +50,12 @@ class StepEngine {
   const Arena::Plan& arena_plan() const { return arena_->peak(); }
 
  private:
-  void send_first_values();
+  StepEngine(std::unique_ptr<Model> own, Model* model, const Processor& processor);
+  Graph graph(std::function<void()> body) const;
   Step step(const Context& context, const PackedBatch& batch, bool training) const;
   void send_inputs();
 
-  const Backend& backend_;
-  Allocator& allocator_;
+  Processor processor_;
   std::unique_ptr<Model> own_model_;  // null if it is somebody else's
   Model& model_;
   std::optional<AdamWOptimizer> optimizer_;
@@ -61,6 +63,8 @@ class StepEngine {
   Buffer inputs_, results_;
   StepInputs host_inputs_;  // what inputs_ and results_ hold on the device
   StepResults host_results_;
+  bool fetched_ = false;  // host_results_ is what results_ holds
+  std::unique_ptr<Feed> inputs_feed_, results_feed_, batch_feed_;
   std::optional<Arena> arena_;
   std::optional<Context> context_;
   PackedBatch batch_;

@@ -2,6 +2,7 @@
 
 #include "checkpoints/checkpoint_directory.h"
 #include "checkpoints/model_state.h"
+#include "kernels/backends/processors.h"
 
 namespace comera {
 
@@ -46,11 +47,12 @@ TrainedModel find_trained_model(const std::filesystem::path& path) {
 }
 
 LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesystem::path& given,
-                         const std::vector<std::string>& overrides)
+                         const std::vector<std::string>& overrides, const std::string& device)
     : trained(find_trained_model(path)),
       recipe(parse_recipe(trained.recipe, trained.checkpoint.string(), overrides)),
       tokenizer(data::Tokenizer::load(checked_tokenizer(trained, given))),
-      model(encoder_config(recipe, tokenizer.vocabulary()), host_allocator(), false) {
+      processor(find_processor(device, recipe.precision.compute)),
+      model(encoder_config(recipe, tokenizer.vocabulary()), processor.allocator, false) {
   const CheckpointReader reader(trained.checkpoint);
   COMERA_CHECK(reader.text("/data", "tokenizer_hash") == tokenizer.hash(),
                "{} was trained with another tokenizer than the one given", trained.checkpoint.string());

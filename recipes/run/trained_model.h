@@ -5,6 +5,7 @@
 
 #include "checkpoints/checkpoint_file.h"
 #include "data/tokenizer.h"
+#include "kernels/ops/processor.h"
 #include "model/model.h"
 #include "recipes/recipe.h"
 
@@ -21,16 +22,17 @@ struct TrainedModel {
 // newest. Error if there is none or it is damaged.
 TrainedModel find_trained_model(const std::filesystem::path& path);
 
-// A trained model in memory, for evaluation and prediction.
+// A trained model in a device's memory, for evaluation and prediction.
 struct LoadedModel {
   // tokenizer: instead of the one in the run's directory, if it is not empty. Error if it is not the one that
-  // the model was trained with.
+  // the model was trained with. device: as find_processor() takes it.
   LoadedModel(const std::filesystem::path& path, const std::filesystem::path& tokenizer,
-              const std::vector<std::string>& overrides);
+              const std::vector<std::string>& overrides, const std::string& device);
 
   TrainedModel trained;
   Recipe recipe;
   data::Tokenizer tokenizer;
+  Processor processor;
   Model model;
 };
 

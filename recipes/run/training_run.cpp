@@ -11,6 +11,7 @@
 #include "data/durable_file.h"
 #include "data/hash.h"
 #include "kernels/backends/backends.h"
+#include "kernels/backends/processors.h"
 #include "recipes/model_report.h"
 #include "recipes/run/checkpoint_recipe.h"
 #include "recipes/run/json.h"
@@ -53,6 +54,18 @@ const std::string& checked_path(const std::string& path, const char* key) {
 
 }  // namespace
 
+namespace {
+
+Processor processor_for(const Recipe& recipe, const TrainingOptions& options) {
+  Processor processor = options.processor != nullptr
+                            ? *options.processor
+                            : find_processor(recipe.run.device, recipe.precision.compute);
+  processor.graphs = recipe.run.graphs;
+  return processor;
+}
+
+}  // namespace
+
 struct TrainingRun::PhaseData {
   data::LoaderOptions options;
   std::unique_ptr<data::Loader> loader;
@@ -66,11 +79,11 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
       recipe_(with_ranks(options.finetune ? resolve_task(recipe) : recipe, found_)),
       tokenizer_(data::Tokenizer::load(checked_path(recipe.data.tokenizer, "data.tokenizer"))),
       config_(encoder_config(recipe_, tokenizer_.vocabulary())),
+      processor_(processor_for(recipe_, options)),
       task_(make_task()),
       checkpoints_(directory_.checkpoints(), recipe.run.keep_checkpoints) {
   prepare_threads(static_cast<int>(recipe.run.threads));
-  engine_ = std::make_unique<StepEngine>(config_, optimizer_options(recipe.optim),
-                                         backend_of(DeviceKind::cpu), host_allocator());
+  engine_ = std::make_unique<StepEngine>(config_, optimizer_options(recipe.optim), processor_);
   engine_->model().parameters().initialize(static_cast<std::uint64_t>(recipe.run.seed));
   for (std::int64_t phase = 0; phase < static_cast<std::int64_t>(recipe.phases.size()); ++phase) {
     const auto [steps, per_epoch] = phase_steps(phase);
@@ -234,7 +247,7 @@ void TrainingRun::log_step(double seconds_per_step, double tokens_per_second) {
   const PhaseSection& section = recipe_.phases[state_.phase];
   const double factor = phase_->schedule.factor(state_.phase_step - 1);
   const Arena::Plan& plan = engine_->arena_plan();
-  Allocator& allocator = host_allocator();
+  const Allocator& allocator = engine_->allocator();
   const ParameterStore& store = engine_->model().parameters();
   const double loss = state_.window_targets > 0 ? state_.window_loss / state_.window_targets : NAN;
   JsonObject rates, memory;

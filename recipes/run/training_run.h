@@ -25,6 +25,7 @@ struct TrainingOptions {
   std::function<bool()> stop_requested = {};          // asked after every step: save and stop
   std::function<void(std::int64_t)> after_step = {};  // for tests and for those who want to watch
   std::FILE* output = stderr;                         // of progress
+  const Processor* processor = nullptr;               // instead of the recipe's run.device
 };
 
 struct TrainingOutcome {
@@ -94,6 +95,7 @@ class TrainingRun {
   Recipe recipe_;
   data::Tokenizer tokenizer_;
   EncoderConfig config_;
+  Processor processor_;
   std::unique_ptr<TrainingTask> task_;
   std::unique_ptr<StepEngine> engine_;
   CheckpointDirectory checkpoints_;

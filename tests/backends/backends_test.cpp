@@ -41,7 +41,9 @@ TEST(Backends, AGpuThatIsNotThereIsOneSentence) {
   const int count = cuda_device_count();
   const std::string why = why_no_cuda_device();
   EXPECT_EQ(why.empty(), count > 0) << why;
-  if (!built_with_cuda) EXPECT_THAT(why, HasSubstr("built without CUDA"));
+  if (!built_with_cuda) {
+    EXPECT_THAT(why, HasSubstr("built without CUDA"));
+  }
   const std::string reason = count > 0 ? "this machine has" : why;
   EXPECT_THAT([&] { allocator_of({DeviceKind::cuda, count}); }, ThrowsMessage<Error>(HasSubstr(reason)));
   EXPECT_THAT([] { allocator_of({DeviceKind::cuda, -1}); }, ThrowsMessage<Error>(HasSubstr(reason)));

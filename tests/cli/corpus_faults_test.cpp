@@ -78,7 +78,7 @@ class CorpusFaults : public testing::Test {
   // The tokenizer that `data` needs.
   std::string tokenizer() const {
     const std::string input = write("for_tokenizer/a.jsonl", rows(0, 200));
-    const std::string output = at("tokenizer.model");
+    std::string output = at("tokenizer.model");
     EXPECT_EQ(run({"tokenizer", "--input", input, "--text", "docstring,code", "--output", output,
                    "--vocabulary", "400"})
                   .code,

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <vector>
 
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/gather.h"
+#include "kernels/ops/ttm_chain.h"
 #include "kernels/ops/ttm_rows.h"
 #include "tests/cpu/world.h"
 
@@ -123,6 +125,48 @@ void ttm_cases(std::vector<OperationCase>& cases, const Halves& h) {
                      world.run(op);
                    }});
 }
+// Modes of rows and columns, and the ranks between.
+struct ChainShape {
+  std::vector<std::int64_t> rows, columns, ranks;
+  std::int64_t ids, count;
+};
+
+void chain_cases(std::vector<OperationCase>& cases, const ChainShape& shape) {
+  const int cores = static_cast<int>(shape.rows.size());
+  std::int64_t rows = 1, width = 1;
+  for (int k = 0; k < cores; ++k) rows *= shape.rows[k], width *= shape.columns[k];
+  const std::string name = fmt::format("{}_cores_{}_{}", cores, rows, width);
+  const auto core_shape = [=](int k) {
+    return Shape{k == 0 ? 1 : shape.ranks[k - 1], shape.rows[k], shape.columns[k],
+                 k + 1 == cores ? 1 : shape.ranks[k]};
+  };
+  const auto count = static_cast<std::int32_t>(shape.count);
+  cases.push_back({"TTMChainForward_" + name, 4e-6, [=](World& world) {
+                     TTMChainForward op;
+                     op.cores = cores;
+                     for (int k = 0; k < cores; ++k) {
+                       op.core[k] = world.input(core_shape(k));
+                       if (k + 1 < cores) op.gate[k] = world.input({shape.ranks[k]});
+                     }
+                     op.ids = world.integers(drawn(shape.ids, rows, 10)), op.count = world.integers({count});
+                     op.rows = world.output("rows", {shape.ids, width});
+                     world.run(op);
+                   }});
+  cases.push_back({"TTMChainBackward_" + name, 1e-5, [=](World& world) {
+                     TTMChainBackward op;
+                     op.cores = cores;
+                     for (int k = 0; k < cores; ++k) {
+                       op.core[k] = world.input(core_shape(k));
+                       op.dcore[k] = world.output(fmt::format("dcore{}", k), core_shape(k));
+                       if (k + 1 == cores) continue;
+                       op.gate[k] = world.input({shape.ranks[k]});
+                       op.dgate[k] = world.output(fmt::format("dgate{}", k), {shape.ranks[k]});
+                     }
+                     op.ids = world.integers(drawn(shape.ids, rows, 10)), op.count = world.integers({count});
+                     op.drows = world.input({shape.ids, width});
+                     world.run(op);
+                   }});
+}
 }  // namespace
 
 void add_embedding_cases(std::vector<OperationCase>& cases) {
@@ -132,6 +176,9 @@ void add_embedding_cases(std::vector<OperationCase>& cases) {
   ttm_cases(cases, {1, 1, 1, 1, 1, 1, 1});
   ttm_cases(cases, {7, 5, 3, 11, 13, 40, 33});
   ttm_cases(cases, {20, 16, 32, 25, 48, 300, 260});
+  chain_cases(cases, {{3}, {5}, {}, 4, 3});
+  chain_cases(cases, {{2, 3}, {3, 2}, {4}, 9, 9});
+  chain_cases(cases, {{5, 3, 2, 4}, {2, 3, 5, 4}, {3, 7, 5}, 40, 33});
 }
 
 }  // namespace comera::test

@@ -79,7 +79,7 @@ std::string Disk::left_of(const Identity& file, const fs::path& path, std::uint6
     for (const auto& entry : fs::directory_iterator(path.parent_path()))
       if (identify(entry.path()) == file) now = read(entry.path());
   }
-  const std::string before = synced == synced_.end() ? "" : synced->second;
+  std::string before = synced == synced_.end() ? "" : synced->second;
   if (now == before) return now;
   switch (draw(seed, 4)) {
     case 0:

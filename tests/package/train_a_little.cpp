@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "kernels/backends/backends.h"
+#include "kernels/backends/processors.h"
 #include "recipes/recipe.h"
 #include "recipes/run/step_engine.h"
 
@@ -12,7 +13,7 @@ int main(int argc, char** argv) {
   const data::BatchCapacity capacity{
       .tokens = 128, .sequences = 4, .sequence_length = 32, .masked = 16, .unique_ids = 128};
   prepare_threads(0);
-  StepEngine engine(encoder_config(recipe, 1000), {}, backend_of(DeviceKind::cpu), host_allocator());
+  StepEngine engine(encoder_config(recipe, 1000), {}, cpu_processor());
   engine.model().parameters().initialize(1);
   engine.set_capacity(pack_capacity(capacity));
 

@@ -139,10 +139,9 @@ TEST_F(Finetune, ResumesToTheBitAndKeepsTheBest) {
   const CheckpointReader best(whole.best);
   EXPECT_EQ(best.integer("/trainer", "step"), whole.best_step);
   // It is what an evaluation of the best says.
-  const LoadedModel loaded(folder() / "whole", {}, {});
+  const LoadedModel loaded(folder() / "whole", {}, {}, "cpu");
   EXPECT_EQ(loaded.trained.checkpoint, whole.best);
-  InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, backend_of(DeviceKind::cpu),
-                         host_allocator());
+  InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
   const data::Task found = task_of(loaded.recipe.task);
   const auto examples = data::Examples::read(found, found.validation, loaded.tokenizer, true, 32);
   const auto scores =

@@ -1,59 +1,13 @@
-#include <algorithm>
-#include <cmath>
-
-#include "data/batch.h"
-#include "kernels/backends/backends.h"
-#include "kernels/cpu/plain/plain_backend.h"
-#include "recipes/run/step_engine.h"
-#include "tests/model/configs.h"
+#include "tests/training/trace.h"
 
 #include <gtest/gtest.h>
 
+#include "kernels/backends/processors.h"
+#include "kernels/cpu/plain/plain_backend.h"
+#include "tests/model/configs.h"
+
 namespace comera::test {
 namespace {
-
-// Batches that depend on nothing but these lines.
-data::Batch trace_batch(std::int64_t right_rows, int step) {
-  data::Batch batch({.tokens = 48, .sequences = 8, .sequence_length = 16, .masked = 24, .unique_ids = 29});
-  std::uint32_t state = 12345 + 77 * step;
-  const auto next = [&state] { return (state = state * 1664525u + 1013904223u) >> 16; };
-  for (int length : {16, 5, 1, 11}) {
-    std::vector<std::int32_t> ids, positions, targets;
-    for (int i = 0; i < length; ++i) {
-      ids.push_back(static_cast<std::int32_t>(next() % 29));
-      if (i % 4 == 1 || length == 1) {
-        positions.push_back(i);
-        targets.push_back(static_cast<std::int32_t>((ids.back() * 7 + 3) % 29));  // something to learn
-      }
-    }
-    batch.add_sequence(ids.data(), nullptr, length, positions, targets);
-  }
-  data::finish_batch(batch, right_rows);
-  return batch;
-}
-
-std::vector<double> trace(EncoderConfig config, const Backend& backend) {
-  config.dropout = config.attention_dropout = 0.1;
-  StepEngine engine(config, {.weight_decay = 0.01}, backend, host_allocator());
-  engine.model().parameters().initialize(2);
-  engine.set_capacity({.tokens = 48, .sequences = 8, .longest = 16, .masked = 24, .unique_ids = 29});
-  std::vector<double> losses;
-  for (int step = 0; step < 10; ++step) {
-    engine.clear_results();
-    double targets = 0;
-    for (int pack = 0; pack < 2; ++pack) {
-      const data::Batch batch = trace_batch(engine.model().token_embedding().right_rows(), 2 * step + pack);
-      engine.load(batch);
-      engine.micro(
-          {.seed = 9, .step = static_cast<std::uint32_t>(step), .pack = static_cast<std::uint32_t>(pack)});
-      targets += batch.masked;
-    }
-    const double rates[parameter_roles] = {2e-2, 1e-2, 1e-2};
-    engine.apply(step, targets, rates, 1.0);
-    losses.push_back(engine.results().loss_sum / engine.results().target_count);
-  }
-  return losses;
-}
 
 struct Golden {
   const char* name;
@@ -76,9 +30,9 @@ const Golden golden[] = {
 TEST(Trace, TenLossesOfDoubleAndFloat) {
   for (const Golden& expected : golden) {
     EncoderConfig config = small_config(expected.tensorized);
-    const std::vector<double> exact = trace(config, plain_backend());
+    const std::vector<double> exact = trace(config, {plain_backend(), host_allocator()});
     config.compute = DType::float32;
-    const std::vector<double> quick = trace(config, backend_of(DeviceKind::cpu));
+    const std::vector<double> quick = trace(config, cpu_processor());
     ASSERT_EQ(expected.losses.size(), 10u);
     for (int i = 0; i < 10; ++i) {
       EXPECT_NEAR(exact[i], expected.losses[i], 1e-12 * expected.losses[i]) << expected.name << " step " << i;
