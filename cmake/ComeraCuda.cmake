@@ -8,7 +8,7 @@ set(missing "")
 if(NOT COMERA_CUDA)
   set(missing "COMERA_CUDA is OFF")
 elseif(COMERA_SANITIZE)
-  set(missing "it is not built with sanitizers")
+  set(missing "sanitizers are on (COMERA_SANITIZE)")
 elseif(NOT CMAKE_CUDA_COMPILER)
   unset(CMAKE_CUDA_COMPILER CACHE) # an earlier configuration may have found that it did not work
   find_program(COMERA_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_PATH PATH_SUFFIXES bin PATHS /usr/local/cuda/bin DOC "CUDA's compiler")

@@ -172,12 +172,16 @@ class DropoutRow {
   __device__ __forceinline__ DropoutRow(const DropoutMask& mask, const DropoutKey& key)
       : mask_(mask), key_(key) {}
   // The place of key 0 of that row: (head T + row) longest.
-  __device__ __forceinline__ void begin(std::int64_t element) { element_ = element; }
+  __device__ __forceinline__ void begin(std::int64_t element) {
+    element_ = element;
+    block_ = -1;
+  }
   __device__ __forceinline__ float factor(int key) {
     const std::int64_t element = element_ + key;
-    if (element / 16 != block_) {
-      block_ = element / 16;
-      bytes_ = dropout_bytes(key_, mask_.site, static_cast<std::uint32_t>(block_));
+    const int block = static_cast<int>(element / 16 - element_ / 16);
+    if (block != block_) {
+      block_ = block;
+      bytes_ = dropout_bytes(key_, mask_.site, static_cast<std::uint32_t>(element / 16));
     }
     const std::uint32_t low = (element & 4) != 0 ? bytes_.word[1] : bytes_.word[0];
     const std::uint32_t high = (element & 4) != 0 ? bytes_.word[3] : bytes_.word[2];
@@ -188,7 +192,8 @@ class DropoutRow {
  private:
   const DropoutMask& mask_;
   const DropoutKey& key_;
-  std::int64_t element_ = 0, block_ = -1;
+  std::int64_t element_ = 0;
+  int block_ = -1;  // of sixteen, counted from element_'s: a register less than its own number would take
   Philox4 bytes_{};
 };
 

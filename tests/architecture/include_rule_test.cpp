@@ -124,7 +124,7 @@ const std::vector<ForeignHeader>& foreign_headers() {
 constexpr std::string_view backend_macros[] = {"CUDA", "NVCC", "NCCL", "COMERA_HAS_V4", "COMERA_HAS_CPU"};
 // Where they may stand. COMERA_HAS_V4 is about one instruction set of the CPU backend.
 constexpr std::string_view backend_macro_places[] = {"kernels/cuda/",     "kernels/emulation/",
-                                                     "kernels/backends/", "kernels/shared/host_device.h",
+                                                     "kernels/backends/", "kernels/shared/",
                                                      "kernels/cpu/",      "distributed/nccl"};
 
 bool is_in(std::string_view path, const auto& places) {

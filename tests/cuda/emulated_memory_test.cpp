@@ -44,9 +44,11 @@ TEST_F(EmulatedMemory, IsZeroedCountedAndEnds) {
 TEST_F(EmulatedMemory, WithoutAGpuSaysSo) {
   emulation::machine().devices = 0;
   EXPECT_EQ(cuda_emulated::device_count(), 0);
+  EXPECT_THAT(cuda_emulated::why_no_device(), HasSubstr("no driver for NVIDIA's GPUs was found"));
   EXPECT_THAT([] { cuda_emulated::make_allocator(0); },
               ThrowsMessage<Error>(HasSubstr("no driver for NVIDIA's GPUs was found")));
   emulation::machine().devices = 2;
+  EXPECT_EQ(cuda_emulated::why_no_device(), "");
   EXPECT_THAT([] { cuda_emulated::make_allocator(2); },
               ThrowsMessage<Error>(HasSubstr("this machine has 2")));
 }
