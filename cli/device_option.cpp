@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "kernels/backends/processors.h"
+#include "kernels/core/device_name.h"
 
 namespace comera::cli {
 

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "kernels/core/device_name.h"
 #include "recipes/recipe.h"
 
 namespace comera {
@@ -101,6 +102,9 @@ void validate(const Recipe& recipe, const Places& places) {
   check_model(recipe, places);
   check_data(recipe.data, places);
   check_phases(recipe, places);
+  if (!is_device_name(recipe.run.device))
+    places.fail("run.device",
+                fmt::format("run.device = \"{}\" is none of {}", recipe.run.device, device_names));
 }
 
 }  // namespace recipe_detail

@@ -1,35 +1,18 @@
 #include "kernels/backends/processors.h"
 
-#include <algorithm>
-#include <charconv>
-
 #include "kernels/backends/backends.h"
 #include "kernels/core/check.h"
+#include "kernels/core/device_name.h"
 
 namespace comera {
 
 namespace {
-
-// The number behind "cuda:", 0 of "cuda"; -1 of anything else.
-int cuda_index(const std::string& name) {
-  if (name == "cuda") return 0;
-  constexpr std::string_view prefix = "cuda:";
-  if (!name.starts_with(prefix)) return -1;
-  int index = -1;
-  const char* end = name.data() + name.size();
-  const auto [rest, code] = std::from_chars(name.data() + prefix.size(), end, index);
-  return code == std::errc() && rest == end && index >= 0 ? index : -1;
-}
 
 bool computes_in(const Backend& backend, DType compute) {
   return backend.support(OperationId::MatrixProduct, compute) != Backend::Support::missing;
 }
 
 }  // namespace
-
-bool is_device_name(const std::string& text) {
-  return text == "auto" || text == "cpu" || cuda_index(text) >= 0;
-}
 
 Processor cpu_processor() { return {backend_of(DeviceKind::cpu), host_allocator()}; }
 
@@ -50,7 +33,7 @@ Processor find_processor(const std::string& name, DType compute) {
                     "CPU with device \"cpu\"",
                     name, name_of(compute)));
   }
-  const int index = automatic ? 0 : cuda_index(name);
+  const int index = automatic ? 0 : device_named(name)->index;
   if (index >= count)
     throw UsageError(fmt::format("there is no device \"{}\": this machine has {} GPU{}, the first is cuda:0",
                                  name, count, count == 1 ? "" : "s"));

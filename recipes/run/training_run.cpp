@@ -64,6 +64,12 @@ Processor processor_for(const Recipe& recipe, const TrainingOptions& options) {
   return processor;
 }
 
+// What decides about the bits of a result: the CPU's instruction set, or the GPU's backend.
+std::string computes_with(const Processor& processor) {
+  return processor.allocator.device().kind == DeviceKind::cpu ? instruction_set()
+                                                              : std::string(processor.backend.name());
+}
+
 }  // namespace
 
 struct TrainingRun::PhaseData {
@@ -325,7 +331,7 @@ void TrainingRun::write_checkpoint() {
                                    {"evaluated_step", state_.evaluated_step},
                                    {"steps_of_phase", steps_of_phase_}});
     writer.attributes("/rng", {{"seed", recipe_.run.seed}});
-    writer.attributes("/environment", {{"instruction_set", std::string(instruction_set())}});
+    writer.attributes("/environment", {{"instruction_set", computes_with(processor_)}});
     writer.attributes("/data", {{"epoch", position.epoch},
                                 {"cursor", position.cursor},
                                 {"taken", position.taken},
@@ -387,11 +393,10 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
                "{} has done {} steps of phase {}, but the recipe now has only {}: give it at least as many",
                file, state_.phase_step, state_.phase, steps_of_phase_[state_.phase]);
   const std::string set = reader.text("/environment", "instruction_set");
-  if (set != instruction_set())
+  if (set != computes_with(processor_))
     fmt::print(options_.output,
-               "{} was made with the instruction set {}, this is {}: the run goes on, but not to the same "
-               "bits\n",
-               file, set, instruction_set());
+               "{} was computed with {}, this run computes with {}: it goes on, but not to the same bits\n",
+               file, set, computes_with(processor_));
   for (const RefusedCheckpoint& refused : found.refused)
     fmt::print(options_.output, "not used: {}; it is kept as {}\n", refused.reason,
                checkpoints_.set_aside(refused.path).filename().string());

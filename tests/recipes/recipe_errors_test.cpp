@@ -102,6 +102,8 @@ INSTANTIATE_TEST_SUITE_P(
              "phase.1.name is 'first'"},
         Case{"Shares", "[[phase]]", "[data]\nrandom_share = 0.5\n[[phase]]",
              "r.toml:15:16: data.random_share = 0.5"},
+        Case{"Device", "[[phase]]", "[run]\ndevice = 'cuda:x'\n[[phase]]",
+             "r.toml:15:10: run.device = \"cuda:x\" is none of auto, cpu, cuda or cuda:N"},
         Case{"NoMaskedTokens", "[[phase]]", "[data]\nmask_probability = 0.0\n[[phase]]",
              "greater than 0 and at most 1"},
         Case{"WrongProduct", "input_modes = [8, 8]", "input_modes = [8, 4]",
