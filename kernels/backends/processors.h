@@ -7,8 +7,9 @@
 
 namespace comera {
 
-// The processor that a device's name (kernels/core/device_name.h) stands for; "auto": the first GPU, if there is one and it computes in that type,
-// else the CPU. UsageError if there is no such GPU, or it does not compute in that type.
+// The processor that a device's name (kernels/core/device_name.h) stands for; "auto": the first GPU, if there
+// is one and it computes in that type, else the CPU. UsageError if there is no such GPU, or it does not
+// compute in that type.
 Processor find_processor(const std::string& name, DType compute);
 Processor cpu_processor();
 
