@@ -233,6 +233,7 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
 
 void register_attention_backward(Backend& backend) {
   backend.set<AttentionBackward>(DType::float32, attention_backward<SplitTF32>, attention_backward_scratch);
+  backend.set<AttentionBackward>(DType::bfloat16, attention_backward<BF16>, attention_backward_scratch);
 }
 
 }  // namespace comera::COMERA_CUDA

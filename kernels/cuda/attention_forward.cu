@@ -132,6 +132,7 @@ void attention_forward(const AttentionForward& op, const KernelContext& context)
 
 void register_attention_forward(Backend& backend) {
   backend.set<AttentionForward>(DType::float32, attention_forward<SplitTF32>);
+  backend.set<AttentionForward>(DType::bfloat16, attention_forward<BF16>);
 }
 
 }  // namespace comera::COMERA_CUDA

@@ -30,34 +30,52 @@ Tensor World::make(const std::string& name, Shape shape, DType dtype) {
   return block.tensor;
 }
 
-void World::draw(const Tensor& tensor, double range) {
+void World::draw(const Tensor& tensor, double range, DType exact) {
   const std::uint32_t site = drawn_++;
   for (std::int64_t i = 0; i < tensor.elements(); ++i) {
     const Philox4 bits = philox({{static_cast<std::uint32_t>(i), site, 0, 0}}, 42);
-    const auto value = static_cast<float>((bits.word[0] / 4294967296.0 * 2 - 1) * range);
-    if (tensor.dtype() == DType::float32) {
-      tensor.data<float>()[i] = value;
-    } else {
-      tensor.data<double>()[i] = value;
+    auto value = static_cast<float>((bits.word[0] / 4294967296.0 * 2 - 1) * range);
+    if (exact == DType::bfloat16) value = static_cast<float>(bfloat16(value));
+    switch (tensor.dtype()) {
+      case DType::bfloat16:
+        tensor.data<bfloat16>()[i] = bfloat16(value);
+        break;
+      case DType::float32:
+        tensor.data<float>()[i] = value;
+        break;
+      default:
+        tensor.data<double>()[i] = value;
     }
   }
 }
 
 Tensor World::input(Shape shape, double range) {
   const Tensor tensor = make("", shape, compute_);
-  draw(tensor, range);
+  draw(tensor, range, exact_);
   return tensor;
 }
 
 Tensor World::output(const std::string& name, Shape shape, double range) {
   const Tensor tensor = make(name, shape, compute_);
-  draw(tensor, range);
+  draw(tensor, range, exact_);
+  return tensor;
+}
+
+Tensor World::master(Shape shape, double range) {
+  const Tensor tensor = make("", shape, master_of(compute_));
+  draw(tensor, range, DType::float32);
+  return tensor;
+}
+
+Tensor World::master_output(const std::string& name, Shape shape, double range) {
+  const Tensor tensor = make(name, shape, master_of(compute_));
+  draw(tensor, range, DType::float32);
   return tensor;
 }
 
 Tensor World::output_double(const std::string& name, Shape shape) {
   const Tensor tensor = make(name, shape, DType::float64);
-  draw(tensor, 1);
+  draw(tensor, 1, DType::float32);
   return tensor;
 }
 
@@ -105,10 +123,12 @@ std::vector<World::Output> World::outputs() const {
                        static_cast<double>(r.nonfinite),
                        static_cast<double>(r.first_nonfinite)};
     } else {
-      for (std::int64_t i = 0; i < block.tensor.elements(); ++i) {
-        output.values.push_back(block.tensor.dtype() == DType::float32 ? block.tensor.data<float>()[i]
-                                                                       : block.tensor.data<double>()[i]);
-      }
+      const Tensor& tensor = block.tensor;
+      for (std::int64_t i = 0; i < tensor.elements(); ++i)
+        output.values.push_back(tensor.dtype() == DType::bfloat16
+                                    ? static_cast<double>(static_cast<float>(tensor.data<bfloat16>()[i]))
+                                : tensor.dtype() == DType::float32 ? tensor.data<float>()[i]
+                                                                   : tensor.data<double>()[i]);
     }
     all.push_back(std::move(output));
   }

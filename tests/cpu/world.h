@@ -16,7 +16,10 @@ namespace comera::test {
 // gets the same numbers (drawn in single precision), so that what comes out can be compared.
 class World {
  public:
-  World(const Backend& backend, DType compute) : backend_(backend), compute_(compute) {}
+  // Inputs of the compute type are numbers that `exact` has too, so that a world of double gets what one of
+  // bfloat16 gets.
+  World(const Backend& backend, DType compute, DType exact = DType::float32)
+      : backend_(backend), compute_(compute), exact_(exact) {}
 
   struct Output {
     std::string name;
@@ -29,6 +32,10 @@ class World {
   Tensor input(Shape shape, double range = 1);
   // As input, and compared after the run: for what is added to, overwritten, or must stay as it was.
   Tensor output(const std::string& name, Shape shape, double range = 1);
+  // The same of the compute type's master type (kernels/core/dtype.h): parameters, their gradients,
+  // statistics.
+  Tensor master(Shape shape, double range = 1);
+  Tensor master_output(const std::string& name, Shape shape, double range = 1);
   // The same of float64 whatever the compute type.
   Tensor output_double(const std::string& name, Shape shape);
   Tensor integers(std::vector<std::int32_t> values);
@@ -53,10 +60,10 @@ class World {
     bool is_results = false;
   };
   Tensor make(const std::string& name, Shape shape, DType dtype);
-  void draw(const Tensor& tensor, double range);
+  void draw(const Tensor& tensor, double range, DType exact);
 
   const Backend& backend_;
-  DType compute_;
+  DType compute_, exact_;
   std::deque<Block> blocks_;
   std::uint32_t drawn_ = 0;
 };

@@ -18,60 +18,61 @@ namespace {
 
 using emulation::Order;
 
-bool has(const OperationCase& operation) {
+bool has(const OperationCase& operation, DType compute) {
   const std::string name = operation.name.substr(0, operation.name.find('_'));
   const auto found = std::ranges::find(operation_names, name);
   if (found == std::end(operation_names)) return true;  // the run says that it is missing
   const auto id = static_cast<OperationId>(found - std::begin(operation_names));
-  return cuda_emulated::backend().support(id, DType::float32) != Backend::Support::missing;
+  return cuda_emulated::backend().support(id, compute) != Backend::Support::missing;
 }
 
 constexpr std::string_view slow_cases[] = {"_long", "longest_512", "shared_groups"};
 
-const std::vector<OperationCase>& cases() {
-  static const std::vector<OperationCase> list = [] {
-    std::vector<OperationCase> all;
-    add_product_cases(all);
-    add_attention_cases(all);
-    add_norm_cases(all);
-    add_elementwise_cases(all);
-    add_embedding_cases(all);
-    add_loss_cases(all);
-    add_optimizer_cases(all);
-    std::erase_if(all, [](const OperationCase& operation) { return !has(operation); });
-    // Sanitizers multiply the time; the other cases go through the same lines.
-    if (COMERA_ASAN || COMERA_TSAN)
-      std::erase_if(all, [](const OperationCase& operation) {
-        return std::ranges::any_of(slow_cases,
-                                   [&](std::string_view name) { return operation.name.ends_with(name); });
-      });
-    return all;
-  }();
-  return list;
+std::vector<OperationCase> cases(DType compute) {
+  std::vector<OperationCase> all;
+  add_product_cases(all);
+  add_attention_cases(all);
+  add_norm_cases(all);
+  add_elementwise_cases(all);
+  add_embedding_cases(all);
+  add_loss_cases(all);
+  add_optimizer_cases(all);
+  std::erase_if(all, [&](const OperationCase& operation) { return !has(operation, compute); });
+  // Sanitizers multiply the time; the other cases go through the same lines.
+  if (COMERA_ASAN || COMERA_TSAN)
+    std::erase_if(all, [](const OperationCase& operation) {
+      return std::ranges::any_of(slow_cases,
+                                 [&](std::string_view name) { return operation.name.ends_with(name); });
+    });
+  return all;
 }
+
+// A narrow type rounds what comes out to 8 bits, and what it was made of.
+constexpr double narrow_tolerance = 2e-2;
 
 class EmulatedOperations : public testing::TestWithParam<OperationCase> {
  protected:
   void TearDown() override { emulation::options() = before_; }
-  std::vector<World::Output> outputs(const Backend& backend, DType compute) const {
-    World world(backend, compute);
+  std::vector<World::Output> outputs(const Backend& backend, DType compute, DType exact) const {
+    World world(backend, compute, exact);
     GetParam().run(world);
     return world.outputs();
   }
+  // The same bits in every order: no sum depends on who comes first.
+  void compare(DType compute, double tolerance) const;
   emulation::Options before_ = emulation::options();
 };
 
-// The same bits in every order: no sum depends on who comes first.
-TEST_P(EmulatedOperations, AgreeWithPlainDoubleInEveryOrder) {
-  const auto expected = outputs(plain_backend(), DType::float64);
+void EmulatedOperations::compare(DType compute, double tolerance) const {
+  const auto expected = outputs(plain_backend(), DType::float64, compute);
   const auto got = [&](Order order, std::uint64_t seed) {
     emulation::options().order = order;
     emulation::options().seed = seed;
     emulation::options().workers = COMERA_TSAN ? 2 : 1;
-    return outputs(cuda_emulated::backend(), DType::float32);
+    return outputs(cuda_emulated::backend(), compute, compute);
   };
   const auto forward = got(Order::forward, 1);
-  expect_close(forward, expected, GetParam().tolerance);
+  expect_close(forward, expected, tolerance);
   if (COMERA_TSAN) return;  // finds races in any order; two workers show those between blocks
   for (const auto& other : {got(Order::reverse, 1), got(Order::random, 1), got(Order::random, 2)}) {
     ASSERT_EQ(other.size(), forward.size());
@@ -83,9 +84,20 @@ TEST_P(EmulatedOperations, AgreeWithPlainDoubleInEveryOrder) {
   }
 }
 
+TEST_P(EmulatedOperations, AgreeWithPlainDoubleInEveryOrder) {
+  compare(DType::float32, GetParam().tolerance);
+}
+
+class EmulatedNarrowOperations : public EmulatedOperations {};
+
+TEST_P(EmulatedNarrowOperations, AgreeWithPlainDoubleInEveryOrder) {
+  compare(DType::bfloat16, narrow_tolerance);
+}
+
 std::string name_of(const testing::TestParamInfo<OperationCase>& info) { return info.param.name; }
 
-INSTANTIATE_TEST_SUITE_P(, EmulatedOperations, testing::ValuesIn(cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(, EmulatedOperations, testing::ValuesIn(cases(DType::float32)), name_of);
+INSTANTIATE_TEST_SUITE_P(, EmulatedNarrowOperations, testing::ValuesIn(cases(DType::bfloat16)), name_of);
 
 }  // namespace
 }  // namespace comera::test
