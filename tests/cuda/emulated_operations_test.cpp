@@ -26,7 +26,8 @@ bool has(const OperationCase& operation) {
   return cuda_emulated::backend().support(id, DType::float32) != Backend::Support::missing;
 }
 
-constexpr std::string_view slow_cases[] = {"_long", "longest_512", "shared_groups"};
+constexpr std::string_view slow_cases[] = {"_long",        "longest_512",  "shared_groups",  "_2080_gelu",
+                                           "_512_30_48_1", "_512_30_48_0", "_20_16_32_25_48"};
 
 const std::vector<OperationCase>& cases() {
   static const std::vector<OperationCase> list = [] {
@@ -73,7 +74,12 @@ TEST_P(EmulatedOperations, AgreeWithPlainDoubleInEveryOrder) {
   const auto forward = got(Order::forward, 1);
   expect_close(forward, expected, GetParam().tolerance);
   if (COMERA_TSAN) return;  // finds races in any order; two workers show those between blocks
-  for (const auto& other : {got(Order::reverse, 1), got(Order::random, 1), got(Order::random, 2)}) {
+  std::vector<std::vector<World::Output>> others{got(Order::random, 1)};
+  if (!COMERA_ASAN) {
+    others.push_back(got(Order::reverse, 1));
+    others.push_back(got(Order::random, 2));
+  }
+  for (const auto& other : others) {
     ASSERT_EQ(other.size(), forward.size());
     for (std::size_t i = 0; i < other.size(); ++i) {
       EXPECT_FALSE(other[i].overrun) << other[i].name;
