@@ -51,6 +51,20 @@ TEST(EmulatedTraining, TenLossesAreTheCpusCapturedOrNot) {
     }
 }
 
+// The same ten steps; what 8 bits of activations make of them.
+TEST(EmulatedTraining, NarrowActivationsLearnAsDoubleDoes) {
+  for (const bool tensorized : {true, false}) {
+    EncoderConfig config = small_config(tensorized);
+    const std::vector<double> exact = trace(config, {plain_backend(), host_allocator()});
+    config.compute = DType::bfloat16;
+    const EmulatedDevice device;
+    const std::vector<double> got = trace(config, device.with_graphs);
+    if (!sanitized) EXPECT_EQ(got, trace(config, device.without));
+    ASSERT_EQ(got.size(), 10u);
+    for (int i = 0; i < 10; ++i) EXPECT_NEAR(got[i], exact[i], 0.03 * exact[i]) << "step " << i;
+  }
+}
+
 TEST(EmulatedTraining, EveryLookupGivesTheSameLosses) {
   EncoderConfig config = small_config(true);
   config.compute = DType::float32;
