@@ -9,6 +9,7 @@
 
 #include "kernels/cpu/plain/plain_backend.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/cuda_memory.h"
 #include "kernels/emulation/options.h"
 #include "kernels/emulation/sanitizers.h"
 #include "tests/cpu/world.h"
@@ -18,58 +19,40 @@ namespace {
 
 using emulation::Order;
 
-bool has(const OperationCase& operation) {
-  const std::string name = operation.name.substr(0, operation.name.find('_'));
-  const auto found = std::ranges::find(operation_names, name);
-  if (found == std::end(operation_names)) return true;  // the run says that it is missing
-  const auto id = static_cast<OperationId>(found - std::begin(operation_names));
-  return cuda_emulated::backend().support(id, DType::float32) != Backend::Support::missing;
-}
-
 constexpr std::string_view slow_cases[] = {"_long",        "longest_512",  "shared_groups",  "_2080_gelu",
                                            "_512_30_48_1", "_512_30_48_0", "_20_16_32_25_48"};
 
-const std::vector<OperationCase>& cases() {
-  static const std::vector<OperationCase> list = [] {
-    std::vector<OperationCase> all;
-    add_product_cases(all);
-    add_attention_cases(all);
-    add_norm_cases(all);
-    add_elementwise_cases(all);
-    add_embedding_cases(all);
-    add_loss_cases(all);
-    add_optimizer_cases(all);
-    std::erase_if(all, [](const OperationCase& operation) { return !has(operation); });
-    // Sanitizers multiply the time; the other cases go through the same lines.
-    if (COMERA_ASAN || COMERA_TSAN)
-      std::erase_if(all, [](const OperationCase& operation) {
-        return std::ranges::any_of(slow_cases,
-                                   [&](std::string_view name) { return operation.name.ends_with(name); });
-      });
-    return all;
-  }();
-  return list;
+std::vector<OperationCase> cases() {
+  std::vector<OperationCase> all = operation_cases_of(cuda_emulated::backend());
+  // Sanitizers multiply the time; the other cases go through the same lines.
+  if (COMERA_ASAN || COMERA_TSAN)
+    std::erase_if(all, [](const OperationCase& operation) {
+      return std::ranges::any_of(slow_cases,
+                                 [&](std::string_view name) { return operation.name.ends_with(name); });
+    });
+  return all;
 }
 
 class EmulatedOperations : public testing::TestWithParam<OperationCase> {
  protected:
   void TearDown() override { emulation::options() = before_; }
-  std::vector<World::Output> outputs(const Backend& backend, DType compute) const {
-    World world(backend, compute);
+  std::vector<World::Output> outputs(const Backend& backend, DType compute, Allocator& allocator) const {
+    World world(backend, compute, allocator);
     GetParam().run(world);
     return world.outputs();
   }
+  std::unique_ptr<Allocator> device_ = cuda_emulated::make_allocator(0);
   emulation::Options before_ = emulation::options();
 };
 
 // The same bits in every order: no sum depends on who comes first.
 TEST_P(EmulatedOperations, AgreeWithPlainDoubleInEveryOrder) {
-  const auto expected = outputs(plain_backend(), DType::float64);
+  const auto expected = outputs(plain_backend(), DType::float64, host_allocator());
   const auto got = [&](Order order, std::uint64_t seed) {
     emulation::options().order = order;
     emulation::options().seed = seed;
     emulation::options().workers = COMERA_TSAN ? 2 : 1;
-    return outputs(cuda_emulated::backend(), DType::float32);
+    return outputs(cuda_emulated::backend(), DType::float32, *device_);
   };
   const auto forward = got(Order::forward, 1);
   expect_close(forward, expected, GetParam().tolerance);
@@ -86,6 +69,18 @@ TEST_P(EmulatedOperations, AgreeWithPlainDoubleInEveryOrder) {
       EXPECT_TRUE(other[i].bits == forward[i].bits)
           << other[i].name << " depends on the order of the threads";
     }
+  }
+}
+
+// The cases see what a kernel does beside its tensors, in a device's memory too.
+TEST(EmulatedWorld, NoticesWhatIsWrittenBesideATensor) {
+  const auto device = cuda_emulated::make_allocator(0);
+  for (const std::ptrdiff_t offset : {-1, 0, 11, 12}) {
+    World world(cuda_emulated::backend(), DType::float32, *device);
+    auto* data = static_cast<std::byte*>(world.output("x", {3}).raw());
+    const std::byte byte{1};
+    device->upload(data + offset, &byte, 1, device->stream());
+    EXPECT_EQ(world.outputs().at(0).overrun, offset < 0 || offset >= 12) << offset;
   }
 }
 
