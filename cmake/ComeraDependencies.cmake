@@ -2,6 +2,14 @@
 # The installed package includes this file too: its libraries are static.
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
+
+# Or from a folder, on a machine where nothing can be installed.
+set(COMERA_DEPENDENCIES "" CACHE PATH "Folder with unpacked dependencies (scripts/gpu_check.sh carry); empty: the system's packages")
+if(COMERA_DEPENDENCIES)
+  include(ComeraCarriedDependencies)
+  return()
+endif()
+
 find_package(fmt REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(HDF5 REQUIRED COMPONENTS C)

@@ -80,8 +80,7 @@ void sequence_cases(std::vector<OperationCase>& cases, std::int64_t sequences, s
                          scores.push_back(static_cast<float>(s % 11) * 0.5F - 2);
                        SquaredError op;
                        op.predictions = world.output("predictions", {sequences, 1}, 3);
-                       op.scores = Tensor(world.bytes(scores.data(), scores.size() * sizeof(float)).raw(),
-                                          {sequences}, DType::float32, Device{});
+                       op.scores = world.floats(scores);
                        op.count = world.integers({count}), op.gradient = gradient;
                        StepResults before;
                        before.loss_sum = 0.5, before.target_count = 2;

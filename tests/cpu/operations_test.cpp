@@ -19,21 +19,6 @@ struct NamedBackend {
 void PrintTo(const NamedBackend& backend, std::ostream* out) { *out << backend.name; }
 const NamedBackend backends[] = {{"cpu", cpu_backend}};
 
-const std::vector<OperationCase>& all_cases() {
-  static const std::vector<OperationCase> cases = [] {
-    std::vector<OperationCase> list;
-    add_product_cases(list);
-    add_attention_cases(list);
-    add_norm_cases(list);
-    add_elementwise_cases(list);
-    add_embedding_cases(list);
-    add_loss_cases(list);
-    add_optimizer_cases(list);
-    return list;
-  }();
-  return cases;
-}
-
 using Parameter = std::tuple<NamedBackend, OperationCase>;
 
 class Operations : public testing::TestWithParam<Parameter> {
@@ -73,7 +58,7 @@ std::string name_of_case(const testing::TestParamInfo<Parameter>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Operations,
-                         testing::Combine(testing::ValuesIn(backends), testing::ValuesIn(all_cases())),
+                         testing::Combine(testing::ValuesIn(backends), testing::ValuesIn(operation_cases())),
                          name_of_case);
 }  // namespace
 

@@ -12,83 +12,92 @@
 namespace comera::test {
 
 namespace {
+
 constexpr std::size_t fence = 128;  // bytes before and behind each tensor
 constexpr std::byte fence_byte{0xA5};
 
-std::size_t start_of(const std::vector<std::byte>& memory) {
-  const auto address = reinterpret_cast<std::uintptr_t>(memory.data()) + fence;
-  return fence + (64 - address % 64) % 64;
-}
-}  // namespace
-
-Tensor World::make(const std::string& name, Shape shape, DType dtype) {
-  Block& block = blocks_.emplace_back();
-  block.name = name;
-  const std::size_t bytes = static_cast<std::size_t>(shape.elements()) * size_of(dtype);
-  block.memory.assign(bytes + 2 * fence + 64, fence_byte);
-  block.tensor = Tensor(block.memory.data() + start_of(block.memory), shape, dtype);
-  return block.tensor;
-}
-
-void World::draw(const Tensor& tensor, double range, DType exact) {
-  const std::uint32_t site = drawn_++;
-  for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+template <class T>
+std::vector<T> drawn(std::int64_t count, std::uint32_t site, double range, DType exact) {
+  std::vector<T> values;
+  for (std::int64_t i = 0; i < count; ++i) {
     const Philox4 bits = philox({{static_cast<std::uint32_t>(i), site, 0, 0}}, 42);
     auto value = static_cast<float>((bits.word[0] / 4294967296.0 * 2 - 1) * range);
     if (exact == DType::bfloat16) value = static_cast<float>(bfloat16(value));
-    switch (tensor.dtype()) {
-      case DType::bfloat16:
-        tensor.data<bfloat16>()[i] = bfloat16(value);
-        break;
-      case DType::float32:
-        tensor.data<float>()[i] = value;
-        break;
-      default:
-        tensor.data<double>()[i] = value;
-    }
+    values.push_back(T(value));
   }
+  return values;
 }
 
-Tensor World::input(Shape shape, double range) {
-  const Tensor tensor = make("", shape, compute_);
-  draw(tensor, range, exact_);
-  return tensor;
+std::vector<double> numbers(const std::vector<std::byte>& bits, DType dtype) {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < bits.size(); i += size_of(dtype)) {
+    bfloat16 narrow;
+    float single = 0;
+    double number = 0;
+    if (dtype == DType::bfloat16)
+      std::memcpy(&narrow, &bits[i], sizeof narrow), number = static_cast<float>(narrow);
+    else if (dtype == DType::float32)
+      std::memcpy(&single, &bits[i], sizeof single), number = single;
+    else
+      std::memcpy(&number, &bits[i], sizeof number);
+    values.push_back(number);
+  }
+  return values;
 }
+
+}  // namespace
+
+Tensor World::make(const std::string& name, Shape shape, DType dtype, const void* contents) {
+  const std::size_t bytes = static_cast<std::size_t>(shape.elements()) * size_of(dtype);
+  std::vector<std::byte> host(bytes + 2 * fence, fence_byte);
+  if (bytes > 0) std::memcpy(&host[fence], contents, bytes);
+  Block& block = blocks_.emplace_back();
+  block.name = name;
+  block.memory = Buffer(allocator_, host.size(), MemoryKind::workspace);
+  block.tensor =
+      Tensor(static_cast<std::byte*>(block.memory.data()) + fence, shape, dtype, allocator_.device());
+  allocator_.upload(block.memory.data(), host.data(), host.size(), allocator_.stream());
+  allocator_.synchronize(allocator_.stream());
+  return block.tensor;
+}
+
+Tensor World::draw(const std::string& name, Shape shape, DType dtype, double range, DType exact) {
+  const std::uint32_t site = drawn_++;
+  const auto make_of = [&](const auto& values) { return make(name, shape, dtype, values.data()); };
+  const std::int64_t count = shape.elements();
+  if (dtype == DType::bfloat16) return make_of(drawn<bfloat16>(count, site, range, exact));
+  if (dtype == DType::float32) return make_of(drawn<float>(count, site, range, exact));
+  return make_of(drawn<double>(count, site, range, exact));
+}
+
+Tensor World::input(Shape shape, double range) { return draw("", shape, compute_, range, exact_); }
 
 Tensor World::output(const std::string& name, Shape shape, double range) {
-  const Tensor tensor = make(name, shape, compute_);
-  draw(tensor, range, exact_);
-  return tensor;
+  return draw(name, shape, compute_, range, exact_);
 }
 
 Tensor World::master(Shape shape, double range) {
-  const Tensor tensor = make("", shape, master_of(compute_));
-  draw(tensor, range, DType::float32);
-  return tensor;
+  return draw("", shape, master_of(compute_), range, DType::float32);
 }
 
 Tensor World::master_output(const std::string& name, Shape shape, double range) {
-  const Tensor tensor = make(name, shape, master_of(compute_));
-  draw(tensor, range, DType::float32);
-  return tensor;
+  return draw(name, shape, master_of(compute_), range, DType::float32);
 }
 
 Tensor World::output_double(const std::string& name, Shape shape) {
-  const Tensor tensor = make(name, shape, DType::float64);
-  draw(tensor, 1, DType::float32);
-  return tensor;
+  return draw(name, shape, DType::float64, 1, DType::float32);
 }
 
-Tensor World::integers(std::vector<std::int32_t> values) {
-  const Tensor tensor = make("", {static_cast<std::int64_t>(values.size())}, DType::int32);
-  std::memcpy(tensor.raw(), values.data(), tensor.bytes());
-  return tensor;
+Tensor World::integers(const std::vector<std::int32_t>& values) {
+  return make("", {static_cast<std::int64_t>(values.size())}, DType::int32, values.data());
+}
+
+Tensor World::floats(const std::vector<float>& values) {
+  return make("", {static_cast<std::int64_t>(values.size())}, DType::float32, values.data());
 }
 
 Tensor World::bytes(const void* data, std::size_t size) {
-  const Tensor tensor = make("", {static_cast<std::int64_t>(size)}, DType::uint8);
-  std::memcpy(tensor.raw(), data, size);
-  return tensor;
+  return make("", {static_cast<std::int64_t>(size)}, DType::uint8, data);
 }
 
 Tensor World::results(const StepResults& values) {
@@ -101,20 +110,22 @@ Tensor World::results(const StepResults& values) {
 std::vector<World::Output> World::outputs() const {
   std::vector<Output> all;
   for (const Block& block : blocks_) {
+    std::vector<std::byte> host(block.memory.bytes());
+    allocator_.download(host.data(), block.memory.data(), host.size(), allocator_.stream());
+    allocator_.synchronize(allocator_.stream());
+    const auto begin = host.begin() + fence, end = begin + static_cast<std::ptrdiff_t>(block.tensor.bytes());
+    const auto is_whole = [](std::byte byte) { return byte == fence_byte; };
     Output output{block.name, {}, {}, false};
-    const std::size_t begin = start_of(block.memory), end = begin + block.tensor.bytes();
-    for (std::size_t i = 0; i < block.memory.size(); ++i) {
-      if ((i < begin || i >= end) && block.memory[i] != fence_byte) output.overrun = true;
-    }
+    output.overrun = !std::all_of(host.begin(), begin, is_whole) || !std::all_of(end, host.end(), is_whole);
     if (block.name.empty()) {
       output.name = "an input";
       if (output.overrun) all.push_back(output);
       continue;
     }
-    output.bits.assign(block.memory.begin() + static_cast<std::ptrdiff_t>(begin),
-                       block.memory.begin() + static_cast<std::ptrdiff_t>(end));
+    output.bits.assign(begin, end);
     if (block.is_results) {
-      const auto& r = *static_cast<const StepResults*>(block.tensor.raw());
+      StepResults r;
+      std::memcpy(&r, output.bits.data(), sizeof r);
       output.values = {r.loss_sum,
                        r.target_count,
                        r.correct,
@@ -123,12 +134,7 @@ std::vector<World::Output> World::outputs() const {
                        static_cast<double>(r.nonfinite),
                        static_cast<double>(r.first_nonfinite)};
     } else {
-      const Tensor& tensor = block.tensor;
-      for (std::int64_t i = 0; i < tensor.elements(); ++i)
-        output.values.push_back(tensor.dtype() == DType::bfloat16
-                                    ? static_cast<double>(static_cast<float>(tensor.data<bfloat16>()[i]))
-                                : tensor.dtype() == DType::float32 ? tensor.data<float>()[i]
-                                                                   : tensor.data<double>()[i]);
+      output.values = numbers(output.bits, block.tensor.dtype());
     }
     all.push_back(std::move(output));
   }
@@ -156,6 +162,30 @@ void expect_close(const std::vector<World::Output>& got, const std::vector<World
     EXPECT_LE(worst, tolerance) << got[i].name << "[" << where << "] is " << values[where] << ", not "
                                 << wanted[where];
   }
+}
+
+std::vector<OperationCase> operation_cases() {
+  std::vector<OperationCase> all;
+  add_product_cases(all);
+  add_attention_cases(all);
+  add_norm_cases(all);
+  add_elementwise_cases(all);
+  add_embedding_cases(all);
+  add_loss_cases(all);
+  add_optimizer_cases(all);
+  return all;
+}
+
+std::vector<OperationCase> operation_cases_of(const Backend& backend, DType compute) {
+  std::vector<OperationCase> cases = operation_cases();
+  std::erase_if(cases, [&](const OperationCase& operation) {
+    const auto* found =
+        std::ranges::find(operation_names, operation.name.substr(0, operation.name.find('_')));
+    if (found == std::end(operation_names)) return false;  // the run says that it is missing
+    const auto id = static_cast<OperationId>(found - std::begin(operation_names));
+    return backend.support(id, compute) == Backend::Support::missing;
+  });
+  return cases;
 }
 
 }  // namespace comera::test

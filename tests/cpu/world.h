@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <ostream>
 #include <string>
@@ -12,14 +11,16 @@
 
 namespace comera::test {
 
-// The tensors of one run of an operation under one backend and compute type. The same case run in two worlds
-// gets the same numbers (drawn in single precision), so that what comes out can be compared.
+// The tensors of one run of an operation under one backend and compute type, in the memory of a device. The
+// same case run in two worlds gets the same numbers (drawn in single precision), so that what comes out can
+// be compared.
 class World {
  public:
   // Inputs of the compute type are numbers that `exact` has too, so that a world of double gets what one of
   // bfloat16 gets.
-  World(const Backend& backend, DType compute, DType exact = DType::float32)
-      : backend_(backend), compute_(compute), exact_(exact) {}
+  World(const Backend& backend, DType compute, Allocator& allocator = host_allocator(),
+        DType exact = DType::float32)
+      : backend_(backend), compute_(compute), exact_(exact), allocator_(allocator) {}
 
   struct Output {
     std::string name;
@@ -38,33 +39,36 @@ class World {
   Tensor master_output(const std::string& name, Shape shape, double range = 1);
   // The same of float64 whatever the compute type.
   Tensor output_double(const std::string& name, Shape shape);
-  Tensor integers(std::vector<std::int32_t> values);
+  Tensor integers(const std::vector<std::int32_t>& values);
+  Tensor floats(const std::vector<float>& values);  // whatever the compute type
   Tensor bytes(const void* data, std::size_t size);
   Tensor step_inputs(const StepInputs& values) { return bytes(&values, sizeof values); }
   Tensor results(const StepResults& values = {});
 
   template <class Operation>
   void run(const Operation& operation) {
-    Arena measuring = Arena::measuring(Device{});
-    comera::run(Context{backend_, measuring, {}}, operation);
-    Arena arena(host_allocator(), measuring.peak());
-    comera::run(Context{backend_, arena, {}}, operation);
+    Arena measuring = Arena::measuring(allocator_.device());
+    comera::run(Context{backend_, measuring, allocator_.stream()}, operation);
+    Arena arena(allocator_, measuring.peak());
+    comera::run(Context{backend_, arena, allocator_.stream()}, operation);
+    allocator_.synchronize(allocator_.stream());
   }
   std::vector<Output> outputs() const;
 
  private:
   struct Block {
     std::string name;  // empty: an input
-    Tensor tensor;
-    std::vector<std::byte> memory;
+    Tensor tensor;     // within the memory, between two fences
+    Buffer memory;
     bool is_results = false;
   };
-  Tensor make(const std::string& name, Shape shape, DType dtype);
-  void draw(const Tensor& tensor, double range, DType exact);
+  Tensor make(const std::string& name, Shape shape, DType dtype, const void* contents);
+  Tensor draw(const std::string& name, Shape shape, DType dtype, double range, DType exact);
 
   const Backend& backend_;
   DType compute_, exact_;
-  std::deque<Block> blocks_;
+  Allocator& allocator_;
+  std::vector<Block> blocks_;
   std::uint32_t drawn_ = 0;
 };
 
@@ -91,6 +95,12 @@ void add_elementwise_cases(std::vector<OperationCase>& cases);
 void add_embedding_cases(std::vector<OperationCase>& cases);
 void add_loss_cases(std::vector<OperationCase>& cases);
 void add_optimizer_cases(std::vector<OperationCase>& cases);
+
+// All of the above, and those of them whose operation a backend has in single precision.
+std::vector<OperationCase> operation_cases();
+std::vector<OperationCase> operation_cases_of(const Backend& backend, DType compute = DType::float32);
+// A narrow type rounds what comes out to 8 bits, and what it was made of: instead of a case's tolerance.
+inline constexpr double narrow_tolerance = 2e-2;
 
 inline StepInputs example_step() {
   StepInputs inputs;

@@ -9,6 +9,7 @@
 
 #include "kernels/cpu/plain/plain_backend.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/cuda_memory.h"
 #include "kernels/emulation/options.h"
 #include "kernels/emulation/sanitizers.h"
 #include "tests/cpu/world.h"
@@ -18,27 +19,11 @@ namespace {
 
 using emulation::Order;
 
-bool has(const OperationCase& operation, DType compute) {
-  const std::string name = operation.name.substr(0, operation.name.find('_'));
-  const auto found = std::ranges::find(operation_names, name);
-  if (found == std::end(operation_names)) return true;  // the run says that it is missing
-  const auto id = static_cast<OperationId>(found - std::begin(operation_names));
-  return cuda_emulated::backend().support(id, compute) != Backend::Support::missing;
-}
-
 constexpr std::string_view slow_cases[] = {"_long",        "longest_512",  "shared_groups",  "_2080_gelu",
                                            "_512_30_48_1", "_512_30_48_0", "_20_16_32_25_48"};
 
 std::vector<OperationCase> cases(DType compute) {
-  std::vector<OperationCase> all;
-  add_product_cases(all);
-  add_attention_cases(all);
-  add_norm_cases(all);
-  add_elementwise_cases(all);
-  add_embedding_cases(all);
-  add_loss_cases(all);
-  add_optimizer_cases(all);
-  std::erase_if(all, [&](const OperationCase& operation) { return !has(operation, compute); });
+  std::vector<OperationCase> all = operation_cases_of(cuda_emulated::backend(), compute);
   // Sanitizers multiply the time; the other cases go through the same lines.
   if (COMERA_ASAN || COMERA_TSAN)
     std::erase_if(all, [](const OperationCase& operation) {
@@ -48,29 +33,28 @@ std::vector<OperationCase> cases(DType compute) {
   return all;
 }
 
-// A narrow type rounds what comes out to 8 bits, and what it was made of.
-constexpr double narrow_tolerance = 2e-2;
-
 class EmulatedOperations : public testing::TestWithParam<OperationCase> {
  protected:
   void TearDown() override { emulation::options() = before_; }
-  std::vector<World::Output> outputs(const Backend& backend, DType compute, DType exact) const {
-    World world(backend, compute, exact);
+  std::vector<World::Output> outputs(const Backend& backend, DType compute, Allocator& allocator,
+                                     DType exact) const {
+    World world(backend, compute, allocator, exact);
     GetParam().run(world);
     return world.outputs();
   }
   // The same bits in every order: no sum depends on who comes first.
   void compare(DType compute, double tolerance) const;
+  std::unique_ptr<Allocator> device_ = cuda_emulated::make_allocator(0);
   emulation::Options before_ = emulation::options();
 };
 
 void EmulatedOperations::compare(DType compute, double tolerance) const {
-  const auto expected = outputs(plain_backend(), DType::float64, compute);
+  const auto expected = outputs(plain_backend(), DType::float64, host_allocator(), compute);
   const auto got = [&](Order order, std::uint64_t seed) {
     emulation::options().order = order;
     emulation::options().seed = seed;
     emulation::options().workers = COMERA_TSAN ? 2 : 1;
-    return outputs(cuda_emulated::backend(), compute, compute);
+    return outputs(cuda_emulated::backend(), compute, *device_, compute);
   };
   const auto forward = got(Order::forward, 1);
   expect_close(forward, expected, tolerance);
@@ -98,6 +82,18 @@ class EmulatedNarrowOperations : public EmulatedOperations {};
 
 TEST_P(EmulatedNarrowOperations, AgreeWithPlainDoubleInEveryOrder) {
   compare(DType::bfloat16, narrow_tolerance);
+}
+
+// The cases see what a kernel does beside its tensors, in a device's memory too.
+TEST(EmulatedWorld, NoticesWhatIsWrittenBesideATensor) {
+  const auto device = cuda_emulated::make_allocator(0);
+  for (const std::ptrdiff_t offset : {-1, 0, 11, 12}) {
+    World world(cuda_emulated::backend(), DType::float32, *device);
+    auto* data = static_cast<std::byte*>(world.output("x", {3}).raw());
+    const std::byte byte{1};
+    device->upload(data + offset, &byte, 1, device->stream());
+    EXPECT_EQ(world.outputs().at(0).overrun, offset < 0 || offset >= 12) << offset;
+  }
 }
 
 std::string name_of(const testing::TestParamInfo<OperationCase>& info) { return info.param.name; }

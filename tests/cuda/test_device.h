@@ -1,0 +1,28 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "kernels/backends/backends.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/cuda_memory.h"
+#include "kernels/ops/processor.h"
+
+namespace comera::test {
+
+// What CUDA kernels run on in a test. Its memory is its own, so that tests do not count one another's.
+struct TestDevice {
+  const Backend& backend;
+  std::unique_ptr<Allocator> allocator;
+  Processor with_graphs{backend, *allocator, true};
+  Processor without{backend, *allocator, false};
+};
+
+inline TestDevice emulated_device() { return {cuda_emulated::backend(), cuda_emulated::make_allocator(0)}; }
+// Only where there is one: see SKIP_WITHOUT_A_GPU().
+inline TestDevice first_gpu() { return {cuda::backend(), cuda::make_allocator(0)}; }
+
+// To be called in SetUp(): the body of the test is then not run.
+#define SKIP_WITHOUT_A_GPU() \
+  if (cuda_device_count() == 0) GTEST_SKIP() << why_no_cuda_device()
+
+}  // namespace comera::test

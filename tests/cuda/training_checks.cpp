@@ -1,0 +1,134 @@
+#include "tests/cuda/training_checks.h"
+
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "kernels/backends/processors.h"
+#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/emulation/sanitizers.h"
+#include "tests/model/configs.h"
+#include "tests/training/trace.h"
+
+namespace comera::test {
+
+namespace {
+
+// Sanitizers multiply the time of emulated kernels by ten: then runs are shorter, and fewer.
+constexpr bool sanitized = COMERA_ASAN || COMERA_TSAN;
+constexpr std::size_t steps = sanitized ? 4 : 12;  // of the fixture's recipe: 7 and 5
+
+}  // namespace
+
+void expect_losses_of_the_cpu(const TestDevice& device) {
+  for (const bool tensorized : {true, false})
+    for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
+      if (sanitized && norm == NormPlacement::pre) continue;
+      EncoderConfig config = small_config(tensorized, HeadKind::mlm, norm);
+      const std::vector<double> exact = trace(config, {plain_backend(), host_allocator()});
+      config.compute = DType::float32;
+      const std::vector<double> got = trace(config, device.with_graphs);
+      EXPECT_EQ(got, trace(config, device.without));
+      ASSERT_EQ(got.size(), 10u);
+      for (int i = 0; i < 10; ++i) EXPECT_NEAR(got[i], exact[i], 1e-5 * exact[i]) << "step " << i;
+    }
+}
+
+void expect_narrow_losses(const TestDevice& device) {
+  for (const bool tensorized : {true, false}) {
+    EncoderConfig config = small_config(tensorized);
+    const std::vector<double> exact = trace(config, {plain_backend(), host_allocator()});
+    config.compute = DType::bfloat16;
+    const std::vector<double> got = trace(config, device.with_graphs);
+    if (!sanitized) EXPECT_EQ(got, trace(config, device.without));
+    ASSERT_EQ(got.size(), 10u);
+    for (int i = 0; i < 10; ++i) EXPECT_NEAR(got[i], exact[i], 0.03 * exact[i]) << "step " << i;
+  }
+}
+
+void expect_every_lookup_to_agree(const TestDevice& device) {
+  EncoderConfig config = small_config(true);
+  config.compute = DType::float32;
+  std::vector<std::vector<double>> losses;
+  for (const LookupKind lookup : {LookupKind::halves, LookupKind::unique, LookupKind::naive}) {
+    if (sanitized && lookup == LookupKind::unique) continue;  // as naive, with fewer ids
+    config.tensorized.lookup = lookup;
+    losses.push_back(trace(config, device.with_graphs));
+  }
+  for (std::size_t other = 1; other < losses.size(); ++other)
+    for (int i = 0; i < 10; ++i)
+      EXPECT_NEAR(losses[other][i], losses[0][i], 1e-5 * losses[0][i]) << "step " << i;
+}
+
+void expect_blocks_in_order(const TestDevice& device) {
+  Allocator& allocator = *device.allocator;
+  const Buffer place(allocator, 64, MemoryKind::workspace);
+  const auto feed = allocator.feed(place.data(), 64);
+  std::set<void*> hosts;
+  for (int block = 0; block < 5; ++block) {
+    const std::vector<std::byte> sent(64, static_cast<std::byte>(block + 1));
+    void* memory = feed->next();
+    hosts.insert(memory);
+    std::memcpy(memory, sent.data(), 64);
+    feed->send();
+    std::vector<std::byte> got(64);
+    allocator.download(got.data(), place.data(), 64, allocator.stream());
+    allocator.synchronize(allocator.stream());
+    EXPECT_EQ(got, sent);
+  }
+  EXPECT_EQ(hosts.size(), 2u);  // one is filled while the other is under way
+}
+
+TrainingOutcome RunFixture::train(const std::string& run, const Processor& processor, TrainingOptions options,
+                                  std::vector<std::string> overrides) const {
+  overrides.emplace_back("run.log_interval=1");
+  if (sanitized)
+    for (const char* shorter :
+         {"phase.0.steps=2", "phase.0.warmup_steps=1", "phase.1.steps=2", "run.evaluation_batches=1"})
+      overrides.emplace_back(shorter);
+  std::FILE* null = std::fopen("/dev/null", "w");
+  options.output = null;
+  options.processor = &processor;
+  TrainingOutcome outcome = TrainingRun(recipe(run, overrides), options).run();
+  std::fclose(null);
+  return outcome;
+}
+
+std::vector<double> RunFixture::losses(const std::string& run) const {
+  std::ifstream file(folder() / run / "metrics.jsonl");
+  std::vector<double> all;
+  for (std::string line; std::getline(file, line);) {
+    const auto values = nlohmann::json::parse(line);
+    if (values.contains("loss")) all.push_back(values["loss"]);
+  }
+  return all;
+}
+
+void RunFixture::expect_to_learn_as_the_cpu_does(const TestDevice& device) const {
+  const TrainingOutcome on_cpu = train("cpu", cpu_processor());
+  const TrainingOutcome on_gpu = train("gpu", device.with_graphs);
+  const std::vector<double> expected = losses("cpu"), got = losses("gpu");
+  ASSERT_EQ(expected.size(), steps);
+  ASSERT_EQ(got.size(), steps);
+  for (std::size_t i = 0; i < steps; ++i)
+    EXPECT_NEAR(got[i], expected[i], 2e-5 * expected[i]) << "step " << i;
+  EXPECT_NEAR(on_gpu.evaluation->loss, on_cpu.evaluation->loss, 2e-5 * on_cpu.evaluation->loss);
+}
+
+void RunFixture::expect_the_same_bits_each_way(const TestDevice& device) const {
+  const TrainingOutcome whole = train("whole", device.with_graphs);
+  const TrainingOutcome plain = train("plain", device.without, {}, {"run.graphs=false"});
+  EXPECT_EQ(losses("whole"), losses("plain"));
+  EXPECT_EQ(whole.evaluation->loss, plain.evaluation->loss);
+  for (const int stop : {1, 9}) {
+    if (stop > static_cast<int>(steps)) continue;
+    const std::string run = fmt::format("stopped-{}", stop);
+    train(run, device.with_graphs, {.stop_after = stop});
+    const TrainingOutcome second = train(run, device.with_graphs, {.mode = RunMode::resume});
+    expect_equal_checkpoints(whole.checkpoint, second.checkpoint);
+    EXPECT_EQ(whole.evaluation->loss, second.evaluation->loss);
+  }
+}
+
+}  // namespace comera::test

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/cuda/test_device.h"
+#include "tests/training/training_fixture.h"
+
+namespace comera::test {
+
+// What must hold on any device that runs the CUDA kernels; GoogleTest failures where it does not.
+
+// Ten losses of small models of each kind are those of the plain backend in double precision, and the same
+// bits with and without graphs.
+void expect_losses_of_the_cpu(const TestDevice& device);
+// The same ten steps with bfloat16 activations, to what 8 bits make of them.
+void expect_narrow_losses(const TestDevice& device);
+// The three ways to look up an embedding agree.
+void expect_every_lookup_to_agree(const TestDevice& device);
+// Blocks arrive in order, and the host's memory of one is left alone until the device has it.
+void expect_blocks_in_order(const TestDevice& device);
+
+// A whole run: two phases of other sizes, accumulation, warm-up, dropout, evaluation, checkpoints.
+class RunFixture : public TrainingFixture {
+ protected:
+  TrainingOutcome train(const std::string& run, const Processor& processor, TrainingOptions options = {},
+                        std::vector<std::string> overrides = {}) const;
+  std::vector<double> losses(const std::string& run) const;  // of its metrics.jsonl
+
+  void expect_to_learn_as_the_cpu_does(const TestDevice& device) const;
+  // Replayed, not replayed, and stopped and resumed.
+  void expect_the_same_bits_each_way(const TestDevice& device) const;
+};
+
+}  // namespace comera::test
