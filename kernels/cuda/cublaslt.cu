@@ -13,7 +13,8 @@ void* load() {
   // Where the system looks, then where it was when this program was built.
   for (const char* file : {soname.c_str(), COMERA_CUBLASLT_FILE})
     if (void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL)) return library;
-  throw_error(fmt::format("products on a GPU need {} of CUDA, which could not be loaded: {}", soname, dlerror()));
+  throw_error(
+      fmt::format("products on a GPU need {} of CUDA, which could not be loaded: {}", soname, dlerror()));
 }
 
 }  // namespace

@@ -99,8 +99,8 @@ struct NormBackward {
 };
 
 // Sums over rows of what a lane's columns give are kept in shared memory, a part for each warp, so that no
-// two threads touch one. There are about two blocks for each multiprocessor: unless told so, the compiler saves
-// registers for more of them, and spills.
+// two threads touch one. There are about two blocks for each multiprocessor: unless told so, the compiler
+// saves registers for more of them, and spills.
 template <int V>
 __global__ void __launch_bounds__(warp* rows_at_once, 2) norm_backward(NormBackward op) {
   const bool norm = op.gamma != nullptr;
