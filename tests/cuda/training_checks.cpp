@@ -88,7 +88,7 @@ TrainingOutcome RunFixture::train(const std::string& run, const Processor& proce
   overrides.emplace_back("run.log_interval=1");
   if (sanitized)
     for (const char* shorter :
-         {"phase.0.steps=2", "phase.0.warmup_steps=1", "phase.1.steps=2", "run.evaluation_batches=1"})
+         {"phase.0.steps=3", "phase.0.warmup_steps=1", "phase.1.steps=1", "run.evaluation_batches=1"})
       overrides.emplace_back(shorter);
   std::FILE* null = std::fopen("/dev/null", "w");
   options.output = null;
