@@ -35,6 +35,7 @@ struct Key {
   std::int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
   bool transpose_a, transpose_b;
   DType type, type_c;                         // of operands and result
+  bool tf32;                                  // of float32 operands
   int alignment_a, alignment_b, alignment_c;  // bytes, up to 16: the library's kernels depend on it
   auto operator<=>(const Key&) const = default;
 };
@@ -70,7 +71,8 @@ cublasLtMatrixLayout_t layout(DType type, std::int64_t rows, std::int64_t column
 
 Plan make_plan(const Key& key) {
   Plan plan;
-  COMERA_BLAS_CALL(cublasLtMatmulDescCreate(&plan.product, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+  COMERA_BLAS_CALL(cublasLtMatmulDescCreate(
+      &plan.product, key.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F));
   const cublasOperation_t first = key.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t second = key.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
   COMERA_BLAS_CALL(
@@ -113,7 +115,7 @@ Plan make_plan(const Key& key) {
 // C is added to by every product of the batch, one after the other.
 bool is_sum(const MatrixProduct& op) { return op.batch > 1 && op.stride_c == 0; }
 
-const Plan& plan_of(const MatrixProduct& op) {
+const Plan& plan_of(const MatrixProduct& op, bool tf32) {
   static std::mutex mutex;
   static std::map<Key, Plan> plans;
   Key key{.m = op.m,
@@ -130,6 +132,7 @@ const Plan& plan_of(const MatrixProduct& op) {
           .transpose_b = op.transpose_b,
           .type = op.compute(),
           .type_c = op.c.dtype(),
+          .tf32 = tf32,
           .alignment_a = alignment_of(op.a),
           .alignment_b = alignment_of(op.b),
           .alignment_c = alignment_of(op.c)};
@@ -150,14 +153,16 @@ const Plan& plan_of(const MatrixProduct& op) {
 
 bool nothing_to_do(const MatrixProduct& op) { return op.m == 0 || op.n == 0 || op.k == 0 || op.batch == 0; }
 
+template <bool tf32>
 std::size_t matrix_product_scratch(const MatrixProduct& op) {
-  return nothing_to_do(op) ? 0 : plan_of(op).workspace;
+  return nothing_to_do(op) ? 0 : plan_of(op, tf32).workspace;
 }
 
 void* at(const Tensor& tensor, std::int64_t element) {
   return static_cast<std::byte*>(tensor.raw()) + element * static_cast<std::int64_t>(size_of(tensor.dtype()));
 }
 
+template <bool tf32>
 void matrix_product(const MatrixProduct& op, const KernelContext& context) {
   if (op.m == 0 || op.n == 0 || op.batch == 0) return;
   const cudaStream_t stream = stream_of(context.stream);
@@ -168,7 +173,7 @@ void matrix_product(const MatrixProduct& op, const KernelContext& context) {
                                          size_of(op.c.dtype()) * op.n, op.m, stream));
     return;
   }
-  const Plan& plan = plan_of(op);
+  const Plan& plan = plan_of(op, tf32);
   COMERA_CHECK(plan.workspace <= context.scratch_bytes,
                "a product was given {} bytes of workspace, it needs {}", context.scratch_bytes,
                plan.workspace);
@@ -184,9 +189,12 @@ void matrix_product(const MatrixProduct& op, const KernelContext& context) {
 
 }  // namespace
 
-void register_products(Backend& backend) {
-  for (const DType type : {DType::float32, DType::bfloat16})
-    backend.set<MatrixProduct>(type, matrix_product, matrix_product_scratch);
+void register_products(Backend& backend, bool tf32) {
+  if (tf32)
+    backend.set<MatrixProduct>(DType::float32, matrix_product<true>, matrix_product_scratch<true>);
+  else
+    backend.set<MatrixProduct>(DType::float32, matrix_product<false>, matrix_product_scratch<false>);
+  backend.set<MatrixProduct>(DType::bfloat16, matrix_product<false>, matrix_product_scratch<false>);
 }
 
 }  // namespace comera::COMERA_CUDA

@@ -2,13 +2,20 @@
 
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/tensor_cores.h"
 #include "kernels/ops/matrix_product.h"
 
 namespace comera::COMERA_CUDA {
 
 namespace {
 
-template <class T, class C>
+template <class T, bool tf32>
+double operand(T value) {
+  if constexpr (tf32) return __uint_as_float(round_to_tf32(value));
+  return static_cast<float>(value);
+}
+
+template <class T, class C, bool tf32 = false>
 void multiply(const MatrixProduct& op) {
   const std::int64_t lda = op.leading_a(), ldb = op.leading_b(), ldc = op.leading_c();
   for (std::int64_t batch = 0; batch < op.batch; ++batch) {
@@ -19,8 +26,8 @@ void multiply(const MatrixProduct& op) {
       for (std::int64_t j = 0; j < op.n; ++j) {
         double sum = 0;
         for (std::int64_t l = 0; l < op.k; ++l)
-          sum += static_cast<double>(static_cast<float>(op.transpose_a ? a[l * lda + i] : a[i * lda + l])) *
-                 static_cast<float>(op.transpose_b ? b[j * ldb + l] : b[l * ldb + j]);
+          sum += operand<T, tf32>(op.transpose_a ? a[l * lda + i] : a[i * lda + l]) *
+                 operand<T, tf32>(op.transpose_b ? b[j * ldb + l] : b[l * ldb + j]);
         C& to = c[i * ldc + j];
         if (op.accumulate) sum += static_cast<float>(to);
         to = static_cast<C>(static_cast<float>(sum));
@@ -28,19 +35,26 @@ void multiply(const MatrixProduct& op) {
   }
 }
 
-void matrix_product(const MatrixProduct& op, const KernelContext& context) {
-  const bool narrow = op.compute() == DType::bfloat16, narrow_result = op.c.dtype() == DType::bfloat16;
-  put("product", stream_of(context.stream),
-      [op, function = !narrow         ? multiply<float, float>
-                      : narrow_result ? multiply<bfloat16, bfloat16>
-                                      : multiply<bfloat16, float>] { function(op); });
+void put_product(void (*function)(const MatrixProduct&), const MatrixProduct& op,
+                 const KernelContext& context) {
+  put("product", stream_of(context.stream), [op, function] { function(op); });
+}
+
+template <bool tf32>
+void product(const MatrixProduct& op, const KernelContext& context) {
+  put_product(multiply<float, float, tf32>, op, context);
+}
+
+void narrow_product(const MatrixProduct& op, const KernelContext& context) {
+  put_product(op.c.dtype() == DType::bfloat16 ? multiply<bfloat16, bfloat16> : multiply<bfloat16, float>, op,
+              context);
 }
 
 }  // namespace
 
-void register_products(Backend& backend) {
-  backend.set<MatrixProduct>(DType::float32, matrix_product);
-  backend.set<MatrixProduct>(DType::bfloat16, matrix_product);
+void register_products(Backend& backend, bool tf32) {
+  backend.set<MatrixProduct>(DType::float32, tf32 ? product<true> : product<false>);
+  backend.set<MatrixProduct>(DType::bfloat16, narrow_product);
 }
 
 }  // namespace comera::COMERA_CUDA

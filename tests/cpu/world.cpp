@@ -188,4 +188,15 @@ std::vector<OperationCase> operation_cases_of(const Backend& backend, DType comp
   return cases;
 }
 
+std::vector<OperationCase> tf32_cases() {
+  std::vector<OperationCase> cases = operation_cases();
+  std::erase_if(cases, [](const OperationCase& operation) {
+    // With one token the gradients of queries and keys are zero, against which no rounding error is small.
+    if (operation.name == "AttentionBackward_one_token") return true;
+    return !operation.name.starts_with("MatrixProduct") && !operation.name.starts_with("Attention");
+  });
+  for (OperationCase& operation : cases) operation.tolerance = 4e-3;
+  return cases;
+}
+
 }  // namespace comera::test

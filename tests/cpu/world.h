@@ -101,6 +101,8 @@ std::vector<OperationCase> operation_cases();
 std::vector<OperationCase> operation_cases_of(const Backend& backend, DType compute = DType::float32);
 // A narrow type rounds what comes out to 8 bits, and what it was made of: instead of a case's tolerance.
 inline constexpr double narrow_tolerance = 4e-2;
+// The cases whose operands are rounded to TF32 where that is asked for, with the tolerance of its 11 bits.
+std::vector<OperationCase> tf32_cases();
 
 inline StepInputs example_step() {
   StepInputs inputs;

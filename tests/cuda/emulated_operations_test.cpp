@@ -22,8 +22,7 @@ using emulation::Order;
 constexpr std::string_view slow_cases[] = {"_long",        "longest_512",  "shared_groups",  "_2080_gelu",
                                            "_512_30_48_1", "_512_30_48_0", "_20_16_32_25_48"};
 
-std::vector<OperationCase> cases(DType compute) {
-  std::vector<OperationCase> all = operation_cases_of(cuda_emulated::backend(), compute);
+std::vector<OperationCase> without_slow_ones(std::vector<OperationCase> all) {
   // Sanitizers multiply the time; the other cases go through the same lines.
   if (COMERA_ASAN || COMERA_TSAN)
     std::erase_if(all, [](const OperationCase& operation) {
@@ -31,6 +30,10 @@ std::vector<OperationCase> cases(DType compute) {
                                  [&](std::string_view name) { return operation.name.ends_with(name); });
     });
   return all;
+}
+
+std::vector<OperationCase> cases(DType compute) {
+  return without_slow_ones(operation_cases_of(cuda_emulated::backend(), compute));
 }
 
 class EmulatedOperations : public testing::TestWithParam<OperationCase> {
@@ -43,18 +46,18 @@ class EmulatedOperations : public testing::TestWithParam<OperationCase> {
     return world.outputs();
   }
   // The same bits in every order: no sum depends on who comes first.
-  void compare(DType compute, double tolerance) const;
+  void compare(DType compute, double tolerance, bool tf32 = false) const;
   std::unique_ptr<Allocator> device_ = cuda_emulated::make_allocator(0);
   emulation::Options before_ = emulation::options();
 };
 
-void EmulatedOperations::compare(DType compute, double tolerance) const {
+void EmulatedOperations::compare(DType compute, double tolerance, bool tf32) const {
   const auto expected = outputs(plain_backend(), DType::float64, host_allocator(), compute);
   const auto got = [&](Order order, std::uint64_t seed) {
     emulation::options().order = order;
     emulation::options().seed = seed;
     emulation::options().workers = COMERA_TSAN ? 2 : 1;
-    return outputs(cuda_emulated::backend(), compute, *device_, compute);
+    return outputs(cuda_emulated::backend(tf32), compute, *device_, compute);
   };
   const auto forward = got(Order::forward, 1);
   expect_close(forward, expected, tolerance);
@@ -84,6 +87,12 @@ TEST_P(EmulatedNarrowOperations, AgreeWithPlainDoubleInEveryOrder) {
   compare(DType::bfloat16, narrow_tolerance);
 }
 
+class EmulatedTF32Operations : public EmulatedOperations {};
+
+TEST_P(EmulatedTF32Operations, AgreeWithPlainDoubleInEveryOrder) {
+  compare(DType::float32, GetParam().tolerance, true);
+}
+
 // The cases see what a kernel does beside its tensors, in a device's memory too.
 TEST(EmulatedWorld, NoticesWhatIsWrittenBesideATensor) {
   const auto device = cuda_emulated::make_allocator(0);
@@ -100,6 +109,8 @@ std::string name_of(const testing::TestParamInfo<OperationCase>& info) { return 
 
 INSTANTIATE_TEST_SUITE_P(, EmulatedOperations, testing::ValuesIn(cases(DType::float32)), name_of);
 INSTANTIATE_TEST_SUITE_P(, EmulatedNarrowOperations, testing::ValuesIn(cases(DType::bfloat16)), name_of);
+INSTANTIATE_TEST_SUITE_P(, EmulatedTF32Operations, testing::ValuesIn(without_slow_ones(tf32_cases())),
+                         name_of);
 
 }  // namespace
 }  // namespace comera::test

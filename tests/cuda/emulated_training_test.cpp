@@ -18,6 +18,8 @@ TEST(EmulatedTraining, TenLossesAreTheCpusCapturedOrNot) { expect_losses_of_the_
 
 TEST(EmulatedTraining, NarrowActivationsLearnAsDoubleDoes) { expect_narrow_losses(emulated_device()); }
 
+TEST(EmulatedTraining, RoundedOperandsLearnAsDoubleDoes) { expect_tf32_losses(emulated_device(true)); }
+
 TEST(EmulatedTraining, EveryLookupGivesTheSameLosses) { expect_every_lookup_to_agree(emulated_device()); }
 
 TEST(EmulatedFeed, BlocksArriveInOrderAndAreKeptUntilTheyAreTaken) {
