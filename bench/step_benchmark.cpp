@@ -100,7 +100,8 @@ class Stepper {
 
   double memory_mib() {
     const ParameterStore& store = engine_.model().parameters();
-    return static_cast<double>(4 * store.values().bytes() + engine_.arena_plan().total) / 1048576;
+    const std::size_t rounded = store.compute() == store.dtype() ? 0 : store.product_values().bytes();
+    return static_cast<double>(4 * store.values().bytes() + rounded + engine_.arena_plan().total) / 1048576;
   }
 
  private:
@@ -374,12 +375,14 @@ std::string benchmark_step(const StepBenchmarkOptions& options) {
     throw UsageError(
         fmt::format("--length {} is longer than the model's max_positions = {}; choose a shorter one",
                     options.length, options.config.max_positions));
-  Processor processor = find_processor(options.device, options.config.compute);
+  Processor processor = find_processor(options.device, options.config.compute, options.tf32);
   processor.graphs = options.graphs;
   if (processor.allocator.device().kind == DeviceKind::cuda) {
     if (options.profile) throw UsageError("--profile is for the CPU; give --device cpu");
     return benchmark_on_gpu(options, processor);
   }
+  if (options.config.compute != DType::float32)
+    throw UsageError("on the CPU bench step measures fp32; leave precision.compute at \"fp32\"");
   const Ceilings before = measure_ceilings();
 
   ProfiledSteps tensorized(options.config, options);

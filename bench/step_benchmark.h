@@ -14,6 +14,7 @@ struct StepBenchmarkOptions {
   bool profile = false;  // also a table of where the step's time goes, beside what its work needs at least
   bool only_tensorized = false;  // without the dense twin, which takes most of the time
   std::string device = "auto";   // as find_processor() takes it
+  bool tf32 = false;             // as find_processor() takes it
   bool graphs = true;            // on a GPU: replay recorded steps
 };
 

@@ -29,8 +29,7 @@ void bench_step(Options& options) {
   if (!recipe.tensorized.enabled)
     throw UsageError(
         "bench step compares a tensorized model with its dense twin; leave tensorized.enabled at true");
-  if (options.step.config.compute != DType::float32)
-    throw UsageError("bench step measures fp32; leave precision.compute at \"fp32\"");
+  options.step.tf32 = recipe.precision.tf32;
   options.step.graphs = options.graph == "on";
   prepare_threads(options.threads);
   std::cout << benchmark_step(options.step);

@@ -105,8 +105,10 @@ hid_t native(DType dtype) {
       return H5T_NATIVE_INT64;
     case DType::uint8:
       return H5T_NATIVE_UINT8;
+    case DType::bfloat16:
+      break;
   }
-  return -1;
+  throw_error(fmt::format("{} is not stored in files", name_of(dtype)));
 }
 
 const State& opened(const std::shared_ptr<State>& state) {

@@ -43,7 +43,7 @@ Attention::Saved Attention::forward(const Step& step, const Tensor& x) const {
   }
   saved.projections = projections_->forward(step.context, x, Activation::none, true);
   saved.context = arena.saved(x.shape(), x.dtype());
-  saved.log_sum_exp = arena.saved({heads_, x.dim(0)}, x.dtype());
+  saved.log_sum_exp = arena.saved({heads_, x.dim(0)}, master_of(x.dtype()));
   run(step.context,
       AttentionForward{.q = saved.projections.u[0],
                        .k = saved.projections.u[1],

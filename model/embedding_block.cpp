@@ -27,7 +27,7 @@ EmbeddingBlock::EmbeddingBlock(ParameterStore& store, const EncoderConfig& confi
 EmbeddingBlock::Saved EmbeddingBlock::forward(const Step& step) const {
   const std::int64_t tokens = step.batch.capacity.tokens;
   Arena& arena = step.context.arena;
-  const DType dtype = step.store.dtype();
+  const DType dtype = step.store.compute(), master = step.store.dtype();
   Saved saved;
   saved.y = arena.saved({tokens, hidden_}, dtype);
   const Tensor sum = norm_ ? arena.saved({tokens, hidden_}, dtype) : saved.y;
@@ -35,7 +35,7 @@ EmbeddingBlock::Saved EmbeddingBlock::forward(const Step& step) const {
                    {.positions = step.store.value(positions_), .types = step.store.value(types_)}, sum);
   if (norm_) {
     saved.sum = sum;
-    saved.statistics = {arena.saved({tokens}, dtype), arena.saved({tokens}, dtype)};
+    saved.statistics = {arena.saved({tokens}, master), arena.saved({tokens}, master)};
     run(step.context, LayerNormForward{.x = sum,
                                        .gamma = step.store.value(norm_->gamma),
                                        .beta = step.store.value(norm_->beta),

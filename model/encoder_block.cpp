@@ -19,7 +19,8 @@ namespace {
 
 NormStatistics new_statistics(const Step& step, const Tensor& x) {
   Arena& arena = step.context.arena;
-  return {arena.saved({x.dim(0)}, x.dtype()), arena.saved({x.dim(0)}, x.dtype())};
+  const DType master = master_of(x.dtype());
+  return {arena.saved({x.dim(0)}, master), arena.saved({x.dim(0)}, master)};
 }
 
 // sum = residual + dropout(branch + bias), in the branch's memory; with a norm also norm(sum).

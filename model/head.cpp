@@ -46,8 +46,9 @@ void MaskedLanguageHead::run_loss(const Step& step, const Tensor& hidden, bool g
                           .count = step.batch.masked_count(),
                           .y = masked});
   const Linear::Saved transformed = transform_->forward(context, masked, Activation::gelu, true);
-  const Tensor normed = arena.saved({rows, width}, dtype), mean = arena.saved({rows}, dtype),
-               rstd = arena.saved({rows}, dtype);
+  const DType master = step.store.dtype();
+  const Tensor normed = arena.saved({rows, width}, dtype), mean = arena.saved({rows}, master),
+               rstd = arena.saved({rows}, master);
   run(context, LayerNormForward{.x = transformed.output(),
                                 .gamma = step.store.value(norm_.gamma),
                                 .beta = step.store.value(norm_.beta),

@@ -3,6 +3,7 @@
 #include "kernels/core/check.h"
 #include "kernels/ops/gather.h"
 #include "kernels/ops/layer_norm.h"
+#include "kernels/ops/layout.h"
 
 namespace comera {
 
@@ -25,12 +26,18 @@ Model::Model(const EncoderConfig& config, Allocator& allocator, bool gradients) 
   for (int block = 0; block < store_.blocks(); ++block) block_ranges_.push_back(store_.block_ranges(block));
 }
 
+void Model::refresh_products(const Context& context) const {
+  if (store_.compute() != store_.dtype())
+    run(context, Cast{.x = store_.values(), .y = store_.product_values()});
+}
+
 void Model::run_pack(const Step& step, bool gradient) const {
   const Context& context = step.context;
   Arena& arena = context.arena;
   const std::size_t mark = arena.mark();
   const Shape shape{step.batch.capacity.tokens, config_.hidden};
-  const Tensor g = gradient ? arena.saved(shape, store_.dtype()) : Tensor();
+  const Tensor g = gradient ? arena.saved(shape, store_.compute()) : Tensor();
+  refresh_products(context);
 
   const EmbeddingBlock::Saved embedded = embedding_->forward(step);
   Tensor x = embedded.y;
@@ -41,7 +48,7 @@ void Model::run_pack(const Step& step, bool gradient) const {
   NormStatistics statistics;
   Tensor hidden = x;
   if (final_norm_) {
-    statistics = {arena.saved({shape[0]}, x.dtype()), arena.saved({shape[0]}, x.dtype())};
+    statistics = {arena.saved({shape[0]}, store_.dtype()), arena.saved({shape[0]}, store_.dtype())};
     hidden = arena.saved(shape, x.dtype());
     run(context, LayerNormForward{.x = x,
                                   .gamma = store_.value(final_norm_->gamma),
@@ -76,7 +83,8 @@ void Model::run_pack(const Step& step, bool gradient) const {
 
 Tensor Model::encode(const Step& step) const {
   Arena& arena = step.context.arena;
-  const Tensor x = arena.saved({step.batch.capacity.tokens, config_.hidden}, store_.dtype());
+  const Tensor x = arena.saved({step.batch.capacity.tokens, config_.hidden}, store_.compute());
+  refresh_products(step.context);
   // A block's own tensors are released when its output has been copied: nothing is kept for a backward pass.
   const auto keep = [&](std::size_t mark, const Tensor& y) {
     run(step.context,
@@ -96,8 +104,8 @@ Tensor Model::encode(const Step& step) const {
                                      .beta = store_.value(final_norm_->beta),
                                      .eps = final_norm_->eps,
                                      .y = hidden,
-                                     .mean = arena.saved({x.dim(0)}, x.dtype()),
-                                     .rstd = arena.saved({x.dim(0)}, x.dtype())});
+                                     .mean = arena.saved({x.dim(0)}, store_.dtype()),
+                                     .rstd = arena.saved({x.dim(0)}, store_.dtype())});
   return hidden;
 }
 

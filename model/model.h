@@ -46,6 +46,8 @@ class Model {
   std::vector<const Linear*> linears() const;
 
  private:
+  // Weights in the type of activations, rounded anew.
+  void refresh_products(const Context& context) const;
   void ready(int block) const {
     if (gradients_ready_) gradients_ready_(block_ranges_[block]);
   }

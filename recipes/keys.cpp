@@ -42,7 +42,8 @@ const Words<OptimizerKind>& words_of() {
 
 template <>
 const Words<DType>& words_of() {
-  static const Words<DType> words = {{DType::float32, "fp32"}, {DType::float64, "fp64"}};
+  static const Words<DType> words = {
+      {DType::float32, "fp32"}, {DType::bfloat16, "bf16"}, {DType::float64, "fp64"}};
   return words;
 }
 
@@ -258,7 +259,12 @@ template <>
 const std::vector<Key<PrecisionSection>>& keys_of() {
   using S = PrecisionSection;
   static const std::vector<Key<S>> keys = {
-      value("compute", &S::compute, "type of activations and products; `fp64` is slow and only for checks"),
+      value("compute", &S::compute,
+            "type of activations and products; `bf16` needs a GPU, and parameters, their gradients and "
+            "moments, statistics and sums stay fp32; `fp64` is slow and only for checks"),
+      value("tf32", &S::tf32,
+            "whether a GPU rounds the operands of fp32 products to TF32 (10 bits), which is faster; the CPU "
+            "never does"),
   };
   return keys;
 }

@@ -18,7 +18,7 @@ struct Row {
 
 std::string grouped(std::int64_t number) {  // 1,485,795
   std::string digits = std::to_string(number);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(digits.begin() + at, ',');
   return digits;
 }
 

@@ -93,6 +93,7 @@ struct TaskSection {
 
 struct PrecisionSection {
   DType compute = DType::float32;
+  bool tf32 = false;
   friend bool operator==(const PrecisionSection&, const PrecisionSection&) = default;
 };
 

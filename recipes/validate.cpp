@@ -105,6 +105,10 @@ void validate(const Recipe& recipe, const Places& places) {
   if (!is_device_name(recipe.run.device))
     places.fail("run.device",
                 fmt::format("run.device = \"{}\" is none of {}", recipe.run.device, device_names));
+  if (recipe.precision.tf32 && recipe.precision.compute != DType::float32)
+    places.fail("precision.tf32",
+                "precision.tf32 is a way to multiply fp32 numbers; leave precision.compute at \"fp32\", or "
+                "precision.tf32 at false");
 }
 
 }  // namespace recipe_detail

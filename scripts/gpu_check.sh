@@ -20,8 +20,8 @@ carried=.carry/dependencies.tar.xz
 output=bench/results
 stage_seconds=480
 case_seconds=450 # a case that is begun first ends within a stage
-# Precisions of our own backend, as precision.compute of a recipe names them: further ones are added here.
-precisions=(fp32)
+# Precisions of our own backend, as a recipe sets them.
+declare -A precisions=([fp32]='precision.compute="fp32"' [tf32]=precision.tf32=true [bf16]='precision.compute="bf16"')
 
 say() { printf 'gpu_check: %s\n' "$*"; }
 fail() {
@@ -248,11 +248,11 @@ test_on_gpu() {
   reason=$(why_no_gpu)
   if [[ -n $reason ]]; then
     say "test: no GPU: $reason. THIS IS THE EMULATED FORM: the CUDA kernels run as host code"
-    for suite in EmulatedMemory EmulatedFeed EmulatedOperations EmulatedTraining EmulatedRun; do
+    for suite in EmulatedMemory EmulatedFeed EmulatedOperations EmulatedNarrowOperations EmulatedTF32Operations EmulatedTraining EmulatedRun; do
       run_case "$suite, no GPU" 4 "${ctest[@]}" -R "^${suite}[.]"
     done
   else
-    for suite in CudaFeed CudaOperations CudaTraining CudaRun; do
+    for suite in CudaFeed CudaOperations CudaNarrowOperations CudaTF32Operations CudaTraining CudaRun; do
       run_case "$suite" 4 "${ctest[@]}" -R "^$suite\$"
     done
   fi
@@ -263,7 +263,7 @@ test_on_gpu() {
 sanitize() {
   local program=$build/tests/cuda/test_cuda reason tool shard shards=6
   # Small shapes: the long ones go through the same lines.
-  local filter='CudaOperations.*-*_long:*longest_512:*shared_groups'
+  local filter='Cuda*Operations.*-*_long:*longest_512:*shared_groups'
   reason=$(why_no_gpu)
   if [[ -n $reason ]]; then
     say "sanitize: skipped: no GPU: $reason"
@@ -307,12 +307,12 @@ bench() {
     return 0
   fi
   # 128: every sequence padded to its longest, as PyTorch computes them; 40: MNLI's mean, which packing computes.
-  for precision in "${precisions[@]}"; do
+  for precision in fp32 tf32 bf16; do
     for length in 128 40; do
       for batch in 32 128; do
         for graph in on off; do
           run_case "comera $precision, $batch sequences of $length, graph $graph" 20 "$build/cli/comera" bench step \
-            recipes/six_encoder_mnli.toml --vocabulary 30522 --device cuda --set "precision.compute=\"$precision\"" \
+            recipes/six_encoder_mnli.toml --vocabulary 30522 --device cuda --set "${precisions[$precision]}" \
             --tokens $((batch * length)) --length "$length" --graph "$graph"
         done
       done

@@ -37,7 +37,7 @@ void DenseEmbedding::backward(const Context& context, const PackedBatch& batch, 
 void DenseEmbedding::masked_cross_entropy(const Context& context, const PackedBatch& batch,
                                           const Decoder& decoder) const {
   run(context, DenseMaskedCrossEntropy{.h = decoder.h,
-                                       .table = store_.value(table_),
+                                       .table = store_.product_value(table_),
                                        .dtable = decoder.gradient ? store_.gradient(table_) : Tensor(),
                                        .bias = decoder.bias,
                                        .dbias = decoder.dbias,

@@ -36,7 +36,7 @@ Linear::Saved DenseLinear::forward(const Context& context, const Tensor& x, Acti
     if (activation != Activation::none)
       saved.y[i] = context.arena.saved({tokens, spec_.output_size}, x.dtype());
     run(context, MatrixProduct{.a = x,
-                               .b = store_.value(weights_[i]),
+                               .b = store_.product_value(weights_[i]),
                                .c = saved.u[i],
                                .m = tokens,
                                .n = spec_.output_size,
@@ -70,7 +70,7 @@ void DenseLinear::backward(const Context& context, const Saved& saved,
                                .transpose_a = true,
                                .accumulate = true});
     run(context, MatrixProduct{.a = dy[i],
-                               .b = store_.value(weights_[i]),
+                               .b = store_.product_value(weights_[i]),
                                .c = dx,
                                .m = tokens,
                                .n = spec_.input_size,

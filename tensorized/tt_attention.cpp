@@ -6,6 +6,7 @@
 #include "kernels/ops/attention.h"
 #include "kernels/ops/layout.h"
 #include "kernels/ops/matrix_product.h"
+#include "tensorized/in_type.h"
 
 namespace comera {
 
@@ -59,16 +60,21 @@ bool TTAttention::pays(std::int64_t tokens, std::int64_t length) const {
 void TTAttention::merge(const Context& context, const Saved& saved) const {
   const auto [r_query, r_key, r_value, r_output] = ranks();
   const std::int64_t all = ranks().all();
-  merge_halves(context, store_, projections_.train(query), saved.a, all, saved.b_query.rows(0, r_query));
-  merge_halves(context, store_, projections_.train(key), from(saved.a, r_query), all, saved.b_key);
-  merge_halves(context, store_, projections_.train(value), from(saved.a, r_query + r_key), all,
+  ArenaScope scope(context.arena);
+  const InMasterType in_a(context, scope, saved.a), in_b_output(context, scope, saved.b_output),
+      in_f(context, scope, saved.f);
+  const Tensor a = in_a.tensor();
+  merge_halves(context, store_, projections_.train(query), a, all, saved.b_query.rows(0, r_query));
+  merge_halves(context, store_, projections_.train(key), from(a, r_query), all, saved.b_key);
+  merge_halves(context, store_, projections_.train(value), from(a, r_query + r_key), all,
                saved.b_value.rows(0, r_value));
-  merge_halves(context, store_, output_.train(0), saved.a_output, r_output, saved.b_output);
+  merge_halves(context, store_, output_.train(0), saved.a_output, r_output, in_b_output.tensor());
   copy(context, store_.value(projections_.bias(query)), saved.b_query.rows(r_query, 1));
   copy(context, store_.value(projections_.bias(value)), saved.b_value.rows(r_value, 1));
+  const Tensor whole_c = scope.tensor({r_query + 1, heads_ * r_key}, store_.dtype());
   run(context, MatrixProduct{.a = saved.b_query,
                              .b = saved.b_key,
-                             .c = saved.c,
+                             .c = whole_c,
                              .m = r_query + 1,
                              .n = r_key,
                              .k = head_size_,
@@ -82,7 +88,7 @@ void TTAttention::merge(const Context& context, const Saved& saved) const {
                              .stride_c = r_key});
   run(context, MatrixProduct{.a = saved.b_value,
                              .b = saved.a_output,
-                             .c = saved.f,
+                             .c = in_f.tensor(),
                              .m = r_value + 1,
                              .n = r_output,
                              .k = head_size_,
@@ -91,6 +97,9 @@ void TTAttention::merge(const Context& context, const Saved& saved) const {
                              .stride_a = head_size_,
                              .stride_b = head_size_ * r_output,
                              .stride_c = (r_value + 1) * r_output});
+  run(context, Cast{.x = whole_c.rows(0, r_query), .y = saved.c});
+  run(context, Cast{.x = whole_c.rows(r_query, 1), .y = saved.c_bias});
+  for (const InMasterType* made : {&in_a, &in_b_output, &in_f}) made->write_back();
 }
 
 void TTAttention::merge_backward(const Context& context, const Saved& saved, const Tensor& da,
@@ -160,28 +169,26 @@ TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& in
   const std::int64_t tokens = x.dim(0), all = ranks().all();
   const DType dtype = x.dtype();
   Arena& arena = context.arena;
+  const DType master = store_.dtype();
   const Saved saved{.x = x,
                     .a = arena.saved({hidden_, all}, dtype),
-                    .a_output = arena.saved({hidden_, r_output}, dtype),
-                    .b_query = arena.saved({r_query + 1, hidden_}, dtype),
-                    .b_value = arena.saved({r_value + 1, hidden_}, dtype),
-                    .b_key = arena.saved({r_key, hidden_}, dtype),
                     .b_output = arena.saved({r_output, hidden_}, dtype),
-                    .c = arena.saved({r_query + 1, heads_ * r_key}, dtype),
+                    .c = arena.saved({r_query, heads_ * r_key}, dtype),
                     .f = arena.saved({heads_ * (r_value + 1), r_output}, dtype),
+                    .c_bias = arena.saved({heads_ * r_key}, master),
+                    .a_output = arena.saved({hidden_, r_output}, master),
+                    .b_query = arena.saved({r_query + 1, hidden_}, master),
+                    .b_value = arena.saved({r_value + 1, hidden_}, master),
+                    .b_key = arena.saved({r_key, hidden_}, master),
                     .xa = arena.saved({tokens, all}, dtype),
                     .query = arena.saved({tokens, heads_ * r_key}, dtype),
                     .attended = arena.saved({tokens, heads_ * (r_value + 1)}, dtype),
                     .xa_output = arena.saved({tokens, r_output}, dtype),
-                    .log_sum_exp = arena.saved({heads_, tokens}, dtype),
+                    .log_sum_exp = arena.saved({heads_, tokens}, master),
                     .y = arena.saved({tokens, hidden_}, dtype)};
   merge(context, saved);
   TTLinearForward to_query{.x = x, .a = saved.a, .xa = saved.xa, .outputs = 1, .output = {}};
-  to_query.output[0] = {.column = 0,
-                        .b = saved.c.rows(0, r_query),
-                        .bias = saved.c.rows(r_query, 1).reshape({heads_ * r_key}),
-                        .u = saved.query,
-                        .y = {}};
+  to_query.output[0] = {.column = 0, .b = saved.c, .bias = saved.c_bias, .u = saved.query, .y = {}};
   run(context, to_query);
   run(context, AttentionForward{.q = saved.query,
                                 .k = from(saved.xa, r_query),
@@ -212,7 +219,7 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
   const DType dtype = dy.dtype();
   ArenaScope scope(context.arena);
   const auto zeros = [&](const Shape& shape) {
-    const Tensor tensor = scope.tensor(shape, dtype);
+    const Tensor tensor = scope.tensor(shape, store_.dtype());
     run(context, Fill{.x = tensor, .value = 0});
     return tensor;
   };
@@ -250,7 +257,7 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
                                  .append_one = true,
                                  .k_stride = all,
                                  .v_stride = all});
-  const Tensor da = zeros(saved.a.shape()), dc = zeros(saved.c.shape());
+  const Tensor da = zeros(saved.a.shape()), dc = zeros({r_query + 1, heads_ * r_key});
   TTLinearBackward of_query{.x = saved.x,
                             .a = saved.a,
                             .xa = saved.xa,
@@ -261,7 +268,7 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
                             .output = {},
                             .dxa = dxa};
   of_query.output[0] = {.column = 0,
-                        .b = saved.c.rows(0, r_query),
+                        .b = saved.c,
                         .db = dc.rows(0, r_query),
                         .dbias = dc.rows(r_query, 1).reshape({heads_ * r_key}),
                         .u = {},

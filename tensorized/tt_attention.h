@@ -32,12 +32,16 @@ class TTAttention {
   };
   struct Saved {
     Tensor x;
-    Tensor a;                 // (hidden, r_Q + r_K + r_V): A_Q, A_K, A_V
+    // Of the type of x: what tokens are multiplied with.
+    Tensor a;         // (hidden, r_Q + r_K + r_V): A_Q, A_K, A_V
+    Tensor b_output;  // (r_O, hidden)
+    Tensor c;         // (r_Q, heads r_K): C_h side by side
+    Tensor f;         // (heads (r_V + 1), r_O): F_h one below the other
+    // Of its master type.
+    Tensor c_bias;            // (heads r_K): c_h
     Tensor a_output;          // (hidden, r_O)
     Tensor b_query, b_value;  // (r_Q + 1, hidden) and (r_V + 1, hidden): the last row is the bias
-    Tensor b_key, b_output;   // (r_K, hidden), (r_O, hidden)
-    Tensor c;                 // (r_Q + 1, heads r_K): C_h side by side, c_h below
-    Tensor f;                 // (heads (r_V + 1), r_O): F_h one below the other
+    Tensor b_key;             // (r_K, hidden)
     Tensor xa;                // (T, r_Q + r_K + r_V)
     Tensor query;             // (T, heads r_K)
     Tensor attended;          // (T, heads (r_V + 1))

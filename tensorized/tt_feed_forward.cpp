@@ -30,8 +30,8 @@ TTFeedForward::Saved TTFeedForward::forward(const Context& context, const Tensor
                     .xa = arena.saved({tokens, up_.rank(0)}, dtype),
                     .ha = arena.saved({tokens, down_.rank(0)}, dtype),
                     .y = arena.saved({tokens, down_.spec().output_size}, dtype)};
-  merge_halves(context, store_, up_.train(0), saved.a_up, up_.rank(0), saved.b_up);
-  merge_halves(context, store_, down_.train(0), saved.a_down, down_.rank(0), saved.b_down);
+  up_.merge(context, saved.a_up, {saved.b_up});
+  down_.merge(context, saved.a_down, {saved.b_down});
   run(context, TTFeedForwardForward{.x = x,
                                     .a_up = saved.a_up,
                                     .b_up = saved.b_up,
@@ -49,7 +49,7 @@ void TTFeedForward::backward(const Context& context, const Saved& saved, Activat
                              const Tensor& dy, const Tensor& dx, bool accumulate_dx) const {
   ArenaScope scope(context.arena);
   const auto zeros_like = [&](const Tensor& value) {
-    const Tensor tensor = scope.tensor(value.shape(), value.dtype());
+    const Tensor tensor = scope.tensor(value.shape(), store_.dtype());
     run(context, Fill{.x = tensor, .value = 0});
     return tensor;
   };

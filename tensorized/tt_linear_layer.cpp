@@ -3,6 +3,7 @@
 #include "kernels/ops/bias_activation.h"
 #include "kernels/ops/layout.h"
 #include "kernels/ops/matrix_product.h"
+#include "tensorized/in_type.h"
 
 namespace comera {
 
@@ -34,23 +35,36 @@ Tensor from(const Tensor& tensor, std::int64_t begin) {
 
 void TTLinear::merge(const Context& context, const Tensor& a,
                      const std::array<Tensor, max_group_outputs>& b) const {
+  ArenaScope scope(context.arena);
+  const InMasterType whole(context, scope, a);
   std::int64_t column = 0;
   for (int i = 0; i < outputs(); ++i) {
-    merge_halves(context, store_, trains_[i], from(a, column), a.dim(1), b[i]);
+    const InMasterType half(context, scope, b[i]);
+    merge_halves(context, store_, trains_[i], from(whole.tensor(), column), a.dim(1), half.tensor());
+    half.write_back();
     column += rank(i);
   }
+  whole.write_back();
 }
 
-Tensor TTLinear::merge_to_dense(const Context& context, ArenaScope& scope, int i, Tensor* a,
-                                Tensor* b) const {
+LinearPlan TTLinear::plan_for(std::int64_t tokens) const {
+  LinearPlan plan = choose_plan(shapes_, tokens, plan_);
+  if (store_.compute() == store_.dtype()) return plan;
+  // Mode by mode, a narrow type would be rounded to after every mode.
+  for (PlanKind* part : {&plan.forward, &plan.input_gradient, &plan.core_gradient})
+    if (*part == PlanKind::modewise) *part = PlanKind::halves;
+  return plan;
+}
+
+Tensor TTLinear::merge_to_dense(const Context& context, ArenaScope& scope, int i) const {
   const DType dtype = store_.dtype();
-  *a = scope.tensor({spec_.input_size, rank(i)}, dtype);
-  *b = scope.tensor({rank(i), spec_.output_size}, dtype);
-  merge_halves(context, store_, trains_[i], *a, rank(i), *b);
+  const Tensor a = scope.tensor({spec_.input_size, rank(i)}, dtype);
+  const Tensor b = scope.tensor({rank(i), spec_.output_size}, dtype);
+  merge_halves(context, store_, trains_[i], a, rank(i), b);
   const Tensor w = scope.tensor({spec_.input_size, spec_.output_size}, dtype);
   run(context,
-      MatrixProduct{.a = *a, .b = *b, .c = w, .m = spec_.input_size, .n = spec_.output_size, .k = rank(i)});
-  return w;
+      MatrixProduct{.a = a, .b = b, .c = w, .m = spec_.input_size, .n = spec_.output_size, .k = rank(i)});
+  return in_type(context, scope, w, store_.compute());
 }
 
 Linear::Saved TTLinear::forward(const Context& context, const Tensor& x, Activation activation,
@@ -60,7 +74,7 @@ Linear::Saved TTLinear::forward(const Context& context, const Tensor& x, Activat
   Saved saved{.x = x,
               .activation = activation,
               .biased = biased,
-              .plan = choose_plan(shapes_, tokens, plan_),
+              .plan = plan_for(tokens),
               .a = {},
               .xa = {},
               .b = {},
@@ -92,8 +106,7 @@ Linear::Saved TTLinear::forward(const Context& context, const Tensor& x, Activat
   for (int i = 0; i < outputs(); ++i) {
     ArenaScope scope(context.arena);
     if (saved.plan.forward == PlanKind::dense) {
-      Tensor a, b;
-      const Tensor w = merge_to_dense(context, scope, i, &a, &b);
+      const Tensor w = merge_to_dense(context, scope, i);
       run(context,
           MatrixProduct{
               .a = x, .b = w, .c = saved.u[i], .m = tokens, .n = spec_.output_size, .k = spec_.input_size});
@@ -112,7 +125,7 @@ Linear::Saved TTLinear::forward(const Context& context, const Tensor& x, Activat
 void TTLinear::backward(const Context& context, const Saved& saved,
                         const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
                         bool accumulate_dx) const {
-  const DType dtype = saved.x.dtype();
+  const DType dtype = store_.dtype();
   if (all_by_halves(saved.plan)) {
     ArenaScope scope(context.arena);
     const Tensor da = scope.tensor(saved.a.shape(), dtype);
@@ -164,9 +177,8 @@ void TTLinear::input_gradient(const Context& context, PlanKind way, int i, const
     return modewise_backward(context, store_, trains_[i], dx, dy, dx, accumulate, false);
   ArenaScope scope(context.arena);
   const std::int64_t tokens = dy.dim(0), inputs = spec_.input_size, outputs = spec_.output_size;
-  Tensor a, b;
   if (way == PlanKind::dense) {
-    const Tensor w = merge_to_dense(context, scope, i, &a, &b);
+    const Tensor w = merge_to_dense(context, scope, i);
     run(context, MatrixProduct{.a = dy,
                                .b = w,
                                .c = dx,
@@ -177,9 +189,11 @@ void TTLinear::input_gradient(const Context& context, PlanKind way, int i, const
                                .accumulate = accumulate});
     return;
   }
-  a = scope.tensor({inputs, rank(i)}, dy.dtype());
-  b = scope.tensor({rank(i), outputs}, dy.dtype());
-  merge_halves(context, store_, trains_[i], a, rank(i), b);
+  const Tensor master_a = scope.tensor({inputs, rank(i)}, store_.dtype());
+  const Tensor master_b = scope.tensor({rank(i), outputs}, store_.dtype());
+  merge_halves(context, store_, trains_[i], master_a, rank(i), master_b);
+  const Tensor a = in_type(context, scope, master_a, dy.dtype());
+  const Tensor b = in_type(context, scope, master_b, dy.dtype());
   const Tensor dxa = scope.tensor({tokens, rank(i)}, dy.dtype());
   run(context,
       MatrixProduct{.a = dy, .b = b, .c = dxa, .m = tokens, .n = rank(i), .k = outputs, .transpose_b = true});
@@ -199,7 +213,7 @@ void TTLinear::core_gradient(const Context& context, PlanKind way, int i, const 
     return modewise_backward(context, store_, trains_[i], x, dy, Tensor(), false, true);
   ArenaScope scope(context.arena);
   const std::int64_t tokens = dy.dim(0), inputs = spec_.input_size, outputs = spec_.output_size, r = rank(i);
-  const DType dtype = dy.dtype();
+  const DType dtype = store_.dtype();
   const Tensor a = scope.tensor({inputs, r}, dtype), b = scope.tensor({r, outputs}, dtype);
   const Tensor da = scope.tensor({inputs, r}, dtype), db = scope.tensor({r, outputs}, dtype);
   merge_halves(context, store_, trains_[i], a, r, b);
@@ -212,10 +226,17 @@ void TTLinear::core_gradient(const Context& context, PlanKind way, int i, const 
     run(context,
         MatrixProduct{.a = a, .b = dw, .c = db, .m = r, .n = outputs, .k = inputs, .transpose_a = true});
   } else {
-    const Tensor xa = scope.tensor({tokens, r}, dtype), dxa = scope.tensor({tokens, r}, dtype);
-    run(context, MatrixProduct{.a = x, .b = a, .c = xa, .m = tokens, .n = r, .k = inputs});
+    const Tensor xa = scope.tensor({tokens, r}, x.dtype()), dxa = scope.tensor({tokens, r}, x.dtype());
     run(context,
-        MatrixProduct{.a = dy, .b = b, .c = dxa, .m = tokens, .n = r, .k = outputs, .transpose_b = true});
+        MatrixProduct{
+            .a = x, .b = in_type(context, scope, a, x.dtype()), .c = xa, .m = tokens, .n = r, .k = inputs});
+    run(context, MatrixProduct{.a = dy,
+                               .b = in_type(context, scope, b, x.dtype()),
+                               .c = dxa,
+                               .m = tokens,
+                               .n = r,
+                               .k = outputs,
+                               .transpose_b = true});
     run(context,
         MatrixProduct{.a = x, .b = dxa, .c = da, .m = inputs, .n = r, .k = tokens, .transpose_a = true});
     run(context,
@@ -225,7 +246,7 @@ void TTLinear::core_gradient(const Context& context, PlanKind way, int i, const 
 }
 
 std::string TTLinear::explain(std::int64_t tokens) const {
-  const LinearPlan plan = choose_plan(shapes_, tokens, plan_);
+  const LinearPlan plan = plan_for(tokens);
   std::string text;
   for (int i = 0; i < outputs(); ++i) text += explain_plan(output_name(i), shapes_[i], tokens, plan);
   return text;

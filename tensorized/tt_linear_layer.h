@@ -20,12 +20,13 @@ class TTLinear final : public Linear {
   const TTCores& train(int i) const { return trains_[i]; }
   std::int64_t rank(int i) const { return trains_[i].shape.middle_rank(); }
   PlanKind plan() const { return plan_; }
+  // A's side by side in a (inputs, total rank), and each B, in the types of these tensors.
+  void merge(const Context& context, const Tensor& a, const std::array<Tensor, max_group_outputs>& b) const;
 
  private:
   std::int64_t total_rank() const;
-  // A's side by side in a (inputs, total rank), and each B.
-  void merge(const Context& context, const Tensor& a, const std::array<Tensor, max_group_outputs>& b) const;
-  Tensor merge_to_dense(const Context& context, ArenaScope& scope, int i, Tensor* a, Tensor* b) const;
+  Tensor merge_to_dense(const Context& context, ArenaScope& scope, int i) const;
+  LinearPlan plan_for(std::int64_t tokens) const;
   void input_gradient(const Context& context, PlanKind way, int i, const Tensor& dy, const Tensor& dx,
                       bool accumulate) const;
   void core_gradient(const Context& context, PlanKind way, int i, const Tensor& x, const Tensor& dy) const;

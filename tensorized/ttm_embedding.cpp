@@ -8,6 +8,7 @@
 #include "kernels/ops/matrix_product.h"
 #include "kernels/ops/ttm_chain.h"
 #include "kernels/ops/ttm_rows.h"
+#include "tensorized/in_type.h"
 
 namespace comera {
 
@@ -61,7 +62,7 @@ void TTMEmbedding::forward(const Context& context, const PackedBatch& batch, con
   ArenaScope scope(context.arena);
   const bool naive = lookup_ == LookupKind::naive;
   const Tensor rows =
-      scope.tensor({naive ? batch.capacity.tokens : batch.capacity.unique_ids, y.dim(1)}, y.dtype());
+      scope.tensor({naive ? batch.capacity.tokens : batch.capacity.unique_ids, y.dim(1)}, store_.dtype());
   if (naive) {
     chain_forward(context, batch.token_ids, batch.token_count(), rows);
   } else if (lookup_ == LookupKind::unique) {
@@ -71,7 +72,7 @@ void TTMEmbedding::forward(const Context& context, const PackedBatch& batch, con
     merge_ttm(context, store_, train_, halves.left, halves.right);
     const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
                        nr = train_.right_columns();
-    const Tensor right = scope.tensor({right_rows, rank, nr}, y.dtype());
+    const Tensor right = scope.tensor({right_rows, rank, nr}, store_.dtype());
     run(context, SwapAxes{.x = halves.right.reshape({1, rank, right_rows, nr}), .y = right});
     run(context, TTMRowsForward{.left = halves.left,
                                 .right = right,
@@ -89,9 +90,11 @@ void TTMEmbedding::forward(const Context& context, const PackedBatch& batch, con
 }
 
 void TTMEmbedding::backward(const Context& context, const PackedBatch& batch, const Tensor& dy) const {
-  if (lookup_ == LookupKind::naive) return chain_backward(context, batch.token_ids, batch.token_count(), dy);
   ArenaScope scope(context.arena);
-  const Tensor drows = scope.tensor({batch.capacity.unique_ids, dy.dim(1)}, dy.dtype());
+  const DType master = store_.dtype();
+  if (lookup_ == LookupKind::naive)
+    return chain_backward(context, batch.token_ids, batch.token_count(), in_type(context, scope, dy, master));
+  const Tensor drows = scope.tensor({batch.capacity.unique_ids, dy.dim(1)}, master);
   run(context, SegmentSum{.dy = dy,
                           .order = batch.unique_order,
                           .offsets = batch.unique_offsets,
@@ -105,8 +108,8 @@ void TTMEmbedding::backward(const Context& context, const PackedBatch& batch, co
                      nr = train_.right_columns();
   const Halves halves = scratch_halves(scope), dhalves = scratch_halves(scope);
   merge_ttm(context, store_, train_, halves.left, halves.right);
-  const Tensor right = scope.tensor({right_rows, rank, nr}, dy.dtype());
-  const Tensor dright = scope.tensor({right_rows, rank, nr}, dy.dtype());
+  const Tensor right = scope.tensor({right_rows, rank, nr}, master);
+  const Tensor dright = scope.tensor({right_rows, rank, nr}, master);
   run(context, SwapAxes{.x = halves.right.reshape({1, rank, right_rows, nr}), .y = right});
   run(context, Fill{.x = dhalves.left, .value = 0});
   run(context, Fill{.x = dright, .value = 0});
@@ -172,7 +175,7 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const PackedBat
                           .y = table.rows(l * right_rows, count * right_rows)});
   }
   DenseMaskedCrossEntropy loss{.h = decoder.h,
-                               .table = table.rows(0, vocabulary_),
+                               .table = in_type(context, scope, table.rows(0, vocabulary_), store_.compute()),
                                .dtable = {},
                                .bias = decoder.bias,
                                .dbias = decoder.dbias,
@@ -223,9 +226,9 @@ void TTMEmbedding::structured_cross_entropy(const Context& context, const Packed
   const Tensor right = scope.tensor({nr, rank, right_rows}, dtype);
   run(context, SwapAxes{.x = halves.right.reshape({1, rank * right_rows, nr, 1}), .y = right});
   TTMMaskedCrossEntropy loss{.h = decoder.h,
-                             .left = halves.left,
+                             .left = in_type(context, scope, halves.left, store_.compute()),
                              .dleft = {},
-                             .right = right,
+                             .right = in_type(context, scope, right, store_.compute()),
                              .dright = {},
                              .bias = decoder.bias,
                              .dbias = decoder.dbias,

@@ -12,8 +12,8 @@
 
 namespace comera {
 
-const Backend& backend_of(DeviceKind kind) {
-  return kind == DeviceKind::cpu ? cpu_backend() : cuda::backend();
+const Backend& backend_of(DeviceKind kind, bool tf32) {
+  return kind == DeviceKind::cpu ? cpu_backend() : cuda::backend(tf32);
 }
 
 Allocator& allocator_of(Device device) {

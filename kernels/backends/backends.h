@@ -8,8 +8,9 @@
 namespace comera {
 
 // The backend of a device: the one place that knows which there are. Everything above kernels/ asks here.
-// Error if this program was built without it.
-const Backend& backend_of(DeviceKind kind);
+// tf32: a GPU's matrix products and attention in float32 round their operands to TF32; the CPU has no such
+// products. Error if this program was built without the backend.
+const Backend& backend_of(DeviceKind kind, bool tf32 = false);
 // A device's memory: the host's, or a GPU's, which is made when first asked for and stays to the end. Error
 // if there is no such GPU.
 Allocator& allocator_of(Device device);

@@ -14,6 +14,8 @@ std::size_t size_of(DType dtype) {
       return 8;
     case DType::uint8:
       return 1;
+    case DType::bfloat16:
+      return 2;
   }
   return 0;
 }
@@ -30,6 +32,8 @@ const char* name_of(DType dtype) {
       return "int64";
     case DType::uint8:
       return "uint8";
+    case DType::bfloat16:
+      return "bfloat16";
   }
   return "unknown";
 }

@@ -3,12 +3,18 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/shared/bfloat16.h"
+
 namespace comera {
 
-enum class DType : std::uint8_t { float32, float64, int32, int64, uint8 };
+enum class DType : std::uint8_t { float32, float64, int32, int64, uint8, bfloat16 };
 
 std::size_t size_of(DType dtype);
 const char* name_of(DType dtype);
+
+// What parameters, their gradients, statistics and merged cores have beside activations of a compute type:
+// nothing narrower than float32.
+constexpr DType master_of(DType compute) { return compute == DType::bfloat16 ? DType::float32 : compute; }
 
 template <class T>
 struct DTypeOf;
@@ -31,6 +37,10 @@ struct DTypeOf<std::int64_t> {
 template <>
 struct DTypeOf<std::uint8_t> {
   static constexpr DType value = DType::uint8;
+};
+template <>
+struct DTypeOf<bfloat16> {
+  static constexpr DType value = DType::bfloat16;
 };
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;

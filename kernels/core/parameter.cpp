@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <span>
+#include <type_traits>
 
 #include "kernels/shared/philox.h"
 
@@ -27,8 +29,10 @@ std::optional<ParameterId> ParameterStore::find(const std::string& name) const {
   return std::nullopt;
 }
 
-void ParameterStore::allocate(Allocator& allocator, DType dtype, bool gradients) {
+void ParameterStore::allocate(Allocator& allocator, DType compute, bool gradients) {
+  const DType dtype = master_of(compute);
   dtype_ = dtype;
+  compute_ = compute;
   allocator_ = &allocator;
   layout_.clear();
   for (ParameterId id = 0; id < size(); ++id) layout_.push_back(id);
@@ -41,7 +45,11 @@ void ParameterStore::allocate(Allocator& allocator, DType dtype, bool gradients)
     total += (infos_[id].shape.elements() + alignment - 1) / alignment * alignment;
   }
   value_memory_ = Buffer(allocator, total * size_of(dtype), MemoryKind::parameters);
-  values_ = value_memory_.tensor({total}, dtype);
+  values_ = product_values_ = value_memory_.tensor({total}, dtype);
+  if (compute != dtype) {
+    product_memory_ = Buffer(allocator, total * size_of(compute), MemoryKind::parameters);
+    product_values_ = product_memory_.tensor({total}, compute);
+  }
   if (gradients) {
     gradient_memory_ = Buffer(allocator, total * size_of(dtype), MemoryKind::gradients);
     gradients_ = gradient_memory_.tensor({total}, dtype);
@@ -112,11 +120,16 @@ void write_tensor(const Tensor& tensor, const std::vector<double>& values, Alloc
   COMERA_CHECK(static_cast<std::int64_t>(values.size()) == tensor.elements(),
                "{} values were given for a tensor {}", values.size(), tensor.shape().text());
   HostCopy copy(allocator, tensor);
+  const auto set = [&](auto* to) {
+    using T = std::remove_pointer_t<decltype(to)>;
+    std::ranges::transform(values, to, [](double value) { return T(static_cast<float>(value)); });
+  };
   if (tensor.dtype() == DType::float64)
     std::ranges::copy(values, copy.tensor().data<double>());
+  else if (tensor.dtype() == DType::bfloat16)
+    set(copy.tensor().data<bfloat16>());
   else
-    std::ranges::transform(values, copy.tensor().data<float>(),
-                           [](double value) { return static_cast<float>(value); });
+    set(copy.tensor().data<float>());
   copy.write();
 }
 
@@ -124,7 +137,11 @@ std::vector<double> read_tensor(const Tensor& tensor, Allocator& allocator) {
   HostCopy copy(allocator, tensor);
   const Tensor& host = copy.read().tensor();
   if (tensor.dtype() == DType::float64) return {host.data<double>(), host.data<double>() + host.elements()};
-  return {host.data<float>(), host.data<float>() + host.elements()};
+  if (tensor.dtype() == DType::float32) return {host.data<float>(), host.data<float>() + host.elements()};
+  std::vector<double> values(host.elements());
+  std::ranges::transform(std::span(host.data<bfloat16>(), values.size()), values.begin(),
+                         [](bfloat16 value) { return static_cast<float>(value); });
+  return values;
 }
 
 }  // namespace comera

@@ -46,7 +46,8 @@ class ParameterStore {
   void begin_block() { ++block_; }
   int blocks() const { return block_ + 1; }
 
-  void allocate(Allocator& allocator, DType dtype, bool gradients);
+  // For activations of that type: parameters and gradients have its master type (kernels/core/dtype.h).
+  void allocate(Allocator& allocator, DType compute, bool gradients);
   void initialize(std::uint64_t seed);
 
   int size() const { return static_cast<int>(infos_.size()); }
@@ -56,12 +57,17 @@ class ParameterStore {
   const std::vector<ParameterId>& layout() const { return layout_; }
   std::int64_t offset(ParameterId id) const { return offsets_[id]; }
 
-  DType dtype() const { return dtype_; }
+  DType dtype() const { return dtype_; }  // of parameters and gradients
+  DType compute() const { return compute_; }
   Allocator& allocator() const { return *allocator_; }  // once allocated
   Tensor value(ParameterId id) const { return values_.slice(offsets_[id], infos_[id].shape); }
   Tensor gradient(ParameterId id) const { return gradients_.slice(offsets_[id], infos_[id].shape); }
   const Tensor& values() const { return values_; }
   const Tensor& gradients() const { return gradients_; }
+  // Parameters in the compute type: the values themselves, or a copy that whoever runs a model rounds anew
+  // before each pass.
+  Tensor product_value(ParameterId id) const { return product_values_.slice(offsets_[id], infos_[id].shape); }
+  const Tensor& product_values() const { return product_values_; }
   bool has_gradients() const { return static_cast<bool>(gradients_); }
 
   // Where a block's parameters lie: at most one range for each role.
@@ -74,10 +80,10 @@ class ParameterStore {
   std::vector<ParameterInfo> infos_;
   std::vector<ParameterId> layout_;
   std::vector<std::int64_t> offsets_;
-  DType dtype_ = DType::float32;
+  DType dtype_ = DType::float32, compute_ = DType::float32;
   Allocator* allocator_ = nullptr;
-  Buffer value_memory_, gradient_memory_;
-  Tensor values_, gradients_;
+  Buffer value_memory_, gradient_memory_, product_memory_;
+  Tensor values_, gradients_, product_values_;
   int block_ = 0;
 };
 

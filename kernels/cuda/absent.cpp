@@ -6,7 +6,7 @@
 
 namespace comera::cuda {
 
-const Backend& backend() { throw_error(why_no_device()); }
+const Backend& backend(bool) { throw_error(why_no_device()); }
 
 int device_count() { return 0; }
 

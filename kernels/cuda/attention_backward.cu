@@ -21,9 +21,10 @@ inline constexpr std::size_t backward_shared_bytes = 2 *
 template <int D>
 inline constexpr int score_columns = D == 128 ? 16 : 32;
 
-// Block (sequence, head, part): 64 queries. Also leaves delta.
+// Block (sequence, head, part): 64 queries. Also leaves delta. The compiler is told of two blocks for each
+// multiprocessor: otherwise it saves registers for a fourth one, and spills.
 template <class Math, int D>
-__global__ void __launch_bounds__(attention_threads)
+__global__ void __launch_bounds__(attention_threads, 2)
     attention_query_gradient(Attention<typename Math::Element> op) {
   using T = typename Math::Element;
   using Tiles = AttentionTiles<Math, D>;
@@ -231,8 +232,11 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
 
 }  // namespace
 
-void register_attention_backward(Backend& backend) {
-  backend.set<AttentionBackward>(DType::float32, attention_backward<SplitTF32>, attention_backward_scratch);
+void register_attention_backward(Backend& backend, bool tf32) {
+  backend.set<AttentionBackward>(DType::float32,
+                                 tf32 ? attention_backward<TF32> : attention_backward<SplitTF32>,
+                                 attention_backward_scratch);
+  backend.set<AttentionBackward>(DType::bfloat16, attention_backward<BF16>, attention_backward_scratch);
 }
 
 }  // namespace comera::COMERA_CUDA

@@ -130,8 +130,10 @@ void attention_forward(const AttentionForward& op, const KernelContext& context)
 
 }  // namespace
 
-void register_attention_forward(Backend& backend) {
-  backend.set<AttentionForward>(DType::float32, attention_forward<SplitTF32>);
+void register_attention_forward(Backend& backend, bool tf32) {
+  backend.set<AttentionForward>(DType::float32,
+                                tf32 ? attention_forward<TF32> : attention_forward<SplitTF32>);
+  backend.set<AttentionForward>(DType::bfloat16, attention_forward<BF16>);
 }
 
 }  // namespace comera::COMERA_CUDA

@@ -5,26 +5,34 @@
 
 namespace comera::COMERA_CUDA {
 
-const Backend& backend() {
-  static const Backend made = [] {
+namespace {
+
 #if defined(COMERA_EMULATED)
-    Backend table("cuda (emulated)", Device{DeviceKind::cuda, 0});
+constexpr std::string_view names[] = {"cuda (emulated)", "cuda (emulated), TF32"};
 #else
-    Backend table("cuda", Device{DeviceKind::cuda, 0});
+constexpr std::string_view names[] = {"cuda", "cuda, TF32"};
 #endif
-    register_attention_backward(table);
-    register_attention_forward(table);
-    register_cross_entropy(table);
-    register_elementwise(table);
-    register_norms(table);
-    register_optimizer(table);
-    register_products(table);
-    register_rows(table);
-    register_ttm(table);
-    register_ttm_chain(table);
-    return table;
-  }();
-  return made;
+
+Backend make_backend(bool tf32) {
+  Backend table(names[tf32 ? 1 : 0], Device{DeviceKind::cuda, 0});
+  register_attention_backward(table, tf32);
+  register_attention_forward(table, tf32);
+  register_cross_entropy(table);
+  register_elementwise(table);
+  register_norms(table);
+  register_optimizer(table);
+  register_products(table, tf32);
+  register_rows(table);
+  register_ttm(table);
+  register_ttm_chain(table);
+  return table;
+}
+
+}  // namespace
+
+const Backend& backend(bool tf32) {
+  static const Backend exact = make_backend(false), rounded = make_backend(true);
+  return tf32 ? rounded : exact;
 }
 
 void check_call(cudaError_t error, const char* call, const char* file, int line) {

@@ -4,14 +4,17 @@
 
 namespace comera {
 
+// tf32: matrix products and attention in float32 round their operands to TF32 (10 bits of mantissa), which
+// tensor cores multiply several times as fast; sums stay float32.
+
 namespace cuda {
 // The backend of NVIDIA's GPUs.
-const Backend& backend();
+const Backend& backend(bool tf32 = false);
 }  // namespace cuda
 
 namespace cuda_emulated {
 // The same kernels as host code (kernels/emulation), for tests.
-const Backend& backend();
+const Backend& backend(bool tf32 = false);
 }  // namespace cuda_emulated
 
 }  // namespace comera

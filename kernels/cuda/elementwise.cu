@@ -27,12 +27,13 @@ __device__ __forceinline__ float slope(Activation activation, float u_or_y) {
   return 1;
 }
 
+template <class T>
 struct BiasActivation {
-  float* u;
+  T* u;
   const float* bias;  // or null
   std::int64_t width;
   Activation activation;
-  float* y;
+  T* y;
 
   template <int V>
   __device__ void run(std::int64_t i) const {
@@ -50,18 +51,20 @@ struct BiasActivation {
   }
 };
 
+template <class T>
 void bias_activation_forward(const BiasActivationForward& op, const KernelContext& context) {
   const std::int64_t width = op.u.dim(1);
   const bool active = op.activation != Activation::none;
   each(context.stream,
-       BiasActivation{op.u.data<float>(), op.bias ? op.bias.data<float>() : nullptr, width, op.activation,
-                      active ? op.y.data<float>() : nullptr},
+       BiasActivation<T>{op.u.data<T>(), op.bias ? op.bias.data<float>() : nullptr, width, op.activation,
+                         active ? op.y.data<T>() : nullptr},
        op.u.elements(), width);
 }
 
+template <class T>
 struct ActivationGradient {
-  float* dy;
-  const float* u_or_y;  // null without an activation
+  T* dy;
+  const T* u_or_y;  // null without an activation
   Activation activation;
   std::int64_t width;
 
@@ -82,18 +85,20 @@ std::size_t bias_activation_backward_scratch(const BiasActivationBackward& op) {
   return op.dbias ? column_scratch(op.dy.dim(0), op.dy.dim(1)) : 0;
 }
 
+template <class T>
 void bias_activation_backward(const BiasActivationBackward& op, const KernelContext& context) {
-  const float* at = nullptr;
-  if (op.activation == Activation::gelu) at = op.u.data<float>();
-  if (op.activation == Activation::tanh) at = op.y.data<float>();
-  each_column(context.stream, ActivationGradient{op.dy.data<float>(), at, op.activation, op.dy.dim(1)},
+  const T* at = nullptr;
+  if (op.activation == Activation::gelu) at = op.u.data<T>();
+  if (op.activation == Activation::tanh) at = op.y.data<T>();
+  each_column(context.stream, ActivationGradient<T>{op.dy.data<T>(), at, op.activation, op.dy.dim(1)},
               op.dy.dim(0), op.dy.dim(1), op.dbias ? op.dbias.data<float>() : nullptr, context.scratch);
 }
 
+template <class T>
 struct Masked {
-  const float* x;
+  const T* x;
   DropoutMask mask;
-  float* y;
+  T* y;
 
   template <int V>
   __device__ void run(std::int64_t i) const {
@@ -105,8 +110,9 @@ struct Masked {
   }
 };
 
+template <class T>
 void dropout(const Dropout& op, const KernelContext& context) {
-  each(context.stream, Masked{op.x.data<float>(), mask_of(op.dropout, op.step_inputs), op.y.data<float>()},
+  each(context.stream, Masked<T>{op.x.data<T>(), mask_of(op.dropout, op.step_inputs), op.y.data<T>()},
        op.x.elements(), op.x.elements());
 }
 
@@ -186,9 +192,10 @@ void swap_axes(const SwapAxes& op, const KernelContext& context) {
        op.x.elements(), op.x.dim(3));
 }
 
+template <class T>
 struct Filled {
   float value;
-  float* x;
+  T* x;
   template <int V>
   __device__ void run(std::int64_t i) const {
     Values<V> values;
@@ -198,14 +205,16 @@ struct Filled {
   }
 };
 
+template <class T>
 void fill(const Fill& op, const KernelContext& context) {
-  each(context.stream, Filled{static_cast<float>(op.value), op.x.data<float>()}, op.x.elements(),
+  each(context.stream, Filled<T>{static_cast<float>(op.value), op.x.data<T>()}, op.x.elements(),
        op.x.elements());
 }
 
+template <class T>
 struct Added {
-  const float* x;
-  float* y;
+  const T* x;
+  T* y;
   template <int V>
   __device__ void run(std::int64_t i) const {
     Values<V> sum = load<V>(y + i);
@@ -216,22 +225,57 @@ struct Added {
   }
 };
 
+template <class T>
 void add(const Add& op, const KernelContext& context) {
-  each(context.stream, Added{op.x.data<float>(), op.y.data<float>()}, op.x.elements(), op.x.elements());
+  each(context.stream, Added<T>{op.x.data<T>(), op.y.data<T>()}, op.x.elements(), op.x.elements());
+}
+
+}  // namespace
+
+namespace {
+
+template <class To, class From>
+struct Converted {
+  const From* x;
+  To* y;
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    store(y + i, load<V>(x + i));
+  }
+};
+
+template <class To>
+void cast(const Cast& op, const KernelContext& context) {
+  const auto from = [&](const auto* x) {
+    using From = std::remove_cvref_t<decltype(*x)>;
+    each(context.stream, Converted<To, From>{x, op.y.data<To>()}, op.x.elements(), op.x.elements());
+  };
+  if (op.x.dtype() == DType::bfloat16)
+    from(op.x.data<bfloat16>());
+  else
+    from(op.x.data<float>());
+}
+
+// What exists for every type of activations.
+template <class T>
+void register_activations(Backend& backend) {
+  backend.set<BiasActivationForward>(dtype_of<T>, bias_activation_forward<T>);
+  backend.set<BiasActivationBackward>(dtype_of<T>, bias_activation_backward<T>,
+                                      bias_activation_backward_scratch);
+  backend.set<Dropout>(dtype_of<T>, dropout<T>);
+  backend.set<Fill>(dtype_of<T>, fill<T>);
+  backend.set<Add>(dtype_of<T>, add<T>);
+  backend.set<Cast>(dtype_of<T>, cast<T>);
 }
 
 }  // namespace
 
 void register_elementwise(Backend& backend) {
-  backend.set<BiasActivationForward>(DType::float32, bias_activation_forward);
-  backend.set<BiasActivationBackward>(DType::float32, bias_activation_backward,
-                                      bias_activation_backward_scratch);
-  backend.set<Dropout>(DType::float32, dropout);
+  register_activations<float>(backend);
+  register_activations<bfloat16>(backend);
   backend.set<ScaleColumnsForward>(DType::float32, scale_columns_forward);
   backend.set<ScaleColumnsBackward>(DType::float32, scale_columns_backward, scale_columns_backward_scratch);
   backend.set<SwapAxes>(DType::float32, swap_axes);
-  backend.set<Fill>(DType::float32, fill);
-  backend.set<Add>(DType::float32, add);
 }
 
 }  // namespace comera::COMERA_CUDA

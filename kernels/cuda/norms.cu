@@ -14,25 +14,28 @@ namespace {
 
 constexpr int rows_at_once = 4;  // warps of a block
 
+template <class T>
 struct NormForward {
   std::int64_t rows, width;
-  const float *x, *bias, *residual;  // bias and residual: at a block's end only
+  const T *x, *residual;  // residual and bias: at a block's end only
+  const float* bias;
   DropoutMask dropout;
-  float* sum;                 // where x goes on from; x itself for a plain norm
+  T* sum;                     // where x goes on from; x itself for a plain norm
   const float *gamma, *beta;  // null: no norm
   float eps;
-  float *y, *mean, *rstd;
+  T* y;
+  float *mean, *rstd;
 };
 
 // Numbers of a row are read again from the caches instead of being kept in registers, so that any width will
 // do; the row is written before it is read, by the same thread.
-template <int V>
-__global__ void __launch_bounds__(warp* rows_at_once) norm_forward(NormForward op) {
+template <class T, int V>
+__global__ void __launch_bounds__(warp* rows_at_once) norm_forward(NormForward<T> op) {
   const std::int64_t row = std::int64_t{blockIdx.x} * rows_at_once + warp_of_thread();
   if (row >= op.rows) return;
   const std::int64_t begin = row * op.width, first = std::int64_t{lane_of_thread()} * V;
   constexpr std::int64_t step = std::int64_t{warp} * V;
-  const float* x = op.x + begin;
+  const T* x = op.x + begin;
   float total = 0;
   if (op.residual != nullptr) {
     for (std::int64_t j = first; j < op.width; j += step) {
@@ -77,22 +80,24 @@ __global__ void __launch_bounds__(warp* rows_at_once) norm_forward(NormForward o
   }
 }
 
-void run_forward(const NormForward& op, const Stream& stream) {
+template <class T>
+void run_forward(const NormForward<T>& op, const Stream& stream) {
   const LaunchShape shape{.grid = {blocks_for(op.rows, rows_at_once)}, .threads = warp * rows_at_once};
   if (op.rows == 0) return;
   if (vector_of(op.width) == 4)
-    COMERA_LAUNCH(stream, shape, norm_forward<4>, op);
+    COMERA_LAUNCH(stream, shape, (norm_forward<T, 4>), op);
   else
-    COMERA_LAUNCH(stream, shape, norm_forward<1>, op);
+    COMERA_LAUNCH(stream, shape, (norm_forward<T, 1>), op);
 }
 
+template <class T>
 struct NormBackward {
   std::int64_t rows, width;
-  const float* dy;
-  const float *x, *gamma, *mean, *rstd;  // null: no norm, dsum = dy
-  float* dsum;
+  const T *dy, *x;
+  const float *gamma, *mean, *rstd;  // null, as x: no norm, dsum = dy
+  T* dsum;
   bool accumulate;
-  float* dx;  // behind the dropout; null for a plain norm
+  T* dx;  // behind the dropout; null for a plain norm
   DropoutMask dropout;
   float* partial;  // (blocks, sums, width)
   int sums;        // of dgamma, dbeta, dbias, those there are
@@ -101,8 +106,8 @@ struct NormBackward {
 // Sums over rows of what a lane's columns give are kept in shared memory, a part for each warp, so that no
 // two threads touch one. There are about two blocks for each multiprocessor: unless told so, the compiler
 // saves registers for more of them, and spills.
-template <int V>
-__global__ void __launch_bounds__(warp* rows_at_once, 2) norm_backward(NormBackward op) {
+template <class T, int V>
+__global__ void __launch_bounds__(warp* rows_at_once, 2) norm_backward(NormBackward<T> op) {
   const bool norm = op.gamma != nullptr;
   auto* shared = shared_array<float>(rows_at_once * op.sums * op.width);
   float* own = shared + warp_of_thread() * op.sums * op.width;
@@ -117,7 +122,7 @@ __global__ void __launch_bounds__(warp* rows_at_once, 2) norm_backward(NormBackw
   for (std::int64_t row = std::int64_t{blockIdx.x} * rows_at_once + warp_of_thread(); row < op.rows;
        row += std::int64_t{gridDim.x} * rows_at_once) {
     const std::int64_t begin = row * op.width;
-    const float *dy = op.dy + begin, *x = op.x + begin;
+    const T *dy = op.dy + begin, *x = op.x + begin;
     float mean = 0, rstd = 0, mean_g = 0, mean_gx = 0;
     if (norm) {
       mean = op.mean[row];
@@ -182,24 +187,26 @@ std::size_t partial_bytes(std::int64_t rows, std::int64_t width, int sums) {
 }
 
 // Leaves the partial sums in op.partial.
-void run_backward(const NormBackward& op, const Stream& stream) {
+template <class T>
+void run_backward(const NormBackward<T>& op, const Stream& stream) {
   const LaunchShape shape{
       .grid = {backward_blocks(op.rows)},
       .threads = warp * rows_at_once,
       .shared_bytes = static_cast<std::size_t>(rows_at_once * op.sums * op.width) * sizeof(float)};
   if (vector_of(op.width) == 4)
-    COMERA_LAUNCH(stream, shape, norm_backward<4>, op);
+    COMERA_LAUNCH(stream, shape, (norm_backward<T, 4>), op);
   else
-    COMERA_LAUNCH(stream, shape, norm_backward<1>, op);
+    COMERA_LAUNCH(stream, shape, (norm_backward<T, 1>), op);
 }
 
+template <class T>
 void layer_norm_forward(const LayerNormForward& op, const KernelContext& context) {
-  NormForward args{};
+  NormForward<T> args{};
   args.rows = op.x.dim(0), args.width = op.x.dim(1);
-  args.x = op.x.data<float>();
+  args.x = op.x.data<T>();
   args.gamma = op.gamma.data<float>(), args.beta = op.beta.data<float>();
   args.eps = static_cast<float>(op.eps);
-  args.y = op.y.data<float>(), args.mean = op.mean.data<float>(), args.rstd = op.rstd.data<float>();
+  args.y = op.y.data<T>(), args.mean = op.mean.data<float>(), args.rstd = op.rstd.data<float>();
   run_forward(args, context.stream);
 }
 
@@ -207,31 +214,33 @@ std::size_t layer_norm_backward_scratch(const LayerNormBackward& op) {
   return partial_bytes(op.x.dim(0), op.x.dim(1), 2);
 }
 
+template <class T>
 void layer_norm_backward(const LayerNormBackward& op, const KernelContext& context) {
-  NormBackward args{};
+  NormBackward<T> args{};
   args.rows = op.x.dim(0), args.width = op.x.dim(1);
   if (args.rows == 0) return;
-  args.dy = op.dy.data<float>();
-  args.x = op.x.data<float>(), args.gamma = op.gamma.data<float>();
+  args.dy = op.dy.data<T>();
+  args.x = op.x.data<T>(), args.gamma = op.gamma.data<float>();
   args.mean = op.mean.data<float>(), args.rstd = op.rstd.data<float>();
-  args.dsum = op.dx.data<float>(), args.accumulate = op.accumulate_dx;
+  args.dsum = op.dx.data<T>(), args.accumulate = op.accumulate_dx;
   args.partial = reinterpret_cast<float*>(context.scratch), args.sums = 2;
   run_backward(args, context.stream);
   add_partial_sums(context.stream, args.partial, backward_blocks(args.rows), args.width, args.sums,
                    {{op.dgamma.data<float>(), op.dbeta.data<float>()}});
 }
 
+template <class T>
 void bias_dropout_residual_norm_forward(const BiasDropoutResidualNormForward& op,
                                         const KernelContext& context) {
-  NormForward args{};
+  NormForward<T> args{};
   args.rows = op.x.dim(0), args.width = op.x.dim(1);
-  args.x = op.x.data<float>(), args.bias = op.bias.data<float>(), args.residual = op.residual.data<float>();
+  args.x = op.x.data<T>(), args.bias = op.bias.data<float>(), args.residual = op.residual.data<T>();
   args.dropout = mask_of(op.dropout, op.step_inputs);
-  args.sum = op.sum.data<float>();
+  args.sum = op.sum.data<T>();
   if (op.gamma) {
     args.gamma = op.gamma.data<float>(), args.beta = op.beta.data<float>();
     args.eps = static_cast<float>(op.eps);
-    args.y = op.normed.data<float>(), args.mean = op.mean.data<float>(), args.rstd = op.rstd.data<float>();
+    args.y = op.normed.data<T>(), args.mean = op.mean.data<float>(), args.rstd = op.rstd.data<float>();
   }
   run_forward(args, context.stream);
 }
@@ -240,17 +249,18 @@ std::size_t bias_dropout_residual_norm_backward_scratch(const BiasDropoutResidua
   return partial_bytes(op.dy.dim(0), op.dy.dim(1), op.gamma ? 3 : 1);
 }
 
+template <class T>
 void bias_dropout_residual_norm_backward(const BiasDropoutResidualNormBackward& op,
                                          const KernelContext& context) {
-  NormBackward args{};
+  NormBackward<T> args{};
   args.rows = op.dy.dim(0), args.width = op.dy.dim(1);
   if (args.rows == 0) return;
-  args.dy = op.dy.data<float>();
-  args.dsum = op.dresidual.data<float>(), args.dx = op.dx.data<float>();
+  args.dy = op.dy.data<T>();
+  args.dsum = op.dresidual.data<T>(), args.dx = op.dx.data<T>();
   args.dropout = mask_of(op.dropout, op.step_inputs);
   args.partial = reinterpret_cast<float*>(context.scratch), args.sums = op.gamma ? 3 : 1;
   if (op.gamma) {
-    args.x = op.sum.data<float>(), args.gamma = op.gamma.data<float>();
+    args.x = op.sum.data<T>(), args.gamma = op.gamma.data<float>();
     args.mean = op.mean.data<float>(), args.rstd = op.rstd.data<float>();
   }
   run_backward(args, context.stream);
@@ -262,12 +272,22 @@ void bias_dropout_residual_norm_backward(const BiasDropoutResidualNormBackward& 
 
 }  // namespace
 
-void register_norms(Backend& backend) {
-  backend.set<LayerNormForward>(DType::float32, layer_norm_forward);
-  backend.set<LayerNormBackward>(DType::float32, layer_norm_backward, layer_norm_backward_scratch);
-  backend.set<BiasDropoutResidualNormForward>(DType::float32, bias_dropout_residual_norm_forward);
-  backend.set<BiasDropoutResidualNormBackward>(DType::float32, bias_dropout_residual_norm_backward,
+namespace {
+
+template <class T>
+void register_of(Backend& backend) {
+  backend.set<LayerNormForward>(dtype_of<T>, layer_norm_forward<T>);
+  backend.set<LayerNormBackward>(dtype_of<T>, layer_norm_backward<T>, layer_norm_backward_scratch);
+  backend.set<BiasDropoutResidualNormForward>(dtype_of<T>, bias_dropout_residual_norm_forward<T>);
+  backend.set<BiasDropoutResidualNormBackward>(dtype_of<T>, bias_dropout_residual_norm_backward<T>,
                                                bias_dropout_residual_norm_backward_scratch);
+}
+
+}  // namespace
+
+void register_norms(Backend& backend) {
+  register_of<float>(backend);
+  register_of<bfloat16>(backend);
 }
 
 }  // namespace comera::COMERA_CUDA

@@ -34,13 +34,15 @@ cublasLtHandle_t handle() {
 struct Key {
   std::int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
   bool transpose_a, transpose_b;
+  DType type, type_c;                         // of operands and result
+  bool tf32;                                  // of float32 operands
   int alignment_a, alignment_b, alignment_c;  // bytes, up to 16: the library's kernels depend on it
   auto operator<=>(const Key&) const = default;
 };
 
 int alignment_of(const Tensor& tensor) {
   const auto address = reinterpret_cast<std::uintptr_t>(tensor.raw());
-  return static_cast<int>(address % 16 == 0 ? 16 : address % 8 == 0 ? 8 : 4);
+  return static_cast<int>(address % 16 == 0 ? 16 : address % 8 == 0 ? 8 : address % 4 == 0 ? 4 : 2);
 }
 
 // Our matrices are row-major. Read as column-major ones they are transposed, and Cᵀ = op(B)ᵀ op(A)ᵀ: the
@@ -52,10 +54,12 @@ struct Plan {
   std::size_t workspace = 0;
 };
 
-cublasLtMatrixLayout_t layout(std::int64_t rows, std::int64_t columns, std::int64_t leading,
+cudaDataType_t library_type(DType type) { return type == DType::bfloat16 ? CUDA_R_16BF : CUDA_R_32F; }
+
+cublasLtMatrixLayout_t layout(DType type, std::int64_t rows, std::int64_t columns, std::int64_t leading,
                               std::int64_t batch, std::int64_t stride) {
   cublasLtMatrixLayout_t made = nullptr;
-  COMERA_BLAS_CALL(cublasLtMatrixLayoutCreate(&made, CUDA_R_32F, static_cast<std::uint64_t>(rows),
+  COMERA_BLAS_CALL(cublasLtMatrixLayoutCreate(&made, library_type(type), static_cast<std::uint64_t>(rows),
                                               static_cast<std::uint64_t>(columns), leading));
   const auto count = static_cast<std::int32_t>(batch);
   COMERA_BLAS_CALL(
@@ -67,18 +71,19 @@ cublasLtMatrixLayout_t layout(std::int64_t rows, std::int64_t columns, std::int6
 
 Plan make_plan(const Key& key) {
   Plan plan;
-  COMERA_BLAS_CALL(cublasLtMatmulDescCreate(&plan.product, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+  COMERA_BLAS_CALL(cublasLtMatmulDescCreate(
+      &plan.product, key.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F));
   const cublasOperation_t first = key.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t second = key.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
   COMERA_BLAS_CALL(
       cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first));
   COMERA_BLAS_CALL(
       cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second));
-  plan.b = key.transpose_b ? layout(key.k, key.n, key.ldb, key.batch, key.stride_b)
-                           : layout(key.n, key.k, key.ldb, key.batch, key.stride_b);
-  plan.a = key.transpose_a ? layout(key.m, key.k, key.lda, key.batch, key.stride_a)
-                           : layout(key.k, key.m, key.lda, key.batch, key.stride_a);
-  plan.c = layout(key.n, key.m, key.ldc, key.batch, key.stride_c);
+  plan.b = key.transpose_b ? layout(key.type, key.k, key.n, key.ldb, key.batch, key.stride_b)
+                           : layout(key.type, key.n, key.k, key.ldb, key.batch, key.stride_b);
+  plan.a = key.transpose_a ? layout(key.type, key.m, key.k, key.lda, key.batch, key.stride_a)
+                           : layout(key.type, key.k, key.m, key.lda, key.batch, key.stride_a);
+  plan.c = layout(key.type_c, key.n, key.m, key.ldc, key.batch, key.stride_c);
 
   cublasLtMatmulPreference_t preference = nullptr;
   COMERA_BLAS_CALL(cublasLtMatmulPreferenceCreate(&preference));
@@ -110,7 +115,7 @@ Plan make_plan(const Key& key) {
 // C is added to by every product of the batch, one after the other.
 bool is_sum(const MatrixProduct& op) { return op.batch > 1 && op.stride_c == 0; }
 
-const Plan& plan_of(const MatrixProduct& op) {
+const Plan& plan_of(const MatrixProduct& op, bool tf32) {
   static std::mutex mutex;
   static std::map<Key, Plan> plans;
   Key key{.m = op.m,
@@ -125,14 +130,21 @@ const Plan& plan_of(const MatrixProduct& op) {
           .stride_c = op.stride_c,
           .transpose_a = op.transpose_a,
           .transpose_b = op.transpose_b,
+          .type = op.compute(),
+          .type_c = op.c.dtype(),
+          .tf32 = tf32,
           .alignment_a = alignment_of(op.a),
           .alignment_b = alignment_of(op.b),
           .alignment_c = alignment_of(op.c)};
   // Products of a batch begin where their strides say.
   if (op.batch > 1) {
-    key.alignment_a = std::min(key.alignment_a, op.stride_a % 4 == 0 ? 16 : 4);
-    key.alignment_b = std::min(key.alignment_b, op.stride_b % 4 == 0 ? 16 : 4);
-    key.alignment_c = std::min(key.alignment_c, op.stride_c % 4 == 0 ? 16 : 4);
+    const auto of_stride = [](std::int64_t stride, DType type) {
+      const std::int64_t bytes = stride * static_cast<std::int64_t>(size_of(type));
+      return bytes % 16 == 0 ? 16 : static_cast<int>(size_of(type));
+    };
+    key.alignment_a = std::min(key.alignment_a, of_stride(op.stride_a, key.type));
+    key.alignment_b = std::min(key.alignment_b, of_stride(op.stride_b, key.type));
+    key.alignment_c = std::min(key.alignment_c, of_stride(op.stride_c, key.type_c));
   }
   const std::scoped_lock lock(mutex);
   const auto found = plans.find(key);
@@ -141,38 +153,48 @@ const Plan& plan_of(const MatrixProduct& op) {
 
 bool nothing_to_do(const MatrixProduct& op) { return op.m == 0 || op.n == 0 || op.k == 0 || op.batch == 0; }
 
+template <bool tf32>
 std::size_t matrix_product_scratch(const MatrixProduct& op) {
-  return nothing_to_do(op) ? 0 : plan_of(op).workspace;
+  return nothing_to_do(op) ? 0 : plan_of(op, tf32).workspace;
 }
 
+void* at(const Tensor& tensor, std::int64_t element) {
+  return static_cast<std::byte*>(tensor.raw()) + element * static_cast<std::int64_t>(size_of(tensor.dtype()));
+}
+
+template <bool tf32>
 void matrix_product(const MatrixProduct& op, const KernelContext& context) {
   if (op.m == 0 || op.n == 0 || op.batch == 0) return;
   const cudaStream_t stream = stream_of(context.stream);
   if (op.k == 0) {
     if (op.accumulate) return;
     for (std::int64_t b = 0; b < op.batch; ++b)
-      COMERA_CUDA_CALL(cudaMemset2DAsync(op.c.data<float>() + b * op.stride_c, sizeof(float) * op.leading_c(),
-                                         0, sizeof(float) * op.n, op.m, stream));
+      COMERA_CUDA_CALL(cudaMemset2DAsync(at(op.c, b * op.stride_c), size_of(op.c.dtype()) * op.leading_c(), 0,
+                                         size_of(op.c.dtype()) * op.n, op.m, stream));
     return;
   }
-  const Plan& plan = plan_of(op);
+  const Plan& plan = plan_of(op, tf32);
   COMERA_CHECK(plan.workspace <= context.scratch_bytes,
                "a product was given {} bytes of workspace, it needs {}", context.scratch_bytes,
                plan.workspace);
   const float one = 1;
   for (std::int64_t b = 0; b < (is_sum(op) ? op.batch : 1); ++b) {
     const float beta = op.accumulate || b > 0 ? 1.F : 0.F;
-    float* c = op.c.data<float>();
-    COMERA_BLAS_CALL(cublasLtMatmul(handle(), plan.product, &one, op.b.data<float>() + b * op.stride_b,
-                                    plan.b, op.a.data<float>() + b * op.stride_a, plan.a, &beta, c, plan.c, c,
-                                    plan.c, &plan.algorithm, context.scratch, context.scratch_bytes, stream));
+    void* c = op.c.raw();
+    COMERA_BLAS_CALL(cublasLtMatmul(handle(), plan.product, &one, at(op.b, b * op.stride_b), plan.b,
+                                    at(op.a, b * op.stride_a), plan.a, &beta, c, plan.c, c, plan.c,
+                                    &plan.algorithm, context.scratch, context.scratch_bytes, stream));
   }
 }
 
 }  // namespace
 
-void register_products(Backend& backend) {
-  backend.set<MatrixProduct>(DType::float32, matrix_product, matrix_product_scratch);
+void register_products(Backend& backend, bool tf32) {
+  if (tf32)
+    backend.set<MatrixProduct>(DType::float32, matrix_product<true>, matrix_product_scratch<true>);
+  else
+    backend.set<MatrixProduct>(DType::float32, matrix_product<false>, matrix_product_scratch<false>);
+  backend.set<MatrixProduct>(DType::bfloat16, matrix_product<false>, matrix_product_scratch<false>);
 }
 
 }  // namespace comera::COMERA_CUDA

@@ -2,36 +2,59 @@
 
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/tensor_cores.h"
 #include "kernels/ops/matrix_product.h"
 
 namespace comera::COMERA_CUDA {
 
 namespace {
 
+template <class T, bool tf32>
+double operand(T value) {
+  if constexpr (tf32) return __uint_as_float(round_to_tf32(value));
+  return static_cast<float>(value);
+}
+
+template <class T, class C, bool tf32 = false>
 void multiply(const MatrixProduct& op) {
   const std::int64_t lda = op.leading_a(), ldb = op.leading_b(), ldc = op.leading_c();
   for (std::int64_t batch = 0; batch < op.batch; ++batch) {
-    const float* a = op.a.data<float>() + batch * op.stride_a;
-    const float* b = op.b.data<float>() + batch * op.stride_b;
-    float* c = op.c.data<float>() + batch * op.stride_c;
+    const T* a = op.a.data<T>() + batch * op.stride_a;
+    const T* b = op.b.data<T>() + batch * op.stride_b;
+    C* c = op.c.data<C>() + batch * op.stride_c;
     for (std::int64_t i = 0; i < op.m; ++i)
       for (std::int64_t j = 0; j < op.n; ++j) {
         double sum = 0;
         for (std::int64_t l = 0; l < op.k; ++l)
-          sum += static_cast<double>(op.transpose_a ? a[l * lda + i] : a[i * lda + l]) *
-                 (op.transpose_b ? b[j * ldb + l] : b[l * ldb + j]);
-        float& to = c[i * ldc + j];
-        to = static_cast<float>(op.accumulate ? to + sum : sum);
+          sum += operand<T, tf32>(op.transpose_a ? a[l * lda + i] : a[i * lda + l]) *
+                 operand<T, tf32>(op.transpose_b ? b[j * ldb + l] : b[l * ldb + j]);
+        C& to = c[i * ldc + j];
+        if (op.accumulate) sum += static_cast<float>(to);
+        to = static_cast<C>(static_cast<float>(sum));
       }
   }
 }
 
-void matrix_product(const MatrixProduct& op, const KernelContext& context) {
-  put("product", stream_of(context.stream), [op] { multiply(op); });
+void put_product(void (*function)(const MatrixProduct&), const MatrixProduct& op,
+                 const KernelContext& context) {
+  put("product", stream_of(context.stream), [op, function] { function(op); });
+}
+
+template <bool tf32>
+void product(const MatrixProduct& op, const KernelContext& context) {
+  put_product(multiply<float, float, tf32>, op, context);
+}
+
+void narrow_product(const MatrixProduct& op, const KernelContext& context) {
+  put_product(op.c.dtype() == DType::bfloat16 ? multiply<bfloat16, bfloat16> : multiply<bfloat16, float>, op,
+              context);
 }
 
 }  // namespace
 
-void register_products(Backend& backend) { backend.set<MatrixProduct>(DType::float32, matrix_product); }
+void register_products(Backend& backend, bool tf32) {
+  backend.set<MatrixProduct>(DType::float32, tf32 ? product<true> : product<false>);
+  backend.set<MatrixProduct>(DType::bfloat16, narrow_product);
+}
 
 }  // namespace comera::COMERA_CUDA

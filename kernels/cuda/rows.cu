@@ -12,11 +12,12 @@ namespace {
 
 const std::int32_t* ints(const Tensor& tensor) { return tensor.data<std::int32_t>(); }
 
+template <class T>
 struct SummedEmbeddings {
   const float *rows, *positions, *types;
   const std::int32_t *index, *position_ids, *type_ids;
   std::int64_t width;
-  float* y;
+  T* y;
 
   template <int V>
   __device__ void run(std::int64_t i) const {
@@ -30,17 +31,19 @@ struct SummedEmbeddings {
   }
 };
 
+template <class T>
 void embedding_sum(const EmbeddingSum& op, const KernelContext& context) {
   each(context.stream,
-       SummedEmbeddings{op.rows.data<float>(), op.positions.data<float>(), op.types.data<float>(),
-                        ints(op.index), ints(op.position_ids), ints(op.type_ids), op.y.dim(1),
-                        op.y.data<float>()},
+       SummedEmbeddings<T>{op.rows.data<float>(), op.positions.data<float>(), op.types.data<float>(),
+                           ints(op.index), ints(op.position_ids), ints(op.type_ids), op.y.dim(1),
+                           op.y.data<T>()},
        op.y.elements(), op.y.dim(1));
 }
 
 // A thread sums V columns of a segment, in the order of its rows.
+template <class T>
 struct SummedSegments {
-  const float* dy;
+  const T* dy;
   const std::int32_t *order, *offsets, *count, *ids;  // ids: or null
   std::int64_t width;
   float* out;
@@ -63,20 +66,21 @@ struct SummedSegments {
   }
 };
 
+template <class T>
 void segment_sum(const SegmentSum& op, const KernelContext& context) {
   const std::int64_t width = op.dy.dim(1), segments = op.offsets.elements() - 1;
   each(context.stream,
-       SummedSegments{op.dy.data<float>(), ints(op.order), ints(op.offsets), ints(op.count),
-                      op.ids ? ints(op.ids) : nullptr, width, op.out.data<float>()},
+       SummedSegments<T>{op.dy.data<T>(), ints(op.order), ints(op.offsets), ints(op.count),
+                         op.ids ? ints(op.ids) : nullptr, width, op.out.data<float>()},
        segments * width, width);
 }
 
 constexpr int table_threads = 128;
 
 // Block (row, columns, part of the tokens): the tokens with that id are found together and summed in order.
-template <int V>
+template <class T, int V>
 __global__ void __launch_bounds__(table_threads)
-    table_gradient_kernel(const float* dy, const std::int32_t* ids, const std::int32_t* count,
+    table_gradient_kernel(const T* dy, const std::int32_t* ids, const std::int32_t* count,
                           std::int64_t tokens, std::int64_t width, float* partial) {
   constexpr int warps = table_threads / warp;
   auto* found = shared_array<unsigned>(warps);  // a bit for each thread
@@ -114,6 +118,7 @@ std::size_t table_gradient_scratch(const TableGradient& op) {
   return static_cast<std::size_t>(table_parts(op) * op.dtable.elements()) * sizeof(float);
 }
 
+template <class T>
 void table_gradient(const TableGradient& op, const KernelContext& context) {
   const std::int64_t rows = op.dtable.dim(0), width = op.dtable.dim(1), parts = table_parts(op);
   if (rows == 0 || width == 0) return;
@@ -123,19 +128,20 @@ void table_gradient(const TableGradient& op, const KernelContext& context) {
                           .threads = table_threads,
                           .shared_bytes = table_threads / warp * sizeof(unsigned)};
   if (v == 4)
-    COMERA_LAUNCH(context.stream, shape, table_gradient_kernel<4>, op.dy.data<float>(), ints(op.ids),
+    COMERA_LAUNCH(context.stream, shape, (table_gradient_kernel<T, 4>), op.dy.data<T>(), ints(op.ids),
                   ints(op.count), op.dy.dim(0), width, partial);
   else
-    COMERA_LAUNCH(context.stream, shape, table_gradient_kernel<1>, op.dy.data<float>(), ints(op.ids),
+    COMERA_LAUNCH(context.stream, shape, (table_gradient_kernel<T, 1>), op.dy.data<T>(), ints(op.ids),
                   ints(op.count), op.dy.dim(0), width, partial);
   add_partial_sums(context.stream, partial, parts, rows * width, 1, {{op.dtable.data<float>()}});
 }
 
+template <class T>
 struct GatheredRows {
-  const float* x;
+  const T* x;
   const std::int32_t *indices, *count;
   std::int64_t width;
-  float* y;
+  T* y;
 
   template <int V>
   __device__ void run(std::int64_t i) const {
@@ -146,17 +152,19 @@ struct GatheredRows {
   }
 };
 
+template <class T>
 void gather_rows(const GatherRows& op, const KernelContext& context) {
   each(context.stream,
-       GatheredRows{op.x.data<float>(), ints(op.indices), ints(op.count), op.y.dim(1), op.y.data<float>()},
+       GatheredRows<T>{op.x.data<T>(), ints(op.indices), ints(op.count), op.y.dim(1), op.y.data<T>()},
        op.y.elements(), op.y.dim(1));
 }
 
+template <class T>
 struct ScatteredRows {
-  const float* dy;
+  const T* dy;
   const std::int32_t *indices, *count;
   std::int64_t width;
-  float* dx;
+  T* dx;
 
   template <int V>
   __device__ void run(std::int64_t i) const {
@@ -165,21 +173,22 @@ struct ScatteredRows {
   }
 };
 
+template <class T>
 void scatter_rows(const ScatterRows& op, const KernelContext& context) {
   COMERA_CUDA_CALL(cudaMemsetAsync(op.dx.raw(), 0, op.dx.bytes(), stream_of(context.stream)));
-  each(
-      context.stream,
-      ScatteredRows{op.dy.data<float>(), ints(op.indices), ints(op.count), op.dy.dim(1), op.dx.data<float>()},
-      op.dy.elements(), op.dy.dim(1));
+  each(context.stream,
+       ScatteredRows<T>{op.dy.data<T>(), ints(op.indices), ints(op.count), op.dy.dim(1), op.dx.data<T>()},
+       op.dy.elements(), op.dy.dim(1));
 }
 
 // ---- Sequences
 
+template <class T>
 struct MeanOfSequences {
-  const float* x;
+  const T* x;
   const std::int32_t *offsets, *count;
   std::int64_t width;
-  float* y;
+  T* y;
 
   template <int V>
   __device__ void run(std::int64_t i) const {
@@ -199,17 +208,19 @@ struct MeanOfSequences {
   }
 };
 
+template <class T>
 void sequence_mean(const SequenceMean& op, const KernelContext& context) {
   each(context.stream,
-       MeanOfSequences{op.x.data<float>(), ints(op.offsets), ints(op.count), op.y.dim(1), op.y.data<float>()},
+       MeanOfSequences<T>{op.x.data<T>(), ints(op.offsets), ints(op.count), op.y.dim(1), op.y.data<T>()},
        op.y.elements(), op.y.dim(1));
 }
 
+template <class T>
 struct MeanOfSequencesGradient {
-  const float* dy;
+  const T* dy;
   const std::int32_t *offsets, *count;
   std::int64_t sequences, width;
-  float* dx;
+  T* dx;
 
   template <int V>
   __device__ void run(std::int64_t i) const {
@@ -234,18 +245,20 @@ struct MeanOfSequencesGradient {
   }
 };
 
+template <class T>
 void sequence_mean_backward(const SequenceMeanBackward& op, const KernelContext& context) {
   each(context.stream,
-       MeanOfSequencesGradient{op.dy.data<float>(), ints(op.offsets), ints(op.count), op.dy.dim(0),
-                               op.dx.dim(1), op.dx.data<float>()},
+       MeanOfSequencesGradient<T>{op.dy.data<T>(), ints(op.offsets), ints(op.count), op.dy.dim(0),
+                                  op.dx.dim(1), op.dx.data<T>()},
        op.dx.elements(), op.dx.dim(1));
 }
 
+template <class T>
 struct PairFeatures {
-  const float* x;
+  const T* x;
   const std::int32_t* count;
   std::int64_t width;
-  float* y;
+  T* y;
 
   // i counts in pairs x width.
   template <int V>
@@ -261,7 +274,7 @@ struct PairFeatures {
         product.at[k] = u.at[k] * v.at[k];
       }
     }
-    float* to = y + 4 * e * width + column;
+    T* to = y + 4 * e * width + column;
     store(to, u);
     store(to + width, v);
     store(to + 2 * width, distance);
@@ -269,18 +282,20 @@ struct PairFeatures {
   }
 };
 
+template <class T>
 void pair_features_forward(const PairFeaturesForward& op, const KernelContext& context) {
   const std::int64_t width = op.x.dim(1);
-  each(context.stream, PairFeatures{op.x.data<float>(), ints(op.count), width, op.y.data<float>()},
+  each(context.stream, PairFeatures<T>{op.x.data<T>(), ints(op.count), width, op.y.data<T>()},
        op.y.dim(0) * width, width);
 }
 
+template <class T>
 struct PairFeaturesGradient {
-  const float* x;
+  const T* x;
   const std::int32_t* count;
-  const float* dy;
+  const T* dy;
   std::int64_t width;
-  float* dx;
+  T* dx;
 
   // i counts in rows x width: u of a pair, then v.
   template <int V>
@@ -291,7 +306,7 @@ struct PairFeaturesGradient {
       const float sign_of_own = row % 2 == 0 ? 1.F : -1.F;
       const Values<V> own = load<V>(x + row * width + column),
                       other = load<V>(x + (row ^ 1) * width + column);
-      const float* from = dy + 4 * e * width + column;
+      const T* from = dy + 4 * e * width + column;
       const Values<V> direct = load<V>(from + (row % 2) * width), distance = load<V>(from + 2 * width);
       const Values<V> product = load<V>(from + 3 * width);
 #pragma unroll
@@ -305,25 +320,26 @@ struct PairFeaturesGradient {
   }
 };
 
+template <class T>
 void pair_features_backward(const PairFeaturesBackward& op, const KernelContext& context) {
   const std::int64_t width = op.x.dim(1);
   each(context.stream,
-       PairFeaturesGradient{op.x.data<float>(), ints(op.count), op.dy.data<float>(), width,
-                            op.dx.data<float>()},
+       PairFeaturesGradient<T>{op.x.data<T>(), ints(op.count), op.dy.data<T>(), width, op.dx.data<T>()},
        op.x.elements(), width);
 }
 
 constexpr int error_threads = 256;
 
+template <class T>
 __global__ void __launch_bounds__(error_threads)
-    squared_error_kernel(float* predictions, const float* scores, const std::int32_t* count,
+    squared_error_kernel(T* predictions, const float* scores, const std::int32_t* count,
                          std::int64_t sequences, bool gradient, StepResults* results) {
   auto* scratch = shared_array<double>(error_threads / warp);
   double loss = 0;
   for (std::int64_t s = threadIdx.x; s < sequences; s += error_threads) {
-    const float error = s < *count ? predictions[s] - scores[s] : 0.F;
+    const float error = s < *count ? static_cast<float>(predictions[s]) - scores[s] : 0.F;
     loss += static_cast<double>(error) * error;
-    if (gradient) predictions[s] = 2 * error;
+    if (gradient) predictions[s] = static_cast<T>(2 * error);
   }
   loss = block_sum(loss, scratch);
   if (threadIdx.x > 0) return;
@@ -331,27 +347,38 @@ __global__ void __launch_bounds__(error_threads)
   results->target_count += *count;
 }
 
+template <class T>
 void squared_error(const SquaredError& op, const KernelContext& context) {
   COMERA_LAUNCH(
       context.stream,
       (LaunchShape{.threads = error_threads, .shared_bytes = error_threads / warp * sizeof(double)}),
-      squared_error_kernel, op.predictions.data<float>(), op.scores.data<float>(), ints(op.count),
+      (squared_error_kernel<T>), op.predictions.data<T>(), op.scores.data<float>(), ints(op.count),
       op.predictions.elements(), op.gradient, static_cast<StepResults*>(op.results.raw()));
 }
 
 }  // namespace
 
+namespace {
+
+template <class T>
+void register_of(Backend& backend) {
+  backend.set<EmbeddingSum>(dtype_of<T>, embedding_sum<T>);
+  backend.set<SegmentSum>(dtype_of<T>, segment_sum<T>);
+  backend.set<TableGradient>(dtype_of<T>, table_gradient<T>, table_gradient_scratch);
+  backend.set<GatherRows>(dtype_of<T>, gather_rows<T>);
+  backend.set<ScatterRows>(dtype_of<T>, scatter_rows<T>);
+  backend.set<SequenceMean>(dtype_of<T>, sequence_mean<T>);
+  backend.set<SequenceMeanBackward>(dtype_of<T>, sequence_mean_backward<T>);
+  backend.set<PairFeaturesForward>(dtype_of<T>, pair_features_forward<T>);
+  backend.set<PairFeaturesBackward>(dtype_of<T>, pair_features_backward<T>);
+  backend.set<SquaredError>(dtype_of<T>, squared_error<T>);
+}
+
+}  // namespace
+
 void register_rows(Backend& backend) {
-  backend.set<EmbeddingSum>(DType::float32, embedding_sum);
-  backend.set<SegmentSum>(DType::float32, segment_sum);
-  backend.set<TableGradient>(DType::float32, table_gradient, table_gradient_scratch);
-  backend.set<GatherRows>(DType::float32, gather_rows);
-  backend.set<ScatterRows>(DType::float32, scatter_rows);
-  backend.set<SequenceMean>(DType::float32, sequence_mean);
-  backend.set<SequenceMeanBackward>(DType::float32, sequence_mean_backward);
-  backend.set<PairFeaturesForward>(DType::float32, pair_features_forward);
-  backend.set<PairFeaturesBackward>(DType::float32, pair_features_backward);
-  backend.set<SquaredError>(DType::float32, squared_error);
+  register_of<float>(backend);
+  register_of<bfloat16>(backend);
 }
 
 }  // namespace comera::COMERA_CUDA

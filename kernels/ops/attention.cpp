@@ -30,7 +30,7 @@ void check_common(const char* name, const Operation& op) {
   check_rows(name, "v", op.v, rows, op.kv_heads() * op.value_size(), op.v_stride, dtype);
   check_tensor(name, "out", op.out, {rows, op.out.dim(1)}, dtype);
   COMERA_CHECK(op.longest >= 1, "{}: the longest sequence must be at least 1, not {}", name, op.longest);
-  check_tensor(name, "log_sum_exp", op.log_sum_exp, {op.heads, rows}, dtype);
+  check_tensor(name, "log_sum_exp", op.log_sum_exp, {op.heads, rows}, master_of(dtype));
   COMERA_CHECK(op.sequence_offsets.elements() >= 2, "{}: sequence_offsets needs at least 2 entries", name);
   check_elements(name, "sequence_offsets", op.sequence_offsets, op.sequence_offsets.elements(), DType::int32);
   if (op.dropout.active()) check_step_values(name, "step_inputs", op.step_inputs, sizeof(StepInputs));

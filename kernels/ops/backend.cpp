@@ -10,9 +10,21 @@ Backend::Backend(std::string_view name, Device device) : name_(name), device_(de
 }
 
 std::size_t Backend::index(OperationId operation, DType compute) {
-  COMERA_CHECK(compute == DType::float32 || compute == DType::float64, "{} cannot compute in {}",
-               operation_names[static_cast<int>(operation)], name_of(compute));
-  return static_cast<std::size_t>(operation) * dtypes + (compute == DType::float64 ? 1 : 0);
+  int type = 0;
+  switch (compute) {
+    case DType::float32:
+      break;
+    case DType::float64:
+      type = 1;
+      break;
+    case DType::bfloat16:
+      type = 2;
+      break;
+    default:
+      throw_error(fmt::format("{} cannot compute in {}", operation_names[static_cast<int>(operation)],
+                              name_of(compute)));
+  }
+  return static_cast<std::size_t>(operation) * dtypes + type;
 }
 
 Backend::Support Backend::support(OperationId operation, DType compute) const {

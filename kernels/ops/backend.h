@@ -45,6 +45,7 @@
   X(ScaleColumnsBackward)            \
   X(SwapAxes)                        \
   X(Fill)                            \
+  X(Cast)                            \
   X(Add)                             \
   X(GradientNorm)                    \
   X(AdamW)
@@ -124,7 +125,7 @@ class Backend {
     Erased scratch = nullptr;
     Erased composition = nullptr;
   };
-  static constexpr int dtypes = 2;  // float32, float64
+  static constexpr int dtypes = 3;  // float32, float64, bfloat16
   static std::size_t index(OperationId operation, DType compute);
   const Slot& find(OperationId operation, DType compute) const;  // throws if the slot is empty
 

@@ -7,14 +7,14 @@ namespace comera {
 void BiasActivationForward::check() const {
   const char* name = "BiasActivationForward";
   check_tensor(name, "u", u, {u.dim(0), u.dim(1)}, compute());
-  check_optional(name, "bias", bias, {u.dim(1)}, compute());
+  check_optional(name, "bias", bias, {u.dim(1)}, master_of(compute()));
   if (activation != Activation::none) check_tensor(name, "y", y, u.shape(), compute());
 }
 
 void BiasActivationBackward::check() const {
   const char* name = "BiasActivationBackward";
   check_tensor(name, "dy", dy, {dy.dim(0), dy.dim(1)}, compute());
-  check_optional(name, "dbias", dbias, {dy.dim(1)}, compute());
+  check_optional(name, "dbias", dbias, {dy.dim(1)}, master_of(compute()));
   if (activation == Activation::gelu) check_tensor(name, "u", u, dy.shape(), compute());
   if (activation == Activation::tanh) check_tensor(name, "y", y, dy.shape(), compute());
 }

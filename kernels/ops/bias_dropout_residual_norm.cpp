@@ -8,16 +8,16 @@ void BiasDropoutResidualNormForward::check() const {
   const char* name = "BiasDropoutResidualNormForward";
   const std::int64_t rows = x.dim(0), width = x.dim(1);
   check_tensor(name, "x", x, {rows, width}, compute());
-  check_tensor(name, "bias", bias, {width}, compute());
+  check_tensor(name, "bias", bias, {width}, master_of(compute()));
   check_tensor(name, "residual", residual, {rows, width}, compute());
   check_tensor(name, "sum", sum, {rows, width}, compute());
   if (dropout.active()) check_step_values(name, "step_inputs", step_inputs, sizeof(StepInputs));
   if (!gamma) return;
-  check_tensor(name, "gamma", gamma, {width}, compute());
-  check_tensor(name, "beta", beta, {width}, compute());
+  check_tensor(name, "gamma", gamma, {width}, master_of(compute()));
+  check_tensor(name, "beta", beta, {width}, master_of(compute()));
   check_tensor(name, "normed", normed, {rows, width}, compute());
-  check_tensor(name, "mean", mean, {rows}, compute());
-  check_tensor(name, "rstd", rstd, {rows}, compute());
+  check_tensor(name, "mean", mean, {rows}, master_of(compute()));
+  check_tensor(name, "rstd", rstd, {rows}, master_of(compute()));
 }
 
 void BiasDropoutResidualNormBackward::check() const {
@@ -26,15 +26,15 @@ void BiasDropoutResidualNormBackward::check() const {
   check_tensor(name, "dy", dy, {rows, width}, compute());
   check_tensor(name, "dresidual", dresidual, {rows, width}, compute());
   check_tensor(name, "dx", dx, {rows, width}, compute());
-  check_tensor(name, "dbias", dbias, {width}, compute());
+  check_tensor(name, "dbias", dbias, {width}, master_of(compute()));
   if (dropout.active()) check_step_values(name, "step_inputs", step_inputs, sizeof(StepInputs));
   if (!gamma) return;
   check_tensor(name, "sum", sum, {rows, width}, compute());
-  check_tensor(name, "gamma", gamma, {width}, compute());
-  check_tensor(name, "mean", mean, {rows}, compute());
-  check_tensor(name, "rstd", rstd, {rows}, compute());
-  check_tensor(name, "dgamma", dgamma, {width}, compute());
-  check_tensor(name, "dbeta", dbeta, {width}, compute());
+  check_tensor(name, "gamma", gamma, {width}, master_of(compute()));
+  check_tensor(name, "mean", mean, {rows}, master_of(compute()));
+  check_tensor(name, "rstd", rstd, {rows}, master_of(compute()));
+  check_tensor(name, "dgamma", dgamma, {width}, master_of(compute()));
+  check_tensor(name, "dbeta", dbeta, {width}, master_of(compute()));
 }
 
 }  // namespace comera

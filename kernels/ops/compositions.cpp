@@ -214,7 +214,10 @@ void ttm_masked_cross_entropy(const TTMMaskedCrossEntropy& op, const Context& co
                                .n = block,
                                .k = left_rows,
                                .transpose_a = true});  // t is now its own gradient
-    const Tensor dh = op.dh.rows(begin, size);
+    // Many products are added up: not in a narrow type.
+    const Tensor dh_chunk = op.dh.rows(begin, size);
+    const DType master = master_of(op.compute());
+    const Tensor dh = master == op.compute() ? dh_chunk : scope.tensor(dh_chunk.shape(), master);
     run(context, Fill{.x = dh, .value = 0});
     for (std::int64_t a = 0; a < nl; ++a)
       run(context, MatrixProduct{.a = h.slice(a * nr, {h.elements() - a * nr}),
@@ -244,13 +247,14 @@ void ttm_masked_cross_entropy(const TTMMaskedCrossEntropy& op, const Context& co
                                  .batch = nl,
                                  .stride_a = rank * block,
                                  .stride_c = nr});
+    if (master != op.compute()) run(context, Cast{.x = dh, .y = dh_chunk});
   }
 }
 
 }  // namespace
 
 void register_compositions(Backend& backend) {
-  for (DType compute : {DType::float32, DType::float64}) {
+  for (DType compute : {DType::float32, DType::float64, DType::bfloat16}) {
     backend.compose<TTLinearForward>(compute, tt_linear_forward);
     backend.compose<TTLinearBackward>(compute, tt_linear_backward);
     backend.compose<TTFeedForwardForward>(compute, tt_feed_forward_forward);

@@ -11,8 +11,8 @@ void SoftmaxCrossEntropy::check() const {
   const std::int64_t padded = logits.dim(0) * logits.dim(2);
   COMERA_CHECK(classes >= 1 && classes <= padded, "{}: {} classes do not fit {} columns", name, classes,
                padded);
-  check_optional(name, "bias", bias, {classes}, compute());
-  if (bias && gradient) check_tensor(name, "dbias", dbias, {classes}, compute());
+  check_optional(name, "bias", bias, {classes}, master_of(compute()));
+  if (bias && gradient) check_tensor(name, "dbias", dbias, {classes}, master_of(compute()));
   COMERA_CHECK(row_begin >= 0 && row_begin + logits.dim(1) <= targets.elements(),
                "{}: rows {}..{} of {} targets", name, row_begin, row_begin + logits.dim(1),
                targets.elements());
@@ -26,13 +26,13 @@ void DenseMaskedCrossEntropy::check() const {
   const std::int64_t rows = h.dim(0), width = h.dim(1), classes = table.dim(0);
   check_tensor(name, "h", h, {rows, width}, compute());
   check_tensor(name, "table", table, {classes, width}, compute());
-  check_tensor(name, "bias", bias, {classes}, compute());
+  check_tensor(name, "bias", bias, {classes}, master_of(compute()));
   check_tensor(name, "targets", targets, {rows}, DType::int32);
   check_elements(name, "count", count, 1, DType::int32);
   check_step_values(name, "results", results, sizeof(StepResults));
   if (!gradient) return;
-  check_tensor(name, "dtable", dtable, table.shape(), compute());
-  check_tensor(name, "dbias", dbias, bias.shape(), compute());
+  check_tensor(name, "dtable", dtable, table.shape(), master_of(compute()));
+  check_tensor(name, "dbias", dbias, bias.shape(), master_of(compute()));
   check_tensor(name, "dh", dh, h.shape(), compute());
 }
 
@@ -45,16 +45,16 @@ void TTMMaskedCrossEntropy::check() const {
   check_tensor(name, "h", h, {rows, width}, compute());
   check_tensor(name, "left", left, left.shape(), compute());
   check_tensor(name, "right", right, {right.dim(0), left.dim(2), right.dim(2)}, compute());
-  check_tensor(name, "bias", bias, {bias.dim(0)}, compute());
+  check_tensor(name, "bias", bias, {bias.dim(0)}, master_of(compute()));
   COMERA_CHECK(bias.dim(0) <= left.dim(0) * right.dim(2), "{}: {} classes for {} rows", name, bias.dim(0),
                left.dim(0) * right.dim(2));
   check_tensor(name, "targets", targets, {rows}, DType::int32);
   check_elements(name, "count", count, 1, DType::int32);
   check_step_values(name, "results", results, sizeof(StepResults));
   if (!gradient) return;
-  check_tensor(name, "dleft", dleft, left.shape(), compute());
-  check_tensor(name, "dright", dright, right.shape(), compute());
-  check_tensor(name, "dbias", dbias, bias.shape(), compute());
+  check_tensor(name, "dleft", dleft, left.shape(), master_of(compute()));
+  check_tensor(name, "dright", dright, right.shape(), master_of(compute()));
+  check_tensor(name, "dbias", dbias, bias.shape(), master_of(compute()));
   check_tensor(name, "dh", dh, h.shape(), compute());
 }
 

@@ -8,9 +8,9 @@ void EmbeddingSum::check() const {
   const char* name = "EmbeddingSum";
   const std::int64_t tokens = y.dim(0), width = y.dim(1);
   check_tensor(name, "y", y, {tokens, width}, compute());
-  check_tensor(name, "rows", rows, {rows.dim(0), width}, compute());
-  check_tensor(name, "positions", positions, {positions.dim(0), width}, compute());
-  check_tensor(name, "types", types, {types.dim(0), width}, compute());
+  check_tensor(name, "rows", rows, {rows.dim(0), width}, master_of(compute()));
+  check_tensor(name, "positions", positions, {positions.dim(0), width}, master_of(compute()));
+  check_tensor(name, "types", types, {types.dim(0), width}, master_of(compute()));
   check_tensor(name, "index", index, {tokens}, DType::int32);
   check_tensor(name, "position_ids", position_ids, {tokens}, DType::int32);
   check_tensor(name, "type_ids", type_ids, {tokens}, DType::int32);
@@ -24,7 +24,7 @@ void SegmentSum::check() const {
   check_elements(name, "offsets", offsets, segments + 1, DType::int32);
   check_elements(name, "count", count, 1, DType::int32);
   check_optional(name, "ids", ids, {segments}, DType::int32);
-  check_tensor(name, "out", out, {ids ? out.dim(0) : segments, width}, compute());
+  check_tensor(name, "out", out, {ids ? out.dim(0) : segments, width}, master_of(compute()));
 }
 
 void TableGradient::check() const {
@@ -33,7 +33,7 @@ void TableGradient::check() const {
   check_tensor(name, "dy", dy, {tokens, width}, compute());
   check_tensor(name, "ids", ids, {tokens}, DType::int32);
   check_elements(name, "count", count, 1, DType::int32);
-  check_tensor(name, "dtable", dtable, {dtable.dim(0), width}, compute());
+  check_tensor(name, "dtable", dtable, {dtable.dim(0), width}, master_of(compute()));
 }
 
 }  // namespace comera

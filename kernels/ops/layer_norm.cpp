@@ -8,24 +8,24 @@ void LayerNormForward::check() const {
   const char* name = "LayerNormForward";
   const std::int64_t rows = x.dim(0), width = x.dim(1);
   check_tensor(name, "x", x, {rows, width}, compute());
-  check_tensor(name, "gamma", gamma, {width}, compute());
-  check_tensor(name, "beta", beta, {width}, compute());
+  check_tensor(name, "gamma", gamma, {width}, master_of(compute()));
+  check_tensor(name, "beta", beta, {width}, master_of(compute()));
   check_tensor(name, "y", y, {rows, width}, compute());
-  check_tensor(name, "mean", mean, {rows}, compute());
-  check_tensor(name, "rstd", rstd, {rows}, compute());
+  check_tensor(name, "mean", mean, {rows}, master_of(compute()));
+  check_tensor(name, "rstd", rstd, {rows}, master_of(compute()));
 }
 
 void LayerNormBackward::check() const {
   const char* name = "LayerNormBackward";
   const std::int64_t rows = x.dim(0), width = x.dim(1);
   check_tensor(name, "x", x, {rows, width}, compute());
-  check_tensor(name, "gamma", gamma, {width}, compute());
-  check_tensor(name, "mean", mean, {rows}, compute());
-  check_tensor(name, "rstd", rstd, {rows}, compute());
+  check_tensor(name, "gamma", gamma, {width}, master_of(compute()));
+  check_tensor(name, "mean", mean, {rows}, master_of(compute()));
+  check_tensor(name, "rstd", rstd, {rows}, master_of(compute()));
   check_tensor(name, "dy", dy, {rows, width}, compute());
   check_tensor(name, "dx", dx, {rows, width}, compute());
-  check_tensor(name, "dgamma", dgamma, {width}, compute());
-  check_tensor(name, "dbeta", dbeta, {width}, compute());
+  check_tensor(name, "dgamma", dgamma, {width}, master_of(compute()));
+  check_tensor(name, "dbeta", dbeta, {width}, master_of(compute()));
 }
 
 }  // namespace comera

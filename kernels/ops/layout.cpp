@@ -12,6 +12,11 @@ void SwapAxes::check() const {
 
 void Fill::check() const { check_elements("Fill", "x", x, x.elements(), compute()); }
 
+void Cast::check() const {
+  check_elements("Cast", "x", x, x.elements(), x.dtype());
+  check_elements("Cast", "y", y, x.elements(), compute());
+}
+
 void Add::check() const {
   check_elements("Add", "x", x, x.elements(), compute());
   check_elements("Add", "y", y, x.elements(), compute());

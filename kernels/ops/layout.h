@@ -21,6 +21,15 @@ struct Fill {
   void check() const;
 };
 
+// y = x in the type of y, rounded to nearest. Between floating-point types.
+struct Cast {
+  Tensor x;  // any shape
+  Tensor y;  // out, as many elements
+
+  DType compute() const { return y.dtype(); }
+  void check() const;
+};
+
 // y += x
 struct Add {
   Tensor x;  // any shape

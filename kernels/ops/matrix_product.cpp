@@ -31,7 +31,8 @@ void MatrixProduct::check() const {
                "MatrixProduct: a batch writes to overlapping results");
   check_operand("a", a, compute(), transpose_a ? k : m, transpose_a ? m : k, leading_a(), batch, stride_a);
   check_operand("b", b, compute(), transpose_b ? n : k, transpose_b ? k : n, leading_b(), batch, stride_b);
-  check_operand("c", c, compute(), m, n, leading_c(), batch, stride_c);
+  check_operand("c", c, c.dtype() == compute() ? compute() : master_of(compute()), m, n, leading_c(), batch,
+                stride_c);
 }
 
 }  // namespace comera

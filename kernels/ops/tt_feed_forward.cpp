@@ -14,7 +14,7 @@ void check_common(const char* name, const Operation& op) {
   check_tensor(name, "x", op.x, {tokens, inputs}, dtype);
   check_tensor(name, "a_up", op.a_up, {inputs, rank_up}, dtype);
   check_tensor(name, "b_up", op.b_up, {rank_up, inner}, dtype);
-  check_tensor(name, "bias", op.bias, {inner}, dtype);
+  check_tensor(name, "bias", op.bias, {inner}, master_of(dtype));
   check_tensor(name, "a_down", op.a_down, {inner, rank_down}, dtype);
   check_tensor(name, "b_down", op.b_down, {rank_down, op.b_down.dim(1)}, dtype);
   check_tensor(name, "xa", op.xa, {tokens, rank_up}, dtype);
@@ -32,11 +32,11 @@ void TTFeedForwardBackward::check() const {
   const char* name = "TTFeedForwardBackward";
   check_common(name, *this);
   check_tensor(name, "dy", dy, {x.dim(0), b_down.dim(1)}, compute());
-  check_tensor(name, "da_up", da_up, a_up.shape(), compute());
-  check_tensor(name, "db_up", db_up, b_up.shape(), compute());
-  check_tensor(name, "dbias", dbias, bias.shape(), compute());
-  check_tensor(name, "da_down", da_down, a_down.shape(), compute());
-  check_tensor(name, "db_down", db_down, b_down.shape(), compute());
+  check_tensor(name, "da_up", da_up, a_up.shape(), master_of(compute()));
+  check_tensor(name, "db_up", db_up, b_up.shape(), master_of(compute()));
+  check_tensor(name, "dbias", dbias, bias.shape(), master_of(compute()));
+  check_tensor(name, "da_down", da_down, a_down.shape(), master_of(compute()));
+  check_tensor(name, "db_down", db_down, b_down.shape(), master_of(compute()));
   check_tensor(name, "dx", dx, x.shape(), compute());
 }
 

@@ -31,7 +31,7 @@ void TTLinearForward::check() const {
   for (int i = 0; i < outputs; ++i) {
     const Output& out = output[i];
     const Shape shape{x.dim(0), out.b.dim(1)};
-    check_optional("TTLinearForward", "bias", out.bias, {out.b.dim(1)}, compute());
+    check_optional("TTLinearForward", "bias", out.bias, {out.b.dim(1)}, master_of(compute()));
     check_tensor("TTLinearForward", "u", out.u, shape, compute());
     if (out.activation != Activation::none) check_tensor("TTLinearForward", "y", out.y, shape, compute());
   }
@@ -39,14 +39,14 @@ void TTLinearForward::check() const {
 
 void TTLinearBackward::check() const {
   check_common("TTLinearBackward", *this);
-  check_tensor("TTLinearBackward", "da", da, a.shape(), compute());
+  check_tensor("TTLinearBackward", "da", da, a.shape(), master_of(compute()));
   check_tensor("TTLinearBackward", "dx", dx, x.shape(), compute());
   check_optional("TTLinearBackward", "dxa", dxa, xa.shape(), compute());
   for (int i = 0; i < outputs; ++i) {
     const Output& out = output[i];
     const Shape shape{x.dim(0), out.b.dim(1)};
-    check_tensor("TTLinearBackward", "db", out.db, out.b.shape(), compute());
-    check_optional("TTLinearBackward", "dbias", out.dbias, {out.b.dim(1)}, compute());
+    check_tensor("TTLinearBackward", "db", out.db, out.b.shape(), master_of(compute()));
+    check_optional("TTLinearBackward", "dbias", out.dbias, {out.b.dim(1)}, master_of(compute()));
     check_tensor("TTLinearBackward", "dy", out.dy, shape, compute());
     if (out.activation == Activation::gelu) check_tensor("TTLinearBackward", "u", out.u, shape, compute());
     if (out.activation == Activation::tanh) check_tensor("TTLinearBackward", "y", out.y, shape, compute());

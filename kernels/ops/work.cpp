@@ -235,6 +235,7 @@ Work work_of(const ScaleColumnsBackward& op) {
 
 Work work_of(const SwapAxes& op) { return {0, once(op.x, op.y)}; }
 
+Work work_of(const Cast& op) { return {0, once(op.x, op.y)}; }
 Work work_of(const Fill& op) { return {0, once(op.x)}; }
 
 Work work_of(const Add& op) { return {0, once(op.x) + twice(op.y)}; }

@@ -30,7 +30,7 @@ void InferenceEngine::forward(const Context& context, const PackedBatch& batch) 
                   inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
                   results_.tensor({sizeof(StepResults)}, DType::uint8),
                   false};
-  const Tensor values = outputs_.tensor({batch.capacity.sequences, width()}, model_.parameters().dtype());
+  const Tensor values = outputs_.tensor({batch.capacity.sequences, width()}, model_.parameters().compute());
   if (output_ == Output::predictions)
     model_.predict(step, values);
   else
@@ -38,7 +38,7 @@ void InferenceEngine::forward(const Context& context, const PackedBatch& batch) 
 }
 
 void InferenceEngine::set_capacity(const PackCapacity& capacity) {
-  const DType dtype = model_.parameters().dtype();
+  const DType dtype = model_.parameters().compute();
   Allocator& allocator = processor_.allocator;
   outputs_ = Buffer();
   outputs_ = Buffer(allocator, capacity.sequences * width() * static_cast<std::int64_t>(size_of(dtype)),
@@ -67,7 +67,7 @@ bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const dat
   options.right_modulus = model_.token_embedding().right_rows();
   options.one_pass = true;
   data::Loader loader(std::move(samples), options);
-  const Tensor values = outputs_.tensor({capacity.sequences, width()}, model_.parameters().dtype());
+  const Tensor values = outputs_.tensor({capacity.sequences, width()}, model_.parameters().compute());
   while (const data::Batch* batch = loader.try_next()) {
     if (stop && stop()) return false;
     send_batch(*batch, batch_.capacity, *feed_);

@@ -18,6 +18,15 @@ std::filesystem::path checked_tokenizer(const TrainedModel& trained, const std::
   return trained.tokenizer;
 }
 
+// A model trained with bfloat16 activations has float32 parameters, with which devices that know nothing
+// narrower evaluate it.
+Recipe for_device(Recipe recipe, const std::string& device) {
+  DType& compute = recipe.precision.compute;
+  if (compute == DType::bfloat16 && !computes_in(find_processor(device, DType::float32), compute))
+    compute = DType::float32;
+  return recipe;
+}
+
 }  // namespace
 
 TrainedModel find_trained_model(const std::filesystem::path& path) {
@@ -49,9 +58,9 @@ TrainedModel find_trained_model(const std::filesystem::path& path) {
 LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesystem::path& given,
                          const std::vector<std::string>& overrides, const std::string& device)
     : trained(find_trained_model(path)),
-      recipe(parse_recipe(trained.recipe, trained.checkpoint.string(), overrides)),
+      recipe(for_device(parse_recipe(trained.recipe, trained.checkpoint.string(), overrides), device)),
       tokenizer(data::Tokenizer::load(checked_tokenizer(trained, given))),
-      processor(find_processor(device, recipe.precision.compute)),
+      processor(find_processor(device, recipe.precision.compute, recipe.precision.tf32)),
       model(encoder_config(recipe, tokenizer.vocabulary()), processor.allocator, false) {
   const CheckpointReader reader(trained.checkpoint);
   COMERA_CHECK(reader.text("/data", "tokenizer_hash") == tokenizer.hash(),

@@ -57,9 +57,10 @@ const std::string& checked_path(const std::string& path, const char* key) {
 namespace {
 
 Processor processor_for(const Recipe& recipe, const TrainingOptions& options) {
-  Processor processor = options.processor != nullptr
-                            ? *options.processor
-                            : find_processor(recipe.run.device, recipe.precision.compute);
+  Processor processor =
+      options.processor != nullptr
+          ? *options.processor
+          : find_processor(recipe.run.device, recipe.precision.compute, recipe.precision.tf32);
   processor.graphs = recipe.run.graphs;
   return processor;
 }

@@ -9,8 +9,10 @@
 #include <sstream>
 #include <string>
 
+#include "kernels/core/check.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/cuda/cuda_backend.h"
 
 namespace comera::test {
 
@@ -29,28 +31,37 @@ const char* word_of(Backend::Support support) {
 }
 
 std::string support_matrix() {
-  const Backend* backends[] = {&plain_backend(), &cpu_backend()};
-  const DType types[] = {DType::float32, DType::float64};
+  const struct {
+    const char* name;
+    const Backend& backend;
+    DType type;
+  } columns[] = {{"plain", plain_backend(), DType::float32},
+                 {"plain", plain_backend(), DType::float64},
+                 {"cpu", cpu_backend(), DType::float32},
+                 {"cpu", cpu_backend(), DType::float64},
+                 {"cuda", cuda_emulated::backend(), DType::float32},
+                 {"cuda", cuda_emulated::backend(), DType::bfloat16}};
   std::string text =
       "# Support matrix\n"
       "What each backend has for every operation of `kernels/ops/backend.h` and compute type. *native*: a "
       "kernel of its own; *composed*: made of other operations (`kernels/ops/compositions.cpp`); *missing*: "
-      "running it throws. The float64 kernels of `cpu` are those of `plain`, the oracle of the tests.\n\n"
+      "running it throws. The float64 kernels of `cpu` are those of `plain`, the oracle of the tests. `cuda` "
+      "has "
+      "no float64, the others have no bfloat16.\n\n"
       "A test compares this page with the tables; after a change, write it anew with "
       "`COMERA_UPDATE_DOCS=1 ctest --preset release -R SupportMatrix`.\n\n"
       "| operation |";
   std::string rule = "|---|";
-  for (const Backend* backend : backends)
-    for (const DType type : types) {
-      text += fmt::format(" {} {} |", backend->name(), name_of(type));
-      rule += "---|";
-    }
+  for (const auto& column : columns) {
+    text += fmt::format(" {} {} |", column.name, name_of(column.type));
+    rule += "---|";
+  }
   text += "\n" + rule + "\n";
   for (int id = 0; id < operation_count; ++id) {
     text += fmt::format("| {} |", operation_names[id]);
-    for (const Backend* backend : backends)
-      for (const DType type : types)
-        text += fmt::format(" {} |", word_of(backend->support(static_cast<OperationId>(id), type)));
+    for (const auto& column : columns)
+      text +=
+          fmt::format(" {} |", word_of(column.backend.support(static_cast<OperationId>(id), column.type)));
     text += "\n";
   }
   return text;
@@ -63,6 +74,21 @@ TEST(SupportMatrix, IsThatOfTheTables) {
   std::stringstream found;
   found << std::ifstream(file).rdbuf();
   EXPECT_EQ(found.str(), expected) << file << " is out of date; write it anew with COMERA_UPDATE_DOCS=1";
+}
+
+// What is said of the GPU's kernels is read from their emulated table.
+TEST(SupportMatrix, EmulatedKernelsAreThoseOfTheGpu) {
+  const Backend* compiled = nullptr;
+  try {
+    compiled = &cuda::backend();
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  for (int id = 0; id < operation_count; ++id)
+    for (const DType type : {DType::float32, DType::float64, DType::bfloat16})
+      EXPECT_EQ(compiled->support(static_cast<OperationId>(id), type),
+                cuda_emulated::backend().support(static_cast<OperationId>(id), type))
+          << operation_names[id] << " " << name_of(type);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ void bias_activation_cases(std::vector<OperationCase>& cases, Size size, Activat
   cases.push_back({"BiasActivationForward_" + name, 3e-6, [=](World& world) {
                      BiasActivationForward op;
                      op.u = world.output("u", {size.rows, size.width}, 5), op.activation = activation;
-                     if (bias) op.bias = world.input({size.width});
+                     if (bias) op.bias = world.master({size.width});
                      if (activation == Activation::gelu) op.y = world.output("y", {size.rows, size.width});
                      if (activation == Activation::tanh) op.y = op.u;
                      world.run(op);
@@ -31,7 +31,7 @@ void bias_activation_cases(std::vector<OperationCase>& cases, Size size, Activat
                      op.dy = world.output("dy", {size.rows, size.width}), op.activation = activation;
                      if (activation == Activation::gelu) op.u = world.input({size.rows, size.width}, 5);
                      if (activation == Activation::tanh) op.y = world.input({size.rows, size.width});
-                     if (bias) op.dbias = world.output("dbias", {size.width});
+                     if (bias) op.dbias = world.master_output("dbias", {size.width});
                      world.run(op);
                    }});
 }
@@ -57,6 +57,11 @@ void add_elementwise_cases(std::vector<OperationCase>& cases) {
     cases.push_back({fmt::format("Add_{}", elements), 1e-6, [=](World& world) {
                        Add op;
                        op.x = world.input({elements}), op.y = world.output("y", {elements});
+                       world.run(op);
+                     }});
+    cases.push_back({fmt::format("Cast_{}", elements), 1e-6, [=](World& world) {
+                       Cast op;
+                       op.x = world.master({elements}), op.y = world.output("y", {elements});
                        world.run(op);
                      }});
     cases.push_back({fmt::format("Fill_{}", elements), 1e-6, [=](World& world) {

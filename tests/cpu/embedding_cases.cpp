@@ -37,10 +37,10 @@ void table_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::in
   const std::string name = fmt::format("{}_{}", tokens, width);
   cases.push_back({"EmbeddingSum_" + name, 1e-6, [=](World& world) {
                      EmbeddingSum op;
-                     op.rows = world.input({31, width}), op.index = world.integers(drawn(tokens, 31, 1));
-                     op.positions = world.input({17, width});
+                     op.rows = world.master({31, width}), op.index = world.integers(drawn(tokens, 31, 1));
+                     op.positions = world.master({17, width});
                      op.position_ids = world.integers(drawn(tokens, 17, 2));
-                     op.types = world.input({2, width}), op.type_ids = world.integers(drawn(tokens, 2, 3));
+                     op.types = world.master({2, width}), op.type_ids = world.integers(drawn(tokens, 2, 3));
                      op.y = world.output("y", {tokens, width});
                      world.run(op);
                    }});
@@ -48,7 +48,7 @@ void table_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::in
                      TableGradient op;
                      op.dy = world.input({tokens, width}), op.ids = world.integers(drawn(tokens, 5, 4));
                      op.count = world.integers({static_cast<std::int32_t>(tokens - tokens / 5)});
-                     op.dtable = world.output("dtable", {5, width});
+                     op.dtable = world.master_output("dtable", {5, width});
                      world.run(op);
                    }});
   for (bool with_ids : {false, true}) {
@@ -66,7 +66,7 @@ void table_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::in
                            ids[i] = static_cast<std::int32_t>(2 * i);
                          op.ids = world.integers(ids);
                        }
-                       op.out = world.output("out", {with_ids ? 2 * segments : segments, width});
+                       op.out = world.master_output("out", {with_ids ? 2 * segments : segments, width});
                        world.run(op);
                      }});
   }

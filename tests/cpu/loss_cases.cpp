@@ -19,9 +19,11 @@ void loss_case(std::vector<OperationCase>& cases, const LossCase& c) {
                                c.bias ? "_bias" : "", c.gradient ? "_gradient" : ""),
                    4e-6, [=](World& world) {
                      SoftmaxCrossEntropy op;
-                     op.logits = world.output("logits", {c.outer, c.rows, c.inner}, 3);
-                     if (c.bias) op.bias = world.input({c.classes});
-                     if (c.bias && c.gradient) op.dbias = world.output("dbias", {c.classes});
+                     // Without a gradient they may be left with their bias added, or not.
+                     const Shape shape{c.outer, c.rows, c.inner};
+                     op.logits = c.gradient ? world.output("logits", shape, 3) : world.input(shape, 3);
+                     if (c.bias) op.bias = world.master({c.classes});
+                     if (c.bias && c.gradient) op.dbias = world.master_output("dbias", {c.classes});
                      std::vector<std::int32_t> targets;
                      for (std::int64_t r = 0; r < c.row_begin + c.rows; ++r) {
                        targets.push_back(static_cast<std::int32_t>(r * 7919 % c.classes));

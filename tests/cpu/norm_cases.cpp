@@ -17,22 +17,23 @@ void layer_norm_cases(std::vector<OperationCase>& cases, Size size, bool in_plac
                      LayerNormForward op;
                      const Shape shape{size.rows, size.width};
                      op.x = world.output("x", shape);
-                     op.gamma = world.input({size.width}), op.beta = world.input({size.width});
+                     op.gamma = world.master({size.width}), op.beta = world.master({size.width});
                      op.eps = 1e-9;
                      op.y = in_place ? op.x : world.output("y", shape);
-                     op.mean = world.output("mean", {size.rows}), op.rstd = world.output("rstd", {size.rows});
+                     op.mean = world.master_output("mean", {size.rows}),
+                     op.rstd = world.master_output("rstd", {size.rows});
                      world.run(op);
                    }});
   cases.push_back({"LayerNormBackward_" + name, 4e-6, [=](World& world) {
                      LayerNormBackward op;
                      const Shape shape{size.rows, size.width};
-                     op.x = world.input(shape), op.gamma = world.input({size.width});
-                     op.mean = world.input({size.rows}, 0.1), op.rstd = world.input({size.rows}, 2);
+                     op.x = world.input(shape), op.gamma = world.master({size.width});
+                     op.mean = world.master({size.rows}, 0.1), op.rstd = world.master({size.rows}, 2);
                      op.dy = world.output("dy", shape);
                      op.dx = in_place ? op.dy : world.output("dx", shape);
                      op.accumulate_dx = !in_place && size.rows % 2 == 1;
-                     op.dgamma = world.output("dgamma", {size.width});
-                     op.dbeta = world.output("dbeta", {size.width});
+                     op.dgamma = world.master_output("dgamma", {size.width});
+                     op.dbeta = world.master_output("dbeta", {size.width});
                      world.run(op);
                    }});
 }
@@ -44,16 +45,16 @@ void block_end_cases(std::vector<OperationCase>& cases, Size size, bool norm, do
   cases.push_back({"BiasDropoutResidualNormForward_" + name, 6e-6, [=](World& world) {
                      BiasDropoutResidualNormForward op;
                      const Shape shape{size.rows, size.width};
-                     op.x = world.output("x", shape), op.bias = world.input({size.width});
+                     op.x = world.output("x", shape), op.bias = world.master({size.width});
                      op.residual = world.input(shape), op.dropout = {probability, 11};
                      if (probability > 0) op.step_inputs = world.step_inputs(example_step());
                      op.sum = in_place ? op.x : world.output("sum", shape);
                      op.eps = 1e-9;
                      if (norm) {
-                       op.gamma = world.input({size.width}), op.beta = world.input({size.width});
+                       op.gamma = world.master({size.width}), op.beta = world.master({size.width});
                        op.normed = world.output("normed", shape);
-                       op.mean = world.output("mean", {size.rows});
-                       op.rstd = world.output("rstd", {size.rows});
+                       op.mean = world.master_output("mean", {size.rows});
+                       op.rstd = world.master_output("rstd", {size.rows});
                      }
                      world.run(op);
                    }});
@@ -63,12 +64,12 @@ void block_end_cases(std::vector<OperationCase>& cases, Size size, bool norm, do
                      op.dy = world.output("dy", shape), op.dropout = {probability, 11};
                      if (probability > 0) op.step_inputs = world.step_inputs(example_step());
                      op.dresidual = in_place ? op.dy : world.output("dresidual", shape);
-                     op.dx = world.output("dx", shape), op.dbias = world.output("dbias", {size.width});
+                     op.dx = world.output("dx", shape), op.dbias = world.master_output("dbias", {size.width});
                      if (norm) {
-                       op.sum = world.input(shape), op.gamma = world.input({size.width});
-                       op.mean = world.input({size.rows}, 0.1), op.rstd = world.input({size.rows}, 2);
-                       op.dgamma = world.output("dgamma", {size.width});
-                       op.dbeta = world.output("dbeta", {size.width});
+                       op.sum = world.input(shape), op.gamma = world.master({size.width});
+                       op.mean = world.master({size.rows}, 0.1), op.rstd = world.master({size.rows}, 2);
+                       op.dgamma = world.master_output("dgamma", {size.width});
+                       op.dbeta = world.master_output("dbeta", {size.width});
                      }
                      world.run(op);
                    }});

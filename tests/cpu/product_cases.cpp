@@ -75,7 +75,7 @@ void linear_cases(std::vector<OperationCase>& cases, const LinearCase& c) {
                        auto& output = op.output[i];
                        output.column = column;
                        output.b = world.input({c.ranks[i], c.widths[i]});
-                       if (c.bias) output.bias = world.input({c.widths[i]});
+                       if (c.bias) output.bias = world.master({c.widths[i]});
                        output.activation = c.activation;
                        output.u = world.output(fmt::format("u{}", i), {c.tokens, c.widths[i]});
                        if (c.activation != Activation::none) {
@@ -90,7 +90,7 @@ void linear_cases(std::vector<OperationCase>& cases, const LinearCase& c) {
                      op.x = world.input({c.tokens, c.inputs});
                      op.a = world.input({c.inputs, all}, 0.2);
                      op.xa = world.input({c.tokens, all});
-                     op.da = world.output("da", {c.inputs, all});
+                     op.da = world.master_output("da", {c.inputs, all});
                      op.dx = world.output("dx", {c.tokens, c.inputs});
                      op.accumulate_dx = c.accumulate_dx;
                      if (c.other > 0) op.dxa = world.input({c.tokens, all});
@@ -100,8 +100,9 @@ void linear_cases(std::vector<OperationCase>& cases, const LinearCase& c) {
                        auto& output = op.output[i];
                        output.column = column;
                        output.b = world.input({c.ranks[i], c.widths[i]});
-                       output.db = world.output(fmt::format("db{}", i), {c.ranks[i], c.widths[i]});
-                       if (c.bias) output.dbias = world.output(fmt::format("dbias{}", i), {c.widths[i]});
+                       output.db = world.master_output(fmt::format("db{}", i), {c.ranks[i], c.widths[i]});
+                       if (c.bias)
+                         output.dbias = world.master_output(fmt::format("dbias{}", i), {c.widths[i]});
                        output.activation = c.activation;
                        if (c.activation == Activation::gelu) {
                          output.u = world.input({c.tokens, c.widths[i]}, 4);
@@ -125,7 +126,7 @@ void set_common(const FeedForwardCase& c, World& world, Operation& op) {
   op.x = world.input({c.tokens, c.inputs});
   op.a_up = world.input({c.inputs, c.rank_up}, 0.2);
   op.b_up = world.input({c.rank_up, c.inner});
-  op.bias = world.input({c.inner});
+  op.bias = world.master({c.inner});
   op.a_down = world.input({c.inner, c.rank_down}, 0.2);
   op.b_down = world.input({c.rank_down, c.outputs});
   op.activation = c.activation;
@@ -149,11 +150,11 @@ void feed_forward_cases(std::vector<OperationCase>& cases, const FeedForwardCase
                      op.xa = world.input({c.tokens, c.rank_up});
                      op.ha = world.input({c.tokens, c.rank_down});
                      op.dy = world.input({c.tokens, c.outputs});
-                     op.da_up = world.output("da_up", op.a_up.shape());
-                     op.db_up = world.output("db_up", op.b_up.shape());
-                     op.dbias = world.output("dbias", op.bias.shape());
-                     op.da_down = world.output("da_down", op.a_down.shape());
-                     op.db_down = world.output("db_down", op.b_down.shape());
+                     op.da_up = world.master_output("da_up", op.a_up.shape());
+                     op.db_up = world.master_output("db_up", op.b_up.shape());
+                     op.dbias = world.master_output("dbias", op.bias.shape());
+                     op.da_down = world.master_output("da_down", op.a_down.shape());
+                     op.db_down = world.master_output("db_down", op.b_down.shape());
                      op.dx = world.output("dx", op.x.shape());
                      op.accumulate_dx = c.accumulate_dx;
                      world.run(op);

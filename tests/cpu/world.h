@@ -16,8 +16,11 @@ namespace comera::test {
 // be compared.
 class World {
  public:
-  World(const Backend& backend, DType compute, Allocator& allocator = host_allocator())
-      : backend_(backend), compute_(compute), allocator_(allocator) {}
+  // Inputs of the compute type are numbers that `exact` has too, so that a world of double gets what one of
+  // bfloat16 gets.
+  World(const Backend& backend, DType compute, Allocator& allocator = host_allocator(),
+        DType exact = DType::float32)
+      : backend_(backend), compute_(compute), exact_(exact), allocator_(allocator) {}
 
   struct Output {
     std::string name;
@@ -30,6 +33,10 @@ class World {
   Tensor input(Shape shape, double range = 1);
   // As input, and compared after the run: for what is added to, overwritten, or must stay as it was.
   Tensor output(const std::string& name, Shape shape, double range = 1);
+  // The same of the compute type's master type (kernels/core/dtype.h): parameters, their gradients,
+  // statistics.
+  Tensor master(Shape shape, double range = 1);
+  Tensor master_output(const std::string& name, Shape shape, double range = 1);
   // The same of float64 whatever the compute type.
   Tensor output_double(const std::string& name, Shape shape);
   Tensor integers(const std::vector<std::int32_t>& values);
@@ -56,10 +63,10 @@ class World {
     bool is_results = false;
   };
   Tensor make(const std::string& name, Shape shape, DType dtype, const void* contents);
-  Tensor draw(const std::string& name, Shape shape, DType dtype, double range);
+  Tensor draw(const std::string& name, Shape shape, DType dtype, double range, DType exact);
 
   const Backend& backend_;
-  DType compute_;
+  DType compute_, exact_;
   Allocator& allocator_;
   std::vector<Block> blocks_;
   std::uint32_t drawn_ = 0;
@@ -91,7 +98,11 @@ void add_optimizer_cases(std::vector<OperationCase>& cases);
 
 // All of the above, and those of them whose operation a backend has in single precision.
 std::vector<OperationCase> operation_cases();
-std::vector<OperationCase> operation_cases_of(const Backend& backend);
+std::vector<OperationCase> operation_cases_of(const Backend& backend, DType compute = DType::float32);
+// A narrow type rounds what comes out to 8 bits, and what it was made of: instead of a case's tolerance.
+inline constexpr double narrow_tolerance = 4e-2;
+// The cases whose operands are rounded to TF32 where that is asked for, with the tolerance of its 11 bits.
+std::vector<OperationCase> tf32_cases();
 
 inline StepInputs example_step() {
   StepInputs inputs;

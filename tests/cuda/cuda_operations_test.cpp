@@ -8,8 +8,8 @@ namespace comera::test {
 namespace {
 
 // Without a GPU one of them, to say why it is skipped.
-std::vector<OperationCase> cases() {
-  if (cuda_device_count() > 0) return operation_cases_of(cuda::backend());
+std::vector<OperationCase> or_one(std::vector<OperationCase> (*cases)()) {
+  if (cuda_device_count() > 0) return cases();
   return {operation_cases().front()};
 }
 
@@ -17,26 +17,27 @@ class CudaOperations : public testing::TestWithParam<OperationCase> {
  protected:
   // One for all cases: each would wait for the GPU to be made ready.
   static void SetUpTestSuite() {
-    if (cuda_device_count() > 0) device_ = std::make_unique<TestDevice>(first_gpu());
+    if (cuda_device_count() > 0) allocator_ = cuda::make_allocator(0);
   }
-  static void TearDownTestSuite() { device_.reset(); }
+  static void TearDownTestSuite() { allocator_.reset(); }
   void SetUp() override { SKIP_WITHOUT_A_GPU(); }
 
-  static std::vector<World::Output> outputs(const Backend& backend, DType compute, Allocator& allocator) {
-    World world(backend, compute, allocator);
+  static std::vector<World::Output> outputs(const Backend& backend, DType compute, Allocator& allocator,
+                                            DType exact) {
+    World world(backend, compute, allocator, exact);
     GetParam().run(world);
     return world.outputs();
   }
-  static std::vector<World::Output> outputs_of_gpu() {
-    return outputs(device_->backend, DType::float32, *device_->allocator);
-  }
-  static inline std::unique_ptr<TestDevice> device_;
+  // Twice the same bits.
+  static void compare(DType compute, double tolerance, bool tf32 = false);
+  static inline std::unique_ptr<Allocator> allocator_;
 };
 
-TEST_P(CudaOperations, AgreeWithPlainDoubleTwiceTheSame) {
-  const auto first = outputs_of_gpu();
-  expect_close(first, outputs(plain_backend(), DType::float64, host_allocator()), GetParam().tolerance);
-  const auto second = outputs_of_gpu();
+void CudaOperations::compare(DType compute, double tolerance, bool tf32) {
+  const auto on_gpu = [&] { return outputs(cuda::backend(tf32), compute, *allocator_, compute); };
+  const auto first = on_gpu();
+  expect_close(first, outputs(plain_backend(), DType::float64, host_allocator(), compute), tolerance);
+  const auto second = on_gpu();
   ASSERT_EQ(second.size(), first.size());
   for (std::size_t i = 0; i < second.size(); ++i) {
     EXPECT_FALSE(second[i].overrun) << second[i].name;
@@ -44,9 +45,28 @@ TEST_P(CudaOperations, AgreeWithPlainDoubleTwiceTheSame) {
   }
 }
 
+TEST_P(CudaOperations, AgreeWithPlainDoubleTwiceTheSame) { compare(DType::float32, GetParam().tolerance); }
+
+class CudaNarrowOperations : public CudaOperations {};
+
+TEST_P(CudaNarrowOperations, AgreeWithPlainDoubleTwiceTheSame) { compare(DType::bfloat16, narrow_tolerance); }
+
+class CudaTF32Operations : public CudaOperations {};
+
+TEST_P(CudaTF32Operations, AgreeWithPlainDoubleTwiceTheSame) {
+  compare(DType::float32, GetParam().tolerance, true);
+}
+
 std::string name_of(const testing::TestParamInfo<OperationCase>& info) { return info.param.name; }
 
-INSTANTIATE_TEST_SUITE_P(, CudaOperations, testing::ValuesIn(cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(, CudaOperations,
+                         testing::ValuesIn(or_one([] { return operation_cases_of(cuda::backend()); })),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(, CudaNarrowOperations, testing::ValuesIn(or_one([] {
+                           return operation_cases_of(cuda::backend(), DType::bfloat16);
+                         })),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(, CudaTF32Operations, testing::ValuesIn(or_one(tf32_cases)), name_of);
 
 }  // namespace
 }  // namespace comera::test

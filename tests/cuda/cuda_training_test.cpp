@@ -14,6 +14,10 @@ using CudaFeed = OnAGpu;
 
 TEST_F(CudaTraining, TenLossesAreTheCpusCapturedOrNot) { expect_losses_of_the_cpu(first_gpu()); }
 
+TEST_F(CudaTraining, NarrowActivationsLearnAsDoubleDoes) { expect_narrow_losses(first_gpu()); }
+
+TEST_F(CudaTraining, RoundedOperandsLearnAsDoubleDoes) { expect_tf32_losses(first_gpu(true)); }
+
 TEST_F(CudaTraining, EveryLookupGivesTheSameLosses) { expect_every_lookup_to_agree(first_gpu()); }
 
 TEST_F(CudaFeed, BlocksArriveInOrderAndAreKeptUntilTheyAreTaken) { expect_blocks_in_order(first_gpu()); }

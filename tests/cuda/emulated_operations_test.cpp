@@ -22,8 +22,7 @@ using emulation::Order;
 constexpr std::string_view slow_cases[] = {"_long",        "longest_512",  "shared_groups",  "_2080_gelu",
                                            "_512_30_48_1", "_512_30_48_0", "_20_16_32_25_48"};
 
-std::vector<OperationCase> cases() {
-  std::vector<OperationCase> all = operation_cases_of(cuda_emulated::backend());
+std::vector<OperationCase> without_slow_ones(std::vector<OperationCase> all) {
   // Sanitizers multiply the time; the other cases go through the same lines.
   if (COMERA_ASAN || COMERA_TSAN)
     std::erase_if(all, [](const OperationCase& operation) {
@@ -33,29 +32,35 @@ std::vector<OperationCase> cases() {
   return all;
 }
 
+std::vector<OperationCase> cases(DType compute) {
+  return without_slow_ones(operation_cases_of(cuda_emulated::backend(), compute));
+}
+
 class EmulatedOperations : public testing::TestWithParam<OperationCase> {
  protected:
   void TearDown() override { emulation::options() = before_; }
-  std::vector<World::Output> outputs(const Backend& backend, DType compute, Allocator& allocator) const {
-    World world(backend, compute, allocator);
+  std::vector<World::Output> outputs(const Backend& backend, DType compute, Allocator& allocator,
+                                     DType exact) const {
+    World world(backend, compute, allocator, exact);
     GetParam().run(world);
     return world.outputs();
   }
+  // The same bits in every order: no sum depends on who comes first.
+  void compare(DType compute, double tolerance, bool tf32 = false) const;
   std::unique_ptr<Allocator> device_ = cuda_emulated::make_allocator(0);
   emulation::Options before_ = emulation::options();
 };
 
-// The same bits in every order: no sum depends on who comes first.
-TEST_P(EmulatedOperations, AgreeWithPlainDoubleInEveryOrder) {
-  const auto expected = outputs(plain_backend(), DType::float64, host_allocator());
+void EmulatedOperations::compare(DType compute, double tolerance, bool tf32) const {
+  const auto expected = outputs(plain_backend(), DType::float64, host_allocator(), compute);
   const auto got = [&](Order order, std::uint64_t seed) {
     emulation::options().order = order;
     emulation::options().seed = seed;
     emulation::options().workers = COMERA_TSAN ? 2 : 1;
-    return outputs(cuda_emulated::backend(), DType::float32, *device_);
+    return outputs(cuda_emulated::backend(tf32), compute, *device_, compute);
   };
   const auto forward = got(Order::forward, 1);
-  expect_close(forward, expected, GetParam().tolerance);
+  expect_close(forward, expected, tolerance);
   if (COMERA_TSAN) return;  // finds races in any order; two workers show those between blocks
   std::vector<std::vector<World::Output>> others{got(Order::random, 1)};
   if (!COMERA_ASAN) {
@@ -72,6 +77,22 @@ TEST_P(EmulatedOperations, AgreeWithPlainDoubleInEveryOrder) {
   }
 }
 
+TEST_P(EmulatedOperations, AgreeWithPlainDoubleInEveryOrder) {
+  compare(DType::float32, GetParam().tolerance);
+}
+
+class EmulatedNarrowOperations : public EmulatedOperations {};
+
+TEST_P(EmulatedNarrowOperations, AgreeWithPlainDoubleInEveryOrder) {
+  compare(DType::bfloat16, narrow_tolerance);
+}
+
+class EmulatedTF32Operations : public EmulatedOperations {};
+
+TEST_P(EmulatedTF32Operations, AgreeWithPlainDoubleInEveryOrder) {
+  compare(DType::float32, GetParam().tolerance, true);
+}
+
 // The cases see what a kernel does beside its tensors, in a device's memory too.
 TEST(EmulatedWorld, NoticesWhatIsWrittenBesideATensor) {
   const auto device = cuda_emulated::make_allocator(0);
@@ -86,7 +107,10 @@ TEST(EmulatedWorld, NoticesWhatIsWrittenBesideATensor) {
 
 std::string name_of(const testing::TestParamInfo<OperationCase>& info) { return info.param.name; }
 
-INSTANTIATE_TEST_SUITE_P(, EmulatedOperations, testing::ValuesIn(cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(, EmulatedOperations, testing::ValuesIn(cases(DType::float32)), name_of);
+INSTANTIATE_TEST_SUITE_P(, EmulatedNarrowOperations, testing::ValuesIn(cases(DType::bfloat16)), name_of);
+INSTANTIATE_TEST_SUITE_P(, EmulatedTF32Operations, testing::ValuesIn(without_slow_ones(tf32_cases())),
+                         name_of);
 
 }  // namespace
 }  // namespace comera::test

@@ -16,6 +16,10 @@ using testing::StartsWith;
 
 TEST(EmulatedTraining, TenLossesAreTheCpusCapturedOrNot) { expect_losses_of_the_cpu(emulated_device()); }
 
+TEST(EmulatedTraining, NarrowActivationsLearnAsDoubleDoes) { expect_narrow_losses(emulated_device()); }
+
+TEST(EmulatedTraining, RoundedOperandsLearnAsDoubleDoes) { expect_tf32_losses(emulated_device(true)); }
+
 TEST(EmulatedTraining, EveryLookupGivesTheSameLosses) { expect_every_lookup_to_agree(emulated_device()); }
 
 TEST(EmulatedFeed, BlocksArriveInOrderAndAreKeptUntilTheyAreTaken) {

@@ -17,9 +17,11 @@ struct TestDevice {
   Processor without{backend, *allocator, false};
 };
 
-inline TestDevice emulated_device() { return {cuda_emulated::backend(), cuda_emulated::make_allocator(0)}; }
+inline TestDevice emulated_device(bool tf32 = false) {
+  return {cuda_emulated::backend(tf32), cuda_emulated::make_allocator(0)};
+}
 // Only where there is one: see SKIP_WITHOUT_A_GPU().
-inline TestDevice first_gpu() { return {cuda::backend(), cuda::make_allocator(0)}; }
+inline TestDevice first_gpu(bool tf32 = false) { return {cuda::backend(tf32), cuda::make_allocator(0)}; }
 
 // To be called in SetUp(): the body of the test is then not run.
 #define SKIP_WITHOUT_A_GPU() \

@@ -1,5 +1,7 @@
 #include "tests/cuda/training_checks.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -34,6 +36,33 @@ void expect_losses_of_the_cpu(const TestDevice& device) {
       for (int i = 0; i < 10; ++i) EXPECT_NEAR(got[i], exact[i], 1e-5 * exact[i]) << "step " << i;
     }
 }
+
+namespace {
+
+// Steps that round: not equal, but within the tolerance.
+void expect_rounded_losses(const TestDevice& device, DType compute, double tolerance) {
+  for (const bool tensorized : {true, false}) {
+    EncoderConfig config = small_config(tensorized);
+    const std::vector<double> exact = trace(config, {plain_backend(), host_allocator()});
+    config.compute = compute;
+    const std::vector<double> got = trace(config, device.with_graphs);
+    const bool also_without = !sanitized;
+    if (also_without) {
+      EXPECT_EQ(got, trace(config, device.without));
+    }
+    ASSERT_EQ(got.size(), 10u);
+    double worst = 0;
+    for (int i = 0; i < 10; ++i) worst = std::max(worst, std::abs(got[i] - exact[i]) / exact[i]);
+    EXPECT_LT(worst, tolerance);
+    EXPECT_GT(worst, tolerance / 1000) << "nothing was rounded";
+  }
+}
+
+}  // namespace
+
+void expect_narrow_losses(const TestDevice& device) { expect_rounded_losses(device, DType::bfloat16, 0.03); }
+
+void expect_tf32_losses(const TestDevice& device) { expect_rounded_losses(device, DType::float32, 2e-3); }
 
 void expect_every_lookup_to_agree(const TestDevice& device) {
   EncoderConfig config = small_config(true);

@@ -13,6 +13,10 @@ namespace comera::test {
 // Ten losses of small models of each kind are those of the plain backend in double precision, and the same
 // bits with and without graphs.
 void expect_losses_of_the_cpu(const TestDevice& device);
+// The same ten steps with bfloat16 activations, or products of TF32 operands (which the device must be made
+// for), to what 8 and 11 bits make of them.
+void expect_narrow_losses(const TestDevice& device);
+void expect_tf32_losses(const TestDevice& device);
 // The three ways to look up an embedding agree.
 void expect_every_lookup_to_agree(const TestDevice& device);
 // Blocks arrive in order, and the host's memory of one is left alone until the device has it.

@@ -118,6 +118,19 @@ void add(const Add& op, const KernelContext&) {
 }
 
 template <class T>
+void cast(const Cast& op, const KernelContext&) {
+  const auto set = [&](const auto& x_at) {
+    for (std::int64_t i = 0; i < op.x.elements(); ++i) op.y.data<T>()[i] = static_cast<T>(x_at(i));
+  };
+  if (op.x.dtype() == DType::float64)
+    set([x = op.x.data<double>()](std::int64_t i) { return x[i]; });
+  else if (op.x.dtype() == DType::float32)
+    set([x = op.x.data<float>()](std::int64_t i) { return x[i]; });
+  else
+    set([x = op.x.data<bfloat16>()](std::int64_t i) { return static_cast<float>(x[i]); });
+}
+
+template <class T>
 void register_for(Backend& backend) {
   backend.set<BiasActivationForward>(dtype_of<T>, bias_activation_forward<T>);
   backend.set<BiasActivationBackward>(dtype_of<T>, bias_activation_backward<T>);
@@ -127,6 +140,7 @@ void register_for(Backend& backend) {
   backend.set<SwapAxes>(dtype_of<T>, swap_axes<T>);
   backend.set<Fill>(dtype_of<T>, fill<T>);
   backend.set<Add>(dtype_of<T>, add<T>);
+  backend.set<Cast>(dtype_of<T>, cast<T>);
 }
 
 }  // namespace

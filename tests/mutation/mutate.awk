@@ -1,0 +1,44 @@
+# Copies CUDA sources with mistakes that can be switched on (mutation.h):
+#   barriers that can be left out:   if (kept(N)) __syncthreads();
+#   bounds that can be moved by one: i < shift(N) + count
+# awk -v out=DIRECTORY -v list=FILE -f mutate.awk SOURCE...
+# Relations are found by the spaces that the formatter puts around them and not into template arguments.
+# Those that the compiler decides are left alone. The list has for each place: number, kind, place, line.
+
+FNR == 1 {
+  if (to != "") close(to)
+  name = FILENAME
+  sub(/.*\//, "", name)
+  to = out "/" name
+  printf "#include \"tests/mutation/mutation.h\"\n#line 1 \"%s\"\n", FILENAME > to
+}
+
+function note(kind, text) {
+  sub(/^ +/, "", text)
+  printf "%d\t%s\t%s:%d\t%s\n", places, kind, name, FNR, text > list
+}
+
+{
+  code = $0
+  comment = ""
+  if ((at = index(code, "//")) > 0) {
+    comment = substr(code, at)
+    code = substr(code, 1, at - 1)
+  }
+  if (code !~ /^ *#|constexpr|static_assert|COMERA_CHECK|template/) {
+    while (match(code, /__sync(threads|warp)\(\);/) && substr(code, RSTART - 1, 1) != "\001") {
+      note("barrier", $0)
+      code = substr(code, 1, RSTART - 1) "if (::comera::mutation::kept(" places++ ")) \001" substr(code, RSTART)
+    }
+    sub(/\001/, "", code)
+    rest = code
+    code = ""
+    while (match(rest, / [<>]=? /)) {
+      note("bound", $0)
+      code = code substr(rest, 1, RSTART + RLENGTH - 1) "::comera::mutation::shift(" places++ ") + "
+      rest = substr(rest, RSTART + RLENGTH)
+    }
+    code = code rest
+  }
+  print code comment > to
+}

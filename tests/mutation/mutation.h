@@ -1,0 +1,21 @@
+#pragma once
+
+// Mistakes in the kernels of this program (tests/mutation/mutate.awk), at most one at a time.
+namespace comera::mutation {
+
+inline constexpr int most_places = 4096;
+extern int barrier, bound, distance;  // the place of the mistake, -1: none; how far the bound is moved
+extern bool reached[most_places];
+
+// Whether the barrier at that place is there.
+inline bool kept(int place) {
+  reached[place] = true;
+  return place != barrier;
+}
+// What the bound at that place is moved by.
+inline int shift(int place) {
+  reached[place] = true;
+  return place == bound ? distance : 0;
+}
+
+}  // namespace comera::mutation
