@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Whether the tests of the CUDA kernels, as host code under AddressSanitizer, notice mistakes: every barrier is
-# left out, and every bound moved up and down by one, each by itself.
+# Whether the tests of the CUDA kernels, as host code, notice mistakes: every barrier is left out, and every
+# bound moved up and down by one, each by itself. Tried under AddressSanitizer, and where that notices nothing,
+# under ThreadSanitizer.
 #   scripts/mutants.sh [--retry]    --retry: try again those that survived
 # Results are kept in build/asan/mutants.tsv, which a stopped call goes on from, until the kernels change.
 # Survivors must be explained in docs/mutants.md: exit 1 if one is not, or fewer than 95 of 100 are caught.
@@ -9,6 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export LC_ALL=C
 
 build=build/asan
+races=build/tsan/tests/mutation/mutants
 results=$build/mutants.tsv
 reached=$build/mutants-reached.tsv
 places=$build/mutated/places.tsv
@@ -21,14 +23,17 @@ case "${1:-}" in
   "") ;;
   --retry) retry=true ;;
   *)
-    sed -n '2,6s/^# \{0,1\}//p' scripts/mutants.sh
+    sed -n '2,7s/^# \{0,1\}//p' scripts/mutants.sh
     exit 2
     ;;
 esac
 
-cmake --preset asan > /dev/null
-cmake --build --preset mutants -j 2
-export program reached results case_seconds ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 GOMP_SPINCOUNT=1000
+for preset in asan tsan; do
+  cmake --preset "$preset" > /dev/null
+  cmake --build "build/$preset" --target mutants -j 2
+done
+export program races reached results case_seconds ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
+  TSAN_OPTIONS=halt_on_error=1 OMP_NUM_THREADS=1 GOMP_SPINCOUNT=1000
 
 if [[ ! -e $reached || $reached -ot $program ]]; then
   rm -f "$results"
@@ -42,33 +47,38 @@ if $retry; then
   mv "$results.part" "$results"
 fi
 
+# noticed PROGRAM MUTANT TESTS: whether one fails; what then happened is in $how.
+noticed() {
+  local status=0
+  COMERA_MUTANT=$2 timeout "$case_seconds" "$1" --gtest_brief=1 --gtest_fail_fast "--gtest_filter=$(paste -sd : <<< "$3")" \
+    > /dev/null 2>&1 || status=$?
+  how="status $status"
+  ((status != 124)) || how="does not end"
+  ((status != 0))
+}
+
 # try MUTANT: appends MUTANT, verdict and what noticed it. The quickest tests are tried first.
 try() {
-  local mutant=$1 place=${1%[+-]} tests filter status some
+  local mutant=$1 place=${1%[+-]} tests lines some how=""
   tests=$(awk -F '\t' -v place=" $place " 'index($3, place) { print $2 "\t" $1 }' "$reached" | sort -n | cut -f 2)
   if [[ -z $tests ]]; then
     printf '%s\tsurvived\tno test reaches it\n' "$mutant" >> "$results"
     return 0
   fi
-  for some in 1,6p 7,30p 31,9999p; do
-    filter=$(sed -n "$some" <<< "$tests" | paste -sd :)
-    [[ -n $filter ]] || break
-    status=0
-    COMERA_MUTANT=$mutant timeout "$case_seconds" "$program" --gtest_brief=1 --gtest_fail_fast "--gtest_filter=$filter" \
-      > /dev/null 2>&1 || status=$?
-    case $status in
-      0) ;;
-      124) status="does not end" ;;
-      *) status="status $status" ;;
-    esac
-    if [[ $status != 0 ]]; then
-      printf '%s\tcaught\t%s\n' "$mutant" "$status" >> "$results"
+  for lines in 1,6p 7,30p 31,9999p; do
+    some=$(sed -n "$lines" <<< "$tests")
+    if [[ -n $some ]] && noticed "$program" "$mutant" "$some"; then
+      printf '%s\tcaught\t%s\n' "$mutant" "$how" >> "$results"
       return 0
     fi
   done
-  printf '%s\tsurvived\t%d tests reach it\n' "$mutant" "$(wc -l <<< "$tests")" >> "$results"
+  if noticed "$races" "$mutant" "$tests"; then
+    printf '%s\tcaught\trace\n' "$mutant" >> "$results"
+  else
+    printf '%s\tsurvived\t%d tests reach it\n' "$mutant" "$(wc -l <<< "$tests")" >> "$results"
+  fi
 }
-export -f try
+export -f noticed try
 
 awk -F '\t' '$2 == "barrier" { print $1 } $2 == "bound" { print $1 "+"; print $1 "-" }' "$places" |
   grep -vxFf <(cut -f 1 "$results"; echo none) > "$build/mutants-left" || true

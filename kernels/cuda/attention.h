@@ -118,7 +118,7 @@ __device__ __forceinline__ void load_rows(T* to, const HeadRows<T>& from, int he
     T* place = to + row * stride + column;
     const bool real = first + row < length;
     const T* source = from.row(begin + first + row, head) + column;
-    if (real && from.vector && column + V <= from.size) {
+    if (real && from.vector && column < from.size) {
       *reinterpret_cast<Packed<T, V>*>(place) = *reinterpret_cast<const Packed<T, V>*>(source);
       continue;
     }
@@ -156,12 +156,13 @@ __device__ __forceinline__ void store_rows(const HeadRows<T>& to, int head, std:
   }
 }
 
-// Zeros in the rows that no sequence has: the work of blocks (sequences, …, 0).
+// Zeros in the rows that no sequence has: the work of blocks (sequences, …, …).
 template <class T>
 __device__ __forceinline__ void clear_padding(const HeadRows<T>& to, int heads, std::int64_t used,
                                               std::int64_t rows) {
   const std::int64_t width = std::int64_t{heads} * to.size;
-  for (std::int64_t row = used + blockIdx.y; row < rows; row += gridDim.y)
+  const std::int64_t blocks = std::int64_t{gridDim.y} * gridDim.z;
+  for (std::int64_t row = used + blockIdx.y + gridDim.y * blockIdx.z; row < rows; row += blocks)
     for (std::int64_t column = threadIdx.x; column < width; column += attention_threads)
       to.at[row * to.apart + column] = T(0.F);
 }

@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(attention_threads, 2)
   const int sequence = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
   const std::int64_t begin = op.offsets[sequence];
   if (sequence == op.sequences) {
-    if (blockIdx.z == 0) clear_padding(op.dq, op.heads, begin, op.rows);
+    clear_padding(op.dq, op.heads, begin, op.rows);
     return;
   }
   const int length = static_cast<int>(op.offsets[sequence + 1] - begin);
@@ -130,7 +130,6 @@ __global__ void __launch_bounds__(attention_threads)
   const int sequence = static_cast<int>(blockIdx.x), kv_head = static_cast<int>(blockIdx.y);
   const std::int64_t begin = op.offsets[sequence];
   if (sequence == op.sequences) {
-    if (blockIdx.z > 0) return;
     clear_padding(op.dk, op.kv_heads, begin, op.rows);
     clear_padding(op.dv, op.kv_heads, begin, op.rows);
     return;

@@ -26,9 +26,9 @@ __global__ void __launch_bounds__(attention_threads)
   const int sequence = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
   const std::int64_t begin = op.offsets[sequence];
   if (sequence == op.sequences) {
-    if (blockIdx.z > 0) return;
     clear_padding(op.out, op.heads, begin, op.rows);
-    for (std::int64_t row = begin + threadIdx.x; row < op.rows; row += attention_threads)
+    const std::int64_t first = begin + blockIdx.z * attention_threads + threadIdx.x;
+    for (std::int64_t row = first; row < op.rows; row += gridDim.z * attention_threads)
       op.log_sum_exp[head * op.rows + row] = 0;
     return;
   }

@@ -92,10 +92,10 @@ __global__ void __launch_bounds__(threads)
   loss = block_sum(loss, scratch);
   right = block_sum(right, scratch);
   if (threadIdx.x > 0) return;
-  const std::int64_t real = *count - row_begin;
+  const std::int64_t real = min(max(*count - row_begin, std::int64_t{0}), rows);
   results->loss_sum += loss;
   results->correct += right;
-  results->target_count += static_cast<double>(real < 0 ? 0 : real < rows ? real : rows);
+  results->target_count += static_cast<double>(real);
 }
 
 // dbias[c] += Σ over rows of the gradient, in their order.

@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(warp* column_groups)
   auto* sums = shared_array<float>(warp * V * column_groups);
   const std::int64_t column = (std::int64_t{blockIdx.x} * warp + lane_of_thread()) * V;
   const std::int64_t begin = blockIdx.y * rows_each;
-  const std::int64_t end = begin + rows_each < rows ? begin + rows_each : rows;
+  const std::int64_t end = min(begin + rows_each, rows);
   Values<V> sum{};
   if (column < width)
     for (std::int64_t row = begin + warp_of_thread(); row < end; row += column_groups) {

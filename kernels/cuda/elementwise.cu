@@ -135,7 +135,7 @@ struct ScaledColumns {
 std::int64_t common(std::int64_t width, std::int64_t stride) { return stride % 4 == 0 ? width : 1; }
 
 void scale_columns_forward(const ScaleColumnsForward& op, const KernelContext& context) {
-  const std::int64_t width = op.x.dim(1), ldy = op.ldy > 0 ? op.ldy : width;
+  const std::int64_t width = op.x.dim(1), ldy = op.ldy != 0 ? op.ldy : width;
   each(context.stream,
        ScaledColumns{op.x.data<float>(), op.gate.data<float>(), width, ldy, op.y.data<float>()},
        op.x.elements(), common(width, ldy));
@@ -165,7 +165,7 @@ std::size_t scale_columns_backward_scratch(const ScaleColumnsBackward& op) {
 }
 
 void scale_columns_backward(const ScaleColumnsBackward& op, const KernelContext& context) {
-  const std::int64_t width = op.x.dim(1), ldy = op.ldy > 0 ? op.ldy : width;
+  const std::int64_t width = op.x.dim(1), ldy = op.ldy != 0 ? op.ldy : width;
   each_column(context.stream,
               ScaledColumnsGradient{op.x.data<float>(), op.gate.data<float>(), op.dy.data<float>(), width,
                                     ldy, op.dx.data<float>()},

@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(threads)
   double sum = 0;
   for (std::int64_t i = first + threadIdx.x; i < segment.count; i += norm_pieces * threads)
     sum += static_cast<double>(g[i]) * g[i];
-  if (first < segment.count) sum = block_sum(sum, scratch);
+  sum = block_sum(sum, scratch);
   if (threadIdx.x == 0) partial[blockIdx.x * norm_pieces + blockIdx.y] = sum;
 }
 
@@ -62,12 +62,11 @@ void gradient_norm(const GradientNorm& op, const KernelContext& context) {
   const auto* segments = static_cast<const ParameterSegment*>(op.segments.raw());
   auto* partial = reinterpret_cast<double*>(context.scratch);
   const std::size_t shared_bytes = threads / warp * sizeof(double);
-  if (op.segment_count() > 0)
-    COMERA_LAUNCH(
-        context.stream,
-        (LaunchShape{
-            .grid = {op.segment_count(), norm_pieces}, .threads = threads, .shared_bytes = shared_bytes}),
-        squared_norms, op.gradients.data<float>(), segments, partial);
+  COMERA_LAUNCH(
+      context.stream,
+      (LaunchShape{
+          .grid = {op.segment_count(), norm_pieces}, .threads = threads, .shared_bytes = shared_bytes}),
+      squared_norms, op.gradients.data<float>(), segments, partial);
   COMERA_LAUNCH(context.stream, (LaunchShape{.threads = threads, .shared_bytes = shared_bytes}), total_norm,
                 partial, static_cast<int>(op.segment_count()), op.norms.data<double>(),
                 static_cast<const StepInputs*>(op.step_inputs.raw()),

@@ -2,7 +2,7 @@
 
 #include "kernels/cuda/launch.h"
 
-// Sums and maxima over the threads of a warp or a block, always in the same order: the same numbers give the
+// Sums over the threads of a warp or a block, always in the same order: the same numbers give the
 // same bits.
 namespace comera::COMERA_CUDA {
 
@@ -16,12 +16,6 @@ template <class T>
 __device__ __forceinline__ T warp_sum(T value) {
 #pragma unroll
   for (int bits = warp / 2; bits > 0; bits /= 2) value += __shfl_xor_sync(all_lanes, value, bits);
-  return value;
-}
-__device__ __forceinline__ float warp_max(float value) {
-#pragma unroll
-  for (int bits = warp / 2; bits > 0; bits /= 2)
-    value = fmaxf(value, __shfl_xor_sync(all_lanes, value, bits));
   return value;
 }
 

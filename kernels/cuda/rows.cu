@@ -88,8 +88,7 @@ __global__ void __launch_bounds__(table_threads)
   const std::int64_t column = (std::int64_t{blockIdx.y} * table_threads + threadIdx.x) * V;
   const std::int64_t part = (tokens + gridDim.z - 1) / gridDim.z;
   const std::int64_t begin = blockIdx.z * part;
-  std::int64_t end = begin + part < tokens ? begin + part : tokens;
-  if (*count < end) end = *count;
+  const std::int64_t end = min(min(begin + part, tokens), std::int64_t{*count});
   Values<V> sum{};
   for (std::int64_t some = begin; some < end; some += table_threads) {
     const std::int64_t own = some + threadIdx.x;

@@ -147,6 +147,8 @@ T __ldg(const T* place) {
   return *place;
 }
 using std::isfinite;
+using std::max;
+using std::min;
 inline float rsqrtf(float x) { return 1.F / std::sqrt(x); }
 inline double rsqrt(double x) { return 1. / std::sqrt(x); }
 inline float __expf(float x) { return std::exp(x); }

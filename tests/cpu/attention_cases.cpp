@@ -82,6 +82,11 @@ void add_attention_cases(std::vector<OperationCase>& cases) {
   attention_cases(cases, {"heads_of_64", {0, 64, 100, 228}, 256, 2, 64, 128, 0.1});
   attention_cases(cases, {"long", {0, 277, 300}, 300, 1, 24, 300, 0.1});
   attention_cases(cases, {"longest_512", {0, 512}, 512, 1, 16, 512, 0});
+  // On both sides of the tiles that kernels work with, and of the head sizes that they are made for.
+  const std::vector<std::int32_t> tiles = {0, 33, 97, 162, 291};
+  attention_cases(cases, {"tiles_of_32", tiles, 293, 1, 32, 129});
+  attention_cases(cases, {"tiles_of_33", {0, 17, 66}, 66, 1, 33, 49, 0.1});
+  attention_cases(cases, {"tiles_of_65", {0, 17, 33, 65}, 65, 1, 65, 32});
   attention_cases(cases, {"shared_one_head", {0, 3, 9}, 9, 1, 5, 6, 0, true, 3, 0, true});
   attention_cases(cases, {"shared_primes", {0, 3, 16, 16, 47}, 53, 3, 7, 31, 0.1, true, 5, 4, true});
   attention_cases(cases, {"shared_groups", {0, 64, 100, 228}, 229, 11, 30, 128, 0.1, true, 30, 31, true});

@@ -33,7 +33,19 @@ Integers shuffled(std::int64_t count, std::uint32_t seed) {
   return values;
 }
 
+void table_gradient_case(std::vector<OperationCase>& cases, std::int64_t tokens, std::int64_t width,
+                         std::int64_t rows, std::int64_t count) {
+  cases.push_back({fmt::format("TableGradient_{}_{}_{}", tokens, width, rows), 4e-6, [=](World& world) {
+                     TableGradient op;
+                     op.dy = world.input({tokens, width}), op.ids = world.integers(drawn(tokens, rows, 4));
+                     op.count = world.integers({static_cast<std::int32_t>(count)});
+                     op.dtable = world.master_output("dtable", {rows, width});
+                     world.run(op);
+                   }});
+}
+
 void table_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::int64_t width) {
+  table_gradient_case(cases, tokens, width, 5, tokens - tokens / 5);
   const std::string name = fmt::format("{}_{}", tokens, width);
   cases.push_back({"EmbeddingSum_" + name, 1e-6, [=](World& world) {
                      EmbeddingSum op;
@@ -42,13 +54,6 @@ void table_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::in
                      op.position_ids = world.integers(drawn(tokens, 17, 2));
                      op.types = world.master({2, width}), op.type_ids = world.integers(drawn(tokens, 2, 3));
                      op.y = world.output("y", {tokens, width});
-                     world.run(op);
-                   }});
-  cases.push_back({"TableGradient_" + name, 4e-6, [=](World& world) {
-                     TableGradient op;
-                     op.dy = world.input({tokens, width}), op.ids = world.integers(drawn(tokens, 5, 4));
-                     op.count = world.integers({static_cast<std::int32_t>(tokens - tokens / 5)});
-                     op.dtable = world.master_output("dtable", {5, width});
                      world.run(op);
                    }});
   for (bool with_ids : {false, true}) {
@@ -173,11 +178,14 @@ void add_embedding_cases(std::vector<OperationCase>& cases) {
   table_cases(cases, 1, 1);
   table_cases(cases, 71, 37);
   table_cases(cases, 300, 261);
+  table_gradient_case(cases, 300, 8, 130, 299);  // so many rows that a block goes over all tokens
+  table_gradient_case(cases, 299, 3, 10, 299);   // the last part has fewer tokens than the others
   ttm_cases(cases, {1, 1, 1, 1, 1, 1, 1});
   ttm_cases(cases, {7, 5, 3, 11, 13, 40, 33});
   ttm_cases(cases, {20, 16, 32, 25, 48, 300, 260});
   chain_cases(cases, {{3}, {5}, {}, 4, 3});
   chain_cases(cases, {{2, 3}, {3, 2}, {4}, 9, 9});
+  chain_cases(cases, {{2, 3}, {2, 1}, {2}, 1030, 1028});  // more ids than a grid has blocks
   chain_cases(cases, {{5, 3, 2, 4}, {2, 3, 5, 4}, {3, 7, 5}, 40, 33});
 }
 

@@ -15,7 +15,7 @@ struct LossCase {
 };
 
 void loss_case(std::vector<OperationCase>& cases, const LossCase& c) {
-  cases.push_back({fmt::format("SoftmaxCrossEntropy_{}_{}_{}{}{}", c.outer, c.rows, c.inner,
+  cases.push_back({fmt::format("SoftmaxCrossEntropy_{}_{}_{}_{}{}{}", c.outer, c.rows, c.inner, c.count,
                                c.bias ? "_bias" : "", c.gradient ? "_gradient" : ""),
                    4e-6, [=](World& world) {
                      SoftmaxCrossEntropy op;
@@ -43,7 +43,7 @@ void sequence_cases(std::vector<OperationCase>& cases, std::int64_t sequences, s
   cases.push_back({"SequenceMean_" + name, 4e-6, [=](World& world) {
                      std::vector<std::int32_t> offsets{0};
                      for (std::int64_t s = 0; s < sequences; ++s)
-                       offsets.push_back(offsets.back() + (s < count ? static_cast<int>(1 + s * 7 % 13) : 0));
+                       offsets.push_back(offsets.back() + static_cast<int>(s * 7 % 13));
                      SequenceMean op;
                      op.x = world.input({offsets.back() + 3, width});
                      op.offsets = world.integers(offsets), op.count = world.integers({count});
@@ -66,7 +66,7 @@ void sequence_cases(std::vector<OperationCase>& cases, std::int64_t sequences, s
   cases.push_back({"SequenceMeanBackward_" + name, 4e-6, [=](World& world) {
                      std::vector<std::int32_t> offsets{0};
                      for (std::int64_t s = 0; s < sequences; ++s)
-                       offsets.push_back(offsets.back() + (s < count ? static_cast<int>(1 + s * 7 % 13) : 0));
+                       offsets.push_back(offsets.back() + static_cast<int>(s * 7 % 13));
                      SequenceMeanBackward op;
                      op.dy = world.input({sequences, width});
                      op.offsets = world.integers(offsets), op.count = world.integers({count});
@@ -101,6 +101,24 @@ void add_loss_cases(std::vector<OperationCase>& cases) {
   loss_case(cases, {13, 19, 21, 251, 19, 0, false, true});
   loss_case(cases, {5, 67, 71, 341, 160, 100, true, false});
   loss_case(cases, {5, 6, 71, 341, 0, 0, true, true});
+  loss_case(cases, {5, 6, 3, 14, 5, 0, true, true});
+  loss_case(cases, {5, 6, 3, 13, 29, 30, false, true});
+  // The largest of a row twice, beside each other: the first is the prediction.
+  cases.push_back({"SoftmaxCrossEntropy_ties", 4e-6, [](World& world) {
+                     constexpr std::int64_t classes = 70;
+                     const std::vector<std::int32_t> first = {0, 1, 31, 33, 63, 68};
+                     std::vector<float> logits(first.size() * classes, -1.F);
+                     for (std::size_t row = 0; row < first.size(); ++row)
+                       logits[row * classes + first[row]] = logits[row * classes + first[row] + 1] = 2;
+                     SoftmaxCrossEntropy op;
+                     const auto rows = static_cast<std::int64_t>(first.size());
+                     op.logits = world.chosen("logits", {1, rows, classes}, logits);
+                     op.targets = world.integers(first);
+                     op.count = world.integers({static_cast<std::int32_t>(rows)});
+                     op.classes = classes, op.gradient = true;
+                     op.results = world.results();
+                     world.run(op);
+                   }});
 }
 
 }  // namespace comera::test

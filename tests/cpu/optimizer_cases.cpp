@@ -1,36 +1,46 @@
 #include <fmt/core.h>
 
+#include <limits>
+
 #include "kernels/ops/optimizer.h"
 #include "tests/cpu/world.h"
 
 namespace comera::test {
 
 namespace {
-std::vector<ParameterSegment> segments_of(const std::vector<std::int64_t>& counts) {
+// Each behind a gap.
+std::vector<ParameterSegment> segments_of(const std::vector<std::int64_t>& counts, std::int64_t gap) {
   std::vector<ParameterSegment> segments;
   std::int64_t offset = 0;
   for (std::int64_t count : counts) {
     const auto i = static_cast<std::int32_t>(segments.size());
+    offset += gap;
     segments.push_back({offset, count, i % max_parameter_groups, i % 2});
     offset += count;
   }
   return segments;
 }
 
+struct NormCase {
+  const char* name;
+  double targets, max_norm;
+};
+
 void optimizer_cases(std::vector<OperationCase>& cases, const std::string& name,
-                     const std::vector<std::int64_t>& counts) {
-  const auto segments = segments_of(counts);
-  const std::int64_t elements = segments.back().offset + segments.back().count;
+                     const std::vector<std::int64_t>& counts, std::int64_t gap = 0) {
+  const auto segments = segments_of(counts, gap);
+  const std::int64_t elements = segments.back().offset + segments.back().count + gap;
   const auto count = static_cast<std::int64_t>(segments.size());
   const std::size_t bytes = segments.size() * sizeof(ParameterSegment);
-  for (double max_norm : {0., 0.01}) {
-    cases.push_back({"GradientNorm_" + name + (max_norm > 0 ? "_clipped" : ""), 1e-12, [=](World& world) {
+  for (const NormCase& c : {NormCase{"", 37, 0}, NormCase{"_clipped", 37, 0.01},
+                            NormCase{"_no_targets", 0, 1}, NormCase{"_half_a_target", 0.5, 0.25}}) {
+    cases.push_back({"GradientNorm_" + name + c.name, 1e-12, [=](World& world) {
                        GradientNorm op;
                        op.gradients = world.input({elements});
                        op.segments = world.bytes(segments.data(), bytes);
                        op.norms = world.output_double("norms", {count});
                        StepInputs inputs;
-                       inputs.targets = 37, inputs.max_norm = max_norm;
+                       inputs.targets = c.targets, inputs.max_norm = c.max_norm;
                        op.step_inputs = world.step_inputs(inputs), op.results = world.results();
                        world.run(op);
                      }});
@@ -62,6 +72,25 @@ void optimizer_cases(std::vector<OperationCase>& cases, const std::string& name,
 void add_optimizer_cases(std::vector<OperationCase>& cases) {
   optimizer_cases(cases, "one", {1});
   optimizer_cases(cases, "several", {13, 1, 240, 7, 16385, 50001, 3});
+  optimizer_cases(cases, "gaps", {5, 1, 240, 7, 3}, 3);
+  for (const bool by_loss : {false, true})
+    cases.push_back(
+        {by_loss ? "GradientNorm_nonfinite_loss" : "GradientNorm_nonfinite", 1e-12, [=](World& world) {
+           const auto segments = segments_of({3, 4, 5, 6}, 1);
+           std::vector<float> gradients(23, 0.5F);
+           // The second tensor's last, and one of the fourth.
+           if (!by_loss) gradients[8] = gradients[20] = std::numeric_limits<float>::infinity();
+           GradientNorm op;
+           op.gradients = world.chosen("gradients", {23}, gradients);
+           op.segments = world.bytes(segments.data(), segments.size() * sizeof segments[0]);
+           op.norms = world.output_double("norms", {4});
+           StepInputs inputs;
+           inputs.targets = 2;
+           StepResults results;
+           if (by_loss) results.loss_sum = std::numeric_limits<double>::quiet_NaN();
+           op.step_inputs = world.step_inputs(inputs), op.results = world.results(results);
+           world.run(op);
+         }});
 }
 
 }  // namespace comera::test

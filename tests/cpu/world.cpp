@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/core/poison.h"
 #include "kernels/shared/philox.h"
 
 namespace comera::test {
@@ -58,8 +59,17 @@ Tensor World::make(const std::string& name, Shape shape, DType dtype, const void
       Tensor(static_cast<std::byte*>(block.memory.data()) + fence, shape, dtype, allocator_.device());
   allocator_.upload(block.memory.data(), host.data(), host.size(), allocator_.stream());
   allocator_.synchronize(allocator_.stream());
+  guard(block);
   return block.tensor;
 }
+
+void World::guard(const Block& block) const {
+  const auto* data = static_cast<const std::byte*>(block.memory.data());
+  poison(data, fence);
+  poison(data + fence + block.tensor.bytes(), fence);
+}
+
+void World::unguard(const Block& block) const { unpoison(block.memory.data(), block.memory.bytes()); }
 
 Tensor World::draw(const std::string& name, Shape shape, DType dtype, double range, DType exact) {
   const std::uint32_t site = drawn_++;
@@ -82,6 +92,16 @@ Tensor World::master(Shape shape, double range) {
 
 Tensor World::master_output(const std::string& name, Shape shape, double range) {
   return draw(name, shape, master_of(compute_), range, DType::float32);
+}
+
+Tensor World::chosen(const std::string& name, Shape shape, const std::vector<float>& values) {
+  const auto make_of = [&](auto zero) {
+    std::vector<decltype(zero)> converted;
+    for (const float value : values) converted.emplace_back(value);
+    return make(name, shape, compute_, converted.data());
+  };
+  if (compute_ == DType::bfloat16) return make_of(bfloat16());
+  return compute_ == DType::float32 ? make_of(0.F) : make_of(0.);
 }
 
 Tensor World::output_double(const std::string& name, Shape shape) {
@@ -111,8 +131,10 @@ std::vector<World::Output> World::outputs() const {
   std::vector<Output> all;
   for (const Block& block : blocks_) {
     std::vector<std::byte> host(block.memory.bytes());
+    unguard(block);
     allocator_.download(host.data(), block.memory.data(), host.size(), allocator_.stream());
     allocator_.synchronize(allocator_.stream());
+    guard(block);
     const auto begin = host.begin() + fence, end = begin + static_cast<std::ptrdiff_t>(block.tensor.bytes());
     const auto is_whole = [](std::byte byte) { return byte == fence_byte; };
     Output output{block.name, {}, {}, false};

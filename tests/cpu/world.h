@@ -37,6 +37,8 @@ class World {
   // statistics.
   Tensor master(Shape shape, double range = 1);
   Tensor master_output(const std::string& name, Shape shape, double range = 1);
+  // As output, with the values given.
+  Tensor chosen(const std::string& name, Shape shape, const std::vector<float>& values);
   // The same of float64 whatever the compute type.
   Tensor output_double(const std::string& name, Shape shape);
   Tensor integers(const std::vector<std::int32_t>& values);
@@ -49,7 +51,7 @@ class World {
   void run(const Operation& operation) {
     Arena measuring = Arena::measuring(allocator_.device());
     comera::run(Context{backend_, measuring, allocator_.stream()}, operation);
-    Arena arena(allocator_, measuring.peak());
+    Arena arena(allocator_, measuring.peak(), true);
     comera::run(Context{backend_, arena, allocator_.stream()}, operation);
     allocator_.synchronize(allocator_.stream());
   }
@@ -63,6 +65,9 @@ class World {
     bool is_results = false;
   };
   Tensor make(const std::string& name, Shape shape, DType dtype, const void* contents);
+  // Between the two, AddressSanitizer sees who touches what is beside a tensor.
+  void guard(const Block& block) const;
+  void unguard(const Block& block) const;
   Tensor draw(const std::string& name, Shape shape, DType dtype, double range, DType exact);
 
   const Backend& backend_;

@@ -2,7 +2,7 @@
 #   barriers that can be left out:   if (kept(N)) __syncthreads();
 #   bounds that can be moved by one: i < shift(N) + count
 # awk -v out=DIRECTORY -v list=FILE -f mutate.awk SOURCE...
-# Relations are found by the spaces that the formatter puts around them and not into template arguments.
+# A loop over the tiles of a constant loses or gains a whole one. Relations are found by the spaces that the formatter puts around them and not into template arguments.
 # Those that the compiler decides are left alone. The list has for each place: number, kind, place, line.
 
 FNR == 1 {
@@ -31,12 +31,18 @@ function note(kind, text) {
       code = substr(code, 1, RSTART - 1) "if (::comera::mutation::kept(" places++ ")) \001" substr(code, RSTART)
     }
     sub(/\001/, "", code)
+    tile = ""
+    if (match(code, /for \(int [a-z]+ = 0; .* \+= [A-Za-z:]+\)/)) {
+      tile = substr(code, RSTART, RLENGTH - 1)
+      sub(/.* \+= /, "", tile)
+    }
     rest = code
     code = ""
     while (match(rest, / [<>]=? /)) {
       note("bound", $0)
-      code = code substr(rest, 1, RSTART + RLENGTH - 1) "::comera::mutation::shift(" places++ ") + "
+      code = code substr(rest, 1, RSTART + RLENGTH - 1) "::comera::mutation::shift(" places++ ") "
       rest = substr(rest, RSTART + RLENGTH)
+      code = code (tile != "" && rest ~ /^(D|keys|queries|columns)[; ]/ ? "* " tile " + " : "+ ")
     }
     code = code rest
   }
