@@ -38,6 +38,7 @@ export program races reached results case_seconds ASAN_OPTIONS=detect_leaks=0 UB
 if [[ ! -e $reached || $reached -ot $program ]]; then
   rm -f "$results"
   echo "mutants: the tests without a mistake, and what they reach"
+  "$races" --gtest_brief=1 > /dev/null
   COMERA_REACHED=$reached.part "$program" --gtest_brief=1 > /dev/null
   mv "$reached.part" "$reached"
 fi

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/core/check.h"
 #include "kernels/core/device.h"
 #include "kernels/core/tensor.h"
 
@@ -20,6 +21,12 @@ const char* name_of(MemoryKind kind);
 struct MemoryUse {
   std::size_t current = 0;
   std::size_t peak = 0;
+};
+
+// Thrown where memory cannot be had.
+class OutOfMemory : public Error {
+ public:
+  using Error::Error;
 };
 
 // Work that a device recorded, to be done again and again.
@@ -54,7 +61,7 @@ class Allocator {
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
 
-  // Throws Error when there is no memory left, with what is in use, or while allocation is forbidden.
+  // Throws OutOfMemory when there is none left, with what is in use, and Error while allocation is forbidden.
   void* allocate(std::size_t bytes, MemoryKind kind);
   void deallocate(void* data, std::size_t bytes, MemoryKind kind) noexcept;
 
@@ -70,6 +77,9 @@ class Allocator {
   virtual std::unique_ptr<Feed> feed(void* place, std::size_t bytes);
   // What body() puts on the stream, which is not done now. Null on devices whose work is done at once.
   virtual std::unique_ptr<Recording> record(const Stream& stream, const std::function<void()>& body);
+
+  // Bytes that could still be allocated; 0 where that is not known.
+  virtual std::size_t available() const { return 0; }
 
   Device device() const { return device_; }
   MemoryUse use(MemoryKind kind) const;

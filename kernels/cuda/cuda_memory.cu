@@ -115,6 +115,11 @@ class CudaAllocator final : public Allocator {
     COMERA_CUDA_CALL(cudaStreamSynchronize(stream_of(stream)));
   }
   Stream stream() const override { return {device(), stream_.get()}; }
+  std::size_t available() const override {
+    std::size_t free = 0, total = 0;
+    COMERA_CUDA_CALL(cudaMemGetInfo(&free, &total));
+    return free;
+  }
   std::unique_ptr<Feed> feed(void* place, std::size_t bytes) override {
     return std::make_unique<CudaFeed>(*this, place, bytes);
   }

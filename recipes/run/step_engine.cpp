@@ -58,25 +58,70 @@ Graph StepEngine::graph(std::function<void()> body) const {
   return {allocator(), stream_, std::move(body), processor_.graphs};
 }
 
-void StepEngine::set_capacity(const PackCapacity& capacity) {
+Arena::Plan StepEngine::plan_for(const PackCapacity& capacity) const {
   Arena measuring = Arena::measuring(allocator().device());
-  {
-    const Context dry{processor_.backend, measuring, stream_};
-    const PackedBatch batch = PackedBatch::measuring(capacity, allocator().device());
-    model_.run_pack(step(dry, batch, false), false);
-    if (optimizer_) {
-      model_.run_pack(step(dry, batch, true), true);
-      optimizer_->apply(dry, inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
-                        results_.tensor({sizeof(StepResults)}, DType::uint8));
-    }
+  const Context dry{processor_.backend, measuring, stream_};
+  const PackedBatch batch = PackedBatch::measuring(capacity, allocator().device());
+  model_.run_pack(step(dry, batch, false), false);
+  if (optimizer_) {
+    model_.run_pack(step(dry, batch, true), true);
+    optimizer_->apply(dry, inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
+                      results_.tensor({sizeof(StepResults)}, DType::uint8));
   }
+  return measuring.peak();
+}
+
+// How many tokens a pack may have that is like this one otherwise; 0: not even its longest sequence's.
+std::int64_t StepEngine::tokens_that_fit(const PackCapacity& capacity) const {
+  constexpr std::int64_t step = 64;
+  std::size_t available = allocator().available();
+  available -= available / 64;  // what is lost between blocks
+  const auto fits = [&](std::int64_t tokens) {
+    const auto part = [&](std::int64_t of) { return (of * tokens + capacity.tokens - 1) / capacity.tokens; };
+    const PackCapacity less{.tokens = tokens,
+                            .sequences = part(capacity.sequences),
+                            .longest = capacity.longest,
+                            .masked = part(capacity.masked),
+                            .unique_ids = std::min(capacity.unique_ids, tokens)};
+    const PackedBatch batch = PackedBatch::measuring(less, allocator().device());
+    // The batch's place, and two on their way to it.
+    return plan_for(less).total + 3 * batch.block_bytes() + batch.token_rows.bytes() <= available;
+  };
+  std::int64_t least = (capacity.longest + step - 1) / step, most = capacity.tokens / step;
+  if (!fits(least * step)) return 0;
+  while (least < most) {
+    const std::int64_t middle = (least + most + 1) / 2;
+    if (fits(middle * step))
+      least = middle;
+    else
+      most = middle - 1;
+  }
+  return least * step;
+}
+
+void StepEngine::set_capacity(const PackCapacity& capacity) {
+  const Arena::Plan plan = plan_for(capacity);
   context_.reset();
   arena_.reset();
   batch_feed_.reset();
   batch_ = PackedBatch();
-  batch_ = PackedBatch(allocator(), capacity);
-  batch_feed_ = allocator().feed(batch_.block(), batch_.block_bytes());
-  arena_.emplace(allocator(), measuring.peak());
+  try {
+    batch_ = PackedBatch(allocator(), capacity);
+    batch_feed_ = allocator().feed(batch_.block(), batch_.block_bytes());
+    arena_.emplace(allocator(), plan);
+  } catch (const OutOfMemory& error) {
+    batch_feed_.reset();
+    batch_ = PackedBatch();
+    if (allocator().available() == 0) throw;
+    const std::int64_t tokens = tokens_that_fit(capacity);
+    throw OutOfMemory(fmt::format(
+        "{}{}", error.what(),
+        tokens > 0
+            ? fmt::format(": {} instead of {} would fit", tokens, capacity.tokens)
+            : fmt::format("; not even one sequence of {} tokens fits, so make sequences shorter or the "
+                          "model smaller",
+                          capacity.longest)));
+  }
   context_.emplace(Context{processor_.backend, *arena_, stream_});
   evaluate_ = graph([this] { model_.run_pack(step(*context_, batch_, false), false); });
   if (!optimizer_) return;

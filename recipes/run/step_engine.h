@@ -28,7 +28,8 @@ class StepEngine {
   Allocator& allocator() const { return processor_.allocator; }
   const AdamWOptimizer& optimizer() const { return *optimizer_; }
 
-  // Sizes of a new phase: measures a step without computing anything, then allocates just that.
+  // Sizes of a new phase: measures a step without computing anything, then allocates just that. OutOfMemory
+  // says how many tokens would fit, where the device tells how much memory it has left.
   void set_capacity(const PackCapacity& capacity);
 
   // Sends a batch to the device, which may still work with the one before. Throws Error if it is larger than
@@ -52,6 +53,8 @@ class StepEngine {
  private:
   StepEngine(std::unique_ptr<Model> own, Model* model, const Processor& processor);
   Graph graph(std::function<void()> body) const;
+  Arena::Plan plan_for(const PackCapacity& capacity) const;
+  std::int64_t tokens_that_fit(const PackCapacity& capacity) const;
   Step step(const Context& context, const PackedBatch& batch, bool training) const;
   void send_inputs();
 

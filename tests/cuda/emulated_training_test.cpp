@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "kernels/emulation/runtime.h"
+#include "recipes/run/step_engine.h"
 #include "tests/cuda/training_checks.h"
+#include "tests/model/configs.h"
 
 namespace comera::test {
 namespace {
@@ -24,6 +26,38 @@ TEST(EmulatedTraining, EveryLookupGivesTheSameLosses) { expect_every_lookup_to_a
 
 TEST(EmulatedFeed, BlocksArriveInOrderAndAreKeptUntilTheyAreTaken) {
   expect_blocks_in_order(emulated_device());
+}
+
+// What is said to fit does, and not much more would have.
+TEST(EmulatedMemory, WithoutEnoughTheTokensThatFitAreNamed) {
+  const std::size_t before = emulation::machine().memory;
+  const TestDevice device = emulated_device();
+  EncoderConfig config = small_config(true);
+  config.compute = DType::float32;
+  StepEngine engine(config, {}, device.with_graphs);
+  const std::size_t of_the_model = before - device.allocator->available();
+  emulation::machine().memory = 4 << 20;
+  const auto refusal = [&](std::int64_t tokens) -> std::string {
+    try {
+      engine.set_capacity(
+          {.tokens = tokens, .sequences = tokens / 8, .longest = 16, .masked = tokens / 4, .unique_ids = 29});
+    } catch (const OutOfMemory& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string message = refusal(1 << 16);
+  int fit = 0;
+  const std::size_t at = message.find("tokens_per_pack): ");
+  EXPECT_NE(at, std::string::npos) << message;
+  if (at != std::string::npos) fit = std::stoi(message.substr(at + 18));
+  EXPECT_GT(fit, 64);
+  EXPECT_EQ(refusal(fit), "");
+  EXPECT_NE(refusal(fit + fit / 10 + 64), "");
+  EXPECT_EQ(refusal(fit), "");  // nothing was lost on the way
+  emulation::machine().memory = of_the_model + (20 << 10);
+  EXPECT_THAT(refusal(1 << 16), testing::HasSubstr("not even one sequence of 16 tokens fits"));
+  emulation::machine().memory = before;
 }
 
 class EmulatedRun : public RunFixture {
