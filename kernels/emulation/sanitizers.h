@@ -14,11 +14,15 @@
 #define COMERA_ASAN 0
 #endif
 
+#if !defined(COMERA_TSAN)  // given for files that are not instrumented themselves
 #if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
 #define COMERA_TSAN 1
-#include <sanitizer/tsan_interface.h>
 #else
 #define COMERA_TSAN 0
+#endif
+#endif
+#if COMERA_TSAN
+#include <sanitizer/tsan_interface.h>
 #endif
 
 namespace comera::emulation {

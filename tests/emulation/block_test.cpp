@@ -222,28 +222,33 @@ TEST(EmulationOrder, IsWhatWasAskedFor) {
   options() = before;
 }
 
-// ---- What the sanitizers find in kernels. The controls are the tests above.
+// ---- What the sanitizers find in kernels. The controls are the tests above. Each block has numbers of its
+// own in `out`, but for across_blocks().
+
+__device__ int* of_block(int* out) { return out + blockIdx.x * blockDim.x; }
 
 __global__ void warp_without_fence(int* out) {
   int* shared = reinterpret_cast<int*>(shared_memory(blockDim.x * sizeof(int)));
   shared[threadIdx.x] = 1;
   __shfl_sync(full_warp, 1, 0);  // orders no memory
-  out[threadIdx.x] = shared[threadIdx.x ^ 1u];
+  of_block(out)[threadIdx.x] = shared[threadIdx.x ^ 1u];
 }
 __global__ void write_after_read(int* out) {
   int* shared = reinterpret_cast<int*>(shared_memory(blockDim.x * sizeof(int)));
   for (int round = 0; round < 2; ++round) {
     shared[threadIdx.x] = round;
     __syncthreads();
-    out[threadIdx.x] = shared[(threadIdx.x + 1) % blockDim.x];  // and no barrier before the next round
+    of_block(out)[threadIdx.x] =
+        shared[(threadIdx.x + 1) % blockDim.x];  // and no barrier before the next round
   }
 }
+__global__ void one_place(int* out) { of_block(out)[0] = 1; }
 __global__ void across_blocks(int* out) { out[threadIdx.x] += 1; }
 __global__ void with_syncwarp(int* out) {
   int* shared = reinterpret_cast<int*>(shared_memory(blockDim.x * sizeof(int)));
   shared[threadIdx.x] = 1;
   __syncwarp();
-  out[threadIdx.x] = shared[threadIdx.x ^ 1u];
+  of_block(out)[threadIdx.x] = shared[threadIdx.x ^ 1u];
 }
 __global__ void beyond_shared(int* out) { out[0] = reinterpret_cast<int*>(shared_memory(64))[16]; }
 __global__ void beyond_global(int* out) { out[blockDim.x] = 1; }
@@ -261,16 +266,19 @@ class EmulationDeathTest : public testing::Test {
 
 TEST_F(EmulationDeathTest, ThreadSanitizerFindsRaces) {
   if (!COMERA_TSAN) GTEST_SKIP() << "not built with ThreadSanitizer";
-  std::vector<int> in(64), out(64);
+  std::vector<int> out(512);
   const auto run = [&](void (*kernel)(int*)) {
     launch("kernel", kernel, {8}, {64}, 256, nullptr, out.data());
     std::exit(0);  // ThreadSanitizer makes it another status if it reported something
   };
-  EXPECT_EXIT(run(warp_without_fence), testing::ExitedWithCode(66), "data race");
-  EXPECT_EXIT(run(write_after_read), testing::ExitedWithCode(66), "data race");
   EXPECT_EXIT(run(across_blocks), testing::ExitedWithCode(66), "data race");
-  options().workers = 1;
-  EXPECT_EXIT(run(with_syncwarp), testing::ExitedWithCode(0), "");
+  for (const int workers : {1, 2}) {
+    options().workers = workers;
+    EXPECT_EXIT(run(warp_without_fence), testing::ExitedWithCode(66), "data race");
+    EXPECT_EXIT(run(write_after_read), testing::ExitedWithCode(66), "data race");
+    EXPECT_EXIT(run(one_place), testing::ExitedWithCode(66), "data race");
+    EXPECT_EXIT(run(with_syncwarp), testing::ExitedWithCode(0), "");
+  }
 }
 
 TEST_F(EmulationDeathTest, AddressSanitizerFindsOverruns) {

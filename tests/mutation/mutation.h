@@ -5,16 +5,16 @@ namespace comera::mutation {
 
 inline constexpr int most_places = 4096;
 extern int barrier, bound, distance;  // the place of the mistake, -1: none; how far the bound is moved
-extern bool reached[most_places];
+extern bool listing, reached[most_places];  // which places are come by, if they are to be listed
 
 // Whether the barrier at that place is there.
 inline bool kept(int place) {
-  reached[place] = true;
+  if (listing) reached[place] = true;
   return place != barrier;
 }
 // What the bound at that place is moved by.
 inline int shift(int place) {
-  reached[place] = true;
+  if (listing) reached[place] = true;
   return place == bound ? distance : 0;
 }
 

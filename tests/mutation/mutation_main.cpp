@@ -14,7 +14,7 @@
 namespace comera::mutation {
 
 int barrier = -1, bound = -1, distance = 0;
-bool reached[most_places];
+bool listing, reached[most_places];
 
 namespace {
 
@@ -50,8 +50,9 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   const char* mutant = std::getenv("COMERA_MUTANT");
   if (mutant != nullptr && !comera::mutation::choose(mutant)) return 2;
-  const char* listing = std::getenv("COMERA_REACHED");
-  if (listing != nullptr)
-    testing::UnitTest::GetInstance()->listeners().Append(new comera::mutation::Listing(listing));
+  if (const char* file = std::getenv("COMERA_REACHED"); file != nullptr) {
+    comera::mutation::listing = true;
+    testing::UnitTest::GetInstance()->listeners().Append(new comera::mutation::Listing(file));
+  }
   return RUN_ALL_TESTS();
 }
