@@ -64,7 +64,7 @@ void print_totals(const DenseCompaction& done) {
     if (layer.missed) missed.push_back(layer.name);
   }
   const auto line = [&](const char* what, std::int64_t from, std::int64_t to) {
-    const DType dtype = done.recipe.precision.compute;
+    const DType dtype = master_of(done.recipe.precision.compute);
     fmt::print("{:<18}{:>14} -> {:>12}  ({:.2f} -> {:.2f} MiB), {:.2f} times fewer\n", what, grouped(from),
                grouped(to), mebibytes(from, dtype), mebibytes(to, dtype),
                static_cast<double>(from) / static_cast<double>(to));

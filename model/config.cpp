@@ -91,6 +91,10 @@ void EncoderConfig::validate() const {
   if (tensorized.ffn_down) tensorized.ffn_down->validate("tensorized.ffn_down", ffn, hidden);
   if (tensorized.head) tensorized.head->validate("tensorized.head", hidden, hidden);
   if (tensorized.embedding) tensorized.embedding->validate("tensorized.embedding", vocabulary, hidden);
+  COMERA_CHECK(
+      compute != DType::bfloat16 || tensorized.plan != PlanKind::modewise,
+      "tensorized.plan = \"modewise\" would round to bfloat16 after every mode; choose another plan or "
+      "precision.compute = \"fp32\"");
   if (!tensorized.ranks.empty()) check_layer_ranks(*this);
 }
 

@@ -15,7 +15,6 @@ results=$build/mutants.tsv
 reached=$build/mutants-reached.tsv
 places=$build/mutated/places.tsv
 program=$build/tests/mutation/mutants
-case_seconds=60 # then a mutant hangs
 jobs=${MUTANT_JOBS:-$(nproc)}
 
 retry=false
@@ -32,7 +31,7 @@ for preset in asan tsan; do
   cmake --preset "$preset" > /dev/null
   cmake --build "build/$preset" --target mutants -j 2
 done
-export program races reached results case_seconds ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
+export program races reached results ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
   TSAN_OPTIONS=halt_on_error=1 OMP_NUM_THREADS=1 GOMP_SPINCOUNT=1000
 
 if [[ ! -e $reached || $reached -ot $program ]]; then
@@ -48,33 +47,42 @@ if $retry; then
   mv "$results.part" "$results"
 fi
 
-# noticed PROGRAM MUTANT TESTS: whether one fails; what then happened is in $how.
+# noticed PROGRAM FAILURE MUTANT TESTS: whether one of the tests (lines of milliseconds and name) fails, which the
+# program says by status FAILURE, or the tests do not end in several times what they take without the mistake.
+# What happened is in $how.
 noticed() {
-  local status=0
-  COMERA_MUTANT=$2 timeout "$case_seconds" "$1" --gtest_brief=1 --gtest_fail_fast "--gtest_filter=$(paste -sd : <<< "$3")" \
+  local status=0 limit
+  limit=$(awk '{ sum += $1 } END { print 20 + int(sum * 8 / 1000) }' <<< "$4")
+  COMERA_MUTANT=$3 timeout "$limit" "$1" --gtest_brief=1 --gtest_fail_fast "--gtest_filter=$(cut -f 2 <<< "$4" | paste -sd :)" \
     > /dev/null 2>&1 || status=$?
-  how="status $status"
-  ((status != 124)) || how="does not end"
-  ((status != 0))
+  case $status in
+    0) return 1 ;;
+    124) how="does not end in $limit s" ;;
+    "$2" | 1 | 134 | 139) how="status $status" ;; # a test failed, abort(), a wrong address
+    *)
+      printf 'mutants: %s ended with status %d\n' "$3" "$status" >&2
+      exit 255 # and xargs with it
+      ;;
+  esac
 }
 
 # try MUTANT: appends MUTANT, verdict and what noticed it. The quickest tests are tried first.
 try() {
   local mutant=$1 place=${1%[+-]} tests lines some how=""
-  tests=$(awk -F '\t' -v place=" $place " 'index($3, place) { print $2 "\t" $1 }' "$reached" | sort -n | cut -f 2)
+  tests=$(awk -F '\t' -v place=" $place " 'index($3, place) { print $2 "\t" $1 }' "$reached" | sort -n)
   if [[ -z $tests ]]; then
     printf '%s\tsurvived\tno test reaches it\n' "$mutant" >> "$results"
     return 0
   fi
   for lines in 1,6p 7,30p 31,9999p; do
     some=$(sed -n "$lines" <<< "$tests")
-    if [[ -n $some ]] && noticed "$program" "$mutant" "$some"; then
+    if [[ -n $some ]] && noticed "$program" 1 "$mutant" "$some"; then
       printf '%s\tcaught\t%s\n' "$mutant" "$how" >> "$results"
       return 0
     fi
   done
-  if noticed "$races" "$mutant" "$tests"; then
-    printf '%s\tcaught\trace\n' "$mutant" >> "$results"
+  if noticed "$races" 66 "$mutant" "$tests"; then
+    printf '%s\tcaught\tThreadSanitizer: %s\n' "$mutant" "$how" >> "$results"
   else
     printf '%s\tsurvived\t%d tests reach it\n' "$mutant" "$(wc -l <<< "$tests")" >> "$results"
   fi
@@ -87,13 +95,13 @@ echo "mutants: $(wc -l < "$build/mutants-left") to try"
 # shellcheck disable=SC2016
 xargs -r -P "$jobs" -I '{}' bash -c 'try "$1"' try '{}' < "$build/mutants-left"
 
-# A survivor is explained by a line of the document that begins with its place's source line.
+# A survivor is explained by a line "- file, `source line`, +: reason" of the document.
 unexplained=0
 while IFS=$'\t' read -r mutant _ why; do
   line=$(awk -F '\t' -v place="${mutant%[+-]}" '$1 == place { split($3, at, ":"); print at[1] "\t" $4 }' "$places")
   kind=${mutant##*[0-9]}
   printf 'survived: %-4s %s: %s (%s)' "${kind:-out}" "${line%%$'\t'*}" "${line#*$'\t'}" "$why"
-  if grep -qF "| ${line%%$'\t'*} | \`${line#*$'\t'}\` | ${kind:-out} |" docs/mutants.md 2> /dev/null; then
+  if grep -qF -e "- ${line%%$'\t'*}, \`${line#*$'\t'}\`, ${kind:-out}:" docs/mutants.md; then
     printf ', explained\n'
   else
     printf ', NOT EXPLAINED\n'

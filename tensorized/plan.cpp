@@ -184,7 +184,7 @@ PlanCost plan_cost(const TTShape& shape, std::int64_t tokens, PlanPart part, Pla
   throw_error("plan_cost: choose a way first");
 }
 
-LinearPlan choose_plan(std::span<const TTShape> group, std::int64_t tokens, PlanKind wanted,
+LinearPlan choose_plan(std::span<const TTShape> group, std::int64_t tokens, PlanKind wanted, DType compute,
                        const MachineModel& machine) {
   if (wanted != PlanKind::automatic) return {wanted, wanted, wanted};
   PlanKind best[3] = {};
@@ -192,6 +192,7 @@ LinearPlan choose_plan(std::span<const TTShape> group, std::int64_t tokens, Plan
   for (PlanPart part : all_parts) {
     double least = 0;
     for (PlanKind way : all_ways) {
+      if (way == PlanKind::modewise && compute == DType::bfloat16) continue;
       PlanCost cost;
       for (const TTShape& shape : group) cost += plan_cost(shape, tokens, part, way);
       const double seconds = machine.seconds(cost);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/core/dtype.h"
 #include "tensorized/kinds.h"
 #include "tensorized/shapes.h"
 
@@ -51,12 +52,14 @@ inline bool all_by_halves(const LinearPlan& plan) {
 }
 
 // The cheapest way for each part of a group of trains with one input, which are all evaluated the same way;
-// `wanted` forces one for all.
+// `wanted` forces one for all. Not mode by mode in bfloat16, which would be rounded to after every mode.
 LinearPlan choose_plan(std::span<const TTShape> group, std::int64_t tokens,
-                       PlanKind wanted = PlanKind::automatic, const MachineModel& machine = {});
+                       PlanKind wanted = PlanKind::automatic, DType compute = DType::float32,
+                       const MachineModel& machine = {});
 inline LinearPlan choose_plan(const TTShape& shape, std::int64_t tokens,
-                              PlanKind wanted = PlanKind::automatic, const MachineModel& machine = {}) {
-  return choose_plan(std::span(&shape, 1), tokens, wanted, machine);
+                              PlanKind wanted = PlanKind::automatic, DType compute = DType::float32,
+                              const MachineModel& machine = {}) {
+  return choose_plan(std::span(&shape, 1), tokens, wanted, compute, machine);
 }
 // A table of all ways and parts with work, bytes, calls and estimated time; those of the plan are marked.
 std::string explain_plan(const std::string& layer, const TTShape& shape, std::int64_t tokens,

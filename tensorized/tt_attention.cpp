@@ -46,7 +46,8 @@ TTAttention::Ranks TTAttention::ranks() const {
 bool TTAttention::pays(std::int64_t tokens, std::int64_t length) const {
   for (const TTLinear* linear : {&projections_, &output_})
     for (int i = 0; i < linear->outputs(); ++i)
-      if (!all_by_halves(choose_plan(linear->train(i).shape, tokens))) return false;
+      if (!all_by_halves(choose_plan(linear->train(i).shape, tokens, PlanKind::automatic, store_.compute())))
+        return false;
   const auto [r_query, r_key, r_value, r_output] = ranks();
   const auto t = static_cast<double>(tokens);
   const double whole =
@@ -175,17 +176,17 @@ TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& in
                     .b_output = arena.saved({r_output, hidden_}, dtype),
                     .c = arena.saved({r_query, heads_ * r_key}, dtype),
                     .f = arena.saved({heads_ * (r_value + 1), r_output}, dtype),
+                    .xa = arena.saved({tokens, all}, dtype),
+                    .query = arena.saved({tokens, heads_ * r_key}, dtype),
+                    .attended = arena.saved({tokens, heads_ * (r_value + 1)}, dtype),
+                    .xa_output = arena.saved({tokens, r_output}, dtype),
+                    .y = arena.saved({tokens, hidden_}, dtype),
                     .c_bias = arena.saved({heads_ * r_key}, master),
                     .a_output = arena.saved({hidden_, r_output}, master),
                     .b_query = arena.saved({r_query + 1, hidden_}, master),
                     .b_value = arena.saved({r_value + 1, hidden_}, master),
                     .b_key = arena.saved({r_key, hidden_}, master),
-                    .xa = arena.saved({tokens, all}, dtype),
-                    .query = arena.saved({tokens, heads_ * r_key}, dtype),
-                    .attended = arena.saved({tokens, heads_ * (r_value + 1)}, dtype),
-                    .xa_output = arena.saved({tokens, r_output}, dtype),
-                    .log_sum_exp = arena.saved({heads_, tokens}, master),
-                    .y = arena.saved({tokens, hidden_}, dtype)};
+                    .log_sum_exp = arena.saved({heads_, tokens}, master)};
   merge(context, saved);
   TTLinearForward to_query{.x = x, .a = saved.a, .xa = saved.xa, .outputs = 1, .output = {}};
   to_query.output[0] = {.column = 0, .b = saved.c, .bias = saved.c_bias, .u = saved.query, .y = {}};

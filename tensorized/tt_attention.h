@@ -33,21 +33,21 @@ class TTAttention {
   struct Saved {
     Tensor x;
     // Of the type of x: what tokens are multiplied with.
-    Tensor a;         // (hidden, r_Q + r_K + r_V): A_Q, A_K, A_V
-    Tensor b_output;  // (r_O, hidden)
-    Tensor c;         // (r_Q, heads r_K): C_h side by side
-    Tensor f;         // (heads (r_V + 1), r_O): F_h one below the other
+    Tensor a;          // (hidden, r_Q + r_K + r_V): A_Q, A_K, A_V
+    Tensor b_output;   // (r_O, hidden)
+    Tensor c;          // (r_Q, heads r_K): C_h side by side
+    Tensor f;          // (heads (r_V + 1), r_O): F_h one below the other
+    Tensor xa;         // (T, r_Q + r_K + r_V)
+    Tensor query;      // (T, heads r_K)
+    Tensor attended;   // (T, heads (r_V + 1))
+    Tensor xa_output;  // (T, r_O)
+    Tensor y;          // (T, hidden), without the output's bias
     // Of its master type.
     Tensor c_bias;            // (heads r_K): c_h
     Tensor a_output;          // (hidden, r_O)
     Tensor b_query, b_value;  // (r_Q + 1, hidden) and (r_V + 1, hidden): the last row is the bias
     Tensor b_key;             // (r_K, hidden)
-    Tensor xa;                // (T, r_Q + r_K + r_V)
-    Tensor query;             // (T, heads r_K)
-    Tensor attended;          // (T, heads (r_V + 1))
-    Tensor xa_output;         // (T, r_O)
     Tensor log_sum_exp;       // (heads, T)
-    Tensor y;                 // (T, hidden), without the output's bias
   };
   Saved forward(const Context& context, const Inputs& inputs, const Tensor& x) const;
   // dy (T, hidden) is overwritten; dx (T, hidden) is written, or added to. Parameter gradients are added.

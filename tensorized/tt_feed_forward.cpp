@@ -13,7 +13,8 @@ TTFeedForward::TTFeedForward(const ParameterStore& store, const TTLinear& up, co
 
 bool TTFeedForward::pays(std::int64_t tokens) const {
   for (const TTLinear* linear : {&up_, &down_})
-    if (!all_by_halves(choose_plan(linear->train(0).shape, tokens, linear->plan()))) return false;
+    if (!all_by_halves(choose_plan(linear->train(0).shape, tokens, linear->plan(), store_.compute())))
+      return false;
   return true;
 }
 

@@ -48,12 +48,7 @@ void TTLinear::merge(const Context& context, const Tensor& a,
 }
 
 LinearPlan TTLinear::plan_for(std::int64_t tokens) const {
-  LinearPlan plan = choose_plan(shapes_, tokens, plan_);
-  if (store_.compute() == store_.dtype()) return plan;
-  // Mode by mode, a narrow type would be rounded to after every mode.
-  for (PlanKind* part : {&plan.forward, &plan.input_gradient, &plan.core_gradient})
-    if (*part == PlanKind::modewise) *part = PlanKind::halves;
-  return plan;
+  return choose_plan(shapes_, tokens, plan_, store_.compute());
 }
 
 Tensor TTLinear::merge_to_dense(const Context& context, ArenaScope& scope, int i) const {

@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(attention_threads, 2)
 // Block (sequence, head of keys, part): 64 keys, over all heads that use them. Scores stand with keys as
 // rows.
 template <class Math, int D>
-__global__ void __launch_bounds__(attention_threads)
+__global__ void __launch_bounds__(attention_threads, 2)
     attention_key_gradient(Attention<typename Math::Element> op) {
   using T = typename Math::Element;
   using Tiles = AttentionTiles<Math, D>;

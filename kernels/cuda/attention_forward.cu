@@ -101,7 +101,6 @@ __global__ void __launch_bounds__(attention_threads)
         Math::multiply(out[n], a, load_b_columns<Math>(v_tile + k * stride + 8 * n, stride));
     }
   }
-  if (own >= length) return;
   float factor[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {

@@ -58,7 +58,7 @@ void launch_kernel(const char* name, const char* file, int line, void (*kernel)(
 }
 #endif
 
-// COMERA_LAUNCH(stream, shape, (kernel<float>), arguments...); nothing if there is nothing to do.
+// COMERA_LAUNCH(stream, shape, (kernel<float>), arguments...). A grid without blocks is an error.
 #define COMERA_LAUNCH(stream, shape, kernel, ...) \
   launch_kernel(#kernel, __FILE__, __LINE__, kernel, stream, shape, __VA_ARGS__)
 

@@ -76,7 +76,6 @@ void gradient_norm(const GradientNorm& op, const KernelContext& context) {
 struct Update {
   float *parameters, *moment1, *moment2;
   const float* gradients;
-  std::int64_t count;
   const ParameterSegment* segments;  // by rising offset
   std::int64_t segment_count;
   float beta1, rest1, beta2, rest2, eps, weight_decay;  // rest: 1 - beta, rounded once
@@ -87,7 +86,7 @@ struct Update {
 // Four neighbouring numbers each.
 __global__ void __launch_bounds__(threads) adamw_kernel(Update op) {
   const std::int64_t i = (std::int64_t{blockIdx.x} * threads + threadIdx.x) * 4;
-  if (i >= op.count || op.results->nonfinite != 0) return;
+  if (op.results->nonfinite != 0) return;
   // The last segment that begins at or before i.
   std::int64_t first = 0, last = op.segment_count;
   while (last - first > 1) {
@@ -100,10 +99,10 @@ __global__ void __launch_bounds__(threads) adamw_kernel(Update op) {
   const float scale = static_cast<float>(op.results->gradient_scale);
   const float correction1 = static_cast<float>(op.inputs->bias_correction1);
   const float correction2 = static_cast<float>(op.inputs->bias_correction2);
-  for (std::int64_t j = i; j < i + 4 && j < op.count; ++j) {
+  for (std::int64_t j = i; j < i + 4; ++j) {
     while (first + 1 < op.segment_count && op.segments[first + 1].offset <= j) ++first;
     const ParameterSegment segment = op.segments[first];
-    if (j < segment.offset || j >= segment.offset + segment.count) continue;  // a gap between tensors
+    if (j < segment.offset || j >= segment.offset + segment.count) continue;  // between or behind tensors
     const float rate = static_cast<float>(op.inputs->learning_rate[segment.group]);
     const float decay = segment.decays != 0 ? op.weight_decay : 0;
     const float g = op.gradients[j] * scale;
@@ -123,7 +122,6 @@ void adamw(const AdamW& op, const KernelContext& context) {
                       op.moment1.data<float>(),
                       op.moment2.data<float>(),
                       op.gradients.data<float>(),
-                      count,
                       static_cast<const ParameterSegment*>(op.segments.raw()),
                       op.segment_count,
                       static_cast<float>(op.beta1),

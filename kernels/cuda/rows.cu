@@ -234,7 +234,7 @@ struct MeanOfSequencesGradient {
         last = middle;
     }
     Values<V> value{};
-    if (first < *count && t >= offsets[first] && t < offsets[first + 1]) {
+    if (first < *count && t < offsets[first + 1]) {
       value = load<V>(dy + first * width + i % width);
       const float length = static_cast<float>(offsets[first + 1] - offsets[first]);
 #pragma unroll

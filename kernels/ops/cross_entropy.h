@@ -11,8 +11,9 @@ namespace comera {
 //
 //   z = logits + bias;   loss = log Σ exp z - z[target];   results: loss_sum += Σ loss, target_count, correct
 //
-// With gradient, logits are overwritten by softmax(z) - onehot(target) (0 for padding), and dbias += its row
-// sums: gradients are of the SUM over targets.
+// Without gradient, what is in logits afterwards is not defined. With gradient, logits are overwritten by
+// softmax(z) - onehot(target) (0 for padding), and dbias += its row sums: gradients are of the SUM over
+// targets.
 struct SoftmaxCrossEntropy {
   Tensor logits;   // in and out (outer, rows, inner)
   Tensor bias;     // (classes), or left out

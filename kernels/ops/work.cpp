@@ -42,13 +42,13 @@ double bytes_of(std::int64_t elements, DType dtype) {
 }  // namespace
 
 Work work_of(const MatrixProduct& op) {
-  const auto matrices = [&](std::int64_t elements, bool all_different) {
-    return bytes_of(elements * (all_different ? op.batch : 1), op.compute());
+  const auto matrices = [&](std::int64_t elements, bool all_different, DType dtype) {
+    return bytes_of(elements * (all_different ? op.batch : 1), dtype);
   };
-  const double c = matrices(op.m * op.n, op.stride_c != 0);
+  const double c = matrices(op.m * op.n, op.stride_c != 0, op.c.dtype());
   return {product(op.m, op.n, op.k) * static_cast<double>(op.batch),
-          matrices(op.m * op.k, op.stride_a != 0) + matrices(op.k * op.n, op.stride_b != 0) +
-              (op.accumulate ? 2 * c : c)};
+          matrices(op.m * op.k, op.stride_a != 0, op.a.dtype()) +
+              matrices(op.k * op.n, op.stride_b != 0, op.b.dtype()) + (op.accumulate ? 2 * c : c)};
 }
 
 Work work_of(const TTLinearForward& op) {
@@ -146,11 +146,12 @@ Work work_of(const Dropout& op) { return {0, once(op.x, op.y)}; }
 
 // Rows of the tables are counted as often as tokens ask for them.
 Work work_of(const EmbeddingSum& op) {
-  return {0, 3 * once(op.y) + once(op.y, op.index, op.position_ids, op.type_ids)};
+  return {
+      0, 3 * bytes_of(op.y.elements(), op.rows.dtype()) + once(op.y, op.index, op.position_ids, op.type_ids)};
 }
 
 Work work_of(const SegmentSum& op) {
-  const double rows = op.ids ? 2 * bytes_of(op.ids.elements() * op.dy.dim(1), op.compute()) : once(op.out);
+  const double rows = op.ids ? 2 * bytes_of(op.ids.elements() * op.dy.dim(1), op.out.dtype()) : once(op.out);
   return {0, once(op.dy, op.order, op.offsets, op.ids) + rows};
 }
 

@@ -1,6 +1,7 @@
 #include "recipes/run/step_engine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace comera {
@@ -76,27 +77,51 @@ std::int64_t StepEngine::tokens_that_fit(const PackCapacity& capacity) const {
   constexpr std::int64_t step = 64;
   std::size_t available = allocator().available();
   available -= available / 64;  // what is lost between blocks
+  const auto tokens_of = [&](std::int64_t steps) {
+    return std::min(capacity.longest + steps * step, capacity.tokens);
+  };
   const auto fits = [&](std::int64_t tokens) {
     const auto part = [&](std::int64_t of) { return (of * tokens + capacity.tokens - 1) / capacity.tokens; };
-    const PackCapacity less{.tokens = tokens,
-                            .sequences = part(capacity.sequences),
-                            .longest = capacity.longest,
-                            .masked = part(capacity.masked),
-                            .unique_ids = std::min(capacity.unique_ids, tokens)};
+    // Masked positions are drawn: a small pack needs more room for chance.
+    const auto masked = static_cast<double>(part(capacity.masked));
+    const PackCapacity less{
+        .tokens = tokens,
+        .sequences = part(capacity.sequences),
+        .longest = capacity.longest,
+        .masked = std::min(capacity.masked, static_cast<std::int64_t>(masked + 5 * std::sqrt(masked) + 1)),
+        .unique_ids = std::min(capacity.unique_ids, tokens)};
     const PackedBatch batch = PackedBatch::measuring(less, allocator().device());
     // The batch's place, and two on their way to it.
     return plan_for(less).total + 3 * batch.block_bytes() + batch.token_rows.bytes() <= available;
   };
-  std::int64_t least = (capacity.longest + step - 1) / step, most = capacity.tokens / step;
-  if (!fits(least * step)) return 0;
+  std::int64_t least = 0, most = (capacity.tokens - capacity.longest + step - 1) / step;
+  if (!fits(tokens_of(least))) return 0;
   while (least < most) {
     const std::int64_t middle = (least + most + 1) / 2;
-    if (fits(middle * step))
+    if (fits(tokens_of(middle)))
       least = middle;
     else
       most = middle - 1;
   }
-  return least * step;
+  return tokens_of(least);
+}
+
+// The plan by kind, what is left for it, and what would fit.
+std::string StepEngine::does_not_fit(const PackCapacity& capacity, const Arena::Plan& plan) const {
+  const auto mebibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / 1048576; };
+  const auto in_use = [&](MemoryKind kind) { return mebibytes(allocator().use(kind).current); };
+  const std::int64_t tokens = tokens_that_fit(capacity);
+  return fmt::format(
+      "out of memory: a pack of {} tokens needs {:.1f} MiB ({:.1f} kept for backward, {:.1f} scratch), "
+      "{:.1f} are "
+      "left beside parameters {:.1f}, gradients {:.1f}, optimizer {:.1f} MiB; {}",
+      capacity.tokens, mebibytes(plan.total), mebibytes(plan.saved), mebibytes(plan.scratch),
+      mebibytes(allocator().available()), in_use(MemoryKind::parameters), in_use(MemoryKind::gradients),
+      in_use(MemoryKind::optimizer),
+      tokens > 0 ? fmt::format("set tokens_per_pack to {} or less", tokens)
+                 : fmt::format("not even one sequence of {} tokens fits: make sequences shorter or the model "
+                               "smaller",
+                               capacity.longest));
 }
 
 void StepEngine::set_capacity(const PackCapacity& capacity) {
@@ -109,18 +134,11 @@ void StepEngine::set_capacity(const PackCapacity& capacity) {
     batch_ = PackedBatch(allocator(), capacity);
     batch_feed_ = allocator().feed(batch_.block(), batch_.block_bytes());
     arena_.emplace(allocator(), plan);
-  } catch (const OutOfMemory& error) {
+  } catch (const OutOfMemory&) {
     batch_feed_.reset();
     batch_ = PackedBatch();
     if (allocator().available() == 0) throw;
-    const std::int64_t tokens = tokens_that_fit(capacity);
-    throw OutOfMemory(fmt::format(
-        "{}{}", error.what(),
-        tokens > 0
-            ? fmt::format(": {} instead of {} would fit", tokens, capacity.tokens)
-            : fmt::format("; not even one sequence of {} tokens fits, so make sequences shorter or the "
-                          "model smaller",
-                          capacity.longest)));
+    throw OutOfMemory(does_not_fit(capacity, plan));
   }
   context_.emplace(Context{processor_.backend, *arena_, stream_});
   evaluate_ = graph([this] { model_.run_pack(step(*context_, batch_, false), false); });

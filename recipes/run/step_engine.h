@@ -55,6 +55,7 @@ class StepEngine {
   Graph graph(std::function<void()> body) const;
   Arena::Plan plan_for(const PackCapacity& capacity) const;
   std::int64_t tokens_that_fit(const PackCapacity& capacity) const;
+  std::string does_not_fit(const PackCapacity& capacity, const Arena::Plan& plan) const;
   Step step(const Context& context, const PackedBatch& batch, bool training) const;
   void send_inputs();
 

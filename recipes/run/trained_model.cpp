@@ -1,5 +1,7 @@
 #include "recipes/run/trained_model.h"
 
+#include <algorithm>
+
 #include "checkpoints/checkpoint_directory.h"
 #include "checkpoints/model_state.h"
 #include "kernels/backends/processors.h"
@@ -19,10 +21,12 @@ std::filesystem::path checked_tokenizer(const TrainedModel& trained, const std::
 }
 
 // A model trained with bfloat16 activations has float32 parameters, with which devices that know nothing
-// narrower evaluate it.
-Recipe for_device(Recipe recipe, const std::string& device) {
+// narrower evaluate it, unless they are told to use bfloat16.
+Recipe for_device(Recipe recipe, const std::vector<std::string>& overrides, const std::string& device) {
   DType& compute = recipe.precision.compute;
-  if (compute == DType::bfloat16 && !computes_in(find_processor(device, DType::float32), compute))
+  const auto is_told = [](const std::string& setting) { return setting.starts_with("precision.compute"); };
+  if (compute == DType::bfloat16 && std::ranges::none_of(overrides, is_told) &&
+      !computes_in(find_processor(device, DType::float32), compute))
     compute = DType::float32;
   return recipe;
 }
@@ -58,7 +62,8 @@ TrainedModel find_trained_model(const std::filesystem::path& path) {
 LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesystem::path& given,
                          const std::vector<std::string>& overrides, const std::string& device)
     : trained(find_trained_model(path)),
-      recipe(for_device(parse_recipe(trained.recipe, trained.checkpoint.string(), overrides), device)),
+      recipe(for_device(parse_recipe(trained.recipe, trained.checkpoint.string(), overrides), overrides,
+                        device)),
       tokenizer(data::Tokenizer::load(checked_tokenizer(trained, given))),
       processor(find_processor(device, recipe.precision.compute, recipe.precision.tf32)),
       model(encoder_config(recipe, tokenizer.vocabulary()), processor.allocator, false) {

@@ -47,7 +47,8 @@ std::string support_matrix() {
       "kernel of its own; *composed*: made of other operations (`kernels/ops/compositions.cpp`); *missing*: "
       "running it throws. The float64 kernels of `cpu` are those of `plain`, the oracle of the tests. `cuda` "
       "has "
-      "no float64, the others have no bfloat16.\n\n"
+      "no float64, the others have no bfloat16; what `cuda` lacks in bfloat16 is computed on float32 "
+      "parameters.\n\n"
       "A test compares this page with the tables; after a change, write it anew with "
       "`COMERA_UPDATE_DOCS=1 ctest --preset release -R SupportMatrix`.\n\n"
       "| operation |";

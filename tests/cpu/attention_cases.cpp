@@ -18,6 +18,8 @@ struct AttentionCase {
   std::int64_t value_size = 0, extra = 0;
   bool append_one = false;
 
+  bool opposed = false;  // queries against keys: every score far below zero
+
   std::int64_t values() const { return value_size > 0 ? value_size : size; }
   std::int64_t kv_heads() const { return shared ? 1 : heads; }
 };
@@ -29,8 +31,16 @@ Shape rows_shape(const AttentionCase& c, std::int64_t width) {
 
 template <class Operation>
 void set_common(const AttentionCase& c, World& world, Operation& op) {
-  op.q = world.input({c.tokens, c.heads * c.size}, 2);
-  op.k = world.input(rows_shape(c, c.kv_heads() * c.size), 2);
+  if (c.opposed) {
+    const Shape shape{c.tokens, c.heads * c.size};
+    std::vector<float> keys;
+    for (int i = 0; i < shape.elements(); ++i) keys.push_back(-5 - 0.25F * static_cast<float>(i % 7 % 3));
+    op.q = world.chosen("q", shape, std::vector<float>(keys.size(), 5.F));
+    op.k = world.chosen("k", shape, keys);
+  } else {
+    op.q = world.input({c.tokens, c.heads * c.size}, 2);
+    op.k = world.input(rows_shape(c, c.kv_heads() * c.size), 2);
+  }
   op.v = world.input(rows_shape(c, c.kv_heads() * c.values()));
   op.sequence_offsets = world.integers(c.offsets);
   op.heads = c.heads, op.longest = c.longest;
@@ -44,14 +54,14 @@ void set_common(const AttentionCase& c, World& world, Operation& op) {
 
 void attention_cases(std::vector<OperationCase>& cases, const AttentionCase& c) {
   const Shape out_shape{c.tokens, c.heads * (c.values() + (c.append_one ? 1 : 0))};
-  cases.push_back({fmt::format("AttentionForward_{}", c.name), 4e-6, [=](World& world) {
+  cases.push_back({fmt::format("AttentionForward_{}", c.name), c.opposed ? 4e-5 : 4e-6, [=](World& world) {
                      AttentionForward op;
                      set_common(c, world, op);
                      op.out = world.output("out", out_shape);
                      op.log_sum_exp = world.master_output("log_sum_exp", {c.heads, c.tokens});
                      world.run(op);
                    }});
-  cases.push_back({fmt::format("AttentionBackward_{}", c.name), 1e-5, [=](World& world) {
+  cases.push_back({fmt::format("AttentionBackward_{}", c.name), c.opposed ? 1e-4 : 1e-5, [=](World& world) {
                      AttentionForward forward;
                      set_common(c, world, forward);
                      forward.out = world.output("out", out_shape);
@@ -82,6 +92,13 @@ void add_attention_cases(std::vector<OperationCase>& cases) {
   attention_cases(cases, {"heads_of_64", {0, 64, 100, 228}, 256, 2, 64, 128, 0.1});
   attention_cases(cases, {"long", {0, 277, 300}, 300, 1, 24, 300, 0.1});
   attention_cases(cases, {"longest_512", {0, 512}, 512, 1, 16, 512, 0});
+  attention_cases(cases, {.name = "opposed",
+                          .offsets = {0, 5, 9},
+                          .tokens = 10,
+                          .heads = 1,
+                          .size = 16,
+                          .longest = 5,
+                          .opposed = true});
   // On both sides of the tiles that kernels work with, and of the head sizes that they are made for.
   const std::vector<std::int32_t> tiles = {0, 33, 97, 162, 291};
   attention_cases(cases, {"tiles_of_32", tiles, 293, 1, 32, 129});

@@ -43,7 +43,7 @@ void sequence_cases(std::vector<OperationCase>& cases, std::int64_t sequences, s
   cases.push_back({"SequenceMean_" + name, 4e-6, [=](World& world) {
                      std::vector<std::int32_t> offsets{0};
                      for (std::int64_t s = 0; s < sequences; ++s)
-                       offsets.push_back(offsets.back() + static_cast<int>(s * 7 % 13));
+                       offsets.push_back(offsets.back() + static_cast<int>((5 + s * 7) % 13));
                      SequenceMean op;
                      op.x = world.input({offsets.back() + 3, width});
                      op.offsets = world.integers(offsets), op.count = world.integers({count});
@@ -66,7 +66,7 @@ void sequence_cases(std::vector<OperationCase>& cases, std::int64_t sequences, s
   cases.push_back({"SequenceMeanBackward_" + name, 4e-6, [=](World& world) {
                      std::vector<std::int32_t> offsets{0};
                      for (std::int64_t s = 0; s < sequences; ++s)
-                       offsets.push_back(offsets.back() + static_cast<int>(s * 7 % 13));
+                       offsets.push_back(offsets.back() + static_cast<int>((5 + s * 7) % 13));
                      SequenceMeanBackward op;
                      op.dy = world.input({sequences, width});
                      op.offsets = world.integers(offsets), op.count = world.integers({count});

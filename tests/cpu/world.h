@@ -101,12 +101,12 @@ void add_embedding_cases(std::vector<OperationCase>& cases);
 void add_loss_cases(std::vector<OperationCase>& cases);
 void add_optimizer_cases(std::vector<OperationCase>& cases);
 
-// All of the above, and those of them whose operation a backend has in single precision.
+// All of the above, and those of them whose operation a backend has in a compute type.
 std::vector<OperationCase> operation_cases();
 std::vector<OperationCase> operation_cases_of(const Backend& backend, DType compute = DType::float32);
 // A narrow type rounds what comes out to 8 bits, and what it was made of: instead of a case's tolerance.
 inline constexpr double narrow_tolerance = 4e-2;
-// The cases whose operands are rounded to TF32 where that is asked for, with the tolerance of its 11 bits.
+// The cases whose operands are rounded to TF32 where that is asked for, with its tolerance.
 std::vector<OperationCase> tf32_cases();
 
 inline StepInputs example_step() {

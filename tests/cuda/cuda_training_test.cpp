@@ -16,7 +16,9 @@ TEST_F(CudaTraining, TenLossesAreTheCpusCapturedOrNot) { expect_losses_of_the_cp
 
 TEST_F(CudaTraining, NarrowActivationsLearnAsDoubleDoes) { expect_narrow_losses(first_gpu()); }
 
-TEST_F(CudaTraining, RoundedOperandsLearnAsDoubleDoes) { expect_tf32_losses(first_gpu(true)); }
+TEST_F(CudaTraining, RoundedOperandsLearnAsDoubleDoes) { expect_tf32_losses(first_gpu(true), first_gpu()); }
+
+TEST_F(CudaTraining, NarrowGradientsAreThoseOfDouble) { expect_narrow_gradients(first_gpu()); }
 
 TEST_F(CudaTraining, EveryLookupGivesTheSameLosses) { expect_every_lookup_to_agree(first_gpu()); }
 
@@ -28,6 +30,10 @@ class CudaRun : public RunFixture {
 };
 
 TEST_F(CudaRun, LearnsAsTheCpuDoes) { expect_to_learn_as_the_cpu_does(first_gpu()); }
+
+TEST_F(CudaRun, NarrowRunsAreResumed) {
+  expect_the_same_bits_each_way(first_gpu(), {"precision.compute='bf16'"});
+}
 
 TEST_F(CudaRun, ReplayedNotReplayedAndResumedGiveTheSameBits) { expect_the_same_bits_each_way(first_gpu()); }
 

@@ -6,6 +6,7 @@
 
 #include "kernels/emulation/runtime.h"
 #include "recipes/run/step_engine.h"
+#include "recipes/run/trained_model.h"
 #include "tests/cuda/training_checks.h"
 #include "tests/model/configs.h"
 
@@ -20,7 +21,11 @@ TEST(EmulatedTraining, TenLossesAreTheCpusCapturedOrNot) { expect_losses_of_the_
 
 TEST(EmulatedTraining, NarrowActivationsLearnAsDoubleDoes) { expect_narrow_losses(emulated_device()); }
 
-TEST(EmulatedTraining, RoundedOperandsLearnAsDoubleDoes) { expect_tf32_losses(emulated_device(true)); }
+TEST(EmulatedTraining, RoundedOperandsLearnAsDoubleDoes) {
+  expect_tf32_losses(emulated_device(true), emulated_device());
+}
+
+TEST(EmulatedTraining, NarrowGradientsAreThoseOfDouble) { expect_narrow_gradients(emulated_device()); }
 
 TEST(EmulatedTraining, EveryLookupGivesTheSameLosses) { expect_every_lookup_to_agree(emulated_device()); }
 
@@ -48,9 +53,10 @@ TEST(EmulatedMemory, WithoutEnoughTheTokensThatFitAreNamed) {
   };
   const std::string message = refusal(1 << 16);
   int fit = 0;
-  const std::size_t at = message.find("tokens_per_pack): ");
+  const std::string advice = "set tokens_per_pack to ";
+  const std::size_t at = message.find(advice);
   EXPECT_NE(at, std::string::npos) << message;
-  if (at != std::string::npos) fit = std::stoi(message.substr(at + 18));
+  if (at != std::string::npos) fit = std::stoi(message.substr(at + advice.size()));
   EXPECT_GT(fit, 64);
   EXPECT_EQ(refusal(fit), "");
   EXPECT_NE(refusal(fit + fit / 10 + 64), "");
@@ -69,6 +75,15 @@ class EmulatedRun : public RunFixture {
 TEST_F(EmulatedRun, LearnsAsTheCpuDoes) { expect_to_learn_as_the_cpu_does(device_); }
 
 TEST_F(EmulatedRun, ReplayedNotReplayedAndResumedGiveTheSameBits) { expect_the_same_bits_each_way(device_); }
+
+// A GPU's bfloat16 run goes on to the same bits, and the CPU evaluates it in float32.
+TEST_F(EmulatedRun, NarrowRunsAreResumedAndLoadedByTheCpu) {
+  expect_the_same_bits_each_way(device_, {"precision.compute='bf16'"});
+  const LoadedModel loaded(folder() / "whole", {}, {}, "cpu");
+  EXPECT_EQ(loaded.recipe.precision.compute, DType::float32);
+  EXPECT_EQ(loaded.model.parameters().compute(), DType::float32);
+  EXPECT_THROW(LoadedModel(folder() / "whole", {}, {"precision.compute='bf16'"}, "cpu"), UsageError);
+}
 
 // In a steady step the host only sends batches and values, launches recordings, and reads the results.
 TEST_F(EmulatedRun, ASteadyStepLaunchesRecordingsOnly) {

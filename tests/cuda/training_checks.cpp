@@ -10,6 +10,7 @@
 #include "kernels/backends/processors.h"
 #include "kernels/cpu/plain/plain_backend.h"
 #include "kernels/emulation/sanitizers.h"
+#include "tensorized/plan.h"
 #include "tests/model/configs.h"
 #include "tests/training/trace.h"
 
@@ -62,7 +63,72 @@ void expect_rounded_losses(const TestDevice& device, DType compute, double toler
 
 void expect_narrow_losses(const TestDevice& device) { expect_rounded_losses(device, DType::bfloat16, 0.03); }
 
-void expect_tf32_losses(const TestDevice& device) { expect_rounded_losses(device, DType::float32, 2e-3); }
+void expect_tf32_losses(const TestDevice& rounded, const TestDevice& exact) {
+  expect_rounded_losses(rounded, DType::float32, 2e-3);
+  EncoderConfig config = small_config(true);
+  config.compute = DType::float32;
+  EXPECT_NE(trace(config, rounded.with_graphs), trace(config, exact.with_graphs)) << "nothing was rounded";
+}
+
+namespace {
+
+struct NarrowCase {
+  const char* name;
+  EncoderConfig config;
+};
+
+std::vector<NarrowCase> narrow_cases() {
+  std::vector<NarrowCase> cases;
+  for (const bool tensorized : {true, false}) {
+    cases.push_back({"mlm", small_config(tensorized)});
+    cases.push_back({"pre-norm", small_config(tensorized, HeadKind::mlm, NormPlacement::pre)});
+    cases.push_back({"classification", small_config(tensorized, HeadKind::classification)});
+    cases.push_back({"regression", small_config(tensorized, HeadKind::regression)});
+  }
+  for (const LookupKind lookup : {LookupKind::naive, LookupKind::unique}) {
+    cases.push_back({"lookup", small_config(true)});
+    cases.back().config.tensorized.lookup = lookup;
+  }
+  for (const PlanKind plan : {PlanKind::halves, PlanKind::dense}) {
+    cases.push_back({"plan", small_config(true)});
+    cases.back().config.tensorized.plan = plan;
+  }
+  // Attention between the halves of its trains: heads are wide, ranks small.
+  EncoderConfig wide = small_config(true);
+  wide.hidden = 64, wide.heads = 2, wide.ffn = 64;
+  const TTShape shape{{8, 8}, {8, 8}, {2, 3, 2}};
+  wide.tensorized.attention = wide.tensorized.ffn_up = wide.tensorized.ffn_down = wide.tensorized.head =
+      shape;
+  wide.tensorized.embedding = TTMShape{{4, 2, 4}, {4, 4, 4}, {5, 6}};
+  EXPECT_TRUE(all_by_halves(choose_plan(shape, 48, PlanKind::automatic, DType::bfloat16)));
+  cases.push_back({"between halves", wide});
+  return cases;
+}
+
+double norm(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return std::sqrt(sum);
+}
+
+}  // namespace
+
+void expect_narrow_gradients(const TestDevice& device) {
+  for (auto& [name, config] : narrow_cases()) {
+    const auto exact = gradients(config, {plain_backend(), host_allocator()});
+    config.compute = DType::bfloat16;
+    const auto got = gradients(config, device.with_graphs);
+    ASSERT_EQ(got.size(), exact.size());
+    double largest = 0;
+    for (const auto& [tensor, values] : exact) largest = std::max(largest, norm(values));
+    for (const auto& [tensor, values] : exact) {
+      std::vector<double> difference = got.at(tensor);
+      for (std::size_t i = 0; i < values.size(); ++i) difference[i] -= values[i];
+      // A tensor whose gradient nearly vanishes has what rounding leaves of larger ones.
+      EXPECT_LE(norm(difference), 0.1 * norm(values) + 2e-3 * largest) << name << ": " << tensor;
+    }
+  }
+}
 
 void expect_every_lookup_to_agree(const TestDevice& device) {
   EncoderConfig config = small_config(true);
@@ -133,16 +199,19 @@ void RunFixture::expect_to_learn_as_the_cpu_does(const TestDevice& device) const
   EXPECT_NEAR(on_gpu.evaluation->loss, on_cpu.evaluation->loss, 2e-5 * on_cpu.evaluation->loss);
 }
 
-void RunFixture::expect_the_same_bits_each_way(const TestDevice& device) const {
-  const TrainingOutcome whole = train("whole", device.with_graphs);
-  const TrainingOutcome plain = train("plain", device.without, {}, {"run.graphs=false"});
+void RunFixture::expect_the_same_bits_each_way(const TestDevice& device,
+                                               const std::vector<std::string>& overrides) const {
+  const TrainingOutcome whole = train("whole", device.with_graphs, {}, overrides);
+  std::vector<std::string> without = overrides;
+  without.emplace_back("run.graphs=false");
+  const TrainingOutcome plain = train("plain", device.without, {}, without);
   EXPECT_EQ(losses("whole"), losses("plain"));
   EXPECT_EQ(whole.evaluation->loss, plain.evaluation->loss);
   for (const int stop : {1, 9}) {
     if (stop > static_cast<int>(steps)) continue;
     const std::string run = fmt::format("stopped-{}", stop);
-    train(run, device.with_graphs, {.stop_after = stop});
-    const TrainingOutcome second = train(run, device.with_graphs, {.mode = RunMode::resume});
+    train(run, device.with_graphs, {.stop_after = stop}, overrides);
+    const TrainingOutcome second = train(run, device.with_graphs, {.mode = RunMode::resume}, overrides);
     expect_equal_checkpoints(whole.checkpoint, second.checkpoint);
     EXPECT_EQ(whole.evaluation->loss, second.evaluation->loss);
   }

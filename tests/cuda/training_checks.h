@@ -14,9 +14,11 @@ namespace comera::test {
 // bits with and without graphs.
 void expect_losses_of_the_cpu(const TestDevice& device);
 // The same ten steps with bfloat16 activations, or products of TF32 operands (which the device must be made
-// for), to what 8 and 11 bits make of them.
+// for), to what those leave.
 void expect_narrow_losses(const TestDevice& device);
-void expect_tf32_losses(const TestDevice& device);
+void expect_tf32_losses(const TestDevice& rounded, const TestDevice& exact);
+// Gradients of models of many kinds with bfloat16 activations, tensor by tensor.
+void expect_narrow_gradients(const TestDevice& device);
 // The three ways to look up an embedding agree.
 void expect_every_lookup_to_agree(const TestDevice& device);
 // Blocks arrive in order, and the host's memory of one is left alone until the device has it.
@@ -31,7 +33,8 @@ class RunFixture : public TrainingFixture {
 
   void expect_to_learn_as_the_cpu_does(const TestDevice& device) const;
   // Replayed, not replayed, and stopped and resumed.
-  void expect_the_same_bits_each_way(const TestDevice& device) const;
+  void expect_the_same_bits_each_way(const TestDevice& device,
+                                     const std::vector<std::string>& overrides = {}) const;
 };
 
 }  // namespace comera::test

@@ -1,9 +1,10 @@
 # Copies CUDA sources with mistakes that can be switched on (mutation.h):
 #   barriers that can be left out:   if (kept(N)) __syncthreads();
-#   bounds that can be moved by one: i < shift(N) + count
+#   bounds that can be moved by one: i < shift(N) + count, min(shift(N) + end, count)
 # awk -v out=DIRECTORY -v list=FILE -f mutate.awk SOURCE...
-# A loop over the tiles of a constant loses or gains a whole one. Relations are found by the spaces that the formatter puts around them and not into template arguments.
-# Those that the compiler decides are left alone. The list has for each place: number, kind, place, line.
+# A loop over the tiles of a constant loses or gains a whole one. Relations are found by the spaces that the
+# formatter puts around them and not into template arguments. Those that the compiler decides are left alone.
+# The list has for each place: number, kind, place, line.
 
 FNR == 1 {
   if (to != "") close(to)
@@ -43,6 +44,13 @@ function note(kind, text) {
       code = code substr(rest, 1, RSTART + RLENGTH - 1) "::comera::mutation::shift(" places++ ") "
       rest = substr(rest, RSTART + RLENGTH)
       code = code (tile != "" && rest ~ /^(D|keys|queries|columns)[; ]/ ? "* " tile " + " : "+ ")
+    }
+    rest = code rest
+    code = ""
+    while (match(rest, /[^A-Za-z_:](min|max)\(/)) {
+      note("bound", $0)
+      code = code substr(rest, 1, RSTART + RLENGTH - 1) "::comera::mutation::shift(" places++ ") + "
+      rest = substr(rest, RSTART + RLENGTH)
     }
     code = code rest
   }

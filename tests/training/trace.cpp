@@ -21,7 +21,7 @@ data::Batch trace_batch(std::int64_t right_rows, int step) {
         targets.push_back(static_cast<std::int32_t>((ids.back() * 7 + 3) % 29));  // something to learn
       }
     }
-    batch.add_sequence(ids.data(), nullptr, length, positions, targets);
+    batch.add_sequence(ids.data(), nullptr, length, positions, targets, length % 2);
   }
   data::finish_batch(batch, right_rows);
   return batch;
@@ -50,6 +50,22 @@ std::vector<double> trace(EncoderConfig config, const Processor& processor) {
     losses.push_back(engine.results().loss_sum / engine.results().target_count);
   }
   return losses;
+}
+
+std::map<std::string, std::vector<double>> gradients(EncoderConfig config, const Processor& processor) {
+  config.dropout = config.attention_dropout = 0;
+  StepEngine engine(config, {}, processor);
+  ParameterStore& store = engine.model().parameters();
+  store.initialize(2);
+  engine.set_capacity({.tokens = 48, .sequences = 8, .longest = 16, .masked = 24, .unique_ids = 29});
+  engine.clear_results();
+  engine.load(trace_batch(engine.model().token_embedding().right_rows(), 1));
+  engine.micro({.seed = 9, .step = 0, .pack = 0});
+  engine.results();  // waits
+  std::map<std::string, std::vector<double>> all;
+  for (ParameterId id = 0; id < store.size(); ++id)
+    all[store.info(id).name] = read_tensor(store.gradient(id), processor.allocator);
+  return all;
 }
 
 }  // namespace comera::test
