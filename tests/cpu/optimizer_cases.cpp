@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <limits>
+#include <map>
 
 #include "kernels/ops/optimizer.h"
 #include "tests/cpu/world.h"
@@ -74,9 +75,10 @@ void add_optimizer_cases(std::vector<OperationCase>& cases) {
   optimizer_cases(cases, "several", {13, 1, 240, 7, 16385, 50001, 3});
   optimizer_cases(cases, "gaps", {5, 1, 240, 7, 3}, 3);
   // The first of them, the second with the fourth, and none but the loss.
-  for (const auto& [name, places] :
-       {std::pair<const char*, std::vector<int>>{"first", {2}}, {"second", {8, 20}}, {"loss", {}}})
-    cases.push_back({fmt::format("GradientNorm_nonfinite_{}", name), 1e-12, [places](World& world) {
+  const std::map<std::string, std::vector<int>> nonfinite = {
+      {"first", {2}}, {"second", {8, 20}}, {"loss", {}}};
+  for (const auto& entry : nonfinite)
+    cases.push_back({"GradientNorm_nonfinite_" + entry.first, 1e-12, [places = entry.second](World& world) {
                        const auto segments = segments_of({3, 4, 5, 6}, 1);
                        std::vector<float> gradients(23, 0.5F);
                        for (const int place : places)

@@ -21,6 +21,11 @@ namespace {
 // Sanitizers multiply the time of emulated kernels by ten: then runs are shorter, and fewer.
 constexpr bool sanitized = COMERA_ASAN || COMERA_TSAN;
 constexpr std::size_t steps = sanitized ? 4 : 12;  // of the fixture's recipe: 7 and 5
+constexpr int traced = sanitized ? 2 : 10;
+
+std::vector<double> losses_of(const EncoderConfig& config, const Processor& processor) {
+  return trace(config, processor, traced);
+}
 
 }  // namespace
 
@@ -29,12 +34,12 @@ void expect_losses_of_the_cpu(const TestDevice& device) {
     for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
       if (sanitized && norm == NormPlacement::pre) continue;
       EncoderConfig config = small_config(tensorized, HeadKind::mlm, norm);
-      const std::vector<double> exact = trace(config, {plain_backend(), host_allocator()});
+      const std::vector<double> exact = losses_of(config, {plain_backend(), host_allocator()});
       config.compute = DType::float32;
-      const std::vector<double> got = trace(config, device.with_graphs);
-      EXPECT_EQ(got, trace(config, device.without));
-      ASSERT_EQ(got.size(), 10u);
-      for (int i = 0; i < 10; ++i) EXPECT_NEAR(got[i], exact[i], 1e-5 * exact[i]) << "step " << i;
+      const std::vector<double> got = losses_of(config, device.with_graphs);
+      EXPECT_EQ(got, losses_of(config, device.without));
+      ASSERT_EQ(got.size(), static_cast<std::size_t>(traced));
+      for (int i = 0; i < traced; ++i) EXPECT_NEAR(got[i], exact[i], 1e-5 * exact[i]) << "step " << i;
     }
 }
 
@@ -44,16 +49,16 @@ namespace {
 void expect_rounded_losses(const TestDevice& device, DType compute, double tolerance) {
   for (const bool tensorized : {true, false}) {
     EncoderConfig config = small_config(tensorized);
-    const std::vector<double> exact = trace(config, {plain_backend(), host_allocator()});
+    const std::vector<double> exact = losses_of(config, {plain_backend(), host_allocator()});
     config.compute = compute;
-    const std::vector<double> got = trace(config, device.with_graphs);
+    const std::vector<double> got = losses_of(config, device.with_graphs);
     const bool also_without = !sanitized;
     if (also_without) {
-      EXPECT_EQ(got, trace(config, device.without));
+      EXPECT_EQ(got, losses_of(config, device.without));
     }
-    ASSERT_EQ(got.size(), 10u);
+    ASSERT_EQ(got.size(), static_cast<std::size_t>(traced));
     double worst = 0;
-    for (int i = 0; i < 10; ++i) worst = std::max(worst, std::abs(got[i] - exact[i]) / exact[i]);
+    for (int i = 0; i < traced; ++i) worst = std::max(worst, std::abs(got[i] - exact[i]) / exact[i]);
     EXPECT_LT(worst, tolerance);
     EXPECT_GT(worst, tolerance / 1000) << "nothing was rounded";
   }
@@ -67,7 +72,8 @@ void expect_tf32_losses(const TestDevice& rounded, const TestDevice& exact) {
   expect_rounded_losses(rounded, DType::float32, 2e-3);
   EncoderConfig config = small_config(true);
   config.compute = DType::float32;
-  EXPECT_NE(trace(config, rounded.with_graphs), trace(config, exact.with_graphs)) << "nothing was rounded";
+  EXPECT_NE(losses_of(config, rounded.with_graphs), losses_of(config, exact.with_graphs))
+      << "nothing was rounded";
 }
 
 namespace {
@@ -137,10 +143,10 @@ void expect_every_lookup_to_agree(const TestDevice& device) {
   for (const LookupKind lookup : {LookupKind::halves, LookupKind::unique, LookupKind::naive}) {
     if (sanitized && lookup == LookupKind::unique) continue;  // as naive, with fewer ids
     config.tensorized.lookup = lookup;
-    losses.push_back(trace(config, device.with_graphs));
+    losses.push_back(losses_of(config, device.with_graphs));
   }
   for (std::size_t other = 1; other < losses.size(); ++other)
-    for (int i = 0; i < 10; ++i)
+    for (int i = 0; i < traced; ++i)
       EXPECT_NEAR(losses[other][i], losses[0][i], 1e-5 * losses[0][i]) << "step " << i;
 }
 

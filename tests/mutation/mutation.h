@@ -4,7 +4,7 @@
 namespace comera::mutation {
 
 inline constexpr int most_places = 4096;
-extern int barrier, bound, distance;  // the place of the mistake, -1: none; how far the bound is moved
+extern int barrier, bound, distance;        // the place of the mistake, -1: none; how far the bound is moved
 extern bool listing, reached[most_places];  // which places are come by, if they are to be listed
 
 // Whether the barrier at that place is there.

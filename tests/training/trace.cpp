@@ -29,13 +29,13 @@ data::Batch trace_batch(std::int64_t right_rows, int step) {
 
 }  // namespace
 
-std::vector<double> trace(EncoderConfig config, const Processor& processor) {
+std::vector<double> trace(EncoderConfig config, const Processor& processor, int steps) {
   config.dropout = config.attention_dropout = 0.1;
   StepEngine engine(config, {.weight_decay = 0.01}, processor);
   engine.model().parameters().initialize(2);
   engine.set_capacity({.tokens = 48, .sequences = 8, .longest = 16, .masked = 24, .unique_ids = 29});
   std::vector<double> losses;
-  for (int step = 0; step < 10; ++step) {
+  for (int step = 0; step < steps; ++step) {
     engine.clear_results();
     double targets = 0;
     for (int pack = 0; pack < 2; ++pack) {
