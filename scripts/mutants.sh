@@ -89,8 +89,9 @@ try() {
 }
 export -f noticed try
 
+# Backwards: the first files' tests, attention's, take longest.
 awk -F '\t' '$2 == "barrier" { print $1 } $2 == "bound" { print $1 "+"; print $1 "-" }' "$places" |
-  grep -vxFf <(cut -f 1 "$results"; echo none) > "$build/mutants-left" || true
+  tac | grep -vxFf <(cut -f 1 "$results"; echo none) > "$build/mutants-left" || true
 echo "mutants: $(wc -l < "$build/mutants-left") to try"
 # shellcheck disable=SC2016
 xargs -r -P "$jobs" -I '{}' bash -c 'try "$1"' try '{}' < "$build/mutants-left"
