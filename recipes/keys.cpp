@@ -263,8 +263,8 @@ const std::vector<Key<PrecisionSection>>& keys_of() {
             "type of activations and products; `bf16` needs a GPU, and parameters, their gradients and "
             "moments, statistics and sums stay fp32; `fp64` is slow and only for checks"),
       value("tf32", &S::tf32,
-            "whether a GPU rounds the operands of fp32 products to TF32 (10 bits), which is faster; the CPU "
-            "never does"),
+            "whether a GPU rounds the operands of fp32 products to TF32 (10 bits), for speed; the CPU never "
+            "does"),
   };
   return keys;
 }
