@@ -12,7 +12,7 @@ namespace comera::cli {
 
 namespace {
 
-struct Options {
+struct BenchOptions {
   RecipeOptions recipe;
   StepBenchmarkOptions step;
   std::int64_t vocabulary = 0;
@@ -20,7 +20,7 @@ struct Options {
   std::string graph = "on";
 };
 
-void bench_step(Options& options) {
+void bench_step(BenchOptions& options) {
   const Recipe recipe = options.recipe.load();
   if (recipe.model.vocabulary == 0 && options.vocabulary == 0)
     throw UsageError(
@@ -38,7 +38,7 @@ void bench_step(Options& options) {
 }  // namespace
 
 void add_bench_command(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   CLI::App* command = program.add_subcommand("bench", "Measure on this machine");
   command->require_subcommand(1);
   CLI::App* step =

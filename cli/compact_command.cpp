@@ -16,7 +16,7 @@ namespace comera::cli {
 
 namespace {
 
-struct Options {
+struct CompactOptions {
   std::string from_dense;
   std::filesystem::path output, recipe;
   std::vector<std::string> overrides;
@@ -25,7 +25,7 @@ struct Options {
 };
 
 // A file ends in .h5; anything else is a folder, for a file of the source's name.
-std::filesystem::path output_file(const Options& options, const std::filesystem::path& source) {
+std::filesystem::path output_file(const CompactOptions& options, const std::filesystem::path& source) {
   const bool file = options.output.extension() == ".h5";
   std::filesystem::path path = file ? options.output : options.output / source.filename();
   std::error_code code;
@@ -82,7 +82,7 @@ void print_totals(const DenseCompaction& done) {
     fmt::print("the tensor trains are larger than the matrices; allow a larger --error, or cap the ranks\n");
 }
 
-void compact(const Options& options) {
+void compact(const CompactOptions& options) {
   if (!(options.compaction.error >= 0 && options.compaction.error < 1))
     throw UsageError(
         fmt::format("--error must be at least 0 and less than 1, not {}", options.compaction.error));
@@ -114,7 +114,7 @@ void compact(const Options& options) {
 }  // namespace
 
 void add_compact_command(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompactOptions>();
   CLI::App* command =
       program.add_subcommand("compact", "Turn a dense model's checkpoint into tensor trains (TT-SVD)");
   command

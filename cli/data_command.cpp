@@ -12,7 +12,7 @@
 namespace comera::cli {
 namespace {
 
-struct Options {
+struct DataOptions {
   CorpusInput corpus;
   data::BuildOptions build;
   std::filesystem::path tokenizer;
@@ -40,7 +40,7 @@ void check_output(const std::filesystem::path& output, bool overwrite) {
         "{}: exists and is not an empty folder; give --overwrite to replace its shards", output.string()));
 }
 
-void run(Options& options) {
+void make_shards(DataOptions& options) {
   const auto& output = options.build.output;
   check_output(output, options.overwrite);
   const data::Tokenizer tokenizer = data::Tokenizer::load(options.tokenizer);
@@ -66,7 +66,7 @@ void run(Options& options) {
 }  // namespace
 
 void add_data_command(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DataOptions>();
   CLI::App* command =
       program.add_subcommand("data", "Tokenize source code, text or columns of tables into HDF5 shards");
   add_corpus_options(*command, options->corpus, "--max-bytes");
@@ -90,7 +90,7 @@ void add_data_command(CLI::App& program) {
       "--held-out 0.02\n"
       "  comera data --input CodeSearchNet/python --text docstring,code --tokenizer tokenizer.model --output "
       "shards");
-  command->callback([options] { run(*options); });
+  command->callback([options] { make_shards(*options); });
 }
 
 }  // namespace comera::cli

@@ -17,7 +17,7 @@ namespace comera::cli {
 
 namespace {
 
-struct Options {
+struct EmbedOptions {
   InferenceOptions inference;
   std::filesystem::path input;
   OutputOptions output;
@@ -26,7 +26,7 @@ struct Options {
 };
 
 void write_hdf5(const std::filesystem::path& path, const std::vector<float>& vectors, std::int64_t width,
-                const data::Examples& examples, const Options& options) {
+                const data::Examples& examples, const EmbedOptions& options) {
   data::DurableFile durable(path);
   std::vector<std::int64_t> lines(examples.count());
   for (std::int64_t i = 0; i < examples.count(); ++i) lines[i] = examples.line(i);
@@ -54,7 +54,7 @@ void write_jsonl(const std::filesystem::path& path, const std::vector<float>& ve
   data::write_file_durably(path, text);
 }
 
-void embed(const Options& options) {
+void embed(const EmbedOptions& options) {
   const OutputFormat format = output_format(options.output.path, {OutputFormat::hdf5, OutputFormat::jsonl});
   options.output.check(options.input);
   LoadedModel loaded = options.inference.load();
@@ -92,7 +92,7 @@ void embed(const Options& options) {
 }  // namespace
 
 void add_embed_command(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EmbedOptions>();
   CLI::App* command = program.add_subcommand("embed", "One vector per sentence, pair or function");
   add_inference_options(*command, options->inference);
   command

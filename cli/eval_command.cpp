@@ -13,7 +13,7 @@ namespace comera::cli {
 
 namespace {
 
-struct Options {
+struct EvalOptions {
   InferenceOptions inference;
   std::vector<std::string> input;
   std::string data;
@@ -21,7 +21,7 @@ struct Options {
 };
 
 // Paths in a recipe are relative to the folder where the run was begun.
-void check_recipe_path(const std::filesystem::path& path, const Options& options, const char* instead) {
+void check_recipe_path(const std::filesystem::path& path, const EvalOptions& options, const char* instead) {
   std::error_code code;
   if (!std::filesystem::exists(path, code))
     throw UsageError(
@@ -29,7 +29,7 @@ void check_recipe_path(const std::filesystem::path& path, const Options& options
                     path.string(), options.inference.model.string(), instead));
 }
 
-void evaluate_task(const Options& options, LoadedModel& loaded) {
+void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
   if (!options.data.empty())
     throw UsageError("--data is for a pretrained model; this one is fine-tuned: give --input FILE");
   TaskSection section = loaded.recipe.task;
@@ -54,7 +54,7 @@ void evaluate_task(const Options& options, LoadedModel& loaded) {
   if (options.json) fmt::print("{}\n", sets.text());
 }
 
-void evaluate_language_model(const Options& options, LoadedModel& loaded) {
+void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
   if (!options.input.empty())
     throw UsageError(
         "--input is for a fine-tuned model; this one is pretrained: give --data FOLDER of shards");
@@ -86,7 +86,7 @@ void evaluate_language_model(const Options& options, LoadedModel& loaded) {
     fmt::print("{}\n", task.describe(evaluation));
 }
 
-void evaluate(const Options& options) {
+void evaluate(const EvalOptions& options) {
   LoadedModel loaded = options.inference.load();
   if (loaded.model.config().head == HeadKind::mlm)
     evaluate_language_model(options, loaded);
@@ -97,7 +97,7 @@ void evaluate(const Options& options) {
 }  // namespace
 
 void add_eval_command(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EvalOptions>();
   CLI::App* command = program.add_subcommand("eval", "Score a trained model on held-out data");
   add_inference_options(*command, options->inference);
   command->add_option(

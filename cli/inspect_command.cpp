@@ -16,7 +16,7 @@ namespace comera::cli {
 
 namespace {
 
-struct Options {
+struct InspectOptions {
   std::string subject;
   std::vector<std::string> overrides;
   std::int64_t vocabulary = 0;
@@ -25,7 +25,7 @@ struct Options {
 
 bool is_recipe(const std::string& subject) { return subject.ends_with(".toml"); }
 
-void inspect(Options options) {
+void inspect(InspectOptions options) {
   if (std::filesystem::is_directory(options.subject))
     options.subject = checkpoint_subject(options.subject, "a recipe (.toml), a checkpoint (.h5)").string();
   Recipe recipe;
@@ -54,7 +54,7 @@ void inspect(Options options) {
 }  // namespace
 
 void add_inspect_command(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InspectOptions>();
   CLI::App* command =
       program.add_subcommand("inspect", "Show the layers, shapes and sizes of a recipe or checkpoint");
   command->add_option("subject", options->subject, "A recipe (.toml), a checkpoint (.h5) or a run's folder")

@@ -11,13 +11,13 @@
 namespace comera::cli {
 namespace {
 
-struct Options {
+struct PairsOptions {
   CorpusInput corpus;
   data::FunctionPairsOptions pairs;
   OutputOptions output;
 };
 
-void run(Options options) {
+void make_pairs(PairsOptions options) {
   options.pairs.output = options.output.path;
   for (const char* name : {"train.jsonl", "validation.jsonl"}) options.output.check_file(name);
   const auto corpus = open_corpus(options.corpus);
@@ -33,7 +33,7 @@ void run(Options options) {
 }  // namespace
 
 void add_pairs_command(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PairsOptions>();
   CLI::App* command = program.add_subcommand(
       "pairs", "Make a task from source code: does this documentation belong to this function?");
   add_corpus_options(*command, options->corpus, "--max-bytes");
@@ -52,7 +52,7 @@ void add_pairs_command(CLI::App& program) {
       "  comera finetune recipes/function_pairs.toml --from runs/first --set task.train=pairs/train.jsonl "
       "\\\n"
       "    --set task.validation=pairs/validation.jsonl --output runs/pairs");
-  command->callback([options] { run(*options); });
+  command->callback([options] { make_pairs(*options); });
 }
 
 }  // namespace comera::cli

@@ -16,7 +16,7 @@ namespace comera::cli {
 
 namespace {
 
-struct Options {
+struct PredictOptions {
   InferenceOptions inference;
   std::filesystem::path input;
   OutputOptions output;
@@ -61,7 +61,7 @@ std::string header_of(const data::Task& task) {
   return text;
 }
 
-void predict(const Options& options) {
+void predict(const PredictOptions& options) {
   const OutputFormat format = output_format(options.output.path, {OutputFormat::tsv, OutputFormat::jsonl});
   options.output.check(options.input);
   LoadedModel loaded = options.inference.load();
@@ -90,7 +90,7 @@ void predict(const Options& options) {
 }  // namespace
 
 void add_predict_command(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PredictOptions>();
   CLI::App* command =
       program.add_subcommand("predict", "Labels and probabilities, or scores, for new examples");
   add_inference_options(*command, options->inference);

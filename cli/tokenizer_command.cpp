@@ -12,7 +12,7 @@
 namespace comera::cli {
 namespace {
 
-struct Options {
+struct TokenizerOptions {
   CorpusInput corpus;
   data::TokenizerOptions tokenizer;
   std::string model = "bpe";
@@ -20,7 +20,7 @@ struct Options {
   bool overwrite = false;
 };
 
-void run(Options& options) {
+void train_tokenizer(TokenizerOptions& options) {
   std::error_code code;
   if (!options.overwrite && std::filesystem::exists(options.output, code))
     throw UsageError(
@@ -49,7 +49,7 @@ void run(Options& options) {
 }  // namespace
 
 void add_tokenizer_command(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TokenizerOptions>();
   CLI::App* command = program.add_subcommand(
       "tokenizer", "Train a SentencePiece tokenizer on source code, text or columns of tables");
   add_corpus_options(*command, options->corpus, "--max-file-bytes");
@@ -68,7 +68,7 @@ void add_tokenizer_command(CLI::App& program) {
       "Examples:\n"
       "  comera tokenizer --input src --languages python,java --output tokenizer.model --vocabulary 16384\n"
       "  comera tokenizer --input MNLI/train.tsv --text sentence1 --text sentence2 --output tokenizer.model");
-  command->callback([options] { run(*options); });
+  command->callback([options] { train_tokenizer(*options); });
 }
 
 }  // namespace comera::cli
