@@ -58,14 +58,14 @@ void attention_cases(std::vector<OperationCase>& cases, const AttentionCase& c) 
                      AttentionForward op;
                      set_common(c, world, op);
                      op.out = world.output("out", out_shape);
-                     op.log_sum_exp = world.master_output("log_sum_exp", {c.heads, c.tokens});
+                     op.log_sum_exp = world.statistic("log_sum_exp", {c.heads, c.tokens});
                      world.run(op);
                    }});
   cases.push_back({fmt::format("AttentionBackward_{}", c.name), c.opposed ? 1e-4 : 1e-5, [=](World& world) {
                      AttentionForward forward;
                      set_common(c, world, forward);
                      forward.out = world.output("out", out_shape);
-                     forward.log_sum_exp = world.master_output("log_sum_exp", {c.heads, c.tokens});
+                     forward.log_sum_exp = world.statistic("log_sum_exp", {c.heads, c.tokens});
                      world.run(forward);
                      AttentionBackward op;
                      op.q = forward.q, op.k = forward.k, op.v = forward.v, op.out = forward.out;

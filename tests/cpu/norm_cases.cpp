@@ -20,8 +20,8 @@ void layer_norm_cases(std::vector<OperationCase>& cases, Size size, bool in_plac
                      op.gamma = world.master({size.width}), op.beta = world.master({size.width});
                      op.eps = 1e-9;
                      op.y = in_place ? op.x : world.output("y", shape);
-                     op.mean = world.master_output("mean", {size.rows}),
-                     op.rstd = world.master_output("rstd", {size.rows});
+                     op.mean = world.statistic("mean", {size.rows}),
+                     op.rstd = world.statistic("rstd", {size.rows});
                      world.run(op);
                    }});
   cases.push_back({"LayerNormBackward_" + name, 4e-6, [=](World& world) {
@@ -53,6 +53,7 @@ void block_end_cases(std::vector<OperationCase>& cases, Size size, bool norm, do
                      if (norm) {
                        op.gamma = world.master({size.width}), op.beta = world.master({size.width});
                        op.normed = world.output("normed", shape);
+                       // Of the sum as it is stored, in a narrow type.
                        op.mean = world.master_output("mean", {size.rows});
                        op.rstd = world.master_output("rstd", {size.rows});
                      }

@@ -94,6 +94,12 @@ Tensor World::master_output(const std::string& name, Shape shape, double range) 
   return draw(name, shape, master_of(compute_), range, DType::float32);
 }
 
+Tensor World::statistic(const std::string& name, Shape shape) {
+  const Tensor tensor = master_output(name, shape);
+  blocks_.back().is_statistic = true;
+  return tensor;
+}
+
 Tensor World::chosen(const std::string& name, Shape shape, const std::vector<float>& values) {
   const auto make_of = [&](auto zero) {
     std::vector<decltype(zero)> converted;
@@ -137,7 +143,7 @@ std::vector<World::Output> World::outputs() const {
     guard(block);
     const auto begin = host.begin() + fence, end = begin + static_cast<std::ptrdiff_t>(block.tensor.bytes());
     const auto is_whole = [](std::byte byte) { return byte == fence_byte; };
-    Output output{block.name, {}, {}, false};
+    Output output{block.name, {}, {}, false, block.is_statistic};
     output.overrun = !std::all_of(host.begin(), begin, is_whole) || !std::all_of(end, host.end(), is_whole);
     if (block.name.empty()) {
       output.name = "an input";
@@ -164,7 +170,7 @@ std::vector<World::Output> World::outputs() const {
 }
 
 void expect_close(const std::vector<World::Output>& got, const std::vector<World::Output>& expected,
-                  double tolerance) {
+                  double tolerance, double statistic_tolerance) {
   ASSERT_EQ(got.size(), expected.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     const std::vector<double>&values = got[i].values, &wanted = expected[i].values;
@@ -181,7 +187,7 @@ void expect_close(const std::vector<World::Output>& got, const std::vector<World
       if (!std::isfinite(error)) error = std::numeric_limits<double>::infinity();
       if (error > worst) worst = error, where = j;
     }
-    EXPECT_LE(worst, tolerance) << got[i].name << "[" << where << "] is " << values[where] << ", not "
+    EXPECT_LE(worst, got[i].statistic ? statistic_tolerance : tolerance) << got[i].name << "[" << where << "] is " << values[where] << ", not "
                                 << wanted[where];
   }
 }

@@ -26,7 +26,8 @@ class World {
     std::string name;
     std::vector<double> values;
     std::vector<std::byte> bits;
-    bool overrun = false;  // something before or behind the tensor was written to
+    bool overrun = false;      // something before or behind the tensor was written to
+    bool statistic = false;    // of statistic()
   };
 
   // Uniform in [-range, range].
@@ -37,6 +38,8 @@ class World {
   // statistics.
   Tensor master(Shape shape, double range = 1);
   Tensor master_output(const std::string& name, Shape shape, double range = 1);
+  // As master_output, of numbers that a narrow type's kernels must not round on their way: means, log-sum-exps.
+  Tensor statistic(const std::string& name, Shape shape);
   // As output, with the values given.
   Tensor chosen(const std::string& name, Shape shape, const std::vector<float>& values);
   // The same of float64 whatever the compute type.
@@ -63,6 +66,7 @@ class World {
     Tensor tensor;     // within the memory, between two fences
     Buffer memory;
     bool is_results = false;
+    bool is_statistic = false;
   };
   Tensor make(const std::string& name, Shape shape, DType dtype, const void* contents);
   // Between the two, AddressSanitizer sees who touches what is beside a tensor.
@@ -80,7 +84,11 @@ class World {
 // GoogleTest failures where what came out differs, by the measure of OperationCase::tolerance, is not a
 // number where one was expected, or something around a tensor was written to.
 void expect_close(const std::vector<World::Output>& got, const std::vector<World::Output>& expected,
-                  double tolerance);
+                  double tolerance, double statistic_tolerance);
+inline void expect_close(const std::vector<World::Output>& got, const std::vector<World::Output>& expected,
+                         double tolerance) {
+  expect_close(got, expected, tolerance, tolerance);
+}
 
 // One operation on one set of shapes and flags.
 struct OperationCase {
@@ -106,6 +114,7 @@ std::vector<OperationCase> operation_cases();
 std::vector<OperationCase> operation_cases_of(const Backend& backend, DType compute = DType::float32);
 // A narrow type rounds what comes out to 8 bits, and what it was made of: instead of a case's tolerance.
 inline constexpr double narrow_tolerance = 4e-2;
+inline constexpr double narrow_statistic_tolerance = 2e-5;
 // The cases whose operands are rounded to TF32 where that is asked for, with its tolerance.
 std::vector<OperationCase> tf32_cases();
 

@@ -36,7 +36,8 @@ class CudaOperations : public testing::TestWithParam<OperationCase> {
 void CudaOperations::compare(DType compute, double tolerance, bool tf32) {
   const auto on_gpu = [&] { return outputs(cuda::backend(tf32), compute, *allocator_, compute); };
   const auto first = on_gpu();
-  expect_close(first, outputs(plain_backend(), DType::float64, host_allocator(), compute), tolerance);
+  expect_close(first, outputs(plain_backend(), DType::float64, host_allocator(), compute), tolerance,
+               compute == DType::bfloat16 ? narrow_statistic_tolerance : tolerance);
   const auto second = on_gpu();
   ASSERT_EQ(second.size(), first.size());
   for (std::size_t i = 0; i < second.size(); ++i) {
