@@ -12,11 +12,11 @@ namespace {
 
 void finetune(const TrainingCommandOptions& options) {
   const Recipe recipe = load_training_recipe(options);
-  std::optional<StopSignals> signals;
+  StopSignals signals;  // before any other thread
   TrainingOptions training = training_options(options, signals);
   training.finetune = true;
   TrainingRun run(recipe, training);
-  signals.emplace();  // until here a signal just ends the program: nothing can be lost
+  signals.begin();  // until here a signal just ends the program: nothing can be lost
   if (run.finished()) fmt::print("this run is finished already; give it more steps to go on\n");
   const TrainingOutcome outcome = run.run();
   if (!outcome.finished) return print_stopped(run, outcome);

@@ -13,9 +13,9 @@ namespace {
 
 void pretrain(const TrainingCommandOptions& options) {
   const Recipe recipe = load_training_recipe(options);
-  std::optional<StopSignals> signals;
+  StopSignals signals;  // before any other thread
   TrainingRun run(recipe, training_options(options, signals));
-  signals.emplace();  // until here a signal just ends the program: nothing can be lost
+  signals.begin();  // until here a signal just ends the program: nothing can be lost
   if (run.finished()) fmt::print("this run is finished already; give it more steps to go on\n");
   const TrainingOutcome outcome = run.run();
   if (!outcome.finished) return print_stopped(run, outcome);

@@ -98,7 +98,7 @@ Recipe load_training_recipe(const TrainingCommandOptions& options) {
 }
 
 TrainingOptions training_options(const TrainingCommandOptions& options,
-                                 const std::optional<StopSignals>& signals) {
+                                 const StopSignals& signals) {
   TrainingOptions training;
   if (options.resume == "auto")
     training.mode = RunMode::automatic;
@@ -106,7 +106,7 @@ TrainingOptions training_options(const TrainingCommandOptions& options,
     training.mode = RunMode::resume;
   if (options.use_older) training.resume = ResumeMode::newest_valid;
   training.stop_after = options.stop_after;
-  training.stop_requested = [&signals] { return signals && signals->requested(); };
+  training.stop_requested = [&signals] { return signals.requested(); };
   return training;
 }
 

@@ -25,7 +25,7 @@ void add_training_options(CLI::App& command, TrainingCommandOptions& options);
 // run; they must outlive it.
 Recipe load_training_recipe(const TrainingCommandOptions& options);
 TrainingOptions training_options(const TrainingCommandOptions& options,
-                                 const std::optional<StopSignals>& signals);
+                                 const StopSignals& signals);
 
 // Speed, sizes, memory and where the checkpoint is, on stdout.
 void print_costs(TrainingRun& run, const TrainingOutcome& outcome);

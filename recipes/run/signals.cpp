@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <csignal>
 #include <string_view>
 
 #include "kernels/core/check.h"
@@ -12,38 +11,62 @@ namespace comera {
 
 namespace {
 
-std::atomic<int> received = 0;  // a handler may touch nothing but lock-free atomics
-static_assert(std::atomic<int>::is_always_lock_free);
-bool installed = false;
+std::atomic<int> received = 0;
+std::atomic<bool> begun = false, ending = false;
+bool exists = false;
 
-struct sigaction previous_int, previous_term;
+sigset_t stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
 
-void handle(int number) {
-  int none = 0;
-  if (!received.compare_exchange_strong(none, number)) _exit(128 + number);
-  constexpr std::string_view message = "\nstopping after this step; once more to stop at once\n";
-  if (write(STDERR_FILENO, message.data(), message.size()) < 0) return;
+// As if nobody had waited for it.
+[[noreturn]] void end_by(int number) {
+  const sigset_t set = stop_signals();
+  std::signal(number, SIG_DFL);
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  raise(number);
+  _exit(128 + number);
+}
+
+void watch() {
+  const sigset_t set = stop_signals();
+  while (true) {
+    int number = 0;
+    if (sigwait(&set, &number) != 0) continue;
+    if (ending) return;
+    if (!begun) end_by(number);
+    if (received != 0) _exit(128 + number);
+    received = number;
+    constexpr std::string_view message = "\nstopping after this step; once more to stop at once\n";
+    if (write(STDERR_FILENO, message.data(), message.size()) < 0) continue;
+  }
 }
 
 }  // namespace
 
 StopSignals::StopSignals() {
-  COMERA_CHECK(!installed, "signals are handled already");
+  COMERA_CHECK(!exists, "signals are waited for already");
   received = 0;
-  struct sigaction action {};
-  action.sa_handler = handle;
-  action.sa_flags = SA_RESTART;  // reading and writing files goes on
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, &previous_int);
-  sigaction(SIGTERM, &action, &previous_term);
-  installed = true;
+  begun = ending = false;
+  const sigset_t set = stop_signals();
+  pthread_sigmask(SIG_BLOCK, &set, &previous_);
+  watcher_ = std::thread(watch);
+  exists = true;
 }
 
 StopSignals::~StopSignals() {
-  sigaction(SIGINT, &previous_int, nullptr);
-  sigaction(SIGTERM, &previous_term, nullptr);
-  installed = false;
+  ending = true;
+  pthread_kill(watcher_.native_handle(), SIGTERM);
+  watcher_.join();
+  pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
+  exists = false;
 }
+
+void StopSignals::begin() { begun = true; }
 
 int StopSignals::number() const { return received; }
 

@@ -3,18 +3,34 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <csignal>
+#include <chrono>
+#include <functional>
 
 namespace comera {
 namespace {
 
+// A signal to the process, as from a terminal or `kill`; not to this thread.
+void send(int number) { kill(getpid(), number); }
+
+bool comes_true(const std::function<bool()>& condition) {
+  for (int i = 0; i < 1000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return condition();
+}
+
+bool is_blocked(int number) {
+  sigset_t blocked;
+  pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  return sigismember(&blocked, number) == 1;
+}
+
 TEST(StopSignals, TheFirstOneIsARequest) {
   testing::internal::CaptureStderr();
   {
-    const StopSignals signals;
+    StopSignals signals;
+    signals.begin();
     EXPECT_FALSE(signals.requested());
-    raise(SIGTERM);
-    EXPECT_TRUE(signals.requested());
+    send(SIGTERM);
+    EXPECT_TRUE(comes_true([&] { return signals.requested(); }));
     EXPECT_EQ(signals.number(), SIGTERM);
     EXPECT_ANY_THROW(StopSignals());
   }
@@ -23,18 +39,45 @@ TEST(StopSignals, TheFirstOneIsARequest) {
   EXPECT_FALSE(again.requested());
 }
 
+// A handler that ran in a thread within one of oneDNN's kernels would destroy the heap.
+TEST(StopSignals, AreBlockedInAllThreadsThatCompute) {
+  {
+    const StopSignals signals;
+    for (const int number : {SIGINT, SIGTERM}) {
+      EXPECT_TRUE(is_blocked(number));
+      bool blocked = false;
+      std::thread([&] { blocked = is_blocked(number); }).join();
+      EXPECT_TRUE(blocked);
+    }
+  }
+  EXPECT_FALSE(is_blocked(SIGINT));
+  EXPECT_FALSE(is_blocked(SIGTERM));
+}
+
 TEST(StopSignalsDeathTest, TheSecondOneEndsTheProcess) {
   EXPECT_EXIT(
       {
-        const StopSignals signals;
-        raise(SIGINT);
-        raise(SIGINT);
-        _exit(0);
+        StopSignals signals;
+        signals.begin();
+        send(SIGINT);
+        comes_true([&] { return signals.requested(); });
+        send(SIGINT);
+        pause();
       },
       testing::ExitedWithCode(130), "stopping after this step");
 }
 
-TEST(StopSignalsDeathTest, TheOldHandlersComeBack) {
+TEST(StopSignalsDeathTest, EndTheProcessUntilTheyAreAskedFor) {
+  EXPECT_EXIT(
+      {
+        const StopSignals signals;
+        send(SIGTERM);
+        pause();
+      },
+      testing::KilledBySignal(SIGTERM), "");
+}
+
+TEST(StopSignalsDeathTest, TheOldWaysComeBack) {
   EXPECT_EXIT(
       {
         { const StopSignals signals; }
