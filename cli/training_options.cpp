@@ -97,8 +97,7 @@ Recipe load_training_recipe(const TrainingCommandOptions& options) {
   return recipe;
 }
 
-TrainingOptions training_options(const TrainingCommandOptions& options,
-                                 const StopSignals& signals) {
+TrainingOptions training_options(const TrainingCommandOptions& options, const StopSignals& signals) {
   TrainingOptions training;
   if (options.resume == "auto")
     training.mode = RunMode::automatic;

@@ -24,8 +24,7 @@ void add_training_options(CLI::App& command, TrainingCommandOptions& options);
 // The recipe with the command's own options put in, and how to run it. signals, once there are any, stop the
 // run; they must outlive it.
 Recipe load_training_recipe(const TrainingCommandOptions& options);
-TrainingOptions training_options(const TrainingCommandOptions& options,
-                                 const StopSignals& signals);
+TrainingOptions training_options(const TrainingCommandOptions& options, const StopSignals& signals);
 
 // Speed, sizes, memory and where the checkpoint is, on stdout.
 void print_costs(TrainingRun& run, const TrainingOutcome& outcome);

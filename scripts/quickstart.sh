@@ -111,7 +111,12 @@ fi
 [[ -e $input ]] || fail "$input: no such folder"
 
 stage "build"
-cmake --preset release > /dev/null
+backends=()
+if [[ ! -e build/release/CMakeCache.txt && ! -e /dev/nvidiactl && ! -e /dev/dxg ]] && command -v nvcc /usr/local/cuda/bin/nvcc > /dev/null; then
+  backends=(-DCOMERA_CUDA=OFF)
+  echo "without the CUDA backend, which takes minutes to compile: there is no GPU here; later: cmake --preset release -DCOMERA_CUDA=ON"
+fi
+cmake --preset release ${backends[@]+"${backends[@]}"} > /dev/null
 cmake --build --preset release --target comera
 "$program" --version
 

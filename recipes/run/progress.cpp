@@ -97,6 +97,15 @@ void ProgressBar::update(std::int64_t done, std::string_view note) {
   draw();
 }
 
+void ProgressBar::say(std::string_view note) {
+  if (terminal_) {
+    state_.note = note;
+    draw();
+  } else {
+    print(fmt::format("{}: {}", name_, note));
+  }
+}
+
 void ProgressBar::print(std::string_view line) {
   fmt::print(out_, "{}{}\n", open_ ? "\r\033[K" : "", line);
   open_ = false;

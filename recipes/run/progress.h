@@ -35,6 +35,10 @@ class ProgressBar {
 
   // Cheap: draws at most ten times a second on a terminal, once in ten seconds elsewhere, and at the end.
   void update(std::int64_t done, std::string_view note = "");
+  // What passed since the last update was no step's time, such as an evaluation's.
+  void skip_time() { last_update_ = Clock::now(); }
+  // Says at once what takes long beside steps.
+  void say(std::string_view note);
   // A line of its own, above the bar.
   void print(std::string_view line);
 

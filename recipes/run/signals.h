@@ -8,11 +8,11 @@ namespace comera {
 // SIGINT and SIGTERM as requests to stop at the next good moment: the training run then saves and stops. A
 // second signal ends the process at once. Until begin(), the first one does.
 //
-// No thread that computes may run a signal's handler: oneDNN's generated kernels use a workspace on the heap as
-// their stack, and the kernel would write the signal's frame into the heap below it. Therefore both signals are
-// blocked in the thread that makes this object, and in all threads that are made after it, and a thread of its
-// own waits for them. To be made before any other thread; at most one at a time; to be destroyed by the thread
-// that made it.
+// No thread that computes may run a signal's handler: oneDNN's generated kernels use a workspace on the heap
+// as their stack, and the kernel would write the signal's frame into the heap below it. Therefore both
+// signals are blocked in the thread that makes this object, and in all threads that are made after it, and a
+// thread of its own waits for them. To be made before any other thread; at most one at a time; to be
+// destroyed by the thread that made it.
 class StopSignals {
  public:
   StopSignals();

@@ -283,6 +283,7 @@ void TrainingRun::log_step(double seconds_per_step, double tokens_per_second) {
 }
 
 std::optional<Evaluation> TrainingRun::evaluate_now(bool record) {
+  progress_->say("evaluating on held-out data");
   std::optional<Evaluation> found =
       task_->evaluate(*engine_, phase_->options, recipe_.run.evaluation_batches, options_.stop_requested);
   if (!found || !record) return found;
@@ -454,6 +455,7 @@ TrainingOutcome TrainingRun::run() {
       state_.phase_step = 0;
       open_phase();
     }
+    progress_->skip_time();
     const auto start = Clock::now();
     one_step();
     const double seconds = seconds_since(start);

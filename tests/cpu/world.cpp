@@ -187,8 +187,8 @@ void expect_close(const std::vector<World::Output>& got, const std::vector<World
       if (!std::isfinite(error)) error = std::numeric_limits<double>::infinity();
       if (error > worst) worst = error, where = j;
     }
-    EXPECT_LE(worst, got[i].statistic ? statistic_tolerance : tolerance) << got[i].name << "[" << where << "] is " << values[where] << ", not "
-                                << wanted[where];
+    EXPECT_LE(worst, got[i].statistic ? statistic_tolerance : tolerance)
+        << got[i].name << "[" << where << "] is " << values[where] << ", not " << wanted[where];
   }
 }
 

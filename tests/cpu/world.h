@@ -26,8 +26,8 @@ class World {
     std::string name;
     std::vector<double> values;
     std::vector<std::byte> bits;
-    bool overrun = false;      // something before or behind the tensor was written to
-    bool statistic = false;    // of statistic()
+    bool overrun = false;    // something before or behind the tensor was written to
+    bool statistic = false;  // of statistic()
   };
 
   // Uniform in [-range, range].
@@ -38,7 +38,8 @@ class World {
   // statistics.
   Tensor master(Shape shape, double range = 1);
   Tensor master_output(const std::string& name, Shape shape, double range = 1);
-  // As master_output, of numbers that a narrow type's kernels must not round on their way: means, log-sum-exps.
+  // As master_output, of numbers that a narrow type's kernels must not round on their way: means,
+  // log-sum-exps.
   Tensor statistic(const std::string& name, Shape shape);
   // As output, with the values given.
   Tensor chosen(const std::string& name, Shape shape, const std::vector<float>& values);
