@@ -60,7 +60,7 @@ StopSignals::StopSignals() {
 
 StopSignals::~StopSignals() {
   ending = true;
-  pthread_kill(watcher_.native_handle(), SIGTERM);
+  pthread_kill(watcher_.native_handle(), SIGINT);  // which it waits for
   watcher_.join();
   pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
   exists = false;
