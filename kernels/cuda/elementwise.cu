@@ -131,14 +131,17 @@ struct ScaledColumns {
   }
 };
 
-// What a width and a stride have in common, for vector accesses to both.
-std::int64_t common(std::int64_t width, std::int64_t stride) { return stride % 4 == 0 ? width : 1; }
+// The width for each(): rows that lie among those of others, `apart` from one another, may begin anywhere.
+std::int64_t width_among(std::int64_t width, std::int64_t apart, const float* first) {
+  const bool aligned = apart % 4 == 0 && reinterpret_cast<std::uintptr_t>(first) % (4 * sizeof(float)) == 0;
+  return aligned ? width : 1;
+}
 
 void scale_columns_forward(const ScaleColumnsForward& op, const KernelContext& context) {
   const std::int64_t width = op.x.dim(1), ldy = op.ldy != 0 ? op.ldy : width;
-  each(context.stream,
-       ScaledColumns{op.x.data<float>(), op.gate.data<float>(), width, ldy, op.y.data<float>()},
-       op.x.elements(), common(width, ldy));
+  auto* y = op.y.data<float>();
+  each(context.stream, ScaledColumns{op.x.data<float>(), op.gate.data<float>(), width, ldy, y},
+       op.x.elements(), width_among(width, ldy, y));
 }
 
 struct ScaledColumnsGradient {

@@ -80,18 +80,25 @@ void add_elementwise_cases(std::vector<OperationCase>& cases) {
            world.run(op);
          }});
   }
-  for (std::int64_t apart : {0, 40}) {
-    const std::int64_t rows = 71, width = 37;
-    cases.push_back({fmt::format("ScaleColumnsForward_{}", apart), 1e-6, [=](World& world) {
+  // Widths that may and may not be moved four at a time, among others' rows or not, and beginning where four
+  // may not be moved although width and distance would allow it.
+  struct Columns {
+    std::int64_t width, apart, begin;
+  };
+  for (const auto& [width, apart, begin] : {Columns{37, 0, 0}, {37, 40, 0}, {36, 40, 0}, {36, 40, 3}}) {
+    const std::int64_t rows = 71;
+    const Shape among{rows + 1, apart > 0 ? apart : width};
+    const std::string name = fmt::format("{}_{}_{}", width, apart, begin);
+    cases.push_back({"ScaleColumnsForward_" + name, 1e-6, [=](World& world) {
                        ScaleColumnsForward op;
                        op.x = world.input({rows, width}), op.gate = world.input({width});
-                       op.y = world.output("y", {rows, apart > 0 ? apart : width}), op.ldy = apart;
+                       op.y = world.output("y", among).slice(begin, {rows, among[1]}), op.ldy = apart;
                        world.run(op);
                      }});
-    cases.push_back({fmt::format("ScaleColumnsBackward_{}", apart), 4e-6, [=](World& world) {
+    cases.push_back({"ScaleColumnsBackward_" + name, 4e-6, [=](World& world) {
                        ScaleColumnsBackward op;
                        op.x = world.input({rows, width}), op.gate = world.input({width});
-                       op.dy = world.input({rows, apart > 0 ? apart : width}), op.ldy = apart;
+                       op.dy = world.input(among).slice(begin, {rows, among[1]}), op.ldy = apart;
                        op.dx = world.output("dx", {rows, width}), op.dgate = world.output("dgate", {width});
                        world.run(op);
                      }});
