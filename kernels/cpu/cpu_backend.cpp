@@ -58,6 +58,7 @@ const Backend& cpu_backend() {
     plain::register_elementwise(table);
     plain::register_sequence(table);
     plain::register_optimizer(table);
+    plain::register_ranks(table);
     if (cpu_instruction_set() == "v3") {
       cpu::limit_sgemm_to_avx2();
       comera_register_cpu_v3(table);

@@ -22,6 +22,7 @@ Backend make_backend(bool tf32) {
   register_norms(table);
   register_optimizer(table);
   register_products(table, tf32);
+  register_ranks(table);
   register_rows(table);
   register_ttm(table);
   register_ttm_chain(table);

@@ -12,6 +12,7 @@ void register_cross_entropy(Backend& backend);
 void register_elementwise(Backend& backend);
 void register_norms(Backend& backend);
 void register_optimizer(Backend& backend);
+void register_ranks(Backend& backend);
 void register_products(Backend& backend, bool tf32);
 void register_rows(Backend& backend);
 void register_ttm(Backend& backend);

@@ -48,7 +48,9 @@
   X(Cast)                            \
   X(Add)                             \
   X(GradientNorm)                    \
-  X(AdamW)
+  X(AdamW)                           \
+  X(RankObjective)                   \
+  X(PruneRanks)
 
 namespace comera {
 

@@ -11,6 +11,7 @@
 #include "kernels/ops/layout.h"
 #include "kernels/ops/matrix_product.h"
 #include "kernels/ops/optimizer.h"
+#include "kernels/ops/ranks.h"
 #include "kernels/ops/scale_columns.h"
 #include "kernels/ops/sequence.h"
 #include "kernels/ops/tt_feed_forward.h"
@@ -246,5 +247,18 @@ Work work_of(const GradientNorm& op) { return {0, once(op.gradients, op.segments
 Work work_of(const AdamW& op) {
   return {0, once(op.gradients, op.segments) + twice(op.parameters, op.moment1, op.moment2)};
 }
+
+namespace {
+double bytes_of(const RankTables& tables, DType dtype) {
+  return once(tables.layers, tables.cores, tables.bonds) + bytes_of(tables.entries, dtype);
+}
+}  // namespace
+
+Work work_of(const RankObjective& op) {
+  return {0, bytes_of(op.tables, op.compute()) + once(op.parameters) + twice(op.gradients)};
+}
+
+// Nothing dies in most steps.
+Work work_of(const PruneRanks& op) { return {0, bytes_of(op.tables, op.compute())}; }
 
 }  // namespace comera

@@ -17,6 +17,7 @@ struct StepInputs {
   double bias_correction2 = 1;  // 1 - beta2^step
   double targets = 1;           // of the global batch: gradients are sums over targets and are divided by it
   double max_norm = 0;          // of the gradient after that division; 0: no clipping
+  double rank_urgency = 1;      // u of the late stage (kernels/shared/ranks.h)
 };
 
 // What a step found out; the host clears it before a step's first pack and reads it after apply.

@@ -85,8 +85,8 @@ void add_elementwise_cases(std::vector<OperationCase>& cases) {
   struct Columns {
     std::int64_t width, apart, begin;
   };
-  for (const auto& [width, apart, begin] : {Columns{37, 0, 0}, {37, 40, 0}, {36, 40, 0}, {36, 40, 3}}) {
-    const std::int64_t rows = 71;
+  for (const Columns& columns : {Columns{37, 0, 0}, {37, 40, 0}, {36, 40, 0}, {36, 40, 3}}) {
+    const std::int64_t rows = 71, width = columns.width, apart = columns.apart, begin = columns.begin;
     const Shape among{rows + 1, apart > 0 ? apart : width};
     const std::string name = fmt::format("{}_{}_{}", width, apart, begin);
     cases.push_back({"ScaleColumnsForward_" + name, 1e-6, [=](World& world) {

@@ -114,6 +114,10 @@ Tensor World::output_double(const std::string& name, Shape shape) {
   return draw(name, shape, DType::float64, 1, DType::float32);
 }
 
+Tensor World::chosen_double(const std::string& name, const std::vector<double>& values) {
+  return make(name, {static_cast<std::int64_t>(values.size())}, DType::float64, values.data());
+}
+
 Tensor World::integers(const std::vector<std::int32_t>& values) {
   return make("", {static_cast<std::int64_t>(values.size())}, DType::int32, values.data());
 }
@@ -201,6 +205,7 @@ std::vector<OperationCase> operation_cases() {
   add_embedding_cases(all);
   add_loss_cases(all);
   add_optimizer_cases(all);
+  add_rank_cases(all);
   return all;
 }
 

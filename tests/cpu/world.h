@@ -45,6 +45,8 @@ class World {
   Tensor chosen(const std::string& name, Shape shape, const std::vector<float>& values);
   // The same of float64 whatever the compute type.
   Tensor output_double(const std::string& name, Shape shape);
+  // The same with the values given.
+  Tensor chosen_double(const std::string& name, const std::vector<double>& values);
   Tensor integers(const std::vector<std::int32_t>& values);
   Tensor floats(const std::vector<float>& values);  // whatever the compute type
   Tensor bytes(const void* data, std::size_t size);
@@ -109,6 +111,7 @@ void add_elementwise_cases(std::vector<OperationCase>& cases);
 void add_embedding_cases(std::vector<OperationCase>& cases);
 void add_loss_cases(std::vector<OperationCase>& cases);
 void add_optimizer_cases(std::vector<OperationCase>& cases);
+void add_rank_cases(std::vector<OperationCase>& cases);
 
 // All of the above, and those of them whose operation a backend has in a compute type.
 std::vector<OperationCase> operation_cases();

@@ -14,6 +14,7 @@ const Backend& plain_backend() {
     plain::register_elementwise(table);
     plain::register_sequence(table);
     plain::register_optimizer(table);
+    plain::register_ranks(table);
     return table;
   }();
   return backend;

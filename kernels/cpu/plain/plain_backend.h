@@ -20,6 +20,7 @@ void register_cross_entropy(Backend& backend);
 void register_elementwise(Backend& backend);
 void register_sequence(Backend& backend);
 void register_optimizer(Backend& backend);
+void register_ranks(Backend& backend);
 
 }  // namespace plain
 }  // namespace comera

@@ -1,0 +1,39 @@
+#include "kernels/ops/ranks.h"
+
+#include "kernels/ops/checks.h"
+
+namespace comera {
+
+void RankTables::check(const char* operation) const {
+  check_step_values(operation, "layers", layers, static_cast<std::size_t>(layer_count) * sizeof(RankLayer));
+  check_step_values(operation, "cores", cores, static_cast<std::size_t>(core_count) * sizeof(RankCore));
+  check_step_values(operation, "bonds", bonds, static_cast<std::size_t>(bond_count) * sizeof(RankBond));
+  COMERA_CHECK(initial_size > 0 && initial_norm > 0,
+               "{}: the sizes that it divides by are {} and {}, not positive", operation, initial_size,
+               initial_norm);
+}
+
+void RankObjective::check() const {
+  const char* name = "RankObjective";
+  tables.check(name);
+  check_elements(name, "parameters", parameters, parameters.elements(), compute());
+  check_elements(name, "gradients", gradients, parameters.elements(), compute());
+  check_step_values(name, "step_inputs", step_inputs, sizeof(StepInputs));
+  check_step_values(name, "results", results, sizeof(StepResults));
+  check_elements(name, "state", state, rank_state_numbers, DType::float64);
+  COMERA_CHECK(gates_begin >= 0 && gates_count >= 0 && gates_begin + gates_count <= parameters.elements(),
+               "{}: gates {} + {} lie outside the {} parameters", name, gates_begin, gates_count,
+               parameters.elements());
+}
+
+void PruneRanks::check() const {
+  const char* name = "PruneRanks";
+  tables.check(name);
+  check_elements(name, "parameters", parameters, parameters.elements(), compute());
+  check_elements(name, "moment1", moment1, parameters.elements(), compute());
+  check_elements(name, "moment2", moment2, parameters.elements(), compute());
+  check_step_values(name, "results", results, sizeof(StepResults));
+  check_elements(name, "state", state, rank_state_numbers, DType::float64);
+}
+
+}  // namespace comera

@@ -1,0 +1,55 @@
+#pragma once
+
+#include "kernels/core/tensor.h"
+#include "kernels/shared/ranks.h"
+#include "kernels/shared/step_values.h"
+
+namespace comera {
+
+// The trains whose ranks are adapted: tables as bytes, and what sizes are divided by.
+struct RankTables {
+  Tensor layers;  // RankLayer (layer_count)
+  Tensor cores;   // RankCore (core_count)
+  Tensor bonds;   // RankBond (bond_count), by layer
+  std::int64_t layer_count = 0, core_count = 0, bond_count = 0;
+  std::int64_t entries = 0;  // of all gates
+  double initial_size = 1;   // S_init: elements of the cores with every entry live
+  double initial_norm = 1;   // Σ ‖G(0)‖² over the cores
+
+  void check(const char* operation) const;
+};
+
+// The gradient of the objective in place of the loss's, before GradientNorm: gradients are sums over
+// StepInputs::targets, so that penalties are multiplied by it. Dead entries and removed layers get none. A
+// loss that is not finite leaves the average alone.
+struct RankObjective {
+  RankTables tables;
+  RankObjectiveOptions options;
+  Tensor parameters;                              // flat
+  Tensor gradients;                               // flat, in and out
+  std::int64_t gates_begin = 0, gates_count = 0;  // where the gates lie, and nothing else
+  Tensor step_inputs;
+  Tensor results;  // StepResults: loss_sum and target_count
+  Tensor state;    // RankState, in and out
+
+  DType compute() const { return parameters.dtype(); }
+  void check() const;
+};
+
+// After the optimizer: an entry of a gate at or below the threshold dies. The gate's entry, its slices of
+// both neighbouring cores and all their moments become 0, and then stay 0 by themselves, since their
+// gradients are 0. All entries of a removed layer die. With a size_target only the smallest entries die, as
+// many as it takes to reach it. Does nothing but count when StepResults::nonfinite is set.
+struct PruneRanks {
+  RankTables tables;
+  double threshold = 0.01;
+  double size_target = -1;              // s₀; negative: none
+  Tensor parameters, moment1, moment2;  // flat, in and out
+  Tensor results;
+  Tensor state;  // RankState, in and out
+
+  DType compute() const { return parameters.dtype(); }
+  void check() const;
+};
+
+}  // namespace comera

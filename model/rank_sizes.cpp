@@ -1,0 +1,130 @@
+#include "model/rank_sizes.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/core/check.h"
+
+namespace comera {
+
+namespace {
+
+// A tensor train with the modes of its cores (row and column mode of an embedding's multiplied).
+struct Train {
+  std::string name;
+  std::vector<std::int64_t> modes, ranks;
+  std::int64_t dense = 0;  // elements of its matrix
+  bool stays = false;      // embedding and head
+};
+
+std::vector<Train> trains_of(const EncoderConfig& config) {
+  std::vector<Train> trains;
+  if (const auto shape = config.tensorized.embedding_shape()) {
+    Train train{EncoderConfig::embedding_layer, {}, shape->ranks, config.vocabulary * config.hidden, true};
+    for (int k = 0; k < shape->order(); ++k)
+      train.modes.push_back(shape->row_modes[k] * shape->column_modes[k]);
+    trains.push_back(std::move(train));
+  }
+  for (const EncoderConfig::LinearLayer& layer : config.linear_layers()) {
+    if (!layer.shape) continue;
+    Train train{
+        layer.name, {}, layer.shape->ranks, layer.inputs * layer.outputs, layer.name.starts_with("head.")};
+    for (int k = 0; k < layer.shape->order(); ++k) train.modes.push_back(layer.shape->mode(k));
+    trains.push_back(std::move(train));
+  }
+  return trains;
+}
+
+bool is_removed(const std::vector<std::int64_t>& ranks) { return std::ranges::find(ranks, 0) != ranks.end(); }
+
+const std::vector<std::int64_t>& ranks_in(const LayerRanks& ranks, const std::string& layer) {
+  const auto found = ranks.find(layer);
+  COMERA_CHECK(found != ranks.end(), "the ranks of {} are not known", layer);
+  return found->second;
+}
+
+std::int64_t size_of(const Train& train, const std::vector<std::int64_t>& ranks) {
+  COMERA_CHECK(ranks.size() + 1 == train.modes.size(), "{} has {} cores, but {} ranks are given", train.name,
+               train.modes.size(), ranks.size());
+  if (is_removed(ranks)) return 0;
+  std::int64_t size = 0, left = 1;
+  for (std::size_t k = 0; k < train.modes.size(); ++k) {
+    const std::int64_t right = k < ranks.size() ? ranks[k] : 1;
+    size += left * train.modes[k] * right;
+    left = right;
+  }
+  return size;
+}
+
+// The ways through the encoder, each by the names of the two layers that it needs.
+std::vector<std::vector<std::string>> ways(const EncoderConfig& config) {
+  std::vector<std::vector<std::string>> all;
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    const std::string block = fmt::format("encoder.{}.", i);
+    all.push_back({block + "attention.value", block + "attention.output"});
+    all.push_back({block + "ffn.up", block + "ffn.down"});
+  }
+  return all;
+}
+
+// A dense layer is in no list of ranks and always passes.
+bool passes(const std::vector<std::string>& way, const LayerRanks& ranks) {
+  return std::ranges::none_of(way, [&](const std::string& layer) {
+    const auto found = ranks.find(layer);
+    return found != ranks.end() && is_removed(found->second);
+  });
+}
+
+}  // namespace
+
+LayerRanks ranks_of(const EncoderConfig& config) {
+  LayerRanks ranks;
+  for (const Train& train : trains_of(config)) ranks[train.name] = train.ranks;
+  return ranks;
+}
+
+std::int64_t tensorized_size(const EncoderConfig& config, const LayerRanks& ranks) {
+  std::int64_t size = 0;
+  for (const Train& train : trains_of(config)) size += size_of(train, ranks_in(ranks, train.name));
+  return size;
+}
+
+std::int64_t dense_size(const EncoderConfig& config) {
+  std::int64_t size = 0;
+  for (const Train& train : trains_of(config)) size += train.dense;
+  return size;
+}
+
+bool passes_input(const EncoderConfig& config, const LayerRanks& ranks) {
+  return std::ranges::any_of(ways(config), [&](const auto& way) { return passes(way, ranks); });
+}
+
+std::int64_t least_size(const EncoderConfig& config, const LayerRanks& ranks) {
+  std::int64_t size = 0;
+  std::map<std::string, std::int64_t> smallest;  // of what may be removed
+  for (const Train& train : trains_of(config)) {
+    const std::int64_t own = size_of(train, std::vector<std::int64_t>(train.ranks.size(), 1));
+    if (train.stays)
+      size += own;
+    else
+      smallest[train.name] = own;
+  }
+  std::int64_t cheapest = std::numeric_limits<std::int64_t>::max();
+  for (const auto& way : ways(config)) {
+    if (!passes(way, ranks)) continue;
+    std::int64_t cost = 0;
+    for (const std::string& layer : way)
+      if (const auto found = smallest.find(layer); found != smallest.end()) cost += found->second;
+    cheapest = std::min(cheapest, cost);
+  }
+  return cheapest == std::numeric_limits<std::int64_t>::max() ? size : size + cheapest;
+}
+
+std::vector<std::string> removed_layers(const EncoderConfig& config, const LayerRanks& ranks) {
+  std::vector<std::string> removed;
+  for (const Train& train : trains_of(config))
+    if (is_removed(ranks_in(ranks, train.name))) removed.push_back(train.name);
+  return removed;
+}
+
+}  // namespace comera

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/config.h"
+
+// Sizes of a model's tensor trains by their ranks, on the host. A layer one of whose ranks is 0 is removed;
+// LayerRanks lists every tensor train of the model.
+namespace comera {
+
+// As the configuration says it.
+LayerRanks ranks_of(const EncoderConfig& config);
+
+// S: elements of all cores with these ranks.
+std::int64_t tensorized_size(const EncoderConfig& config, const LayerRanks& ranks);
+// The same of the matrices that the tensor trains stand for.
+std::int64_t dense_size(const EncoderConfig& config);
+
+// Whether the encoder's output still depends on its input: through the values and the output of some block's
+// attention, or through both layers of some block's feed-forward.
+bool passes_input(const EncoderConfig& config, const LayerRanks& ranks);
+// The least S with which it does: rank 1 in the embedding, the head, and the cheapest of these ways.
+std::int64_t least_size(const EncoderConfig& config, const LayerRanks& ranks);
+
+// In forward order.
+std::vector<std::string> removed_layers(const EncoderConfig& config, const LayerRanks& ranks);
+
+}  // namespace comera

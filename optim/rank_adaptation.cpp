@@ -1,0 +1,143 @@
+#include "optim/rank_adaptation.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+namespace comera {
+
+RankUnits measure_rank_units(const ParameterStore& store, const std::vector<RankedLayer>& layers) {
+  RankUnits units;
+  for (const RankedLayer& layer : layers)
+    for (const ParameterId core : layer.cores)
+      for (const double entry : read_tensor(store.value(core), store.allocator())) {
+        units.size += 1;
+        units.norm += entry * entry;
+      }
+  return units;
+}
+
+namespace {
+
+struct HostTables {
+  std::vector<RankLayer> layers;
+  std::vector<RankCore> cores;
+  std::vector<RankBond> bonds;
+  std::int64_t entries = 0;
+};
+
+HostTables tables_of(const ParameterStore& store, const std::vector<RankedLayer>& ranked) {
+  HostTables tables;
+  for (const RankedLayer& from : ranked) {
+    COMERA_CHECK(from.cores.size() == from.gates.size() + 1, "{} has {} cores and {} gates", from.name,
+                 from.cores.size(), from.gates.size());
+    const auto index = static_cast<std::int32_t>(tables.layers.size());
+    COMERA_CHECK(from.needs < 0 || (from.needs > index && from.needs < static_cast<int>(ranked.size())),
+                 "{} needs layer {} of {}, which does not come after it", from.name, from.needs,
+                 ranked.size());
+    tables.layers.push_back({.first_core = static_cast<std::int32_t>(tables.cores.size()),
+                             .first_bond = static_cast<std::int32_t>(tables.bonds.size()),
+                             .bonds = static_cast<std::int32_t>(from.gates.size()),
+                             .keeps_one = from.keeps_one ? 1 : 0,
+                             .needs = from.needs});
+    for (std::size_t k = 0; k < from.cores.size(); ++k) {
+      const Shape& shape = store.info(from.cores[k]).shape;
+      if (k < from.gates.size()) {
+        tables.bonds.push_back({.offset = store.offset(from.gates[k]),
+                                .count = static_cast<std::int32_t>(shape[-1]),
+                                .first_entry = static_cast<std::int32_t>(tables.entries),
+                                .core = static_cast<std::int32_t>(tables.cores.size())});
+        tables.entries += shape[-1];
+      }
+      tables.cores.push_back({.offset = store.offset(from.cores[k]),
+                              .left = shape[0],
+                              .modes = shape.elements() / (shape[0] * shape[-1]),
+                              .right = shape[-1]});
+    }
+  }
+  return tables;
+}
+
+}  // namespace
+
+RankAdaptation::RankAdaptation(const ParameterStore& store, const std::vector<RankedLayer>& layers,
+                               const RankUnits& units, const RankStageOptions& options)
+    : store_(store), options_(options) {
+  const HostTables host = tables_of(store, layers);
+  Allocator& allocator = store.allocator();
+  const auto bytes_of = [](const auto& table) { return std::as_bytes(std::span(table)); };
+  const std::size_t bytes =
+      bytes_of(host.layers).size() + bytes_of(host.cores).size() + bytes_of(host.bonds).size();
+  table_memory_ = Buffer(allocator, bytes, MemoryKind::optimizer);
+  const Tensor all = table_memory_.tensor({static_cast<std::int64_t>(bytes)}, DType::uint8);
+  std::int64_t at = 0;
+  // Those with numbers of eight bytes first.
+  const auto upload = [&](const auto& table) {
+    const auto count = static_cast<std::int64_t>(bytes_of(table).size());
+    const Tensor part = all.slice(at, {count});
+    allocator.upload(part.raw(), bytes_of(table).data(), part.bytes(), allocator.stream());
+    at += count;
+    return part;
+  };
+  tables_.cores = upload(host.cores);
+  tables_.bonds = upload(host.bonds);
+  tables_.layers = upload(host.layers);
+  allocator.synchronize(allocator.stream());
+  tables_.layer_count = static_cast<std::int64_t>(host.layers.size());
+  tables_.core_count = static_cast<std::int64_t>(host.cores.size());
+  tables_.bond_count = static_cast<std::int64_t>(host.bonds.size());
+  tables_.entries = host.entries;
+  tables_.initial_size = units.size;
+  tables_.initial_norm = units.norm;
+  state_memory_ = Buffer(allocator, sizeof(RankState), MemoryKind::optimizer);
+  state_ = state_memory_.tensor({rank_state_numbers}, DType::float64);
+  set_state({});
+  std::int64_t gates_end = 0;
+  gates_begin_ = store.values().elements();
+  for (const RankBond& bond : host.bonds) {
+    gates_begin_ = std::min(gates_begin_, bond.offset);
+    gates_end = std::max(gates_end, bond.offset + bond.count);
+  }
+  gates_count_ = std::max<std::int64_t>(gates_end - gates_begin_, 0);
+}
+
+void RankAdaptation::descend(const Context& context, const Tensor& step_inputs,
+                             const Tensor& step_results) const {
+  run(context, RankObjective{.tables = tables_,
+                             .options = options_.objective,
+                             .parameters = store_.values(),
+                             .gradients = store_.gradients(),
+                             .gates_begin = gates_begin_,
+                             .gates_count = gates_count_,
+                             .step_inputs = step_inputs,
+                             .results = step_results,
+                             .state = state_});
+}
+
+void RankAdaptation::prune(const Context& context, const Tensor& moment1, const Tensor& moment2,
+                           const Tensor& step_results) const {
+  const RankObjectiveOptions& objective = options_.objective;
+  const bool to_a_target = objective.stage == RankStage::late && objective.hold;
+  run(context, PruneRanks{.tables = tables_,
+                          .threshold = options_.threshold,
+                          .size_target = to_a_target ? objective.size_target : -1,
+                          .parameters = store_.values(),
+                          .moment1 = moment1,
+                          .moment2 = moment2,
+                          .results = step_results,
+                          .state = state_});
+}
+
+RankState RankAdaptation::state() const {
+  RankState state;
+  store_.allocator().download(&state, state_.raw(), sizeof state, store_.allocator().stream());
+  store_.allocator().synchronize(store_.allocator().stream());
+  return state;
+}
+
+void RankAdaptation::set_state(const RankState& state) const {
+  store_.allocator().upload(state_.raw(), &state, sizeof state, store_.allocator().stream());
+  store_.allocator().synchronize(store_.allocator().stream());
+}
+
+}  // namespace comera

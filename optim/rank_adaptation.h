@@ -1,0 +1,57 @@
+#pragma once
+
+#include <vector>
+
+#include "kernels/core/parameter.h"
+#include "kernels/ops/context.h"
+#include "kernels/ops/ranks.h"
+#include "tensorized/ranked_layer.h"
+
+namespace comera {
+
+// What sizes and norms are measured by, from the start of training to its end.
+struct RankUnits {
+  double size = 0;  // S_init: elements of all cores with every gate live
+  double norm = 0;  // Σ ‖G(0)‖² over the cores
+};
+
+// Of the parameters as they are. Waits for the device.
+RankUnits measure_rank_units(const ParameterStore& store, const std::vector<RankedLayer>& layers);
+
+// What is descended in a stage, and when an entry of a gate is dead.
+struct RankStageOptions {
+  RankObjectiveOptions objective;
+  double threshold = 0.01;  // τ
+
+  friend bool operator==(const RankStageOptions&, const RankStageOptions&) = default;
+};
+
+// The two operations that stand around an optimizer's update (kernels/ops/ranks.h), with their tables and
+// state on the device.
+class RankAdaptation {
+ public:
+  // The store must be allocated with gradients, and outlive this.
+  RankAdaptation(const ParameterStore& store, const std::vector<RankedLayer>& layers, const RankUnits& units,
+                 const RankStageOptions& options);
+
+  // Before the update: the gradient of the objective.
+  void descend(const Context& context, const Tensor& step_inputs, const Tensor& step_results) const;
+  // After it. Moments are laid out as the parameters.
+  void prune(const Context& context, const Tensor& moment1, const Tensor& moment2,
+             const Tensor& step_results) const;
+
+  const RankStageOptions& options() const { return options_; }
+  // Waits for the device.
+  RankState state() const;
+  void set_state(const RankState& state) const;
+
+ private:
+  const ParameterStore& store_;
+  RankStageOptions options_;
+  Buffer table_memory_, state_memory_;
+  RankTables tables_;
+  Tensor state_;
+  std::int64_t gates_begin_ = 0, gates_count_ = 0;
+};
+
+}  // namespace comera
