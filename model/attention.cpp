@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "kernels/ops/attention.h"
+#include "kernels/ops/layout.h"
 
 namespace comera {
 
@@ -22,7 +23,8 @@ Attention::Attention(ParameterStore& store, const EncoderConfig& config, std::in
   output_ = make_linear(store, output, tensorized.shapes_of(tensorized.attention, output), tensorized.plan);
   const TTLinear* projected = projections_->as_tensor_train();
   const TTLinear* put_out = output_->as_tensor_train();
-  if (projected != nullptr && put_out != nullptr && tensorized.plan == PlanKind::automatic)
+  if (projected != nullptr && put_out != nullptr && tensorized.plan == PlanKind::automatic &&
+      !projected->any_removed() && !put_out->any_removed())
     between_halves_.emplace(store, *projected, *put_out, heads_);
 }
 
@@ -36,6 +38,11 @@ TTAttention::Inputs Attention::inputs(const Step& step) const {
 Attention::Saved Attention::forward(const Step& step, const Tensor& x) const {
   Arena& arena = step.context.arena;
   Saved saved;
+  if (output_->removed()) {
+    saved.y = arena.saved(x.shape(), x.dtype());
+    run(step.context, Fill{.x = saved.y, .value = 0});
+    return saved;
+  }
   if (between_halves_ && between_halves_->pays(x.dim(0), step.batch.capacity.longest)) {
     saved.between_halves = between_halves_->forward(step.context, inputs(step), x);
     saved.y = saved.between_halves->y;
@@ -63,6 +70,10 @@ Attention::Saved Attention::forward(const Step& step, const Tensor& x) const {
 
 void Attention::backward(const Step& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
                          bool accumulate_dx) const {
+  if (output_->removed()) {
+    if (!accumulate_dx) run(step.context, Fill{.x = dx, .value = 0});
+    return;
+  }
   if (saved.between_halves)
     return between_halves_->backward(step.context, inputs(step), *saved.between_halves, dy, dx,
                                      accumulate_dx);

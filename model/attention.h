@@ -11,7 +11,8 @@
 namespace comera {
 
 // Multi-head self-attention over packed sequences, up to the output projection's bias, which belongs to the
-// block. Tensor trains of small rank are evaluated without Q, K and V (tensorized/tt_attention.h).
+// block. Tensor trains of small rank are evaluated without Q, K and V (tensorized/tt_attention.h). Without
+// the output projection (Linear::removed) nobody sees the rest, and nothing is computed.
 class Attention {
  public:
   Attention(ParameterStore& store, const EncoderConfig& config, std::int64_t layer);
@@ -39,7 +40,7 @@ class Attention {
   double dropout_;
   std::uint32_t site_;
   std::unique_ptr<Linear> projections_, output_;
-  std::optional<TTAttention> between_halves_;  // where both are tensor trains whose plan is left open
+  std::optional<TTAttention> between_halves_;  // where all are tensor trains whose plan is left open
 };
 
 }  // namespace comera

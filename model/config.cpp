@@ -44,6 +44,17 @@ std::vector<EncoderConfig::LinearLayer> EncoderConfig::linear_layers() const {
 
 namespace {
 
+// A layer may be removed, but not those without which there is no loss.
+void check_zeros(const std::string& key, const std::vector<std::int64_t>& ranks, bool removable) {
+  const auto zeros = std::ranges::count(ranks, 0);
+  if (zeros == 0) return;
+  COMERA_CHECK(
+      zeros == std::ssize(ranks),
+      "{}: rank 0 of bond {} is impossible beside other ranks; a layer is removed by 0 for every bond", key,
+      std::ranges::find(ranks, 0) - ranks.begin() + 1);
+  COMERA_CHECK(removable, "{}: this layer cannot be removed; choose ranks of at least 1", key);
+}
+
 // Ranks for a layer that does not exist, or is dense, or impossible ones.
 void check_layer_ranks(const EncoderConfig& config) {
   const std::string key = "tensorized.ranks.";
@@ -58,6 +69,7 @@ void check_layer_ranks(const EncoderConfig& config) {
     COMERA_CHECK(embeds ? config.tensorized.embedding.has_value() : linear->shape.has_value(),
                  "{}{}: the layer is dense and has no ranks; give its modes in tensorized.{}", key, name,
                  embeds ? "embedding" : linear->kind);
+    check_zeros(key + name, ranks, !embeds && !name.starts_with("head."));
     if (embeds)
       config.tensorized.embedding_shape()->validate(key + name, config.vocabulary, config.hidden);
     else
@@ -86,10 +98,19 @@ void EncoderConfig::validate() const {
                "model.attention_dropout must be at least 0 and less than 1, not {}", attention_dropout);
   COMERA_CHECK(norm_eps > 0, "model.norm_eps must be positive, not {}", norm_eps);
   COMERA_CHECK(embedding_std > 0, "model.embedding_std must be positive, not {}", embedding_std);
-  if (tensorized.attention) tensorized.attention->validate("tensorized.attention", hidden, hidden);
-  if (tensorized.ffn_up) tensorized.ffn_up->validate("tensorized.ffn_up", hidden, ffn);
-  if (tensorized.ffn_down) tensorized.ffn_down->validate("tensorized.ffn_down", ffn, hidden);
-  if (tensorized.head) tensorized.head->validate("tensorized.head", hidden, hidden);
+  const auto kind = [](const char* key, const std::optional<TTShape>& shape, std::int64_t inputs,
+                       std::int64_t outputs) {
+    if (!shape) return;
+    shape->validate(key, inputs, outputs);
+    COMERA_CHECK(!shape->removed(),
+                 "{}: only single layers can be removed; give them the ranks 0 in "
+                 "tensorized.ranks",
+                 key);
+  };
+  kind("tensorized.attention", tensorized.attention, hidden, hidden);
+  kind("tensorized.ffn_up", tensorized.ffn_up, hidden, ffn);
+  kind("tensorized.ffn_down", tensorized.ffn_down, ffn, hidden);
+  kind("tensorized.head", tensorized.head, hidden, hidden);
   if (tensorized.embedding) tensorized.embedding->validate("tensorized.embedding", vocabulary, hidden);
   COMERA_CHECK(
       compute != DType::bfloat16 || tensorized.plan != PlanKind::modewise,

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,9 +19,6 @@ enum class Pooling : std::uint8_t {
   mean,   // over all tokens, [CLS] and [SEP] included
 };
 
-// The ranks of single layers, by name: "encoder.0.attention.query", "head.transform", "embedding.tokens".
-using LayerRanks = std::map<std::string, std::vector<std::int64_t>>;
-
 // How a task with two texts is put to the encoder.
 enum class PairEncoding : std::uint8_t {
   joint,     // one sequence: [CLS] first [SEP] second [SEP]
@@ -39,7 +35,7 @@ struct TensorizedConfig {
   LookupKind lookup = LookupKind::halves;
   PlanKind plan = PlanKind::automatic;
   // Instead of the kind's ranks; the modes are always the kind's. Every layer may have ranks of its own,
-  // those of a group (Q, K and V) too.
+  // those of a group (Q, K and V) too. All 0: the layer is removed (not that of the head, nor the embedding).
   LayerRanks ranks = {};
 
   // A shape for each output of a layer of this kind; none if the kind is dense.

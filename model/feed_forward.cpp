@@ -1,5 +1,7 @@
 #include "model/feed_forward.h"
 
+#include "kernels/ops/layout.h"
+
 namespace comera {
 
 FeedForward::FeedForward(ParameterStore& store, const EncoderConfig& config, std::int64_t layer)
@@ -14,11 +16,17 @@ FeedForward::FeedForward(ParameterStore& store, const EncoderConfig& config, std
   down_ = make_linear(store, down, tensorized.shapes_of(tensorized.ffn_down, down), tensorized.plan);
   const TTLinear* upward = up_->as_tensor_train();
   const TTLinear* downward = down_->as_tensor_train();
-  if (upward != nullptr && downward != nullptr) in_one_pass_.emplace(store, *upward, *downward);
+  if (upward != nullptr && downward != nullptr && !upward->any_removed() && !downward->any_removed())
+    in_one_pass_.emplace(store, *upward, *downward);
 }
 
 FeedForward::Saved FeedForward::forward(const Step& step, const Tensor& x) const {
   Saved saved;
+  if (down_->removed()) {
+    saved.y = step.context.arena.saved(x.shape(), x.dtype());
+    run(step.context, Fill{.x = saved.y, .value = 0});
+    return saved;
+  }
   if (in_one_pass_ && in_one_pass_->pays(x.dim(0))) {
     saved.in_one_pass = in_one_pass_->forward(step.context, x, Activation::gelu);
     saved.y = saved.in_one_pass->y;
@@ -32,6 +40,10 @@ FeedForward::Saved FeedForward::forward(const Step& step, const Tensor& x) const
 
 void FeedForward::backward(const Step& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
                            bool accumulate_dx) const {
+  if (down_->removed()) {
+    if (!accumulate_dx) run(step.context, Fill{.x = dx, .value = 0});
+    return;
+  }
   if (saved.in_one_pass)
     return in_one_pass_->backward(step.context, *saved.in_one_pass, Activation::gelu, dy, dx, accumulate_dx);
   ArenaScope scope(step.context.arena);

@@ -11,7 +11,7 @@
 namespace comera {
 
 // down(gelu(up(x))), up to down's bias, which belongs to the block. Two tensor trains are evaluated in one
-// pass (tensorized/tt_feed_forward.h).
+// pass (tensorized/tt_feed_forward.h). Without down (Linear::removed) nothing is computed.
 class FeedForward {
  public:
   FeedForward(ParameterStore& store, const EncoderConfig& config, std::int64_t layer);
@@ -32,7 +32,7 @@ class FeedForward {
  private:
   std::int64_t ffn_;
   std::unique_ptr<Linear> up_, down_;
-  std::optional<TTFeedForward> in_one_pass_;  // where both are tensor trains
+  std::optional<TTFeedForward> in_one_pass_;  // where both are tensor trains, and there
 };
 
 }  // namespace comera

@@ -4,6 +4,8 @@
 #include "kernels/ops/gather.h"
 #include "kernels/ops/layer_norm.h"
 #include "kernels/ops/layout.h"
+#include "tensorized/tt_linear_layer.h"
+#include "tensorized/ttm_chain.h"
 
 namespace comera {
 
@@ -130,6 +132,42 @@ std::vector<const Linear*> Model::linears() const {
                                  &block->ffn().up(), &block->ffn().down()})
       list.push_back(linear);
   for (const Linear* linear : head_->linears()) list.push_back(linear);
+  return list;
+}
+
+namespace {
+
+// The trains of layers each of which is only seen through the next.
+void add_chain(std::vector<RankedLayer>& list, std::initializer_list<const Linear*> chain, bool keeps_one) {
+  const std::size_t first = list.size();
+  for (const Linear* linear : chain) {
+    const TTLinear* trains = linear->as_tensor_train();
+    if (trains == nullptr) continue;
+    for (int i = 0; i < trains->outputs(); ++i)
+      if (!trains->removed(i))
+        list.push_back({.name = trains->output_name(i),
+                        .cores = trains->train(i).cores,
+                        .gates = trains->train(i).gates,
+                        .keeps_one = keeps_one});
+  }
+  for (std::size_t i = first; i + 1 < list.size(); ++i) list[i].needs = static_cast<int>(i) + 1;
+}
+
+}  // namespace
+
+std::vector<RankedLayer> Model::ranked_layers() const {
+  std::vector<RankedLayer> list;
+  const TTMCores* table = token_embedding().as_tensor_train();
+  if (table != nullptr && !table->gates.empty())
+    list.push_back({.name = EncoderConfig::embedding_layer,
+                    .cores = table->cores,
+                    .gates = table->gates,
+                    .keeps_one = true});
+  for (const auto& block : blocks_) {
+    add_chain(list, {&block->attention().projections(), &block->attention().output()}, false);
+    add_chain(list, {&block->ffn().up(), &block->ffn().down()}, false);
+  }
+  for (const Linear* linear : head_->linears()) add_chain(list, {linear}, true);
   return list;
 }
 

@@ -8,6 +8,7 @@
 #include "model/embedding_block.h"
 #include "model/encoder_block.h"
 #include "model/head.h"
+#include "tensorized/ranked_layer.h"
 
 namespace comera {
 
@@ -44,6 +45,9 @@ class Model {
   const Embedding& token_embedding() const { return embedding_->tokens(); }
   // All linear layers in forward order, for reports.
   std::vector<const Linear*> linears() const;
+  // The tensor trains that have ranks, in forward order, the token embedding first: without those that are
+  // removed.
+  std::vector<RankedLayer> ranked_layers() const;
 
  private:
   // Weights in the type of activations, rounded anew.

@@ -29,6 +29,8 @@ Rule modes() { return {.text = "with a product below 2^31", .low = 1, .largest_p
 
 Rule ranks() { return {.text = "of at most 65536", .low = 1, .high = 65536}; }
 
+Rule ranks_or_zeros() { return {.text = "from 0 to 65536", .low = 0, .high = 65536}; }
+
 Rule above(double low) {
   return {.text = fmt::format("greater than {}", low), .low = low, .above_low = true};
 }
@@ -187,7 +189,7 @@ std::string Codec<std::vector<std::int64_t>>::write(const std::vector<std::int64
 }
 
 std::string Codec<std::vector<std::int64_t>>::expected(const Rule& rule) {
-  return "a list of positive integers " + rule.text;
+  return (rule.low > 0 ? "a list of positive integers " : "a list of integers ") + rule.text;
 }
 
 // One string stands for a list of one.

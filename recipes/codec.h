@@ -48,6 +48,7 @@ Rule at_least(double low);
 Rule count(double low);  // at least low and below 2^31
 Rule modes();            // of a TT or TTM layer, whose sizes are the products of such lists
 Rule ranks();
+Rule ranks_or_zeros();  // of a single layer: zeros remove it
 Rule above(double low);
 Rule from_to(double low, double high);
 Rule from_to_below(double low, double high);

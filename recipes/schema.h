@@ -158,8 +158,8 @@ inline void read_layer_ranks(LayerRanks& out, const std::string& layer, const to
     return;
   }
   reader.note(place, node);
-  if (layer.empty() || !Codec<std::vector<std::int64_t>>::read(out[layer], node, ranks()))
-    reader.wrong_value(node, place, Codec<std::vector<std::int64_t>>::expected(ranks()));
+  if (layer.empty() || !Codec<std::vector<std::int64_t>>::read(out[layer], node, ranks_or_zeros()))
+    reader.wrong_value(node, place, Codec<std::vector<std::int64_t>>::expected(ranks_or_zeros()));
 }
 
 // A section of lists of ranks by the names of layers.
@@ -179,9 +179,11 @@ Key<S> layer_ranks(const char* name, LayerRanks S::*member, const std::string& d
   };
   key.describe = [doc](const Path& path, bool, Reference& reference) {
     reference.section("[" + path.text() + "]", doc);
-    reference.row(path / "LAYER", Codec<std::vector<std::int64_t>>::expected(ranks()), "",
-                  "the layer's ranks; LAYER as in `encoder.0.attention.query`, `encoder.0.ffn.up`, "
-                  "`head.transform`, `head.pooler`, `embedding.tokens`");
+    reference.row(
+        path / "LAYER", Codec<std::vector<std::int64_t>>::expected(ranks_or_zeros()), "",
+        "the layer's ranks, or 0 for every bond: the layer is removed, and only its bias remains "
+        "(not the head's or the embedding); LAYER as in `encoder.0.attention.query`, `encoder.0.ffn.up`, "
+        "`head.transform`, `head.pooler`, `embedding.tokens`");
   };
   return key;
 }

@@ -11,6 +11,8 @@
 
 namespace comera {
 
+struct TTMCores;
+
 // The token embedding, dense or a tensor-train matrix, which may also be the decoder of a masked language
 // model.
 class Embedding {
@@ -40,6 +42,8 @@ class Embedding {
   virtual void masked_cross_entropy(const Context& context, const PackedBatch& batch,
                                     const Decoder& decoder) const = 0;
   virtual std::string shape_text() const = 0;
+  // Its train if it is one: for what is done with the parameters of all trains.
+  virtual const TTMCores* as_tensor_train() const { return nullptr; }
   // Right half of the ids for PackedBatch::right_order; 0 if the order is not needed.
   virtual std::int64_t right_rows() const { return 0; }
 };

@@ -16,7 +16,8 @@ namespace comera {
 class TTLinear;
 
 // One linear layer, or up to three of one input (Q, K and V): y_i = activation(x W_i + bias_i).
-// Dense or a tensor train; who uses it does not know which.
+// Dense or a tensor train; who uses it does not know which. A train may be removed: its W_i is zero, and
+// neither pass computes anything with it.
 class Linear {
  public:
   struct Spec {
@@ -63,6 +64,8 @@ class Linear {
 
   // Itself if it is a tensor train: for what is computed across several layers (tensorized/tt_attention.h).
   virtual const TTLinear* as_tensor_train() const { return nullptr; }
+  // Whether only the bias is left of an output: training has brought its rank to 0 (TTShape::removed).
+  virtual bool removed(int /*output*/ = 0) const { return false; }
 
   int outputs() const { return static_cast<int>(spec_.outputs.size()); }
   ParameterId bias(int i = 0) const { return biases_[i]; }

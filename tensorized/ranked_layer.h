@@ -7,16 +7,14 @@
 
 namespace comera {
 
-// A tensor train whose ranks training may change: a TT linear layer or a TTM embedding.
+// A tensor train whose ranks training may change: that of a linear layer, or the token embedding's TTM.
 struct RankedLayer {
   std::string name;                // "encoder.0.attention.query", "embedding.tokens"
   std::vector<ParameterId> cores;  // K
-  std::vector<ParameterId> gates;  // K - 1
-  // Every bond keeps at least one entry: of the embedding and of the head's layer, without which there is no
-  // model.
-  bool keeps_one = false;
-  // Index, in the list that this is in, of the layer without which nobody sees this one; -1: none. Queries
-  // need keys, keys values, values the attention's output; a feed-forward's first layer needs its second.
+  std::vector<ParameterId> gates;  // K - 1, at least one
+  bool keeps_one = false;          // never removed: every bond keeps at least rank 1
+  // Where in the list the layer is without which nobody sees this one: the next in query, key, value, output
+  // of one attention, or up, down. -1: none.
   int needs = -1;
 };
 

@@ -31,9 +31,10 @@ void check_positive(const std::string& layer, const char* what, const std::vecto
 
 // sizes[k]: how many indices core k carries. A bond's rank never needs to be larger than either side of it.
 void check_ranks(const std::string& layer, const std::vector<std::int64_t>& sizes,
-                 const std::vector<std::int64_t>& ranks) {
+                 const std::vector<std::int64_t>& ranks, bool removed = false) {
   COMERA_CHECK(ranks.size() + 1 == sizes.size(), "{}: {} modes need {} ranks, but {} are given", layer,
                sizes.size(), sizes.size() - 1, ranks.size());
+  if (removed) return;
   for (std::size_t bond = 1; bond < sizes.size(); ++bond) {
     const std::int64_t largest = std::min(product(sizes, 0, bond), product(sizes, bond, sizes.size()));
     COMERA_CHECK(ranks[bond - 1] >= 1 && ranks[bond - 1] <= largest,
@@ -66,7 +67,13 @@ std::int64_t TTShape::gates() const {
   return total;
 }
 
+bool TTShape::removed() const {
+  return !ranks.empty() && std::ranges::all_of(ranks, [](auto rank) { return rank == 0; });
+}
+
 std::string TTShape::text() const {
+  if (removed())
+    return fmt::format("[{} | {}] removed", fmt::join(input_modes, ","), fmt::join(output_modes, ","));
   return fmt::format("[{} | {}] ranks {}", fmt::join(input_modes, ","), fmt::join(output_modes, ","),
                      fmt::join(ranks, ","));
 }
@@ -81,7 +88,7 @@ void TTShape::validate(const std::string& layer, std::int64_t inputs, std::int64
                fmt::join(output_modes, ", "), output_size(), outputs);
   std::vector<std::int64_t> sizes = input_modes;
   sizes.insert(sizes.end(), output_modes.begin(), output_modes.end());
-  check_ranks(layer, sizes, ranks);
+  check_ranks(layer, sizes, ranks, removed());
 }
 
 std::int64_t TTMShape::rows() const { return product(row_modes); }

@@ -1,21 +1,27 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 namespace comera {
 
+// The ranks of single layers, by name: "encoder.0.attention.query", "head.transform", "embedding.tokens".
+// All 0: the layer is removed.
+using LayerRanks = std::map<std::string, std::vector<std::int64_t>>;
+
 // The shape of a linear layer y = x W as a tensor train (CoMERA, section 2).
 // Cores G_1..G_K, K = p + q: p input modes n (product N), q output modes m (product M).
 // G_k is (r_{k-1}, s_k, r_k) with s = (n..., m...) and r_0 = r_K = 1. Indices are row-major, first mode
-// slowest.
+// slowest. With all ranks 0 the layer is removed: W is zero, has no parameters and is never computed.
 struct TTShape {
   std::vector<std::int64_t> input_modes;   // n_1..n_p
   std::vector<std::int64_t> output_modes;  // m_1..m_q
   std::vector<std::int64_t> ranks;         // r_1..r_{K-1}
 
   int order() const { return static_cast<int>(input_modes.size() + output_modes.size()); }
+  bool removed() const;
   std::int64_t input_size() const;    // N
   std::int64_t output_size() const;   // M
   std::int64_t mode(int core) const;  // s of core 0..K-1
@@ -23,10 +29,10 @@ struct TTShape {
   std::int64_t middle_rank() const { return rank(static_cast<int>(input_modes.size())); }
   std::int64_t core_parameters() const;
   std::int64_t gates() const;
-  std::string text() const;  // "[12,8,8 | 8,8,12] ranks 12,30,30,30,12"
+  std::string text() const;  // "[12,8,8 | 8,8,12] ranks 12,30,30,30,12" or "[12,8,8 | 8,8,12] removed"
 
   // Throws Error naming `layer` unless the modes multiply to inputs and outputs and every rank is possible:
-  // positive, and at most the sizes of the two sides that its bond separates.
+  // positive, and at most the sizes of the two sides that its bond separates; or all are 0.
   void validate(const std::string& layer, std::int64_t inputs, std::int64_t outputs) const;
 
   friend bool operator==(const TTShape&, const TTShape&) = default;

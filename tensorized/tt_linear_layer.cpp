@@ -13,7 +13,13 @@ TTLinear::TTLinear(ParameterStore& store, const Spec& spec, std::vector<TTShape>
                shapes_.size(), spec.outputs.size());
   for (int i = 0; i < outputs(); ++i) {
     shapes_[i].validate(output_name(i), spec.input_size, spec.output_size);
-    trains_.push_back(TTCores::add(store, output_name(i), shapes_[i]));
+    if (removed(i)) {
+      trains_.push_back({.shape = shapes_[i], .cores = {}, .gates = {}});
+    } else {
+      trains_.push_back(TTCores::add(store, output_name(i), shapes_[i]));
+      live_.push_back(i);
+      live_shapes_.push_back(shapes_[i]);
+    }
     add_bias(store, i);
   }
 }
@@ -38,7 +44,7 @@ void TTLinear::merge(const Context& context, const Tensor& a,
   ArenaScope scope(context.arena);
   const InMasterType whole(context, scope, a);
   std::int64_t column = 0;
-  for (int i = 0; i < outputs(); ++i) {
+  for (const int i : live_) {
     const InMasterType half(context, scope, b[i]);
     merge_halves(context, store_, trains_[i], from(whole.tensor(), column), a.dim(1), half.tensor());
     half.write_back();
@@ -48,7 +54,7 @@ void TTLinear::merge(const Context& context, const Tensor& a,
 }
 
 LinearPlan TTLinear::plan_for(std::int64_t tokens) const {
-  return choose_plan(shapes_, tokens, plan_, store_.compute());
+  return choose_plan(live_shapes_, tokens, plan_, store_.compute());
 }
 
 Tensor TTLinear::merge_to_dense(const Context& context, ArenaScope& scope, int i) const {
@@ -65,7 +71,6 @@ Tensor TTLinear::merge_to_dense(const Context& context, ArenaScope& scope, int i
 Linear::Saved TTLinear::forward(const Context& context, const Tensor& x, Activation activation,
                                 bool biased) const {
   const std::int64_t tokens = x.dim(0);
-  const DType dtype = x.dtype();
   Saved saved{.x = x,
               .activation = activation,
               .biased = biased,
@@ -76,29 +81,21 @@ Linear::Saved TTLinear::forward(const Context& context, const Tensor& x, Activat
               .u = {},
               .y = {}};
   for (int i = 0; i < outputs(); ++i) {
-    saved.u[i] = context.arena.saved({tokens, spec_.output_size}, dtype);
-    if (activation != Activation::none) saved.y[i] = context.arena.saved({tokens, spec_.output_size}, dtype);
+    saved.u[i] = context.arena.saved({tokens, spec_.output_size}, x.dtype());
+    if (activation != Activation::none)
+      saved.y[i] = context.arena.saved({tokens, spec_.output_size}, x.dtype());
   }
-  if (saved.plan.forward == PlanKind::halves) {
-    saved.a = context.arena.saved({spec_.input_size, total_rank()}, dtype);
-    saved.xa = context.arena.saved({tokens, total_rank()}, dtype);
-    for (int i = 0; i < outputs(); ++i) saved.b[i] = context.arena.saved({rank(i), spec_.output_size}, dtype);
-    merge(context, saved.a, saved.b);
-    TTLinearForward operation{.x = x, .a = saved.a, .xa = saved.xa, .outputs = outputs(), .output = {}};
-    std::int64_t column = 0;
-    for (int i = 0; i < outputs(); ++i) {
-      operation.output[i] = {.column = column,
-                             .b = saved.b[i],
-                             .bias = biased ? store_.value(biases_[i]) : Tensor(),
-                             .activation = activation,
-                             .u = saved.u[i],
-                             .y = saved.y[i]};
-      column += rank(i);
+  for (int i = 0; i < outputs(); ++i)
+    if (removed(i)) {  // the bias in every row
+      run(context, Fill{.x = saved.u[i], .value = 0});
+      add_bias_and_activate(context, saved, i);
     }
-    run(context, operation);
+  if (live_.empty()) return saved;
+  if (saved.plan.forward == PlanKind::halves) {
+    forward_by_halves(context, saved);
     return saved;
   }
-  for (int i = 0; i < outputs(); ++i) {
+  for (const int i : live_) {
     ArenaScope scope(context.arena);
     if (saved.plan.forward == PlanKind::dense) {
       const Tensor w = merge_to_dense(context, scope, i);
@@ -108,62 +105,99 @@ Linear::Saved TTLinear::forward(const Context& context, const Tensor& x, Activat
     } else {
       modewise_forward(context, store_, trains_[i], x, saved.u[i]);
     }
-    if (biased || activation != Activation::none)
-      run(context, BiasActivationForward{.u = saved.u[i],
-                                         .bias = biased ? store_.value(biases_[i]) : Tensor(),
-                                         .activation = activation,
-                                         .y = saved.y[i]});
+    add_bias_and_activate(context, saved, i);
   }
   return saved;
+}
+
+void TTLinear::forward_by_halves(const Context& context, Saved& saved) const {
+  const Tensor& x = saved.x;
+  saved.a = context.arena.saved({spec_.input_size, total_rank()}, x.dtype());
+  saved.xa = context.arena.saved({x.dim(0), total_rank()}, x.dtype());
+  for (const int i : live_) saved.b[i] = context.arena.saved({rank(i), spec_.output_size}, x.dtype());
+  merge(context, saved.a, saved.b);
+  TTLinearForward operation{.x = x, .a = saved.a, .xa = saved.xa, .outputs = 0, .output = {}};
+  std::int64_t column = 0;
+  for (const int i : live_) {
+    operation.output[operation.outputs++] = {.column = column,
+                                             .b = saved.b[i],
+                                             .bias = saved.biased ? store_.value(biases_[i]) : Tensor(),
+                                             .activation = saved.activation,
+                                             .u = saved.u[i],
+                                             .y = saved.y[i]};
+    column += rank(i);
+  }
+  run(context, operation);
+}
+
+void TTLinear::add_bias_and_activate(const Context& context, const Saved& saved, int i) const {
+  if (saved.biased || saved.activation != Activation::none)
+    run(context, BiasActivationForward{.u = saved.u[i],
+                                       .bias = saved.biased ? store_.value(biases_[i]) : Tensor(),
+                                       .activation = saved.activation,
+                                       .y = saved.y[i]});
 }
 
 void TTLinear::backward(const Context& context, const Saved& saved,
                         const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
                         bool accumulate_dx) const {
-  const DType dtype = store_.dtype();
-  if (all_by_halves(saved.plan)) {
-    ArenaScope scope(context.arena);
-    const Tensor da = scope.tensor(saved.a.shape(), dtype);
-    run(context, Fill{.x = da, .value = 0});
-    TTLinearBackward operation{.x = saved.x,
-                               .a = saved.a,
-                               .xa = saved.xa,
-                               .da = da,
-                               .dx = dx,
-                               .accumulate_dx = accumulate_dx,
-                               .outputs = outputs(),
-                               .output = {},
-                               .dxa = {}};
-    std::int64_t column = 0;
-    for (int i = 0; i < outputs(); ++i) {
-      const Tensor db = scope.tensor(saved.b[i].shape(), dtype);
-      run(context, Fill{.x = db, .value = 0});
-      operation.output[i] = {.column = column,
-                             .b = saved.b[i],
-                             .db = db,
-                             .dbias = saved.biased ? store_.gradient(biases_[i]) : Tensor(),
-                             .activation = saved.activation,
-                             .u = saved.u[i],
-                             .y = saved.y[i],
-                             .dy = dy[i]};
-      column += rank(i);
-    }
-    run(context, operation);
-    for (int i = 0; i < outputs(); ++i)
-      merge_halves_backward(context, store_, trains_[i], from(da, operation.output[i].column), da.dim(1),
-                            operation.output[i].db);
-    return;
-  }
+  const bool by_halves = all_by_halves(saved.plan);
   for (int i = 0; i < outputs(); ++i) {
-    if (saved.biased || saved.activation != Activation::none)
+    // By halves it is part of the operation; without a train only the bias has a gradient.
+    const bool needed =
+        removed(i) ? saved.biased : !by_halves && (saved.biased || saved.activation != Activation::none);
+    if (needed)
       run(context, BiasActivationBackward{.u = saved.u[i],
                                           .y = saved.y[i],
                                           .activation = saved.activation,
                                           .dy = dy[i],
                                           .dbias = saved.biased ? store_.gradient(biases_[i]) : Tensor()});
-    core_gradient(context, saved.plan.core_gradient, i, saved.x, dy[i]);
-    input_gradient(context, saved.plan.input_gradient, i, dy[i], dx, accumulate_dx || i > 0);
   }
+  if (live_.empty()) {
+    if (!accumulate_dx) run(context, Fill{.x = dx, .value = 0});
+    return;
+  }
+  if (by_halves) return backward_by_halves(context, saved, dy, dx, accumulate_dx);
+  for (const int i : live_) {
+    core_gradient(context, saved.plan.core_gradient, i, saved.x, dy[i]);
+    input_gradient(context, saved.plan.input_gradient, i, dy[i], dx, accumulate_dx || i != live_.front());
+  }
+}
+
+void TTLinear::backward_by_halves(const Context& context, const Saved& saved,
+                                  const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                                  bool accumulate_dx) const {
+  const DType dtype = store_.dtype();
+  ArenaScope scope(context.arena);
+  const Tensor da = scope.tensor(saved.a.shape(), dtype);
+  run(context, Fill{.x = da, .value = 0});
+  TTLinearBackward operation{.x = saved.x,
+                             .a = saved.a,
+                             .xa = saved.xa,
+                             .da = da,
+                             .dx = dx,
+                             .accumulate_dx = accumulate_dx,
+                             .outputs = 0,
+                             .output = {},
+                             .dxa = {}};
+  std::int64_t column = 0;
+  for (const int i : live_) {
+    const Tensor db = scope.tensor(saved.b[i].shape(), dtype);
+    run(context, Fill{.x = db, .value = 0});
+    operation.output[operation.outputs++] = {.column = column,
+                                             .b = saved.b[i],
+                                             .db = db,
+                                             .dbias = saved.biased ? store_.gradient(biases_[i]) : Tensor(),
+                                             .activation = saved.activation,
+                                             .u = saved.u[i],
+                                             .y = saved.y[i],
+                                             .dy = dy[i]};
+    column += rank(i);
+  }
+  run(context, operation);
+  for (std::size_t at = 0; at < live_.size(); ++at)
+    merge_halves_backward(context, store_, trains_[live_[at]], from(da, operation.output[at].column),
+                          da.dim(1), operation.output[at].db);
 }
 
 void TTLinear::input_gradient(const Context& context, PlanKind way, int i, const Tensor& dy, const Tensor& dx,
@@ -243,7 +277,10 @@ void TTLinear::core_gradient(const Context& context, PlanKind way, int i, const 
 std::string TTLinear::explain(std::int64_t tokens) const {
   const LinearPlan plan = plan_for(tokens);
   std::string text;
-  for (int i = 0; i < outputs(); ++i) text += explain_plan(output_name(i), shapes_[i], tokens, plan);
+  for (int i = 0; i < outputs(); ++i)
+    text += removed(i)
+                ? fmt::format("{}: {}, nothing is computed but the bias\n", output_name(i), shapes_[i].text())
+                : explain_plan(output_name(i), shapes_[i], tokens, plan);
   return text;
 }
 

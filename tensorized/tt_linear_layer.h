@@ -16,17 +16,25 @@ class TTLinear final : public Linear {
   std::string explain(std::int64_t tokens) const override;
   std::string shape_text(int output) const override { return shapes_[output].text(); }
   const TTLinear* as_tensor_train() const override { return this; }
+  bool removed(int output = 0) const override { return shapes_[output].removed(); }
+  bool any_removed() const { return live_.size() < shapes_.size(); }
 
-  const TTCores& train(int i) const { return trains_[i]; }
+  const TTCores& train(int i) const { return trains_[i]; }  // without cores if it is removed
   std::int64_t rank(int i) const { return trains_[i].shape.middle_rank(); }
   PlanKind plan() const { return plan_; }
-  // A's side by side in a (inputs, total rank), and each B, in the types of these tensors.
+  // A's side by side in a (inputs, total rank), and each B, in the types of these tensors. Removed trains
+  // have none.
   void merge(const Context& context, const Tensor& a, const std::array<Tensor, max_group_outputs>& b) const;
 
  private:
   std::int64_t total_rank() const;
   Tensor merge_to_dense(const Context& context, ArenaScope& scope, int i) const;
   LinearPlan plan_for(std::int64_t tokens) const;
+  void forward_by_halves(const Context& context, Saved& saved) const;
+  void backward_by_halves(const Context& context, const Saved& saved,
+                          const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                          bool accumulate_dx) const;
+  void add_bias_and_activate(const Context& context, const Saved& saved, int i) const;
   void input_gradient(const Context& context, PlanKind way, int i, const Tensor& dy, const Tensor& dx,
                       bool accumulate) const;
   void core_gradient(const Context& context, PlanKind way, int i, const Tensor& x, const Tensor& dy) const;
@@ -34,6 +42,8 @@ class TTLinear final : public Linear {
   const ParameterStore& store_;
   std::vector<TTShape> shapes_;  // of each output
   std::vector<TTCores> trains_;
+  std::vector<int> live_;  // the outputs that are not removed: all that is computed
+  std::vector<TTShape> live_shapes_;
   PlanKind plan_;
 };
 

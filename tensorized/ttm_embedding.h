@@ -22,6 +22,7 @@ class TTMEmbedding final : public Embedding {
   void masked_cross_entropy(const Context& context, const PackedBatch& batch,
                             const Decoder& decoder) const override;
   std::string shape_text() const override { return train_.shape.text(); }
+  const TTMCores* as_tensor_train() const override { return &train_; }
   std::int64_t right_rows() const override { return train_.right_rows(); }
 
  private:

@@ -12,6 +12,7 @@ namespace comera::test {
 // followed by its gate. (inputs, outputs), row-major.
 inline std::vector<double> densify(const ParameterStore& store, const TTCores& train) {
   const TTShape& shape = train.shape;
+  if (shape.removed()) return std::vector<double>(shape.input_size() * shape.output_size(), 0);
   std::vector<double> matrix;
   for (std::int64_t entry = 0; entry < shape.input_size() * shape.output_size(); ++entry) {
     std::int64_t rest = entry;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/cpu/plain/plain_backend.h"
+#include "tensorized/tt_linear_layer.h"
 #include "tests/support/harness.h"
 #include "tests/tensorized/dense_oracle.h"
 
@@ -46,6 +47,12 @@ std::vector<Case> cases() {
        {{3, 2, 2}, {2, 2, 3}, {2, 1, 2, 2, 1}}},
       {{{6}, {5}, {1}}, {{6}, {5}, {5}}},
       {{{2, 3}, {2, 2}, {2, 3, 2}}, {{6}, {4}, {3}}, {{3, 2}, {4}, {2, 1}}},
+      // Some of them removed, or all.
+      {{{2, 3}, {3, 2}, {0, 0, 0}}, {{2, 3}, {3, 2}, {1, 2, 1}}, {{2, 3}, {3, 2}, {2, 3, 1}}},
+      {{{2, 3}, {3, 2}, {2, 5, 2}}, {{2, 3}, {3, 2}, {0, 0, 0}}, {{2, 3}, {3, 2}, {0, 0, 0}}},
+      {{{2, 3}, {3, 2}, {0, 0, 0}}, {{2, 3}, {3, 2}, {0, 0, 0}}, {{2, 3}, {3, 2}, {2, 1, 2}}},
+      {{{6}, {5}, {0}}, {{6}, {5}, {0}}, {{6}, {5}, {0}}},
+      {{{2, 3}, {3, 2}, {0, 0, 0}}},
   };
   for (const auto& group : groups)
     for (PlanKind plan : {PlanKind::automatic, PlanKind::halves, PlanKind::dense, PlanKind::modewise})
@@ -92,13 +99,7 @@ TEST_P(TTLinearAgainstDense, ForwardAndGradients) {
 
   const auto saved = layer->forward(harness.context(), x, Activation::gelu, true);
   for (int i = 0; i < outputs; ++i) {
-    TTCores train{.shape = c.shapes[i], .cores = {}, .gates = {}};
-    for (int k = 0; k < train.shape.order(); ++k) {
-      train.cores.push_back(*store.find(fmt::format("{}.core.{}", layer->output_name(i), k)));
-      if (k + 1 < train.shape.order())
-        train.gates.push_back(*store.find(fmt::format("{}.gate.{}", layer->output_name(i), k)));
-    }
-    const std::vector<double> w = densify(store, train);
+    const std::vector<double> w = densify(store, layer->as_tensor_train()->train(i));
     std::vector<double> expected;
     for (std::int64_t t = 0; t < c.tokens; ++t)
       for (std::int64_t j = 0; j < m; ++j) {
@@ -125,6 +126,33 @@ TEST_P(TTLinearAgainstDense, ForwardAndGradients) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TTLinearAgainstDense, testing::ValuesIn(cases()), name_of_case);
+
+// Only the bias is left, and is a row of its own even where the layer does not add it.
+TEST(TTLinear, ARemovedOneIsItsBias) {
+  ParameterStore store;
+  const auto layer = make_linear(store, {.name = "layer", .outputs = {""}, .input_size = 6, .output_size = 4},
+                                 {TTShape{{2, 3}, {2, 2}, {0, 0, 0}}}, PlanKind::automatic);
+  EXPECT_TRUE(layer->removed());
+  EXPECT_EQ(layer->shape_text(0), "[2,3 | 2,2] removed");
+  EXPECT_EQ(layer->explain(100), "layer: [2,3 | 2,2] removed, nothing is computed but the bias\n");
+  store.allocate(host_allocator(), DType::float64, true);
+  ASSERT_EQ(store.size(), 1);
+  EXPECT_EQ(store.info(0).name, "layer.bias");
+  write_tensor(store.value(0), {1, 2, 3, 4});
+  Harness harness(plain_backend());
+  const Tensor x = harness.random({2, 6}, DType::float64), dx = harness.random({2, 6}, DType::float64);
+  for (const bool biased : {false, true}) {
+    const auto saved = layer->forward(harness.context(), x, Activation::none, biased);
+    const std::vector<double> row =
+        biased ? std::vector<double>{1, 2, 3, 4, 1, 2, 3, 4} : std::vector<double>(8, 0);
+    EXPECT_EQ(read_tensor(saved.output()), row);
+    layer->backward(harness.context(), saved,
+                    {harness.tensor({2, 4}, DType::float64, {1, 2, 3, 4, 5, 6, 7, 8})}, dx, false);
+    EXPECT_EQ(read_tensor(dx), std::vector<double>(12, 0));
+    EXPECT_EQ(read_tensor(store.gradient(0)),
+              biased ? (std::vector<double>{6, 8, 10, 12}) : std::vector<double>(4, 0));
+  }
+}
 
 TEST(TTLinear, InitialisationHasTheStatedDeviation) {
   ParameterStore store;

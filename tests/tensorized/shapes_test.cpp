@@ -33,6 +33,21 @@ TEST(TTShape, RefusesWhatIsImpossible) {
   EXPECT_THAT([&] { none.validate("ffn", 1, 16); }, ThrowsMessage<Error>(HasSubstr("non-empty")));
 }
 
+TEST(TTShape, MayBeRemoved) {
+  const TTShape shape{{12, 8, 8}, {8, 8, 12}, {0, 0, 0, 0, 0}};
+  EXPECT_TRUE(shape.removed());
+  EXPECT_NO_THROW(shape.validate("layer", 768, 768));
+  EXPECT_EQ(shape.core_parameters(), 0);
+  EXPECT_EQ(shape.gates(), 0);
+  EXPECT_EQ(shape.text(), "[12,8,8 | 8,8,12] removed");
+  const TTShape half{{4, 4}, {4, 4}, {4, 0, 0}};
+  EXPECT_FALSE(half.removed());
+  EXPECT_THAT([&] { half.validate("ffn", 16, 16); },
+              ThrowsMessage<Error>(HasSubstr("rank 0 of bond 2 is impossible; choose 1 to 16")));
+  const TTShape few{{4, 4}, {4, 4}, {0, 0}};
+  EXPECT_THAT([&] { few.validate("ffn", 16, 16); }, ThrowsMessage<Error>(HasSubstr("4 modes need 3 ranks")));
+}
+
 TEST(TTMShape, CountsItsColumns) {
   const TTMShape shape{{16, 20, 10, 10}, {4, 4, 8, 6}, {32, 32, 32}};
   EXPECT_EQ(shape.core_parameters(), 16 * 4 * 32 + 32 * 20 * 4 * 32 + 32 * 10 * 8 * 32 + 32 * 10 * 6);

@@ -1,0 +1,283 @@
+#include "tensorized/compaction.h"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <functional>
+
+#include "kernels/cpu/plain/plain_backend.h"
+#include "model/model.h"
+#include "optim/optimizer.h"
+#include "tests/model/configs.h"
+#include "tests/model/masked.h"
+#include "tests/support/batches.h"
+#include "tests/support/harness.h"
+
+namespace comera::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// A model in training.
+struct Training {
+  explicit Training(const EncoderConfig& config)
+      : model(config, host_allocator(), true),
+        optimizer(model.parameters(), {.weight_decay = 0.05, .decay_cores = true}, host_allocator()),
+        batch(random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows())) {
+    model.parameters().initialize(11);
+    spread_gates(model.parameters());
+  }
+  double loss(int number, bool gradient) {
+    harness.inputs() = StepInputs{};
+    harness.inputs().dropout = {.seed = 5, .step = static_cast<std::uint32_t>(number), .pack = 1};
+    harness.results() = StepResults{};
+    model.run_pack(
+        {harness.context(), model.parameters(), batch, harness.step_inputs(), harness.step_results(), true},
+        gradient);
+    return harness.results().loss_sum;
+  }
+  // With the norm of the gradient clipped, which must not see what is dead.
+  double step(int number) {
+    const double sum = loss(number, true);
+    harness.inputs().targets = harness.results().target_count;
+    harness.inputs().max_norm = 0.1;
+    for (double& rate : harness.inputs().learning_rate) rate = 2e-3;
+    optimizer.prepare(harness.inputs(), number);
+    optimizer.apply(harness.context(), harness.step_inputs(), harness.step_results());
+    EXPECT_EQ(harness.results().nonfinite, 0);
+    EXPECT_GT(harness.results().gradient_norm, harness.inputs().max_norm) << "or it is not clipped";
+    return sum;
+  }
+  std::vector<double> logits() {
+    const Tensor y = harness.tensor({batch.capacity.sequences, 3}, DType::float64);
+    model.predict(
+        {harness.context(), model.parameters(), batch, harness.step_inputs(), harness.step_results(), false},
+        y);
+    return read_tensor(y);
+  }
+  std::vector<Tensor> states() const {
+    std::vector<Tensor> list;
+    for (const auto& [name, state] : optimizer.state()) list.push_back(state);
+    return list;
+  }
+  Executioner executioner() const { return {model.parameters(), states()}; }
+  std::vector<LiveEntries> live() const { return live_entries(model.parameters(), model.ranked_layers()); }
+  CompactedParameters compacted() const {
+    return {model.parameters(), states(), model.ranked_layers(), live()};
+  }
+  EncoderConfig compacted_config() const {
+    EncoderConfig config = model.config();
+    for (const auto& [layer, ranks] : ranks_of(live())) config.tensorized.ranks[layer] = ranks;
+    return config;
+  }
+
+  Harness harness{plain_backend(), std::size_t{4} << 20};
+  Model model;
+  AdamWOptimizer optimizer;
+  PackedBatch batch;
+};
+
+// What dies in a model.
+struct Pattern {
+  std::string name;
+  std::function<void(const Executioner&, const std::vector<RankedLayer>&)> kill;
+};
+
+std::vector<Pattern> patterns() {
+  const auto layers_with = [](const std::string& part) {
+    return [part](const Executioner& executioner, const std::vector<RankedLayer>& layers) {
+      for (const RankedLayer& layer : layers)
+        if (layer.name.find(part) != std::string::npos) executioner.kill(layer);
+    };
+  };
+  // All entries of all bonds but some.
+  const auto all_but = [](const auto& lives) {
+    return [lives](const Executioner& executioner, const std::vector<RankedLayer>& layers) {
+      for (const RankedLayer& layer : layers)
+        for (std::size_t bond = 0; bond < layer.gates.size(); ++bond) {
+          const std::int64_t rank = executioner.rank(layer, bond);
+          for (std::int64_t i = 0; i < rank; ++i)
+            if (!lives(layer, bond, i, rank)) executioner.kill(layer, bond, i);
+        }
+    };
+  };
+  using Layer = const RankedLayer&;
+  return {
+      {"nothing", [](const auto&, const auto&) {}},
+      {"one_entry_of_each_layer",
+       [](const Executioner& executioner, const std::vector<RankedLayer>& layers) {
+         for (std::size_t l = 0; l < layers.size(); ++l) {
+           const std::size_t bond = l % layers[l].gates.size();
+           executioner.kill(layers[l], bond,
+                            static_cast<std::int64_t>(l) % executioner.rank(layers[l], bond));
+         }
+       }},
+      {"to_rank_1", all_but([](Layer layer, std::size_t bond, std::int64_t i, std::int64_t rank) {
+         return i == static_cast<std::int64_t>(layer.name.size() + bond) % rank;
+       })},
+      {"every_other", all_but([](Layer layer, std::size_t bond, std::int64_t i, std::int64_t rank) {
+         return (i + layer.name.size() + bond) % 2 == 0 || i + 1 == rank;
+       })},
+      {"embedding_to_1", all_but([](Layer layer, std::size_t, std::int64_t i, std::int64_t rank) {
+         return layer.name != "embedding.tokens" || i + 1 == rank;
+       })},
+      {"query", layers_with("0.attention.query")},
+      {"key", layers_with("1.attention.key")},
+      {"value", layers_with("0.attention.value")},
+      {"output", layers_with("1.attention.output")},
+      {"up", layers_with("0.ffn.up")},
+      {"down", layers_with("1.ffn.down")},
+      {"block", layers_with("encoder.0.")},
+      {"all_blocks", layers_with("encoder.")},
+  };
+}
+
+using Case = std::tuple<HeadKind, PlanKind>;
+class Compaction : public testing::TestWithParam<Case> {
+ protected:
+  static EncoderConfig config(NormPlacement norm) {
+    EncoderConfig config = small_config(true, std::get<0>(GetParam()), norm);
+    config.tensorized.plan = std::get<1>(GetParam());
+    return config;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, Compaction,
+                         testing::Combine(testing::Values(HeadKind::mlm, HeadKind::classification),
+                                          testing::Values(PlanKind::automatic, PlanKind::halves,
+                                                          PlanKind::dense, PlanKind::modewise)),
+                         [](const auto& test) {
+                           return fmt::format(
+                               "{}_{}", std::get<0>(test.param) == HeadKind::mlm ? "mlm" : "classification",
+                               name_of(std::get<1>(test.param)));
+                         });
+
+// Every parameter, and every state of it.
+void expect_same(const Training& got, const Training& expected) {
+  const ParameterStore& store = got.model.parameters();
+  const std::vector<Tensor> gots = got.states(), expecteds = expected.states();
+  for (ParameterId id = 0; id < store.size(); ++id) {
+    const auto part = [&](const Tensor& flat) {
+      return read_tensor(flat.slice(store.offset(id), store.info(id).shape));
+    };
+    EXPECT_LT(difference(part(store.values()), part(expected.model.parameters().values())), 1e-11)
+        << store.info(id).name;
+    for (std::size_t i = 0; i < gots.size(); ++i)
+      EXPECT_LT(difference(part(gots[i]), part(expecteds[i])), 1e-11)
+          << store.info(id).name << " state " << i;
+  }
+}
+
+// Before and after compaction the model computes the same, and the next steps do the same: to rounding.
+TEST_P(Compaction, ChangesNothingOfTraining) {
+  for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
+    Training trained(config(norm));
+    trained.step(0);
+    trained.step(1);
+    for (const Pattern& pattern : patterns()) {
+      SCOPED_TRACE(fmt::format("{} {}", pattern.name, norm == NormPlacement::post ? "post" : "pre"));
+      Training masked(config(norm));
+      trained.compacted().write(masked.model.parameters(), masked.states());
+      pattern.kill(masked.executioner(), masked.model.ranked_layers());
+      Training compacted(masked.compacted_config());
+      masked.compacted().write(compacted.model.parameters(), compacted.states());
+      const std::vector<LiveEntries> live = masked.live();
+
+      if (std::get<0>(GetParam()) == HeadKind::classification) {
+        EXPECT_LT(relative_error(compacted.logits(), masked.logits()), 1e-11);
+      }
+      for (int number = 2; number < 5; ++number)
+        EXPECT_NEAR(compacted.step(number) / masked.step(number), 1, 1e-11);
+
+      // The masked model has not revived what was dead: what is left of it is the compacted model.
+      EXPECT_EQ(ranks_of(masked.live()), ranks_of(live));
+      Training left(masked.compacted_config());
+      masked.compacted().write(left.model.parameters(), left.states());
+      expect_same(compacted, left);
+    }
+  }
+}
+
+TEST(LiveEntriesOfAModel, AreThoseOfItsGates) {
+  Training training(small_config(true));
+  const std::vector<RankedLayer> layers = training.model.ranked_layers();
+  const Executioner executioner = training.executioner();
+  executioner.kill(layers[0], 1, 2);
+  for (std::int64_t i = 0; i < executioner.rank(layers[1], 1); ++i) executioner.kill(layers[1], 1, i);
+  const std::vector<LiveEntries> live = training.live();
+  ASSERT_EQ(live.size(), layers.size());
+  EXPECT_EQ(live[0].layer, "embedding.tokens");
+  EXPECT_THAT(live[0].bonds[0], ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(live[0].bonds[1], ElementsAre(0, 1, 3, 4, 5));
+  EXPECT_FALSE(live[0].removed());
+  EXPECT_TRUE(live[1].removed());
+  for (const auto& bond : live[1].bonds) EXPECT_TRUE(bond.empty()) << "one dead bond removes the layer";
+  const LayerRanks ranks = ranks_of(live);
+  EXPECT_THAT(ranks.at("embedding.tokens"), ElementsAre(5, 5));
+  EXPECT_THAT(ranks.at("encoder.0.attention.query"), ElementsAre(0, 0, 0));
+  EXPECT_THAT(ranks.at("encoder.1.ffn.up"), ElementsAre(3, 7, 5));
+  EXPECT_EQ(ranks.size(), layers.size());
+}
+
+std::string message_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(CompactedParametersOfAModel, GoIntoThatModelOnly) {
+  Training training(small_config(true));
+  const std::vector<RankedLayer> layers = training.model.ranked_layers();
+  training.executioner().kill(layers[2], 1, 0);
+  training.executioner().kill(layers[3]);
+  const CompactedParameters compacted = training.compacted();
+  Training right(training.compacted_config()), wrong(small_config(true));
+  EXPECT_EQ(message_of([&] { compacted.write(right.model.parameters(), right.states()); }), "");
+  EXPECT_THAT(
+      message_of([&] { compacted.write(wrong.model.parameters(), wrong.states()); }),
+      HasSubstr("'encoder.0.attention.key.core.1' is (3, 4, 6) in the compacted model, but (3, 4, 5)"));
+  EXPECT_THAT(message_of([&] { compacted.write(right.model.parameters(), {}); }), HasSubstr("0 states"));
+  EXPECT_THAT(message_of([&] { compacted.write(right.model.parameters(), wrong.states()); }),
+              HasSubstr("not laid out as"));
+  EncoderConfig config = training.compacted_config();
+  config.compute = DType::float32;
+  Training other_type(config);
+  EXPECT_THAT(message_of([&] { compacted.write(other_type.model.parameters(), other_type.states()); }),
+              HasSubstr("cannot be written as"));
+  config = training.compacted_config();
+  config.tensorized.ranks.erase("encoder.0.attention.value");
+  Training more(config);
+  EXPECT_THAT(message_of([&] { compacted.write(more.model.parameters(), more.states()); }),
+              HasSubstr("parameters, but"));
+  config = training.compacted_config();
+  config.tensorized.ranks["encoder.1.ffn.up"] = {0, 0, 0};
+  Training fewer(config);
+  EXPECT_THAT(message_of([&] { compacted.write(fewer.model.parameters(), fewer.states()); }),
+              HasSubstr("the compacted model has no parameter 'encoder.1.ffn.up.core.0'"));
+  training.executioner().kill(layers[0]);
+  EXPECT_THAT(
+      message_of([&] { training.live(); }),
+      HasSubstr("embedding.tokens: all gate entries of bond 1 are 0, but this layer cannot be removed"));
+}
+
+// Nothing is rounded on the way.
+TEST(CompactedParametersOfAModel, AreTheSameBits) {
+  EncoderConfig config = small_config(true);
+  config.compute = DType::float32;
+  Model from(config, host_allocator(), false), to(config, host_allocator(), false);
+  from.parameters().initialize(3);
+  const Tensor values = from.parameters().values();
+  const auto layers = from.ranked_layers();
+  const auto live = live_entries(from.parameters(), layers);
+  Buffer state(host_allocator(), values.bytes(), MemoryKind::optimizer);
+  const Tensor kept = state.tensor(values.shape(), DType::float32);
+  CompactedParameters(from.parameters(), {values}, layers, live).write(to.parameters(), {kept});
+  EXPECT_EQ(std::memcmp(to.parameters().values().raw(), values.raw(), values.bytes()), 0);
+  EXPECT_EQ(std::memcmp(kept.raw(), values.raw(), values.bytes()), 0);
+}
+
+}  // namespace
+}  // namespace comera::test
