@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checkpoints/checkpoint_file.h"
+#include "model/config.h"
+
+namespace comera {
+
+// The ranks of every tensor train at the run's start and at the end of each phase that adapted them.
+struct RankStage {
+  std::string name;  // "start", then the phase's name
+  LayerRanks ranks = {};
+  friend bool operator==(const RankStage&, const RankStage&) = default;
+};
+
+struct RankHistory {
+  std::int64_t initial_size = 0;  // S_init: elements of all TT and TTM cores with all gates live
+  std::vector<RankStage> stages = {};
+  friend bool operator==(const RankHistory&, const RankHistory&) = default;
+};
+
+// "/ranks" with the attributes initial_size and stages, how many there are; "/ranks/<i>" with the stage's
+// name; "/ranks/<i>/layers" with a list for each layer. "/ranks" may have other attributes beside them.
+void save_rank_history(CheckpointWriter& writer, const RankHistory& history);
+// Empty if the file has none, as those of older versions. Throws Error if it is incomplete.
+RankHistory load_rank_history(const CheckpointReader& reader);
+
+// The ranks of the tensor trains in the file, by layer. A layer that was removed and whose cores are gone is
+// not among them.
+LayerRanks held_ranks(const CheckpointReader& reader);  // that the cores' shapes have; reads no numbers
+LayerRanks live_ranks(const CheckpointReader& reader);  // without the dead: entries of gates that are 0
+
+}  // namespace comera
