@@ -8,47 +8,110 @@
 #include "checkpoints/model_state.h"
 #include "cli/checkpoint_subject.h"
 #include "cli/commands.h"
+#include "data/durable_file.h"
 #include "recipes/model_report.h"
+#include "recipes/rank_report.h"
 #include "recipes/recipe.h"
 #include "recipes/run/checkpoint_recipe.h"
+#include "recipes/run/training_plot.h"
 
 namespace comera::cli {
 
 namespace {
 
 struct InspectOptions {
-  std::string subject;
+  std::vector<std::string> subjects;
   std::vector<std::string> overrides;
   std::int64_t vocabulary = 0;
   std::int64_t plan_tokens = 0;
+  bool ranks = false;
+  std::filesystem::path plot;
 };
 
 bool is_recipe(const std::string& subject) { return subject.ends_with(".toml"); }
 
-void inspect(InspectOptions options) {
-  if (std::filesystem::is_directory(options.subject))
-    options.subject = checkpoint_subject(options.subject, "a recipe (.toml), a checkpoint (.h5)").string();
+// Options that shape what is shown of one recipe or checkpoint, and of nothing else.
+void refuse_model_options(const InspectOptions& options, const std::string& what) {
+  const auto refuse = [&](bool given, const char* name) {
+    if (given) throw UsageError(fmt::format("{} does not go with {}; leave one of them out", name, what));
+  };
+  refuse(!options.overrides.empty(), "--set");
+  refuse(options.vocabulary > 0, "--vocabulary");
+  refuse(options.plan_tokens > 0, "--plan");
+}
+
+RankState ranks_in(const std::string& subject) {
+  if (is_recipe(subject))
+    throw UsageError(fmt::format(
+        "{} is a recipe, but only a checkpoint has ranks that training has changed; give a checkpoint (.h5) "
+        "or a run's folder",
+        subject));
+  return rank_state(CheckpointReader(checkpoint_subject(subject, "a checkpoint (.h5)")));
+}
+
+void inspect_ranks(const InspectOptions& options) {
+  refuse_model_options(options, "--ranks");
+  const RankState state = ranks_in(options.subjects[0]);
+  fmt::print("{}: step {}\n\n", state.name, state.step);
+  std::cout << rank_report(state);
+}
+
+void compare(const InspectOptions& options) {
+  refuse_model_options(options, "two checkpoints");
+  std::cout << rank_comparison(ranks_in(options.subjects[0]), ranks_in(options.subjects[1]));
+}
+
+void plot(const InspectOptions& options) {
+  refuse_model_options(options, "--plot");
+  if (options.ranks) throw UsageError("--ranks does not go with --plot; leave one of them out");
+  if (options.subjects.size() > 1)
+    throw UsageError("--plot draws one run; give one run's folder, not two subjects");
+  if (options.plot.extension() != ".svg")
+    throw UsageError(
+        fmt::format("{}: --plot writes SVG; give the file a name in .svg", options.plot.string()));
+  const std::filesystem::path run = options.subjects[0];
+  std::error_code none;
+  if (!std::filesystem::is_directory(run, none))
+    throw UsageError(
+        fmt::format("{} is no folder; --plot draws the metrics in a run's folder", run.string()));
+  data::write_file_durably(options.plot, svg_of(training_plot(run / "metrics.jsonl")));
+  fmt::print("saved {}\n", options.plot.string());
+}
+
+void inspect_model(const InspectOptions& options) {
+  std::string subject = options.subjects[0];
+  if (std::filesystem::is_directory(subject))
+    subject = checkpoint_subject(subject, "a recipe (.toml), a checkpoint (.h5)").string();
   Recipe recipe;
   std::optional<CheckpointReader> checkpoint;
   std::int64_t vocabulary = options.vocabulary;
-  if (is_recipe(options.subject)) {
-    recipe = load_recipe(options.subject, options.overrides);
+  if (is_recipe(subject)) {
+    recipe = load_recipe(subject, options.overrides);
   } else {
-    checkpoint.emplace(options.subject);
+    checkpoint.emplace(subject);
     recipe = checkpoint_recipe(*checkpoint, options.overrides);
     vocabulary = checkpoint->integer("/data", "vocabulary");
-    fmt::print("{}: step {}, phase {}, {} tokens seen\n\n", options.subject,
-               checkpoint->integer("/trainer", "step"), checkpoint->integer("/trainer", "phase"),
-               checkpoint->integer("/trainer", "tokens"));
+    fmt::print("{}: step {}, phase {}, {} tokens seen\n\n", subject, checkpoint->integer("/trainer", "step"),
+               checkpoint->integer("/trainer", "phase"), checkpoint->integer("/trainer", "tokens"));
   }
   if (recipe.model.vocabulary == 0 && vocabulary == 0)
-    throw UsageError(
-        fmt::format("{} takes its vocabulary from the tokenizer; say how large it is with --vocabulary N",
-                    options.subject));
+    throw UsageError(fmt::format(
+        "{} takes its vocabulary from the tokenizer; say how large it is with --vocabulary N", subject));
   const Model model(encoder_config(recipe, vocabulary), host_allocator(), false);
   if (checkpoint && options.overrides.empty()) check_parameters(*checkpoint, model.parameters());
   std::cout << model_report(model);
   if (options.plan_tokens > 0) std::cout << "\n" << plan_report(model, options.plan_tokens);
+}
+
+void inspect(const InspectOptions& options) {
+  if (!options.plot.empty())
+    plot(options);
+  else if (options.subjects.size() == 2)
+    compare(options);
+  else if (options.ranks)
+    inspect_ranks(options);
+  else
+    inspect_model(options);
 }
 
 }  // namespace
@@ -57,10 +120,17 @@ void add_inspect_command(CLI::App& program) {
   auto options = std::make_shared<InspectOptions>();
   CLI::App* command =
       program.add_subcommand("inspect", "Show the layers, shapes and sizes of a recipe or checkpoint");
-  command->add_option("subject", options->subject, "A recipe (.toml), a checkpoint (.h5) or a run's folder")
-      ->required();
-  command->add_option("--set", options->overrides,
-                      "Override a recipe's key, such as tensorized.enabled=false");
+  command
+      ->add_option(
+          "subject", options->subjects,
+          "A recipe (.toml), a checkpoint (.h5) or a run's folder; or two of the latter, whose ranks "
+          "and sizes are then shown side by side")
+      ->required()
+      ->expected(1, 2);
+  command
+      ->add_option("--set", options->overrides,
+                   "Override a recipe's key, such as tensorized.enabled=false; may be repeated")
+      ->allow_extra_args(false);
   command
       ->add_option("--vocabulary", options->vocabulary,
                    "Vocabulary, where the recipe leaves it to the tokenizer")
@@ -68,7 +138,19 @@ void add_inspect_command(CLI::App& program) {
   command
       ->add_option("--plan", options->plan_tokens, "Also show how layers are evaluated for this many tokens")
       ->check(CLI::PositiveNumber);
-  command->footer("Example: comera inspect recipes/six_encoder_mnli.toml --plan 4096");
+  command->add_flag("--ranks", options->ranks,
+                    "Show a checkpoint's ranks at the start, after each phase and now, with the sizes that "
+                    "follow from them");
+  command
+      ->add_option("--plot", options->plot,
+                   "Draw a run's loss and, where they were adapted, its size and ranks over its steps")
+      ->type_name("FILE.svg");
+  command->footer(
+      "Examples:\n"
+      "  comera inspect recipes/six_encoder_mnli.toml --plan 4096\n"
+      "  comera inspect runs/first --ranks\n"
+      "  comera inspect runs/first runs/second\n"
+      "  comera inspect runs/first --plot first.svg");
   command->callback([options] { inspect(*options); });
 }
 
