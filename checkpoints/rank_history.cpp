@@ -45,7 +45,7 @@ void save_rank_history(CheckpointWriter& writer, const RankHistory& history) {
   const auto stages = static_cast<std::int64_t>(history.stages.size());
   writer.attributes(group, {{"initial_size", history.initial_size}, {"stages", stages}});
   for (std::int64_t i = 0; i < stages; ++i) {
-    const RankStage& stage = history.stages[i];
+    const StageRanks& stage = history.stages[i];
     writer.attribute(stage_group(i), "name", stage.name);
     const std::string layers = stage_group(i) + "/layers";
     writer.attributes(layers, {});
@@ -59,7 +59,7 @@ RankHistory load_rank_history(const CheckpointReader& reader) {
   history.initial_size = reader.integer(group, "initial_size");
   const std::int64_t stages = reader.integer(group, "stages");
   for (std::int64_t i = 0; i < stages; ++i) {
-    RankStage stage{reader.text(stage_group(i), "name"), {}};
+    StageRanks stage{reader.text(stage_group(i), "name"), {}};
     const std::string layers = stage_group(i) + "/layers";
     for (const auto& [layer, value] : reader.attributes(layers))
       stage.ranks[layer] = reader.list(layers, layer);

@@ -10,15 +10,15 @@
 namespace comera {
 
 // The ranks of every tensor train at the run's start and at the end of each phase that adapted them.
-struct RankStage {
+struct StageRanks {
   std::string name;  // "start", then the phase's name
   LayerRanks ranks = {};
-  friend bool operator==(const RankStage&, const RankStage&) = default;
+  friend bool operator==(const StageRanks&, const StageRanks&) = default;
 };
 
 struct RankHistory {
   std::int64_t initial_size = 0;  // S_init: elements of all TT and TTM cores with all gates live
-  std::vector<RankStage> stages = {};
+  std::vector<StageRanks> stages = {};
   friend bool operator==(const RankHistory&, const RankHistory&) = default;
 };
 

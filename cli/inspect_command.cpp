@@ -40,18 +40,18 @@ void refuse_model_options(const InspectOptions& options, const std::string& what
   refuse(options.plan_tokens > 0, "--plan");
 }
 
-RankState ranks_in(const std::string& subject) {
+CheckpointRanks ranks_in(const std::string& subject) {
   if (is_recipe(subject))
     throw UsageError(fmt::format(
         "{} is a recipe, but only a checkpoint has ranks that training has changed; give a checkpoint (.h5) "
         "or a run's folder",
         subject));
-  return rank_state(CheckpointReader(checkpoint_subject(subject, "a checkpoint (.h5)")));
+  return checkpoint_ranks(CheckpointReader(checkpoint_subject(subject, "a checkpoint (.h5)")));
 }
 
 void inspect_ranks(const InspectOptions& options) {
   refuse_model_options(options, "--ranks");
-  const RankState state = ranks_in(options.subjects[0]);
+  const CheckpointRanks state = ranks_in(options.subjects[0]);
   fmt::print("{}: step {}\n\n", state.name, state.step);
   std::cout << rank_report(state);
 }

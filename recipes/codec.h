@@ -179,6 +179,14 @@ const Words<OptimizerKind>& words_of();
 template <>
 const Words<DType>& words_of();
 template <>
+const Words<PhaseObjective>& words_of();
+template <>
+const Words<RankPreset>& words_of();
+template <>
+const Words<TargetBase>& words_of();
+template <>
+const Words<RankPenalty>& words_of();
+template <>
 const Words<ScheduleKind>& words_of();
 template <>
 const Words<Pooling>& words_of();

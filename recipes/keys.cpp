@@ -64,6 +64,34 @@ const Words<ScheduleKind>& words_of() {
 }
 
 template <>
+const Words<PhaseObjective>& words_of() {
+  static const Words<PhaseObjective> words = {
+      {PhaseObjective::fixed, "fixed"}, {PhaseObjective::early, "early"}, {PhaseObjective::late, "late"}};
+  return words;
+}
+
+template <>
+const Words<RankPreset>& words_of() {
+  static const Words<RankPreset> words = {
+      {RankPreset::standard, "default"}, {RankPreset::paper, "paper"}, {RankPreset::reference, "reference"}};
+  return words;
+}
+
+template <>
+const Words<TargetBase>& words_of() {
+  static const Words<TargetBase> words = {
+      {TargetBase::late_start, "late_start"}, {TargetBase::initial, "initial"}, {TargetBase::dense, "dense"}};
+  return words;
+}
+
+template <>
+const Words<RankPenalty>& words_of() {
+  static const Words<RankPenalty> words = {{RankPenalty::l1_size, "l1_size"},
+                                           {RankPenalty::mean_gate, "mean_gate"}};
+  return words;
+}
+
+template <>
 const Words<Pooling>& words_of() {
   static const Words<Pooling> words = {{Pooling::first, "first"}, {Pooling::mean, "mean"}};
   return words;
@@ -321,6 +349,57 @@ const std::vector<Key<PhaseSection>>& keys_of() {
             "steps in which the learning rate rises linearly from 0"),
       value("final_ratio", &S::final_ratio, from_to(0, 1),
             "the last learning rate over the highest; not used by `constant`"),
+      value("objective", &S::objective,
+            "what happens to the ranks: nothing (`fixed`), they are weighed against the loss (`early`), or "
+            "they shrink to a target (`late`)"),
+      optional_section("adaptation", &S::adaptation,
+                       "How an `early` or `late` phase adapts ranks (docs/rank-adaptation.md). What is left "
+                       "out is the preset's."),
+  };
+  return keys;
+}
+
+template <>
+const std::vector<Key<AdaptationSection>>& keys_of() {
+  using S = AdaptationSection;
+  static const std::vector<Key<S>> keys = {
+      value("preset", &S::preset,
+            "where the other constants come from: ours, the paper's method, or the authors' code"),
+      value("target_ratio", &S::target_ratio, above_to(0, 1),
+            "late: the size of the tensor trains to reach, as a ratio; exactly one of `target_ratio` and "
+            "`target_size` is given"),
+      value("target_of", &S::target_of,
+            "what `target_ratio` is a ratio of: the size when the phase begins, when training began, or of "
+            "the dense matrices"),
+      value("target_size", &S::target_size,
+            "late: the size of the whole model in fp32 to reach, such as \"3.2MB\""),
+      value("target_loss", &S::target_loss, above(0),
+            "late: while the loss is further from this than the size from its target, the loss goes first; "
+            "`paper` needs it"),
+      value("penalty", &S::penalty,
+            "the size as gates see it (`l1_size`), or the mean of all live entries (`mean_gate`)"),
+      value("gamma", &S::gamma, at_least(0), "early: weight of the penalty"),
+      value(
+          "beta", &S::beta, at_least(0),
+          "weight of the cores' norm, without which cores grow as gates shrink; early: as gamma if left out"),
+      value("threshold", &S::threshold, above(0), "an entry of a gate at or below this is dead for good"),
+      value("rho_loss", &S::rho_loss, above(0), "late: weight of the loss while the size goes first"),
+      value("rho_size", &S::rho_size, at_least(0), "late: weight of the penalty while the loss goes first"),
+      value("loss_weight", &S::loss_weight, above(0),
+            "late: weight of the loss's gap to its target; one over the loss if left out"),
+      value("size_weight", &S::size_weight, above(0),
+            "late: weight of the size's gap to its target; one over the size if left out"),
+      value("smoothing", &S::smoothing, from_to_below(0, 1), "late: of the loss's exponential average"),
+      value("hold", &S::hold, "late: whether the penalty ends when the target is reached"),
+      value("relative_size", &S::relative_size,
+            "late: whether the penalty is divided by the size, so that it stays as strong"),
+      value("smallest_first", &S::smallest_first,
+            "late: whether only the smallest entries are pulled to 0, as many as the target asks for"),
+      value("urgency", &S::urgency, at_least(1), "late: factor by which that pull has grown in the end"),
+      value("shrink_share", &S::shrink_share, from_to(0, 1),
+            "late: part of the phase in which it grows; 0: it does not"),
+      value("compact_interval", &S::compact_interval, count(0),
+            "steps from one removal of dead entries from memory to the next; 0: at the phase's end only"),
   };
   return keys;
 }

@@ -30,7 +30,7 @@ std::int64_t core_elements(const Ranks& sizes, const Ranks& ranks) {
 }
 
 // A layer that is not listed has been removed.
-Ranks ranks_of(const LayerRanks& ranks, const RankedLayer& layer) {
+Ranks ranks_of(const LayerRanks& ranks, const ReportedLayer& layer) {
   const auto found = ranks.find(layer.name);
   return found != ranks.end() ? found->second : Ranks(layer.sizes.size() - 1, 0);
 }
@@ -38,9 +38,9 @@ Ranks ranks_of(const LayerRanks& ranks, const RankedLayer& layer) {
 // "[12,8,8 | 8,8,12]" of "[12,8,8 | 8,8,12] ranks 12,30,30,30,12".
 std::string modes_of(const std::string& text) { return text.substr(0, text.find(" ranks")); }
 
-std::vector<RankedLayer> layers_of(const EncoderConfig& config) {
-  std::vector<RankedLayer> layers;
-  RankedLayer embedding{EncoderConfig::embedding_layer, config.vocabulary * config.hidden};
+std::vector<ReportedLayer> layers_of(const EncoderConfig& config) {
+  std::vector<ReportedLayer> layers;
+  ReportedLayer embedding{EncoderConfig::embedding_layer, config.vocabulary * config.hidden};
   if (const auto shape = config.tensorized.embedding_shape()) {
     embedding.modes = modes_of(shape->text());
     for (int k = 0; k < shape->order(); ++k)
@@ -48,7 +48,7 @@ std::vector<RankedLayer> layers_of(const EncoderConfig& config) {
   }
   layers.push_back(std::move(embedding));
   for (const EncoderConfig::LinearLayer& linear : config.linear_layers()) {
-    RankedLayer layer{linear.name, linear.inputs * linear.outputs};
+    ReportedLayer layer{linear.name, linear.inputs * linear.outputs};
     if (linear.shape) {
       layer.modes = modes_of(linear.shape->text());
       for (int k = 0; k < linear.shape->order(); ++k) layer.sizes.push_back(linear.shape->mode(k));
@@ -63,7 +63,7 @@ std::int64_t elements_of(const CheckpointTensor& tensor) {
 }
 
 // The cores in the file must be those that the recipe's modes and the ranks in the file make.
-void check_cores(const CheckpointReader& reader, const RankedLayer& layer) {
+void check_cores(const CheckpointReader& reader, const ReportedLayer& layer) {
   const auto refuse = [&] {
     throw_error(fmt::format("{}: the cores of {} are not those that its recipe describes",
                             reader.path().string(), layer.name));
@@ -160,19 +160,19 @@ struct Stage {
   LayerRanks ranks;
 };
 
-std::vector<Stage> stages_of(const RankState& state) {
+std::vector<Stage> stages_of(const CheckpointRanks& state) {
   std::vector<Stage> stages;
-  for (const RankStage& stage : state.history.stages) stages.push_back({stage.name, stage.ranks});
+  for (const StageRanks& stage : state.history.stages) stages.push_back({stage.name, stage.ranks});
   if (stages.empty()) stages.push_back({"ranks", {}});
   LayerRanks live;
-  for (const RankedLayer& layer : state.layers) {
+  for (const ReportedLayer& layer : state.layers) {
     if (!layer.tensorized()) continue;
     live[layer.name] = layer.live;
     // Of a layer that came later, such as a new head, there is nothing but what the file holds.
     if (!stages.front().ranks.contains(layer.name))
       for (Stage& stage : stages) stage.ranks[layer.name] = layer.held;
   }
-  const auto differs = [&](const RankedLayer& layer) {
+  const auto differs = [&](const ReportedLayer& layer) {
     return layer.tensorized() && ranks_of(stages.back().ranks, layer) != layer.live;
   };
   if (std::ranges::any_of(state.layers, differs)) stages.push_back({"now", live});
@@ -184,9 +184,9 @@ struct Totals {
   std::int64_t tensorized = 0;  // how many there are
 };
 
-Totals totals_of(const RankState& state) {
+Totals totals_of(const CheckpointRanks& state) {
   Totals totals;
-  for (const RankedLayer& layer : state.layers)
+  for (const ReportedLayer& layer : state.layers)
     if (layer.tensorized()) {
       totals.matrices += layer.matrix;
       ++totals.tensorized;
@@ -194,7 +194,7 @@ Totals totals_of(const RankState& state) {
   return totals;
 }
 
-std::string removed_text(const RankState& state) {
+std::string removed_text(const CheckpointRanks& state) {
   const std::vector<std::string> names = state.removed();
   std::string text = fmt::format("{} of {}", names.size(), totals_of(state).tensorized);
   if (!names.empty()) text += fmt::format(": {}", fmt::join(names, ", "));
@@ -203,35 +203,35 @@ std::string removed_text(const RankState& state) {
 
 }  // namespace
 
-bool RankedLayer::removed() const { return tensorized() && has_zero(live); }
-std::int64_t RankedLayer::size() const { return tensorized() ? core_elements(sizes, live) : matrix; }
+bool ReportedLayer::removed() const { return tensorized() && has_zero(live); }
+std::int64_t ReportedLayer::size() const { return tensorized() ? core_elements(sizes, live) : matrix; }
 
-std::int64_t RankState::size() const {
+std::int64_t CheckpointRanks::size() const {
   std::int64_t total = 0;
-  for (const RankedLayer& layer : layers)
+  for (const ReportedLayer& layer : layers)
     if (layer.tensorized()) total += layer.size();
   return total;
 }
 
-std::int64_t RankState::live_parameters() const {
+std::int64_t CheckpointRanks::live_parameters() const {
   std::int64_t total = parameters;
-  for (const RankedLayer& layer : layers)
+  for (const ReportedLayer& layer : layers)
     if (layer.tensorized()) total -= core_elements(layer.sizes, layer.held) - layer.size();
   return total;
 }
 
-std::vector<std::string> RankState::removed() const {
+std::vector<std::string> CheckpointRanks::removed() const {
   std::vector<std::string> names;
-  for (const RankedLayer& layer : layers)
+  for (const ReportedLayer& layer : layers)
     if (layer.removed()) names.push_back(layer.name);
   return names;
 }
 
-RankState rank_state(const CheckpointReader& reader) {
+CheckpointRanks checkpoint_ranks(const CheckpointReader& reader) {
   const std::string file = reader.path().string();
   const Recipe recipe = parse_recipe(reader.text("/recipe", "toml"), file);
   const EncoderConfig config = encoder_config(recipe, reader.integer("/data", "vocabulary"));
-  RankState state;
+  CheckpointRanks state;
   state.name = file;
   state.step = reader.integer("/trainer", "step");
   state.layers = layers_of(config);
@@ -243,7 +243,7 @@ RankState rank_state(const CheckpointReader& reader) {
       state.parameters += elements_of(tensor);
   const LayerRanks held = held_ranks(reader), live = live_ranks(reader);
   std::int64_t size = 0;
-  for (RankedLayer& layer : state.layers) {
+  for (ReportedLayer& layer : state.layers) {
     if (!layer.tensorized()) continue;
     layer.held = ranks_of(held, layer);
     layer.live = ranks_of(live, layer);
@@ -254,13 +254,13 @@ RankState rank_state(const CheckpointReader& reader) {
   return state;
 }
 
-std::string rank_report(const RankState& state) {
+std::string rank_report(const CheckpointRanks& state) {
   const Totals totals = totals_of(state);
   if (totals.tensorized == 0) return "every layer is dense: there are no ranks\n";
   const std::vector<Stage> stages = stages_of(state);
-  std::vector<RankedLayer> trains;
-  std::ranges::copy_if(state.layers, std::back_inserter(trains), &RankedLayer::tensorized);
-  const auto before = [&](const RankedLayer& layer) {
+  std::vector<ReportedLayer> trains;
+  std::ranges::copy_if(state.layers, std::back_inserter(trains), &ReportedLayer::tensorized);
+  const auto before = [&](const ReportedLayer& layer) {
     return core_elements(layer.sizes, ranks_of(stages.front().ranks, layer));
   };
 
@@ -270,11 +270,11 @@ std::string rank_report(const RankState& state) {
   titles.insert(titles.end(), {"before", "after", "times fewer"});
   Table table(titles);
   table.align_right(numbers);
-  for_each_in_blocks<RankedLayer>(
+  for_each_in_blocks<ReportedLayer>(
       trains,
-      [&](const std::string& block, const std::vector<RankedLayer>& members) {
+      [&](const std::string& block, const std::vector<ReportedLayer>& members) {
         std::int64_t from = 0, to = 0, matrices = 0;
-        for (const RankedLayer& layer : members) {
+        for (const ReportedLayer& layer : members) {
           from += before(layer);
           to += layer.size();
           matrices += layer.matrix;
@@ -284,14 +284,14 @@ std::string rank_report(const RankState& state) {
         row.insert(row.end(), {grouped(from), grouped(to), times(matrices, to)});
         table.add(row);
       },
-      [&](const std::string& name, const RankedLayer& layer) {
+      [&](const std::string& name, const ReportedLayer& layer) {
         std::vector<std::string> row{name, layer.modes};
         for (const Stage& stage : stages) row.push_back(ranks_text(ranks_of(stage.ranks, layer)));
         row.insert(row.end(),
                    {grouped(before(layer)), grouped(layer.size()), times(layer.matrix, layer.size())});
         table.add(row);
       },
-      [](const RankedLayer& layer) { return layer.name; });
+      [](const ReportedLayer& layer) { return layer.name; });
 
   const std::int64_t size = state.size(), live = state.live_parameters();
   const std::int64_t whole_before = live - size + state.initial_size;
@@ -325,14 +325,14 @@ namespace {
 // A layer of two models; either may lack it.
 struct LayerPair {
   std::string name;
-  std::optional<RankedLayer> a, b;
+  std::optional<ReportedLayer> a, b;
 };
 
-std::vector<LayerPair> pairs_of(const RankState& a, const RankState& b) {
+std::vector<LayerPair> pairs_of(const CheckpointRanks& a, const CheckpointRanks& b) {
   std::vector<LayerPair> pairs;
-  for (const RankedLayer& layer : a.layers) pairs.push_back({layer.name, layer, std::nullopt});
+  for (const ReportedLayer& layer : a.layers) pairs.push_back({layer.name, layer, std::nullopt});
   auto place = pairs.begin();
-  for (const RankedLayer& layer : b.layers) {
+  for (const ReportedLayer& layer : b.layers) {
     const auto found = std::ranges::find(pairs, layer.name, &LayerPair::name);
     if (found != pairs.end()) found->b = layer;
     place = found != pairs.end() ? found + 1 : pairs.insert(place, {layer.name, std::nullopt, layer}) + 1;
@@ -351,12 +351,12 @@ std::string modes_of(const LayerPair& pair) {
   return fmt::format("{}", fmt::join(modes, " / "));
 }
 
-std::string ranks_text(const std::optional<RankedLayer>& layer) {
+std::string ranks_text(const std::optional<ReportedLayer>& layer) {
   if (!layer) return "-";
   return layer->tensorized() ? ranks_text(layer->live) : "dense";
 }
 
-std::string size_text(const std::optional<RankedLayer>& layer) {
+std::string size_text(const std::optional<ReportedLayer>& layer) {
   return layer ? grouped(layer->size()) : "-";
 }
 
@@ -367,7 +367,7 @@ std::string ratio_text(std::int64_t a, std::int64_t b) {
 
 }  // namespace
 
-std::string rank_comparison(const RankState& a, const RankState& b) {
+std::string rank_comparison(const CheckpointRanks& a, const CheckpointRanks& b) {
   const std::vector<LayerPair> pairs = pairs_of(a, b);
   std::string text = fmt::format("A: {}, step {}\nB: {}, step {}\n\n", a.name, a.step, b.name, b.step);
   Table table({"layer", "modes", "ranks of A", "ranks of B", "cores of A", "cores of B", "B / A"});
@@ -397,10 +397,10 @@ std::string rank_comparison(const RankState& a, const RankState& b) {
   const auto words = [&](const char* what, const std::string& of_a, const std::string& of_b) {
     totals.add({what, of_a, of_b, ""});
   };
-  const auto share = [](const RankState& state) {
+  const auto share = [](const CheckpointRanks& state) {
     return state.initial_size == 0 ? "-" : fmt::format("{:.4f}", ratio(state.size(), state.initial_size));
   };
-  const auto matrices = [](const RankState& state) {
+  const auto matrices = [](const CheckpointRanks& state) {
     return state.size() == 0 ? "-" : times(totals_of(state).matrices, state.size());
   };
   count("tensorized layers (S)", a.size(), b.size());

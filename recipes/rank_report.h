@@ -10,7 +10,7 @@
 namespace comera {
 
 // A linear layer or the token embedding of a checkpoint's model.
-struct RankedLayer {
+struct ReportedLayer {
   std::string name;
   std::int64_t matrix = 0;               // elements of the dense matrix
   std::string modes = {};                // "[12,8,8 | 8,8,12]"; of a dense layer empty, like all that follows
@@ -25,10 +25,10 @@ struct RankedLayer {
 };
 
 // What a checkpoint's tensor trains were and are.
-struct RankState {
+struct CheckpointRanks {
   std::string name;  // the file's
   std::int64_t step = 0;
-  std::vector<RankedLayer> layers;  // in forward order
+  std::vector<ReportedLayer> layers;  // in forward order
   RankHistory history;              // without stages, of older checkpoints: the start is then what is held
   std::int64_t initial_size = 0;    // S_init
   std::int64_t parameters = 0;      // numbers in the file, without gates
@@ -41,13 +41,13 @@ struct RankState {
 
 // Reads the gates' numbers, and nothing of the rest but names and shapes. Throws Error if the tensors in the
 // file are not those of its recipe.
-RankState rank_state(const CheckpointReader& reader);
+CheckpointRanks checkpoint_ranks(const CheckpointReader& reader);
 
 // A table of every tensor train: its modes, its ranks at the start, after each phase that adapted them and
 // now, and its size; then what the layers and the whole model come to.
-std::string rank_report(const RankState& state);
+std::string rank_report(const CheckpointRanks& state);
 
 // Two checkpoints side by side, layer by layer and in all, counting live ranks only.
-std::string rank_comparison(const RankState& a, const RankState& b);
+std::string rank_comparison(const CheckpointRanks& a, const CheckpointRanks& b);
 
 }  // namespace comera

@@ -11,6 +11,7 @@
 #include "kernels/core/check.h"
 #include "model/config.h"
 #include "optim/schedule.h"
+#include "recipes/adaptation.h"
 
 namespace comera {
 
@@ -135,6 +136,8 @@ struct PhaseSection {
   double power = 1.0;  // of a polynomial schedule
   std::int64_t warmup_steps = 0;
   double final_ratio = 0.0;  // the last learning rate over the highest one
+  PhaseObjective objective = PhaseObjective::fixed;
+  std::optional<AdaptationSection> adaptation;  // of an early or late phase
   friend bool operator==(const PhaseSection&, const PhaseSection&) = default;
 };
 

@@ -43,6 +43,8 @@ const std::vector<Key<PrecisionSection>>& keys_of();
 template <>
 const std::vector<Key<RunSection>>& keys_of();
 template <>
+const std::vector<Key<AdaptationSection>>& keys_of();
+template <>
 const std::vector<Key<PhaseSection>>& keys_of();
 template <>
 const std::vector<Key<Recipe>>& keys_of();

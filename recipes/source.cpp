@@ -139,6 +139,25 @@ void Source::override_with(const std::string& assignment) {
   value.get("value")->visit(
       [&](auto& node) { target = &table.insert_or_assign(path.back(), std::move(node)).first->second; });
   overridden_[target] = assignment;
+  drop_replaced(table, path.back());
+}
+
+// What a phase's override makes senseless in the file: the other way to give a target, the targets of a phase
+// that is early now, the adaptation of one that is fixed. What overrides say themselves stays, and is judged.
+void Source::drop_replaced(toml::table& table, const std::string& key) {
+  const auto drop = [this](toml::table& from, const char* name) {
+    if (const toml::node* node = from.get(name); node != nullptr && !overridden_.contains(node))
+      from.erase(name);
+  };
+  if (key == "target_ratio") drop(table, "target_size");
+  if (key == "target_size") drop(table, "target_ratio");
+  toml::table* adaptation = table.get_as<toml::table>("adaptation");
+  if (key != "objective" || adaptation == nullptr) return;
+  const std::string objective = table["objective"].value_or(std::string());
+  if (objective == "early")
+    for (const char* target : {"target_ratio", "target_size", "target_loss"}) drop(*adaptation, target);
+  const auto is_overridden = [this](const auto& entry) { return overridden_.contains(&entry.second); };
+  if (objective == "fixed" && std::ranges::none_of(*adaptation, is_overridden)) table.erase("adaptation");
 }
 
 std::string Source::place(const toml::source_region& region) const {

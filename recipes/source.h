@@ -45,6 +45,7 @@ class Source {
  private:
   void take_model(const toml::table& base);
   void override_with(const std::string& assignment);
+  void drop_replaced(toml::table& table, const std::string& key);
   std::string place(const toml::source_region& region) const;
 
   std::string file_;

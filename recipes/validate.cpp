@@ -44,6 +44,48 @@ void check_phase(const PhaseSection& phase, const std::string& path, std::int64_
                                                     path, phase.warmup_steps, *phase.steps));
 }
 
+void check_adaptation(const PhaseSection& phase, const std::string& path, bool tensorized,
+                      const Places& places) {
+  const std::string section = path + ".adaptation";
+  const auto fail = [&](const std::string& key, const std::string& sentence) {
+    places.fail(section + "." + key, fmt::format("{}.{} {}", section, key, sentence));
+  };
+  if (phase.objective == PhaseObjective::fixed) {
+    if (phase.adaptation)
+      places.fail(section,
+                  fmt::format("{} is for a phase that adapts ranks; set {}.objective to \"early\" or "
+                              "\"late\", or leave the section out",
+                              section, path));
+    return;
+  }
+  if (!tensorized)
+    places.fail(
+        path + ".objective",
+        fmt::format("{}.objective adapts ranks, but tensorized.enabled is false: a dense model has none; "
+                    "set it to \"fixed\"",
+                    path));
+  const AdaptationSection adaptation = phase.adaptation.value_or(AdaptationSection{});
+  const bool ratio = adaptation.target_ratio.has_value(), size = !adaptation.target_size.empty();
+  if (phase.objective == PhaseObjective::early) {
+    for (const auto& [key, given] : {std::pair{"target_ratio", ratio},
+                                     {"target_size", size},
+                                     {"target_loss", adaptation.target_loss.has_value()}})
+      if (given)
+        fail(key,
+             fmt::format("is a target, which only a late phase has; set {}.objective to \"late\"", path));
+    return;
+  }
+  if (ratio == size)
+    places.fail(ratio ? section + ".target_size" : path + ".objective",
+                fmt::format("{} has {} target_ratio {} target_size; a late phase needs exactly one of them",
+                            section, ratio ? "both" : "neither", ratio ? "and" : "nor"));
+  if (size && !parse_size(adaptation.target_size))
+    fail("target_size", fmt::format("= \"{}\" is no size; expected a number with a unit, such as \"3.2MB\"",
+                                    adaptation.target_size));
+  if (adaptation.preset == RankPreset::paper && !adaptation.target_loss)
+    fail("preset", "= \"paper\" needs a target_loss, which no preset can know");
+}
+
 void check_phases(const Recipe& recipe, const Places& places) {
   if (recipe.phases.empty()) places.fail("phase", "the recipe has no [[phase]]; give at least one");
   std::set<std::string> names;
@@ -51,6 +93,7 @@ void check_phases(const Recipe& recipe, const Places& places) {
     const PhaseSection& phase = recipe.phases[i];
     const std::string path = fmt::format("phase.{}", i);
     check_phase(phase, path, recipe.model.max_positions, places);
+    check_adaptation(phase, path, recipe.tensorized.enabled, places);
     if (!names.insert(phase.name).second)
       places.fail(path + ".name",
                   fmt::format("{}.name is '{}', as an earlier phase's; choose another", path, phase.name));

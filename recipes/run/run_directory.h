@@ -34,6 +34,9 @@ class RunDirectory {
   std::filesystem::path best() const { return path_ / "best.h5"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
 
+  // Gives best.h5, if there is one, the name best-phase-N.h5.
+  void set_best_aside(std::int64_t phase) const;
+
   // From now on the directory holds a run. Atomic.
   void write_recipe(std::string_view toml) const;
 

@@ -66,8 +66,7 @@ Arena::Plan StepEngine::plan_for(const PackCapacity& capacity) const {
   model_.run_pack(step(dry, batch, false), false);
   if (optimizer_) {
     model_.run_pack(step(dry, batch, true), true);
-    optimizer_->apply(dry, inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
-                      results_.tensor({sizeof(StepResults)}, DType::uint8));
+    run_apply(dry);
   }
   return measuring.peak();
 }
@@ -144,10 +143,19 @@ void StepEngine::set_capacity(const PackCapacity& capacity) {
   evaluate_ = graph([this] { model_.run_pack(step(*context_, batch_, false), false); });
   if (!optimizer_) return;
   micro_ = graph([this] { model_.run_pack(step(*context_, batch_, true), true); });
-  apply_ = graph([this] {
-    optimizer_->apply(*context_, inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
-                      results_.tensor({sizeof(StepResults)}, DType::uint8));
-  });
+  apply_ = graph([this] { run_apply(*context_); });
+}
+
+void StepEngine::adapt_ranks(const RankUnits& units, const RankStageOptions& options) {
+  ranks_.emplace(model_.parameters(), model_.ranked_layers(), units, options);
+}
+
+void StepEngine::run_apply(const Context& context) const {
+  const Tensor inputs = inputs_.tensor({sizeof(StepInputs)}, DType::uint8);
+  const Tensor results = results_.tensor({sizeof(StepResults)}, DType::uint8);
+  if (ranks_) ranks_->descend(context, inputs, results);
+  optimizer_->apply(context, inputs, results);
+  if (ranks_) ranks_->prune(context, optimizer_->state()[0].second, optimizer_->state()[1].second, results);
 }
 
 void StepEngine::load(const data::Batch& batch) { send_batch(batch, batch_.capacity, *batch_feed_); }
@@ -159,10 +167,12 @@ void StepEngine::micro(const DropoutKey& key) {
   micro_.launch();
 }
 
-void StepEngine::apply(std::int64_t update, double targets, const double* learning_rates, double max_norm) {
+void StepEngine::apply(std::int64_t update, double targets, const double* learning_rates, double max_norm,
+                       double rank_urgency) {
   std::copy_n(learning_rates, parameter_roles, host_inputs_.learning_rate);
   host_inputs_.targets = targets;
   host_inputs_.max_norm = max_norm;
+  host_inputs_.rank_urgency = rank_urgency;
   optimizer_->prepare(host_inputs_, update);
   send_inputs();
   fetched_ = false;

@@ -8,6 +8,7 @@
 #include "kernels/ops/processor.h"
 #include "model/model.h"
 #include "optim/optimizer.h"
+#include "optim/rank_adaptation.h"
 #include "recipes/run/device_batch.h"
 
 namespace comera {
@@ -28,6 +29,12 @@ class StepEngine {
   Allocator& allocator() const { return processor_.allocator; }
   const AdamWOptimizer& optimizer() const { return *optimizer_; }
 
+  // From now on apply() also descends the objective of a stage and prunes; or no longer does. Before
+  // set_capacity(), which remakes the graphs.
+  void adapt_ranks(const RankUnits& units, const RankStageOptions& options);
+  void keep_ranks() { ranks_.reset(); }
+  const RankAdaptation* ranks() const { return ranks_ ? &*ranks_ : nullptr; }
+
   // Sizes of a new phase: measures a step without computing anything, then allocates just that. OutOfMemory
   // says how many tokens would fit, where the device tells how much memory it has left.
   void set_capacity(const PackCapacity& capacity);
@@ -38,8 +45,9 @@ class StepEngine {
   // One pack of a training step: gradients, loss and counts are added.
   void micro(const DropoutKey& key);
   // The end of a step, with `targets` in the global batch and these learning rates (indexed by
-  // ParameterRole).
-  void apply(std::int64_t update, double targets, const double* learning_rates, double max_norm);
+  // ParameterRole). rank_urgency: see StepInputs.
+  void apply(std::int64_t update, double targets, const double* learning_rates, double max_norm,
+             double rank_urgency = 1);
   // One pack without dropout and gradients: loss and counts are added.
   void evaluate();
 
@@ -58,11 +66,13 @@ class StepEngine {
   std::string does_not_fit(const PackCapacity& capacity, const Arena::Plan& plan) const;
   Step step(const Context& context, const PackedBatch& batch, bool training) const;
   void send_inputs();
+  void run_apply(const Context& context) const;
 
   Processor processor_;
   std::unique_ptr<Model> own_model_;  // null if it is somebody else's
   Model& model_;
   std::optional<AdamWOptimizer> optimizer_;
+  std::optional<RankAdaptation> ranks_;
   Stream stream_;
   Buffer inputs_, results_;
   StepInputs host_inputs_;  // what inputs_ and results_ hold on the device

@@ -73,12 +73,6 @@ std::string computes_with(const Processor& processor) {
 
 }  // namespace
 
-struct TrainingRun::PhaseData {
-  data::LoaderOptions options;
-  std::unique_ptr<data::Loader> loader;
-  Schedule schedule;
-};
-
 TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
     : options_(options),
       directory_(checked_path(recipe.run.output, "run.output"), options.mode),
@@ -90,7 +84,7 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
       task_(make_task()),
       checkpoints_(directory_.checkpoints(), recipe.run.keep_checkpoints) {
   prepare_threads(static_cast<int>(recipe.run.threads));
-  engine_ = std::make_unique<StepEngine>(config_, optimizer_options(recipe.optim), processor_);
+  make_engine();
   engine_->model().parameters().initialize(static_cast<std::uint64_t>(recipe.run.seed));
   for (std::int64_t phase = 0; phase < static_cast<std::int64_t>(recipe.phases.size()); ++phase) {
     const auto [steps, per_epoch] = phase_steps(phase);
@@ -105,13 +99,18 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
     total_steps_ += steps;
   }
   if (found_) resume_from(*found_);
+  if (state_.step == 0 && !recipe_.run.initial_checkpoint.empty()) load_initial();
+  begin_ranks();
   if (state_.step == 0) {
-    if (!recipe_.run.initial_checkpoint.empty()) load_initial();
     directory_.write_recipe(to_toml(recipe_));
     data::write_file_durably(directory_.tokenizer(),
                              tokenizer_.bytes());  // the run stays usable without the corpus
   }
   metrics_ = std::make_unique<MetricsWriter>(directory_.metrics(), state_.step == 0 ? -1 : state_.step);
+}
+
+void TrainingRun::make_engine() {
+  engine_ = std::make_unique<StepEngine>(config_, optimizer_options(recipe_.optim), processor_);
 }
 
 TrainingRun::~TrainingRun() = default;
@@ -206,6 +205,7 @@ void TrainingRun::open_phase() {
                       .warmup_steps = section.warmup_steps,
                       .power = section.power,
                       .final_ratio = section.final_ratio};
+  open_stage();
   engine_->set_capacity(pack_capacity(phase_->options.capacity));
 }
 
@@ -228,13 +228,14 @@ void TrainingRun::one_step() {
   const double rates[parameter_roles] = {section.learning_rate.cores * factor,
                                          section.learning_rate.gates * factor,
                                          section.learning_rate.rest * factor};
-  engine_->apply(state_.step, targets, rates, recipe_.optim.clip_norm);
+  engine_->apply(state_.step, targets, rates, recipe_.optim.clip_norm, rank_urgency());
   if (engine_->results().nonfinite != 0) stop_on_nonfinite(before);
   state_.window_loss += engine_->results().loss_sum;
   state_.window_targets += engine_->results().target_count;
   state_.tokens += tokens;
   ++state_.step;
   ++state_.phase_step;
+  after_rank_step();
 }
 
 void TrainingRun::stop_on_nonfinite(const data::LoaderPosition& before) {
@@ -266,18 +267,19 @@ void TrainingRun::log_step(double seconds_per_step, double tokens_per_second) {
       .add("optimizer", allocator.use(MemoryKind::optimizer).peak)
       .add("activations", plan.saved)
       .add("workspace", plan.total - plan.saved + allocator.use(MemoryKind::workspace).peak);
-  metrics_->write(state_.step, JsonObject()
-                                   .add("phase", section.name)
-                                   .add("loss", loss)
-                                   .add("learning_rate", rates)
-                                   .add("gradient_norm", engine_->results().gradient_norm)
-                                   .add("tokens", state_.tokens)
-                                   .add("tokens_per_second", tokens_per_second)
-                                   .add("ms_per_step", seconds_per_step * 1e3)
-                                   .add("parameters", store.count())
-                                   .add("compression", static_cast<double>(dense_parameters(config_)) /
-                                                           static_cast<double>(store.count()))
-                                   .add("peak_memory", memory));
+  JsonObject line;
+  line.add("phase", section.name)
+      .add("loss", loss)
+      .add("learning_rate", rates)
+      .add("gradient_norm", engine_->results().gradient_norm)
+      .add("tokens", state_.tokens)
+      .add("tokens_per_second", tokens_per_second)
+      .add("ms_per_step", seconds_per_step * 1e3)
+      .add("parameters", store.count())
+      .add("compression", static_cast<double>(dense_parameters(config_)) / static_cast<double>(store.count()))
+      .add("peak_memory", memory);
+  add_rank_metrics(line);
+  metrics_->write(state_.step, line);
   state_.window_loss = 0;
   state_.window_targets = 0;
 }
@@ -290,7 +292,8 @@ std::optional<Evaluation> TrainingRun::evaluate_now(bool record) {
   state_.evaluated_step = state_.step;
   metrics_->write(state_.step, task_->metrics(*found));
   progress_->print(fmt::format("step {}: {}", state_.step, task_->describe(*found)));
-  if (task_->keeps_best() && (state_.best_step == 0 || found->score > state_.best_score)) {
+  if (task_->keeps_best() && target_reached() &&
+      (state_.best_step == 0 || found->score > state_.best_score)) {
     state_.best_score = found->score;
     state_.best_step = state_.step;
     save();
@@ -316,35 +319,44 @@ void TrainingRun::save() {
 }
 
 void TrainingRun::write_checkpoint() {
-  const data::LoaderPosition position = phase_->loader->position();
-  saved_path_ = checkpoints_.save(state_.step, [&](CheckpointWriter& writer) {
-    const ParameterStore& store = engine_->model().parameters();
-    save_parameters(writer, store);
-    save_optimizer(writer, store, engine_->optimizer().state());
-    writer.attributes("/recipe", {{"toml", to_toml(recipe_)}});
-    writer.attributes("/trainer", {{"step", state_.step},
-                                   {"phase", state_.phase},
-                                   {"phase_step", state_.phase_step},
-                                   {"tokens", state_.tokens},
-                                   {"window_loss", state_.window_loss},
-                                   {"window_targets", state_.window_targets},
-                                   {"best_score", state_.best_score},
-                                   {"best_step", state_.best_step},
-                                   {"evaluated_step", state_.evaluated_step},
-                                   {"steps_of_phase", steps_of_phase_}});
-    writer.attributes("/rng", {{"seed", recipe_.run.seed}});
-    writer.attributes("/environment", {{"instruction_set", computes_with(processor_)}});
-    writer.attributes("/data", {{"epoch", position.epoch},
-                                {"cursor", position.cursor},
-                                {"taken", position.taken},
-                                {"pack", position.pack},
-                                {"seed", position.seed},
-                                {"samples_per_epoch", phase_->loader->samples_per_epoch()},
-                                {"vocabulary", std::int64_t{tokenizer_.vocabulary()}},
-                                {"tokenizer_hash", tokenizer_.hash()},
-                                {"fingerprint", task_->fingerprint()}});
-  });
+  saved_path_ = checkpoints_.save(state_.step, [this](CheckpointWriter& writer) { write_state(writer); });
   saved_step_ = state_.step;
+}
+
+void TrainingRun::save_checkpoint_as(const std::filesystem::path& file) {
+  CheckpointWriter writer(file);
+  write_state(writer);
+  writer.commit();
+}
+
+void TrainingRun::write_state(CheckpointWriter& writer) const {
+  const data::LoaderPosition position = phase_->loader->position();
+  const ParameterStore& store = engine_->model().parameters();
+  save_parameters(writer, store);
+  save_optimizer(writer, store, engine_->optimizer().state());
+  writer.attributes("/recipe", {{"toml", to_toml(recipe_)}});
+  writer.attributes("/trainer", {{"step", state_.step},
+                                 {"phase", state_.phase},
+                                 {"phase_step", state_.phase_step},
+                                 {"tokens", state_.tokens},
+                                 {"window_loss", state_.window_loss},
+                                 {"window_targets", state_.window_targets},
+                                 {"best_score", state_.best_score},
+                                 {"best_step", state_.best_step},
+                                 {"evaluated_step", state_.evaluated_step},
+                                 {"steps_of_phase", steps_of_phase_}});
+  writer.attributes("/rng", {{"seed", recipe_.run.seed}});
+  writer.attributes("/environment", {{"instruction_set", computes_with(processor_)}});
+  writer.attributes("/data", {{"epoch", position.epoch},
+                              {"cursor", position.cursor},
+                              {"taken", position.taken},
+                              {"pack", position.pack},
+                              {"seed", position.seed},
+                              {"samples_per_epoch", phase_->loader->samples_per_epoch()},
+                              {"vocabulary", std::int64_t{tokenizer_.vocabulary()}},
+                              {"tokenizer_hash", tokenizer_.hash()},
+                              {"fingerprint", task_->fingerprint()}});
+  save_ranks(writer);
 }
 
 void TrainingRun::resume_from(const FoundCheckpoint& found) {
@@ -361,6 +373,7 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
   const ParameterStore& store = engine_->model().parameters();
   load_parameters(reader, store);
   load_optimizer(reader, store, engine_->optimizer().state());
+  load_ranks(reader);
   const Attributes trainer = reader.attributes("/trainer");
   state_ = {.step = reader.integer("/trainer", "step"),
             .phase = reader.integer("/trainer", "phase"),
@@ -473,6 +486,10 @@ TrainingOutcome TrainingRun::run() {
       window_tokens = state_.tokens;
     }
     const auto due = [&](std::int64_t interval) { return interval > 0 && state_.step % interval == 0; };
+    if (phase_ends)
+      close_stage();
+    else if (compaction_due())
+      compact_ranks();
     if (evaluation_due()) outcome.evaluation = evaluate_now(true);
     if ((due(recipe_.run.checkpoint_interval) || phase_ends) && saved_step_ != state_.step) save();
     if (options_.after_step) options_.after_step(state_.step);

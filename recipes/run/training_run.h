@@ -7,6 +7,7 @@
 #include <string>
 
 #include "checkpoints/checkpoint_directory.h"
+#include "checkpoints/rank_history.h"
 #include "data/tokenizer.h"
 #include "recipes/recipe.h"
 #include "recipes/run/metrics.h"
@@ -52,6 +53,17 @@ struct TrainingState {
   std::int64_t evaluated_step = 0;  // the last one whose evaluation is done; 0: none yet
 };
 
+// What a run that adapts ranks knows of them. It is in a checkpoint, but for what follows from the recipe.
+struct TrainingRanks {
+  RankUnits units;  // size 0: no phase adapts ranks
+  RankHistory history;
+  PhaseObjective objective = PhaseObjective::fixed;  // of the current phase
+  ResolvedAdaptation resolved;
+  double size_target = 0;  // s₀ of a late phase
+  RankState state;
+  double unpacked = 0;  // entries that died since the last compaction
+};
+
 // Pretraining or fine-tuning as a recipe says: phases of steps, evaluation, metrics, checkpoints, and
 // resuming to the bit.
 class TrainingRun {
@@ -69,7 +81,11 @@ class TrainingRun {
   bool finished() const { return state_.step >= total_steps_; }
 
  private:
-  struct PhaseData;
+  struct PhaseData {
+    data::LoaderOptions options;
+    std::unique_ptr<data::Loader> loader;
+    Schedule schedule;
+  };
 
   void open_phase();
   std::unique_ptr<TrainingTask> make_task() const;
@@ -86,8 +102,28 @@ class TrainingRun {
   std::optional<Evaluation> evaluate_now(bool record);
   void save();
   void write_checkpoint();
+  void save_checkpoint_as(const std::filesystem::path& file);
+  void write_state(CheckpointWriter& writer) const;
+  void make_engine();
   void resume_from(const FoundCheckpoint& found);
   [[noreturn]] void stop_on_nonfinite(const data::LoaderPosition& before);
+
+  // training_run_ranks.cpp
+  LayerRanks live_ranks() const;
+  double target_of(std::int64_t phase, const LayerRanks& ranks) const;
+  void check_targets() const;
+  void begin_ranks();
+  void open_stage();
+  double rank_urgency() const;
+  void after_rank_step();
+  void refuse_collapsed(const std::string& what);
+  bool compaction_due() const;
+  void compact_ranks();
+  void close_stage();
+  bool target_reached() const;
+  void add_rank_metrics(JsonObject& metrics) const;
+  void save_ranks(CheckpointWriter& writer) const;
+  void load_ranks(const CheckpointReader& reader);
 
   TrainingOptions options_;
   RunDirectory directory_;
@@ -103,6 +139,7 @@ class TrainingRun {
   std::unique_ptr<PhaseData> phase_;
   std::unique_ptr<ProgressBar> progress_;
   TrainingState state_;
+  TrainingRanks ranks_;
   std::optional<data::LoaderPosition> position_;  // to seek to when the phase is opened
   std::vector<std::int64_t> steps_of_phase_, steps_per_epoch_;
   std::int64_t total_steps_ = 0;

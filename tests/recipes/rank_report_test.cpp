@@ -23,12 +23,12 @@ constexpr std::int64_t live_size = start_size - 2176 - (2176 - query_size);
 
 class RankReport : public testing::Test {
  protected:
-  RankState state_of(const RankedCheckpoint& checkpoint, const char* name = "a.h5") const {
+  CheckpointRanks state_of(const RankedCheckpoint& checkpoint, const char* name = "a.h5") const {
     write_ranked(folder_ / name, checkpoint);
-    return rank_state(CheckpointReader(folder_ / name));
+    return checkpoint_ranks(CheckpointReader(folder_ / name));
   }
-  static const RankedLayer& layer(const RankState& state, const std::string& name) {
-    return *std::ranges::find(state.layers, name, &RankedLayer::name);
+  static const ReportedLayer& layer(const CheckpointRanks& state, const std::string& name) {
+    return *std::ranges::find(state.layers, name, &ReportedLayer::name);
   }
   // The whole line that begins so.
   static std::string line(const std::string& text, const std::string& begin) {
@@ -48,7 +48,7 @@ class RankReport : public testing::Test {
 };
 
 TEST_F(RankReport, CountsLiveRanksOnly) {
-  const RankState state = state_of({.overrides = {}, .dead = some_dead()});
+  const CheckpointRanks state = state_of({.overrides = {}, .dead = some_dead()});
   EXPECT_EQ(state.initial_size, start_size);
   EXPECT_EQ(state.size(), live_size);
   EXPECT_THAT(layer(state, "encoder.0.attention.query").live, ElementsAre(5, 10, 8));
@@ -65,7 +65,7 @@ TEST_F(RankReport, CountsLiveRanksOnly) {
 TEST_F(RankReport, CountsTheFilesNumbersWithoutGates) {
   const Recipe recipe = parse_recipe(ranked_recipe(), "r.toml");
   const Model model(encoder_config(recipe, 100), host_allocator(), false);
-  const RankState state = state_of({});
+  const CheckpointRanks state = state_of({});
   EXPECT_EQ(state.parameters, model.parameters().count());
   EXPECT_EQ(state.live_parameters(), state.parameters);
   EXPECT_EQ(state.dense_twin, dense_parameters(model.config()));
@@ -73,8 +73,8 @@ TEST_F(RankReport, CountsTheFilesNumbersWithoutGates) {
 
 // What is said to remain after a compaction is what a file has whose dead slices and layers are gone.
 TEST_F(RankReport, SaysWhatACompactionLeaves) {
-  const RankState before = state_of({.overrides = {}, .dead = some_dead()});
-  const RankState after =
+  const CheckpointRanks before = state_of({.overrides = {}, .dead = some_dead()});
+  const CheckpointRanks after =
       state_of({.overrides = {"tensorized.ranks.encoder.0.attention.query=[5,10,8]"},
                 .gone = {"encoder.1.attention.key"},
                 .history = {.initial_size = start_size, .stages = {{"start", start_ranks()}}}},
@@ -148,7 +148,7 @@ TEST_F(RankReport, OfALayerThatTheHistoryDoesNotKnow) {
 }
 
 TEST_F(RankReport, Totals) {
-  const RankState state =
+  const CheckpointRanks state =
       state_of({.overrides = {},
                 .dead = some_dead(),
                 .history = {.initial_size = start_size, .stages = {{"start", start_ranks()}}}});
@@ -198,13 +198,13 @@ TEST_F(RankReport, ForeignCoresAreRefused) {
   writer.attributes("/data", {{"vocabulary", std::int64_t{100}}});
   writer.commit();
   EXPECT_THAT(
-      error_of([&] { rank_state(CheckpointReader(folder_ / "b.h5")); }),
+      error_of([&] { checkpoint_ranks(CheckpointReader(folder_ / "b.h5")); }),
       HasSubstr("b.h5: the cores of encoder.0.attention.query are not those that its recipe describes"));
 }
 
 TEST_F(RankReport, TwoSideBySide) {
-  const RankState a = state_of({});
-  const RankState b = state_of({.overrides = {}, .dead = some_dead(), .step = 30}, "b.h5");
+  const CheckpointRanks a = state_of({});
+  const CheckpointRanks b = state_of({.overrides = {}, .dead = some_dead(), .step = 30}, "b.h5");
   const std::string report = rank_comparison(a, b);
   EXPECT_THAT(report, ContainsRegex("A: [^\n]*a.h5, step 12\nB: [^\n]*b.h5, step 30\n"));
   EXPECT_EQ(squeezed(line(report, "  attention.query")),
@@ -220,11 +220,11 @@ TEST_F(RankReport, TwoSideBySide) {
 }
 
 TEST_F(RankReport, TwoThatDifferInLayersAndModes) {
-  const RankState dense = state_of({.overrides = {"tensorized.enabled=false"}});
-  const RankState train = state_of({}, "b.h5");
+  const CheckpointRanks dense = state_of({.overrides = {"tensorized.enabled=false"}});
+  const CheckpointRanks train = state_of({}, "b.h5");
   EXPECT_EQ(squeezed(line(rank_comparison(dense, train), "  attention.query")),
             "attention.query [8,8 | 8,8] dense 8,16,8 4,096 2,176 0.531");
-  const RankState deeper =
+  const CheckpointRanks deeper =
       state_of({.overrides = {"model.layers=3", "tensorized.attention.input_modes=[16,4]"}}, "c.h5");
   const std::string report = rank_comparison(train, deeper);
   EXPECT_THAT(report, HasSubstr("[8,8 | 8,8] / [16,4 | 8,8]"));

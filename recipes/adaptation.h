@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "optim/rank_adaptation.h"
+
+namespace comera {
+
+// What happens to the ranks in a phase.
+enum class PhaseObjective : std::uint8_t {
+  fixed,  // nothing
+  early,  // loss, size and norms are weighed against each other
+  late,   // towards a target size
+};
+
+// Constants of the two stages; docs/rank-adaptation.md lists them with their sources.
+enum class RankPreset : std::uint8_t {
+  standard,   // "default"
+  paper,      // as the paper describes it
+  reference,  // as the authors' code does it
+};
+
+// What target_ratio is a ratio of.
+enum class TargetBase : std::uint8_t {
+  late_start,  // the size of the tensor trains when the phase begins
+  initial,     // the same when training began
+  dense,       // the matrices that the tensor trains stand for
+};
+
+// [phase.adaptation]: what it leaves out is the preset's.
+struct AdaptationSection {
+  RankPreset preset = RankPreset::standard;
+  std::optional<double> target_ratio;  // late: exactly one of target_ratio and target_size
+  TargetBase target_of = TargetBase::late_start;
+  std::string target_size;            // of the whole model in fp32, such as "3.2MB"
+  std::optional<double> target_loss;  // L₀
+  std::optional<RankPenalty> penalty;
+  std::optional<double> gamma, beta;  // γ, β
+  std::optional<double> threshold;    // τ
+  std::optional<double> rho_loss, rho_size;
+  std::optional<double> loss_weight, size_weight;
+  std::optional<double> smoothing;
+  std::optional<bool> hold, relative_size, smallest_first;
+  std::optional<double> urgency, shrink_share;
+  std::int64_t compact_interval = 1000;  // steps; 0: at the phase's end only
+  friend bool operator==(const AdaptationSection&, const AdaptationSection&) = default;
+};
+
+// A phase's constants with the preset's for those that are left out. The size that a late phase aims at is
+// known when it begins: RankObjectiveOptions::size_target is left at 0.
+struct ResolvedAdaptation {
+  RankStageOptions stage;
+  double urgency = 1;       // of the size's pull when shrink_share of the phase is done
+  double shrink_share = 0;  // 0: the urgency stays 1
+};
+ResolvedAdaptation resolve(const AdaptationSection& section, PhaseObjective objective);
+
+// The bytes of "3.2MB", "900 kB", "5.9MiB" or "1485795"; nothing if it is no such size.
+std::optional<double> parse_size(const std::string& text);
+
+}  // namespace comera

@@ -1,0 +1,201 @@
+// Whole runs that adapt ranks.
+#include "tests/training/rank_run.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "model/rank_sizes.h"
+#include "recipes/run/checkpoint_recipe.h"
+#include "recipes/run/trained_model.h"
+
+namespace comera::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::int64_t core_elements(const fs::path& checkpoint) {
+  const CheckpointReader reader(checkpoint);
+  std::int64_t elements = 0;
+  for (const CheckpointTensor& tensor : reader.tensors()) {
+    if (!tensor.path.starts_with("/model/") || tensor.path.find(".core.") == tensor.path.npos) continue;
+    std::int64_t count = 1;
+    for (const std::int64_t dim : tensor.shape) count *= dim;
+    elements += count;
+  }
+  return elements;
+}
+
+TEST_F(RankRun, ALatePhaseEndsAtItsTargetWithCompactedCores) {
+  const TrainingOutcome outcome = train("run", adapting());
+  EXPECT_TRUE(outcome.finished);
+  const auto lines = rank_lines("run");
+  ASSERT_FALSE(lines.empty());
+  const auto& last = lines.back()["ranks"];
+  const double size = last["size"], target = last["target"];
+  EXPECT_LE(size, target);
+  EXPECT_GT(size, 0.9 * target);
+  EXPECT_EQ(last["branch"], "hold");
+  // What is gone is gone from the file.
+  const CheckpointReader reader(outcome.checkpoint);
+  const RankHistory history = load_rank_history(reader);
+  EXPECT_NEAR(
+      static_cast<double>(core_elements(outcome.checkpoint)) / static_cast<double>(history.initial_size),
+      size, 1e-9);
+  ASSERT_EQ(history.stages.size(), 3u);
+  EXPECT_EQ(history.stages[0].name, "start");
+  EXPECT_EQ(history.stages[1].name, "short");
+  EXPECT_EQ(history.stages[2].name, "long");
+  EXPECT_EQ(history.stages[0].ranks.at("encoder.0.ffn.up"), (std::vector<std::int64_t>{4, 7, 6}));
+  // Its recipe builds it, its losses are finite, and it can be used.
+  const LoadedModel model(outcome.checkpoint, corpus() / "tok.model", {}, "cpu");
+  EXPECT_EQ(tensorized_size(model.model.config(), ranks_of(model.model.config())),
+            core_elements(outcome.checkpoint));
+  EXPECT_TRUE(std::isfinite(outcome.evaluation->loss));
+  // Sizes never grow again, and the early phase is no late one.
+  double before = 1;
+  for (const auto& line : lines) {
+    const double now = line["ranks"]["size"];
+    EXPECT_LE(now, before);
+    before = now;
+    EXPECT_EQ(line["ranks"]["stage"], line["phase"] == "short" ? "early" : "late");
+  }
+}
+
+// Within the early phase, at its end, and within the late one: with dead entries still in memory, and after
+// they have been removed.
+TEST_F(RankRun, ResumingContinuesToTheBit) {
+  const std::vector<std::string> settings = adapting({"run.log_interval=1"});
+  const TrainingOutcome whole = train("whole", settings);
+  const CheckpointReader reader(whole.checkpoint);
+  const auto lines = rank_lines("whole");
+  std::int64_t death = 0;  // the first step of the late phase after which something dead is in memory
+  for (std::size_t i = 31; i < lines.size() && death == 0; ++i)
+    if (lines[i]["ranks"]["live"] < lines[i - 1]["ranks"]["live"] && (i + 1 - 30) % 7 < 5)
+      death = static_cast<std::int64_t>(i) + 1;
+  ASSERT_GT(death, 30) << "nothing died";
+  const std::int64_t compaction = 30 + (death - 30 + 6) / 7 * 7;
+  for (const std::int64_t stop : {std::int64_t{11}, std::int64_t{30}, death, compaction, compaction + 1}) {
+    const std::string run = fmt::format("stopped-{}", stop);
+    const TrainingOutcome part = train(run, settings, {.stop_after = stop});
+    const CheckpointReader stopped(part.checkpoint);
+    if (stop == death) EXPECT_NE(held_ranks(stopped), live_ranks(stopped));
+    if (stop == compaction) EXPECT_EQ(held_ranks(stopped), live_ranks(stopped));
+    const TrainingOutcome rest = train(run, settings, {.mode = RunMode::resume});
+    expect_equal_checkpoints(whole.checkpoint, rest.checkpoint);
+    EXPECT_EQ(CheckpointReader(rest.checkpoint).attributes("/ranks"), reader.attributes("/ranks"));
+    EXPECT_EQ(load_rank_history(CheckpointReader(rest.checkpoint)), load_rank_history(reader));
+  }
+}
+
+// Compaction changes nothing but rounding: the same run without it.
+TEST_F(RankRun, CompactionChangesNothingButRounding) {
+  std::vector<std::string> often = adapting({"precision.compute=fp64", "phase.1.steps=40"}), never = often;
+  often.emplace_back("phase.1.adaptation.compact_interval=3");
+  never.emplace_back("phase.1.adaptation.compact_interval=0");
+  train("often", often);
+  train("never", never);
+  const auto a = rank_lines("often"), b = rank_lines("never");
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_NEAR(a[i]["loss"].get<double>(), b[i]["loss"].get<double>(), 1e-8) << a[i]["step"];
+    EXPECT_EQ(a[i]["ranks"]["live"], b[i]["ranks"]["live"]) << a[i]["step"];
+  }
+  EXPECT_LT(a[a.size() - 2]["parameters"], b[b.size() - 2]["parameters"]);
+}
+
+TEST_F(RankRun, TargetsOfAllKinds) {
+  // The least recipe says how much is no tensor train.
+  const EncoderConfig config = encoder_config(recipe("sizes"), 400);
+  const Model model(config, host_allocator(), false);
+  const std::int64_t cores = model.parameters().count(ParameterRole::core);
+  const std::int64_t others = model.parameters().count() - cores;
+  const double kilobytes = 4e-3 * (static_cast<double>(others) + 0.6 * static_cast<double>(cores));
+  const TrainingOutcome outcome = train("size", adapting({}, fmt::format("target_size={:.3f}kB", kilobytes)));
+  const std::int64_t left = core_elements(outcome.checkpoint);
+  EXPECT_LE(static_cast<double>(left + others) * 4e-3, kilobytes);
+  EXPECT_GT(static_cast<double>(left), 0.5 * static_cast<double>(cores));
+  const double share = static_cast<double>(cores) / static_cast<double>(dense_size(config));
+  for (const auto& [of, ratio] : {std::pair{"initial", 0.6}, {"dense", 0.6 * share}, {"late_start", 0.6}}) {
+    train(of, adapting({fmt::format("phase.1.adaptation.target_of={}", of)},
+                       fmt::format("target_ratio={}", ratio)));
+    const auto& last = rank_lines(of).back()["ranks"];
+    const double target = last["target"];
+    EXPECT_LE(last["size"].get<double>(), target) << of;
+    if (std::string(of) != "late_start")
+      EXPECT_NEAR(target, 0.6, 1e-12) << of;
+    else
+      EXPECT_LE(target, 0.6);
+  }
+}
+
+TEST_F(RankRun, TargetsThatCannotBeAreRefused) {
+  const auto refuses = [&](const std::vector<std::string>& overrides, const char* target,
+                           const auto& message) {
+    EXPECT_THAT([&] { train("refused", adapting(overrides, target)); },
+                testing::ThrowsMessage<UsageError>(message));
+  };
+  refuses({}, "target_ratio=0.001",
+          AllOf(HasSubstr("phase.1.adaptation.target_ratio = 0.001"),
+                HasSubstr("are the least that leave an encoder")));
+  refuses({}, "target_size=1kB", HasSubstr("are the least that leave an encoder"));
+  refuses({}, "target_size=99MB", HasSubstr("is no smaller than the model"));
+  refuses({}, "target_size=large", HasSubstr("is no size"));
+  refuses({"phase.1.adaptation.target_size=9MB"}, "target_ratio=0.5", HasSubstr("exactly one"));
+  refuses({"phase.0.adaptation.target_ratio=0.5"}, "target_ratio=0.5", HasSubstr("only a late phase"));
+  refuses({"phase.1.adaptation.preset=paper"}, "target_ratio=0.5", HasSubstr("needs a target_loss"));
+  refuses({"tensorized.enabled=false"}, "target_ratio=0.5", HasSubstr("a dense model has none"));
+  refuses({"phase.1.adaptation.gama=1"}, "target_ratio=0.5", HasSubstr("gama"));
+  refuses({"phase.1.objective=fixed"}, "target_ratio=0.5", HasSubstr("is for a phase that adapts ranks"));
+  EXPECT_FALSE(fs::exists(folder() / "refused" / "recipe.toml"));
+}
+
+// A γ so large that everything dies is an error, with the model aside and the last good checkpoint in place.
+TEST_F(RankRun, ANetworkThatDiesIsNoResult) {
+  const std::vector<std::string> settings =
+      adapting({"phase.0.adaptation.gamma=1e6", "phase.0.steps=300", "run.checkpoint_interval=5"});
+  try {
+    train("dying", settings);
+    FAIL() << "an empty network was a success";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("no longer depends on its input"), HasSubstr("collapsed.h5"),
+                                    HasSubstr("--resume auto")));
+  }
+  EXPECT_TRUE(fs::exists(folder() / "dying" / "collapsed.h5"));
+  const auto latest = find_latest(folder() / "dying" / "checkpoints", ResumeMode::newest);
+  ASSERT_TRUE(latest);
+  const EncoderConfig config = encoder_config(checkpoint_recipe(CheckpointReader(latest->path)), 400);
+  EXPECT_TRUE(passes_input(config, live_ranks(CheckpointReader(latest->path))));
+}
+
+TEST_F(RankRun, NaNInAGateIsNoticed) {
+  TrainingRun* current = nullptr;
+  static std::FILE* const null = std::fopen("/dev/null", "w");
+  TrainingOptions options{.after_step =
+                              [&](std::int64_t step) {
+                                if (step != 33) return;
+                                ParameterStore& store = current->engine().model().parameters();
+                                store.value(*store.find("encoder.1.ffn.up.gate.1")).data<float>()[1] = NAN;
+                              },
+                          .output = null};
+  TrainingRun run(recipe("nan", adapting()), options);
+  current = &run;
+  EXPECT_THAT([&] { run.run(); }, testing::ThrowsMessage<Error>(AllOf(HasSubstr("step 34 was not finite"),
+                                                                      HasSubstr("step-00000033.h5"))));
+}
+
+TEST_F(RankRun, AMissedTargetIsSaid) {
+  std::FILE* output = std::tmpfile();
+  const std::vector<std::string> settings = adapting({"phase.1.learning_rate=1e-6", "phase.1.steps=5"});
+  TrainingRun(recipe("missed", settings), {.output = output}).run();
+  std::rewind(output);
+  std::string text;
+  for (int c; (c = std::fgetc(output)) != EOF;) text.push_back(static_cast<char>(c));
+  std::fclose(output);
+  EXPECT_THAT(text, HasSubstr("above its target"));
+}
+
+}  // namespace
+}  // namespace comera::test
