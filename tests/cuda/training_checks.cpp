@@ -30,17 +30,21 @@ std::vector<double> losses_of(const EncoderConfig& config, const Processor& proc
 }  // namespace
 
 void expect_losses_of_the_cpu(const TestDevice& device) {
-  for (const bool tensorized : {true, false})
-    for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
-      if (sanitized && norm == NormPlacement::pre) continue;
-      EncoderConfig config = small_config(tensorized, HeadKind::mlm, norm);
-      const std::vector<double> exact = losses_of(config, {plain_backend(), host_allocator()});
-      config.compute = DType::float32;
-      const std::vector<double> got = losses_of(config, device.with_graphs);
-      EXPECT_EQ(got, losses_of(config, device.without));
-      ASSERT_EQ(got.size(), static_cast<std::size_t>(traced));
-      for (int i = 0; i < traced; ++i) EXPECT_NEAR(got[i], exact[i], 1e-5 * exact[i]) << "step " << i;
-    }
+  std::vector<EncoderConfig> configs;
+  for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
+    if (sanitized && norm == NormPlacement::pre) continue;
+    configs.push_back(small_config(true, HeadKind::mlm, norm));
+    configs.push_back(small_config(false, HeadKind::mlm, norm));
+  }
+  configs.push_back(removed_config());
+  for (EncoderConfig& config : configs) {
+    const std::vector<double> exact = losses_of(config, {plain_backend(), host_allocator()});
+    config.compute = DType::float32;
+    const std::vector<double> got = losses_of(config, device.with_graphs);
+    EXPECT_EQ(got, losses_of(config, device.without));
+    ASSERT_EQ(got.size(), static_cast<std::size_t>(traced));
+    for (int i = 0; i < traced; ++i) EXPECT_NEAR(got[i], exact[i], 1e-5 * exact[i]) << "step " << i;
+  }
 }
 
 namespace {
@@ -99,6 +103,8 @@ std::vector<NarrowCase> narrow_cases() {
     cases.push_back({"plan", small_config(true)});
     cases.back().config.tensorized.plan = plan;
   }
+  cases.push_back({"removed layers", removed_config()});
+  cases.push_back({"removed layers", removed_config(HeadKind::mlm, NormPlacement::pre)});
   // Attention between the halves of its trains: heads are wide, ranks small.
   EncoderConfig wide = small_config(true);
   wide.hidden = 64, wide.heads = 2, wide.ffn = 64;

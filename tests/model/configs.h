@@ -30,6 +30,16 @@ inline EncoderConfig small_config(bool tensorized, HeadKind head = HeadKind::mlm
   return config;
 }
 
+// The same without some of its layers: of one block K, V and the first feed-forward layer, of the other all
+// that anybody sees.
+inline EncoderConfig removed_config(HeadKind head = HeadKind::mlm, NormPlacement norm = NormPlacement::post) {
+  EncoderConfig config = small_config(true, head, norm);
+  for (const char* layer : {"encoder.0.attention.key", "encoder.0.attention.value", "encoder.0.ffn.up",
+                            "encoder.1.attention.output", "encoder.1.ffn.down"})
+    config.tensorized.ranks[layer] = {0, 0, 0};
+  return config;
+}
+
 // The six-encoder of CoMERA's MNLI experiments.
 inline EncoderConfig six_encoder() {
   EncoderConfig config;

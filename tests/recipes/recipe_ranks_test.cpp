@@ -27,6 +27,22 @@ TEST(RecipeRanks, AreReadAndWritten) {
   EXPECT_EQ(encoder_config(dotted).tensorized.ranks, expected);
 }
 
+// Zeros remove a layer, of which the model then has no cores; only a single layer's, not a kind's.
+TEST(RecipeRanks, OfZeroRemoveALayer) {
+  const Recipe recipe = parse_recipe(with_ranks("encoder.0.attention.query = [0, 0, 0]"), "r.toml");
+  EXPECT_EQ(recipe.tensorized.ranks, (LayerRanks{{"encoder.0.attention.query", {0, 0, 0}}}));
+  EXPECT_EQ(parse_recipe(to_toml(recipe), "written"), recipe) << to_toml(recipe);
+  EXPECT_TRUE(encoder_config(recipe).linear_layers()[0].shape->removed());
+  EXPECT_FALSE(encoder_config(recipe).linear_layers()[1].shape->removed());
+  EXPECT_THAT(refusal(edited("ranks = [8, 16, 8]", "ranks = [0, 0, 0]")),
+              HasSubstr("a list of positive integers of at most 65536"));
+  const std::string head =
+      "[tensorized.head]\ninput_modes = [8, 8]\noutput_modes = [8, 8]\n"
+      "ranks = [8, 16, 8]\n[tensorized.ranks]\nhead.transform = [0, 0, 0]\n\n[[phase]]";
+  EXPECT_THAT(refusal(edited("[[phase]]", head)),
+              HasSubstr("tensorized.ranks.head.transform: this layer cannot be removed"));
+}
+
 TEST(RecipeRanks, CanBeOverridden) {
   const std::string text = with_ranks("encoder.0.attention.query = [3, 9, 5]");
   const Recipe recipe = parse_recipe(text, "r.toml",
