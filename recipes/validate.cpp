@@ -44,8 +44,7 @@ void check_phase(const PhaseSection& phase, const std::string& path, std::int64_
                                                     path, phase.warmup_steps, *phase.steps));
 }
 
-void check_adaptation(const PhaseSection& phase, const std::string& path, bool tensorized,
-                      const Places& places) {
+void check_adaptation(const PhaseSection& phase, const std::string& path, const Places& places) {
   const std::string section = path + ".adaptation";
   const auto fail = [&](const std::string& key, const std::string& sentence) {
     places.fail(section + "." + key, fmt::format("{}.{} {}", section, key, sentence));
@@ -58,12 +57,6 @@ void check_adaptation(const PhaseSection& phase, const std::string& path, bool t
                               section, path));
     return;
   }
-  if (!tensorized)
-    places.fail(
-        path + ".objective",
-        fmt::format("{}.objective adapts ranks, but tensorized.enabled is false: a dense model has none; "
-                    "set it to \"fixed\"",
-                    path));
   const AdaptationSection adaptation = phase.adaptation.value_or(AdaptationSection{});
   const bool ratio = adaptation.target_ratio.has_value(), size = !adaptation.target_size.empty();
   if (phase.objective == PhaseObjective::early) {
@@ -93,7 +86,7 @@ void check_phases(const Recipe& recipe, const Places& places) {
     const PhaseSection& phase = recipe.phases[i];
     const std::string path = fmt::format("phase.{}", i);
     check_phase(phase, path, recipe.model.max_positions, places);
-    check_adaptation(phase, path, recipe.tensorized.enabled, places);
+    check_adaptation(phase, path, places);
     if (!names.insert(phase.name).second)
       places.fail(path + ".name",
                   fmt::format("{}.name is '{}', as an earlier phase's; choose another", path, phase.name));

@@ -158,7 +158,8 @@ wait_for_training || fail "the resumed training did not succeed; see its message
 
 stage "inspect"
 checkpoint=$folder/run/checkpoints/$(< "$folder/run/checkpoints/latest")
-"$program" inspect "$checkpoint" | awk 'NR <= 30; NR == 31 {print "…"}'
+"$program" inspect "$checkpoint" --ranks | awk 'NR <= 40; NR == 41 {print "…"}'
+"$program" inspect "$folder/run" --plot "$folder/run/training.svg"
 
 stage "task: documentation and function"
 task_output=$folder/task
@@ -193,6 +194,7 @@ All of it is in $folder:
   shards/                   token ids (HDF5)
   run/recipe.toml           the recipe with every key
   run/metrics.jsonl         one line for each logging interval and evaluation
+  run/training.svg          loss, size and ranks over the steps
   run/checkpoints/          the newest checkpoints (HDF5)
   pairs/, task/             documentation and functions, and the encoder that was fine-tuned on them
 

@@ -109,6 +109,7 @@ class TrainingRun {
   [[noreturn]] void stop_on_nonfinite(const data::LoaderPosition& before);
 
   // training_run_ranks.cpp
+  PhaseObjective objective_of(std::int64_t phase) const;
   LayerRanks live_ranks() const;
   double target_of(std::int64_t phase, const LayerRanks& ranks) const;
   void check_targets() const;

@@ -17,8 +17,6 @@ namespace {
 
 constexpr double bytes_per_parameter = 4;  // as fp32
 
-bool adapts(const PhaseSection& phase) { return phase.objective != PhaseObjective::fixed; }
-
 AdaptationSection adaptation_of(const PhaseSection& phase) {
   return phase.adaptation.value_or(AdaptationSection{});
 }
@@ -28,6 +26,11 @@ std::string megabytes(double parameters) {
 }
 
 }  // namespace
+
+// A dense twin has no ranks: it just trains.
+PhaseObjective TrainingRun::objective_of(std::int64_t phase) const {
+  return recipe_.tensorized.enabled ? recipe_.phases[phase].objective : PhaseObjective::fixed;
+}
 
 LayerRanks TrainingRun::live_ranks() const {
   const Model& model = engine_->model();
@@ -61,7 +64,7 @@ void TrainingRun::check_targets() const {
   const auto others = static_cast<double>(store.count() - store.count(ParameterRole::core));
   for (std::int64_t phase = state_.phase; phase < static_cast<std::int64_t>(recipe_.phases.size()); ++phase) {
     const PhaseSection& section = recipe_.phases[phase];
-    if (!adapts(section)) continue;
+    if (objective_of(phase) == PhaseObjective::fixed) continue;
     if (ranks.empty())
       throw UsageError(
           fmt::format("phase.{}.objective adapts ranks, but no layer of the model is a tensor train; "
@@ -91,7 +94,9 @@ void TrainingRun::check_targets() const {
 }
 
 void TrainingRun::begin_ranks() {
-  const bool any = std::ranges::any_of(recipe_.phases, adapts);
+  bool any = false;
+  for (std::size_t phase = 0; phase < recipe_.phases.size(); ++phase)
+    any |= objective_of(static_cast<std::int64_t>(phase)) != PhaseObjective::fixed;
   if (!any) return;
   if (ranks_.units.size == 0) {
     const Model& model = engine_->model();
@@ -107,7 +112,7 @@ void TrainingRun::begin_ranks() {
 // When a phase begins, and when a run is resumed within it.
 void TrainingRun::open_stage() {
   const PhaseSection& section = recipe_.phases[state_.phase];
-  if (!adapts(section)) {
+  if (objective_of(state_.phase) == PhaseObjective::fixed) {
     ranks_.objective = PhaseObjective::fixed;
     engine_->keep_ranks();
     return;

@@ -35,6 +35,8 @@ TEST_F(CudaRun, NarrowRunsAreResumed) {
   expect_the_same_bits_each_way(first_gpu(), {"precision.compute='bf16'"});
 }
 
+TEST_F(CudaRun, AdaptsRanks) { expect_to_adapt_ranks(first_gpu()); }
+
 TEST_F(CudaRun, ReplayedNotReplayedAndResumedGiveTheSameBits) { expect_the_same_bits_each_way(first_gpu()); }
 
 }  // namespace

@@ -76,6 +76,8 @@ TEST_F(EmulatedRun, LearnsAsTheCpuDoes) { expect_to_learn_as_the_cpu_does(device
 
 TEST_F(EmulatedRun, ReplayedNotReplayedAndResumedGiveTheSameBits) { expect_the_same_bits_each_way(device_); }
 
+TEST_F(EmulatedRun, AdaptsRanks) { expect_to_adapt_ranks(device_); }
+
 // A GPU's bfloat16 run goes on to the same bits, and the CPU evaluates it in float32.
 TEST_F(EmulatedRun, NarrowRunsAreResumedAndLoadedByTheCpu) {
   expect_the_same_bits_each_way(device_, {"precision.compute='bf16'"});

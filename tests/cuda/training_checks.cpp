@@ -229,4 +229,26 @@ void RunFixture::expect_the_same_bits_each_way(const TestDevice& device,
   }
 }
 
+void RunFixture::expect_to_adapt_ranks(const TestDevice& device) const {
+  expect_the_same_bits_each_way(
+      device, {"phase.0.steps=4", "phase.1.steps=8", "phase.0.objective=early", "phase.1.objective=late",
+               "phase.1.learning_rate={cores=1e-3, gates=0.15, rest=1e-3}", "phase.1.schedule=constant",
+               "phase.1.adaptation.threshold=0.5", "phase.1.adaptation.target_ratio=0.6",
+               "phase.1.adaptation.urgency=1e4", "phase.1.adaptation.compact_interval=3"});
+  if (sanitized) return;  // its few steps prune nothing
+  std::ifstream file(folder() / "whole" / "metrics.jsonl");
+  nlohmann::json ranks;
+  for (std::string line; std::getline(file, line);) {
+    const auto values = nlohmann::json::parse(line);
+    if (values.contains("ranks")) ranks = values["ranks"];
+  }
+  const double size = ranks["size"], target = ranks["target"];
+  EXPECT_LE(size, target);
+  EXPECT_GT(size, 0.8 * target);
+  const auto newest = find_latest(folder() / "whole" / "checkpoints", ResumeMode::newest);
+  const CheckpointReader reader(newest->path);
+  EXPECT_EQ(held_ranks(reader), live_ranks(reader));
+  EXPECT_NE(held_ranks(reader), load_rank_history(reader).stages.front().ranks);
+}
+
 }  // namespace comera::test

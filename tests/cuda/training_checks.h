@@ -35,6 +35,8 @@ class RunFixture : public TrainingFixture {
   // Replayed, not replayed, and stopped and resumed.
   void expect_the_same_bits_each_way(const TestDevice& device,
                                      const std::vector<std::string>& overrides = {}) const;
+  // The same of a run whose ranks shrink, with compactions on the way; it ends at its target.
+  void expect_to_adapt_ranks(const TestDevice& device) const;
 };
 
 }  // namespace comera::test

@@ -23,6 +23,7 @@ inline std::vector<std::string> adapting(const std::vector<std::string>& more = 
                                   "phase.1.adaptation.threshold=0.1",
                                   "phase.1.adaptation." + target,
                                   "phase.1.adaptation.compact_interval=7",
+                                  "run.threads=1",  // several would wait for one another beside other tests
                                   "run.checkpoint_interval=0",
                                   "run.evaluation_interval=0"};
   all.insert(all.end(), more.begin(), more.end());

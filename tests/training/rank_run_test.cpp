@@ -72,9 +72,10 @@ TEST_F(RankRun, ResumingContinuesToTheBit) {
   const CheckpointReader reader(whole.checkpoint);
   const auto lines = rank_lines("whole");
   std::int64_t death = 0;  // the first step of the late phase after which something dead is in memory
-  for (std::size_t i = 31; i < lines.size() && death == 0; ++i)
-    if (lines[i]["ranks"]["live"] < lines[i - 1]["ranks"]["live"] && (i + 1 - 30) % 7 < 5)
-      death = static_cast<std::int64_t>(i) + 1;
+  for (std::size_t i = 31; i < lines.size() && death == 0; ++i) {
+    const auto step = static_cast<std::int64_t>(i) + 1;
+    if (lines[i]["ranks"]["live"] < lines[i - 1]["ranks"]["live"] && (step - 30) % 7 != 0) death = step;
+  }
   ASSERT_GT(death, 30) << "nothing died";
   const std::int64_t compaction = 30 + (death - 30 + 6) / 7 * 7;
   for (const std::int64_t stop : {std::int64_t{11}, std::int64_t{30}, death, compaction, compaction + 1}) {
@@ -121,7 +122,7 @@ TEST_F(RankRun, TargetsOfAllKinds) {
   for (const auto& [of, ratio] : {std::pair{"initial", 0.6}, {"dense", 0.6 * share}, {"late_start", 0.6}}) {
     train(of, adapting({fmt::format("phase.1.adaptation.target_of={}", of)},
                        fmt::format("target_ratio={}", ratio)));
-    const auto& last = rank_lines(of).back()["ranks"];
+    const nlohmann::json last = rank_lines(of).back()["ranks"];
     const double target = last["target"];
     EXPECT_LE(last["size"].get<double>(), target) << of;
     if (std::string(of) != "late_start")
@@ -146,10 +147,16 @@ TEST_F(RankRun, TargetsThatCannotBeAreRefused) {
   refuses({"phase.1.adaptation.target_size=9MB"}, "target_ratio=0.5", HasSubstr("exactly one"));
   refuses({"phase.0.adaptation.target_ratio=0.5"}, "target_ratio=0.5", HasSubstr("only a late phase"));
   refuses({"phase.1.adaptation.preset=paper"}, "target_ratio=0.5", HasSubstr("needs a target_loss"));
-  refuses({"tensorized.enabled=false"}, "target_ratio=0.5", HasSubstr("a dense model has none"));
   refuses({"phase.1.adaptation.gama=1"}, "target_ratio=0.5", HasSubstr("gama"));
   refuses({"phase.1.objective=fixed"}, "target_ratio=0.5", HasSubstr("is for a phase that adapts ranks"));
   EXPECT_FALSE(fs::exists(folder() / "refused" / "recipe.toml"));
+}
+
+// The same recipe serves the dense twin.
+TEST_F(RankRun, ADenseTwinHasNoRanksToAdapt) {
+  EXPECT_TRUE(
+      train("dense", adapting({"tensorized.enabled=false", "phase.0.steps=3", "phase.1.steps=2"})).finished);
+  EXPECT_TRUE(rank_lines("dense").empty());
 }
 
 // A γ so large that everything dies is an error, with the model aside and the last good checkpoint in place.
