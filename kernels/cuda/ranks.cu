@@ -119,19 +119,25 @@ __global__ void __launch_bounds__(threads)
   if (threadIdx.x == 0) partial[blockIdx.x * norm_pieces + blockIdx.y] = sum;
 }
 
+// What follows from the decision about the whole model.
+struct Decision {
+  RankWeights weights;
+  double threshold = 0;  // of the entries that have to die
+};
+
 struct Objective {
   Tables tables;
   RankObjectiveOptions options;
   const float* parameters;
-  float* gradients;
   const StepInputs* inputs;
   const StepResults* results;
   RankState* state;
   const double* partial_norms;
-  RankWeights* weights;  // out: all other gradients are still to be multiplied
+  Decision* decision;  // out
+  double* slopes;      // out (bonds): of the penalty, 0 in a removed layer
 };
 
-// One block: norms, sizes, the branch, and the gradients of gates.
+// One block: norms, sizes and the branch.
 __global__ void __launch_bounds__(threads) rank_objective_kernel(Objective op) {
   const Ranks ranks(op.tables, op.parameters);
   const Tables& tables = op.tables;
@@ -141,7 +147,6 @@ __global__ void __launch_bounds__(threads) rank_objective_kernel(Objective op) {
     norm += op.partial_norms[i];
   norm = block_sum(norm, ranks.sums);
   const double size = ranks.size_above(0);
-  double entries = 0;
   for (int b = static_cast<int>(threadIdx.x); b < tables.bond_count; b += threads) {
     const RankBond bond = tables.bonds[b];
     double sum = 0;
@@ -149,7 +154,7 @@ __global__ void __launch_bounds__(threads) rank_objective_kernel(Objective op) {
     ranks.l1[b] = sum;
   }
   __syncthreads();
-  double total = 0;
+  double total = 0, entries = 0;
   for (int l = static_cast<int>(threadIdx.x); l < tables.layer_count; l += threads) {
     const RankLayer layer = tables.layers[l];
     if (ranks.removed[l] != 0) continue;
@@ -162,39 +167,46 @@ __global__ void __launch_bounds__(threads) rank_objective_kernel(Objective op) {
     }
   }
   total = block_sum(total, ranks.sums);
-  const double live = block_sum(entries, ranks.sums);
-
+  const double live = max(block_sum(entries, ranks.sums), 1.0);
+  for (int l = static_cast<int>(threadIdx.x); l < tables.layer_count; l += threads) {
+    const RankLayer layer = tables.layers[l];
+    for (int b = 0; b < layer.bonds; ++b) {
+      double slope = by_size ? ranks.l1_of(layer, b - 1) * ranks.modes_of(layer, b) +
+                                   ranks.modes_of(layer, b + 1) * ranks.l1_of(layer, b + 1)
+                             : 1.0;
+      slope /= by_size ? tables.initial_size : live;
+      op.slopes[layer.first_bond + b] = ranks.removed[l] != 0 ? 0 : slope;
+    }
+  }
   if (threadIdx.x == 0) {
     RankState& state = *op.state;
     if (op.results->target_count > 0)
       average_loss(op.options.smoothing, op.results->loss_sum / op.results->target_count, state);
     state.norm_ratio = norm / tables.initial_norm;
     state.size = size;
-    state.penalty = by_size ? total / tables.initial_size : total / max(live, 1.0);
-    *op.weights = rank_weights(op.options, op.inputs->rank_urgency, state);
+    state.penalty = total / (by_size ? tables.initial_size : live);
+    op.decision->weights = rank_weights(op.options, op.inputs->rank_urgency, state);
   }
   __syncthreads();
-  const RankWeights weights = *op.weights;
-  const double threshold = weights.smallest_first ? ranks.threshold(op.options.size_target) : 0;
-  ranks.size_above(0);  // which layers are removed, again
-  for (int l = static_cast<int>(threadIdx.x); l < tables.layer_count; l += threads) {
-    const RankLayer layer = tables.layers[l];
-    for (int b = 0; b < layer.bonds; ++b) {
-      const RankBond bond = tables.bonds[layer.first_bond + b];
-      const double slope = by_size ? (ranks.l1_of(layer, b - 1) * ranks.modes_of(layer, b) +
-                                      ranks.modes_of(layer, b + 1) * ranks.l1_of(layer, b + 1)) /
-                                         tables.initial_size
-                                   : 1 / max(live, 1.0);
-      for (int i = 0; i < bond.count; ++i) {
-        const double d = op.parameters[bond.offset + i];
-        const double weight =
-            fabs(d) <= threshold || !weights.smallest_first ? weights.penalty : weights.spared;
-        const double pull =
-            d == 0 || ranks.removed[l] != 0 ? 0 : weight * slope * (by_size && d < 0 ? -1 : 1);
-        op.gradients[bond.offset + i] = static_cast<float>(weights.loss) * op.gradients[bond.offset + i] +
-                                        static_cast<float>(pull * op.inputs->targets);
-      }
-    }
+  const bool smallest_first = op.decision->weights.smallest_first;
+  const double threshold = smallest_first ? ranks.threshold(op.options.size_target) : 0;
+  if (threadIdx.x == 0) op.decision->threshold = threshold;
+}
+
+// A warp for each bond: the gradients of its gate.
+__global__ void __launch_bounds__(warp)
+    gate_gradients(const RankBond* bonds, const double* slopes, const Decision* decision, bool by_size,
+                   const float* parameters, float* gradients, const StepInputs* inputs) {
+  const RankBond bond = bonds[blockIdx.x];
+  const RankWeights weights = decision->weights;
+  const double slope = slopes[blockIdx.x] * inputs->targets, threshold = decision->threshold;
+  for (int i = static_cast<int>(threadIdx.x); i < bond.count; i += warp) {
+    const double d = parameters[bond.offset + i];
+    const bool pulled = !weights.smallest_first || fabs(d) <= threshold;
+    const double weight = d == 0 ? 0 : pulled ? weights.penalty : weights.spared;
+    float& gradient = gradients[bond.offset + i];
+    gradient = static_cast<float>(weights.loss) * gradient +
+               static_cast<float>(weight * slope * (by_size && d < 0 ? -1 : 1));
   }
 }
 
@@ -202,9 +214,9 @@ __global__ void __launch_bounds__(threads) rank_objective_kernel(Objective op) {
 // with the gradient of their norm.
 __global__ void __launch_bounds__(threads)
     scale_gradients(const float* parameters, float* gradients, std::int64_t count, std::int64_t gates_begin,
-                    std::int64_t gates_end, double decay, const RankWeights* weights,
+                    std::int64_t gates_end, double decay, const Decision* decision,
                     const StepInputs* inputs) {
-  const auto weight = static_cast<float>(weights->loss);
+  const auto weight = static_cast<float>(decision->weights.loss);
   const auto norm_weight = static_cast<float>(decay * inputs->targets);
   const std::int64_t step = std::int64_t{gridDim.x} * threads;
   for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < count; i += step) {
@@ -217,13 +229,14 @@ __global__ void __launch_bounds__(threads)
 }
 
 std::size_t rank_objective_scratch(const RankObjective& op) {
-  return (static_cast<std::size_t>(op.tables.core_count) * norm_pieces) * sizeof(double) +
-         sizeof(RankWeights);
+  const std::int64_t numbers = op.tables.core_count * norm_pieces + op.tables.bond_count;
+  return static_cast<std::size_t>(numbers) * sizeof(double) + sizeof(Decision);
 }
 
 void rank_objective(const RankObjective& op, const KernelContext& context) {
   auto* partial = reinterpret_cast<double*>(context.scratch);
-  auto* weights = reinterpret_cast<RankWeights*>(partial + op.tables.core_count * norm_pieces);
+  double* slopes = partial + op.tables.core_count * norm_pieces;
+  auto* decision = reinterpret_cast<Decision*>(slopes + op.tables.bond_count);
   const Tables tables = tables_of(op.tables);
   const auto* inputs = static_cast<const StepInputs*>(op.step_inputs.raw());
   if (op.tables.core_count > 0)
@@ -235,22 +248,27 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
   const Objective objective{tables,
                             op.options,
                             op.parameters.data<float>(),
-                            op.gradients.data<float>(),
                             inputs,
                             static_cast<const StepResults*>(op.results.raw()),
                             static_cast<RankState*>(op.state.raw()),
                             partial,
-                            weights};
+                            decision,
+                            slopes};
   COMERA_LAUNCH(context.stream, (LaunchShape{.threads = threads, .shared_bytes = shared_bytes_of(op.tables)}),
                 rank_objective_kernel, objective);
+  const auto* decided = static_cast<const Decision*>(decision);
+  if (op.tables.bond_count > 0)
+    COMERA_LAUNCH(context.stream, (LaunchShape{.grid = {op.tables.bond_count}, .threads = warp}),
+                  gate_gradients, tables.bonds, static_cast<const double*>(slopes), decided,
+                  op.options.penalty == RankPenalty::l1_size, op.parameters.data<float>(),
+                  op.gradients.data<float>(), inputs);
   const std::int64_t count = op.gradients.elements();
   constexpr std::int64_t most_blocks = 8192;
   COMERA_LAUNCH(
       context.stream,
       (LaunchShape{.grid = {std::min(blocks_for(count, threads), most_blocks)}, .threads = threads}),
       scale_gradients, op.parameters.data<float>(), op.gradients.data<float>(), count, op.gates_begin,
-      op.gates_begin + op.gates_count, 2 * op.options.beta / op.tables.initial_norm,
-      static_cast<const RankWeights*>(weights), inputs);
+      op.gates_begin + op.gates_count, 2 * op.options.beta / op.tables.initial_norm, decided, inputs);
 }
 
 // One block: which entries die, and what is left.

@@ -1,0 +1,112 @@
+#include "recipes/adaptation.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/recipes/sample.h"
+
+namespace comera::test {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Adaptation, PresetsDifferWhereTheTableSaysSo) {
+  const ResolvedAdaptation ours = resolve({}, PhaseObjective::late);
+  EXPECT_EQ(ours.stage.objective.stage, RankStage::late);
+  EXPECT_EQ(ours.stage.objective.loss_target, 0);
+  EXPECT_TRUE(ours.stage.objective.hold && ours.stage.objective.smallest_first);
+  EXPECT_EQ(ours.urgency, 30);
+  EXPECT_EQ(ours.shrink_share, 0.5);
+  const ResolvedAdaptation paper =
+      resolve({.preset = RankPreset::paper, .target_loss = 0.7}, PhaseObjective::late);
+  EXPECT_EQ(paper.stage.objective.loss_target, 0.7);
+  EXPECT_TRUE(paper.stage.objective.hold);
+  EXPECT_FALSE(paper.stage.objective.smallest_first || paper.stage.objective.relative_size);
+  EXPECT_EQ(paper.shrink_share, 0);
+  const ResolvedAdaptation code = resolve({.preset = RankPreset::reference}, PhaseObjective::late);
+  EXPECT_EQ(code.stage.objective.loss_target, 0.8);
+  EXPECT_EQ(code.stage.objective.penalty, RankPenalty::mean_gate);
+  EXPECT_EQ(code.stage.objective.beta, 0);
+  EXPECT_EQ(code.stage.objective.smoothing, 0);
+  EXPECT_FALSE(code.stage.objective.hold);
+}
+
+TEST(Adaptation, WhatIsGivenGoesBeforeThePreset) {
+  const AdaptationSection section{.preset = RankPreset::reference,
+                                  .target_loss = 0.3,
+                                  .penalty = RankPenalty::l1_size,
+                                  .beta = 0.5,
+                                  .threshold = 0.2,
+                                  .hold = true,
+                                  .urgency = 4,
+                                  .shrink_share = 0.25};
+  const ResolvedAdaptation resolved = resolve(section, PhaseObjective::late);
+  EXPECT_EQ(resolved.stage.objective.loss_target, 0.3);
+  EXPECT_EQ(resolved.stage.objective.penalty, RankPenalty::l1_size);
+  EXPECT_EQ(resolved.stage.objective.beta, 0.5);
+  EXPECT_EQ(resolved.stage.threshold, 0.2);
+  EXPECT_TRUE(resolved.stage.objective.hold);
+  EXPECT_EQ(resolved.urgency, 4);
+  EXPECT_EQ(resolved.shrink_share, 0.25);
+}
+
+TEST(Adaptation, TheNormsWeightFollowsGammaInAnEarlyStage) {
+  EXPECT_EQ(resolve({.gamma = 0.2}, PhaseObjective::early).stage.objective.beta, 0.2);
+  EXPECT_EQ(resolve({.gamma = 0.2, .beta = 0.3}, PhaseObjective::early).stage.objective.beta, 0.3);
+  EXPECT_EQ(
+      resolve({.preset = RankPreset::reference, .gamma = 0.2}, PhaseObjective::early).stage.objective.beta,
+      0);
+}
+
+TEST(Adaptation, Sizes) {
+  EXPECT_EQ(parse_size("3.2MB"), 3.2e6);
+  EXPECT_EQ(parse_size("900 kB"), 9e5);
+  EXPECT_EQ(parse_size("2MiB"), 2097152);
+  EXPECT_EQ(parse_size("1485795"), 1485795);
+  for (const char* wrong : {"", "MB", "3.2 Mb", "-1MB", "0", "inf", "nan", "3MB ", "3  MB", "1e400"})
+    EXPECT_FALSE(parse_size(wrong)) << wrong;
+}
+
+const std::string late =
+    sample + "objective = \"late\"\n[phase.adaptation]\ntarget_ratio = 0.5\ngamma = 0.25\n";
+
+TEST(Adaptation, IsReadAndWrittenAgain) {
+  const Recipe recipe = parse_recipe(late, "r.toml");
+  EXPECT_EQ(recipe.phases[0].objective, PhaseObjective::late);
+  ASSERT_TRUE(recipe.phases[0].adaptation);
+  EXPECT_EQ(recipe.phases[0].adaptation->target_ratio, 0.5);
+  EXPECT_EQ(parse_recipe(to_toml(recipe), "again.toml"), recipe);
+  EXPECT_EQ(parse_recipe(sample, "r.toml").phases[0].objective, PhaseObjective::fixed);
+}
+
+TEST(Adaptation, OverridesReplaceWhatContradictsThemInTheFile) {
+  const auto with = [](const std::vector<std::string>& overrides) {
+    return parse_recipe(late, "r.toml", overrides);
+  };
+  EXPECT_FALSE(with({"phase.0.objective=fixed"}).phases[0].adaptation);
+  const Recipe early = with({"phase.0.objective=early"});
+  EXPECT_FALSE(early.phases[0].adaptation->target_ratio);
+  EXPECT_EQ(early.phases[0].adaptation->gamma, 0.25);
+  const Recipe size = with({"phase.0.adaptation.target_size=3kB"});
+  EXPECT_FALSE(size.phases[0].adaptation->target_ratio);
+  EXPECT_EQ(size.phases[0].adaptation->target_size, "3kB");
+  // Not what overrides say themselves.
+  EXPECT_THAT(refusal(late, {"phase.0.adaptation.gamma=1", "phase.0.objective=fixed"}),
+              HasSubstr("is for a phase that adapts ranks"));
+  EXPECT_THAT(refusal(late, {"phase.0.adaptation.target_ratio=0.1", "phase.0.objective=early"}),
+              HasSubstr("only a late phase has"));
+}
+
+TEST(Adaptation, MistakesAreNamedWithTheirPlace) {
+  EXPECT_THAT(refusal(sample + "objective = \"late\"\n"), HasSubstr("neither target_ratio nor target_size"));
+  EXPECT_THAT(refusal(sample + "objective = \"later\"\n"), HasSubstr("'fixed', 'early' or 'late'"));
+  EXPECT_THAT(refusal(late, {"phase.0.adaptation.target_ratio=1.5"}),
+              HasSubstr("greater than 0 and at most 1"));
+  EXPECT_THAT(refusal(late + "target_size = \"3 parsecs\"\n"), HasSubstr("exactly one"));
+  EXPECT_THAT(refusal(late, {"phase.0.adaptation.target_size=\"3 parsecs\""}),
+              HasSubstr("\"3 parsecs\" is no size"));
+  EXPECT_THAT(refusal(late, {"phase.0.adaptation.thresold=0.1"}), HasSubstr("did you mean 'threshold'"));
+  EXPECT_THAT(refusal(late, {"phase.0.adaptation.preset=paper"}), HasSubstr("needs a target_loss"));
+}
+
+}  // namespace
+}  // namespace comera::test
