@@ -3,112 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <optional>
-#include <random>
 
-#include "data/batch.h"
+#include "bench/step_profile.h"
+#include "bench/stepper.h"
 #include "kernels/backends/backends.h"
-#include "kernels/backends/ceilings.h"
 #include "kernels/backends/processors.h"
-#include "kernels/core/profile.h"
 #include "kernels/ops/layout.h"
-#include "recipes/run/step_engine.h"
 
 namespace comera {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
 std::string times_text(const std::vector<double>& seconds) {
   const auto [least, most] = std::ranges::minmax(seconds);
   return fmt::format("{:.0f} ms ({:.0f} to {:.0f})", median(seconds) * 1e3, least * 1e3, most * 1e3);
 }
-
-constexpr double mask_probability = 0.15;
-
-data::BatchCapacity capacity_of(const StepBenchmarkOptions& options) {
-  const EncoderConfig& config = options.config;
-  data::BatchCapacity capacity =
-      data::capacity_for(options.tokens, options.length, mask_probability, config.vocabulary);
-  capacity.sequences = std::max<std::int64_t>(capacity.sequences, options.tokens / options.length);
-  if (config.head != HeadKind::mlm) capacity.masked = 0;
-  return capacity;
-}
-
-// Whole sequences of random tokens; the frequencies are Zipf's, as in text.
-data::Batch random_batch(const StepBenchmarkOptions& options, const data::BatchCapacity& capacity,
-                         std::int64_t right_rows) {
-  const EncoderConfig& config = options.config;
-  data::Batch batch(capacity);
-  std::mt19937_64 engine(1);
-  std::uniform_real_distribution<double> uniform;
-  const auto draw = [&] {
-    const double rank = std::pow(static_cast<double>(config.vocabulary), uniform(engine)) - 1;
-    return std::min<std::int32_t>(static_cast<std::int32_t>(rank),
-                                  static_cast<std::int32_t>(config.vocabulary) - 1);
-  };
-  const std::int64_t sequences = options.tokens / options.length;
-  for (std::int64_t s = 0; s < sequences; ++s) {
-    std::vector<std::int32_t> ids(options.length), positions, targets;
-    for (std::int64_t i = 0; i < options.length; ++i) {
-      ids[i] = draw();
-      if (config.head == HeadKind::mlm && uniform(engine) < mask_probability) {
-        positions.push_back(static_cast<std::int32_t>(i));
-        targets.push_back(draw());
-      }
-    }
-    batch.add_sequence(ids.data(), nullptr, options.length, positions, targets,
-                       static_cast<std::int32_t>(s % config.classes));
-  }
-  data::finish_batch(batch, right_rows);
-  return batch;
-}
-
-// A model that takes steps.
-class Stepper {
- public:
-  Stepper(const EncoderConfig& config, const StepBenchmarkOptions& options, const Processor& processor)
-      : engine_(config, AdamWOptions{}, processor) {
-    engine_.model().parameters().initialize(1);
-    const data::BatchCapacity capacity = capacity_of(options);
-    engine_.set_capacity(pack_capacity(capacity));
-    engine_.load(random_batch(options, capacity, engine_.model().token_embedding().right_rows()));
-    targets_ = static_cast<double>(options.tokens) * mask_probability;
-  }
-
-  double step() {
-    const auto start = Clock::now();
-    engine_.clear_results();
-    engine_.micro({.seed = 1, .step = static_cast<std::uint32_t>(update_), .pack = 0});
-    const double rates[parameter_roles] = {1e-4, 1e-4, 1e-4};
-    engine_.apply(update_++, targets_, rates, 1.0);
-    engine_.results();  // waits for a device that works by itself
-    return seconds_since(start);
-  }
-
-  double memory_mib() {
-    const ParameterStore& store = engine_.model().parameters();
-    const std::size_t rounded = store.compute() == store.dtype() ? 0 : store.product_values().bytes();
-    return static_cast<double>(4 * store.values().bytes() + rounded + engine_.arena_plan().total) / 1048576;
-  }
-
- private:
-  StepEngine engine_;
-  double targets_ = 1;
-  std::int64_t update_ = 0;
-};
 
 // One encoder layer, forward and backward.
 class LayerTimer {
@@ -180,57 +90,6 @@ double library_seconds(const StepBenchmarkOptions& options) {
   return seconds * static_cast<double>(c.layers);
 }
 
-double profiled_seconds(const std::string& name) {
-  for (const ProfileEntry& entry : profile_entries())
-    if (entry.name == name) return entry.seconds;
-  return 0;
-}
-
-// Of one step: what each operation took, what it must at least do (kernels/ops/work.h), and what the machine
-// needs for that.
-struct StepProfile {
-  std::vector<ProfileEntry> entries;
-  double seconds = 0;  // of the whole step
-};
-
-double floor_seconds(const Work& work, const Ceilings& ceilings) {
-  return std::max(work.bytes / ceilings.copy_bytes, work.flops / ceilings.fp32_flops);
-}
-
-std::string roofline_table(const std::string& title, const StepProfile& profile, const Ceilings& ceilings) {
-  std::string text = fmt::format("{}\n  {:<33}{:>6}{:>9}{:>9}{:>8}{:>8}{:>8}{:>8}{:>9}{:>9}{:>9}\n", title,
-                                 "operation", "calls", "ms", "cpu ms", "GB", "GFLOP", "GB/s", "GFLOP/s",
-                                 "bytes ms", "flops ms", "ms/floor");
-  const auto line = [&](const std::string& name, std::int64_t calls, double seconds, double cpu,
-                        const Work& work, double floor) {
-    text += fmt::format(
-        "  {:<33}{:>6}{:>9.1f}{:>9.1f}{:>8.3f}{:>8.2f}{:>8.1f}{:>8.1f}{:>9.1f}{:>9.1f}{:>9.2f}\n", name,
-        calls, seconds * 1e3, cpu * 1e3, work.bytes * 1e-9, work.flops * 1e-9, work.bytes * 1e-9 / seconds,
-        work.flops * 1e-9 / seconds, work.bytes / ceilings.copy_bytes * 1e3,
-        work.flops / ceilings.fp32_flops * 1e3, seconds / floor);
-  };
-  ProfileEntry total;
-  double floors = 0, listed = 0;
-  for (const ProfileEntry& entry : profile.entries) {
-    const double floor = floor_seconds(entry.work, ceilings);
-    line(entry.name, entry.calls, entry.seconds, entry.cpu_seconds / thread_count(), entry.work, floor);
-    total.calls += entry.calls;
-    total.cpu_seconds += entry.cpu_seconds;
-    total.work += entry.work;
-    listed += entry.seconds;
-    floors += floor;
-  }
-  line("total", total.calls, listed, total.cpu_seconds / thread_count(), total.work, floors);
-  const double bytes = total.work.bytes / ceilings.copy_bytes;
-  text += fmt::format(
-      "  the step took {:.0f} ms: {:.2f} times its bytes' {:.0f} ms, {:.2f} times its "
-      "products' {:.0f} ms, {:.2f} times the {:.0f} ms of both, operation by operation\n",
-      profile.seconds * 1e3, profile.seconds / bytes, bytes * 1e3,
-      profile.seconds * ceilings.fp32_flops / total.work.flops, total.work.flops / ceilings.fp32_flops * 1e3,
-      profile.seconds / floors, floors * 1e3);
-  return text + "  cpu ms: of all threads, over their number; less than ms where other programs ran\n";
-}
-
 // Steps in turn; keeps the quickest one's profile.
 class ProfiledSteps {
  public:
@@ -240,13 +99,10 @@ class ProfiledSteps {
   }
 
   void step() {
-    profile_reset();
-    profile_enable(true);
-    const double seconds = stepper_.step();
-    profile_enable(false);
-    seconds_.push_back(seconds);
-    products_ += profiled_seconds("MatrixProduct");
-    if (quickest_.entries.empty() || seconds < quickest_.seconds) quickest_ = {profile_entries(), seconds};
+    const StepProfile profile = profiled_step(stepper_);
+    seconds_.push_back(profile.seconds);
+    products_ += seconds_in(profile, "MatrixProduct");
+    if (quickest_.entries.empty() || profile.seconds < quickest_.seconds) quickest_ = profile;
   }
 
   const std::vector<double>& seconds() const { return seconds_; }
@@ -264,12 +120,9 @@ class ProfiledSteps {
 std::string compare(ProfiledSteps& tensorized, ProfiledSteps& dense, const StepBenchmarkOptions& options) {
   std::string text =
       fmt::format("  dense        {:<32}{:>8.0f} MiB\n", times_text(dense.seconds()), dense.memory_mib());
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < dense.seconds().size(); ++i)
-    ratios.push_back(dense.seconds()[i] / tensorized.seconds()[i]);
   text += fmt::format(
       "  tensorized is {:.2f} times faster (median of the pairs) and takes {:.2f} times less memory\n",
-      median(ratios), dense.memory_mib() / tensorized.memory_mib());
+      median_ratio(dense.seconds(), tensorized.seconds()), dense.memory_mib() / tensorized.memory_mib());
   const double products = dense.mean_product_seconds(), library = library_seconds(options);
   text += fmt::format(
       "  the dense step's products take {:.0f} ms; the matrix library alone needs {:.0f} ms for its "
@@ -353,28 +206,19 @@ std::string benchmark_on_gpu(const StepBenchmarkOptions& options, const Processo
       options.tokens, options.length, options.repeats);
   text += tensorized.text("tensorized", bandwidth);
   if (!dense) return text;
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < dense->seconds.size(); ++i)
-    ratios.push_back(dense->seconds[i] / tensorized.seconds[i]);
   return text + dense->text("dense", bandwidth) +
          fmt::format(
              "  tensorized is {:.2f} times faster (median of the pairs) and takes {:.2f} times less "
              "memory\n",
-             median(ratios), dense->stepper.memory_mib() / tensorized.stepper.memory_mib());
+             median_ratio(dense->seconds, tensorized.seconds),
+             dense->stepper.memory_mib() / tensorized.stepper.memory_mib());
 }
 
 }  // namespace
 
 std::string benchmark_step(const StepBenchmarkOptions& options) {
   options.config.validate();
-  if (options.tokens % options.length != 0)
-    throw UsageError(
-        fmt::format("--tokens {} is not a multiple of --length {}; choose sequences that fill the tokens",
-                    options.tokens, options.length));
-  if (options.length > options.config.max_positions)
-    throw UsageError(
-        fmt::format("--length {} is longer than the model's max_positions = {}; choose a shorter one",
-                    options.length, options.config.max_positions));
+  check_lengths(options);
   Processor processor = find_processor(options.device, options.config.compute, options.tf32);
   processor.graphs = options.graphs;
   if (processor.allocator.device().kind == DeviceKind::cuda) {
@@ -392,9 +236,7 @@ std::string benchmark_step(const StepBenchmarkOptions& options) {
     tensorized.step();
     if (dense) dense->step();
   }
-  const Ceilings after = measure_ceilings();
-  const Ceilings ceilings{std::max(before.fp32_flops, after.fp32_flops),
-                          std::max(before.copy_bytes, after.copy_bytes)};
+  const Ceilings ceilings = best_of(before, measure_ceilings());
   std::string text = fmt::format(
       "{} threads, instruction set {}; at best {:.0f} GFLOP/s fp32, {:.1f} GB/s copied (read and written)\n",
       thread_count(), instruction_set(), ceilings.fp32_flops * 1e-9, ceilings.copy_bytes * 1e-9);

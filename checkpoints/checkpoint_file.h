@@ -74,6 +74,8 @@ class CheckpointReader {
     return values;
   }
 
+  // All groups but the root, each after the one it is in.
+  std::vector<std::string> groups() const;
   // Of a group or a tensor. Empty when there is no object of that name.
   Attributes attributes(const std::string& path) const;
   // One attribute. Throws when it is absent or of another type; an integer also counts as a number.

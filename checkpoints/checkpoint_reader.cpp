@@ -42,6 +42,15 @@ AttributeValue read_attribute(const hdf5::File& file, const std::string& path,
   return file.int64_list_attribute(path, info.name);
 }
 
+void add_groups(const hdf5::File& file, const std::string& within, std::vector<std::string>& groups) {
+  for (const std::string& name : file.children(within.empty() ? "/" : within)) {
+    const std::string path = within + "/" + name;
+    if (file.is_dataset(path)) continue;
+    groups.push_back(path);
+    add_groups(file, path, groups);
+  }
+}
+
 }  // namespace
 
 CheckpointReader::CheckpointReader(const std::filesystem::path& path) : state_(std::make_unique<State>()) {
@@ -99,6 +108,12 @@ void CheckpointReader::read(const std::string& path, const Tensor& into) const {
   COMERA_CHECK(found.shape == wanted, "{}: '{}' has the shape {}, but {} is expected", state_->path.string(),
                path, text_of(found.shape), text_of(wanted));
   read_raw(path, into.dtype(), into.raw());
+}
+
+std::vector<std::string> CheckpointReader::groups() const {
+  std::vector<std::string> groups;
+  add_groups(state_->file, "", groups);
+  return groups;
 }
 
 Attributes CheckpointReader::attributes(const std::string& path) const {

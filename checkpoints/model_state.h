@@ -31,7 +31,7 @@ struct InitialParameters {
 InitialParameters load_initial_parameters(const CheckpointReader& reader, const ParameterStore& store);
 
 // "/optimizer/<parameter>/<state>": flat state vectors, laid out as the parameters. Loading throws Error when
-// the checkpoint has none, such as that of `comera compact`.
+// the checkpoint has none, such as that of `comera compact --from-dense`.
 void save_optimizer(CheckpointWriter& writer, const ParameterStore& store,
                     const std::vector<std::pair<std::string, Tensor>>& state);
 void load_optimizer(const CheckpointReader& reader, const ParameterStore& store,

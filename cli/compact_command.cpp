@@ -10,14 +10,16 @@
 #include "cli/checkpoint_subject.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
+#include "model/rank_sizes.h"
 #include "recipes/run/dense_compaction.h"
+#include "recipes/run/rank_compaction.h"
 
 namespace comera::cli {
 
 namespace {
 
 struct CompactOptions {
-  std::string from_dense;
+  std::string checkpoint, from_dense;  // one of them
   std::filesystem::path output, recipe;
   std::vector<std::string> overrides;
   DenseCompactionOptions compaction;
@@ -30,19 +32,30 @@ std::filesystem::path output_file(const CompactOptions& options, const std::file
   std::filesystem::path path = file ? options.output : options.output / source.filename();
   std::error_code code;
   if (std::filesystem::equivalent(path, source, code))
-    throw UsageError(
-        fmt::format("{} is the dense checkpoint itself; choose another --output", path.string()));
+    throw UsageError(fmt::format("{} is the checkpoint itself; choose another --output", path.string()));
   if (std::filesystem::exists(path, code) && !options.overwrite)
     throw UsageError(fmt::format("{} exists; give --overwrite to replace it", path.string()));
-  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), code);
+  return path;
+}
+
+void make_folder_of(const std::filesystem::path& file) {
+  std::error_code code;
+  if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path(), code);
   if (code)
     throw Error(
-        fmt::format("{}: could not make the folder: {}", path.parent_path().string(), code.message()));
-  return path;
+        fmt::format("{}: could not make the folder: {}", file.parent_path().string(), code.message()));
 }
 
 double mebibytes(std::int64_t numbers, DType dtype) {
   return static_cast<double>(numbers) * static_cast<double>(size_of(dtype)) / 1048576;
+}
+
+void print_sizes(const char* what, std::int64_t before, std::int64_t after, DType dtype) {
+  fmt::print("{:<18}{:>14} -> {:>12}  ({:.2f} -> {:.2f} MiB){}\n", what, grouped(before), grouped(after),
+             mebibytes(before, dtype), mebibytes(after, dtype),
+             after == 0 ? ""
+                        : fmt::format(", {:.2f} times fewer",
+                                      static_cast<double>(before) / static_cast<double>(after)));
 }
 
 void print_row(const CompactedLayer& layer, double allowed) {
@@ -63,15 +76,10 @@ void print_totals(const DenseCompaction& done) {
     seconds += layer.seconds;
     if (layer.missed) missed.push_back(layer.name);
   }
-  const auto line = [&](const char* what, std::int64_t from, std::int64_t to) {
-    const DType dtype = master_of(done.recipe.precision.compute);
-    fmt::print("{:<18}{:>14} -> {:>12}  ({:.2f} -> {:.2f} MiB), {:.2f} times fewer\n", what, grouped(from),
-               grouped(to), mebibytes(from, dtype), mebibytes(to, dtype),
-               static_cast<double>(from) / static_cast<double>(to));
-  };
+  const DType dtype = master_of(done.recipe.precision.compute);
   fmt::print("\n");
-  line("these layers", before, after);
-  line("the whole model", done.before, done.after);
+  print_sizes("these layers", before, after, dtype);
+  print_sizes("the whole model", done.before, done.after, dtype);
   fmt::print("{:<18}{:>14.1f} s\n", "time", seconds);
   if (!missed.empty()) {
     const std::span<const std::string> first(missed.data(), std::min<std::size_t>(missed.size(), 3));
@@ -82,7 +90,7 @@ void print_totals(const DenseCompaction& done) {
     fmt::print("the tensor trains are larger than the matrices; allow a larger --error, or cap the ranks\n");
 }
 
-void compact(const CompactOptions& options) {
+void compact_from_dense(const CompactOptions& options) {
   if (!(options.compaction.error >= 0 && options.compaction.error < 1))
     throw UsageError(
         fmt::format("--error must be at least 0 and less than 1, not {}", options.compaction.error));
@@ -90,6 +98,7 @@ void compact(const CompactOptions& options) {
   const CheckpointReader dense(source);
   const Recipe recipe = dense_compaction_recipe(dense, options.recipe, options.overrides);
   const std::filesystem::path output = output_file(options, source);
+  make_folder_of(output);
   fmt::print("{:<30}{:<44}{:>12}{:>12}{:>8}{:>10}{:>10} {:>8}\n", "layer", "shape", "before", "after",
              "times", "allowed", "reached", "s");
   std::fflush(stdout);
@@ -111,43 +120,106 @@ void compact(const CompactOptions& options) {
       output.string());
 }
 
+std::string ranks_text(const std::vector<std::int64_t>& ranks) {
+  return std::ranges::find(ranks, 0) != ranks.end() ? "removed" : fmt::format("{}", fmt::join(ranks, ","));
+}
+
+// The layers that a compaction changes.
+void print_ranks(const RankCompaction& compaction) {
+  constexpr const char* row = "{:<30}{:<24}    {}\n";
+  fmt::print(fmt::runtime(row), "layer", "ranks before", "after");
+  for (const auto& [layer, before] : compaction.before())
+    if (const auto& after = compaction.after().at(layer); after != before)
+      fmt::print(fmt::runtime(row), layer, ranks_text(before), ranks_text(after));
+}
+
+void compact_ranks(const CompactOptions& options) {
+  const std::filesystem::path source = checkpoint_subject(options.checkpoint, "a checkpoint (.h5)");
+  const CheckpointReader reader(source);
+  const RankCompaction compaction(reader);
+  const std::filesystem::path output = output_file(options, source);
+  if (compaction.nothing_dead()) {
+    fmt::print("{}: no entry of its gates is 0, so that there is nothing to remove; no file was written\n",
+               source.string());
+    return;
+  }
+  make_folder_of(output);
+  const std::int64_t parameters = compaction.write(output);
+  print_ranks(compaction);
+  const EncoderConfig config = encoder_config(compaction.recipe(), compaction.vocabulary());
+  const DType dtype = compaction.parameters().dtype();
+  fmt::print("\n");
+  print_sizes("tensor trains", tensorized_size(config, compaction.before()),
+              tensorized_size(config, compaction.after()), dtype);
+  print_sizes("the whole model", compaction.parameters().count(), parameters, dtype);
+  const std::vector<std::string> removed = removed_layers(config, compaction.after());
+  fmt::print("{:<18}{:>14} of {}{}{}\n", "removed layers", removed.size(), compaction.after().size(),
+             removed.empty() ? "" : ": ", fmt::join(removed, ", "));
+  fmt::print("saved {}\n", output.string());
+}
+
+void compact(const CompactOptions& options) {
+  if (options.checkpoint.empty() == options.from_dense.empty())
+    throw UsageError(
+        "give one checkpoint: of a run that adapts ranks, or, with --from-dense, of a dense model");
+  if (options.from_dense.empty())
+    compact_ranks(options);
+  else
+    compact_from_dense(options);
+}
+
 }  // namespace
 
 void add_compact_command(CLI::App& program) {
   auto options = std::make_shared<CompactOptions>();
-  CLI::App* command =
-      program.add_subcommand("compact", "Turn a dense model's checkpoint into tensor trains (TT-SVD)");
+  CLI::App* command = program.add_subcommand(
+      "compact",
+      "Remove what is dead from the checkpoint of a run that adapts ranks, or turn a dense model's "
+      "checkpoint into tensor trains (TT-SVD)");
   command
-      ->add_option("--from-dense", options->from_dense,
-                   "Checkpoint (.h5) or run's folder of a model trained with tensorized.enabled=false")
-      ->required()
+      ->add_option("checkpoint", options->checkpoint,
+                   "Checkpoint (.h5) or run's folder of a run that adapts ranks: entries of gates that "
+                   "are 0, their slices and layers without any are removed, all else stays")
       ->type_name("CHECKPOINT");
+  CLI::Option* from_dense =
+      command
+          ->add_option("--from-dense", options->from_dense,
+                       "Checkpoint (.h5) or run's folder of a model trained with tensorized.enabled=false")
+          ->type_name("CHECKPOINT");
   command->add_option("--output", options->output, "The new checkpoint: a file (.h5), or a folder for it")
       ->required()
       ->type_name("DIR_OR_FILE");
   command
       ->add_option("--error", options->compaction.error,
                    "Relative error (Frobenius) that each layer's matrix may have; its ranks follow from it")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->needs(from_dense);
   command
       ->add_option("--max-rank", options->compaction.max_rank,
                    "No rank above this, even if the error is missed")
-      ->check(CLI::PositiveNumber);
-  command->add_flag("--recipe-ranks", options->compaction.recipe_ranks,
-                    "No rank above the recipe's, even if the error is missed");
+      ->check(CLI::PositiveNumber)
+      ->needs(from_dense);
+  command
+      ->add_flag("--recipe-ranks", options->compaction.recipe_ranks,
+                 "No rank above the recipe's, even if the error is missed")
+      ->needs(from_dense);
   command
       ->add_option("--recipe", options->recipe,
                    "Take [tensorized], with the modes, from this recipe instead of the checkpoint's")
-      ->type_name("RECIPE");
+      ->type_name("RECIPE")
+      ->needs(from_dense);
   command
       ->add_option(
           "--set", options->overrides,
           "Overrides a key of [tensorized], such as tensorized.ffn_up.input_modes=[8,8]; may be repeated")
       ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
+      ->type_name("KEY=VALUE")
+      ->needs(from_dense);
   command->add_flag("--overwrite", options->overwrite, "Replace an output that exists");
   command->footer(
-      "Example: comera compact --from-dense runs/dense --output compact.h5 --error 0.1\n"
+      "Examples:\n"
+      "  comera compact runs/adapted --output compact.h5\n"
+      "  comera compact --from-dense runs/dense --output compact.h5 --error 0.1\n"
       "For a model's size at a given error of each layer: docs/compaction.md");
   command->callback([options] { compact(*options); });
 }

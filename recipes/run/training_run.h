@@ -110,7 +110,6 @@ class TrainingRun {
 
   // training_run_ranks.cpp
   PhaseObjective objective_of(std::int64_t phase) const;
-  LayerRanks live_ranks() const;
   double target_of(std::int64_t phase, const LayerRanks& ranks) const;
   void check_targets() const;
   void begin_ranks();

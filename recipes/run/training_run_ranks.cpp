@@ -8,8 +8,8 @@
 #include "checkpoints/model_state.h"
 #include "model/rank_sizes.h"
 #include "recipes/model_report.h"
+#include "recipes/run/rank_compaction.h"
 #include "recipes/run/training_run.h"
-#include "tensorized/compaction.h"
 
 namespace comera {
 
@@ -32,14 +32,6 @@ PhaseObjective TrainingRun::objective_of(std::int64_t phase) const {
   return recipe_.tensorized.enabled ? recipe_.phases[phase].objective : PhaseObjective::fixed;
 }
 
-LayerRanks TrainingRun::live_ranks() const {
-  const Model& model = engine_->model();
-  LayerRanks ranks = ranks_of(config_);
-  for (const auto& [layer, live] : ranks_of(live_entries(model.parameters(), model.ranked_layers())))
-    ranks[layer] = live;
-  return ranks;
-}
-
 // Elements of the tensor trains that a late phase aims at.
 double TrainingRun::target_of(std::int64_t phase, const LayerRanks& ranks) const {
   const AdaptationSection adaptation = adaptation_of(recipe_.phases[phase]);
@@ -57,7 +49,7 @@ double TrainingRun::target_of(std::int64_t phase, const LayerRanks& ranks) const
 
 // Refuses targets of phases to come that nothing can reach, or that are reached already.
 void TrainingRun::check_targets() const {
-  const LayerRanks ranks = live_ranks();
+  const LayerRanks ranks = live_ranks(engine_->model());
   const auto size = static_cast<double>(tensorized_size(config_, ranks));
   const auto least = static_cast<double>(least_size(config_, ranks));
   const ParameterStore& store = engine_->model().parameters();
@@ -104,7 +96,7 @@ void TrainingRun::begin_ranks() {
     ranks_.history.initial_size = static_cast<std::int64_t>(ranks_.units.size);
     ranks_.history.stages.push_back({"start", ranks_of(config_)});
   }
-  ranks_.unpacked = live_ranks() != ranks_of(config_) ? 1 : 0;
+  ranks_.unpacked = live_ranks(engine_->model()) != ranks_of(config_) ? 1 : 0;
   check_targets();
   refuse_collapsed(state_.step > 0 ? saved_path_.string() + " holds" : "the recipe describes");
 }
@@ -122,7 +114,7 @@ void TrainingRun::open_stage() {
   if (state_.phase_step == 0) {
     ranks_.state = {};
     ranks_.size_target = 0;
-    const LayerRanks live = live_ranks();
+    const LayerRanks live = live_ranks(engine_->model());
     ranks_.state.size_left = static_cast<double>(tensorized_size(config_, live)) / ranks_.units.size;
     if (late) {
       ranks_.size_target = target_of(state_.phase, live) / ranks_.units.size;
@@ -164,7 +156,7 @@ void TrainingRun::after_rank_step() {
 
 // A network without any way from its input to its output is no result.
 void TrainingRun::refuse_collapsed(const std::string& what) {
-  const LayerRanks ranks = live_ranks();
+  const LayerRanks ranks = live_ranks(engine_->model());
   if (passes_input(config_, ranks)) return;
   std::string kept;
   if (saved_step_ != state_.step && phase_ != nullptr) {
@@ -201,7 +193,7 @@ void TrainingRun::compact_ranks() {
   const std::vector<RankedLayer> layers = model.ranked_layers();
   const std::vector<LiveEntries> live = live_entries(model.parameters(), layers);
   const CompactedParameters compacted(model.parameters(), flat_states(), layers, live);
-  for (const auto& [layer, ranks] : ranks_of(live)) recipe_.tensorized.ranks[layer] = ranks;
+  set_ranks(recipe_, live);
   config_ = encoder_config(recipe_, tokenizer_.vocabulary());
   const bool adapting = engine_->ranks() != nullptr;
   engine_.reset();  // its memory is the new one's

@@ -1,0 +1,101 @@
+#include "bench/stepper.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+namespace comera {
+
+namespace {
+
+constexpr double mask_probability = 0.15;
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+double median_ratio(const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < a.size(); ++i) ratios.push_back(a[i] / b[i]);
+  return median(ratios);
+}
+
+void check_lengths(const StepBenchmarkOptions& options) {
+  if (options.tokens % options.length != 0)
+    throw UsageError(
+        fmt::format("--tokens {} is not a multiple of --length {}; choose sequences that fill the tokens",
+                    options.tokens, options.length));
+  if (options.length > options.config.max_positions)
+    throw UsageError(
+        fmt::format("--length {} is longer than the model's max_positions = {}; choose a shorter one",
+                    options.length, options.config.max_positions));
+}
+
+data::BatchCapacity capacity_of(const StepBenchmarkOptions& options) {
+  const EncoderConfig& config = options.config;
+  data::BatchCapacity capacity =
+      data::capacity_for(options.tokens, options.length, mask_probability, config.vocabulary);
+  capacity.sequences = std::max<std::int64_t>(capacity.sequences, options.tokens / options.length);
+  if (config.head != HeadKind::mlm) capacity.masked = 0;
+  return capacity;
+}
+
+data::Batch random_batch(const StepBenchmarkOptions& options, const data::BatchCapacity& capacity,
+                         std::int64_t right_rows) {
+  const EncoderConfig& config = options.config;
+  data::Batch batch(capacity);
+  std::mt19937_64 engine(1);
+  std::uniform_real_distribution<double> uniform;
+  const auto draw = [&] {
+    const double rank = std::pow(static_cast<double>(config.vocabulary), uniform(engine)) - 1;
+    return std::min<std::int32_t>(static_cast<std::int32_t>(rank),
+                                  static_cast<std::int32_t>(config.vocabulary) - 1);
+  };
+  const std::int64_t sequences = options.tokens / options.length;
+  for (std::int64_t s = 0; s < sequences; ++s) {
+    std::vector<std::int32_t> ids(options.length), positions, targets;
+    for (std::int64_t i = 0; i < options.length; ++i) {
+      ids[i] = draw();
+      if (config.head == HeadKind::mlm && uniform(engine) < mask_probability) {
+        positions.push_back(static_cast<std::int32_t>(i));
+        targets.push_back(draw());
+      }
+    }
+    batch.add_sequence(ids.data(), nullptr, options.length, positions, targets,
+                       static_cast<std::int32_t>(s % config.classes));
+  }
+  data::finish_batch(batch, right_rows);
+  return batch;
+}
+
+Stepper::Stepper(const EncoderConfig& config, const StepBenchmarkOptions& options, const Processor& processor)
+    : engine_(config, AdamWOptions{}, processor) {
+  engine_.model().parameters().initialize(1);
+  const data::BatchCapacity capacity = capacity_of(options);
+  engine_.set_capacity(pack_capacity(capacity));
+  engine_.load(random_batch(options, capacity, engine_.model().token_embedding().right_rows()));
+  targets_ = static_cast<double>(options.tokens) * mask_probability;
+}
+
+double Stepper::step() {
+  const auto start = Clock::now();
+  engine_.clear_results();
+  engine_.micro({.seed = 1, .step = static_cast<std::uint32_t>(update_), .pack = 0});
+  const double rates[parameter_roles] = {1e-4, 1e-4, 1e-4};
+  engine_.apply(update_++, targets_, rates, 1.0);
+  engine_.results();  // waits for a device that works by itself
+  return seconds_since(start);
+}
+
+double Stepper::memory_mib() {
+  const ParameterStore& store = engine_.model().parameters();
+  const std::size_t rounded = store.compute() == store.dtype() ? 0 : store.product_values().bytes();
+  return static_cast<double>(4 * store.values().bytes() + rounded + engine_.arena_plan().total) / 1048576;
+}
+
+}  // namespace comera

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "bench/step_benchmark.h"
+#include "data/batch.h"
+#include "kernels/ops/processor.h"
+#include "recipes/run/step_engine.h"
+
+// What the benchmarks of whole steps share.
+namespace comera {
+
+using Clock = std::chrono::steady_clock;
+
+inline double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values);
+// Of a[i] / b[i].
+double median_ratio(const std::vector<double>& a, const std::vector<double>& b);
+
+// UsageError if tokens and length do not fit each other, or the model.
+void check_lengths(const StepBenchmarkOptions& options);
+
+data::BatchCapacity capacity_of(const StepBenchmarkOptions& options);
+// Whole sequences of random tokens; the frequencies are Zipf's, as in text.
+data::Batch random_batch(const StepBenchmarkOptions& options, const data::BatchCapacity& capacity,
+                         std::int64_t right_rows);
+
+// A model of random weights that takes steps, all on the same batch.
+class Stepper {
+ public:
+  Stepper(const EncoderConfig& config, const StepBenchmarkOptions& options, const Processor& processor);
+
+  double step();  // its seconds
+  // Of parameters, gradients, moments, activations and scratch.
+  double memory_mib();
+  const ParameterStore& parameters() { return engine_.model().parameters(); }
+
+ private:
+  StepEngine engine_;
+  double targets_ = 1;
+  std::int64_t update_ = 0;
+};
+
+}  // namespace comera
