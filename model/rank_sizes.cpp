@@ -23,7 +23,7 @@ std::vector<Train> trains_of(const EncoderConfig& config) {
     Train train{EncoderConfig::embedding_layer, {}, shape->ranks, config.vocabulary * config.hidden, true};
     for (int k = 0; k < shape->order(); ++k)
       train.modes.push_back(shape->row_modes[k] * shape->column_modes[k]);
-    trains.push_back(std::move(train));
+    if (!train.ranks.empty()) trains.push_back(std::move(train));  // one core has no ranks
   }
   for (const EncoderConfig::LinearLayer& layer : config.linear_layers()) {
     if (!layer.shape) continue;
@@ -56,15 +56,18 @@ std::int64_t size_of(const Train& train, const std::vector<std::int64_t>& ranks)
   return size;
 }
 
-// The ways through the encoder, each by the names of the two layers that it needs.
+// What each block's attention needs to bring anything from one token to another.
 std::vector<std::vector<std::string>> ways(const EncoderConfig& config) {
   std::vector<std::vector<std::string>> all;
   for (std::int64_t i = 0; i < config.layers; ++i) {
-    const std::string block = fmt::format("encoder.{}.", i);
-    all.push_back({block + "attention.value", block + "attention.output"});
-    all.push_back({block + "ffn.up", block + "ffn.down"});
+    const std::string attention = fmt::format("encoder.{}.attention.", i);
+    all.push_back({attention + "value", attention + "output"});
   }
   return all;
+}
+
+bool needs_no_attention(const EncoderConfig& config) {
+  return config.head != HeadKind::mlm && config.pooling == Pooling::mean;
 }
 
 // A dense layer is in no list of ranks and always passes.
@@ -95,8 +98,9 @@ std::int64_t dense_size(const EncoderConfig& config) {
   return size;
 }
 
-bool passes_input(const EncoderConfig& config, const LayerRanks& ranks) {
-  return std::ranges::any_of(ways(config), [&](const auto& way) { return passes(way, ranks); });
+bool sees_context(const EncoderConfig& config, const LayerRanks& ranks) {
+  return needs_no_attention(config) ||
+         std::ranges::any_of(ways(config), [&](const auto& way) { return passes(way, ranks); });
 }
 
 std::int64_t least_size(const EncoderConfig& config, const LayerRanks& ranks) {
@@ -109,6 +113,7 @@ std::int64_t least_size(const EncoderConfig& config, const LayerRanks& ranks) {
     else
       smallest[train.name] = own;
   }
+  if (needs_no_attention(config)) return size;
   std::int64_t cheapest = std::numeric_limits<std::int64_t>::max();
   for (const auto& way : ways(config)) {
     if (!passes(way, ranks)) continue;

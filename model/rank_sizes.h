@@ -18,10 +18,10 @@ std::int64_t tensorized_size(const EncoderConfig& config, const LayerRanks& rank
 // The same of the matrices that the tensor trains stand for.
 std::int64_t dense_size(const EncoderConfig& config);
 
-// Whether the encoder's output still depends on its input: through the values and the output of some block's
-// attention, or through both layers of some block's feed-forward.
-bool passes_input(const EncoderConfig& config, const LayerRanks& ranks);
-// The least S with which it does: rank 1 in the embedding, the head, and the cheapest of these ways.
+// Whether tokens still see one another: through the values and the output of some block's attention. A head
+// that looks at the mean of all tokens sees all of them anyway.
+bool sees_context(const EncoderConfig& config, const LayerRanks& ranks);
+// The least S with which they do: rank 1 in the embedding, the head, and the cheapest attention.
 std::int64_t least_size(const EncoderConfig& config, const LayerRanks& ranks);
 
 // In forward order.

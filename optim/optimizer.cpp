@@ -34,13 +34,17 @@ AdamWOptimizer::AdamWOptimizer(ParameterStore& store, const AdamWOptions& option
   allocator.synchronize(allocator.stream());
 }
 
-void AdamWOptimizer::apply(const Context& context, const Tensor& step_inputs,
-                           const Tensor& step_results) const {
+void AdamWOptimizer::measure(const Context& context, const Tensor& step_inputs,
+                             const Tensor& step_results) const {
   run(context, GradientNorm{.gradients = store_.gradients(),
                             .segments = segments_,
                             .norms = norms_,
                             .step_inputs = step_inputs,
                             .results = step_results});
+}
+
+void AdamWOptimizer::update(const Context& context, const Tensor& step_inputs,
+                            const Tensor& step_results) const {
   run(context, AdamW{.parameters = store_.values(),
                      .gradients = store_.gradients(),
                      .moment1 = moment1_,

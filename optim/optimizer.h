@@ -25,9 +25,15 @@ class AdamWOptimizer {
   // The store must be allocated with gradients, and outlive the optimizer.
   AdamWOptimizer(ParameterStore& store, const AdamWOptions& options, Allocator& allocator);
 
-  // Norm, clipping, update, and gradients back to zero. Does not change parameters if a gradient is not
-  // finite.
-  void apply(const Context& context, const Tensor& step_inputs, const Tensor& step_results) const;
+  // The two halves of a step's end, between which a penalty may add to gradients: the norm of the loss's,
+  // with what clipping makes of it; then the update and gradients back to zero. Does not change parameters if
+  // a gradient was not finite.
+  void measure(const Context& context, const Tensor& step_inputs, const Tensor& step_results) const;
+  void update(const Context& context, const Tensor& step_inputs, const Tensor& step_results) const;
+  void apply(const Context& context, const Tensor& step_inputs, const Tensor& step_results) const {
+    measure(context, step_inputs, step_results);
+    update(context, step_inputs, step_results);
+  }
 
   // Fills in what depends on the number of updates, counted from 0.
   void prepare(StepInputs& inputs, std::int64_t update) const;

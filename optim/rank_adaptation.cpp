@@ -64,6 +64,13 @@ RankAdaptation::RankAdaptation(const ParameterStore& store, const std::vector<Ra
                                const RankUnits& units, const RankStageOptions& options)
     : store_(store), options_(options) {
   const HostTables host = tables_of(store, layers);
+  std::int64_t elements = 0;
+  for (const RankCore& core : host.cores) elements += core.elements();
+  COMERA_CHECK(
+      elements == store.count(ParameterRole::core),
+      "ranks are adapted in {} of {} numbers of tensor trains; an embedding of a single core has none: give "
+      "it at least two row modes",
+      elements, store.count(ParameterRole::core));
   Allocator& allocator = store.allocator();
   const auto bytes_of = [](const auto& table) { return std::as_bytes(std::span(table)); };
   const std::size_t bytes =
@@ -92,13 +99,7 @@ RankAdaptation::RankAdaptation(const ParameterStore& store, const std::vector<Ra
   state_memory_ = Buffer(allocator, sizeof(RankState), MemoryKind::optimizer);
   state_ = state_memory_.tensor({rank_state_numbers}, DType::float64);
   set_state({});
-  std::int64_t gates_end = 0;
-  gates_begin_ = store.values().elements();
-  for (const RankBond& bond : host.bonds) {
-    gates_begin_ = std::min(gates_begin_, bond.offset);
-    gates_end = std::max(gates_end, bond.offset + bond.count);
-  }
-  gates_count_ = std::max<std::int64_t>(gates_end - gates_begin_, 0);
+  for (const RankCore& core : host.cores) cores_end_ = std::max(cores_end_, core.offset + core.elements());
 }
 
 void RankAdaptation::descend(const Context& context, const Tensor& step_inputs,
@@ -107,8 +108,7 @@ void RankAdaptation::descend(const Context& context, const Tensor& step_inputs,
                              .options = options_.objective,
                              .parameters = store_.values(),
                              .gradients = store_.gradients(),
-                             .gates_begin = gates_begin_,
-                             .gates_count = gates_count_,
+                             .cores_end = cores_end_,
                              .step_inputs = step_inputs,
                              .results = step_results,
                              .state = state_});

@@ -34,7 +34,7 @@ class RankAdaptation {
   RankAdaptation(const ParameterStore& store, const std::vector<RankedLayer>& layers, const RankUnits& units,
                  const RankStageOptions& options);
 
-  // Before the update: the gradient of the objective.
+  // Between AdamWOptimizer::measure() and update(): the gradient of the penalties.
   void descend(const Context& context, const Tensor& step_inputs, const Tensor& step_results) const;
   // After it. Moments are laid out as the parameters.
   void prune(const Context& context, const Tensor& moment1, const Tensor& moment2,
@@ -51,7 +51,7 @@ class RankAdaptation {
   Buffer table_memory_, state_memory_;
   RankTables tables_;
   Tensor state_;
-  std::int64_t gates_begin_ = 0, gates_count_ = 0;
+  std::int64_t cores_end_ = 0;
 };
 
 }  // namespace comera

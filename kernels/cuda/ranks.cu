@@ -193,39 +193,34 @@ __global__ void __launch_bounds__(threads) rank_objective_kernel(Objective op) {
   if (threadIdx.x == 0) op.decision->threshold = threshold;
 }
 
+// What the penalties are divided by for the update to multiply with it.
+__device__ __forceinline__ double unscaled(const StepResults* results) {
+  return results->gradient_scale > 0 ? 1 / results->gradient_scale : 0;
+}
+
 // A warp for each bond: the gradients of its gate.
 __global__ void __launch_bounds__(warp)
     gate_gradients(const RankBond* bonds, const double* slopes, const Decision* decision, bool by_size,
-                   const float* parameters, float* gradients, const StepInputs* inputs) {
+                   const float* parameters, float* gradients, const StepResults* results) {
   const RankBond bond = bonds[blockIdx.x];
   const RankWeights weights = decision->weights;
-  const double slope = slopes[blockIdx.x] * inputs->targets, threshold = decision->threshold;
+  const double slope = slopes[blockIdx.x] * unscaled(results), threshold = decision->threshold;
   for (int i = static_cast<int>(threadIdx.x); i < bond.count; i += warp) {
     const double d = parameters[bond.offset + i];
     const bool pulled = !weights.smallest_first || fabs(d) <= threshold;
     const double weight = d == 0 ? 0 : pulled ? weights.penalty : weights.spared;
-    float& gradient = gradients[bond.offset + i];
-    gradient = static_cast<float>(weights.loss) * gradient +
-               static_cast<float>(weight * slope * (by_size && d < 0 ? -1 : 1));
+    gradients[bond.offset + i] += static_cast<float>(weight * slope * (by_size && d < 0 ? -1 : 1));
   }
 }
 
-// All gradients but those of gates: times the loss's weight, and those of cores, which lie before the gates,
-// with the gradient of their norm.
+// The gradient of the cores' norm.
 __global__ void __launch_bounds__(threads)
-    scale_gradients(const float* parameters, float* gradients, std::int64_t count, std::int64_t gates_begin,
-                    std::int64_t gates_end, double decay, const Decision* decision,
-                    const StepInputs* inputs) {
-  const auto weight = static_cast<float>(decision->weights.loss);
-  const auto norm_weight = static_cast<float>(decay * inputs->targets);
+    core_gradients(const float* parameters, float* gradients, std::int64_t count, double decay,
+                   const StepResults* results) {
+  const auto weight = static_cast<float>(decay * unscaled(results));
   const std::int64_t step = std::int64_t{gridDim.x} * threads;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < count; i += step) {
-    if (i >= gates_begin && i < gates_end) continue;
-    if (i < gates_begin)
-      gradients[i] = weight * gradients[i] + norm_weight * parameters[i];
-    else if (weight != 1)
-      gradients[i] *= weight;
-  }
+  for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < count; i += step)
+    gradients[i] += weight * parameters[i];
 }
 
 std::size_t rank_objective_scratch(const RankObjective& op) {
@@ -238,7 +233,7 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
   double* slopes = partial + op.tables.core_count * norm_pieces;
   auto* decision = reinterpret_cast<Decision*>(slopes + op.tables.bond_count);
   const Tables tables = tables_of(op.tables);
-  const auto* inputs = static_cast<const StepInputs*>(op.step_inputs.raw());
+  const auto* results = static_cast<const StepResults*>(op.results.raw());
   if (op.tables.core_count > 0)
     COMERA_LAUNCH(context.stream,
                   (LaunchShape{.grid = {op.tables.core_count, norm_pieces},
@@ -248,8 +243,8 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
   const Objective objective{tables,
                             op.options,
                             op.parameters.data<float>(),
-                            inputs,
-                            static_cast<const StepResults*>(op.results.raw()),
+                            static_cast<const StepInputs*>(op.step_inputs.raw()),
+                            results,
                             static_cast<RankState*>(op.state.raw()),
                             partial,
                             decision,
@@ -261,14 +256,14 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
     COMERA_LAUNCH(context.stream, (LaunchShape{.grid = {op.tables.bond_count}, .threads = warp}),
                   gate_gradients, tables.bonds, static_cast<const double*>(slopes), decided,
                   op.options.penalty == RankPenalty::l1_size, op.parameters.data<float>(),
-                  op.gradients.data<float>(), inputs);
-  const std::int64_t count = op.gradients.elements();
+                  op.gradients.data<float>(), results);
+  if (op.cores_end == 0 || op.options.beta == 0) return;
   constexpr std::int64_t most_blocks = 8192;
   COMERA_LAUNCH(
       context.stream,
-      (LaunchShape{.grid = {std::min(blocks_for(count, threads), most_blocks)}, .threads = threads}),
-      scale_gradients, op.parameters.data<float>(), op.gradients.data<float>(), count, op.gates_begin,
-      op.gates_begin + op.gates_count, 2 * op.options.beta / op.tables.initial_norm, decided, inputs);
+      (LaunchShape{.grid = {std::min(blocks_for(op.cores_end, threads), most_blocks)}, .threads = threads}),
+      core_gradients, op.parameters.data<float>(), op.gradients.data<float>(), op.cores_end,
+      2 * op.options.beta / op.tables.initial_norm, results);
 }
 
 // One block: which entries die, and what is left.

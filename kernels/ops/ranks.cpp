@@ -21,9 +21,8 @@ void RankObjective::check() const {
   check_step_values(name, "step_inputs", step_inputs, sizeof(StepInputs));
   check_step_values(name, "results", results, sizeof(StepResults));
   check_elements(name, "state", state, rank_state_numbers, DType::float64);
-  COMERA_CHECK(gates_begin >= 0 && gates_count >= 0 && gates_begin + gates_count <= parameters.elements(),
-               "{}: gates {} + {} lie outside the {} parameters", name, gates_begin, gates_count,
-               parameters.elements());
+  COMERA_CHECK(cores_end >= 0 && cores_end <= parameters.elements(), "{}: cores end at {} of {} parameters",
+               name, cores_end, parameters.elements());
 }
 
 void PruneRanks::check() const {

@@ -19,17 +19,18 @@ struct RankTables {
   void check(const char* operation) const;
 };
 
-// The gradient of the objective in place of the loss's, before GradientNorm: gradients are sums over
-// StepInputs::targets, so that penalties are multiplied by it. Dead entries and removed layers get none. A
-// loss that is not finite leaves the average alone.
+// Adds the gradient of the objective's penalties to the loss's, after GradientNorm and before the update:
+// they are divided by StepResults::gradient_scale, so that neither the number of targets nor clipping
+// concerns them. Dead entries and removed layers get none. A loss that is not finite leaves the average
+// alone.
 struct RankObjective {
   RankTables tables;
   RankObjectiveOptions options;
-  Tensor parameters;                              // flat
-  Tensor gradients;                               // flat, in and out
-  std::int64_t gates_begin = 0, gates_count = 0;  // where the gates lie, and nothing else
+  Tensor parameters;           // flat
+  Tensor gradients;            // flat, in and out
+  std::int64_t cores_end = 0;  // before it the cores lie, and nothing else
   Tensor step_inputs;
-  Tensor results;  // StepResults: loss_sum and target_count
+  Tensor results;  // StepResults: loss_sum, target_count and gradient_scale
   Tensor state;    // RankState, in and out
 
   DType compute() const { return parameters.dtype(); }

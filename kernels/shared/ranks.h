@@ -64,11 +64,14 @@ enum class RankPenalty : std::uint8_t {
 // Ω = Σ‖G‖² / Σ‖G(0)‖² over the cores, s = S / S_init:
 //   early   L + γ P + β Ω
 //   late    hold, and s ≤ s₀                                   L + β Ω
-//           else, with L₀, if (L̃ - L₀) w₁ ≥ (s - s₀) w₂       (1 + ρ_L) L + ρ_S P + β Ω
-//           else                                               ρ_L L + u (1 + ρ_S) P + β Ω
-// w₁ = 1 / L̃ and w₂ = 1 / s unless given. The late stage's P is divided by s with relative_size. With
-// smallest_first its 1 + ρ_S is for the entries that have to die until s₀ is reached, the smallest first;
-// ρ_S for the others. u is the step's urgency (StepInputs), which may rise as the stage goes on.
+//           else, with L₀, if (L̃ - L₀) w₁ ≥ (s - s₀) w₂       L + ρ_S / (1 + ρ_L) P + β Ω
+//           else                                               L + u (1 + ρ_S) / ρ_L P + β Ω
+// The paper's (1 + ρ_L) L + ρ_S P and ρ_L L + (1 + ρ_S) P are divided by the loss's weight: the direction is
+// the same, but a loss whose weight changes tenfold from one step to the next meets moments of another scale,
+// and Adam's steps are several times too large until they have followed. w₁ = 1 / L̃ and w₂ = 1 / s unless
+// given. The late stage's P is divided by s with relative_size. With smallest_first its 1 + ρ_S is for the
+// entries that have to die until s₀ is reached, the smallest first; the others feel ρ_S / ρ_L P. u is the
+// step's urgency (StepInputs), which may rise as the stage goes on.
 struct RankObjectiveOptions {
   RankStage stage = RankStage::early;
   RankPenalty penalty = RankPenalty::l1_size;
@@ -90,11 +93,10 @@ struct RankObjectiveOptions {
 
 enum class RankBranch : std::uint8_t { early, loss, size, hold };
 
-// By how much the loss's gradient and that of the penalty are multiplied.
+// By how much the penalty's gradient is multiplied.
 struct RankWeights {
-  double loss = 1;
   double penalty = 0;
-  double spared = 0;  // of the penalty, for entries that do not have to die
+  double spared = 0;  // for entries that do not have to die
   RankBranch branch = RankBranch::early;
   bool smallest_first = false;  // whether the two differ
 };
@@ -121,14 +123,12 @@ COMERA_HOST_DEVICE RankWeights rank_weights(const RankObjectiveOptions& options,
       weights.branch = RankBranch::hold;
     } else if (has_loss_target && state.loss_gap >= state.size_gap) {
       weights.branch = RankBranch::loss;
-      weights.loss = 1 + options.rho_loss;
-      weights.penalty = weights.spared = options.rho_size * unit;
+      weights.penalty = weights.spared = options.rho_size / (1 + options.rho_loss) * unit;
     } else {
       weights.branch = RankBranch::size;
-      weights.loss = options.rho_loss;
-      weights.penalty = urgency * (1 + options.rho_size) * unit;
+      weights.penalty = urgency * (1 + options.rho_size) / options.rho_loss * unit;
       weights.smallest_first = options.smallest_first;
-      weights.spared = options.smallest_first ? options.rho_size * unit : weights.penalty;
+      weights.spared = options.smallest_first ? options.rho_size / options.rho_loss * unit : weights.penalty;
     }
   }
   state.branch = static_cast<double>(weights.branch);

@@ -86,13 +86,14 @@ bool RunDirectory::holds_run() const {
   return std::filesystem::exists(recipe(), code) || !checkpoint_steps(checkpoints()).empty();
 }
 
-void RunDirectory::set_best_aside(std::int64_t phase) const {
+bool RunDirectory::set_best_aside(std::int64_t phase) const {
   std::error_code code;
-  if (!std::filesystem::exists(best(), code)) return;
+  if (!std::filesystem::exists(best(), code)) return false;
   const std::filesystem::path aside = path_ / fmt::format("best-phase-{}.h5", phase);
   std::filesystem::rename(best(), aside, code);
   COMERA_CHECK(!code, "{}: could not be renamed to {}: {}", best().string(), aside.filename().string(),
                code.message());
+  return true;
 }
 
 void RunDirectory::write_recipe(std::string_view toml) const { data::write_file_durably(recipe(), toml); }

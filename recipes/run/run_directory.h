@@ -34,8 +34,8 @@ class RunDirectory {
   std::filesystem::path best() const { return path_ / "best.h5"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
 
-  // Gives best.h5, if there is one, the name best-phase-N.h5.
-  void set_best_aside(std::int64_t phase) const;
+  // Gives best.h5 the name best-phase-N.h5, after the phase that it is of. False if there is none.
+  bool set_best_aside(std::int64_t phase) const;
 
   // From now on the directory holds a run. Atomic.
   void write_recipe(std::string_view toml) const;

@@ -162,12 +162,11 @@ std::unique_ptr<data::SampleSource> SequenceTask::samples(std::int64_t length) c
 
 std::optional<Evaluation> SequenceTask::evaluate(StepEngine& engine, const data::LoaderOptions& options,
                                                  std::int64_t, const std::function<bool()>& stop) {
-  if (!inference_)
-    inference_ = std::make_unique<InferenceEngine>(engine.model(), InferenceEngine::Output::predictions,
-                                                   engine.processor());
+  // Made anew each time: a compaction makes another model.
+  InferenceEngine inference(engine.model(), InferenceEngine::Output::predictions, engine.processor());
   Evaluation evaluation;
   for (std::size_t i = 0; i < validation_.size(); ++i) {
-    const auto scores = comera::score(*inference_, task_, validation_[i], task_.validation[i].name,
+    const auto scores = comera::score(inference, task_, validation_[i], task_.validation[i].name,
                                       options.capacity, config_, stop);
     if (!scores) return std::nullopt;
     evaluation.sets.push_back(*scores);

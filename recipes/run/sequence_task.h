@@ -58,7 +58,6 @@ class SequenceTask final : public TrainingTask {
   std::int64_t length_;
   data::Examples train_;
   std::vector<data::Examples> validation_;
-  std::unique_ptr<InferenceEngine> inference_;
 };
 
 }  // namespace comera

@@ -153,8 +153,9 @@ void StepEngine::adapt_ranks(const RankUnits& units, const RankStageOptions& opt
 void StepEngine::run_apply(const Context& context) const {
   const Tensor inputs = inputs_.tensor({sizeof(StepInputs)}, DType::uint8);
   const Tensor results = results_.tensor({sizeof(StepResults)}, DType::uint8);
+  optimizer_->measure(context, inputs, results);
   if (ranks_) ranks_->descend(context, inputs, results);
-  optimizer_->apply(context, inputs, results);
+  optimizer_->update(context, inputs, results);
   if (ranks_) ranks_->prune(context, optimizer_->state()[0].second, optimizer_->state()[1].second, results);
 }
 

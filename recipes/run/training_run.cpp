@@ -40,7 +40,7 @@ AdamWOptions optimizer_options(const OptimSection& optim) {
 // The recipe with the ranks that its layers have in the checkpoint that the run goes on from or begins with.
 Recipe with_ranks(Recipe recipe, const std::optional<FoundCheckpoint>& found) {
   if (found)
-    take_ranks(recipe, CheckpointReader(found->path));
+    take_ranks(recipe, CheckpointReader(found->path), RanksOf::resumed);
   else if (!recipe.run.initial_checkpoint.empty())
     take_ranks(recipe, CheckpointReader(find_trained_model(recipe.run.initial_checkpoint).checkpoint));
   return recipe;
@@ -151,6 +151,7 @@ void TrainingRun::load_initial() {
     layers.insert(name.substr(0, name.find('.', std::string_view("head.").size())));
   fmt::print(options_.output, "{} tensors from {}{}{}\n", initial.loaded, trained.checkpoint.string(),
              layers.empty() ? "" : "; new: ", fmt::join(layers, ", "));
+  take_rank_units(reader);
 }
 
 data::LoaderOptions TrainingRun::loader_options(std::int64_t phase) const {
@@ -225,10 +226,11 @@ void TrainingRun::one_step() {
     tokens += batch.tokens;
   }
   const double factor = phase_->schedule.factor(state_.phase_step);
+  ranks_.urgency = rank_urgency();
   const double rates[parameter_roles] = {section.learning_rate.cores * factor,
                                          section.learning_rate.gates * factor,
                                          section.learning_rate.rest * factor};
-  engine_->apply(state_.step, targets, rates, recipe_.optim.clip_norm, rank_urgency());
+  engine_->apply(state_.step, targets, rates, recipe_.optim.clip_norm, ranks_.urgency);
   if (engine_->results().nonfinite != 0) stop_on_nonfinite(before);
   state_.window_loss += engine_->results().loss_sum;
   state_.window_targets += engine_->results().target_count;
@@ -239,6 +241,7 @@ void TrainingRun::one_step() {
 }
 
 void TrainingRun::stop_on_nonfinite(const data::LoaderPosition& before) {
+  refuse_nonfinite_parameters();
   const std::int64_t segment = engine_->results().first_nonfinite;
   const std::string tensor =
       segment < 0 ? "the loss" : engine_->optimizer().tensor_name(segment) + "'s gradient";
@@ -249,6 +252,25 @@ void TrainingRun::stop_on_nonfinite(const data::LoaderPosition& before) {
       "learning rate or optim.clip_norm and --resume auto, and if that fails too, remove that file first, "
       "because the model had gone wrong earlier",
       state_.step + 1, tensor, saved_path_.string()));
+}
+
+// A model that was broken before the step takes no good checkpoint's place.
+void TrainingRun::refuse_nonfinite_parameters() {
+  const ParameterStore& store = engine_->model().parameters();
+  for (const ParameterId id : store.layout()) {
+    const std::vector<double> values = read_tensor(store.value(id), store.allocator());
+    if (std::ranges::all_of(values, [](double value) { return std::isfinite(value); })) continue;
+    const std::filesystem::path aside = directory_.path() / "nonfinite.h5";
+    save_checkpoint_as(aside);
+    throw_error(fmt::format(
+        "step {} was not finite, for {} already holds numbers that are not; the model is kept as {}, {}",
+        state_.step + 1, store.info(id).name, aside.string(),
+        saved_step_ < 0
+            ? std::string("and no checkpoint has been saved before: begin again with a lower learning rate")
+            : fmt::format("the last good checkpoint is {}: go on from it with a lower "
+                          "learning rate and --resume auto",
+                          saved_path_.string())));
+  }
 }
 
 void TrainingRun::log_step(double seconds_per_step, double tokens_per_second) {
@@ -407,6 +429,7 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
   COMERA_CHECK(state_.phase_step <= steps_of_phase_[state_.phase],
                "{} has done {} steps of phase {}, but the recipe now has only {}: give it at least as many",
                file, state_.phase_step, state_.phase, steps_of_phase_[state_.phase]);
+  refuse_another_stage(before, file);
   const std::string set = reader.text("/environment", "instruction_set");
   if (set != computes_with(processor_))
     fmt::print(options_.output,

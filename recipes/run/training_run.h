@@ -59,9 +59,12 @@ struct TrainingRanks {
   RankHistory history;
   PhaseObjective objective = PhaseObjective::fixed;  // of the current phase
   ResolvedAdaptation resolved;
-  double size_target = 0;  // s₀ of a late phase
+  double size_target = 0;  // s₀ of the last late phase, which those after it are held to as well
+  double urgency = 1;      // of the last step
   RankState state;
-  double unpacked = 0;  // entries that died since the last compaction
+  double unpacked = 0;    // entries that died since the last compaction
+  std::int64_t gone = 0;  // layers that compactions have removed
+  std::int64_t removed() const { return gone + static_cast<std::int64_t>(state.removed); }
 };
 
 // Pretraining or fine-tuning as a recipe says: phases of steps, evaluation, metrics, checkpoints, and
@@ -107,12 +110,17 @@ class TrainingRun {
   void make_engine();
   void resume_from(const FoundCheckpoint& found);
   [[noreturn]] void stop_on_nonfinite(const data::LoaderPosition& before);
+  void refuse_nonfinite_parameters();
 
   // training_run_ranks.cpp
   PhaseObjective objective_of(std::int64_t phase) const;
   double target_of(std::int64_t phase, const LayerRanks& ranks) const;
+  void check_target(std::int64_t phase, const LayerRanks& ranks) const;
   void check_targets() const;
+  void refuse_another_stage(const Recipe& before, const std::string& file) const;
+  void take_rank_units(const CheckpointReader& reader);
   void begin_ranks();
+  std::int64_t count_removed() const;
   void open_stage();
   double rank_urgency() const;
   void after_rank_step();

@@ -47,15 +47,35 @@ double TrainingRun::target_of(std::int64_t phase, const LayerRanks& ranks) const
   return *parse_size(adaptation.target_size) / bytes_per_parameter - static_cast<double>(others);
 }
 
-// Refuses targets of phases to come that nothing can reach, or that are reached already.
-void TrainingRun::check_targets() const {
-  const LayerRanks ranks = live_ranks(engine_->model());
+// Refuses a late phase's target that nothing can reach from these ranks, or that is reached already.
+void TrainingRun::check_target(std::int64_t phase, const LayerRanks& ranks) const {
   const auto size = static_cast<double>(tensorized_size(config_, ranks));
   const auto least = static_cast<double>(least_size(config_, ranks));
   const ParameterStore& store = engine_->model().parameters();
   const auto others = static_cast<double>(store.count() - store.count(ParameterRole::core));
+  const AdaptationSection adaptation = adaptation_of(recipe_.phases[phase]);
+  const std::string key =
+      fmt::format("phase.{}.adaptation.{}", phase,
+                  adaptation.target_ratio ? fmt::format("target_ratio = {}", *adaptation.target_ratio)
+                                          : fmt::format("target_size = \"{}\"", adaptation.target_size));
+  const double target = target_of(phase, ranks);
+  if (target < least)
+    throw UsageError(
+        fmt::format("{} asks for {:.0f} numbers in tensor trains, but {:.0f} are the least that leave an "
+                    "encoder ({} with "
+                    "the {:.0f} parameters that are no tensor trains); give a larger target",
+                    key, std::max(target, 0.0), least, megabytes(least + others), others));
+  if (target >= size && !(adaptation.target_ratio && adaptation.target_of == TargetBase::late_start))
+    throw UsageError(
+        fmt::format("{} is no smaller than the model, which has {:.0f} numbers in tensor trains ({} with the "
+                    "{:.0f} parameters that are none); give a smaller target",
+                    key, size, megabytes(size + others), others));
+}
+
+// Of all phases to come, as far as can be said now; each is checked again when it begins.
+void TrainingRun::check_targets() const {
+  const LayerRanks ranks = live_ranks(engine_->model());
   for (std::int64_t phase = state_.phase; phase < static_cast<std::int64_t>(recipe_.phases.size()); ++phase) {
-    const PhaseSection& section = recipe_.phases[phase];
     if (objective_of(phase) == PhaseObjective::fixed) continue;
     if (ranks.empty())
       throw UsageError(
@@ -63,26 +83,36 @@ void TrainingRun::check_targets() const {
                       "set it to \"fixed\"",
                       phase));
     // The running phase has its target already, and may have reached it.
-    if (section.objective != PhaseObjective::late || (phase == state_.phase && state_.phase_step > 0))
-      continue;
-    const AdaptationSection adaptation = adaptation_of(section);
-    const std::string key =
-        fmt::format("phase.{}.adaptation.{}", phase,
-                    adaptation.target_ratio ? fmt::format("target_ratio = {}", *adaptation.target_ratio)
-                                            : fmt::format("target_size = \"{}\"", adaptation.target_size));
-    const double target = target_of(phase, ranks);
-    if (target < least)
-      throw UsageError(
-          fmt::format("{} asks for {:.0f} numbers in tensor trains, but {:.0f} are the least that leave an "
-                      "encoder ({} with "
-                      "the {:.0f} parameters that are no tensor trains); give a larger target",
-                      key, std::max(target, 0.0), least, megabytes(least + others), others));
-    if (target >= size && !(adaptation.target_ratio && adaptation.target_of == TargetBase::late_start))
-      throw UsageError(fmt::format(
-          "{} is no smaller than the model, which has {:.0f} numbers in tensor trains ({} with the "
-          "{:.0f} parameters that are none); give a smaller target",
-          key, size, megabytes(size + others), others));
+    const bool runs = phase == state_.phase && state_.phase_step > 0;
+    if (objective_of(phase) == PhaseObjective::late && !runs) check_target(phase, ranks);
   }
+}
+
+// A phase that has begun keeps its objective and its target.
+void TrainingRun::refuse_another_stage(const Recipe& before, const std::string& file) const {
+  if (state_.phase_step == 0 || state_.phase_step >= steps_of_phase_[state_.phase]) return;
+  const PhaseSection &then = before.phases[state_.phase], &now = recipe_.phases[state_.phase];
+  const AdaptationSection was = adaptation_of(then), is = adaptation_of(now);
+  const bool same_target = was.target_ratio == is.target_ratio && was.target_of == is.target_of &&
+                           was.target_size == is.target_size;
+  if (then.objective == now.objective && (now.objective != PhaseObjective::late || same_target)) return;
+  throw UsageError(
+      fmt::format("{} stands within phase {}, which was begun with another {}; end the phase as it was "
+                  "begun, or begin a new "
+                  "run from this checkpoint (run.initial_checkpoint, --from)",
+                  file, state_.phase, then.objective == now.objective ? "target of its size" : "objective"));
+}
+
+// The sizes and norms that an adapted model was measured by from its start on, if it is the same encoder.
+void TrainingRun::take_rank_units(const CheckpointReader& reader) {
+  const RankHistory history = load_rank_history(reader);
+  if (history.stages.empty()) return;
+  const LayerRanks own = ranks_of(config_);
+  const auto same_name = [](const auto& a, const auto& b) { return a.first == b.first; };
+  if (!std::ranges::equal(own, history.stages.front().ranks, same_name)) return;
+  ranks_.history = history;
+  ranks_.units = {.size = static_cast<double>(history.initial_size),
+                  .norm = reader.number("/ranks", "initial_norm")};
 }
 
 void TrainingRun::begin_ranks() {
@@ -97,8 +127,15 @@ void TrainingRun::begin_ranks() {
     ranks_.history.stages.push_back({"start", ranks_of(config_)});
   }
   ranks_.unpacked = live_ranks(engine_->model()) != ranks_of(config_) ? 1 : 0;
+  ranks_.gone = count_removed();
+  ranks_.state.removed = static_cast<double>(
+      static_cast<std::int64_t>(removed_layers(config_, live_ranks(engine_->model())).size()) - ranks_.gone);
   check_targets();
-  refuse_collapsed(state_.step > 0 ? saved_path_.string() + " holds" : "the recipe describes");
+  refuse_collapsed(state_.step > 0 ? saved_path_.string() + " holds" : "this is");
+}
+
+std::int64_t TrainingRun::count_removed() const {
+  return static_cast<std::int64_t>(removed_layers(config_, ranks_of(config_)).size());
 }
 
 // When a phase begins, and when a run is resumed within it.
@@ -112,23 +149,25 @@ void TrainingRun::open_stage() {
   const ResolvedAdaptation resolved = resolve(adaptation_of(section), section.objective);
   const bool late = section.objective == PhaseObjective::late;
   if (state_.phase_step == 0) {
-    ranks_.state = {};
+    ranks_.state = {.removed = ranks_.state.removed};
     ranks_.size_target = 0;
     const LayerRanks live = live_ranks(engine_->model());
     ranks_.state.size_left = static_cast<double>(tensorized_size(config_, live)) / ranks_.units.size;
     if (late) {
+      check_target(state_.phase, live);
       ranks_.size_target = target_of(state_.phase, live) / ranks_.units.size;
       // What was best at another size is no model of this phase.
-      directory_.set_best_aside(state_.phase);
+      if (directory_.set_best_aside(state_.phase - 1))
+        fmt::print(options_.output, "the best model so far is kept as best-phase-{}.h5\n", state_.phase - 1);
       state_.best_step = 0;
       state_.best_score = 0;
     }
-    if (section.learning_rate.gates > resolved.stage.threshold / 3)
-      fmt::print(options_.output,
-                 "phase {}: a step moves a gate by up to {}, more than a third of the threshold {} at which "
-                 "it dies; "
-                 "the size may miss its target by more than it need\n",
-                 section.name, section.learning_rate.gates, resolved.stage.threshold);
+    if (late && section.learning_rate.gates > resolved.stage.threshold / 3)
+      fmt::print(
+          options_.output,
+          "phase {}: a step moves a gate by up to {}, more than a third of the threshold {} at which it "
+          "dies; the size may miss its target by more than it need\n",
+          section.name, section.learning_rate.gates, resolved.stage.threshold);
   }
   ranks_.objective = section.objective;
   ranks_.resolved = resolved;
@@ -148,29 +187,33 @@ double TrainingRun::rank_urgency() const {
 
 void TrainingRun::after_rank_step() {
   if (ranks_.objective == PhaseObjective::fixed) return;
-  const double removed_before = ranks_.state.removed;
+  const std::int64_t removed_before = ranks_.removed();
   ranks_.state = engine_->ranks()->state();
   ranks_.unpacked += ranks_.state.pruned;
-  if (ranks_.state.removed > removed_before) refuse_collapsed(fmt::format("step {} left", state_.step));
+  if (ranks_.removed() > removed_before) refuse_collapsed(fmt::format("step {} left", state_.step));
 }
 
 // A network without any way from its input to its output is no result.
 void TrainingRun::refuse_collapsed(const std::string& what) {
   const LayerRanks ranks = live_ranks(engine_->model());
-  if (passes_input(config_, ranks)) return;
+  if (sees_context(config_, ranks)) return;
   std::string kept;
   if (saved_step_ != state_.step && phase_ != nullptr) {
     const std::filesystem::path aside = directory_.path() / "collapsed.h5";
     save_checkpoint_as(aside);
     kept = fmt::format(" ({} has it)", aside.string());
   }
-  throw_error(fmt::format(
-      "{} an encoder whose output no longer depends on its input: every attention and "
-      "feed-forward has been pruned away{}; weigh the size less (a smaller gamma, or fewer "
-      "learning steps of gates) and go on from {}",
-      what, kept,
-      saved_step_ >= 0 && saved_step_ != state_.step ? saved_path_.string() + " with --resume auto"
-                                                     : std::string("an earlier checkpoint")));
+  const char* advice = ranks_.objective == PhaseObjective::late
+                           ? "give a larger target, more steps or a lower learning rate of gates"
+                           : "weigh the size less (a smaller gamma)";
+  throw_error(
+      fmt::format("{} an encoder in which no token sees another any more: the values or the output of every "
+                  "attention have been "
+                  "pruned away{}; {} and {}",
+                  what, kept, advice,
+                  saved_step_ >= 0 && saved_step_ != state_.step
+                      ? fmt::format("go on from {} with --resume auto", saved_path_.string())
+                      : std::string("begin again")));
 }
 
 bool TrainingRun::compaction_due() const {
@@ -188,15 +231,19 @@ void TrainingRun::compact_ranks() {
     for (const auto& [name, tensor] : engine_->optimizer().state()) list.push_back(tensor);
     return list;
   };
-  const LayerRanks before = ranks_of(config_);
+  const std::int64_t gone_before = ranks_.gone;
   const Model& model = engine_->model();
   const std::vector<RankedLayer> layers = model.ranked_layers();
   const std::vector<LiveEntries> live = live_entries(model.parameters(), layers);
   const CompactedParameters compacted(model.parameters(), flat_states(), layers, live);
   set_ranks(recipe_, live);
   config_ = encoder_config(recipe_, tokenizer_.vocabulary());
+  ranks_.gone = count_removed();
+  ranks_.state.removed = 0;  // of the layers that are left
   const bool adapting = engine_->ranks() != nullptr;
+  Allocator& allocator = engine_->allocator();
   engine_.reset();  // its memory is the new one's
+  allocator.reset_peaks();
   make_engine();
   compacted.write(engine_->model().parameters(), flat_states());
   if (adapting) {
@@ -204,12 +251,10 @@ void TrainingRun::compact_ranks() {
     engine_->ranks()->set_state(ranks_.state);
   }
   engine_->set_capacity(pack_capacity(phase_->options.capacity));
-  const std::vector<std::string> gone = removed_layers(config_, ranks_of(config_)),
-                                 earlier = removed_layers(config_, before);
   progress_->say(fmt::format("compacted to {} parameters", engine_->model().parameters().count()));
-  if (gone.size() > earlier.size())
+  if (ranks_.gone > gone_before)
     progress_->print(fmt::format("step {}: {} layers are removed now, {} of them new", state_.step,
-                                 gone.size(), gone.size() - earlier.size()));
+                                 ranks_.gone, ranks_.gone - gone_before));
 }
 
 void TrainingRun::close_stage() {
@@ -217,8 +262,8 @@ void TrainingRun::close_stage() {
   const PhaseSection& section = recipe_.phases[state_.phase];
   compact_ranks();
   auto& stages = ranks_.history.stages;
-  if (stages.empty() || stages.back().name != section.name)
-    stages.push_back({section.name, ranks_of(config_)});
+  if (stages.back().name != section.name) stages.push_back({section.name, {}});
+  stages.back().ranks = ranks_of(config_);  // also of a phase that was given more steps
   if (ranks_.objective != PhaseObjective::late || target_reached()) return;
   progress_->print(
       fmt::format("phase {} has ended at {:.4f} of the first size, above its target {:.4f}: give it more "
@@ -227,9 +272,9 @@ void TrainingRun::close_stage() {
                   section.name, ranks_.state.size_left, ranks_.size_target));
 }
 
-// Whether a model of now may be the best: that of a late phase has to have its size.
+// Whether a model of now may be the best: from a late phase on it has to have that phase's size.
 bool TrainingRun::target_reached() const {
-  return ranks_.objective != PhaseObjective::late || ranks_.state.size_left <= ranks_.size_target;
+  return ranks_.size_target == 0 || ranks_.state.size_left <= ranks_.size_target;
 }
 
 void TrainingRun::add_rank_metrics(JsonObject& metrics) const {
@@ -243,12 +288,12 @@ void TrainingRun::add_rank_metrics(JsonObject& metrics) const {
   ranks.add("size", state.size_left);
   if (late) ranks.add("target", ranks_.size_target);
   ranks.add("live", static_cast<std::int64_t>(state.live))
-      .add("removed", static_cast<std::int64_t>(state.removed))
+      .add("removed", ranks_.removed())
       .add("penalty", state.penalty)
       .add("norm_ratio", state.norm_ratio)
       .add("smoothed_loss", state.smoothed_loss);
   if (late)
-    ranks.add("loss_gap", state.loss_gap).add("size_gap", state.size_gap).add("urgency", rank_urgency());
+    ranks.add("loss_gap", state.loss_gap).add("size_gap", state.size_gap).add("urgency", ranks_.urgency);
   metrics.add("ranks", ranks);
 }
 
@@ -259,8 +304,7 @@ void TrainingRun::save_ranks(CheckpointWriter& writer) const {
                                {"size_target", ranks_.size_target},
                                {"loss_average", ranks_.state.loss_average},
                                {"loss_weight", ranks_.state.loss_weight},
-                               {"size_left", ranks_.state.size_left},
-                               {"removed", ranks_.state.removed}});
+                               {"size_left", ranks_.state.size_left}});
 }
 
 void TrainingRun::load_ranks(const CheckpointReader& reader) {
@@ -272,7 +316,6 @@ void TrainingRun::load_ranks(const CheckpointReader& reader) {
   ranks_.state.loss_average = reader.number("/ranks", "loss_average");
   ranks_.state.loss_weight = reader.number("/ranks", "loss_weight");
   ranks_.state.size_left = reader.number("/ranks", "size_left");
-  ranks_.state.removed = reader.number("/ranks", "removed");
 }
 
 }  // namespace comera

@@ -45,11 +45,12 @@ void add_objective(std::vector<OperationCase>& cases, const ObjectiveCase& c) {
                      op.options = c.options;
                      op.parameters = world.chosen("parameters", {model.elements}, model.values);
                      op.gradients = world.output("gradients", {model.elements});
-                     op.gates_begin = model.gates_begin, op.gates_count = model.gates_count;
+                     op.cores_end = model.gates_begin;
                      StepInputs inputs;
                      inputs.targets = c.targets, inputs.rank_urgency = c.urgency;
                      StepResults results;
                      results.loss_sum = c.loss, results.target_count = c.targets;
+                     results.gradient_scale = c.targets > 0 ? 0.6 / c.targets : 0;
                      op.step_inputs = world.step_inputs(inputs), op.results = world.results(results);
                      op.state = state_in(world, {.loss_average = 0.5, .loss_weight = 0.2});
                      world.run(op);

@@ -15,46 +15,44 @@ TEST(RankSizes, AreThoseOfTheModelsCores) {
     EXPECT_EQ(tensorized_size(config, ranks_of(config)), model.parameters().count(ParameterRole::core));
   }
   const EncoderConfig six = six_encoder();
-  EXPECT_EQ(tensorized_size(six, ranks_of(six)),
-            1026528);
+  EXPECT_EQ(tensorized_size(six, ranks_of(six)), 1026528);
   EXPECT_EQ(dense_size(six), 30522 * 768 + 6 * (4 * 768 * 768 + 2 * 768 * 3072) + 768 * 768);
 }
 
 TEST(RankSizes, ADenseModelHasNone) {
   const EncoderConfig dense = small_config(false);
   EXPECT_TRUE(ranks_of(dense).empty());
-  EXPECT_TRUE(passes_input(dense, {}));
+  EXPECT_TRUE(sees_context(dense, {}));
 }
 
-// Two blocks; each has two ways: values and output, or both feed-forward layers.
-TEST(RankSizes, TheInputPassesAsLongAsOneWayIsWhole) {
+TEST(RankSizes, TokensSeeOneAnotherThroughValuesAndOutputOfSomeAttention) {
   const EncoderConfig config = small_config(true);
   LayerRanks ranks = ranks_of(config);
   const auto remove = [&](const char* layer) { ranks.at(layer) = {0, 0, 0}; };
-  remove("encoder.0.attention.output"), remove("encoder.0.ffn.up"), remove("encoder.1.ffn.down");
-  EXPECT_TRUE(passes_input(config, ranks));
-  remove("encoder.1.attention.query"), remove("encoder.1.attention.key");
-  EXPECT_TRUE(passes_input(config, ranks)) << "attention is a mean without them";
+  remove("encoder.0.attention.output"), remove("encoder.1.attention.query"),
+      remove("encoder.1.attention.key");
+  EXPECT_TRUE(sees_context(config, ranks)) << "attention is a mean without queries and keys";
   remove("encoder.1.attention.value");
-  EXPECT_FALSE(passes_input(config, ranks));
-  EXPECT_EQ(removed_layers(config, ranks).size(), 6u);
-  EncoderConfig with_dense_values = config;
-  with_dense_values.tensorized.attention.reset();
-  LayerRanks less = ranks_of(with_dense_values);
-  for (const char* layer : {"encoder.0.ffn.up", "encoder.0.ffn.down", "encoder.1.ffn.up"})
-    less.at(layer) = {0, 0, 0};
-  EXPECT_TRUE(passes_input(with_dense_values, less)) << "dense layers always pass";
+  EXPECT_FALSE(sees_context(config, ranks)) << "a feed-forward looks at one token";
+  EXPECT_EQ(removed_layers(config, ranks).size(), 4u);
+  EncoderConfig with_dense_attention = config;
+  with_dense_attention.tensorized.attention.reset();
+  EXPECT_TRUE(sees_context(with_dense_attention, ranks_of(with_dense_attention)));
+  EncoderConfig mean = small_config(true, HeadKind::regression);
+  LayerRanks none = ranks_of(mean);
+  for (auto& [layer, list] : none)
+    if (layer.starts_with("encoder.")) list = {0, 0, 0};
+  EXPECT_TRUE(sees_context(mean, none)) << "the head looks at the mean of all tokens";
+  mean.pooling = Pooling::first;
+  EXPECT_FALSE(sees_context(mean, none));
 }
 
-TEST(RankSizes, TheLeastIsRankOneOfTheEmbeddingTheHeadAndTheCheapestWay) {
+TEST(RankSizes, TheLeastIsRankOneOfTheEmbeddingTheHeadAndOneAttention) {
   const EncoderConfig config = small_config(true);
-  // Σ of modes: embedding 4*2 + 2*2 + 4*3, head 3 + 4 + 4 + 3, attention as the head, twice.
+  // Σ of modes: embedding 4*2 + 2*2 + 4*3, head 3 + 4 + 4 + 3, values and output as the head.
   EXPECT_EQ(least_size(config, ranks_of(config)), 24 + 14 + 2 * 14);
-  // Without any attention left, through the feed-forward: 3 + 4 + 4 + 6 and 4 + 6 + 4 + 3.
-  LayerRanks ranks = ranks_of(config);
-  for (const char* layer : {"encoder.0.attention.value", "encoder.1.attention.output"})
-    ranks.at(layer) = {0, 0, 0};
-  EXPECT_EQ(least_size(config, ranks), 24 + 14 + 17 + 17);
+  const EncoderConfig mean = small_config(true, HeadKind::regression);
+  EXPECT_EQ(least_size(mean, ranks_of(mean)), 24 + 14);
 }
 
 }  // namespace

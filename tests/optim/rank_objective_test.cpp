@@ -133,6 +133,7 @@ class RankObjectives : public testing::Test {
     harness_.results() = {};
     harness_.results().loss_sum = 2 * loss;
     harness_.results().target_count = 2;
+    harness_.results().gradient_scale = 0.5;
     ranks.descend(harness_.context(), harness_.step_inputs(), harness_.step_results());
     return ranks.state();
   }
@@ -262,29 +263,30 @@ TEST_F(RankObjectives, LateGradients) {
   RankStageOptions options = late(0.2 * s);
   options.objective.smallest_first = options.objective.relative_size = false;
   descend(options);
-  EXPECT_LT(gradient_error([&] { return 1.01 * size(false); }), 1e-8);
+  EXPECT_LT(gradient_error([&] { return 10.1 * size(false); }), 1e-8);
   options.objective.relative_size = true;
   harness_.inputs().rank_urgency = 5;
   descend(options);
-  EXPECT_LT(gradient_error([&] { return 5 * 1.01 * size(false) / s; }), 1e-8) << "s is not descended";
+  EXPECT_LT(gradient_error([&] { return 5 * 10.1 * size(false) / s; }), 1e-8) << "s is not descended";
   harness_.inputs().rank_urgency = 1;
   options.objective.loss_target = 1e-6;
   descend(options, 100);
-  EXPECT_LT(gradient_error([&] { return 0.01 * size(false) / s; }), 1e-8) << "the loss goes first";
+  EXPECT_LT(gradient_error([&] { return 0.01 / 1.1 * size(false) / s; }), 1e-8) << "the loss goes first";
   options.objective.size_target = s;
   descend(options, 100);
   EXPECT_LT(gradient_error([&] { return 0.0; }), 1e-12) << "hold";
 }
 
-TEST_F(RankObjectives, TheLossIsWeighted) {
-  for (const auto& [target, weight] : {std::pair{0.0, 0.1}, {0.5, 1.1}}) {
+// Whatever the branch: Adam's moments would follow another scale only slowly.
+TEST_F(RankObjectives, TheLossKeepsItsWeight) {
+  for (const double target : {0.0, 0.5}) {
     RankStageOptions options = late(0.9 * size(true));
     options.objective.loss_target = target;
     const RankAdaptation ranks(store_, layers_, units_, options);
     write_tensor(store_.gradients(), std::vector<double>(store_.gradients().elements(), 1));
     harness_.results().loss_sum = harness_.results().target_count = 2;
     ranks.descend(harness_.context(), harness_.step_inputs(), harness_.step_results());
-    EXPECT_NEAR(store_.gradient(layers_[1].cores[0]).data<double>()[0], weight, 1e-12);
+    EXPECT_EQ(store_.gradient(layers_[1].cores[0]).data<double>()[0], 1);
   }
 }
 
@@ -292,9 +294,10 @@ TEST_F(RankObjectives, TheLossIsWeighted) {
 TEST_F(RankObjectives, TheSmallestArePulled) {
   RankStageOptions options = late(0.5 * size(true));
   options.objective.relative_size = false;
+  harness_.inputs().rank_urgency = 5;
   descend(options);
   std::vector<double> pulled, spared;
-  const double full = 1.01, rest = 0.01;
+  const double full = 5 * 10.1, rest = 0.1;  // the urgency is for those that have to die
   const auto slope = [&](int layer, int bond) {
     const auto sums = l1(layers_[layer], false);
     return (sums[bond] * modes_of(layers_[layer].cores[bond]) +

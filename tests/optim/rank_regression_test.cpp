@@ -92,8 +92,9 @@ class Regression {
     harness_.results() = {};
     harness_.results().loss_sum = sum, harness_.results().target_count = batch * width;
     optimizer_->prepare(inputs, update_++);
+    optimizer_->measure(context, harness_.step_inputs(), harness_.step_results());
     ranks_->descend(context, harness_.step_inputs(), harness_.step_results());
-    optimizer_->apply(context, harness_.step_inputs(), harness_.step_results());
+    optimizer_->update(context, harness_.step_inputs(), harness_.step_results());
     ranks_->prune(context, optimizer_->state()[0].second, optimizer_->state()[1].second,
                   harness_.step_results());
     context.arena.release(mark);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "checkpoints/checkpoint_file.h"
@@ -124,6 +125,42 @@ TEST_F(Finetune, LearnsScores) {
   ASSERT_TRUE(outcome.evaluation);
   EXPECT_GT(outcome.evaluation->sets[0].pearson, 0.7);
   EXPECT_EQ(outcome.evaluation->score, outcome.evaluation->sets[0].spearman);
+}
+
+// A late phase with evaluations before and after compactions: each is of the model of its step, and the best
+// one has its size.
+TEST_F(Finetune, RanksAdaptBetweenEvaluations) {
+  const std::vector<std::string> settings =
+      task({"phase.0.steps=10", "phase.0.objective=early", "phase.1.steps=40", "phase.1.objective=late",
+            "phase.1.learning_rate={cores=3e-3, gates=5e-2, rest=2e-3}", "phase.1.schedule=constant",
+            "phase.1.adaptation.threshold=0.15", "phase.1.adaptation.target_ratio=0.6",
+            "phase.1.adaptation.compact_interval=5", "run.evaluation_interval=4", "run.checkpoint_interval=4",
+            "run.keep_checkpoints=99"});
+  const TrainingOutcome outcome = finetune(recipe("run", settings));
+  EXPECT_GT(outcome.best_step, 10);
+  const auto kept = load_rank_history(CheckpointReader(outcome.checkpoint));
+  EXPECT_NE(kept.stages.back().ranks, kept.stages.front().ranks);
+  std::ifstream stream(folder() / "run" / "metrics.jsonl");
+  std::map<std::int64_t, double> losses, sizes;
+  for (std::string line; std::getline(stream, line);) {
+    const auto object = nlohmann::json::parse(line);
+    if (object.contains("validation")) losses[object["step"]] = object["validation"].begin().value()["loss"];
+    if (object.contains("ranks")) sizes[object["step"]] = object["ranks"]["size"];
+  }
+  EXPECT_LE(sizes.at(outcome.best_step), 0.6);
+  int compared = 0;
+  for (const auto& [step, loss] : losses) {
+    const fs::path file = folder() / "run" / "checkpoints" / fmt::format("step-{:08}.h5", step);
+    if (!fs::exists(file)) continue;
+    const ProgramResult result = run_program({"eval", file.string(), "--json"});
+    ASSERT_EQ(result.code, 0) << result.output;
+    const auto at = result.output.find("\"loss\":");
+    ASSERT_NE(at, result.output.npos) << result.output;
+    EXPECT_NEAR(std::stod(result.output.substr(at + 7)), loss, 1e-5 * loss) << step;
+    ++compared;
+  }
+  EXPECT_GT(compared, 5);
+  EXPECT_EQ(fs::exists(folder() / "run" / "best-phase-0.h5"), true);
 }
 
 TEST_F(Finetune, ResumesToTheBitAndKeepsTheBest) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <set>
 
 #include "model/rank_sizes.h"
 #include "recipes/run/checkpoint_recipe.h"
@@ -152,6 +153,65 @@ TEST_F(RankRun, TargetsThatCannotBeAreRefused) {
   EXPECT_FALSE(fs::exists(folder() / "refused" / "recipe.toml"));
 }
 
+// A recipe with ranks of single layers, which compactions change in the checkpoints only.
+TEST_F(RankRun, ResumesWithRanksOfItsOwn) {
+  const std::vector<std::string> settings =
+      adapting({"tensorized.ranks.encoder.0.ffn.up=[4,5,6]", "run.checkpoint_interval=9"});
+  const TrainingOutcome whole = train("whole", settings);
+  train("parts", settings, {.stop_after = 80});
+  const TrainingOutcome parts = train("parts", settings, {.mode = RunMode::resume});
+  expect_equal_checkpoints(whole.checkpoint, parts.checkpoint);
+}
+
+TEST_F(RankRun, APhaseThatHasBegunKeepsItsObjectiveAndItsTarget) {
+  train("run", adapting(), {.stop_after = 40});
+  const auto refuses = [&](const std::vector<std::string>& overrides, const char* target, const char* part) {
+    EXPECT_THAT(
+        [&] { train("run", adapting(overrides, target), {.mode = RunMode::resume}); },
+        testing::ThrowsMessage<UsageError>(AllOf(HasSubstr("stands within phase 1"), HasSubstr(part))));
+  };
+  refuses({}, "target_ratio=0.3", "another target");
+  refuses({"phase.1.objective=early"}, "gamma=0.1", "another objective");
+}
+
+// What a model is measured by is what it was when its training began, also in a run that goes on from it.
+TEST_F(RankRun, ARunFromAnAdaptedCheckpointIsMeasuredByItsStart) {
+  const TrainingOutcome first = train("first", adapting());
+  const TrainingOutcome second =
+      train("second", adapting({fmt::format("run.initial_checkpoint=\"{}\"", first.checkpoint.string()),
+                                "phase.1.name=again", "phase.0.name=more"},
+                               "target_ratio=0.8"));
+  const RankHistory before = load_rank_history(CheckpointReader(first.checkpoint)),
+                    after = load_rank_history(CheckpointReader(second.checkpoint));
+  EXPECT_EQ(after.initial_size, before.initial_size);
+  ASSERT_EQ(after.stages.size(), 5u);
+  EXPECT_EQ(after.stages[0], before.stages[0]);
+  EXPECT_EQ(after.stages[2], before.stages[2]);
+  EXPECT_LE(rank_lines("second").front()["ranks"]["size"].get<double>(), 0.5);
+}
+
+// Removed layers are counted on, after their tables are gone.
+TEST_F(RankRun, RemovedLayersStayCounted) {
+  train("run", adapting({"phase.1.adaptation.target_ratio=0.25", "phase.1.steps=90", "run.log_interval=1"}));
+  std::int64_t removed = 0;
+  for (const auto& line : rank_lines("run")) {
+    EXPECT_GE(line["ranks"]["removed"].get<std::int64_t>(), removed) << line["step"];
+    removed = line["ranks"]["removed"];
+  }
+  EXPECT_GT(removed, 0);
+}
+
+// The authors' own late stage: branches by loss and size, no hold, the mean of gates.
+TEST_F(RankRun, TheReferencePresetSwitchesBranches) {
+  train("run", adapting({"phase.1.adaptation.preset=reference", "phase.1.adaptation.target_loss=5.9",
+                         "phase.1.adaptation.target_ratio=0.9", "phase.1.steps=20", "run.log_interval=1"}));
+  std::set<std::string> branches;
+  for (const auto& line : rank_lines("run"))
+    if (line["ranks"]["stage"] == "late") branches.insert(line["ranks"]["branch"]);
+  EXPECT_TRUE(branches.contains("loss"));
+  EXPECT_FALSE(branches.contains("hold"));
+}
+
 // The same recipe serves the dense twin.
 TEST_F(RankRun, ADenseTwinHasNoRanksToAdapt) {
   EXPECT_TRUE(
@@ -167,17 +227,17 @@ TEST_F(RankRun, ANetworkThatDiesIsNoResult) {
     train("dying", settings);
     FAIL() << "an empty network was a success";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("no longer depends on its input"), HasSubstr("collapsed.h5"),
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("no token sees another"), HasSubstr("collapsed.h5"),
                                     HasSubstr("--resume auto")));
   }
   EXPECT_TRUE(fs::exists(folder() / "dying" / "collapsed.h5"));
   const auto latest = find_latest(folder() / "dying" / "checkpoints", ResumeMode::newest);
   ASSERT_TRUE(latest);
   const EncoderConfig config = encoder_config(checkpoint_recipe(CheckpointReader(latest->path)), 400);
-  EXPECT_TRUE(passes_input(config, live_ranks(CheckpointReader(latest->path))));
+  EXPECT_TRUE(sees_context(config, live_ranks(CheckpointReader(latest->path))));
 }
 
-TEST_F(RankRun, NaNInAGateIsNoticed) {
+TEST_F(RankRun, NaNInAGateIsNoticedAndTakesNoCheckpointsPlace) {
   TrainingRun* current = nullptr;
   static std::FILE* const null = std::fopen("/dev/null", "w");
   TrainingOptions options{.after_step =
@@ -189,8 +249,11 @@ TEST_F(RankRun, NaNInAGateIsNoticed) {
                           .output = null};
   TrainingRun run(recipe("nan", adapting()), options);
   current = &run;
-  EXPECT_THAT([&] { run.run(); }, testing::ThrowsMessage<Error>(AllOf(HasSubstr("step 34 was not finite"),
-                                                                      HasSubstr("step-00000033.h5"))));
+  EXPECT_THAT([&] { run.run(); }, testing::ThrowsMessage<Error>(
+                                      AllOf(HasSubstr("step 34 was not finite, for encoder.1.ffn.up.gate.1"),
+                                            HasSubstr("step-00000030.h5"))));
+  EXPECT_TRUE(fs::exists(folder() / "nan" / "nonfinite.h5"));
+  EXPECT_FALSE(fs::exists(folder() / "nan" / "checkpoints" / "step-00000033.h5"));
 }
 
 TEST_F(RankRun, AMissedTargetIsSaid) {

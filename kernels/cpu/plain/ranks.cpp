@@ -110,10 +110,9 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
 
   const RankWeights weights = rank_weights(op.options, inputs.rank_urgency, state);
   const double threshold = weights.smallest_first ? ranks.threshold(op.options.size_target) : 0;
-  const auto loss_weight = static_cast<T>(weights.loss);
-  for (std::int64_t i = 0; i < op.gradients.elements() && weights.loss != 1; ++i)
-    if (i < op.gates_begin || i >= op.gates_begin + op.gates_count) gradients[i] *= loss_weight;
-  const double decay = 2 * op.options.beta / tables.initial_norm * inputs.targets;
+  // The update multiplies all gradients by it.
+  const double unscaled = results.gradient_scale > 0 ? 1 / results.gradient_scale : 0;
+  const double decay = 2 * op.options.beta / tables.initial_norm * unscaled;
   for (std::int64_t c = 0; c < tables.core_count && decay != 0; ++c)
     for (std::int64_t i = 0; i < ranks.cores[c].elements(); ++i)
       gradients[ranks.cores[c].offset + i] += static_cast<T>(decay) * parameters[ranks.cores[c].offset + i];
@@ -131,8 +130,7 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
         const double weight =
             std::abs(d) <= threshold || !weights.smallest_first ? weights.penalty : weights.spared;
         const double pull = d == 0 || ranks.removed[l] ? 0 : weight * slope * (by_size && d < 0 ? -1 : 1);
-        T& gradient = gradients[bond.offset + i];
-        gradient = loss_weight * gradient + static_cast<T>(pull * inputs.targets);
+        gradients[bond.offset + i] += static_cast<T>(pull * unscaled);
       }
     }
   }
