@@ -115,15 +115,15 @@ void RankAdaptation::descend(const Context& context, const Tensor& step_inputs,
 }
 
 void RankAdaptation::prune(const Context& context, const Tensor& moment1, const Tensor& moment2,
-                           const Tensor& step_results) const {
+                           const Tensor& step_inputs, const Tensor& step_results) const {
   const RankObjectiveOptions& objective = options_.objective;
-  const bool to_a_target = objective.stage == RankStage::late && objective.hold;
   run(context, PruneRanks{.tables = tables_,
                           .threshold = options_.threshold,
-                          .size_target = to_a_target ? objective.size_target : -1,
+                          .to_target = objective.stage == RankStage::late && objective.hold,
                           .parameters = store_.values(),
                           .moment1 = moment1,
                           .moment2 = moment2,
+                          .step_inputs = step_inputs,
                           .results = step_results,
                           .state = state_});
 }

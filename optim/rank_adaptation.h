@@ -37,7 +37,7 @@ class RankAdaptation {
   // Between AdamWOptimizer::measure() and update(): the gradient of the penalties.
   void descend(const Context& context, const Tensor& step_inputs, const Tensor& step_results) const;
   // After it. Moments are laid out as the parameters.
-  void prune(const Context& context, const Tensor& moment1, const Tensor& moment2,
+  void prune(const Context& context, const Tensor& moment1, const Tensor& moment2, const Tensor& step_inputs,
              const Tensor& step_results) const;
 
   const RankStageOptions& options() const { return options_; }

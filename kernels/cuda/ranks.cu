@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(threads) rank_objective_kernel(Objective op) {
   }
   __syncthreads();
   const bool smallest_first = op.decision->weights.smallest_first;
-  const double threshold = smallest_first ? ranks.threshold(op.options.size_target) : 0;
+  const double threshold = smallest_first ? ranks.threshold(op.inputs->rank_target) : 0;
   if (threadIdx.x == 0) op.decision->threshold = threshold;
 }
 
@@ -268,11 +268,12 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
 
 // One block: which entries die, and what is left.
 __global__ void __launch_bounds__(threads)
-    choose_dying(Tables tables, const float* parameters, double threshold, double size_target,
-                 const StepResults* results, RankState* state, unsigned char* dying) {
+    choose_dying(Tables tables, const float* parameters, double threshold, bool to_target,
+                 const StepInputs* inputs, const StepResults* results, RankState* state,
+                 unsigned char* dying) {
   const Ranks ranks(tables, parameters);
   const bool finite = results->nonfinite == 0;
-  const double most = finite && size_target >= 0 ? ranks.threshold(size_target) : HUGE_VAL;
+  const double most = finite && to_target ? ranks.threshold(inputs->rank_target) : HUGE_VAL;
   for (int l = static_cast<int>(threadIdx.x); l < tables.layer_count; l += threads) {
     const RankLayer layer = tables.layers[l];
     for (int b = 0; b < layer.bonds; ++b) {
@@ -350,7 +351,8 @@ void prune_ranks(const PruneRanks& op, const KernelContext& context) {
   auto* dying = reinterpret_cast<unsigned char*>(context.scratch);
   const Tables tables = tables_of(op.tables);
   COMERA_LAUNCH(context.stream, (LaunchShape{.threads = threads, .shared_bytes = shared_bytes_of(op.tables)}),
-                choose_dying, tables, op.parameters.data<float>(), op.threshold, op.size_target,
+                choose_dying, tables, op.parameters.data<float>(), op.threshold, op.to_target,
+                static_cast<const StepInputs*>(op.step_inputs.raw()),
                 static_cast<const StepResults*>(op.results.raw()), static_cast<RankState*>(op.state.raw()),
                 dying);
   if (op.tables.bond_count == 0) return;

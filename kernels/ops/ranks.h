@@ -39,13 +39,14 @@ struct RankObjective {
 
 // After the optimizer: an entry of a gate at or below the threshold dies. The gate's entry, its slices of
 // both neighbouring cores and all their moments become 0, and then stay 0 by themselves, since their
-// gradients are 0. All entries of a removed layer die. With a size_target only the smallest entries die, as
+// gradients are 0. All entries of a removed layer die. With to_target only the smallest entries die, as
 // many as it takes to reach it. Does nothing but count when StepResults::nonfinite is set.
 struct PruneRanks {
   RankTables tables;
   double threshold = 0.01;
-  double size_target = -1;              // s₀; negative: none
+  bool to_target = false;               // whether StepInputs::rank_target limits what dies
   Tensor parameters, moment1, moment2;  // flat, in and out
+  Tensor step_inputs;
   Tensor results;
   Tensor state;  // RankState, in and out
 

@@ -70,8 +70,9 @@ enum class RankPenalty : std::uint8_t {
 // the same, but a loss whose weight changes tenfold from one step to the next meets moments of another scale,
 // and Adam's steps are several times too large until they have followed. w₁ = 1 / L̃ and w₂ = 1 / s unless
 // given. The late stage's P is divided by s with relative_size. With smallest_first its 1 + ρ_S is for the
-// entries that have to die until s₀ is reached, the smallest first; the others feel ρ_S / ρ_L P. u is the
-// step's urgency (StepInputs), which may rise as the stage goes on.
+// entries that have to die until s* is reached, the smallest first; the others feel ρ_S / ρ_L P. u is the
+// step's urgency, which may rise as the stage goes on, and s* the size that it is to have by now, which may
+// fall to s₀ (StepInputs).
 struct RankObjectiveOptions {
   RankStage stage = RankStage::early;
   RankPenalty penalty = RankPenalty::l1_size;

@@ -17,6 +17,7 @@ struct StepInputs {
   double bias_correction2 = 1;  // 1 - beta2^step
   double targets = 1;           // of the global batch: gradients are sums over targets and are divided by it
   double max_norm = 0;          // of the gradient after that division; 0: no clipping
+  double rank_target = 0;       // s* of a late stage: the size that it is to have by now, at least s₀
   double rank_urgency = 1;      // u of the late stage (kernels/shared/ranks.h)
 };
 

@@ -156,7 +156,8 @@ void StepEngine::run_apply(const Context& context) const {
   optimizer_->measure(context, inputs, results);
   if (ranks_) ranks_->descend(context, inputs, results);
   optimizer_->update(context, inputs, results);
-  if (ranks_) ranks_->prune(context, optimizer_->state()[0].second, optimizer_->state()[1].second, results);
+  if (ranks_)
+    ranks_->prune(context, optimizer_->state()[0].second, optimizer_->state()[1].second, inputs, results);
 }
 
 void StepEngine::load(const data::Batch& batch) { send_batch(batch, batch_.capacity, *batch_feed_); }
@@ -169,11 +170,12 @@ void StepEngine::micro(const DropoutKey& key) {
 }
 
 void StepEngine::apply(std::int64_t update, double targets, const double* learning_rates, double max_norm,
-                       double rank_urgency) {
+                       const RankStep& rank_step) {
   std::copy_n(learning_rates, parameter_roles, host_inputs_.learning_rate);
   host_inputs_.targets = targets;
   host_inputs_.max_norm = max_norm;
-  host_inputs_.rank_urgency = rank_urgency;
+  host_inputs_.rank_target = rank_step.target;
+  host_inputs_.rank_urgency = rank_step.urgency;
   optimizer_->prepare(host_inputs_, update);
   send_inputs();
   fetched_ = false;

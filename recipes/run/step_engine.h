@@ -13,6 +13,12 @@
 
 namespace comera {
 
+// What changes in a late stage from step to step: see StepInputs.
+struct RankStep {
+  double target = 0;
+  double urgency = 1;
+};
+
 // A model with its optimizer and all memory of a step, and the two graphs of a phase: `micro` (forward, loss,
 // backward and accumulation of one pack) and `apply` (norm, clipping, optimizer).
 class StepEngine {
@@ -45,9 +51,9 @@ class StepEngine {
   // One pack of a training step: gradients, loss and counts are added.
   void micro(const DropoutKey& key);
   // The end of a step, with `targets` in the global batch and these learning rates (indexed by
-  // ParameterRole). rank_urgency: see StepInputs.
+  // ParameterRole).
   void apply(std::int64_t update, double targets, const double* learning_rates, double max_norm,
-             double rank_urgency = 1);
+             const RankStep& rank_step = {});
   // One pack without dropout and gradients: loss and counts are added.
   void evaluate();
 

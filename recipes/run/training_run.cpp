@@ -226,11 +226,11 @@ void TrainingRun::one_step() {
     tokens += batch.tokens;
   }
   const double factor = phase_->schedule.factor(state_.phase_step);
-  ranks_.urgency = rank_urgency();
+  ranks_.step = rank_step();
   const double rates[parameter_roles] = {section.learning_rate.cores * factor,
                                          section.learning_rate.gates * factor,
                                          section.learning_rate.rest * factor};
-  engine_->apply(state_.step, targets, rates, recipe_.optim.clip_norm, ranks_.urgency);
+  engine_->apply(state_.step, targets, rates, recipe_.optim.clip_norm, ranks_.step);
   if (engine_->results().nonfinite != 0) stop_on_nonfinite(before);
   state_.window_loss += engine_->results().loss_sum;
   state_.window_targets += engine_->results().target_count;

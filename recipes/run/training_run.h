@@ -60,7 +60,8 @@ struct TrainingRanks {
   PhaseObjective objective = PhaseObjective::fixed;  // of the current phase
   ResolvedAdaptation resolved;
   double size_target = 0;  // s₀ of the last late phase, which those after it are held to as well
-  double urgency = 1;      // of the last step
+  double size_start = 1;   // s when that phase began
+  RankStep step;           // of the last one
   RankState state;
   double unpacked = 0;    // entries that died since the last compaction
   std::int64_t gone = 0;  // layers that compactions have removed
@@ -122,7 +123,7 @@ class TrainingRun {
   void begin_ranks();
   std::int64_t count_removed() const;
   void open_stage();
-  double rank_urgency() const;
+  RankStep rank_step() const;
   void after_rank_step();
   void refuse_collapsed(const std::string& what);
   bool compaction_due() const;

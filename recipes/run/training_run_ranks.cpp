@@ -156,6 +156,7 @@ void TrainingRun::open_stage() {
     if (late) {
       check_target(state_.phase, live);
       ranks_.size_target = target_of(state_.phase, live) / ranks_.units.size;
+      ranks_.size_start = ranks_.state.size_left;
       // What was best at another size is no model of this phase.
       if (directory_.set_best_aside(state_.phase - 1))
         fmt::print(options_.output, "the best model so far is kept as best-phase-{}.h5\n", state_.phase - 1);
@@ -176,13 +177,17 @@ void TrainingRun::open_stage() {
   engine_->ranks()->set_state(ranks_.state);
 }
 
-// By how much a late stage's pull has grown.
-double TrainingRun::rank_urgency() const {
+// The size that a late stage is to have by now falls as the sparsity of gradual pruning rises (Zhu and Gupta,
+// 2017): quickly first, while there is much that nobody needs, and slowly in the end.
+RankStep TrainingRun::rank_step() const {
+  if (ranks_.objective != PhaseObjective::late) return {};
   const ResolvedAdaptation& resolved = ranks_.resolved;
-  if (ranks_.objective != PhaseObjective::late || resolved.shrink_share == 0) return 1;
-  const double done =
-      static_cast<double>(state_.phase_step) / static_cast<double>(steps_of_phase_[state_.phase]);
-  return std::pow(resolved.urgency, std::min(done / resolved.shrink_share, 1.0));
+  const double steps = static_cast<double>(steps_of_phase_[state_.phase]);
+  const double shrinking = resolved.shrink_share * steps;
+  const double done = shrinking > 0 ? std::min(static_cast<double>(state_.phase_step) / shrinking, 1.0) : 1;
+  const double rest = std::pow(1 - done, 3);
+  return {.target = ranks_.size_target + (ranks_.size_start - ranks_.size_target) * rest,
+          .urgency = shrinking > 0 ? std::pow(resolved.urgency, done) : 1};
 }
 
 void TrainingRun::after_rank_step() {
@@ -293,7 +298,10 @@ void TrainingRun::add_rank_metrics(JsonObject& metrics) const {
       .add("norm_ratio", state.norm_ratio)
       .add("smoothed_loss", state.smoothed_loss);
   if (late)
-    ranks.add("loss_gap", state.loss_gap).add("size_gap", state.size_gap).add("urgency", ranks_.urgency);
+    ranks.add("loss_gap", state.loss_gap)
+        .add("size_gap", state.size_gap)
+        .add("target_now", ranks_.step.target)
+        .add("urgency", ranks_.step.urgency);
   metrics.add("ranks", ranks);
 }
 
@@ -302,6 +310,7 @@ void TrainingRun::save_ranks(CheckpointWriter& writer) const {
   save_rank_history(writer, ranks_.history);
   writer.attributes("/ranks", {{"initial_norm", ranks_.units.norm},
                                {"size_target", ranks_.size_target},
+                               {"size_start", ranks_.size_start},
                                {"loss_average", ranks_.state.loss_average},
                                {"loss_weight", ranks_.state.loss_weight},
                                {"size_left", ranks_.state.size_left}});
@@ -313,6 +322,7 @@ void TrainingRun::load_ranks(const CheckpointReader& reader) {
   ranks_.units.size = static_cast<double>(ranks_.history.initial_size);
   ranks_.units.norm = reader.number("/ranks", "initial_norm");
   ranks_.size_target = reader.number("/ranks", "size_target");
+  ranks_.size_start = reader.number("/ranks", "size_start");
   ranks_.state.loss_average = reader.number("/ranks", "loss_average");
   ranks_.state.loss_weight = reader.number("/ranks", "loss_weight");
   ranks_.state.size_left = reader.number("/ranks", "size_left");

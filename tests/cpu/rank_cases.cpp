@@ -48,6 +48,7 @@ void add_objective(std::vector<OperationCase>& cases, const ObjectiveCase& c) {
                      op.cores_end = model.gates_begin;
                      StepInputs inputs;
                      inputs.targets = c.targets, inputs.rank_urgency = c.urgency;
+                     inputs.rank_target = c.options.size_target;
                      StepResults results;
                      results.loss_sum = c.loss, results.target_count = c.targets;
                      results.gradient_scale = c.targets > 0 ? 0.6 / c.targets : 0;
@@ -75,7 +76,10 @@ void add_prune(std::vector<OperationCase>& cases, const PruneCase& c) {
                      const RankModel model = rank_model();
                      PruneRanks op;
                      op.tables = tables_in(world, model);
-                     op.threshold = c.threshold, op.size_target = c.size_target;
+                     op.threshold = c.threshold, op.to_target = c.size_target >= 0;
+                     StepInputs inputs;
+                     inputs.rank_target = c.size_target;
+                     op.step_inputs = world.step_inputs(inputs);
                      op.parameters = world.chosen("parameters", {model.elements}, model.values);
                      op.moment1 = world.output("moment1", {model.elements});
                      op.moment2 = world.output("moment2", {model.elements});

@@ -130,6 +130,7 @@ class RankObjectives : public testing::Test {
     for (ParameterId id = 0; id < store_.size(); ++id)
       write_tensor(store_.gradient(id), std::vector<double>(store_.info(id).shape.elements(), 0));
     harness_.inputs().targets = 2;
+    harness_.inputs().rank_target = options.objective.size_target;
     harness_.results() = {};
     harness_.results().loss_sum = 2 * loss;
     harness_.results().target_count = 2;
@@ -141,7 +142,8 @@ class RankObjectives : public testing::Test {
     const RankAdaptation ranks(store_, layers_, units_, options);
     harness_.results() = {};
     const Tensor moments = harness_.tensor({store_.values().elements()}, DType::float64);
-    ranks.prune(harness_.context(), moments, moments, harness_.step_results());
+    harness_.inputs().rank_target = options.objective.size_target;
+    ranks.prune(harness_.context(), moments, moments, harness_.step_inputs(), harness_.step_results());
     return ranks.state();
   }
   // Of the gradient that descend() left, divided by the targets, against a function of the parameters.

@@ -87,6 +87,7 @@ class Regression {
     loss_ = sum / (batch * width);
     StepInputs& inputs = harness_.inputs();
     inputs.targets = batch * width;
+    inputs.rank_target = ranks_->options().objective.size_target;
     const double decay = std::min(1.0, 2 * (1 - done));  // constant, then linear
     inputs.learning_rate[0] = cores * decay, inputs.learning_rate[1] = gates * decay;
     harness_.results() = {};
@@ -96,7 +97,7 @@ class Regression {
     ranks_->descend(context, harness_.step_inputs(), harness_.step_results());
     optimizer_->update(context, harness_.step_inputs(), harness_.step_results());
     ranks_->prune(context, optimizer_->state()[0].second, optimizer_->state()[1].second,
-                  harness_.step_results());
+                  harness_.step_inputs(), harness_.step_results());
     context.arena.release(mark);
   }
 

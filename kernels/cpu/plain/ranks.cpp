@@ -109,7 +109,7 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
       by_size ? total / tables.initial_size : total / static_cast<double>(std::max<std::int64_t>(live, 1));
 
   const RankWeights weights = rank_weights(op.options, inputs.rank_urgency, state);
-  const double threshold = weights.smallest_first ? ranks.threshold(op.options.size_target) : 0;
+  const double threshold = weights.smallest_first ? ranks.threshold(inputs.rank_target) : 0;
   // The update multiplies all gradients by it.
   const double unscaled = results.gradient_scale > 0 ? 1 / results.gradient_scale : 0;
   const double decay = 2 * op.options.beta / tables.initial_norm * unscaled;
@@ -158,7 +158,8 @@ void prune_ranks(const PruneRanks& op, const KernelContext& context) {
     ++pruned;
   };
   if (static_cast<const StepResults*>(op.results.raw())->nonfinite == 0) {
-    const double most = op.size_target >= 0 ? ranks.threshold(op.size_target) : HUGE_VAL;
+    const double target = static_cast<const StepInputs*>(op.step_inputs.raw())->rank_target;
+    const double most = op.to_target ? ranks.threshold(target) : HUGE_VAL;
     const auto dies = [&](const RankBond& bond, std::int64_t i) {
       const double d = ranks.parameters[bond.offset + i];
       return d != 0 && d <= op.threshold && std::abs(d) <= most;
