@@ -29,10 +29,10 @@ struct CheckpointRanks {
   std::string name;  // the file's
   std::int64_t step = 0;
   std::vector<ReportedLayer> layers;  // in forward order
-  RankHistory history;              // without stages, of older checkpoints: the start is then what is held
-  std::int64_t initial_size = 0;    // S_init
-  std::int64_t parameters = 0;      // numbers in the file, without gates
-  std::int64_t dense_twin = 0;      // the same of the dense twin
+  RankHistory history;                // without stages, of older checkpoints: the start is then what is held
+  std::int64_t initial_size = 0;      // S_init
+  std::int64_t parameters = 0;        // numbers in the file, without gates
+  std::int64_t dense_twin = 0;        // the same of the dense twin
 
   std::int64_t size() const;             // S
   std::int64_t live_parameters() const;  // of the whole model after a compaction, without gates

@@ -38,12 +38,12 @@ Recipe checkpoint_recipe(const CheckpointReader& reader, const std::vector<std::
 void take_ranks(Recipe& recipe, const CheckpointReader& reader, RanksOf checkpoint) {
   const std::map<std::string, Train> own = trains_of(recipe), saved = trains_of(checkpoint_recipe(reader));
   const LayerRanks taken = checkpoint_recipe(reader).tensorized.ranks;
+  const bool adapted = checkpoint == RanksOf::resumed && !reader.attributes("/ranks").empty();
   for (const auto& [layer, train] : saved) {
     const auto mine = own.find(layer);
     if (mine == own.end() || mine->second.modes != train.modes) continue;
     const bool may_have_shrunk =
-        checkpoint == RanksOf::resumed &&
-        std::ranges::equal(train.ranks, mine->second.ranks, std::ranges::less_equal());
+        adapted && std::ranges::equal(train.ranks, mine->second.ranks, std::ranges::less_equal());
     if (recipe.tensorized.ranks.contains(layer) && mine->second.ranks != train.ranks && !may_have_shrunk)
       throw UsageError(fmt::format(
           "tensorized.ranks.{0} is [{1}], but {0} has the ranks [{2}] in {3}; leave it out of the recipe: "

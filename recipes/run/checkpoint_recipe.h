@@ -15,8 +15,8 @@ Recipe checkpoint_recipe(const CheckpointReader& reader, const std::vector<std::
 
 // Gives the recipe the ranks of the checkpoint's single layers, so that a model made of it can hold their
 // weights: of those layers that are tensor trains with the same modes in both. UsageError if the recipe
-// itself has other ranks for a layer in [tensorized.ranks]; those of a run that is resumed may have shrunk
-// since it was begun.
+// itself has other ranks for a layer in [tensorized.ranks]; those of a run that adapts them and is resumed
+// may have shrunk since it was begun.
 enum class RanksOf : std::uint8_t { begun_with, resumed };
 void take_ranks(Recipe& recipe, const CheckpointReader& reader, RanksOf checkpoint = RanksOf::begun_with);
 
