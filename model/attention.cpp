@@ -24,7 +24,7 @@ Attention::Attention(ParameterStore& store, const EncoderConfig& config, std::in
   const TTLinear* projected = projections_->as_tensor_train();
   const TTLinear* put_out = output_->as_tensor_train();
   if (projected != nullptr && put_out != nullptr && tensorized.plan == PlanKind::automatic &&
-      !projected->any_removed() && !put_out->any_removed())
+      !put_out->any_removed())
     between_halves_.emplace(store, *projected, *put_out, heads_);
 }
 

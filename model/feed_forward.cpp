@@ -1,6 +1,8 @@
 #include "model/feed_forward.h"
 
+#include "kernels/ops/bias_activation.h"
 #include "kernels/ops/layout.h"
+#include "tensorized/in_type.h"
 
 namespace comera {
 
@@ -32,6 +34,18 @@ FeedForward::Saved FeedForward::forward(const Step& step, const Tensor& x) const
     saved.y = saved.in_one_pass->y;
     return saved;
   }
+  if (up_->removed()) {
+    saved.up = up_->forward(step.context, x.rows(0, 1), Activation::gelu, true);
+    saved.down = down_->forward(step.context, saved.up.output(), Activation::none, false);
+    saved.y = step.context.arena.saved(x.shape(), x.dtype());
+    run(step.context, Fill{.x = saved.y, .value = 0});
+    ArenaScope scope(step.context.arena);
+    const Tensor row =
+        in_type(step.context, scope, saved.down.output().reshape({x.dim(1)}), master_of(x.dtype()));
+    run(step.context,
+        BiasActivationForward{.u = saved.y, .bias = row, .activation = Activation::none, .y = {}});
+    return saved;
+  }
   saved.up = up_->forward(step.context, x, Activation::gelu, true);
   saved.down = down_->forward(step.context, saved.up.output(), Activation::none, false);
   saved.y = saved.down.output();
@@ -47,6 +61,19 @@ void FeedForward::backward(const Step& step, const Saved& saved, const Tensor& d
   if (saved.in_one_pass)
     return in_one_pass_->backward(step.context, *saved.in_one_pass, Activation::gelu, dy, dx, accumulate_dx);
   ArenaScope scope(step.context.arena);
+  if (up_->removed()) {
+    const Tensor sum = scope.tensor({dy.dim(1)}, master_of(dy.dtype()));
+    run(step.context, Fill{.x = sum, .value = 0});
+    run(step.context, BiasActivationBackward{
+                          .u = saved.y, .y = {}, .activation = Activation::none, .dy = dy, .dbias = sum});
+    const Tensor row = in_type(step.context, scope, sum, dy.dtype()).reshape({1, dy.dim(1)});
+    const Tensor dinner = scope.tensor({1, ffn_}, dy.dtype()),
+                 none = scope.tensor({1, dx.dim(1)}, dx.dtype());
+    down_->backward(step.context, saved.down, {row}, dinner, false);
+    up_->backward(step.context, saved.up, {dinner}, none, false);
+    if (!accumulate_dx) run(step.context, Fill{.x = dx, .value = 0});
+    return;
+  }
   const Tensor dinner = scope.tensor({dy.dim(0), ffn_}, dy.dtype());
   down_->backward(step.context, saved.down, {dy}, dinner, false);
   up_->backward(step.context, saved.up, {dinner}, dx, accumulate_dx);

@@ -11,13 +11,14 @@
 namespace comera {
 
 // down(gelu(up(x))), up to down's bias, which belongs to the block. Two tensor trains are evaluated in one
-// pass (tensorized/tt_feed_forward.h). Without down (Linear::removed) nothing is computed.
+// pass (tensorized/tt_feed_forward.h). Without down (Linear::removed) nothing is computed; without up every
+// token gets the same, which is computed once.
 class FeedForward {
  public:
   FeedForward(ParameterStore& store, const EncoderConfig& config, std::int64_t layer);
 
   struct Saved {
-    Linear::Saved up, down;
+    Linear::Saved up, down;  // of a single row where up is removed
     std::optional<TTFeedForward::Saved> in_one_pass;  // instead of both
     Tensor y;                                         // (T, hidden)
   };

@@ -6,48 +6,62 @@
 
 namespace comera {
 
-namespace {
-
-ResolvedAdaptation preset_of(RankPreset preset) {
-  ResolvedAdaptation constants;  // whose initialisers are the default's
-  RankObjectiveOptions& objective = constants.stage.objective;
-  constants.urgency = 30;
-  constants.shrink_share = 0.5;
-  if (preset == RankPreset::standard) return constants;
-  objective.smallest_first = objective.relative_size = false;
-  constants.urgency = 1;
-  constants.shrink_share = 0;
-  if (preset == RankPreset::paper) return constants;
-  objective.penalty = RankPenalty::mean_gate;
-  objective.beta = 0;
-  objective.smoothing = 0;  // the raw loss
-  objective.hold = false;
-  return constants;
+AdaptationSection with_preset(AdaptationSection section, PhaseObjective objective) {
+  const bool late = objective == PhaseObjective::late, standard = section.preset == RankPreset::standard,
+             reference = section.preset == RankPreset::reference;
+  const auto preset = [](auto& constant, auto value) { constant = constant.value_or(value); };
+  preset(section.penalty, reference ? RankPenalty::mean_gate : RankPenalty::l1_size);
+  preset(section.threshold, 0.01);
+  preset(section.smoothing, reference ? 0.0 : 0.98);
+  if (!late) {
+    preset(section.gamma, 0.01);
+    preset(section.beta, reference ? 0.0 : *section.gamma);  // the balance of gates and cores
+    return section;
+  }
+  preset(section.beta, reference ? 0.0 : 0.01);
+  preset(section.rho_loss, 0.1);
+  preset(section.rho_size, 0.01);
+  if (reference) preset(section.target_loss, 0.8);
+  preset(section.hold, !reference);
+  preset(section.relative_size, standard);
+  preset(section.smallest_first, standard);
+  preset(section.shrink_share, standard ? 0.5 : 0.0);
+  if (*section.shrink_share > 0) preset(section.urgency, standard ? 30.0 : 1.0);
+  return section;
 }
 
-}  // namespace
-
-ResolvedAdaptation resolve(const AdaptationSection& section, PhaseObjective objective) {
-  ResolvedAdaptation resolved = preset_of(section.preset);
+ResolvedAdaptation resolve(const AdaptationSection& given, PhaseObjective objective) {
+  const AdaptationSection section = with_preset(given, objective);
+  ResolvedAdaptation resolved;
+  resolved.stage.threshold = *section.threshold;
   RankObjectiveOptions& to = resolved.stage.objective;
-  to.stage = objective == PhaseObjective::late ? RankStage::late : RankStage::early;
-  to.penalty = section.penalty.value_or(to.penalty);
-  to.gamma = section.gamma.value_or(to.gamma);
-  // β follows a γ that is given, in the early stage's balance of gates and cores.
-  to.beta = section.beta.value_or(to.beta > 0 && to.stage == RankStage::early ? to.gamma : to.beta);
-  to.rho_loss = section.rho_loss.value_or(to.rho_loss);
-  to.rho_size = section.rho_size.value_or(to.rho_size);
-  to.loss_target = section.target_loss.value_or(section.preset == RankPreset::reference ? 0.8 : 0.0);
+  to.penalty = *section.penalty;
+  to.beta = *section.beta;
+  to.smoothing = *section.smoothing;
+  if (objective != PhaseObjective::late) {
+    to.stage = RankStage::early;
+    to.gamma = *section.gamma;
+    return resolved;
+  }
+  to.stage = RankStage::late;
+  to.rho_loss = *section.rho_loss;
+  to.rho_size = *section.rho_size;
+  to.loss_target = section.target_loss.value_or(0);
   to.loss_weight = section.loss_weight.value_or(0);
   to.size_weight = section.size_weight.value_or(0);
-  to.smoothing = section.smoothing.value_or(to.smoothing);
-  to.hold = section.hold.value_or(to.hold);
-  to.relative_size = section.relative_size.value_or(to.relative_size);
-  to.smallest_first = section.smallest_first.value_or(to.smallest_first);
-  resolved.stage.threshold = section.threshold.value_or(resolved.stage.threshold);
-  resolved.urgency = section.urgency.value_or(resolved.urgency);
-  resolved.shrink_share = section.shrink_share.value_or(resolved.shrink_share);
+  to.hold = *section.hold;
+  to.relative_size = *section.relative_size;
+  to.smallest_first = *section.smallest_first;
+  resolved.shrink_share = *section.shrink_share;
+  resolved.urgency = section.urgency.value_or(1);
   return resolved;
+}
+
+std::vector<std::string> idle_adaptation_keys(PhaseObjective objective) {
+  if (objective == PhaseObjective::late) return {"gamma"};
+  return {"target_ratio",   "target_of",   "target_size", "target_loss", "rho_loss",
+          "rho_size",       "loss_weight", "size_weight", "hold",        "relative_size",
+          "smallest_first", "urgency",     "shrink_share"};
 }
 
 std::optional<double> parse_size(const std::string& text) {

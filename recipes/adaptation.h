@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "optim/rank_adaptation.h"
 
@@ -53,9 +54,16 @@ struct AdaptationSection {
 struct ResolvedAdaptation {
   RankStageOptions stage;
   double urgency = 1;       // of the size's pull when shrink_share of the phase is done
-  double shrink_share = 0;  // 0: the urgency stays 1
+  double shrink_share = 0;  // part of the phase in which the urgency rises and the size that is due falls to
+                            // s₀; 0: the urgency stays 1, and s₀ is due at once
 };
 ResolvedAdaptation resolve(const AdaptationSection& section, PhaseObjective objective);
+
+// The section with the preset's constants for those that are left out and that such a phase looks at.
+AdaptationSection with_preset(AdaptationSection section, PhaseObjective objective);
+
+// Keys of [phase.adaptation] that a phase of this objective never looks at.
+std::vector<std::string> idle_adaptation_keys(PhaseObjective objective);
 
 // The bytes of "3.2MB", "900 kB", "5.9MiB" or "1485795"; nothing if it is no such size.
 std::optional<double> parse_size(const std::string& text);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "recipes/suggest.h"
 
@@ -91,6 +92,11 @@ void Writer::section(const std::string& heading) {
 
 void Writer::line(const Path& path, const std::string& value) {
   if (!value.empty()) text_ += fmt::format("{} = {}\n", path.name(), value);
+}
+
+void Writer::comment(const std::string& lines) {
+  std::istringstream stream(lines);
+  for (std::string line; std::getline(stream, line);) text_ += "# " + line + '\n';
 }
 
 void Reference::section(const std::string& heading, const std::string& doc) {

@@ -77,6 +77,7 @@ class Writer {
   void section(const std::string& heading);
   // Nothing is written for an optional value that is absent (empty text).
   void line(const Path& path, const std::string& value);
+  void comment(const std::string& lines);
   const std::string& text() const { return text_; }
 
  private:

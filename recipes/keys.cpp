@@ -328,6 +328,35 @@ const std::vector<Key<RunSection>>& keys_of() {
   return keys;
 }
 
+namespace {
+
+// What is left out of [phase.adaptation] is written as comments, so that a resolved recipe says all constants
+// and still whether they were given.
+Key<PhaseSection> with_presets(Key<PhaseSection> key) {
+  key.write = [](const PhaseSection& phase, const Path& path, Writer& writer) {
+    if (phase.objective == PhaseObjective::fixed) return;
+    const std::string heading = "[" + path.text() + "]";
+    if (phase.adaptation)
+      writer.section(heading);
+    else
+      writer.comment(heading);
+    const AdaptationSection given = phase.adaptation.value_or(AdaptationSection{}),
+                            all = with_preset(given, phase.objective);
+    for (const auto& inner : keys_of<AdaptationSection>()) {
+      Writer as_given, as_used;
+      inner.write(given, path / inner.name, as_given);
+      inner.write(all, path / inner.name, as_used);
+      if (phase.adaptation && !as_given.text().empty())
+        inner.write(given, path / inner.name, writer);
+      else
+        writer.comment(as_used.text());
+    }
+  };
+  return key;
+}
+
+}  // namespace
+
 template <>
 const std::vector<Key<PhaseSection>>& keys_of() {
   using S = PhaseSection;
@@ -352,9 +381,9 @@ const std::vector<Key<PhaseSection>>& keys_of() {
       value("objective", &S::objective,
             "what happens to the ranks: nothing (`fixed`), they are weighed against the loss (`early`), or "
             "they shrink to a target (`late`)"),
-      optional_section("adaptation", &S::adaptation,
-                       "How an `early` or `late` phase adapts ranks (docs/rank-adaptation.md). What is left "
-                       "out is the preset's."),
+      with_presets(optional_section("adaptation", &S::adaptation,
+                                    "How an `early` or `late` phase adapts ranks (docs/rank-adaptation.md). "
+                                    "What is left out is the preset's.")),
   };
   return keys;
 }
@@ -389,7 +418,7 @@ const std::vector<Key<AdaptationSection>>& keys_of() {
             "late: weight of the loss's gap to its target; one over the loss if left out"),
       value("size_weight", &S::size_weight, above(0),
             "late: weight of the size's gap to its target; one over the size if left out"),
-      value("smoothing", &S::smoothing, from_to_below(0, 1), "late: of the loss's exponential average"),
+      value("smoothing", &S::smoothing, from_to_below(0, 1), "of the loss's exponential average"),
       value("hold", &S::hold, "late: whether the penalty ends when the target is reached"),
       value("relative_size", &S::relative_size,
             "late: whether the penalty is divided by the size, so that it stays as strong"),
@@ -397,7 +426,9 @@ const std::vector<Key<AdaptationSection>>& keys_of() {
             "late: whether only the smallest entries are pulled to 0, as many as the target asks for"),
       value("urgency", &S::urgency, at_least(1), "late: factor by which that pull has grown in the end"),
       value("shrink_share", &S::shrink_share, from_to(0, 1),
-            "late: part of the phase in which it grows; 0: it does not"),
+            "late: part of the phase in which it grows and in which the size that is due falls to the "
+            "target; 0: it "
+            "does not, and the target is due at once"),
       value("compact_interval", &S::compact_interval, count(0),
             "steps from one removal of dead entries from memory to the next; 0: at the phase's end only"),
   };

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "recipes/adaptation.h"
+
 namespace comera::recipe_detail {
 
 std::string Places::of(std::string key) const {
@@ -142,10 +144,11 @@ void Source::override_with(const std::string& assignment) {
   drop_replaced(table, path.back());
 }
 
-// What a phase's override makes senseless in the file: the other way to give a target, the targets of a phase
-// that is early now, the adaptation of one that is fixed. What overrides say themselves stays, and is judged.
+// What a phase's override makes senseless in the file: the other way to give a target, what is for early
+// phases only in one that is late now, the adaptation of one that is fixed. What overrides say themselves
+// stays, and is judged.
 void Source::drop_replaced(toml::table& table, const std::string& key) {
-  const auto drop = [this](toml::table& from, const char* name) {
+  const auto drop = [this](toml::table& from, const std::string& name) {
     if (const toml::node* node = from.get(name); node != nullptr && !overridden_.contains(node))
       from.erase(name);
   };
@@ -154,8 +157,10 @@ void Source::drop_replaced(toml::table& table, const std::string& key) {
   toml::table* adaptation = table.get_as<toml::table>("adaptation");
   if (key != "objective" || adaptation == nullptr) return;
   const std::string objective = table["objective"].value_or(std::string());
-  if (objective == "early")
-    for (const char* target : {"target_ratio", "target_size", "target_loss"}) drop(*adaptation, target);
+  if (objective == "early" || objective == "late")
+    for (const std::string& idle :
+         idle_adaptation_keys(objective == "early" ? PhaseObjective::early : PhaseObjective::late))
+      drop(*adaptation, idle);
   const auto is_overridden = [this](const auto& entry) { return overridden_.contains(&entry.second); };
   if (objective == "fixed" && std::ranges::none_of(*adaptation, is_overridden)) table.erase("adaptation");
 }

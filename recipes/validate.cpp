@@ -6,6 +6,7 @@
 
 #include "kernels/core/device_name.h"
 #include "recipes/recipe.h"
+#include "recipes/schema.h"
 
 namespace comera {
 
@@ -44,6 +45,17 @@ void check_phase(const PhaseSection& phase, const std::string& path, std::int64_
                                                     path, phase.warmup_steps, *phase.steps));
 }
 
+// Whether the section says something else than its struct does by itself.
+bool is_given(const AdaptationSection& section, const std::string& name) {
+  const auto text = [&](const AdaptationSection& from) {
+    Writer writer;
+    for (const auto& key : keys_of<AdaptationSection>())
+      if (key.name == name) key.write(from, Path() / name, writer);
+    return writer.text();
+  };
+  return text(section) != text({});
+}
+
 void check_adaptation(const PhaseSection& phase, const std::string& path, const Places& places) {
   const std::string section = path + ".adaptation";
   const auto fail = [&](const std::string& key, const std::string& sentence) {
@@ -59,15 +71,12 @@ void check_adaptation(const PhaseSection& phase, const std::string& path, const 
   }
   const AdaptationSection adaptation = phase.adaptation.value_or(AdaptationSection{});
   const bool ratio = adaptation.target_ratio.has_value(), size = !adaptation.target_size.empty();
-  if (phase.objective == PhaseObjective::early) {
-    for (const auto& [key, given] : {std::pair{"target_ratio", ratio},
-                                     {"target_size", size},
-                                     {"target_loss", adaptation.target_loss.has_value()}})
-      if (given)
-        fail(key,
-             fmt::format("is a target, which only a late phase has; set {}.objective to \"late\"", path));
-    return;
-  }
+  const bool late = phase.objective == PhaseObjective::late;
+  for (const std::string& key : idle_adaptation_keys(phase.objective))
+    if (is_given(adaptation, key))
+      fail(key, fmt::format("is for {0} phases only; leave it out, or set {1}.objective to \"{0}\"",
+                            late ? "early" : "late", path));
+  if (!late) return;
   if (ratio == size)
     places.fail(ratio ? section + ".target_size" : path + ".objective",
                 fmt::format("{} has {} target_ratio {} target_size; a late phase needs exactly one of them",
@@ -75,8 +84,16 @@ void check_adaptation(const PhaseSection& phase, const std::string& path, const 
   if (size && !parse_size(adaptation.target_size))
     fail("target_size", fmt::format("= \"{}\" is no size; expected a number with a unit, such as \"3.2MB\"",
                                     adaptation.target_size));
+  if (size && is_given(adaptation, "target_of"))
+    fail("target_of", "is what a target_ratio is a ratio of; a target_size needs none");
   if (adaptation.preset == RankPreset::paper && !adaptation.target_loss)
     fail("preset", "= \"paper\" needs a target_loss, which no preset can know");
+  const AdaptationSection all = with_preset(adaptation, PhaseObjective::late);
+  for (const auto& [key, given] :
+       {std::pair{"loss_weight", adaptation.loss_weight}, {"size_weight", adaptation.size_weight}})
+    if (given && !all.target_loss) fail(key, "weighs a gap against the loss's; give a target_loss too");
+  if (adaptation.urgency && *all.shrink_share == 0)
+    fail("urgency", "grows over shrink_share of the phase, which is 0");
 }
 
 void check_phases(const Recipe& recipe, const Places& places) {

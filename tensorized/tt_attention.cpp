@@ -1,5 +1,6 @@
 #include "tensorized/tt_attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -34,19 +35,23 @@ TTAttention::TTAttention(const ParameterStore& store, const TTLinear& projection
       hidden_(projections.spec().output_size),
       heads_(heads),
       head_size_(hidden_ / heads) {
+  COMERA_CHECK(!output.any_removed(), "{}: nobody sees an attention whose output is removed",
+               projections.spec().name);
   COMERA_CHECK(projections.outputs() == 3 && output.outputs() == 1 && output.spec().input_size == hidden_,
                "{}: attention needs three projections and an output of {} columns", projections.spec().name,
                hidden_);
 }
 
 TTAttention::Ranks TTAttention::ranks() const {
-  return {projections_.rank(query), projections_.rank(key), projections_.rank(value), output_.rank(0)};
+  const auto rank = [this](Projection i) { return std::max<std::int64_t>(projections_.rank(i), 1); };
+  return {rank(query), rank(key), rank(value), output_.rank(0)};
 }
 
 bool TTAttention::pays(std::int64_t tokens, std::int64_t length) const {
   for (const TTLinear* linear : {&projections_, &output_})
     for (int i = 0; i < linear->outputs(); ++i)
-      if (!all_by_halves(choose_plan(linear->train(i).shape, tokens, PlanKind::automatic, store_.compute())))
+      if (!linear->removed(i) &&
+          !all_by_halves(choose_plan(linear->train(i).shape, tokens, PlanKind::automatic, store_.compute())))
         return false;
   const auto [r_query, r_key, r_value, r_output] = ranks();
   const auto t = static_cast<double>(tokens);
@@ -58,17 +63,24 @@ bool TTAttention::pays(std::int64_t tokens, std::int64_t length) const {
   return between < whole;
 }
 
+// The halves of Q, K or V into a, which is all zeros, and b.
+void TTAttention::merge_projection(const Context& context, int i, const Tensor& a, const Tensor& b) const {
+  if (projections_.removed(i))
+    run(context, Fill{.x = b, .value = 0});
+  else
+    merge_halves(context, store_, projections_.train(i), a, ranks().all(), b);
+}
+
 void TTAttention::merge(const Context& context, const Saved& saved) const {
   const auto [r_query, r_key, r_value, r_output] = ranks();
-  const std::int64_t all = ranks().all();
   ArenaScope scope(context.arena);
   const InMasterType in_a(context, scope, saved.a), in_b_output(context, scope, saved.b_output),
       in_f(context, scope, saved.f);
   const Tensor a = in_a.tensor();
-  merge_halves(context, store_, projections_.train(query), a, all, saved.b_query.rows(0, r_query));
-  merge_halves(context, store_, projections_.train(key), from(a, r_query), all, saved.b_key);
-  merge_halves(context, store_, projections_.train(value), from(a, r_query + r_key), all,
-               saved.b_value.rows(0, r_value));
+  if (projections_.any_removed()) run(context, Fill{.x = a, .value = 0});
+  merge_projection(context, query, a, saved.b_query.rows(0, r_query));
+  merge_projection(context, key, from(a, r_query), saved.b_key);
+  merge_projection(context, value, from(a, r_query + r_key), saved.b_value.rows(0, r_value));
   merge_halves(context, store_, output_.train(0), saved.a_output, r_output, in_b_output.tensor());
   copy(context, store_.value(projections_.bias(query)), saved.b_query.rows(r_query, 1));
   copy(context, store_.value(projections_.bias(value)), saved.b_value.rows(r_value, 1));
@@ -157,11 +169,13 @@ void TTAttention::merge_backward(const Context& context, const Saved& saved, con
                              .stride_c = head_size_ * r_output});
   run(context, Add{.x = db_query.rows(r_query, 1), .y = store_.gradient(projections_.bias(query))});
   run(context, Add{.x = db_value.rows(r_value, 1), .y = store_.gradient(projections_.bias(value))});
-  const std::int64_t all = ranks().all();
-  merge_halves_backward(context, store_, projections_.train(query), da, all, db_query.rows(0, r_query));
-  merge_halves_backward(context, store_, projections_.train(key), from(da, r_query), all, db_key);
-  merge_halves_backward(context, store_, projections_.train(value), from(da, r_query + r_key), all,
-                        db_value.rows(0, r_value));
+  const auto to_cores = [&](int i, const Tensor& of_a, const Tensor& of_b) {
+    if (!projections_.removed(i))
+      merge_halves_backward(context, store_, projections_.train(i), of_a, ranks().all(), of_b);
+  };
+  to_cores(query, da, db_query.rows(0, r_query));
+  to_cores(key, from(da, r_query), db_key);
+  to_cores(value, from(da, r_query + r_key), db_value.rows(0, r_value));
   merge_halves_backward(context, store_, output_.train(0), da_output, r_output, db_output);
 }
 

@@ -14,10 +14,11 @@ namespace comera {
 //
 // Softmax does not see a row's constant, so the bias of K drops out and has gradient zero. Every head has the
 // same keys xa_K and values xa_V (multi-query attention): with ranks below the size of a head both products
-// with scores shrink, and Q, K, V and the attended values, T x hidden each, never exist.
+// with scores shrink, and Q, K, V and the attended values, T x hidden each, never exist. A removed projection
+// has halves of zeros and rank 1 here.
 class TTAttention {
  public:
-  // The layers must outlive this and have the same hidden size.
+  // The layers must outlive this and have the same hidden size; the output must not be removed.
   TTAttention(const ParameterStore& store, const TTLinear& projections, const TTLinear& output,
               std::int64_t heads);
 
@@ -60,6 +61,7 @@ class TTAttention {
     std::int64_t all() const { return query + key + value; }
   };
   Ranks ranks() const;
+  void merge_projection(const Context& context, int i, const Tensor& a, const Tensor& b) const;
   void merge(const Context& context, const Saved& saved) const;
   // Gradients of the merged halves, given those of c and f; then of the cores.
   void merge_backward(const Context& context, const Saved& saved, const Tensor& da, const Tensor& dc,

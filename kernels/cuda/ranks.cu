@@ -324,21 +324,27 @@ struct Flat {
 };
 
 // A block for each bond and part of its slices: those of dying entries, on the last axis of the core before
-// the bond and the first of the core behind it.
+// the bond and the first of the core behind it. What both bonds of a core clear is cleared by the second.
 __global__ void __launch_bounds__(threads)
-    clear_dying(const RankBond* bonds, const RankCore* cores, const unsigned char* dying, Flat flat) {
+    clear_dying(const RankBond* bonds, int bond_count, const RankCore* cores, const unsigned char* dying,
+                Flat flat) {
   const RankBond bond = bonds[blockIdx.x];
   const RankCore before = cores[bond.core], behind = cores[bond.core + 1];
   const std::int64_t rows = before.left * before.modes, slice = behind.modes * behind.right;
   const std::int64_t first = std::int64_t{blockIdx.y} * threads + threadIdx.x;
   const std::int64_t step = std::int64_t{gridDim.y} * threads;
+  const int next = static_cast<int>(blockIdx.x) + 1;
+  const unsigned char* dying_next = nullptr;
+  if (next < bond_count && bonds[next].core == bond.core + 1) dying_next = dying + bonds[next].first_entry;
   for (int i = 0; i < bond.count; ++i) {
     if (dying[bond.first_entry + i] == 0) continue;
     for (float* values : flat.at) {
       if (first == 0) values[bond.offset + i] = 0;
       for (std::int64_t row = first; row < rows; row += step)
         values[before.offset + row * before.right + i] = 0;
-      for (std::int64_t at = first; at < slice; at += step) values[behind.offset + i * slice + at] = 0;
+      for (std::int64_t at = first; at < slice; at += step)
+        if (dying_next == nullptr || dying_next[at % behind.right] == 0)
+          values[behind.offset + i * slice + at] = 0;
     }
   }
 }
@@ -358,7 +364,8 @@ void prune_ranks(const PruneRanks& op, const KernelContext& context) {
   if (op.tables.bond_count == 0) return;
   constexpr std::int64_t parts = 4;
   COMERA_LAUNCH(context.stream, (LaunchShape{.grid = {op.tables.bond_count, parts}, .threads = threads}),
-                clear_dying, tables.bonds, tables.cores, static_cast<const unsigned char*>(dying),
+                clear_dying, tables.bonds, tables.bond_count, tables.cores,
+                static_cast<const unsigned char*>(dying),
                 (Flat{{op.parameters.data<float>(), op.moment1.data<float>(), op.moment2.data<float>()}}));
 }
 

@@ -35,6 +35,7 @@ struct ObjectiveCase {
   const char* name;
   RankObjectiveOptions options;
   double targets = 37, loss = 80, urgency = 1;
+  double target_now = -1;  // negative: the options' target
 };
 
 void add_objective(std::vector<OperationCase>& cases, const ObjectiveCase& c) {
@@ -48,7 +49,7 @@ void add_objective(std::vector<OperationCase>& cases, const ObjectiveCase& c) {
                      op.cores_end = model.gates_begin;
                      StepInputs inputs;
                      inputs.targets = c.targets, inputs.rank_urgency = c.urgency;
-                     inputs.rank_target = c.options.size_target;
+                     inputs.rank_target = c.target_now < 0 ? c.options.size_target : c.target_now;
                      StepResults results;
                      results.loss_sum = c.loss, results.target_count = c.targets;
                      results.gradient_scale = c.targets > 0 ? 0.6 / c.targets : 0;
@@ -106,6 +107,8 @@ void add_rank_cases(std::vector<OperationCase>& cases) {
   add_objective(cases, {"late_by_loss", late(0.6, 0.1)});
   add_objective(cases, {"late_by_size", late(0.1, 2.4), 37, 80, 3});
   add_objective(cases, {"late_without_loss_target", late(0.3), 37, 80, 3});
+  add_objective(cases, {"late_on_the_way", late(0.3), 37, 80, 3, 0.5});
+  add_objective(cases, {"late_has_time", late(0.3), 37, 80, 3, 1});
   options = late(0.3);
   options.smallest_first = options.relative_size = options.hold = false;
   add_objective(cases, {"late_all_alike", options});

@@ -106,6 +106,9 @@ TEST_P(RemovedLayers, AreLayersOfZeros) {
       if (std::ranges::count(names, layer.name) > 0) executioner.kill(layer);
     const double loss = whole.run(true);
     EXPECT_NEAR(less.run(true) / loss, 1, 1e-12);
+    const Arena::Plan more = whole.harness.context().arena.peak(), peak = less.harness.context().arena.peak();
+    EXPECT_LE(peak.saved, more.saved);
+    EXPECT_LE(peak.total, more.total);
     int parameters = 0;
     for (ParameterId id = 0; id < store.size(); ++id) {
       const std::string& name = store.info(id).name;

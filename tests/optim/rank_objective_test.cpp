@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <optional>
 
 #include "kernels/cpu/plain/plain_backend.h"
 #include "optim/rank_adaptation.h"
@@ -130,7 +132,7 @@ class RankObjectives : public testing::Test {
     for (ParameterId id = 0; id < store_.size(); ++id)
       write_tensor(store_.gradient(id), std::vector<double>(store_.info(id).shape.elements(), 0));
     harness_.inputs().targets = 2;
-    harness_.inputs().rank_target = options.objective.size_target;
+    harness_.inputs().rank_target = target_now_.value_or(options.objective.size_target);
     harness_.results() = {};
     harness_.results().loss_sum = 2 * loss;
     harness_.results().target_count = 2;
@@ -142,7 +144,7 @@ class RankObjectives : public testing::Test {
     const RankAdaptation ranks(store_, layers_, units_, options);
     harness_.results() = {};
     const Tensor moments = harness_.tensor({store_.values().elements()}, DType::float64);
-    harness_.inputs().rank_target = options.objective.size_target;
+    harness_.inputs().rank_target = target_now_.value_or(options.objective.size_target);
     ranks.prune(harness_.context(), moments, moments, harness_.step_inputs(), harness_.step_results());
     return ranks.state();
   }
@@ -179,6 +181,7 @@ class RankObjectives : public testing::Test {
   std::vector<RankedLayer> layers_;
   RankUnits units_{.size = 400, .norm = 77};
   Harness harness_{plain_backend()};
+  std::optional<double> target_now_;  // of a stage that has not to be at its target yet
 };
 
 RankStageOptions early(double gamma, double beta, RankPenalty penalty = RankPenalty::l1_size) {
@@ -381,6 +384,24 @@ TEST_F(RankObjectives, ALateStageTakesNoMoreThanItsTargetAsksFor) {
     EXPECT_NEAR(prune(options).size_left, expected, 1e-12);
     EXPECT_EQ(prune(options).pruned, 0) << "it has its size";
   }
+}
+
+// What has not to die yet is neither pulled nor killed, however small it is.
+TEST_F(RankObjectives, ALateStageTakesNoMoreThanIsDueNow) {
+  const double s = size(true);
+  RankStageOptions options = late(0.3 * s);
+  options.objective.relative_size = false;
+  target_now_ = s;
+  EXPECT_EQ(descend(options).branch, static_cast<double>(RankBranch::size));
+  EXPECT_LT(gradient_error([&] { return 0.1 * size(false); }), 1e-8) << "all are spared";
+  options.threshold = 100;
+  EXPECT_EQ(prune(options).pruned, 0);
+  target_now_ = 0.7 * s;
+  const auto values = read_tensor(store_.values());
+  const double expected = size_after_killing(0.7 * s);
+  write_tensor(store_.values(), values);
+  EXPECT_NEAR(prune(options).size_left, expected, 1e-12);
+  EXPECT_GT(size(true), 0.5 * s);
 }
 
 }  // namespace

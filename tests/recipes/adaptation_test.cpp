@@ -7,7 +7,9 @@
 namespace comera::test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(Adaptation, PresetsDifferWhereTheTableSaysSo) {
   const ResolvedAdaptation ours = resolve({}, PhaseObjective::late);
@@ -67,7 +69,7 @@ TEST(Adaptation, Sizes) {
 }
 
 const std::string late =
-    sample + "objective = \"late\"\n[phase.adaptation]\ntarget_ratio = 0.5\ngamma = 0.25\n";
+    sample + "objective = \"late\"\n[phase.adaptation]\ntarget_ratio = 0.5\nbeta = 0.25\n";
 
 TEST(Adaptation, IsReadAndWrittenAgain) {
   const Recipe recipe = parse_recipe(late, "r.toml");
@@ -78,6 +80,18 @@ TEST(Adaptation, IsReadAndWrittenAgain) {
   EXPECT_EQ(parse_recipe(sample, "r.toml").phases[0].objective, PhaseObjective::fixed);
 }
 
+// What the preset says stands beside what is given, as a comment: read again, it is still the preset's.
+TEST(Adaptation, AResolvedRecipeSaysThePresetsConstants) {
+  const std::string text = to_toml(parse_recipe(late, "r.toml"));
+  for (const char* line : {"\nbeta = 0.25\n", "\n# threshold = 0.01\n", "\n# urgency = 30.0\n",
+                           "\n# hold = true\n", "\n# rho_loss = 0.1\n", "\n# penalty = \"l1_size\"\n"})
+    EXPECT_THAT(text, HasSubstr(line));
+  EXPECT_THAT(text, Not(HasSubstr("gamma")));
+  const Recipe bare = parse_recipe(sample + "objective = \"early\"\n", "r.toml");
+  EXPECT_THAT(to_toml(bare), AllOf(HasSubstr("\n# [phase.adaptation]\n"), HasSubstr("\n# gamma = 0.01\n")));
+  EXPECT_EQ(parse_recipe(to_toml(bare), "again.toml"), bare);
+}
+
 TEST(Adaptation, OverridesReplaceWhatContradictsThemInTheFile) {
   const auto with = [](const std::vector<std::string>& overrides) {
     return parse_recipe(late, "r.toml", overrides);
@@ -85,7 +99,11 @@ TEST(Adaptation, OverridesReplaceWhatContradictsThemInTheFile) {
   EXPECT_FALSE(with({"phase.0.objective=fixed"}).phases[0].adaptation);
   const Recipe early = with({"phase.0.objective=early"});
   EXPECT_FALSE(early.phases[0].adaptation->target_ratio);
-  EXPECT_EQ(early.phases[0].adaptation->gamma, 0.25);
+  EXPECT_EQ(early.phases[0].adaptation->beta, 0.25);
+  const std::string weighing = sample + "objective = \"early\"\n[phase.adaptation]\ngamma = 0.25\n";
+  const Recipe shrinking =
+      parse_recipe(weighing, "r.toml", {"phase.0.objective=late", "phase.0.adaptation.target_ratio=0.5"});
+  EXPECT_FALSE(shrinking.phases[0].adaptation->gamma);
   const Recipe size = with({"phase.0.adaptation.target_size=3kB"});
   EXPECT_FALSE(size.phases[0].adaptation->target_ratio);
   EXPECT_EQ(size.phases[0].adaptation->target_size, "3kB");
@@ -93,7 +111,7 @@ TEST(Adaptation, OverridesReplaceWhatContradictsThemInTheFile) {
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.gamma=1", "phase.0.objective=fixed"}),
               HasSubstr("is for a phase that adapts ranks"));
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.target_ratio=0.1", "phase.0.objective=early"}),
-              HasSubstr("only a late phase has"));
+              HasSubstr("is for late phases only"));
 }
 
 TEST(Adaptation, MistakesAreNamedWithTheirPlace) {
@@ -106,6 +124,18 @@ TEST(Adaptation, MistakesAreNamedWithTheirPlace) {
               HasSubstr("\"3 parsecs\" is no size"));
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.thresold=0.1"}), HasSubstr("did you mean 'threshold'"));
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.preset=paper"}), HasSubstr("needs a target_loss"));
+  // What would do nothing.
+  EXPECT_THAT(refusal(late + "gamma = 1\n"), HasSubstr("phase.0.adaptation.gamma is for early phases only"));
+  const std::string early = sample + "objective = \"early\"\n[phase.adaptation]\n";
+  for (const char* key :
+       {"target_ratio = 0.5", "target_size = \"3MB\"", "target_of = \"dense\"", "target_loss = 1",
+        "rho_loss = 1", "rho_size = 1", "loss_weight = 1", "size_weight = 1", "hold = true",
+        "relative_size = true", "smallest_first = true", "urgency = 2", "shrink_share = 0.1"})
+    EXPECT_THAT(refusal(early + key + "\n"), HasSubstr("is for late phases only")) << key;
+  EXPECT_THAT(refusal(late + "loss_weight = 1\n"), HasSubstr("give a target_loss too"));
+  EXPECT_THAT(refusal(late + "shrink_share = 0\nurgency = 2\n"), HasSubstr("which is 0"));
+  EXPECT_THAT(refusal(late + "target_of = \"dense\"\n", {"phase.0.adaptation.target_size=3MB"}),
+              HasSubstr("a target_size needs none"));
 }
 
 }  // namespace

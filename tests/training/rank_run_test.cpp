@@ -259,6 +259,30 @@ TEST_F(RankRun, NaNInAGateIsNoticedAndTakesNoCheckpointsPlace) {
   EXPECT_FALSE(fs::exists(folder() / "nan" / "checkpoints" / "step-00000033.h5"));
 }
 
+// The size that is due falls to the target, and what is there follows it from above, give or take an entry.
+TEST_F(RankRun, TheTargetFallsOverAShareOfThePhase) {
+  train("gradual", adapting({"run.log_interval=1", "phase.1.adaptation.shrink_share=0.8",
+                             "phase.1.adaptation.threshold=10", "phase.1.steps=50"}));
+  double before = 2;
+  std::int64_t step = 0;
+  std::set<double> sizes;
+  for (const auto& line : rank_lines("gradual")) {
+    if (line["phase"] != "long") continue;
+    const double now = line["ranks"]["target_now"], target = line["ranks"]["target"],
+                 size = line["ranks"]["size"];
+    EXPECT_LE(now, before);
+    const double rest = std::pow(std::max(0.0, 1 - static_cast<double>(step) / 40), 3);
+    EXPECT_NEAR(now, target + rest * target, 1e-9) << "s₀ is half of what the phase began with";
+    EXPECT_LE(size, now) << "with such a threshold all that is due dies at once";
+    EXPECT_GT(size, 0.8 * now);
+    sizes.insert(size);
+    before = now;
+    ++step;
+  }
+  EXPECT_EQ(step, 50);
+  EXPECT_GT(sizes.size(), 8u);
+}
+
 TEST_F(RankRun, AMissedTargetIsSaid) {
   std::FILE* output = std::tmpfile();
   const std::vector<std::string> settings = adapting({"phase.1.learning_rate=1e-6", "phase.1.steps=5"});
