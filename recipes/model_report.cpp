@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "recipes/number_text.h"
+
 namespace comera {
 
 namespace {
@@ -15,12 +17,6 @@ struct Row {
   std::string name, kind;
   std::int64_t parameters = 0, gates = 0;
 };
-
-std::string grouped(std::int64_t number) {  // 1,485,795
-  std::string digits = std::to_string(number);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(digits.begin() + at, ',');
-  return digits;
-}
 
 // The name under which a parameter is listed: its layer's, or its norm's, or its own.
 std::string row_name(const std::string& parameter, const std::map<std::string, std::string>& layers) {

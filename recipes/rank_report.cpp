@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "recipes/model_report.h"
+#include "recipes/number_text.h"
 #include "recipes/recipe.h"
 
 namespace comera {
@@ -78,18 +79,9 @@ void check_cores(const CheckpointReader& reader, const ReportedLayer& layer) {
   }
 }
 
-std::string grouped(std::int64_t number) {  // 1,485,795
-  std::string digits = std::to_string(number);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(digits.begin() + at, ',');
-  return digits;
-}
-
 double ratio(std::int64_t a, std::int64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
 // Nothing is infinitely many times smaller, but no number says so.
 std::string times(std::int64_t a, std::int64_t b) { return b == 0 ? "" : fmt::format("{:.1f}", ratio(a, b)); }
-std::string megabytes(std::int64_t numbers) {
-  return fmt::format("{:.2f} MB", static_cast<double>(numbers) * 4 / 1e6);
-}
 
 std::string ranks_text(const Ranks& ranks) {
   if (has_zero(ranks)) return "removed";

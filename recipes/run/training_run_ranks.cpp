@@ -8,6 +8,7 @@
 #include "checkpoints/model_state.h"
 #include "model/rank_sizes.h"
 #include "recipes/model_report.h"
+#include "recipes/number_text.h"
 #include "recipes/run/rank_compaction.h"
 #include "recipes/run/training_run.h"
 
@@ -19,10 +20,6 @@ constexpr double bytes_per_parameter = 4;  // as fp32
 
 AdaptationSection adaptation_of(const PhaseSection& phase) {
   return phase.adaptation.value_or(AdaptationSection{});
-}
-
-std::string megabytes(double parameters) {
-  return fmt::format("{:.2f} MB", parameters * bytes_per_parameter / 1e6);
 }
 
 }  // namespace

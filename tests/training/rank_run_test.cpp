@@ -283,6 +283,40 @@ TEST_F(RankRun, TheTargetFallsOverAShareOfThePhase) {
   EXPECT_GT(sizes.size(), 8u);
 }
 
+// A phase at fixed ranks between two late ones kills nothing, and the second goes on from what is left; also
+// when stopped within either.
+TEST_F(RankRun, LatePhasesWithAPauseBetweenThem) {
+  const auto four_phases = [&](const std::string& run) {
+    Recipe all = recipe(run, adapting());
+    PhaseSection rest = all.phases[0], again = all.phases[1];
+    rest.name = "rest", rest.objective = PhaseObjective::fixed, rest.adaptation.reset(), rest.steps = 12;
+    again.name = "again", again.adaptation->target_ratio = 0.6;
+    all.phases.push_back(rest);
+    all.phases.push_back(again);
+    return all;
+  };
+  static std::FILE* const null = std::fopen("/dev/null", "w");
+  const TrainingOutcome whole = TrainingRun(four_phases("whole"), {.output = null}).run();
+  const RankHistory history = load_rank_history(CheckpointReader(whole.checkpoint));
+  ASSERT_EQ(history.stages.size(), 5u);
+  EXPECT_EQ(history.stages[3].ranks, history.stages[2].ranks) << "at fixed ranks";
+  const auto size = [&](std::size_t stage) {
+    return static_cast<double>(
+        tensorized_size(encoder_config(recipe("x"), 400), history.stages[stage].ranks));
+  };
+  EXPECT_LE(size(2), 0.5 * size(1));
+  EXPECT_LE(size(4), 0.6 * size(3));
+  EXPECT_GT(size(4), 0.5 * size(3));
+  EXPECT_EQ(static_cast<double>(core_elements(whole.checkpoint)), size(4));
+  for (const std::int64_t stop : {94, 110}) {
+    const std::string run = fmt::format("stopped-{}", stop);
+    TrainingRun(four_phases(run), {.stop_after = stop, .output = null}).run();
+    const TrainingOutcome ended =
+        TrainingRun(four_phases(run), {.mode = RunMode::resume, .output = null}).run();
+    expect_equal_checkpoints(whole.checkpoint, ended.checkpoint);
+  }
+}
+
 TEST_F(RankRun, AMissedTargetIsSaid) {
   std::FILE* output = std::tmpfile();
   const std::vector<std::string> settings = adapting({"phase.1.learning_rate=1e-6", "phase.1.steps=5"});

@@ -1,0 +1,147 @@
+// What a run saves, and how it goes on from it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "checkpoints/model_state.h"
+#include "data/durable_file.h"
+#include "kernels/backends/backends.h"
+#include "kernels/backends/processors.h"
+#include "recipes/run/checkpoint_recipe.h"
+#include "recipes/run/training_run.h"
+
+namespace comera {
+
+namespace {
+
+// What decides about the bits of a result: the CPU's instruction set, or the GPU's backend.
+std::string computes_with(const Processor& processor) {
+  return processor.allocator.device().kind == DeviceKind::cpu ? instruction_set()
+                                                              : std::string(processor.backend.name());
+}
+
+}  // namespace
+
+void TrainingRun::keep_best() const {
+  // Checkpoints never change, so that another name for the same file is as good as a copy, and takes no room.
+  data::link_file_durably(saved_path_, directory_.best());
+}
+
+void TrainingRun::save() {
+  try {
+    write_checkpoint();
+  } catch (const Error& error) {
+    throw_error(fmt::format("{}; {}; mend that and go on with --resume auto", error.what(),
+                            saved_step_ < 0
+                                ? "no checkpoint has been saved yet"
+                                : fmt::format("the last good checkpoint is {}", saved_path_.string())));
+  }
+}
+
+void TrainingRun::write_checkpoint() {
+  saved_path_ = checkpoints_.save(state_.step, [this](CheckpointWriter& writer) { write_state(writer); });
+  saved_step_ = state_.step;
+}
+
+void TrainingRun::save_checkpoint_as(const std::filesystem::path& file) {
+  CheckpointWriter writer(file);
+  write_state(writer);
+  writer.commit();
+}
+
+void TrainingRun::write_state(CheckpointWriter& writer) const {
+  const data::LoaderPosition position = phase_->loader->position();
+  const ParameterStore& store = engine_->model().parameters();
+  save_parameters(writer, store);
+  save_optimizer(writer, store, engine_->optimizer().state());
+  writer.attributes("/recipe", {{"toml", to_toml(recipe_)}});
+  writer.attributes("/trainer", {{"step", state_.step},
+                                 {"phase", state_.phase},
+                                 {"phase_step", state_.phase_step},
+                                 {"tokens", state_.tokens},
+                                 {"window_loss", state_.window_loss},
+                                 {"window_targets", state_.window_targets},
+                                 {"best_score", state_.best_score},
+                                 {"best_step", state_.best_step},
+                                 {"evaluated_step", state_.evaluated_step},
+                                 {"steps_of_phase", steps_of_phase_}});
+  writer.attributes("/rng", {{"seed", recipe_.run.seed}});
+  writer.attributes("/environment", {{"instruction_set", computes_with(processor_)}});
+  writer.attributes("/data", {{"epoch", position.epoch},
+                              {"cursor", position.cursor},
+                              {"taken", position.taken},
+                              {"pack", position.pack},
+                              {"seed", position.seed},
+                              {"samples_per_epoch", phase_->loader->samples_per_epoch()},
+                              {"vocabulary", std::int64_t{tokenizer_.vocabulary()}},
+                              {"tokenizer_hash", tokenizer_.hash()},
+                              {"fingerprint", task_->fingerprint()}});
+  save_ranks(writer);
+}
+
+void TrainingRun::resume_from(const FoundCheckpoint& found) {
+  const CheckpointReader reader(found.path);
+  const std::string file = found.path.string();
+  COMERA_CHECK(reader.text("/data", "tokenizer_hash") == tokenizer_.hash(),
+               "{} was trained with another tokenizer than {}", file, recipe_.data.tokenizer);
+  COMERA_CHECK(reader.text("/data", "fingerprint") == task_->fingerprint(),
+               "{} was trained on other data than {} now holds: resume with the same data", file,
+               task_->source());
+  COMERA_CHECK(reader.integer("/rng", "seed") == recipe_.run.seed,
+               "{} was trained with run.seed = {}, but the recipe has {}", file,
+               reader.integer("/rng", "seed"), recipe_.run.seed);
+  const ParameterStore& store = engine_->model().parameters();
+  load_parameters(reader, store);
+  load_optimizer(reader, store, engine_->optimizer().state());
+  load_ranks(reader);
+  const Attributes trainer = reader.attributes("/trainer");
+  state_ = {.step = reader.integer("/trainer", "step"),
+            .phase = reader.integer("/trainer", "phase"),
+            .phase_step = reader.integer("/trainer", "phase_step"),
+            .tokens = reader.integer("/trainer", "tokens"),
+            .window_loss = reader.number("/trainer", "window_loss"),
+            .window_targets = reader.number("/trainer", "window_targets"),
+            .evaluated_step = reader.integer("/trainer", "step")};
+  // Absent in files of versions that kept no best model.
+  if (trainer.contains("evaluated_step")) {
+    state_.best_score = reader.number("/trainer", "best_score");
+    state_.best_step = reader.integer("/trainer", "best_step");
+    state_.evaluated_step = reader.integer("/trainer", "evaluated_step");
+  }
+  COMERA_CHECK(state_.phase < static_cast<std::int64_t>(recipe_.phases.size()),
+               "{} stands in phase {}, but the recipe has {} phases", file, state_.phase + 1,
+               recipe_.phases.size());
+  position_ = data::LoaderPosition{.epoch = reader.integer("/data", "epoch"),
+                                   .cursor = reader.integer("/data", "cursor"),
+                                   .taken = reader.integer("/data", "taken"),
+                                   .pack = reader.integer("/data", "pack"),
+                                   .seed = reader.integer("/data", "seed")};
+  saved_samples_ = reader.integer("/data", "samples_per_epoch");
+  // Counted in epochs, a phase has as many steps as it was begun with, unless the recipe asks for others.
+  const std::vector<std::int64_t> begun = reader.list("/trainer", "steps_of_phase");
+  const Recipe before = checkpoint_recipe(reader);
+  for (std::size_t phase = 0; phase < std::min(begun.size(), steps_of_phase_.size()); ++phase)
+    if (recipe_.phases[phase].epochs && recipe_.phases[phase].epochs == before.phases[phase].epochs)
+      steps_of_phase_[phase] = begun[phase];
+  total_steps_ = std::accumulate(steps_of_phase_.begin(), steps_of_phase_.end(), std::int64_t{0});
+  COMERA_CHECK(state_.phase_step <= steps_of_phase_[state_.phase],
+               "{} has done {} steps of phase {}, but the recipe now has only {}: give it at least as many",
+               file, state_.phase_step, state_.phase, steps_of_phase_[state_.phase]);
+  refuse_another_stage(before, file);
+  const std::string set = reader.text("/environment", "instruction_set");
+  if (set != computes_with(processor_))
+    fmt::print(options_.output,
+               "{} was computed with {}, this run computes with {}: it goes on, but not to the same bits\n",
+               file, set, computes_with(processor_));
+  for (const RefusedCheckpoint& refused : found.refused)
+    fmt::print(options_.output, "not used: {}; it is kept as {}\n", refused.reason,
+               checkpoints_.set_aside(refused.path).filename().string());
+  fmt::print(options_.output, "going on from {}: step {} of {}\n", file, state_.step, total_steps_);
+  saved_step_ = state_.step;
+  saved_path_ = found.path;
+  // In case it was stopped between saving and keeping the best.
+  if (state_.best_step == state_.step && state_.step > 0) keep_best();
+}
+
+}  // namespace comera
