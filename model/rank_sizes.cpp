@@ -103,6 +103,16 @@ bool sees_context(const EncoderConfig& config, const LayerRanks& ranks) {
          std::ranges::any_of(ways(config), [&](const auto& way) { return passes(way, ranks); });
 }
 
+std::vector<std::string> context_layers(const EncoderConfig& config, const LayerRanks& ranks) {
+  if (needs_no_attention(config)) return {};
+  for (auto way : ways(config)) {
+    if (!passes(way, ranks)) continue;
+    std::erase_if(way, [&](const std::string& layer) { return !ranks.contains(layer); });
+    return way;
+  }
+  return {};
+}
+
 std::int64_t least_size(const EncoderConfig& config, const LayerRanks& ranks) {
   std::int64_t size = 0;
   std::map<std::string, std::int64_t> smallest;  // of what may be removed

@@ -21,6 +21,9 @@ std::int64_t dense_size(const EncoderConfig& config);
 // Whether tokens still see one another: through the values and the output of some block's attention. A head
 // that looks at the mean of all tokens sees all of them anyway.
 bool sees_context(const EncoderConfig& config, const LayerRanks& ranks);
+// The values and the output of the first block through which they do, as far as they are tensor trains: with
+// them kept, tokens go on seeing one another. None if they do without any train.
+std::vector<std::string> context_layers(const EncoderConfig& config, const LayerRanks& ranks);
 // The least S with which they do: rank 1 in the embedding, the head, and the cheapest attention.
 std::int64_t least_size(const EncoderConfig& config, const LayerRanks& ranks);
 

@@ -146,8 +146,11 @@ void StepEngine::set_capacity(const PackCapacity& capacity) {
   apply_ = graph([this] { run_apply(*context_); });
 }
 
-void StepEngine::adapt_ranks(const RankUnits& units, const RankStageOptions& options) {
-  ranks_.emplace(model_.parameters(), model_.ranked_layers(), units, options);
+void StepEngine::adapt_ranks(const RankUnits& units, const RankStageOptions& options,
+                             const std::vector<std::string>& kept) {
+  std::vector<RankedLayer> layers = model_.ranked_layers();
+  for (RankedLayer& layer : layers) layer.keeps_one |= std::ranges::find(kept, layer.name) != kept.end();
+  ranks_.emplace(model_.parameters(), layers, units, options);
 }
 
 void StepEngine::run_apply(const Context& context) const {

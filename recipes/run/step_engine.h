@@ -37,7 +37,9 @@ class StepEngine {
 
   // From now on apply() also descends the objective of a stage and prunes; or no longer does. Before
   // set_capacity(), which remakes the graphs.
-  void adapt_ranks(const RankUnits& units, const RankStageOptions& options);
+  // kept: layers of which every bond keeps at least rank 1, beside those of which it always does.
+  void adapt_ranks(const RankUnits& units, const RankStageOptions& options,
+                   const std::vector<std::string>& kept);
   void keep_ranks() { ranks_.reset(); }
   const RankAdaptation* ranks() const { return ranks_ ? &*ranks_ : nullptr; }
 

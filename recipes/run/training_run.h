@@ -123,6 +123,7 @@ class TrainingRun {
   void begin_ranks();
   std::int64_t count_removed() const;
   void open_stage();
+  void adapt_ranks();
   RankStep rank_step() const;
   void after_rank_step();
   void refuse_collapsed(const std::string& what);

@@ -170,7 +170,18 @@ void TrainingRun::open_stage() {
   ranks_.objective = section.objective;
   ranks_.resolved = resolved;
   ranks_.resolved.stage.objective.size_target = ranks_.size_target;
-  engine_->adapt_ranks(ranks_.units, ranks_.resolved.stage);
+  adapt_ranks();
+}
+
+// A stage that holds its target needs no more deaths than that, and must not end as a network in which no
+// token sees another: the first attention that lives when it begins goes on living. So it is the same one
+// whenever this is asked during the phase.
+void TrainingRun::adapt_ranks() {
+  const RankStageOptions& stage = ranks_.resolved.stage;
+  std::vector<std::string> kept;
+  if (stage.objective.stage == RankStage::late && stage.objective.hold)
+    kept = context_layers(config_, live_ranks(engine_->model()));
+  engine_->adapt_ranks(ranks_.units, stage, kept);
   engine_->ranks()->set_state(ranks_.state);
 }
 
@@ -248,10 +259,7 @@ void TrainingRun::compact_ranks() {
   allocator.reset_peaks();
   make_engine();
   compacted.write(engine_->model().parameters(), flat_states());
-  if (adapting) {
-    engine_->adapt_ranks(ranks_.units, ranks_.resolved.stage);
-    engine_->ranks()->set_state(ranks_.state);
-  }
+  if (adapting) adapt_ranks();
   engine_->set_capacity(pack_capacity(phase_->options.capacity));
   progress_->say(fmt::format("compacted to {} parameters", engine_->model().parameters().count()));
   if (ranks_.gone > gone_before)

@@ -1,6 +1,6 @@
 #include "model/rank_sizes.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "model/model.h"
 #include "tests/model/configs.h"
@@ -53,6 +53,22 @@ TEST(RankSizes, TheLeastIsRankOneOfTheEmbeddingTheHeadAndOneAttention) {
   EXPECT_EQ(least_size(config, ranks_of(config)), 24 + 14 + 2 * 14);
   const EncoderConfig mean = small_config(true, HeadKind::regression);
   EXPECT_EQ(least_size(mean, ranks_of(mean)), 24 + 14);
+}
+
+TEST(RankSizes, TheFirstAttentionThroughWhichTokensSeeOneAnother) {
+  using testing::ElementsAre;
+  const EncoderConfig config = small_config(true);
+  LayerRanks ranks = ranks_of(config);
+  EXPECT_THAT(context_layers(config, ranks),
+              ElementsAre("encoder.0.attention.value", "encoder.0.attention.output"));
+  ranks.at("encoder.0.attention.value") = {0, 0, 0};
+  EXPECT_THAT(context_layers(config, ranks),
+              ElementsAre("encoder.1.attention.value", "encoder.1.attention.output"));
+  EncoderConfig dense = config;
+  dense.tensorized.attention.reset();
+  EXPECT_THAT(context_layers(dense, ranks_of(dense)), ElementsAre());
+  const EncoderConfig mean = small_config(true, HeadKind::regression);
+  EXPECT_THAT(context_layers(mean, ranks_of(mean)), ElementsAre());
 }
 
 }  // namespace
