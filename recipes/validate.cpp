@@ -87,7 +87,8 @@ void check_adaptation(const PhaseSection& phase, const std::string& path, const 
   if (size && is_given(adaptation, "target_of"))
     fail("target_of", "is what a target_ratio is a ratio of; leave it out beside a target_size");
   if (adaptation.preset == RankPreset::paper && !adaptation.target_loss)
-    fail("preset", "= \"paper\" needs a target_loss, which no preset can know");
+    fail("preset",
+         "= \"paper\" needs a target_loss, which no preset can know; give one below the loss of now");
   const AdaptationSection all = with_preset(adaptation, PhaseObjective::late);
   for (const auto& [key, given] :
        {std::pair{"loss_weight", adaptation.loss_weight}, {"size_weight", adaptation.size_weight}})

@@ -158,7 +158,7 @@ wait_for_training || fail "the resumed training did not succeed; see its message
 
 stage "inspect"
 checkpoint=$folder/run/checkpoints/$(< "$folder/run/checkpoints/latest")
-"$program" inspect "$checkpoint" --ranks | awk 'NR <= 40; NR == 41 {print "…"}'
+"$program" inspect "$checkpoint" --ranks
 "$program" inspect "$folder/run" --plot "$folder/run/training.svg"
 
 stage "task: documentation and function"
@@ -203,6 +203,8 @@ What to try next:
   longer training  scripts/quickstart.sh --set phase.0.steps=3000 --set phase.0.learning_rate=5e-4
                    (at the recipe's own rates 2,000 steps stayed at the unigram loss)
   its dense twin   scripts/quickstart.sh --set tensorized.enabled=false
+  other sizes      docs/rank-adaptation.md: this run has shrunk the model to half of its tensor trains' size;
+                   $program bench step --checkpoint $folder/run    what that makes of a step
   larger models    $program inspect recipes/codebert_base.toml --vocabulary 50265
   every key        docs/recipes.md
 TEXT

@@ -124,6 +124,7 @@ class TrainingRun {
   std::int64_t count_removed() const;
   void open_stage();
   void adapt_ranks();
+  void warn_of_short_way() const;
   RankStep rank_step() const;
   void after_rank_step();
   void refuse_collapsed(const std::string& what);

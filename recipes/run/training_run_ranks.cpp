@@ -164,11 +164,26 @@ void TrainingRun::open_stage() {
           "phase {}: a step moves a gate by up to {}, more than a third of the threshold {} at which it "
           "dies; the size may miss its target by more than it need\n",
           section.name, section.learning_rate.gates, resolved.stage.threshold);
+    if (late) warn_of_short_way();
   }
   ranks_.objective = section.objective;
   ranks_.resolved = resolved;
   ranks_.resolved.stage.objective.size_target = ranks_.size_target;
   adapt_ranks();
+}
+
+// Adam moves a number by about its learning rate in a step, and gates begin near 1.
+void TrainingRun::warn_of_short_way() const {
+  const PhaseSection& section = recipe_.phases[state_.phase];
+  double way = 0;
+  for (std::int64_t step = 0; step < steps_of_phase_[state_.phase]; ++step)
+    way += section.learning_rate.gates * phase_->schedule.factor(step);
+  if (way < 1)
+    fmt::print(
+        options_.output,
+        "phase {}: all its steps together move a gate by up to {:.2g}, and gates begin near 1: the size "
+        "may stay above its target; give it more steps or a higher learning rate of gates\n",
+        section.name, way);
 }
 
 // A stage that holds its target needs no more deaths than that, and must not end as a network in which no
@@ -271,7 +286,11 @@ void TrainingRun::close_stage() {
   auto& stages = ranks_.history.stages;
   if (stages.back().name != section.name) stages.push_back({section.name, {}});
   stages.back().ranks = ranks_of(config_);  // also of a phase that was given more steps
-  if (ranks_.objective != PhaseObjective::late || target_reached()) return;
+  if (ranks_.objective != PhaseObjective::late) return;
+  if (target_reached())
+    return progress_->print(
+        fmt::format("phase {} has ended at {:.4f} of the first size; its target was {:.4f}", section.name,
+                    ranks_.state.size_left, ranks_.size_target));
   progress_->print(
       fmt::format("phase {} has ended at {:.4f} of the first size, above its target {:.4f}: give it more "
                   "steps or a higher "
