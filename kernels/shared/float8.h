@@ -94,6 +94,35 @@ struct float8_e5m2 {
     return float8_detail::number<2, 15>(bits);
   }
 };
+// How a tensor is scaled before it is stored in 8 bits, in device memory. Scales are powers of two:
+// multiplying by them rounds nothing, so that what a code stands for is exact in every wider type and every
+// backend agrees on it; a number's relative precision does not depend on its scale, so that nothing is lost
+// but a little of the range.
+struct Float8Scale {
+  float scale = 1;  // what is stored is the number times this
+  float inverse = 1;
+  float amax =
+      0;  // largest magnitude that was quantised since it was last set to 0; infinite or NaN if one was
+  float padding = 0;
+};
+static_assert(sizeof(Float8Scale) == 16);
+
+// The largest power of two with which `amax` does not exceed `largest`, times 2^-margin. Without a number
+// that could say anything (0, infinity, NaN) the scale stays as it is.
+COMERA_HOST_DEVICE void set_float8_scale(float amax, float largest, int margin, Float8Scale& scale) {
+  std::uint32_t word, limit;
+  memcpy(&word, &amax, sizeof word);
+  memcpy(&limit, &largest, sizeof limit);
+  if (word == 0 || word >= 0x7f800000u) return;
+  if (word < 0x800000u) word = 0x800000u;  // subnormal: as the smallest normal number
+  // Both are a power of two times a significand of 1 to 2.
+  int exponent = static_cast<int>(limit >> 23) - static_cast<int>(word >> 23) - margin;
+  if ((word & 0x7fffffu) > (limit & 0x7fffffu)) --exponent;
+  exponent = exponent < -126 ? -126 : exponent > 126 ? 126 : exponent;
+  scale.scale = float8_detail::from_bits(static_cast<std::uint32_t>(exponent + 127) << 23);
+  scale.inverse = float8_detail::from_bits(static_cast<std::uint32_t>(127 - exponent) << 23);
+}
+
 static_assert(sizeof(float8_e4m3) == 1 && sizeof(float8_e5m2) == 1);
 
 }  // namespace comera
