@@ -18,6 +18,7 @@ AdaptationSection with_preset(AdaptationSection section, PhaseObjective objectiv
     preset(section.beta, reference ? 0.0 : *section.gamma);  // the balance of gates and cores
     return section;
   }
+  if (section.target_ratio) preset(section.target_of, TargetBase::late_start);
   preset(section.beta, reference ? 0.0 : 0.01);
   preset(section.rho_loss, 0.1);
   preset(section.rho_size, 0.01);

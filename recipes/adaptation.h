@@ -34,7 +34,7 @@ enum class TargetBase : std::uint8_t {
 struct AdaptationSection {
   RankPreset preset = RankPreset::standard;
   std::optional<double> target_ratio;  // late: exactly one of target_ratio and target_size
-  TargetBase target_of = TargetBase::late_start;
+  std::optional<TargetBase> target_of;
   std::string target_size;            // of the whole model in fp32, such as "3.2MB"
   std::optional<double> target_loss;  // L₀
   std::optional<RankPenalty> penalty;

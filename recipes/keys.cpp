@@ -342,7 +342,9 @@ Key<PhaseSection> with_presets(Key<PhaseSection> key) {
       writer.comment(heading);
     const AdaptationSection given = phase.adaptation.value_or(AdaptationSection{}),
                             all = with_preset(given, phase.objective);
+    const std::vector<std::string> idle = idle_adaptation_keys(phase.objective);
     for (const auto& inner : keys_of<AdaptationSection>()) {
+      if (std::ranges::find(idle, inner.name) != idle.end()) continue;
       Writer as_given, as_used;
       inner.write(given, path / inner.name, as_given);
       inner.write(all, path / inner.name, as_used);

@@ -14,8 +14,10 @@ inline std::string grouped(std::int64_t number) {
   return digits;
 }
 
+constexpr double fp32_bytes = 4;
+
 // "5.94 MB": so many numbers of fp32.
-inline std::string megabytes(double numbers) { return fmt::format("{:.2f} MB", numbers * 4 / 1e6); }
+inline std::string megabytes(double numbers) { return fmt::format("{:.2f} MB", numbers * fp32_bytes / 1e6); }
 inline std::string megabytes(std::int64_t numbers) { return megabytes(static_cast<double>(numbers)); }
 
 }  // namespace comera

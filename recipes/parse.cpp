@@ -10,14 +10,26 @@ namespace comera {
 
 using namespace recipe_detail;
 
-Recipe parse_recipe(std::string_view text, const std::string& name, const std::vector<std::string>& overrides,
-                    const std::string& base) {
-  const Source source(text, name, overrides, base);
+namespace {
+
+Recipe read(const Source& source) {
   Reader reader(source);
   Recipe recipe;
   read_table(recipe, source.root(), Path(), reader);
   validate(recipe, reader.places());
   return recipe;
+}
+
+}  // namespace
+
+Recipe parse_recipe(std::string_view text, const std::string& name, const std::vector<std::string>& overrides,
+                    const std::string& base) {
+  return read(Source(text, name, overrides, base));
+}
+
+Recipe parse_stored_recipe(std::string_view text, const std::string& name,
+                           const std::vector<std::string>& overrides) {
+  return read(Source(text, name, overrides, "", Source::Origin::checkpoint));
 }
 
 Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides,

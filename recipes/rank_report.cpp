@@ -221,7 +221,7 @@ std::vector<std::string> CheckpointRanks::removed() const {
 
 CheckpointRanks checkpoint_ranks(const CheckpointReader& reader) {
   const std::string file = reader.path().string();
-  const Recipe recipe = parse_recipe(reader.text("/recipe", "toml"), file);
+  const Recipe recipe = parse_stored_recipe(reader.text("/recipe", "toml"), file);
   const EncoderConfig config = encoder_config(recipe, reader.integer("/data", "vocabulary"));
   CheckpointRanks state;
   state.name = file;

@@ -163,6 +163,10 @@ Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::str
 // The same for text; `name` stands for the file in messages.
 Recipe parse_recipe(std::string_view text, const std::string& name,
                     const std::vector<std::string>& overrides = {}, const std::string& base = "");
+// The same of a recipe that this program has written into a checkpoint: what a phase never looks at is left
+// out instead of refused, since it could not be mended there.
+Recipe parse_stored_recipe(std::string_view text, const std::string& name,
+                           const std::vector<std::string>& overrides = {});
 
 // Throws UsageError when values contradict each other; for recipes that were not read from a file.
 void validate(const Recipe& recipe);

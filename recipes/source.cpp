@@ -83,8 +83,12 @@ toml::node& element(toml::array& list, const std::string& index, const std::stri
 }  // namespace
 
 Source::Source(std::string_view text, std::string file, const std::vector<std::string>& overrides,
-               std::string_view base)
+               std::string_view base, Origin origin)
     : file_(std::move(file)), root_(parse(text, file_)) {
+  if (toml::array* phases = root_.get_as<toml::array>("phase");
+      phases != nullptr && origin == Origin::checkpoint)
+    for (toml::node& phase : *phases)
+      if (phase.is_table()) drop_idle(*phase.as_table());
   if (!base.empty()) take_model(parse(base, "the checkpoint's recipe"));
   for (const auto& assignment : overrides) override_with(assignment);
 }
@@ -144,25 +148,35 @@ void Source::override_with(const std::string& assignment) {
   drop_replaced(table, path.back());
 }
 
-// What a phase's override makes senseless in the file: the other way to give a target, what is for early
-// phases only in one that is late now, the adaptation of one that is fixed. What overrides say themselves
-// stays, and is judged.
-void Source::drop_replaced(toml::table& table, const std::string& key) {
-  const auto drop = [this](toml::table& from, const std::string& name) {
-    if (const toml::node* node = from.get(name); node != nullptr && !overridden_.contains(node))
-      from.erase(name);
-  };
-  if (key == "target_ratio") drop(table, "target_size");
-  if (key == "target_size") drop(table, "target_ratio");
-  toml::table* adaptation = table.get_as<toml::table>("adaptation");
-  if (key != "objective" || adaptation == nullptr) return;
-  const std::string objective = table["objective"].value_or(std::string());
-  if (objective == "early" || objective == "late")
-    for (const std::string& idle :
-         idle_adaptation_keys(objective == "early" ? PhaseObjective::early : PhaseObjective::late))
-      drop(*adaptation, idle);
+// What the file says, but not what an override does: that stays, and is judged.
+void Source::drop(toml::table& table, const std::string& key) const {
+  if (const toml::node* node = table.get(key); node != nullptr && !overridden_.contains(node))
+    table.erase(key);
+}
+
+// What a phase of its objective never looks at.
+void Source::drop_idle(toml::table& phase) const {
+  toml::table* adaptation = phase.get_as<toml::table>("adaptation");
+  if (adaptation == nullptr) return;
+  const std::string objective = phase["objective"].value_or(std::string("fixed"));
   const auto is_overridden = [this](const auto& entry) { return overridden_.contains(&entry.second); };
-  if (objective == "fixed" && std::ranges::none_of(*adaptation, is_overridden)) table.erase("adaptation");
+  if (objective == "fixed") {
+    if (std::ranges::none_of(*adaptation, is_overridden)) phase.erase("adaptation");
+  } else if (objective == "early" || objective == "late") {
+    const PhaseObjective which = objective == "early" ? PhaseObjective::early : PhaseObjective::late;
+    for (const std::string& idle : idle_adaptation_keys(which)) drop(*adaptation, idle);
+  }
+}
+
+// What an override makes senseless in the file: the other way to give a target, what a phase of another
+// objective never looks at, an urgency that has no time to rise.
+void Source::drop_replaced(toml::table& table, const std::string& key) {
+  if (key == "target_ratio") drop(table, "target_size");
+  if (key == "target_size")
+    for (const char* of_ratio : {"target_ratio", "target_of"}) drop(table, of_ratio);
+  if (key == "shrink_share" && table[key].value_or(1.0) == 0) drop(table, "urgency");
+  if (key == "preset" && !table.contains("shrink_share")) drop(table, "urgency");
+  if (key == "objective") drop_idle(table);
 }
 
 std::string Source::place(const toml::source_region& region) const {

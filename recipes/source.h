@@ -33,8 +33,10 @@ class Source {
  public:
   // base: TOML that gives what the text leaves out of [model], and [tensorized] if the text has none;
   // overrides come after it.
+  // checkpoint: what a phase never looks at is dropped.
+  enum class Origin : std::uint8_t { user, checkpoint };
   Source(std::string_view text, std::string file, const std::vector<std::string>& overrides,
-         std::string_view base = "");
+         std::string_view base = "", Origin origin = Origin::user);
 
   const toml::table& root() const { return root_; }
   // "recipe.toml:12:3" or "--set model.layers=two".
@@ -45,6 +47,8 @@ class Source {
  private:
   void take_model(const toml::table& base);
   void override_with(const std::string& assignment);
+  void drop(toml::table& table, const std::string& key) const;
+  void drop_idle(toml::table& phase) const;
   void drop_replaced(toml::table& table, const std::string& key);
   std::string place(const toml::source_region& region) const;
 

@@ -85,15 +85,19 @@ void check_adaptation(const PhaseSection& phase, const std::string& path, const 
     fail("target_size", fmt::format("= \"{}\" is no size; expected a number with a unit, such as \"3.2MB\"",
                                     adaptation.target_size));
   if (size && is_given(adaptation, "target_of"))
-    fail("target_of", "is what a target_ratio is a ratio of; a target_size needs none");
+    fail("target_of", "is what a target_ratio is a ratio of; leave it out beside a target_size");
   if (adaptation.preset == RankPreset::paper && !adaptation.target_loss)
     fail("preset", "= \"paper\" needs a target_loss, which no preset can know");
   const AdaptationSection all = with_preset(adaptation, PhaseObjective::late);
   for (const auto& [key, given] :
        {std::pair{"loss_weight", adaptation.loss_weight}, {"size_weight", adaptation.size_weight}})
     if (given && !all.target_loss) fail(key, "weighs a gap against the loss's; give a target_loss too");
-  if (adaptation.urgency && *all.shrink_share == 0)
-    fail("urgency", "grows over shrink_share of the phase, which is 0");
+  const double urgency = adaptation.urgency.value_or(1);
+  if (urgency != 1 && *all.shrink_share == 0)
+    fail("urgency", "grows over shrink_share of the phase, which is 0; give a shrink_share, or leave it out");
+  if (adaptation.shrink_share && *adaptation.shrink_share > 0 && !*all.hold && !*all.smallest_first &&
+      *all.urgency == 1)
+    fail("shrink_share", "changes nothing without hold, smallest_first or an urgency above 1; leave it out");
 }
 
 void check_phases(const Recipe& recipe, const Places& places) {

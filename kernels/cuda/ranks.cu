@@ -61,6 +61,13 @@ struct Ranks {
   __device__ double magnitude(const RankBond& bond, int entry) const {
     return fabs(static_cast<double>(parameters[bond.offset + entry]));
   }
+  // The entry that stays where one must.
+  __device__ int furthest(const RankBond& bond) const {
+    int at = 0;
+    for (int i = 0; i < bond.count; ++i)
+      if (magnitude(bond, i) > magnitude(bond, at)) at = i;
+    return at;
+  }
 
   // From `counts`, in every thread: the size, and which layers are removed.
   __device__ double size_by_counts() const {
@@ -135,6 +142,7 @@ struct Objective {
   const double* partial_norms;
   Decision* decision;  // out
   double* slopes;      // out (bonds): of the penalty, 0 in a removed layer
+  int* stays;          // out (bonds): the entry that cannot die, or -1
 };
 
 // One block: norms, sizes and the branch.
@@ -176,6 +184,8 @@ __global__ void __launch_bounds__(threads) rank_objective_kernel(Objective op) {
                              : 1.0;
       slope /= by_size ? tables.initial_size : live;
       op.slopes[layer.first_bond + b] = ranks.removed[l] != 0 ? 0 : slope;
+      op.stays[layer.first_bond + b] =
+          layer.keeps_one != 0 ? ranks.furthest(tables.bonds[layer.first_bond + b]) : -1;
     }
   }
   if (threadIdx.x == 0) {
@@ -200,15 +210,16 @@ __device__ __forceinline__ double unscaled(const StepResults* results) {
 
 // A warp for each bond: the gradients of its gate.
 __global__ void __launch_bounds__(warp)
-    gate_gradients(const RankBond* bonds, const double* slopes, const Decision* decision, bool by_size,
-                   const float* parameters, float* gradients, const StepResults* results) {
+    gate_gradients(const RankBond* bonds, const double* slopes, const int* stays, const Decision* decision,
+                   bool by_size, const float* parameters, float* gradients, const StepResults* results) {
   const RankBond bond = bonds[blockIdx.x];
   const RankWeights weights = decision->weights;
   const double slope = slopes[blockIdx.x] * unscaled(results), threshold = decision->threshold;
   for (int i = static_cast<int>(threadIdx.x); i < bond.count; i += warp) {
     const double d = parameters[bond.offset + i];
     const bool pulled = !weights.smallest_first || fabs(d) <= threshold;
-    const double weight = d == 0 ? 0 : pulled ? weights.penalty : weights.spared;
+    const bool free = d == 0 || i == stays[blockIdx.x];
+    const double weight = free ? 0 : pulled ? weights.penalty : weights.spared;
     gradients[bond.offset + i] += static_cast<float>(weight * slope * (by_size && d < 0 ? -1 : 1));
   }
 }
@@ -225,13 +236,15 @@ __global__ void __launch_bounds__(threads)
 
 std::size_t rank_objective_scratch(const RankObjective& op) {
   const std::int64_t numbers = op.tables.core_count * norm_pieces + op.tables.bond_count;
-  return static_cast<std::size_t>(numbers) * sizeof(double) + sizeof(Decision);
+  return static_cast<std::size_t>(numbers) * sizeof(double) + sizeof(Decision) +
+         static_cast<std::size_t>(op.tables.bond_count) * sizeof(int);
 }
 
 void rank_objective(const RankObjective& op, const KernelContext& context) {
   auto* partial = reinterpret_cast<double*>(context.scratch);
   double* slopes = partial + op.tables.core_count * norm_pieces;
   auto* decision = reinterpret_cast<Decision*>(slopes + op.tables.bond_count);
+  auto* stays = reinterpret_cast<int*>(decision + 1);
   const Tables tables = tables_of(op.tables);
   const auto* results = static_cast<const StepResults*>(op.results.raw());
   if (op.tables.core_count > 0)
@@ -248,15 +261,16 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
                             static_cast<RankState*>(op.state.raw()),
                             partial,
                             decision,
-                            slopes};
+                            slopes,
+                            stays};
   COMERA_LAUNCH(context.stream, (LaunchShape{.threads = threads, .shared_bytes = shared_bytes_of(op.tables)}),
                 rank_objective_kernel, objective);
   const auto* decided = static_cast<const Decision*>(decision);
   if (op.tables.bond_count > 0)
     COMERA_LAUNCH(context.stream, (LaunchShape{.grid = {op.tables.bond_count}, .threads = warp}),
-                  gate_gradients, tables.bonds, static_cast<const double*>(slopes), decided,
-                  op.options.penalty == RankPenalty::l1_size, op.parameters.data<float>(),
-                  op.gradients.data<float>(), results);
+                  gate_gradients, tables.bonds, static_cast<const double*>(slopes),
+                  static_cast<const int*>(stays), decided, op.options.penalty == RankPenalty::l1_size,
+                  op.parameters.data<float>(), op.gradients.data<float>(), results);
   if (op.cores_end == 0 || op.options.beta == 0) return;
   constexpr std::int64_t most_blocks = 8192;
   COMERA_LAUNCH(
@@ -278,14 +292,14 @@ __global__ void __launch_bounds__(threads)
     const RankLayer layer = tables.layers[l];
     for (int b = 0; b < layer.bonds; ++b) {
       const RankBond bond = tables.bonds[layer.first_bond + b];
-      int stay = 0, furthest = 0;
+      int stay = 0;
       for (int i = 0; i < bond.count; ++i) {
         const double d = parameters[bond.offset + i];
         const bool dies = finite && d != 0 && d <= threshold && fabs(d) <= most;
         dying[bond.first_entry + i] = dies ? 1 : 0;
         stay += d != 0 && !dies ? 1 : 0;
-        if (ranks.magnitude(bond, i) > ranks.magnitude(bond, furthest)) furthest = i;
       }
+      const int furthest = ranks.furthest(bond);
       if (layer.keeps_one != 0 && stay == 0 && bond.count > 0 && dying[bond.first_entry + furthest] != 0) {
         dying[bond.first_entry + furthest] = 0;
         stay = 1;

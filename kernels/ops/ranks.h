@@ -21,8 +21,9 @@ struct RankTables {
 
 // Adds the gradient of the objective's penalties to the loss's, after GradientNorm and before the update:
 // they are divided by StepResults::gradient_scale, so that neither the number of targets nor clipping
-// concerns them. Dead entries and removed layers get none. A loss that is not finite leaves the average
-// alone.
+// concerns them. Dead entries and removed layers get none, nor does the largest entry of
+// a bond that keeps one: it cannot die, and pulled it would go through 0. A loss that is not finite leaves
+// the average alone.
 struct RankObjective {
   RankTables tables;
   RankObjectiveOptions options;

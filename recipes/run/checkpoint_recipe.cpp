@@ -32,7 +32,7 @@ std::map<std::string, Train> trains_of(const Recipe& recipe) {
 }  // namespace
 
 Recipe checkpoint_recipe(const CheckpointReader& reader, const std::vector<std::string>& overrides) {
-  return parse_recipe(reader.text("/recipe", "toml"), reader.path().string(), overrides);
+  return parse_stored_recipe(reader.text("/recipe", "toml"), reader.path().string(), overrides);
 }
 
 void take_ranks(Recipe& recipe, const CheckpointReader& reader, RanksOf checkpoint) {

@@ -62,8 +62,8 @@ TrainedModel find_trained_model(const std::filesystem::path& path) {
 LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesystem::path& given,
                          const std::vector<std::string>& overrides, const std::string& device)
     : trained(find_trained_model(path)),
-      recipe(for_device(parse_recipe(trained.recipe, trained.checkpoint.string(), overrides), overrides,
-                        device)),
+      recipe(for_device(parse_stored_recipe(trained.recipe, trained.checkpoint.string(), overrides),
+                        overrides, device)),
       tokenizer(data::Tokenizer::load(checked_tokenizer(trained, given))),
       processor(find_processor(device, recipe.precision.compute, recipe.precision.tf32)),
       model(encoder_config(recipe, tokenizer.vocabulary()), processor.allocator, false) {

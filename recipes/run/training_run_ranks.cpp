@@ -16,10 +16,8 @@ namespace comera {
 
 namespace {
 
-constexpr double bytes_per_parameter = 4;  // as fp32
-
 AdaptationSection adaptation_of(const PhaseSection& phase) {
-  return phase.adaptation.value_or(AdaptationSection{});
+  return with_preset(phase.adaptation.value_or(AdaptationSection{}), phase.objective);
 }
 
 }  // namespace
@@ -41,7 +39,7 @@ double TrainingRun::target_of(std::int64_t phase, const LayerRanks& ranks) const
   }
   const ParameterStore& store = engine_->model().parameters();
   const std::int64_t others = store.count() - store.count(ParameterRole::core);
-  return *parse_size(adaptation.target_size) / bytes_per_parameter - static_cast<double>(others);
+  return *parse_size(adaptation.target_size) / fp32_bytes - static_cast<double>(others);
 }
 
 // Refuses a late phase's target that nothing can reach from these ranks, or that is reached already.
@@ -216,9 +214,8 @@ void TrainingRun::refuse_collapsed(const std::string& what) {
     save_checkpoint_as(aside);
     kept = fmt::format(" ({} has it)", aside.string());
   }
-  const char* advice = ranks_.objective == PhaseObjective::late
-                           ? "give a larger target, more steps or a lower learning rate of gates"
-                           : "weigh the size less (a smaller gamma)";
+  const char* advice = ranks_.objective == PhaseObjective::late ? "hold the target (hold = true)"
+                                                                : "weigh the size less (a smaller gamma)";
   throw_error(
       fmt::format("{} an encoder in which no token sees another any more: the values or the output of every "
                   "attention have been "
@@ -327,7 +324,10 @@ void TrainingRun::load_ranks(const CheckpointReader& reader) {
   ranks_.units.size = static_cast<double>(ranks_.history.initial_size);
   ranks_.units.norm = reader.number("/ranks", "initial_norm");
   ranks_.size_target = reader.number("/ranks", "size_target");
-  ranks_.size_start = reader.number("/ranks", "size_start");
+  // Absent in files of versions whose targets were due at once.
+  ranks_.size_start = reader.attributes("/ranks").contains("size_start")
+                          ? reader.number("/ranks", "size_start")
+                          : ranks_.size_target;
   ranks_.state.loss_average = reader.number("/ranks", "loss_average");
   ranks_.state.loss_weight = reader.number("/ranks", "loss_weight");
   ranks_.state.size_left = reader.number("/ranks", "size_left");

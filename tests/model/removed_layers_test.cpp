@@ -87,7 +87,7 @@ class RemovedLayers : public testing::TestWithParam<Case> {
     const auto [head, norm, plan] = GetParam();
     EncoderConfig config = small_config(true, head, norm);
     config.tensorized.plan = plan;
-    // Attention of ranks below the head's size goes between the halves, unless a layer is removed.
+    // Attention of ranks below the head's size goes between the halves.
     if (plan == PlanKind::automatic) config.tensorized.attention->ranks = {3, 3, 3};
     return config;
   }
@@ -175,7 +175,6 @@ TEST_P(RemovedLayersGradients, AgreeWithCentralDifferences) {
 }
 
 // A model that computes less needs less memory, and a step still allocates nothing.
-// nothing.
 TEST(RemovedLayersMemory, IsMeasuredByADryRun) {
   const auto peak_of = [](const EncoderConfig& config) {
     World world(config);

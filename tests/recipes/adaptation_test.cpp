@@ -92,6 +92,20 @@ TEST(Adaptation, AResolvedRecipeSaysThePresetsConstants) {
   EXPECT_EQ(parse_recipe(to_toml(bare), "again.toml"), bare);
 }
 
+// A checkpoint's recipe cannot be mended: what its phases never look at is left out.
+TEST(Adaptation, AStoredRecipeLosesWhatIsIdle) {
+  const Recipe stored = parse_stored_recipe(late + "gamma = 1\n", "c.h5");
+  EXPECT_FALSE(stored.phases[0].adaptation->gamma);
+  EXPECT_EQ(stored.phases[0].adaptation->beta, 0.25);
+  const std::string early = sample + "objective = \"early\"\n[phase.adaptation]\n";
+  const Recipe with_target =
+      parse_stored_recipe(early + "target_of = \"late_start\"\ntarget_size = \"\"\nhold = true\n", "c.h5");
+  EXPECT_FALSE(with_target.phases[0].adaptation->target_of || with_target.phases[0].adaptation->hold);
+  EXPECT_FALSE(parse_stored_recipe(sample + "[phase.adaptation]\ngamma = 1\n", "c.h5").phases[0].adaptation);
+  EXPECT_THROW(parse_stored_recipe(late, "c.h5", {"phase.0.adaptation.gamma=1"}), UsageError)
+      << "what the user says now is judged";
+}
+
 TEST(Adaptation, OverridesReplaceWhatContradictsThemInTheFile) {
   const auto with = [](const std::vector<std::string>& overrides) {
     return parse_recipe(late, "r.toml", overrides);
@@ -107,6 +121,11 @@ TEST(Adaptation, OverridesReplaceWhatContradictsThemInTheFile) {
   const Recipe size = with({"phase.0.adaptation.target_size=3kB"});
   EXPECT_FALSE(size.phases[0].adaptation->target_ratio);
   EXPECT_EQ(size.phases[0].adaptation->target_size, "3kB");
+  const std::string more = late + "target_of = \"dense\"\nurgency = 20\n";
+  EXPECT_FALSE(
+      parse_recipe(more, "r.toml", {"phase.0.adaptation.target_size=3kB"}).phases[0].adaptation->target_of);
+  for (const char* at_once : {"phase.0.adaptation.shrink_share=0", "phase.0.adaptation.preset=reference"})
+    EXPECT_FALSE(parse_recipe(more, "r.toml", {at_once}).phases[0].adaptation->urgency) << at_once;
   // Not what overrides say themselves.
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.gamma=1", "phase.0.objective=fixed"}),
               HasSubstr("is for a phase that adapts ranks"));
@@ -134,8 +153,10 @@ TEST(Adaptation, MistakesAreNamedWithTheirPlace) {
     EXPECT_THAT(refusal(early + key + "\n"), HasSubstr("is for late phases only")) << key;
   EXPECT_THAT(refusal(late + "loss_weight = 1\n"), HasSubstr("give a target_loss too"));
   EXPECT_THAT(refusal(late + "shrink_share = 0\nurgency = 2\n"), HasSubstr("which is 0"));
-  EXPECT_THAT(refusal(late + "target_of = \"dense\"\n", {"phase.0.adaptation.target_size=3MB"}),
-              HasSubstr("a target_size needs none"));
+  EXPECT_THAT(refusal(late, {"phase.0.adaptation.target_size=3MB", "phase.0.adaptation.target_of=dense"}),
+              HasSubstr("leave it out beside a target_size"));
+  EXPECT_THAT(refusal(late + "preset = \"reference\"\nshrink_share = 0.5\n"),
+              HasSubstr("changes nothing without"));
 }
 
 }  // namespace

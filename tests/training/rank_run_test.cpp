@@ -214,6 +214,15 @@ TEST_F(RankRun, ALateStageNeverEndsWithoutAttention) {
   EXPECT_TRUE(sees_context(config, left));
   EXPECT_EQ(context_layers(config, left),
             (std::vector<std::string>{"encoder.0.attention.value", "encoder.0.attention.output"}));
+  // And not in name only: what cannot die is not pulled to 0 either.
+  const LoadedModel model(outcome.checkpoint, corpus() / "tok.model", {}, "cpu");
+  const ParameterStore& store = model.model.parameters();
+  for (const RankedLayer& layer : model.model.ranked_layers())
+    for (const ParameterId gate : layer.gates) {
+      double largest = 0;
+      for (const double d : read_tensor(store.value(gate))) largest = std::max(largest, d);
+      EXPECT_GT(largest, 0.1) << store.info(gate).name;
+    }
   const nlohmann::json last = rank_lines("least").back()["ranks"];
   EXPECT_LE(last["size"].get<double>(), 1.1 * least);
   EXPECT_GE(last["size"].get<double>(), least);

@@ -36,6 +36,13 @@ struct Ranks {
     for (std::int64_t i = 0; i < bond.count; ++i) count += magnitude(bond, i) > threshold ? 1 : 0;
     return count;
   }
+  // The entry that stays where one must.
+  std::int64_t furthest(const RankBond& bond) const {
+    std::int64_t at = 0;
+    for (std::int64_t i = 0; i < bond.count; ++i)
+      if (magnitude(bond, i) > magnitude(bond, at)) at = i;
+    return at;
+  }
   // The size of the model if all other entries were dead; says which layers would be removed. A layer comes
   // before those that it needs.
   double size_above(double threshold) const {
@@ -125,11 +132,13 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
                                       ranks.modes(layer, b + 1) * ranks.l1(layer, b + 1)) /
                                          tables.initial_size
                                    : 1 / static_cast<double>(std::max<std::int64_t>(live, 1));
+      const std::int64_t stays = layer.keeps_one != 0 ? ranks.furthest(bond) : -1;
       for (std::int64_t i = 0; i < bond.count; ++i) {
         const double d = parameters[bond.offset + i];
         const double weight =
             std::abs(d) <= threshold || !weights.smallest_first ? weights.penalty : weights.spared;
-        const double pull = d == 0 || ranks.removed[l] ? 0 : weight * slope * (by_size && d < 0 ? -1 : 1);
+        const bool free = d == 0 || ranks.removed[l] || i == stays;
+        const double pull = free ? 0 : weight * slope * (by_size && d < 0 ? -1 : 1);
         gradients[bond.offset + i] += static_cast<T>(pull * unscaled);
       }
     }
@@ -168,11 +177,10 @@ void prune_ranks(const PruneRanks& op, const KernelContext& context) {
       const RankLayer& layer = ranks.layers[l];
       for (int b = 0; b < layer.bonds; ++b) {
         const RankBond& bond = ranks.bonds[layer.first_bond + b];
-        std::int64_t stay = 0, furthest = 0;
-        for (std::int64_t i = 0; i < bond.count; ++i) {
+        std::int64_t stay = 0;
+        for (std::int64_t i = 0; i < bond.count; ++i)
           stay += ranks.magnitude(bond, i) > 0 && !dies(bond, i) ? 1 : 0;
-          if (ranks.magnitude(bond, i) > ranks.magnitude(bond, furthest)) furthest = i;
-        }
+        const std::int64_t furthest = ranks.furthest(bond);
         const bool keeps_one = layer.keeps_one != 0 && stay == 0;
         for (std::int64_t i = 0; i < bond.count; ++i)
           if (dies(bond, i) && !(keeps_one && i == furthest)) kill(layer, b, i);
