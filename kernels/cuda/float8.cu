@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/reduce.h"
+#include "kernels/cuda/vector.h"
 #include "kernels/ops/float8.h"
 #include "kernels/shared/step_values.h"
 
@@ -118,7 +119,6 @@ std::size_t quantize_scratch(const Float8Quantize& op) {
 
 template <class F, class T>
 void quantize_to(const Float8Quantize& op, const KernelContext& context) {
-  if (op.rows == 0 || op.columns == 0) return;
   const Source<T> from{op.x.data<T>(), op.rows, op.columns, op.leading()};
   auto* scale = static_cast<Float8Scale*>(op.scale.raw());
   auto* partial = reinterpret_cast<unsigned*>(context.scratch);
@@ -128,6 +128,10 @@ void quantize_to(const Float8Quantize& op, const KernelContext& context) {
                   take_largest, static_cast<const unsigned*>(partial), count, op.scaling == Scaling::current,
                   F::largest, op.margin, scale);
   };
+  if (op.rows == 0 || op.columns == 0) {
+    if (op.scaling == Scaling::current) take(0);
+    return;
+  }
   if (op.scaling == Scaling::current) {
     const std::int64_t blocks = std::min(op.rows, most_rows_blocks);
     COMERA_LAUNCH(context.stream,

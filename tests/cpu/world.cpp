@@ -245,6 +245,9 @@ bool cancels(const std::string& name) {
   return name == "AttentionBackward_one_token" || name == "AttentionBackward_opposed";
 }
 
+// Whose 8-bit codes may be rounded the other way when what they are made of has lost its last bits.
+bool flips(const std::string& name) { return name == "Float8LinearBackward_gelu"; }
+
 }  // namespace
 
 std::vector<OperationCase> operation_cases_of(const Backend& backend, DType compute) {
@@ -252,7 +255,7 @@ std::vector<OperationCase> operation_cases_of(const Backend& backend, DType comp
   std::erase_if(cases, [&](const OperationCase& operation) {
     const auto* found =
         std::ranges::find(operation_names, operation.name.substr(0, operation.name.find('_')));
-    if (compute == DType::bfloat16 && cancels(operation.name)) return true;
+    if (compute == DType::bfloat16 && (cancels(operation.name) || flips(operation.name))) return true;
     if (found == std::end(operation_names)) return false;  // the run says that it is missing
     const auto id = static_cast<OperationId>(found - std::begin(operation_names));
     return backend.support(id, compute) == Backend::Support::missing;
