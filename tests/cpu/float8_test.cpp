@@ -137,6 +137,40 @@ TYPED_TEST(Float8, NaNStaysNaN) {
     EXPECT_EQ(code_of<TypeParam>(float_of(word)), 0x7f);
 }
 
+// The largest power of two that keeps the largest number finite, and what a margin takes off it.
+TYPED_TEST(Float8, TheScaleUsesTheWholeRange) {
+  std::mt19937 random(3);
+  const float largest = TypeParam::largest;
+  for (int i = 0; i < 100'000; ++i) {
+    float amax = std::abs(float_of(random() & 0x7fffffffu));
+    if (i < 20) amax = std::ldexp(largest, i - 10);
+    if (!(amax >= 1e-30F && amax <= 1e30F)) continue;
+    Float8Scale scale;
+    set_float8_scale(amax, largest, 0, scale);
+    EXPECT_EQ(std::ldexp(1.F, std::ilogb(scale.scale)), scale.scale) << "no power of two";
+    EXPECT_EQ(scale.scale * scale.inverse, 1);
+    EXPECT_LE(amax * scale.scale, largest);
+    EXPECT_GT(2 * amax * scale.scale, largest);
+    Float8Scale apart;
+    set_float8_scale(amax, largest, 3, apart);
+    EXPECT_EQ(apart.scale * 8, scale.scale);
+  }
+  // Nothing can be said, or only that it is far outside.
+  for (const float amax :
+       {0.F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    Float8Scale scale{.scale = 4, .inverse = 0.25F};
+    set_float8_scale(amax, largest, 0, scale);
+    EXPECT_EQ(scale.scale, 4) << amax;
+  }
+  for (const float amax : {std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::max()}) {
+    Float8Scale scale;
+    set_float8_scale(amax, largest, 0, scale);
+    EXPECT_TRUE(std::isfinite(scale.scale) && std::isfinite(scale.inverse) &&
+                scale.scale * scale.inverse == 1);
+    EXPECT_LE(amax * scale.scale, largest);
+  }
+}
+
 #if defined(COMERA_CUDA_FP8_HEADER)
 
 template <class F>
