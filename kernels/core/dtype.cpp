@@ -13,6 +13,8 @@ std::size_t size_of(DType dtype) {
     case DType::int64:
       return 8;
     case DType::uint8:
+    case DType::float8_e4m3:
+    case DType::float8_e5m2:
       return 1;
     case DType::bfloat16:
       return 2;
@@ -34,6 +36,10 @@ const char* name_of(DType dtype) {
       return "uint8";
     case DType::bfloat16:
       return "bfloat16";
+    case DType::float8_e4m3:
+      return "float8_e4m3";
+    case DType::float8_e5m2:
+      return "float8_e5m2";
   }
   return "unknown";
 }

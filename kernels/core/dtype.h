@@ -4,10 +4,11 @@
 #include <cstdint>
 
 #include "kernels/shared/bfloat16.h"
+#include "kernels/shared/float8.h"
 
 namespace comera {
 
-enum class DType : std::uint8_t { float32, float64, int32, int64, uint8, bfloat16 };
+enum class DType : std::uint8_t { float32, float64, int32, int64, uint8, bfloat16, float8_e4m3, float8_e5m2 };
 
 std::size_t size_of(DType dtype);
 const char* name_of(DType dtype);
@@ -15,6 +16,9 @@ const char* name_of(DType dtype);
 // What parameters, their gradients, statistics and merged cores have beside activations of a compute type:
 // nothing narrower than float32.
 constexpr DType master_of(DType compute) { return compute == DType::bfloat16 ? DType::float32 : compute; }
+
+// To store only: what is multiplied in 8 bits.
+constexpr bool is_float8(DType dtype) { return dtype == DType::float8_e4m3 || dtype == DType::float8_e5m2; }
 
 template <class T>
 struct DTypeOf;
@@ -41,6 +45,14 @@ struct DTypeOf<std::uint8_t> {
 template <>
 struct DTypeOf<bfloat16> {
   static constexpr DType value = DType::bfloat16;
+};
+template <>
+struct DTypeOf<float8_e4m3> {
+  static constexpr DType value = DType::float8_e4m3;
+};
+template <>
+struct DTypeOf<float8_e5m2> {
+  static constexpr DType value = DType::float8_e5m2;
 };
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;

@@ -56,6 +56,7 @@ const Backend& cpu_backend() {
     plain::register_ttm(table);
     plain::register_cross_entropy(table);
     plain::register_elementwise(table);
+    plain::register_float8(table);
     plain::register_sequence(table);
     plain::register_optimizer(table);
     plain::register_ranks(table);

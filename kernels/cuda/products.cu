@@ -1,4 +1,5 @@
-// Matrix products through cuBLASLt. What the library is to do for a shape is asked once and kept.
+// Matrix products through cuBLASLt, of 8-bit operands as well. What the library is to do for a shape is asked
+// once and kept.
 
 #include <compare>
 #include <map>
@@ -7,6 +8,7 @@
 #include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/ops/float8.h"
 #include "kernels/ops/matrix_product.h"
 
 namespace comera::COMERA_CUDA {
@@ -34,8 +36,9 @@ cublasLtHandle_t handle() {
 struct Key {
   std::int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
   bool transpose_a, transpose_b;
-  DType type, type_c;                         // of operands and result
+  DType type_a, type_b, type_c;
   bool tf32;                                  // of float32 operands
+  bool fast;                                  // of 8-bit operands: sums with fewer bits
   int alignment_a, alignment_b, alignment_c;  // bytes, up to 16: the library's kernels depend on it
   auto operator<=>(const Key&) const = default;
 };
@@ -54,7 +57,18 @@ struct Plan {
   std::size_t workspace = 0;
 };
 
-cudaDataType_t library_type(DType type) { return type == DType::bfloat16 ? CUDA_R_16BF : CUDA_R_32F; }
+cudaDataType_t library_type(DType type) {
+  switch (type) {
+    case DType::bfloat16:
+      return CUDA_R_16BF;
+    case DType::float8_e4m3:
+      return CUDA_R_8F_E4M3;
+    case DType::float8_e5m2:
+      return CUDA_R_8F_E5M2;
+    default:
+      return CUDA_R_32F;
+  }
+}
 
 cublasLtMatrixLayout_t layout(DType type, std::int64_t rows, std::int64_t columns, std::int64_t leading,
                               std::int64_t batch, std::int64_t stride) {
@@ -79,10 +93,15 @@ Plan make_plan(const Key& key) {
       cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first));
   COMERA_BLAS_CALL(
       cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second));
-  plan.b = key.transpose_b ? layout(key.type, key.k, key.n, key.ldb, key.batch, key.stride_b)
-                           : layout(key.type, key.n, key.k, key.ldb, key.batch, key.stride_b);
-  plan.a = key.transpose_a ? layout(key.type, key.m, key.k, key.lda, key.batch, key.stride_a)
-                           : layout(key.type, key.k, key.m, key.lda, key.batch, key.stride_a);
+  if (key.fast) {
+    const std::int8_t fast = 1;
+    COMERA_BLAS_CALL(
+        cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast));
+  }
+  plan.b = key.transpose_b ? layout(key.type_b, key.k, key.n, key.ldb, key.batch, key.stride_b)
+                           : layout(key.type_b, key.n, key.k, key.ldb, key.batch, key.stride_b);
+  plan.a = key.transpose_a ? layout(key.type_a, key.m, key.k, key.lda, key.batch, key.stride_a)
+                           : layout(key.type_a, key.k, key.m, key.lda, key.batch, key.stride_a);
   plan.c = layout(key.type_c, key.n, key.m, key.ldc, key.batch, key.stride_c);
 
   cublasLtMatmulPreference_t preference = nullptr;
@@ -114,9 +133,15 @@ Plan make_plan(const Key& key) {
 // C is added to by every product of the batch, one after the other.
 bool is_sum(const MatrixProduct& op) { return op.batch > 1 && op.stride_c == 0; }
 
-const Plan& plan_of(const MatrixProduct& op, bool tf32) {
+const Plan& plan_of(const Key& key) {
   static std::mutex mutex;
   static std::map<Key, Plan> plans;
+  const std::scoped_lock lock(mutex);
+  const auto found = plans.find(key);
+  return found != plans.end() ? found->second : plans.emplace(key, make_plan(key)).first->second;
+}
+
+const Plan& plan_of(const MatrixProduct& op, bool tf32) {
   Key key{.m = op.m,
           .n = op.n,
           .k = op.k,
@@ -129,9 +154,11 @@ const Plan& plan_of(const MatrixProduct& op, bool tf32) {
           .stride_c = op.stride_c,
           .transpose_a = op.transpose_a,
           .transpose_b = op.transpose_b,
-          .type = op.compute(),
+          .type_a = op.compute(),
+          .type_b = op.compute(),
           .type_c = op.c.dtype(),
           .tf32 = tf32,
+          .fast = false,
           .alignment_a = alignment_of(op.a),
           .alignment_b = alignment_of(op.b),
           .alignment_c = alignment_of(op.c)};
@@ -141,13 +168,11 @@ const Plan& plan_of(const MatrixProduct& op, bool tf32) {
       const std::int64_t bytes = stride * static_cast<std::int64_t>(size_of(type));
       return bytes % 16 == 0 ? 16 : static_cast<int>(size_of(type));
     };
-    key.alignment_a = std::min(key.alignment_a, of_stride(op.stride_a, key.type));
-    key.alignment_b = std::min(key.alignment_b, of_stride(op.stride_b, key.type));
+    key.alignment_a = std::min(key.alignment_a, of_stride(op.stride_a, key.type_a));
+    key.alignment_b = std::min(key.alignment_b, of_stride(op.stride_b, key.type_b));
     key.alignment_c = std::min(key.alignment_c, of_stride(op.stride_c, key.type_c));
   }
-  const std::scoped_lock lock(mutex);
-  const auto found = plans.find(key);
-  return found != plans.end() ? found->second : plans.emplace(key, make_plan(key)).first->second;
+  return plan_of(key);
 }
 
 bool nothing_to_do(const MatrixProduct& op) { return op.m == 0 || op.n == 0 || op.k == 0 || op.batch == 0; }
@@ -186,6 +211,58 @@ void matrix_product(const MatrixProduct& op, const KernelContext& context) {
   }
 }
 
+// a and b have k adjacent: the library is given bᵀ transposed and a as it stands, the only layout in which
+// Hopper multiplies 8-bit numbers.
+const Plan& plan_of(const Float8Product& op) {
+  return plan_of(Key{.m = op.m,
+                     .n = op.n,
+                     .k = op.k,
+                     .lda = op.leading_a(),
+                     .ldb = op.leading_b(),
+                     .ldc = op.leading_c(),
+                     .batch = 1,
+                     .stride_a = 0,
+                     .stride_b = 0,
+                     .stride_c = 0,
+                     .transpose_a = false,
+                     .transpose_b = true,
+                     .type_a = op.a.dtype(),
+                     .type_b = op.b.dtype(),
+                     .type_c = op.c.dtype(),
+                     .tf32 = false,
+                     .fast = op.fast,
+                     .alignment_a = alignment_of(op.a),
+                     .alignment_b = alignment_of(op.b),
+                     .alignment_c = alignment_of(op.c)});
+}
+
+bool nothing_to_do(const Float8Product& op) { return op.m == 0 || op.n == 0 || op.k == 0; }
+
+std::size_t float8_product_scratch(const Float8Product& op) {
+  return nothing_to_do(op) ? 0 : plan_of(op).workspace;
+}
+
+void float8_product(const Float8Product& op, const KernelContext& context) {
+  COMERA_CHECK(op.k > 0 || op.m == 0 || op.n == 0, "Float8Product: nothing is summed");
+  if (nothing_to_do(op)) return;
+  const Plan& plan = plan_of(op);
+  COMERA_CHECK(plan.workspace <= context.scratch_bytes,
+               "a product was given {} bytes of workspace, it needs {}", context.scratch_bytes,
+               plan.workspace);
+  // Read from device memory when the product runs, so that a recorded one takes the scales of its time.
+  const auto scale_by = [&](cublasLtMatmulDescAttributes_t which, const Tensor& scale) {
+    const float* inverse = &static_cast<const Float8Scale*>(scale.raw())->inverse;
+    COMERA_BLAS_CALL(cublasLtMatmulDescSetAttribute(plan.product, which, &inverse, sizeof inverse));
+  };
+  scale_by(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, op.scale_b);
+  scale_by(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, op.scale_a);
+  const float one = 1, beta = op.accumulate ? 1.F : 0.F;
+  void* c = op.c.raw();
+  COMERA_BLAS_CALL(cublasLtMatmul(handle(), plan.product, &one, op.b.raw(), plan.b, op.a.raw(), plan.a, &beta,
+                                  c, plan.c, c, plan.c, &plan.algorithm, context.scratch,
+                                  context.scratch_bytes, stream_of(context.stream)));
+}
+
 }  // namespace
 
 void register_products(Backend& backend, bool tf32) {
@@ -194,6 +271,8 @@ void register_products(Backend& backend, bool tf32) {
   else
     backend.set<MatrixProduct>(DType::float32, matrix_product<false>, matrix_product_scratch<false>);
   backend.set<MatrixProduct>(DType::bfloat16, matrix_product<false>, matrix_product_scratch<false>);
+  for (const DType type : {DType::float32, DType::bfloat16})
+    backend.set<Float8Product>(type, float8_product, float8_product_scratch);
 }
 
 }  // namespace comera::COMERA_CUDA

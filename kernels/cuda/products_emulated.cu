@@ -3,6 +3,7 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/tensor_cores.h"
+#include "kernels/ops/float8.h"
 #include "kernels/ops/matrix_product.h"
 
 namespace comera::COMERA_CUDA {
@@ -35,6 +36,44 @@ void multiply(const MatrixProduct& op) {
   }
 }
 
+// Sums are exact here, which those of tensor cores are not.
+template <class A, class B, class C>
+void multiply_float8(const Float8Product& op) {
+  const std::int64_t lda = op.leading_a(), ldb = op.leading_b(), ldc = op.leading_c();
+  const A* a = op.a.data<A>();
+  const B* b = op.b.data<B>();
+  C* c = op.c.data<C>();
+  const auto inverse = [](const Tensor& scale) {
+    return static_cast<double>(static_cast<const Float8Scale*>(scale.raw())->inverse);
+  };
+  const double unscaled = inverse(op.scale_a) * inverse(op.scale_b);
+  for (std::int64_t i = 0; i < op.m; ++i)
+    for (std::int64_t j = 0; j < op.n; ++j) {
+      double sum = 0;
+      for (std::int64_t l = 0; l < op.k; ++l)
+        sum += static_cast<float>(a[i * lda + l]) * static_cast<float>(b[j * ldb + l]);
+      C& to = c[i * ldc + j];
+      sum *= unscaled;
+      if (op.accumulate) sum += static_cast<float>(to);
+      to = static_cast<C>(static_cast<float>(sum));
+    }
+}
+
+template <class A, class B>
+auto float8_function(DType c) {
+  return c == DType::bfloat16 ? multiply_float8<A, B, bfloat16> : multiply_float8<A, B, float>;
+}
+
+void float8_product(const Float8Product& op, const KernelContext& context) {
+  using E4M3 = float8_e4m3;
+  using E5M2 = float8_e5m2;
+  const DType c = op.c.dtype();
+  const auto function = op.a.dtype() == DType::float8_e5m2   ? float8_function<E5M2, E4M3>(c)
+                        : op.b.dtype() == DType::float8_e5m2 ? float8_function<E4M3, E5M2>(c)
+                                                             : float8_function<E4M3, E4M3>(c);
+  put("product of 8-bit operands", stream_of(context.stream), [op, function] { function(op); });
+}
+
 void put_product(void (*function)(const MatrixProduct&), const MatrixProduct& op,
                  const KernelContext& context) {
   put("product", stream_of(context.stream), [op, function] { function(op); });
@@ -55,6 +94,7 @@ void narrow_product(const MatrixProduct& op, const KernelContext& context) {
 void register_products(Backend& backend, bool tf32) {
   backend.set<MatrixProduct>(DType::float32, tf32 ? product<true> : product<false>);
   backend.set<MatrixProduct>(DType::bfloat16, narrow_product);
+  for (const DType type : {DType::float32, DType::bfloat16}) backend.set<Float8Product>(type, float8_product);
 }
 
 }  // namespace comera::COMERA_CUDA

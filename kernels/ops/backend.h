@@ -44,6 +44,12 @@
   X(ScaleColumnsForward)             \
   X(ScaleColumnsBackward)            \
   X(SwapAxes)                        \
+  X(Float8Quantize)                  \
+  X(Float8Expand)                    \
+  X(Float8Product)                   \
+  X(Float8LinearForward)             \
+  X(Float8LinearBackward)            \
+  X(Float8NextScales)                \
   X(Fill)                            \
   X(Cast)                            \
   X(Add)                             \

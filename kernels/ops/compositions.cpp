@@ -5,6 +5,7 @@
 #include "kernels/ops/bias_activation.h"
 #include "kernels/ops/context.h"
 #include "kernels/ops/cross_entropy.h"
+#include "kernels/ops/float8.h"
 #include "kernels/ops/layout.h"
 #include "kernels/ops/matrix_product.h"
 #include "kernels/ops/tt_feed_forward.h"
@@ -118,6 +119,204 @@ void tt_feed_forward_backward(const TTFeedForwardBackward& op, const Context& co
   up.output[0] = {
       .b = op.b_up, .db = op.db_up, .dbias = op.dbias, .activation = op.activation, .u = u, .y = h, .dy = dh};
   run(context, up);
+}
+
+// Operands in 8 bits, each with its scale.
+class Float8Operands {
+ public:
+  Float8Operands(const Context& context, ArenaScope& scope, const Tensor& scales,
+                 const Float8Options& options)
+      : context_(context), scope_(scope), scales_(scales), options_(options) {}
+
+  Tensor scale(int slot) const {
+    constexpr std::int64_t bytes = sizeof(Float8Scale);
+    return scales_.slice(slot * bytes, {bytes});
+  }
+
+  // first: the forward pass, or a gradient; otherwise the scale is that of the pass before.
+  struct Copies {
+    Tensor straight, transposed;
+  };
+  Copies quantize(int slot, const Tensor& x, std::int64_t rows, std::int64_t columns, bool first, DType type,
+                  bool straight, bool transposed) const {
+    const std::int64_t padded_rows = float8_padded(rows), padded_columns = float8_padded(columns);
+    Copies copies;
+    if (straight) copies.straight = scope_.tensor({padded_rows, padded_columns}, type);
+    if (transposed) copies.transposed = scope_.tensor({padded_columns, padded_rows}, type);
+    using Scaling = Float8Quantize::Scaling;
+    const Scaling scaling = !first || !options_.record ? Scaling::kept
+                            : options_.delayed         ? Scaling::delayed
+                                                       : Scaling::current;
+    run(context_, Float8Quantize{.x = x,
+                                 .rows = rows,
+                                 .columns = columns,
+                                 .scaling = scaling,
+                                 .margin = options_.margin,
+                                 .scale = scale(slot),
+                                 .y = copies.straight,
+                                 .transposed = copies.transposed});
+    return copies;
+  }
+
+ private:
+  const Context& context_;
+  ArenaScope& scope_;
+  Tensor scales_;
+  Float8Options options_;
+};
+
+// From a column (or row) on; looked at as flat memory.
+Tensor from(const Tensor& tensor, std::int64_t begin) {
+  return tensor.slice(begin, {tensor.elements() - begin});
+}
+
+void float8_linear_forward(const Float8LinearForward& op, const Context& context) {
+  const TTLinearForward& linear = op.linear;
+  const std::int64_t tokens = linear.x.dim(0), inputs = linear.x.dim(1), total = linear.a.dim(1);
+  constexpr DType e4m3 = DType::float8_e4m3;
+  using Slots = Float8Slots;
+  ArenaScope scope(context.arena);
+  const Float8Operands operands(context, scope, op.scales, op.options);
+  {
+    ArenaScope inner(context.arena);
+    const Float8Operands once(context, inner, op.scales, op.options);
+    const Tensor x = once.quantize(Slots::x, linear.x, tokens, inputs, true, e4m3, true, false).straight;
+    const Tensor a = once.quantize(Slots::a, linear.a, inputs, total, true, e4m3, false, true).transposed;
+    run(context, Float8Product{.a = x,
+                               .b = a,
+                               .c = linear.xa,
+                               .m = tokens,
+                               .n = total,
+                               .k = inputs,
+                               .scale_a = once.scale(Slots::x),
+                               .scale_b = once.scale(Slots::a),
+                               .fast = true,
+                               .type = op.compute()});
+  }
+  const Tensor xa = operands.quantize(Slots::xa, linear.xa, tokens, total, true, e4m3, true, false).straight;
+  for (int i = 0; i < linear.outputs; ++i) {
+    const auto& out = linear.output[i];
+    const std::int64_t rank = out.b.dim(0), width = out.b.dim(1);
+    ArenaScope inner(context.arena);
+    const Float8Operands once(context, inner, op.scales, op.options);
+    const Tensor b = once.quantize(Slots::b + i, out.b, rank, width, true, e4m3, false, true).transposed;
+    run(context, Float8Product{.a = from(xa, out.column),
+                               .b = b,
+                               .c = out.u,
+                               .m = tokens,
+                               .n = width,
+                               .k = float8_padded(rank),
+                               .lda = total,
+                               .scale_a = once.scale(Slots::xa),
+                               .scale_b = once.scale(Slots::b + i),
+                               .fast = true,
+                               .type = op.compute()});
+    run(context,
+        BiasActivationForward{.u = out.u, .bias = out.bias, .activation = out.activation, .y = out.y});
+  }
+}
+
+void float8_linear_backward(const Float8LinearBackward& op, const Context& context) {
+  const TTLinearBackward& linear = op.linear;
+  const std::int64_t tokens = linear.x.dim(0), inputs = linear.x.dim(1), total = linear.a.dim(1);
+  const std::int64_t summed = float8_padded(tokens);
+  constexpr DType e4m3 = DType::float8_e4m3;
+  const DType e5m2 = op.options.gradients;
+  using Slots = Float8Slots;
+  ArenaScope scope(context.arena);
+  const Float8Operands operands(context, scope, op.scales, op.options);
+  Tensor dxa = linear.dxa;
+  if (!dxa) {
+    dxa = scope.tensor({tokens, total}, op.compute());
+    run(context, Fill{.x = dxa, .value = 0});  // columns that no output uses
+  }
+  {
+    ArenaScope of_outputs(context.arena);
+    const Float8Operands shared(context, of_outputs, op.scales, op.options);
+    const Tensor xa =
+        shared.quantize(Slots::xa, linear.xa, tokens, total, false, e4m3, false, true).transposed;
+    for (int i = 0; i < linear.outputs; ++i) {
+      const auto& out = linear.output[i];
+      const std::int64_t rank = out.b.dim(0), width = out.b.dim(1);
+      run(context,
+          BiasActivationBackward{
+              .u = out.u, .y = out.y, .activation = out.activation, .dy = out.dy, .dbias = out.dbias});
+      ArenaScope inner(context.arena);
+      const Float8Operands once(context, inner, op.scales, op.options);
+      const auto du = once.quantize(Slots::du + i, out.dy, tokens, width, true, e5m2, true, true);
+      const Tensor b = once.quantize(Slots::b + i, out.b, rank, width, false, e4m3, true, false).straight;
+      run(context, Float8Product{.a = from(xa, out.column * summed),
+                                 .b = du.transposed,
+                                 .c = out.db,
+                                 .m = rank,
+                                 .n = width,
+                                 .k = summed,
+                                 .scale_a = once.scale(Slots::xa),
+                                 .scale_b = once.scale(Slots::du + i),
+                                 .accumulate = true,
+                                 .type = op.compute()});
+      run(context, Float8Product{.a = du.straight,
+                                 .b = b,
+                                 .c = from(dxa, out.column),
+                                 .m = tokens,
+                                 .n = float8_padded(rank),
+                                 .k = width,
+                                 .ldc = total,
+                                 .scale_a = once.scale(Slots::du + i),
+                                 .scale_b = once.scale(Slots::b + i),
+                                 .type = op.compute()});
+    }
+  }
+  const auto dxa8 = operands.quantize(Slots::dxa, dxa, tokens, total, true, e5m2, true, true);
+  const Tensor x = operands.quantize(Slots::x, linear.x, tokens, inputs, false, e4m3, false, true).transposed;
+  run(context, Float8Product{.a = x,
+                             .b = dxa8.transposed,
+                             .c = linear.da,
+                             .m = inputs,
+                             .n = total,
+                             .k = summed,
+                             .scale_a = operands.scale(Slots::x),
+                             .scale_b = operands.scale(Slots::dxa),
+                             .accumulate = true,
+                             .type = op.compute()});
+  const Tensor a = operands.quantize(Slots::a, linear.a, inputs, total, false, e4m3, true, false).straight;
+  run(context, Float8Product{.a = dxa8.straight,
+                             .b = a,
+                             .c = linear.dx,
+                             .m = tokens,
+                             .n = inputs,
+                             .k = total,
+                             .scale_a = operands.scale(Slots::dxa),
+                             .scale_b = operands.scale(Slots::a),
+                             .accumulate = linear.accumulate_dx,
+                             .type = op.compute()});
+}
+
+// Without tensor cores of 8 bits: the numbers that the codes stand for, which every type holds exactly.
+void float8_product(const Float8Product& op, const Context& context) {
+  const DType type = op.compute();
+  ArenaScope scope(context.arena);
+  // As far as the last element that is needed.
+  const auto expanded = [&](const Tensor& codes, const Tensor& scale, std::int64_t rows,
+                            std::int64_t leading) {
+    const std::int64_t count = rows == 0 ? 0 : (rows - 1) * leading + op.k;
+    const Tensor numbers = scope.tensor({count}, type);
+    run(context, Float8Expand{.x = codes.slice(0, {count}), .scale = scale, .y = numbers});
+    return numbers;
+  };
+  const Tensor a = expanded(op.a, op.scale_a, op.m, op.leading_a());
+  const Tensor b = expanded(op.b, op.scale_b, op.n, op.leading_b());
+  run(context, MatrixProduct{.a = a,
+                             .b = b,
+                             .c = op.c,
+                             .m = op.m,
+                             .n = op.n,
+                             .k = op.k,
+                             .transpose_b = true,
+                             .accumulate = op.accumulate,
+                             .lda = op.leading_a(),
+                             .ldb = op.leading_b(),
+                             .ldc = op.leading_c()});
 }
 
 // Rows of logits held at a time: about 16 MiB of float32, whatever the vocabulary.
@@ -259,6 +458,9 @@ void register_compositions(Backend& backend) {
     backend.compose<TTLinearBackward>(compute, tt_linear_backward);
     backend.compose<TTFeedForwardForward>(compute, tt_feed_forward_forward);
     backend.compose<TTFeedForwardBackward>(compute, tt_feed_forward_backward);
+    backend.compose<Float8Product>(compute, float8_product);
+    backend.compose<Float8LinearForward>(compute, float8_linear_forward);
+    backend.compose<Float8LinearBackward>(compute, float8_linear_backward);
     backend.compose<DenseMaskedCrossEntropy>(compute, dense_masked_cross_entropy);
     backend.compose<TTMMaskedCrossEntropy>(compute, ttm_masked_cross_entropy);
   }

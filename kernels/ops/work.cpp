@@ -6,6 +6,7 @@
 #include "kernels/ops/cross_entropy.h"
 #include "kernels/ops/dropout.h"
 #include "kernels/ops/embedding.h"
+#include "kernels/ops/float8.h"
 #include "kernels/ops/gather.h"
 #include "kernels/ops/layer_norm.h"
 #include "kernels/ops/layout.h"
@@ -241,6 +242,19 @@ Work work_of(const Cast& op) { return {0, once(op.x, op.y)}; }
 Work work_of(const Fill& op) { return {0, once(op.x)}; }
 
 Work work_of(const Add& op) { return {0, once(op.x) + twice(op.y)}; }
+
+Work work_of(const Float8Quantize& op) {
+  const double x = bytes_of(op.rows * op.columns, op.compute());
+  return {0, (op.scaling == Float8Quantize::Scaling::current ? 2 : 1) * x + once(op.y, op.transposed)};
+}
+Work work_of(const Float8Expand& op) { return {0, once(op.x, op.y)}; }
+Work work_of(const Float8Product& op) {
+  const double c = bytes_of(op.m * op.n, op.c.dtype());
+  return {product(op.m, op.n, op.k), static_cast<double>((op.m + op.n) * op.k) + (op.accumulate ? 2 : 1) * c};
+}
+Work work_of(const Float8LinearForward& op) { return work_of(op.linear); }
+Work work_of(const Float8LinearBackward& op) { return work_of(op.linear); }
+Work work_of(const Float8NextScales& op) { return {0, twice(op.scales, op.history) + once(op.largest)}; }
 
 Work work_of(const GradientNorm& op) { return {0, once(op.gradients, op.segments, op.norms)}; }
 

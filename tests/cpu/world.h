@@ -47,6 +47,11 @@ class World {
   Tensor output_double(const std::string& name, Shape shape);
   // The same with the values given.
   Tensor chosen_double(const std::string& name, const std::vector<double>& values);
+  // Of float32 and int64 whatever the compute type, and compared.
+  Tensor chosen_float(const std::string& name, const std::vector<float>& values);
+  Tensor chosen_integer(const std::string& name, std::int64_t value);
+  // Finite codes of an 8-bit type, and compared.
+  Tensor codes(const std::string& name, Shape shape, DType type);
   Tensor integers(const std::vector<std::int32_t>& values);
   Tensor floats(const std::vector<float>& values);  // whatever the compute type
   Tensor bytes(const void* data, std::size_t size);
@@ -112,6 +117,7 @@ void add_embedding_cases(std::vector<OperationCase>& cases);
 void add_loss_cases(std::vector<OperationCase>& cases);
 void add_optimizer_cases(std::vector<OperationCase>& cases);
 void add_rank_cases(std::vector<OperationCase>& cases);
+void add_float8_cases(std::vector<OperationCase>& cases);
 
 // All of the above, and those of them whose operation a backend has in a compute type.
 std::vector<OperationCase> operation_cases();
