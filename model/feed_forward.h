@@ -18,7 +18,7 @@ class FeedForward {
   FeedForward(ParameterStore& store, const EncoderConfig& config, std::int64_t layer);
 
   struct Saved {
-    Linear::Saved up, down;  // of a single row where up is removed
+    Linear::Saved up, down;                           // of a single row where up is removed
     std::optional<TTFeedForward::Saved> in_one_pass;  // instead of both
     Tensor y;                                         // (T, hidden)
   };
