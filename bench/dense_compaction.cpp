@@ -43,7 +43,7 @@ Evaluation evaluate_checkpoint(const std::filesystem::path& checkpoint) {
       data::capacity_for(phase.tokens_per_pack, phase.length, options.masking.probability, config.vocabulary);
   options.right_modulus = engine.model().token_embedding().right_rows();
   engine.set_capacity(pack_capacity(options.capacity));
-  return *task.evaluate(engine, options, recipe.run.evaluation_batches, {});
+  return *task.evaluate(engine, options, recipe.run.evaluation_batches, {}, one_process());
 }
 
 void row(const std::string& error, std::int64_t numbers, std::int64_t dense, const Evaluation& evaluation,

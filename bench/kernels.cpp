@@ -20,6 +20,7 @@
 #include "kernels/ops/cross_entropy.h"
 #include "kernels/ops/dropout.h"
 #include "kernels/ops/layer_norm.h"
+#include "kernels/ops/layout.h"
 #include "kernels/ops/matrix_product.h"
 #include "kernels/ops/optimizer.h"
 #include "kernels/ops/tt_feed_forward.h"
@@ -37,6 +38,13 @@ class Bench {
     const Tensor t = make(shape, DType::float32);
     for (std::int64_t i = 0; i < t.elements(); ++i) t.data<float>()[i] = uniform_(random_);
     return t;
+  }
+  Tensor tensor(Shape shape, DType dtype) {
+    if (dtype == DType::float32) return tensor(shape);
+    const Tensor wide = tensor(shape), narrow = make(shape, dtype);
+    Arena arena(host_allocator(), {});
+    run(Context{cpu_backend(), arena, {}}, Cast{.x = wide, .y = narrow});
+    return narrow;
   }
   Tensor make(Shape shape, DType dtype) {
     buffers_.emplace_back(host_allocator(), static_cast<std::size_t>(shape.elements()) * size_of(dtype),
@@ -99,10 +107,12 @@ void raw_sgemm(benchmark::State& state, const Size& s) {
   flops(state, 2.0 * s.m * s.n * s.k);
 }
 
+template <DType type>
 void matrix_product(benchmark::State& state, const Size& s) {
   Bench bench;
   MatrixProduct op;
-  op.a = bench.tensor({s.m, s.k}), op.b = bench.tensor({s.k, s.n}), op.c = bench.tensor({s.m, s.n});
+  op.a = bench.tensor({s.m, s.k}, type), op.b = bench.tensor({s.k, s.n}, type);
+  op.c = bench.tensor({s.m, s.n}, type);
   op.m = s.m, op.n = s.n, op.k = s.k, op.transpose_a = s.transpose_a, op.transpose_b = s.transpose_b;
   bench.loop(state, op);
   flops(state, 2.0 * s.m * s.n * s.k);
@@ -339,7 +349,8 @@ void add_benchmarks() {
   };
   for (const Size& size : sizes) {
     add(std::string("sgemm/") + size.name, raw_sgemm, size);
-    add(std::string("MatrixProduct/") + size.name, matrix_product, size);
+    add(std::string("MatrixProduct/") + size.name, matrix_product<DType::float32>, size);
+    add(std::string("MatrixProduct/bfloat16/") + size.name, matrix_product<DType::bfloat16>, size);
   }
   for (const Linear& linear : linears) {
     add(std::string("TTLinearForward/") + linear.name, tt_linear_forward, linear);

@@ -90,8 +90,8 @@ class RankBenchmark {
   RankBenchmark(const CheckpointReader& checkpoint, const StepBenchmarkOptions& options)
       : compaction_(checkpoint),
         options_(options),
-        compute_(measured_in(options.device, compaction_.recipe().precision.compute)),
-        processor_(find_processor(options.device, compute_, compaction_.recipe().precision.tf32)),
+        precision_(measured_in(options.device, compaction_.recipe().precision)),
+        processor_(find_processor(options.device, precision_.activations(), precision_.operands())),
         start_(config_of(recipe_at_start(checkpoint, compaction_))) {
     processor_.graphs = options_.graphs;
     options_.config = config_of(compaction_.recipe());
@@ -121,13 +121,13 @@ class RankBenchmark {
   static constexpr std::size_t compacted_at = 2;
 
   // The CPU measures fp32, whatever the model was trained in.
-  static DType measured_in(const std::string& device, DType trained) {
+  static PrecisionSection measured_in(const std::string& device, const PrecisionSection& trained) {
     const Processor processor = find_processor(device, DType::float32);
-    return processor.allocator.device().kind == DeviceKind::cpu ? DType::float32 : trained;
+    return processor.allocator.device().kind == DeviceKind::cpu ? PrecisionSection() : trained;
   }
 
   EncoderConfig config_of(Recipe recipe) const {
-    recipe.precision.compute = compute_;
+    recipe.precision = precision_;
     return encoder_config(recipe, compaction_.vocabulary());
   }
 
@@ -203,7 +203,7 @@ class RankBenchmark {
 
   RankCompaction compaction_;
   StepBenchmarkOptions options_;  // with the compacted model's configuration
-  DType compute_;
+  PrecisionSection precision_;
   Processor processor_;
   EncoderConfig start_;
   std::vector<std::unique_ptr<Subject>> subjects_;

@@ -13,8 +13,9 @@ namespace comera {
 // them, of the recipe's kinds); of the same shapes with the checkpoint's live slices in front and zeros
 // elsewhere ("masked": what killing alone, without compaction, would save); of the live ranks ("compacted"),
 // with the checkpoint's weights; and, unless options.only_tensorized, of the dense twin. Times, memory,
-// parameters and how many times the compacted model's they are, as text. options.config and options.tf32 are
-// the checkpoint's, whatever was given; the CPU computes in fp32. Throws Error if the checkpoint is dense.
+// parameters and how many times the compacted model's they are, as text. options.config and options.operands
+// are the checkpoint's, whatever was given; the CPU computes in fp32. Throws Error if the checkpoint is
+// dense.
 std::string benchmark_ranks(const CheckpointReader& checkpoint, const StepBenchmarkOptions& options);
 
 // A compacted model's numbers in front of each axis of a larger one's cores and gates, zeros behind them: the

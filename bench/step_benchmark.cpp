@@ -123,6 +123,7 @@ std::string compare(ProfiledSteps& tensorized, ProfiledSteps& dense, const StepB
   text += fmt::format(
       "  tensorized is {:.2f} times faster (median of the pairs) and takes {:.2f} times less memory\n",
       median_ratio(dense.seconds(), tensorized.seconds()), dense.memory_mib() / tensorized.memory_mib());
+  if (options.config.compute != DType::float32) return text;  // what follows is of the library's sgemm
   const double products = dense.mean_product_seconds(), library = library_seconds(options);
   text += fmt::format(
       "  the dense step's products take {:.0f} ms; the matrix library alone needs {:.0f} ms for its "
@@ -188,6 +189,12 @@ struct GpuSteps {
   std::vector<double> seconds;  // of a step, each the mean of ten
 };
 
+std::string compute_text(const EncoderConfig& config) {
+  return config.float8 ? fmt::format("fp8 ({} scales) beside {}", name_of(config.float8->scaling),
+                                     name_of(config.compute))
+                       : name_of(config.compute);
+}
+
 std::string benchmark_on_gpu(const StepBenchmarkOptions& options, const Processor& processor) {
   const double bandwidth = gpu_bandwidth(processor);
   GpuSteps tensorized(options.config, options, processor);
@@ -199,7 +206,7 @@ std::string benchmark_on_gpu(const StepBenchmarkOptions& options, const Processo
   }
   std::string text =
       fmt::format("{}, {}, graphs {}; at best {:.0f} GB/s moved\n", processor.backend.name(),
-                  name_of(options.config.compute), processor.graphs ? "on" : "off", bandwidth * 1e-9);
+                  compute_text(options.config), processor.graphs ? "on" : "off", bandwidth * 1e-9);
   text += fmt::format(
       "whole step, {} tokens in sequences of {}, optimizer included; median of {} times ten (least to "
       "most)\n",
@@ -219,14 +226,14 @@ std::string benchmark_on_gpu(const StepBenchmarkOptions& options, const Processo
 std::string benchmark_step(const StepBenchmarkOptions& options) {
   options.config.validate();
   check_lengths(options);
-  Processor processor = find_processor(options.device, options.config.compute, options.tf32);
+  Processor processor = find_processor(options.device, options.config.compute, options.operands);
   processor.graphs = options.graphs;
   if (processor.allocator.device().kind == DeviceKind::cuda) {
     if (options.profile) throw UsageError("--profile is for the CPU; give --device cpu");
     return benchmark_on_gpu(options, processor);
   }
-  if (options.config.compute != DType::float32)
-    throw UsageError("on the CPU bench step measures fp32; leave precision.compute at \"fp32\"");
+  if (options.config.compute == DType::float64)
+    throw UsageError("bench step measures quick kernels; set precision.compute to \"fp32\" or \"bf16\"");
   const Ceilings before = measure_ceilings();
 
   ProfiledSteps tensorized(options.config, options);
@@ -237,9 +244,12 @@ std::string benchmark_step(const StepBenchmarkOptions& options) {
     if (dense) dense->step();
   }
   const Ceilings ceilings = best_of(before, measure_ceilings());
+  const char* emulated = options.config.float8 ? " (8 bits are emulated on a CPU)" : "";
   std::string text = fmt::format(
-      "{} threads, instruction set {}; at best {:.0f} GFLOP/s fp32, {:.1f} GB/s copied (read and written)\n",
-      thread_count(), instruction_set(), ceilings.fp32_flops * 1e-9, ceilings.copy_bytes * 1e-9);
+      "{}{}, {} threads, instruction set {}; at best {:.0f} GFLOP/s fp32, {:.1f} GB/s copied (read and "
+      "written)\n",
+      compute_text(options.config), emulated, thread_count(), instruction_set(), ceilings.fp32_flops * 1e-9,
+      ceilings.copy_bytes * 1e-9);
   text += fmt::format(
       "whole step, {} tokens in sequences of {}, optimizer included; median of {} (least to most)\n",
       options.tokens, options.length, options.repeats);

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "kernels/ops/processor.h"
 #include "model/config.h"
 
 namespace comera {
@@ -14,8 +15,8 @@ struct StepBenchmarkOptions {
   bool profile = false;  // also a table of where the step's time goes, beside what its work needs at least
   bool only_tensorized = false;  // without the dense twin, which takes most of the time
   std::string device = "auto";   // as find_processor() takes it
-  bool tf32 = false;             // as find_processor() takes it
-  bool graphs = true;            // on a GPU: replay recorded steps
+  OperandKind operands = OperandKind::as_they_are;
+  bool graphs = true;  // on a GPU: replay recorded steps
 };
 
 // Times whole optimizer steps of a model and of its dense twin in turn and what the machine can do at best,

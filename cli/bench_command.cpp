@@ -1,13 +1,19 @@
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 #include <iostream>
 #include <memory>
 
+#include "bench/precision_benchmark.h"
 #include "bench/rank_benchmark.h"
 #include "bench/step_benchmark.h"
 #include "cli/checkpoint_subject.h"
 #include "cli/commands.h"
 #include "cli/device_option.h"
+#include "cli/number_checks.h"
 #include "cli/recipe_options.h"
+#include "data/durable_file.h"
 #include "kernels/backends/backends.h"
 
 namespace comera::cli {
@@ -32,7 +38,7 @@ std::string bench_recipe(BenchOptions& options) {
   if (!recipe.tensorized.enabled)
     throw UsageError(
         "bench step compares a tensorized model with its dense twin; leave tensorized.enabled at true");
-  options.step.tf32 = recipe.precision.tf32;
+  options.step.operands = recipe.precision.operands();
   return benchmark_step(options.step);
 }
 
@@ -48,13 +54,9 @@ void bench_step(BenchOptions& options) {
         CheckpointReader(checkpoint_subject(options.checkpoint, "a checkpoint (.h5)")), options.step);
 }
 
-}  // namespace
-
-void add_bench_command(CLI::App& program) {
+void add_step_command(CLI::App& command) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* command = program.add_subcommand("bench", "Measure on this machine");
-  command->require_subcommand(1);
-  CLI::App* step = command->add_subcommand(
+  CLI::App* step = command.add_subcommand(
       "step", "Whole training steps of a recipe's model, or of a checkpoint's, and of its dense twin");
   add_recipe_options(*step, options->recipe);
   step->get_option("recipe")->required(false);
@@ -64,22 +66,22 @@ void add_bench_command(CLI::App& program) {
       ->type_name("CHECKPOINT")
       ->excludes("--set");
   step->add_option("--tokens", options->step.tokens, "Tokens of a step")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number)
       ->capture_default_str();
   step->add_option("--length", options->step.length, "Tokens of a sequence")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number)
       ->capture_default_str();
   step->add_option("--repeats", options->step.repeats, "Steps of each, in turn")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number)
       ->capture_default_str();
   add_device_option(*step, options->step.device);
   step->add_option("--graph", options->graph, "on: record a step on a GPU once and replay it; off: never")
       ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();
-  step->add_option("--threads", options->threads, "Threads; 0: all")->check(CLI::NonNegativeNumber);
+  step->add_option("--threads", options->threads, "Threads; 0: all")->check(number_from_0);
   step->add_option("--vocabulary", options->vocabulary,
                    "Vocabulary, where the recipe leaves it to the tokenizer")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number)
       ->excludes("--checkpoint");
   step->add_flag("--profile", options->step.profile,
                  "Also show where the time goes and what the work needs at least");
@@ -89,6 +91,66 @@ void add_bench_command(CLI::App& program) {
       "  comera bench step recipes/six_encoder_mnli.toml --tokens 4096 --length 128\n"
       "  comera bench step --checkpoint runs/adapted --tokens 4096 --length 128");
   step->callback([options] { bench_step(*options); });
+}
+
+struct PrecisionOptions {
+  PrecisionBenchmarkOptions benchmark;
+  std::string json;
+  int threads = 0;
+};
+
+void bench_precision(PrecisionOptions& options) {
+  prepare_threads(options.threads);
+  // What cannot be written is said now, not after the measurement; a file that is there stays until then.
+  if (!options.json.empty() && !std::ofstream(options.json, std::ios::app))
+    throw UsageError(fmt::format("--json {}: could not be written: {}", options.json, std::strerror(errno)));
+  options.benchmark.print = [](const std::string& text) { std::cout << text << std::flush; };
+  const PrecisionReport report = benchmark_precision(options.benchmark);
+  if (!options.json.empty()) data::write_file_durably(options.json, precision_json(report));
+}
+
+void add_precision_command(CLI::App& command) {
+  auto options = std::make_shared<PrecisionOptions>();
+  PrecisionBenchmarkOptions& benchmark = options->benchmark;
+  CLI::App* precision = command.add_subcommand(
+      "precision", "Matrix products and linears of tensor trains in each precision: errors and times");
+  const auto sizes = [&](const char* name, std::vector<std::int64_t>& values, const char* what) {
+    return precision->add_option(name, values, what)->check(positive_number)->capture_default_str();
+  };
+  const std::vector<CLI::Option*> given = {
+      sizes("--tokens", benchmark.tokens, "Tokens (rows); several are measured one after another"),
+      sizes("--inputs", benchmark.inputs, "Inputs, each a multiple of 16"),
+      sizes("--outputs", benchmark.outputs, "Outputs, each a multiple of 16"),
+      sizes("--rank", benchmark.ranks, "Ranks of the tensor train's middle bond")};
+  CLI::Option* quick = precision->add_flag_callback(
+      "--quick",
+      [options] {
+        options->benchmark.tokens = {512};
+        options->benchmark.inputs = {256};
+        options->benchmark.outputs = {256, 1024};
+      },
+      "512 tokens, 256 x 256 and 256 x 1024 only");
+  for (CLI::Option* option : given) quick->excludes(option);
+  precision->add_option("--repeats", benchmark.repeats, "Turns of all precisions")
+      ->check(positive_number)
+      ->capture_default_str();
+  add_device_option(*precision, benchmark.device);
+  precision->add_option("--threads", options->threads, "Threads; 0: all")->check(number_from_0);
+  precision->add_option("--json", options->json, "Also write the numbers to this file")->type_name("FILE");
+  precision->footer(
+      "Examples:\n"
+      "  comera bench precision --quick\n"
+      "  comera bench precision --tokens 10000 --outputs 1024 --outputs 4096 --json precision.json");
+  precision->callback([options] { bench_precision(*options); });
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& program) {
+  CLI::App* command = program.add_subcommand("bench", "Measure on this machine");
+  command->require_subcommand(1);
+  add_step_command(*command);
+  add_precision_command(*command);
 }
 
 }  // namespace comera::cli

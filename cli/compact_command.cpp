@@ -9,6 +9,7 @@
 
 #include "cli/checkpoint_subject.h"
 #include "cli/commands.h"
+#include "cli/number_checks.h"
 #include "cli/progress.h"
 #include "model/rank_sizes.h"
 #include "recipes/run/dense_compaction.h"
@@ -76,7 +77,7 @@ void print_totals(const DenseCompaction& done) {
     seconds += layer.seconds;
     if (layer.missed) missed.push_back(layer.name);
   }
-  const DType dtype = master_of(done.recipe.precision.compute);
+  const DType dtype = master_of(done.recipe.precision.activations());
   fmt::print("\n");
   print_sizes("these layers", before, after, dtype);
   print_sizes("the whole model", done.before, done.after, dtype);
@@ -197,7 +198,7 @@ void add_compact_command(CLI::App& program) {
   command
       ->add_option("--max-rank", options->compaction.max_rank,
                    "No rank above this, even if the error is missed")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number)
       ->needs(from_dense);
   command
       ->add_flag("--recipe-ranks", options->compaction.recipe_ranks,

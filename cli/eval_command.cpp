@@ -79,7 +79,7 @@ void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
                                         loading.masking.probability, loaded.model.config().vocabulary);
   loading.right_modulus = loaded.model.token_embedding().right_rows();
   engine.set_capacity(pack_capacity(loading.capacity));
-  const Evaluation evaluation = *task.evaluate(engine, loading, 0, {});
+  const Evaluation evaluation = *task.evaluate(engine, loading, 0, {}, one_process());
   if (options.json)
     fmt::print("{}\n", task.metrics(evaluation).text());
   else

@@ -10,15 +10,16 @@ namespace comera::cli {
 
 namespace {
 
-void finetune(const TrainingCommandOptions& options) {
+void finetune(const TrainingCommandOptions& options, Communicator& communicator, StopSignals& signals) {
   const Recipe recipe = load_training_recipe(options);
-  StopSignals signals;  // before any other thread
-  TrainingOptions training = training_options(options, signals);
+  TrainingOptions training = training_options(options, communicator, signals);
   training.finetune = true;
   TrainingRun run(recipe, training);
   signals.begin();  // until here a signal just ends the program: nothing can be lost
-  if (run.finished()) fmt::print("this run is finished already; give it more steps to go on\n");
+  if (run.finished() && communicator.first())
+    fmt::print("this run is finished already; give it more steps to go on\n");
   const TrainingOutcome outcome = run.run();
+  if (!communicator.first()) return;
   if (!outcome.finished) return print_stopped(run, outcome);
   if (outcome.evaluation) fmt::print("last             {}\n", run.task().describe(*outcome.evaluation));
   if (!outcome.best.empty())
@@ -41,8 +42,12 @@ void add_finetune_command(CLI::App& program) {
       "  comera finetune recipes/function_pairs.toml --from runs/first --output runs/mine \\\n"
       "    --set task.name=mine --set task.train=train.csv --set task.validation=dev.csv \\\n"
       "    --set 'task.text=[\"title\", \"body\"]' --set task.label=topic\n"
-      "Ctrl-C or SIGTERM saves a checkpoint and stops. best.h5 is the best model by task.metric.");
-  command->callback([options] { finetune(*options); });
+      "Several processes: mpirun -np 4 comera finetune ... (docs/scaling.md)\n"
+      "Ctrl-C, SIGTERM or SIGUSR1 saves a checkpoint and stops. best.h5 is the best model by task.metric.");
+  command->callback([options] {
+    run_in_job(
+        [&](Communicator& communicator, StopSignals& signals) { finetune(*options, communicator, signals); });
+  });
 }
 
 }  // namespace comera::cli

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "cli/device_option.h"
+#include "cli/number_checks.h"
 #include "kernels/backends/backends.h"
 
 namespace comera::cli {
@@ -25,9 +26,9 @@ void add_inference_options(CLI::App& command, InferenceOptions& options) {
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
   command.add_option("--length", options.length, "Longest sequence in tokens; default: as in training")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number);
   add_device_option(command, options.device);
-  command.add_option("--threads", options.threads, "CPU threads; default: all")->check(CLI::PositiveNumber);
+  command.add_option("--threads", options.threads, "CPU threads; default: all")->check(positive_number);
 }
 
 LoadedModel InferenceOptions::load() const {

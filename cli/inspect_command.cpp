@@ -8,11 +8,13 @@
 #include "checkpoints/model_state.h"
 #include "cli/checkpoint_subject.h"
 #include "cli/commands.h"
+#include "cli/number_checks.h"
 #include "data/durable_file.h"
 #include "recipes/model_report.h"
 #include "recipes/rank_report.h"
 #include "recipes/recipe.h"
 #include "recipes/run/checkpoint_recipe.h"
+#include "recipes/run/precision_report.h"
 #include "recipes/run/training_plot.h"
 
 namespace comera::cli {
@@ -23,7 +25,7 @@ struct InspectOptions {
   std::vector<std::string> subjects;
   std::vector<std::string> overrides;
   std::int64_t vocabulary = 0;
-  std::int64_t plan_tokens = 0;
+  std::int64_t plan_tokens = 0, precision_tokens = 0;
   bool ranks = false;
   std::filesystem::path plot;
 };
@@ -38,6 +40,7 @@ void refuse_model_options(const InspectOptions& options, const std::string& what
   refuse(!options.overrides.empty(), "--set");
   refuse(options.vocabulary > 0, "--vocabulary");
   refuse(options.plan_tokens > 0, "--plan");
+  refuse(options.precision_tokens > 0, "--explain-precision");
 }
 
 CheckpointRanks ranks_in(const std::string& subject) {
@@ -101,6 +104,10 @@ void inspect_model(const InspectOptions& options) {
   if (checkpoint && options.overrides.empty()) check_parameters(*checkpoint, model.parameters());
   std::cout << model_report(model);
   if (options.plan_tokens > 0) std::cout << "\n" << plan_report(model, options.plan_tokens);
+  if (options.precision_tokens > 0)
+    std::cout << "\n"
+              << precision_report(recipe, model.config().vocabulary, options.precision_tokens,
+                                  recipe.phases.empty() ? 128 : recipe.phases[0].length);
 }
 
 void inspect(const InspectOptions& options) {
@@ -134,10 +141,15 @@ void add_inspect_command(CLI::App& program) {
   command
       ->add_option("--vocabulary", options->vocabulary,
                    "Vocabulary, where the recipe leaves it to the tokenizer")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number);
   command
       ->add_option("--plan", options->plan_tokens, "Also show how layers are evaluated for this many tokens")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number);
+  command
+      ->add_option("--explain-precision", options->precision_tokens,
+                   "Also list every product of a training step on this many tokens, with its type and why")
+      ->type_name("TOKENS")
+      ->check(positive_number);
   command->add_flag("--ranks", options->ranks,
                     "Show a checkpoint's ranks at the start, after each phase and now, with the sizes that "
                     "follow from them");
@@ -148,6 +160,7 @@ void add_inspect_command(CLI::App& program) {
   command->footer(
       "Examples:\n"
       "  comera inspect recipes/six_encoder_mnli.toml --plan 4096\n"
+      "  comera inspect recipes/six_encoder_mnli.toml --set precision.compute=fp8 --explain-precision 4096\n"
       "  comera inspect runs/first --ranks\n"
       "  comera inspect runs/first runs/second\n"
       "  comera inspect runs/first --plot first.svg");

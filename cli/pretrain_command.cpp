@@ -11,13 +11,14 @@ namespace comera::cli {
 
 namespace {
 
-void pretrain(const TrainingCommandOptions& options) {
+void pretrain(const TrainingCommandOptions& options, Communicator& communicator, StopSignals& signals) {
   const Recipe recipe = load_training_recipe(options);
-  StopSignals signals;  // before any other thread
-  TrainingRun run(recipe, training_options(options, signals));
+  TrainingRun run(recipe, training_options(options, communicator, signals));
   signals.begin();  // until here a signal just ends the program: nothing can be lost
-  if (run.finished()) fmt::print("this run is finished already; give it more steps to go on\n");
+  if (run.finished() && communicator.first())
+    fmt::print("this run is finished already; give it more steps to go on\n");
   const TrainingOutcome outcome = run.run();
+  if (!communicator.first()) return;
   if (!outcome.finished) return print_stopped(run, outcome);
   if (outcome.evaluation) {
     const Evaluation& e = *outcome.evaluation;
@@ -40,8 +41,12 @@ void add_pretrain_command(CLI::App& program) {
       "Example: comera pretrain recipes/quickstart.toml --set data.train=corpus --set data.validation=corpus "
       "\\\n"
       "           --set data.tokenizer=tok.model --output runs/first --resume auto\n"
-      "Ctrl-C or SIGTERM saves a checkpoint and stops.");
-  command->callback([options] { pretrain(*options); });
+      "Several processes: mpirun -np 4 comera pretrain ... (docs/scaling.md)\n"
+      "Ctrl-C, SIGTERM or SIGUSR1 saves a checkpoint and stops.");
+  command->callback([options] {
+    run_in_job(
+        [&](Communicator& communicator, StopSignals& signals) { pretrain(*options, communicator, signals); });
+  });
 }
 
 }  // namespace comera::cli

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "cli/device_option.h"
+#include "cli/number_checks.h"
 #include "recipes/model_report.h"
 #include "recipes/run/trained_model.h"
 
@@ -78,7 +79,20 @@ void add_training_options(CLI::App& command, TrainingCommandOptions& options) {
       "If the newest checkpoint is damaged, say so, rename it to NAME.damaged and resume from the one "
       "before it");
   command.add_option("--stop-after", options.stop_after, "Save and stop after this step")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number);
+}
+
+void run_in_job(const TrainingCommand& command) {
+  StopSignals signals;  // before any other thread
+  const std::unique_ptr<Communicator> job = join_job();
+  Communicator& communicator = job ? *job : one_process();
+  if (communicator.alone()) return command(communicator, signals);
+  if (!communicator.first()) signals.silence();
+  try {
+    command(communicator, signals);
+  } catch (...) {
+    communicator.fail_with_exception();
+  }
 }
 
 Recipe load_training_recipe(const TrainingCommandOptions& options) {
@@ -97,8 +111,10 @@ Recipe load_training_recipe(const TrainingCommandOptions& options) {
   return recipe;
 }
 
-TrainingOptions training_options(const TrainingCommandOptions& options, const StopSignals& signals) {
+TrainingOptions training_options(const TrainingCommandOptions& options, Communicator& communicator,
+                                 const StopSignals& signals) {
   TrainingOptions training;
+  training.communicator = &communicator;
   if (options.resume == "auto")
     training.mode = RunMode::automatic;
   else if (options.resume == "always")
@@ -127,12 +143,16 @@ void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
   fmt::print("checkpoint       {:.1f} MiB with optimizer state{}\n", mebibytes(size),
              is_dense ? "" : fmt::format("; the dense twin's would be {:.1f} MiB", mebibytes(dense_size)));
   print_memory(run);
+  if (outcome.skipped > 0)
+    fmt::print("skipped          {} of {} steps, which were not finite\n", outcome.skipped, outcome.step);
   fmt::print("saved            {}\n", outcome.checkpoint.string());
 }
 
 void print_stopped(const TrainingRun& run, const TrainingOutcome& outcome) {
-  fmt::print("stopped at step {} of {}; saved in {}\ngo on with the same command and --resume auto\n",
-             outcome.step, run.total_steps(), outcome.checkpoint.string());
+  const std::string skipped =
+      outcome.skipped > 0 ? fmt::format(", {} of them skipped, which were not finite", outcome.skipped) : "";
+  fmt::print("stopped at step {} of {}{}; saved in {}\ngo on with the same command and --resume auto\n",
+             outcome.step, run.total_steps(), skipped, outcome.checkpoint.string());
 }
 
 }  // namespace comera::cli

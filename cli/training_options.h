@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -21,10 +22,16 @@ struct TrainingCommandOptions {
 
 void add_training_options(CLI::App& command, TrainingCommandOptions& options);
 
+// Runs `command` in this process as it is, or as a rank of the job that it was started for: then what goes
+// wrong in one rank ends them all.
+using TrainingCommand = std::function<void(Communicator& communicator, StopSignals& signals)>;
+void run_in_job(const TrainingCommand& command);
+
 // The recipe with the command's own options put in, and how to run it. signals, once there are any, stop the
 // run; they must outlive it.
 Recipe load_training_recipe(const TrainingCommandOptions& options);
-TrainingOptions training_options(const TrainingCommandOptions& options, const StopSignals& signals);
+TrainingOptions training_options(const TrainingCommandOptions& options, Communicator& communicator,
+                                 const StopSignals& signals);
 
 // Speed, sizes, memory and where the checkpoint is, on stdout.
 void print_costs(TrainingRun& run, const TrainingOutcome& outcome);

@@ -75,6 +75,7 @@ class ExampleSamples final : public SampleSource {
   std::int64_t count() const override { return examples_.count(); }
   std::int64_t sequences_per_sample() const override { return separate_ ? 2 : 1; }
   std::vector<std::int32_t> lengths() const override;
+  std::int64_t length(std::int64_t sample) const override { return sizes(sample).all(); }
   void read(std::int64_t sample, Sample& to) override;
   // How many do not fit whole.
   std::int64_t truncated() const;

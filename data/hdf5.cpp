@@ -106,6 +106,8 @@ hid_t native(DType dtype) {
     case DType::uint8:
       return H5T_NATIVE_UINT8;
     case DType::bfloat16:
+    case DType::float8_e4m3:
+    case DType::float8_e5m2:
       break;
   }
   throw_error(fmt::format("{} is not stored in files", name_of(dtype)));

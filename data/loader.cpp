@@ -39,7 +39,7 @@ struct Loader::Impl {
     try {
       while (slot.end) {
         const bool wanted = mine(packer.position().pack);
-        if (!packer.next(slot.batch)) break;
+        if (!(wanted ? packer.next(slot.batch) : packer.skip())) break;
         slot.end = !wanted;
       }
       if (!slot.end) {
@@ -56,8 +56,7 @@ struct Loader::Impl {
     std::int64_t pack = packer.position().pack;
     while (pack != 0 && !mine(pack)) pack = (pack + 1) % options.packs_per_step;
     if (pack != 0) return;
-    if (options.ranks > 1 && others.token_ids.empty()) others = Batch(options.capacity);
-    while (packer.position().pack != 0 && packer.next(others)) {
+    while (packer.position().pack != 0 && packer.skip()) {
     }
   }
 
@@ -127,7 +126,6 @@ struct Loader::Impl {
 
   const LoaderOptions options;
   Packer packer;
-  Batch others;  // packs of other ranks, to be dropped
   std::vector<Slot> slots;
   LoaderPosition position;
 

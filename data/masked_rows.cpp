@@ -204,6 +204,17 @@ std::vector<std::int32_t> MaskedRows::lengths() const {
   return lengths;
 }
 
+std::int64_t MaskedRows::length(std::int64_t sample) const {
+  const auto [file, row] = find(sample);
+  return set_.files()[file].lengths()[static_cast<std::size_t>(row)];
+}
+
+std::pair<std::size_t, std::int64_t> MaskedRows::find(std::int64_t sample) const {
+  const auto file =
+      static_cast<std::size_t>(std::upper_bound(first_.begin(), first_.end(), sample) - first_.begin() - 1);
+  return {file, sample - first_[file]};
+}
+
 const MaskedRowFile::Rows& MaskedRows::block(std::size_t file, std::int64_t index) {
   return blocks_.get(file, index, [&](MaskedRowFile::Rows& rows) {
     const MaskedRowFile& from = set_.files()[file];
@@ -213,9 +224,7 @@ const MaskedRowFile::Rows& MaskedRows::block(std::size_t file, std::int64_t inde
 }
 
 void MaskedRows::read(std::int64_t sample, Sample& to) {
-  const auto file =
-      static_cast<std::size_t>(std::upper_bound(first_.begin(), first_.end(), sample) - first_.begin() - 1);
-  const std::int64_t row = sample - first_[file];
+  const auto [file, row] = find(sample);
   set_.files()[file].take(block(file, row / block_rows), row % block_rows, restored_, to);
 }
 

@@ -102,12 +102,14 @@ class MaskedRows final : public SampleSource {
   const SpecialIds& special() const override { return set_.special(); }
   std::int64_t count() const override { return set_.rows(); }
   std::vector<std::int32_t> lengths() const override;
+  std::int64_t length(std::int64_t sample) const override;
   bool masked() const override { return !restored_; }
   void read(std::int64_t sample, Sample& to) override;
   // Rows kept at most.
   std::int64_t kept() const;
 
  private:
+  std::pair<std::size_t, std::int64_t> find(std::int64_t sample) const;  // file and row in it
   const MaskedRowFile::Rows& block(std::size_t file, std::int64_t index);
 
   const MaskedRowSet& set_;

@@ -1,6 +1,7 @@
 #include "data/masking.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "data/hash.h"
 #include "kernels/core/check.h"
@@ -116,8 +117,9 @@ std::int64_t Masking::count_targets(const MaskingKey& key, std::int64_t length) 
   if (options_.probability <= 0 || options_.most_targets == 0 || length < 3) return 0;
   const std::uint64_t sample = bits_of(key);
   std::int64_t count = 0;
-  for (std::int64_t i = 1; i + 1 < length; ++i)
-    count += unit_interval(draw_of(sample, i, 0)) < options_.probability;
+  // As unit_interval(draw) < probability, without floats.
+  const auto below = static_cast<std::uint64_t>(std::ceil(options_.probability * 0x1.0p53));
+  for (std::int64_t i = 1; i + 1 < length; ++i) count += (draw_of(sample, i, 0) >> 11) < below ? 1 : 0;
   count = std::max<std::int64_t>(count, 1);
   return options_.most_targets > 0 ? std::min(count, options_.most_targets) : count;
 }

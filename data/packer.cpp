@@ -54,7 +54,8 @@ Packer::Packer(std::unique_ptr<SampleSource> samples, const LoaderOptions& optio
       samples_(std::move(samples)),
       masking_(options_.masking, samples_->vocabulary(), samples_->special()),
       counts_unique_(options.capacity.unique_ids <
-                     std::min<std::int64_t>(options.capacity.tokens, samples_->vocabulary())) {
+                     std::min<std::int64_t>(options.capacity.tokens, samples_->vocabulary())),
+      sizes_suffice_(counts_by_length() && !counts_unique_) {
   if (counts_unique_) seen_in_.assign(static_cast<std::size_t>(samples_->vocabulary()), 0);
   position_.seed = options.seed;
   begin_epoch();
@@ -87,26 +88,45 @@ void Packer::read_masked(const MaskingKey& key, Sample& sample) {
 Packer::Prepared& Packer::prepare(std::int64_t place) {
   Prepared& prepared = prepared_[static_cast<std::size_t>(place) % prepared_.size()];
   if (prepared.place == place) return prepared;
-  const std::int64_t sample = sample_at(order_, place);
-  read_masked({static_cast<std::uint64_t>(position_.seed), position_.epoch, sample}, prepared.sample);
-  prepared.number = sample;
+  prepared.place = -1;
+  prepared.number = sample_at(order_, place);
+  prepared.read = false;
+  if (sizes_suffice_) {
+    prepared.tokens = samples_->length(prepared.number);
+    prepared.targets = masking_.count_targets(
+        {static_cast<std::uint64_t>(position_.seed), position_.epoch, prepared.number}, prepared.tokens);
+  } else {
+    read(prepared);
+  }
   prepared.place = place;
   return prepared;
+}
+
+void Packer::read(Prepared& prepared) {
+  if (prepared.read) return;
+  read_masked({static_cast<std::uint64_t>(position_.seed), position_.epoch, prepared.number},
+              prepared.sample);
+  prepared.read = true;
+  // What is known without reading stays: ranks that do not read a sample go by it too. Unknown pieces are no
+  // targets, so that there may be fewer than room was kept for.
+  if (sizes_suffice_) return;
+  prepared.tokens = static_cast<std::int64_t>(prepared.sample.ids.size());
+  prepared.targets = static_cast<std::int64_t>(prepared.sample.targets.ids.size());
 }
 
 std::int64_t Packer::sample_at(const Permutation& order, std::int64_t place) const {
   return options_.one_pass && !options_.permuted ? place : order[place];
 }
 
-bool Packer::fits(const Prepared& prepared, const Batch& batch) {
-  if (batch.sequences + samples_->sequences_per_sample() > options_.capacity.sequences) return false;
-  const std::vector<std::int32_t>& ids = prepared.sample.ids;
-  if (batch.tokens + static_cast<std::int64_t>(ids.size()) > options_.capacity.tokens ||
-      batch.masked + static_cast<std::int64_t>(prepared.sample.targets.ids.size()) > options_.capacity.masked)
+bool Packer::fits(const Prepared& prepared, const Filled& filled, const Batch* batch) {
+  const BatchCapacity& capacity = options_.capacity;
+  if (filled.sequences + samples_->sequences_per_sample() > capacity.sequences ||
+      filled.tokens + prepared.tokens > capacity.tokens ||
+      filled.targets + prepared.targets > capacity.masked)
     return false;
   if (!counts_unique_) return true;
   std::int64_t added = 0;
-  for (const std::int32_t id : ids)
+  for (const std::int32_t id : prepared.sample.ids)
     if (seen_in_[id] != pack_number_) {
       seen_in_[id] = pack_number_;
       ++added;
@@ -117,7 +137,7 @@ bool Packer::fits(const Prepared& prepared, const Batch& batch) {
   }
   // Only what the pack holds counts: mark again from it.
   ++pack_number_;
-  for (std::int32_t i = 0; i < batch.tokens; ++i) seen_in_[batch.token_ids[i]] = pack_number_;
+  for (std::int32_t i = 0; i < batch->tokens; ++i) seen_in_[batch->token_ids[i]] = pack_number_;
   return false;
 }
 
@@ -130,7 +150,13 @@ void Packer::offer_all(LoaderPosition& position, Full&& full, Offer&& offer) con
   }
 }
 
-bool Packer::next(Batch& batch) {
+bool Packer::skip() {
+  if (sizes_suffice_) return pack(nullptr);
+  if (!scratch_) scratch_ = std::make_unique<Batch>(options_.capacity);
+  return pack(scratch_.get());
+}
+
+bool Packer::pack(Batch* batch) {
   if (position_.cursor >= samples_->count()) {
     if (options_.one_pass) return false;
     ++position_.epoch;
@@ -138,18 +164,25 @@ bool Packer::next(Batch& batch) {
     position_.taken = 0;
     begin_epoch();
   }
-  batch.clear();
+  if (batch != nullptr) batch->clear();
   ++pack_number_;
   unique_ = 0;
   const BatchCapacity& capacity = options_.capacity;
+  const std::int64_t together = samples_->sequences_per_sample();
+  Filled filled;
   const auto full = [&] {
-    return batch.sequences + samples_->sequences_per_sample() > capacity.sequences ||
-           batch.tokens + shortest > capacity.tokens;
+    return filled.sequences + together > capacity.sequences || filled.tokens + shortest > capacity.tokens;
   };
   offer_all(position_, full, [&](std::int64_t place) {
-    const Prepared& prepared = prepare(place);
-    if (!fits(prepared, batch)) return false;
-    batch.add_sequence(prepared.sample, prepared.sample.targets, prepared.number);
+    Prepared& prepared = prepare(place);
+    if (!fits(prepared, filled, batch)) return false;
+    if (batch != nullptr) {
+      read(prepared);
+      batch->add_sequence(prepared.sample, prepared.sample.targets, prepared.number);
+    }
+    filled.sequences += together;
+    filled.tokens += prepared.tokens;
+    filled.targets += prepared.targets;
     return true;
   });
   position_.pack = (position_.pack + 1) % options_.packs_per_step;

@@ -17,7 +17,9 @@ class Packer {
   Packer(std::unique_ptr<SampleSource> samples, const LoaderOptions& options);
 
   // The next pack of the step, without finish_batch. False at the end of one pass.
-  bool next(Batch& batch);
+  bool next(Batch& batch) { return pack(&batch); }
+  // Goes past it. Where sizes are known without it, nothing is read.
+  bool skip();
 
   // Packs of epoch 0, see Loader. While another thread packs, only if counts_by_length().
   std::int64_t count_packs();
@@ -31,16 +33,24 @@ class Packer {
  private:
   static constexpr std::int64_t window = 63;  // places after the cursor that `taken` can describe
 
-  // A masked sample, kept while it waits in the window.
+  // A sample of the window, masked once it has been read, and kept while it waits.
   struct Prepared {
     std::int64_t place = -1;
     std::int64_t number = 0;  // of the sample
+    std::int64_t tokens = 0, targets = 0;
+    bool read = false;
     Sample sample;
   };
+  // Of the pack that is being filled.
+  struct Filled {
+    std::int64_t sequences = 0, tokens = 0, targets = 0;
+  };
+  bool pack(Batch* batch);
   // Also masks it, unless it comes so.
   void read_masked(const MaskingKey& key, Sample& sample);
   Prepared& prepare(std::int64_t place);
-  bool fits(const Prepared& prepared, const Batch& batch);
+  void read(Prepared& prepared);
+  bool fits(const Prepared& prepared, const Filled& filled, const Batch* batch);
   // Offers the samples left within the window, in order, until full() or the end.
   template <class Full, class Offer>
   void offer_all(LoaderPosition& position, Full&& full, Offer&& offer) const;
@@ -54,6 +64,8 @@ class Packer {
   LoaderPosition position_;
   std::array<Prepared, window + 1> prepared_;
   bool counts_unique_;                 // whether distinct ids can be more than fit
+  bool sizes_suffice_;                 // whether what fits is known without reading
+  std::unique_ptr<Batch> scratch_;     // of packs that are passed, where it is not
   std::vector<std::int64_t> seen_in_;  // vocabulary: the last pack that has the id
   std::int64_t pack_number_ = 0;
   std::int64_t unique_ = 0;

@@ -40,6 +40,8 @@ class SampleSource {
   virtual std::int64_t sequences_per_sample() const { return 1; }
   // Tokens of each sample, with [CLS] and [SEP].
   virtual std::vector<std::int32_t> lengths() const = 0;
+  // Of one; without reading it.
+  virtual std::int64_t length(std::int64_t sample) const = 0;
   // Whether samples are masked already. Their targets must fit into a batch.
   virtual bool masked() const { return false; }
   // Replaces what `to` holds. Error if the sample cannot be read.
@@ -62,8 +64,7 @@ class Samples final : public SampleSource {
   // The label is that of the document, 0 without labels.
   void read(std::int64_t sample, Sample& to) override;
 
-  // Tokens of one sample.
-  std::int64_t length(std::int64_t sample) const;
+  std::int64_t length(std::int64_t sample) const override;
 
  private:
   struct Place {

@@ -25,7 +25,7 @@ Attention::Attention(ParameterStore& store, const EncoderConfig& config, std::in
   const TTLinear* put_out = output_->as_tensor_train();
   if (projected != nullptr && put_out != nullptr && tensorized.plan == PlanKind::automatic &&
       !put_out->any_removed())
-    between_halves_.emplace(store, *projected, *put_out, heads_);
+    between_halves_ = std::make_unique<TTAttention>(store, *projected, *put_out, heads_);
 }
 
 TTAttention::Inputs Attention::inputs(const Step& step) const {
@@ -51,6 +51,7 @@ Attention::Saved Attention::forward(const Step& step, const Tensor& x) const {
   saved.projections = projections_->forward(step.context, x, Activation::none, true);
   saved.context = arena.saved(x.shape(), x.dtype());
   saved.log_sum_exp = arena.saved({heads_, x.dim(0)}, master_of(x.dtype()));
+  const ProductPlace place(step.context.products, projections_->spec().name, scores_stay_wide);
   run(step.context,
       AttentionForward{.q = saved.projections.u[0],
                        .k = saved.projections.u[1],
@@ -83,6 +84,7 @@ void Attention::backward(const Step& step, const Saved& saved, const Tensor& dy,
   output_->backward(step.context, saved.output, {dy}, dcontext, false);
   const Tensor dq = scope.tensor(shape, dy.dtype()), dk = scope.tensor(shape, dy.dtype()),
                dv = scope.tensor(shape, dy.dtype());
+  const ProductPlace place(step.context.products, projections_->spec().name, scores_stay_wide);
   run(step.context,
       AttentionBackward{.q = saved.projections.u[0],
                         .k = saved.projections.u[1],

@@ -30,8 +30,10 @@ class Attention {
   void backward(const Step& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
                 bool accumulate_dx) const;
 
-  const Linear& projections() const { return *projections_; }
-  const Linear& output() const { return *output_; }
+  Linear& projections() const { return *projections_; }
+  Linear& output() const { return *output_; }
+  // Null if a layer is dense, the plan is given, or nobody sees the attention.
+  TTAttention* between_halves() const { return between_halves_.get(); }
 
  private:
   TTAttention::Inputs inputs(const Step& step) const;
@@ -40,7 +42,7 @@ class Attention {
   double dropout_;
   std::uint32_t site_;
   std::unique_ptr<Linear> projections_, output_;
-  std::optional<TTAttention> between_halves_;  // where all are tensor trains whose plan is left open
+  std::unique_ptr<TTAttention> between_halves_;  // where all are tensor trains whose plan is left open
 };
 
 }  // namespace comera

@@ -116,6 +116,12 @@ void EncoderConfig::validate() const {
       compute != DType::bfloat16 || tensorized.plan != PlanKind::modewise,
       "tensorized.plan = \"modewise\" would round to bfloat16 after every mode; choose another plan or "
       "precision.compute = \"fp32\"");
+  if (float8) {
+    COMERA_CHECK(float8->amax_history_len >= 1 && float8->amax_history_len <= 65536,
+                 "precision.amax_history_len must be 1 to 65536 steps, not {}", float8->amax_history_len);
+    COMERA_CHECK(float8->margin >= 0 && float8->margin <= 8,
+                 "precision.margin must be 0 to 8 powers of two, not {}", float8->margin);
+  }
   if (!tensorized.ranks.empty()) check_layer_ranks(*this);
 }
 

@@ -61,7 +61,8 @@ struct EncoderConfig {
   PairEncoding pairs = PairEncoding::joint;  // the same
   double embedding_std = 0.02;
   TensorizedConfig tensorized;
-  DType compute = DType::float32;  // float64 is the oracle's type
+  DType compute = DType::float32;           // of activations and products; float64 is the oracle's type
+  std::optional<Float8Config> float8 = {};  // 8-bit operands of the products of linear layers, where they can
 
   // Of a head on a sequence's vector: logits per sequence, or 1 score.
   std::int64_t sequence_outputs() const { return head == HeadKind::classification ? classes : 1; }

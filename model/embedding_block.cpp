@@ -6,6 +6,10 @@
 
 namespace comera {
 
+namespace {
+constexpr const char* tables_stay_wide = "rows of a table are looked up, not multiplied with tokens";
+}
+
 EmbeddingBlock::EmbeddingBlock(ParameterStore& store, const EncoderConfig& config)
     : dropout_(config.dropout), hidden_(config.hidden) {
   tokens_ =
@@ -31,6 +35,7 @@ EmbeddingBlock::Saved EmbeddingBlock::forward(const Step& step) const {
   Saved saved;
   saved.y = arena.saved({tokens, hidden_}, dtype);
   const Tensor sum = norm_ ? arena.saved({tokens, hidden_}, dtype) : saved.y;
+  const ProductPlace place(step.context.products, EncoderConfig::embedding_layer, tables_stay_wide);
   tokens_->forward(step.context, step.batch,
                    {.positions = step.store.value(positions_), .types = step.store.value(types_)}, sum);
   if (norm_) {
@@ -72,6 +77,7 @@ void EmbeddingBlock::backward(const Step& step, const Saved& saved, const Tensor
                                   .ids = step.batch.type_ids,
                                   .count = step.batch.token_count(),
                                   .dtable = step.store.gradient(types_)});
+  const ProductPlace place(step.context.products, EncoderConfig::embedding_layer, tables_stay_wide);
   tokens_->backward(step.context, step.batch, dy);
 }
 

@@ -27,8 +27,8 @@ class FeedForward {
   void backward(const Step& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
                 bool accumulate_dx) const;
 
-  const Linear& up() const { return *up_; }
-  const Linear& down() const { return *down_; }
+  Linear& up() const { return *up_; }
+  Linear& down() const { return *down_; }
 
  private:
   std::int64_t ffn_;

@@ -57,6 +57,7 @@ void MaskedLanguageHead::run_loss(const Step& step, const Tensor& hidden, bool g
                                 .mean = mean,
                                 .rstd = rstd});
   const Tensor g = gradient ? arena.saved({rows, width}, dtype) : Tensor();
+  const ProductPlace decoder(context.products, "head.decoder", "logits decide about the loss");
   tokens_.masked_cross_entropy(context, step.batch,
                                {.h = normed,
                                 .bias = step.store.value(bias_),

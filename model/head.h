@@ -20,8 +20,8 @@ class Head {
   // step.results.
   virtual void run_loss(const Step& step, const Tensor& hidden, bool gradient,
                         const Tensor& dhidden) const = 0;
-  // Its linear layers, for reports.
-  virtual std::vector<const Linear*> linears() const = 0;
+  // Its linear layers.
+  virtual std::vector<Linear*> linears() const = 0;
 };
 
 // Masked language modelling: logits = norm(gelu(W h + b)) tableᵀ + bias at masked positions, table tied to
@@ -30,7 +30,7 @@ class MaskedLanguageHead final : public Head {
  public:
   MaskedLanguageHead(ParameterStore& store, const EncoderConfig& config, const Embedding& tokens);
   void run_loss(const Step& step, const Tensor& hidden, bool gradient, const Tensor& dhidden) const override;
-  std::vector<const Linear*> linears() const override { return {transform_.get()}; }
+  std::vector<Linear*> linears() const override { return {transform_.get()}; }
 
  private:
   const Embedding& tokens_;
@@ -50,7 +50,7 @@ class SequenceHead final : public Head {
  public:
   SequenceHead(ParameterStore& store, const EncoderConfig& config);
   void run_loss(const Step& step, const Tensor& hidden, bool gradient, const Tensor& dhidden) const override;
-  std::vector<const Linear*> linears() const override { return {pooler_.get(), classifier_.get()}; }
+  std::vector<Linear*> linears() const override { return {pooler_.get(), classifier_.get()}; }
 
   // y (at least as many rows as examples, outputs), for prediction; rows beyond their count hold anything.
   void predict(const Step& step, const Tensor& hidden, const Tensor& y) const;

@@ -26,9 +26,31 @@ Model::Model(const EncoderConfig& config, Allocator& allocator, bool gradients) 
   saved_.resize(config.layers);
   store_.allocate(allocator, config.compute, gradients);
   for (int block = 0; block < store_.blocks(); ++block) block_ranges_.push_back(store_.block_ranges(block));
+  if (!config.float8) return;
+  add_float8(*config.float8, allocator);
 }
 
-void Model::refresh_products(const Context& context) const {
+void Model::add_float8(const Float8Config& config, Allocator& allocator) {
+  const std::vector<Linear*> linears = layers();
+  std::vector<std::string> names;
+  for (const Linear* linear : linears) names.push_back(linear->spec().name);
+  for (const auto& block : blocks_)
+    if (block->attention().between_halves() != nullptr)
+      for (const Linear* linear : {&block->attention().projections(), &block->attention().output()})
+        names.push_back(linear->spec().name + ".between_halves");
+  float8_ = std::make_unique<Float8State>(config, names, allocator);
+  int next = 0;
+  const auto layer = [&] { return Float8Layer{.state = float8_.get(), .index = next++}; };
+  for (Linear* linear : linears) linear->use_float8(layer());
+  for (const auto& block : blocks_)
+    if (TTAttention* attention = block->attention().between_halves()) {
+      const Float8Layer query = layer(), output = layer();
+      attention->use_float8({query, output});
+    }
+}
+
+void Model::begin_pass(const Context& context, bool training) const {
+  if (float8_) float8_->record(training);
   if (store_.compute() != store_.dtype())
     run(context, Cast{.x = store_.values(), .y = store_.product_values()});
 }
@@ -39,7 +61,7 @@ void Model::run_pack(const Step& step, bool gradient) const {
   const std::size_t mark = arena.mark();
   const Shape shape{step.batch.capacity.tokens, config_.hidden};
   const Tensor g = gradient ? arena.saved(shape, store_.compute()) : Tensor();
-  refresh_products(context);
+  begin_pass(context, gradient);
 
   const EmbeddingBlock::Saved embedded = embedding_->forward(step);
   Tensor x = embedded.y;
@@ -86,7 +108,7 @@ void Model::run_pack(const Step& step, bool gradient) const {
 Tensor Model::encode(const Step& step) const {
   Arena& arena = step.context.arena;
   const Tensor x = arena.saved({step.batch.capacity.tokens, config_.hidden}, store_.compute());
-  refresh_products(step.context);
+  begin_pass(step.context, false);
   // A block's own tensors are released when its output has been copied: nothing is kept for a backward pass.
   const auto keep = [&](std::size_t mark, const Tensor& y) {
     run(step.context,
@@ -125,14 +147,19 @@ void Model::embed(const Step& step, Pooling pooling, const Tensor& vectors) cons
   step.context.arena.release(mark);
 }
 
-std::vector<const Linear*> Model::linears() const {
-  std::vector<const Linear*> list;
+std::vector<Linear*> Model::layers() const {
+  std::vector<Linear*> list;
   for (const auto& block : blocks_)
-    for (const Linear* linear : {&block->attention().projections(), &block->attention().output(),
-                                 &block->ffn().up(), &block->ffn().down()})
+    for (Linear* linear : {&block->attention().projections(), &block->attention().output(),
+                           &block->ffn().up(), &block->ffn().down()})
       list.push_back(linear);
-  for (const Linear* linear : head_->linears()) list.push_back(linear);
+  for (Linear* linear : head_->linears()) list.push_back(linear);
   return list;
+}
+
+std::vector<const Linear*> Model::linears() const {
+  const std::vector<Linear*> list = layers();
+  return {list.begin(), list.end()};
 }
 
 namespace {

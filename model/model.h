@@ -45,13 +45,17 @@ class Model {
   const Embedding& token_embedding() const { return embedding_->tokens(); }
   // All linear layers in forward order, for reports.
   std::vector<const Linear*> linears() const;
+  // Scales of 8-bit operands; null without config().float8.
+  Float8State* float8() const { return float8_.get(); }
   // The tensor trains that have ranks, in forward order, the token embedding first: without those that are
   // removed.
   std::vector<RankedLayer> ranked_layers() const;
 
  private:
-  // Weights in the type of activations, rounded anew.
-  void refresh_products(const Context& context) const;
+  std::vector<Linear*> layers() const;
+  void add_float8(const Float8Config& config, Allocator& allocator);
+  // Before a pass: weights in the type of activations, rounded anew, and whether scales learn of it.
+  void begin_pass(const Context& context, bool training) const;
   void ready(int block) const {
     if (gradients_ready_) gradients_ready_(block_ranges_[block]);
   }
@@ -62,6 +66,7 @@ class Model {
   std::vector<std::unique_ptr<EncoderBlock>> blocks_;
   std::optional<LayerNorm> final_norm_;  // of a pre-norm encoder
   std::unique_ptr<Head> head_;
+  std::unique_ptr<Float8State> float8_;
   GradientsReady gradients_ready_;
   std::vector<std::vector<ParameterRange>> block_ranges_;
   mutable std::vector<EncoderBlock::Saved>

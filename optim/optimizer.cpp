@@ -1,5 +1,6 @@
 #include "optim/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/ops/layout.h"
@@ -65,8 +66,12 @@ void AdamWOptimizer::prepare(StepInputs& inputs, std::int64_t update) const {
   inputs.bias_correction2 = 1 - std::pow(options_.beta2, static_cast<double>(update + 1));
 }
 
-const std::string& AdamWOptimizer::tensor_name(std::int64_t segment) const {
-  return store_.info(store_.layout()[segment]).name;
+const std::string& AdamWOptimizer::first_nonfinite(const StepResults& results) const {
+  const std::vector<double> norms = read_tensor(norms_, store_.allocator());
+  ParameterId last = -1;  // in the order of a forward pass
+  for (std::size_t segment = 0; segment < norms.size(); ++segment)
+    if (!std::isfinite(norms[segment])) last = std::max(last, store_.layout()[segment]);
+  return store_.info(last < 0 ? store_.layout()[results.first_nonfinite] : last).name;
 }
 
 }  // namespace comera

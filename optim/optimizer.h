@@ -40,8 +40,9 @@ class AdamWOptimizer {
 
   // Its state by name, each as long as the parameters: for checkpoints.
   std::vector<std::pair<std::string, Tensor>> state() const { return {{"m", moment1_}, {"v", moment2_}}; }
-  // The tensor that StepResults::first_nonfinite counts to.
-  const std::string& tensor_name(std::int64_t segment) const;
+  // The tensor whose gradient was the first that was not finite, in the order of a backward pass; of the last
+  // measure(), if StepResults::first_nonfinite counts to one. Waits for the device.
+  const std::string& first_nonfinite(const StepResults& results) const;
 
  private:
   ParameterStore& store_;

@@ -178,7 +178,11 @@ const Words<PlanKind>& words_of();
 template <>
 const Words<OptimizerKind>& words_of();
 template <>
-const Words<DType>& words_of();
+const Words<Compute>& words_of();
+template <>
+const Words<Float8Config::Scaling>& words_of();
+template <>
+const Words<Float8Config::Format>& words_of();
 template <>
 const Words<PhaseObjective>& words_of();
 template <>

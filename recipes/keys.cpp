@@ -40,10 +40,36 @@ const Words<OptimizerKind>& words_of() {
   return words;
 }
 
+template <class Word>
+Words<Word> named_words(std::initializer_list<Word> list) {
+  Words<Word> words;
+  for (const Word word : list) words.emplace_back(word, name_of(word));
+  return words;
+}
+
 template <>
-const Words<DType>& words_of() {
-  static const Words<DType> words = {
-      {DType::float32, "fp32"}, {DType::bfloat16, "bf16"}, {DType::float64, "fp64"}};
+const Words<Compute>& words_of() {
+  static const auto words =
+      named_words({Compute::fp32, Compute::tf32, Compute::bf16, Compute::fp8, Compute::fp64});
+  return words;
+}
+
+template <>
+const Words<DistributedBackend>& words_of() {
+  static const auto words =
+      named_words({DistributedBackend::automatic, DistributedBackend::mpi, DistributedBackend::nccl});
+  return words;
+}
+
+template <>
+const Words<Float8Config::Scaling>& words_of() {
+  static const auto words = named_words({Float8Config::Scaling::current, Float8Config::Scaling::delayed});
+  return words;
+}
+
+template <>
+const Words<Float8Config::Format>& words_of() {
+  static const auto words = named_words({Float8Config::Format::hybrid, Float8Config::Format::e4m3});
   return words;
 }
 
@@ -231,6 +257,9 @@ const std::vector<Key<OptimSection>>& keys_of() {
             "decoupled decay of dense matrices; biases, norms and gates never decay"),
       value("decay_cores", &S::decay_cores, "whether weight decay also acts on TT and TTM cores"),
       value("clip_norm", &S::clip_norm, at_least(0), "largest norm of the whole gradient; 0: no clipping"),
+      value("max_consecutive_skips", &S::max_consecutive_skips, count(1),
+            "a step whose loss or gradient is not finite changes nothing and is skipped; this many in a row "
+            "stop the run, with a checkpoint; 1: the first does"),
   };
   return keys;
 }
@@ -287,12 +316,39 @@ template <>
 const std::vector<Key<PrecisionSection>>& keys_of() {
   using S = PrecisionSection;
   static const std::vector<Key<S>> keys = {
-      value("compute", &S::compute,
-            "type of activations and products; `bf16` needs a GPU, and parameters, their gradients and "
-            "moments, statistics and sums stay fp32; `fp64` is slow and only for checks"),
-      value("tf32", &S::tf32,
-            "whether a GPU rounds the operands of fp32 products to TF32 (10 bits), for speed; the CPU never "
-            "does"),
+      value(
+          "compute", &S::compute,
+          "what products multiply. `tf32`: a GPU rounds operands to 10 bits, the CPU does not; `bf16`: "
+          "activations and operands are bf16, while parameters, their gradients and moments, statistics and "
+          "sums stay fp32; `fp8`: the same, with operands of linear layers in 8 bits "
+          "([precision.md](precision.md)); `fp64` is slow and only for checks"),
+      value(
+          "fp8_recipe", &S::fp8_recipe,
+          "how 8-bit operands are scaled: `current`, by the tensor's own largest magnitude, or `delayed`, by "
+          "the largest of the steps before"),
+      value("fp8_format", &S::fp8_format,
+            "`hybrid`: E4M3 for activations and weights, E5M2 for gradients; `e4m3`: E4M3 for all"),
+      value("amax_history_len", &S::amax_history_len, from_to(1, 65536),
+            "delayed: how many steps are remembered"),
+      value("margin", &S::margin, from_to(0, 8),
+            "8-bit scales are 2^margin times smaller than the largest magnitude asks for"),
+  };
+  return keys;
+}
+
+template <>
+const std::vector<Key<DistributedSection>>& keys_of() {
+  using S = DistributedSection;
+  static const std::vector<Key<S>> keys = {
+      value("backend", &S::backend,
+            "`auto`: NCCL between GPUs, MPI between CPUs; `nccl`: also for one rank alone"),
+      value("bucket_mebibytes", &S::bucket_mebibytes, from_to(1, 4096),
+            "gradients are summed over the ranks while the backward pass goes on, as soon as so many are "
+            "ready"),
+      value("silence_seconds", &S::silence_seconds, from_to(2.0, 86400.0),
+            "a job ends when nothing has been heard of a rank for so long"),
+      value("stall_seconds", &S::stall_seconds, from_to(2.0, 86400.0),
+            "a job ends when a rank lives, but has not come for so long to where the others wait for it"),
   };
   return keys;
 }
@@ -429,8 +485,7 @@ const std::vector<Key<AdaptationSection>>& keys_of() {
       value("urgency", &S::urgency, at_least(1), "late: factor by which that pull has grown in the end"),
       value("shrink_share", &S::shrink_share, from_to(0, 1),
             "late: part of the phase in which it grows and in which the size that is due falls to the "
-            "target; 0: it "
-            "does not, and the target is due at once"),
+            "target; 0: it does not, and the target is due at once"),
       value("compact_interval", &S::compact_interval, count(0),
             "steps from one removal of dead entries from memory to the next; 0: at the phase's end only"),
   };
@@ -447,6 +502,7 @@ const std::vector<Key<Recipe>>& keys_of() {
       section("data", &S::data, "Shards, tokenizer and masking."),
       section("task", &S::task, "What `comera finetune` learns. Pretraining does not look at it."),
       section("precision", &S::precision, "Number formats."),
+      section("distributed", &S::distributed, "Jobs of several ranks, started by mpirun or srun."),
       section("run", &S::run, "The run's directory and what is written when."),
       sections("phase", &S::phases,
                "Phases follow each other in the file's order; there is at least one. In `--set`, N counts "

@@ -9,6 +9,7 @@
 #include "data/sequence_set.h"
 #include "data/task.h"
 #include "kernels/core/check.h"
+#include "kernels/ops/processor.h"
 #include "model/config.h"
 #include "optim/schedule.h"
 #include "recipes/adaptation.h"
@@ -62,6 +63,7 @@ struct OptimSection {
   double weight_decay = 0.01;
   bool decay_cores = false;
   double clip_norm = 1.0;  // 0: no clipping
+  std::int64_t max_consecutive_skips = 10;
   friend bool operator==(const OptimSection&, const OptimSection&) = default;
 };
 
@@ -92,9 +94,29 @@ struct TaskSection {
   friend bool operator==(const TaskSection&, const TaskSection&) = default;
 };
 
+// What the products of a model multiply.
+enum class Compute : std::uint8_t {
+  fp32,
+  tf32,  // a GPU rounds operands to 10 bits; the CPU does not
+  bf16,
+  fp8,  // of linear layers, where they can; everything else as in bf16
+  fp64,
+};
+constexpr const char* name_of(Compute compute) {
+  constexpr const char* names[] = {"fp32", "tf32", "bf16", "fp8", "fp64"};
+  return names[static_cast<int>(compute)];
+}
+
 struct PrecisionSection {
-  DType compute = DType::float32;
-  bool tf32 = false;
+  Compute compute = Compute::fp32;
+  Float8Config::Scaling fp8_recipe = Float8Config::Scaling::current;
+  Float8Config::Format fp8_format = Float8Config::Format::hybrid;
+  std::int64_t amax_history_len = Float8Config().amax_history_len;
+  std::int64_t margin = 0;
+
+  DType activations() const;  // their type, and that of what is not multiplied in another one
+  OperandKind operands() const;
+  std::optional<Float8Config> float8() const;
   friend bool operator==(const PrecisionSection&, const PrecisionSection&) = default;
 };
 
@@ -113,6 +135,26 @@ struct RunSection {
   std::int64_t checkpoint_interval = 0;  // 0: at the end of each phase only
   std::int64_t keep_checkpoints = 3;
   friend bool operator==(const RunSection&, const RunSection&) = default;
+};
+
+// What sums over the ranks of a job.
+enum class DistributedBackend : std::uint8_t {
+  automatic,  // NCCL if there are several ranks with GPUs, MPI on CPUs
+  mpi,
+  nccl,
+};
+constexpr const char* name_of(DistributedBackend backend) {
+  constexpr const char* names[] = {"auto", "mpi", "nccl"};
+  return names[static_cast<int>(backend)];
+}
+
+// Of a job of several ranks (mpirun, srun). The result does not depend on their number but for rounding.
+struct DistributedSection {
+  DistributedBackend backend = DistributedBackend::automatic;
+  std::int64_t bucket_mebibytes = 1;
+  double silence_seconds = 60;
+  double stall_seconds = 900;
+  friend bool operator==(const DistributedSection&, const DistributedSection&) = default;
 };
 
 // One rate per role of a parameter (ParameterStore's groups).
@@ -148,6 +190,7 @@ struct Recipe {
   DataSection data;
   TaskSection task;
   PrecisionSection precision;
+  DistributedSection distributed;
   RunSection run;
   std::vector<PhaseSection> phases;
   friend bool operator==(const Recipe&, const Recipe&) = default;

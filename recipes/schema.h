@@ -41,6 +41,8 @@ const std::vector<Key<DataSection>>& keys_of();
 template <>
 const std::vector<Key<PrecisionSection>>& keys_of();
 template <>
+const std::vector<Key<DistributedSection>>& keys_of();
+template <>
 const std::vector<Key<RunSection>>& keys_of();
 template <>
 const std::vector<Key<AdaptationSection>>& keys_of();

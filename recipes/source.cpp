@@ -85,12 +85,24 @@ toml::node& element(toml::array& list, const std::string& index, const std::stri
 Source::Source(std::string_view text, std::string file, const std::vector<std::string>& overrides,
                std::string_view base, Origin origin)
     : file_(std::move(file)), root_(parse(text, file_)) {
-  if (toml::array* phases = root_.get_as<toml::array>("phase");
-      phases != nullptr && origin == Origin::checkpoint)
-    for (toml::node& phase : *phases)
-      if (phase.is_table()) drop_idle(*phase.as_table());
+  renew();
+  if (origin == Origin::checkpoint) drop_all_idle();
   if (!base.empty()) take_model(parse(base, "the checkpoint's recipe"));
   for (const auto& assignment : overrides) override_with(assignment);
+}
+
+void Source::drop_all_idle() {
+  if (toml::array* phases = root_.get_as<toml::array>("phase"); phases != nullptr)
+    for (toml::node& phase : *phases)
+      if (phase.is_table()) drop_idle(*phase.as_table());
+}
+
+void Source::renew() {
+  toml::table* precision = root_.get_as<toml::table>("precision");
+  if (precision == nullptr) return;
+  // Was a key of its own, beside compute = "fp32".
+  if ((*precision)["tf32"].value_or(false)) precision->insert_or_assign("compute", "tf32");
+  precision->erase("tf32");
 }
 
 void Source::take_model(const toml::table& base) {

@@ -49,6 +49,8 @@ class Source {
   void override_with(const std::string& assignment);
   void drop(toml::table& table, const std::string& key) const;
   void drop_idle(toml::table& phase) const;
+  void drop_all_idle();
+  void renew();  // what resolved recipes of earlier versions have, as it is written now
   void drop_replaced(toml::table& table, const std::string& key);
   std::string place(const toml::source_region& region) const;
 

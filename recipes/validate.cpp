@@ -135,7 +135,8 @@ EncoderConfig convert(const Recipe& recipe, std::int64_t vocabulary) {
   config.pooling = model.pooling;
   config.pairs = model.pairs;
   config.embedding_std = model.embedding_std;
-  config.compute = recipe.precision.compute;
+  config.compute = recipe.precision.activations();
+  config.float8 = recipe.precision.float8();
   const TensorizedSection& shapes = recipe.tensorized;
   config.tensorized = {shapes.attention, shapes.ffn_up, shapes.ffn_down, shapes.head,
                        shapes.embedding, shapes.lookup, shapes.plan,     shapes.ranks};
@@ -163,10 +164,6 @@ void validate(const Recipe& recipe, const Places& places) {
   if (!is_device_name(recipe.run.device))
     places.fail("run.device",
                 fmt::format("run.device = \"{}\" is none of {}", recipe.run.device, device_names));
-  if (recipe.precision.tf32 && recipe.precision.compute != DType::float32)
-    places.fail("precision.tf32",
-                "precision.tf32 is a way to multiply fp32 numbers; leave precision.compute at \"fp32\", or "
-                "precision.tf32 at false");
 }
 
 }  // namespace recipe_detail

@@ -21,7 +21,7 @@ output=bench/results
 stage_seconds=480
 case_seconds=450 # a case that is begun first ends within a stage
 # Precisions of our own backend, as a recipe sets them.
-declare -A precisions=([fp32]='precision.compute="fp32"' [tf32]=precision.tf32=true [bf16]='precision.compute="bf16"')
+declare -A precisions=([fp32]='precision.compute="fp32"' [tf32]='precision.compute="tf32"' [bf16]='precision.compute="bf16"' [fp8]='precision.compute="fp8"')
 
 say() { printf 'gpu_check: %s\n' "$*"; }
 fail() {
@@ -248,11 +248,11 @@ test_on_gpu() {
   reason=$(why_no_gpu)
   if [[ -n $reason ]]; then
     say "test: no GPU: $reason. THIS IS THE EMULATED FORM: the CUDA kernels run as host code"
-    for suite in EmulatedMemory EmulatedFeed EmulatedOperations EmulatedNarrowOperations EmulatedTF32Operations EmulatedTraining EmulatedRun; do
+    for suite in EmulatedMemory EmulatedFeed EmulatedOperations EmulatedNarrowOperations EmulatedTF32Operations EmulatedTraining EmulatedRun EmulatedNonfinite; do
       run_case "$suite, no GPU" 4 "${ctest[@]}" -R "^${suite}[.]"
     done
   else
-    for suite in CudaFeed CudaOperations CudaNarrowOperations CudaTF32Operations CudaTraining CudaRun; do
+    for suite in CudaFeed CudaOperations CudaNarrowOperations CudaTF32Operations CudaTraining CudaRun CudaNccl CudaNonfinite; do
       run_case "$suite" 4 "${ctest[@]}" -R "^$suite\$"
     done
   fi
@@ -307,7 +307,7 @@ bench() {
     return 0
   fi
   # 128: every sequence padded to its longest, as PyTorch computes them; 40: MNLI's mean, which packing computes.
-  for precision in fp32 tf32 bf16; do
+  for precision in fp32 tf32 bf16 fp8; do
     for length in 128 40; do
       for batch in 32 128; do
         for graph in on off; do
@@ -318,6 +318,7 @@ bench() {
       done
     done
   done
+  run_case "products in each precision" 60 "$build/cli/comera" bench precision --device cuda
   python=$(find_torch)
   if [[ -z $python ]]; then
     say "bench: PyTorch skipped: no Python here has torch with a GPU"

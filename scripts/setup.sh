@@ -11,6 +11,7 @@ packages=(
   libhdf5-dev zlib1g-dev libsentencepiece-dev nlohmann-json3-dev      # files, checksums, tokenizers, JSON
   libdnnl-dev                                                         # matrix products
   libopenblas-openmp-dev                                              # singular values (TT-SVD)
+  libopenmpi-dev openmpi-bin                                          # several processes
   libgtest-dev libgmock-dev libbenchmark-dev                          # tests and micro-benchmarks
 )
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "kernels/ops/bias_activation.h"
+#include "kernels/ops/float8_operands.h"
 #include "kernels/ops/matrix_product.h"
 
 namespace comera {
@@ -31,29 +32,67 @@ Linear::Saved DenseLinear::forward(const Context& context, const Tensor& x, Acti
               .u = {},
               .y = {}};
   const std::int64_t tokens = x.dim(0);
+  const ProductPlace place(context.products, spec_.name, why_not_float8(true));
   for (int i = 0; i < outputs(); ++i) {
     saved.u[i] = context.arena.saved({tokens, spec_.output_size}, x.dtype());
     if (activation != Activation::none)
       saved.y[i] = context.arena.saved({tokens, spec_.output_size}, x.dtype());
-    run(context, MatrixProduct{.a = x,
-                               .b = store_.product_value(weights_[i]),
-                               .c = saved.u[i],
-                               .m = tokens,
-                               .n = spec_.output_size,
-                               .k = spec_.input_size});
+  }
+  if (in_float8())
+    forward_in_float8(context, saved);
+  else
+    forward_products(context, saved);
+  for (int i = 0; i < outputs(); ++i)
     if (biased || activation != Activation::none)
       run(context, BiasActivationForward{.u = saved.u[i],
                                          .bias = biased ? store_.value(biases_[i]) : Tensor(),
                                          .activation = activation,
                                          .y = saved.y[i]});
-  }
   return saved;
+}
+
+void DenseLinear::forward_products(const Context& context, const Saved& saved) const {
+  for (int i = 0; i < outputs(); ++i)
+    run(context, MatrixProduct{.a = saved.x,
+                               .b = store_.product_value(weights_[i]),
+                               .c = saved.u[i],
+                               .m = saved.x.dim(0),
+                               .n = spec_.output_size,
+                               .k = spec_.input_size});
+}
+
+// Weights are rounded once, from the master type.
+void DenseLinear::forward_in_float8(const Context& context, const Saved& saved) const {
+  constexpr DType e4m3 = DType::float8_e4m3;
+  using Copies = Float8Operands::Copies;
+  const std::int64_t tokens = saved.x.dim(0), inputs = spec_.input_size, columns = spec_.output_size;
+  ArenaScope scope(context.arena);
+  const Float8Operands operands(context, scope, float8_->scales(), float8_->options());
+  const Tensor x =
+      operands.quantize(Float8Slots::x, saved.x, tokens, inputs, e4m3, Copies::straight).straight;
+  for (int i = 0; i < outputs(); ++i) {
+    ArenaScope inner(context.arena);
+    const Float8Operands once(context, inner, float8_->scales(), float8_->options());
+    const int slot = Float8Slots::b + i;
+    const Tensor w =
+        once.quantize(slot, store_.value(weights_[i]), inputs, columns, e4m3, Copies::transposed).transposed;
+    run(context, Float8Product{.a = x,
+                               .b = w,
+                               .c = saved.u[i],
+                               .m = tokens,
+                               .n = columns,
+                               .k = inputs,
+                               .scale_a = once.scale(Float8Slots::x),
+                               .scale_b = once.scale(slot),
+                               .fast = true,
+                               .type = saved.x.dtype()});
+  }
 }
 
 void DenseLinear::backward(const Context& context, const Saved& saved,
                            const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
                            bool accumulate_dx) const {
-  const std::int64_t tokens = saved.x.dim(0);
+  const ProductPlace place(context.products, spec_.name, why_not_float8(true));
   for (int i = 0; i < outputs(); ++i) {
     if (saved.biased || saved.activation != Activation::none)
       run(context, BiasActivationBackward{.u = saved.u[i],
@@ -61,23 +100,76 @@ void DenseLinear::backward(const Context& context, const Saved& saved,
                                           .activation = saved.activation,
                                           .dy = dy[i],
                                           .dbias = saved.biased ? store_.gradient(biases_[i]) : Tensor()});
-    run(context, MatrixProduct{.a = saved.x,
-                               .b = dy[i],
-                               .c = store_.gradient(weights_[i]),
-                               .m = spec_.input_size,
-                               .n = spec_.output_size,
-                               .k = tokens,
-                               .transpose_a = true,
-                               .accumulate = true});
-    run(context, MatrixProduct{.a = dy[i],
-                               .b = store_.product_value(weights_[i]),
-                               .c = dx,
-                               .m = tokens,
-                               .n = spec_.input_size,
-                               .k = spec_.output_size,
-                               .transpose_b = true,
-                               .accumulate = accumulate_dx || i > 0});
+    if (in_float8())
+      backward_in_float8(context, saved, i, dy[i], dx, accumulate_dx || i > 0);
+    else
+      backward_products(context, saved, i, dy[i], dx, accumulate_dx || i > 0);
   }
+}
+
+void DenseLinear::backward_products(const Context& context, const Saved& saved, int i, const Tensor& dy,
+                                    const Tensor& dx, bool accumulate) const {
+  const std::int64_t tokens = saved.x.dim(0);
+  run(context, MatrixProduct{.a = saved.x,
+                             .b = dy,
+                             .c = store_.gradient(weights_[i]),
+                             .m = spec_.input_size,
+                             .n = spec_.output_size,
+                             .k = tokens,
+                             .transpose_a = true,
+                             .accumulate = true});
+  run(context, MatrixProduct{.a = dy,
+                             .b = store_.product_value(weights_[i]),
+                             .c = dx,
+                             .m = tokens,
+                             .n = spec_.input_size,
+                             .k = spec_.output_size,
+                             .transpose_b = true,
+                             .accumulate = accumulate});
+}
+
+void DenseLinear::backward_in_float8(const Context& context, const Saved& saved, int i, const Tensor& dy,
+                                     const Tensor& dx, bool accumulate) const {
+  constexpr DType e4m3 = DType::float8_e4m3;
+  using Copies = Float8Operands::Copies;
+  using Seen = Float8Operands::Seen;
+  const std::int64_t tokens = saved.x.dim(0), inputs = spec_.input_size, columns = spec_.output_size;
+  const Float8Options options = float8_->options();
+  const int w_slot = Float8Slots::b + i, dy_slot = Float8Slots::du + i;
+  ArenaScope scope(context.arena);
+  const Float8Operands operands(context, scope, float8_->scales(), options);
+  const auto dy8 = operands.quantize(dy_slot, dy, tokens, columns, options.gradients, Copies::both);
+  {
+    ArenaScope inner(context.arena);
+    const Float8Operands once(context, inner, float8_->scales(), options);
+    const Tensor x =
+        once.quantize(Float8Slots::x, saved.x, tokens, inputs, e4m3, Copies::transposed, Seen::again)
+            .transposed;
+    run(context, Float8Product{.a = x,
+                               .b = dy8.transposed,
+                               .c = store_.gradient(weights_[i]),
+                               .m = inputs,
+                               .n = columns,
+                               .k = float8_padded(tokens),
+                               .scale_a = once.scale(Float8Slots::x),
+                               .scale_b = once.scale(dy_slot),
+                               .accumulate = true,
+                               .type = saved.x.dtype()});
+  }
+  const Tensor w =
+      operands
+          .quantize(w_slot, store_.value(weights_[i]), inputs, columns, e4m3, Copies::straight, Seen::again)
+          .straight;
+  run(context, Float8Product{.a = dy8.straight,
+                             .b = w,
+                             .c = dx,
+                             .m = tokens,
+                             .n = inputs,
+                             .k = columns,
+                             .scale_a = operands.scale(dy_slot),
+                             .scale_b = operands.scale(w_slot),
+                             .accumulate = accumulate,
+                             .type = saved.x.dtype()});
 }
 
 std::string DenseLinear::explain(std::int64_t tokens) const {

@@ -9,6 +9,7 @@
 #include "kernels/ops/activation.h"
 #include "kernels/ops/context.h"
 #include "kernels/ops/tt_linear.h"
+#include "tensorized/float8_state.h"
 #include "tensorized/plan.h"
 
 namespace comera {
@@ -67,6 +68,22 @@ class Linear {
   // Whether only the bias is left of an output: training has brought its rank to 0 (TTShape::removed).
   virtual bool removed(int /*output*/ = 0) const { return false; }
 
+  // From now on the products of this layer have 8-bit operands where they can.
+  void use_float8(const Float8Layer& layer) { float8_ = layer; }
+  const std::optional<Float8Layer>& float8() const { return float8_; }
+  // Whether its sizes are multiples of 16, as tensor cores take them in 8 bits.
+  bool fits_float8() const {
+    return spec_.input_size % float8_multiple == 0 && spec_.output_size % float8_multiple == 0;
+  }
+
+  // For a log of products: why those of this layer are not in 8 bits, or "" if they are, or are not meant to
+  // be.
+  const char* why_not_float8(bool by_halves) const {
+    if (!float8_) return "";
+    if (!fits_float8()) return "its sizes are not multiples of 16";
+    return by_halves ? "" : "not evaluated by halves, which is cheaper for so few rows";
+  }
+
   int outputs() const { return static_cast<int>(spec_.outputs.size()); }
   ParameterId bias(int i = 0) const { return biases_[i]; }
   const Spec& spec() const { return spec_; }
@@ -77,6 +94,7 @@ class Linear {
 
   Spec spec_;
   std::vector<ParameterId> biases_;
+  std::optional<Float8Layer> float8_;
 };
 
 // Tensor trains of these shapes, one for each output, or dense if there are none. The trains of a group may

@@ -15,11 +15,6 @@ namespace {
 
 enum Projection : int { query, key, value };
 
-// A tensor's memory from an element on, as operations take it that have a leading dimension.
-Tensor from(const Tensor& tensor, std::int64_t begin) {
-  return tensor.slice(begin, {tensor.elements() - begin});
-}
-
 void copy(const Context& context, const Tensor& source, const Tensor& to) {
   run(context, Fill{.x = to, .value = 0});
   run(context, Add{.x = source, .y = to});
@@ -42,9 +37,30 @@ TTAttention::TTAttention(const ParameterStore& store, const TTLinear& projection
                hidden_);
 }
 
-TTAttention::Ranks TTAttention::ranks() const {
+TTAttention::Ranks TTAttention::ranks(bool float8) const {
   const auto rank = [this](Projection i) { return std::max<std::int64_t>(projections_.rank(i), 1); };
-  return {rank(query), rank(key), rank(value), output_.rank(0)};
+  const std::int64_t r_output = output_.rank(0);
+  if (!float8) return {rank(query), rank(key), rank(value), r_output};
+  return {float8_padded(rank(query)), float8_padded(rank(key)), float8_padded(rank(value) + 1) - 1,
+          float8_padded(r_output), 1};
+}
+
+void TTAttention::run_forward(const Context& context, Part part, const TTLinearForward& operation) const {
+  if (in_float8())
+    run(context,
+        Float8LinearForward{
+            .linear = operation, .scales = (*float8_)[part].scales(), .options = (*float8_)[part].options()});
+  else
+    run(context, operation);
+}
+
+void TTAttention::run_backward(const Context& context, Part part, const TTLinearBackward& operation) const {
+  if (in_float8())
+    run(context,
+        Float8LinearBackward{
+            .linear = operation, .scales = (*float8_)[part].scales(), .options = (*float8_)[part].options()});
+  else
+    run(context, operation);
 }
 
 bool TTAttention::pays(std::int64_t tokens, std::int64_t length) const {
@@ -53,7 +69,7 @@ bool TTAttention::pays(std::int64_t tokens, std::int64_t length) const {
       if (!linear->removed(i) &&
           !all_by_halves(choose_plan(linear->train(i).shape, tokens, PlanKind::automatic, store_.compute())))
         return false;
-  const auto [r_query, r_key, r_value, r_output] = ranks();
+  const auto [r_query, r_key, r_value, r_output, unused] = ranks(in_float8());
   const auto t = static_cast<double>(tokens);
   const double whole =
       t * static_cast<double>(hidden_ * (r_query + r_key + r_value + r_output) + 2 * hidden_ * length);
@@ -63,25 +79,33 @@ bool TTAttention::pays(std::int64_t tokens, std::int64_t length) const {
   return between < whole;
 }
 
-// The halves of Q, K or V into a, which is all zeros, and b.
-void TTAttention::merge_projection(const Context& context, int i, const Tensor& a, const Tensor& b) const {
-  if (projections_.removed(i))
-    run(context, Fill{.x = b, .value = 0});
-  else
-    merge_halves(context, store_, projections_.train(i), a, ranks().all(), b);
+// The halves of Q, K or V into the first columns of a, which is all zeros beside them, and the first rows of
+// b.
+void TTAttention::merge_projection(const Context& context, int i, const Tensor& a, std::int64_t all,
+                                   const Tensor& b) const {
+  const std::int64_t rank = projections_.rank(i);
+  if (rank < b.dim(0)) run(context, Fill{.x = b, .value = 0});
+  if (!projections_.removed(i)) merge_halves(context, store_, projections_.train(i), a, all, b.rows(0, rank));
 }
 
 void TTAttention::merge(const Context& context, const Saved& saved) const {
-  const auto [r_query, r_key, r_value, r_output] = ranks();
+  const ProductPlace place(context.products, "", cores_stay_wide);
+  const Ranks padded = ranks(in_float8());
+  const auto [r_query, r_key, r_value, r_output, unused] = padded;
+  const std::int64_t all = padded.all();
   ArenaScope scope(context.arena);
   const InMasterType in_a(context, scope, saved.a), in_b_output(context, scope, saved.b_output),
       in_f(context, scope, saved.f);
   const Tensor a = in_a.tensor();
-  if (projections_.any_removed()) run(context, Fill{.x = a, .value = 0});
-  merge_projection(context, query, a, saved.b_query.rows(0, r_query));
-  merge_projection(context, key, from(a, r_query), saved.b_key);
-  merge_projection(context, value, from(a, r_query + r_key), saved.b_value.rows(0, r_value));
-  merge_halves(context, store_, output_.train(0), saved.a_output, r_output, in_b_output.tensor());
+  if (in_float8() || projections_.any_removed()) run(context, Fill{.x = a, .value = 0});
+  merge_projection(context, query, a, all, saved.b_query.rows(0, r_query));
+  merge_projection(context, key, a.from(r_query), all, saved.b_key);
+  merge_projection(context, value, a.from(r_query + r_key), all, saved.b_value.rows(0, r_value));
+  const Tensor b_output = in_b_output.tensor();
+  if (output_.rank(0) < r_output)
+    for (const Tensor& half : {saved.a_output, b_output}) run(context, Fill{.x = half, .value = 0});
+  merge_halves(context, store_, output_.train(0), saved.a_output, r_output,
+               b_output.rows(0, output_.rank(0)));
   copy(context, store_.value(projections_.bias(query)), saved.b_query.rows(r_query, 1));
   copy(context, store_.value(projections_.bias(value)), saved.b_value.rows(r_value, 1));
   const Tensor whole_c = scope.tensor({r_query + 1, heads_ * r_key}, store_.dtype());
@@ -117,7 +141,10 @@ void TTAttention::merge(const Context& context, const Saved& saved) const {
 
 void TTAttention::merge_backward(const Context& context, const Saved& saved, const Tensor& da,
                                  const Tensor& dc, const Tensor& df, const Tensor& db_output) const {
-  const auto [r_query, r_key, r_value, r_output] = ranks();
+  const ProductPlace place(context.products, "", cores_stay_wide);
+  const Ranks padded = ranks(in_float8());
+  const auto [r_query, r_key, r_value, r_output, unused] = padded;
+  const std::int64_t all = padded.all();
   const DType dtype = da.dtype();
   ArenaScope scope(context.arena);
   const Tensor db_query = scope.tensor({r_query + 1, hidden_}, dtype);
@@ -171,25 +198,27 @@ void TTAttention::merge_backward(const Context& context, const Saved& saved, con
   run(context, Add{.x = db_value.rows(r_value, 1), .y = store_.gradient(projections_.bias(value))});
   const auto to_cores = [&](int i, const Tensor& of_a, const Tensor& of_b) {
     if (!projections_.removed(i))
-      merge_halves_backward(context, store_, projections_.train(i), of_a, ranks().all(), of_b);
+      merge_halves_backward(context, store_, projections_.train(i), of_a, all,
+                            of_b.rows(0, projections_.rank(i)));
   };
-  to_cores(query, da, db_query.rows(0, r_query));
-  to_cores(key, from(da, r_query), db_key);
-  to_cores(value, from(da, r_query + r_key), db_value.rows(0, r_value));
-  merge_halves_backward(context, store_, output_.train(0), da_output, r_output, db_output);
+  to_cores(query, da, db_query);
+  to_cores(key, da.from(r_query), db_key);
+  to_cores(value, da.from(r_query + r_key), db_value);
+  merge_halves_backward(context, store_, output_.train(0), da_output, r_output,
+                        db_output.rows(0, output_.rank(0)));
 }
 
 TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& inputs, const Tensor& x) const {
-  const auto [r_query, r_key, r_value, r_output] = ranks();
-  const std::int64_t tokens = x.dim(0), all = ranks().all();
-  const DType dtype = x.dtype();
+  const Ranks padded = ranks(in_float8());
+  const auto [r_query, r_key, r_value, r_output, unused] = padded;
+  const std::int64_t tokens = x.dim(0), all = padded.all();
+  const DType dtype = x.dtype(), master = store_.dtype(), halves = in_float8() ? master : dtype;
   Arena& arena = context.arena;
-  const DType master = store_.dtype();
   const Saved saved{.x = x,
-                    .a = arena.saved({hidden_, all}, dtype),
-                    .b_output = arena.saved({r_output, hidden_}, dtype),
-                    .c = arena.saved({r_query, heads_ * r_key}, dtype),
-                    .f = arena.saved({heads_ * (r_value + 1), r_output}, dtype),
+                    .a = arena.saved({hidden_, all}, halves),
+                    .b_output = arena.saved({r_output, hidden_}, halves),
+                    .c = arena.saved({r_query, heads_ * r_key}, halves),
+                    .f = arena.saved({heads_ * (r_value + 1), r_output}, halves),
                     .xa = arena.saved({tokens, all}, dtype),
                     .query = arena.saved({tokens, heads_ * r_key}, dtype),
                     .attended = arena.saved({tokens, heads_ * (r_value + 1)}, dtype),
@@ -201,36 +230,42 @@ TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& in
                     .b_value = arena.saved({r_value + 1, hidden_}, master),
                     .b_key = arena.saved({r_key, hidden_}, master),
                     .log_sum_exp = arena.saved({heads_, tokens}, master)};
+  const ProductPlace place(context.products, projections_.spec().name, projections_.why_not_float8(true));
   merge(context, saved);
-  TTLinearForward to_query{.x = x, .a = saved.a, .xa = saved.xa, .outputs = 1, .output = {}};
-  to_query.output[0] = {.column = 0, .b = saved.c, .bias = saved.c_bias, .u = saved.query, .y = {}};
-  run(context, to_query);
-  run(context, AttentionForward{.q = saved.query,
-                                .k = from(saved.xa, r_query),
-                                .v = from(saved.xa, r_query + r_key),
-                                .sequence_offsets = inputs.sequence_offsets,
-                                .heads = heads_,
-                                .longest = inputs.longest,
-                                .scale = 1 / std::sqrt(static_cast<double>(head_size_)),
-                                .dropout = inputs.dropout,
-                                .step_inputs = inputs.step_inputs,
-                                .out = saved.attended,
-                                .log_sum_exp = saved.log_sum_exp,
-                                .shared_keys = true,
-                                .append_one = true,
-                                .k_stride = all,
-                                .v_stride = all});
-  TTLinearForward to_output{
+  TTLinearForward query_forward{.x = x, .a = saved.a, .xa = saved.xa, .outputs = 1, .output = {}};
+  query_forward.output[0] = {.column = 0, .b = saved.c, .bias = saved.c_bias, .u = saved.query, .y = {}};
+  run_forward(context, Part::to_query, query_forward);
+  {
+    const ProductPlace scores(context.products, "", scores_stay_wide);
+    run(context, AttentionForward{.q = saved.query,
+                                  .k = saved.xa.from(r_query),
+                                  .v = saved.xa.from(r_query + r_key),
+                                  .sequence_offsets = inputs.sequence_offsets,
+                                  .heads = heads_,
+                                  .longest = inputs.longest,
+                                  .scale = 1 / std::sqrt(static_cast<double>(head_size_)),
+                                  .dropout = inputs.dropout,
+                                  .step_inputs = inputs.step_inputs,
+                                  .out = saved.attended,
+                                  .log_sum_exp = saved.log_sum_exp,
+                                  .shared_keys = true,
+                                  .append_one = true,
+                                  .k_stride = all,
+                                  .v_stride = all});
+  }
+  const ProductPlace output_place(context.products, output_.spec().name, output_.why_not_float8(true));
+  TTLinearForward output_forward{
       .x = saved.attended, .a = saved.f, .xa = saved.xa_output, .outputs = 1, .output = {}};
-  to_output.output[0] = {.column = 0, .b = saved.b_output, .bias = {}, .u = saved.y, .y = {}};
-  run(context, to_output);
+  output_forward.output[0] = {.column = 0, .b = saved.b_output, .bias = {}, .u = saved.y, .y = {}};
+  run_forward(context, Part::to_output, output_forward);
   return saved;
 }
 
 void TTAttention::backward(const Context& context, const Inputs& inputs, const Saved& saved, const Tensor& dy,
                            const Tensor& dx, bool accumulate_dx) const {
-  const auto [r_query, r_key, r_value, r_output] = ranks();
-  const std::int64_t all = ranks().all();
+  const Ranks padded = ranks(in_float8());
+  const auto [r_query, r_key, r_value, r_output, unused] = padded;
+  const std::int64_t all = padded.all();
   const DType dtype = dy.dtype();
   ArenaScope scope(context.arena);
   const auto zeros = [&](const Shape& shape) {
@@ -250,28 +285,36 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
                              .dxa = {}};
   of_output.output[0] = {
       .column = 0, .b = saved.b_output, .db = db_output, .dbias = {}, .u = {}, .y = {}, .dy = dy};
-  run(context, of_output);
+  {
+    const ProductPlace place(context.products, output_.spec().name, output_.why_not_float8(true));
+    run_backward(context, Part::to_output, of_output);
+  }
+  const ProductPlace place(context.products, projections_.spec().name, projections_.why_not_float8(true));
   const Tensor dquery = scope.tensor(saved.query.shape(), dtype);
   const Tensor dxa = scope.tensor(saved.xa.shape(), dtype);
-  run(context, AttentionBackward{.q = saved.query,
-                                 .k = from(saved.xa, r_query),
-                                 .v = from(saved.xa, r_query + r_key),
-                                 .out = saved.attended,
-                                 .log_sum_exp = saved.log_sum_exp,
-                                 .sequence_offsets = inputs.sequence_offsets,
-                                 .heads = heads_,
-                                 .longest = inputs.longest,
-                                 .scale = 1 / std::sqrt(static_cast<double>(head_size_)),
-                                 .dropout = inputs.dropout,
-                                 .step_inputs = inputs.step_inputs,
-                                 .dout = dattended,
-                                 .dq = dquery,
-                                 .dk = from(dxa, r_query),
-                                 .dv = from(dxa, r_query + r_key),
-                                 .shared_keys = true,
-                                 .append_one = true,
-                                 .k_stride = all,
-                                 .v_stride = all});
+  if (unused > 0) run(context, Fill{.x = dxa, .value = 0});
+  {
+    const ProductPlace scores(context.products, "", scores_stay_wide);
+    run(context, AttentionBackward{.q = saved.query,
+                                   .k = saved.xa.from(r_query),
+                                   .v = saved.xa.from(r_query + r_key),
+                                   .out = saved.attended,
+                                   .log_sum_exp = saved.log_sum_exp,
+                                   .sequence_offsets = inputs.sequence_offsets,
+                                   .heads = heads_,
+                                   .longest = inputs.longest,
+                                   .scale = 1 / std::sqrt(static_cast<double>(head_size_)),
+                                   .dropout = inputs.dropout,
+                                   .step_inputs = inputs.step_inputs,
+                                   .dout = dattended,
+                                   .dq = dquery,
+                                   .dk = dxa.from(r_query),
+                                   .dv = dxa.from(r_query + r_key),
+                                   .shared_keys = true,
+                                   .append_one = true,
+                                   .k_stride = all,
+                                   .v_stride = all});
+  }
   const Tensor da = zeros(saved.a.shape()), dc = zeros({r_query + 1, heads_ * r_key});
   TTLinearBackward of_query{.x = saved.x,
                             .a = saved.a,
@@ -289,7 +332,7 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
                         .u = {},
                         .y = {},
                         .dy = dquery};
-  run(context, of_query);
+  run_backward(context, Part::to_query, of_query);
   merge_backward(context, saved, da, dc, df, db_output);
 }
 

@@ -16,11 +16,21 @@ namespace comera {
 // same keys xa_K and values xa_V (multi-query attention): with ranks below the size of a head both products
 // with scores shrink, and Q, K, V and the attended values, T x hidden each, never exist. A removed projection
 // has halves of zeros and rank 1 here.
+//
+// In 8 bits the ranks are padded with zeros, so that every operand has a multiple of 16 rows and columns:
+// that of the value to one less, since its halves have a row for the bias and the attended values a column of
+// ones.
 class TTAttention {
  public:
   // The layers must outlive this and have the same hidden size; the output must not be removed.
   TTAttention(const ParameterStore& store, const TTLinear& projections, const TTLinear& output,
               std::int64_t heads);
+
+  // In 8 bits its two linears multiply other tensors than the layers by themselves, and have scales of their
+  // own.
+  enum Part : std::uint8_t { to_query, to_output };
+  using Float8Parts = std::array<Float8Layer, 2>;
+  void use_float8(const Float8Parts& parts) { float8_ = parts; }
 
   // Whether this takes fewer floating-point operations than forming Q, K and V, for sequences of `length`.
   bool pays(std::int64_t tokens, std::int64_t length) const;
@@ -33,11 +43,12 @@ class TTAttention {
   };
   struct Saved {
     Tensor x;
-    // Of the type of x: what tokens are multiplied with.
-    Tensor a;          // (hidden, r_Q + r_K + r_V): A_Q, A_K, A_V
-    Tensor b_output;   // (r_O, hidden)
-    Tensor c;          // (r_Q, heads r_K): C_h side by side
-    Tensor f;          // (heads (r_V + 1), r_O): F_h one below the other
+    // Of the type of x, or in 8 bits of its master type: what tokens are multiplied with.
+    Tensor a;         // (hidden, r_Q + r_K + r_V): A_Q, A_K, A_V
+    Tensor b_output;  // (r_O, hidden)
+    Tensor c;         // (r_Q, heads r_K): C_h side by side
+    Tensor f;         // (heads (r_V + 1), r_O): F_h one below the other
+    // Of the type of x.
     Tensor xa;         // (T, r_Q + r_K + r_V)
     Tensor query;      // (T, heads r_K)
     Tensor attended;   // (T, heads (r_V + 1))
@@ -58,10 +69,17 @@ class TTAttention {
  private:
   struct Ranks {
     std::int64_t query, key, value, output;
-    std::int64_t all() const { return query + key + value; }
+    std::int64_t unused = 0;  // columns after those of the value
+    std::int64_t all() const { return query + key + value + unused; }
   };
-  Ranks ranks() const;
-  void merge_projection(const Context& context, int i, const Tensor& a, const Tensor& b) const;
+  // Those of the layers, or what they are padded to.
+  Ranks ranks(bool float8) const;
+  bool in_float8() const { return float8_ && projections_.fits_float8() && output_.fits_float8(); }
+  // As it is, or with 8-bit operands.
+  void run_forward(const Context& context, Part part, const TTLinearForward& operation) const;
+  void run_backward(const Context& context, Part part, const TTLinearBackward& operation) const;
+  void merge_projection(const Context& context, int i, const Tensor& a, std::int64_t all,
+                        const Tensor& b) const;
   void merge(const Context& context, const Saved& saved) const;
   // Gradients of the merged halves, given those of c and f; then of the cores.
   void merge_backward(const Context& context, const Saved& saved, const Tensor& da, const Tensor& dc,
@@ -71,6 +89,7 @@ class TTAttention {
   const TTLinear& projections_;
   const TTLinear& output_;
   std::int64_t hidden_, heads_, head_size_;
+  std::optional<Float8Parts> float8_;
 };
 
 }  // namespace comera

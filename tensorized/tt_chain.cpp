@@ -107,6 +107,7 @@ struct Partials {
 
 void merge_halves(const Context& context, const ParameterStore& store, const TTCores& train, const Tensor& a,
                   std::int64_t a_apart, const Tensor& b) {
+  const ProductPlace place(context.products, "", cores_stay_wide);
   ArenaScope scope(context.arena);
   const TTShape& shape = train.shape;
   const int middle = static_cast<int>(shape.input_modes.size());
@@ -122,6 +123,7 @@ void merge_halves(const Context& context, const ParameterStore& store, const TTC
 
 void merge_halves_backward(const Context& context, const ParameterStore& store, const TTCores& train,
                            const Tensor& da, std::int64_t a_apart, const Tensor& db) {
+  const ProductPlace place(context.products, "", cores_stay_wide);
   ArenaScope scope(context.arena);
   const TTShape& shape = train.shape;
   const DType dtype = db.dtype();

@@ -23,6 +23,8 @@ struct TTCores {
 //   R_k = (G_k D_k) R_{k+1};   B = R_{p+1}          B is (r_p, outputs)
 void merge_halves(const Context& context, const ParameterStore& store, const TTCores& train, const Tensor& a,
                   std::int64_t a_apart, const Tensor& b);
+// Why the products of cores are not narrow.
+inline constexpr const char* cores_stay_wide = "cores and their merges stay fp32";
 // Adds the gradients of cores and gates, given those of A (laid out as A) and B.
 void merge_halves_backward(const Context& context, const ParameterStore& store, const TTCores& train,
                            const Tensor& da, std::int64_t a_apart, const Tensor& db);

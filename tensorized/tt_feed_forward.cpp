@@ -1,5 +1,6 @@
 #include "tensorized/tt_feed_forward.h"
 
+#include "kernels/ops/bias_activation.h"
 #include "kernels/ops/layout.h"
 #include "kernels/ops/tt_feed_forward.h"
 
@@ -21,18 +22,28 @@ bool TTFeedForward::pays(std::int64_t tokens) const {
 TTFeedForward::Saved TTFeedForward::forward(const Context& context, const Tensor& x,
                                             Activation activation) const {
   const std::int64_t tokens = x.dim(0), inner = up_.spec().output_size;
-  const DType dtype = x.dtype();
+  const bool float8 = up_.float8() && up_.fits_float8() && down_.fits_float8();
+  const DType dtype = x.dtype(), halves = float8 ? store_.dtype() : dtype;
+  const auto columns = [&](const TTLinear& linear) {
+    return float8 ? float8_padded(linear.rank(0)) : linear.rank(0);
+  };
   Arena& arena = context.arena;
   const Saved saved{.x = x,
-                    .a_up = arena.saved({x.dim(1), up_.rank(0)}, dtype),
-                    .b_up = arena.saved({up_.rank(0), inner}, dtype),
-                    .a_down = arena.saved({inner, down_.rank(0)}, dtype),
-                    .b_down = arena.saved({down_.rank(0), down_.spec().output_size}, dtype),
-                    .xa = arena.saved({tokens, up_.rank(0)}, dtype),
-                    .ha = arena.saved({tokens, down_.rank(0)}, dtype),
-                    .y = arena.saved({tokens, down_.spec().output_size}, dtype)};
-  up_.merge(context, saved.a_up, {saved.b_up});
-  down_.merge(context, saved.a_down, {saved.b_down});
+                    .a_up = arena.saved({x.dim(1), columns(up_)}, halves),
+                    .b_up = arena.saved({up_.rank(0), inner}, halves),
+                    .a_down = arena.saved({inner, columns(down_)}, halves),
+                    .b_down = arena.saved({down_.rank(0), down_.spec().output_size}, halves),
+                    .xa = arena.saved({tokens, columns(up_)}, dtype),
+                    .ha = arena.saved({tokens, columns(down_)}, dtype),
+                    .y = arena.saved({tokens, down_.spec().output_size}, dtype),
+                    .float8 = float8};
+  const ProductPlace place(context.products, up_.spec().name, up_.why_not_float8(true));
+  up_.merge(context, saved.a_up, {saved.b_up}, float8);
+  down_.merge(context, saved.a_down, {saved.b_down}, float8);
+  if (float8) {
+    forward_in_float8(context, saved, activation);
+    return saved;
+  }
   run(context, TTFeedForwardForward{.x = x,
                                     .a_up = saved.a_up,
                                     .b_up = saved.b_up,
@@ -48,6 +59,7 @@ TTFeedForward::Saved TTFeedForward::forward(const Context& context, const Tensor
 
 void TTFeedForward::backward(const Context& context, const Saved& saved, Activation activation,
                              const Tensor& dy, const Tensor& dx, bool accumulate_dx) const {
+  const ProductPlace place(context.products, up_.spec().name, up_.why_not_float8(true));
   ArenaScope scope(context.arena);
   const auto zeros_like = [&](const Tensor& value) {
     const Tensor tensor = scope.tensor(value.shape(), store_.dtype());
@@ -56,25 +68,97 @@ void TTFeedForward::backward(const Context& context, const Saved& saved, Activat
   };
   const Tensor da_up = zeros_like(saved.a_up), db_up = zeros_like(saved.b_up);
   const Tensor da_down = zeros_like(saved.a_down), db_down = zeros_like(saved.b_down);
-  run(context, TTFeedForwardBackward{.x = saved.x,
-                                     .a_up = saved.a_up,
-                                     .b_up = saved.b_up,
-                                     .bias = store_.value(up_.bias()),
-                                     .a_down = saved.a_down,
-                                     .b_down = saved.b_down,
-                                     .activation = activation,
-                                     .xa = saved.xa,
-                                     .ha = saved.ha,
-                                     .dy = dy,
-                                     .da_up = da_up,
-                                     .db_up = db_up,
-                                     .dbias = store_.gradient(up_.bias()),
-                                     .da_down = da_down,
-                                     .db_down = db_down,
-                                     .dx = dx,
-                                     .accumulate_dx = accumulate_dx});
-  merge_halves_backward(context, store_, up_.train(0), da_up, up_.rank(0), db_up);
-  merge_halves_backward(context, store_, down_.train(0), da_down, down_.rank(0), db_down);
+  const TTFeedForwardBackward gradients{.x = saved.x,
+                                        .a_up = saved.a_up,
+                                        .b_up = saved.b_up,
+                                        .bias = store_.value(up_.bias()),
+                                        .a_down = saved.a_down,
+                                        .b_down = saved.b_down,
+                                        .activation = activation,
+                                        .xa = saved.xa,
+                                        .ha = saved.ha,
+                                        .dy = dy,
+                                        .da_up = da_up,
+                                        .db_up = db_up,
+                                        .dbias = store_.gradient(up_.bias()),
+                                        .da_down = da_down,
+                                        .db_down = db_down,
+                                        .dx = dx,
+                                        .accumulate_dx = accumulate_dx};
+  if (saved.float8)
+    backward_in_float8(context, saved, gradients);
+  else
+    run(context, gradients);
+  merge_halves_backward(context, store_, up_.train(0), da_up, da_up.dim(1), db_up);
+  merge_halves_backward(context, store_, down_.train(0), da_down, da_down.dim(1), db_down);
+}
+
+Float8LinearForward TTFeedForward::inner_in_float8(const Saved& saved, const Tensor& u) const {
+  TTLinearForward up{.x = saved.x, .a = saved.a_up, .xa = saved.xa, .outputs = 1, .output = {}};
+  up.output[0] = {.b = saved.b_up, .bias = store_.value(up_.bias()), .u = u, .y = {}};
+  return {.linear = up, .scales = up_.float8()->scales(), .options = up_.float8()->options()};
+}
+
+void TTFeedForward::forward_in_float8(const Context& context, const Saved& saved,
+                                      Activation activation) const {
+  ArenaScope scope(context.arena);
+  const Tensor u = scope.tensor({saved.x.dim(0), up_.spec().output_size}, saved.x.dtype());
+  run(context, inner_in_float8(saved, u));
+  const ProductPlace place(context.products, down_.spec().name);
+  TTLinearForward down{.x = u, .a = saved.a_down, .xa = saved.ha, .outputs = 1, .output = {}};
+  down.output[0] = {.b = saved.b_down, .bias = {}, .u = saved.y, .y = {}};
+  run(context, Float8LinearForward{.linear = down,
+                                   .scales = down_.float8()->scales(),
+                                   .options = down_.float8()->options(),
+                                   .input_activation = activation});
+}
+
+void TTFeedForward::backward_in_float8(const Context& context, const Saved& saved,
+                                       const TTFeedForwardBackward& to) const {
+  const DType dtype = saved.x.dtype();
+  const Shape inner{saved.x.dim(0), up_.spec().output_size};
+  ArenaScope scope(context.arena);
+  const Tensor u = scope.tensor(inner, dtype), dh = scope.tensor(inner, dtype);
+  Float8LinearForward again = inner_in_float8(saved, u);
+  again.again = true;
+  run(context, again);
+  TTLinearBackward down{.x = u,
+                        .a = saved.a_down,
+                        .xa = saved.ha,
+                        .da = to.da_down,
+                        .dx = dh,
+                        .outputs = 1,
+                        .output = {},
+                        .dxa = {}};
+  down.output[0] = {.b = saved.b_down, .db = to.db_down, .dbias = {}, .u = {}, .y = {}, .dy = to.dy};
+  {
+    const ProductPlace place(context.products, down_.spec().name);
+    run(context, Float8LinearBackward{.linear = down,
+                                      .scales = down_.float8()->scales(),
+                                      .options = down_.float8()->options(),
+                                      .input_activation = to.activation});
+  }
+  // gelu's derivative is taken at u, tanh's from its value, which takes the place of u now.
+  if (to.activation == Activation::tanh)
+    run(context, BiasActivationForward{.u = u, .bias = {}, .activation = to.activation, .y = u});
+  TTLinearBackward up{.x = saved.x,
+                      .a = saved.a_up,
+                      .xa = saved.xa,
+                      .da = to.da_up,
+                      .dx = to.dx,
+                      .accumulate_dx = to.accumulate_dx,
+                      .outputs = 1,
+                      .output = {},
+                      .dxa = {}};
+  up.output[0] = {.b = saved.b_up,
+                  .db = to.db_up,
+                  .dbias = to.dbias,
+                  .activation = to.activation,
+                  .u = u,
+                  .y = u,
+                  .dy = dh};
+  run(context, Float8LinearBackward{
+                   .linear = up, .scales = up_.float8()->scales(), .options = up_.float8()->options()});
 }
 
 }  // namespace comera

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/ops/tt_feed_forward.h"
 #include "tensorized/tt_linear_layer.h"
 
 namespace comera {
@@ -8,7 +9,7 @@ namespace comera {
 // the inner tensor is never kept, neither before nor after the activation. down's bias is left to who uses y.
 class TTFeedForward {
  public:
-  // The layers must outlive this.
+  // The layers must outlive this, and both or none of them use float8.
   TTFeedForward(const ParameterStore& store, const TTLinear& up, const TTLinear& down);
 
   // Whether the planner takes both layers by halves for so many tokens.
@@ -20,6 +21,7 @@ class TTFeedForward {
     Tensor xa;                          // (T, r_up)
     Tensor ha;                          // (T, r_down)
     Tensor y;                           // (T, outputs)
+    bool float8 = false;                // with 8-bit operands: columns of xa and ha are padded to 16
   };
   Saved forward(const Context& context, const Tensor& x, Activation activation) const;
   // dx is written, or added to. Parameter gradients are added.
@@ -27,6 +29,12 @@ class TTFeedForward {
                 const Tensor& dx, bool accumulate_dx) const;
 
  private:
+  // u = x A B + bias, (T, inner), in 8 bits. h = activation(u) is made where down's operand is quantised.
+  Float8LinearForward inner_in_float8(const Saved& saved, const Tensor& u) const;
+  void forward_in_float8(const Context& context, const Saved& saved, Activation activation) const;
+  void backward_in_float8(const Context& context, const Saved& saved,
+                          const TTFeedForwardBackward& gradients) const;
+
   const ParameterStore& store_;
   const TTLinear &up_, &down_;
 };

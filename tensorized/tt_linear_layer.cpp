@@ -1,5 +1,7 @@
 #include "tensorized/tt_linear_layer.h"
 
+#include <algorithm>
+
 #include "kernels/ops/bias_activation.h"
 #include "kernels/ops/layout.h"
 #include "kernels/ops/matrix_product.h"
@@ -24,31 +26,29 @@ TTLinear::TTLinear(ParameterStore& store, const Spec& spec, std::vector<TTShape>
   }
 }
 
-std::int64_t TTLinear::total_rank() const {
+std::int64_t TTLinear::total_columns(bool padded) const {
   std::int64_t total = 0;
-  for (int i = 0; i < outputs(); ++i) total += rank(i);
+  for (const int i : live_) total += columns(i, padded);
   return total;
 }
 
-namespace {
-
-// A tensor's memory from an element on, as operations take it that have a leading dimension.
-Tensor from(const Tensor& tensor, std::int64_t begin) {
-  return tensor.slice(begin, {tensor.elements() - begin});
+Float8Outputs TTLinear::float8_outputs() const {
+  Float8Outputs slots = every_output;
+  std::ranges::copy(live_, slots.begin());
+  return slots;
 }
 
-}  // namespace
-
-void TTLinear::merge(const Context& context, const Tensor& a,
-                     const std::array<Tensor, max_group_outputs>& b) const {
+void TTLinear::merge(const Context& context, const Tensor& a, const std::array<Tensor, max_group_outputs>& b,
+                     bool padded) const {
   ArenaScope scope(context.arena);
   const InMasterType whole(context, scope, a);
+  if (padded) run(context, Fill{.x = whole.tensor(), .value = 0});
   std::int64_t column = 0;
   for (const int i : live_) {
     const InMasterType half(context, scope, b[i]);
-    merge_halves(context, store_, trains_[i], from(whole.tensor(), column), a.dim(1), half.tensor());
+    merge_halves(context, store_, trains_[i], whole.tensor().from(column), a.dim(1), half.tensor());
     half.write_back();
-    column += rank(i);
+    column += columns(i, padded);
   }
   whole.write_back();
 }
@@ -71,10 +71,12 @@ Tensor TTLinear::merge_to_dense(const Context& context, ArenaScope& scope, int i
 Linear::Saved TTLinear::forward(const Context& context, const Tensor& x, Activation activation,
                                 bool biased) const {
   const std::int64_t tokens = x.dim(0);
+  const LinearPlan plan = plan_for(tokens);
+  const ProductPlace place(context.products, spec_.name, why_not_float8(all_by_halves(plan)));
   Saved saved{.x = x,
               .activation = activation,
               .biased = biased,
-              .plan = plan_for(tokens),
+              .plan = plan,
               .a = {},
               .xa = {},
               .b = {},
@@ -112,10 +114,13 @@ Linear::Saved TTLinear::forward(const Context& context, const Tensor& x, Activat
 
 void TTLinear::forward_by_halves(const Context& context, Saved& saved) const {
   const Tensor& x = saved.x;
-  saved.a = context.arena.saved({spec_.input_size, total_rank()}, x.dtype());
-  saved.xa = context.arena.saved({x.dim(0), total_rank()}, x.dtype());
-  for (const int i : live_) saved.b[i] = context.arena.saved({rank(i), spec_.output_size}, x.dtype());
-  merge(context, saved.a, saved.b);
+  const bool narrow = in_float8(saved.plan);
+  const std::int64_t total = total_columns(narrow);
+  const DType halves = narrow ? store_.dtype() : x.dtype();
+  saved.a = context.arena.saved({spec_.input_size, total}, halves);
+  saved.xa = context.arena.saved({x.dim(0), total}, x.dtype());
+  for (const int i : live_) saved.b[i] = context.arena.saved({rank(i), spec_.output_size}, halves);
+  merge(context, saved.a, saved.b, narrow);
   TTLinearForward operation{.x = x, .a = saved.a, .xa = saved.xa, .outputs = 0, .output = {}};
   std::int64_t column = 0;
   for (const int i : live_) {
@@ -125,9 +130,15 @@ void TTLinear::forward_by_halves(const Context& context, Saved& saved) const {
                                              .activation = saved.activation,
                                              .u = saved.u[i],
                                              .y = saved.y[i]};
-    column += rank(i);
+    column += columns(i, narrow);
   }
-  run(context, operation);
+  if (narrow)
+    run(context, Float8LinearForward{.linear = operation,
+                                     .scales = float8_->scales(),
+                                     .options = float8_->options(),
+                                     .outputs = float8_outputs()});
+  else
+    run(context, operation);
 }
 
 void TTLinear::add_bias_and_activate(const Context& context, const Saved& saved, int i) const {
@@ -142,6 +153,7 @@ void TTLinear::backward(const Context& context, const Saved& saved,
                         const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
                         bool accumulate_dx) const {
   const bool by_halves = all_by_halves(saved.plan);
+  const ProductPlace place(context.products, spec_.name, why_not_float8(by_halves));
   for (int i = 0; i < outputs(); ++i) {
     // By halves it is part of the operation; without a train only the bias has a gradient.
     const bool needed =
@@ -168,6 +180,7 @@ void TTLinear::backward_by_halves(const Context& context, const Saved& saved,
                                   const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
                                   bool accumulate_dx) const {
   const DType dtype = store_.dtype();
+  const bool narrow = in_float8(saved.plan);
   ArenaScope scope(context.arena);
   const Tensor da = scope.tensor(saved.a.shape(), dtype);
   run(context, Fill{.x = da, .value = 0});
@@ -192,11 +205,17 @@ void TTLinear::backward_by_halves(const Context& context, const Saved& saved,
                                              .u = saved.u[i],
                                              .y = saved.y[i],
                                              .dy = dy[i]};
-    column += rank(i);
+    column += columns(i, narrow);
   }
-  run(context, operation);
+  if (narrow)
+    run(context, Float8LinearBackward{.linear = operation,
+                                      .scales = float8_->scales(),
+                                      .options = float8_->options(),
+                                      .outputs = float8_outputs()});
+  else
+    run(context, operation);
   for (std::size_t at = 0; at < live_.size(); ++at)
-    merge_halves_backward(context, store_, trains_[live_[at]], from(da, operation.output[at].column),
+    merge_halves_backward(context, store_, trains_[live_[at]], da.from(operation.output[at].column),
                           da.dim(1), operation.output[at].db);
 }
 

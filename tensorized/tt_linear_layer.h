@@ -22,12 +22,17 @@ class TTLinear final : public Linear {
   const TTCores& train(int i) const { return trains_[i]; }  // without cores if it is removed
   std::int64_t rank(int i) const { return trains_[i].shape.middle_rank(); }
   PlanKind plan() const { return plan_; }
+  // Whether all of its products have 8-bit operands: if it is evaluated by halves.
+  bool in_float8(const LinearPlan& plan) const { return float8_ && fits_float8() && all_by_halves(plan); }
   // A's side by side in a (inputs, total rank), and each B, in the types of these tensors. Removed trains
-  // have none.
-  void merge(const Context& context, const Tensor& a, const std::array<Tensor, max_group_outputs>& b) const;
+  // have none. padded: each A's columns are a multiple of 16, with zeros in what is unused.
+  void merge(const Context& context, const Tensor& a, const std::array<Tensor, max_group_outputs>& b,
+             bool padded = false) const;
 
  private:
-  std::int64_t total_rank() const;
+  std::int64_t columns(int i, bool padded) const { return padded ? float8_padded(rank(i)) : rank(i); }
+  std::int64_t total_columns(bool padded) const;
+  Float8Outputs float8_outputs() const;
   Tensor merge_to_dense(const Context& context, ArenaScope& scope, int i) const;
   LinearPlan plan_for(std::int64_t tokens) const;
   void forward_by_halves(const Context& context, Saved& saved) const;

@@ -12,8 +12,8 @@
 
 namespace comera {
 
-const Backend& backend_of(DeviceKind kind, bool tf32) {
-  return kind == DeviceKind::cpu ? cpu_backend() : cuda::backend(tf32);
+const Backend& backend_of(DeviceKind kind, OperandKind operands) {
+  return kind == DeviceKind::cpu ? cpu_backend() : cuda::backend(operands == OperandKind::tf32);
 }
 
 Allocator& allocator_of(Device device) {
@@ -28,6 +28,10 @@ Allocator& allocator_of(Device device) {
 }
 
 int cuda_device_count() { return cuda::device_count(); }
+
+std::string cuda_device_address(int device) { return cuda::device_address(device); }
+
+bool cuda_multiplies_float8(int device) { return cuda::multiplies_float8(device); }
 
 std::string why_no_cuda_device() { return cuda::why_no_device(); }
 

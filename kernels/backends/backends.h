@@ -4,19 +4,23 @@
 
 #include "kernels/core/memory.h"
 #include "kernels/ops/backend.h"
+#include "kernels/ops/processor.h"
 
 namespace comera {
 
 // The backend of a device: the one place that knows which there are. Everything above kernels/ asks here.
-// tf32: a GPU's matrix products and attention in float32 round their operands to TF32; the CPU has no such
-// products. Error if this program was built without the backend.
-const Backend& backend_of(DeviceKind kind, bool tf32 = false);
+// Error if this program was built without the backend.
+const Backend& backend_of(DeviceKind kind, OperandKind operands = OperandKind::as_they_are);
 // A device's memory: the host's, or a GPU's, which is made when first asked for and stays to the end. Error
 // if there is no such GPU.
 Allocator& allocator_of(Device device);
 
 // How many GPUs can be used: none without a driver, or if this program was built without CUDA.
 int cuda_device_count();
+// What tells a GPU from all others of all machines: the machine's name and the GPU's address on its bus.
+std::string cuda_device_address(int device);
+// Whether the tensor cores of a GPU multiply 8-bit numbers.
+bool cuda_multiplies_float8(int device);
 // Why there are none, in one sentence without a full stop; "" if there are some.
 std::string why_no_cuda_device();
 

@@ -8,10 +8,12 @@
 namespace comera {
 
 // The processor that a device's name (kernels/core/device_name.h) stands for; "auto": the first GPU, if there
-// is one and it computes in that type, else the CPU. tf32: as backend_of() takes it. UsageError if there is
-// no such GPU, or the device does not compute in that type.
-Processor find_processor(const std::string& name, DType compute, bool tf32 = false);
-bool computes_in(const Processor& processor, DType compute);
+// is one and it computes in that type, else the CPU, which computes in all. UsageError if there is no such
+// GPU, or it does not compute in that type or multiply such operands.
+Processor find_processor(const std::string& name, DType compute,
+                         OperandKind operands = OperandKind::as_they_are);
+// Whether the processor can do it at all; a CPU does everything, if slowly.
+bool multiplies(const Processor& processor, OperandKind operands);
 Processor cpu_processor();
 
 }  // namespace comera

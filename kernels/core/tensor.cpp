@@ -14,6 +14,8 @@ Tensor Tensor::slice(std::int64_t begin, Shape shape) const {
   return Tensor(static_cast<std::byte*>(data_) + begin * size_of(dtype_), shape, dtype_, device_);
 }
 
+Tensor Tensor::from(std::int64_t begin) const { return slice(begin, {elements() - begin}); }
+
 Tensor Tensor::rows(std::int64_t begin, std::int64_t count) const {
   const std::int64_t width = shape_[0] == 0 ? 0 : elements() / shape_[0];
   COMERA_CHECK(begin >= 0 && begin + count <= shape_[0], "rows {}..{} are outside of {}", begin,

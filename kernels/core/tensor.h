@@ -37,6 +37,9 @@ class Tensor {
   Tensor rows(std::int64_t begin, std::int64_t count) const;
   // Elements [begin, begin + shape.elements()) of the flat memory, under shape.
   Tensor slice(std::int64_t begin, Shape shape) const;
+  // The flat memory from an element on, such as a column's first: for operations that take a leading
+  // dimension.
+  Tensor from(std::int64_t begin) const;
 
  private:
   void check_dtype(DType wanted) const;

@@ -6,6 +6,7 @@
 #include "kernels/cpu/simd_dropout.h"
 #include "kernels/cpu/simd_math.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/cpu/widened.h"
 #include "kernels/ops/attention.h"
 
 // What attention's forward and backward share: how it is cut into pieces, and its dropout.
@@ -82,10 +83,11 @@ void for_each_piece(const Operation& op, const Body& body) {
 }
 
 // Rows at and beyond the last sequence, of `width` columns.
-inline void clear_padding(const Tensor& tensor, std::int64_t rows, std::int64_t width, std::int64_t apart,
-                          const Tensor& sequence_offsets) {
+template <class T>
+void clear_padding(const Tensor& tensor, std::int64_t rows, std::int64_t width, std::int64_t apart,
+                   const Tensor& sequence_offsets) {
   const std::int64_t used = sequence_offsets.data<std::int32_t>()[sequence_offsets.elements() - 1];
-  for (std::int64_t t = used; t < rows; ++t) std::fill_n(tensor.data<float>() + t * apart, width, 0.F);
+  for (std::int64_t t = used; t < rows; ++t) std::fill_n(tensor.data<T>() + t * apart, width, T(0.F));
 }
 
 // log_sum_exp (heads, T) of rows that no sequence has.

@@ -8,13 +8,13 @@
 COMERA_CPU_BEGIN
 
 namespace {
-template <Activation activation>
+template <class T, Activation activation>
 void forward_rows(const BiasActivationForward& op, std::int64_t begin, std::int64_t end) {
   const std::int64_t width = op.u.dim(1);
   const float* bias = op.bias ? op.bias.data<float>() : nullptr;
   for (std::int64_t i = begin; i < end; ++i) {
-    float* u = op.u.data<float>() + i * width;
-    float* y = activation == Activation::none ? nullptr : op.y.data<float>() + i * width;
+    T* u = op.u.data<T>() + i * width;
+    T* y = activation == Activation::none ? nullptr : op.y.data<T>() + i * width;
     for_columns(0, width, [&](std::int64_t c, auto at) {
       vec value = at.load(u + c);
       if (bias != nullptr) {
@@ -26,14 +26,14 @@ void forward_rows(const BiasActivationForward& op, std::int64_t begin, std::int6
   }
 }
 
-template <Activation activation>
+template <class T, Activation activation>
 void backward_rows(const BiasActivationBackward& op, std::int64_t begin, std::int64_t end, float* dbias) {
   const std::int64_t width = op.dy.dim(1);
-  const float* saved = nullptr;
-  if (activation == Activation::gelu) saved = op.u.data<float>();
-  if (activation == Activation::tanh) saved = op.y.data<float>();
+  const T* saved = nullptr;
+  if (activation == Activation::gelu) saved = op.u.data<T>();
+  if (activation == Activation::tanh) saved = op.y.data<T>();
   for (std::int64_t i = begin; i < end; ++i) {
-    float* dy = op.dy.data<float>() + i * width;
+    T* dy = op.dy.data<T>() + i * width;
     for_columns(0, width, [&](std::int64_t c, auto at) {
       vec du = at.load(dy + c);
       if constexpr (activation != Activation::none) {
@@ -46,17 +46,18 @@ void backward_rows(const BiasActivationBackward& op, std::int64_t begin, std::in
 }
 }  // namespace
 
+template <class T>
 void bias_activation_forward(const BiasActivationForward& op, const KernelContext&) {
   const std::int64_t rows = op.u.dim(0), pieces = row_pieces(rows);
   parallel_pieces(pieces, thread_limit(), [&](std::int64_t piece, int) {
     const std::int64_t begin = rows * piece / pieces, end = rows * (piece + 1) / pieces;
     switch (op.activation) {
       case Activation::none:
-        return forward_rows<Activation::none>(op, begin, end);
+        return forward_rows<T, Activation::none>(op, begin, end);
       case Activation::gelu:
-        return forward_rows<Activation::gelu>(op, begin, end);
+        return forward_rows<T, Activation::gelu>(op, begin, end);
       case Activation::tanh:
-        return forward_rows<Activation::tanh>(op, begin, end);
+        return forward_rows<T, Activation::tanh>(op, begin, end);
     }
   });
 }
@@ -65,6 +66,7 @@ std::size_t bias_activation_backward_scratch(const BiasActivationBackward& op) {
   return static_cast<std::size_t>(row_pieces(op.dy.dim(0)) * op.dy.dim(1)) * sizeof(float);
 }
 
+template <class T>
 void bias_activation_backward(const BiasActivationBackward& op, const KernelContext& context) {
   const std::int64_t rows = op.dy.dim(0), width = op.dy.dim(1), pieces = row_pieces(rows);
   auto* sums = reinterpret_cast<float*>(context.scratch);  // (pieces, width)
@@ -74,14 +76,17 @@ void bias_activation_backward(const BiasActivationBackward& op, const KernelCont
     if (dbias != nullptr) std::fill_n(dbias, width, 0.F);
     switch (op.activation) {
       case Activation::none:
-        return backward_rows<Activation::none>(op, begin, end, dbias);
+        return backward_rows<T, Activation::none>(op, begin, end, dbias);
       case Activation::gelu:
-        return backward_rows<Activation::gelu>(op, begin, end, dbias);
+        return backward_rows<T, Activation::gelu>(op, begin, end, dbias);
       case Activation::tanh:
-        return backward_rows<Activation::tanh>(op, begin, end, dbias);
+        return backward_rows<T, Activation::tanh>(op, begin, end, dbias);
     }
   });
   if (op.dbias) add_pieces(op.dbias.data<float>(), sums, width, pieces, width);
 }
+
+COMERA_FOR_EACH_TYPE(BiasActivationForward, bias_activation_forward)
+COMERA_FOR_EACH_TYPE(BiasActivationBackward, bias_activation_backward)
 
 COMERA_CPU_END

@@ -7,6 +7,7 @@
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/simd_math.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/cpu/widened.h"
 
 COMERA_CPU_BEGIN
 
@@ -21,12 +22,14 @@ struct RowResult {
 };
 
 struct Memory {
-  float* dbias = nullptr;  // (pieces, classes)
+  float* dbias = nullptr;   // (pieces, classes)
+  float* logits = nullptr;  // (pieces, classes); of a narrow type only
   RowResult* rows = nullptr;
 };
 Memory take(const SoftmaxCrossEntropy& op, Scratch& scratch) {
   Memory memory;
   memory.dbias = scratch.floats(pieces_of(op) * op.classes);
+  if (op.compute() != DType::float32) memory.logits = scratch.floats(pieces_of(op) * op.classes);
   memory.rows = reinterpret_cast<RowResult*>(
       scratch.floats(op.logits.dim(1) * static_cast<std::int64_t>(sizeof(RowResult) / sizeof(float))));
   return memory;
@@ -34,44 +37,45 @@ Memory take(const SoftmaxCrossEntropy& op, Scratch& scratch) {
 
 // A row's logits lie in runs of `inner`, whose real classes this visits in stretches short enough to be
 // summed in single precision.
+template <class T>
 class LogitRow {
  public:
-  LogitRow(const SoftmaxCrossEntropy& op, std::int64_t row) : op_(op), row_(row) {}
+  LogitRow(T* first, std::int64_t runs, std::int64_t inner, std::int64_t apart, std::int64_t classes)
+      : first_(first), runs_(runs), inner_(inner), apart_(apart), classes_(classes) {}
 
-  float& at(std::int64_t c) const {
-    const std::int64_t inner = op_.logits.dim(2);
-    return run(c / inner)[c % inner];
-  }
+  T& at(std::int64_t c) const { return run(c / inner_)[c % inner_]; }
   // body(z, class of z[0], count)
   template <class Body>
   void for_each_stretch(const Body& body) const {
     constexpr std::int64_t stretch = 1024;
-    const std::int64_t inner = op_.logits.dim(2);
-    for (std::int64_t o = 0; o * inner < op_.classes; ++o) {
-      const std::int64_t real = std::min(inner, op_.classes - o * inner);
+    for (std::int64_t o = 0; o * inner_ < classes_; ++o) {
+      const std::int64_t real = std::min(inner_, classes_ - o * inner_);
       for (std::int64_t i = 0; i < real; i += stretch) {
-        body(run(o) + i, o * inner + i, std::min(stretch, real - i));
+        body(run(o) + i, o * inner_ + i, std::min(stretch, real - i));
       }
     }
   }
   void clear_from(std::int64_t c) const {
-    const std::int64_t inner = op_.logits.dim(2);
-    for (std::int64_t o = c / inner; o < op_.logits.dim(0); ++o) {
-      const std::int64_t begin = std::max<std::int64_t>(0, c - o * inner);
-      std::fill(run(o) + begin, run(o) + inner, 0.F);
+    for (std::int64_t o = c / inner_; o < runs_; ++o) {
+      const std::int64_t begin = std::max<std::int64_t>(0, c - o * inner_);
+      std::fill(run(o) + begin, run(o) + inner_, T(0.F));
     }
   }
 
  private:
-  float* run(std::int64_t o) const {
-    return op_.logits.data<float>() + (o * op_.logits.dim(1) + row_) * op_.logits.dim(2);
-  }
-  const SoftmaxCrossEntropy& op_;
-  std::int64_t row_;
+  T* run(std::int64_t o) const { return first_ + o * apart_; }
+  T* first_;
+  std::int64_t runs_, inner_, apart_, classes_;
 };
 
+template <class T>
+LogitRow<T> row_of(const SoftmaxCrossEntropy& op, std::int64_t r) {
+  const std::int64_t rows = op.logits.dim(1), inner = op.logits.dim(2);
+  return {op.logits.data<T>() + r * inner, op.logits.dim(0), inner, rows * inner, op.classes};
+}
+
 // The first of equal largest logits counts.
-bool is_largest(const LogitRow& row, std::int64_t target, float maximum) {
+bool is_largest(const LogitRow<float>& row, std::int64_t target, float maximum) {
   if (row.at(target) != maximum) return false;
   for (std::int64_t c = 0; c < target; ++c) {
     if (row.at(c) == maximum) return false;
@@ -79,8 +83,7 @@ bool is_largest(const LogitRow& row, std::int64_t target, float maximum) {
   return true;
 }
 
-RowResult one_row(const SoftmaxCrossEntropy& op, std::int64_t r, float* dbias) {
-  const LogitRow row(op, r);
+RowResult one_row(const SoftmaxCrossEntropy& op, std::int64_t r, const LogitRow<float>& row, float* dbias) {
   const std::int64_t target = op.targets.data<std::int32_t>()[op.row_begin + r];
   const float* bias = op.bias ? op.bias.data<float>() : nullptr;
   float maximum = bias == nullptr ? row.at(0) : row.at(0) + bias[0];
@@ -114,7 +117,6 @@ RowResult one_row(const SoftmaxCrossEntropy& op, std::int64_t r, float* dbias) {
       for_columns(0, count, [&](std::int64_t c, auto at) { at.store(z + c, at.load(z + c) * inverse); });
     });
     row.at(target) -= 1.F;
-    row.clear_from(op.classes);
     if (dbias != nullptr) {
       row.for_each_stretch([&](float* z, std::int64_t first, std::int64_t count) {
         for_columns(0, count, [&](std::int64_t c, auto at) {
@@ -125,6 +127,27 @@ RowResult one_row(const SoftmaxCrossEntropy& op, std::int64_t r, float* dbias) {
   }
   return {static_cast<double>(maximum) + std::log(total) - target_logit, correct ? 1. : 0.};
 }
+
+// Logits of a narrow type are rounded once, at the end: what comes between is in a copy of single precision.
+template <class T>
+RowResult one_row_as(const SoftmaxCrossEntropy& op, std::int64_t r, float* copy, float* dbias) {
+  const LogitRow<T> row = row_of<T>(op, r);
+  RowResult result;
+  if constexpr (!is_narrow<T>) {
+    result = one_row(op, r, row, dbias);
+  } else {
+    row.for_each_stretch([&](const T* z, std::int64_t first, std::int64_t count) {
+      for_columns(0, count, [&](std::int64_t c, auto at) { at.store(copy + first + c, at.load(z + c)); });
+    });
+    result = one_row(op, r, {copy, 1, op.classes, op.classes, op.classes}, dbias);
+    if (!op.gradient) return result;
+    row.for_each_stretch([&](T* z, std::int64_t first, std::int64_t count) {
+      for_columns(0, count, [&](std::int64_t c, auto at) { at.store(z + c, at.load(copy + first + c)); });
+    });
+  }
+  if (op.gradient) row.clear_from(op.classes);
+  return result;
+}
 }  // namespace
 
 std::size_t softmax_cross_entropy_scratch(const SoftmaxCrossEntropy& op) {
@@ -133,6 +156,7 @@ std::size_t softmax_cross_entropy_scratch(const SoftmaxCrossEntropy& op) {
   return scratch.bytes();
 }
 
+template <class T>
 void softmax_cross_entropy(const SoftmaxCrossEntropy& op, const KernelContext& context) {
   const std::int64_t rows = op.logits.dim(1), pieces = pieces_of(op);
   const std::int64_t real = std::clamp<std::int64_t>(*op.count.data<std::int32_t>() - op.row_begin, 0, rows);
@@ -142,11 +166,12 @@ void softmax_cross_entropy(const SoftmaxCrossEntropy& op, const KernelContext& c
   parallel_pieces(pieces, thread_limit(), [&](std::int64_t piece, int) {
     float* dbias = has_dbias ? memory.dbias + piece * op.classes : nullptr;
     if (has_dbias) std::fill_n(dbias, op.classes, 0.F);
+    float* copy = memory.logits + (memory.logits == nullptr ? 0 : piece * op.classes);
     for (std::int64_t r = rows * piece / pieces; r < rows * (piece + 1) / pieces; ++r) {
       if (r < real) {
-        memory.rows[r] = one_row(op, r, dbias);
+        memory.rows[r] = one_row_as<T>(op, r, copy, dbias);
       } else if (op.gradient) {
-        LogitRow(op, r).clear_from(0);
+        row_of<T>(op, r).clear_from(0);
       }
     }
   });
@@ -158,5 +183,7 @@ void softmax_cross_entropy(const SoftmaxCrossEntropy& op, const KernelContext& c
   results.target_count += static_cast<double>(real);
   if (has_dbias) add_pieces(op.dbias.data<float>(), memory.dbias, op.classes, pieces, op.classes);
 }
+
+COMERA_FOR_EACH_TYPE(SoftmaxCrossEntropy, softmax_cross_entropy)
 
 COMERA_CPU_END

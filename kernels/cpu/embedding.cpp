@@ -12,11 +12,13 @@ constexpr std::int64_t columns_of_piece = 128;
 
 std::int64_t pieces_of(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 
-void add_row(const float* x, std::int64_t width, float* y) {
+template <class T>
+void add_row(const T* x, std::int64_t width, float* y) {
   for_columns(0, width, [&](std::int64_t c, auto at) { at.store(y + c, at.load(y + c) + at.load(x + c)); });
 }
 }  // namespace
 
+template <class T>
 void embedding_sum(const EmbeddingSum& op, const KernelContext&) {
   const std::int64_t tokens = op.y.dim(0), width = op.y.dim(1);
   parallel_pieces(pieces_of(tokens, rows_of_piece), thread_limit(), [&](std::int64_t piece, int) {
@@ -25,7 +27,7 @@ void embedding_sum(const EmbeddingSum& op, const KernelContext&) {
       const float* row = op.rows.data<float>() + op.index.data<std::int32_t>()[t] * width;
       const float* position = op.positions.data<float>() + op.position_ids.data<std::int32_t>()[t] * width;
       const float* type = op.types.data<float>() + op.type_ids.data<std::int32_t>()[t] * width;
-      float* y = op.y.data<float>() + t * width;
+      T* y = op.y.data<T>() + t * width;
       for_columns(0, width, [&](std::int64_t c, auto at) {
         at.store(y + c, at.load(row + c) + at.load(position + c) + at.load(type + c));
       });
@@ -33,6 +35,7 @@ void embedding_sum(const EmbeddingSum& op, const KernelContext&) {
   });
 }
 
+template <class T>
 void segment_sum(const SegmentSum& op, const KernelContext&) {
   const std::int64_t width = op.dy.dim(1), count = *op.count.data<std::int32_t>();
   const std::int64_t segments = op.offsets.elements() - 1;
@@ -46,23 +49,27 @@ void segment_sum(const SegmentSum& op, const KernelContext&) {
       if (ids == nullptr) std::fill_n(out, width, 0.F);
       if (u >= count) continue;
       for (std::int32_t i = offsets[u]; i < offsets[u + 1]; ++i) {
-        add_row(op.dy.data<float>() + order[i] * width, width, out);
+        add_row(op.dy.data<T>() + order[i] * width, width, out);
       }
     }
   });
 }
 
 // Any token may add to any row: pieces are columns.
+template <class T>
 void table_gradient(const TableGradient& op, const KernelContext&) {
   const std::int64_t width = op.dy.dim(1), count = *op.count.data<std::int32_t>();
   const auto* ids = op.ids.data<std::int32_t>();
   parallel_pieces(pieces_of(width, columns_of_piece), thread_limit(), [&](std::int64_t piece, int) {
     const std::int64_t begin = piece * columns_of_piece, columns = std::min(columns_of_piece, width - begin);
     for (std::int64_t t = 0; t < count; ++t) {
-      add_row(op.dy.data<float>() + t * width + begin, columns,
-              op.dtable.data<float>() + ids[t] * width + begin);
+      add_row(op.dy.data<T>() + t * width + begin, columns, op.dtable.data<float>() + ids[t] * width + begin);
     }
   });
 }
+
+COMERA_FOR_EACH_TYPE(EmbeddingSum, embedding_sum)
+COMERA_FOR_EACH_TYPE(SegmentSum, segment_sum)
+COMERA_FOR_EACH_TYPE(TableGradient, table_gradient)
 
 COMERA_CPU_END

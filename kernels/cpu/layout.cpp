@@ -7,17 +7,42 @@
 
 COMERA_CPU_BEGIN
 
+template <class T>
 void add(const Add& op, const KernelContext&) {
   for_flat_pieces(op.x.elements(), [&](std::int64_t begin, std::int64_t count) {
-    const float* x = op.x.data<float>() + begin;
-    float* y = op.y.data<float>() + begin;
+    const T* x = op.x.data<T>() + begin;
+    T* y = op.y.data<T>() + begin;
     for_columns(0, count, [&](std::int64_t c, auto at) { at.store(y + c, at.load(y + c) + at.load(x + c)); });
   });
 }
 
+namespace {
+template <class From, class To>
+void cast_piece(const From* x, To* y, std::int64_t count) {
+  for_columns(0, count, [&](std::int64_t c, auto at) { at.store(y + c, at.load(x + c)); });
+}
+template <class To>
+void cast_piece(const double* x, To* y, std::int64_t count) {
+  for (std::int64_t c = 0; c < count; ++c) y[c] = To(static_cast<float>(x[c]));
+}
+}  // namespace
+
+template <class T>
+void cast(const Cast& op, const KernelContext&) {
+  const auto from = [&](const auto* x) {
+    for_flat_pieces(op.x.elements(), [&](std::int64_t begin, std::int64_t count) {
+      cast_piece(x + begin, op.y.data<T>() + begin, count);
+    });
+  };
+  if (op.x.dtype() == DType::float64) return from(op.x.data<double>());
+  if (op.x.dtype() == DType::bfloat16) return from(op.x.data<bfloat16>());
+  from(op.x.data<float>());
+}
+
+template <class T>
 void fill(const Fill& op, const KernelContext&) {
   for_flat_pieces(op.x.elements(), [&](std::int64_t begin, std::int64_t count) {
-    std::fill_n(op.x.data<float>() + begin, count, static_cast<float>(op.value));
+    std::fill_n(op.x.data<T>() + begin, count, T(static_cast<float>(op.value)));
   });
 }
 
@@ -39,5 +64,9 @@ void swap_axes(const SwapAxes& op, const KernelContext&) {
     }
   });
 }
+
+COMERA_FOR_EACH_TYPE(Add, add)
+COMERA_FOR_EACH_TYPE(Cast, cast)
+COMERA_FOR_EACH_TYPE(Fill, fill)
 
 COMERA_CPU_END

@@ -1,9 +1,9 @@
 #include "kernels/ops/matrix_product.h"
 
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/narrow_matrix_product.h"
 #include "kernels/cpu/panels.h"
 #include "kernels/cpu/sgemm.h"
-#include "kernels/cpu/threads.h"
 
 COMERA_CPU_BEGIN
 
@@ -35,10 +35,12 @@ void clear(const Product& p) {
 }  // namespace
 
 std::size_t matrix_product_scratch(const MatrixProduct& op) {
+  if (op.compute() == DType::bfloat16) return narrow_matrix_product_scratch(op);
   return transposes_thin_b(op) ? static_cast<std::size_t>(op.n * op.k) * sizeof(float) : 0;
 }
 
-void matrix_product(const MatrixProduct& op, const KernelContext& context) {
+template <>
+void matrix_product<float>(const MatrixProduct& op, const KernelContext& context) {
   if (op.m == 0 || op.n == 0) return;
   if (op.k == 0) {
     for (std::int64_t b = 0; b < op.batch; ++b) clear(product_of(op, b));
@@ -55,19 +57,11 @@ void matrix_product(const MatrixProduct& op, const KernelContext& context) {
     }
     return parallel_sgemm(product);
   }
-  // Results that overlap are added in order; otherwise either a product or the batch fills the threads.
-  const std::int64_t work = 2 * op.m * op.n * op.k;
-  if (op.stride_c == 0 || op.batch < 8 || work > 64'000'000) {
+  if (!batch_fills_threads(op)) {
     for (std::int64_t b = 0; b < op.batch; ++b) parallel_sgemm(product_of(op, b));
     return;
   }
-  const std::int64_t together =
-      std::max<std::int64_t>(1, 200'000 / work);  // products that are worth a thread
-  const std::int64_t pieces = (op.batch + together - 1) / together;
-  parallel_pieces(pieces, thread_limit(), [&](std::int64_t piece, int) {
-    const std::int64_t end = std::min(op.batch, (piece + 1) * together);
-    for (std::int64_t b = piece * together; b < end; ++b) sgemm(product_of(op, b));
-  });
+  for_batch(op, [&](std::int64_t b, int) { sgemm(product_of(op, b)); });
 }
 
 COMERA_CPU_END

@@ -7,8 +7,9 @@
 // Layer norm of one row, shared by the norms and by the fused ends of blocks.
 COMERA_CPU_BEGIN
 
-inline void norm_row(const float* x, const float* gamma, const float* beta, double eps, std::int64_t width,
-                     float* y, float& mean, float& rstd) {
+template <class T>
+inline void norm_row(const T* x, const float* gamma, const float* beta, double eps, std::int64_t width, T* y,
+                     float& mean, float& rstd) {
   vec total = splat(0), squares = splat(0);
   for_columns(0, width, [&](std::int64_t c, auto at) { total += at.load(x + c); });
   const float middle = sum(total) / static_cast<float>(width);
@@ -28,7 +29,8 @@ inline void norm_row(const float* x, const float* gamma, const float* beta, doub
 struct NormRowMeans {
   float g, product;
 };
-inline NormRowMeans norm_row_sums(const float* x, const float* gamma, float mean, float rstd, const float* dy,
+template <class T>
+inline NormRowMeans norm_row_sums(const T* x, const float* gamma, float mean, float rstd, const T* dy,
                                   std::int64_t width, float* dgamma, float* dbeta) {
   vec sum_g = splat(0), sum_product = splat(0);
   for_columns(0, width, [&](std::int64_t c, auto at) {

@@ -85,6 +85,9 @@ void gradient_norm(const GradientNorm& op, const KernelContext& context) {
   if (inputs.max_norm > 0 && results.gradient_norm > inputs.max_norm) {
     results.gradient_scale *= inputs.max_norm / results.gradient_norm;
   }
+  for (std::int64_t s = 0; s < op.segment_count() && results.nonfinite == 0; ++s)
+    if (op.norms.data<double>()[s] * results.gradient_scale * results.gradient_scale > most_squared_norm)
+      results.nonfinite = 1, results.first_nonfinite = s;
 }
 
 void adamw(const AdamW& op, const KernelContext&) {

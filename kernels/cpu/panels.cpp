@@ -3,10 +3,17 @@
 COMERA_CPU_BEGIN
 
 namespace {
+__m256 load8(const float* p) { return _mm256_loadu_ps(p); }
+__m256 load8(const bfloat16* p) {
+  const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+
 // to[j][i] = from[i][j] of an 8 x 8 block.
-void transpose8(const float* from, std::int64_t from_apart, float* to, std::int64_t to_apart) {
+template <class T>
+void transpose8(const T* from, std::int64_t from_apart, float* to, std::int64_t to_apart) {
   __m256 r[8], s[8];
-  for (int i = 0; i < 8; ++i) r[i] = _mm256_loadu_ps(from + i * from_apart);
+  for (int i = 0; i < 8; ++i) r[i] = load8(from + i * from_apart);
   for (int i = 0; i < 8; i += 2) {
     s[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
     s[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
@@ -24,24 +31,28 @@ void transpose8(const float* from, std::int64_t from_apart, float* to, std::int6
 }
 }  // namespace
 
-void pack_transposed(const float* b, std::int64_t ldb, std::int64_t k, std::int64_t n, float* panels) {
+template <class T>
+void pack_transposed(const T* b, std::int64_t ldb, std::int64_t k, std::int64_t n, float* panels) {
   const std::int64_t blocks = k / 8 * 8;
   for (std::int64_t j = 0; j < n; j += panel_width, panels += k * panel_width) {
     for (std::int64_t c = 0; c < panel_width; c += 8) {
       const std::int64_t columns = std::clamp<std::int64_t>(n - j - c, 0, 8);
-      const float* from = b + (j + c) * ldb;
+      const T* from = b + (j + c) * ldb;
       std::int64_t l = 0;
       if (columns == 8) {
         for (; l < blocks; l += 8) transpose8(from + l, ldb, panels + l * panel_width + c, panel_width);
       }
       for (; l < k; ++l) {
         for (std::int64_t i = 0; i < 8; ++i) {
-          panels[l * panel_width + c + i] = i < columns ? from[i * ldb + l] : 0.F;
+          panels[l * panel_width + c + i] = i < columns ? static_cast<float>(from[i * ldb + l]) : 0.F;
         }
       }
     }
   }
 }
+
+template void pack_transposed<float>(const float*, std::int64_t, std::int64_t, std::int64_t, float*);
+template void pack_transposed<bfloat16>(const bfloat16*, std::int64_t, std::int64_t, std::int64_t, float*);
 
 void multiply_into(const Left& left, const float* panels, std::int64_t m, std::int64_t n, std::int64_t k,
                    const StoreTile& c) {

@@ -37,7 +37,8 @@ inline void transpose(const float* from, std::int64_t from_apart, std::int64_t r
 }
 
 // One panel of B as stored: columns [0, n), n <= panel_width.
-inline void pack_panel(const float* b, std::int64_t ldb, std::int64_t k, std::int64_t n, float* panel) {
+template <class T>
+inline void pack_panel(const T* b, std::int64_t ldb, std::int64_t k, std::int64_t n, float* panel) {
   if (n == panel_width) {
     for (std::int64_t i = 0; i < k; ++i) {
       for (int v = 0; v < panel_vectors; ++v) {
@@ -54,14 +55,16 @@ inline void pack_panel(const float* b, std::int64_t ldb, std::int64_t k, std::in
     }
   }
 }
-inline void pack(const float* b, std::int64_t ldb, std::int64_t k, std::int64_t n, float* panels) {
+template <class T>
+inline void pack(const T* b, std::int64_t ldb, std::int64_t k, std::int64_t n, float* panels) {
   for (std::int64_t j = 0; j < n; j += panel_width, panels += k * panel_width) {
     pack_panel(b + j, ldb, k, std::min<std::int64_t>(panel_width, n - j), panels);
   }
 }
 
 // The same for a B that is stored transposed, n x k.
-void pack_transposed(const float* b, std::int64_t ldb, std::int64_t k, std::int64_t n, float* panels);
+template <class T>
+void pack_transposed(const T* b, std::int64_t ldb, std::int64_t k, std::int64_t n, float* panels);
 
 // Element (i, l) of A, i < m, l < k, is a[i * row + l * step].
 struct Left {
@@ -100,8 +103,9 @@ inline __attribute__((always_inline)) void multiply_tile(const Left& left, const
 enum class Into { set, add };
 
 // What to do with a finished tile: store it.
-struct StoreTile {
-  float* c;
+template <class T>
+struct StoreTileAs {
+  T* c;
   std::int64_t ldc;
   Into into;
   float scale = 1;
@@ -111,7 +115,7 @@ struct StoreTile {
                                                         std::int64_t columns) const {
 #pragma GCC unroll 12
     for (int r = 0; r < Rows; ++r) {
-      float* to = c + (i + r) * ldc + j;
+      T* to = c + (i + r) * ldc + j;
 #pragma GCC unroll 2
       for (int v = 0; v < panel_vectors; ++v) {
         const std::int64_t left = columns - v * lanes;
@@ -127,6 +131,8 @@ struct StoreTile {
     }
   }
 };
+
+using StoreTile = StoreTileAs<float>;
 
 template <int Rows, class Finish>
 inline void one_tile(const Left& left, const float* panel, std::int64_t k, std::int64_t i, std::int64_t j,

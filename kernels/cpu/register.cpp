@@ -10,7 +10,17 @@ extern "C" void COMERA_JOIN(comera_register_cpu_, COMERA_KERNEL_ISA)(comera::Bac
 #define COMERA_KERNEL(operation, name) backend.set<comera::operation>(comera::DType::float32, name);
 #define COMERA_KERNEL_WITH_SCRATCH(operation, name) \
   backend.set<comera::operation>(comera::DType::float32, name, name##_scratch);
+// NOLINTBEGIN(bugprone-macro-parentheses): names of templates
+#define COMERA_TYPED_KERNEL(operation, name)                           \
+  backend.set<comera::operation>(comera::DType::float32, name<float>); \
+  backend.set<comera::operation>(comera::DType::bfloat16, name<comera::bfloat16>);
+#define COMERA_TYPED_KERNEL_WITH_SCRATCH(operation, name)                              \
+  backend.set<comera::operation>(comera::DType::float32, name<float>, name##_scratch); \
+  backend.set<comera::operation>(comera::DType::bfloat16, name<comera::bfloat16>, name##_scratch);
+// NOLINTEND(bugprone-macro-parentheses)
 #include "kernels/cpu/kernels.def"
 #undef COMERA_KERNEL
 #undef COMERA_KERNEL_WITH_SCRATCH
+#undef COMERA_TYPED_KERNEL
+#undef COMERA_TYPED_KERNEL_WITH_SCRATCH
 }

@@ -11,14 +11,26 @@
 COMERA_CPU_BEGIN
 
 struct WholeVector {
-  static vec load(const float* p) { return cpu::load(p); }
-  static void store(float* p, vec v) { cpu::store(p, v); }
+  template <class T>
+  static vec load(const T* p) {
+    return cpu::load(p);
+  }
+  template <class T>
+  static void store(T* p, vec v) {
+    cpu::store(p, v);
+  }
   static vec keep(vec v) { return v; }
 };
 struct PartOfVector {
   std::int64_t count;
-  vec load(const float* p) const { return load_first(p, count); }
-  void store(float* p, vec v) const { store_first(p, v, count); }
+  template <class T>
+  vec load(const T* p) const {
+    return load_first(p, count);
+  }
+  template <class T>
+  void store(T* p, vec v) const {
+    store_first(p, v, count);
+  }
   vec keep(vec v) const { return keep_first(v, count); }  // 0 beyond the row, for sums
 };
 

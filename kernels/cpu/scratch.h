@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/isa.h"
+#include "kernels/shared/bfloat16.h"
 
 COMERA_CPU_BEGIN
 
@@ -18,6 +19,7 @@ class Scratch {
     bytes_ += (static_cast<std::size_t>(count) * sizeof(float) + 63) / 64 * 64;
     return reinterpret_cast<float*>(piece);
   }
+  bfloat16* narrow(std::int64_t count) { return reinterpret_cast<bfloat16*>(floats((count + 1) / 2)); }
   std::size_t bytes() const { return bytes_; }
 
  private:

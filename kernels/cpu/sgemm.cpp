@@ -11,19 +11,6 @@
 namespace comera::cpu {
 
 namespace {
-// oneDNN would split large products among threads itself, in ways that depend on how many there are. A
-// parallel region of one thread does not keep it from doing so; this does.
-class OneThread {
- public:
-  OneThread() { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(threads_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int threads_ = omp_get_max_threads();
-};
-
 void call(const Product& p, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
   const float* a = p.a + (p.transpose_a ? row : row * p.lda);
   const float* b = p.b + (p.transpose_b ? column * p.ldb : column);
@@ -34,8 +21,6 @@ void call(const Product& p, std::int64_t row, std::int64_t rows, std::int64_t co
   COMERA_CHECK(status == dnnl_success, "sgemm of {} x {} x {} failed with oneDNN's status {}", rows, columns,
                p.k, static_cast<int>(status));
 }
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 TilePlan plan_tiles(const Product& p) {

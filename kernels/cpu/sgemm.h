@@ -23,6 +23,8 @@ struct TilePlan {
 };
 TilePlan plan_tiles(const Product& product);
 
+inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
 // So that forced v3 gives v3's bits on newer processors too; before the first product.
 void limit_sgemm_to_avx2();
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/cpu/isa.h"
+#include "kernels/shared/bfloat16.h"
 
 // The only header that knows how wide a vector is: the arithmetic is GCC's vector extension, so that every
 // kernel is written once for 8 lanes and for 16.
@@ -36,6 +37,36 @@ inline vec load(const float* p) {
   return v;
 }
 inline void store(float* p, vec v) { std::memcpy(p, &v, sizeof v); }
+
+// bfloat16 is a type to store: it is widened when it is loaded and rounded when it is stored, as its
+// constructor does it.
+inline uvec rounded_to_bfloat16(vec v) {  // the 16 bits of each lane
+  const uvec word = (uvec)v, upper = word >> 16;
+  const uvec rounded = (word + 0x7fffu + (upper & 1u)) >> 16;
+  return (word & 0x7fffffffu) > 0x7f800000u ? (upper | 0x40u) : rounded;
+}
+#ifdef __AVX512F__
+inline vec widened(__m256i bits) { return (vec)_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16); }
+inline __m256i narrowed(vec v) {
+#ifdef __AVX512BF16__
+  return (__m256i)_mm512_cvtneps_pbh((__m512)v);
+#else
+  return _mm512_cvtepi32_epi16((__m512i)rounded_to_bfloat16(v));
+#endif
+}
+inline vec load(const bfloat16* p) {
+  return widened(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+inline void store(bfloat16* p, vec v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrowed(v)); }
+#else
+inline vec widened(__m128i bits) { return (vec)_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16); }
+inline __m128i narrowed(vec v) {
+  const __m256i bits = (__m256i)rounded_to_bfloat16(v);
+  return _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
+}
+inline vec load(const bfloat16* p) { return widened(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
+inline void store(bfloat16* p, vec v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), narrowed(v)); }
+#endif
 // The first `count` lanes, 0 <= count <= lanes; the others read as 0 and are not written.
 #ifdef __AVX512F__
 inline __mmask16 first_lanes(std::int64_t count) { return static_cast<__mmask16>((1u << count) - 1u); }
@@ -44,6 +75,12 @@ inline vec load_first(const float* p, std::int64_t count) {
 }
 inline void store_first(float* p, vec v, std::int64_t count) {
   _mm512_mask_storeu_ps(p, first_lanes(count), (__m512)v);
+}
+inline vec load_first(const bfloat16* p, std::int64_t count) {
+  return widened(_mm256_maskz_loadu_epi16(first_lanes(count), p));
+}
+inline void store_first(bfloat16* p, vec v, std::int64_t count) {
+  _mm256_mask_storeu_epi16(p, first_lanes(count), narrowed(v));
 }
 #else
 inline __m256i first_lanes(std::int64_t count) {
@@ -55,6 +92,16 @@ inline vec load_first(const float* p, std::int64_t count) {
 }
 inline void store_first(float* p, vec v, std::int64_t count) {
   _mm256_maskstore_ps(p, first_lanes(count), (__m256)v);
+}
+inline vec load_first(const bfloat16* p, std::int64_t count) {
+  bfloat16 some[lanes] = {};
+  std::memcpy(some, p, static_cast<std::size_t>(count) * sizeof *p);
+  return load(some);
+}
+inline void store_first(bfloat16* p, vec v, std::int64_t count) {
+  bfloat16 some[lanes];
+  store(some, v);
+  std::memcpy(p, some, static_cast<std::size_t>(count) * sizeof *p);
 }
 #endif
 

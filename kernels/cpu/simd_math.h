@@ -4,9 +4,11 @@
 
 COMERA_CPU_BEGIN
 
-// e^x to 2 ulp: x = n ln 2 + r, |r| <= ln 2 / 2. Saturates near the ends of float instead of overflowing.
+// e^x to 2 ulp: x = n ln 2 + r, |r| <= ln 2 / 2. Saturates near the ends of float instead of overflowing. Of
+// a NaN it is one: no comparison with it is true.
 inline vec exp(vec x) {
-  x = min(max(x, splat(-87.33f)), splat(88.37f));
+  x = x < -87.33f ? splat(-87.33f) : x;
+  x = x > 88.37f ? splat(88.37f) : x;
   const float round = 12582912.f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
   const vec shifted = x * 1.44269504f + round;
   const vec n = shifted - round;
@@ -50,7 +52,7 @@ inline vec tanh(vec x) {
   const vec far = (1.f - e) / (1.f + e);
   const vec s = x * x;  // near 0 the difference above cancels
   const vec near = a + a * s * (((s * -0.05396825397f + 0.1333333333f) * s) - 0.3333333333f);
-  const vec value = a < 0.125f ? near : far;
+  const vec value = a >= 0.125f ? far : near;  // of a NaN near, which it goes through
   return (vec)((ivec)value | ((ivec)x & static_cast<std::int32_t>(0x80000000u)));
 }
 

@@ -15,6 +15,19 @@ void prepare_threads(int threads);
 // How many threads a kernel called here may use; 1 within another parallel region.
 inline int thread_limit() { return omp_in_parallel() ? 1 : omp_get_max_threads(); }
 
+// oneDNN would split large products among threads itself, in ways that depend on how many there are. A
+// parallel region of one thread does not keep it from doing so; this does.
+class OneThread {
+ public:
+  OneThread() { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(threads_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int threads_ = omp_get_max_threads();
+};
+
 // piece(i, thread) for i in [0, count), in any order, on at most `threads` threads. What a piece computes
 // must depend on i alone, and pieces write to separate places: then results do not depend on threads.
 template <class Piece>

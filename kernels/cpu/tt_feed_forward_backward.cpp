@@ -21,6 +21,7 @@ struct Memory {
   // of each thread
   float *h = nullptr, *du = nullptr;  // chunks; du also serves dy
   float *dxa = nullptr, *dha = nullptr, *x = nullptr;
+  float *xa = nullptr, *ha = nullptr;  // of a narrow type only
   std::int64_t thread_floats = 0;
 };
 
@@ -46,11 +47,14 @@ Memory take(const TTFeedForwardBackward& op, Scratch& scratch) {
   memory.dxa = scratch.floats(block_rows * rank_up);
   memory.dha = scratch.floats(block_rows * rank_down);
   memory.x = scratch.floats(block_rows * panel_width);
+  memory.xa = scratch.floats(widened_size(op, block_rows, rank_up));
+  memory.ha = scratch.floats(widened_size(op, block_rows, rank_down));
   memory.thread_floats = static_cast<std::int64_t>((scratch.bytes() - before) / sizeof(float));
   scratch.floats(memory.thread_floats * (thread_limit() - 1));
   return memory;
 }
 
+template <class T>
 void pack_operands(const TTFeedForwardBackward& op, const Memory& memory, int threads) {
   const std::pair<const Tensor*, float*> operands[] = {{&op.a_up, memory.a_up_across},
                                                        {&op.b_up, memory.b_up_across},
@@ -58,10 +62,10 @@ void pack_operands(const TTFeedForwardBackward& op, const Memory& memory, int th
                                                        {&op.b_down, memory.b_down_across}};
   parallel_pieces(std::size(operands) + 1, threads, [&](std::int64_t i, int) {
     if (i == std::size(operands)) {
-      return pack(op.b_up.data<float>(), op.b_up.dim(1), op.b_up.dim(0), op.b_up.dim(1), memory.b_up);
+      return pack(op.b_up.data<T>(), op.b_up.dim(1), op.b_up.dim(0), op.b_up.dim(1), memory.b_up);
     }
     const Tensor& from = *operands[i].first;
-    pack_transposed(from.data<float>(), from.dim(1), from.dim(1), from.dim(0), operands[i].second);
+    pack_transposed(from.data<T>(), from.dim(1), from.dim(1), from.dim(0), operands[i].second);
   });
   pack(op.bias.data<float>(), op.bias.elements(), 1, op.bias.elements(), memory.bias);
 }
@@ -106,6 +110,7 @@ struct TimesSlope {
   }
 };
 
+template <class T>
 class Block {
  public:
   Block(const TTFeedForwardBackward& op, const Memory& memory, const Sums& sums, int thread,
@@ -119,6 +124,9 @@ class Block {
     const std::int64_t of_thread = thread * memory.thread_floats;
     h_ = memory.h + of_thread, du_ = memory.du + of_thread, x_ = memory.x + of_thread;
     dxa_ = memory.dxa + of_thread, dha_ = memory.dha + of_thread;
+    const std::int64_t rank_up = op.a_up.dim(1), rank_down = op.a_down.dim(1);
+    xa_ = widened(op.xa.data<T>() + begin * rank_up, rank_up, rows, rank_up, memory.xa + of_thread);
+    ha_ = widened(op.ha.data<T>() + begin * rank_down, rank_down, rows, rank_down, memory.ha + of_thread);
   }
 
   template <Activation activation>
@@ -132,15 +140,14 @@ class Block {
   // dha and db_down.
   void output() const {
     const std::int64_t outputs = op_.b_down.dim(1), rank = op_.a_down.dim(1);
-    const float* dy = op_.dy.data<float>() + begin_ * outputs;
-    const Left ha{op_.ha.data<float>() + begin_ * rank, 1, rank};
+    const T* dy = op_.dy.data<T>() + begin_ * outputs;
     for (std::int64_t c = 0; c < outputs; c += chunk_columns) {
       const std::int64_t columns = std::min(chunk_columns, outputs - c);
       for (std::int64_t j = 0; j < columns; j += panel_width) {
         float* panel = du_ + j / panel_width * panel_apart;
         const std::int64_t some = std::min<std::int64_t>(panel_width, columns - j);
         pack_panel(dy + c + j, outputs, rows_, some, panel);
-        multiply_into(ha, panel, rank, some, rows_, {sums_.db_down + c + j, outputs, into_});
+        multiply_into(transposed(ha_), panel, rank, some, rows_, {sums_.db_down + c + j, outputs, into_});
       }
       multiply_chunk(du_, memory_.b_down_across + c * panel_width, outputs, rows_, columns, rank,
                      {dha_, rank, c == 0 ? Into::set : Into::add});
@@ -152,18 +159,17 @@ class Block {
   void inner(std::int64_t c) const {
     const std::int64_t width = op_.b_up.dim(1), columns = std::min(chunk_columns, width - c);
     const std::int64_t rank_up = op_.a_up.dim(1), rank_down = op_.a_down.dim(1);
-    const float* xa = op_.xa.data<float>() + begin_ * rank_up;
     for (std::int64_t j = 0; j < columns; j += panel_width) {
       const std::int64_t some = std::min<std::int64_t>(panel_width, columns - j);
       float *h = h_ + j / panel_width * panel_apart, *du = du_ + j / panel_width * panel_apart;
       float* dbias = sums_.dbias + c + j;
       if (into_ == Into::set) std::fill_n(dbias, panel_width, 0.F);
-      multiply({xa, rank_up}, memory_.b_up + (c + j) * rank_up, rows_, panel_width, rank_up,
+      multiply(xa_, memory_.b_up + (c + j) * rank_up, rows_, panel_width, rank_up,
                Activate<activation>{memory_.bias + c + j, h, du});
       multiply({dha_, rank_down}, memory_.a_down_across + (c + j) * rank_down, rows_, panel_width, rank_down,
                TimesSlope{du, dbias});
       multiply_into({dha_, 1, rank_down}, h, rank_down, some, rows_, {sums_.da_down + c + j, width, into_});
-      multiply_into({xa, 1, rank_up}, du, rank_up, some, rows_, {sums_.db_up + c + j, width, into_});
+      multiply_into(transposed(xa_), du, rank_up, some, rows_, {sums_.db_up + c + j, width, into_});
     }
     multiply_chunk(du_, memory_.b_up_across + c * panel_width, width, rows_, columns, rank_up,
                    {dxa_, rank_up, c == 0 ? Into::set : Into::add});
@@ -171,9 +177,9 @@ class Block {
 
   void input() const {
     const std::int64_t inputs = op_.x.dim(1), rank = op_.a_up.dim(1);
-    input_gradient(dxa_, rank, memory_.a_up_across, op_.dx.data<float>() + begin_ * inputs, rows_, inputs,
+    input_gradient(dxa_, rank, memory_.a_up_across, op_.dx.data<T>() + begin_ * inputs, rows_, inputs,
                    op_.accumulate_dx);
-    transposed_weight_gradient(dxa_, rank, op_.x.data<float>() + begin_ * inputs, rows_, inputs, sums_.da_up,
+    transposed_weight_gradient(dxa_, rank, op_.x.data<T>() + begin_ * inputs, rows_, inputs, sums_.da_up,
                                into_, x_);
   }
 
@@ -182,6 +188,7 @@ class Block {
   const Sums& sums_;
   std::int64_t begin_, rows_;
   Into into_;
+  Left xa_, ha_;
   float *h_, *du_, *dxa_, *dha_, *x_;
 };
 
@@ -201,33 +208,36 @@ std::size_t tt_feed_forward_backward_scratch(const TTFeedForwardBackward& op) {
   return scratch.bytes();
 }
 
+template <class T>
 void tt_feed_forward_backward(const TTFeedForwardBackward& op, const KernelContext& context) {
   const std::int64_t tokens = op.x.dim(0);
   if (tokens == 0) return;
   Scratch scratch(context.scratch);
   const Memory memory = take(op, scratch);
   const int threads = thread_limit();
-  pack_operands(op, memory, threads);
+  pack_operands<T>(op, memory, threads);
   const std::int64_t groups = group_count(tokens);
   parallel_pieces(groups, threads, [&](std::int64_t g, int thread) {
     const std::int64_t end = tokens * (g + 1) / groups, first = tokens * g / groups;
     for (std::int64_t begin = first; begin < end; begin += block_rows) {
-      const Block block(op, memory, memory.sums[g], thread, begin, std::min(block_rows, end - begin),
-                        begin == first);
+      const Block<T> block(op, memory, memory.sums[g], thread, begin, std::min(block_rows, end - begin),
+                           begin == first);
       switch (op.activation) {
         case Activation::none:
-          block.run<Activation::none>();
+          block.template run<Activation::none>();
           break;
         case Activation::gelu:
-          block.run<Activation::gelu>();
+          block.template run<Activation::gelu>();
           break;
         case Activation::tanh:
-          block.run<Activation::tanh>();
+          block.template run<Activation::tanh>();
           break;
       }
     }
   });
   add_sums(op, memory, groups, threads);
 }
+
+COMERA_FOR_EACH_TYPE(TTFeedForwardBackward, tt_feed_forward_backward)
 
 COMERA_CPU_END

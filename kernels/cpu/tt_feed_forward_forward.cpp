@@ -11,7 +11,9 @@ namespace {
 struct Memory {
   float *a_up = nullptr, *b_up = nullptr, *a_down = nullptr, *b_down = nullptr;  // packed
   float* bias = nullptr;                                                         // of whole panels
-  float* h = nullptr;                                                            // a chunk, of each thread
+  // Of each thread; x, xa and ha of a narrow type only.
+  float* h = nullptr;  // a chunk
+  float *x = nullptr, *xa = nullptr, *ha = nullptr;
   std::int64_t thread_floats = 0;
 };
 
@@ -24,11 +26,15 @@ Memory take(const TTFeedForwardForward& op, Scratch& scratch) {
   memory.bias = scratch.floats(panels_of(op.bias.elements()) * panel_width);
   const std::size_t before = scratch.bytes();
   memory.h = scratch.floats(panels_of(chunk_columns) * panel_apart);
+  memory.x = scratch.floats(widened_size(op, block_rows, op.x.dim(1)));
+  memory.xa = scratch.floats(widened_size(op, block_rows, op.a_up.dim(1)));
+  memory.ha = scratch.floats(widened_size(op, block_rows, op.a_down.dim(1)));
   memory.thread_floats = static_cast<std::int64_t>((scratch.bytes() - before) / sizeof(float));
   scratch.floats(memory.thread_floats * (thread_limit() - 1));
   return memory;
 }
 
+template <class T>
 void pack_operands(const TTFeedForwardForward& op, const Memory& memory, int threads) {
   const std::pair<const Tensor*, float*> operands[] = {{&op.a_up, memory.a_up},
                                                        {&op.b_up, memory.b_up},
@@ -36,7 +42,7 @@ void pack_operands(const TTFeedForwardForward& op, const Memory& memory, int thr
                                                        {&op.b_down, memory.b_down}};
   parallel_pieces(std::size(operands), threads, [&](std::int64_t i, int) {
     const Tensor& from = *operands[i].first;
-    pack(from.data<float>(), from.dim(1), from.dim(0), from.dim(1), operands[i].second);
+    pack(from.data<T>(), from.dim(1), from.dim(0), from.dim(1), operands[i].second);
   });
   pack(op.bias.data<float>(), op.bias.elements(), 1, op.bias.elements(), memory.bias);
 }
@@ -58,16 +64,19 @@ struct Activate {
   }
 };
 
-template <Activation activation>
+template <class T, Activation activation>
 void one_block(const TTFeedForwardForward& op, const Memory& memory, std::int64_t begin, std::int64_t rows,
                int thread) {
   const std::int64_t inputs = op.x.dim(1), inner = op.b_up.dim(1), outputs = op.b_down.dim(1);
   const std::int64_t rank_up = op.a_up.dim(1), rank_down = op.a_down.dim(1);
-  float* xa = op.xa.data<float>() + begin * rank_up;
-  float* ha = op.ha.data<float>() + begin * rank_down;
-  float* h = memory.h + thread * memory.thread_floats;
-  multiply_into({op.x.data<float>() + begin * inputs, inputs}, memory.a_up, rows, rank_up, inputs,
-                {xa, rank_up, Into::set});
+  const std::int64_t of_thread = thread * memory.thread_floats;
+  T *xa_place = op.xa.data<T>() + begin * rank_up, *ha_place = op.ha.data<T>() + begin * rank_down;
+  float* xa = summed_in(xa_place, memory.xa + of_thread);
+  float* ha = summed_in(ha_place, memory.ha + of_thread);
+  float* h = memory.h + of_thread;
+  multiply_into(widened(op.x.data<T>() + begin * inputs, inputs, rows, inputs, memory.x + of_thread),
+                memory.a_up, rows, rank_up, inputs, {xa, rank_up, Into::set});
+  round_sums(xa_place, xa, rows * rank_up);
   for (std::int64_t c = 0; c < inner; c += chunk_columns) {
     const std::int64_t columns = std::min(chunk_columns, inner - c);
     for (std::int64_t j = 0; j < columns; j += panel_width) {
@@ -77,8 +86,9 @@ void one_block(const TTFeedForwardForward& op, const Memory& memory, std::int64_
     multiply_chunk(h, memory.a_down + c * panel_width, inner, rows, columns, rank_down,
                    {ha, rank_down, c == 0 ? Into::set : Into::add});
   }
+  round_sums(ha_place, ha, rows * rank_down);
   multiply_by_rows({ha, rank_down}, memory.b_down, rows, outputs, rank_down,
-                   StoreTile{op.y.data<float>() + begin * outputs, outputs, Into::set});
+                   StoreTileAs<T>{op.y.data<T>() + begin * outputs, outputs, Into::set});
 }
 }  // namespace
 
@@ -88,23 +98,26 @@ std::size_t tt_feed_forward_forward_scratch(const TTFeedForwardForward& op) {
   return scratch.bytes();
 }
 
+template <class T>
 void tt_feed_forward_forward(const TTFeedForwardForward& op, const KernelContext& context) {
   const std::int64_t tokens = op.x.dim(0);
   Scratch scratch(context.scratch);
   const Memory memory = take(op, scratch);
   const int threads = thread_limit();
-  pack_operands(op, memory, threads);
+  pack_operands<T>(op, memory, threads);
   parallel_pieces((tokens + block_rows - 1) / block_rows, threads, [&](std::int64_t block, int thread) {
     const std::int64_t begin = block * block_rows, rows = std::min(block_rows, tokens - begin);
     switch (op.activation) {
       case Activation::none:
-        return one_block<Activation::none>(op, memory, begin, rows, thread);
+        return one_block<T, Activation::none>(op, memory, begin, rows, thread);
       case Activation::gelu:
-        return one_block<Activation::gelu>(op, memory, begin, rows, thread);
+        return one_block<T, Activation::gelu>(op, memory, begin, rows, thread);
       case Activation::tanh:
-        return one_block<Activation::tanh>(op, memory, begin, rows, thread);
+        return one_block<T, Activation::tanh>(op, memory, begin, rows, thread);
     }
   });
 }
+
+COMERA_FOR_EACH_TYPE(TTFeedForwardForward, tt_feed_forward_forward)
 
 COMERA_CPU_END

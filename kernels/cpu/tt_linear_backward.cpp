@@ -23,6 +23,7 @@ struct Memory {
   float* du = nullptr;
   float* dxa = nullptr;
   float* x = nullptr;
+  float* xa = nullptr;  // of a narrow type only
   std::int64_t thread_floats = 0;
 };
 
@@ -44,34 +45,36 @@ Memory take(const TTLinearBackward& op, Scratch& scratch) {
   memory.du = scratch.floats(panels_of(chunk_columns) * panel_apart);
   memory.dxa = scratch.floats(block_rows * all);
   memory.x = scratch.floats(block_rows * panel_width);
+  memory.xa = scratch.floats(widened_size(op, block_rows, all));
   memory.thread_floats = static_cast<std::int64_t>((scratch.bytes() - before) / sizeof(float));
   scratch.floats(memory.thread_floats * (thread_limit() - 1));
   return memory;
 }
 
 // du of a chunk of columns: into dy, into panels, and its column sums.
+template <class T>
 struct Chunk {
-  const float* saved;  // u or y, or nullptr
-  float* dy;
+  const T* saved;  // u or y, or nullptr
+  T* dy;
   float* dbias;  // of this group, or nullptr
   float* panels;
   std::int64_t width, rows, columns;
 };
 
-template <Activation activation, class At>
-vec du_of(const Chunk& chunk, float* dy, const float* saved, std::int64_t c, At at) {
+template <Activation activation, class T, class At>
+vec du_of(const Chunk<T>& chunk, T* dy, const T* saved, std::int64_t c, At at) {
   const vec du = derivative_times<activation>(at.load(dy + c), at.load(saved + c));
   if (activation != Activation::none) at.store(dy + c, du);
   if (chunk.dbias != nullptr) at.store(chunk.dbias + c, at.load(chunk.dbias + c) + du);
   return du;
 }
 
-template <Activation activation>
-void activation_gradient(const Chunk& chunk) {
+template <Activation activation, class T>
+void activation_gradient(const Chunk<T>& chunk) {
   constexpr std::int64_t ahead = 2;  // rows fetched early: a chunk's rows are too short for the hardware to
   for (std::int64_t t = 0; t < chunk.rows; ++t) {
-    float* dy = chunk.dy + t * chunk.width;
-    const float* saved = activation == Activation::none ? dy : chunk.saved + t * chunk.width;
+    T* dy = chunk.dy + t * chunk.width;
+    const T* saved = activation == Activation::none ? dy : chunk.saved + t * chunk.width;
     const std::int64_t early = t + ahead < chunk.rows ? ahead * chunk.width : 0;
     float* panel = chunk.panels + t * panel_width;
     for (std::int64_t c = 0; c < chunk.columns; c += panel_width, panel += panel_apart) {
@@ -91,6 +94,7 @@ void activation_gradient(const Chunk& chunk) {
   }
 }
 
+template <class T>
 class Block {
  public:
   Block(const TTLinearBackward& op, const Memory& memory, const Sums& sums, int thread, std::int64_t begin,
@@ -105,13 +109,15 @@ class Block {
     du_ = memory.du + thread * memory.thread_floats;
     dxa_ = memory.dxa + thread * memory.thread_floats;
     x_ = memory.x + thread * memory.thread_floats;
+    xa_ =
+        widened(op.xa.data<T>() + begin * all_, all_, rows, all_, memory.xa + thread * memory.thread_floats);
   }
 
   void run() const {
     std::int64_t ranks = 0;
     for (int i = 0; i < op_.outputs; ++i) ranks += op_.output[i].b.dim(0);
     if (op_.dxa) {
-      std::copy_n(op_.dxa.data<float>() + begin_ * all_, rows_ * all_, dxa_);
+      copy_rows(op_.dxa.data<T>() + begin_ * all_, all_, rows_, all_, dxa_, all_);
     } else if (ranks != all_) {
       std::fill_n(dxa_, rows_ * all_, 0.F);
     }
@@ -123,27 +129,23 @@ class Block {
   void output(int i) const {
     const TTLinearBackward::Output& output = op_.output[i];
     const std::int64_t rank = output.b.dim(0), width = output.b.dim(1);
-    const Left xa{op_.xa.data<float>() + begin_ * all_ + output.column, 1, all_};
+    const Left xa = transposed(xa_.from(0, output.column));
     for (std::int64_t c = 0; c < width; c += chunk_columns) {
       const std::int64_t columns = std::min(chunk_columns, width - c), at = begin_ * width + c;
-      Chunk chunk{nullptr,
-                  output.dy.data<float>() + at,
-                  output.dbias ? sums_.dbias[i] + c : nullptr,
-                  du_,
-                  width,
-                  rows_,
-                  columns};
+      Chunk<T> chunk{
+          nullptr, output.dy.data<T>() + at, output.dbias ? sums_.dbias[i] + c : nullptr, du_, width, rows_,
+          columns};
       if (chunk.dbias != nullptr && into_ == Into::set) std::fill_n(chunk.dbias, columns, 0.F);
       switch (output.activation) {
         case Activation::none:
           activation_gradient<Activation::none>(chunk);
           break;
         case Activation::gelu:
-          chunk.saved = output.u.data<float>() + at;
+          chunk.saved = output.u.data<T>() + at;
           activation_gradient<Activation::gelu>(chunk);
           break;
         case Activation::tanh:
-          chunk.saved = output.y.data<float>() + at;
+          chunk.saved = output.y.data<T>() + at;
           activation_gradient<Activation::tanh>(chunk);
           break;
       }
@@ -159,10 +161,10 @@ class Block {
 
   void input() const {
     const std::int64_t inputs = op_.a.dim(0);
-    input_gradient(dxa_, all_, memory_.a, op_.dx.data<float>() + begin_ * inputs, rows_, inputs,
+    input_gradient(dxa_, all_, memory_.a, op_.dx.data<T>() + begin_ * inputs, rows_, inputs,
                    op_.accumulate_dx);
-    transposed_weight_gradient(dxa_, all_, op_.x.data<float>() + begin_ * inputs, rows_, inputs, sums_.da,
-                               into_, x_);
+    transposed_weight_gradient(dxa_, all_, op_.x.data<T>() + begin_ * inputs, rows_, inputs, sums_.da, into_,
+                               x_);
   }
 
   const TTLinearBackward& op_;
@@ -170,6 +172,7 @@ class Block {
   const Sums& sums_;
   std::int64_t begin_, rows_, all_;
   Into into_;
+  Left xa_;
   float *du_, *dxa_, *x_;
 };
 
@@ -191,6 +194,7 @@ std::size_t tt_linear_backward_scratch(const TTLinearBackward& op) {
   return scratch.bytes();
 }
 
+template <class T>
 void tt_linear_backward(const TTLinearBackward& op, const KernelContext& context) {
   const std::int64_t tokens = op.x.dim(0), inputs = op.a.dim(0), all = op.a.dim(1);
   if (tokens == 0) return;
@@ -199,10 +203,10 @@ void tt_linear_backward(const TTLinearBackward& op, const KernelContext& context
   const int threads = thread_limit();
   parallel_pieces(op.outputs + 1, threads, [&](std::int64_t i, int) {
     if (i == 0) {
-      pack_transposed(op.a.data<float>(), all, all, inputs, memory.a);
+      pack_transposed(op.a.data<T>(), all, all, inputs, memory.a);
     } else {
       const Tensor& b = op.output[i - 1].b;
-      pack_transposed(b.data<float>(), b.dim(1), b.dim(1), b.dim(0), memory.b[i - 1]);
+      pack_transposed(b.data<T>(), b.dim(1), b.dim(1), b.dim(0), memory.b[i - 1]);
     }
   });
   const std::int64_t groups = group_count(tokens);
@@ -211,10 +215,12 @@ void tt_linear_backward(const TTLinearBackward& op, const KernelContext& context
     const std::int64_t first = tokens * g / groups;
     for (std::int64_t begin = first; begin < end; begin += block_rows) {
       const std::int64_t rows = std::min(block_rows, end - begin);
-      Block(op, memory, memory.sums[g], thread, begin, rows, begin == first).run();
+      Block<T>(op, memory, memory.sums[g], thread, begin, rows, begin == first).run();
     }
   });
   add_sums(op, memory, groups, threads);
 }
+
+COMERA_FOR_EACH_TYPE(TTLinearBackward, tt_linear_backward)
 
 COMERA_CPU_END

@@ -3,6 +3,7 @@
 #include "kernels/cpu/panels.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/cpu/widened.h"
 #include "kernels/ops/tt_linear.h"
 
 COMERA_CPU_BEGIN
@@ -14,6 +15,9 @@ constexpr std::int64_t block_rows = 120;  // a multiple of every tile_rows
 struct Packed {
   float* a = nullptr;
   std::array<float*, max_group_outputs> b{};
+  // Of each thread; of a narrow type only.
+  float *x = nullptr, *xa = nullptr;
+  std::int64_t thread_floats = 0;
 };
 
 Packed take(const TTLinearForward& op, Scratch& scratch) {
@@ -22,15 +26,20 @@ Packed take(const TTLinearForward& op, Scratch& scratch) {
   for (int i = 0; i < op.outputs; ++i) {
     packed.b[i] = scratch.floats(panels_size(op.output[i].b.dim(0), op.output[i].b.dim(1)));
   }
+  const std::size_t before = scratch.bytes();
+  packed.x = scratch.floats(widened_size(op, block_rows, op.a.dim(0)));
+  packed.xa = scratch.floats(widened_size(op, block_rows, op.a.dim(1)));
+  packed.thread_floats = static_cast<std::int64_t>((scratch.bytes() - before) / sizeof(float));
+  scratch.floats(packed.thread_floats * (thread_limit() - 1));
   return packed;
 }
 
 // Bias and activation of a tile while it is in registers.
-template <Activation activation>
+template <class T, Activation activation>
 struct FinishOutput {
   const float* bias;  // or nullptr
-  float* u;
-  float* y;
+  T* u;
+  T* y;
   std::int64_t width;
 
   template <int Rows>
@@ -67,15 +76,15 @@ struct FinishOutput {
   }
 };
 
-template <Activation activation>
-void one_output(const TTLinearForward& op, const TTLinearForward::Output& output, const float* b,
-                std::int64_t begin, std::int64_t rows) {
-  const std::int64_t rank = output.b.dim(0), width = output.b.dim(1), all = op.a.dim(1);
-  const Left left{op.xa.data<float>() + begin * all + output.column, all};
+template <class T, Activation activation>
+void one_output(const TTLinearForward::Output& output, const Left& xa, const float* b, std::int64_t begin,
+                std::int64_t rows) {
+  const std::int64_t rank = output.b.dim(0), width = output.b.dim(1);
   const float* bias = output.bias ? output.bias.data<float>() : nullptr;
-  float* u = output.u.data<float>() + begin * width;
-  float* y = activation == Activation::none ? nullptr : output.y.data<float>() + begin * width;
-  multiply_by_rows(left, b, rows, width, rank, FinishOutput<activation>{bias, u, y, width});
+  T* u = output.u.data<T>() + begin * width;
+  T* y = activation == Activation::none ? nullptr : output.y.data<T>() + begin * width;
+  multiply_by_rows(xa.from(0, output.column), b, rows, width, rank,
+                   FinishOutput<T, activation>{bias, u, y, width});
 }
 }  // namespace
 
@@ -85,6 +94,7 @@ std::size_t tt_linear_forward_scratch(const TTLinearForward& op) {
   return scratch.bytes();
 }
 
+template <class T>
 void tt_linear_forward(const TTLinearForward& op, const KernelContext& context) {
   const std::int64_t tokens = op.x.dim(0), inputs = op.a.dim(0), all = op.a.dim(1);
   Scratch scratch(context.scratch);
@@ -92,27 +102,34 @@ void tt_linear_forward(const TTLinearForward& op, const KernelContext& context) 
   const int threads = thread_limit();
   parallel_pieces(op.outputs + 1, threads, [&](std::int64_t i, int) {
     const Tensor& from = i == 0 ? op.a : op.output[i - 1].b;
-    pack(from.data<float>(), from.dim(1), from.dim(0), from.dim(1), i == 0 ? packed.a : packed.b[i - 1]);
+    pack(from.data<T>(), from.dim(1), from.dim(0), from.dim(1), i == 0 ? packed.a : packed.b[i - 1]);
   });
-  parallel_pieces((tokens + block_rows - 1) / block_rows, threads, [&](std::int64_t block, int) {
+  parallel_pieces((tokens + block_rows - 1) / block_rows, threads, [&](std::int64_t block, int thread) {
     const std::int64_t begin = block * block_rows, rows = std::min(block_rows, tokens - begin);
-    multiply_into({op.x.data<float>() + begin * inputs, inputs}, packed.a, rows, all, inputs,
-                  {op.xa.data<float>() + begin * all, all, Into::set});
+    float *wide_x = packed.x + thread * packed.thread_floats,
+          *wide_xa = packed.xa + thread * packed.thread_floats;
+    T* xa = op.xa.data<T>() + begin * all;
+    float* sums = summed_in(xa, wide_xa);
+    multiply_into(widened(op.x.data<T>() + begin * inputs, inputs, rows, inputs, wide_x), packed.a, rows, all,
+                  inputs, {sums, all, Into::set});
+    round_sums(xa, sums, rows * all);
     for (int i = 0; i < op.outputs; ++i) {
       const TTLinearForward::Output& output = op.output[i];
       switch (output.activation) {
         case Activation::none:
-          one_output<Activation::none>(op, output, packed.b[i], begin, rows);
+          one_output<T, Activation::none>(output, {sums, all}, packed.b[i], begin, rows);
           break;
         case Activation::gelu:
-          one_output<Activation::gelu>(op, output, packed.b[i], begin, rows);
+          one_output<T, Activation::gelu>(output, {sums, all}, packed.b[i], begin, rows);
           break;
         case Activation::tanh:
-          one_output<Activation::tanh>(op, output, packed.b[i], begin, rows);
+          one_output<T, Activation::tanh>(output, {sums, all}, packed.b[i], begin, rows);
           break;
       }
     }
   });
 }
+
+COMERA_FOR_EACH_TYPE(TTLinearForward, tt_linear_forward)
 
 COMERA_CPU_END

@@ -5,6 +5,7 @@
 #include "kernels/core/tensor.h"
 #include "kernels/cpu/panels.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/cpu/widened.h"
 
 // What the passes of tensor-train linears share.
 COMERA_CPU_BEGIN
@@ -57,14 +58,16 @@ inline void multiply_chunk(const float* chunk, const float* b, std::int64_t dept
 }
 
 // dx = dxa Aᵀ of a block, or dx +=. a: Aᵀ packed.
-inline void input_gradient(const float* dxa, std::int64_t rank, const float* a, float* dx, std::int64_t rows,
+template <class T>
+inline void input_gradient(const float* dxa, std::int64_t rank, const float* a, T* dx, std::int64_t rows,
                            std::int64_t inputs, bool accumulate) {
   multiply_by_rows({dxa, rank}, a, rows, inputs, rank,
-                   StoreTile{dx, inputs, accumulate ? Into::add : Into::set});
+                   StoreTileAs<T>{dx, inputs, accumulate ? Into::add : Into::set});
 }
 
 // dAᵀ (+)= dxaᵀ x of a block. panel: room for a panel of x.
-inline void transposed_weight_gradient(const float* dxa, std::int64_t rank, const float* x, std::int64_t rows,
+template <class T>
+inline void transposed_weight_gradient(const float* dxa, std::int64_t rank, const T* x, std::int64_t rows,
                                        std::int64_t inputs, float* da, Into into, float* panel) {
   for (std::int64_t j = 0; j < inputs; j += panel_width) {
     const std::int64_t columns = std::min<std::int64_t>(panel_width, inputs - j);
@@ -100,18 +103,19 @@ void add_groups(const Tensor& to, std::int64_t groups, int threads, const From& 
   });
 }
 
-// The same for a matrix whose sums are transposed.
+// The same for a matrix whose sums are transposed, with rows `apart` apart (0: adjacent).
 template <class From>
-void add_groups_transposed(const Tensor& to, std::int64_t groups, int threads, const From& from) {
+void add_groups_transposed(const Tensor& to, std::int64_t groups, int threads, const From& from,
+                           std::int64_t apart = 0) {
   constexpr std::int64_t columns = 64;
   const std::int64_t inputs = to.dim(0), rank = to.dim(1);
+  if (apart == 0) apart = inputs;
   parallel_pieces((inputs + columns - 1) / columns, threads, [&](std::int64_t p, int) {
     const std::int64_t begin = p * columns, count = std::min(columns, inputs - begin);
     float* row = to.data<float>() + begin * rank;
     for (std::int64_t r = 0; r < rank; ++r) {
       float total[columns] = {};
-      add_pieces_of_groups(total, count, groups,
-                           [&](std::int64_t g) { return from(g) + r * inputs + begin; });
+      add_pieces_of_groups(total, count, groups, [&](std::int64_t g) { return from(g) + r * apart + begin; });
       for (std::int64_t n = 0; n < count; ++n) row[n * rank + r] += total[n];
     }
   });

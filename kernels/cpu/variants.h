@@ -7,4 +7,6 @@
 extern "C" {
 void comera_register_cpu_v3(comera::Backend& backend);
 void comera_register_cpu_v4(comera::Backend& backend);
+// What AMX does better than v4.
+void comera_register_cpu_amx(comera::Backend& backend);
 }

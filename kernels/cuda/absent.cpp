@@ -10,6 +10,10 @@ const Backend& backend(bool) { throw_error(why_no_device()); }
 
 int device_count() { return 0; }
 
+bool multiplies_float8(int) { return false; }
+
+std::string device_address(int) { throw_error(why_no_device()); }
+
 std::string why_no_device() { return "this program was built without CUDA; build with -DCOMERA_CUDA=ON"; }
 
 std::unique_ptr<Allocator> make_allocator(int) { throw_error(why_no_device()); }

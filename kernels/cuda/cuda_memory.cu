@@ -1,5 +1,7 @@
 #include "kernels/cuda/cuda_memory.h"
 
+#include <unistd.h>
+
 #include "kernels/cuda/launch.h"
 
 namespace comera::COMERA_CUDA {
@@ -153,6 +155,20 @@ class CudaAllocator final : public Allocator {
 int device_count() {
   int count = 0;  // left as it is by a call that fails
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : (cudaGetLastError(), 0);
+}
+
+bool multiplies_float8(int device) {
+  int major = 0, minor = 0;
+  COMERA_CUDA_CALL(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  COMERA_CUDA_CALL(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  return 10 * major + minor >= 89;
+}
+
+std::string device_address(int device) {
+  char machine[256] = {}, address[32] = {};
+  gethostname(machine, sizeof machine - 1);
+  COMERA_CUDA_CALL(cudaDeviceGetPCIBusId(address, sizeof address, device));
+  return std::string(machine) + ' ' + address;
 }
 
 std::string why_no_device() {

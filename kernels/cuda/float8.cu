@@ -1,9 +1,11 @@
 // 8-bit copies of operands with their scales.
 
+#include "kernels/cuda/activations.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
 #include "kernels/ops/float8.h"
+#include "kernels/shared/float8_code.h"
 #include "kernels/shared/step_values.h"
 
 namespace comera::COMERA_CUDA {
@@ -35,15 +37,30 @@ template <class T>
 struct Source {
   const T* x;
   std::int64_t rows, columns, apart;
+
+  __device__ __forceinline__ float at(std::int64_t row, std::int64_t column) const {
+    return static_cast<float>(x[row * apart + column]);
+  }
 };
 
+// Both who looks for the largest number and who writes the codes ask for a number, so that it is computed
+// twice rather than written.
 template <class T>
-__global__ void __launch_bounds__(threads) largest_magnitudes(Source<T> from, unsigned* partial) {
+struct ActivatedSource : Source<T> {
+  Activation activation;
+
+  __device__ __forceinline__ float at(std::int64_t row, std::int64_t column) const {
+    return activate(activation, Source<T>::at(row, column));
+  }
+};
+
+template <class From>
+__global__ void __launch_bounds__(threads) largest_magnitudes(From from, unsigned* partial) {
   auto* scratch = shared_array<unsigned>(threads / warp);
   unsigned most = 0;
   for (std::int64_t row = blockIdx.x; row < from.rows; row += gridDim.x)
     for (std::int64_t column = threadIdx.x; column < from.columns; column += threads)
-      most = max(most, magnitude_bits(static_cast<float>(from.x[row * from.apart + column])));
+      most = max(most, magnitude_bits(from.at(row, column)));
   most = block_max(most, scratch);
   if (threadIdx.x == 0) partial[blockIdx.x] = most;
 }
@@ -65,9 +82,9 @@ __global__ void __launch_bounds__(threads)
 
 // A tile each: straight, transposed, or both; partial: the largest magnitude of each tile, or null. What is
 // written has rows and columns in multiples of 16, so that four numbers are written at once.
-template <class F, class T>
+template <class F, class From>
 __global__ void __launch_bounds__(threads)
-    quantize_tiles(Source<T> from, const Float8Scale* scale, F* y, F* transposed, std::int64_t padded_rows,
+    quantize_tiles(From from, const Float8Scale* scale, F* y, F* transposed, std::int64_t padded_rows,
                    std::int64_t padded_columns, unsigned* partial) {
   constexpr int apart = tile + 4;
   auto* codes = shared_array<F>(tile * apart + max_scratch);
@@ -83,10 +100,9 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       float value = 0;
-      if (row < from.rows && column + i < from.columns)
-        value = static_cast<float>(from.x[row * from.apart + column + i]);
+      if (row < from.rows && column + i < from.columns) value = from.at(row, column + i);
       most = max(most, magnitude_bits(value));
-      packed.at[i] = F(value * factor);
+      packed.at[i] = float8_code<F>(value, factor);
       codes[r * apart + four + i] = packed.at[i];
     }
     if (y != nullptr && row < padded_rows && column < padded_columns)
@@ -117,9 +133,8 @@ std::size_t quantize_scratch(const Float8Quantize& op) {
   return static_cast<std::size_t>(partials) * sizeof(unsigned);
 }
 
-template <class F, class T>
-void quantize_to(const Float8Quantize& op, const KernelContext& context) {
-  const Source<T> from{op.x.data<T>(), op.rows, op.columns, op.leading()};
+template <class F, class From>
+void quantize_from(const From& from, const Float8Quantize& op, const KernelContext& context) {
   auto* scale = static_cast<Float8Scale*>(op.scale.raw());
   auto* partial = reinterpret_cast<unsigned*>(context.scratch);
   using Scaling = Float8Quantize::Scaling;
@@ -136,7 +151,7 @@ void quantize_to(const Float8Quantize& op, const KernelContext& context) {
     const std::int64_t blocks = std::min(op.rows, most_rows_blocks);
     COMERA_LAUNCH(context.stream,
                   (LaunchShape{.grid = {blocks}, .threads = threads, .shared_bytes = max_scratch}),
-                  (largest_magnitudes<T>), from, partial);
+                  (largest_magnitudes<From>), from, partial);
     take(blocks);
   }
   const bool records = op.scaling == Scaling::delayed;
@@ -144,10 +159,19 @@ void quantize_to(const Float8Quantize& op, const KernelContext& context) {
   COMERA_LAUNCH(
       context.stream,
       (LaunchShape{.grid = grid, .threads = threads, .shared_bytes = tile * (tile + 4) + max_scratch}),
-      (quantize_tiles<F, T>), from, static_cast<const Float8Scale*>(scale), op.y ? op.y.data<F>() : nullptr,
-      op.transposed ? op.transposed.data<F>() : nullptr, float8_padded(op.rows), float8_padded(op.columns),
-      records ? partial : nullptr);
+      (quantize_tiles<F, From>), from, static_cast<const Float8Scale*>(scale),
+      op.y ? op.y.data<F>() : nullptr, op.transposed ? op.transposed.data<F>() : nullptr,
+      float8_padded(op.rows), float8_padded(op.columns), records ? partial : nullptr);
   if (records) take(grid.x * grid.y);
+}
+
+template <class F, class T>
+void quantize_to(const Float8Quantize& op, const KernelContext& context) {
+  const Source<T> from{op.x.data<T>(), op.rows, op.columns, op.leading()};
+  if (op.activation == Activation::none)
+    quantize_from<F>(from, op, context);
+  else
+    quantize_from<F>(ActivatedSource<T>{from, op.activation}, op, context);
 }
 
 template <class T>

@@ -19,6 +19,10 @@ __global__ void __launch_bounds__(threads)
   const ParameterSegment segment = segments[blockIdx.x];
   const float* g = gradients + segment.offset;
   const std::int64_t first = std::int64_t{blockIdx.y} * threads;
+  if (first >= segment.count) {  // most blocks of small tensors: cores are small
+    if (threadIdx.x == 0) partial[blockIdx.x * norm_pieces + blockIdx.y] = 0;
+    return;
+  }
   double sum = 0;
   for (std::int64_t i = first + threadIdx.x; i < segment.count; i += norm_pieces * threads)
     sum += static_cast<double>(g[i]) * g[i];
@@ -52,6 +56,11 @@ __global__ void __launch_bounds__(threads) total_norm(const double* partial, int
   results->gradient_scale = per_target;
   if (inputs->max_norm > 0 && results->gradient_norm > inputs->max_norm)
     results->gradient_scale *= inputs->max_norm / results->gradient_norm;
+  for (int s = 0; s < segments && results->nonfinite == 0; ++s)
+    if (norms[s] * results->gradient_scale * results->gradient_scale > most_squared_norm) {
+      results->nonfinite = 1;
+      results->first_nonfinite = s;
+    }
 }
 
 std::size_t gradient_norm_scratch(const GradientNorm& op) {

@@ -191,7 +191,9 @@ __global__ void __launch_bounds__(threads) rank_objective_kernel(Objective op) {
   if (threadIdx.x == 0) {
     RankState& state = *op.state;
     if (op.results->target_count > 0)
-      average_loss(op.options.smoothing, op.results->loss_sum / op.results->target_count, state);
+      average_loss(op.options.smoothing,
+                   op.results->nonfinite == 0 ? op.results->loss_sum / op.results->target_count : HUGE_VAL,
+                   state);
     state.norm_ratio = norm / tables.initial_norm;
     state.size = size;
     state.penalty = total / (by_size ? tables.initial_size : live);

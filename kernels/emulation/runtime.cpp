@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -97,6 +98,12 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaSetDevice(int device) {
   if (const cudaError_t error = device_ready(); error != cudaSuccess) return error;
   return result(device >= 0 && device < machine().devices ? cudaSuccess : cudaErrorInvalidDevice);
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char* address, int bytes, int device) {
+  if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) return error;
+  std::snprintf(address, static_cast<std::size_t>(bytes), "0000:%02X:00.0", static_cast<unsigned>(device));
+  return cudaSuccess;
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {

@@ -42,6 +42,7 @@ enum cudaDeviceAttr : int {
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaDeviceGetPCIBusId(char* address, int bytes, int device);
 
 // ---- Memory. Blocks are as large as asked for and come from malloc(), so that AddressSanitizer sees what
 // lies beyond them. Never zeroed: filled with 0xFF.

@@ -5,6 +5,9 @@
 
 namespace comera {
 
+// For a log of products.
+inline constexpr const char* scores_stay_wide = "attention is no linear layer";
+
 // Packed variable-length self-attention. Sequence s owns rows [offsets[s], offsets[s+1]); a token attends to
 // its own sequence only. For head h, columns [h d, (h+1) d) of q and k, d = their width / heads, and likewise
 // of v and out:

@@ -6,6 +6,7 @@
 #include "kernels/ops/context.h"
 #include "kernels/ops/cross_entropy.h"
 #include "kernels/ops/float8.h"
+#include "kernels/ops/float8_operands.h"
 #include "kernels/ops/layout.h"
 #include "kernels/ops/matrix_product.h"
 #include "kernels/ops/tt_feed_forward.h"
@@ -121,67 +122,23 @@ void tt_feed_forward_backward(const TTFeedForwardBackward& op, const Context& co
   run(context, up);
 }
 
-// Operands in 8 bits, each with its scale.
-class Float8Operands {
- public:
-  Float8Operands(const Context& context, ArenaScope& scope, const Tensor& scales,
-                 const Float8Options& options)
-      : context_(context), scope_(scope), scales_(scales), options_(options) {}
-
-  Tensor scale(int slot) const {
-    constexpr std::int64_t bytes = sizeof(Float8Scale);
-    return scales_.slice(slot * bytes, {bytes});
-  }
-
-  // first: the forward pass, or a gradient; otherwise the scale is that of the pass before.
-  struct Copies {
-    Tensor straight, transposed;
-  };
-  Copies quantize(int slot, const Tensor& x, std::int64_t rows, std::int64_t columns, bool first, DType type,
-                  bool straight, bool transposed) const {
-    const std::int64_t padded_rows = float8_padded(rows), padded_columns = float8_padded(columns);
-    Copies copies;
-    if (straight) copies.straight = scope_.tensor({padded_rows, padded_columns}, type);
-    if (transposed) copies.transposed = scope_.tensor({padded_columns, padded_rows}, type);
-    using Scaling = Float8Quantize::Scaling;
-    const Scaling scaling = !first || !options_.record ? Scaling::kept
-                            : options_.delayed         ? Scaling::delayed
-                                                       : Scaling::current;
-    run(context_, Float8Quantize{.x = x,
-                                 .rows = rows,
-                                 .columns = columns,
-                                 .scaling = scaling,
-                                 .margin = options_.margin,
-                                 .scale = scale(slot),
-                                 .y = copies.straight,
-                                 .transposed = copies.transposed});
-    return copies;
-  }
-
- private:
-  const Context& context_;
-  ArenaScope& scope_;
-  Tensor scales_;
-  Float8Options options_;
-};
-
-// From a column (or row) on; looked at as flat memory.
-Tensor from(const Tensor& tensor, std::int64_t begin) {
-  return tensor.slice(begin, {tensor.elements() - begin});
-}
-
 void float8_linear_forward(const Float8LinearForward& op, const Context& context) {
   const TTLinearForward& linear = op.linear;
   const std::int64_t tokens = linear.x.dim(0), inputs = linear.x.dim(1), total = linear.a.dim(1);
   constexpr DType e4m3 = DType::float8_e4m3;
   using Slots = Float8Slots;
+  using Copies = Float8Operands::Copies;
+  using Seen = Float8Operands::Seen;
   ArenaScope scope(context.arena);
   const Float8Operands operands(context, scope, op.scales, op.options);
-  {
+  const Seen seen = op.again ? Seen::again : Seen::first;
+  if (seen == Seen::first) {
     ArenaScope inner(context.arena);
     const Float8Operands once(context, inner, op.scales, op.options);
-    const Tensor x = once.quantize(Slots::x, linear.x, tokens, inputs, true, e4m3, true, false).straight;
-    const Tensor a = once.quantize(Slots::a, linear.a, inputs, total, true, e4m3, false, true).transposed;
+    const Tensor x =
+        once.quantize(Slots::x, linear.x, tokens, inputs, e4m3, Copies::straight, seen, op.input_activation)
+            .straight;
+    const Tensor a = once.quantize(Slots::a, linear.a, inputs, total, e4m3, Copies::transposed).transposed;
     run(context, Float8Product{.a = x,
                                .b = a,
                                .c = linear.xa,
@@ -193,14 +150,16 @@ void float8_linear_forward(const Float8LinearForward& op, const Context& context
                                .fast = true,
                                .type = op.compute()});
   }
-  const Tensor xa = operands.quantize(Slots::xa, linear.xa, tokens, total, true, e4m3, true, false).straight;
+  const Tensor xa =
+      operands.quantize(Slots::xa, linear.xa, tokens, total, e4m3, Copies::straight, seen).straight;
   for (int i = 0; i < linear.outputs; ++i) {
     const auto& out = linear.output[i];
     const std::int64_t rank = out.b.dim(0), width = out.b.dim(1);
+    const int b_slot = Slots::b + op.outputs[i];
     ArenaScope inner(context.arena);
     const Float8Operands once(context, inner, op.scales, op.options);
-    const Tensor b = once.quantize(Slots::b + i, out.b, rank, width, true, e4m3, false, true).transposed;
-    run(context, Float8Product{.a = from(xa, out.column),
+    const Tensor b = once.quantize(b_slot, out.b, rank, width, e4m3, Copies::transposed, seen).transposed;
+    run(context, Float8Product{.a = xa.from(out.column),
                                .b = b,
                                .c = out.u,
                                .m = tokens,
@@ -208,7 +167,7 @@ void float8_linear_forward(const Float8LinearForward& op, const Context& context
                                .k = float8_padded(rank),
                                .lda = total,
                                .scale_a = once.scale(Slots::xa),
-                               .scale_b = once.scale(Slots::b + i),
+                               .scale_b = once.scale(b_slot),
                                .fast = true,
                                .type = op.compute()});
     run(context,
@@ -223,6 +182,8 @@ void float8_linear_backward(const Float8LinearBackward& op, const Context& conte
   constexpr DType e4m3 = DType::float8_e4m3;
   const DType e5m2 = op.options.gradients;
   using Slots = Float8Slots;
+  using Copies = Float8Operands::Copies;
+  using Seen = Float8Operands::Seen;
   ArenaScope scope(context.arena);
   const Float8Operands operands(context, scope, op.scales, op.options);
   Tensor dxa = linear.dxa;
@@ -234,41 +195,47 @@ void float8_linear_backward(const Float8LinearBackward& op, const Context& conte
     ArenaScope of_outputs(context.arena);
     const Float8Operands shared(context, of_outputs, op.scales, op.options);
     const Tensor xa =
-        shared.quantize(Slots::xa, linear.xa, tokens, total, false, e4m3, false, true).transposed;
+        shared.quantize(Slots::xa, linear.xa, tokens, total, e4m3, Copies::transposed, Seen::again)
+            .transposed;
     for (int i = 0; i < linear.outputs; ++i) {
       const auto& out = linear.output[i];
       const std::int64_t rank = out.b.dim(0), width = out.b.dim(1);
+      const int b_slot = Slots::b + op.outputs[i], du_slot = Slots::du + op.outputs[i];
       run(context,
           BiasActivationBackward{
               .u = out.u, .y = out.y, .activation = out.activation, .dy = out.dy, .dbias = out.dbias});
       ArenaScope inner(context.arena);
       const Float8Operands once(context, inner, op.scales, op.options);
-      const auto du = once.quantize(Slots::du + i, out.dy, tokens, width, true, e5m2, true, true);
-      const Tensor b = once.quantize(Slots::b + i, out.b, rank, width, false, e4m3, true, false).straight;
-      run(context, Float8Product{.a = from(xa, out.column * summed),
+      const auto du = once.quantize(du_slot, out.dy, tokens, width, e5m2, Copies::both);
+      const Tensor b =
+          once.quantize(b_slot, out.b, rank, width, e4m3, Copies::straight, Seen::again).straight;
+      run(context, Float8Product{.a = xa.from(out.column * summed),
                                  .b = du.transposed,
                                  .c = out.db,
                                  .m = rank,
                                  .n = width,
                                  .k = summed,
                                  .scale_a = once.scale(Slots::xa),
-                                 .scale_b = once.scale(Slots::du + i),
+                                 .scale_b = once.scale(du_slot),
                                  .accumulate = true,
                                  .type = op.compute()});
       run(context, Float8Product{.a = du.straight,
                                  .b = b,
-                                 .c = from(dxa, out.column),
+                                 .c = dxa.from(out.column),
                                  .m = tokens,
                                  .n = float8_padded(rank),
                                  .k = width,
                                  .ldc = total,
-                                 .scale_a = once.scale(Slots::du + i),
-                                 .scale_b = once.scale(Slots::b + i),
+                                 .scale_a = once.scale(du_slot),
+                                 .scale_b = once.scale(b_slot),
                                  .type = op.compute()});
     }
   }
-  const auto dxa8 = operands.quantize(Slots::dxa, dxa, tokens, total, true, e5m2, true, true);
-  const Tensor x = operands.quantize(Slots::x, linear.x, tokens, inputs, false, e4m3, false, true).transposed;
+  const auto dxa8 = operands.quantize(Slots::dxa, dxa, tokens, total, e5m2, Copies::both);
+  const Tensor x = operands
+                       .quantize(Slots::x, linear.x, tokens, inputs, e4m3, Copies::transposed, Seen::again,
+                                 op.input_activation)
+                       .transposed;
   run(context, Float8Product{.a = x,
                              .b = dxa8.transposed,
                              .c = linear.da,
@@ -279,7 +246,8 @@ void float8_linear_backward(const Float8LinearBackward& op, const Context& conte
                              .scale_b = operands.scale(Slots::dxa),
                              .accumulate = true,
                              .type = op.compute()});
-  const Tensor a = operands.quantize(Slots::a, linear.a, inputs, total, false, e4m3, true, false).straight;
+  const Tensor a =
+      operands.quantize(Slots::a, linear.a, inputs, total, e4m3, Copies::straight, Seen::again).straight;
   run(context, Float8Product{.a = dxa8.straight,
                              .b = a,
                              .c = linear.dx,

@@ -3,6 +3,7 @@
 #include "kernels/core/arena.h"
 #include "kernels/core/profile.h"
 #include "kernels/ops/backend.h"
+#include "kernels/ops/product_log.h"
 #include "kernels/ops/work.h"
 
 namespace comera {
@@ -13,6 +14,7 @@ struct Context {
   const Backend& backend;
   Arena& arena;
   Stream stream;
+  ProductLog* products = nullptr;  // of a dry run that says what it multiplies
 
   bool dry_run() const { return arena.is_measuring(); }
 };
@@ -23,7 +25,9 @@ void run(const Context& context, const Operation& operation) {
   constexpr OperationId id = OperationIdOf<Operation>::value;
   operation.check();
   const Backend::Slot& slot = context.backend.find(id, operation.compute());
-  if (slot.kernel == nullptr) {
+  const bool logging = context.products != nullptr;
+  if (logging && log_product(*context.products, operation)) return;
+  if (slot.kernel == nullptr || (logging && slot.composition != nullptr)) {
     reinterpret_cast<void (*)(const Operation&, const Context&)>(slot.composition)(operation, context);
     return;
   }

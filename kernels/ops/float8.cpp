@@ -30,13 +30,18 @@ void check_operand(const char* name, const Tensor& tensor, std::int64_t rows, st
 
 // What both passes ask of a linear's shapes.
 template <class Linear>
-void check_linear(const char* name, const Linear& op, const Tensor& scales) {
+void check_linear(const char* name, const Linear& op, const Tensor& scales, const Float8Outputs& slots) {
   const std::int64_t inputs = op.x.dim(1), total = op.a.dim(1);
+  COMERA_CHECK(op.a.dtype() == op.compute() || op.a.dtype() == master_of(op.compute()),
+               "{}: a must be {} or {}, not {}", name, name_of(op.compute()),
+               name_of(master_of(op.compute())), name_of(op.a.dtype()));
   COMERA_CHECK(inputs % float8_multiple == 0 && total % float8_multiple == 0,
                "{}: {} inputs and {} columns of a are no multiples of {}", name, inputs, total,
                float8_multiple);
   for (int i = 0; i < op.outputs; ++i) {
     const auto& out = op.output[i];
+    COMERA_CHECK(slots[i] >= 0 && slots[i] < max_group_outputs, "{}: output {} has no slot {}", name, i,
+                 slots[i]);
     COMERA_CHECK(out.b.dim(1) % float8_multiple == 0 && out.column % float8_multiple == 0 &&
                      out.column + float8_padded(out.b.dim(0)) <= total,
                  "{}: output {} of {} x {} at column {} of {} is not padded to multiples of {}", name, i,
@@ -87,13 +92,13 @@ void Float8Product::check() const {
 }
 
 void Float8LinearForward::check() const {
-  linear.check();
-  check_linear("Float8LinearForward", linear, scales);
+  linear.check(linear.a.dtype());
+  check_linear("Float8LinearForward", linear, scales, outputs);
 }
 
 void Float8LinearBackward::check() const {
-  linear.check();
-  check_linear("Float8LinearBackward", linear, scales);
+  linear.check(linear.a.dtype());
+  check_linear("Float8LinearBackward", linear, scales, outputs);
   check_float8("Float8LinearBackward", "the type of gradients", options.gradients);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/core/tensor.h"
+#include "kernels/ops/activation.h"
 #include "kernels/ops/tt_linear.h"
 #include "kernels/shared/float8.h"
 
@@ -15,18 +16,20 @@ constexpr std::int64_t float8_padded(std::int64_t count) {
   return (count + float8_multiple - 1) / float8_multiple * float8_multiple;
 }
 
-// y = x scale in 8 bits (kernels/shared/float8.h), zeros beyond x.
+// y = activation(x) scale in 8 bits (kernels/shared/float8.h), zeros beyond x. Rounded once:
+// activation(x) is not rounded to the type of x first.
 struct Float8Quantize {
   // Whose scale.
   enum class Scaling : std::uint8_t {
-    current,  // made from the largest magnitude of x, which is kept as amax
-    delayed,  // as it stands; amax becomes at least the largest magnitude of x
+    current,  // made from the largest magnitude of activation(x), which is kept as amax
+    delayed,  // as it stands; amax becomes at least that magnitude
     kept,     // as it stands, and nothing is kept: the same tensor again, or an evaluation
   };
 
   Tensor x;  // rows `apart` elements apart
   std::int64_t rows = 0, columns = 0;
   std::int64_t apart = 0;  // 0: adjacent
+  Activation activation = Activation::none;
   Scaling scaling = Scaling::current;
   int margin = 0;     // current: the scale is 2^margin times smaller than it could be
   Tensor scale;       // Float8Scale, in and out
@@ -75,10 +78,14 @@ struct Float8Slots {
   static constexpr int count = du + max_group_outputs;
 };
 
+// Which slots, counted from b and du, an operation's outputs have: layers of a group may be removed.
+using Float8Outputs = std::array<int, max_group_outputs>;
+inline constexpr Float8Outputs every_output = {0, 1, 2};
+
 // How the products of a linear are done in 8 bits.
 struct Float8Options {
   bool delayed = false;  // else the scales are current
-  bool record = true;    // false: scales stay as they stand, and keep nothing
+  bool record = true;    // of delayed scales; false: an evaluation, of which they keep nothing
   int margin = 0;
   DType gradients = DType::float8_e5m2;  // of du and dxa; everything else is E4M3
 
@@ -87,11 +94,17 @@ struct Float8Options {
 
 // TTLinearForward and TTLinearBackward with 8-bit operands. Inputs, widths and columns where an output begins
 // are multiples of 16, and a has columns up to the padded end of every output, zero where no B_i has a row:
-// xa then has zeros there too. Tokens beyond a multiple of 16 are zeros in the copies.
+// xa then has zeros there too. Tokens beyond a multiple of 16 are zeros in the copies. a and b may be of the
+// master type, so that they are rounded once.
 struct Float8LinearForward {
   TTLinearForward linear;
   Tensor scales;  // Float8Scale (Float8Slots::count), in and out
   Float8Options options;
+  // The operand is input_activation(linear.x), which is written in 8 bits only.
+  Activation input_activation = Activation::none;
+  // Once more from xa, which is there, with the scales as they stand: u_i and y_i to the bit.
+  bool again = false;
+  Float8Outputs outputs = every_output;
 
   DType compute() const { return linear.compute(); }
   void check() const;
@@ -102,6 +115,8 @@ struct Float8LinearBackward {
   TTLinearBackward linear;
   Tensor scales;
   Float8Options options;
+  Activation input_activation = Activation::none;  // as forwards; linear.dx is the gradient of its value
+  Float8Outputs outputs = every_output;
 
   DType compute() const { return linear.compute(); }
   void check() const;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <limits>
+
 #include "kernels/core/tensor.h"
 #include "kernels/shared/step_values.h"
 
@@ -13,10 +15,14 @@ struct ParameterSegment {
   std::int32_t decays = 0;  // 1: weight decay applies
 };
 
+// A tensor's gradient, scaled, whose squares sum to more: second moments would become infinite, and its
+// parameters would never move again.
+inline constexpr double most_squared_norm = std::numeric_limits<float>::max();
+
 // The norm of the whole gradient, divided by StepInputs::targets. Sums are in double over fixed pieces of
 // each tensor, so that they do not depend on threads. Sets gradient_norm, gradient_scale (1 / targets, times
-// max_norm / norm where clipping applies; 0 without targets), nonfinite (also for the loss) and
-// first_nonfinite.
+// max_norm / norm where clipping applies; 0 without targets), nonfinite (also for the loss, and for
+// most_squared_norm) and first_nonfinite.
 struct GradientNorm {
   Tensor gradients;  // flat
   Tensor segments;   // ParameterSegment (n), as bytes

@@ -22,8 +22,8 @@ struct RankTables {
 // Adds the gradient of the objective's penalties to the loss's, after GradientNorm and before the update:
 // they are divided by StepResults::gradient_scale, so that neither the number of targets nor clipping
 // concerns them. Dead entries and removed layers get none, nor does the largest entry of
-// a bond that keeps one: it cannot die, and pulled it would go through 0. A loss that is not finite leaves
-// the average alone.
+// a bond that keeps one: it cannot die, and pulled it would go through 0. A loss that is not finite, or of
+// a step that StepResults::nonfinite skips, leaves the average alone.
 struct RankObjective {
   RankTables tables;
   RankObjectiveOptions options;
@@ -31,7 +31,7 @@ struct RankObjective {
   Tensor gradients;            // flat, in and out
   std::int64_t cores_end = 0;  // before it the cores lie, and nothing else
   Tensor step_inputs;
-  Tensor results;  // StepResults: loss_sum, target_count and gradient_scale
+  Tensor results;  // StepResults: loss_sum, target_count, gradient_scale and nonfinite
   Tensor state;    // RankState, in and out
 
   DType compute() const { return parameters.dtype(); }

@@ -7,18 +7,18 @@ namespace comera {
 namespace {
 
 template <class Operation>
-void check_common(const char* name, const Operation& op) {
+void check_common(const char* name, const Operation& op, DType halves) {
   const std::int64_t tokens = op.x.dim(0), inputs = op.x.dim(1), total = op.a.dim(1);
   const DType dtype = op.compute();
   check_tensor(name, "x", op.x, {tokens, inputs}, dtype);
-  check_tensor(name, "a", op.a, {inputs, total}, dtype);
+  check_tensor(name, "a", op.a, {inputs, total}, halves);
   check_tensor(name, "xa", op.xa, {tokens, total}, dtype);
   COMERA_CHECK(op.outputs >= 1 && op.outputs <= max_group_outputs, "{}: {} outputs, expected 1 to {}", name,
                op.outputs, max_group_outputs);
   for (int i = 0; i < op.outputs; ++i) {
     const auto& out = op.output[i];
     const std::int64_t rank = out.b.dim(0);
-    check_tensor(name, "b", out.b, {rank, out.b.dim(1)}, dtype);
+    check_tensor(name, "b", out.b, {rank, out.b.dim(1)}, halves);
     COMERA_CHECK(out.column >= 0 && out.column + rank <= total, "{}: columns {}..{} are outside of a {}",
                  name, out.column, out.column + rank, op.a.shape().text());
   }
@@ -26,8 +26,8 @@ void check_common(const char* name, const Operation& op) {
 
 }  // namespace
 
-void TTLinearForward::check() const {
-  check_common("TTLinearForward", *this);
+void TTLinearForward::check(DType halves) const {
+  check_common("TTLinearForward", *this, halves);
   for (int i = 0; i < outputs; ++i) {
     const Output& out = output[i];
     const Shape shape{x.dim(0), out.b.dim(1)};
@@ -37,8 +37,8 @@ void TTLinearForward::check() const {
   }
 }
 
-void TTLinearBackward::check() const {
-  check_common("TTLinearBackward", *this);
+void TTLinearBackward::check(DType halves) const {
+  check_common("TTLinearBackward", *this, halves);
   check_tensor("TTLinearBackward", "da", da, a.shape(), master_of(compute()));
   check_tensor("TTLinearBackward", "dx", dx, x.shape(), compute());
   check_optional("TTLinearBackward", "dxa", dxa, xa.shape(), compute());

@@ -30,7 +30,8 @@ struct TTLinearForward {
   std::array<Output, max_group_outputs> output;
 
   DType compute() const { return x.dtype(); }
-  void check() const;
+  void check() const { check(compute()); }
+  void check(DType halves) const;  // with a and b of that type
 };
 
 //   du_i = dy_i activation_i'(u_i);   dB_i += xa_iᵀ du_i;   dbias_i += column sums of du_i
@@ -60,7 +61,8 @@ struct TTLinearBackward {
   Tensor dxa;  // (T, R), or left out; columns of outputs are not read and may be overwritten
 
   DType compute() const { return x.dtype(); }
-  void check() const;
+  void check() const { check(compute()); }
+  void check(DType halves) const;  // with a and b of that type
 };
 
 }  // namespace comera

@@ -59,13 +59,15 @@ void InferenceEngine::set_capacity(const PackCapacity& capacity) {
 }
 
 bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const data::BatchCapacity& capacity,
-                          const Visit& visit, const std::function<bool()>& stop) {
+                          const Visit& visit, const std::function<bool()>& stop, const PackShare& share) {
   set_capacity(pack_capacity(capacity));
   data::LoaderOptions options;
   options.capacity = capacity;
   options.masking.probability = 0;
   options.right_modulus = model_.token_embedding().right_rows();
   options.one_pass = true;
+  options.packs_per_step = options.ranks = share.ranks;
+  options.rank = share.rank;
   data::Loader loader(std::move(samples), options);
   const Tensor values = outputs_.tensor({capacity.sequences, width()}, model_.parameters().compute());
   while (const data::Batch* batch = loader.try_next()) {

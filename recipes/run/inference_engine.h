@@ -14,6 +14,11 @@
 
 namespace comera {
 
+// The packs of one rank: every so-many'th.
+struct PackShare {
+  std::int64_t rank = 0, ranks = 1;
+};
+
 // Runs a model forward only: no dropout, no gradients, and memory that does not grow with its depth.
 class InferenceEngine {
  public:
@@ -27,11 +32,11 @@ class InferenceEngine {
   // Numbers that each sequence gets.
   std::int64_t width() const;
 
-  // Runs over all samples in packs of that capacity. visit gets a sample's number and its numbers, in no
-  // particular order. False if `stop` asked for an end on the way.
+  // Runs over all samples in packs of that capacity, or over a rank's share of the packs. visit gets a
+  // sample's number and its numbers, in no particular order. False if `stop` asked for an end on the way.
   using Visit = std::function<void(std::int64_t sample, std::span<const double> values)>;
   bool run(std::unique_ptr<data::SampleSource> samples, const data::BatchCapacity& capacity,
-           const Visit& visit, const std::function<bool()>& stop = {});
+           const Visit& visit, const std::function<bool()>& stop = {}, const PackShare& share = {});
 
  private:
   void set_capacity(const PackCapacity& capacity);

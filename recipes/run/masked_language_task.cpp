@@ -1,5 +1,7 @@
 #include "recipes/run/masked_language_task.h"
 
+#include <cmath>
+
 #include "data/samples.h"
 
 namespace comera {
@@ -47,32 +49,47 @@ data::MaskingOptions MaskedLanguageTask::masking() const {
 std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine,
                                                        const data::LoaderOptions& training,
                                                        std::int64_t most_packs,
-                                                       const std::function<bool()>& stop) {
+                                                       const std::function<bool()>& stop,
+                                                       Communicator& communicator) {
   if (train_ && !unigram_) unigram_.emplace(*train_);
   data::LoaderOptions options = training;
   options.seed = evaluation_seed;
   options.one_pass = true;
   options.permuted = most_packs > 0;  // the first packs are then a fair sample
-  options.packs_per_step = 1;
+  options.packs_per_step = options.ranks = communicator.ranks();
+  options.rank = communicator.rank();
   data::Loader loader(held_out_->samples(options.capacity.sequence_length, cache_bytes), options);
   Evaluation evaluation;
   engine.clear_results();
-  for (std::int64_t pack = 0; most_packs == 0 || pack < most_packs; ++pack) {
+  bool stopped = false;
+  for (std::int64_t pack = options.rank; most_packs == 0 || pack < most_packs; pack += options.ranks) {
     const data::Batch* batch = loader.try_next();
     if (batch == nullptr) break;
-    if (stop && stop()) return std::nullopt;
+    stopped = stop && stop();
+    if (stopped) break;
     engine.load(*batch);
     engine.evaluate();
     if (unigram_) data::add_to_baselines(*unigram_, *batch, evaluation.baselines);
   }
-  const StepResults& results = engine.results();
-  evaluation.targets = static_cast<std::int64_t>(results.target_count);
+  const StepResults own = engine.results();
+  engine.clear_results();
+  data::Baselines& baselines = evaluation.baselines;
+  const auto known = static_cast<double>(baselines.targets);
+  double all[] = {own.loss_sum, own.target_count, own.correct, baselines.unigram * known,
+                  known,        stopped ? 1. : 0.};
+  communicator.sum(all);
+  const auto& [loss, targets, correct, unigram, unigram_targets, stops] = all;
+  if (stops > 0) return std::nullopt;
+  evaluation.targets = static_cast<std::int64_t>(targets);
   COMERA_CHECK(evaluation.targets > 0,
                "the held-out set has no targets to evaluate; give more held-out data");
-  evaluation.loss = results.loss_sum / results.target_count;
-  evaluation.accuracy = results.correct / results.target_count;
+  evaluation.loss = loss / targets;
+  evaluation.accuracy = correct / targets;
   evaluation.score = -evaluation.loss;
-  engine.clear_results();
+  if (unigram_)
+    baselines = {.uniform = std::log(static_cast<double>(unigram_->vocabulary())),
+                 .unigram = unigram_targets > 0 ? unigram / unigram_targets : 0,
+                 .targets = static_cast<std::int64_t>(unigram_targets)};
   return evaluation;
 }
 

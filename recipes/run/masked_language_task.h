@@ -24,7 +24,8 @@ class MaskedLanguageTask final : public TrainingTask {
   bool evaluates() const override { return held_out_ != nullptr; }
   // The masks are the same in every evaluation with the same sequence length.
   std::optional<Evaluation> evaluate(StepEngine& engine, const data::LoaderOptions& options,
-                                     std::int64_t most_packs, const std::function<bool()>& stop) override;
+                                     std::int64_t most_packs, const std::function<bool()>& stop,
+                                     Communicator& communicator) override;
   std::string describe(const Evaluation& evaluation) const override;
   JsonObject metrics(const Evaluation& evaluation) const override;
   bool keeps_best() const override { return false; }

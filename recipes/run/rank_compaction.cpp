@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "checkpoints/float8_scales.h"
 #include "checkpoints/model_state.h"
 #include "model/rank_sizes.h"
 #include "recipes/run/checkpoint_recipe.h"
@@ -56,11 +57,12 @@ bool is_of_parameters(const std::string& path) {
 // All that does not depend on ranks.
 void copy_others(const CheckpointReader& from, CheckpointWriter& to) {
   for (const CheckpointTensor& tensor : from.tensors())
-    COMERA_CHECK(is_of_parameters(tensor.path),
+    COMERA_CHECK(is_of_parameters(tensor.path) || tensor.path.starts_with(float8_at),
                  "{} has '{}', of which this version does not know whether it depends on ranks",
                  from.path().string(), tensor.path);
   for (const std::string& group : from.groups())
-    if (!is_of_parameters(group) && group != "/recipe") to.attributes(group, from.attributes(group));
+    if (!is_of_parameters(group) && !(group + "/").starts_with(float8_at) && group != "/recipe")
+      to.attributes(group, from.attributes(group));
 }
 
 }  // namespace
@@ -115,6 +117,7 @@ std::int64_t RankCompaction::write(const std::filesystem::path& output) const {
   save_parameters(writer, store);
   save_optimizer(writer, store, kept.named());
   copy_others(from_, writer);
+  copy_float8(from_, writer);
   Attributes recipe = from_.attributes("/recipe");
   recipe["toml"] = to_toml(recipe_);
   writer.attributes("/recipe", recipe);

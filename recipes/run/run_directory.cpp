@@ -44,10 +44,15 @@ RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode)
   }
 }
 
+RunDirectory::RunDirectory(std::filesystem::path path, bool resumes)
+    : path_(std::move(path)), resumes_(resumes) {}
+
 RunDirectory::~RunDirectory() {
+  if (lock_ < 0) return;
   std::error_code ignored;
   if (!holds_run()) {
     std::filesystem::remove(checkpoints(), ignored);  // if it is empty
+    std::filesystem::remove_all(rank_logs(), ignored);
     std::filesystem::remove(path_ / "lock", ignored);
   }
   ::close(lock_);

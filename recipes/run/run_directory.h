@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 
 #include "data/new_folders.h"
@@ -22,6 +23,8 @@ class RunDirectory {
   // Makes the directory if need be. Throws UsageError when the directory holds another run (fresh) or none
   // (resume), and Error when another process uses it, with that process's id.
   RunDirectory(std::filesystem::path path, RunMode mode);
+  // Of a run that another process (the first rank of its job) owns: not locked, nothing is made or removed.
+  RunDirectory(std::filesystem::path path, bool resumes);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
@@ -33,6 +36,7 @@ class RunDirectory {
   std::filesystem::path tokenizer() const { return path_ / "tokenizer.model"; }
   std::filesystem::path best() const { return path_ / "best.h5"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  std::filesystem::path rank_logs() const { return path_ / "ranks"; }  // of a job of several ranks
 
   // Gives best.h5 the name best-phase-N.h5, after the phase that it is of. False if there is none.
   bool set_best_aside(std::int64_t phase) const;
@@ -46,7 +50,7 @@ class RunDirectory {
   bool holds_run() const;
 
   std::filesystem::path path_;
-  data::NewFolders new_folders_;
+  std::optional<data::NewFolders> new_folders_;
   int lock_ = -1;
   bool resumes_ = false;
 };

@@ -103,17 +103,19 @@ std::unique_ptr<data::ExampleSamples> samples_for(const EncoderConfig& config, c
 std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task& task,
                                       const data::Examples& examples, const std::string& set,
                                       const data::BatchCapacity& capacity, const EncoderConfig& config,
-                                      const std::function<bool()>& stop) {
+                                      const std::function<bool()>& stop, Communicator& communicator) {
   const std::int64_t width = engine.width();
-  std::vector<double> values(examples.count() * width);
+  std::vector<double> values(examples.count() * width + 1);  // other ranks' are 0; the last: whether to stop
   auto samples = samples_for(config, task, examples, capacity.sequence_length);
-  const bool whole = engine.run(
-      std::move(samples), capacity,
-      [&](std::int64_t sample, std::span<const double> row) {
-        std::ranges::copy(row, values.begin() + sample * width);
-      },
-      stop);
-  if (!whole) return std::nullopt;
+  const bool whole = engine.run(std::move(samples), capacity,
+                                [&](std::int64_t sample, std::span<const double> row) {
+                                  std::ranges::copy(row, values.begin() + sample * width);
+                                },
+                                stop, {.rank = communicator.rank(), .ranks = communicator.ranks()});
+  values.back() = whole ? 0 : 1;
+  communicator.sum(values);
+  if (values.back() > 0) return std::nullopt;
+  values.pop_back();
   data::TaskScores scores;
   if (task.kind == data::TaskKind::classification) {
     std::vector<std::int32_t> labels(examples.count());
@@ -161,13 +163,14 @@ std::unique_ptr<data::SampleSource> SequenceTask::samples(std::int64_t length) c
 }
 
 std::optional<Evaluation> SequenceTask::evaluate(StepEngine& engine, const data::LoaderOptions& options,
-                                                 std::int64_t, const std::function<bool()>& stop) {
+                                                 std::int64_t, const std::function<bool()>& stop,
+                                                 Communicator& communicator) {
   // Made anew each time: a compaction makes another model.
   InferenceEngine inference(engine.model(), InferenceEngine::Output::predictions, engine.processor());
   Evaluation evaluation;
   for (std::size_t i = 0; i < validation_.size(); ++i) {
     const auto scores = comera::score(inference, task_, validation_[i], task_.validation[i].name,
-                                      options.capacity, config_, stop);
+                                      options.capacity, config_, stop, communicator);
     if (!scores) return std::nullopt;
     evaluation.sets.push_back(*scores);
   }

@@ -15,11 +15,13 @@ data::Task task_of(const TaskSection& section);
 // model.classes. Reads the training files' labels if the recipe leaves them open.
 Recipe resolve_task(const Recipe& recipe);
 
-// The scores of a model with a sequence head on one set of examples. Nothing if `stop` asks for an end.
+// The scores of a model with a sequence head on one set of examples, which the ranks share. Nothing if `stop`
+// asks for an end.
 std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task& task,
                                       const data::Examples& examples, const std::string& set,
                                       const data::BatchCapacity& capacity, const EncoderConfig& config,
-                                      const std::function<bool()>& stop = {});
+                                      const std::function<bool()>& stop = {},
+                                      Communicator& communicator = one_process());
 
 // The examples as the model wants them.
 std::unique_ptr<data::ExampleSamples> samples_for(const EncoderConfig& config, const data::Task& task,
@@ -43,7 +45,8 @@ class SequenceTask final : public TrainingTask {
   bool evaluates() const override { return !validation_.empty(); }
   // score: the task's metric on the first set.
   std::optional<Evaluation> evaluate(StepEngine& engine, const data::LoaderOptions& options,
-                                     std::int64_t most_packs, const std::function<bool()>& stop) override;
+                                     std::int64_t most_packs, const std::function<bool()>& stop,
+                                     Communicator& communicator) override;
   std::string describe(const Evaluation& evaluation) const override;
   JsonObject metrics(const Evaluation& evaluation) const override;
   bool keeps_best() const override { return evaluates(); }

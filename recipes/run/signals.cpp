@@ -12,7 +12,7 @@ namespace comera {
 namespace {
 
 std::atomic<int> received = 0;
-std::atomic<bool> begun = false, ending = false;
+std::atomic<bool> begun = false, ending = false, silent = false;
 bool exists = false;
 
 sigset_t stop_signals() {
@@ -20,6 +20,7 @@ sigset_t stop_signals() {
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGUSR1);
   return set;
 }
 
@@ -41,6 +42,7 @@ void watch() {
     if (!begun) end_by(number);
     if (received != 0) _exit(128 + number);
     received = number;
+    if (silent) continue;
     constexpr std::string_view message = "\nstopping after this step; once more to stop at once\n";
     if (write(STDERR_FILENO, message.data(), message.size()) < 0) continue;
   }
@@ -51,7 +53,7 @@ void watch() {
 StopSignals::StopSignals() {
   COMERA_CHECK(!exists, "signals are waited for already");
   received = 0;
-  begun = ending = false;
+  begun = ending = silent = false;
   const sigset_t set = stop_signals();
   pthread_sigmask(SIG_BLOCK, &set, &previous_);
   watcher_ = std::thread(watch);
@@ -67,6 +69,8 @@ StopSignals::~StopSignals() {
 }
 
 void StopSignals::begin() { begun = true; }
+
+void StopSignals::silence() { silent = true; }
 
 int StopSignals::number() const { return received; }
 

@@ -5,8 +5,9 @@
 
 namespace comera {
 
-// SIGINT and SIGTERM as requests to stop at the next good moment: the training run then saves and stops. A
-// second signal ends the process at once. Until begin(), the first one does.
+// SIGINT, SIGTERM and SIGUSR1 (which mpirun hands on to the ranks it started) as requests to stop at the next
+// good moment: the training run then saves and stops. A second signal ends the process at once. Until
+// begin(), the first one does.
 //
 // No thread that computes may run a signal's handler: oneDNN's generated kernels use a workspace on the heap
 // as their stack, and the kernel would write the signal's frame into the heap below it. Therefore both
@@ -21,8 +22,10 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
   void begin();
+  // Says nothing when a signal comes: another rank of the job does.
+  void silence();
   bool requested() const { return number() != 0; }
-  // SIGINT, SIGTERM, or 0.
+  // SIGINT, SIGTERM, SIGUSR1, or 0.
   int number() const;
 
  private:

@@ -1,7 +1,9 @@
 #include "recipes/run/step_engine.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 
 namespace comera {
@@ -41,6 +43,7 @@ void StepEngine::clear_results() {
 const StepResults& StepEngine::results() {
   if (fetched_) return host_results_;
   allocator().download(&host_results_, results_.data(), sizeof host_results_, stream_);
+  if (communicator_ != nullptr) communicator_->wait(stream_);
   allocator().synchronize(stream_);
   fetched_ = true;
   return host_results_;
@@ -143,6 +146,7 @@ void StepEngine::set_capacity(const PackCapacity& capacity) {
   evaluate_ = graph([this] { model_.run_pack(step(*context_, batch_, false), false); });
   if (!optimizer_) return;
   micro_ = graph([this] { model_.run_pack(step(*context_, batch_, true), true); });
+  last_ = graph([this] { run_last_pack(); });
   apply_ = graph([this] { run_apply(*context_); });
 }
 
@@ -153,6 +157,29 @@ void StepEngine::adapt_ranks(const RankUnits& units, const RankStageOptions& opt
   ranks_.emplace(model_.parameters(), layers, units, options);
 }
 
+void StepEngine::join(Communicator& communicator, std::int64_t bucket_bytes) {
+  communicator_ = &communicator;
+  gradient_sum_.emplace(communicator, model_.parameters().gradients(), bucket_bytes);
+  model_.on_gradients_ready([this](const std::vector<ParameterRange>& ranges) {
+    if (summing_) gradient_sum_->ready(ranges, stream_);
+  });
+}
+
+void StepEngine::run_last_pack() {
+  summing_ = true;
+  model_.run_pack(step(*context_, batch_, true), true);
+  summing_ = false;
+  gradient_sum_->flush(stream_);
+  // The loss, its targets and the hits: StepResults begins with them.
+  static_assert(offsetof(StepResults, gradient_norm) == 3 * sizeof(double));
+  communicator_->begin_sum(Tensor(results_.data(), {3}, DType::float64, allocator().device()), stream_);
+  if (const Float8State* float8 = model_.float8(); float8 != nullptr && float8->delayed())
+    communicator_->begin_max(float8->all_scales(), stream_);
+  const auto begin = std::chrono::steady_clock::now();
+  communicator_->finish(stream_);
+  waited_ms_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
 void StepEngine::run_apply(const Context& context) const {
   const Tensor inputs = inputs_.tensor({sizeof(StepInputs)}, DType::uint8);
   const Tensor results = results_.tensor({sizeof(StepResults)}, DType::uint8);
@@ -161,15 +188,19 @@ void StepEngine::run_apply(const Context& context) const {
   optimizer_->update(context, inputs, results);
   if (ranks_)
     ranks_->prune(context, optimizer_->state()[0].second, optimizer_->state()[1].second, inputs, results);
+  if (model_.float8() != nullptr) model_.float8()->next(context, results);
 }
 
 void StepEngine::load(const data::Batch& batch) { send_batch(batch, batch_.capacity, *batch_feed_); }
 
-void StepEngine::micro(const DropoutKey& key) {
+void StepEngine::micro(const DropoutKey& key, bool last) {
   host_inputs_.dropout = key;
   send_inputs();
   fetched_ = false;
-  micro_.launch();
+  if (last && communicator_ != nullptr)
+    last_.launch();
+  else
+    micro_.launch();
 }
 
 void StepEngine::apply(std::int64_t update, double targets, const double* learning_rates, double max_norm,

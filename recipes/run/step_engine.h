@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "data/batch.h"
+#include "distributed/gradient_sum.h"
 #include "kernels/core/graph.h"
 #include "kernels/ops/processor.h"
 #include "model/model.h"
@@ -19,8 +20,9 @@ struct RankStep {
   double urgency = 1;
 };
 
-// A model with its optimizer and all memory of a step, and the two graphs of a phase: `micro` (forward, loss,
-// backward and accumulation of one pack) and `apply` (norm, clipping, optimizer).
+// A model with its optimizer and all memory of a step, and the graphs of a phase: `micro` (forward, loss,
+// backward and accumulation of one pack), the same for this rank's last pack of a step, which sums over all
+// ranks on the way, and `apply` (norm, clipping, optimizer).
 class StepEngine {
  public:
   StepEngine(const EncoderConfig& config, const AdamWOptions& optimizer, const Processor& processor);
@@ -34,6 +36,13 @@ class StepEngine {
   const Processor& processor() const { return processor_; }
   Allocator& allocator() const { return processor_.allocator; }
   const AdamWOptimizer& optimizer() const { return *optimizer_; }
+
+  // From now on this is one of several ranks, and sums gradients in buckets of so many bytes. Before
+  // set_capacity(). The communicator must outlive this.
+  void join(Communicator& communicator, std::int64_t bucket_bytes);
+  // Milliseconds that the host has waited for other ranks behind its last pack. Where a GPU waits instead it
+  // is of no meaning.
+  double waited_ms() const { return waited_ms_; }
 
   // From now on apply() also descends the objective of a stage and prunes; or no longer does. Before
   // set_capacity(), which remakes the graphs.
@@ -50,8 +59,9 @@ class StepEngine {
   // Sends a batch to the device, which may still work with the one before. Throws Error if it is larger than
   // the capacity.
   void load(const data::Batch& batch);
-  // One pack of a training step: gradients, loss and counts are added.
-  void micro(const DropoutKey& key);
+  // One pack of a training step: gradients, loss and counts are added. `last`: then they are summed over all
+  // ranks, and so are the largest magnitudes that 8-bit scales follow from.
+  void micro(const DropoutKey& key, bool last = true);
   // The end of a step, with `targets` in the global batch and these learning rates (indexed by
   // ParameterRole).
   void apply(std::int64_t update, double targets, const double* learning_rates, double max_norm,
@@ -74,6 +84,7 @@ class StepEngine {
   std::string does_not_fit(const PackCapacity& capacity, const Arena::Plan& plan) const;
   Step step(const Context& context, const PackedBatch& batch, bool training) const;
   void send_inputs();
+  void run_last_pack();
   void run_apply(const Context& context) const;
 
   Processor processor_;
@@ -90,7 +101,11 @@ class StepEngine {
   std::optional<Arena> arena_;
   std::optional<Context> context_;
   PackedBatch batch_;
-  Graph micro_, apply_, evaluate_;
+  Communicator* communicator_ = nullptr;  // null: alone
+  std::optional<GradientSum> gradient_sum_;
+  bool summing_ = false;  // gradients that become ready are this rank's of the step
+  double waited_ms_ = 0;
+  Graph micro_, last_, apply_, evaluate_;
 };
 
 }  // namespace comera

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "checkpoints/checkpoint_directory.h"
+#include "checkpoints/float8_scales.h"
 #include "checkpoints/model_state.h"
 #include "kernels/backends/processors.h"
 
@@ -20,14 +21,13 @@ std::filesystem::path checked_tokenizer(const TrainedModel& trained, const std::
   return trained.tokenizer;
 }
 
-// A model trained with bfloat16 activations has float32 parameters, with which devices that know nothing
-// narrower evaluate it, unless they are told to use bfloat16.
+// A GPU without 8-bit tensor cores evaluates what was trained in 8 bits in bfloat16, unless it is told how.
 Recipe for_device(Recipe recipe, const std::vector<std::string>& overrides, const std::string& device) {
-  DType& compute = recipe.precision.compute;
   const auto is_told = [](const std::string& setting) { return setting.starts_with("precision.compute"); };
-  if (compute == DType::bfloat16 && std::ranges::none_of(overrides, is_told) &&
-      !computes_in(find_processor(device, DType::float32), compute))
-    compute = DType::float32;
+  PrecisionSection& precision = recipe.precision;
+  if (precision.compute == Compute::fp8 && std::ranges::none_of(overrides, is_told) &&
+      !multiplies(find_processor(device, precision.activations()), precision.operands()))
+    precision.compute = Compute::bf16;
   return recipe;
 }
 
@@ -65,12 +65,13 @@ LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesyste
       recipe(for_device(parse_stored_recipe(trained.recipe, trained.checkpoint.string(), overrides),
                         overrides, device)),
       tokenizer(data::Tokenizer::load(checked_tokenizer(trained, given))),
-      processor(find_processor(device, recipe.precision.compute, recipe.precision.tf32)),
+      processor(find_processor(device, recipe.precision.activations(), recipe.precision.operands())),
       model(encoder_config(recipe, tokenizer.vocabulary()), processor.allocator, false) {
   const CheckpointReader reader(trained.checkpoint);
   COMERA_CHECK(reader.text("/data", "tokenizer_hash") == tokenizer.hash(),
                "{} was trained with another tokenizer than the one given", trained.checkpoint.string());
   load_parameters(reader, model.parameters());
+  if (model.float8() != nullptr) load_float8(reader, *model.float8());
 }
 
 }  // namespace comera

@@ -51,11 +51,34 @@ const std::string& checked_path(const std::string& path, const char* key) {
   return path;
 }
 
-Processor processor_for(const Recipe& recipe, const TrainingOptions& options) {
-  Processor processor =
-      options.processor != nullptr
-          ? *options.processor
-          : find_processor(recipe.run.device, recipe.precision.compute, recipe.precision.tf32);
+// Each rank of a machine has a GPU of its own: that of its number, or the only one that it sees.
+std::string own_device(const std::string& device, Communicator& host) {
+  if (host.alone() || device == "cpu") return device;
+  const int gpus = cuda_device_count();
+  const std::vector<std::string> only = host.gather(gpus == 1 ? cuda_device_address(0) : "");
+  if (gpus == 1 && std::ranges::count(only, only[host.rank()]) == 1)
+    return device == "auto" ? "cuda:0" : device;
+  if (host.local_ranks() == 1) return device;
+  if (device == "auto" && gpus == 0) return device;
+  if (device != "auto" && device != "cuda")
+    throw UsageError(fmt::format(
+        "run.device = \"{}\" is one GPU, but {} ranks of this job run on this machine: give \"cuda\", "
+        "and each takes the GPU of its number",
+        device, host.local_ranks()));
+  if (gpus > 0 && host.local_ranks() > gpus)
+    throw UsageError(
+        fmt::format("{} ranks of this job run on this machine, which has {} GPUs: start as many ranks as "
+                    "there are GPUs, or "
+                    "train on the CPUs with --device cpu",
+                    host.local_ranks(), gpus));
+  return gpus > 0 ? fmt::format("cuda:{}", host.local_rank()) : device;
+}
+
+Processor processor_for(const Recipe& recipe, const TrainingOptions& options, Communicator& host) {
+  Processor processor = options.processor != nullptr
+                            ? *options.processor
+                            : find_processor(own_device(recipe.run.device, host),
+                                             recipe.precision.activations(), recipe.precision.operands());
   processor.graphs = recipe.run.graphs;
   return processor;
 }
@@ -64,15 +87,21 @@ Processor processor_for(const Recipe& recipe, const TrainingOptions& options) {
 
 TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
     : options_(options),
-      directory_(checked_path(recipe.run.output, "run.output"), options.mode),
-      found_(directory_.resumes() ? find_latest(directory_.checkpoints(), options.resume) : std::nullopt),
+      host_(begin_job(recipe)),
+      directory_(open_directory(checked_path(recipe.run.output, "run.output"))),
+      log_(open_log()),
+      found_(find_checkpoint()),
       recipe_(with_ranks(options.finetune ? resolve_task(recipe) : recipe, found_)),
       tokenizer_(data::Tokenizer::load(checked_path(recipe.data.tokenizer, "data.tokenizer"))),
       config_(encoder_config(recipe_, tokenizer_.vocabulary())),
-      processor_(processor_for(recipe_, options)),
-      task_(make_task()),
-      checkpoints_(directory_.checkpoints(), recipe.run.keep_checkpoints) {
-  prepare_threads(static_cast<int>(recipe.run.threads));
+      processor_(processor_for(recipe_, options, *host_)),
+      of_devices_(join_devices()),
+      communicator_(of_devices_ ? of_devices_.get() : host_),
+      task_(make_task()) {
+  if (host_->first())
+    checkpoints_ =
+        std::make_unique<CheckpointDirectory>(directory_->checkpoints(), recipe.run.keep_checkpoints);
+  prepare_threads(static_cast<int>(recipe.run.threads > 0 ? recipe.run.threads : host_->own_cpus()));
   make_engine();
   engine_->model().parameters().initialize(static_cast<std::uint64_t>(recipe.run.seed));
   for (std::int64_t phase = 0; phase < static_cast<std::int64_t>(recipe.phases.size()); ++phase) {
@@ -90,16 +119,21 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
   if (found_) resume_from(*found_);
   if (state_.step == 0 && !recipe_.run.initial_checkpoint.empty()) load_initial();
   begin_ranks();
-  if (state_.step == 0) {
-    directory_.write_recipe(to_toml(recipe_));
-    data::write_file_durably(directory_.tokenizer(),
-                             tokenizer_.bytes());  // the run stays usable without the corpus
-  }
-  metrics_ = std::make_unique<MetricsWriter>(directory_.metrics(), state_.step == 0 ? -1 : state_.step);
+  say_place();
+  on_first(*host_, [&] {
+    if (state_.step == 0) {
+      directory_->write_recipe(to_toml(recipe_));
+      data::write_file_durably(directory_->tokenizer(),
+                               tokenizer_.bytes());  // the run stays usable without the corpus
+    }
+    metrics_ = std::make_unique<MetricsWriter>(directory_->metrics(), state_.step == 0 ? -1 : state_.step);
+    return std::string();
+  });
 }
 
 void TrainingRun::make_engine() {
   engine_ = std::make_unique<StepEngine>(config_, optimizer_options(recipe_.optim), processor_);
+  if (sums_over_ranks()) engine_->join(*communicator_, recipe_.distributed.bucket_mebibytes << 20);
 }
 
 TrainingRun::~TrainingRun() = default;
@@ -157,6 +191,8 @@ data::LoaderOptions TrainingRun::loader_options(std::int64_t phase) const {
                                             static_cast<std::uint64_t>(phase)) >>
                                 1);
   options.packs_per_step = section.packs_per_step;
+  options.rank = host_->rank();
+  options.ranks = host_->ranks();
   options.right_modulus = engine_->model().token_embedding().right_rows();
   return options;
 }
@@ -205,61 +241,37 @@ void TrainingRun::one_step() {
   engine_->clear_results();
   double targets = 0;
   std::int64_t tokens = 0;
-  for (std::int64_t pack = 0; pack < section.packs_per_step; ++pack) {
+  const std::int64_t ranks = host_->ranks();
+  for (std::int64_t pack = host_->rank(); pack < section.packs_per_step; pack += ranks) {
     const data::Batch& batch = phase_->loader->next();
     engine_->load(batch);
     engine_->micro({.seed = static_cast<std::uint64_t>(recipe_.run.seed),
                     .step = static_cast<std::uint32_t>(state_.step),
-                    .pack = static_cast<std::uint32_t>(pack)});
+                    .pack = static_cast<std::uint32_t>(pack)},
+                   pack + ranks >= section.packs_per_step);
     targets += static_cast<double>(task_->targets(batch));
     tokens += batch.tokens;
   }
+  if (ranks > 1) share_step(targets, tokens);
   const double factor = phase_->schedule.factor(state_.phase_step);
   ranks_.step = rank_step();
   const double rates[parameter_roles] = {section.learning_rate.cores * factor,
                                          section.learning_rate.gates * factor,
                                          section.learning_rate.rest * factor};
-  engine_->apply(state_.step, targets, rates, recipe_.optim.clip_norm, ranks_.step);
-  if (engine_->results().nonfinite != 0) stop_on_nonfinite(before);
-  state_.window_loss += engine_->results().loss_sum;
-  state_.window_targets += engine_->results().target_count;
+  // Moments know nothing of skipped steps, so that their bias is that of the updates that were made.
+  engine_->apply(state_.step - state_.skipped, targets, rates, recipe_.optim.clip_norm, ranks_.step);
+  if (engine_->results().nonfinite == 0) {
+    state_.window_loss += engine_->results().loss_sum;
+    state_.window_targets += engine_->results().target_count;
+    state_.skipped_in_a_row = 0;
+    state_.first_nonfinite.clear();
+  } else {
+    skip_step(before);
+  }
   state_.tokens += tokens;
   ++state_.step;
   ++state_.phase_step;
   after_rank_step();
-}
-
-void TrainingRun::stop_on_nonfinite(const data::LoaderPosition& before) {
-  refuse_nonfinite_parameters();
-  const std::int64_t segment = engine_->results().first_nonfinite;
-  const std::string tensor =
-      segment < 0 ? "the loss" : engine_->optimizer().tensor_name(segment) + "'s gradient";
-  phase_->loader->seek(before);  // the checkpoint stands before the step that failed
-  save();
-  throw_error(fmt::format(
-      "step {} was not finite, first in {}; the model before that step is saved in {}: go on with a lower "
-      "learning rate or optim.clip_norm and --resume auto, and if that fails too, remove that file first, "
-      "because the model had gone wrong earlier",
-      state_.step + 1, tensor, saved_path_.string()));
-}
-
-// A model that was broken before the step takes no good checkpoint's place.
-void TrainingRun::refuse_nonfinite_parameters() {
-  const ParameterStore& store = engine_->model().parameters();
-  for (const ParameterId id : store.layout()) {
-    const std::vector<double> values = read_tensor(store.value(id), store.allocator());
-    if (std::ranges::all_of(values, [](double value) { return std::isfinite(value); })) continue;
-    const std::filesystem::path aside = directory_.path() / "nonfinite.h5";
-    save_checkpoint_as(aside);
-    throw_error(fmt::format(
-        "step {} was not finite, for {} already holds numbers that are not; the model is kept as {}, {}",
-        state_.step + 1, store.info(id).name, aside.string(),
-        saved_step_ < 0
-            ? std::string("and no checkpoint has been saved before: begin again with a lower learning rate")
-            : fmt::format("the last good checkpoint is {}: go on from it with a lower "
-                          "learning rate and --resume auto",
-                          saved_path_.string())));
-  }
 }
 
 void TrainingRun::log_step(double seconds_per_step, double tokens_per_second) {
@@ -283,6 +295,7 @@ void TrainingRun::log_step(double seconds_per_step, double tokens_per_second) {
       .add("loss", loss)
       .add("learning_rate", rates)
       .add("gradient_norm", engine_->results().gradient_norm)
+      .add("skipped_steps", state_.skipped)
       .add("tokens", state_.tokens)
       .add("tokens_per_second", tokens_per_second)
       .add("ms_per_step", seconds_per_step * 1e3)
@@ -290,18 +303,20 @@ void TrainingRun::log_step(double seconds_per_step, double tokens_per_second) {
       .add("compression", static_cast<double>(dense_parameters(config_)) / static_cast<double>(store.count()))
       .add("peak_memory", memory);
   add_rank_metrics(line);
-  metrics_->write(state_.step, line);
+  add_waiting(line);
+  write_metrics(state_.step, line);
   state_.window_loss = 0;
   state_.window_targets = 0;
 }
 
 std::optional<Evaluation> TrainingRun::evaluate_now(bool record) {
   progress_->say("evaluating on held-out data");
-  std::optional<Evaluation> found =
-      task_->evaluate(*engine_, phase_->options, recipe_.run.evaluation_batches, options_.stop_requested);
+  std::optional<Evaluation> found = task_->evaluate(*engine_, phase_->options, recipe_.run.evaluation_batches,
+                                                    options_.stop_requested, *host_);
+  stop_agreed_ |= !found;
   if (!found || !record) return found;
   state_.evaluated_step = state_.step;
-  metrics_->write(state_.step, task_->metrics(*found));
+  write_metrics(state_.step, task_->metrics(*found));
   progress_->print(fmt::format("step {}: {}", state_.step, task_->describe(*found)));
   if (task_->keeps_best() && target_reached() &&
       (state_.best_step == 0 || found->score > state_.best_score)) {
@@ -332,13 +347,21 @@ bool TrainingRun::evaluation_due() const {
 }
 
 TrainingOutcome TrainingRun::run() {
+  if (host_->alone()) return train();
+  try {
+    return train();
+  } catch (...) {
+    host_->fail_with_exception();
+  }
+}
+
+TrainingOutcome TrainingRun::train() {
   TrainingOutcome outcome;
   progress_ = std::make_unique<ProgressBar>(task_->name(), total_steps_, state_.step, options_.output);
   double training_seconds = 0, window_seconds = 0;
   std::int64_t first_tokens = state_.tokens, window_tokens = state_.tokens, window_steps = 0;
   const auto stop_here = [&] {
-    return (options_.stop_requested && options_.stop_requested()) ||
-           (options_.stop_after > 0 && state_.step >= options_.stop_after);
+    return stop_wanted() || (options_.stop_after > 0 && state_.step >= options_.stop_after);
   };
   const std::int64_t phases = static_cast<std::int64_t>(recipe_.phases.size());
   open_phase();
@@ -368,8 +391,9 @@ TrainingOutcome TrainingRun::run() {
     ++window_steps;
     const bool phase_ends = state_.phase_step == steps_of_phase_[state_.phase];
     const double rate = static_cast<double>(state_.tokens - window_tokens) / std::max(window_seconds, 1e-9);
-    const double window_loss = state_.window_loss / std::max(state_.window_targets, 1.0);
-    progress_->update(state_.step, fmt::format("loss {:.4f}, {:.0f} tokens/s", window_loss, rate));
+    const double window_loss = state_.window_targets > 0 ? state_.window_loss / state_.window_targets : NAN;
+    progress_->update(state_.step,
+                      fmt::format("loss {:.4f}, {:.0f} tokens/s{}", window_loss, rate, skipped_note()));
     if (state_.step % recipe_.run.log_interval == 0 || phase_ends) {
       log_step(window_seconds / static_cast<double>(window_steps), rate);
       window_seconds = 0;
@@ -396,7 +420,8 @@ TrainingOutcome TrainingRun::run() {
   outcome.checkpoint = saved_path_;
   outcome.best_score = state_.best_score;
   outcome.best_step = state_.best_step;
-  if (state_.best_step > 0) outcome.best = directory_.best();
+  outcome.skipped = state_.skipped;
+  if (state_.best_step > 0) outcome.best = directory_->best();
   progress_.reset();
   return outcome;
 }

@@ -9,6 +9,7 @@
 #include "checkpoints/checkpoint_directory.h"
 #include "checkpoints/rank_history.h"
 #include "data/tokenizer.h"
+#include "distributed/communicator.h"
 #include "recipes/recipe.h"
 #include "recipes/run/metrics.h"
 #include "recipes/run/progress.h"
@@ -27,6 +28,11 @@ struct TrainingOptions {
   std::function<void(std::int64_t)> after_step = {};  // for tests and for those who want to watch
   std::FILE* output = stderr;                         // of progress
   const Processor* processor = nullptr;               // instead of the recipe's run.device
+  Communicator* communicator = nullptr;               // of a job with several ranks; null: alone
+};
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
 };
 
 struct TrainingOutcome {
@@ -38,6 +44,7 @@ struct TrainingOutcome {
   std::filesystem::path best;  // of a task with evaluation: the checkpoint with the best score
   double best_score = 0;
   std::int64_t best_step = 0;
+  std::int64_t skipped = 0;  // steps of the whole run that were not finite and changed nothing
 };
 
 // Where a run stands. All of it is in a checkpoint.
@@ -51,6 +58,9 @@ struct TrainingState {
   double best_score = 0;            // of the evaluations so far
   std::int64_t best_step = 0;       // 0: none yet
   std::int64_t evaluated_step = 0;  // the last one whose evaluation is done; 0: none yet
+  std::int64_t skipped = 0;         // steps that were not finite and changed nothing
+  std::int64_t skipped_in_a_row = 0;
+  std::string first_nonfinite = {};  // the tensor with which that row began
 };
 
 // What a run that adapts ranks knows of them. It is in a checkpoint, but for what follows from the recipe.
@@ -69,7 +79,8 @@ struct TrainingRanks {
 };
 
 // Pretraining or fine-tuning as a recipe says: phases of steps, evaluation, metrics, checkpoints, and
-// resuming to the bit.
+// resuming to the bit. In a job of several ranks each has its share of every step's packs, and all have the
+// same model; only the first one writes the run's files.
 class TrainingRun {
  public:
   TrainingRun(const Recipe& recipe, const TrainingOptions& options);
@@ -78,6 +89,7 @@ class TrainingRun {
   TrainingOutcome run();
 
   StepEngine& engine() { return *engine_; }
+  const Communicator& communicator() const { return *communicator_; }
   const TrainingTask& task() const { return *task_; }
   const Recipe& recipe() const { return recipe_; }
   std::int64_t total_steps() const { return total_steps_; }
@@ -91,6 +103,21 @@ class TrainingRun {
     Schedule schedule;
   };
 
+  // training_run_job.cpp
+  std::unique_ptr<RunDirectory> open_directory(const std::filesystem::path& path) const;
+  std::unique_ptr<std::FILE, CloseFile> open_log();
+  std::optional<FoundCheckpoint> find_checkpoint() const;
+  std::unique_ptr<Communicator> join_devices() const;
+  Communicator* begin_job(const Recipe& recipe) const;
+  bool sums_over_ranks() const { return of_devices_ != nullptr || !host_->alone(); }
+  void say_place() const;
+  void check_same_model();
+  void share_step(double& targets, std::int64_t& tokens);
+  void add_waiting(JsonObject& metrics);
+  void write_metrics(std::int64_t step, const JsonObject& line) const;
+  bool stop_wanted() const;
+
+  TrainingOutcome train();
   void open_phase();
   std::unique_ptr<TrainingTask> make_task() const;
   void load_initial();
@@ -106,12 +133,17 @@ class TrainingRun {
   std::optional<Evaluation> evaluate_now(bool record);
   void save();
   void write_checkpoint();
+  std::string last_checkpoint() const;
   void save_checkpoint_as(const std::filesystem::path& file);
   void write_state(CheckpointWriter& writer) const;
   void make_engine();
   void resume_from(const FoundCheckpoint& found);
-  [[noreturn]] void stop_on_nonfinite(const data::LoaderPosition& before);
-  void refuse_nonfinite_parameters();
+
+  // training_run_skips.cpp
+  void skip_step(const data::LoaderPosition& before);
+  std::string skipped_note() const;
+  [[noreturn]] void stop_on_nonfinite(const data::LoaderPosition& before, const std::string& first);
+  [[noreturn]] void refuse_nonfinite(const std::string& parameter);
 
   // training_run_ranks.cpp
   PhaseObjective objective_of(std::int64_t phase) const;
@@ -137,15 +169,19 @@ class TrainingRun {
   void load_ranks(const CheckpointReader& reader);
 
   TrainingOptions options_;
-  RunDirectory directory_;
-  std::optional<FoundCheckpoint> found_;  // that a resumed run goes on from
+  Communicator* host_;  // of the processes
+  std::unique_ptr<RunDirectory> directory_;
+  std::unique_ptr<std::FILE, CloseFile> log_;  // of a rank that is not the first
+  std::optional<FoundCheckpoint> found_;       // that a resumed run goes on from
   Recipe recipe_;
   data::Tokenizer tokenizer_;
   EncoderConfig config_;
   Processor processor_;
+  std::unique_ptr<Communicator> of_devices_;
+  Communicator* communicator_;  // of what holds the model: one of those before
   std::unique_ptr<TrainingTask> task_;
   std::unique_ptr<StepEngine> engine_;
-  CheckpointDirectory checkpoints_;
+  std::unique_ptr<CheckpointDirectory> checkpoints_;  // the first rank's
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<PhaseData> phase_;
   std::unique_ptr<ProgressBar> progress_;
@@ -155,6 +191,12 @@ class TrainingRun {
   std::vector<std::int64_t> steps_of_phase_, steps_per_epoch_;
   std::int64_t total_steps_ = 0;
   std::int64_t saved_samples_ = 0;  // per epoch, of the run that is resumed
+  bool stop_agreed_ = false;        // a rank was asked to stop
+  struct Waiting {                  // since the last line of metrics
+    double sums_ms = 0;             // of the rank that came last
+    double ranks_ms = 0;            // of a rank on average, for the last one to come
+    std::int64_t steps = 0;
+  } waiting_;
   std::int64_t saved_step_ = -1;
   std::filesystem::path saved_path_;
 };

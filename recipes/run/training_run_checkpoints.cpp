@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "checkpoints/float8_scales.h"
 #include "checkpoints/model_state.h"
 #include "data/durable_file.h"
 #include "kernels/backends/backends.h"
@@ -16,38 +17,54 @@ namespace comera {
 namespace {
 
 // What decides about the bits of a result: the CPU's instruction set, or the GPU's backend.
-std::string computes_with(const Processor& processor) {
-  return processor.allocator.device().kind == DeviceKind::cpu ? instruction_set()
-                                                              : std::string(processor.backend.name());
+std::string computes_with(const Processor& processor, DType compute) {
+  if (processor.allocator.device().kind != DeviceKind::cpu) return std::string(processor.backend.name());
+  const std::string set = instruction_set();
+  return set == "amx" && compute != DType::bfloat16 ? "v4" : set;  // only bfloat16 makes use of AMX
 }
 
 }  // namespace
 
 void TrainingRun::keep_best() const {
-  // Checkpoints never change, so that another name for the same file is as good as a copy, and takes no room.
-  data::link_file_durably(saved_path_, directory_.best());
+  on_first(*host_, [&] {
+    // Checkpoints never change, so that another name for the same file is as good as a copy, and takes no
+    // room.
+    data::link_file_durably(saved_path_, directory_->best());
+    return std::string();
+  });
 }
 
 void TrainingRun::save() {
   try {
     write_checkpoint();
   } catch (const Error& error) {
-    throw_error(fmt::format("{}; {}; mend that and go on with --resume auto", error.what(),
-                            saved_step_ < 0
-                                ? "no checkpoint has been saved yet"
-                                : fmt::format("the last good checkpoint is {}", saved_path_.string())));
+    throw_error(
+        fmt::format("{}; {}; mend that and go on with --resume auto", error.what(), last_checkpoint()));
   }
 }
 
+std::string TrainingRun::last_checkpoint() const {
+  return saved_step_ < 0 ? "no checkpoint has been saved yet"
+                         : fmt::format("the last good checkpoint is {}", saved_path_.string());
+}
+
 void TrainingRun::write_checkpoint() {
-  saved_path_ = checkpoints_.save(state_.step, [this](CheckpointWriter& writer) { write_state(writer); });
+  check_same_model();
+  saved_path_ = on_first(*host_, [&] {
+    return checkpoints_->save(state_.step, [this](CheckpointWriter& writer) { write_state(writer); })
+        .string();
+  });
   saved_step_ = state_.step;
+  host_->set_advice(last_checkpoint() + ": go on with --resume auto");
 }
 
 void TrainingRun::save_checkpoint_as(const std::filesystem::path& file) {
-  CheckpointWriter writer(file);
-  write_state(writer);
-  writer.commit();
+  on_first(*host_, [&] {
+    CheckpointWriter writer(file);
+    write_state(writer);
+    writer.commit();
+    return std::string();
+  });
 }
 
 void TrainingRun::write_state(CheckpointWriter& writer) const {
@@ -65,9 +82,13 @@ void TrainingRun::write_state(CheckpointWriter& writer) const {
                                  {"best_score", state_.best_score},
                                  {"best_step", state_.best_step},
                                  {"evaluated_step", state_.evaluated_step},
+                                 {"skipped_steps", state_.skipped},
+                                 {"skipped_in_a_row", state_.skipped_in_a_row},
+                                 {"first_nonfinite", state_.first_nonfinite},
                                  {"steps_of_phase", steps_of_phase_}});
   writer.attributes("/rng", {{"seed", recipe_.run.seed}});
-  writer.attributes("/environment", {{"instruction_set", computes_with(processor_)}});
+  writer.attributes("/environment",
+                    {{"instruction_set", computes_with(processor_, recipe_.precision.activations())}});
   writer.attributes("/data", {{"epoch", position.epoch},
                               {"cursor", position.cursor},
                               {"taken", position.taken},
@@ -78,6 +99,7 @@ void TrainingRun::write_state(CheckpointWriter& writer) const {
                               {"tokenizer_hash", tokenizer_.hash()},
                               {"fingerprint", task_->fingerprint()}});
   save_ranks(writer);
+  if (const Float8State* float8 = engine_->model().float8()) save_float8(writer, *float8);
 }
 
 void TrainingRun::resume_from(const FoundCheckpoint& found) {
@@ -95,6 +117,7 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
   load_parameters(reader, store);
   load_optimizer(reader, store, engine_->optimizer().state());
   load_ranks(reader);
+  if (Float8State* float8 = engine_->model().float8()) load_float8(reader, *float8);
   const Attributes trainer = reader.attributes("/trainer");
   state_ = {.step = reader.integer("/trainer", "step"),
             .phase = reader.integer("/trainer", "phase"),
@@ -108,6 +131,12 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
     state_.best_score = reader.number("/trainer", "best_score");
     state_.best_step = reader.integer("/trainer", "best_step");
     state_.evaluated_step = reader.integer("/trainer", "evaluated_step");
+  }
+  // Absent in files of versions that stopped at the first such step.
+  if (trainer.contains("skipped_steps")) {
+    state_.skipped = reader.integer("/trainer", "skipped_steps");
+    state_.skipped_in_a_row = reader.integer("/trainer", "skipped_in_a_row");
+    state_.first_nonfinite = reader.text("/trainer", "first_nonfinite");
   }
   COMERA_CHECK(state_.phase < static_cast<std::int64_t>(recipe_.phases.size()),
                "{} stands in phase {}, but the recipe has {} phases", file, state_.phase + 1,
@@ -130,16 +159,17 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
                file, state_.phase_step, state_.phase, steps_of_phase_[state_.phase]);
   refuse_another_stage(before, file);
   const std::string set = reader.text("/environment", "instruction_set");
-  if (set != computes_with(processor_))
+  if (set != computes_with(processor_, recipe_.precision.activations()))
     fmt::print(options_.output,
                "{} was computed with {}, this run computes with {}: it goes on, but not to the same bits\n",
-               file, set, computes_with(processor_));
+               file, set, computes_with(processor_, recipe_.precision.activations()));
   for (const RefusedCheckpoint& refused : found.refused)
     fmt::print(options_.output, "not used: {}; it is kept as {}\n", refused.reason,
-               checkpoints_.set_aside(refused.path).filename().string());
+               checkpoints_->set_aside(refused.path).filename().string());
   fmt::print(options_.output, "going on from {}: step {} of {}\n", file, state_.step, total_steps_);
   saved_step_ = state_.step;
   saved_path_ = found.path;
+  host_->set_advice(last_checkpoint() + ": go on with --resume auto");
   // In case it was stopped between saving and keeping the best.
   if (state_.best_step == state_.step && state_.step > 0) keep_best();
 }

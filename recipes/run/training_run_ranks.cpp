@@ -153,7 +153,9 @@ void TrainingRun::open_stage() {
       ranks_.size_target = target_of(state_.phase, live) / ranks_.units.size;
       ranks_.size_start = ranks_.state.size_left;
       // What was best at another size is no model of this phase.
-      if (directory_.set_best_aside(state_.phase - 1))
+      if (!on_first(*host_, [&] {
+             return std::string(directory_->set_best_aside(state_.phase - 1) ? "yes" : "");
+           }).empty())
         fmt::print(options_.output, "the best model so far is kept as best-phase-{}.h5\n", state_.phase - 1);
       state_.best_step = 0;
       state_.best_score = 0;
@@ -225,7 +227,7 @@ void TrainingRun::refuse_collapsed(const std::string& what) {
   if (sees_context(config_, ranks)) return;
   std::string kept;
   if (saved_step_ != state_.step && phase_ != nullptr) {
-    const std::filesystem::path aside = directory_.path() / "collapsed.h5";
+    const std::filesystem::path aside = directory_->path() / "collapsed.h5";
     save_checkpoint_as(aside);
     kept = fmt::format(" ({} has it)", aside.string());
   }
@@ -266,11 +268,14 @@ void TrainingRun::compact_ranks() {
   ranks_.gone = count_removed();
   ranks_.state.removed = 0;  // of the layers that are left
   const bool adapting = engine_->ranks() != nullptr;
+  const Float8State::Snapshot scales =
+      model.float8() != nullptr ? model.float8()->snapshot() : Float8State::Snapshot();
   Allocator& allocator = engine_->allocator();
   engine_.reset();  // its memory is the new one's
   allocator.reset_peaks();
   make_engine();
   compacted.write(engine_->model().parameters(), flat_states());
+  if (Float8State* float8 = engine_->model().float8()) float8->restore(scales);
   if (adapting) adapt_ranks();
   engine_->set_capacity(pack_capacity(phase_->options.capacity));
   progress_->say(fmt::format("compacted to {} parameters", engine_->model().parameters().count()));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "data/loader.h"
+#include "distributed/communicator.h"
 #include "recipes/run/evaluation.h"
 #include "recipes/run/json.h"
 #include "recipes/run/step_engine.h"
@@ -32,8 +33,10 @@ class TrainingTask {
 
   virtual bool evaluates() const = 0;
   // On held-out data; with `most_packs`, on so many packs of it (0: all). Nothing if `stop` asks for an end.
+  // The ranks share the packs, and all get the whole's result.
   virtual std::optional<Evaluation> evaluate(StepEngine& engine, const data::LoaderOptions& options,
-                                             std::int64_t most_packs, const std::function<bool()>& stop) = 0;
+                                             std::int64_t most_packs, const std::function<bool()>& stop,
+                                             Communicator& communicator) = 0;
   // For people, one line or more without a line end at the last; and for metrics.jsonl.
   virtual std::string describe(const Evaluation& evaluation) const = 0;
   virtual JsonObject metrics(const Evaluation& evaluation) const = 0;

@@ -39,6 +39,7 @@ std::string support_matrix() {
                  {"plain", plain_backend(), DType::float64},
                  {"cpu", cpu_backend(), DType::float32},
                  {"cpu", cpu_backend(), DType::float64},
+                 {"cpu", cpu_backend(), DType::bfloat16},
                  {"cuda", cuda_emulated::backend(), DType::float32},
                  {"cuda", cuda_emulated::backend(), DType::bfloat16}};
   std::string text =
@@ -46,8 +47,7 @@ std::string support_matrix() {
       "What each backend has for every operation of `kernels/ops/backend.h` and compute type. *native*: a "
       "kernel of its own; *composed*: made of other operations (`kernels/ops/compositions.cpp`); *missing*: "
       "running it throws. The float64 kernels of `cpu` are those of `plain`, the oracle of the tests. `cuda` "
-      "has "
-      "no float64, the others have no bfloat16; what `cuda` lacks in bfloat16 is computed on float32 "
+      "has no float64, `plain` no bfloat16; what is missing in bfloat16 is computed on float32 "
       "parameters.\n\n"
       "A test compares this page with the tables; after a change, write it anew with "
       "`COMERA_UPDATE_DOCS=1 ctest --preset release -R SupportMatrix`.\n\n"

@@ -27,19 +27,21 @@ TEST(Processors, NamesOfDevices) {
 TEST(Processors, AutomaticIsTheGpuIfThereIsOneThatCanComputeInTheType) {
   const DeviceKind expected = cuda_device_count() > 0 ? DeviceKind::cuda : DeviceKind::cpu;
   EXPECT_EQ(find_processor("auto", DType::float32).allocator.device().kind, expected);
+  EXPECT_EQ(find_processor("auto", DType::bfloat16).allocator.device().kind, expected);
   EXPECT_EQ(find_processor("auto", DType::float64).allocator.device().kind, DeviceKind::cpu);
   EXPECT_EQ(find_processor("cpu", DType::float32).allocator.device(), Device{});
-  EXPECT_EQ(find_processor("cpu", DType::float32, true).allocator.device(), Device{});  // rounds nothing
+  EXPECT_EQ(find_processor("cpu", DType::float32, OperandKind::tf32).allocator.device(), Device{});
+}
+
+TEST(Processors, TheCpuComputesInEveryType) {
+  for (const DType type : {DType::float32, DType::float64, DType::bfloat16})
+    EXPECT_EQ(find_processor("cpu", type).allocator.device(), Device{}) << name_of(type);
 }
 
 TEST(Processors, WhatIsNotThereIsOneSentence) {
   EXPECT_THAT([] { find_processor("gpu", DType::float32); },
               ThrowsMessage<UsageError>(HasSubstr("give auto, cpu, cuda or cuda:N")));
-  EXPECT_THAT([] { find_processor("cpu", DType::bfloat16); },
-              ThrowsMessage<UsageError>(HasSubstr("the CPU cannot compute in bfloat16")));
   if (cuda_device_count() == 0) {
-    EXPECT_THAT([] { find_processor("auto", DType::bfloat16); },
-                ThrowsMessage<UsageError>(HasSubstr(why_no_cuda_device() + "; set precision.compute")));
     EXPECT_THAT([] { find_processor("cuda", DType::float32); },
                 ThrowsMessage<UsageError>(HasSubstr(why_no_cuda_device() + "; run on the CPU")));
   } else {

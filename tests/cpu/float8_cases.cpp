@@ -31,8 +31,9 @@ std::vector<float> quarters(std::int64_t count, std::uint32_t seed, int most = 4
 }
 
 struct QuantizeCase {
-  const char* name;
-  std::int64_t rows, columns, apart = 0;
+  std::string name;
+  std::int64_t rows = 0, columns = 0, apart = 0;
+  Activation activation = Activation::none;
   DType type = e4m3;
   Float8Quantize::Scaling scaling = Float8Quantize::Scaling::current;
   int margin = 0;
@@ -41,20 +42,53 @@ struct QuantizeCase {
   Float8Scale before = {.scale = 8, .inverse = 0.125F, .amax = 0.7F};
 };
 
+double activated(Activation activation, double u) {
+  if (activation == Activation::gelu) return u / 2 * std::erfc(-u / std::sqrt(2.));
+  return activation == Activation::tanh ? std::tanh(u) : u;
+}
+
+// Whether a value is so far from where codes change that single precision cannot see it differently.
+bool is_settled(double value, DType type, float scale) {
+  const auto code = [&](double off) {
+    const float scaled = static_cast<float>(value + off) * scale;
+    return type == e4m3 ? float8_e4m3(scaled).bits : float8_e5m2(scaled).bits;
+  };
+  const double off = 1e-6 + 1e-5 * std::abs(value);
+  return code(off) == code(-off);
+}
+
+// Five powers of ten, exact in bfloat16. With an activation below a first one, of which the scale is made.
+std::vector<float> numbers_for(const QuantizeCase& c) {
+  std::mt19937 random(17);
+  const auto draw = [&] {
+    return static_cast<float>(bfloat16(std::pow(10.F, static_cast<float>(random() % 5000) / 1000 - 4) *
+                                       (random() % 2 == 0 ? 1.F : -1.F)));
+  };
+  std::vector<float> values(static_cast<std::size_t>(c.rows * (c.apart > 0 ? c.apart : c.columns)));
+  for (float& value : values) value = draw();
+  if (c.activation != Activation::none) {
+    values[0] = 16;
+    Float8Scale made = c.before;
+    set_float8_scale(static_cast<float>(activated(c.activation, values[0])),
+                     c.type == e4m3 ? float8_e4m3::largest : float8_e5m2::largest, c.margin, made);
+    for (float& value : values)
+      while (!is_settled(activated(c.activation, value), c.type, made.scale) ||
+             !is_settled(activated(c.activation, value), c.type, c.before.scale))
+        value = draw();
+  }
+  if (values.size() > 5) values[5] = c.at_5;
+  return values;
+}
+
 void add_quantize(std::vector<OperationCase>& cases, const QuantizeCase& c) {
-  cases.push_back({std::string("Float8Quantize_") + c.name, 0, [c](World& world) {
-                     const std::int64_t apart = c.apart > 0 ? c.apart : c.columns;
-                     std::mt19937 random(17);
-                     std::vector<float> values(static_cast<std::size_t>(c.rows * apart));
-                     for (float& value : values)  // five powers of ten, exact in bfloat16
-                       value = static_cast<float>(
-                           bfloat16(std::pow(10.F, static_cast<float>(random() % 5000) / 1000 - 4) *
-                                    (random() % 2 == 0 ? 1.F : -1.F)));
-                     if (values.size() > 5) values[5] = c.at_5;
+  const double tolerance = c.activation == Activation::none ? 0 : 2e-6;
+  cases.push_back({"Float8Quantize_" + c.name, tolerance, [c](World& world) {
+                     const std::vector<float> values = numbers_for(c);
                      const std::int64_t rows = float8_padded(c.rows), columns = float8_padded(c.columns);
                      Float8Quantize op;
                      op.x = world.chosen("x", {static_cast<std::int64_t>(values.size())}, values);
                      op.rows = c.rows, op.columns = c.columns, op.apart = c.apart;
+                     op.activation = c.activation;
                      op.scaling = c.scaling, op.margin = c.margin;
                      op.scale = scales_in(world, {c.before});
                      if (c.straight) op.y = world.codes("y", {rows, columns}, c.type);
@@ -93,7 +127,7 @@ struct LinearCase {
   std::int64_t width = 64;
   Float8Options options = {};
   bool with_dxa = false, accumulate = false;
-  Activation activation = Activation::none;
+  Activation activation = Activation::none, input_activation = Activation::none;
   double tolerance = 2e-6;
 };
 
@@ -134,6 +168,7 @@ void add_linear(std::vector<OperationCase>& cases, const LinearCase& c) {
                      const LinearShape shape = shape_of(c);
                      Float8LinearForward op;
                      op.options = c.options;
+                     op.input_activation = c.input_activation;
                      op.scales = scales_in(world, used_scales());
                      TTLinearForward& linear = op.linear;
                      linear.x = world.chosen("x", {c.tokens, c.inputs}, quarters(c.tokens * c.inputs, 1, 2));
@@ -155,6 +190,7 @@ void add_linear(std::vector<OperationCase>& cases, const LinearCase& c) {
          const LinearShape shape = shape_of(c);
          Float8LinearBackward op;
          op.options = c.options;
+         op.input_activation = c.input_activation;
          op.scales = scales_in(world, used_scales());
          TTLinearBackward& linear = op.linear;
          linear.x = world.chosen("x", {c.tokens, c.inputs}, quarters(c.tokens * c.inputs, 1, 2));
@@ -240,6 +276,28 @@ void add_float8_cases(std::vector<OperationCase>& cases) {
         cases,
         {.name = current ? "nan" : "nan_delayed", .rows = 4, .columns = 4, .scaling = scaling, .at_5 = nan});
   }
+  for (const Activation activation : {Activation::gelu, Activation::tanh}) {
+    const auto add = [&](QuantizeCase c) {
+      c.name += activation == Activation::gelu ? "_gelu" : "_tanh";
+      c.activation = activation;
+      add_quantize(cases, c);
+    };
+    add({.name = "both", .rows = 37, .columns = 70});
+    add({.name = "straight", .rows = 130, .columns = 16, .transposed = false});
+    add({.name = "transposed", .rows = 5, .columns = 200, .straight = false});
+    add({.name = "apart", .rows = 21, .columns = 33, .apart = 50});
+    add({.name = "gradients", .rows = 37, .columns = 70, .type = e5m2, .margin = 2});
+    add({.name = "delayed", .rows = 70, .columns = 70, .scaling = Scaling::delayed});
+    add({.name = "kept", .rows = 20, .columns = 20, .scaling = Scaling::kept});
+    add({.name = "one", .rows = 1, .columns = 1});
+    add({.name = "nothing", .rows = 7, .columns = 0, .apart = 3});
+    for (const Scaling scaling : {Scaling::current, Scaling::delayed}) {
+      const std::string whose = scaling == Scaling::current ? "" : "_delayed";
+      add({.name = "infinity" + whose, .rows = 4, .columns = 5, .scaling = scaling, .at_5 = infinity});
+      add({.name = "minus_infinity" + whose, .rows = 4, .columns = 5, .scaling = scaling, .at_5 = -infinity});
+      add({.name = "nan" + whose, .rows = 4, .columns = 5, .scaling = scaling, .at_5 = nan});
+    }
+  }
 
   add_product(cases, {.name = "e4m3", .m = 37, .n = 48, .k = 64});
   add_product(cases, {.name = "e5m2_e4m3", .m = 5, .n = 16, .k = 32, .a = e5m2});
@@ -255,6 +313,12 @@ void add_float8_cases(std::vector<OperationCase>& cases) {
   add_linear(cases, {.name = "e4m3_only", .options = {.gradients = e4m3}});
   // Whether a code is rounded up or down may depend on the last bit of what is quantised.
   add_linear(cases, {.name = "gelu", .activation = Activation::gelu, .tolerance = 2e-2});
+
+  add_linear(cases, {.name = "of_gelu", .input_activation = Activation::gelu});
+  add_linear(cases, {.name = "of_tanh",
+                     .ranks = {13, 16, 19},
+                     .options = {.delayed = true},
+                     .input_activation = Activation::tanh});
 
   add_next_scales(cases, {.name = "ring"});
   add_next_scales(cases, {.name = "long", .length = 300, .position = 299});

@@ -98,6 +98,54 @@ TEST_F(Float8Linears, CurrentScalesFollowTheTensors) {
   EXPECT_EQ(read_tensor(second.output[0].u), expected);
 }
 
+// Only what scales remember is not for evaluations to change: current ones remember nothing.
+TEST_F(Float8Linears, AnEvaluationHasScalesOfItsOwnIfTheyAreCurrent) {
+  const TTLinearForward exact = forward(), rounded = forward(), delayed = forward();
+  run(harness_.context(), exact);
+  run(harness_.context(),
+      Float8LinearForward{
+          .linear = delayed, .scales = scales_, .options = {.delayed = true, .record = false}});
+  EXPECT_EQ(scales()[Float8Slots::x].scale, 1);
+  EXPECT_EQ(scales()[Float8Slots::x].amax, 0);
+  run(harness_.context(),
+      Float8LinearForward{.linear = rounded, .scales = scales_, .options = {.record = false}});
+  EXPECT_NE(scales()[Float8Slots::x].scale, 1);
+  EXPECT_NEAR(error(rounded.output[0].u, exact.output[0].u), 0.053, 0.008);
+}
+
+// What a feed-forward forms again in its backward pass.
+TEST_F(Float8Linears, OnceMoreIsTheSameToTheBit) {
+  for (const bool delayed : {false, true}) {
+    const TTLinearForward op = forward();
+    const Float8LinearForward first{.linear = op, .scales = scales_, .options = {.delayed = delayed}};
+    run(harness_.context(), first);
+    const std::vector<double> u = read_tensor(op.output[0].u);
+    const std::vector<Float8Scale> left = scales();
+    TTLinearForward once_more = op;
+    once_more.output[0].u = zeros({tokens, width});
+    run(harness_.context(),
+        Float8LinearForward{
+            .linear = once_more, .scales = scales_, .options = {.delayed = delayed}, .again = true});
+    EXPECT_EQ(read_tensor(once_more.output[0].u), u);
+    for (int slot = 0; slot < Float8Slots::count; ++slot) {
+      EXPECT_EQ(scales()[slot].scale, left[slot].scale) << slot;
+      EXPECT_EQ(scales()[slot].amax, left[slot].amax) << slot;
+    }
+  }
+}
+
+// Of Q, K and V only V is left: its operands keep their places.
+TEST_F(Float8Linears, OutputsHaveTheirOwnSlots) {
+  const TTLinearForward op = forward();
+  run(harness_.context(),
+      Float8LinearForward{.linear = op, .scales = scales_, .options = {}, .outputs = {2, 1, 0}});
+  run(harness_.context(),
+      Float8LinearBackward{
+          .linear = backward(op.xa), .scales = scales_, .options = {}, .outputs = {2, 1, 0}});
+  for (const int first : {Float8Slots::b, Float8Slots::du})
+    for (int i = 0; i < max_group_outputs; ++i) EXPECT_EQ(scales()[first + i].amax > 0, i == 2) << first + i;
+}
+
 // Delayed scales are those of the steps before: with the first one, 1, small gradients are lost, and found
 // once the history knows them.
 TEST_F(Float8Linears, DelayedScalesLearnFromTheStepBefore) {

@@ -23,11 +23,13 @@ using Parameter = std::tuple<NamedBackend, OperationCase>;
 
 class Operations : public testing::TestWithParam<Parameter> {
  protected:
-  std::vector<World::Output> outputs(const Backend& backend, DType compute) const {
-    World world(backend, compute);
+  std::vector<World::Output> outputs(const Backend& backend, DType compute,
+                                     DType exact = DType::float32) const {
+    World world(backend, compute, host_allocator(), exact);
     std::get<1>(GetParam()).run(world);
     return world.outputs();
   }
+  void expect_same_under_any_threads(DType compute) const;
   const Backend& backend() const { return std::get<0>(GetParam()).backend(); }
   ~Operations() override { omp_set_num_threads(threads_); }
 
@@ -40,12 +42,12 @@ TEST_P(Operations, AgreesWithPlainDouble) {
                std::get<1>(GetParam()).tolerance);
 }
 
-TEST_P(Operations, DoesNotDependOnThreads) {
+void Operations::expect_same_under_any_threads(DType compute) const {
   omp_set_num_threads(1);
-  const auto one = outputs(backend(), DType::float32);
+  const auto one = outputs(backend(), compute);
   for (int threads : {2, 3}) {
     omp_set_num_threads(threads);
-    const auto several = outputs(backend(), DType::float32);
+    const auto several = outputs(backend(), compute);
     ASSERT_EQ(one.size(), several.size());
     for (std::size_t i = 0; i < one.size(); ++i) {
       EXPECT_TRUE(one[i].bits == several[i].bits) << one[i].name << " under " << threads << " threads";
@@ -53,12 +55,47 @@ TEST_P(Operations, DoesNotDependOnThreads) {
   }
 }
 
+TEST_P(Operations, DoesNotDependOnThreads) { expect_same_under_any_threads(DType::float32); }
+
+// In whichever tensor: what is not a number by the definition is not one here, so that a step that went wrong
+// is seen.
+TEST_P(Operations, NaNsAreNotSwallowed) {
+  std::uint32_t tensors = 1;
+  for (std::uint32_t tensor = 0; tensor < tensors; ++tensor) {
+    World world(backend(), DType::float32), plain(plain_backend(), DType::float64);
+    world.plant_nan(tensor), plain.plant_nan(tensor);
+    std::get<1>(GetParam()).run(world), std::get<1>(GetParam()).run(plain);
+    tensors = world.drawn_tensors();
+    const auto got = world.outputs(), expected = plain.outputs();
+    ASSERT_EQ(got.size(), expected.size());
+    for (std::size_t i = 0; i < got.size(); ++i)
+      for (std::size_t at = 0; at < expected[i].values.size(); ++at)
+        ASSERT_TRUE(std::isnan(got[i].values[at]) || !std::isnan(expected[i].values[at]))
+            << got[i].name << '[' << at << "] with tensor " << tensor;
+  }
+}
+
+class NarrowOperations : public Operations {};
+
+TEST_P(NarrowOperations, AgreesWithPlainDouble) {
+  expect_close(outputs(backend(), DType::bfloat16, DType::bfloat16),
+               outputs(plain_backend(), DType::float64, DType::bfloat16), narrow_tolerance,
+               narrow_statistic_tolerance);
+}
+
+TEST_P(NarrowOperations, DoesNotDependOnThreads) { expect_same_under_any_threads(DType::bfloat16); }
+
 std::string name_of_case(const testing::TestParamInfo<Parameter>& info) {
   return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param).name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Operations,
                          testing::Combine(testing::ValuesIn(backends), testing::ValuesIn(operation_cases())),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(Backends, NarrowOperations,
+                         testing::Combine(testing::ValuesIn(backends),
+                                          testing::ValuesIn(operation_cases_of(cpu_backend(),
+                                                                               DType::bfloat16))),
                          name_of_case);
 }  // namespace
 

@@ -1,7 +1,8 @@
 #include <fmt/core.h>
 
 #include <limits>
-#include <map>
+#include <string>
+#include <vector>
 
 #include "kernels/ops/optimizer.h"
 #include "tests/cpu/world.h"
@@ -25,6 +26,13 @@ std::vector<ParameterSegment> segments_of(const std::vector<std::int64_t>& count
 struct NormCase {
   const char* name;
   double targets, max_norm;
+};
+
+struct NonfiniteCase {
+  const char* name;
+  std::vector<int> places;
+  float planted;
+  double max_norm = 0;
 };
 
 void optimizer_cases(std::vector<OperationCase>& cases, const std::string& name,
@@ -74,23 +82,25 @@ void add_optimizer_cases(std::vector<OperationCase>& cases) {
   optimizer_cases(cases, "one", {1});
   optimizer_cases(cases, "several", {13, 1, 240, 7, 16385, 50001, 3});
   optimizer_cases(cases, "gaps", {5, 1, 240, 7, 3}, 3);
-  // The first of them, the second with the fourth, and none but the loss.
-  const std::map<std::string, std::vector<int>> nonfinite = {
-      {"first", {2}}, {"second", {8, 20}}, {"loss", {}}};
-  for (const auto& entry : nonfinite)
-    cases.push_back({"GradientNorm_nonfinite_" + entry.first, 1e-12, [places = entry.second](World& world) {
+  // The first of them, the second with the fourth, and none but the loss; squares that a float32 cannot hold,
+  // and as large ones that clipping makes small.
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (const NonfiniteCase& c :
+       {NonfiniteCase{"first", {2}, infinity}, NonfiniteCase{"second", {8, 20}, infinity},
+        NonfiniteCase{"loss", {}, infinity}, NonfiniteCase{"squares", {8, 20}, 1e20F},
+        NonfiniteCase{"clipped_squares", {8, 20}, 1e20F, 1}})
+    cases.push_back({"GradientNorm_nonfinite_" + std::string(c.name), 1e-12, [c](World& world) {
                        const auto segments = segments_of({3, 4, 5, 6}, 1);
                        std::vector<float> gradients(23, 0.5F);
-                       for (const int place : places)
-                         gradients[place] = std::numeric_limits<float>::infinity();
+                       for (const int place : c.places) gradients[place] = c.planted;
                        GradientNorm op;
                        op.gradients = world.chosen("gradients", {23}, gradients);
                        op.segments = world.bytes(segments.data(), segments.size() * sizeof segments[0]);
                        op.norms = world.output_double("norms", {4});
                        StepInputs inputs;
-                       inputs.targets = 2;
+                       inputs.targets = 2, inputs.max_norm = c.max_norm;
                        StepResults results;
-                       if (places.empty()) results.loss_sum = std::numeric_limits<double>::quiet_NaN();
+                       if (c.places.empty()) results.loss_sum = std::numeric_limits<double>::quiet_NaN();
                        op.step_inputs = world.step_inputs(inputs), op.results = world.results(results);
                        world.run(op);
                      }});

@@ -13,10 +13,10 @@ struct Size {
 };
 
 void product_case(std::vector<OperationCase>& cases, Size size, bool transpose_a, bool transpose_b,
-                  bool accumulate, std::int64_t apart) {
-  const std::string name =
-      fmt::format("MatrixProduct_{}{}_{}_{}_{}{}{}", transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', size.m,
-                  size.n, size.k, accumulate ? "_accumulate" : "", apart > 0 ? "_apart" : "");
+                  bool accumulate, std::int64_t apart, bool into_master = false) {
+  const std::string name = fmt::format(
+      "MatrixProduct_{}{}_{}_{}_{}{}{}{}", transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', size.m, size.n,
+      size.k, accumulate ? "_accumulate" : "", apart > 0 ? "_apart" : "", into_master ? "_master" : "");
   cases.push_back({name, 2e-6, [=](World& world) {
                      MatrixProduct op;
                      op.m = size.m, op.n = size.n, op.k = size.k;
@@ -26,7 +26,8 @@ void product_case(std::vector<OperationCase>& cases, Size size, bool transpose_a
                      op.ldc = size.n + apart;
                      op.a = world.input({transpose_a ? size.k : size.m, op.lda});
                      op.b = world.input({transpose_b ? size.n : size.k, op.ldb});
-                     op.c = world.output("c", {size.m, op.ldc});
+                     const Shape result{size.m, op.ldc};
+                     op.c = into_master ? world.master_output("c", result) : world.output("c", result);
                      world.run(op);
                    }});
 }
@@ -171,6 +172,11 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   }
   product_case(cases, {601, 530, 64}, false, false, true, 5);
   product_case(cases, {3, 4, 0}, false, false, false, 0);
+  product_case(cases, {3, 4, 0}, false, false, false, 1, true);
+  for (int flags = 0; flags < 4; ++flags)
+    product_case(cases, {71, 229, 37}, (flags & 1) != 0, (flags & 2) != 0, flags % 3 != 0, flags == 1 ? 5 : 0,
+                 true);
+  product_case(cases, {530, 270, 130}, true, false, true, 0, true);
   batch_case(cases, "tiny", {3, 5, 7}, 41, false);
   batch_case(cases, "middle", {33, 17, 65}, 13, false);
   batch_case(cases, "large", {130, 120, 65}, 3, false);

@@ -36,6 +36,7 @@ struct ObjectiveCase {
   RankObjectiveOptions options;
   double targets = 37, loss = 80, urgency = 1;
   double target_now = -1;  // negative: the options' target
+  bool nonfinite = false;  // the step is skipped
 };
 
 void add_objective(std::vector<OperationCase>& cases, const ObjectiveCase& c) {
@@ -53,6 +54,7 @@ void add_objective(std::vector<OperationCase>& cases, const ObjectiveCase& c) {
                      StepResults results;
                      results.loss_sum = c.loss, results.target_count = c.targets;
                      results.gradient_scale = c.targets > 0 ? 0.6 / c.targets : 0;
+                     results.nonfinite = c.nonfinite ? 1 : 0;
                      op.step_inputs = world.step_inputs(inputs), op.results = world.results(results);
                      op.state = state_in(world, {.loss_average = 0.5, .loss_weight = 0.2});
                      world.run(op);
@@ -100,6 +102,7 @@ void add_rank_cases(std::vector<OperationCase>& cases) {
   add_objective(cases, {"early", options});
   add_objective(cases, {"early_without_targets", options, 0, 0});
   add_objective(cases, {"early_nonfinite_loss", options, 37, infinity});
+  add_objective(cases, {.name = "early_skipped", .options = options, .nonfinite = true});
   options.penalty = RankPenalty::mean_gate, options.beta = 0;
   add_objective(cases, {"early_mean_gate", options});
   // The average is (0.98 * 0.5 + 0.02 * 80 / 37) / (0.98 * 0.2 + 0.02).

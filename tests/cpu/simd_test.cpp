@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "kernels/core/arena.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -60,6 +61,22 @@ TEST(Activations, TanhIsWithinTwoTenMillionths) {
       [](double x) { return 1 - std::tanh(x) * std::tanh(x); });
   EXPECT_LE(errors.value, 2e-7);
   EXPECT_LE(errors.derivative, 4e-7);
+}
+
+// In every place of a vector and in the rest of a row.
+TEST(Activations, OfANaNAreNaNs) {
+  constexpr std::int64_t count = 37;
+  for (const Activation activation : {Activation::gelu, Activation::tanh})
+    for (std::int64_t at = 0; at < count; ++at) {
+      std::vector<float> u(count, 0.5F), y(count);
+      u[at] = std::numeric_limits<float>::quiet_NaN();
+      const Shape shape{1, count};
+      run(context_of(cpu_backend()), BiasActivationForward{.u = Tensor(u.data(), shape, DType::float32),
+                                                           .bias = {},
+                                                           .activation = activation,
+                                                           .y = Tensor(y.data(), shape, DType::float32)});
+      for (std::int64_t i = 0; i < count; ++i) EXPECT_EQ(std::isnan(y[i]), i == at) << i;
+    }
 }
 
 TEST(Dropout, DropsWhatTheDefinitionDrops) {

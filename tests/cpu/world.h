@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -58,6 +59,10 @@ class World {
   Tensor step_inputs(const StepInputs& values) { return bytes(&values, sizeof values); }
   Tensor results(const StepResults& values = {});
 
+  // From now on the drawn tensor of this number has a NaN in its middle.
+  void plant_nan(std::uint32_t tensor) { planted_ = tensor; }
+  std::uint32_t drawn_tensors() const { return drawn_; }
+
   template <class Operation>
   void run(const Operation& operation) {
     Arena measuring = Arena::measuring(allocator_.device());
@@ -87,6 +92,7 @@ class World {
   Allocator& allocator_;
   std::vector<Block> blocks_;
   std::uint32_t drawn_ = 0;
+  std::optional<std::uint32_t> planted_;
 };
 
 // GoogleTest failures where what came out differs, by the measure of OperationCase::tolerance, is not a

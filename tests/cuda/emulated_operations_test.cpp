@@ -12,6 +12,7 @@
 #include "kernels/cuda/cuda_memory.h"
 #include "kernels/emulation/options.h"
 #include "kernels/emulation/sanitizers.h"
+#include "tests/cpu/float8_activation.h"
 #include "tests/cpu/world.h"
 
 namespace comera::test {
@@ -99,6 +100,11 @@ class EmulatedTF32Operations : public EmulatedOperations {};
 
 TEST_P(EmulatedTF32Operations, AgreeWithPlainDoubleInEveryOrder) {
   compare(DType::float32, GetParam().tolerance, true);
+}
+
+TEST(EmulatedFloat8, AnActivationsValuesAreQuantisedAsIfTheyWereWritten) {
+  const auto device = cuda_emulated::make_allocator(0);
+  expect_the_codes_of_an_activations_values(cuda_emulated::backend(), *device);
 }
 
 // The cases see what a kernel does beside its tensors, in a device's memory too.

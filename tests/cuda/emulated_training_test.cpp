@@ -3,12 +3,16 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "kernels/emulation/runtime.h"
+#include "kernels/emulation/sanitizers.h"
 #include "recipes/run/step_engine.h"
 #include "recipes/run/trained_model.h"
 #include "tests/cuda/training_checks.h"
 #include "tests/model/configs.h"
+#include "tests/training/float8_overrides.h"
+#include "tests/training/nonfinite_run.h"
 
 namespace comera::test {
 namespace {
@@ -78,13 +82,36 @@ TEST_F(EmulatedRun, ReplayedNotReplayedAndResumedGiveTheSameBits) { expect_the_s
 
 TEST_F(EmulatedRun, AdaptsRanks) { expect_to_adapt_ranks(device_); }
 
-// A GPU's bfloat16 run goes on to the same bits, and the CPU evaluates it in float32.
+TEST_F(EmulatedRun, EightBitRunsAreResumed) {
+  expect_the_same_bits_each_way(device_, in_float8("delayed"), {9});
+}
+
+// A GPU's bfloat16 run goes on to the same bits, and the CPU evaluates it in either type.
 TEST_F(EmulatedRun, NarrowRunsAreResumedAndLoadedByTheCpu) {
-  expect_the_same_bits_each_way(device_, {"precision.compute='bf16'"});
+  expect_the_same_bits_each_way(device_, {"precision.compute='bf16'"}, {9});
   const LoadedModel loaded(folder() / "whole", {}, {}, "cpu");
-  EXPECT_EQ(loaded.recipe.precision.compute, DType::float32);
-  EXPECT_EQ(loaded.model.parameters().compute(), DType::float32);
-  EXPECT_THROW(LoadedModel(folder() / "whole", {}, {"precision.compute='bf16'"}, "cpu"), UsageError);
+  EXPECT_EQ(loaded.recipe.precision.compute, Compute::bf16);
+  EXPECT_EQ(loaded.model.parameters().compute(), DType::bfloat16);
+  const LoadedModel wide(folder() / "whole", {}, {"precision.compute='fp32'"}, "cpu");
+  EXPECT_EQ(wide.model.parameters().compute(), DType::float32);
+}
+
+class EmulatedNonfinite : public NonfiniteRun {
+ protected:
+  void SetUp() override {
+    if (COMERA_ASAN || COMERA_TSAN) GTEST_SKIP() << "too slow; the same steps run without sanitizers";
+    device_.emplace(emulated_device());
+    processor_ = &device_->with_graphs;
+  }
+  std::optional<TestDevice> device_;
+};
+
+TEST_F(EmulatedNonfinite, ASkippedStepChangesNothingAndIsCounted) {
+  expect_a_skipped_step_to_change_nothing();
+}
+
+TEST_F(EmulatedNonfinite, AFullRowStopsWithACheckpointToGoOnFrom) {
+  expect_a_full_row_to_stop_and_to_go_on();
 }
 
 // In a steady step the host only sends batches and values, launches recordings, and reads the results.

@@ -212,14 +212,15 @@ void RunFixture::expect_to_learn_as_the_cpu_does(const TestDevice& device) const
 }
 
 void RunFixture::expect_the_same_bits_each_way(const TestDevice& device,
-                                               const std::vector<std::string>& overrides) const {
+                                               const std::vector<std::string>& overrides,
+                                               const std::vector<int>& stops) const {
   const TrainingOutcome whole = train("whole", device.with_graphs, {}, overrides);
   std::vector<std::string> without = overrides;
   without.emplace_back("run.graphs=false");
   const TrainingOutcome plain = train("plain", device.without, {}, without);
   EXPECT_EQ(losses("whole"), losses("plain"));
   EXPECT_EQ(whole.evaluation->loss, plain.evaluation->loss);
-  for (const int stop : {1, 9}) {
+  for (const int stop : stops) {
     if (stop > static_cast<int>(steps)) continue;
     const std::string run = fmt::format("stopped-{}", stop);
     train(run, device.with_graphs, {.stop_after = stop}, overrides);
@@ -229,12 +230,20 @@ void RunFixture::expect_the_same_bits_each_way(const TestDevice& device,
   }
 }
 
-void RunFixture::expect_to_adapt_ranks(const TestDevice& device) const {
-  expect_the_same_bits_each_way(
-      device, {"phase.0.steps=4", "phase.1.steps=8", "phase.0.objective=early", "phase.1.objective=late",
-               "phase.1.learning_rate={cores=1e-3, gates=0.15, rest=1e-3}", "phase.1.schedule=constant",
-               "phase.1.adaptation.threshold=0.5", "phase.1.adaptation.target_ratio=0.6",
-               "phase.1.adaptation.urgency=1e4", "phase.1.adaptation.compact_interval=3"});
+void RunFixture::expect_to_adapt_ranks(const TestDevice& device,
+                                       const std::vector<std::string>& overrides) const {
+  std::vector<std::string> adapting = {"phase.0.steps=4",
+                                       "phase.1.steps=8",
+                                       "phase.0.objective=early",
+                                       "phase.1.objective=late",
+                                       "phase.1.learning_rate={cores=1e-3, gates=0.15, rest=1e-3}",
+                                       "phase.1.schedule=constant",
+                                       "phase.1.adaptation.threshold=0.5",
+                                       "phase.1.adaptation.target_ratio=0.6",
+                                       "phase.1.adaptation.urgency=1e4",
+                                       "phase.1.adaptation.compact_interval=3"};
+  adapting.insert(adapting.end(), overrides.begin(), overrides.end());
+  expect_the_same_bits_each_way(device, adapting, {9});
   if (sanitized) return;  // its few steps prune nothing
   std::ifstream file(folder() / "whole" / "metrics.jsonl");
   nlohmann::json ranks;

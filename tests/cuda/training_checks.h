@@ -32,11 +32,11 @@ class RunFixture : public TrainingFixture {
   std::vector<double> losses(const std::string& run) const;  // of its metrics.jsonl
 
   void expect_to_learn_as_the_cpu_does(const TestDevice& device) const;
-  // Replayed, not replayed, and stopped and resumed.
-  void expect_the_same_bits_each_way(const TestDevice& device,
-                                     const std::vector<std::string>& overrides = {}) const;
+  // Replayed, not replayed, and stopped after each of these steps and resumed.
+  void expect_the_same_bits_each_way(const TestDevice& device, const std::vector<std::string>& overrides = {},
+                                     const std::vector<int>& stops = {1, 9}) const;
   // The same of a run whose ranks shrink, with compactions on the way; it ends at its target.
-  void expect_to_adapt_ranks(const TestDevice& device) const;
+  void expect_to_adapt_ranks(const TestDevice& device, const std::vector<std::string>& overrides = {}) const;
 };
 
 }  // namespace comera::test

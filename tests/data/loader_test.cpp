@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 // Documents of very different lengths whose tokens are all distinct, in shards of about `per_shard` tokens.
 class LoaderTest : public ::testing::Test {
- protected:
+ public:
   static constexpr std::int32_t vocabulary = 40000;
 
   LoaderTest() {
@@ -164,21 +164,56 @@ TEST_F(LoaderTest, ResumesExactlyAnywhere) {
   expect_equal(other.next(), batches[5]);
 }
 
-TEST_F(LoaderTest, RanksShareTheSameGlobalBatches) {
-  for (const std::int64_t packs : {2, 5}) {
-    LoaderOptions given = options();
-    given.packs_per_step = packs;
-    Loader alone(*shards_, given);
-    given.ranks = 2;
-    Loader zero(*shards_, given);
-    given.rank = 1;
-    Loader one(*shards_, given);
-    for (int step = 0; step < 30; ++step) {
-      for (std::int64_t p = 0; p < packs; ++p) expect_equal((p % 2 == 0 ? zero : one).next(), alone.next());
-      EXPECT_EQ(zero.position(), alone.position());
-      EXPECT_EQ(one.position(), alone.position());
-    }
+static void expect_shared(const ShardSet& shards, LoaderOptions given) {
+  Loader alone(shards, given);
+  given.ranks = 2;
+  Loader zero(shards, given);
+  given.rank = 1;
+  Loader one(shards, given);
+  for (int step = 0; step < 30; ++step) {
+    for (std::int64_t p = 0; p < given.packs_per_step; ++p)
+      LoaderTest::expect_equal((p % 2 == 0 ? zero : one).next(), alone.next());
+    EXPECT_EQ(zero.position(), alone.position());
+    EXPECT_EQ(one.position(), alone.position());
   }
+}
+
+// Also where there is little room for targets, and where distinct ids are counted, for which packs of other
+// ranks are read too.
+TEST_F(LoaderTest, RanksShareTheSameGlobalBatches) {
+  for (const std::int64_t packs : {2, 5})
+    for (const std::int64_t masked : {60, 12})
+      for (const std::int64_t unique : {256, 100}) {
+        LoaderOptions given = options();
+        given.packs_per_step = packs;
+        given.capacity.masked = masked;
+        given.capacity.unique_ids = unique;
+        expect_shared(*shards_, given);
+      }
+}
+
+// Unknown pieces within documents are no targets: what is there is fewer than a length says.
+TEST_F(LoaderTest, RanksShareBatchesWithUnknownPieces) {
+  const TemporaryFolder folder;
+  ShardInfo info = shards_->info();
+  ShardWriter writer(folder.path(), info, 4000);
+  for (int d = 0; d < 150; ++d) {
+    std::vector<std::int32_t> tokens(10 + mix64(static_cast<std::uint64_t>(d)) % 90, 7);
+    for (std::size_t i = d % 3; i < tokens.size(); i += 3) tokens[i] = info.special.unknown;
+    writer.add(tokens);
+  }
+  writer.finish();
+  const ShardSet shards(folder.path(), "train");
+  LoaderOptions given = options();
+  given.capacity.masked = 12;
+  given.packs_per_step = 4;
+  expect_shared(shards, given);
+  given.packs_per_step = 1;
+  Loader loader(shards, given);
+  const std::int64_t expected = loader.count_packs_per_epoch();
+  std::int64_t packs = 0;
+  while (loader.try_next() != nullptr && loader.epoch() == 0) ++packs;
+  EXPECT_EQ(packs, expected);
 }
 
 TEST_F(LoaderTest, OnePassCoversTheSetOnceAndCanBeRepeated) {

@@ -25,7 +25,7 @@ TEST(RecipeWrite, RoundTripsEveryKindOfValue) {
   recipe.tensorized.lookup = LookupKind::naive;
   recipe.tensorized.plan = PlanKind::modewise;
   recipe.tensorized.embedding = TTMShape{{10, 11}, {8, 8}, {7}};
-  recipe.precision.compute = DType::float64;
+  recipe.precision.compute = Compute::fp64;
   recipe.run.seed = 9007199254740993;  // no double
   recipe.run.output = "quotes \" and ' \\ tab\t newline\n bell\a and \xc3\xa9";
   recipe.phases.push_back(recipe.phases[0]);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/plain/plain_backend.h"
 #include "tests/support/harness.h"
 #include "tests/tensorized/dense_oracle.h"
@@ -50,6 +51,83 @@ TEST(TTFeedForward, IsOneLayerAfterTheOther) {
   EXPECT_LT(relative_error(y, read_tensor(second.output())), 1e-13);
   EXPECT_LT(relative_error(dx_got, read_tensor(dx)), 1e-13);
   EXPECT_LT(relative_error(gradients, read_tensor(store.gradients())), 1e-13);
+}
+
+// Two layers with 8-bit operands, of awkward ranks; tokens are no multiple of 16 either.
+struct InFloat8 {
+  static constexpr std::int64_t tokens = 21, hidden = 32, inner = 48;
+
+  InFloat8(DType dtype, Float8Config::Scaling scaling)
+      : scales({.scaling = scaling}, {"up", "down"}, host_allocator()) {
+    up->use_float8({&scales, 0});
+    down->use_float8({&scales, 1});
+    store.allocate(host_allocator(), dtype, true);
+    store.initialize(7);
+    write_tensor(store.value(up->as_tensor_train()->bias()), normal_values(inner, 3));
+    scales.record(true);
+  }
+
+  ParameterStore store;
+  std::unique_ptr<Linear> up =
+      make_linear(store, {.name = "up", .outputs = {""}, .input_size = hidden, .output_size = inner},
+                  {TTShape{{4, 8}, {6, 8}, {3, 5, 4}}}, PlanKind::halves);
+  std::unique_ptr<Linear> down =
+      make_linear(store, {.name = "down", .outputs = {""}, .input_size = inner, .output_size = hidden},
+                  {TTShape{{6, 8}, {4, 8}, {4, 7, 3}}}, PlanKind::halves);
+  TTFeedForward in_one_pass{store, *up->as_tensor_train(), *down->as_tensor_train()};
+  Float8State scales;
+};
+
+constexpr Activation activations[] = {Activation::none, Activation::gelu, Activation::tanh};
+
+// The layers write the inner tensor before and after the activation, the one pass quantises it as it is made:
+// to the same codes, and with them to the same bits of everything.
+TEST(TTFeedForward, InFloat8IsOneLayerAfterTheOtherToTheBit) {
+  constexpr std::int64_t tokens = InFloat8::tokens, hidden = InFloat8::hidden, inner = InFloat8::inner;
+  for (const bool quick : {false, true})
+    for (const auto scaling : {Float8Config::Scaling::current, Float8Config::Scaling::delayed})
+      for (const Activation activation : activations) {
+        SCOPED_TRACE(testing::Message() << (quick ? "cpu" : "plain") << ", " << name_of(scaling)
+                                        << ", activation " << static_cast<int>(activation));
+        const DType dtype = quick ? DType::float32 : DType::float64;
+        InFloat8 layers(dtype, scaling), pass(dtype, scaling);
+        Harness harness(quick ? cpu_backend() : plain_backend());
+        const Context& context = harness.context();
+        const Tensor x = harness.random({tokens, hidden}, dtype),
+                     dy = harness.random({tokens, hidden}, dtype);
+        const Tensor dx = harness.tensor({tokens, hidden}, dtype),
+                     dinner = harness.tensor({tokens, inner}, dtype);
+
+        const auto saved = pass.in_one_pass.forward(context, x, activation);
+        ASSERT_TRUE(saved.float8);
+        pass.in_one_pass.backward(context, saved, activation, dy, dx, false);
+        const std::vector<double> y = read_tensor(saved.y), dx_got = read_tensor(dx);
+
+        const auto first = layers.up->forward(context, x, activation, true);
+        const auto second = layers.down->forward(context, first.output(), Activation::none, false);
+        layers.down->backward(context, second, {dy}, dinner, false);
+        layers.up->backward(context, first, {dinner}, dx, false);
+        EXPECT_EQ(y, read_tensor(second.output()));
+        EXPECT_EQ(dx_got, read_tensor(dx));
+        EXPECT_EQ(read_tensor(pass.store.gradients()), read_tensor(layers.store.gradients()));
+        EXPECT_EQ(pass.scales.snapshot(), layers.scales.snapshot());
+      }
+}
+
+// What is after the activation is nowhere.
+TEST(TTFeedForward, InFloat8AnActivationTakesNoMemory) {
+  std::size_t without = 0;
+  for (const Activation activation : activations) {
+    const InFloat8 layers(DType::float32, Float8Config::Scaling::current);
+    Arena arena = Arena::measuring(host_allocator().device());
+    const Context context{plain_backend(), arena, {}};
+    const Shape shape{InFloat8::tokens, InFloat8::hidden};
+    const Tensor x = arena.saved(shape, DType::float32), dy = arena.saved(shape, DType::float32);
+    const auto saved = layers.in_one_pass.forward(context, x, activation);
+    layers.in_one_pass.backward(context, saved, activation, dy, arena.saved(shape, DType::float32), false);
+    if (activation == Activation::none) without = arena.peak().total;
+    EXPECT_EQ(arena.peak().total, without);
+  }
 }
 
 }  // namespace

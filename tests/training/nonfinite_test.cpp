@@ -2,15 +2,98 @@
 
 #include <cmath>
 
-#include "tests/training/training_fixture.h"
+#include "kernels/cpu/plain/plain_backend.h"
+#include "optim/optimizer.h"
+#include "tests/support/harness.h"
+#include "tests/training/nonfinite_run.h"
 
 namespace comera::test {
 namespace {
 
-class Nonfinite : public TrainingFixture {};
+using testing::AllOf;
+using testing::HasSubstr;
 
-TEST_F(Nonfinite, StopsWithTheModelOfTheStepBeforeSaved) {
-  const Recipe bad = recipe("run");
+class Nonfinite : public NonfiniteRun {};
+
+TEST_F(Nonfinite, ASkippedStepChangesNothingAndIsCounted) { expect_a_skipped_step_to_change_nothing(); }
+
+TEST_F(Nonfinite, AFullRowStopsWithACheckpointToGoOnFrom) { expect_a_full_row_to_stop_and_to_go_on(); }
+
+TEST_F(Nonfinite, InterruptedRowsGoOnToTheBit) { expect_rows_to_be_resumed(); }
+
+// The first update moves each number by its learning rate, whether a skipped step was before it or not.
+TEST_F(Nonfinite, SkippedStepsAreNoUpdatesOfTheMoments) {
+  std::vector<double> before;
+  const auto weights = [](StepEngine& engine) {
+    const ParameterStore& store = engine.model().parameters();
+    return read_tensor(store.value(*store.find("encoder.0.norm1.weight")));
+  };
+  std::FILE* null = std::fopen("/dev/null", "w");
+  TrainingRun* current = nullptr;
+  const auto scale = [&](float factor) {
+    ParameterStore& store = current->engine().model().parameters();
+    store.value(*store.find("encoder.1.norm1.weight")).data<float>()[3] *= factor;
+  };
+  double moved = 0;
+  TrainingOptions options{.after_step =
+                              [&](std::int64_t step) {
+                                const std::vector<double> now = weights(current->engine());
+                                if (step == 1) {
+                                  EXPECT_EQ(now, before);
+                                  scale(0x1p-127F);
+                                }
+                                if (step == 2) moved = std::abs(now[0] - before[0]);
+                              },
+                          .output = null};
+  options.stop_after = 2;
+  TrainingRun run(recipe("run", {"phase.0.warmup_steps=0", "phase.0.schedule=constant", "optim.eps=1e-20"}),
+                  options);
+  current = &run;
+  before = weights(run.engine());
+  scale(0x1p127F);
+  EXPECT_EQ(run.run().skipped, 1);
+  std::fclose(null);
+  EXPECT_NEAR(moved, 2e-3, 2e-6);
+}
+
+// A backward pass comes from the end of the model.
+TEST(NonfiniteGradients, AreNamedInTheOrderOfABackwardPass) {
+  ParameterStore store;
+  for (const char* name : {"first", "second", "third"})
+    store.add({.name = name, .role = ParameterRole::dense, .shape = {4}, .initializer = {}});
+  store.allocate(host_allocator(), DType::float32, true);
+  const AdamWOptimizer optimizer(store, {}, host_allocator());
+  Harness harness(plain_backend());
+  const auto named = [&](std::vector<double> first, std::vector<double> second) {
+    write_tensor(store.gradient(0), first);
+    write_tensor(store.gradient(1), second);
+    optimizer.apply(harness.context(), harness.step_inputs(), harness.step_results());
+    EXPECT_EQ(harness.results().nonfinite, 1);
+    return optimizer.first_nonfinite(harness.results());
+  };
+  EXPECT_EQ(named({1, 1, NAN, 1}, {1, HUGE_VAL, 1, 1}), "second");
+  EXPECT_EQ(named({1, 1, NAN, 1}, {1, 1, 1, 1}), "first");
+  // Squares that a moment could not hold.
+  EXPECT_EQ(named({1, 1, 1e25, 1}, {1, 1, 1, 1e18}), "first");
+}
+
+// A gradient that overflows alone: the rest of the train makes up for a core that is nearly 0.
+TEST_F(Nonfinite, AGradientBeyondItsSquareIsNamed) {
+  std::FILE* null = std::fopen("/dev/null", "w");
+  TrainingRun run(recipe("run", {"optim.clip_norm=0.0", "optim.max_consecutive_skips=1"}), {.output = null});
+  const ParameterStore& store = run.engine().model().parameters();
+  for (const auto& [core, factor] : {std::pair{"core.0", 1e-30F}, std::pair{"core.1", 1e30F}}) {
+    const Tensor values = store.value(*store.find(std::string("encoder.1.ffn.up.") + core));
+    for (std::int64_t i = 0; i < values.elements(); ++i) values.data<float>()[i] *= factor;
+  }
+  EXPECT_THAT([&] { run.run(); },
+              testing::ThrowsMessage<Error>(
+                  HasSubstr("step 1 was not finite, first in encoder.1.ffn.up.core.0's gradient;")));
+  std::fclose(null);
+}
+
+TEST_F(Nonfinite, StopsAtTheFirstWhereNoneMayBeSkipped) {
+  const Recipe bad = recipe("run", {"optim.max_consecutive_skips=1"});
   std::FILE* null = std::fopen("/dev/null", "w");
   TrainingRun* current = nullptr;
   TrainingOptions options{.after_step =
@@ -46,13 +129,22 @@ TEST_F(Nonfinite, StopsWithTheModelOfTheStepBeforeSaved) {
   }
 }
 
-TEST_F(Nonfinite, ALearningRateBeyondReasonNamesTheStep) {
-  std::FILE* null = std::fopen("/dev/null", "w");
-  TrainingRun run(
-      recipe("run", {"phase.0.learning_rate=1e30", "optim.clip_norm=0.0", "phase.0.warmup_steps=0"}),
-      {.output = null});
-  EXPECT_THAT([&] { run.run(); }, testing::ThrowsMessage<Error>(testing::HasSubstr("was not finite")));
-  std::fclose(null);
+TEST_F(Nonfinite, ALearningRateBeyondReasonNamesTheSteps) {
+  const ProgramResult result =
+      run_program({"pretrain", write_recipe().string(), "--set", "phase.0.learning_rate=1e30", "--set",
+                   "optim.clip_norm=0.0", "--set", "phase.0.warmup_steps=0"});
+  EXPECT_EQ(result.code, 1) << result.output;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("warning: step 2 was not finite, first in the loss"),
+                                   HasSubstr("steps 2 to 11 were not finite, first in the loss"),
+                                   HasSubstr("step-00000010.h5")));
+}
+
+TEST_F(Nonfinite, ASummaryCountsThem) {
+  const ProgramResult result = run_program(
+      {"pretrain", write_recipe().string(), "--set", "phase.0.learning_rate=1e30", "--set",
+       "optim.clip_norm=0.0", "--set", "phase.0.warmup_steps=0", "--set", "optim.max_consecutive_skips=100"});
+  EXPECT_EQ(result.code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("11 of 12 steps, which were not finite"));
 }
 
 }  // namespace

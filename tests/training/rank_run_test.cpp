@@ -83,8 +83,11 @@ TEST_F(RankRun, ResumingContinuesToTheBit) {
     const std::string run = fmt::format("stopped-{}", stop);
     const TrainingOutcome part = train(run, settings, {.stop_after = stop});
     const CheckpointReader stopped(part.checkpoint);
-    if (stop == death) EXPECT_NE(held_ranks(stopped), live_ranks(stopped));
-    if (stop == compaction) EXPECT_EQ(held_ranks(stopped), live_ranks(stopped));
+    if (stop == death) {
+      EXPECT_NE(held_ranks(stopped), live_ranks(stopped));
+    } else if (stop == compaction) {
+      EXPECT_EQ(held_ranks(stopped), live_ranks(stopped));
+    }
     const TrainingOutcome rest = train(run, settings, {.mode = RunMode::resume});
     expect_equal_checkpoints(whole.checkpoint, rest.checkpoint);
     EXPECT_EQ(CheckpointReader(rest.checkpoint).attributes("/ranks"), reader.attributes("/ranks"));
@@ -337,8 +340,9 @@ TEST_F(RankRun, LatePhasesWithAPauseBetweenThem) {
   for (const std::int64_t stop : {94, 102, 110}) {
     const std::string run = fmt::format("stopped-{}", stop);
     const TrainingOutcome part = TrainingRun(four_phases(run), {.stop_after = stop, .output = null}).run();
-    if (stop <= 102)
+    if (stop <= 102) {
       EXPECT_EQ(static_cast<double>(core_elements(part.checkpoint)), size(2)) << "at fixed ranks";
+    }
     const TrainingOutcome ended =
         TrainingRun(four_phases(run), {.mode = RunMode::resume, .output = null}).run();
     expect_equal_checkpoints(whole.checkpoint, ended.checkpoint);

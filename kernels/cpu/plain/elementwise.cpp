@@ -1,7 +1,6 @@
 #include <algorithm>
-#include <cmath>
-#include <numbers>
 
+#include "kernels/cpu/plain/activations.h"
 #include "kernels/cpu/plain/plain_backend.h"
 #include "kernels/ops/bias_activation.h"
 #include "kernels/ops/dropout.h"
@@ -11,34 +10,6 @@
 namespace comera::plain {
 
 namespace {
-
-template <class T>
-T activate(Activation activation, T u) {
-  switch (activation) {
-    case Activation::none:
-      return u;
-    case Activation::gelu:
-      return u * T{0.5} * (1 + std::erf(u / std::numbers::sqrt2_v<T>));
-    case Activation::tanh:
-      return std::tanh(u);
-  }
-  return u;
-}
-
-// u is used by gelu, its value y by tanh.
-template <class T>
-T slope(Activation activation, const T* u, const T* y, std::int64_t i) {
-  switch (activation) {
-    case Activation::none:
-      return 1;
-    case Activation::gelu:
-      return T{0.5} * (1 + std::erf(u[i] / std::numbers::sqrt2_v<T>)) +
-             u[i] * std::exp(-u[i] * u[i] / 2) / std::sqrt(2 * std::numbers::pi_v<T>);
-    case Activation::tanh:
-      return 1 - y[i] * y[i];
-  }
-  return 1;
-}
 
 template <class T>
 void bias_activation_forward(const BiasActivationForward& op, const KernelContext&) {

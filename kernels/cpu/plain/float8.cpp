@@ -4,7 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/plain/activations.h"
 #include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/shared/float8_code.h"
 #include "kernels/shared/step_values.h"
 
 namespace comera::plain {
@@ -18,12 +20,14 @@ float larger(float a, float b) { return std::isnan(a) || a > b ? a : b; }
 
 template <class F, class T>
 void quantize_to(const Float8Quantize& op) {
-  const T* x = op.x.data<T>();
+  const auto value = [&, x = op.x.data<T>()](std::int64_t row, std::int64_t column) {
+    return static_cast<float>(activate(op.activation, x[row * op.leading() + column]));
+  };
   Float8Scale& scale = scale_in(op.scale);
   float amax = 0;
   for (std::int64_t row = 0; row < op.rows; ++row)
     for (std::int64_t column = 0; column < op.columns; ++column)
-      amax = larger(std::abs(static_cast<float>(x[row * op.leading() + column])), amax);
+      amax = larger(std::abs(value(row, column)), amax);
   using Scaling = Float8Quantize::Scaling;
   if (op.scaling == Scaling::current) {
     scale.amax = amax;
@@ -37,8 +41,7 @@ void quantize_to(const Float8Quantize& op) {
   for (std::int64_t row = 0; row < rows; ++row)
     for (std::int64_t column = 0; column < columns; ++column) {
       F code{};
-      if (row < op.rows && column < op.columns)
-        code = F(static_cast<float>(x[row * op.leading() + column]) * scale.scale);
+      if (row < op.rows && column < op.columns) code = float8_code<F>(value(row, column), scale.scale);
       if (y != nullptr) y[row * columns + column] = code;
       if (transposed != nullptr) transposed[column * rows + row] = code;
     }

@@ -87,7 +87,8 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
   const auto* parameters = op.parameters.data<T>();
   auto* gradients = op.gradients.data<T>();
   if (results.target_count > 0)
-    average_loss(op.options.smoothing, results.loss_sum / results.target_count, state);
+    average_loss(op.options.smoothing,
+                 results.nonfinite == 0 ? results.loss_sum / results.target_count : HUGE_VAL, state);
 
   double norm = 0;
   for (std::int64_t c = 0; c < tables.core_count; ++c) {

@@ -1,0 +1,55 @@
+// What a rank's loader costs: one rank that takes all packs of a step, and one of many, which packs those of
+// the others and drops them. One thread; masks as the recipes' (15 %).
+//
+//   comera_bench_loader FOLDER-OF-SHARDS [RANKS ...]
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+
+#include "data/loader.h"
+
+namespace {
+
+using namespace comera;
+
+void measure(const data::ShardSet& shards, std::int64_t ranks) {
+  constexpr std::int64_t tokens = 4096, length = 128;
+  data::LoaderOptions options;
+  options.masking.probability = 0.15;
+  options.capacity =
+      data::capacity_for(tokens, length, options.masking.probability, shards.info().vocabulary, 1);
+  options.packs_per_step = options.ranks = ranks;
+  options.prefetch = 0;
+  data::Loader loader(shards, options);
+  loader.next();
+  const std::clock_t start = std::clock();
+  std::int64_t steps = 0;
+  double seconds = 0;
+  for (; seconds < 3; ++steps, seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC)
+    loader.next();
+  const double each = seconds / static_cast<double>(steps);
+  fmt::print("| {} | {:.2f} | {:.1f} |\n", ranks, 1e3 * each,
+             1e-6 * static_cast<double>(ranks * tokens) / each);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    fmt::print(stderr, "comera_bench_loader FOLDER-OF-SHARDS [RANKS ...]\n");
+    return 2;
+  }
+  try {
+    const data::ShardSet shards(argv[1], "train");
+    fmt::print(
+        "| ranks | ms for a rank's pack of 4,096 tokens | million tokens/s gone through |\n|---|---|---|\n");
+    if (argc == 2)
+      for (const std::int64_t ranks : {1, 8, 64, 512}) measure(shards, ranks);
+    for (int i = 2; i < argc; ++i) measure(shards, std::atoi(argv[i]));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 1;
+  }
+}

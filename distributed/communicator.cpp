@@ -1,0 +1,77 @@
+#include "distributed/communicator.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+#include "kernels/core/check.h"
+
+namespace comera {
+
+namespace {
+
+class OneProcess final : public Communicator {
+ public:
+  OneProcess() : Communicator(0, 1) {}
+  void begin_sum(const Tensor&, const Stream&) override {}
+  void begin_max(const Tensor&, const Stream&) override {}
+  void finish(const Stream&) override {}
+  void sum(std::span<double>) override {}
+  std::string broadcast(const std::string& text) override { return text; }
+  std::vector<std::string> gather(const std::string& text) override { return {text}; }
+  void fail(int, const std::string& message) override { throw_error(message); }
+};
+
+}  // namespace
+
+int Communicator::own_cpus() const {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(CPU_COUNT(&set), 1);
+}
+
+void Communicator::fail_with_exception() {
+  try {
+    throw;
+  } catch (const UsageError& error) {
+    fail(2, error.what());
+  } catch (const std::bad_alloc&) {
+    fail(1, "there is not enough memory; use smaller batches, a smaller model, or fewer ranks here");
+  } catch (const std::exception& error) {
+    fail(1, error.what());
+  } catch (...) {
+    fail(1, "an exception of an unknown kind");
+  }
+  std::abort();  // fail() does not return, which the compiler does not know of a virtual function
+}
+
+Communicator& one_process() {
+  static OneProcess alone;
+  return alone;
+}
+
+std::string on_first(Communicator& communicator, const std::function<std::string()>& call) {
+  if (communicator.alone()) return call();
+  // Its first letter says how it ended.
+  constexpr char ended = '.', failed = 'e', misused = 'u';
+  std::string result;
+  if (communicator.first()) {
+    try {
+      result = ended + call();
+    } catch (const UsageError& error) {
+      result = misused + std::string(error.what());
+    } catch (const Error& error) {
+      result = failed + std::string(error.what());
+    }
+  }
+  result = communicator.broadcast(result);
+  const std::string text = result.substr(1);
+  if (result[0] == misused) throw UsageError(text);
+  if (result[0] == failed) throw Error(text);
+  return text;
+}
+
+}  // namespace comera

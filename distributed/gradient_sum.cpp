@@ -1,0 +1,42 @@
+#include "distributed/gradient_sum.h"
+
+#include <algorithm>
+
+namespace comera {
+
+namespace {
+
+// Between the end of one tensor and the beginning of the next, where there are zeros.
+constexpr std::int64_t largest_gap = 64;
+
+// Whether `range` lies just before `after`.
+bool precedes(const ParameterRange& range, const ParameterRange& after) {
+  const std::int64_t gap = after.begin - (range.begin + range.count);
+  return gap >= 0 && gap < largest_gap;
+}
+
+}  // namespace
+
+void GradientSum::ready(const std::vector<ParameterRange>& ranges, const Stream& stream) {
+  for (const ParameterRange& range : ranges) {
+    const auto neighbour =
+        std::ranges::find_if(pending_, [&](const ParameterRange& other) { return precedes(range, other); });
+    if (neighbour == pending_.end()) {
+      pending_.push_back(range);
+    } else {
+      neighbour->count += neighbour->begin - range.begin;
+      neighbour->begin = range.begin;
+    }
+  }
+  std::int64_t elements = 0;
+  for (const ParameterRange& range : pending_) elements += range.count;
+  if (elements * static_cast<std::int64_t>(size_of(gradients_.dtype())) >= bucket_bytes_) flush(stream);
+}
+
+void GradientSum::flush(const Stream& stream) {
+  for (const ParameterRange& range : pending_)
+    communicator_.begin_sum(gradients_.slice(range.begin, {range.count}), stream);
+  pending_.clear();
+}
+
+}  // namespace comera

@@ -1,0 +1,14 @@
+#pragma once
+
+namespace comera {
+
+// Whether a launcher of MPI says that this process is one of several. UsageError if srun has started several
+// without telling them how to find one another.
+bool launched_as_rank();
+
+// mpirun ends when all its daemons have said that their ranks are dead; for one behind a broken network it
+// waits until TCP gives up, a quarter of an hour. On the first rank, if mpirun is its parent: a process that
+// mpirun does not know of gives it ten seconds from now to end, and kills it then.
+void kill_stuck_launcher(int rank);
+
+}  // namespace comera

@@ -1,0 +1,233 @@
+#include "distributed/mpi_watch.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+
+#include "distributed/launcher.h"
+
+namespace comera {
+
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+constexpr int life_tag = 1, failure_tag = 2;
+constexpr double life_interval = 1;         // seconds between signs of life
+constexpr double failure_collection = 0.5;  // seconds the first rank waits for others to say the same
+constexpr double asleep = 2;                // seconds between two looks that nobody awake needs
+
+void drop(MPI_Request& request) {
+  if (request == MPI_REQUEST_NULL) return;
+  MPI_Cancel(&request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+}  // namespace
+
+void MpiWatch::set_patience(const Communicator::Patience& patience) {
+  const std::scoped_lock lock(mutex_);
+  patience_ = patience;
+}
+
+void MpiWatch::set_advice(const std::string& advice) {
+  const std::scoped_lock lock(mutex_);
+  advice_ = advice;
+}
+
+void MpiWatch::set_failure(int exit_code, const std::string& message) {
+  const std::scoped_lock lock(mutex_);
+  own_failure_ = {exit_code, message};
+}
+
+bool MpiWatch::failed() const {
+  const std::scoped_lock lock(mutex_);
+  return own_failure_.exit_code != 0;
+}
+
+void MpiWatch::start(MPI_Comm communicator, const MpiPlace& place) {
+  comm_ = communicator;
+  place_ = &place;
+  last_look_ = awake_since_ = Clock::now();
+  heard_.assign(place.ranks, {last_look_, 0});
+  sending_.assign(place.ranks, MPI_REQUEST_NULL);
+  sent_.assign(place.ranks, Life{});
+}
+
+void MpiWatch::end() {
+  for (MPI_Request& request : sending_) drop(request);
+  drop(receiving_);
+}
+
+void MpiWatch::look(const Progress& progress) {
+  const auto now = Clock::now();
+  // A job that was suspended as a whole is as alive as before: what nobody could send was not kept back.
+  if (now - last_look_ > Seconds(asleep)) {
+    awake_since_ = now;
+    for (Heard& heard : heard_) heard.when = now;
+  }
+  last_look_ = now;
+  Failure own;
+  Communicator::Patience patience;
+  {
+    const std::scoped_lock lock(mutex_);
+    own = own_failure_;
+    patience = patience_;
+  }
+  if (own.exit_code != 0) {
+    if (place_->rank == 0) end_after_collecting(own);
+    return report(own);
+  }
+  if (now - last_sign_ >= Seconds(life_interval)) {
+    last_sign_ = now;
+    if (place_->rank == 0)
+      for (int rank = 1; rank < place_->ranks; ++rank) send_life(rank, progress.entered);
+    else
+      send_life(0, progress.entered);
+  }
+  receive_life(now);
+  if (place_->rank == 0)
+    if (const Failure other = received_failure(); other.exit_code != 0) end_after_collecting(other);
+  check_silence(now, patience);
+  check_stall(progress, now, patience);
+}
+
+// ---- Signs of life.
+
+void MpiWatch::send_life(int rank, std::int64_t entered) {
+  int done = 1;
+  if (sending_[rank] != MPI_REQUEST_NULL) MPI_Test(&sending_[rank], &done, MPI_STATUS_IGNORE);
+  if (done == 0) return;
+  sent_[rank].entered = entered;
+  MPI_Isend(&sent_[rank], sizeof(Life), MPI_BYTE, rank, life_tag, comm_, &sending_[rank]);
+}
+
+void MpiWatch::receive_life(Clock::time_point now) {
+  while (true) {
+    if (receiving_ == MPI_REQUEST_NULL)
+      MPI_Irecv(&received_, sizeof received_, MPI_BYTE, MPI_ANY_SOURCE, life_tag, comm_, &receiving_);
+    int done = 0;
+    MPI_Status status;
+    MPI_Test(&receiving_, &done, &status);
+    if (done == 0) return;
+    heard_[status.MPI_SOURCE] = {now, received_.entered};
+  }
+}
+
+std::string MpiWatch::named(int rank) const { return fmt::format("rank {} ({})", rank, place_->hosts[rank]); }
+
+// What is wrong with the first rank is seen by all others at once: one after the other they get time to say
+// it and to end the rest.
+void MpiWatch::give_way() const {
+  if (place_->rank > 1) std::this_thread::sleep_for(std::chrono::seconds(std::min(place_->rank - 1, 30)));
+}
+
+void MpiWatch::check_silence(Clock::time_point now, const Communicator::Patience& patience) {
+  const int first = place_->rank == 0 ? 1 : 0, end = place_->rank == 0 ? place_->ranks : 1;
+  for (int rank = first; rank < end; ++rank) {
+    if (now - heard_[rank].when <= Seconds(patience.silent_seconds)) continue;
+    give_way();
+    kill_stuck_launcher(place_->rank);
+    end_job(1, fmt::format(
+                   "nothing has been heard of {} for {:.0f} s: it has died or the network to it is broken",
+                   named(rank), patience.silent_seconds));
+  }
+}
+
+void MpiWatch::check_stall(const Progress& progress, Clock::time_point now,
+                           const Communicator::Patience& patience) {
+  if (!progress.waiting || now - std::max(progress.since, awake_since_) <= Seconds(patience.stalled_seconds))
+    return;
+  // The first rank knows how far all others are, they know of nobody but the first.
+  const int first = place_->rank == 0 ? 1 : 0, end = place_->rank == 0 ? place_->ranks : 1;
+  std::string who;
+  for (int rank = first; rank < end; ++rank)
+    if (heard_[rank].entered < progress.entered) who += (who.empty() ? "" : ", ") + named(rank);
+  if (place_->rank != 0 && who.empty()) return;
+  give_way();
+  kill_stuck_launcher(place_->rank);
+  end_job(1, who.empty()
+                 ? fmt::format(
+                       "all ranks have come to the same place, but have exchanged nothing for {:.0f} s: the "
+                       "network between them is broken",
+                       patience.stalled_seconds)
+                 : fmt::format("{} lives, but has not come to where the others have waited for {:.0f} s", who,
+                               patience.stalled_seconds));
+}
+
+// ---- Ends.
+
+// To the first rank, which speaks for all.
+void MpiWatch::report(const Failure& own) {
+  if (report_.empty()) {
+    report_ = std::to_string(own.exit_code) + ' ' + own.message;
+    report_until_ = Clock::now() + std::chrono::seconds(10);
+    MPI_Isend(report_.data(), static_cast<int>(report_.size()), MPI_CHAR, 0, failure_tag, comm_, &reporting_);
+  }
+  int done = 0;
+  MPI_Test(&reporting_, &done, MPI_STATUS_IGNORE);
+  if (Clock::now() > report_until_) end_job(own.exit_code, own.message);
+}
+
+MpiWatch::Failure MpiWatch::received_failure() {
+  int there = 0;
+  MPI_Status status;
+  MPI_Iprobe(MPI_ANY_SOURCE, failure_tag, comm_, &there, &status);
+  if (there == 0) return {};
+  int bytes = 0;
+  MPI_Get_count(&status, MPI_CHAR, &bytes);
+  std::string text(static_cast<std::size_t>(bytes), ' ');
+  MPI_Recv(text.data(), bytes, MPI_CHAR, status.MPI_SOURCE, failure_tag, comm_, MPI_STATUS_IGNORE);
+  const std::size_t space = text.find(' ');
+  failed_[text.substr(space + 1)].insert(status.MPI_SOURCE);
+  return {std::max(std::atoi(text.c_str()), 1), text.substr(space + 1)};
+}
+
+// What this rank says, or what others said while this one goes on.
+void MpiWatch::end_after_collecting(const Failure& first) {
+  const auto until = Clock::now() + Seconds(failure_collection);
+  while (Clock::now() < until) {
+    received_failure();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  Failure own;
+  {
+    const std::scoped_lock lock(mutex_);
+    own = own_failure_;
+  }
+  std::string said;
+  if (own.exit_code != 0) {
+    // What all ranks say is nobody's in particular.
+    const auto same = failed_.find(own.message);
+    const bool everybody =
+        same != failed_.end() && static_cast<int>(same->second.size()) == place_->ranks - 1;
+    said = everybody ? own.message : named(0) + ": " + own.message;
+    failed_.erase(own.message);
+  }
+  for (const auto& [message, ranks] : failed_)
+    said += fmt::format("{}{}: {}", said.empty() ? "" : "; ", named(*ranks.begin()), message);
+  end_job(first.exit_code, said, own.exit_code == 0);
+}
+
+void MpiWatch::end_job(int exit_code, std::string message, bool with_advice) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (with_advice && !advice_.empty()) message += "; " + advice_;
+  }
+  fmt::print(stderr, "comera: error: {}\n", message);
+  std::fflush(stderr);
+  // Should MPI not manage to end everybody, this process ends at least.
+  alarm(10);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGALRM);
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  MPI_Abort(MPI_COMM_WORLD, exit_code);
+  _exit(exit_code);
+}
+
+}  // namespace comera

@@ -1,0 +1,155 @@
+#include <algorithm>
+
+#include "kernels/cpu/amx.h"
+#include "kernels/cpu/amx_kernels.h"
+#include "kernels/cpu/narrow_matrix_product.h"
+#include "kernels/cpu/scratch.h"
+
+COMERA_CPU_BEGIN
+
+namespace {
+// Tiles of C are chosen by the shape alone; so many numbers of k are taken at a time.
+constexpr std::int64_t tile_size = 256, steps_of_k = 1024;
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Of each thread: rows of A that are not as AMX takes them, and sums.
+struct Thread {
+  bfloat16* rest = nullptr;
+  float* sums = nullptr;
+};
+Thread take(Scratch& scratch) {
+  return {scratch.narrow(tile_size * steps_of_k), scratch.floats(tile_size * tile_size)};
+}
+
+// One product of a batch, and where its operands are packed.
+class AmxProduct {
+ public:
+  AmxProduct(const MatrixProduct& op, Scratch& scratch)
+      : op_(op),
+        lda_(op.leading_a()),
+        ldb_(op.leading_b()),
+        ldc_(op.leading_c()),
+        depth_(whole_blocks(op.k)),
+        panels_(scratch.narrow(depth_ * whole_blocks(op.n))),
+        packed_a_(op.transpose_a ? scratch.narrow(depth_ * whole_blocks(op.m)) : nullptr) {}
+
+  void pack(std::int64_t batch, int threads) const {
+    const bfloat16* b = op_.b.data<bfloat16>() + batch * op_.stride_b;
+    for_pieces(op_.n, threads, [&](std::int64_t j, std::int64_t l, std::int64_t steps) {
+      amx_pack_panel(b + (op_.transpose_b ? j * ldb_ + l : l * ldb_ + j), ldb_, op_.transpose_b, steps,
+                     std::min(amx_block, op_.n - j), panels_ + j * depth_ + l * amx_block);
+    });
+    if (!op_.transpose_a) return;
+    const bfloat16* a = op_.a.data<bfloat16>() + batch * op_.stride_a;
+    for_pieces(op_.m, threads, [&](std::int64_t i, std::int64_t l, std::int64_t steps) {
+      amx_pack_rows(a + l * lda_ + i, lda_, true, std::min(amx_block, op_.m - i), steps,
+                    packed_a_ + i * depth_ + l, depth_);
+    });
+  }
+
+  std::int64_t tiles() const { return divide_up(op_.m, tile_size) * divide_up(op_.n, tile_size); }
+
+  // What a tile of C needs of A for some steps of k stays in the second cache beside its sums, a panel of B
+  // in the first.
+  void tile(std::int64_t batch, std::int64_t index, const Thread& thread) const {
+    const std::int64_t across = divide_up(op_.n, tile_size);
+    const std::int64_t i0 = index / across * tile_size, j0 = index % across * tile_size;
+    const std::int64_t height = std::min(tile_size, op_.m - i0), width = std::min(tile_size, op_.n - j0);
+    const bool at_once = depth_ <= steps_of_k;
+    for (std::int64_t l = 0; l < depth_; l += steps_of_k) {
+      const std::int64_t steps = std::min(steps_of_k, op_.k - l);
+      AmxRows rows[tile_size / amx_block];
+      for (std::int64_t i = 0; i < height; i += amx_block)
+        rows[i / amx_block] = rows_from(batch, i0 + i, l, steps, thread.rest + i * steps_of_k);
+      for (std::int64_t j = 0; j < width; j += amx_block) {
+        const bfloat16* panel = panels_ + (j0 + j) * depth_ + l * amx_block;
+        for (std::int64_t i = 0; i < height; i += amx_block) {
+          float* sums = thread.sums + (at_once ? 0 : i * tile_size + j);
+          const std::int64_t apart = at_once ? amx_block : tile_size;
+          amx_multiply(rows[i / amx_block], panel, sums, apart, l > 0);
+          if (l + steps_of_k >= depth_) store(sums, apart, batch, i0 + i, j0 + j);
+        }
+      }
+    }
+  }
+
+ private:
+  // body(first of 32 rows or columns, first of k, steps of k), so that neighbours in memory are read
+  // together.
+  template <class Body>
+  void for_pieces(std::int64_t count, int threads, const Body& body) const {
+    constexpr std::int64_t together = 8 * amx_block, steps = 256;
+    const std::int64_t across = (count + together - 1) / together, down = (op_.k + steps - 1) / steps;
+    if (count * op_.k < 65536) threads = 1;
+    parallel_pieces(across * down, threads, [&](std::int64_t piece, int) {
+      const std::int64_t l = piece / across * steps, first = piece % across * together;
+      for (std::int64_t i = first; i < std::min(count, first + together); i += amx_block)
+        body(i, l, std::min(steps, op_.k - l));
+    });
+  }
+
+  // The 32 rows from i, numbers [l, l + steps).
+  AmxRows rows_from(std::int64_t batch, std::int64_t i, std::int64_t l, std::int64_t steps,
+                    bfloat16* rest) const {
+    if (op_.transpose_a) return {packed_a_ + i * depth_ + l, depth_, divide_up(steps, amx_block)};
+    const bfloat16* a = op_.a.data<bfloat16>() + batch * op_.stride_a + i * lda_ + l;
+    return amx_rows(a, lda_, std::min(amx_block, op_.m - i), steps, rest);
+  }
+
+  void store(const float* sums, std::int64_t apart, std::int64_t batch, std::int64_t i,
+             std::int64_t j) const {
+    const std::int64_t at = batch * op_.stride_c + i * ldc_ + j;
+    const std::int64_t rows = std::min(amx_block, op_.m - i), columns = std::min(amx_block, op_.n - j);
+    if (op_.c.dtype() == DType::float32)
+      return amx_store(sums, apart, rows, columns, op_.c.data<float>() + at, ldc_, op_.accumulate);
+    amx_store(sums, apart, rows, columns, op_.c.data<bfloat16>() + at, ldc_, op_.accumulate);
+  }
+
+  const MatrixProduct& op_;
+  std::int64_t lda_, ldb_, ldc_, depth_;
+  bfloat16 *panels_, *packed_a_;
+};
+
+bool is_empty(const MatrixProduct& op) { return op.m == 0 || op.n == 0 || op.k == 0; }
+}  // namespace
+
+std::size_t amx_matrix_product_scratch(const MatrixProduct& op) {
+  if (is_empty(op)) return 0;
+  const auto threads = static_cast<std::size_t>(thread_limit());
+  Scratch product, thread;
+  const AmxProduct counted(op, product);
+  take(thread);
+  if (op.batch > 1 && batch_fills_threads(op)) return threads * (product.bytes() + thread.bytes());
+  return product.bytes() + threads * thread.bytes();
+}
+
+void amx_matrix_product(const MatrixProduct& op, const KernelContext& context) {
+  if (op.k == 0) clear_narrow_product(op);
+  if (is_empty(op)) return;
+  const int threads = thread_limit();
+  if (op.batch > 1 && batch_fills_threads(op)) {
+    const std::size_t each = context.scratch_bytes / static_cast<std::size_t>(threads);
+    return for_batch(op, [&](std::int64_t batch, int thread) {
+      Scratch scratch(context.scratch + each * static_cast<std::size_t>(thread));
+      const AmxProduct product(op, scratch);
+      const Thread own = take(scratch);
+      product.pack(batch, 1);
+      const AmxTiles tiles;
+      for (std::int64_t i = 0; i < product.tiles(); ++i) product.tile(batch, i, own);
+    });
+  }
+  Scratch scratch(context.scratch);
+  const AmxProduct product(op, scratch);
+  const std::size_t each = (context.scratch_bytes - scratch.bytes()) / static_cast<std::size_t>(threads);
+  for (std::int64_t batch = 0; batch < op.batch; ++batch) {
+    product.pack(batch, threads);
+    parallel_pieces(product.tiles(), threads, [&](std::int64_t i, int thread) {
+      Scratch own(context.scratch + scratch.bytes() + each * static_cast<std::size_t>(thread));
+      const AmxTiles tiles;
+      product.tile(batch, i, take(own));
+    });
+  }
+}
+
+COMERA_CPU_END

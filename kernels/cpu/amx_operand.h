@@ -1,0 +1,57 @@
+#pragma once
+
+#include "kernels/core/tensor.h"
+#include "kernels/cpu/amx.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/threads.h"
+
+COMERA_CPU_BEGIN
+
+// A right operand of products (k x n), packed once into panels: a matrix of k rows, or the transpose of one
+// of k columns.
+class AmxOperand {
+ public:
+  AmxOperand() = default;
+  AmxOperand(const Tensor& from, bool transposed, Scratch& scratch)
+      : from_(from),
+        transposed_(transposed),
+        k_(from.dim(transposed ? 1 : 0)),
+        n_(from.dim(transposed ? 0 : 1)),
+        panels_(scratch.narrow(whole_blocks(k_) * whole_blocks(n_))) {}
+
+  std::int64_t n() const { return n_; }
+  std::int64_t depth() const { return whole_blocks(k_); }
+  // The panel of columns [j, j + 32), from row l on; both multiples of 32.
+  const bfloat16* panel(std::int64_t j, std::int64_t l = 0) const {
+    return panels_ + j * depth() + l * amx_block;
+  }
+
+  void pack(int threads) const {
+    const auto* from = from_.data<bfloat16>();
+    const std::int64_t apart = from_.dim(1);
+    parallel_pieces(whole_blocks(n_) / amx_block, threads, [&](std::int64_t i, int) {
+      const std::int64_t j = i * amx_block;
+      amx_pack_panel(from + (transposed_ ? j * apart : j), apart, transposed_, k_,
+                     std::min(amx_block, n_ - j), panels_ + j * depth());
+    });
+  }
+
+ private:
+  Tensor from_;
+  bool transposed_ = false;
+  std::int64_t k_ = 0, n_ = 0;
+  bfloat16* panels_ = nullptr;
+};
+
+// A block of rows of bfloat16, whose rows are whole steps of k wide.
+struct AmxBlock {
+  bfloat16* at = nullptr;
+  std::int64_t apart = 0;
+
+  AmxBlock() = default;
+  AmxBlock(std::int64_t rows, std::int64_t columns, Scratch& scratch)
+      : at(scratch.narrow(whole_blocks(rows) * whole_blocks(columns))), apart(whole_blocks(columns)) {}
+  AmxRows rows(std::int64_t i) const { return {at + i * apart, apart, apart / amx_block}; }
+};
+
+COMERA_CPU_END

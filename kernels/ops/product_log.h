@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/core/dtype.h"
+
+namespace comera {
+
+struct AttentionBackward;
+struct AttentionForward;
+struct Float8Product;
+struct MatrixProduct;
+
+// What a dry run says of the products of a pass: in which type each of them is computed, and why.
+class ProductLog {
+ public:
+  struct Entry {
+    std::string place{};  // in the model: "encoder.0.ffn.up"
+    std::string why{};    // why it is computed in the type it is
+    const char* operation = "";
+    DType type = DType::float32;  // of its operands; of two 8-bit ones, the gradient's
+    std::int64_t batch = 1, m = 0, n = 0, k = 0;
+
+    double flops() const { return 2.0 * static_cast<double>(batch * m * n) * static_cast<double>(k); }
+    friend bool operator==(const Entry&, const Entry&) = default;
+  };
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  void add(Entry entry);
+
+ private:
+  friend class ProductPlace;
+  std::vector<Entry> entries_;
+  std::string place_, why_;
+};
+
+// Whether it is a product by itself, which is then in the log.
+template <class Operation>
+bool log_product(ProductLog&, const Operation&) {
+  return false;
+}
+bool log_product(ProductLog& log, const MatrixProduct& product);
+bool log_product(ProductLog& log, const Float8Product& product);
+bool log_product(ProductLog& log, const AttentionForward& attention);
+bool log_product(ProductLog& log, const AttentionBackward& attention);
+
+// Products logged from here to the end of the scope are of this place, and computed as they are for this
+// reason. An empty place: that of the scope around it. Does nothing without a log.
+class ProductPlace {
+ public:
+  ProductPlace(ProductLog* log, const std::string& place, const char* why = "");
+  ~ProductPlace();
+  ProductPlace(const ProductPlace&) = delete;
+  ProductPlace& operator=(const ProductPlace&) = delete;
+
+ private:
+  ProductLog* log_;
+  std::string place_, why_;  // of the scope around it
+};
+
+}  // namespace comera

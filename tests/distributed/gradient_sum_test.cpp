@@ -1,0 +1,61 @@
+#include "distributed/gradient_sum.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+#include "kernels/core/memory.h"
+#include "model/model.h"
+#include "tests/model/configs.h"
+
+namespace comera::test {
+namespace {
+
+// Notes which elements are summed, in which calls.
+class Noting final : public Communicator {
+ public:
+  Noting() : Communicator(0, 2) {}
+  void begin_sum(const Tensor& values, const Stream&) override {
+    calls.push_back({values.data<float>() - base, values.elements()});
+  }
+  void begin_max(const Tensor&, const Stream&) override {}
+  void finish(const Stream&) override {}
+  void sum(std::span<double>) override {}
+  std::string broadcast(const std::string& text) override { return text; }
+  std::vector<std::string> gather(const std::string& text) override { return {text, text}; }
+  void fail(int, const std::string& message) override { throw_error(message); }
+
+  const float* base = nullptr;
+  std::vector<ParameterRange> calls;
+};
+
+// Every gradient once, none twice, in as few calls as the size of buckets allows.
+TEST(GradientSum, SumsEveryGradientOnce) {
+  for (const bool tensorized : {true, false}) {
+    const Model model(small_config(tensorized), host_allocator(), true);
+    const ParameterStore& store = model.parameters();
+    std::size_t calls_before = 1 << 20;
+    for (const std::int64_t bucket : {std::int64_t{1}, std::int64_t{4096}, std::int64_t{1} << 30}) {
+      Noting ranks;
+      ranks.base = static_cast<const float*>(store.gradients().raw());
+      Tensor gradients(store.gradients().raw(), store.gradients().shape(), DType::float32);
+      GradientSum sum(ranks, gradients, bucket);
+      for (int block = store.blocks(); block-- > 0;) sum.ready(store.block_ranges(block), {});
+      sum.flush({});
+      std::vector<int> times(static_cast<std::size_t>(gradients.elements()));
+      for (const ParameterRange& call : ranks.calls)
+        for (std::int64_t i = 0; i < call.count; ++i) ++times[static_cast<std::size_t>(call.begin + i)];
+      for (const ParameterId id : store.layout())
+        for (std::int64_t i = 0; i < store.info(id).shape.elements(); ++i)
+          ASSERT_EQ(times[static_cast<std::size_t>(store.offset(id) + i)], 1) << store.info(id).name;
+      for (const int count : times) ASSERT_LE(count, 1);
+      EXPECT_LT(ranks.calls.size(), calls_before);
+      calls_before = ranks.calls.size();
+    }
+    EXPECT_LE(calls_before, static_cast<std::size_t>(parameter_roles));  // all in one bucket
+  }
+}
+
+}  // namespace
+}  // namespace comera::test

@@ -1,0 +1,61 @@
+// What ranks tell one another, and how a job ends that cannot go on.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "tests/distributed/mpirun.h"
+
+namespace comera::test {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+class Job : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = Mpirun::missing(); !reason.empty()) GTEST_SKIP() << reason;
+  }
+};
+
+TEST_F(Job, SumsAndMaximaAreThoseOfAllRanks) {
+  for (const int ranks : {1, 2, 3, 4}) {
+    const ProgramResult result = run_ranks(ranks, {COMERA_WORKER, "sums"});
+    EXPECT_EQ(result.code, 0) << ranks << ": " << result.output;
+    EXPECT_THAT(result.output, HasSubstr("done"));
+  }
+}
+
+TEST_F(Job, TextsAndErrorsReachEveryRank) {
+  const ProgramResult result = run_ranks(3, {COMERA_WORKER, "texts"});
+  EXPECT_EQ(result.code, 0) << result.output;
+}
+
+TEST_F(Job, ARankThatDoesNotComeIsNamed) {
+  for (const auto& [ranks, late] : {std::pair(2, 1), std::pair(3, 2), std::pair(4, 0)}) {
+    const ProgramResult result = run_ranks(ranks, {COMERA_WORKER, "stall", std::to_string(late)});
+    EXPECT_NE(result.code, 0);
+    EXPECT_THAT(result.output, ContainsRegex(fmt::format(
+                                   "comera: error: rank {} \\([^)]*\\) lives, but has not come to where the "
+                                   "others have waited for 2 s; this is the advice",
+                                   late)));
+    EXPECT_EQ(result.output.find("comera: error"), result.output.rfind("comera: error")) << result.output;
+  }
+}
+
+TEST_F(Job, OneRanksFailureEndsAllWithItsNameAndExitCode) {
+  const ProgramResult result = run_ranks(3, {COMERA_WORKER, "fail"});
+  EXPECT_EQ(result.code, 2) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("comera: error: rank 2 ("));
+  EXPECT_THAT(result.output, HasSubstr("only this rank has failed"));
+}
+
+TEST_F(Job, AFailureThatAllHaveIsSaidOnce) {
+  const ProgramResult result = run_ranks(3, {COMERA_WORKER, "nonsense"});
+  EXPECT_EQ(result.code, 2);
+  const std::size_t first = result.output.find("there is no case nonsense");
+  ASSERT_NE(first, std::string::npos) << result.output;
+  EXPECT_EQ(result.output.find("there is no case nonsense", first + 1), std::string::npos) << result.output;
+}
+
+}  // namespace
+}  // namespace comera::test

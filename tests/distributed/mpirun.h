@@ -1,0 +1,84 @@
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "distributed/communicator.h"
+#include "tests/training/training_fixture.h"
+
+namespace comera::test {
+
+// mpirun of this machine, for several ranks on few cores. Sanitizers find leaks in MPI's library that are not
+// ours.
+class Mpirun {
+ public:
+  static std::string missing() {
+    if (!has_mpi()) return "built without MPI";
+    return access(COMERA_MPIRUN, X_OK) == 0 ? "" : "mpirun was not found";
+  }
+
+  Mpirun(int ranks, const std::vector<std::string>& command)
+      : Mpirun({COMERA_MPIRUN, "-np", std::to_string(ranks), "--bind-to", "none"}, command) {}
+
+  // With something else before the command that starts it as ranks.
+  Mpirun(std::vector<std::string> words, const std::vector<std::string>& command) {
+    int ends[2];
+    EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    child_ = fork();
+    if (child_ == 0) {
+      dup2(ends[1], STDOUT_FILENO);
+      dup2(ends[1], STDERR_FILENO);
+      setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+      setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+      setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
+      setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);  // not allowed in all containers
+      setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
+      words.insert(words.end(), command.begin(), command.end());
+      std::vector<char*> argv;
+      for (std::string& word : words) argv.push_back(word.data());
+      argv.push_back(nullptr);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+    close(ends[1]);
+    reader_ = std::thread([this, end = ends[0]] {
+      char buffer[4096];
+      for (ssize_t got; (got = read(end, buffer, sizeof buffer)) > 0;)
+        result_.output.append(buffer, static_cast<std::size_t>(got));
+      close(end);
+    });
+  }
+  ~Mpirun() {
+    if (reader_.joinable()) wait();
+  }
+  Mpirun(const Mpirun&) = delete;
+  Mpirun& operator=(const Mpirun&) = delete;
+
+  const ProgramResult& wait() {
+    reader_.join();
+    int status = 0;
+    waitpid(child_, &status, 0);
+    result_.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return result_;
+  }
+  pid_t pid() const { return child_; }
+
+ private:
+  pid_t child_ = -1;
+  std::thread reader_;
+  ProgramResult result_;
+};
+
+inline ProgramResult run_ranks(int ranks, const std::vector<std::string>& command) {
+  return Mpirun(ranks, command).wait();
+}
+
+}  // namespace comera::test

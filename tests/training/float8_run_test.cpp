@@ -1,0 +1,153 @@
+// Runs with 8-bit operands: they learn, resume to the bit and take their scales along.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "checkpoints/checkpoint_directory.h"
+#include "checkpoints/float8_scales.h"
+#include "recipes/run/precision_report.h"
+#include "recipes/run/rank_compaction.h"
+#include "recipes/run/trained_model.h"
+#include "tests/training/float8_overrides.h"
+#include "tests/training/rank_run.h"
+
+namespace comera::test {
+namespace {
+
+using testing::HasSubstr;
+
+class Float8Run : public RankRun {
+ protected:
+  static std::vector<std::string> paths_of(const CheckpointReader& reader) {
+    std::vector<std::string> paths;
+    for (const CheckpointTensor& tensor : reader.tensors())
+      if (tensor.path.starts_with(float8_at)) paths.push_back(tensor.path);
+    return paths;
+  }
+};
+
+TEST_F(Float8Run, LearnsAsInFullPrecisionButNotTheSame) {
+  const std::vector<std::string> exact = in_float8("current", {"precision.compute=fp32"});
+  const TrainingOutcome whole = train("fp32", exact);
+  for (const char* scaling : {"current", "delayed"}) {
+    const TrainingOutcome rounded = train(scaling, in_float8(scaling));
+    ASSERT_TRUE(rounded.evaluation && whole.evaluation);
+    EXPECT_NE(rounded.evaluation->loss, whole.evaluation->loss);
+    EXPECT_NEAR(rounded.evaluation->loss / whole.evaluation->loss, 1, 0.03) << scaling;
+  }
+}
+
+TEST_F(Float8Run, ContinuesToTheBit) {
+  for (const char* scaling : {"current", "delayed"}) {
+    const std::string whole_run = fmt::format("whole-{}", scaling);
+    const TrainingOutcome whole = train(whole_run, in_float8(scaling));
+    for (const std::int64_t stop : {1, 4, 10}) {
+      const std::string run = fmt::format("{}-{}", scaling, stop);
+      train(run, in_float8(scaling), {.stop_after = stop});
+      const TrainingOutcome rest = train(run, in_float8(scaling), {.mode = RunMode::resume});
+      EXPECT_TRUE(rest.finished);
+      expect_equal_checkpoints(whole.checkpoint, rest.checkpoint);  // scales and histories too
+    }
+    const CheckpointReader reader(whole.checkpoint);
+    const bool remembers = std::string(scaling) == "delayed";
+    EXPECT_EQ(reader.has_tensor("/precision/encoder.1.ffn.up/history"), remembers);
+    EXPECT_EQ(reader.tensor("/precision/encoder.1.ffn.up/scale").shape, std::vector<std::int64_t>{8 + 2});
+  }
+}
+
+TEST_F(Float8Run, OneThreadAndTwoGiveTheSameBits) {
+  const TrainingOutcome one = train("one", in_float8("delayed"));
+  const TrainingOutcome two = train("two", in_float8("delayed", {"run.threads=2"}));
+  expect_equal_checkpoints(one.checkpoint, two.checkpoint);
+}
+
+// Ranks die, layers are compacted and the run is stopped on both sides of that; the scales are found again by
+// the names of their layers.
+TEST_F(Float8Run, AdaptsRanksAndContinuesToTheBit) {
+  const std::vector<std::string> settings =
+      in_float8("delayed", adapting({"phase.1.adaptation.compact_interval=5"}));
+  const TrainingOutcome whole = train("whole", settings);
+  EXPECT_LT(rank_lines("whole").back()["ranks"]["size"].get<double>(), 0.8);
+  for (const std::int64_t stop : {64, 73}) {
+    const std::string run = fmt::format("stopped-{}", stop);
+    train(run, settings, {.stop_after = stop});
+    const TrainingOutcome rest = train(run, settings, {.mode = RunMode::resume});
+    expect_equal_checkpoints(whole.checkpoint, rest.checkpoint);
+  }
+}
+
+// `comera compact` keeps them as they are.
+TEST_F(Float8Run, ACompactedCheckpointHasTheSameScales) {
+  const std::vector<std::string> settings =
+      in_float8("delayed", adapting({"phase.1.adaptation.compact_interval=0"}));
+  const TrainingOutcome stopped = train("run", settings, {.stop_after = 75});
+  const CheckpointReader before(stopped.checkpoint);
+  const RankCompaction compaction(before);
+  ASSERT_FALSE(compaction.nothing_dead());
+  compaction.write(folder() / "compacted.h5");
+  const CheckpointReader after(folder() / "compacted.h5");
+  const std::vector<std::string> paths = paths_of(before);
+  ASSERT_FALSE(paths.empty());
+  EXPECT_EQ(paths_of(after), paths);
+  for (const std::string& path : paths) EXPECT_EQ(after.tensor(path), before.tensor(path));
+}
+
+// Another precision goes on from a checkpoint: what is not there begins anew.
+TEST_F(Float8Run, GoesOnInAnotherPrecision) {
+  train("run", in_float8("current", {"precision.compute=fp32"}), {.stop_after = 4});
+  EXPECT_TRUE(train("run", in_float8("delayed"), {.mode = RunMode::resume, .stop_after = 8}).step == 8);
+  EXPECT_TRUE(train("run", in_float8("delayed", {"precision.amax_history_len=7"}),
+                    {.mode = RunMode::resume, .stop_after = 9})
+                  .step == 9);
+  EXPECT_TRUE(train("run", in_float8("current"), {.mode = RunMode::resume}).finished);
+}
+
+// Saturating conversions do not hide it.
+TEST_F(Float8Run, AnOverflowBeforeItIsSeen) {
+  for (const char* scaling : {"current", "delayed"}) {
+    TrainingRun* current = nullptr;
+    std::FILE* null = std::fopen("/dev/null", "w");
+    const TrainingOptions options{.after_step =
+                                      [&](std::int64_t step) {
+                                        if (step != 4) return;
+                                        ParameterStore& store = current->engine().model().parameters();
+                                        store.value(*store.find("encoder.0.norm1.weight")).data<float>()[3] =
+                                            3e38F;
+                                      },
+                                  .output = null};
+    TrainingRun run(recipe(scaling, in_float8(scaling, {"optim.max_consecutive_skips=2"})), options);
+    current = &run;
+    EXPECT_THAT([&] { run.run(); },
+                testing::ThrowsMessage<Error>(
+                    testing::AllOf(HasSubstr("steps 5 to 6 were not finite"), HasSubstr("norm1.weight"))));
+    std::fclose(null);
+    const CheckpointReader reader(find_latest(folder() / scaling / "checkpoints", ResumeMode::newest)->path);
+    for (const std::string& path : paths_of(reader)) {
+      for (const float value : reader.read_values<float>(path)) ASSERT_TRUE(std::isfinite(value)) << path;
+    }
+  }
+}
+
+TEST_F(Float8Run, EveryProductIsExplained) {
+  const Recipe six =
+      load_recipe(COMERA_SOURCE_DIR "/recipes/six_encoder_mnli.toml", {"precision.compute=fp8"});
+  const std::string report = precision_report(six, 30522, 4096, 128);
+  EXPECT_THAT(report, HasSubstr("compute fp8"));
+  EXPECT_THAT(report, HasSubstr("encoder.*.ffn.up (6 layers alike)"));
+  EXPECT_THAT(report, HasSubstr("head.classifier"));
+  EXPECT_THAT(report, HasSubstr("its sizes are not multiples of 16"));
+  // No large product of a tensor train falls back: what is not in 8 bits says which of the other reasons it
+  // has.
+  for (std::size_t at = 0, end; at < report.size(); at = end + 1) {
+    end = std::min(report.find('\n', at), report.size());
+    const std::string line = report.substr(at, end - at);
+    if (line.find("4096 x") == std::string::npos || line.find("fp8") != std::string::npos) continue;
+    EXPECT_TRUE(line.find("attention is no linear layer") != std::string::npos ||
+                line.find("rows of a table") != std::string::npos ||
+                line.find("compute fp8") != std::string::npos)
+        << line;
+  }
+}
+
+}  // namespace
+}  // namespace comera::test
