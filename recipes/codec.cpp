@@ -91,7 +91,9 @@ void Writer::section(const std::string& heading) {
 }
 
 void Writer::line(const Path& path, const std::string& value) {
-  if (!value.empty()) text_ += fmt::format("{} = {}\n", path.name(), value);
+  if (value.empty()) return;
+  text_ += fmt::format("{} = {}\n", path.name(), value);
+  values_.emplace_back(path.text(), value);
 }
 
 void Writer::comment(const std::string& lines) {

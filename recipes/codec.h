@@ -79,9 +79,12 @@ class Writer {
   void line(const Path& path, const std::string& value);
   void comment(const std::string& lines);
   const std::string& text() const { return text_; }
+  // What line() was given, {"phase.0.steps", "100"}, in that order.
+  const std::vector<std::pair<std::string, std::string>>& values() const { return values_; }
 
  private:
   std::string text_;
+  std::vector<std::pair<std::string, std::string>> values_;
 };
 
 // The tables of docs/recipes.md.

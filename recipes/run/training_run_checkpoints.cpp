@@ -9,6 +9,7 @@
 #include "data/durable_file.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
+#include "recipes/changes.h"
 #include "recipes/run/checkpoint_recipe.h"
 #include "recipes/run/training_run.h"
 
@@ -167,6 +168,9 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
     fmt::print(options_.output, "not used: {}; it is kept as {}\n", refused.reason,
                checkpoints_->set_aside(refused.path).filename().string());
   fmt::print(options_.output, "going on from {}: step {} of {}\n", file, state_.step, total_steps_);
+  for (const RecipeChange& change : recipe_changes(before, recipe_))
+    if (!change.key.starts_with("run.") && !change.key.starts_with("distributed."))
+      fmt::print(options_.output, "changed since the checkpoint: {}\n", to_string(change));
   saved_step_ = state_.step;
   saved_path_ = found.path;
   host_->set_advice(last_checkpoint() + ": go on with --resume auto");

@@ -10,9 +10,26 @@
 #include "data/hash.h"
 #include "distributed/nccl_communicator.h"
 #include "kernels/backends/backends.h"
+#include "recipes/changes.h"
 #include "recipes/run/training_run.h"
 
 namespace comera {
+
+namespace {
+
+// ": it has phase.0.steps = 20 instead of 10", of recipes that differ.
+std::string first_change(const std::string& ours, const std::string& theirs) {
+  const auto read = [](const std::string& text) { return parse_stored_recipe(text, "a rank's recipe"); };
+  const std::vector<RecipeChange> changes = recipe_changes(read(ours), read(theirs));
+  if (changes.empty()) return "";
+  const RecipeChange& first = changes.front();
+  if (first.from.empty())
+    return fmt::format(": it has {} = {}, which rank 0 does not have", first.key, first.to);
+  if (first.to.empty()) return fmt::format(": it does not have {} = {}", first.key, first.from);
+  return fmt::format(": it has {} = {} instead of {}", first.key, first.to, first.from);
+}
+
+}  // namespace
 
 // Before anything whose order depends on it: all ranks are to do the same, and each needs a pack of each
 // step.
@@ -20,13 +37,18 @@ Communicator* TrainingRun::begin_job(const Recipe& recipe) const {
   Communicator* host = options_.communicator != nullptr ? options_.communicator : &one_process();
   host->set_patience({.silent_seconds = recipe.distributed.silence_seconds,
                       .stalled_seconds = recipe.distributed.stall_seconds});
-  const std::vector<std::string> asked = host->gather(
-      fmt::format("{}\n# {} {} {} {}", to_toml(recipe), options_.finetune, static_cast<int>(options_.mode),
-                  static_cast<int>(options_.resume), options_.stop_after));
+  const std::vector<std::string> recipes = host->gather(to_toml(recipe));
+  for (std::size_t rank = 1; rank < recipes.size(); ++rank)
+    if (recipes[rank] != recipes[0])
+      throw UsageError(fmt::format("rank {} was started with another recipe than rank 0; give all the same{}",
+                                   rank, first_change(recipes[0], recipes[rank])));
+  const std::vector<std::string> asked =
+      host->gather(fmt::format("{} {} {} {}", options_.finetune, static_cast<int>(options_.mode),
+                               static_cast<int>(options_.resume), options_.stop_after));
   for (std::size_t rank = 1; rank < asked.size(); ++rank)
     if (asked[rank] != asked[0])
-      throw UsageError(fmt::format(
-          "rank {} was started with another recipe or other options than rank 0; give all the same", rank));
+      throw UsageError(
+          fmt::format("rank {} was started with other options than rank 0; give all the same", rank));
   for (std::size_t phase = 0; phase < recipe.phases.size(); ++phase)
     if (const std::int64_t packs = recipe.phases[phase].packs_per_step; packs < host->ranks())
       throw UsageError(fmt::format(

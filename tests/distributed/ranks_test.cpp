@@ -351,16 +351,22 @@ TEST_F(Ranks, AJobThatWasSuspendedGoesOn) {
   EXPECT_GE(checkpoint_steps(folder() / "suspended" / "checkpoints").back(), before + 10);
 }
 
-TEST_F(Ranks, OtherOptionsThanTheFirstsAreRefused) {
-  std::vector<std::string> all = command("other", {}, {"--stop-after", "3"});
-  all.insert(all.end(), {":", "-np", "1"});
-  const std::vector<std::string> second = command("other", {}, {"--stop-after", "5"});
-  all.insert(all.end(), second.begin(), second.end());
-  const ProgramResult result = run_ranks(1, all);
-  EXPECT_EQ(result.code, 2) << result.output;
-  EXPECT_THAT(
-      result.output,
-      HasSubstr("rank 1 was started with another recipe or other options than rank 0; give all the same"));
+TEST_F(Ranks, WhoIsStartedOtherwiseThanTheFirstIsRefused) {
+  const auto started = [this](const std::vector<std::string>& overrides,
+                              const std::vector<std::string>& options) {
+    std::vector<std::string> all = command("other", {}, {"--stop-after", "3"});
+    all.insert(all.end(), {":", "-np", "1"});
+    const std::vector<std::string> second = command("other", overrides, options);
+    all.insert(all.end(), second.begin(), second.end());
+    const ProgramResult result = run_ranks(1, all);
+    EXPECT_EQ(result.code, 2) << result.output;
+    return result.output;
+  };
+  EXPECT_THAT(started({}, {"--stop-after", "5"}),
+              HasSubstr("rank 1 was started with other options than rank 0; give all the same"));
+  EXPECT_THAT(started({"phase.1.steps=21"}, {"--stop-after", "3"}),
+              HasSubstr("rank 1 was started with another recipe than rank 0; give all the same: it has "
+                        "phase.1.steps = 21 instead of "));
 }
 
 TEST_F(Ranks, TooManyForAStepAreRefused) {

@@ -15,6 +15,7 @@ namespace comera::test {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class Float8Run : public RankRun {
  protected:
@@ -92,13 +93,20 @@ TEST_F(Float8Run, ACompactedCheckpointHasTheSameScales) {
   for (const std::string& path : paths) EXPECT_EQ(after.tensor(path), before.tensor(path));
 }
 
-// Another precision goes on from a checkpoint: what is not there begins anew.
+// Another precision goes on from a checkpoint: what is not there begins anew. The run says what is new.
 TEST_F(Float8Run, GoesOnInAnotherPrecision) {
   train("run", in_float8("current", {"precision.compute=fp32"}), {.stop_after = 4});
-  EXPECT_TRUE(train("run", in_float8("delayed"), {.mode = RunMode::resume, .stop_after = 8}).step == 8);
-  EXPECT_TRUE(train("run", in_float8("delayed", {"precision.amax_history_len=7"}),
-                    {.mode = RunMode::resume, .stop_after = 9})
-                  .step == 9);
+  const auto going_on = [this](const std::vector<std::string>& overrides, std::int64_t stop) {
+    return words_of("run", overrides, {.mode = RunMode::resume, .stop_after = stop});
+  };
+  EXPECT_THAT(
+      going_on(in_float8("delayed"), 8),
+      HasSubstr("changed since the checkpoint: precision.compute from \"fp32\" to \"fp8\"\n"
+                "changed since the checkpoint: precision.fp8_recipe from \"current\" to \"delayed\"\n"));
+  EXPECT_THAT(going_on(in_float8("delayed", {"precision.amax_history_len=7"}), 9),
+              HasSubstr("changed since the checkpoint: precision.amax_history_len from 3 to 7\n"));
+  EXPECT_THAT(going_on(in_float8("delayed", {"precision.amax_history_len=7", "run.log_interval=2"}), 10),
+              Not(HasSubstr("changed since")));
   EXPECT_TRUE(train("run", in_float8("current"), {.mode = RunMode::resume}).finished);
 }
 

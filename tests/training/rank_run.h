@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdio>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -37,6 +39,17 @@ class RankRun : public TrainingFixture {
     static std::FILE* const null = std::fopen("/dev/null", "w");
     options.output = null;
     return TrainingRun(recipe(run, overrides), options).run();
+  }
+  // The same; what it says to people.
+  std::string words_of(const std::string& run, const std::vector<std::string>& overrides,
+                       TrainingOptions options = {}) const {
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> said(std::tmpfile(), std::fclose);
+    options.output = said.get();
+    TrainingRun(recipe(run, overrides), options).run();
+    std::string words(static_cast<std::size_t>(std::ftell(said.get())), ' ');
+    std::rewind(said.get());
+    EXPECT_EQ(std::fread(words.data(), 1, words.size(), said.get()), words.size());
+    return words;
   }
   // The lines of metrics with something about ranks.
   std::vector<nlohmann::json> rank_lines(const std::string& run) const {

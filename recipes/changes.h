@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "recipes/recipe.h"
+
+namespace comera {
+
+// A key whose values differ, as TOML; empty where a recipe does not have it.
+struct RecipeChange {
+  std::string key;  // "phase.0.steps", as overrides name it
+  std::string from, to;
+  friend bool operator==(const RecipeChange&, const RecipeChange&) = default;
+};
+
+// In the order of docs/recipes.md; keys that only `from` has come last.
+std::vector<RecipeChange> recipe_changes(const Recipe& from, const Recipe& to);
+
+// "phase.0.steps from 100 to 200", "optim.clip_norm from nothing to 1".
+std::string to_string(const RecipeChange& change);
+
+}  // namespace comera
