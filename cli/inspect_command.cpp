@@ -94,8 +94,10 @@ void inspect_model(const InspectOptions& options) {
     checkpoint.emplace(subject);
     recipe = checkpoint_recipe(*checkpoint, options.overrides);
     vocabulary = checkpoint->integer("/data", "vocabulary");
-    fmt::print("{}: step {}, phase {}, {} tokens seen\n\n", subject, checkpoint->integer("/trainer", "step"),
-               checkpoint->integer("/trainer", "phase"), checkpoint->integer("/trainer", "tokens"));
+    fmt::print("{}: step {}, phase {}, {} tokens seen, computed in {}\n\n", subject,
+               checkpoint->integer("/trainer", "step"), checkpoint->integer("/trainer", "phase"),
+               checkpoint->integer("/trainer", "tokens"),
+               name_of(checkpoint_recipe(*checkpoint).precision.compute));
   }
   if (recipe.model.vocabulary == 0 && vocabulary == 0)
     throw UsageError(fmt::format(

@@ -48,6 +48,22 @@ int fail(int code, const std::string& message) {
   return code;
 }
 
+// The first word that the command has no use for. (CLI11 lists all such words backwards.)
+std::string unexpected(const CLI::App& program) {
+  const CLI::App* command = &program;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  const std::string word = program.remaining(true).front();
+  if (!word.starts_with("-"))
+    return fmt::format("'{}' is one word more than {} takes; see --help", word, command->get_name());
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command->get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  const std::string given = word.substr(0, word.find('='));
+  const std::string near = nearest(given, names);
+  return fmt::format("{} is not an option of {}{}", given, command->get_name(),
+                     near.empty() ? "; see --help" : fmt::format("; did you mean {}?", near));
+}
+
 // CLI11's messages may have several lines.
 std::string sentence(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
@@ -69,6 +85,8 @@ int run_program(int argc, const char* const* argv) {
     return success;
   } catch (const CLI::Success& wish) {  // --help, --version
     return program.exit(wish);
+  } catch (const CLI::ExtrasError&) {
+    return fail(wrong_usage, unexpected(program));
   } catch (const CLI::ParseError& error) {
     return fail(wrong_usage, sentence(error.what()) + "; see --help");
   } catch (const UsageError& error) {

@@ -101,11 +101,11 @@ std::string type_text(DType type, Compute compute) {
   }
 }
 
-std::string line_of(const Entry& entry, int times, Compute compute) {
-  const std::string sizes = fmt::format(
-      "{}{} x {} x {}", entry.batch > 1 ? fmt::format("{} x ", entry.batch) : "", entry.m, entry.n, entry.k);
-  return fmt::format("  {:<18}{:<28}{:>4}  {:<10}{}\n", entry.operation, sizes, times,
-                     type_text(entry.type, compute), entry.why);
+std::string line_of(const std::string& operation, const std::string& sizes, const std::string& times,
+                    const std::string& type, const std::string& why) {
+  std::string line = fmt::format("  {:<18}{:<28}{:>5}  {:<10}{}", operation, sizes, times, type, why);
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + '\n';
 }
 
 std::string share_lines(const ProductLog& log, Compute compute) {
@@ -141,10 +141,15 @@ std::string precision_report(const Recipe& recipe, std::int64_t vocabulary, std:
   length = std::min({length, tokens, config.max_positions});
   const ProductLog log = log_of(config, tokens, length);
   std::string text = headline(recipe.precision, config, tokens, length);
+  text += '\n' + line_of("product of", "m x n x k", "times", "type", "why that one");
   for (const Alike& alike : grouped(log)) {
     text += alike.places > 1 ? fmt::format("\n{} ({} layers alike)\n", alike.kind, alike.places)
                              : fmt::format("\n{}\n", alike.first);
-    for (const auto& [entry, times] : alike.products) text += line_of(entry, times, compute);
+    for (const auto& [entry, times] : alike.products) {
+      const std::string batch = entry.batch > 1 ? fmt::format("{} x ", entry.batch) : "";
+      text += line_of(entry.operation, fmt::format("{}{} x {} x {}", batch, entry.m, entry.n, entry.k),
+                      std::to_string(times), type_text(entry.type, compute), entry.why);
+    }
   }
   return text + "\n" + share_lines(log, compute);
 }

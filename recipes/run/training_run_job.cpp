@@ -104,10 +104,8 @@ std::unique_ptr<Communicator> TrainingRun::join_devices() const {
   const std::vector<std::string> kinds = host_->gather(std::string(processor_.backend.name()));
   for (std::size_t rank = 1; rank < kinds.size(); ++rank)
     if (kinds[rank] != kinds[0])
-      throw UsageError(fmt::format(
-          "rank {} would train on {}, rank 0 on {}; give all a GPU (`comera info` says what a machine "
-          "has), or --device cpu",
-          rank, kinds[rank], kinds[0]));
+      throw UsageError(fmt::format("rank {} would train on {}, rank 0 on {}; give all a GPU, or --device cpu",
+                                   rank, kinds[rank], kinds[0]));
   if (section.backend == DistributedBackend::nccl && !gpu)
     throw UsageError(
         "distributed.backend = \"nccl\" sums the memory of GPUs, but this run is on the CPU; give \"mpi\"");

@@ -52,6 +52,15 @@ TEST(Program, AWrongCommandLineIsAnswered) {
   }
 }
 
+TEST(Program, AWordTooManyIsNamed) {
+  EXPECT_EQ(run({"inspect", "recipe.toml", "--vocabluary=3", "--more"}).err,
+            "comera: error: --vocabluary is not an option of inspect; did you mean --vocabulary?\n");
+  EXPECT_EQ(run({"bench", "step", "recipe.toml", "--zzzzzzzzzzzz"}).err,
+            "comera: error: --zzzzzzzzzzzz is not an option of step; see --help\n");
+  EXPECT_EQ(run({"inspect", "a", "b", "c", "d"}).err,
+            "comera: error: 'c' is one word more than inspect takes; see --help\n");
+}
+
 TEST(Program, ChoicesAreNamedInPlainWords) {
   const Outcome outcome = run({"tokenizer", "--input", "x", "--output", "y", "--model", "foo"});
   EXPECT_EQ(outcome.code, 2);

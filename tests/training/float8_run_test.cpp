@@ -14,6 +14,7 @@
 namespace comera::test {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -141,6 +142,7 @@ TEST_F(Float8Run, EveryProductIsExplained) {
       load_recipe(COMERA_SOURCE_DIR "/recipes/six_encoder_mnli.toml", {"precision.compute=fp8"});
   const std::string report = precision_report(six, 30522, 4096, 128);
   EXPECT_THAT(report, HasSubstr("compute fp8"));
+  EXPECT_THAT(report, ContainsRegex("\n  product of +m x n x k +times  type +why that one\n"));
   EXPECT_THAT(report, HasSubstr("encoder.*.ffn.up (6 layers alike)"));
   EXPECT_THAT(report, HasSubstr("head.classifier"));
   EXPECT_THAT(report, HasSubstr("its sizes are not multiples of 16"));

@@ -64,7 +64,7 @@ TEST(NonfiniteGradients, AreNamedInTheOrderOfABackwardPass) {
   store.allocate(host_allocator(), DType::float32, true);
   const AdamWOptimizer optimizer(store, {}, host_allocator());
   Harness harness(plain_backend());
-  const auto named = [&](std::vector<double> first, std::vector<double> second) {
+  const auto named = [&](const std::vector<double>& first, const std::vector<double>& second) {
     write_tensor(store.gradient(0), first);
     write_tensor(store.gradient(1), second);
     optimizer.apply(harness.context(), harness.step_inputs(), harness.step_results());

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "checkpoints/checkpoint_directory.h"
 #include "model/rank_sizes.h"
 #include "recipes/run/checkpoint_recipe.h"
 #include "recipes/run/trained_model.h"
@@ -16,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 std::int64_t core_elements(const fs::path& checkpoint) {
   const CheckpointReader reader(checkpoint);
