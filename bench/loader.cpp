@@ -1,5 +1,5 @@
-// What a rank's loader costs: one rank that takes all packs of a step, and one of many, which packs those of
-// the others and drops them. One thread; masks as the recipes' (15 %).
+// What a rank's loader costs: one rank that takes all packs of a step, and one of many, which passes those of
+// the others by their lengths. One thread; masks as the recipes' (15 %).
 //
 //   comera_bench_loader FOLDER-OF-SHARDS [RANKS ...]
 #include <fmt/format.h>

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/core/parameter.h"
+#include "kernels/ops/float8_operands.h"
 #include "kernels/ops/layout.h"
 #include "kernels/ops/matrix_product.h"
 #include "kernels/ops/tt_linear.h"
@@ -47,11 +48,13 @@ class MatrixLinear : public PrecisionLinear {
  public:
   MatrixLinear(const LinearSize& size, const Precision& precision, const LinearActivations& activations)
       : PrecisionLinear(size, precision, activations),
-        w_(tensor({size.inputs, size.outputs}, precision.type)),
+        w_(tensor({size.inputs, size.outputs}, precision.weights())),
         dw_(tensor({size.inputs, size.outputs}, master_of(precision.type))) {}
 
  private:
   // Those of a tensor train that do the same: gradients are E5M2.
+  using Copies = Float8Operands::Copies;
+  using Seen = Float8Operands::Seen;
   static constexpr int x_slot = Float8Slots::x, w_slot = Float8Slots::a, dy_slot = Float8Slots::du;
 
   void forward(const Context& context) const override {
@@ -79,69 +82,54 @@ class MatrixLinear : public PrecisionLinear {
                                .transpose_a = true});
   }
 
+  // As DenseLinear does.
   void forward8(const Context& context) const {
     ArenaScope scope(context.arena);
-    const Tensor x = quantize(context, scope, x_slot, with_.x, true, true, false).straight;
-    const Tensor w = quantize(context, scope, w_slot, w_, true, false, true).transposed;
+    const Float8Operands operands(context, scope, scales_, options());
+    const Tensor x =
+        operands.quantize(x_slot, with_.x, size_.tokens, size_.inputs, e4m3, Copies::straight).straight;
+    const Tensor w =
+        operands.quantize(w_slot, w_, size_.inputs, size_.outputs, e4m3, Copies::transposed).transposed;
     run(context, Float8Product{.a = x,
                                .b = w,
                                .c = with_.y,
                                .m = size_.tokens,
                                .n = size_.outputs,
                                .k = size_.inputs,
-                               .scale_a = scale(x_slot),
-                               .scale_b = scale(w_slot),
+                               .scale_a = operands.scale(x_slot),
+                               .scale_b = operands.scale(w_slot),
                                .fast = true,
                                .type = precision_.type});
   }
 
   void backward8(const Context& context) const {
     ArenaScope scope(context.arena);
-    const Copies dy = quantize(context, scope, dy_slot, with_.dy, true, true, true);
-    const Tensor w = quantize(context, scope, w_slot, w_, false, true, false).straight;
+    const Float8Operands operands(context, scope, scales_, options());
+    const auto dy = operands.quantize(dy_slot, with_.dy, size_.tokens, size_.outputs, e5m2, Copies::both);
+    const Tensor w =
+        operands.quantize(w_slot, w_, size_.inputs, size_.outputs, e4m3, Copies::straight, Seen::again)
+            .straight;
     run(context, Float8Product{.a = dy.straight,
                                .b = w,
                                .c = with_.dx,
                                .m = size_.tokens,
                                .n = size_.inputs,
                                .k = size_.outputs,
-                               .scale_a = scale(dy_slot),
-                               .scale_b = scale(w_slot),
+                               .scale_a = operands.scale(dy_slot),
+                               .scale_b = operands.scale(w_slot),
                                .type = precision_.type});
-    const Tensor x = quantize(context, scope, x_slot, with_.x, false, false, true).transposed;
+    const Tensor x =
+        operands.quantize(x_slot, with_.x, size_.tokens, size_.inputs, e4m3, Copies::transposed, Seen::again)
+            .transposed;
     run(context, Float8Product{.a = x,
                                .b = dy.transposed,
                                .c = dw_,
                                .m = size_.inputs,
                                .n = size_.outputs,
                                .k = float8_padded(size_.tokens),
-                               .scale_a = scale(x_slot),
-                               .scale_b = scale(dy_slot),
+                               .scale_a = operands.scale(x_slot),
+                               .scale_b = operands.scale(dy_slot),
                                .type = precision_.type});
-  }
-
-  struct Copies {
-    Tensor straight, transposed;
-  };
-  // first: in this step; otherwise with the scale that the first copy had.
-  Copies quantize(const Context& context, ArenaScope& scope, int slot, const Tensor& x, bool first,
-                  bool straight, bool transposed) const {
-    const std::int64_t rows = x.dim(0), columns = x.dim(1);
-    const DType type = slot == dy_slot ? e5m2 : e4m3;
-    Copies copies;
-    if (straight) copies.straight = scope.tensor({float8_padded(rows), float8_padded(columns)}, type);
-    if (transposed) copies.transposed = scope.tensor({float8_padded(columns), float8_padded(rows)}, type);
-    using Scaling = Float8Quantize::Scaling;
-    run(context, Float8Quantize{.x = x,
-                                .rows = rows,
-                                .columns = columns,
-                                .scaling = !first               ? Scaling::kept
-                                           : precision_.delayed ? Scaling::delayed
-                                                                : Scaling::current,
-                                .scale = scale(slot),
-                                .y = copies.straight,
-                                .transposed = copies.transposed});
-    return copies;
   }
 
   void write_weights(const LinearData& data) const override { write_weight(data.w, size_.outputs, w_); }
@@ -156,8 +144,8 @@ class TrainLinear : public PrecisionLinear {
   TrainLinear(const LinearSize& size, const Precision& precision, const LinearActivations& activations)
       : PrecisionLinear(size, precision, activations),
         columns_(precision.float8 ? float8_padded(size.rank) : size.rank),
-        a_(tensor({size.inputs, columns_}, precision.type)),
-        b_(tensor({size.rank, size.outputs}, precision.type)),
+        a_(tensor({size.inputs, columns_}, precision.weights())),
+        b_(tensor({size.rank, size.outputs}, precision.weights())),
         xa_(tensor({size.tokens, columns_}, precision.type)),
         da_(tensor({size.inputs, columns_}, master_of(precision.type))),
         db_(tensor({size.rank, size.outputs}, master_of(precision.type))) {}
@@ -182,7 +170,6 @@ class TrainLinear : public PrecisionLinear {
       run(context, op);
   }
 
-  Float8Options options() const { return {.delayed = precision_.delayed, .gradients = e5m2}; }
   void write_weights(const LinearData& data) const override {
     write_weight(data.a, size_.rank, a_);
     write_weight(data.b, size_.outputs, b_);
@@ -235,11 +222,6 @@ Tensor PrecisionLinear::tensor(Shape shape, DType dtype) {
   memory_.emplace_back(allocator(), static_cast<std::size_t>(shape.elements()) * size_of(dtype),
                        MemoryKind::workspace);
   return memory_.back().tensor(shape, dtype);
-}
-
-Tensor PrecisionLinear::scale(int slot) const {
-  constexpr std::int64_t bytes = sizeof(Float8Scale);
-  return scales_.slice(slot * bytes, {bytes});
 }
 
 void PrecisionLinear::prepare() {

@@ -16,10 +16,13 @@ namespace comera {
 struct Precision {
   std::string name;
   Processor processor;
-  DType type = DType::float32;  // of activations and weights
+  DType type = DType::float32;  // of activations
   bool float8 = false;          // products of 8-bit operands: E4M3, gradients E5M2
   bool delayed = false;         // with scales of the steps before
   bool emulated = false;        // its time says nothing about tensor cores
+
+  // What they are given to products in: those that 8-bit operands are made of are rounded only once.
+  DType weights() const { return float8 ? master_of(type) : type; }
 };
 
 // Activations and their gradients, which all precisions of a type share.
@@ -61,7 +64,7 @@ class PrecisionLinear {
 
  protected:
   Tensor tensor(Shape shape, DType dtype);  // lives as long as this
-  Tensor scale(int slot) const;
+  Float8Options options() const { return {.delayed = precision_.delayed, .gradients = DType::float8_e5m2}; }
   void write_weight(const std::vector<float>& values, std::int64_t columns, const Tensor& weight) const;
   virtual void forward(const Context& context) const = 0;
   virtual void backward(const Context& context) const = 0;

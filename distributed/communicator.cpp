@@ -1,8 +1,7 @@
 #include "distributed/communicator.h"
 
-#include <sched.h>
+#include <omp.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <new>
 
@@ -26,12 +25,8 @@ class OneProcess final : public Communicator {
 
 }  // namespace
 
-int Communicator::own_cpus() const {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(CPU_COUNT(&set), 1);
-}
+// Those that the process was started with: OpenMP may have bound this thread to one of them (OMP_PROC_BIND).
+int Communicator::own_cpus() const { return omp_get_num_procs(); }
 
 void Communicator::fail_with_exception() {
   try {
@@ -68,7 +63,7 @@ std::string on_first(Communicator& communicator, const std::function<std::string
     }
   }
   result = communicator.broadcast(result);
-  const std::string text = result.substr(1);
+  std::string text = result.substr(1);
   if (result[0] == misused) throw UsageError(text);
   if (result[0] == failed) throw Error(text);
   return text;

@@ -6,21 +6,21 @@ namespace comera {
 
 namespace {
 
-// Between the end of one tensor and the beginning of the next, where there are zeros.
-constexpr std::int64_t largest_gap = 64;
+// Bytes: tensors of a store begin at multiples of it, with zeros between them.
+constexpr std::int64_t alignment = 64;
 
-// Whether `range` lies just before `after`.
-bool precedes(const ParameterRange& range, const ParameterRange& after) {
+// Whether `range` lies just before `after`, so that no tensor is between them.
+bool precedes(const ParameterRange& range, const ParameterRange& after, DType dtype) {
   const std::int64_t gap = after.begin - (range.begin + range.count);
-  return gap >= 0 && gap < largest_gap;
+  return gap >= 0 && gap * static_cast<std::int64_t>(size_of(dtype)) < alignment;
 }
 
 }  // namespace
 
 void GradientSum::ready(const std::vector<ParameterRange>& ranges, const Stream& stream) {
   for (const ParameterRange& range : ranges) {
-    const auto neighbour =
-        std::ranges::find_if(pending_, [&](const ParameterRange& other) { return precedes(range, other); });
+    const auto neighbour = std::ranges::find_if(
+        pending_, [&](const ParameterRange& other) { return precedes(range, other, gradients_.dtype()); });
     if (neighbour == pending_.end()) {
       pending_.push_back(range);
     } else {

@@ -12,6 +12,7 @@
 #include <ctime>
 #include <string_view>
 
+#include "distributed/communicator.h"
 #include "kernels/core/check.h"
 
 namespace comera {
@@ -33,6 +34,13 @@ bool is_mpirun(const char* comm_file) {
 }  // namespace
 
 bool launched_as_rank() {
+  // Then there is nothing to join, and no need of MPI.
+  constexpr std::array sizes = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+  const auto one = [](const char* name) {
+    const char* size = std::getenv(name);
+    return size != nullptr && std::string_view(size) == "1";
+  };
+  if (!has_mpi() && std::ranges::any_of(sizes, one)) return false;
   // Open MPI's mpirun, MPICH's and Intel's, and srun with PMIx or PMI-2.
   constexpr std::array names = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"};
   if (std::ranges::any_of(names, [](const char* name) { return std::getenv(name) != nullptr; })) return true;

@@ -1,5 +1,6 @@
 #include "distributed/mpi_communicator.h"
 
+#include <omp.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -219,7 +220,9 @@ class MpiCommunicator final : public Communicator {
       MPI_Allgather(&own, sizeof own, MPI_BYTE, sets.data(), sizeof own, MPI_BYTE, local);
       const auto sharing =
           std::ranges::count_if(sets, [&](const cpu_set_t& set) { return CPU_EQUAL(&set, &own); });
-      place.own_cpus = std::max(1, CPU_COUNT(&own) / static_cast<int>(std::max<std::int64_t>(sharing, 1)));
+      // OpenMP knows how many there were before it bound this thread to one of them (OMP_PROC_BIND).
+      place.own_cpus =
+          std::max(1, omp_get_num_procs() / static_cast<int>(std::max<std::int64_t>(sharing, 1)));
       MPI_Comm_free(&local);
       using Name = std::array<char, MPI_MAX_PROCESSOR_NAME>;
       Name name{};

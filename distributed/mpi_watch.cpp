@@ -44,11 +44,6 @@ void MpiWatch::set_failure(int exit_code, const std::string& message) {
   own_failure_ = {exit_code, message};
 }
 
-bool MpiWatch::failed() const {
-  const std::scoped_lock lock(mutex_);
-  return own_failure_.exit_code != 0;
-}
-
 void MpiWatch::start(MPI_Comm communicator, const MpiPlace& place) {
   comm_ = communicator;
   place_ = &place;

@@ -34,7 +34,6 @@ class MpiWatch {
   void set_advice(const std::string& advice);
   // The next looks tell the others and end the process.
   void set_failure(int exit_code, const std::string& message);
-  bool failed() const;
 
   // ---- Of the thread that calls MPI.
 

@@ -5,8 +5,11 @@
 #include <nccl.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <exception>
+#include <mutex>
+#include <stop_token>
 #include <thread>
 
 #include "kernels/core/check.h"
@@ -64,13 +67,14 @@ void check(cudaError_t error, const char* call) {
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(Communicator& host, Device device) : Communicator(host.rank(), host.ranks()), host_(host) {
+  NcclCommunicator(Communicator& host, Device device, const Patience& patience)
+      : Communicator(host.rank(), host.ranks()), host_(host), stalled_seconds_(patience.stalled_seconds) {
     check(cudaSetDevice(device.index), "cudaSetDevice");
     ncclUniqueId id{};
     if (first()) check(library().get_unique_id(&id), "ncclGetUniqueId");
     const std::string text = host.broadcast({id.internal, sizeof id.internal});
     std::memcpy(id.internal, text.data(), sizeof id.internal);
-    check(library().comm_init_rank(&comm_, ranks(), id, rank()), "ncclCommInitRank");
+    in_time([&] { check(library().comm_init_rank(&comm_, ranks(), id, rank()), "ncclCommInitRank"); });
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
   }
@@ -87,11 +91,7 @@ class NcclCommunicator final : public Communicator {
   int local_rank() const override { return host_.local_rank(); }
   int local_ranks() const override { return host_.local_ranks(); }
   int own_cpus() const override { return host_.own_cpus(); }
-  std::string name() const override {
-    int version = 0;
-    library().get_version(&version);
-    return fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-  }
+  std::string name() const override { return "NCCL " + nccl_version(); }
 
   void begin_sum(const Tensor& values, const Stream& stream) override {
     const bool wide = values.dtype() == DType::float64;
@@ -142,6 +142,23 @@ class NcclCommunicator final : public Communicator {
   void fail(int exit_code, const std::string& message) override { host_.fail(exit_code, message); }
 
  private:
+  // A call that returns when all ranks have made it, and looks after none of them.
+  template <class Call>
+  void in_time(const Call& call) {
+    if (alone()) return call();
+    std::mutex mutex;
+    std::condition_variable_any changed;
+    const std::jthread clock([&](const std::stop_token& stop) {
+      std::unique_lock lock(mutex);
+      changed.wait_for(lock, stop, std::chrono::duration<double>(stalled_seconds_), [] { return false; });
+      if (!stop.stop_requested())
+        fail(1, fmt::format("NCCL has not connected the GPUs within {:.0f} s: a rank's GPU or the network "
+                            "between them has failed; NCCL_DEBUG=INFO shows more",
+                            stalled_seconds_));
+    });
+    call();
+  }
+
   // What is put on `later` from now on comes after what is on `earlier` now. While one of them captures, the
   // other one joins it. All ranks must capture, or none: their recipes have been compared.
   void order(cudaStream_t later, cudaStream_t earlier) {
@@ -158,7 +175,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   Communicator& host_;
-  double stalled_seconds_ = Patience{}.stalled_seconds;
+  double stalled_seconds_;
   ncclComm_t comm_ = nullptr;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t event_ = nullptr;
@@ -167,8 +184,15 @@ class NcclCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> start_nccl(Communicator& host, Device device) {
-  return std::make_unique<NcclCommunicator>(host, device);
+std::unique_ptr<Communicator> start_nccl(Communicator& host, Device device,
+                                         const Communicator::Patience& patience) {
+  return std::make_unique<NcclCommunicator>(host, device, patience);
+}
+
+std::string nccl_version() {
+  int version = 0;
+  check(library().get_version(&version), "ncclGetVersion");
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
 }  // namespace comera

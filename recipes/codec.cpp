@@ -90,10 +90,17 @@ void Writer::section(const std::string& heading) {
   text_ += heading + '\n';
 }
 
+void Writer::entry(const Path& list, std::size_t index) {
+  list_ = list.text();
+  entry_ = (list / std::to_string(index)).text();
+}
+
 void Writer::line(const Path& path, const std::string& value) {
   if (value.empty()) return;
   text_ += fmt::format("{} = {}\n", path.name(), value);
-  values_.emplace_back(path.text(), value);
+  const std::string key = path.text();
+  const bool listed = !list_.empty() && key.starts_with(list_ + ".");
+  values_.emplace_back(listed ? entry_ + key.substr(list_.size()) : key, value);
 }
 
 void Writer::comment(const std::string& lines) {

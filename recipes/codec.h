@@ -75,6 +75,8 @@ class Reader {
 class Writer {
  public:
   void section(const std::string& heading);
+  // The lines that follow are of this entry of a list of sections.
+  void entry(const Path& list, std::size_t index);
   // Nothing is written for an optional value that is absent (empty text).
   void line(const Path& path, const std::string& value);
   void comment(const std::string& lines);
@@ -85,6 +87,7 @@ class Writer {
  private:
   std::string text_;
   std::vector<std::pair<std::string, std::string>> values_;
+  std::string list_, entry_;  // "phase", "phase.0"
 };
 
 // The tables of docs/recipes.md.

@@ -209,9 +209,11 @@ Key<S> sections(const char* name, std::vector<T> S::*member, const std::string& 
     }
   };
   key.write = [member](const S& from, const Path& path, Writer& writer) {
-    for (const auto& entry : from.*member) {
+    const std::vector<T>& entries = from.*member;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
       writer.section("[[" + path.name() + "]]");
-      for (const auto& inner : keys_of<T>()) inner.write(entry, path / inner.name, writer);
+      writer.entry(path, i);
+      for (const auto& inner : keys_of<T>()) inner.write(entries[i], path / inner.name, writer);
     }
   };
   key.describe = [doc](const Path& path, bool, Reference& reference) {

@@ -100,8 +100,12 @@ void Source::drop_all_idle() {
 void Source::renew() {
   toml::table* precision = root_.get_as<toml::table>("precision");
   if (precision == nullptr) return;
-  // Was a key of its own, beside compute = "fp32".
-  if ((*precision)["tf32"].value_or(false)) precision->insert_or_assign("compute", "tf32");
+  // Was a key of its own, beside compute = "fp32". Anything else is for the reader to refuse.
+  const toml::value<bool>* tf32 = precision->get_as<bool>("tf32");
+  if (tf32 == nullptr) return;
+  const toml::node* compute = precision->get("compute");
+  if (tf32->get() && compute != nullptr && compute->value<std::string>() != "fp32") return;
+  if (tf32->get()) precision->insert_or_assign("compute", "tf32");
   precision->erase("tf32");
 }
 

@@ -12,6 +12,8 @@ namespace {
 constexpr std::int64_t slots = Float8Slots::count;
 constexpr auto scale_bytes = static_cast<std::int64_t>(sizeof(Float8Scale));
 
+bool is_gradient(std::int64_t slot) { return slot == Float8Slots::dxa || slot >= Float8Slots::du; }
+
 }  // namespace
 
 Float8State::Float8State(const Float8Config& config, std::vector<std::string> layers, Allocator& allocator)
@@ -27,14 +29,16 @@ Float8State::Float8State(const Float8Config& config, std::vector<std::string> la
     largest_ = Buffer(allocator, count() * sizeof(float), MemoryKind::workspace);
     HostCopy largest(allocator, largest_.tensor({count()}, DType::float32));
     for (std::int64_t i = 0; i < count(); ++i) {
-      const std::int64_t slot = i % slots;
-      const bool gradient = slot == Float8Slots::dxa || slot >= Float8Slots::du;
-      largest.tensor().data<float>()[i] =
-          gradient && config.gradients() == DType::float8_e5m2 ? float8_e5m2::largest : float8_e4m3::largest;
+      largest.tensor().data<float>()[i] = largest_of(i % slots);
     }
     largest.write();
   }
   upload(std::vector<Float8Scale>(count()), {});
+}
+
+float Float8State::largest_of(std::int64_t slot) const {
+  const bool wide = is_gradient(slot) && config_.gradients() == DType::float8_e5m2;
+  return wide ? float8_e5m2::largest : float8_e4m3::largest;
 }
 
 Tensor Float8State::scales(int layer) const {
@@ -95,12 +99,18 @@ void Float8State::restore(const Snapshot& given) {
       int exponent = 0;
       COMERA_CHECK(scale > 0 && 1 / scale > 0 && std::frexp(scale, &exponent) == 0.5F,
                    "{}: {} is no scale of an 8-bit operand, which is a power of two", layer, scale);
-      scales.push_back({.scale = scale, .inverse = 1 / scale});
+      Float8Scale& taken = scales.emplace_back(Float8Scale{.scale = scale, .inverse = 1 / scale});
       if (!remembers) continue;
       const std::int64_t kept = std::min(steps, length);
       history.insert(history.end(), length - kept, 0.F);
       const float* end = from.history.data() + (slot + 1) * steps;
       history.insert(history.end(), end - kept, end);
+      // It may have been made for another format or margin.
+      if (kept > 0)
+        set_float8_scale(*std::max_element(end - kept, end), largest_of(slot),
+                         static_cast<int>(config_.margin), taken);
+      else if (is_gradient(slot) && config_.gradients() == DType::float8_e4m3)
+        taken = {};  // of E5M2 perhaps, and far too large
     }
   }
   upload(scales, history);

@@ -73,10 +73,13 @@ class Float8State {
   using Snapshot = std::map<std::string, Layer>;
   Snapshot snapshot() const;
   // Layers that are not in it stay as they are, those that are not here are left out; of a longer history
-  // the newest steps are taken. Throws Error, naming the layer, if there are not so many numbers.
+  // the newest steps are taken. Scales are remade from it for this format and margin, or taken where there
+  // is none (but for gradients in E4M3, which begin anew). Throws Error, naming the layer, if there are not
+  // so many numbers.
   void restore(const Snapshot& snapshot);
 
  private:
+  float largest_of(std::int64_t slot) const;  // the largest number of its format
   std::int64_t count() const { return static_cast<std::int64_t>(layers_.size()) * Float8Slots::count; }
   void upload(const std::vector<Float8Scale>& scales, const std::vector<float>& history);
 

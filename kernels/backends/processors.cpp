@@ -14,6 +14,12 @@ bool computes_in(const Backend& backend, DType compute) {
 
 }  // namespace
 
+std::string computes_with(const Processor& processor, DType compute) {
+  if (processor.allocator.device().kind != DeviceKind::cpu) return std::string(processor.backend.name());
+  const std::string set = instruction_set();
+  return set == "amx" && compute != DType::bfloat16 ? "v4" : set;  // only bfloat16 makes use of AMX
+}
+
 Processor cpu_processor() { return {backend_of(DeviceKind::cpu), host_allocator()}; }
 
 bool multiplies(const Processor& processor, OperandKind operands) {

@@ -42,8 +42,9 @@ void StepEngine::clear_results() {
 
 const StepResults& StepEngine::results() {
   if (fetched_) return host_results_;
-  allocator().download(&host_results_, results_.data(), sizeof host_results_, stream_);
+  // First, since copying into the host's memory waits for the stream without looking after the ranks.
   if (communicator_ != nullptr) communicator_->wait(stream_);
+  allocator().download(&host_results_, results_.data(), sizeof host_results_, stream_);
   allocator().synchronize(stream_);
   fetched_ = true;
   return host_results_;

@@ -15,17 +15,6 @@
 
 namespace comera {
 
-namespace {
-
-// What decides about the bits of a result: the CPU's instruction set, or the GPU's backend.
-std::string computes_with(const Processor& processor, DType compute) {
-  if (processor.allocator.device().kind != DeviceKind::cpu) return std::string(processor.backend.name());
-  const std::string set = instruction_set();
-  return set == "amx" && compute != DType::bfloat16 ? "v4" : set;  // only bfloat16 makes use of AMX
-}
-
-}  // namespace
-
 void TrainingRun::keep_best() const {
   on_first(*host_, [&] {
     // Checkpoints never change, so that another name for the same file is as good as a copy, and takes no

@@ -10,12 +10,17 @@
 #include "data/hash.h"
 #include "distributed/nccl_communicator.h"
 #include "kernels/backends/backends.h"
+#include "kernels/backends/processors.h"
 #include "recipes/changes.h"
 #include "recipes/run/training_run.h"
 
 namespace comera {
 
 namespace {
+
+Communicator::Patience patience_of(const DistributedSection& section) {
+  return {.silent_seconds = section.silence_seconds, .stalled_seconds = section.stall_seconds};
+}
 
 // ": it has phase.0.steps = 20 instead of 10", of recipes that differ.
 std::string first_change(const std::string& ours, const std::string& theirs) {
@@ -35,8 +40,7 @@ std::string first_change(const std::string& ours, const std::string& theirs) {
 // step.
 Communicator* TrainingRun::begin_job(const Recipe& recipe) const {
   Communicator* host = options_.communicator != nullptr ? options_.communicator : &one_process();
-  host->set_patience({.silent_seconds = recipe.distributed.silence_seconds,
-                      .stalled_seconds = recipe.distributed.stall_seconds});
+  host->set_patience(patience_of(recipe.distributed));
   const std::vector<std::string> recipes = host->gather(to_toml(recipe));
   for (std::size_t rank = 1; rank < recipes.size(); ++rank)
     if (recipes[rank] != recipes[0])
@@ -106,6 +110,15 @@ std::unique_ptr<Communicator> TrainingRun::join_devices() const {
     if (kinds[rank] != kinds[0])
       throw UsageError(fmt::format("rank {} would train on {}, rank 0 on {}; give all a GPU, or --device cpu",
                                    rank, kinds[rank], kinds[0]));
+  // Sums over more lanes have other last bits, which norms and clipping would bring into the models.
+  const std::vector<std::string> sets =
+      host_->gather(computes_with(processor_, recipe_.precision.activations()));
+  for (std::size_t rank = 1; rank < sets.size(); ++rank)
+    if (sets[rank] != sets[0])
+      throw UsageError(fmt::format(
+          "rank {} would compute with {}, rank 0 with {}, and their models would drift apart; start all "
+          "with COMERA_ISA={} in the environment",
+          rank, sets[rank], sets[0], std::ranges::find(sets, "v3") != sets.end() ? "v3" : "v4"));
   if (section.backend == DistributedBackend::nccl && !gpu)
     throw UsageError(
         "distributed.backend = \"nccl\" sums the memory of GPUs, but this run is on the CPU; give \"mpi\"");
@@ -113,7 +126,7 @@ std::unique_ptr<Communicator> TrainingRun::join_devices() const {
     throw UsageError(
         "distributed.backend = \"mpi\" sums the memory of CPUs, but this run is on a GPU; give \"nccl\"");
   if (section.backend != DistributedBackend::nccl && (!gpu || host_->alone())) return nullptr;
-  return start_nccl(*host_, device);
+  return start_nccl(*host_, device, patience_of(section));
 }
 
 void TrainingRun::say_place() const {

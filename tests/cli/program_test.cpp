@@ -57,8 +57,8 @@ TEST(Program, AWordTooManyIsNamed) {
             "comera: error: --vocabluary is not an option of inspect; did you mean --vocabulary?\n");
   EXPECT_EQ(run({"bench", "step", "recipe.toml", "--zzzzzzzzzzzz"}).err,
             "comera: error: --zzzzzzzzzzzz is not an option of step; see --help\n");
-  EXPECT_EQ(run({"inspect", "a", "b", "c", "d"}).err,
-            "comera: error: 'c' is one word more than inspect takes; see --help\n");
+  EXPECT_EQ(run({"bench", "precision", "words", "more"}).err,
+            "comera: error: 'words' is one word more than precision takes; see --help\n");
 }
 
 TEST(Program, ChoicesAreNamedInPlainWords) {

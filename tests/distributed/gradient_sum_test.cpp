@@ -57,5 +57,22 @@ TEST(GradientSum, SumsEveryGradientOnce) {
   }
 }
 
+// Only padding is summed with what lies beside it: a tensor between two others may not be ready.
+TEST(GradientSum, LeavesOutWhatIsBetween) {
+  std::vector<float> memory(256);
+  Noting ranks;
+  ranks.base = memory.data();
+  GradientSum sum(ranks, Tensor(memory.data(), {256}, DType::float32), 1 << 20);
+  sum.ready({{.begin = 160, .count = 40}}, {});
+  sum.ready({{.begin = 128, .count = 20}}, {});  // 12 numbers before it
+  sum.ready({{.begin = 64, .count = 40}}, {});   // 24
+  sum.flush({});
+  ASSERT_EQ(ranks.calls.size(), 2u);
+  EXPECT_EQ(ranks.calls[0].begin, 128);
+  EXPECT_EQ(ranks.calls[0].count, 72);
+  EXPECT_EQ(ranks.calls[1].begin, 64);
+  EXPECT_EQ(ranks.calls[1].count, 40);
+}
+
 }  // namespace
 }  // namespace comera::test

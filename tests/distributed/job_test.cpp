@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "distributed/nccl_communicator.h"
 #include "tests/distributed/mpirun.h"
 
 namespace comera::test {
@@ -28,6 +29,29 @@ TEST_F(Job, SumsAndMaximaAreThoseOfAllRanks) {
 TEST_F(Job, TextsAndErrorsReachEveryRank) {
   const ProgramResult result = run_ranks(3, {COMERA_WORKER, "texts"});
   EXPECT_EQ(result.code, 0) << result.output;
+}
+
+// OpenMP's settings bind the first thread before a rank looks at what it was given.
+TEST_F(Job, RanksShareTheCPUsHoweverOpenMPBindsThreads) {
+  const int cpus = one_process().own_cpus();
+  for (const char* setting : {"OMP_PROC_BIND=false", "OMP_PROC_BIND=close", "OMP_PLACES=cores"})
+    for (const int ranks : {1, 2}) {
+      const ProgramResult result = run_ranks(ranks, {"/usr/bin/env", setting, COMERA_WORKER, "cpus"});
+      EXPECT_EQ(result.code, 0) << result.output;
+      EXPECT_THAT(result.output, HasSubstr(fmt::format("{} CPUs", std::max(1, cpus / ranks)))) << setting;
+    }
+}
+
+// It is loaded at run time: that each function is there is seen here, if the library is.
+TEST(Nccl, HasTheFunctionsThatAreUsed) {
+  try {
+    EXPECT_THAT(nccl_version(), ContainsRegex("^2\\.[0-9]+\\.[0-9]+$"));
+  } catch (const Error& error) {
+    const std::string reason = error.what();
+    if (reason.find("cannot be loaded") != reason.npos || reason.find("built without") != reason.npos)
+      GTEST_SKIP() << reason;
+    throw;
+  }
 }
 
 TEST_F(Job, ARankThatDoesNotComeIsNamed) {

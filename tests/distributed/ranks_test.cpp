@@ -9,6 +9,7 @@
 
 #include "checkpoints/float8_scales.h"
 #include "checkpoints/rank_history.h"
+#include "kernels/backends/backends.h"
 #include "tests/distributed/mpirun.h"
 #include "tests/training/float8_overrides.h"
 
@@ -367,6 +368,19 @@ TEST_F(Ranks, WhoIsStartedOtherwiseThanTheFirstIsRefused) {
   EXPECT_THAT(started({"phase.1.steps=21"}, {"--stop-after", "3"}),
               HasSubstr("rank 1 was started with another recipe than rank 0; give all the same: it has "
                         "phase.1.steps = 21 instead of "));
+}
+
+// An older CPU adds in other lanes.
+TEST_F(Ranks, OtherInstructionSetsAreRefused) {
+  if (std::string(instruction_set()) == "v3") GTEST_SKIP() << "this CPU has no other instruction set";
+  std::vector<std::string> all = command("mixed", {});
+  all.insert(all.end(), {":", "-np", "1", "/usr/bin/env", "COMERA_ISA=v3"});
+  const std::vector<std::string> second = command("mixed", {});
+  all.insert(all.end(), second.begin(), second.end());
+  const ProgramResult result = run_ranks(1, all);
+  EXPECT_EQ(result.code, 2) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("rank 1 would compute with v3, rank 0 with v4"));
+  EXPECT_THAT(result.output, HasSubstr("COMERA_ISA=v3"));
 }
 
 TEST_F(Ranks, TooManyForAStepAreRefused) {

@@ -119,6 +119,11 @@ void drift(Communicator& ranks, const std::string& recipe, const std::vector<std
 void run_case(Communicator& ranks, const std::string& name, const std::vector<std::string>& arguments) {
   if (name == "sums") return sums(ranks);
   if (name == "texts") return texts(ranks);
+  if (name == "cpus") {
+    for (const std::string& cpus : ranks.gather(std::to_string(ranks.own_cpus())))
+      if (ranks.first()) fmt::print("{} CPUs\n", cpus);
+    return;
+  }
   if (name == "stall") return stall(ranks, std::stoi(arguments.at(0)));
   if (name == "hit") return hit(ranks, arguments.at(0), {arguments.begin() + 1, arguments.end()});
   if (name == "drift") return drift(ranks, arguments.at(0), {arguments.begin() + 1, arguments.end()});

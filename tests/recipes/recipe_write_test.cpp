@@ -37,6 +37,17 @@ TEST(RecipeWrite, RoundTripsEveryKindOfValue) {
   expect_round_trip(recipe);
 }
 
+// As older versions wrote it.
+TEST(RecipeWrite, TF32WasAKeyOfItsOwn) {
+  const auto compute = [](const std::string& precision) {
+    return parse_recipe(edited("[[phase]]", "[precision]\n" + precision + "\n[[phase]]"), "r.toml")
+        .precision.compute;
+  };
+  EXPECT_EQ(compute("tf32 = true"), Compute::tf32);
+  EXPECT_EQ(compute("compute = 'fp32'\ntf32 = true"), Compute::tf32);
+  EXPECT_EQ(compute("compute = 'bf16'\ntf32 = false"), Compute::bf16);
+}
+
 TEST(RecipeWrite, DoublesKeepTheirBits) {
   Recipe recipe = parse_recipe(sample, "r.toml");
   std::mt19937_64 random(1);
