@@ -78,7 +78,7 @@ void add_step_command(CLI::App& command) {
   step->add_option("--graph", options->graph, "on: record a step on a GPU once and replay it; off: never")
       ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();
-  step->add_option("--threads", options->threads, "Threads; 0: all")->check(number_from_0);
+  step->add_option("--threads", options->threads, "Threads; 0: all")->check(number_of_threads);
   step->add_option("--vocabulary", options->vocabulary,
                    "Vocabulary, where the recipe leaves it to the tokenizer")
       ->check(positive_number)
@@ -135,7 +135,7 @@ void add_precision_command(CLI::App& command) {
       ->check(positive_number)
       ->capture_default_str();
   add_device_option(*precision, benchmark.device);
-  precision->add_option("--threads", options->threads, "Threads; 0: all")->check(number_from_0);
+  precision->add_option("--threads", options->threads, "Threads; 0: all")->check(number_of_threads);
   precision->add_option("--json", options->json, "Also write the numbers to this file")->type_name("FILE");
   precision->footer(
       "Examples:\n"

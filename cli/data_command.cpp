@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/number_checks.h"
 #include "cli/corpus_options.h"
 #include "cli/progress.h"
 #include "data/build_shards.h"
@@ -82,6 +83,7 @@ void add_data_command(CLI::App& program) {
       ->add_option("--tokens-per-shard", options->build.tokens_per_shard, "Begin a new shard after this many")
       ->capture_default_str();
   command->add_option("--threads", options->build.threads, "Tokenizing threads (0: one per core)")
+      ->check(number_of_threads)
       ->capture_default_str();
   command->add_flag("--overwrite", options->overwrite, "Replace the shards of the output folder");
   command->footer(

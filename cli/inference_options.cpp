@@ -28,7 +28,7 @@ void add_inference_options(CLI::App& command, InferenceOptions& options) {
   command.add_option("--length", options.length, "Longest sequence in tokens; default: as in training")
       ->check(positive_number);
   add_device_option(command, options.device);
-  command.add_option("--threads", options.threads, "CPU threads; default: all")->check(positive_number);
+  command.add_option("--threads", options.threads, "CPU threads; 0: all")->check(number_of_threads);
 }
 
 LoadedModel InferenceOptions::load() const {

@@ -34,13 +34,23 @@ void add_commands(CLI::App& program) {
   add_bench_command(program);
 }
 
-// The program has no options with values of its own, so that the first word can only be a subcommand.
+// What has subcommands has no options with values, so that the next word can only be one of them.
 void check_command(const CLI::App& program, int argc, const char* const* argv) {
-  if (argc < 2 || argv[1][0] == '-') return;
-  std::vector<std::string> names;
-  for (const CLI::App* command : program.get_subcommands(nullptr)) names.push_back(command->get_name());
-  if (std::ranges::find(names, argv[1]) == names.end())
-    throw UsageError(fmt::format("'{}' is not a command{}", argv[1], suggestion(argv[1], names)));
+  const CLI::App* command = &program;
+  std::string known;
+  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+    const std::vector<const CLI::App*> commands = command->get_subcommands(nullptr);
+    if (commands.empty()) return;
+    const auto found = std::ranges::find(commands, std::string(argv[i]),
+                                         [](const CLI::App* app) { return app->get_name(); });
+    if (found == commands.end()) {
+      std::vector<std::string> names;
+      for (const CLI::App* each : commands) names.push_back(each->get_name());
+      throw UsageError(fmt::format("'{}{}' is not a command{}", known, argv[i], suggestion(argv[i], names)));
+    }
+    known += std::string(argv[i]) + ' ';
+    command = *found;
+  }
 }
 
 int fail(int code, const std::string& message) {
@@ -51,16 +61,20 @@ int fail(int code, const std::string& message) {
 // The first word that the command has no use for. (CLI11 lists all such words backwards.)
 std::string unexpected(const CLI::App& program) {
   const CLI::App* command = &program;
-  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  std::string called;
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    called += (called.empty() ? "" : " ") + command->get_name();
+  }
   const std::string word = program.remaining(true).front();
   if (!word.starts_with("-"))
-    return fmt::format("'{}' is one word more than {} takes; see --help", word, command->get_name());
+    return fmt::format("'{}' is one word more than {} takes; see --help", word, called);
   std::vector<std::string> names;
   for (const CLI::Option* option : command->get_options())
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   const std::string given = word.substr(0, word.find('='));
   const std::string near = nearest(given, names);
-  return fmt::format("{} is not an option of {}{}", given, command->get_name(),
+  return fmt::format("{} is not an option of {}{}", given, called,
                      near.empty() ? "; see --help" : fmt::format("; did you mean {}?", near));
 }
 

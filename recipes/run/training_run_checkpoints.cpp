@@ -148,6 +148,9 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
                "{} has done {} steps of phase {}, but the recipe now has only {}: give it at least as many",
                file, state_.phase_step, state_.phase, steps_of_phase_[state_.phase]);
   refuse_another_stage(before, file);
+  if (options_.stop_after > 0 && state_.step >= options_.stop_after)
+    throw UsageError(fmt::format("{} has done {} steps already; give a later --stop-after than {}, or none",
+                                 file, state_.step, options_.stop_after));
   const std::string set = reader.text("/environment", "instruction_set");
   if (set != computes_with(processor_, recipe_.precision.activations()))
     fmt::print(options_.output,
@@ -157,8 +160,10 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
     fmt::print(options_.output, "not used: {}; it is kept as {}\n", refused.reason,
                checkpoints_->set_aside(refused.path).filename().string());
   fmt::print(options_.output, "going on from {}: step {} of {}\n", file, state_.step, total_steps_);
+  // Of keys that decide about results. That the tokenizer is the same one has been seen, wherever it lies.
   for (const RecipeChange& change : recipe_changes(before, recipe_))
-    if (!change.key.starts_with("run.") && !change.key.starts_with("distributed."))
+    if (!change.key.starts_with("run.") && !change.key.starts_with("distributed.") &&
+        change.key != "data.tokenizer")
       fmt::print(options_.output, "changed since the checkpoint: {}\n", to_string(change));
   saved_step_ = state_.step;
   saved_path_ = found.path;

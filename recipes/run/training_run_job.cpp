@@ -22,6 +22,16 @@ Communicator::Patience patience_of(const DistributedSection& section) {
   return {.silent_seconds = section.silence_seconds, .stalled_seconds = section.stall_seconds};
 }
 
+// What decides about the order of a run's steps and collective operations, as on the command line.
+std::string words_of(const TrainingOptions& options) {
+  const char* resume = options.mode == RunMode::resume      ? "always"
+                       : options.mode == RunMode::automatic ? "auto"
+                                                            : "never";
+  return fmt::format("{} --resume {}{}{}", options.finetune ? "finetune" : "pretrain", resume,
+                     options.resume == ResumeMode::newest_valid ? " --use-older-checkpoint" : "",
+                     options.stop_after > 0 ? fmt::format(" --stop-after {}", options.stop_after) : "");
+}
+
 // ": it has phase.0.steps = 20 instead of 10", of recipes that differ.
 std::string first_change(const std::string& ours, const std::string& theirs) {
   const auto read = [](const std::string& text) { return parse_stored_recipe(text, "a rank's recipe"); };
@@ -46,13 +56,11 @@ Communicator* TrainingRun::begin_job(const Recipe& recipe) const {
     if (recipes[rank] != recipes[0])
       throw UsageError(fmt::format("rank {} was started with another recipe than rank 0; give all the same{}",
                                    rank, first_change(recipes[0], recipes[rank])));
-  const std::vector<std::string> asked =
-      host->gather(fmt::format("{} {} {} {}", options_.finetune, static_cast<int>(options_.mode),
-                               static_cast<int>(options_.resume), options_.stop_after));
+  const std::vector<std::string> asked = host->gather(words_of(options_));
   for (std::size_t rank = 1; rank < asked.size(); ++rank)
     if (asked[rank] != asked[0])
-      throw UsageError(
-          fmt::format("rank {} was started with other options than rank 0; give all the same", rank));
+      throw UsageError(fmt::format("rank {} was started with '{}', but rank 0 with '{}'; give all the same",
+                                   rank, asked[rank], asked[0]));
   for (std::size_t phase = 0; phase < recipe.phases.size(); ++phase)
     if (const std::int64_t packs = recipe.phases[phase].packs_per_step; packs < host->ranks())
       throw UsageError(fmt::format(
@@ -94,6 +102,11 @@ std::optional<FoundCheckpoint> TrainingRun::find_checkpoint() const {
   std::optional<FoundCheckpoint> found;
   const std::string path = on_first(*host_, [&] {
     found = find_latest(directory_->checkpoints(), options_.resume);
+    const std::string folder = directory_->checkpoints().string();
+    if (!found && options_.mode == RunMode::resume)
+      throw UsageError(
+          fmt::format("{} holds no checkpoint to resume from; --resume auto begins the run anew", folder));
+    if (!found) fmt::print(options_.output, "{} holds no checkpoint yet: the run begins anew\n", folder);
     return found ? found->path.string() : std::string();
   });
   if (!path.empty() && !found) found = FoundCheckpoint{.path = path, .step = 0, .refused = {}};

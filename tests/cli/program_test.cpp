@@ -43,6 +43,10 @@ TEST(Program, AWrongCommandLineIsAnswered) {
   const Outcome misspelt = run({"tokeniser"});
   EXPECT_EQ(misspelt.code, 2);
   EXPECT_EQ(misspelt.err, "comera: error: 'tokeniser' is not a command; did you mean 'tokenizer'?\n");
+  EXPECT_EQ(run({"bench", "precison"}).err,
+            "comera: error: 'bench precison' is not a command; did you mean 'precision'?\n");
+  EXPECT_EQ(run({"bench", "precision", "--threads", "100000"}).err,
+            "comera: error: --threads: 100000 is more than 4096; see --help\n");
   for (const auto& arguments : std::vector<std::vector<const char*>>{
            {}, {"--nonsense"}, {"data"}, {"data", "--nonsense"}, {"zzzzzzzz"}, {""}}) {
     const Outcome outcome = run(arguments);
@@ -56,9 +60,9 @@ TEST(Program, AWordTooManyIsNamed) {
   EXPECT_EQ(run({"inspect", "recipe.toml", "--vocabluary=3", "--more"}).err,
             "comera: error: --vocabluary is not an option of inspect; did you mean --vocabulary?\n");
   EXPECT_EQ(run({"bench", "step", "recipe.toml", "--zzzzzzzzzzzz"}).err,
-            "comera: error: --zzzzzzzzzzzz is not an option of step; see --help\n");
+            "comera: error: --zzzzzzzzzzzz is not an option of bench step; see --help\n");
   EXPECT_EQ(run({"bench", "precision", "words", "more"}).err,
-            "comera: error: 'words' is one word more than precision takes; see --help\n");
+            "comera: error: 'words' is one word more than bench precision takes; see --help\n");
 }
 
 TEST(Program, ChoicesAreNamedInPlainWords) {

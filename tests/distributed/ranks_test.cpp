@@ -364,7 +364,8 @@ TEST_F(Ranks, WhoIsStartedOtherwiseThanTheFirstIsRefused) {
     return result.output;
   };
   EXPECT_THAT(started({}, {"--stop-after", "5"}),
-              HasSubstr("rank 1 was started with other options than rank 0; give all the same"));
+              HasSubstr("rank 1 was started with 'pretrain --resume never --stop-after 5', but rank 0 with "
+                        "'pretrain --resume never --stop-after 3'; give all the same"));
   EXPECT_THAT(started({"phase.1.steps=21"}, {"--stop-after", "3"}),
               HasSubstr("rank 1 was started with another recipe than rank 0; give all the same: it has "
                         "phase.1.steps = 21 instead of "));
