@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/number_checks.h"
 #include "cli/corpus_options.h"
+#include "cli/number_checks.h"
 #include "cli/progress.h"
 #include "data/build_shards.h"
 #include "kernels/core/check.h"
