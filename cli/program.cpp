@@ -91,7 +91,7 @@ std::string sentence(std::string text) {
 int run_program(int argc, const char* const* argv) {
   CLI::App program("Pretrains encoder-only transformers whose weights are tensor trains", "comera");
   try {
-    program.set_version_flag("--version", "comera " COMERA_VERSION);
+    program.set_version_flag("--version", fmt::format("comera {}", version()));
     program.require_subcommand(1);
     add_commands(program);
     check_command(program, argc, argv);
