@@ -208,7 +208,7 @@ PrecisionLinear::PrecisionLinear(const LinearSize& size, const Precision& precis
   std::vector<Float8Scale> scales(count);
   std::vector<float> largest(count, float8_e4m3::largest);
   for (int slot = 0; slot < count; ++slot)
-    if (slot == Float8Slots::dxa || slot >= Float8Slots::du) largest[slot] = float8_e5m2::largest;
+    if (Float8Slots::is_gradient(slot)) largest[slot] = float8_e5m2::largest;
   scales_ = tensor({count * std::int64_t{sizeof(Float8Scale)}}, DType::uint8);
   largest_ = tensor({count}, DType::float32);
   history_ = tensor({count, history_length}, DType::float32);

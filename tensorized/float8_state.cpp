@@ -12,8 +12,6 @@ namespace {
 constexpr std::int64_t slots = Float8Slots::count;
 constexpr auto scale_bytes = static_cast<std::int64_t>(sizeof(Float8Scale));
 
-bool is_gradient(std::int64_t slot) { return slot == Float8Slots::dxa || slot >= Float8Slots::du; }
-
 }  // namespace
 
 Float8State::Float8State(const Float8Config& config, std::vector<std::string> layers, Allocator& allocator)
@@ -37,7 +35,7 @@ Float8State::Float8State(const Float8Config& config, std::vector<std::string> la
 }
 
 float Float8State::largest_of(std::int64_t slot) const {
-  const bool wide = is_gradient(slot) && config_.gradients() == DType::float8_e5m2;
+  const bool wide = Float8Slots::is_gradient(slot) && config_.gradients() == DType::float8_e5m2;
   return wide ? float8_e5m2::largest : float8_e4m3::largest;
 }
 
@@ -109,7 +107,7 @@ void Float8State::restore(const Snapshot& given) {
       if (kept > 0)
         set_float8_scale(*std::max_element(end - kept, end), largest_of(slot),
                          static_cast<int>(config_.margin), taken);
-      else if (is_gradient(slot) && config_.gradients() == DType::float8_e4m3)
+      else if (Float8Slots::is_gradient(slot) && config_.gradients() == DType::float8_e4m3)
         taken = {};  // of E5M2 perhaps, and far too large
     }
   }

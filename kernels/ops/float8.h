@@ -76,6 +76,7 @@ struct Float8Product {
 struct Float8Slots {
   static constexpr int x = 0, a = 1, xa = 2, dxa = 3, b = 4, du = b + max_group_outputs;  // of output 0
   static constexpr int count = du + max_group_outputs;
+  static constexpr bool is_gradient(std::int64_t slot) { return slot == dxa || slot >= du; }
 };
 
 // Which slots, counted from b and du, an operation's outputs have: layers of a group may be removed.

@@ -98,6 +98,17 @@ TEST(CheckpointDirectory, WhatAKilledProcessLeftIsIgnoredAndRemoved) {
   EXPECT_TRUE(std::filesystem::exists(folder / "step-3.h5"));
 }
 
+TEST(CheckpointDirectory, WhatToDoWithoutAnOlderOneIsSaid) {
+  TemporaryFolder folder;
+  CheckpointDirectory directory(folder.path(), 3);
+  save(directory, 1);
+  std::filesystem::resize_file(directory.file_of(1), 100);
+  EXPECT_THAT(
+      [&] { find_latest(folder.path(), ResumeMode::newest); },
+      testing::ThrowsMessage<Error>(HasSubstr(
+          "cannot be used; there is no older one: remove it, and --resume auto begins the run anew")));
+}
+
 TEST(CheckpointDirectory, KilledBetweenRenameAndLatest) {
   TemporaryFolder folder;
   CheckpointDirectory directory(folder.path(), 3);
