@@ -103,7 +103,7 @@ void inspect_model(const InspectOptions& options) {
     throw UsageError(fmt::format(
         "{} takes its vocabulary from the tokenizer; say how large it is with --vocabulary N", subject));
   const Model model(encoder_config(recipe, vocabulary), host_allocator(), false);
-  if (checkpoint && options.overrides.empty()) check_parameters(*checkpoint, model.parameters());
+  if (checkpoint) check_parameters(*checkpoint, model.parameters());
   std::cout << model_report(model);
   if (options.plan_tokens > 0) std::cout << "\n" << plan_report(model, options.plan_tokens);
   if (options.precision_tokens > 0)

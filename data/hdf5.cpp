@@ -119,33 +119,63 @@ const State& opened(const std::shared_ptr<State>& state) {
   return *state;
 }
 
+// Links to elsewhere (other files, other names) are not followed: what a file holds is what it says itself.
+void check_link(const State& file, const std::string& path) {
+  H5L_info_t link;
+  if (H5Lget_info(file.id, path.c_str(), &link, H5P_DEFAULT) < 0)
+    fail(file.path, fmt::format("look for '{}'", path));
+  COMERA_CHECK(link.type == H5L_TYPE_HARD,
+               "{}: '{}' is a link to {}, which is not followed; write the file with its contents in it",
+               file.path.string(), path, link.type == H5L_TYPE_EXTERNAL ? "another file" : "another name");
+}
+
 // Whether every link on the way exists: H5Lexists fails rather than says no when a parent is missing.
-bool link_exists(hid_t file, const std::string& path) {
+bool link_exists(const State& file, const std::string& path) {
   std::size_t at = 0;
   while (at < path.size()) {
     const std::size_t begin = path.find_first_not_of('/', at);
     if (begin == std::string::npos) break;
     at = std::min(path.find('/', begin), path.size());
-    const htri_t found = H5Lexists(file, path.substr(0, at).c_str(), H5P_DEFAULT);
+    const std::string part = path.substr(0, at);
+    const htri_t found = H5Lexists(file.id, part.c_str(), H5P_DEFAULT);
     if (found <= 0) {
       H5Eclear2(H5E_DEFAULT);
       return false;
     }
+    check_link(file, part);
   }
   return true;
 }
 
 Handle open_object(const State& file, std::string_view path) {
   const std::string name(path);
-  COMERA_CHECK(link_exists(file.id, name), "{}: has no '{}'", file.path.string(), name);
+  COMERA_CHECK(link_exists(file, name), "{}: has no '{}'", file.path.string(), name);
   Handle object(H5Oopen(file.id, name.c_str(), H5P_DEFAULT), H5Oclose);
   if (object < 0) fail(file.path, fmt::format("open '{}'", name));
+  // A group that is also within itself would have no end.
+  H5O_info_t info;
+  if (H5Oget_info2(object, &info, H5O_INFO_BASIC) < 0) fail(file.path, fmt::format("open '{}'", name));
+  COMERA_CHECK(info.rc <= 1,
+               "{}: '{}' has {} names, but nothing in such a file has more than one; the file is damaged",
+               file.path.string(), name, info.rc);
   return object;
+}
+
+// Numbers that lie in other files are not read either.
+void check_layout(const State& file, hid_t dataset, std::string_view path) {
+  const Handle properties(H5Dget_create_plist(dataset), H5Pclose);
+  if (properties < 0) fail(file.path, fmt::format("read the layout of '{}'", path));
+  COMERA_CHECK(
+      H5Pget_layout(properties) != H5D_VIRTUAL && H5Pget_external_count(properties) <= 0,
+      "{}: the numbers of '{}' are said to lie in other files, which are not read; write the file with its "
+      "contents in it",
+      file.path.string(), path);
 }
 
 Handle open_dataset(const State& file, std::string_view path) {
   Handle object = open_object(file, path);
   COMERA_CHECK(H5Iget_type(object) == H5I_DATASET, "{}: '{}' is not a dataset", file.path.string(), path);
+  check_layout(file, object, path);
   return object;
 }
 
@@ -422,13 +452,13 @@ void File::close() {
 
 bool File::exists(std::string_view path) const {
   const Lock lock;
-  return link_exists(opened(state_).id, std::string(path));
+  return link_exists(opened(state_), std::string(path));
 }
 
 bool File::is_dataset(std::string_view path) const {
   const Lock lock;
   const State& file = opened(state_);
-  if (!link_exists(file.id, std::string(path))) return false;
+  if (!link_exists(file, std::string(path))) return false;
   return H5Iget_type(open_object(file, path)) == H5I_DATASET;
 }
 
@@ -436,7 +466,7 @@ void File::create_group(std::string_view path) {
   const Lock lock;
   const State& file = opened(state_);
   const std::string name(path);
-  if (link_exists(file.id, name)) {
+  if (link_exists(file, name)) {
     COMERA_CHECK(H5Iget_type(open_object(file, path)) == H5I_GROUP, "{}: '{}' is not a group",
                  file.path.string(), path);
     return;
@@ -555,7 +585,7 @@ Dataset File::dataset(std::string_view path) const {
 bool File::has_attribute(std::string_view path, std::string_view name) const {
   const Lock lock;
   const State& file = opened(state_);
-  if (!link_exists(file.id, std::string(path))) return false;
+  if (!link_exists(file, std::string(path))) return false;
   const htri_t found = H5Aexists(open_object(file, path), std::string(name).c_str());
   if (found < 0) fail(file.path, fmt::format("look for attribute '{}' of '{}'", name, path));
   return found > 0;

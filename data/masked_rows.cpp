@@ -122,6 +122,17 @@ void MaskedRowFile::check_row(const Rows& rows, std::int64_t row, std::int32_t v
   }
 }
 
+void MaskedRowFile::check_types(std::int32_t types) const {
+  if (types_ <= types) return;
+  for (std::int64_t row = 0; row < rows_; ++row) {
+    const std::vector<std::int32_t> segments = segments_.read_rows<std::int32_t>(row, 1);
+    const auto end = segments.begin() + lengths_[static_cast<std::size_t>(row)];
+    const auto bad = std::find_if(segments.begin(), end, [&](std::int32_t id) { return id >= types; });
+    COMERA_CHECK(bad == end, "{}: row {} has segment id {}, but the recipe has model.types = {}", name_, row,
+                 *bad, types);
+  }
+}
+
 void MaskedRowFile::read(std::int64_t begin, std::int64_t count, Rows& to) const {
   const auto read = [&](const hdf5::Dataset& dataset, std::int64_t width, std::vector<std::int32_t>& values) {
     values.resize(static_cast<std::size_t>(count * width));

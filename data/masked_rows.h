@@ -39,6 +39,8 @@ class MaskedRowFile {
   std::int64_t tokens() const { return tokens_; }
   // One more than the largest segment id.
   std::int32_t types() const { return types_; }
+  // Error with the row unless all segment ids are below `types`.
+  void check_types(std::int32_t types) const;
   const Hash128& content() const { return content_; }
   // That one row of Rows takes, padding and all.
   std::int64_t row_bytes() const {

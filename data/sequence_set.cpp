@@ -23,10 +23,18 @@ class ShardSequences final : public SequenceSet {
         "the {} shards in {} were made with another tokenizer than the recipe's; make them again with "
         "`comera data`",
         split, folder.string());
+    COMERA_CHECK(
+        shards_.info().special == tokenizer.special(),
+        "the {} shards in {} have other ids for [PAD], [UNK], [CLS], [SEP] and [MASK] than the tokenizer; "
+        "make them again with `comera data`",
+        split, folder.string());
   }
 
   std::int32_t vocabulary() const override { return shards_.info().vocabulary; }
   std::int32_t types() const override { return shards_.types(); }
+  void check_types(std::int32_t types) const override {
+    for (const ShardReader& shard : shards_.shards()) shard.check_types(types);
+  }
   bool masked() const override { return false; }
   std::string fingerprint() const override { return shards_.fingerprint(); }
   std::unique_ptr<SampleSource> samples(std::int64_t length, std::int64_t cache_bytes) const override {
@@ -46,6 +54,9 @@ class RowSequences final : public SequenceSet {
 
   std::int32_t vocabulary() const override { return rows_.vocabulary(); }
   std::int32_t types() const override { return rows_.types(); }
+  void check_types(std::int32_t types) const override {
+    for (const MaskedRowFile& file : rows_.files()) file.check_types(types);
+  }
   bool masked() const override { return targets_ == TargetKind::file; }
   std::string fingerprint() const override { return rows_.fingerprint(); }
   std::unique_ptr<SampleSource> samples(std::int64_t length, std::int64_t cache_bytes) const override {

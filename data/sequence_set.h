@@ -24,6 +24,8 @@ class SequenceSet {
   virtual std::int32_t vocabulary() const = 0;
   // One more than the largest segment id.
   virtual std::int32_t types() const = 0;
+  // Error with file and document or row unless all segment ids are below `types`.
+  virtual void check_types(std::int32_t types) const = 0;
   // Whether samples come with their own targets.
   virtual bool masked() const = 0;
   // 32 hexadecimal digits of the contents, for checkpoints.

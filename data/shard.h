@@ -103,6 +103,8 @@ class ShardReader {
   std::span<const std::int32_t> labels() const { return labels_; }
   // One more than the largest segment id; 1 without segment ids.
   std::int32_t types() const { return types_; }
+  // Error with the document unless all segment ids are below `types`.
+  void check_types(std::int32_t types) const;
   // 0 without labels.
   std::int32_t lowest_label() const { return lowest_label_; }
   std::int32_t highest_label() const { return highest_label_; }

@@ -10,6 +10,9 @@ constexpr std::int64_t block = 1 << 18;  // elements per read
 
 void check_elements(const std::string& name, const hdf5::Dataset& dataset, const char* what,
                     std::int64_t expected) {
+  COMERA_CHECK(dataset.info().dtype != DType::float32 && dataset.info().dtype != DType::float64,
+               "{}: '{}' holds floating-point numbers, integers were expected; the shard is damaged", name,
+               what);
   COMERA_CHECK(dataset.info().shape.size() == 1 && dataset.rows() == expected,
                "{}: '{}' has {} elements, {} were expected; the shard is damaged", name, what,
                dataset.info().elements(), expected);
@@ -153,6 +156,18 @@ void ShardReader::check_segment_ids(std::int64_t begin, std::span<const std::int
   if (bad == ids.end()) return;
   throw Error(fmt::format("{}: segment ids out of range: document {} has segment id {}", name_,
                           document_of(begin + (bad - ids.begin())), *bad));
+}
+
+void ShardReader::check_types(std::int32_t types) const {
+  if (types_ <= types) return;
+  std::vector<std::int32_t> ids;
+  for (std::int64_t begin = 0; begin < tokens(); begin += block) {
+    ids.resize(static_cast<std::size_t>(std::min(block, tokens() - begin)));
+    read_segment_ids(begin, static_cast<std::int64_t>(ids.size()), ids.data());
+    const auto bad = std::ranges::find_if(ids, [&](std::int32_t id) { return id >= types; });
+    COMERA_CHECK(bad == ids.end(), "{}: document {} has segment id {}, but the recipe has model.types = {}",
+                 name_, document_of(begin + (bad - ids.begin())), *bad, types);
+  }
 }
 
 void ShardReader::read_tokens(std::int64_t begin, std::int64_t count, std::int32_t* tokens) const {

@@ -163,10 +163,11 @@ template <>
 const std::vector<Key<ModelSection>>& keys_of() {
   using S = ModelSection;
   static const std::vector<Key<S>> keys = {
-      required(value("layers", &S::layers, count(1), "encoder blocks")),
-      required(value("hidden", &S::hidden, count(1), "width of the residual stream; divisible by `heads`")),
-      required(value("heads", &S::heads, count(1), "attention heads")),
-      required(value("ffn", &S::ffn, count(1), "inner width of the feed-forward layers")),
+      required(value("layers", &S::layers, from_to(1, 1024), "encoder blocks")),
+      required(value("hidden", &S::hidden, from_to(1, 1048576),
+                     "width of the residual stream; divisible by `heads`")),
+      required(value("heads", &S::heads, from_to(1, 1048576), "attention heads")),
+      required(value("ffn", &S::ffn, from_to(1, 1048576), "inner width of the feed-forward layers")),
       value("vocabulary", &S::vocabulary, count(0), "token ids; 0: as many as the tokenizer has"),
       value("max_positions", &S::max_positions, count(1), "longest sequence the model can take, tokens"),
       value("types", &S::types, count(1), "segment types"),

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "recipes/adaptation.h"
+#include "recipes/nesting.h"
 
 namespace comera::recipe_detail {
 
@@ -26,6 +27,7 @@ void Places::fail(const std::string& key, const std::string& sentence) const {
 namespace {
 
 toml::table parse(std::string_view text, const std::string& file) {
+  check_nesting(text, file);
   try {
     return toml::parse(text, file);
   } catch (const toml::parse_error& error) {
@@ -54,6 +56,7 @@ bool is_bare_word(std::string_view text) {
 
 // A table {"value": ...}: toml++ has no function that parses a value alone.
 toml::table parse_value(const std::string& assignment, const std::string& text) {
+  check_nesting(text, "--set " + assignment);
   try {
     toml::table table = toml::parse("value = " + text, "--set " + assignment);
     if (table.size() == 1) return table;
@@ -128,6 +131,9 @@ void Source::override_with(const std::string& assignment) {
   const bool complete = std::ranges::all_of(path, [](const auto& part) { return !part.empty(); });
   if (equals == std::string::npos || !complete)
     throw UsageError(fmt::format("--set {}: expected section.key=value", assignment));
+  if (path.size() > most_nested)
+    throw UsageError(fmt::format("--set {}: the key has {} names, but no key of a recipe has more than {}",
+                                 assignment, path.size(), most_nested));
   toml::table value = parse_value(assignment, assignment.substr(equals + 1));
 
   // Whether a key exists is not asked here: reading the tree afterwards finds that out, with the place.
@@ -212,9 +218,12 @@ std::string Source::place(const toml::key& key, const toml::node& value) const {
 }
 
 std::string quote(const toml::node& node) {
+  constexpr std::size_t longest = 80;
   if (node.is_table()) return "a table";
   if (node.is_array()) return "a list";
-  if (const auto* text = node.as_string()) return fmt::format("'{}'", text->get());
+  if (const auto* text = node.as_string())
+    return text->get().size() <= longest ? fmt::format("'{}'", text->get())
+                                         : fmt::format("a string of {} bytes", text->get().size());
   if (const auto* number = node.as_floating_point()) {
     const std::string written = fmt::format("{}", number->get());
     return written.find_first_of(".ein") == written.npos ? written + ".0" : written;

@@ -59,7 +59,8 @@ class Source {
   std::map<const toml::node*, std::string> overridden_;
 };
 
-// The value as a message quotes it: "'six'", "1.5", "a list", "a table".
+// The value as a message quotes it: "'six'", "1.5", "a list", "a table", and of a
+// long string how long it is.
 std::string quote(const toml::node& node);
 
 }  // namespace comera::recipe_detail

@@ -26,6 +26,8 @@ int edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
+  constexpr std::size_t longest = 64;  // no candidate is as long, and the work grows with both lengths
+  if (word.size() > longest) return best;
   int least = std::max(2, static_cast<int>(word.size()) / 3) + 1;
   for (const auto& candidate : candidates) {
     const int distance = edit_distance(word, candidate);

@@ -4,7 +4,24 @@ namespace comera {
 
 namespace {
 
-std::string one_line(const std::string& message) {
+// Where a message can be cut at or before `at` without cutting a character of UTF-8.
+std::size_t whole_characters(const std::string& message, std::size_t at) {
+  while (at > 0 && (static_cast<unsigned char>(message[at]) & 0xc0) == 0x80) --at;
+  return at;
+}
+
+// Nobody reads a megabyte: the middle of what is quoted gives way, what it is and what to do stay.
+std::string shortened(const std::string& message) {
+  constexpr std::size_t first = 1500, last = 500;
+  if (message.size() <= first + last) return message;
+  const std::size_t end = whole_characters(message, first);
+  const std::size_t begin = whole_characters(message, message.size() - last);
+  return fmt::format("{}[... {} more bytes ...]{}", message.substr(0, end), begin - end,
+                     message.substr(begin));
+}
+
+std::string one_line(const std::string& whole) {
+  const std::string message = shortened(whole);
   std::string line;
   line.reserve(message.size());
   for (const char c : message) {

@@ -9,7 +9,7 @@ namespace comera {
 
 // What went wrong, in one sentence that says what to do. Ends a command with exit code 1.
 // Messages quote files and arguments: control characters are escaped ("\n"), so that a message is always one
-// line and nothing in a file reaches the terminal as a command.
+// line and nothing in a file reaches the terminal as a command. Beyond 2,000 bytes the middle is cut out.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message);

@@ -1,7 +1,11 @@
 #include "kernels/core/memory.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <utility>
 
@@ -75,6 +79,15 @@ void Allocator::reset_peaks() {
 
 namespace {
 
+// What this process may have at most: the machine's memory, or its container's if that has a limit. Asking
+// for more would be granted by a system that overcommits, and then end the process without a word.
+std::size_t most_memory() {
+  std::size_t most = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  std::size_t limit = 0;
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit) most = std::min(most, limit);
+  return most;
+}
+
 class HostAllocator final : public Allocator {
  public:
   HostAllocator() : Allocator(Device{}) {}
@@ -90,6 +103,10 @@ class HostAllocator final : public Allocator {
  private:
   static std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
   void* do_allocate(std::size_t bytes) override {
+    static const std::size_t most = most_memory();
+    std::size_t held = 0;
+    for (int kind = 0; kind < memory_kinds; ++kind) held += use(static_cast<MemoryKind>(kind)).current;
+    if (bytes > most - std::min(most, held)) return nullptr;
     void* data = std::aligned_alloc(64, rounded(bytes));
     if (data != nullptr) std::memset(data, 0, rounded(bytes));
     return data;

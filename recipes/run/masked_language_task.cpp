@@ -14,15 +14,10 @@ const std::int64_t cache_bytes = data::LoaderOptions().cache_bytes;
 MaskedLanguageTask::MaskedLanguageTask(const DataSection& data, const data::Tokenizer& tokenizer,
                                        const EncoderConfig& config)
     : data_(data) {
-  const auto check_types = [&](const data::SequenceSet& set, const std::string& folder) {
-    COMERA_CHECK(set.types() <= config.types,
-                 "{}: has segment ids up to {}, but the recipe has model.types = {}", folder, set.types() - 1,
-                 config.types);
-  };
   if (data.whole_word_masking) words_ = std::make_shared<const data::WordTable>(tokenizer);
   if (!data.train.empty()) {
     train_ = data::open_sequences(data.train, "train", tokenizer, data.targets);
-    check_types(*train_, data.train);
+    train_->check_types(static_cast<std::int32_t>(config.types));
     if (words_ && train_->masked())
       throw UsageError(fmt::format(
           "data.whole_word_masking cannot be had with the targets of {}; set data.targets to \"dynamic\"",
@@ -30,7 +25,7 @@ MaskedLanguageTask::MaskedLanguageTask(const DataSection& data, const data::Toke
   }
   if (data.validation.empty()) return;
   held_out_ = data::open_sequences(data.validation, "validation", tokenizer, data.targets);
-  check_types(*held_out_, data.validation);
+  held_out_->check_types(static_cast<std::int32_t>(config.types));
   COMERA_CHECK(!train_ || held_out_->fingerprint() != train_->fingerprint(),
                "{}: the held-out data are the training data; give data.validation others", data.validation);
 }

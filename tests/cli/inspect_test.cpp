@@ -120,6 +120,13 @@ TEST_F(Inspect, WhatDoesNotGoTogetherIsRefused) {
   EXPECT_THAT(refusal({}), HasSubstr("subject"));
 }
 
+TEST_F(Inspect, LayersThatACheckpointLacksAreNotShown) {
+  const Outcome outcome = inspect({checkpoint(), "--set", "model.layers=3"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("is a checkpoint of another model: it has no encoder."));
+  EXPECT_EQ(inspect({checkpoint(), "--set", "precision.compute=bf16", "--explain-precision", "64"}).code, 0);
+}
+
 TEST_F(Inspect, OnlyARunsFolderIsDrawnAndOnlyAsSvg) {
   for (const char* name : {"p.png", "p", "p.svg.txt", ".svg"})
     EXPECT_THAT(refusal({at("run"), "--plot", at(name)}), HasSubstr("--plot writes SVG")) << name;

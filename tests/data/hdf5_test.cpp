@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <hdf5.h>
 
 #include <chrono>
 #include <fstream>
@@ -47,6 +48,69 @@ TEST(Hdf5, RoundTripsEveryType) {
   round_trip<float>(DType::float32);
   round_trip<double>(DType::float64);
   round_trip<std::uint8_t>(DType::uint8);
+}
+
+// A file with a group and a dataset, changed behind the back of our own layer, then read by it.
+template <class Change, class Use>
+std::string error_of_using(Change&& change, Use&& use) {
+  TemporaryFolder folder;
+  const std::string path = folder / "a.h5";
+  for (const char* name : {"a.h5", "b.h5"}) {
+    File file = File::create(folder / name);
+    file.write("/group/numbers", counting<std::int32_t>(4));
+    file.close();
+  }
+  const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  EXPECT_GE(change(id), 0);
+  H5Fclose(id);
+  return error_of([&] { use(File::open(path)); });
+}
+
+TEST(Hdf5, LinksToElsewhereAreNotFollowed) {
+  const auto numbers = [](const char* path) {
+    return [path](const File& file) { file.read<std::int32_t>(path); };
+  };
+  const auto external = [](hid_t id) {
+    return H5Lcreate_external("b.h5", "/group", id, "/other", H5P_DEFAULT, H5P_DEFAULT);
+  };
+  EXPECT_THAT(error_of_using(external, numbers("/other/numbers")),
+              HasSubstr("'/other' is a link to another file"));
+  EXPECT_THAT(
+      error_of_using(external, [](const File& file) { static_cast<void>(file.exists("/other/numbers")); }),
+      HasSubstr("'/other' is a link to another file"));
+  const auto soft = [](hid_t id) {
+    return H5Lcreate_soft("/group/numbers", id, "/again", H5P_DEFAULT, H5P_DEFAULT);
+  };
+  EXPECT_THAT(error_of_using(soft, numbers("/again")), HasSubstr("'/again' is a link to another name"));
+  EXPECT_EQ(error_of_using(soft, numbers("/group/numbers")), "");
+}
+
+TEST(Hdf5, NumbersInOtherFilesAreNotRead) {
+  const auto change = [](hid_t id) {
+    const hsize_t size = 4;
+    const hid_t space = H5Screate_simple(1, &size, nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_external(creation, "/etc/passwd", 0, 16);
+    const hid_t dataset =
+        H5Dcreate2(id, "secret", H5T_NATIVE_INT32, space, H5P_DEFAULT, creation, H5P_DEFAULT);
+    H5Pclose(creation);
+    H5Sclose(space);
+    return H5Dclose(dataset);
+  };
+  EXPECT_THAT(error_of_using(change, [](const File& file) { file.read<std::int32_t>("secret"); }),
+              HasSubstr("are said to lie in other files"));
+}
+
+TEST(Hdf5, AGroupWithinItselfIsRefused) {
+  const auto change = [](hid_t id) {
+    return H5Lcreate_hard(id, "/group", id, "/group/group", H5P_DEFAULT, H5P_DEFAULT);
+  };
+  EXPECT_THAT(error_of_using(change, [](const File& file) { static_cast<void>(file.children("/group")); }),
+              HasSubstr("'/group' has 2 names"));
+  const auto root = [](hid_t id) {
+    return H5Lcreate_hard(id, "/", id, "/group/root", H5P_DEFAULT, H5P_DEFAULT);
+  };
+  EXPECT_THAT(error_of_using(root, [](const File& file) { static_cast<void>(file.children("/")); }),
+              HasSubstr("names"));
 }
 
 TEST(Hdf5, ExtendsAndReadsByRows) {

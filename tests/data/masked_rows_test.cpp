@@ -109,6 +109,9 @@ TEST(MaskedRows, GiveEachRowWithoutPaddingAndWithItsOwnTargets) {
                          vocabulary, {});
   EXPECT_EQ(set.rows(), 220);
   EXPECT_EQ(set.types(), 2);
+  set.files()[0].check_types(2);
+  EXPECT_THAT(error_of([&] { set.files()[0].check_types(1); }),
+              HasSubstr("a.hdf5: row 0 has segment id 1, but the recipe has model.types = 1"));
   for (const std::int64_t cache : {0, 1 << 20}) {
     MaskedRows as_masked(set, width, false, cache), restored(set, width, true, cache);
     EXPECT_TRUE(as_masked.masked());
@@ -302,6 +305,19 @@ TEST(SequenceSet, TellsTheKindOfFilesByTheirContent) {
   EXPECT_THAT(
       error_of([&] { open_sequences(folder / "shards", "train", small_tokenizer(TokenizerModel::unigram)); }),
       HasSubstr("make them again"));
+
+  ShardInfo info;
+  info.tokenizer_hash = tokenizer.hash();
+  info.vocabulary = tokenizer.vocabulary();
+  info.special = tokenizer.special();
+  std::swap(info.special.cls, info.special.mask);
+  info.split = "train";
+  std::filesystem::create_directories(folder / "special");
+  ShardWriter writer(folder / "special", info, 100);
+  writer.add(std::vector<std::int32_t>{5, 6});
+  writer.finish();
+  EXPECT_THAT(error_of([&] { open_sequences(folder / "special", "train", tokenizer); }),
+              HasSubstr("have other ids for [PAD]"));
 
   // The small tokenizer has fewer pieces than the rows' ids.
   const auto write = [&](const char* name, std::int32_t rows, std::int32_t first) {

@@ -155,6 +155,28 @@ TEST(Shard, RefusesWhatIsDamagedOrNewer) {
               HasSubstr("special ids"));
 }
 
+TEST(Shard, FloatingPointTokensAreRefused) {
+  TemporaryFolder folder;
+  {
+    hdf5::File file = hdf5::File::create(folder / "train-00000.h5", {.user_block = seal_bytes});
+    file.write("tokens", std::vector<float>{5.5F, 6, 7, 8});
+    file.write("document_offsets", std::vector<std::int64_t>{0, 2, 4});
+    file.set_attribute("/", "format", shard_format);
+    file.set_attribute("/", "version", shard_version);
+    file.set_attribute("/", "tokenizer_hash", "abc");
+    file.set_attribute("/", "vocabulary", std::int64_t{100});
+    file.set_attribute("/", "special_ids", std::vector<std::int64_t>{0, 1, 2, 3, 4});
+    file.set_attribute("/", "split", "train");
+    file.set_attribute("/", "documents", std::int64_t{2});
+    file.set_attribute("/", "tokens", std::int64_t{4});
+    file.close();
+  }
+  seal(folder / "train-00000.h5", shard_seal);
+  EXPECT_THAT(
+      error_of([&] { ShardReader reader(folder / "train-00000.h5"); }),
+      AllOf(HasSubstr("train-00000.h5: 'tokens' holds floating-point numbers"), HasSubstr("integers")));
+}
+
 TEST(Shard, BeginsWithItsSeal) {
   TemporaryFolder folder;
   write_small(folder.path());
@@ -317,6 +339,9 @@ TEST(ShardSet, KnowsItsTypesAndLabelsAndRefusesNegativeSegments) {
   EXPECT_EQ(write(1), "");
   const ShardSet set(folder.path(), "train");
   EXPECT_EQ(set.types(), 3);
+  set.shards()[0].check_types(3);
+  EXPECT_THAT(error_of([&] { set.shards()[0].check_types(2); }),
+              HasSubstr("train-00000.h5: document 0 has segment id 2, but the recipe has model.types = 2"));
   EXPECT_EQ(set.lowest_label(), -1);
   EXPECT_EQ(set.highest_label(), 4);
   EXPECT_THAT(write(-7), HasSubstr("train-00001.h5: segment ids out of range: document 0 has segment id -7"));

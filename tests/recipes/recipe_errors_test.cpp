@@ -13,7 +13,7 @@ TEST(RecipeErrors, WholeSentences) {
   EXPECT_EQ(refusal(edited("layers", "layrs")),
             "r.toml:2:1: model.layrs is not a key of [model]; did you mean 'layers'?");
   EXPECT_EQ(refusal(edited("layers = 2", "layers = \"two\"")),
-            "r.toml:2:10: model.layers is 'two'; expected an integer of at least 1 and below 2^31");
+            "r.toml:2:10: model.layers is 'two'; expected an integer from 1 to 1024");
   EXPECT_EQ(refusal(edited("layers = 2\n", "")),
             "r.toml:1:1: [model] lacks layers; it must be given, or be that of a trained model (--from of "
             "pretrain and finetune)");
@@ -23,6 +23,59 @@ TEST(RecipeErrors, WholeSentences) {
             "r.toml:9:1: tensorized.attention: rank 99 of bond 2 is impossible; choose 1 to 64");
   EXPECT_EQ(refusal(edited("length = 32", "length = 64")),
             "r.toml:16:10: phase.0.length = 64 is longer than model.max_positions = 32");
+}
+
+std::string repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+TEST(RecipeErrors, DeepNestingIsRefusedBeforeItIsParsed) {
+  const std::string deep = repeated(".x", 50000);
+  EXPECT_EQ(refusal("layers = 1\n[model" + deep + "]\n"),
+            "r.toml:2: the names of a key nest deeper than 32 levels, which no recipe needs; mend this line");
+  EXPECT_THAT(refusal("model" + deep + " = 1"), testing::HasSubstr("nest deeper"));
+  EXPECT_THAT(refusal(repeated("\"a b\" . 'c'.", 20000) + "d = 1"), testing::HasSubstr("nest deeper"));
+  EXPECT_THAT(refusal("x = " + repeated("{a.b = ", 50000)),
+              testing::HasSubstr("lists and tables nest deeper"));
+  EXPECT_THAT(refusal("x = " + repeated("[", 50000)), testing::HasSubstr("lists and tables nest deeper"));
+  EXPECT_THAT(refusal(sample, {"model" + deep + "=1"}), testing::HasSubstr("has 50001 names"));
+  EXPECT_THAT(refusal(sample, {"model.layers={a" + deep + "=1}"}), testing::HasSubstr("nest deeper"));
+}
+
+TEST(RecipeErrors, DotsAndBracketsInStringsNumbersAndCommentsDoNotNest) {
+  const std::string dots = repeated("./[{", 100);
+  EXPECT_EQ(refusal(sample + "# " + dots + "\n[data]\ntrain = \"" + dots + "\\\"" + dots +
+                    "\"\nvalidation = '" + dots + "'\n"),
+            "");
+  EXPECT_EQ(refusal(sample + "[data]\ntrain = \"\"\"" + dots + "\"\n" + dots + "\"\"\"\nvalidation = '''" +
+                    dots + "'\n'''\n"),
+            "");
+}
+
+TEST(RecipeErrors, LongValuesAreNotEchoed) {
+  const std::string megabyte(1 << 20, 'x');
+  EXPECT_EQ(refusal(sample + "[run]\ndevice = 1\n", {"model.norm=" + megabyte}).find(megabyte),
+            std::string::npos);
+  EXPECT_THAT(refusal(edited("layers = 2", "norm = \"" + megabyte + "\"\nlayers = 2")),
+              testing::HasSubstr("model.norm is a string of 1048576 bytes; expected 'post' or 'pre'"));
+  for (const std::string& message :
+       {refusal(edited("layers = 2", megabyte + " = 2")), refusal(sample, {megabyte}),
+        refusal(sample, {"model." + megabyte + "=1"})}) {
+    EXPECT_LT(message.size(), 2100u);
+    EXPECT_THAT(message, testing::HasSubstr("more bytes ...]"));
+  }
+}
+
+TEST(RecipeErrors, WhatIsCutOfAMessageAreWholeCharacters) {
+  std::string text = "x";
+  for (int i = 0; i < 3000; ++i) text += "\u00e9";
+  const std::string message = Error(text).what();
+  const std::size_t cut = message.find("[...");
+  ASSERT_NE(cut, std::string::npos);
+  EXPECT_EQ(cut % 2, 1u);  // one byte, then pairs
+  EXPECT_EQ((message.size() - message.find("...]") - 4) % 2, 0u);
 }
 
 struct Case {
@@ -57,9 +110,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"BoolForInteger", "layers = 2", "layers = true", "model.layers is true"},
         Case{"ListForInteger", "layers = 2", "layers = [2]", "model.layers is a list"},
         Case{"NegativeInteger", "layers = 2", "layers = -2",
-             "model.layers is -2; expected an integer of at least 1"},
+             "model.layers is -2; expected an integer from 1 to 1024"},
         Case{"ZeroInteger", "layers = 2", "layers = 0", "model.layers is 0"},
-        Case{"HugeInteger", "layers = 2", "layers = 2147483648", "below 2^31"},
+        Case{"HugeInteger", "length = 32", "length = 2147483648", "below 2^31"},
+        Case{"ManyLayers", "layers = 2", "layers = 100000",
+             "model.layers is 100000; expected an integer from 1 to 1024"},
+        Case{"WideLayers", "ffn = 128", "ffn = 2000000000", "expected an integer from 1 to 1048576"},
         Case{"IntegerBeyond64Bits", "layers = 2", "layers = 99999999999999999999", "r.toml:2:"},
         Case{"StringForNumber", "learning_rate = 1e-3", "learning_rate = \"fast\"",
              "is 'fast'; expected a number"},

@@ -46,9 +46,8 @@ TEST(RecipeOverride, ErrorsNameTheOverride) {
             "--set model.layrs=2: model.layrs is not a key of [model]; did you mean 'layers'?");
   EXPECT_EQ(refusal(sample, {"modle.layers=2"}),
             "--set modle.layers=2: modle is not a key of a recipe; did you mean 'model'?");
-  EXPECT_EQ(
-      refusal(sample, {"model.layers=two"}),
-      "--set model.layers=two: model.layers is 'two'; expected an integer of at least 1 and below 2^31");
+  EXPECT_EQ(refusal(sample, {"model.layers=two"}),
+            "--set model.layers=two: model.layers is 'two'; expected an integer from 1 to 1024");
   EXPECT_EQ(refusal(sample, {"phase.0.warmup_steps=11"}),
             "--set phase.0.warmup_steps=11: phase.0.warmup_steps = 11 is more than phase.0.steps = 10");
   EXPECT_EQ(refusal(sample, {"phase.1.steps=1"}),
