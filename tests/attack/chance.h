@@ -22,7 +22,7 @@ class Chance {
   bool one_in(std::size_t count) { return below(count) == 0; }
   double share() { return static_cast<double>(bits() >> 11) * 0x1p-53; }  // in [0, 1)
   template <class List>
-  const auto& pick(const List& list) {
+  auto pick(const List& list) {
     return *(std::begin(list) + static_cast<std::ptrdiff_t>(below(std::size(list))));
   }
 

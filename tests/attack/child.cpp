@@ -203,7 +203,7 @@ Child::Child(const Call& call) : limits_(call.limits), begin_(std::chrono::stead
               .words = word_pointers.data(),
               .environment = setting_pointers.data(),
               .parent = getpid()};
-  start.in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (!call.in_closed) start.in = open("/dev/null", O_RDONLY | O_CLOEXEC);
   std::tie(start.out, out_) = open_stream(call.out);
   std::tie(start.err, err_) = open_stream(call.err);
   pid_ = fork();
@@ -281,6 +281,7 @@ void Child::end_all() {
   }
   ended_ = true;
   ending_.signal = SIGKILL;
+  ending_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
 }
 
 void end_orphans() {

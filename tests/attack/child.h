@@ -36,6 +36,7 @@ struct Call {
   std::vector<std::string> environment = {};  // NAME=VALUE beside our own
   Limits limits = {};
   Stream out = Stream::kept, err = Stream::kept;
+  bool in_closed = false;  // no stdin at all, else /dev/null
 };
 
 struct Ending {

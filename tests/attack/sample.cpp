@@ -131,7 +131,7 @@ std::string table(int rows, std::string_view name) {
   Chance chance(1, name, 0);
   std::string text = "number\tsecond\tlabel\tfirst\tscore\n";
   for (int i = 0; i < rows; ++i) {
-    const std::string &first = chance.pick(words), &second = chance.one_in(2) ? first : chance.pick(words);
+    const std::string first = chance.pick(words), second = chance.one_in(2) ? first : chance.pick(words);
     const bool same = first == second;
     text += fmt::format("{}\t{}\t{}\t{}\t{}\n", i, second, same ? "same" : "other", first, same ? 1.5 : -0.5);
   }
@@ -198,7 +198,7 @@ void Sample::make_source() const {
   for (int file = 0; file < 24; ++file) {
     std::string text;
     for (int i = 0; i < 8; ++i) {
-      const std::string &a = chance.pick(words), &b = chance.pick(words);
+      const std::string a = chance.pick(words), b = chance.pick(words);
       text += fmt::format("def {}_{}({}, {}):\n    \"\"\"Adds the {} to the {}.\"\"\"\n    {} = {} + {}\n    return {}\n\n",
                           a, chance.below(50), a, b, a, b, a, a, b, a);
     }
@@ -212,7 +212,7 @@ void Sample::make_tables() const {
   std::string csv = "first,second,label\n", json, lines;
   Chance chance(1, "rows", 0);
   for (int i = 0; i < 20; ++i) {
-    const std::string &a = chance.pick(words), &b = chance.pick(words);
+    const std::string a = chance.pick(words), b = chance.pick(words);
     csv += fmt::format("\"{}, the {}\",{},{}\n", a, a, b, a == b ? "same" : "other");
     json += fmt::format("{{\"first\": \"{}\", \"second\": \"{}\", \"label\": \"{}\", \"n\": {}}}\n", a, b,
                         a == b ? "same" : "other", i);
@@ -328,6 +328,21 @@ const fs::path& Sample::half(const std::string& recipe) const {
   call(arguments, folder);
   found = folder / "run";
   return found;
+}
+
+std::int64_t Sample::least_memory() const {
+  const std::lock_guard lock(mutex_);
+  constexpr std::int64_t step = 32 << 20, most = 2048LL << 20;
+  for (std::int64_t memory = 512LL << 20; least_memory_ == 0 && memory <= most; memory *= 2) {
+    Call call{.words = {program_, "--version"}, .folder = folder_};
+    call.limits = {.seconds = 2, .memory = memory};
+    if (run(call).code != 0) continue;
+    do {
+      least_memory_ = call.limits.memory;
+      call.limits.memory -= step;
+    } while (call.limits.memory > 0 && run(call).code == 0);
+  }
+  return least_memory_ == 0 ? most : least_memory_;
 }
 
 }  // namespace comera::attack

@@ -38,6 +38,8 @@ class Sample {
   // The run of a job of two ranks, where there is MPI.
   const Finished& finished_by_two(const std::string& recipe) const;
   const fs::path& half(const std::string& recipe) const;  // the run's folder
+  // Of address space, in which the program can begin. Libraries that it needs fail, or wait for ever, in less.
+  std::int64_t least_memory() const;
 
  private:
   void make_source() const;
@@ -50,6 +52,7 @@ class Sample {
   mutable std::recursive_mutex mutex_;
   mutable std::map<std::string, Finished> finished_;
   mutable std::map<std::string, fs::path> half_;
+  mutable std::int64_t least_memory_ = 0;
 };
 
 // The command that starts two ranks on few cores; empty where there is no mpirun. `before` comes before the
