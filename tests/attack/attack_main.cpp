@@ -21,7 +21,8 @@ namespace comera::attack {
 
 namespace {
 
-constexpr const char* usage = R"(attack [options]: ends comera in many ways, gives it bad input and bad surroundings, and sees that nothing is lost
+constexpr const char* usage =
+    R"(attack [options]: ends comera in many ways, gives it bad input and bad surroundings, and sees that nothing is lost
   --kind KIND     kills, faults, mutants, command-lines or jobs; may be repeated (default: all)
   --seed S        of everything random (default: 1)
   --tries N       of each kind (default: a few; with COMERA_ATTACK=all in the environment, many)
@@ -109,7 +110,8 @@ class Attack {
       : options_(std::move(options)), folder_(std::move(folder)), record_(record), sample_(sample) {}
 
   void of(const Kind& kind) {
-    const bool many = std::getenv("COMERA_ATTACK") != nullptr && std::string(std::getenv("COMERA_ATTACK")) == "all";
+    const bool many =
+        std::getenv("COMERA_ATTACK") != nullptr && std::string(std::getenv("COMERA_ATTACK")) == "all";
     const std::int64_t wanted = options_.tries > 0 ? options_.tries : many ? kind.many : kind.few;
     if (options_.only >= 0) return attempt(kind, static_cast<std::uint64_t>(options_.only));
     std::atomic<std::uint64_t> next = 0;
@@ -150,13 +152,14 @@ class Attack {
     record_.add({kind.name, number, own.attacks(), own.was_refused(), own.failure(), own.skipped()});
     if (own.failure().empty() && options_.only < 0) return clean(own);
     kept_ = true;
-    fmt::print("{} {}: {}\n  files: {}\n  again: {} --kind {} --seed {} --only {} --folder {}\n", kind.name, number,
+    fmt::print("{} {}: {}\n  files: {}\n  again: {} --kind {} --seed {} --only {} --folder {}\n", kind.name,
+               number,
                !own.failure().empty()   ? "FAILED: " + own.failure()
                : !own.skipped().empty() ? "skipped: " + own.skipped()
                : own.was_refused()      ? "was refused"
                                         : "ended well",
-               own.folder().string(), fs::read_symlink("/proc/self/exe").string(), kind.name, options_.seed, number,
-               folder_.string());
+               own.folder().string(), fs::read_symlink("/proc/self/exe").string(), kind.name, options_.seed,
+               number, folder_.string());
     std::fflush(stdout);
   }
 

@@ -6,8 +6,8 @@
 
 namespace comera::attack {
 
-// Everything random of one try: a function of the seed, the kind, the try's number and how often it was asked,
-// so that a try can be repeated by itself.
+// Everything random of one try: a function of the seed, the kind, the try's number and how often it was
+// asked, so that a try can be repeated by itself.
 class Chance {
  public:
   Chance(std::uint64_t seed, std::string_view kind, std::uint64_t number)

@@ -170,10 +170,9 @@ bool interrupted() { return stop_asked; }
 std::string text_of(const Call& call) {
   std::string text;
   for (const std::string& word : call.words) {
-    const bool plain =
-        !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
-          return std::isalnum(c) != 0 || std::string_view("-_./=:,+@%").find(c) != std::string_view::npos;
-        });
+    const bool plain = !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
+      return std::isalnum(c) != 0 || std::string_view("-_./=:,+@%").find(c) != std::string_view::npos;
+    });
     if (!text.empty()) text += ' ';
     if (plain) {
       text += word;
@@ -246,8 +245,7 @@ bool Child::wait_for(double seconds) {
     if (gone) {
       read_streams(0);
       ended_ = true;
-      ending_.seconds =
-          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+      ending_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
       ending_.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
       ending_.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     } else if (left <= 0) {

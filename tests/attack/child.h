@@ -23,16 +23,16 @@ enum class Stream : std::uint8_t {
 };
 
 struct Limits {
-  double seconds = 20;               // then it is killed
-  std::int64_t memory = 2LL << 30;   // bytes of address space; 0: no limit
-  std::int64_t file_bytes = -1;      // -1: no limit
-  bool file_signal = false;          // whether what is beyond file_bytes brings SIGXFSZ, or an error only
+  double seconds = 20;              // then it is killed
+  std::int64_t memory = 2LL << 30;  // bytes of address space; 0: no limit
+  std::int64_t file_bytes = -1;     // -1: no limit
+  bool file_signal = false;         // whether what is beyond file_bytes brings SIGXFSZ, or an error only
   std::int64_t descriptors = -1;
 };
 
 struct Call {
-  std::vector<std::string> words;  // the program and its arguments
-  fs::path folder;                 // where it runs
+  std::vector<std::string> words;             // the program and its arguments
+  fs::path folder;                            // where it runs
   std::vector<std::string> environment = {};  // NAME=VALUE beside our own
   Limits limits = {};
   Stream out = Stream::kept, err = Stream::kept;
@@ -40,7 +40,7 @@ struct Call {
 };
 
 struct Ending {
-  int code = -1;    // exit code; -1: it was ended by a signal
+  int code = -1;  // exit code; -1: it was ended by a signal
   int signal = 0;
   bool late = false;  // it did not end within its time
   double seconds = 0;

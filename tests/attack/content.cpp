@@ -77,7 +77,8 @@ void Content::write(const fs::path& path, Seal seal) const {
     for (const auto& [object, values] : attributes) {
       if (!file.exists(object)) file.create_group(object);
       for (const auto& [name, value] : values)
-        std::visit([&, &object = object, &name = name](const auto& typed) { file.set_attribute(object, name, typed); },
+        std::visit([&, &object = object,
+                    &name = name](const auto& typed) { file.set_attribute(object, name, typed); },
                    value);
     }
     file.close();
@@ -89,11 +90,13 @@ void Content::write(const fs::path& path, Seal seal) const {
 std::string Content::change(Chance& chance) {
   const bool has_attributes =
       std::ranges::any_of(attributes, [](const auto& object) { return !object.second.empty(); });
-  return datasets.empty() || (has_attributes && chance.one_in(2)) ? change_attribute(chance) : change_dataset(chance);
+  return datasets.empty() || (has_attributes && chance.one_in(2)) ? change_attribute(chance)
+                                                                  : change_dataset(chance);
 }
 
 std::string Content::change_values(Chance& chance, Dataset& dataset) const {
-  constexpr double extremes[] = {NAN, INFINITY, -INFINITY, 3e38, -3e38, 1e30, 1e-45, 0, -1, 1, 0.5, 1e6, 2147483647.0, -2147483648.0};
+  constexpr double extremes[] = {NAN, INFINITY, -INFINITY, 3e38, -3e38, 1e30,         1e-45,
+                                 0,   -1,       1,         0.5,  1e6,   2147483647.0, -2147483648.0};
   const double value = chance.pick(extremes);
   const std::int64_t count = elements_of(dataset.shape);
   if (count == 0) return "nothing to change in " + dataset.path;
@@ -109,8 +112,9 @@ std::string Content::change_values(Chance& chance, Dataset& dataset) const {
       else if constexpr (std::is_floating_point_v<T>)
         values[i] = static_cast<T>(value);
       else
-        values[i] = !std::isfinite(value) || std::abs(value) > 9e18 ? std::numeric_limits<T>::max()
-                                                                    : static_cast<T>(static_cast<std::int64_t>(value));
+        values[i] = !std::isfinite(value) || std::abs(value) > 9e18
+                        ? std::numeric_limits<T>::max()
+                        : static_cast<T>(static_cast<std::int64_t>(value));
     }
   };
   if (dataset.dtype == DType::float32) set(float{});
@@ -145,7 +149,8 @@ std::string Content::change_dataset(Chance& chance) {
     case 3: {
       if (dataset.shape.empty() || dataset.shape[0] == 0) return "nothing to change in " + path;
       const std::size_t row = dataset.bytes.size() / static_cast<std::size_t>(dataset.shape[0]);
-      dataset.shape[0] = chance.one_in(4) ? 0 : std::max<std::int64_t>(0, dataset.shape[0] + chance.between(-3, 3));
+      dataset.shape[0] =
+          chance.one_in(4) ? 0 : std::max<std::int64_t>(0, dataset.shape[0] + chance.between(-3, 3));
       dataset.bytes.resize(row * static_cast<std::size_t>(dataset.shape[0]));
       return fmt::format("{} of {} rows", path, dataset.shape[0]);
     }

@@ -26,17 +26,28 @@ void lay(const fs::path& place, const std::string& sort, const fs::path& folder)
 }
 
 const std::vector<std::string>& sorts() {
-  static const std::vector<std::string> all = {"file",           "empty file", "folder",           "link to nothing",
-                                               "link to itself", "pipe",       "link to /dev/full"};
+  static const std::vector<std::string> all = {
+      "file", "empty file", "folder", "link to nothing", "link to itself", "pipe", "link to /dev/full"};
   return all;
 }
 
 const std::vector<std::string>& parts() {
-  static const std::vector<std::string> all = {
-      "",          "checkpoints", "metrics.jsonl",        "recipe.toml",                   "tokenizer.model",
-      "lock",      "best.h5",     "checkpoints/latest",   "checkpoints/step-00000012.h5", "checkpoints/step-00000010.h5",
-      "checkpoints/step-00000099.h5", "recipe.toml.tmp", "tokenizer.model.tmp", "best.h5.tmp",
-      "checkpoints/latest.tmp", "checkpoints/step-00000012.h5.tmp"};
+  static const std::vector<std::string> all = {"",
+                                               "checkpoints",
+                                               "metrics.jsonl",
+                                               "recipe.toml",
+                                               "tokenizer.model",
+                                               "lock",
+                                               "best.h5",
+                                               "checkpoints/latest",
+                                               "checkpoints/step-00000012.h5",
+                                               "checkpoints/step-00000010.h5",
+                                               "checkpoints/step-00000099.h5",
+                                               "recipe.toml.tmp",
+                                               "tokenizer.model.tmp",
+                                               "best.h5.tmp",
+                                               "checkpoints/latest.tmp",
+                                               "checkpoints/step-00000012.h5.tmp"};
   return all;
 }
 
@@ -68,8 +79,9 @@ void something_in_the_way(Try& own) {
   // Where it was put up with, what lies there now is the run's own.
   std::error_code none;
   const fs::file_type now = fs::symlink_status(place, none).type();
-  const bool taken_over = ending.code == 0 && !part.ends_with(".tmp") && (now == fs::file_type::regular || now == fs::file_type::not_found ||
-                                               (part == "checkpoints" && now == fs::file_type::directory));
+  const bool taken_over = ending.code == 0 && !part.ends_with(".tmp") &&
+                          (now == fs::file_type::regular || now == fs::file_type::not_found ||
+                           (part == "checkpoints" && now == fs::file_type::directory));
   if (!taken_over) {
     clear(place);
     if (displaced) fs::rename(aside, place);
@@ -81,8 +93,9 @@ void something_in_the_way(Try& own) {
 void missing_part(Try& own) {
   Scene scene(own, own.folder());
   scene.stand_half_way();
-  static const std::vector<std::string> all = {"",     "checkpoints",        "metrics.jsonl", "recipe.toml", "tokenizer.model",
-                                               "lock", "checkpoints/latest", "best.h5"};
+  static const std::vector<std::string> all = {
+      "",     "checkpoints",        "metrics.jsonl", "recipe.toml", "tokenizer.model",
+      "lock", "checkpoints/latest", "best.h5"};
   const std::string part = own.chance.pick(all);
   own.note(fmt::format("without {}", part.empty() ? "run" : part));
   clear(part.empty() ? scene.run() : scene.run() / part);
@@ -90,8 +103,8 @@ void missing_part(Try& own) {
   if (ending.code != 0) return;
   // The best model so far cannot be made again.
   if (part == "best.h5") return;
-  const std::string found =
-      difference(scene.run(), own.sample().finished(scene.recipe()).run, {.metrics = part != "metrics.jsonl"});
+  const std::string found = difference(scene.run(), own.sample().finished(scene.recipe()).run,
+                                       {.metrics = part != "metrics.jsonl"});
   if (!found.empty()) own.fail(fmt::format("without {}: {}", part, found));
 }
 
@@ -140,7 +153,8 @@ void links_laid_meanwhile(Try& own) {
   while (last_metrics_step(scene.run()) == before && !child.wait_for(0.0005)) {
   }
   std::error_code ignored;
-  for (const char* name : {"step-00000012.h5", "step-00000015.h5", "step-00000016.h5", "step-00000018.h5", "latest"})
+  for (const char* name :
+       {"step-00000012.h5", "step-00000015.h5", "step-00000016.h5", "step-00000018.h5", "latest"})
     fs::create_symlink(victim, scene.run() / "checkpoints" / (std::string(name) + ".tmp"), ignored);
   own.check(call, child.end(), {});
   check_victim(own, victim);
@@ -157,9 +171,10 @@ void vanishing(Try& own) {
   fs::copy(sample.file("shards"), own.folder() / "shards");
   fs::copy_file(sample.file("tok.model"), own.folder() / "tok.model");
   Call call = own.comera({"pretrain", sample.file("plain.toml").string(), "--resume", "auto", "--set",
-                          "data.train=shards", "--set", "data.validation=shards", "--set", "data.tokenizer=tok.model"});
-  static const std::vector<std::string> all = {"run",        "run/checkpoints", "run/metrics.jsonl",
-                                               "run/lock",   "shards",          "shards/train-00000.h5",
+                          "data.train=shards", "--set", "data.validation=shards", "--set",
+                          "data.tokenizer=tok.model"});
+  static const std::vector<std::string> all = {"run",       "run/checkpoints", "run/metrics.jsonl",
+                                               "run/lock",  "shards",          "shards/train-00000.h5",
                                                "tok.model", "run/recipe.toml"};
   const fs::path place = own.folder() / own.chance.pick(all);
   const int how = static_cast<int>(own.chance.below(3));
@@ -168,7 +183,10 @@ void vanishing(Try& own) {
   while (last_metrics_step(scene.run()) < steps && !child.wait_for(0.0005)) {
   }
   own.note(fmt::format("{} {} at step {}", place.filename().string(),
-                       how == 0 ? "removed" : how == 1 ? "renamed" : "truncated", steps));
+                       how == 0   ? "removed"
+                       : how == 1 ? "renamed"
+                                  : "truncated",
+                       steps));
   std::error_code code;
   if (how == 0) fs::remove_all(place, code);
   if (how == 1 || fs::is_directory(place)) fs::rename(place, own.folder() / "elsewhere", code);

@@ -37,12 +37,26 @@ void little_memory(Try& own) {
 }
 
 void strange_environment(Try& own) {
-  static const std::vector<std::string> settings = {
-      "TMPDIR=/no/such/folder", "TMPDIR=",         "HOME=",           "HOME=/no/such/folder",
-      "LC_ALL=no_SUCH.locale",  "LC_ALL=tr_TR",    "LC_NUMERIC=de_DE.UTF-8", "PATH=",
-      "OMP_NUM_THREADS=many",   "OMP_NUM_THREADS=-1", "GOMP_SPINCOUNT=never", "OMP_WAIT_POLICY=whatever",
-      "COMERA_ISA=v9",          "COMERA_ISA=",     "MALLOC_ARENA_MAX=1", "OMP_PROC_BIND=true",
-      "OMP_PLACES=nowhere",     "HDF5_USE_FILE_LOCKING=FALSE", "HDF5_DISABLE_VERSION_CHECK=1", "TZ=Nowhere/Land"};
+  static const std::vector<std::string> settings = {"TMPDIR=/no/such/folder",
+                                                    "TMPDIR=",
+                                                    "HOME=",
+                                                    "HOME=/no/such/folder",
+                                                    "LC_ALL=no_SUCH.locale",
+                                                    "LC_ALL=tr_TR",
+                                                    "LC_NUMERIC=de_DE.UTF-8",
+                                                    "PATH=",
+                                                    "OMP_NUM_THREADS=many",
+                                                    "OMP_NUM_THREADS=-1",
+                                                    "GOMP_SPINCOUNT=never",
+                                                    "OMP_WAIT_POLICY=whatever",
+                                                    "COMERA_ISA=v9",
+                                                    "COMERA_ISA=",
+                                                    "MALLOC_ARENA_MAX=1",
+                                                    "OMP_PROC_BIND=true",
+                                                    "OMP_PLACES=nowhere",
+                                                    "HDF5_USE_FILE_LOCKING=FALSE",
+                                                    "HDF5_DISABLE_VERSION_CHECK=1",
+                                                    "TZ=Nowhere/Land"};
   Scene scene(own, own.folder());
   if (own.chance.one_in(2)) scene.stand_half_way();
   Call call = scene.training();

@@ -9,9 +9,10 @@ namespace {
 
 // What goes on must give the same bits; whatever else may fail by itself.
 void work(Scene& scene, Try& own, Call call, bool trains) {
-  own.note(std::string("stdin ") + (call.in_closed ? "closed" : "empty") +
-           ", stdout " + std::to_string(static_cast<int>(call.out)) + ", stderr " +
-           std::to_string(static_cast<int>(call.err)) + " (0 read, 1 full, 2 closed, 3 a pipe that nobody reads)");
+  own.note(std::string("stdin ") + (call.in_closed ? "closed" : "empty") + ", stdout " +
+           std::to_string(static_cast<int>(call.out)) + ", stderr " +
+           std::to_string(static_cast<int>(call.err)) +
+           " (0 read, 1 full, 2 closed, 3 a pipe that nobody reads)");
   const Allowed allowed{.unheard = call.err != Stream::kept};
   if (trains) {
     scene.train(call, allowed);

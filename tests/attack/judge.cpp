@@ -48,13 +48,16 @@ std::string fault_in_refusal(const Ending& ending, const Allowed& allowed) {
     return fmt::format("exit code {} without a sentence: {}", ending.code, shortened(ending.err));
   if (errors.size() > 1) return "more than one sentence: " + shortened(errors[0] + "\n" + errors[1]);
   const std::string& sentence = errors[0];
-  if (!sentence.starts_with(error_start)) return "the sentence does not begin its line: " + shortened(sentence);
-  if (lines.back() != sentence) return "something follows the sentence: " + shortened(sentence + "\n" + lines.back());
+  if (!sentence.starts_with(error_start))
+    return "the sentence does not begin its line: " + shortened(sentence);
+  if (lines.back() != sentence)
+    return "something follows the sentence: " + shortened(sentence + "\n" + lines.back());
   if (sentence.find("unexpected:") != sentence.npos) return "unexpected: " + shortened(sentence);
   if (has_control_characters(sentence)) return "control characters in the sentence: " + shortened(sentence);
   const auto named = [&](const std::string& name) { return sentence.find(name) != sentence.npos; };
   if (!allowed.names.empty() && std::ranges::none_of(allowed.names, named))
-    return fmt::format("the sentence names none of {}: {}", fmt::join(allowed.names, ", "), shortened(sentence));
+    return fmt::format("the sentence names none of {}: {}", fmt::join(allowed.names, ", "),
+                       shortened(sentence));
   return "";
 }
 

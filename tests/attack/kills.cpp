@@ -79,12 +79,14 @@ Blow aim(Try& own, Child& child, const fs::path& run, double seconds) {
   return blow;
 }
 
-// What a process may do that was asked to stop: save and end, or end by the signal as long as it has not begun.
+// What a process may do that was asked to stop: save and end, or end by the signal as long as it has not
+// begun.
 void check_stopped(Try& own, const fs::path& run, const Blow& blow, const Ending& ending, bool had_begun) {
   const std::string name = strsignal(blow.signal);
   const bool by_signal = ending.signal == blow.signal || ending.code == 128 + blow.signal;
   if (by_signal && (blow.twice || !had_begun)) return;
-  if (by_signal) return own.fail(fmt::format("'{}' ended a run that was on its way, and nothing was saved", name));
+  if (by_signal)
+    return own.fail(fmt::format("'{}' ended a run that was on its way, and nothing was saved", name));
   if (std::string fault = fault_in(ending, {.refusal = false}); !fault.empty())
     return own.fail(fmt::format("after '{}': {}", name, fault));
   if (last_metrics_step(run) > newest_step(run))
@@ -119,10 +121,12 @@ void attempt_run(Try& own, const std::string& recipe) {
     own.note(fmt::format("{}, {}: exit code {}, signal {}, checkpoint {}, metrics {}\n{}", blow.moment,
                          strsignal(blow.signal), ending.code, ending.signal, newest_step(run),
                          last_metrics_step(run), ending.err));
-    if (ending.late) own.fail(fmt::format("'{}' did not end it within {:.0f} s", strsignal(blow.signal), ending.seconds));
+    if (ending.late)
+      own.fail(fmt::format("'{}' did not end it within {:.0f} s", strsignal(blow.signal), ending.seconds));
     if (blow.signal != SIGKILL) check_stopped(own, run, blow, ending, had_begun);
     if (newest_step(run) < saved)
-      own.fail(fmt::format("the checkpoint of step {} was lost: now the last is {}", saved, newest_step(run)));
+      own.fail(
+          fmt::format("the checkpoint of step {} was lost: now the last is {}", saved, newest_step(run)));
     if (const std::string damage = damage_in(run); !damage.empty()) own.fail(damage);
   }
   own.count(std::max(blows, 1));
@@ -137,8 +141,8 @@ void attempt_shards(Try& own) {
   const fs::path shards = own.folder() / "shards";
   fs::copy(sample.file("shards"), shards);
   const Call call = own.comera({"data", "--input", sample.file("source").string(), "--tokenizer",
-                                sample.file("tok.model").string(), "--output", shards.string(), "--held-out", "0.3",
-                                "--tokens-per-shard", "1500", "--threads", "1", "--overwrite"});
+                                sample.file("tok.model").string(), "--output", shards.string(), "--held-out",
+                                "0.3", "--tokens-per-shard", "1500", "--threads", "1", "--overwrite"});
   Ending whole = run(call);
   const int blows = static_cast<int>(own.chance.between(1, 4));
   for (int i = 0; i < blows; ++i) {
@@ -160,7 +164,8 @@ void attempt_shards(Try& own) {
   own.check(again, {.refusal = false});
   std::vector<std::string> ours, theirs;
   for (const auto& entry : fs::directory_iterator(shards)) ours.push_back(entry.path().filename());
-  for (const auto& entry : fs::directory_iterator(own.folder() / "again")) theirs.push_back(entry.path().filename());
+  for (const auto& entry : fs::directory_iterator(own.folder() / "again"))
+    theirs.push_back(entry.path().filename());
   std::ranges::sort(ours);
   std::ranges::sort(theirs);
   if (ours != theirs) return own.fail("other shards than without the kills");

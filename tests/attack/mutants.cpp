@@ -16,8 +16,9 @@ using Words = std::vector<std::string>;
 
 // A sentence about content may name the key instead of the file.
 Words names_of(const Try& own) {
-  return {own.folder().string(), "mutant", "run/", "model.", "tensorized", "optim.", "data.", "task.", "precision.",
-          "distributed.", "run.", "phase", "memory", "out of memory"};
+  return {
+      own.folder().string(), "mutant",       "run/", "model.", "tensorized", "optim.",       "data.", "task.",
+      "precision.",          "distributed.", "run.", "phase",  "memory",     "out of memory"};
 }
 
 // Runs it, and looks for numbers that are not finite in what it gave.
@@ -40,7 +41,9 @@ void mutate_recipe(Try& own) {
     words = {"inspect", "mutant.toml", "--vocabulary", "400"};
   else
     words.insert(words.end(), {"--stop-after", "2", "--set", "run.threads=1", "--output", "run"});
-  check(own, own.comera(words), {.names = names_of(own)});
+  Allowed allowed{.names = names_of(own)};
+  allowed.names.emplace_back("/");  // of paths that were changed themselves
+  check(own, own.comera(words), allowed);
 }
 
 // What a checkpoint, or the folder that it is in, can be given to. of_folder: all of the newest is verified.
@@ -66,7 +69,10 @@ Reading reading_of(Try& own, const std::string& recipe, const fs::path& file) {
     case 4:
       return {{"eval", run, "--threads", "1"}};
     case 5:
-      if (task) return {{"predict", name, "--tokenizer", "run/tokenizer.model", "--input", input("dev.tsv"), "--output", "p.tsv", "--threads", "1"}, false};
+      if (task)
+        return {{"predict", name, "--tokenizer", "run/tokenizer.model", "--input", input("dev.tsv"),
+                 "--output", "p.tsv", "--threads", "1"},
+                false};
       return {{"embed", run, "--input", input("lines.txt"), "--output", "v.h5", "--threads", "1"}};
     case 6:
       return {{"compact", run, "--output", "small.h5"}};
@@ -95,9 +101,11 @@ void damage_checkpoint(Try& own) {
   const std::string result = read_text(own.folder() / "p.tsv");
   fs::remove(own.folder() / "p.tsv");
   write_text(file, mutated_bytes(own.chance, read_text(file)));
-  const Ending ending = check(own, call, {.success = !reading.of_folder, .names = {file.filename().string()}});
+  const Ending ending =
+      check(own, call, {.success = !reading.of_folder, .names = {file.filename().string()}});
   // What was not damaged may be shown, as it is.
-  if (ending.code == 0 && !reading.of_folder && (ending.out != sound.out || read_text(own.folder() / "p.tsv") != result))
+  if (ending.code == 0 && !reading.of_folder &&
+      (ending.out != sound.out || read_text(own.folder() / "p.tsv") != result))
     own.fail("a damaged checkpoint was accepted and gave something else");
 }
 
@@ -109,13 +117,16 @@ void change_checkpoint(Try& own) {
   for (std::size_t i = 0; i < changes; ++i) own.note(content.change(own.chance));
   content.write(file, Content::Seal::checkpoint);
   const Reading reading = reading_of(own, recipe, file);
-  const bool fits = reading.words[0] != "compact" && reading.words[0] != "pretrain" && reading.words.back() != "--ranks";
+  const bool fits =
+      reading.words[0] != "compact" && reading.words[0] != "pretrain" && reading.words.back() != "--ranks";
   check(own, own.comera(reading.words), {.refusal = changes > 0 || !fits, .names = names_of(own)});
 }
 
 Words train_on(Try& own, const std::string& folder, const std::string& recipe) {
-  return {"pretrain", own.sample().file(recipe + ".toml").string(), "--stop-after", "2", "--set",
-          fmt::format("data.{}=\"{}\"", own.chance.one_in(3) ? "validation" : "train", folder)};
+  return {
+      "pretrain",     own.sample().file(recipe + ".toml").string(),
+      "--stop-after", "2",
+      "--set",        fmt::format("data.{}=\"{}\"", own.chance.one_in(3) ? "validation" : "train", folder)};
 }
 
 void damage_shard(Try& own) {
@@ -123,8 +134,9 @@ void damage_shard(Try& own) {
   fs::copy(own.sample().file("shards"), shards);
   const fs::path file = shards / "train-00000.h5";
   write_text(file, mutated_bytes(own.chance, read_text(file)));
-  const Words words = {"pretrain", own.sample().file("plain.toml").string(), "--stop-after", "1", "--set",
-                       "data.train=\"shards\""};
+  const Words words = {"pretrain",     own.sample().file("plain.toml").string(),
+                       "--stop-after", "1",
+                       "--set",        "data.train=\"shards\""};
   check(own, own.comera(words), {.success = false, .names = {"train-00000.h5"}});
 }
 
@@ -164,12 +176,14 @@ void mutate_tokenizer(Try& own) {
   const bool pieces = own.chance.one_in(3);
   const std::string name = pieces ? "mutant.txt" : "mutant.model";
   const std::string sound = read_text(own.sample().file(pieces ? "vocab.txt" : "tok.model"));
-  write_text(own.folder() / name, pieces ? mutated_text(own.chance, sound) : mutated_bytes(own.chance, sound));
+  write_text(own.folder() / name,
+             pieces ? mutated_text(own.chance, sound) : mutated_bytes(own.chance, sound));
   const Allowed allowed{.names = {name}};
-  const Ending made = check(own,
-                            own.comera({"data", "--input", own.sample().file("source").string(), "--tokenizer", name,
-                                        "--output", "shards", "--held-out", "0.2", "--threads", "1"}),
-                            allowed);
+  const Ending made =
+      check(own,
+            own.comera({"data", "--input", own.sample().file("source").string(), "--tokenizer", name,
+                        "--output", "shards", "--held-out", "0.2", "--threads", "1"}),
+            allowed);
   if (made.code != 0) return;
   check(own,
         own.comera({"pretrain", own.sample().file("plain.toml").string(), "--stop-after", "1", "--set",
@@ -184,26 +198,42 @@ Words reading_of_table(Try& own, const std::string& name, bool has_task) {
   const std::string tokenizer = sample.file("tok.model").string();
   switch (own.chance.below(has_task ? 6 : 3)) {
     case 0:
-      return {"embed", sample.finished("plain").run.string(), "--input", name, "--text",
-              name.ends_with(".txt") ? "text" : "first", "--output", own.chance.one_in(2) ? "v.h5" : "v.jsonl", "--threads", "1"};
+      return {"embed",     sample.finished("plain").run.string(),
+              "--input",   name,
+              "--text",    name.ends_with(".txt") ? "text" : "first",
+              "--output",  own.chance.one_in(2) ? "v.h5" : "v.jsonl",
+              "--threads", "1"};
     case 1:
-      return {"data", "--input", name, "--text", name.ends_with(".txt") ? "text" : "first,second", "--tokenizer", tokenizer,
-              "--output", "shards", "--threads", "1"};
+      return {"data",
+              "--input",
+              name,
+              "--text",
+              name.ends_with(".txt") ? "text" : "first,second",
+              "--tokenizer",
+              tokenizer,
+              "--output",
+              "shards",
+              "--threads",
+              "1"};
     case 2:
-      return {"tokenizer", "--input", name, "--text", name.ends_with(".txt") ? "text" : "second", "--output", "t.model",
-              "--vocabulary", "300"};
+      return {"tokenizer", "--input", name,           "--text", name.ends_with(".txt") ? "text" : "second",
+              "--output",  "t.model", "--vocabulary", "300"};
     case 3:
-      return {"predict", finetuned, "--input", name, "--output", own.chance.one_in(2) ? "p.tsv" : "p.jsonl", "--threads", "1"};
+      return {"predict",   finetuned, "--input", name, "--output", own.chance.one_in(2) ? "p.tsv" : "p.jsonl",
+              "--threads", "1"};
     case 4:
       return {"eval", finetuned, "--set", fmt::format("task.validation=\"{}\"", name), "--threads", "1"};
     default:
-      return {"finetune", sample.file("finetune.toml").string(), "--stop-after", "2", "--set",
-              fmt::format("task.{}=\"{}\"", own.chance.one_in(2) ? "train" : "validation", name)};
+      return {
+          "finetune",     sample.file("finetune.toml").string(),
+          "--stop-after", "2",
+          "--set",        fmt::format("task.{}=\"{}\"", own.chance.one_in(2) ? "train" : "validation", name)};
   }
 }
 
 void mutate_table(Try& own) {
-  const std::string base = own.chance.pick(Words{"train.tsv", "rows.csv", "rows.jsonl", "rows.jsonl.gz", "lines.txt"});
+  const std::string base =
+      own.chance.pick(Words{"train.tsv", "rows.csv", "rows.jsonl", "rows.jsonl.gz", "lines.txt"});
   const std::string name = "mutant" + base.substr(base.find('.'));
   const std::string sound = read_text(own.sample().file(base));
   write_text(own.folder() / name,
@@ -219,20 +249,23 @@ void mutate_source(Try& own) {
   for (const char* name : {"f0.py", "f1.py", "f2.py"})
     write_text(folder / name, mutated_text(own.chance, read_text(own.sample().file("source") / name)));
   const std::string tokenizer = own.sample().file("tok.model").string();
-  const std::vector<Words> all = {{"data", "--input", "mutant", "--tokenizer", tokenizer, "--output", "shards", "--threads", "1"},
-                                  {"tokenizer", "--input", "mutant", "--output", "t.model", "--vocabulary", "300"},
-                                  {"pairs", "--input", "mutant", "--output", "pairs"}};
-  check(own, own.comera(own.chance.pick(all)), {.names = {"mutant", "corpus", "nothing to train on", "functions", "pieces", "vocabulary"}});
+  const std::vector<Words> all = {
+      {"data", "--input", "mutant", "--tokenizer", tokenizer, "--output", "shards", "--threads", "1"},
+      {"tokenizer", "--input", "mutant", "--output", "t.model", "--vocabulary", "300"},
+      {"pairs", "--input", "mutant", "--output", "pairs"}};
+  check(own, own.comera(own.chance.pick(all)),
+        {.names = {"mutant", "corpus", "nothing to train on", "functions", "pieces", "vocabulary"}});
 }
 
 // metrics.jsonl, recipe.toml, the tokenizer and the rest of a run's folder.
 void mutate_run(Try& own) {
   const fs::path run = own.folder() / "run";
   lay_run(own, "adapting");
-  const std::string name =
-      own.chance.pick(Words{"metrics.jsonl", "metrics.jsonl", "recipe.toml", "tokenizer.model", "lock", "checkpoints/latest"});
+  const std::string name = own.chance.pick(Words{"metrics.jsonl", "metrics.jsonl", "recipe.toml",
+                                                 "tokenizer.model", "lock", "checkpoints/latest"});
   const std::string sound = read_text(run / name);
-  write_text(run / name, name == "recipe.toml" ? mutated_toml(own.chance, sound) : mutated_text(own.chance, sound));
+  write_text(run / name,
+             name == "recipe.toml" ? mutated_toml(own.chance, sound) : mutated_text(own.chance, sound));
   Words train = own.sample().training("adapting"), from = own.sample().training("plain");
   train.insert(train.end(), {"--resume", "auto", "--stop-after", "12"});
   from.insert(from.end(), {"--from", "run", "--output", "new", "--stop-after", "1"});
@@ -240,7 +273,8 @@ void mutate_run(Try& own) {
                                   from,
                                   {"inspect", "run", "--plot", "plot.svg"},
                                   {"eval", "run", "--threads", "1"},
-                                  {"embed", "run", "--input", own.sample().file("lines.txt").string(), "--output", "v.h5", "--threads", "1"}};
+                                  {"embed", "run", "--input", own.sample().file("lines.txt").string(),
+                                   "--output", "v.h5", "--threads", "1"}};
   const Words words = own.chance.pick(all);
   // Lines of metrics that are no longer whole are the user's own.
   const Call call = own.comera(words);
@@ -253,10 +287,10 @@ void mutate_run(Try& own) {
 
 void attempt_mutant(Try& own) {
   constexpr void (*ways[])(Try&) = {
-      mutate_recipe, mutate_recipe,     mutate_recipe,     mutate_recipe,    damage_checkpoint, damage_checkpoint,
-      damage_checkpoint, change_checkpoint, change_checkpoint, change_checkpoint, damage_shard,  damage_shard,
-      change_shard,  change_shard,      change_masked,     mutate_tokenizer, mutate_table,      mutate_table,
-      mutate_source, mutate_run};
+      mutate_recipe,     mutate_recipe,     mutate_recipe,     mutate_recipe,     damage_checkpoint,
+      damage_checkpoint, damage_checkpoint, change_checkpoint, change_checkpoint, change_checkpoint,
+      damage_shard,      damage_shard,      change_shard,      change_shard,      change_masked,
+      mutate_tokenizer,  mutate_table,      mutate_table,      mutate_source,     mutate_run};
   ways[own.number() % std::size(ways)](own);
 }
 

@@ -36,9 +36,36 @@ void change_byte(Chance& chance, std::string& text) {
 }
 
 const std::vector<std::string>& awkward() {
-  static const std::vector<std::string> all = {"\0"s, "\xff\xfe", "\xc0\xaf", "\xed\xa0\x80", "\"", "'", "\\", "\r", "\r\n", "\t", "\t\t\t",
-                                               ",", ",,", "\n\n", "\xef\xbb\xbf", "\xe2\x80\xa8", "{", "}", "[", "]", "\x1b[31m", "[MASK]",
-                                               "\xf0\x9f\x98\x80", " ", "\\u0000", "\\ud800", "null", "nan", "1e999", "-0"};
+  static const std::vector<std::string> all = {"\0"s,
+                                               "\xff\xfe",
+                                               "\xc0\xaf",
+                                               "\xed\xa0\x80",
+                                               "\"",
+                                               "'",
+                                               "\\",
+                                               "\r",
+                                               "\r\n",
+                                               "\t",
+                                               "\t\t\t",
+                                               ",",
+                                               ",,",
+                                               "\n\n",
+                                               "\xef\xbb\xbf",
+                                               "\xe2\x80\xa8",
+                                               "{",
+                                               "}",
+                                               "[",
+                                               "]",
+                                               "\x1b[31m",
+                                               "[MASK]",
+                                               "\xf0\x9f\x98\x80",
+                                               " ",
+                                               "\\u0000",
+                                               "\\ud800",
+                                               "null",
+                                               "nan",
+                                               "1e999",
+                                               "-0"};
   return all;
 }
 
@@ -77,12 +104,59 @@ void change_lines(Chance& chance, std::vector<std::string>& lines) {
 }
 
 const std::vector<std::string>& values() {
-  static const std::vector<std::string> all = {
-      "0", "-1", "1", "2", "3", "7", "2147483647", "2147483648", "9223372036854775807", "9223372036854775808", "-9223372036854775808",
-      "1e308", "1e309", "-1e308", "1e-320", "0.0", "-0.0", "0.5", "1.0", "nan", "inf", "-inf", "true", "false", "\"\"", "\"auto\"",
-      "\"a\\u0000b\"", "[]", "[0]", "[1]", "[-1]", "[1,2,3,4,5,6,7,8,9]", "[[1]]", "[2147483647, 2147483647]", "{}", "{ a = 1 }",
-      "1979-05-27", "0x10", "1_000", "\"\xff\"", "''", "\"\"\"\n\"\"\"", "65536", "65537", "100000", "[65536, 65536]", "[1, 1, 1]",
-      "[24]", "[4, 6]", "[6, 4]", "[2, 2, 6]", "[400]", "[1, \"a\"]"};
+  static const std::vector<std::string> all = {"0",
+                                               "-1",
+                                               "1",
+                                               "2",
+                                               "3",
+                                               "7",
+                                               "2147483647",
+                                               "2147483648",
+                                               "9223372036854775807",
+                                               "9223372036854775808",
+                                               "-9223372036854775808",
+                                               "1e308",
+                                               "1e309",
+                                               "-1e308",
+                                               "1e-320",
+                                               "0.0",
+                                               "-0.0",
+                                               "0.5",
+                                               "1.0",
+                                               "nan",
+                                               "inf",
+                                               "-inf",
+                                               "true",
+                                               "false",
+                                               "\"\"",
+                                               "\"auto\"",
+                                               "\"a\\u0000b\"",
+                                               "[]",
+                                               "[0]",
+                                               "[1]",
+                                               "[-1]",
+                                               "[1,2,3,4,5,6,7,8,9]",
+                                               "[[1]]",
+                                               "[2147483647, 2147483647]",
+                                               "{}",
+                                               "{ a = 1 }",
+                                               "1979-05-27",
+                                               "0x10",
+                                               "1_000",
+                                               "\"\xff\"",
+                                               "''",
+                                               "\"\"\"\n\"\"\"",
+                                               "65536",
+                                               "65537",
+                                               "100000",
+                                               "[65536, 65536]",
+                                               "[1, 1, 1]",
+                                               "[24]",
+                                               "[4, 6]",
+                                               "[6, 4]",
+                                               "[2, 2, 6]",
+                                               "[400]",
+                                               "[1, \"a\"]"};
   return all;
 }
 
@@ -165,10 +239,12 @@ std::string mutated_bytes(Chance& chance, const std::string& bytes) {
         changed.erase(begin, end - begin);
         break;
       case 4:  // a sector that another took the place of
-        changed.replace(begin, end - begin, bytes.substr(chance.below(bytes.size() - (end - begin) + 1), end - begin));
+        changed.replace(begin, end - begin,
+                        bytes.substr(chance.below(bytes.size() - (end - begin) + 1), end - begin));
         break;
       case 5:  // within the header
-        changed[chance.below(std::min<std::size_t>(512, bytes.size()))] ^= static_cast<char>(1 << chance.below(8));
+        changed[chance.below(std::min<std::size_t>(512, bytes.size()))] ^=
+            static_cast<char>(1 << chance.below(8));
         break;
       case 6:  // within the manifest
         changed[bytes.size() - 1 - chance.below(std::min<std::size_t>(2000, bytes.size()))] ^=

@@ -26,7 +26,8 @@ Record::Record(const std::string& file, std::uint64_t seed) : seed_(seed) {
     std::uint64_t line_seed = 0;
     Outcome outcome;
     std::string word, reason;
-    if (!(words >> line_seed >> outcome.kind >> outcome.number >> outcome.attacks >> word) || line_seed != seed)
+    if (!(words >> line_seed >> outcome.kind >> outcome.number >> outcome.attacks >> word) ||
+        line_seed != seed)
       continue;
     words.ignore(1);
     std::getline(words, reason);
@@ -100,7 +101,8 @@ std::string Record::table() const {
       reasons += fmt::format("{}: {} skipped: {}\n", kind, count, reason);
   text += reasons + "| kind | tries | ended well | refused | failures |\n|---|---|---|---|---|\n";
   for (const auto& [kind, sum] : sums_)
-    text += fmt::format("| {} | {} | {} | {} | {} |\n", kind, sum.attacks, sum.well, sum.refused, sum.failures);
+    text +=
+        fmt::format("| {} | {} | {} | {} | {} |\n", kind, sum.attacks, sum.well, sum.refused, sum.failures);
   return text;
 }
 

@@ -34,7 +34,8 @@ std::vector<std::string> lines_of(const fs::path& metrics) {
 }
 
 std::string difference_in_metrics(const fs::path& run, const fs::path& expected) {
-  const std::vector<std::string> ours = lines_of(run / "metrics.jsonl"), theirs = lines_of(expected / "metrics.jsonl");
+  const std::vector<std::string> ours = lines_of(run / "metrics.jsonl"),
+                                 theirs = lines_of(expected / "metrics.jsonl");
   for (std::size_t i = 0; i < std::max(ours.size(), theirs.size()); ++i)
     if (i >= ours.size() || i >= theirs.size() || ours[i] != theirs[i])
       return fmt::format("line {} of metrics.jsonl is {} instead of {}", i + 1,
@@ -56,8 +57,8 @@ std::string difference_in_file(const fs::path& ours, const fs::path& theirs) {
 // Names that a run's folder may have.
 bool is_known(const fs::path& relative) {
   const std::string name = relative.filename();
-  static const std::set<std::string> known = {"lock",       "metrics.jsonl", "recipe.toml", "tokenizer.model",
-                                              "checkpoints", "best.h5",      "latest",      "ranks"};
+  static const std::set<std::string> known = {
+      "lock", "metrics.jsonl", "recipe.toml", "tokenizer.model", "checkpoints", "best.h5", "latest", "ranks"};
   if (known.contains(name)) return true;
   return name.ends_with(".h5") && (name.starts_with("step-") || name.starts_with("best-phase-"));
 }
@@ -107,7 +108,8 @@ std::string damage_in(const fs::path& run) {
 
 std::string difference(const fs::path& run, const fs::path& expected, const Compared& compared) {
   if (newest_step(run) != newest_step(expected))
-    return fmt::format("the last checkpoint is of step {} instead of {}", newest_step(run), newest_step(expected));
+    return fmt::format("the last checkpoint is of step {} instead of {}", newest_step(run),
+                       newest_step(expected));
   const fs::path last = newest_checkpoint(expected).lexically_relative(expected);
   for (const fs::path& name :
        {last, fs::path("checkpoints/latest"), fs::path("best.h5"), fs::path("best-phase-0.h5"),

@@ -102,6 +102,9 @@ evaluation_interval = {}
 evaluation_batches = {}
 checkpoint_interval = 3
 keep_checkpoints = 2
+
+[distributed]
+silence_seconds = 6
 )",
                      evaluation_interval, evaluation_batches);
 }
@@ -163,7 +166,8 @@ std::vector<std::string> two_ranks(const std::vector<std::string>& command) {
 }
 
 std::vector<std::string> settings_of_ranks() {
-  return {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_rmaps_base_oversubscribe=1",
+  return {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+          "OMPI_MCA_rmaps_base_oversubscribe=1",
           "OMPI_MCA_btl_vader_single_copy_mechanism=none"};  // the last is not allowed in all containers
 }
 
@@ -171,8 +175,9 @@ Sample::Sample(fs::path folder, std::string program)
     : folder_(std::move(folder)), program_(std::move(program)) {
   fs::create_directories(folder_);
   make_source();
-  call({"tokenizer", "--input", "source", "--output", "tok.model", "--vocabulary", std::to_string(vocabulary)},
-       folder_);
+  call(
+      {"tokenizer", "--input", "source", "--output", "tok.model", "--vocabulary", std::to_string(vocabulary)},
+      folder_);
   call({"data", "--input", "source", "--tokenizer", "tok.model", "--output", "shards", "--held-out", "0.2",
         "--tokens-per-shard", "2500", "--threads", "1"},
        folder_);
@@ -199,8 +204,9 @@ void Sample::make_source() const {
     std::string text;
     for (int i = 0; i < 8; ++i) {
       const std::string a = chance.pick(words), b = chance.pick(words);
-      text += fmt::format("def {}_{}({}, {}):\n    \"\"\"Adds the {} to the {}.\"\"\"\n    {} = {} + {}\n    return {}\n\n",
-                          a, chance.below(50), a, b, a, b, a, a, b, a);
+      text += fmt::format(
+          "def {}_{}({}, {}):\n    \"\"\"Adds the {} to the {}.\"\"\"\n    {} = {} + {}\n    return {}\n\n",
+          a, chance.below(50), a, b, a, b, a, a, b, a);
     }
     write_text(folder_ / "source" / fmt::format("f{}.py", file), text);
   }
@@ -258,7 +264,7 @@ void Sample::make_masked() const {
 }
 
 const std::vector<std::string>& Sample::recipes() {
-  static const std::vector<std::string> all = {"plain", "adapting", "finetune", "float8",
+  static const std::vector<std::string> all = {"plain", "adapting", "finetune",  "float8",
                                                "dense", "masked",   "pretrained"};
   return all;
 }
@@ -268,15 +274,17 @@ std::string Sample::recipe_text(const std::string& recipe) const {
   const std::string ours = data_section(shards, shards, tokenizer);
   if (recipe == "adapting") return model + std::string(trains) + ours + run_section(6) + adapting_phases;
   if (recipe == "float8")
-    return model + std::string(trains) + "\n[precision]\ncompute = \"fp8\"\nfp8_recipe = \"delayed\"\n" + ours +
-           run_section(5) + two_phases;
+    return model + std::string(trains) + "\n[precision]\ncompute = \"fp8\"\nfp8_recipe = \"delayed\"\n" +
+           ours + run_section(5) + two_phases;
   if (recipe == "dense") return model + ours + "whole_word_masking = true\n" + run_section(0) + two_phases;
   if (recipe == "masked")
     return model + std::string(trains) + data_section(folder_ / "masked", folder_ / "masked", tokenizer) +
            run_section(4) + two_phases;
-  if (recipe == "finetune") return model + std::string(trains) + task_section(folder_) + run_section(4, 0) + two_phases;
+  if (recipe == "finetune")
+    return model + std::string(trains) + task_section(folder_) + run_section(4, 0) + two_phases;
   if (recipe == "pretrained")
-    return fmt::format("[model]\npooling = \"mean\"\n") + task_section(folder_) + run_section(4, 0) + two_phases;
+    return fmt::format("[model]\npooling = \"mean\"\n") + task_section(folder_) + run_section(4, 0) +
+           two_phases;
   return model + std::string(trains) + ours + run_section(5) + two_phases;
 }
 

@@ -9,8 +9,8 @@
 
 namespace comera::attack {
 
-// Small inputs of every kind, made by the program itself where it can, and runs that nothing happened to. Tries
-// read them and never change them.
+// Small inputs of every kind, made by the program itself where it can, and runs that nothing happened to.
+// Tries read them and never change them.
 //
 //   source/*.py  tok.model  vocab.txt  shards/  masked/  train.tsv dev.tsv train.csv rows.jsonl.gz lines.txt
 //   NAME.toml              recipes of whole runs, see recipes()
@@ -38,7 +38,8 @@ class Sample {
   // The run of a job of two ranks, where there is MPI.
   const Finished& finished_by_two(const std::string& recipe) const;
   const fs::path& half(const std::string& recipe) const;  // the run's folder
-  // Of address space, in which the program can begin. Libraries that it needs fail, or wait for ever, in less.
+  // Of address space, in which the program can begin. Libraries that it needs fail, or wait for ever, in
+  // less.
   std::int64_t least_memory() const;
 
  private:

@@ -64,7 +64,8 @@ void remove_own_folder(const fs::path& folder) {
 SmallDisk::SmallDisk(fs::path place, std::int64_t bytes) : place_(std::move(place)), bytes_(bytes) {
   fs::create_directories(place_);
   if (mount("attack", place_.c_str(), "tmpfs", 0, fmt::format("size={}", bytes).c_str()) != 0)
-    throw std::runtime_error(fmt::format("{}: nothing can be mounted there: {}", place_.string(), std::strerror(errno)));
+    throw std::runtime_error(
+        fmt::format("{}: nothing can be mounted there: {}", place_.string(), std::strerror(errno)));
 }
 
 SmallDisk::~SmallDisk() { umount2(place_.c_str(), MNT_DETACH); }
@@ -78,7 +79,8 @@ void SmallDisk::resize(std::int64_t bytes) const {
 void SmallDisk::read_only(bool on) const {
   if (mount("attack", place_.c_str(), "tmpfs", MS_REMOUNT | (on ? MS_RDONLY : 0),
             fmt::format("size={}", bytes_).c_str()) != 0)
-    throw std::runtime_error(fmt::format("{}: cannot be mounted again: {}", place_.string(), std::strerror(errno)));
+    throw std::runtime_error(
+        fmt::format("{}: cannot be mounted again: {}", place_.string(), std::strerror(errno)));
 }
 
 }  // namespace comera::attack

@@ -5,13 +5,13 @@
 
 #include "tests/attack/child.h"
 
-// From root, the attack lives in mounts of its own, in which only its folder can be written: whatever a command
-// line names, the machine stays as it is, and what is mounted there is gone when the last process ends, however
-// that ends.
+// From root, the attack lives in mounts of its own, in which only its folder can be written: whatever a
+// command line names, the machine stays as it is, and what is mounted there is gone when the last process
+// ends, however that ends.
 namespace comera::attack {
 
-// Before any thread begins. Afterwards private_mounts() says whether it was possible; an ordinary user, or root
-// in a container that forbids it, goes on without.
+// Before any thread begins. Afterwards private_mounts() says whether it was possible; an ordinary user, or
+// root in a container that forbids it, goes on without.
 void enter_private_mounts(const fs::path& folder);
 bool private_mounts();
 // Removes that folder, at the end.

@@ -10,7 +10,8 @@ Scene::Scene(Try& own, const fs::path& place)
 }
 
 void Scene::stand_half_way() {
-  fs::copy(own_.sample().half(recipe_), run(), fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  fs::copy(own_.sample().half(recipe_), run(),
+           fs::copy_options::recursive | fs::copy_options::overwrite_existing);
 }
 
 Call Scene::training() const {
@@ -31,16 +32,17 @@ Call Scene::reading() {
     case 1:
       return own_.comera({"eval", sample.finished("plain").run.string()});
     case 2:
-      return own_.comera({"predict", sample.finished("finetune").run.string(), "--input", name("dev.tsv"), "--output",
-                          out("p.tsv"), "--threads", "1"});
+      return own_.comera({"predict", sample.finished("finetune").run.string(), "--input", name("dev.tsv"),
+                          "--output", out("p.tsv"), "--threads", "1"});
     case 3:
-      return own_.comera({"embed", sample.finished("plain").run.string(), "--input", name("lines.txt"), "--output",
-                          out("v.h5"), "--threads", "1"});
+      return own_.comera({"embed", sample.finished("plain").run.string(), "--input", name("lines.txt"),
+                          "--output", out("v.h5"), "--threads", "1"});
     case 4:
       return own_.comera({"data", "--input", name("source"), "--tokenizer", name("tok.model"), "--output",
                           out("shards"), "--threads", "1"});
     case 5:
-      return own_.comera({"tokenizer", "--input", name("source"), "--output", out("t.model"), "--vocabulary", "300"});
+      return own_.comera(
+          {"tokenizer", "--input", name("source"), "--output", out("t.model"), "--vocabulary", "300"});
     case 6:
       return own_.comera({"pairs", "--input", name("source"), "--output", out("pairs")});
     default:
@@ -54,7 +56,8 @@ Ending Scene::train(const Call& call, const Allowed& allowed) {
   const std::int64_t saved = newest_step(run());
   Ending ending = own_.check(call, allowed);
   if (newest_step(run()) < saved)
-    own_.fail(fmt::format("the checkpoint of step {} was lost: now the last is {}", saved, newest_step(run())));
+    own_.fail(
+        fmt::format("the checkpoint of step {} was lost: now the last is {}", saved, newest_step(run())));
   if (const std::string damage = damage_in(run()); !damage.empty()) own_.fail(damage);
   return ending;
 }
@@ -64,7 +67,8 @@ void Scene::go_on(const Compared& compared) {
   const bool refused = own_.was_refused();
   own_.check(training(), {.refusal = false});
   if (!own_.failure().empty()) return;
-  if (const std::string found = difference(run(), own_.sample().finished(recipe_).run, compared); !found.empty())
+  if (const std::string found = difference(run(), own_.sample().finished(recipe_).run, compared);
+      !found.empty())
     own_.fail(found);
   if (refused) own_.refused();
 }

@@ -8,7 +8,8 @@
 
 namespace comera::attack {
 
-Try::Try(std::string_view kind, std::uint64_t seed, std::uint64_t number, fs::path folder, const Sample& sample)
+Try::Try(std::string_view kind, std::uint64_t seed, std::uint64_t number, fs::path folder,
+         const Sample& sample)
     : chance(seed, kind, number), folder_(std::move(folder)), sample_(sample), number_(number) {
   fs::create_directories(folder_);
 }
@@ -30,8 +31,8 @@ Ending Try::check(const Call& call, const Allowed& allowed) {
 
 void Try::check(const Call& call, const Ending& ending, const Allowed& allowed) {
   const std::string fault = fault_in(ending, allowed);
-  note(fmt::format("$ {}\n# exit code {}, signal {}, {:.2f} s\n{}{}", text_of(call), ending.code, ending.signal,
-                   ending.seconds, ending.err, ending.out.substr(0, 4000)));
+  note(fmt::format("$ {}\n# exit code {}, signal {}, {:.2f} s\n{}{}", text_of(call), ending.code,
+                   ending.signal, ending.seconds, ending.err, ending.out.substr(0, 4000)));
   if (ending.code == 1 || ending.code == 2) refused();
   if (!fault.empty()) fail(fault);
 }
