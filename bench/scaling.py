@@ -86,7 +86,8 @@ def main():
                             *settings, *options]
                         for setting in (f"phase.0.steps={arguments.steps}", f"phase.0.packs_per_step={packs}",
                                         "phase.0.warmup_steps=0", "run.threads=1", "run.log_interval=1",
-                                        "run.checkpoint_interval=0", "run.evaluation_interval=0"):
+                                        "run.checkpoint_interval=0", "run.checkpoint_minutes=0",
+                                        "run.evaluation_interval=0"):
                             command += ["--set", setting]
                         commands.append(command)
                     run(commands)

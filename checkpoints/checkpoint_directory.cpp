@@ -28,9 +28,8 @@ void verify(const std::filesystem::path& file) { CheckpointReader(file).verify()
 std::string advice(const std::filesystem::path& directory, const std::vector<std::int64_t>& steps,
                    ResumeMode mode) {
   if (steps.size() < 2)
-    return mode == ResumeMode::newest
-               ? "; there is no older one: remove it, and --resume auto begins the run anew"
-               : "; there is no older one";
+    return mode == ResumeMode::newest ? "; there is no older one: begin the run anew with another --output"
+                                      : "; there is no older one";
   if (mode == ResumeMode::newest)
     return ", and the one before it only when asked for (--use-older-checkpoint)";
   return fmt::format("; name an older one instead: {}",

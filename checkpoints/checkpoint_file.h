@@ -74,6 +74,9 @@ class CheckpointReader {
     return values;
   }
 
+  // 32 hexadecimal digits of all that is in the file: of its seal, which vouches for every byte.
+  std::string fingerprint() const;
+
   // All groups but the root, each after the one it is in.
   std::vector<std::string> groups() const;
   // Of a group or a tensor. Empty when there is no object of that name.

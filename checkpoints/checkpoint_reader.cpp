@@ -3,6 +3,7 @@
 
 #include "checkpoints/checkpoint_file.h"
 #include "checkpoints/envelope.h"
+#include "data/hash.h"
 #include "data/hdf5.h"
 
 namespace comera {
@@ -108,6 +109,12 @@ void CheckpointReader::read(const std::string& path, const Tensor& into) const {
   COMERA_CHECK(found.shape == wanted, "{}: '{}' has the shape {}, but {} is expected", state_->path.string(),
                path, text_of(found.shape), text_of(wanted));
   read_raw(path, into.dtype(), into.raw());
+}
+
+std::string CheckpointReader::fingerprint() const {
+  std::string seal(data::seal_bytes, '\0');
+  data::FileDescriptor::open_to_read(state_->path).read(0, seal.data(), data::seal_bytes);
+  return data::hash128(seal).hex();
 }
 
 std::vector<std::string> CheckpointReader::groups() const {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "kernels/core/finite.h"
+
 namespace comera {
 
 namespace {
@@ -30,6 +32,10 @@ void load(const CheckpointReader& reader, const std::string& path, const Paramet
           const Tensor& tensor) {
   HostCopy copy(store.allocator(), tensor);
   reader.read(path, copy.tensor());
+  COMERA_CHECK(all_finite(copy.tensor()),
+               "{}: '{}' holds numbers that are not finite, so that nothing can be computed with it; take an "
+               "older checkpoint of its run",
+               reader.path().string(), path);
   copy.write();
 }
 
@@ -110,6 +116,18 @@ InitialParameters load_initial_parameters(const CheckpointReader& reader, const 
   for (ParameterId id = 0; id < store.size(); ++id)
     if (!std::ranges::binary_search(loaded, id)) result.fresh.push_back(store.info(id).name);
   return result;
+}
+
+std::vector<std::string> nonfinite_tensors(const CheckpointReader& reader) {
+  std::vector<std::string> found;
+  for (const CheckpointTensor& tensor : reader.tensors()) {
+    if (!tensor.path.starts_with("/model/") && !tensor.path.starts_with("/optimizer/")) continue;
+    const bool finite = tensor.dtype == DType::float64   ? all_finite(reader.read_values<double>(tensor.path))
+                        : tensor.dtype == DType::float32 ? all_finite(reader.read_values<float>(tensor.path))
+                                                         : true;
+    if (!finite) found.push_back(tensor.path);
+  }
+  return found;
 }
 
 void save_optimizer(CheckpointWriter& writer, const ParameterStore& store,

@@ -15,7 +15,7 @@ void save_parameters(CheckpointWriter& writer, const ParameterStore& store);
 // Error in one sentence if the checkpoint's parameters are not this model's: names, shapes or type. Reads no
 // numbers.
 void check_parameters(const CheckpointReader& reader, const ParameterStore& store);
-// The same, and reads them.
+// The same, and reads them. Error too if a number is not finite, as with everything that is loaded here.
 void load_parameters(const CheckpointReader& reader, const ParameterStore& store);
 
 // How many parameters came from a checkpoint, and which are new.
@@ -29,6 +29,10 @@ struct InitialParameters {
 // tensor trains have ranks of their own must be built with them first: take_ranks() in
 // recipes/run/checkpoint_recipe.h. Error in one sentence if the encoders differ.
 InitialParameters load_initial_parameters(const CheckpointReader& reader, const ParameterStore& store);
+
+// The tensors of the model and of its optimizer, by their paths, that hold numbers which are not finite.
+// Loading refuses them. Reads all of them once.
+std::vector<std::string> nonfinite_tensors(const CheckpointReader& reader);
 
 // "/optimizer/<parameter>/<state>": flat state vectors, laid out as the parameters. Loading throws Error when
 // the checkpoint has none, such as that of `comera compact --from-dense`.

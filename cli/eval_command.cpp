@@ -46,6 +46,7 @@ void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
     report_examples(set.file.string(), *samples_for(config, task, examples, capacity.sequence_length),
                     examples, capacity.sequence_length);
     const data::TaskScores scores = *score(engine, task, examples, set.name, capacity, config);
+    require_finite(scores.loss, options.inference, set.file);
     if (options.json)
       sets.add(set.name, metrics_of(scores));
     else
@@ -80,6 +81,7 @@ void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
   loading.right_modulus = loaded.model.token_embedding().right_rows();
   engine.set_capacity(pack_capacity(loading.capacity));
   const Evaluation evaluation = *task.evaluate(engine, loading, 0, {}, one_process());
+  require_finite(evaluation.loss, options.inference, data.validation);
   if (options.json)
     fmt::print("{}\n", task.metrics(evaluation).text());
   else

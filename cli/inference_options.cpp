@@ -9,6 +9,7 @@
 #include "cli/device_option.h"
 #include "cli/number_checks.h"
 #include "kernels/backends/backends.h"
+#include "kernels/core/finite.h"
 
 namespace comera::cli {
 
@@ -45,6 +46,26 @@ data::BatchCapacity inference_capacity(const InferenceOptions& options, const Lo
     throw UsageError(fmt::format("--length {} is longer than the model's max_positions = {}", length, most));
   tokens = std::max(tokens, length);
   return data::capacity_for(tokens, length, 0, loaded.model.config().vocabulary);
+}
+
+namespace {
+
+[[noreturn]] void refuse_outputs(const InferenceOptions& options, const std::string& of) {
+  throw Error(
+      fmt::format("{}: what it computes for {} is not finite, though its weights are: it has diverged in "
+                  "training; take an older checkpoint, or train with a lower learning rate",
+                  options.model.string(), of));
+}
+
+}  // namespace
+
+void require_finite(std::span<const double> values, const InferenceOptions& options,
+                    const std::filesystem::path& file, std::int64_t line) {
+  if (!all_finite(values)) refuse_outputs(options, fmt::format("line {} of {}", line, file.string()));
+}
+
+void require_finite(double loss, const InferenceOptions& options, const std::filesystem::path& file) {
+  if (!all_finite(std::span(&loss, 1))) refuse_outputs(options, file.string());
 }
 
 void report_examples(const std::string& name, const data::ExampleSamples& samples,

@@ -31,6 +31,12 @@ void add_inference_options(CLI::App& command, InferenceOptions& options);
 // How long sequences may be, and the packs to run them in.
 data::BatchCapacity inference_capacity(const InferenceOptions& options, const LoadedModel& loaded);
 
+// Refuses what a model has computed for a line of a file if it is not finite.
+void require_finite(std::span<const double> values, const InferenceOptions& options,
+                    const std::filesystem::path& file, std::int64_t line);
+// The same of a loss that a whole file or folder gave.
+void require_finite(double loss, const InferenceOptions& options, const std::filesystem::path& file);
+
 // Prints what was read, and what was left out or cut, on stderr.
 void report_examples(const std::string& name, const data::ExampleSamples& samples,
                      const data::Examples& examples, std::int64_t length);

@@ -43,6 +43,14 @@ void refuse_model_options(const InspectOptions& options, const std::string& what
   refuse(options.precision_tokens > 0, "--explain-precision");
 }
 
+// Such a checkpoint may be looked at, but nothing else can be done with it.
+void warn_of_nonfinite(const CheckpointReader& checkpoint) {
+  const std::vector<std::string> broken = nonfinite_tensors(checkpoint);
+  if (broken.empty()) return;
+  fmt::print("this model is broken: {} of its tensors hold numbers that are not finite, first {}\n\n",
+             broken.size(), broken.front());
+}
+
 CheckpointRanks ranks_in(const std::string& subject) {
   if (is_recipe(subject))
     throw UsageError(fmt::format(
@@ -55,6 +63,7 @@ CheckpointRanks ranks_in(const std::string& subject) {
 void inspect_ranks(const InspectOptions& options) {
   refuse_model_options(options, "--ranks");
   const CheckpointRanks state = ranks_in(options.subjects[0]);
+  warn_of_nonfinite(CheckpointReader(checkpoint_subject(options.subjects[0], "a checkpoint (.h5)")));
   fmt::print("{}: step {}\n\n", state.name, state.step);
   std::cout << rank_report(state);
 }
@@ -102,6 +111,7 @@ void inspect_model(const InspectOptions& options) {
   if (recipe.model.vocabulary == 0 && vocabulary == 0)
     throw UsageError(fmt::format(
         "{} takes its vocabulary from the tokenizer; say how large it is with --vocabulary N", subject));
+  if (checkpoint) warn_of_nonfinite(*checkpoint);
   const Model model(encoder_config(recipe, vocabulary), host_allocator(), false);
   if (checkpoint) check_parameters(*checkpoint, model.parameters());
   std::cout << model_report(model);

@@ -11,6 +11,18 @@ namespace comera::cli {
 
 namespace {
 
+void print_held_out(const Evaluation& e) {
+  if (!std::isfinite(e.loss)) {
+    fmt::print("held-out loss    not finite: the model has diverged; train with a lower learning rate\n");
+    return;
+  }
+  fmt::print("held-out loss    {:.4f} nats per masked token over {} tokens; masked accuracy {:.2f} %\n",
+             e.loss, e.targets, 100 * e.accuracy);
+  const double gain = e.baselines.unigram - e.loss;
+  fmt::print("baselines        unigram {:.4f}, uniform {:.4f}: the model is {:.4f} nat {} than unigram\n",
+             e.baselines.unigram, e.baselines.uniform, std::abs(gain), gain >= 0 ? "better" : "worse");
+}
+
 void pretrain(const TrainingCommandOptions& options, Communicator& communicator, StopSignals& signals) {
   const Recipe recipe = load_training_recipe(options);
   TrainingRun run(recipe, training_options(options, communicator, signals));
@@ -20,14 +32,7 @@ void pretrain(const TrainingCommandOptions& options, Communicator& communicator,
   const TrainingOutcome outcome = run.run();
   if (!communicator.first()) return;
   if (!outcome.finished) return print_stopped(run, outcome);
-  if (outcome.evaluation) {
-    const Evaluation& e = *outcome.evaluation;
-    fmt::print("held-out loss    {:.4f} nats per masked token over {} tokens; masked accuracy {:.2f} %\n",
-               e.loss, e.targets, 100 * e.accuracy);
-    const double gain = e.baselines.unigram - e.loss;
-    fmt::print("baselines        unigram {:.4f}, uniform {:.4f}: the model is {:.4f} nat {} than unigram\n",
-               e.baselines.unigram, e.baselines.uniform, std::abs(gain), gain >= 0 ? "better" : "worse");
-  }
+  if (outcome.evaluation) print_held_out(*outcome.evaluation);
   print_costs(run, outcome);
 }
 

@@ -106,10 +106,20 @@ void MaskedRowFile::check_row(const Rows& rows, std::int64_t row, std::int32_t v
   });
   COMERA_CHECK(wrong == segments + length, "{}: row {} has segment id {}", name_, number, *wrong);
   types_ = std::max(types_, *std::max_element(segments, segments + length) + 1);
+  target_count_ += check_targets(rows, row, vocabulary, special);
+}
+
+// A position of 0 is that of [CLS], which nobody predicts: it pads, from the last target to the row's end.
+std::int64_t MaskedRowFile::check_targets(const Rows& rows, std::int64_t row, std::int32_t vocabulary,
+                                          const SpecialIds& special) const {
+  const std::int64_t number = rows.begin + row;
+  const std::int64_t length = lengths_[static_cast<std::size_t>(number)];
+  const auto outside = [&](std::int32_t id) { return id < 0 || id >= vocabulary; };
   const std::int32_t* positions = row_of(rows.positions, row, most_targets_);
   const std::int32_t* targets = row_of(rows.targets, row, most_targets_);
   std::int32_t before = 0;
-  for (std::int64_t i = 0; i < most_targets_ && positions[i] != 0; ++i) {
+  std::int64_t i = 0;
+  for (; i < most_targets_ && positions[i] != 0; ++i) {
     COMERA_CHECK(positions[i] > 0 && positions[i] < length,
                  "{}: row {} has a target at position {}, but the row has {} tokens", name_, number,
                  positions[i], length);
@@ -120,6 +130,21 @@ void MaskedRowFile::check_row(const Rows& rows, std::int64_t row, std::int32_t v
                  number, targets[i], vocabulary);
     before = positions[i];
   }
+  const std::int32_t* end = positions + most_targets_;
+  const auto* behind = std::find_if(positions + i, end, [](std::int32_t position) { return position != 0; });
+  COMERA_CHECK(
+      behind == end,
+      "{}: row {} has a target at position {} behind a position of 0; 0 is for padding behind the last "
+      "target",
+      name_, number, *behind);
+  const auto* label = std::find_if(targets + i, targets + most_targets_,
+                                   [&](std::int32_t id) { return id > 0 && id != special.pad; });
+  COMERA_CHECK(
+      label == targets + most_targets_,
+      "{}: row {} has target id {} at position 0, where no target can be; 0 is for padding, with 0 or "
+      "[PAD] in 'masked_lm_ids'",
+      name_, number, *label);
+  return i;
 }
 
 void MaskedRowFile::check_types(std::int32_t types) const {
@@ -176,6 +201,7 @@ MaskedRowSet::MaskedRowSet(const std::vector<std::filesystem::path>& files, std:
   for (const auto& path : files) {
     const MaskedRowFile& file = files_.emplace_back(path, vocabulary, special);
     rows_ += file.rows();
+    targets_ += file.targets();
     types_ = std::max(types_, file.types());
   }
   COMERA_CHECK(rows_ > 0, "{}: its files of masked sequences have no rows", files[0].parent_path().string());

@@ -15,13 +15,14 @@ namespace comera::data {
 //   input_ids                integers (rows, L)  with [CLS] and [SEP], masked already, padding at the end
 //   input_mask               integers (rows, L)  1 for each token, 0 for padding
 //   segment_ids              integers (rows, L)
-//   masked_lm_positions      integers (rows, P)  of the targets, ascending; 0 after the last one
-//   masked_lm_ids            integers (rows, P)  what was there
-//   next_sentence_labels     integers (rows)     optional
+//   masked_lm_positions      integers (rows, P)  of the targets, ascending; 0 from the last one to the row's
+//   end masked_lm_ids            integers (rows, P)  what was there; 0, [PAD] or a negative number where
+//   there is none next_sentence_labels     integers (rows)     optional
 // of any width, compressed or not. The file does not say which vocabulary its ids are of.
 //
 // Opens and checks it in one streaming pass: datasets and shapes (L and P up to 65,536), ids within the
-// vocabulary, masks, positions within their rows, and that rows begin with [CLS]. Error with the file's name
+// vocabulary, masks, positions that rise within their rows, no target behind a position of 0 or with it, and
+// that rows begin with [CLS]. Error with the file's name
 // and the row (from 0) otherwise. Memory: 4 bytes per row.
 class MaskedRowFile {
  public:
@@ -37,6 +38,7 @@ class MaskedRowFile {
   std::int64_t rows() const { return rows_; }
   const std::vector<std::int32_t>& lengths() const { return lengths_; }
   std::int64_t tokens() const { return tokens_; }
+  std::int64_t targets() const { return target_count_; }
   // One more than the largest segment id.
   std::int32_t types() const { return types_; }
   // Error with the row unless all segment ids are below `types`.
@@ -55,6 +57,9 @@ class MaskedRowFile {
  private:
   hdf5::Dataset open(const char* dataset, std::size_t rank);
   void check_row(const Rows& rows, std::int64_t row, std::int32_t vocabulary, const SpecialIds& special);
+  // How many targets the row has.
+  std::int64_t check_targets(const Rows& rows, std::int64_t row, std::int32_t vocabulary,
+                             const SpecialIds& special) const;
 
   std::string name_;
   hdf5::File file_;
@@ -64,6 +69,7 @@ class MaskedRowFile {
   std::int64_t width_ = 0, most_targets_ = 0;
   std::vector<std::int32_t> lengths_;
   std::int64_t tokens_ = 0;
+  std::int64_t target_count_ = 0;
   std::int32_t types_ = 1;
   Hash128 content_;
 };
@@ -79,6 +85,7 @@ class MaskedRowSet {
   std::int32_t vocabulary() const { return vocabulary_; }
   const SpecialIds& special() const { return special_; }
   std::int64_t rows() const { return rows_; }
+  std::int64_t targets() const { return targets_; }
   std::int32_t types() const { return types_; }
   // 32 hexadecimal digits of the files' contents, for checkpoints.
   std::string fingerprint() const;
@@ -89,7 +96,7 @@ class MaskedRowSet {
   std::vector<MaskedRowFile> files_;
   std::int32_t vocabulary_;
   SpecialIds special_;
-  std::int64_t rows_ = 0;
+  std::int64_t rows_ = 0, targets_ = 0;
   std::int32_t types_ = 1;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -91,6 +92,21 @@ TaskScores regression_scores(std::span<const double> predictions, std::span<cons
   return result;
 }
 
+TaskScores unknown_scores(TaskKind kind, std::int64_t examples) {
+  constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  return {.set = {},
+          .kind = kind,
+          .examples = examples,
+          .loss = unknown,
+          .accuracy = unknown,
+          .standard_error = unknown,
+          .majority = unknown,
+          .f1 = unknown,
+          .matthews = unknown,
+          .pearson = unknown,
+          .spearman = unknown};
+}
+
 double TaskScores::value(TaskMetric metric) const {
   switch (metric) {
     case TaskMetric::accuracy:
@@ -108,6 +124,8 @@ double TaskScores::value(TaskMetric metric) const {
 }
 
 std::string describe(const TaskScores& scores) {
+  if (!std::isfinite(scores.loss))
+    return fmt::format("{}: the model's outputs are not finite, {} examples", scores.set, scores.examples);
   if (scores.kind == TaskKind::regression)
     return fmt::format("{}: Pearson {:.4f}, Spearman {:.4f}, squared error {:.4f}, {} examples", scores.set,
                        scores.pearson, scores.spearman, scores.loss, scores.examples);

@@ -33,6 +33,9 @@ TaskScores classification_scores(std::span<const double> logits, std::span<const
 // 0 for a correlation of constant values.
 TaskScores regression_scores(std::span<const double> predictions, std::span<const float> scores);
 
+// Of outputs that are not finite, which say nothing: every number is NaN.
+TaskScores unknown_scores(TaskKind kind, std::int64_t examples);
+
 // One line: "dev_matched: accuracy 61.23 % ± 0.49 (majority 35.45 %), loss 0.8721, F1 60.10 %, 9815
 // examples".
 std::string describe(const TaskScores& scores);

@@ -9,6 +9,21 @@
 namespace comera::data {
 namespace {
 
+constexpr std::int64_t any_length = std::numeric_limits<std::int32_t>::max();
+
+// Whether a sample has a piece that masking may choose.
+bool has_ordinary_piece(SampleSource& samples) {
+  Sample sample;
+  for (std::int64_t i = 0; i < samples.count(); ++i) {
+    samples.read(i, sample);
+    if (std::ranges::any_of(sample.ids, [&](std::int32_t id) { return !samples.special().contains(id); }))
+      return true;
+  }
+  return false;
+}
+
+std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }
+
 class ShardSequences final : public SequenceSet {
  public:
   ShardSequences(const std::filesystem::path& folder, const std::string& split, const Tokenizer& tokenizer)
@@ -37,6 +52,13 @@ class ShardSequences final : public SequenceSet {
   }
   bool masked() const override { return false; }
   std::string fingerprint() const override { return shards_.fingerprint(); }
+  std::vector<FileFingerprint> files() const override {
+    std::vector<FileFingerprint> files;
+    for (const ShardReader& shard : shards_.shards())
+      files.push_back({file_name(shard.name()), shard.content().hex()});
+    return files;
+  }
+  bool has_targets() const override { return has_ordinary_piece(*samples(any_length, 0)); }
   std::unique_ptr<SampleSource> samples(std::int64_t length, std::int64_t cache_bytes) const override {
     return std::make_unique<Samples>(shards_, length, cache_bytes);
   }
@@ -59,11 +81,20 @@ class RowSequences final : public SequenceSet {
   }
   bool masked() const override { return targets_ == TargetKind::file; }
   std::string fingerprint() const override { return rows_.fingerprint(); }
+  std::vector<FileFingerprint> files() const override {
+    std::vector<FileFingerprint> files;
+    for (const MaskedRowFile& file : rows_.files())
+      files.push_back({file_name(file.name()), file.content().hex()});
+    return files;
+  }
+  bool has_targets() const override {
+    return masked() ? rows_.targets() > 0 : has_ordinary_piece(*samples(any_length, 0));
+  }
   std::unique_ptr<SampleSource> samples(std::int64_t length, std::int64_t cache_bytes) const override {
     return std::make_unique<MaskedRows>(rows_, length, targets_ == TargetKind::dynamic, cache_bytes);
   }
   void count_pieces(std::vector<std::int64_t>& counts) const override {
-    MaskedRows rows(rows_, std::numeric_limits<std::int32_t>::max(), true, 0);
+    MaskedRows rows(rows_, any_length, true, 0);
     Sample sample;
     for (std::int64_t row = 0; row < rows.count(); ++row) {
       rows.read(row, sample);

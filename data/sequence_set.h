@@ -17,6 +17,11 @@ enum class TargetKind : std::uint8_t {
   dynamic,  // what was masked is put back, and masked anew in every epoch
 };
 
+struct FileFingerprint {
+  std::string name;
+  std::string content;  // hexadecimal digits
+};
+
 // The sequences of one split, whatever kind of files hold them. May be shared by threads.
 class SequenceSet {
  public:
@@ -30,6 +35,11 @@ class SequenceSet {
   virtual bool masked() const = 0;
   // 32 hexadecimal digits of the contents, for checkpoints.
   virtual std::string fingerprint() const = 0;
+  // The same of each file by itself, in the order of their names.
+  virtual std::vector<FileFingerprint> files() const = 0;
+  // Whether there is anything to predict: a target of a file, or a piece that can be masked. Reads until it
+  // finds one.
+  virtual bool has_targets() const = 0;
   // Samples of at most `length` tokens, which must not outlive this. Error if a sequence cannot be cut to
   // fit.
   virtual std::unique_ptr<SampleSource> samples(std::int64_t length, std::int64_t cache_bytes) const = 0;

@@ -378,8 +378,14 @@ const std::vector<Key<RunSection>>& keys_of() {
             "none"),
       value("evaluation_batches", &S::evaluation_batches, count(0),
             "packs of the validation set to use; 0: the whole set"),
-      value("checkpoint_interval", &S::checkpoint_interval, count(0),
-            "steps from one checkpoint to the next; 0: at the end of each phase only"),
+      value(
+          "checkpoint_interval", &S::checkpoint_interval, count(0),
+          "steps from one checkpoint to the next, beside `checkpoint_minutes`; 0: no more than those and at "
+          "the end of each phase"),
+      value(
+          "checkpoint_minutes", &S::checkpoint_minutes, at_least(0),
+          "a checkpoint is saved at the end of the step in which so many minutes have passed since the last "
+          "one, so that a crash loses little more; 0: never for the time alone"),
       value("keep_checkpoints", &S::keep_checkpoints, count(1), "how many of the newest are kept"),
   };
   return keys;

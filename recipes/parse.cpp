@@ -12,11 +12,12 @@ using namespace recipe_detail;
 
 namespace {
 
-Recipe read(const Source& source) {
+Recipe read(const Source& source, Source::Origin origin) {
   Reader reader(source);
   Recipe recipe;
   read_table(recipe, source.root(), Path(), reader);
   validate(recipe, reader.places());
+  if (origin == Source::Origin::user) validate_training(recipe, reader.places());
   return recipe;
 }
 
@@ -24,12 +25,13 @@ Recipe read(const Source& source) {
 
 Recipe parse_recipe(std::string_view text, const std::string& name, const std::vector<std::string>& overrides,
                     const std::string& base) {
-  return read(Source(text, name, overrides, base));
+  return read(Source(text, name, overrides, base), Source::Origin::user);
 }
 
 Recipe parse_stored_recipe(std::string_view text, const std::string& name,
                            const std::vector<std::string>& overrides) {
-  return read(Source(text, name, overrides, "", Source::Origin::checkpoint));
+  const auto origin = Source::Origin::checkpoint;
+  return read(Source(text, name, overrides, "", origin), origin);
 }
 
 Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides,

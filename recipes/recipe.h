@@ -132,7 +132,8 @@ struct RunSection {
   std::int64_t evaluation_interval = 0;  // 0: at the end of each phase only
   double evaluation_epochs = 0;          // the same in passes over the training data
   std::int64_t evaluation_batches = 0;   // 0: the whole set
-  std::int64_t checkpoint_interval = 0;  // 0: at the end of each phase only
+  std::int64_t checkpoint_interval = 0;  // 0: none but those of time and at the end of each phase
+  double checkpoint_minutes = 10;        // of wall clock, beside checkpoint_interval; 0: none
   std::int64_t keep_checkpoints = 3;
   friend bool operator==(const RunSection&, const RunSection&) = default;
 };

@@ -21,6 +21,23 @@ void check_data(const DataSection& data, const Places& places) {
                             data.random_share, data.replace_share));
 }
 
+// The root of the smallest float32 number, about: a gradient below it has a square of 0.
+constexpr double least_eps = 1e-20;
+
+// An update is m / (sqrt(v) + eps), and must have a bound for whatever gradients come.
+void check_optim(const OptimSection& optim, const Places& places) {
+  if (optim.eps < least_eps)
+    places.fail("optim.eps",
+                fmt::format("optim.eps = {} is less than {}: the squares of such small gradients are 0 in "
+                            "float32, and an update would divide by 0; give it 1e-8",
+                            optim.eps, least_eps));
+  if (optim.beta2 < optim.beta1 * optim.beta1)
+    places.fail("optim.beta2",
+                fmt::format("optim.beta2 = {} is less than the square of optim.beta1 = {}, so that an update "
+                            "has no bound where gradients become small; raise beta2 or lower beta1",
+                            optim.beta2, optim.beta1));
+}
+
 void check_phase(const PhaseSection& phase, const std::string& path, std::int64_t max_positions,
                  const Places& places) {
   if (phase.length > max_positions)
@@ -166,11 +183,14 @@ void validate(const Recipe& recipe, const Places& places) {
                 fmt::format("run.device = \"{}\" is none of {}", recipe.run.device, device_names));
 }
 
+void validate_training(const Recipe& recipe, const Places& places) { check_optim(recipe.optim, places); }
+
 }  // namespace recipe_detail
 
 void validate(const Recipe& recipe) { recipe_detail::validate(recipe, recipe_detail::Places()); }
 
 void require_training_keys(const Recipe& recipe) {
+  recipe_detail::validate_training(recipe, recipe_detail::Places());
   const auto require = [](const char* key, const std::string& value) {
     if (value.empty()) throw UsageError(fmt::format("{0} is empty; training needs it: --set {0}=PATH", key));
   };
@@ -196,6 +216,13 @@ EncoderConfig encoder_config(const Recipe& recipe, std::int64_t tokenizer_vocabu
                     "or set it to 0",
                     tokenizer_vocabulary, own));
   EncoderConfig config = recipe_detail::convert(recipe, own > 0 ? own : tokenizer_vocabulary);
+  if (const auto table = config.tensorized.embedding;
+      own == 0 && table && table->rows() < tokenizer_vocabulary)
+    throw UsageError(fmt::format(
+        "the tokenizer has {} pieces, but the recipe was made for a vocabulary of at most {}: its "
+        "tensorized.embedding.row_modes multiply to {}; give the tokenizer that it was made for, "
+        "or larger row modes",
+        tokenizer_vocabulary, table->rows(), table->rows()));
   try {
     config.validate();
   } catch (const Error& error) {

@@ -14,6 +14,11 @@ const std::int64_t cache_bytes = data::LoaderOptions().cache_bytes;
 MaskedLanguageTask::MaskedLanguageTask(const DataSection& data, const data::Tokenizer& tokenizer,
                                        const EncoderConfig& config)
     : data_(data) {
+  const auto check_targets = [&](const data::SequenceSet& set, const std::string& folder) {
+    COMERA_CHECK(set.has_targets(), "{}: there is nothing to predict in it: {}; give other data", folder,
+                 set.masked() ? "no row of its files has a target in masked_lm_positions"
+                              : "it holds no pieces but unknown and special ones");
+  };
   if (data.whole_word_masking) words_ = std::make_shared<const data::WordTable>(tokenizer);
   if (!data.train.empty()) {
     train_ = data::open_sequences(data.train, "train", tokenizer, data.targets);
@@ -23,11 +28,25 @@ MaskedLanguageTask::MaskedLanguageTask(const DataSection& data, const data::Toke
           "data.whole_word_masking cannot be had with the targets of {}; set data.targets to \"dynamic\"",
           data.train));
   }
+  if (train_) check_targets(*train_, data.train);
   if (data.validation.empty()) return;
   held_out_ = data::open_sequences(data.validation, "validation", tokenizer, data.targets);
   held_out_->check_types(static_cast<std::int32_t>(config.types));
+  check_targets(*held_out_, data.validation);
   COMERA_CHECK(!train_ || held_out_->fingerprint() != train_->fingerprint(),
                "{}: the held-out data are the training data; give data.validation others", data.validation);
+}
+
+std::vector<GivenFile> MaskedLanguageTask::inputs() const {
+  std::vector<GivenFile> inputs;
+  const auto add = [&](const char* key, const std::string& folder, const data::SequenceSet* set) {
+    if (set == nullptr) return;
+    for (const data::FileFingerprint& file : set->files())
+      inputs.push_back({key, (std::filesystem::path(folder) / file.name).string(), file.content});
+  };
+  add("data.train", data_.train, train_.get());
+  add("data.validation", data_.validation, held_out_.get());
+  return inputs;
 }
 
 std::unique_ptr<data::SampleSource> MaskedLanguageTask::samples(std::int64_t length) const {
@@ -89,6 +108,7 @@ std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine,
 }
 
 std::string MaskedLanguageTask::describe(const Evaluation& e) const {
+  if (!std::isfinite(e.loss)) return "the held-out loss is not finite";
   std::string text = fmt::format("held-out loss {:.4f}, masked accuracy {:.2f} %", e.loss, 100 * e.accuracy);
   if (e.baselines.targets > 0)
     text += fmt::format(" (unigram {:.4f}, uniform {:.4f})", e.baselines.unigram, e.baselines.uniform);

@@ -18,6 +18,7 @@ class MaskedLanguageTask final : public TrainingTask {
   const char* name() const override { return "pretrain"; }
   std::string source() const override { return data_.train; }
   std::string fingerprint() const override { return train_->fingerprint(); }
+  std::vector<GivenFile> inputs() const override;
   std::unique_ptr<data::SampleSource> samples(std::int64_t length) const override;
   data::MaskingOptions masking() const override;
   std::int64_t targets(const data::Batch& batch) const override { return batch.masked; }

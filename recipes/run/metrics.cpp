@@ -4,49 +4,106 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
+#include "data/durable_file.h"
 #include "kernels/core/check.h"
 
 namespace comera {
 
 namespace {
 
-constexpr std::string_view line_start = "{\"step\":";
+using nlohmann::json;
 
-// The step of a line, or -2 if it is none of ours.
+constexpr std::string_view line_start = "{\"step\":";
+constexpr std::int64_t no_step = -2;
+
+// The step of a whole line, or no_step if it is none of ours.
 std::int64_t step_of(const std::string& line) {
-  std::int64_t step = -2;
-  if (line.starts_with(line_start) && line.ends_with('}'))
-    std::from_chars(line.data() + line_start.size(), line.data() + line.size(), step);
+  std::int64_t step = no_step;
+  if (!line.starts_with(line_start) || !json::accept(line)) return no_step;
+  std::from_chars(line.data() + line_start.size(), line.data() + line.size(), step);
   return step;
 }
 
-// How many bytes of the file belong to complete lines up to last_step.
-std::uintmax_t bytes_to_keep(const std::filesystem::path& path, std::int64_t last_step) {
+// What a killed process leaves of its last line.
+bool is_unfinished(const std::string& line) {
+  return line.starts_with(line_start) || line_start.starts_with(line);
+}
+
+// The lines of a file by what becomes of them.
+struct Lines {
+  std::string kept, damaged;
+  std::int64_t kept_step = -1;  // of the last one
+  std::int64_t damaged_count = 0;
+  bool in_order = true;  // what is kept is the beginning of the file
+};
+
+Lines sort_lines(const std::filesystem::path& path, std::int64_t last_step) {
   std::ifstream file(path, std::ios::binary);
-  std::uintmax_t bytes = 0;
+  Lines lines;
   std::string line;
-  while (std::getline(file, line) && !file.eof()) {
+  bool dropped = false;
+  while (std::getline(file, line)) {
     const std::int64_t step = step_of(line);
-    if (step == -2 || step > last_step) break;
-    bytes += line.size() + 1;
+    const bool whole = !file.eof();
+    if (whole && step != no_step && step <= last_step) {
+      lines.kept += line + "\n";
+      lines.kept_step = std::max(lines.kept_step, step);
+      lines.in_order &= !dropped;
+      continue;
+    }
+    dropped = true;
+    if (step != no_step || (!whole && is_unfinished(line))) continue;
+    lines.damaged += line + "\n";
+    ++lines.damaged_count;
   }
-  return bytes;
+  return lines;
 }
 
 }  // namespace
 
-MetricsWriter::MetricsWriter(std::filesystem::path path, std::int64_t last_step) : path_(std::move(path)) {
-  std::error_code code;
-  if (std::filesystem::exists(path_, code)) {
-    std::filesystem::resize_file(path_, bytes_to_keep(path_, last_step), code);
-    COMERA_CHECK(!code, "{}: could not cut off the lines after step {}: {}", path_.string(), last_step,
-                 code.message());
-  }
+MetricsWriter::MetricsWriter(std::filesystem::path path, std::int64_t last_step, std::int64_t expected_step)
+    : path_(std::move(path)) {
+  cut_back(last_step, expected_step);
   errno = 0;
   file_.reset(std::fopen(path_.c_str(), "ab"));
   COMERA_CHECK(file_, "{}: could not open the file: {}", path_.string(), std::strerror(errno));
+}
+
+void MetricsWriter::cut_back(std::int64_t last_step, std::int64_t expected_step) {
+  std::error_code code;
+  const bool exists = std::filesystem::exists(path_, code);
+  Lines lines;
+  if (exists && last_step >= 0) lines = sort_lines(path_, last_step);
+  if (lines.damaged_count > 0) {
+    std::filesystem::path aside = path_;
+    aside += ".damaged";
+    std::ofstream stream(aside, std::ios::binary | std::ios::app);
+    stream << lines.damaged << std::flush;
+    COMERA_CHECK(stream.good(), "{}: could not write the damaged lines of {}", aside.string(),
+                 path_.string());
+    report_ =
+        fmt::format("{}: {} lines ({} bytes) are no lines of metrics; they are cut out and kept in {}",
+                    path_.string(), lines.damaged_count, lines.damaged.size(), aside.filename().string());
+  }
+  if (lines.damaged_count > 0 || !lines.in_order) {
+    data::write_file_durably(path_, lines.kept);
+  } else if (exists) {
+    std::filesystem::resize_file(path_, lines.kept.size(), code);
+    COMERA_CHECK(!code, "{}: could not cut off the lines after step {}: {}", path_.string(), last_step,
+                 code.message());
+  }
+  if (last_step < 0 || lines.kept_step >= expected_step) return;
+  if (!report_.empty()) report_ += "; ";
+  report_ += exists ? fmt::format(
+                          "{}: its lines end at step {}, but it had lines up to step {}: those "
+                          "between are lost",
+                          path_.string(), std::max<std::int64_t>(lines.kept_step, 0), expected_step)
+                    : fmt::format("{}: is not there, so that its lines up to step {} are lost",
+                                  path_.string(), expected_step);
 }
 
 void MetricsWriter::write(std::int64_t step, const JsonObject& metrics) {
@@ -58,6 +115,22 @@ void MetricsWriter::write(std::int64_t step, const JsonObject& metrics) {
   const bool written =
       std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size() && std::fflush(file_.get()) == 0;
   COMERA_CHECK(written, "{}: could not write: {}", path_.string(), std::strerror(errno));
+}
+
+MetricsReach reach_of_metrics(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  MetricsReach reach;
+  std::set<std::string> phases;
+  for (std::string line; std::getline(file, line);) {
+    const std::int64_t step = step_of(line);
+    if (step == no_step) continue;
+    reach.last_step = std::max(reach.last_step, step);
+    const json values = json::parse(line);
+    if (const auto phase = values.find("phase"); phase != values.end() && phase->is_string())
+      phases.insert(phase->get<std::string>());
+  }
+  reach.phases = std::max<std::int64_t>(1, std::ssize(phases));
+  return reach;
 }
 
 }  // namespace comera

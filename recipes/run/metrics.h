@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "recipes/run/json.h"
 
@@ -13,9 +14,14 @@ namespace comera {
 class MetricsWriter {
  public:
   // Goes on after `last_step`: lines of later steps, which the resumed run writes again, and a line that a
-  // killed process left unfinished are cut off. A fresh run starts with last_step = -1.
+  // killed process left unfinished are cut off. What is no line of metrics is cut out and put at the end of
+  // FILE.damaged. A fresh run starts with last_step = -1.
+  //   expected_step: of the last line that the file had when the step was saved; -1: not known.
   // Throws Error.
-  MetricsWriter(std::filesystem::path path, std::int64_t last_step);
+  MetricsWriter(std::filesystem::path path, std::int64_t last_step, std::int64_t expected_step = -1);
+
+  // What was wrong with the file, in one line; empty if nothing was.
+  const std::string& report() const { return report_; }
 
   // Several lines may have the same step, but steps never fall. Throws Error, as on a full disk.
   void write(std::int64_t step, const JsonObject& metrics);
@@ -24,9 +30,18 @@ class MetricsWriter {
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
+  void cut_back(std::int64_t last_step, std::int64_t expected_step);
 
   std::filesystem::path path_;
+  std::string report_;
   std::unique_ptr<std::FILE, Close> file_;
 };
+
+// What the file says of how far its run has come; steps are 0 and phases 1 if there is none.
+struct MetricsReach {
+  std::int64_t last_step = 0;
+  std::int64_t phases = 1;  // that have lines
+};
+MetricsReach reach_of_metrics(const std::filesystem::path& path);
 
 }  // namespace comera

@@ -88,7 +88,8 @@ void RunDirectory::lock() {
 
 bool RunDirectory::holds_run() const {
   std::error_code code;
-  return std::filesystem::exists(recipe(), code) || !checkpoint_steps(checkpoints()).empty();
+  return std::filesystem::exists(recipe(), code) || std::filesystem::exists(metrics(), code) ||
+         !checkpoint_steps(checkpoints()).empty();
 }
 
 bool RunDirectory::set_best_aside(std::int64_t phase) const {

@@ -3,7 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+
+#include "kernels/core/finite.h"
 
 namespace comera {
 
@@ -22,6 +25,54 @@ std::vector<data::Task::Set> sets_of(const std::vector<std::string>& files) {
   for (data::Task::Set& set : sets)
     if (times[set.name] > 1) set.name = set.file.string();
   return sets;
+}
+
+std::vector<std::string> files_of(const std::vector<data::Task::Set>& sets) {
+  std::vector<std::string> files;
+  for (const data::Task::Set& set : sets) files.push_back(set.file.string());
+  return files;
+}
+
+// Labels are read without the spaces around them.
+bool has_spaces_around(const std::string& label) {
+  constexpr std::string_view spaces = " \t\r";
+  return spaces.find(label.front()) != spaces.npos || spaces.find(label.back()) != spaces.npos;
+}
+
+// The classes that a recipe names, if it does.
+void check_labels(const std::vector<std::string>& labels) {
+  if (labels.size() == 1)
+    throw UsageError(fmt::format(
+        "task.labels has '{}' alone; give at least two classes, since there is nothing to learn about one",
+        labels[0]));
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i].empty())
+      throw UsageError("task.labels has an empty label, which no example can have; leave it out");
+    if (has_spaces_around(labels[i]))
+      throw UsageError(fmt::format(
+          "task.labels has '{}' with a space around it, but labels in files are read without; leave it out",
+          labels[i]));
+    if (std::find(labels.begin(), labels.begin() + static_cast<std::ptrdiff_t>(i), labels[i]) !=
+        labels.begin() + static_cast<std::ptrdiff_t>(i))
+      throw UsageError(fmt::format("task.labels has '{}' twice; name each class once", labels[i]));
+  }
+}
+
+// A model that is shown one answer only learns to give it.
+void check_answers(const data::Task& task, const data::Examples& examples) {
+  const auto answer = [&](std::int64_t i) {
+    return task.kind == data::TaskKind::classification ? static_cast<double>(examples.label(i))
+                                                       : static_cast<double>(examples.score(i));
+  };
+  for (std::int64_t i = 1; i < examples.count(); ++i)
+    if (answer(i) != answer(0)) return;
+  throw Error(
+      fmt::format("{}: all {} examples have the same {}: there is nothing to learn from them; give "
+                  "other files, or another task.label",
+                  fmt::join(files_of(task.train), ", "), examples.count(),
+                  task.kind == data::TaskKind::classification
+                      ? fmt::format("label '{}'", task.labels[static_cast<std::size_t>(answer(0))])
+                      : fmt::format("score {}", answer(0))));
 }
 
 [[noreturn]] void missing(const char* key, const char* what) {
@@ -61,6 +112,7 @@ data::Task task_of(const TaskSection& section) {
     throw UsageError(fmt::format("task.text names {} columns; give one or two", task.text.size()));
   if (task.kind == data::TaskKind::regression && !task.labels.empty())
     throw UsageError("task.labels names classes, but task.kind is \"regression\"; leave one of them out");
+  check_labels(section.labels);
   const bool of_regression =
       task.metric == data::TaskMetric::pearson || task.metric == data::TaskMetric::spearman;
   if (of_regression != (task.kind == data::TaskKind::regression))
@@ -117,7 +169,9 @@ std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task&
   if (values.back() > 0) return std::nullopt;
   values.pop_back();
   data::TaskScores scores;
-  if (task.kind == data::TaskKind::classification) {
+  if (!all_finite(values)) {
+    scores = data::unknown_scores(task.kind, examples.count());
+  } else if (task.kind == data::TaskKind::classification) {
     std::vector<std::int32_t> labels(examples.count());
     for (std::int64_t i = 0; i < examples.count(); ++i) labels[i] = examples.label(i);
     scores = data::classification_scores(values, labels, width);
@@ -148,14 +202,22 @@ SequenceTask::SequenceTask(const TaskSection& section, const data::Tokenizer& to
       config_(config),
       length_(length),
       train_(data::Examples::read(task_, task_.train, tokenizer, true, length)) {
+  check_answers(task_, train_);
   for (const data::Task::Set& set : task_.validation)
     validation_.push_back(data::Examples::read(task_, {set}, tokenizer, true, length));
 }
 
-std::string SequenceTask::source() const {
-  std::vector<std::string> files;
-  for (const data::Task::Set& set : task_.train) files.push_back(set.file.string());
-  return fmt::format("{}", fmt::join(files, ", "));
+std::string SequenceTask::source() const { return fmt::format("{}", fmt::join(files_of(task_.train), ", ")); }
+
+std::vector<GivenFile> SequenceTask::inputs() const {
+  std::vector<GivenFile> inputs = {{"task.train", source(), train_.fingerprint()}};
+  for (std::size_t i = 0; i < validation_.size(); ++i)
+    inputs.push_back({"task.validation", task_.validation[i].file.string(), validation_[i].fingerprint()});
+  // Examples only know the numbers of their labels.
+  if (!task_.labels.empty())
+    inputs.push_back({"task.label", fmt::format("the labels in {}", source()),
+                      fmt::format("{}", fmt::join(task_.labels, "\n"))});
+  return inputs;
 }
 
 std::unique_ptr<data::SampleSource> SequenceTask::samples(std::int64_t length) const {

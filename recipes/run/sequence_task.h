@@ -39,6 +39,7 @@ class SequenceTask final : public TrainingTask {
   const char* name() const override { return "finetune"; }
   std::string source() const override;
   std::string fingerprint() const override { return train_.fingerprint(); }
+  std::vector<GivenFile> inputs() const override;
   std::unique_ptr<data::SampleSource> samples(std::int64_t length) const override;
   data::MaskingOptions masking() const override { return {.probability = 0}; }
   std::int64_t targets(const data::Batch& batch) const override { return batch.examples; }

@@ -21,6 +21,14 @@ std::filesystem::path checked_tokenizer(const TrainedModel& trained, const std::
   return trained.tokenizer;
 }
 
+// Before anything is made of its size.
+data::Tokenizer load_tokenizer(const TrainedModel& trained, const std::filesystem::path& given) {
+  const std::filesystem::path file = checked_tokenizer(trained, given);
+  data::Tokenizer tokenizer = data::Tokenizer::load(file);
+  require_same_tokenizer(CheckpointReader(trained.checkpoint), tokenizer, file.string());
+  return tokenizer;
+}
+
 // A GPU without 8-bit tensor cores evaluates what was trained in 8 bits in bfloat16, unless it is told how.
 Recipe for_device(Recipe recipe, const std::vector<std::string>& overrides, const std::string& device) {
   const auto is_told = [](const std::string& setting) { return setting.starts_with("precision.compute"); };
@@ -59,17 +67,27 @@ TrainedModel find_trained_model(const std::filesystem::path& path) {
   return trained;
 }
 
+void require_same_tokenizer(const CheckpointReader& reader, const data::Tokenizer& tokenizer,
+                            const std::string& name) {
+  if (reader.text("/data", "tokenizer_hash") == tokenizer.hash()) return;
+  const std::int64_t pieces = reader.integer("/data", "vocabulary");
+  throw Error(fmt::format(
+      "{} was trained with another tokenizer than {}: that has {} pieces, {}; give the "
+      "one it was trained with",
+      reader.path().string(), name, tokenizer.vocabulary(),
+      pieces == tokenizer.vocabulary() ? "as many, but other ones"
+                                       : fmt::format("and the checkpoint was made for {}", pieces)));
+}
+
 LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesystem::path& given,
                          const std::vector<std::string>& overrides, const std::string& device)
     : trained(find_trained_model(path)),
       recipe(for_device(parse_stored_recipe(trained.recipe, trained.checkpoint.string(), overrides),
                         overrides, device)),
-      tokenizer(data::Tokenizer::load(checked_tokenizer(trained, given))),
+      tokenizer(load_tokenizer(trained, given)),
       processor(find_processor(device, recipe.precision.activations(), recipe.precision.operands())),
       model(encoder_config(recipe, tokenizer.vocabulary()), processor.allocator, false) {
   const CheckpointReader reader(trained.checkpoint);
-  COMERA_CHECK(reader.text("/data", "tokenizer_hash") == tokenizer.hash(),
-               "{} was trained with another tokenizer than the one given", trained.checkpoint.string());
   load_parameters(reader, model.parameters());
   if (model.float8() != nullptr) load_float8(reader, *model.float8());
 }

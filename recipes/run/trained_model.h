@@ -22,6 +22,11 @@ struct TrainedModel {
 // newest. Error if there is none or it is damaged.
 TrainedModel find_trained_model(const std::filesystem::path& path);
 
+// Refuses a tokenizer that the checkpoint was not trained with: its ids mean other pieces. name: where the
+// tokenizer comes from.
+void require_same_tokenizer(const CheckpointReader& reader, const data::Tokenizer& tokenizer,
+                            const std::string& name);
+
 // A trained model in a device's memory, for evaluation and prediction.
 struct LoadedModel {
   // tokenizer: instead of the one in the run's directory, if it is not empty. Error if it is not the one that

@@ -60,7 +60,9 @@ void take_training(Curves& curves, double step, const json& line, const std::str
   if (curves.phases.empty() || curves.phases.back().name != phase)
     curves.phases.push_back({curves.phases.empty() ? 0 : curves.step, phase});
   curves.step = step;
-  add_to(curves.loss, step, number_in(line, "loss"));
+  // A line of steps that had no targets has no loss, which leaves a gap.
+  const std::optional<double> loss = number_in(line, "loss");
+  add_to(curves.loss, step, loss || !line.contains("targets") ? loss : NAN);
   const json* ranks = object_in(line, "ranks");
   if (ranks == nullptr) return;
   add_to(curves.size, step, number_in(*ranks, "size"));

@@ -92,12 +92,13 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
       log_(open_log()),
       found_(find_checkpoint()),
       recipe_(with_ranks(options.finetune ? resolve_task(recipe) : recipe, found_)),
-      tokenizer_(data::Tokenizer::load(checked_path(recipe.data.tokenizer, "data.tokenizer"))),
+      tokenizer_(load_tokenizer()),
       config_(encoder_config(recipe_, tokenizer_.vocabulary())),
       processor_(processor_for(recipe_, options, *host_)),
       of_devices_(join_devices()),
       communicator_(of_devices_ ? of_devices_.get() : host_),
       task_(make_task()) {
+  require_same_files(*host_, task_->inputs());
   if (host_->first())
     checkpoints_ =
         std::make_unique<CheckpointDirectory>(directory_->checkpoints(), recipe.run.keep_checkpoints);
@@ -126,9 +127,30 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
       data::write_file_durably(directory_->tokenizer(),
                                tokenizer_.bytes());  // the run stays usable without the corpus
     }
-    metrics_ = std::make_unique<MetricsWriter>(directory_->metrics(), state_.step == 0 ? -1 : state_.step);
+    metrics_ = std::make_unique<MetricsWriter>(directory_->metrics(), state_.step == 0 ? -1 : state_.step,
+                                               state_.logged_step);
+    if (!metrics_->report().empty()) fmt::print(options_.output, "{}\n", metrics_->report());
     return std::string();
   });
+}
+
+// With the checkpoint that the run begins with, which must have been trained with it: what the model is like
+// follows from both, and is no fault of the recipe's where they do not fit.
+data::Tokenizer TrainingRun::load_tokenizer() const {
+  const std::string& file = checked_path(recipe_.data.tokenizer, "data.tokenizer");
+  data::Tokenizer tokenizer = data::Tokenizer::load(file);
+  std::vector<GivenFile> given = {{"data.tokenizer", file, tokenizer.hash()}};
+  std::optional<CheckpointReader> start;
+  if (found_)
+    start.emplace(found_->path);
+  else if (!recipe_.run.initial_checkpoint.empty())
+    start.emplace(find_trained_model(recipe_.run.initial_checkpoint).checkpoint);
+  if (start)
+    given.push_back(
+        {found_ ? "run.output" : "run.initial_checkpoint", start->path().string(), start->fingerprint()});
+  require_same_files(*host_, given);
+  if (start) require_same_tokenizer(*start, tokenizer, file);
+  return tokenizer;
 }
 
 void TrainingRun::make_engine() {
@@ -165,9 +187,6 @@ std::unique_ptr<TrainingTask> TrainingRun::make_task() const {
 void TrainingRun::load_initial() {
   const TrainedModel trained = find_trained_model(recipe_.run.initial_checkpoint);
   const CheckpointReader reader(trained.checkpoint);
-  COMERA_CHECK(reader.text("/data", "tokenizer_hash") == tokenizer_.hash(),
-               "{} was trained with another tokenizer than {}: its token ids mean other pieces",
-               trained.checkpoint.string(), recipe_.data.tokenizer);
   const InitialParameters initial = load_initial_parameters(reader, engine_->model().parameters());
   std::set<std::string> layers;  // "head.pooler" of "head.pooler.core.0"
   for (const std::string& name : initial.fresh)
@@ -252,7 +271,10 @@ void TrainingRun::one_step() {
     targets += static_cast<double>(task_->targets(batch));
     tokens += batch.tokens;
   }
-  if (ranks > 1) share_step(targets, tokens);
+  if (ranks > 1)
+    share_step(targets, tokens);
+  else
+    save_agreed_ = checkpoint_is_due();
   const double factor = phase_->schedule.factor(state_.phase_step);
   ranks_.step = rank_step();
   const double rates[parameter_roles] = {section.learning_rate.cores * factor,
@@ -280,7 +302,6 @@ void TrainingRun::log_step(double seconds_per_step, double tokens_per_second) {
   const Arena::Plan& plan = engine_->arena_plan();
   const Allocator& allocator = engine_->allocator();
   const ParameterStore& store = engine_->model().parameters();
-  const double loss = state_.window_targets > 0 ? state_.window_loss / state_.window_targets : NAN;
   JsonObject rates, memory;
   rates.add("cores", section.learning_rate.cores * factor)
       .add("gates", section.learning_rate.gates * factor)
@@ -291,8 +312,10 @@ void TrainingRun::log_step(double seconds_per_step, double tokens_per_second) {
       .add("activations", plan.saved)
       .add("workspace", plan.total - plan.saved + allocator.use(MemoryKind::workspace).peak);
   JsonObject line;
-  line.add("phase", section.name)
-      .add("loss", loss)
+  line.add("phase", section.name);
+  // Nobody knows the loss of steps that had no targets, or were skipped.
+  if (state_.window_targets > 0) line.add("loss", state_.window_loss / state_.window_targets);
+  line.add("targets", static_cast<std::int64_t>(state_.window_targets))
       .add("learning_rate", rates)
       .add("gradient_norm", engine_->results().gradient_norm)
       .add("skipped_steps", state_.skipped)
@@ -309,6 +332,11 @@ void TrainingRun::log_step(double seconds_per_step, double tokens_per_second) {
   state_.window_targets = 0;
 }
 
+std::string TrainingRun::loss_note() const {
+  return state_.window_targets > 0 ? fmt::format("loss {:.4f}", state_.window_loss / state_.window_targets)
+                                   : "no loss yet";
+}
+
 std::optional<Evaluation> TrainingRun::evaluate_now(bool record) {
   progress_->say("evaluating on held-out data");
   std::optional<Evaluation> found = task_->evaluate(*engine_, phase_->options, recipe_.run.evaluation_batches,
@@ -318,7 +346,7 @@ std::optional<Evaluation> TrainingRun::evaluate_now(bool record) {
   state_.evaluated_step = state_.step;
   write_metrics(state_.step, task_->metrics(*found));
   progress_->print(fmt::format("step {}: {}", state_.step, task_->describe(*found)));
-  if (task_->keeps_best() && target_reached() &&
+  if (task_->keeps_best() && target_reached() && std::isfinite(found->score) &&
       (state_.best_step == 0 || found->score > state_.best_score)) {
     state_.best_score = found->score;
     state_.best_step = state_.step;
@@ -364,6 +392,7 @@ TrainingOutcome TrainingRun::train() {
     return stop_wanted() || (options_.stop_after > 0 && state_.step >= options_.stop_after);
   };
   const std::int64_t phases = static_cast<std::int64_t>(recipe_.phases.size());
+  saved_at_ = Clock::now();  // nothing is lost yet
   open_phase();
   // What a stop interrupted.
   if (state_.phase_step > 0 && evaluation_due()) {
@@ -391,9 +420,7 @@ TrainingOutcome TrainingRun::train() {
     ++window_steps;
     const bool phase_ends = state_.phase_step == steps_of_phase_[state_.phase];
     const double rate = static_cast<double>(state_.tokens - window_tokens) / std::max(window_seconds, 1e-9);
-    const double window_loss = state_.window_targets > 0 ? state_.window_loss / state_.window_targets : NAN;
-    progress_->update(state_.step,
-                      fmt::format("loss {:.4f}, {:.0f} tokens/s{}", window_loss, rate, skipped_note()));
+    progress_->update(state_.step, fmt::format("{}, {:.0f} tokens/s{}", loss_note(), rate, skipped_note()));
     if (state_.step % recipe_.run.log_interval == 0 || phase_ends) {
       log_step(window_seconds / static_cast<double>(window_steps), rate);
       window_seconds = 0;
@@ -406,7 +433,8 @@ TrainingOutcome TrainingRun::train() {
     else if (compaction_due())
       compact_ranks();
     if (evaluation_due()) outcome.evaluation = evaluate_now(true);
-    if ((due(recipe_.run.checkpoint_interval) || phase_ends) && saved_step_ != state_.step) save();
+    const bool save_now = save_agreed_ || phase_ends || due(recipe_.run.checkpoint_interval);
+    if (save_now && saved_step_ != state_.step) save();
     if (options_.after_step) options_.after_step(state_.step);
   }
   // A run that had ended before: its metrics have the line already.

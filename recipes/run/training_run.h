@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -58,6 +59,7 @@ struct TrainingState {
   double best_score = 0;            // of the evaluations so far
   std::int64_t best_step = 0;       // 0: none yet
   std::int64_t evaluated_step = 0;  // the last one whose evaluation is done; 0: none yet
+  std::int64_t logged_step = -1;    // of the last line of metrics; -1: not known
   std::int64_t skipped = 0;         // steps that were not finite and changed nothing
   std::int64_t skipped_in_a_row = 0;
   std::string first_nonfinite = {};  // the tensor with which that row began
@@ -114,7 +116,7 @@ class TrainingRun {
   void check_same_model();
   void share_step(double& targets, std::int64_t& tokens);
   void add_waiting(JsonObject& metrics);
-  void write_metrics(std::int64_t step, const JsonObject& line) const;
+  void write_metrics(std::int64_t step, const JsonObject& line);
   bool stop_wanted() const;
 
   TrainingOutcome train();
@@ -129,13 +131,16 @@ class TrainingRun {
   bool evaluation_due() const;
   void keep_best() const;
   void one_step();
+  std::string loss_note() const;
   void log_step(double seconds_per_step, double tokens_per_second);
   std::optional<Evaluation> evaluate_now(bool record);
   void save();
   void write_checkpoint();
+  bool checkpoint_is_due() const;
   std::string last_checkpoint() const;
   void save_checkpoint_as(const std::filesystem::path& file);
   void write_state(CheckpointWriter& writer) const;
+  data::Tokenizer load_tokenizer() const;
   void make_engine();
   void resume_from(const FoundCheckpoint& found);
 
@@ -143,7 +148,10 @@ class TrainingRun {
   void skip_step(const data::LoaderPosition& before);
   std::string skipped_note() const;
   [[noreturn]] void stop_on_nonfinite(const data::LoaderPosition& before, const std::string& first);
-  [[noreturn]] void refuse_nonfinite(const std::string& parameter);
+  void refuse_to_save_nonfinite();
+  [[noreturn]] void refuse_nonfinite(const std::string& reason);
+  std::string learning_rate_key() const;
+  std::string divergence() const;
 
   // training_run_ranks.cpp
   PhaseObjective objective_of(std::int64_t phase) const;
@@ -197,6 +205,8 @@ class TrainingRun {
     double ranks_ms = 0;            // of a rank on average, for the last one to come
     std::int64_t steps = 0;
   } waiting_;
+  bool save_agreed_ = false;  // the first rank wants the step that is done to be saved
+  std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
   std::int64_t saved_step_ = -1;
   std::filesystem::path saved_path_;
 };

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 
 #include "checkpoints/float8_scales.h"
@@ -11,6 +12,7 @@
 #include "kernels/backends/processors.h"
 #include "recipes/changes.h"
 #include "recipes/run/checkpoint_recipe.h"
+#include "recipes/run/lost_checkpoints.h"
 #include "recipes/run/training_run.h"
 
 namespace comera {
@@ -25,12 +27,20 @@ void TrainingRun::keep_best() const {
 }
 
 void TrainingRun::save() {
+  refuse_to_save_nonfinite();
   try {
     write_checkpoint();
   } catch (const Error& error) {
     throw_error(
         fmt::format("{}; {}; mend that and go on with --resume auto", error.what(), last_checkpoint()));
   }
+}
+
+// That so much time has passed since the last one that no more may be lost.
+bool TrainingRun::checkpoint_is_due() const {
+  const double minutes = recipe_.run.checkpoint_minutes;
+  return minutes > 0 &&
+         std::chrono::steady_clock::now() - saved_at_ >= std::chrono::duration<double>(60 * minutes);
 }
 
 std::string TrainingRun::last_checkpoint() const {
@@ -44,7 +54,12 @@ void TrainingRun::write_checkpoint() {
     return checkpoints_->save(state_.step, [this](CheckpointWriter& writer) { write_state(writer); })
         .string();
   });
+  on_first(*host_, [&] {
+    sign_saved_checkpoints(*directory_);
+    return std::string();
+  });
   saved_step_ = state_.step;
+  saved_at_ = std::chrono::steady_clock::now();
   host_->set_advice(last_checkpoint() + ": go on with --resume auto");
 }
 
@@ -72,6 +87,7 @@ void TrainingRun::write_state(CheckpointWriter& writer) const {
                                  {"best_score", state_.best_score},
                                  {"best_step", state_.best_step},
                                  {"evaluated_step", state_.evaluated_step},
+                                 {"logged_step", state_.logged_step},
                                  {"skipped_steps", state_.skipped},
                                  {"skipped_in_a_row", state_.skipped_in_a_row},
                                  {"first_nonfinite", state_.first_nonfinite},
@@ -95,8 +111,6 @@ void TrainingRun::write_state(CheckpointWriter& writer) const {
 void TrainingRun::resume_from(const FoundCheckpoint& found) {
   const CheckpointReader reader(found.path);
   const std::string file = found.path.string();
-  COMERA_CHECK(reader.text("/data", "tokenizer_hash") == tokenizer_.hash(),
-               "{} was trained with another tokenizer than {}", file, recipe_.data.tokenizer);
   COMERA_CHECK(reader.text("/data", "fingerprint") == task_->fingerprint(),
                "{} was trained on other data than {} now holds: resume with the same data", file,
                task_->source());
@@ -128,6 +142,8 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
     state_.skipped_in_a_row = reader.integer("/trainer", "skipped_in_a_row");
     state_.first_nonfinite = reader.text("/trainer", "first_nonfinite");
   }
+  // Absent in files of versions that did not look after their metrics.
+  if (trainer.contains("logged_step")) state_.logged_step = reader.integer("/trainer", "logged_step");
   COMERA_CHECK(state_.phase < static_cast<std::int64_t>(recipe_.phases.size()),
                "{} stands in phase {}, but the recipe has {} phases", file, state_.phase + 1,
                recipe_.phases.size());

@@ -11,7 +11,8 @@
 #include "distributed/nccl_communicator.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
-#include "recipes/changes.h"
+#include "recipes/run/lost_checkpoints.h"
+#include "recipes/run/rank_agreement.h"
 #include "recipes/run/training_run.h"
 
 namespace comera {
@@ -32,18 +33,6 @@ std::string words_of(const TrainingOptions& options) {
                      options.stop_after > 0 ? fmt::format(" --stop-after {}", options.stop_after) : "");
 }
 
-// ": it has phase.0.steps = 20 instead of 10", of recipes that differ.
-std::string first_change(const std::string& ours, const std::string& theirs) {
-  const auto read = [](const std::string& text) { return parse_stored_recipe(text, "a rank's recipe"); };
-  const std::vector<RecipeChange> changes = recipe_changes(read(ours), read(theirs));
-  if (changes.empty()) return "";
-  const RecipeChange& first = changes.front();
-  if (first.from.empty())
-    return fmt::format(": it has {} = {}, which rank 0 does not have", first.key, first.to);
-  if (first.to.empty()) return fmt::format(": it does not have {} = {}", first.key, first.from);
-  return fmt::format(": it has {} = {} instead of {}", first.key, first.to, first.from);
-}
-
 }  // namespace
 
 // Before anything whose order depends on it: all ranks are to do the same, and each needs a pack of each
@@ -51,16 +40,8 @@ std::string first_change(const std::string& ours, const std::string& theirs) {
 Communicator* TrainingRun::begin_job(const Recipe& recipe) const {
   Communicator* host = options_.communicator != nullptr ? options_.communicator : &one_process();
   host->set_patience(patience_of(recipe.distributed));
-  const std::vector<std::string> recipes = host->gather(to_toml(recipe));
-  for (std::size_t rank = 1; rank < recipes.size(); ++rank)
-    if (recipes[rank] != recipes[0])
-      throw UsageError(fmt::format("rank {} was started with another recipe than rank 0; give all the same{}",
-                                   rank, first_change(recipes[0], recipes[rank])));
-  const std::vector<std::string> asked = host->gather(words_of(options_));
-  for (std::size_t rank = 1; rank < asked.size(); ++rank)
-    if (asked[rank] != asked[0])
-      throw UsageError(fmt::format("rank {} was started with '{}', but rank 0 with '{}'; give all the same",
-                                   rank, asked[rank], asked[0]));
+  require_same_recipe(*host, recipe);
+  require_same_command(*host, words_of(options_));
   for (std::size_t phase = 0; phase < recipe.phases.size(); ++phase)
     if (const std::int64_t packs = recipe.phases[phase].packs_per_step; packs < host->ranks())
       throw UsageError(fmt::format(
@@ -103,6 +84,11 @@ std::optional<FoundCheckpoint> TrainingRun::find_checkpoint() const {
   const std::string path = on_first(*host_, [&] {
     found = find_latest(directory_->checkpoints(), options_.resume);
     const std::string folder = directory_->checkpoints().string();
+    if (const std::string why = found ? "" : why_checkpoints_are_missed(*directory_); !why.empty())
+      throw Error(
+          fmt::format("{} holds no checkpoint, but {}: mount or restore it, give another --output, or remove "
+                      "{} to begin the run anew",
+                      folder, why, directory_->path().string()));
     if (!found && options_.mode == RunMode::resume)
       throw UsageError(
           fmt::format("{} holds no checkpoint to resume from; --resume auto begins the run anew", folder));
@@ -117,21 +103,8 @@ std::unique_ptr<Communicator> TrainingRun::join_devices() const {
   const DistributedSection& section = recipe_.distributed;
   const Device device = processor_.allocator.device();
   const bool gpu = device.kind == DeviceKind::cuda;
-  // One that takes the CPU because its GPU's driver is broken must not keep the others waiting.
-  const std::vector<std::string> kinds = host_->gather(std::string(processor_.backend.name()));
-  for (std::size_t rank = 1; rank < kinds.size(); ++rank)
-    if (kinds[rank] != kinds[0])
-      throw UsageError(fmt::format("rank {} would train on {}, rank 0 on {}; give all a GPU, or --device cpu",
-                                   rank, kinds[rank], kinds[0]));
-  // Sums over more lanes have other last bits, which norms and clipping would bring into the models.
-  const std::vector<std::string> sets =
-      host_->gather(computes_with(processor_, recipe_.precision.activations()));
-  for (std::size_t rank = 1; rank < sets.size(); ++rank)
-    if (sets[rank] != sets[0])
-      throw UsageError(fmt::format(
-          "rank {} would compute with {}, rank 0 with {}, and their models would drift apart; start all "
-          "with COMERA_ISA={} in the environment",
-          rank, sets[rank], sets[0], std::ranges::find(sets, "v3") != sets.end() ? "v3" : "v4"));
+  require_same_processor(*host_, std::string(processor_.backend.name()),
+                         computes_with(processor_, recipe_.precision.activations()));
   if (section.backend == DistributedBackend::nccl && !gpu)
     throw UsageError(
         "distributed.backend = \"nccl\" sums the memory of GPUs, but this run is on the CPU; give \"mpi\"");
@@ -163,20 +136,15 @@ void TrainingRun::check_same_model() {
   Allocator& allocator = store.allocator();
   allocator.download(bytes.data(), store.values().raw(), bytes.size(), allocator.stream());
   allocator.synchronize(allocator.stream());
-  const std::vector<std::string> hashes =
-      host_->gather(data::hash128({reinterpret_cast<const char*>(bytes.data()), bytes.size()}).hex());
-  for (std::size_t rank = 1; rank < hashes.size(); ++rank)
-    COMERA_CHECK(
-        hashes[rank] == hashes[0],
-        "at step {} rank {} has another model than rank 0, so that nothing is saved; look after that "
-        "machine's memory and libraries",
-        state_.step, rank);
+  const std::string_view model(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  require_same_model(*host_, state_.step, data::hash128(model).hex());
 }
 
 // What the ranks tell each other in every step.
 void TrainingRun::share_step(double& targets, std::int64_t& tokens) {
   const bool stop = options_.stop_requested && options_.stop_requested();
-  std::vector<double> all = {targets, static_cast<double>(tokens), stop ? 1. : 0.};
+  const bool save = host_->first() && checkpoint_is_due();  // by one clock
+  std::vector<double> all = {targets, static_cast<double>(tokens), stop ? 1. : 0., save ? 1. : 0.};
   const std::size_t first = all.size();
   all.resize(first + host_->ranks());
   all[first + host_->rank()] = engine_->waited_ms();
@@ -184,6 +152,7 @@ void TrainingRun::share_step(double& targets, std::int64_t& tokens) {
   targets = all[0];
   tokens = static_cast<std::int64_t>(all[1]);
   stop_agreed_ |= all[2] > 0;
+  save_agreed_ = all[3] > 0;
   // Who comes last waits for nothing but the sums.
   const std::span<const double> waited = std::span(all).subspan(first);
   const double sums = *std::ranges::min_element(waited);
@@ -204,7 +173,8 @@ void TrainingRun::add_waiting(JsonObject& line) {
   waiting_ = {};
 }
 
-void TrainingRun::write_metrics(std::int64_t step, const JsonObject& line) const {
+void TrainingRun::write_metrics(std::int64_t step, const JsonObject& line) {
+  state_.logged_step = step;
   if (metrics_) metrics_->write(step, line);
 }
 

@@ -231,8 +231,10 @@ void TrainingRun::refuse_collapsed(const std::string& what) {
     save_checkpoint_as(aside);
     kept = fmt::format(" ({} has it)", aside.string());
   }
-  const char* advice = ranks_.objective == PhaseObjective::late ? "hold the target (hold = true)"
-                                                                : "weigh the size less (a smaller gamma)";
+  std::string advice = divergence();
+  if (advice.empty())
+    advice = ranks_.objective == PhaseObjective::late ? "hold the target (hold = true)"
+                                                      : "weigh the size less (a smaller gamma)";
   throw_error(
       fmt::format("{} an encoder in which no token sees another any more: the values or the output of every "
                   "attention have been "

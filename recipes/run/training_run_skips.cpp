@@ -4,14 +4,15 @@
 
 #include <cmath>
 
+#include "kernels/core/finite.h"
 #include "recipes/run/training_run.h"
 
 namespace comera {
 
 namespace {
 
-// A model's number of largest magnitude, which is infinite for NaN too. Where a forward pass overflows, it is
-// often to blame.
+// The model's number of largest magnitude, all being finite. Where a forward pass overflows, it is often to
+// blame.
 struct LargestParameter {
   double magnitude = 0;
   std::string name;
@@ -20,11 +21,19 @@ struct LargestParameter {
 LargestParameter largest_parameter(const ParameterStore& store) {
   LargestParameter largest;
   for (const ParameterId id : store.layout())
-    for (const double value : read_tensor(store.value(id), store.allocator())) {
-      const double magnitude = std::isfinite(value) ? std::abs(value) : HUGE_VAL;
-      if (magnitude > largest.magnitude) largest = {magnitude, store.info(id).name};
-    }
+    for (const double value : read_tensor(store.value(id), store.allocator()))
+      if (std::abs(value) > largest.magnitude) largest = {std::abs(value), store.info(id).name};
   return largest;
+}
+
+// "encoder.0.ffn.up.core.1", or "the moment v of ..."; empty if all numbers of the model and its optimizer
+// are finite.
+std::string nonfinite_numbers(const StepEngine& engine, const ParameterStore& store) {
+  if (const auto id = find_nonfinite(store, store.values())) return store.info(*id).name;
+  for (const auto& [name, flat] : engine.optimizer().state())
+    if (const auto id = find_nonfinite(store, flat))
+      return fmt::format("the moment {} of {}", name, store.info(*id).name);
+  return "";
 }
 
 std::string first_nonfinite(StepEngine& engine, const LargestParameter& largest) {
@@ -35,16 +44,11 @@ std::string first_nonfinite(StepEngine& engine, const LargestParameter& largest)
 }
 
 // Where to go on from instead of a model that holds numbers that are not finite.
-std::string good_checkpoint(std::int64_t step, std::int64_t saved_step, const std::string& saved) {
+std::string good_checkpoint(std::int64_t saved_step, const std::string& saved, const std::string& rate) {
   if (saved_step < 0)
-    return "and no checkpoint has been saved before: begin again with a lower learning rate";
-  if (saved_step == step)
-    return fmt::format(
-        "and so it is saved in {}: remove that file and go on from the one before it with a "
-        "lower learning rate and --resume auto",
-        saved);
-  return fmt::format(
-      "the last good checkpoint is {}: go on from it with a lower learning rate and --resume auto", saved);
+    return fmt::format("and no checkpoint has been saved before: begin again with a lower {}", rate);
+  return fmt::format("the last good checkpoint is {}: go on from it with a lower {} and --resume auto", saved,
+                     rate);
 }
 
 }  // namespace
@@ -52,9 +56,11 @@ std::string good_checkpoint(std::int64_t step, std::int64_t saved_step, const st
 // Where the row is full, the run stops before this step, which is done again when the run is resumed with
 // other settings.
 void TrainingRun::skip_step(const data::LoaderPosition& before) {
-  const LargestParameter largest = largest_parameter(engine_->model().parameters());
-  if (!std::isfinite(largest.magnitude)) refuse_nonfinite(largest.name);
-  const std::string first = first_nonfinite(*engine_, largest);
+  const ParameterStore& store = engine_->model().parameters();
+  if (const auto broken = find_nonfinite(store, store.values()))
+    refuse_nonfinite(fmt::format("step {} was not finite, for {} already holds numbers that are not",
+                                 state_.step + 1, store.info(*broken).name));
+  const std::string first = first_nonfinite(*engine_, largest_parameter(store));
   if (state_.skipped_in_a_row + 1 >= recipe_.optim.max_consecutive_skips)
     stop_on_nonfinite(before, state_.skipped_in_a_row == 0 ? first : state_.first_nonfinite);
   if (state_.skipped_in_a_row == 0) state_.first_nonfinite = first;
@@ -84,19 +90,45 @@ void TrainingRun::stop_on_nonfinite(const data::LoaderPosition& before, const st
   phase_->loader->seek(before);  // the checkpoint stands before the last of them
   if (saved_step_ != state_.step) save();
   throw_error(fmt::format(
-      "{} is saved in {}: go on with a lower learning rate or optim.clip_norm and --resume auto, and if that "
-      "fails too, remove the checkpoints from step {} on first, because the model had gone wrong earlier",
-      what, saved_path_.string(), begin - 1));
+      "{} is saved in {}: go on with a lower {} or optim.clip_norm and --resume auto, and if that fails too, "
+      "remove the checkpoints from step {} on first, because the model had gone wrong earlier",
+      what, saved_path_.string(), learning_rate_key(), begin - 1));
+}
+
+// What is saved is finite, whatever the steps before found in their losses and gradients: an update can
+// overflow by itself, and a number that no batch has read since is seen by no step.
+void TrainingRun::refuse_to_save_nonfinite() {
+  const std::string broken =
+      on_first(*host_, [&] { return nonfinite_numbers(*engine_, engine_->model().parameters()); });
+  if (!broken.empty())
+    refuse_nonfinite(fmt::format("the updates up to step {} have left {} with numbers that are not finite",
+                                 state_.step, broken));
 }
 
 // No later step can help a model that is broken itself, and it takes no good checkpoint's place.
-void TrainingRun::refuse_nonfinite(const std::string& parameter) {
+void TrainingRun::refuse_nonfinite(const std::string& reason) {
   const std::filesystem::path aside = directory_->path() / "nonfinite.h5";
   save_checkpoint_as(aside);
-  throw_error(fmt::format(
-      "step {} was not finite, for {} already holds numbers that are not; the model is kept as {}, {}",
-      state_.step + 1, parameter, aside.string(),
-      good_checkpoint(state_.step, saved_step_, saved_path_.string())));
+  throw_error(fmt::format("{}; the model is kept as {}, {}", reason, aside.string(),
+                          good_checkpoint(saved_step_, saved_path_.string(), learning_rate_key())));
+}
+
+// Whether the model is as it is because its steps were too long: then what to do, as a part of a sentence.
+std::string TrainingRun::divergence() const {
+  constexpr double longest_step = 0.5, largest = 1000;  // gates begin near 1, other parameters below it
+  const LargestParameter parameter = largest_parameter(engine_->model().parameters());
+  const double gates = recipe_.phases[state_.phase].learning_rate.gates;
+  if (gates < longest_step && parameter.magnitude < largest) return "";
+  return fmt::format(
+      "the model has diverged (a step moves a gate by up to {}, and the largest parameter is "
+      "{:.3g}, in {}): give a lower {}",
+      gates, parameter.magnitude, parameter.name, learning_rate_key());
+}
+
+std::string TrainingRun::learning_rate_key() const {
+  const LearningRates& rates = recipe_.phases[state_.phase].learning_rate;
+  return fmt::format("phase.{}.learning_rate (now {}, {} and {} of cores, gates and rest)", state_.phase,
+                     rates.cores, rates.gates, rates.rest);
 }
 
 }  // namespace comera

@@ -9,6 +9,7 @@
 #include "distributed/communicator.h"
 #include "recipes/run/evaluation.h"
 #include "recipes/run/json.h"
+#include "recipes/run/rank_agreement.h"
 #include "recipes/run/step_engine.h"
 
 namespace comera {
@@ -25,6 +26,8 @@ class TrainingTask {
   virtual std::string source() const = 0;
   virtual std::string fingerprint() const = 0;
 
+  // Every file that it has read, with what is in it as far as it matters to the task.
+  virtual std::vector<GivenFile> inputs() const = 0;
   // The training data as sequences of up to `length` tokens.
   virtual std::unique_ptr<data::SampleSource> samples(std::int64_t length) const = 0;
   virtual data::MaskingOptions masking() const = 0;

@@ -103,10 +103,9 @@ TEST(CheckpointDirectory, WhatToDoWithoutAnOlderOneIsSaid) {
   CheckpointDirectory directory(folder.path(), 3);
   save(directory, 1);
   std::filesystem::resize_file(directory.file_of(1), 100);
-  EXPECT_THAT(
-      [&] { find_latest(folder.path(), ResumeMode::newest); },
-      testing::ThrowsMessage<Error>(HasSubstr(
-          "cannot be used; there is no older one: remove it, and --resume auto begins the run anew")));
+  EXPECT_THAT([&] { find_latest(folder.path(), ResumeMode::newest); },
+              testing::ThrowsMessage<Error>(HasSubstr(
+                  "cannot be used; there is no older one: begin the run anew with another --output")));
 }
 
 TEST(CheckpointDirectory, KilledBetweenRenameAndLatest) {

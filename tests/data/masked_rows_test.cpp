@@ -256,6 +256,16 @@ TEST(MaskedRows, WhatDoesNotFitIsRefusedWithFileAndRow) {
               HasSubstr("row 41 has a target at position -1"));
   EXPECT_THAT(with("masked_lm_positions", row * most_targets, 6), HasSubstr("they must rise"));
   EXPECT_THAT(with("masked_lm_ids", row * most_targets, 5000), HasSubstr("row 41 has target id 5000"));
+  // A position of 0 is padding, and only behind the last target.
+  EXPECT_THAT(with("masked_lm_positions", row * most_targets, 0),
+              testing::ContainsRegex("row 41 has a target at position [0-9]+ behind a position of 0"));
+  std::int32_t padded = 0;
+  while (made_row(padded).positions.size() == most_targets) ++padded;
+  const std::size_t last = static_cast<std::size_t>(padded + 1) * most_targets - 1;
+  EXPECT_THAT(with("masked_lm_ids", last, 7),
+              HasSubstr(fmt::format("row {} has target id 7 at position 0, where no target can be", padded)));
+  for (const std::int32_t padding : {SpecialIds().pad, -1, -100})
+    EXPECT_EQ(with("masked_lm_ids", last, padding), "");
   Layout empty_row(50);
   for (std::size_t i = 0; i < width; ++i) empty_row.values["input_mask"][row * width + i] = 0;
   EXPECT_THAT(refusal(folder, empty_row), HasSubstr("row 41 of 'input_mask' has no token"));
@@ -364,6 +374,40 @@ TEST(SequenceSet, TellsTheKindOfFilesByTheirContent) {
   folder.write("damaged2/x.hdf5", "nonsense");
   EXPECT_THAT(error_of([&] { open_sequences(folder / "damaged2", "train", tokenizer); }),
               HasSubstr("x.hdf5: is not an HDF5 file"));
+}
+
+TEST(SequenceSet, TellsWhetherThereIsAnythingToPredict) {
+  const Tokenizer tokenizer = small_tokenizer();
+  const TemporaryFolder folder;
+  for (const bool any : {false, true}) {
+    Layout layout(30);
+    for (const char* ids : {"input_ids", "masked_lm_ids"})
+      for (auto& id : layout.values[ids]) id %= tokenizer.vocabulary();
+    for (std::size_t i = 0; i < layout.values["input_ids"].size(); i += width)
+      layout.values["input_ids"][i] = tokenizer.special().cls;
+    if (!any)
+      for (const char* none : {"masked_lm_positions", "masked_lm_ids"})
+        std::ranges::fill(layout.values[none], 0);
+    const std::string name = any ? "some" : "none";
+    std::filesystem::create_directories(folder / name);
+    layout.write(folder / name / "a.hdf5");
+    EXPECT_EQ(open_sequences(folder / name, "train", tokenizer)->has_targets(), any);
+    EXPECT_TRUE(open_sequences(folder / name, "train", tokenizer, TargetKind::dynamic)->has_targets());
+  }
+  for (const std::int32_t piece : {tokenizer.special().unknown, std::int32_t{40}}) {
+    const std::string name = std::to_string(piece);
+    std::filesystem::create_directories(folder / name);
+    ShardWriter writer(folder / name,
+                       {.tokenizer_hash = tokenizer.hash(),
+                        .vocabulary = tokenizer.vocabulary(),
+                        .special = tokenizer.special(),
+                        .split = "train"},
+                       1 << 20);
+    writer.add(std::vector<std::int32_t>{tokenizer.special().unknown, piece, tokenizer.special().unknown});
+    writer.finish();
+    EXPECT_EQ(open_sequences(folder / name, "train", tokenizer)->has_targets(),
+              piece != tokenizer.special().unknown);
+  }
 }
 
 TEST(SequenceSet, DeflateStoresLess) {

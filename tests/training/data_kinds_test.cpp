@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "data/hash.h"
 #include "data/hdf5.h"
 #include "data/tokenizer.h"
@@ -34,8 +37,9 @@ class DataKinds : public TrainingFixture {
     return whole;
   }
 
-  // Rows of 6 to 14 tokens with two targets each.
-  void write_rows(const std::string& name, std::int64_t rows, std::uint64_t seed) const {
+  // Rows of 6 to 14 tokens with two targets each, or only one row of so many (0: no row).
+  void write_rows(const std::string& name, std::int64_t rows, std::uint64_t seed,
+                  std::int64_t rows_for_targets = 1) const {
     const data::Tokenizer tokenizer = data::Tokenizer::load(corpus() / "tok.model");
     constexpr std::int64_t width = 16, most_targets = 3;
     std::vector<std::int32_t> ids(rows * width), mask(rows * width), segments(rows * width);
@@ -50,6 +54,7 @@ class DataKinds : public TrainingFixture {
       }
       ids[row * width] = tokenizer.special().cls;
       ids[row * width + length - 1] = tokenizer.special().separator;
+      if (rows_for_targets == 0 || row % rows_for_targets != 0) continue;
       for (std::int64_t target = 0; target < 2; ++target) {
         const std::int64_t at = 1 + 2 * target;
         positions[row * most_targets + target] = static_cast<std::int32_t>(at);
@@ -91,6 +96,43 @@ TEST_F(DataKinds, FilesOfMaskedSequencesResumeToTheBit) {
   EXPECT_EQ(fixed.evaluation->targets, 80) << "those of the file";
   const TrainingOutcome dynamic = expect_to_resume("dynamic", on_rows("dynamic"));
   EXPECT_NE(dynamic.evaluation->loss, fixed.evaluation->loss);
+}
+
+// A step without targets has no loss, and is no failure; a whole set without them is refused.
+TEST_F(DataKinds, StepsWithoutTargetsHaveNoLoss) {
+  write_rows("a_training.hdf5", 200, 1, 199);
+  write_rows("a_test.hdf5", 40, 5000);
+  std::vector<std::string> settings = on_rows("file");
+  settings.insert(settings.end(),
+                  {"run.log_interval=1", "phase.0.packs_per_step=1", "phase.1.packs_per_step=1"});
+  train("run", {}, settings);
+  int without = 0, with = 0;
+  std::ifstream stream(folder() / "run" / "metrics.jsonl");
+  for (std::string line; std::getline(stream, line);) {
+    EXPECT_EQ(line.find("null"), line.npos) << line;
+    const nlohmann::json values = nlohmann::json::parse(line);
+    if (!values.contains("targets")) continue;
+    EXPECT_EQ(values.contains("loss"), values["targets"] > 0) << line;
+    ++(values["targets"] > 0 ? with : without);
+  }
+  EXPECT_GT(without, 0);
+  EXPECT_EQ(without + with, 12);
+  const auto refusal = [&](const std::string& run) {
+    try {
+      train(run, {}, on_rows("file"));
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  write_rows("a_test.hdf5", 40, 5000, 1000);  // the first row alone
+  EXPECT_EQ(refusal("few"), "");
+  write_rows("a_test.hdf5", 40, 5000, 0);
+  EXPECT_THAT(refusal("none"),
+              testing::HasSubstr("rows: there is nothing to predict in it: no row of its files"));
+  write_rows("a_training.hdf5", 40, 1, 0);
+  EXPECT_THAT(refusal("none"), testing::HasSubstr("has a target in masked_lm_positions"));
+  EXPECT_FALSE(fs::exists(folder() / "none"));
 }
 
 TEST_F(DataKinds, WhatDoesNotGoTogetherIsRefused) {

@@ -58,6 +58,33 @@ TEST(Metrics, AnUnfinishedLineIsCutOffWhereverItEnds) {
   }
 }
 
+TEST(Metrics, WhatIsNoLineIsCutOutAndKept) {
+  TemporaryFolder folder;
+  const std::string one = "{\"step\":1}\n", two = "{\"step\":2}\n", three = "{\"step\":3}\n";
+  const std::filesystem::path path = folder / "m.jsonl";
+  const auto report = [&](const std::string& text, std::int64_t last, std::int64_t expected = -1) {
+    folder.write("m.jsonl", text);
+    std::filesystem::remove(folder / "m.jsonl.damaged");
+    return MetricsWriter(path, last, expected).report();
+  };
+  EXPECT_EQ(report(one + two + three, 2, 2), "");
+  EXPECT_EQ(read_text(path), one + two);
+  EXPECT_FALSE(std::filesystem::exists(folder / "m.jsonl.damaged"));
+  EXPECT_THAT(report(one + "nonsense\n{\"step\":\n" + two + three, 2, 2),
+              testing::HasSubstr("2 lines (18 bytes) are no lines of metrics"));
+  EXPECT_EQ(read_text(path), one + two);
+  EXPECT_EQ(read_text(folder / "m.jsonl.damaged"), "nonsense\n{\"step\":\n");
+  EXPECT_THAT(report(one, 2, 2),
+              testing::EndsWith("end at step 1, but it had lines up to step 2: those between "
+                                "are lost"));
+  EXPECT_THAT(report(std::string(300, '\0'), 2, 2), testing::HasSubstr("1 lines (301 bytes)"));
+  EXPECT_EQ(report("nonsense\n", -1), "");
+  EXPECT_EQ(read_text(path), "");
+  std::filesystem::remove(path);
+  EXPECT_THAT(MetricsWriter(path, 2, 2).report(), testing::HasSubstr("is not there"));
+  EXPECT_EQ(report("", 2), "") << "not known";
+}
+
 TEST(Metrics, FailuresNameTheFile) {
   TemporaryFolder folder;
   EXPECT_THAT(error_of([&] { MetricsWriter(folder / "no/m.jsonl", -1); }),
