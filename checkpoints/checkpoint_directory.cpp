@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
 
 #include "data/durable_file.h"
 
@@ -45,6 +46,16 @@ CheckpointDirectory::CheckpointDirectory(std::filesystem::path directory, std::i
   std::error_code code;
   for (const auto& entry : std::filesystem::directory_iterator(directory_))
     if (entry.path().extension() == ".tmp") std::filesystem::remove(entry.path(), code);
+  // A process that was killed between saving and this leaves `latest` behind.
+  if (const std::vector<std::int64_t> steps = checkpoint_steps(directory_); !steps.empty())
+    point_latest_at(file_of(steps.back()));
+}
+
+void CheckpointDirectory::point_latest_at(const std::filesystem::path& file) const {
+  const std::filesystem::path latest = directory_ / "latest";
+  std::string named;
+  std::getline(std::ifstream(latest), named);
+  if (named != file.filename()) data::write_file_durably(latest, file.filename().string() + "\n");
 }
 
 std::filesystem::path CheckpointDirectory::file_of(std::int64_t step) const {
@@ -58,7 +69,7 @@ std::filesystem::path CheckpointDirectory::save(std::int64_t step,
   CheckpointWriter writer(path);
   fill(writer);
   writer.commit();
-  data::write_file_durably(directory_ / "latest", path.filename().string() + "\n");
+  point_latest_at(path);
   prune(step);
   return path;
 }

@@ -30,6 +30,7 @@ class CheckpointDirectory {
   std::filesystem::path file_of(std::int64_t step) const;
 
  private:
+  void point_latest_at(const std::filesystem::path& file) const;
   void prune(std::int64_t newest) const;
 
   std::filesystem::path directory_;

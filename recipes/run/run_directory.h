@@ -41,10 +41,12 @@ class RunDirectory {
   // Gives best.h5 the name best-phase-N.h5, after the phase that it is of. False if there is none.
   bool set_best_aside(std::int64_t phase) const;
 
-  // From now on the directory holds a run. Atomic.
-  void write_recipe(std::string_view toml) const;
+  // From now on the directory holds a run. Atomic, and nothing if the file says the same already.
+  void write_recipe(std::string_view toml) const { keep(recipe(), toml); }
+  void write_tokenizer(std::string_view bytes) const { keep(tokenizer(), bytes); }
 
  private:
+  static void keep(const std::filesystem::path& file, std::string_view contents);
   void lock();
   bool is_locked_file(const std::filesystem::path& file) const;
   bool holds_run() const;

@@ -122,11 +122,10 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
   begin_ranks();
   say_place();
   on_first(*host_, [&] {
-    if (state_.step == 0) {
-      directory_->write_recipe(to_toml(recipe_));
-      data::write_file_durably(directory_->tokenizer(),
-                               tokenizer_.bytes());  // the run stays usable without the corpus
-    }
+    // The tokenizer too, so that the run stays usable without the corpus. A resumed run may have lost them, or
+    // have another recipe now.
+    directory_->write_recipe(to_toml(recipe_));
+    directory_->write_tokenizer(tokenizer_.bytes());
     metrics_ = std::make_unique<MetricsWriter>(directory_->metrics(), state_.step == 0 ? -1 : state_.step,
                                                state_.logged_step);
     if (!metrics_->report().empty()) fmt::print(options_.output, "{}\n", metrics_->report());

@@ -114,6 +114,9 @@ TEST(CheckpointDirectory, KilledBetweenRenameAndLatest) {
   save(directory, 1);
   write_sample(directory.file_of(2));
   EXPECT_EQ(find_latest(folder.path(), ResumeMode::newest)->step, 2);
+  EXPECT_EQ(read_text(folder / "latest"), "step-00000001.h5\n");
+  CheckpointDirectory again(folder.path(), 3);
+  EXPECT_EQ(read_text(folder / "latest"), "step-00000002.h5\n");
 }
 
 TEST(CheckpointDirectory, AFailureWhileSavingLeavesTheOldOnes) {
