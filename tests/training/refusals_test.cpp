@@ -157,7 +157,7 @@ TEST_F(Refusals, NoCheckpointTakesNumbersThatAreNotFinite) {
                                   own.data<float>()[own.elements() - 1] = NAN;
                                 },
                             .output = null};
-    TrainingRun run(recipe(name, {"run.evaluation_interval=0"}), options);
+    TrainingRun run(recipe(name, {"run.evaluation_interval=0", "run.threads=1"}), options);
     current = &run;
     EXPECT_THAT([&] { run.run(); },
                 testing::ThrowsMessage<Error>(testing::AllOf(
