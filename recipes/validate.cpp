@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <set>
 
 #include "kernels/core/device_name.h"
@@ -24,8 +26,16 @@ void check_data(const DataSection& data, const Places& places) {
 // The root of the smallest float32 number, about: a gradient below it has a square of 0.
 constexpr double least_eps = 1e-20;
 
+// A kernel gets it as a float32, in which it would be infinite.
+void check_float(double value, const std::string& key, const Places& places) {
+  if (value > std::numeric_limits<float>::max())
+    places.fail(key, fmt::format("{} = {} is more than a float32 can be", key, value));
+}
+
 // An update is m / (sqrt(v) + eps), and must have a bound for whatever gradients come.
 void check_optim(const OptimSection& optim, const Places& places) {
+  check_float(optim.eps, "optim.eps", places);
+  check_float(optim.weight_decay, "optim.weight_decay", places);
   if (optim.eps < least_eps)
     places.fail("optim.eps",
                 fmt::format("optim.eps = {} is less than {}: the squares of such small gradients are 0 in "
@@ -183,7 +193,14 @@ void validate(const Recipe& recipe, const Places& places) {
                 fmt::format("run.device = \"{}\" is none of {}", recipe.run.device, device_names));
 }
 
-void validate_training(const Recipe& recipe, const Places& places) { check_optim(recipe.optim, places); }
+void validate_training(const Recipe& recipe, const Places& places) {
+  check_optim(recipe.optim, places);
+  for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
+    const LearningRates& rates = recipe.phases[i].learning_rate;
+    check_float(std::max({rates.cores, rates.gates, rates.rest}), fmt::format("phase.{}.learning_rate", i),
+                places);
+  }
+}
 
 }  // namespace recipe_detail
 

@@ -96,14 +96,15 @@ void MetricsWriter::cut_back(std::int64_t last_step, std::int64_t expected_step)
     COMERA_CHECK(!code, "{}: could not cut off the lines after step {}: {}", path_.string(), last_step,
                  code.message());
   }
-  if (last_step < 0 || lines.kept_step >= expected_step) return;
+  if (last_step < 0 || (exists && lines.kept_step >= expected_step)) return;
   if (!report_.empty()) report_ += "; ";
+  const std::int64_t reached = expected_step >= 0 ? expected_step : last_step;
   report_ += exists ? fmt::format(
-                          "{}: its lines end at step {}, but it had lines up to step {}: those "
-                          "between are lost",
-                          path_.string(), std::max<std::int64_t>(lines.kept_step, 0), expected_step)
+                          "{}: its lines end at step {}, but it had lines up to step {}: those between "
+                          "are lost",
+                          path_.string(), std::max<std::int64_t>(lines.kept_step, 0), reached)
                     : fmt::format("{}: is not there, so that its lines up to step {} are lost",
-                                  path_.string(), expected_step);
+                                  path_.string(), reached);
 }
 
 void MetricsWriter::write(std::int64_t step, const JsonObject& metrics) {

@@ -52,14 +52,14 @@ TEST(RecipeWrite, DoublesKeepTheirBits) {
   Recipe recipe = parse_recipe(sample, "r.toml");
   std::mt19937_64 random(1);
   for (int i = 0; i < 200; ++i) {
-    recipe.optim.weight_decay =
+    recipe.model.embedding_std =
         std::ldexp(1 + std::generate_canonical<double, 53>(random), static_cast<int>(random() % 2000) - 1000);
-    EXPECT_EQ(parse_recipe(to_toml(recipe), "written").optim.weight_decay, recipe.optim.eps);
+    EXPECT_EQ(parse_recipe(to_toml(recipe), "written").model.embedding_std, recipe.model.embedding_std);
   }
   for (const double value :
        {std::numeric_limits<double>::denorm_min(), std::numeric_limits<double>::max(), 1.0, 1e22}) {
-    recipe.optim.weight_decay = value;
-    EXPECT_EQ(parse_recipe(to_toml(recipe), "written").optim.weight_decay, value);
+    recipe.model.embedding_std = value;
+    EXPECT_EQ(parse_recipe(to_toml(recipe), "written").model.embedding_std, value);
   }
 }
 

@@ -104,7 +104,7 @@ TEST_F(DataKinds, StepsWithoutTargetsHaveNoLoss) {
   write_rows("a_test.hdf5", 40, 5000);
   std::vector<std::string> settings = on_rows("file");
   settings.insert(settings.end(),
-                  {"run.log_interval=1", "phase.0.packs_per_step=1", "phase.1.packs_per_step=1"});
+                  {"run.log_interval=1", "run.threads=1", "phase.0.packs_per_step=1", "phase.1.packs_per_step=1"});
   train("run", {}, settings);
   int without = 0, with = 0;
   std::ifstream stream(folder() / "run" / "metrics.jsonl");

@@ -68,14 +68,14 @@ class Refusals : public TrainingFixture {
     for (const std::string& line : lines) stream << line << '\n';
   }
 
-  // The run's newest checkpoint with one number of a tensor replaced, as another file.
+  // The run's newest checkpoint with all numbers of a tensor replaced, as another file.
   fs::path with_number(const fs::path& from, const std::string& tensor, float number) const {
     const CheckpointReader reader(from);
     fs::path changed = folder() / "changed.h5";
     CheckpointWriter writer(changed);
     for (const CheckpointTensor& old : reader.tensors()) {
       std::vector<float> values = reader.read_values<float>(old.path);
-      if (old.path == tensor) values[1] = number;
+      if (old.path == tensor) std::ranges::fill(values, number);
       std::vector<std::int64_t> dims = old.shape;
       dims.resize(4, 1);
       const Shape all{dims[0], dims[1], dims[2], dims[3]};
@@ -122,7 +122,7 @@ TEST_F(Refusals, AModelThatIsNotFiniteIsOnlyLookedAt) {
 TEST_F(Refusals, OutputsThatAreNotFiniteAreNotWritten) {
   write_table([](int i) { return i % 2 == 0 ? "a" : "b"; });
   ASSERT_EQ(finetune({}, {"--stop-after", "2"}).code, 0);
-  const std::string broken = with_number(checkpoint(2), "/model/encoder.1.norm2.weight", 3e38F).string();
+  const std::string broken = with_number(checkpoint(2), "/model/head.classifier.weight", 3e38F).string();
   const std::string tokenizer = (corpus() / "tok.model").string(), table = (folder() / "train.tsv").string();
   const std::string output = (folder() / "p.tsv").string();
   const std::vector<std::string> parts = {"changed.h5", "train.tsv", "is not finite, though its weights are"};
@@ -157,7 +157,7 @@ TEST_F(Refusals, NoCheckpointTakesNumbersThatAreNotFinite) {
                                   own.data<float>()[own.elements() - 1] = NAN;
                                 },
                             .output = null};
-    TrainingRun run(recipe(name, {"run.evaluation_interval=0"}), options);
+    TrainingRun run(recipe(name, {"run.evaluation_interval=0", "run.threads=1"}), options);
     current = &run;
     EXPECT_THAT([&] { run.run(); },
                 testing::ThrowsMessage<Error>(testing::AllOf(
@@ -173,13 +173,15 @@ TEST_F(Refusals, AnUpdateThatDividesByZero) {
   expect(pretrain({"optim.eps=1e-300", "optim.beta2=0.0"}), 2, {"optim.eps = 1e-300", "divide by 0"});
   expect(pretrain({"optim.eps=1e-300"}), 2, {"--set optim.eps=1e-300", "float32"});
   expect(pretrain({"optim.beta2=0.0"}), 2, {"optim.beta2 = 0", "optim.beta1 = 0.9", "no bound"});
+  for (const char* key : {"optim.eps", "optim.weight_decay", "phase.0.learning_rate"})
+    expect(pretrain({fmt::format("{}=1e300", key)}), 2, {key, "more than a float32 can be"});
   EXPECT_FALSE(fs::exists(folder() / "run"));
 }
 
 // Not the weight of the size: the learning rate.
 TEST_F(Refusals, ALearningRateThatKillsAllRanksIsNamed) {
-  expect(pretrain({"phase.0.objective=early", "phase.0.learning_rate=1e6", "phase.0.warmup_steps=0",
-                   "optim.max_consecutive_skips=100"}),
+  expect(pretrain({"phase.0.objective=early", "phase.0.learning_rate={cores=1e-3, gates=1e6, rest=1e-3}",
+                   "phase.0.warmup_steps=0", "phase.0.schedule=constant", "phase.0.steps=60"}),
          1, {"no token sees another", "the model has diverged", "phase.0.learning_rate", "1000000"});
 }
 
@@ -208,12 +210,12 @@ TEST_F(Refusals, LabelsThatCannotBeLearnt) {
 TEST_F(Refusals, ATokenizerOfAnotherSizeIsNamed) {
   const std::string other = (folder() / "other.model").string();
   ASSERT_EQ(run_program({"tokenizer", "--input", (corpus() / "source").string(), "--output", other,
-                         "--vocabulary", "300"})
+                         "--vocabulary", "320"})
                 .code,
             0);
   const std::string setting = fmt::format("data.tokenizer=\"{}\"", other);
   ASSERT_EQ(pretrain({}, {"--stop-after", "2"}).code, 0);
-  const std::vector<std::string> parts = {"another tokenizer", "other.model", "300 pieces", "made for 400"};
+  const std::vector<std::string> parts = {"another tokenizer", "other.model", "320 pieces", "made for 400"};
   expect(pretrain({setting}, {"--resume", "auto"}), 1, parts);
   expect(pretrain({setting}, {"--from", checkpoint(2).string(), "--output", (folder() / "new").string()}), 1,
          parts);
