@@ -29,7 +29,8 @@ constexpr const char* usage =
   --only NUMBER   this try of the kind alone; its files are kept
   --jobs J        tries at a time (default: 1)
   --minutes M     begin no try after so long; goes on with the same --record
-  --record FILE   a line for every try; those that it has are not done again
+  --record FILE   a line for every try; those that it has are not done again (default: with COMERA_ATTACK=all
+                  attack-KIND-SEED.tsv in the working folder, empty again when all is done)
   --folder DIR    where tries have their files (default: a new one among the temporary files)
   --program FILE  what is attacked (default: the comera that this was built with)
 )";
@@ -42,6 +43,15 @@ struct Options {
   double minutes = 1e9;
   std::string record, folder, program = COMERA_PROGRAM;
 };
+
+bool asked_for_all() {
+  const char* wish = std::getenv("COMERA_ATTACK");
+  return wish != nullptr && std::string_view(wish) == "all";
+}
+
+std::int64_t wanted_of(const Kind& kind, const Options& options) {
+  return options.tries > 0 ? options.tries : asked_for_all() ? kind.many : kind.few;
+}
 
 [[noreturn]] void misused(const std::string& why) {
   fmt::print(stderr, "attack: {}\n{}", why, usage);
@@ -110,9 +120,7 @@ class Attack {
       : options_(std::move(options)), folder_(std::move(folder)), record_(record), sample_(sample) {}
 
   void of(const Kind& kind) {
-    const bool many =
-        std::getenv("COMERA_ATTACK") != nullptr && std::string(std::getenv("COMERA_ATTACK")) == "all";
-    const std::int64_t wanted = options_.tries > 0 ? options_.tries : many ? kind.many : kind.few;
+    const std::int64_t wanted = wanted_of(kind, options_);
     if (options_.only >= 0) return attempt(kind, static_cast<std::uint64_t>(options_.only));
     std::atomic<std::uint64_t> next = 0;
     const auto work = [&] {
@@ -186,7 +194,9 @@ int attack(const Options& options) {
   }
   if (chosen.empty()) chosen = kinds();
   if (options.only >= 0 && chosen.size() != 1) misused("--only needs one --kind");
-  Record record(options.record, options.seed);
+  const bool goes_on = options.record.empty() && options.only < 0 && asked_for_all() && chosen.size() == 1;
+  Record record(goes_on ? fmt::format("attack-{}-{}.tsv", chosen[0].name, options.seed) : options.record,
+                options.seed);
   const fs::path folder = own_folder(options);
   enter_private_mounts(folder);
   setenv("TMPDIR", folder.c_str(), 1);
@@ -204,8 +214,12 @@ int attack(const Options& options) {
   }
   end_orphans();
   fmt::print("\n{}", record.table());
+  const bool complete = std::ranges::all_of(
+      chosen, [&](const Kind& kind) { return record.attacks(kind.name) >= wanted_of(kind, options); });
+  if (goes_on && complete) record.clear_file();
   if (!keeps_files && options.folder.empty()) remove_own_folder(folder);
-  return record.failed() || interrupted() ? 1 : 0;
+  if (record.failed() || interrupted()) return 1;
+  return record.only_skipped() ? 77 : 0;  // which CTest takes for skipped
 }
 
 }  // namespace

@@ -22,11 +22,11 @@ void attempt_command_line(Try& own);
 void attempt_job(Try& own);
 
 inline const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> all = {{"kills", attempt_kill, 24, 1000},
-                                        {"faults", attempt_fault, 24, 200},
-                                        {"mutants", attempt_mutant, 60, 10000},
-                                        {"command-lines", attempt_command_line, 60, 4000},
-                                        {"jobs", attempt_job, 4, 100}};
+  static const std::vector<Kind> all = {{"kills", attempt_kill, 12, 1000},
+                                        {"faults", attempt_fault, 17, 200},
+                                        {"mutants", attempt_mutant, 40, 10000},
+                                        {"command-lines", attempt_command_line, 30, 4000},
+                                        {"jobs", attempt_job, 3, 100}};
   return all;
 }
 

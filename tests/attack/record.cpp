@@ -1,7 +1,9 @@
 #include "tests/attack/record.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
@@ -91,6 +93,15 @@ bool Record::failed() const {
   for (const auto& [kind, sum] : sums_)
     if (sum.failures > 0) return true;
   return false;
+}
+
+bool Record::only_skipped() const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::none_of(sums_, [](const auto& kind) { return kind.second.attacks > 0; });
+}
+
+void Record::clear_file() {
+  if (ftruncate(fileno(file_), 0) != 0) fmt::print(stderr, "attack: the record could not be emptied\n");
 }
 
 std::string Record::table() const {

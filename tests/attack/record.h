@@ -31,6 +31,8 @@ class Record {
   int attacks(const std::string& kind) const;
 
   bool failed() const;
+  bool only_skipped() const;  // nothing could be tried
+  void clear_file();
   // kind | tries | ended well | refused | failures, and what was skipped.
   std::string table() const;
 
