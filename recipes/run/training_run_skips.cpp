@@ -91,7 +91,7 @@ void TrainingRun::stop_on_nonfinite(const data::LoaderPosition& before, const st
 
 // No later step can help a model that is broken itself, and it takes no good checkpoint's place.
 void TrainingRun::refuse_nonfinite(const std::string& parameter) {
-  const std::filesystem::path aside = directory_->path() / "nonfinite.h5";
+  const std::filesystem::path aside = directory_->nonfinite();
   save_checkpoint_as(aside);
   throw_error(fmt::format(
       "step {} was not finite, for {} already holds numbers that are not; the model is kept as {}, {}",
