@@ -19,6 +19,7 @@
 #include "checkpoints/model_state.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
+#include "kernels/core/console.h"
 #include "recipes/run/checkpoint_recipe.h"
 #include "recipes/run/dense_compaction.h"
 #include "recipes/run/inference_engine.h"
@@ -48,11 +49,10 @@ Evaluation evaluate_checkpoint(const std::filesystem::path& checkpoint) {
 
 void row(const std::string& error, std::int64_t numbers, std::int64_t dense, const Evaluation& evaluation,
          const std::string& largest, const std::string& seconds, const std::string& equal) {
-  fmt::print("| {} | {} | {:.2f} | {:.2f} | {} | {:.4f} | {:.2f} % | {} | {} |\n", error, numbers,
-             static_cast<double>(numbers) * 4 / 1048576,
-             static_cast<double>(dense) / static_cast<double>(numbers), largest, evaluation.loss,
-             100 * evaluation.accuracy, seconds, equal);
-  std::fflush(stdout);
+  put("| {} | {} | {:.2f} | {:.2f} | {} | {:.4f} | {:.2f} % | {} | {} |\n", error, numbers,
+      static_cast<double>(numbers) * 4 / 1048576, static_cast<double>(dense) / static_cast<double>(numbers),
+      largest, evaluation.loss, 100 * evaluation.accuracy, seconds, equal);
+  flush_output();
 }
 
 void measure(const std::filesystem::path& checkpoint, const std::vector<double>& errors) {
@@ -65,12 +65,11 @@ void measure(const std::filesystem::path& checkpoint, const std::vector<double>&
             false)
           .parameters()
           .count();
-  fmt::print("{} targets; unigram {:.4f}, uniform {:.4f}\n\n", before.targets, before.baselines.unigram,
-             before.baselines.uniform);
-  fmt::print(
-      "| error allowed | parameters | MiB | times fewer | largest error | held-out loss | accuracy | s | "
+  put("{} targets; unigram {:.4f}, uniform {:.4f}\n\n", before.targets, before.baselines.unigram,
+      before.baselines.uniform);
+  put("| error allowed | parameters | MiB | times fewer | largest error | held-out loss | accuracy | s | "
       "equal shares |\n");
-  fmt::print("|---|---|---|---|---|---|---|---|---|\n");
+  put("|---|---|---|---|---|---|---|---|---|\n");
   row("dense", numbers, numbers, before, "", "", "");
   const std::filesystem::path output =
       std::filesystem::temp_directory_path() / fmt::format("comera-compaction-{}.h5", getpid());
@@ -100,7 +99,7 @@ int main(int argc, char** argv) {
   try {
     comera::measure(argv[1], errors);
   } catch (const comera::Error& error) {
-    fmt::print(stderr, "comera_bench_compaction: error: {}\n", error.what());
+    comera::say("comera_bench_compaction: error: {}\n", error.what());
     return 1;
   }
   return 0;

@@ -9,6 +9,7 @@
 #include <exception>
 
 #include "data/loader.h"
+#include "kernels/core/console.h"
 
 namespace {
 
@@ -30,26 +31,24 @@ void measure(const data::ShardSet& shards, std::int64_t ranks) {
   for (; seconds < 3; ++steps, seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC)
     loader.next();
   const double each = seconds / static_cast<double>(steps);
-  fmt::print("| {} | {:.2f} | {:.1f} |\n", ranks, 1e3 * each,
-             1e-6 * static_cast<double>(ranks * tokens) / each);
+  put("| {} | {:.2f} | {:.1f} |\n", ranks, 1e3 * each, 1e-6 * static_cast<double>(ranks * tokens) / each);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    fmt::print(stderr, "comera_bench_loader FOLDER-OF-SHARDS [RANKS ...]\n");
+    say("comera_bench_loader FOLDER-OF-SHARDS [RANKS ...]\n");
     return 2;
   }
   try {
     const data::ShardSet shards(argv[1], "train");
-    fmt::print(
-        "| ranks | ms for a rank's pack of 4,096 tokens | million tokens/s gone through |\n|---|---|---|\n");
+    put("| ranks | ms for a rank's pack of 4,096 tokens | million tokens/s gone through |\n|---|---|---|\n");
     if (argc == 2)
       for (const std::int64_t ranks : {1, 8, 64, 512}) measure(shards, ranks);
     for (int i = 2; i < argc; ++i) measure(shards, std::atoi(argv[i]));
   } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
+    say("error: {}\n", error.what());
     return 1;
   }
 }

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "data/durable_file.h"
+#include "data/folder.h"
 
 namespace comera {
 
@@ -43,9 +44,7 @@ CheckpointDirectory::CheckpointDirectory(std::filesystem::path directory, std::i
     : directory_(std::move(directory)), keep_(keep) {
   COMERA_CHECK(keep_ >= 1, "at least one checkpoint must be kept, not {}", keep_);
   data::create_directories_durably(directory_);
-  std::error_code code;
-  for (const auto& entry : std::filesystem::directory_iterator(directory_))
-    if (entry.path().extension() == ".tmp") std::filesystem::remove(entry.path(), code);
+  data::remove_left_overs_in(directory_);
   // A process that was killed between saving and this leaves `latest` behind.
   if (const std::vector<std::int64_t> steps = checkpoint_steps(directory_); !steps.empty())
     point_latest_at(file_of(steps.back()));
@@ -97,8 +96,8 @@ void CheckpointDirectory::prune(std::int64_t newest) const {
 std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& directory) {
   std::vector<std::int64_t> steps;
   std::error_code code;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, code))
-    if (const auto step = step_of_name(entry.path().filename().string())) steps.push_back(*step);
+  for (const auto& entry : data::entries_of(directory, code))
+    if (const auto step = step_of_name(entry.filename().string())) steps.push_back(*step);
   std::ranges::sort(steps);
   return steps;
 }

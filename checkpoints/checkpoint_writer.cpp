@@ -36,11 +36,7 @@ std::vector<std::int64_t> dims_of(const Shape& shape) {
 
 CheckpointWriter::CheckpointWriter(std::filesystem::path path)
     : state_(std::make_unique<State>(std::move(path))) {
-  // A disk that is full from the start is noticed here: HDF5 does not free everything when it cannot even
-  // begin a file.
-  const std::filesystem::path& temporary = state_->durable.temporary();
-  data::FileDescriptor::create(temporary).write(0, std::string(1 << 14, '\0'));
-  state_->file = hdf5::File::create(temporary, {.user_block = data::seal_bytes});
+  state_->file = hdf5::File::create(state_->durable.temporary(), {.user_block = data::seal_bytes});
 }
 
 CheckpointWriter::~CheckpointWriter() = default;

@@ -1,8 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iostream>
 #include <memory>
 
 #include "bench/precision_benchmark.h"
@@ -12,9 +8,11 @@
 #include "cli/commands.h"
 #include "cli/device_option.h"
 #include "cli/number_checks.h"
+#include "cli/output_options.h"
 #include "cli/recipe_options.h"
 #include "data/durable_file.h"
 #include "kernels/backends/backends.h"
+#include "kernels/core/console.h"
 
 namespace comera::cli {
 
@@ -48,10 +46,10 @@ void bench_step(BenchOptions& options) {
   options.step.graphs = options.graph == "on";
   prepare_threads(options.threads);
   if (options.checkpoint.empty())
-    std::cout << bench_recipe(options);
+    put("{}", bench_recipe(options));
   else
-    std::cout << benchmark_ranks(
-        CheckpointReader(checkpoint_subject(options.checkpoint, "a checkpoint (.h5)")), options.step);
+    put("{}", benchmark_ranks(CheckpointReader(checkpoint_subject(options.checkpoint, "a checkpoint (.h5)")),
+                              options.step));
 }
 
 void add_step_command(CLI::App& command) {
@@ -102,9 +100,11 @@ struct PrecisionOptions {
 void bench_precision(PrecisionOptions& options) {
   prepare_threads(options.threads);
   // What cannot be written is said now, not after the measurement; a file that is there stays until then.
-  if (!options.json.empty() && !std::ofstream(options.json, std::ios::app))
-    throw UsageError(fmt::format("--json {}: could not be written: {}", options.json, std::strerror(errno)));
-  options.benchmark.print = [](const std::string& text) { std::cout << text << std::flush; };
+  if (!options.json.empty()) prepare_output(options.json);
+  options.benchmark.print = [](const std::string& text) {
+    put("{}", text);
+    check_output();  // nobody reads it: then there is nothing to measure for
+  };
   const PrecisionReport report = benchmark_precision(options.benchmark);
   if (!options.json.empty()) data::write_file_durably(options.json, precision_json(report));
 }

@@ -10,7 +10,10 @@
 #include "cli/checkpoint_subject.h"
 #include "cli/commands.h"
 #include "cli/number_checks.h"
+#include "cli/output_options.h"
 #include "cli/progress.h"
+#include "data/durable_file.h"
+#include "kernels/core/console.h"
 #include "model/rank_sizes.h"
 #include "recipes/run/dense_compaction.h"
 #include "recipes/run/rank_compaction.h"
@@ -34,17 +37,9 @@ std::filesystem::path output_file(const CompactOptions& options, const std::file
   std::error_code code;
   if (std::filesystem::equivalent(path, source, code))
     throw UsageError(fmt::format("{} is the checkpoint itself; choose another --output", path.string()));
-  if (std::filesystem::exists(path, code) && !options.overwrite)
+  if (data::is_taken(path) && !options.overwrite)
     throw UsageError(fmt::format("{} exists; give --overwrite to replace it", path.string()));
   return path;
-}
-
-void make_folder_of(const std::filesystem::path& file) {
-  std::error_code code;
-  if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path(), code);
-  if (code)
-    throw Error(
-        fmt::format("{}: could not make the folder: {}", file.parent_path().string(), code.message()));
 }
 
 double mebibytes(std::int64_t numbers, DType dtype) {
@@ -52,19 +47,19 @@ double mebibytes(std::int64_t numbers, DType dtype) {
 }
 
 void print_sizes(const char* what, std::int64_t before, std::int64_t after, DType dtype) {
-  fmt::print("{:<18}{:>14} -> {:>12}  ({:.2f} -> {:.2f} MiB){}\n", what, grouped(before), grouped(after),
-             mebibytes(before, dtype), mebibytes(after, dtype),
-             after == 0 ? ""
-                        : fmt::format(", {:.2f} times fewer",
-                                      static_cast<double>(before) / static_cast<double>(after)));
+  put("{:<18}{:>14} -> {:>12}  ({:.2f} -> {:.2f} MiB){}\n", what, grouped(before), grouped(after),
+      mebibytes(before, dtype), mebibytes(after, dtype),
+      after == 0
+          ? ""
+          : fmt::format(", {:.2f} times fewer", static_cast<double>(before) / static_cast<double>(after)));
 }
 
 void print_row(const CompactedLayer& layer, double allowed) {
-  fmt::print("{:<30}{:<44}{:>12}{:>12}{:>8.1f}{:>10.3g}{:>10.3g}{}{:>8.1f}\n", layer.name, layer.shape,
-             grouped(layer.before), grouped(layer.after),
-             static_cast<double>(layer.before) / static_cast<double>(layer.after), allowed, layer.error,
-             layer.missed ? "!" : " ", layer.seconds);
-  std::fflush(stdout);
+  put("{:<30}{:<44}{:>12}{:>12}{:>8.1f}{:>10.3g}{:>10.3g}{}{:>8.1f}\n", layer.name, layer.shape,
+      grouped(layer.before), grouped(layer.after),
+      static_cast<double>(layer.before) / static_cast<double>(layer.after), allowed, layer.error,
+      layer.missed ? "!" : " ", layer.seconds);
+  flush_output();
 }
 
 void print_totals(const DenseCompaction& done) {
@@ -78,17 +73,17 @@ void print_totals(const DenseCompaction& done) {
     if (layer.missed) missed.push_back(layer.name);
   }
   const DType dtype = master_of(done.recipe.precision.activations());
-  fmt::print("\n");
+  put("\n");
   print_sizes("these layers", before, after, dtype);
   print_sizes("the whole model", done.before, done.after, dtype);
-  fmt::print("{:<18}{:>14.1f} s\n", "time", seconds);
+  put("{:<18}{:>14.1f} s\n", "time", seconds);
   if (!missed.empty()) {
     const std::span<const std::string> first(missed.data(), std::min<std::size_t>(missed.size(), 3));
-    fmt::print("! the caps on the ranks kept {} of {} layers above the error allowed: {}{}\n", missed.size(),
-               done.layers.size(), fmt::join(first, ", "), missed.size() > 3 ? ", …" : "");
+    put("! the caps on the ranks kept {} of {} layers above the error allowed: {}{}\n", missed.size(),
+        done.layers.size(), fmt::join(first, ", "), missed.size() > 3 ? ", …" : "");
   }
   if (done.after > done.before)
-    fmt::print("the tensor trains are larger than the matrices; allow a larger --error, or cap the ranks\n");
+    put("the tensor trains are larger than the matrices; allow a larger --error, or cap the ranks\n");
 }
 
 void compact_from_dense(const CompactOptions& options) {
@@ -99,23 +94,22 @@ void compact_from_dense(const CompactOptions& options) {
   const CheckpointReader dense(source);
   const Recipe recipe = dense_compaction_recipe(dense, options.recipe, options.overrides);
   const std::filesystem::path output = output_file(options, source);
-  make_folder_of(output);
-  fmt::print("{:<30}{:<44}{:>12}{:>12}{:>8}{:>10}{:>10} {:>8}\n", "layer", "shape", "before", "after",
-             "times", "allowed", "reached", "s");
-  std::fflush(stdout);
+  prepare_output(output);
+  put("{:<30}{:<44}{:>12}{:>12}{:>8}{:>10}{:>10} {:>8}\n", "layer", "shape", "before", "after", "times",
+      "allowed", "reached", "s");
+  flush_output();
   DenseCompactionOptions compaction = options.compaction;
   const bool terminal = isatty(STDERR_FILENO) == 1;
   compaction.begins = [&](const std::string& layer, int number, int layers) {
-    if (terminal) fmt::print(stderr, "\r\033[K{} of {}: {}", number, layers, layer);
+    if (terminal) say("\r\033[K{} of {}: {}", number, layers, layer);
   };
   compaction.finished = [&](const CompactedLayer& layer) {
-    if (terminal) fmt::print(stderr, "\r\033[K");
+    if (terminal) say("\r\033[K");
     print_row(layer, options.compaction.error);
   };
   const DenseCompaction done = compact_dense(dense, recipe, compaction, output);
   print_totals(done);
-  fmt::print(
-      "saved {}: weights only; the optimizer state of the dense model belongs to other parameters and is "
+  put("saved {}: weights only; the optimizer state of the dense model belongs to other parameters and is "
       "left "
       "out, so begin a new run with it\n",
       output.string());
@@ -128,10 +122,10 @@ std::string ranks_text(const std::vector<std::int64_t>& ranks) {
 // The layers that a compaction changes.
 void print_ranks(const RankCompaction& compaction) {
   constexpr const char* row = "{:<30}{:<24}    {}\n";
-  fmt::print(fmt::runtime(row), "layer", "ranks before", "after");
+  put(fmt::runtime(row), "layer", "ranks before", "after");
   for (const auto& [layer, before] : compaction.before())
     if (const auto& after = compaction.after().at(layer); after != before)
-      fmt::print(fmt::runtime(row), layer, ranks_text(before), ranks_text(after));
+      put(fmt::runtime(row), layer, ranks_text(before), ranks_text(after));
 }
 
 void compact_ranks(const CompactOptions& options) {
@@ -139,24 +133,26 @@ void compact_ranks(const CompactOptions& options) {
   const CheckpointReader reader(source);
   const RankCompaction compaction(reader);
   const std::filesystem::path output = output_file(options, source);
+  prepare_output(output);
   if (compaction.nothing_dead()) {
-    fmt::print("{}: no entry of its gates is 0, so that there is nothing to remove; no file was written\n",
-               source.string());
+    reader.verify();
+    data::copy_file_durably(source, output);
+    put("{}: no entry of its gates is 0, so that there is nothing to remove\nsaved {}, a copy\n",
+        source.string(), output.string());
     return;
   }
-  make_folder_of(output);
   const std::int64_t parameters = compaction.write(output);
   print_ranks(compaction);
   const EncoderConfig config = encoder_config(compaction.recipe(), compaction.vocabulary());
   const DType dtype = compaction.parameters().dtype();
-  fmt::print("\n");
+  put("\n");
   print_sizes("tensor trains", tensorized_size(config, compaction.before()),
               tensorized_size(config, compaction.after()), dtype);
   print_sizes("the whole model", compaction.parameters().count(), parameters, dtype);
   const std::vector<std::string> removed = removed_layers(config, compaction.after());
-  fmt::print("{:<18}{:>14} of {}{}{}\n", "removed layers", removed.size(), compaction.after().size(),
-             removed.empty() ? "" : ": ", fmt::join(removed, ", "));
-  fmt::print("saved {}\n", output.string());
+  put("{:<18}{:>14} of {}{}{}\n", "removed layers", removed.size(), compaction.after().size(),
+      removed.empty() ? "" : ": ", fmt::join(removed, ", "));
+  put("saved {}\n", output.string());
 }
 
 void compact(const CompactOptions& options) {

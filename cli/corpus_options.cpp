@@ -6,6 +6,7 @@
 
 #include "cli/progress.h"
 #include "data/table_corpus.h"
+#include "kernels/core/console.h"
 
 namespace comera::cli {
 
@@ -85,19 +86,16 @@ void print_corpus_counts(const data::CorpusCounts& counts) {
     widest = std::max(widest, reason.size());
   }
   for (const auto& [language, count] : counts.languages) widest = std::max(widest, language.size());
-  fmt::print("{:<{}}{:>14}{:>14}\n", "", widest + 2, "documents", "MB");
+  put("{:<{}}{:>14}{:>14}\n", "", widest + 2, "documents", "MB");
   const auto row = [&](const std::string& name, std::int64_t documents, std::int64_t bytes) {
-    fmt::print("{:<{}}{:>14}{:>14.2f}\n", name, widest + 2, grouped(documents),
-               static_cast<double>(bytes) * 1e-6);
+    put("{:<{}}{:>14}{:>14.2f}\n", name, widest + 2, grouped(documents), static_cast<double>(bytes) * 1e-6);
   };
   row("kept", counts.documents, counts.bytes);
   for (const auto& [language, count] : counts.languages) row("  " + language, count.documents, count.bytes);
-  fmt::print("{:<{}}{:>14}\n", "dropped", widest + 2, grouped(dropped));
-  for (const auto& [reason, count] : counts.dropped)
-    fmt::print("  {:<{}}{:>14}\n", reason, widest, grouped(count));
-  for (const std::string& note : counts.notes) fmt::print(stderr, "note: {}\n", note);
-  if (counts.more_notes > 0)
-    fmt::print(stderr, "note: {} more files had such faults\n", grouped(counts.more_notes));
+  put("{:<{}}{:>14}\n", "dropped", widest + 2, grouped(dropped));
+  for (const auto& [reason, count] : counts.dropped) put("  {:<{}}{:>14}\n", reason, widest, grouped(count));
+  for (const std::string& note : counts.notes) say("note: {}\n", note);
+  if (counts.more_notes > 0) say("note: {} more files had such faults\n", grouped(counts.more_notes));
 }
 
 }  // namespace comera::cli

@@ -8,7 +8,8 @@
 #include "cli/number_checks.h"
 #include "cli/progress.h"
 #include "data/build_shards.h"
-#include "kernels/core/check.h"
+#include "data/folder.h"
+#include "kernels/core/console.h"
 
 namespace comera::cli {
 namespace {
@@ -21,15 +22,15 @@ struct DataOptions {
 };
 
 void print_split(const char* name, const data::SplitCounts& counts) {
-  fmt::print("{:<24}{:>14}{:>14}{:>14}\n", name, grouped(counts.documents), grouped(counts.tokens),
-             grouped(counts.shards));
+  put("{:<24}{:>14}{:>14}{:>14}\n", name, grouped(counts.documents), grouped(counts.tokens),
+      grouped(counts.shards));
 }
 
 // What a build that was stopped has left (*.partial) does not count.
 bool holds_files(const std::filesystem::path& folder) {
   std::error_code code;
-  return std::ranges::any_of(std::filesystem::directory_iterator(folder, code),
-                             [](const auto& entry) { return entry.path().extension() != ".partial"; });
+  return std::ranges::any_of(data::entries_of(folder, code),
+                             [](const auto& entry) { return entry.extension() != ".partial"; });
 }
 
 void check_output(const std::filesystem::path& output, bool overwrite) {
@@ -45,7 +46,7 @@ void make_shards(DataOptions& options) {
   const auto& output = options.build.output;
   check_output(output, options.overwrite);
   const data::Tokenizer tokenizer = data::Tokenizer::load(options.tokenizer);
-  for (const std::string& note : tokenizer.notes()) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& note : tokenizer.notes()) say("note: {}\n", note);
   const auto corpus = open_corpus(options.corpus);
   const data::BuildCounts counts = [&] {
     ProgressLine progress("tokenizing");
@@ -55,13 +56,13 @@ void make_shards(DataOptions& options) {
     return data::build_shards(*corpus, tokenizer, options.build);
   }();
   print_corpus_counts(counts.corpus);
-  fmt::print("\n{:<24}{:>14}{:>14}{:>14}\n", "", "documents", "tokens", "shards");
+  put("\n{:<24}{:>14}{:>14}{:>14}\n", "", "documents", "tokens", "shards");
   print_split("train", counts.train);
   print_split("validation", counts.validation);
   const double tokens = static_cast<double>(counts.train.tokens + counts.validation.tokens);
   const double bytes = static_cast<double>(counts.corpus.bytes);
-  fmt::print("\n{:.2f} bytes per token, {:.1f} s, {:.1f} MB/s\nwrote {}\n", tokens > 0 ? bytes / tokens : 0.0,
-             counts.seconds, bytes * 1e-6 / counts.seconds, output.string());
+  put("\n{:.2f} bytes per token, {:.1f} s, {:.1f} MB/s\nwrote {}\n", tokens > 0 ? bytes / tokens : 0.0,
+      counts.seconds, bytes * 1e-6 / counts.seconds, output.string());
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "data/durable_file.h"
 #include "data/hdf5.h"
 #include "kernels/backends/backends.h"
+#include "kernels/core/console.h"
 #include "recipes/run/inference_engine.h"
 #include "recipes/run/json.h"
 
@@ -87,7 +88,7 @@ void embed(const EmbedOptions& options) {
     write_hdf5(options.output.path, vectors, width, examples, options);
   else
     write_jsonl(options.output.path, vectors, width, examples);
-  fmt::print("{} vectors of {} numbers in {}\n", examples.count(), width, options.output.path.string());
+  put("{} vectors of {} numbers in {}\n", examples.count(), width, options.output.path.string());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/inference_options.h"
 #include "kernels/backends/backends.h"
+#include "kernels/core/console.h"
 #include "recipes/run/masked_language_task.h"
 #include "recipes/run/sequence_task.h"
 
@@ -50,9 +51,9 @@ void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
     if (options.json)
       sets.add(set.name, metrics_of(scores));
     else
-      fmt::print("{}\n", data::describe(scores));
+      put("{}\n", data::describe(scores));
   }
-  if (options.json) fmt::print("{}\n", sets.text());
+  if (options.json) put("{}\n", sets.text());
 }
 
 void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
@@ -66,8 +67,7 @@ void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
   if (options.data.empty()) check_recipe_path(data.validation, options, "--data FOLDER");
   std::error_code code;
   if (!std::filesystem::exists(data.train, code)) {
-    fmt::print(stderr, "{}: the training data are not there, so that no unigram baseline is known\n",
-               data.train);
+    say("{}: the training data are not there, so that no unigram baseline is known\n", data.train);
     data.train.clear();
   }
   data.tokenizer = loaded.trained.tokenizer.string();
@@ -83,9 +83,9 @@ void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
   const Evaluation evaluation = *task.evaluate(engine, loading, 0, {}, one_process());
   require_finite(evaluation.loss, options.inference, data.validation);
   if (options.json)
-    fmt::print("{}\n", task.metrics(evaluation).text());
+    put("{}\n", task.metrics(evaluation).text());
   else
-    fmt::print("{}\n", task.describe(evaluation));
+    put("{}\n", task.describe(evaluation));
 }
 
 void evaluate(const EvalOptions& options) {

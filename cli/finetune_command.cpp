@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/training_options.h"
+#include "kernels/core/console.h"
 
 namespace comera::cli {
 
@@ -17,14 +18,14 @@ void finetune(const TrainingCommandOptions& options, Communicator& communicator,
   TrainingRun run(recipe, training);
   signals.begin();  // until here a signal just ends the program: nothing can be lost
   if (run.finished() && communicator.first())
-    fmt::print("this run is finished already; give it more steps to go on\n");
+    put("this run is finished already; give it more steps to go on\n");
   const TrainingOutcome outcome = run.run();
   if (!communicator.first()) return;
   if (!outcome.finished) return print_stopped(run, outcome);
-  if (outcome.evaluation) fmt::print("last             {}\n", run.task().describe(*outcome.evaluation));
+  if (outcome.evaluation) put("last             {}\n", run.task().describe(*outcome.evaluation));
   if (!outcome.best.empty())
-    fmt::print("best             {} {:.4f} at step {}: {}\n", data::name_of(*run.recipe().task.metric),
-               outcome.best_score, outcome.best_step, outcome.best.string());
+    put("best             {} {:.4f} at step {}: {}\n", data::name_of(*run.recipe().task.metric),
+        outcome.best_score, outcome.best_step, outcome.best.string());
   print_costs(run, outcome);
 }
 
@@ -43,7 +44,8 @@ void add_finetune_command(CLI::App& program) {
       "    --set task.name=mine --set task.train=train.csv --set task.validation=dev.csv \\\n"
       "    --set 'task.text=[\"title\", \"body\"]' --set task.label=topic\n"
       "Several processes: mpirun -np 4 comera finetune ... (docs/scaling.md)\n"
-      "Ctrl-C, SIGTERM or SIGUSR1 saves a checkpoint and stops. best.h5 is the best model by task.metric.");
+      "Ctrl-C, SIGTERM, SIGUSR1 or a closed terminal (SIGHUP, unless under nohup) saves a checkpoint and "
+      "stops; SIGQUIT does not save. best.h5 is the best model by task.metric.");
   command->callback([options] {
     run_in_job(
         [&](Communicator& communicator, StopSignals& signals) { finetune(*options, communicator, signals); });

@@ -9,6 +9,7 @@
 #include "cli/device_option.h"
 #include "cli/number_checks.h"
 #include "kernels/backends/backends.h"
+#include "kernels/core/console.h"
 #include "kernels/core/finite.h"
 
 namespace comera::cli {
@@ -70,9 +71,8 @@ void require_finite(double loss, const InferenceOptions& options, const std::fil
 
 void report_examples(const std::string& name, const data::ExampleSamples& samples,
                      const data::Examples& examples, std::int64_t length) {
-  fmt::print(stderr, "{}: {} examples, {} cut to {} tokens\n", name, examples.count(), samples.truncated(),
-             length);
-  for (const std::string& report : examples.reports()) fmt::print(stderr, "{}\n", report);
+  say("{}: {} examples, {} cut to {} tokens\n", name, examples.count(), samples.truncated(), length);
+  for (const std::string& report : examples.reports()) say("{}\n", report);
 }
 
 OutputFormat output_format(const std::filesystem::path& file, const std::vector<OutputFormat>& allowed) {

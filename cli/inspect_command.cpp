@@ -1,6 +1,5 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <iostream>
 #include <memory>
 #include <optional>
 
@@ -10,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/number_checks.h"
 #include "data/durable_file.h"
+#include "kernels/core/console.h"
 #include "recipes/model_report.h"
 #include "recipes/rank_report.h"
 #include "recipes/recipe.h"
@@ -47,8 +47,8 @@ void refuse_model_options(const InspectOptions& options, const std::string& what
 void warn_of_nonfinite(const CheckpointReader& checkpoint) {
   const std::vector<std::string> broken = nonfinite_tensors(checkpoint);
   if (broken.empty()) return;
-  fmt::print("this model is broken: {} of its tensors hold numbers that are not finite, first {}\n\n",
-             broken.size(), broken.front());
+  put("this model is broken: {} of its tensors hold numbers that are not finite, first {}\n\n", broken.size(),
+      broken.front());
 }
 
 CheckpointRanks ranks_in(const std::string& subject) {
@@ -64,13 +64,13 @@ void inspect_ranks(const InspectOptions& options) {
   refuse_model_options(options, "--ranks");
   const CheckpointRanks state = ranks_in(options.subjects[0]);
   warn_of_nonfinite(CheckpointReader(checkpoint_subject(options.subjects[0], "a checkpoint (.h5)")));
-  fmt::print("{}: step {}\n\n", state.name, state.step);
-  std::cout << rank_report(state);
+  put("{}: step {}\n\n", state.name, state.step);
+  put("{}", rank_report(state));
 }
 
 void compare(const InspectOptions& options) {
   refuse_model_options(options, "two checkpoints");
-  std::cout << rank_comparison(ranks_in(options.subjects[0]), ranks_in(options.subjects[1]));
+  put("{}", rank_comparison(ranks_in(options.subjects[0]), ranks_in(options.subjects[1])));
 }
 
 void plot(const InspectOptions& options) {
@@ -87,12 +87,12 @@ void plot(const InspectOptions& options) {
     throw UsageError(
         fmt::format("{} is no folder; --plot draws the metrics in a run's folder", run.string()));
   data::write_file_durably(options.plot, svg_of(training_plot(run / "metrics.jsonl")));
-  fmt::print("saved {}\n", options.plot.string());
+  put("saved {}\n", options.plot.string());
 }
 
 void inspect_model(const InspectOptions& options) {
   std::string subject = options.subjects[0];
-  if (std::filesystem::is_directory(subject))
+  if (std::error_code none; std::filesystem::is_directory(subject, none))
     subject = checkpoint_subject(subject, "a recipe (.toml), a checkpoint (.h5)").string();
   Recipe recipe;
   std::optional<CheckpointReader> checkpoint;
@@ -103,10 +103,9 @@ void inspect_model(const InspectOptions& options) {
     checkpoint.emplace(subject);
     recipe = checkpoint_recipe(*checkpoint, options.overrides);
     vocabulary = checkpoint->integer("/data", "vocabulary");
-    fmt::print("{}: step {}, phase {}, {} tokens seen, computed in {}\n\n", subject,
-               checkpoint->integer("/trainer", "step"), checkpoint->integer("/trainer", "phase"),
-               checkpoint->integer("/trainer", "tokens"),
-               name_of(checkpoint_recipe(*checkpoint).precision.compute));
+    put("{}: step {}, phase {}, {} tokens seen, computed in {}\n\n", subject,
+        checkpoint->integer("/trainer", "step"), checkpoint->integer("/trainer", "phase"),
+        checkpoint->integer("/trainer", "tokens"), name_of(checkpoint_recipe(*checkpoint).precision.compute));
   }
   if (recipe.model.vocabulary == 0 && vocabulary == 0)
     throw UsageError(fmt::format(
@@ -114,12 +113,11 @@ void inspect_model(const InspectOptions& options) {
   if (checkpoint) warn_of_nonfinite(*checkpoint);
   const Model model(encoder_config(recipe, vocabulary), host_allocator(), false);
   if (checkpoint) check_parameters(*checkpoint, model.parameters());
-  std::cout << model_report(model);
-  if (options.plan_tokens > 0) std::cout << "\n" << plan_report(model, options.plan_tokens);
+  put("{}", model_report(model));
+  if (options.plan_tokens > 0) put("\n{}", plan_report(model, options.plan_tokens));
   if (options.precision_tokens > 0)
-    std::cout << "\n"
-              << precision_report(recipe, model.config().vocabulary, options.precision_tokens,
-                                  recipe.phases.empty() ? 128 : recipe.phases[0].length);
+    put("\n{}", precision_report(recipe, model.config().vocabulary, options.precision_tokens,
+                                 recipe.phases.empty() ? 128 : recipe.phases[0].length));
 }
 
 void inspect(const InspectOptions& options) {

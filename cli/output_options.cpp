@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "data/durable_file.h"
 #include "kernels/core/check.h"
 
 namespace comera::cli {
@@ -13,24 +14,26 @@ namespace comera::cli {
 namespace {
 
 void refuse_existing(const std::filesystem::path& path, bool overwrite) {
-  std::error_code code;
-  if (!overwrite && std::filesystem::exists(path, code))
+  if (!overwrite && data::is_taken(path))
     throw UsageError(fmt::format("{}: exists already; give --overwrite to replace it", path.string()));
 }
 
 }  // namespace
+
+void prepare_output(const std::filesystem::path& file) {
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  data::create_directories_durably(folder);
+  if (access(folder.c_str(), W_OK) != 0)
+    throw Error(fmt::format("{}: cannot be written to: {}", folder.string(), std::strerror(errno)));
+  const data::DurableFile possible(file);
+}
 
 void OutputOptions::check(const std::filesystem::path& input) const {
   std::error_code code;
   if (!input.empty() && std::filesystem::equivalent(input, path, code))
     throw UsageError(fmt::format("--output {} is the input; give another name", path.string()));
   refuse_existing(path, overwrite);
-  // Before the work, not after it.
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  std::filesystem::create_directories(folder, code);
-  if (code || access(folder.c_str(), W_OK) != 0)
-    throw Error(fmt::format("{}: cannot be written to: {}", folder.string(),
-                            code ? code.message() : std::strerror(errno)));
+  prepare_output(path);
 }
 
 void OutputOptions::check_file(const std::filesystem::path& name) const {

@@ -5,6 +5,10 @@
 
 namespace comera::cli {
 
+// Before the work, not after it: makes the folder that the file is to be in. Error if nothing can be written
+// there, or if what has the name is no file.
+void prepare_output(const std::filesystem::path& file);
+
 // --output of a command that writes files, and --overwrite.
 struct OutputOptions {
   std::filesystem::path path;

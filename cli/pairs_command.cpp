@@ -7,6 +7,7 @@
 #include "cli/output_options.h"
 #include "cli/progress.h"
 #include "data/function_pairs.h"
+#include "kernels/core/console.h"
 
 namespace comera::cli {
 namespace {
@@ -23,11 +24,11 @@ void make_pairs(PairsOptions options) {
   const auto corpus = open_corpus(options.corpus);
   const data::FunctionPairsCounts counts = data::build_function_pairs(*corpus, options.pairs);
   print_corpus_counts(corpus->counts());
-  fmt::print("{:<24}{:>14}\n", "documented functions", grouped(counts.functions));
-  fmt::print("{:<24}{:>14}\n", "  seen before", grouped(counts.duplicates));
-  fmt::print("{:<24}{:>14}\n", "examples to train on", grouped(counts.train));
-  fmt::print("{:<24}{:>14}\n", "examples held out", grouped(counts.validation));
-  fmt::print("wrote {}\n", options.pairs.output.string());
+  put("{:<24}{:>14}\n", "documented functions", grouped(counts.functions));
+  put("{:<24}{:>14}\n", "  seen before", grouped(counts.duplicates));
+  put("{:<24}{:>14}\n", "examples to train on", grouped(counts.train));
+  put("{:<24}{:>14}\n", "examples held out", grouped(counts.validation));
+  put("wrote {}\n", options.pairs.output.string());
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "cli/output_options.h"
 #include "data/durable_file.h"
 #include "kernels/backends/backends.h"
+#include "kernels/core/console.h"
 #include "recipes/run/sequence_task.h"
 
 namespace comera::cli {
@@ -85,7 +86,7 @@ void predict(const PredictOptions& options) {
   std::string text = format == OutputFormat::tsv ? header_of(task) + "\n" : "";
   for (const std::string& line : lines) text += line + "\n";
   data::write_file_durably(options.output.path, text);
-  fmt::print("{} predictions in {}\n", lines.size(), options.output.path.string());
+  put("{} predictions in {}\n", lines.size(), options.output.path.string());
 }
 
 }  // namespace

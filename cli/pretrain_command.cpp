@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/training_options.h"
+#include "kernels/core/console.h"
 
 namespace comera::cli {
 
@@ -13,14 +14,14 @@ namespace {
 
 void print_held_out(const Evaluation& e) {
   if (!std::isfinite(e.loss)) {
-    fmt::print("held-out loss    not finite: the model has diverged; train with a lower learning rate\n");
+    put("held-out loss    not finite: the model has diverged; train with a lower learning rate\n");
     return;
   }
-  fmt::print("held-out loss    {:.4f} nats per masked token over {} tokens; masked accuracy {:.2f} %\n",
-             e.loss, e.targets, 100 * e.accuracy);
+  put("held-out loss    {:.4f} nats per masked token over {} tokens; masked accuracy {:.2f} %\n", e.loss,
+      e.targets, 100 * e.accuracy);
   const double gain = e.baselines.unigram - e.loss;
-  fmt::print("baselines        unigram {:.4f}, uniform {:.4f}: the model is {:.4f} nat {} than unigram\n",
-             e.baselines.unigram, e.baselines.uniform, std::abs(gain), gain >= 0 ? "better" : "worse");
+  put("baselines        unigram {:.4f}, uniform {:.4f}: the model is {:.4f} nat {} than unigram\n",
+      e.baselines.unigram, e.baselines.uniform, std::abs(gain), gain >= 0 ? "better" : "worse");
 }
 
 void pretrain(const TrainingCommandOptions& options, Communicator& communicator, StopSignals& signals) {
@@ -28,7 +29,7 @@ void pretrain(const TrainingCommandOptions& options, Communicator& communicator,
   TrainingRun run(recipe, training_options(options, communicator, signals));
   signals.begin();  // until here a signal just ends the program: nothing can be lost
   if (run.finished() && communicator.first())
-    fmt::print("this run is finished already; give it more steps to go on\n");
+    put("this run is finished already; give it more steps to go on\n");
   const TrainingOutcome outcome = run.run();
   if (!communicator.first()) return;
   if (!outcome.finished) return print_stopped(run, outcome);
@@ -47,7 +48,8 @@ void add_pretrain_command(CLI::App& program) {
       "\\\n"
       "           --set data.tokenizer=tok.model --output runs/first --resume auto\n"
       "Several processes: mpirun -np 4 comera pretrain ... (docs/scaling.md)\n"
-      "Ctrl-C, SIGTERM or SIGUSR1 saves a checkpoint and stops.");
+      "Ctrl-C, SIGTERM, SIGUSR1 or a closed terminal (SIGHUP, unless under nohup) saves a checkpoint and "
+      "stops; SIGQUIT does not save.");
   command->callback([options] {
     run_in_job(
         [&](Communicator& communicator, StopSignals& signals) { pretrain(*options, communicator, signals); });

@@ -4,12 +4,17 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 #include <new>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "cli/arguments.h"
 #include "cli/commands.h"
-#include "kernels/core/check.h"
+#include "cli/process.h"
+#include "kernels/core/console.h"
 #include "recipes/suggest.h"
 
 namespace comera::cli {
@@ -53,8 +58,9 @@ void check_command(const CLI::App& program, int argc, const char* const* argv) {
   }
 }
 
+// Whatever the words of a command line hold, the message is one line of a sane length (see Error).
 int fail(int code, const std::string& message) {
-  fmt::print(stderr, "comera: error: {}\n", message);
+  say("comera: error: {}\n", Error(message).what());
   return code;
 }
 
@@ -86,29 +92,51 @@ std::string sentence(std::string text) {
   return text;
 }
 
+void run_command(CLI::App& program, int argc, const char* const* argv) {
+  try {
+    check_arguments(argc, argv);
+    program.set_version_flag("--version", fmt::format("comera {}", version()));
+    program.require_subcommand(1);
+    add_commands(program);
+    refuse_empty_values(program);
+    check_command(program, argc, argv);
+    program.parse(argc, argv);
+  } catch (const CLI::Success& wish) {  // --help, --version
+    std::ostringstream text, none;
+    program.exit(wish, text, none);
+    put("{}", text.str());
+  }
+  check_output();
+}
+
 }  // namespace
 
 int run_program(int argc, const char* const* argv) {
   CLI::App program("Pretrains encoder-only transformers whose weights are tensor trains", "comera");
+  begin_output();
   try {
-    program.set_version_flag("--version", fmt::format("comera {}", version()));
-    program.require_subcommand(1);
-    add_commands(program);
-    check_command(program, argc, argv);
-    program.parse(argc, argv);
+    run_command(program, argc, argv);
     return success;
-  } catch (const CLI::Success& wish) {  // --help, --version
-    return program.exit(wish);
   } catch (const CLI::ExtrasError&) {
     return fail(wrong_usage, unexpected(program));
   } catch (const CLI::ParseError& error) {
     return fail(wrong_usage, sentence(error.what()) + "; see --help");
   } catch (const UsageError& error) {
     return fail(wrong_usage, error.what());
+  } catch (const OutputLost& error) {
+    if (error.reason() == EPIPE) end_by_broken_pipe();
+    return fail(failure, error.what());
   } catch (const Error& error) {
     return fail(failure, error.what());
   } catch (const std::bad_alloc&) {
     return fail(failure, "there is not enough memory; use smaller batches or a smaller model");
+  } catch (const std::filesystem::filesystem_error& error) {
+    return fail(failure, fmt::format("{}: {}", error.path1().string(), error.code().message()));
+  } catch (const std::system_error& error) {
+    return fail(failure,
+                fmt::format("the system refused what was asked for, such as another thread: {}; there may be "
+                            "too little memory or too many processes",
+                            error.code().message()));
   } catch (const std::exception& error) {
     return fail(failure, sentence(fmt::format("unexpected: {}", error.what())));
   }

@@ -1,10 +1,10 @@
 #include "cli/progress.h"
 
-#include <fmt/core.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
+
+#include "kernels/core/console.h"
 
 namespace comera::cli {
 
@@ -13,7 +13,7 @@ ProgressLine::ProgressLine(std::string what) : what_(std::move(what)), terminal_
 }
 
 ProgressLine::~ProgressLine() {
-  if (open_) std::fputc('\n', stderr);
+  if (open_) say("\n");
 }
 
 void ProgressLine::update(std::int64_t documents, std::int64_t bytes) {
@@ -22,9 +22,8 @@ void ProgressLine::update(std::int64_t documents, std::int64_t bytes) {
   next_ = now + (terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(5000));
   const double seconds = std::chrono::duration<double>(now - start_).count();
   const double megabytes = static_cast<double>(bytes) * 1e-6;
-  fmt::print(stderr, "{}{}: {} documents, {:.1f} MB, {:.1f} MB/s{}", terminal_ ? "\r\033[K" : "", what_,
-             grouped(documents), megabytes, megabytes / seconds, terminal_ ? "" : "\n");
-  std::fflush(stderr);
+  say("{}{}: {} documents, {:.1f} MB, {:.1f} MB/s{}", terminal_ ? "\r\033[K" : "", what_, grouped(documents),
+      megabytes, megabytes / seconds, terminal_ ? "" : "\n");
   open_ = terminal_;
 }
 

@@ -4,10 +4,12 @@
 
 #include "cli/commands.h"
 #include "cli/corpus_options.h"
+#include "cli/output_options.h"
 #include "cli/progress.h"
 #include "data/durable_file.h"
+#include "data/new_folders.h"
 #include "data/tokenizer.h"
-#include "kernels/core/check.h"
+#include "kernels/core/console.h"
 
 namespace comera::cli {
 namespace {
@@ -21,13 +23,14 @@ struct TokenizerOptions {
 };
 
 void train_tokenizer(TokenizerOptions& options) {
-  std::error_code code;
-  if (!options.overwrite && std::filesystem::exists(options.output, code))
+  if (!options.overwrite && data::is_taken(options.output))
     throw UsageError(
         fmt::format("{}: exists already; give --overwrite to replace it", options.output.string()));
   options.tokenizer.model =
       options.model == "bpe" ? data::TokenizerModel::bpe : data::TokenizerModel::unigram;
   const auto corpus = open_corpus(options.corpus);
+  const data::NewFolders folders(options.output.parent_path());
+  prepare_output(options.output);
   data::Tokenizer tokenizer = [&] {
     ProgressLine progress("reading");
     options.tokenizer.progress = [&](std::int64_t documents, std::int64_t bytes) {
@@ -35,15 +38,13 @@ void train_tokenizer(TokenizerOptions& options) {
     };
     return data::train_tokenizer(*corpus, options.tokenizer);
   }();
-  if (const auto folder = options.output.parent_path(); !folder.empty())
-    data::create_directories_durably(folder);
   data::write_file_durably(options.output, tokenizer.bytes());
   print_corpus_counts(corpus->counts());
-  fmt::print("{:<24}{:>14}\n", "vocabulary", grouped(tokenizer.vocabulary()));
+  put("{:<24}{:>14}\n", "vocabulary", grouped(tokenizer.vocabulary()));
   if (tokenizer.vocabulary() < options.tokenizer.vocabulary)
-    fmt::print(stderr, "note: the corpus gave {} pieces of the {} asked for\n", tokenizer.vocabulary(),
-               options.tokenizer.vocabulary);
-  fmt::print("wrote {}\n", options.output.string());
+    say("note: the corpus gave {} pieces of the {} asked for\n", tokenizer.vocabulary(),
+        options.tokenizer.vocabulary);
+  put("wrote {}\n", options.output.string());
 }
 
 }  // namespace

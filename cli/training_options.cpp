@@ -7,6 +7,8 @@
 
 #include "cli/device_option.h"
 #include "cli/number_checks.h"
+#include "data/folder.h"
+#include "kernels/core/console.h"
 #include "recipes/model_report.h"
 #include "recipes/run/trained_model.h"
 
@@ -20,8 +22,7 @@ void print_memory(TrainingRun& run) {
   const Allocator& allocator = run.engine().allocator();
   const Arena::Plan& plan = run.engine().arena_plan();
   const auto peak = [&](MemoryKind kind) { return mebibytes(static_cast<double>(allocator.use(kind).peak)); };
-  fmt::print(
-      "peak memory      parameters {:.1f}, gradients {:.1f}, optimizer {:.1f}, activations {:.1f}, workspace "
+  put("peak memory      parameters {:.1f}, gradients {:.1f}, optimizer {:.1f}, activations {:.1f}, workspace "
       "{:.1f} "
       "MiB\n",
       peak(MemoryKind::parameters), peak(MemoryKind::gradients), peak(MemoryKind::optimizer),
@@ -45,8 +46,8 @@ std::optional<TrainedModel> begun_with(const TrainingCommandOptions& options) {
   trained.recipe = to_toml(recipe);
   trained.checkpoint = recipe.run.initial_checkpoint;
   trained.tokenizer = run / "tokenizer.model";
-  const std::filesystem::path begun = std::filesystem::absolute(trained.checkpoint);
-  const std::filesystem::path asked = std::filesystem::absolute(options.from);
+  const std::filesystem::path begun = data::from_root(trained.checkpoint);
+  const std::filesystem::path asked = data::from_root(options.from);
   const auto relative = begun.lexically_normal().lexically_relative(asked.lexically_normal());
   if (trained.checkpoint.empty() || relative.empty() || *relative.begin() == "..")
     throw UsageError(fmt::format(
@@ -128,31 +129,32 @@ TrainingOptions training_options(const TrainingCommandOptions& options, Communic
 void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
   const std::int64_t parameters = run.engine().model().parameters().count();
   const std::int64_t dense = dense_parameters(run.engine().model().config());
-  if (outcome.tokens_per_second > 0)
-    fmt::print("speed            {:.0f} tokens/s\n", outcome.tokens_per_second);
+  if (outcome.tokens_per_second > 0) put("speed            {:.0f} tokens/s\n", outcome.tokens_per_second);
   const bool is_dense = parameters == dense;
   if (is_dense)
-    fmt::print("parameters       {}, all dense\n", parameters);
+    put("parameters       {}, all dense\n", parameters);
   else
-    fmt::print("parameters       {} against {} of the dense twin: {:.1f} times fewer\n", parameters, dense,
-               static_cast<double>(dense) / static_cast<double>(parameters));
-  const double size = static_cast<double>(std::filesystem::file_size(outcome.checkpoint));
+    put("parameters       {} against {} of the dense twin: {:.1f} times fewer\n", parameters, dense,
+        static_cast<double>(dense) / static_cast<double>(parameters));
+  std::error_code code;  // somebody may have taken the file away
+  const auto bytes = std::filesystem::file_size(outcome.checkpoint, code);
+  const double size = code ? 0 : static_cast<double>(bytes);
   // A checkpoint is the parameters and two moments for each.
   const double dense_size =
       3.0 * static_cast<double>(dense) * size_of(run.engine().model().parameters().dtype());
-  fmt::print("checkpoint       {:.1f} MiB with optimizer state{}\n", mebibytes(size),
-             is_dense ? "" : fmt::format("; the dense twin's would be {:.1f} MiB", mebibytes(dense_size)));
+  put("checkpoint       {:.1f} MiB with optimizer state{}\n", mebibytes(size),
+      is_dense ? "" : fmt::format("; the dense twin's would be {:.1f} MiB", mebibytes(dense_size)));
   print_memory(run);
   if (outcome.skipped > 0)
-    fmt::print("skipped          {} of {} steps, which were not finite\n", outcome.skipped, outcome.step);
-  fmt::print("saved            {}\n", outcome.checkpoint.string());
+    put("skipped          {} of {} steps, which were not finite\n", outcome.skipped, outcome.step);
+  put("saved            {}\n", outcome.checkpoint.string());
 }
 
 void print_stopped(const TrainingRun& run, const TrainingOutcome& outcome) {
   const std::string skipped =
       outcome.skipped > 0 ? fmt::format(", {} of them skipped, which were not finite", outcome.skipped) : "";
-  fmt::print("stopped at step {} of {}{}; saved in {}\ngo on with the same command and --resume auto\n",
-             outcome.step, run.total_steps(), skipped, outcome.checkpoint.string());
+  put("stopped at step {} of {}{}; saved in {}\ngo on with the same command and --resume auto\n",
+      outcome.step, run.total_steps(), skipped, outcome.checkpoint.string());
 }
 
 }  // namespace comera::cli

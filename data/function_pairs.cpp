@@ -1,6 +1,5 @@
 #include "data/function_pairs.h"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -13,11 +12,19 @@ namespace comera::data {
 namespace {
 
 constexpr std::int64_t fewest = 50;
+constexpr std::size_t block_bytes = 1 << 20;  // written at once
 
 void write_examples(const std::filesystem::path& file, const std::vector<DocumentedFunction>& functions,
                     std::int64_t copies) {
   DurableFile durable(file);
-  std::ofstream stream(durable.temporary(), std::ios::binary);
+  const FileDescriptor stream = FileDescriptor::create(durable.temporary());
+  std::string block;
+  std::int64_t written = 0;
+  const auto flush = [&] {
+    stream.write(written, block);
+    written += static_cast<std::int64_t>(block.size());
+    block.clear();
+  };
   const auto count = static_cast<std::int64_t>(functions.size());
   const auto write = [&](const DocumentedFunction& of_documentation, const DocumentedFunction& of_code,
                          const char* label) {
@@ -25,7 +32,8 @@ void write_examples(const std::filesystem::path& file, const std::vector<Documen
                                             {"code", of_code.code},
                                             {"label", label},
                                             {"name", of_code.name}};
-    stream << example.dump() << '\n';
+    block += example.dump() + '\n';
+    if (block.size() >= block_bytes) flush();
   };
   for (std::int64_t copy = 0; copy < copies; ++copy)
     for (std::int64_t i = 0; i < count; ++i) {
@@ -36,8 +44,7 @@ void write_examples(const std::filesystem::path& file, const std::vector<Documen
       const auto other = static_cast<std::int64_t>(bits % static_cast<std::uint64_t>(count - 1));
       write(functions[other < i ? other : other + 1], functions[i], "no");
     }
-  stream.close();
-  COMERA_CHECK(stream, "{}: could not be written; is the disk full?", file.string());
+  flush();
   durable.commit();
 }
 

@@ -6,14 +6,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <mutex>
 #include <numeric>
 #include <system_error>
 #include <utility>
+
+#include "data/durable_file.h"
+#include "kernels/core/console.h"
 
 namespace comera::data::hdf5 {
 
@@ -305,6 +306,20 @@ Handle dataset_properties() {
   return creation;
 }
 
+// HDF5 opens files by name, and would follow a link or overwrite what is there. Nobody else uses the name
+// once this has made the file. A disk that is full from the start is noticed here, because HDF5 does not free
+// everything when it cannot even begin a file.
+void make_file(const std::filesystem::path& path) {
+  const FileDescriptor file = FileDescriptor::create(path);
+  try {
+    file.write(0, std::string(std::size_t{1} << 14, '\0'));
+  } catch (const Error&) {
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);
+    throw;
+  }
+}
+
 Handle access_properties() {
   Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
@@ -386,11 +401,16 @@ File File::create(const std::filesystem::path& path, const CreateOptions& option
   const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
   if (creation < 0 || H5Pset_userblock(creation, static_cast<hsize_t>(options.user_block)) < 0)
     fail(path, "create the file");
+  make_file(path);
   File file;
   file.state_ = std::make_shared<State>();
   file.state_->path = path;
   file.state_->id = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access);
-  if (file.state_->id < 0) fail(path, "create the file");
+  if (file.state_->id < 0) {
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);
+    fail(path, "create the file");
+  }
   return file;
 }
 
@@ -405,10 +425,7 @@ File File::open_existing(const std::filesystem::path& path, bool writable) {
     const auto status = std::filesystem::status(path, code);
     COMERA_CHECK(std::filesystem::exists(status), "{}: no such file", path.string());
     COMERA_CHECK(std::filesystem::is_regular_file(status), "{}: is not a regular file", path.string());
-    errno = 0;
-    std::ifstream stream(path, std::ios::binary);
-    COMERA_CHECK(stream.good(), "{}: could not open the file: {}", path.string(), std::strerror(errno));
-    COMERA_CHECK(std::filesystem::file_size(path, code) > 0, "{}: the file is empty; write it again",
+    COMERA_CHECK(FileDescriptor::open_to_read(path).size() > 0, "{}: the file is empty; write it again",
                  path.string());
   }
   const htri_t is_hdf5 = H5Fis_hdf5(path.c_str());
@@ -430,7 +447,7 @@ File::~File() {
   try {
     close_file(*state_);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
+    say("{}\n", error.what());
   }
 }
 

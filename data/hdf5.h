@@ -98,7 +98,8 @@ class Dataset {
 
 class File {
  public:
-  // Replaces a file of that name. The same content gives the same bytes: no times are recorded.
+  // Makes a file; Error if anything has that name already, be it a link. The same content gives the same
+  // bytes: no times are recorded.
   static File create(const std::filesystem::path& path, const CreateOptions& options = {});
   // Read only. An empty, foreign or truncated file is an Error that says which.
   static File open(const std::filesystem::path& path);

@@ -29,6 +29,8 @@ LineReader::LineReader(std::filesystem::path path, std::int64_t longest)
     throw UnreadableFile(fmt::format("{}: could not open: {}", path_.string(), std::strerror(errno)));
   if (S_ISDIR(status.st_mode))
     throw UnreadableFile(fmt::format("{}: is a folder, expected a file", path_.string()));
+  if (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode))
+    throw UnreadableFile(fmt::format("{}: is a device, expected a file", path_.string()));
   errno = 0;
   file_ = {gzopen(path_.c_str(), "rb"), close};
   if (file_ == nullptr)

@@ -47,7 +47,8 @@ void refuse(const std::filesystem::path& path, const SealKind& kind, const std::
 SealedFile open_sealed(const std::filesystem::path& path, const SealKind& kind) {
   std::error_code code;
   const auto status = std::filesystem::status(path, code);
-  COMERA_CHECK(std::filesystem::exists(status), "{}: no such file", path.string());
+  COMERA_CHECK(std::filesystem::exists(status), "{}: {}", path.string(),
+               code == std::errc::no_such_file_or_directory ? "no such file" : code.message());
   COMERA_CHECK(std::filesystem::is_regular_file(status), "{}: is not a regular file", path.string());
   SealedFile opened{FileDescriptor::open_to_read(path), {}};
   const std::int64_t size = opened.file.size();

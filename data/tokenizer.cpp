@@ -3,12 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-#include <sstream>
 
+#include "data/small_file.h"
 #include "kernels/core/check.h"
 
 namespace comera::data {
@@ -42,16 +38,10 @@ Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
-  std::error_code code;
-  COMERA_CHECK(std::filesystem::is_regular_file(path, code), "{}: no such tokenizer model", path.string());
-  errno = 0;
-  std::ifstream stream(path, std::ios::binary);
-  COMERA_CHECK(stream.good(), "{}: could not open the tokenizer model: {}", path.string(),
-               std::strerror(errno));
-  std::ostringstream bytes;
-  bytes << stream.rdbuf();
-  COMERA_CHECK(!stream.bad(), "{}: could not read the tokenizer model", path.string());
-  return from_bytes(std::move(bytes).str(), path.string());
+  constexpr std::int64_t limit = std::int64_t{256} << 20;  // some fifty times the largest in use
+  return from_bytes(
+      read_small_file(path, limit, "a tokenizer, a SentencePiece model or WordPiece's vocab.txt"),
+      path.string());
 }
 
 Tokenizer Tokenizer::from_bytes(std::string bytes, const std::string& name) {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "distributed/launcher.h"
+#include "kernels/core/console.h"
 
 namespace comera {
 
@@ -213,8 +214,7 @@ void MpiWatch::end_job(int exit_code, std::string message, bool with_advice) {
     const std::scoped_lock lock(mutex_);
     if (with_advice && !advice_.empty()) message += "; " + advice_;
   }
-  fmt::print(stderr, "comera: error: {}\n", message);
-  std::fflush(stderr);
+  say("comera: error: {}\n", message);
   // Should MPI not manage to end everybody, this process ends at least.
   alarm(10);
   sigset_t set;

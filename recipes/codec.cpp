@@ -6,6 +6,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "data/utf8.h"
 #include "recipes/suggest.h"
 
 namespace comera::recipe_detail {
@@ -96,6 +97,12 @@ void Writer::entry(const Path& list, std::size_t index) {
 }
 
 void Writer::line(const Path& path, const std::string& value) {
+  // Nobody could read the recipe, nor the checkpoints that it is in.
+  if (!data::is_utf8(value))
+    throw UsageError(fmt::format(
+        "{} is not UTF-8, as all of a recipe must be; rename the file or folder, or give a link to "
+        "it whose name is UTF-8",
+        path.text()));
   if (value.empty()) return;
   text_ += fmt::format("{} = {}\n", path.name(), value);
   const std::string key = path.text();

@@ -1,8 +1,4 @@
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-
+#include "data/small_file.h"
 #include "recipes/schema.h"
 #include "recipes/validate.h"
 
@@ -36,14 +32,13 @@ Recipe parse_stored_recipe(std::string_view text, const std::string& name,
 
 Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                    const std::string& base) {
-  std::error_code code;
-  if (std::filesystem::is_directory(file, code))
-    throw UsageError(fmt::format("{}: is a directory; expected a recipe, a TOML file", file.string()));
-  errno = 0;
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream)
-    throw UsageError(fmt::format("{}: could not open the recipe: {}", file.string(), std::strerror(errno)));
-  const std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  constexpr std::int64_t limit = std::int64_t{4} << 20;
+  std::string text;
+  try {
+    text = data::read_small_file(file, limit, "a recipe, a TOML file");
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
   return parse_recipe(text, file.string(), overrides, base);
 }
 

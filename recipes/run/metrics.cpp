@@ -1,14 +1,11 @@
 #include "recipes/run/metrics.h"
 
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 
-#include "data/durable_file.h"
 #include "kernels/core/check.h"
 
 namespace comera {
@@ -66,11 +63,12 @@ Lines sort_lines(const std::filesystem::path& path, std::int64_t last_step) {
 }  // namespace
 
 MetricsWriter::MetricsWriter(std::filesystem::path path, std::int64_t last_step, std::int64_t expected_step)
-    : path_(std::move(path)) {
+    : path_(std::move(path)), file_(open(last_step, expected_step)), bytes_(file_.size()) {}
+
+data::FileDescriptor MetricsWriter::open(std::int64_t last_step, std::int64_t expected_step) {
+  data::check_own(path_);
   cut_back(last_step, expected_step);
-  errno = 0;
-  file_.reset(std::fopen(path_.c_str(), "ab"));
-  COMERA_CHECK(file_, "{}: could not open the file: {}", path_.string(), std::strerror(errno));
+  return data::FileDescriptor::open_own(path_);
 }
 
 void MetricsWriter::cut_back(std::int64_t last_step, std::int64_t expected_step) {
@@ -81,10 +79,8 @@ void MetricsWriter::cut_back(std::int64_t last_step, std::int64_t expected_step)
   if (lines.damaged_count > 0) {
     std::filesystem::path aside = path_;
     aside += ".damaged";
-    std::ofstream stream(aside, std::ios::binary | std::ios::app);
-    stream << lines.damaged << std::flush;
-    COMERA_CHECK(stream.good(), "{}: could not write the damaged lines of {}", aside.string(),
-                 path_.string());
+    const data::FileDescriptor file = data::FileDescriptor::open_own(aside);
+    file.write(file.size(), lines.damaged);
     report_ =
         fmt::format("{}: {} lines ({} bytes) are no lines of metrics; they are cut out and kept in {}",
                     path_.string(), lines.damaged_count, lines.damaged.size(), aside.filename().string());
@@ -92,9 +88,7 @@ void MetricsWriter::cut_back(std::int64_t last_step, std::int64_t expected_step)
   if (lines.damaged_count > 0 || !lines.in_order) {
     data::write_file_durably(path_, lines.kept);
   } else if (exists) {
-    std::filesystem::resize_file(path_, lines.kept.size(), code);
-    COMERA_CHECK(!code, "{}: could not cut off the lines after step {}: {}", path_.string(), last_step,
-                 code.message());
+    data::FileDescriptor::open_own(path_).truncate(static_cast<std::int64_t>(lines.kept.size()));
   }
   if (last_step < 0 || (exists && lines.kept_step >= expected_step)) return;
   if (!report_.empty()) report_ += "; ";
@@ -112,10 +106,8 @@ void MetricsWriter::write(std::int64_t step, const JsonObject& metrics) {
   line.add("step", step);
   if (!metrics.members_.empty()) line.members_ += "," + metrics.members_;
   const std::string text = line.text() + "\n";
-  errno = 0;
-  const bool written =
-      std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size() && std::fflush(file_.get()) == 0;
-  COMERA_CHECK(written, "{}: could not write: {}", path_.string(), std::strerror(errno));
+  file_.write(bytes_, text);
+  bytes_ += static_cast<std::int64_t>(text.size());
 }
 
 MetricsReach reach_of_metrics(const std::filesystem::path& path) {

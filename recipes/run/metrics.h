@@ -1,11 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <string>
 
+#include "data/durable_file.h"
 #include "recipes/run/json.h"
 
 namespace comera {
@@ -17,7 +16,7 @@ class MetricsWriter {
   // killed process left unfinished are cut off. What is no line of metrics is cut out and put at the end of
   // FILE.damaged. A fresh run starts with last_step = -1.
   //   expected_step: of the last line that the file had when the step was saved; -1: not known.
-  // Throws Error.
+  // Throws Error, also for a file that is a symbolic link.
   MetricsWriter(std::filesystem::path path, std::int64_t last_step, std::int64_t expected_step = -1);
 
   // What was wrong with the file, in one line; empty if nothing was.
@@ -27,14 +26,13 @@ class MetricsWriter {
   void write(std::int64_t step, const JsonObject& metrics);
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
+  data::FileDescriptor open(std::int64_t last_step, std::int64_t expected_step);
   void cut_back(std::int64_t last_step, std::int64_t expected_step);
 
   std::filesystem::path path_;
   std::string report_;
-  std::unique_ptr<std::FILE, Close> file_;
+  data::FileDescriptor file_;
+  std::int64_t bytes_ = 0;  // that are ours
 };
 
 // What the file says of how far its run has come; steps are 0 and phases 1 if there is none.

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/core/console.h"
+
 namespace comera {
 
 namespace {
@@ -76,7 +78,7 @@ ProgressBar::ProgressBar(std::string name, std::int64_t total, std::int64_t done
 }
 
 ProgressBar::~ProgressBar() {
-  if (open_) std::fputc('\n', out_);
+  if (open_) say_to(out_, "\n");
 }
 
 void ProgressBar::update(std::int64_t done, std::string_view note) {
@@ -107,18 +109,16 @@ void ProgressBar::say(std::string_view note) {
 }
 
 void ProgressBar::print(std::string_view line) {
-  fmt::print(out_, "{}{}\n", open_ ? "\r\033[K" : "", line);
+  say_to(out_, "{}{}\n", open_ ? "\r\033[K" : "", line);
   open_ = false;
   if (terminal_) draw();
-  std::fflush(out_);
 }
 
 void ProgressBar::draw() {
   if (terminal_)
-    fmt::print(out_, "\r\033[K{}", progress_bar(name_, state_, columns_of(out_)));
+    say_to(out_, "\r\033[K{}", progress_bar(name_, state_, columns_of(out_)));
   else
-    fmt::print(out_, "{}\n", progress_line(name_, state_));
-  std::fflush(out_);
+    say_to(out_, "{}\n", progress_line(name_, state_));
   open_ = terminal_;
 }
 

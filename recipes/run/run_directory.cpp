@@ -1,6 +1,5 @@
 #include "recipes/run/run_directory.h"
 
-#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,8 +33,11 @@ RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode)
     : path_(std::move(path)), new_folders_(path_) {
   if (mode == RunMode::resume && !holds_run())
     throw UsageError(fmt::format("{}: holds no run to resume", path_.string()));
+  data::check_own(metrics());  // now, and not after the data were read
   data::create_directories_durably(path_);
   lock();
+  // Of a process that was killed. What is in checkpoints() is removed by those who write there.
+  for (const auto& file : {recipe(), tokenizer(), best(), nonfinite()}) data::remove_left_overs_of(file);
   resumes_ = holds_run();
   if (mode == RunMode::fresh && resumes_) {
     ::close(lock_);
@@ -67,8 +69,7 @@ bool RunDirectory::is_locked_file(const std::filesystem::path& file) const {
 
 void RunDirectory::lock() {
   const std::filesystem::path file = path_ / "lock";
-  lock_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  COMERA_CHECK(lock_ >= 0, "{}: could not open the lock: {}", file.string(), std::strerror(errno));
+  lock_ = data::FileDescriptor::open_own(file).release();
   if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     const int code = errno;
     const std::string holder = holder_of(lock_);

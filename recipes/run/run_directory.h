@@ -35,6 +35,8 @@ class RunDirectory {
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path tokenizer() const { return path_ / "tokenizer.model"; }
   std::filesystem::path best() const { return path_ / "best.h5"; }
+  // A model that went wrong, kept to be looked at.
+  std::filesystem::path nonfinite() const { return path_ / "nonfinite.h5"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path rank_logs() const { return path_ / "ranks"; }  // of a job of several ranks
 

@@ -3,9 +3,8 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <string_view>
 
-#include "kernels/core/check.h"
+#include "kernels/core/console.h"
 
 namespace comera {
 
@@ -13,7 +12,13 @@ namespace {
 
 std::atomic<int> received = 0;
 std::atomic<bool> begun = false, ending = false, silent = false;
-bool exists = false;
+bool exists = false, takes_hangup = false;
+
+// Under nohup, the run is to outlive its terminal.
+bool is_ignored(int number) {
+  struct sigaction action {};
+  return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
 
 sigset_t stop_signals() {
   sigset_t set;
@@ -21,6 +26,7 @@ sigset_t stop_signals() {
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGUSR1);
+  if (takes_hangup) sigaddset(&set, SIGHUP);
   return set;
 }
 
@@ -40,11 +46,12 @@ void watch() {
     if (sigwait(&set, &number) != 0) continue;
     if (ending) return;
     if (!begun) end_by(number);
+    // A terminal that closes sends SIGHUP itself, and so does its shell: the second one says nothing new.
+    if (received != 0 && number == SIGHUP) continue;
     if (received != 0) _exit(128 + number);
     received = number;
     if (silent) continue;
-    constexpr std::string_view message = "\nstopping after this step; once more to stop at once\n";
-    if (write(STDERR_FILENO, message.data(), message.size()) < 0) continue;
+    write_message(stderr, "\nstopping after this step; once more to stop at once\n");
   }
 }
 
@@ -54,6 +61,7 @@ StopSignals::StopSignals() {
   COMERA_CHECK(!exists, "signals are waited for already");
   received = 0;
   begun = ending = silent = false;
+  takes_hangup = !is_ignored(SIGHUP);
   const sigset_t set = stop_signals();
   pthread_sigmask(SIG_BLOCK, &set, &previous_);
   watcher_ = std::thread(watch);
@@ -64,6 +72,11 @@ StopSignals::~StopSignals() {
   ending = true;
   pthread_kill(watcher_.native_handle(), SIGINT);  // which it waits for
   watcher_.join();
+  // What came meanwhile asks for what has happened. It must not end the process once it is let through.
+  const sigset_t set = stop_signals();
+  const timespec none{};
+  while (sigtimedwait(&set, nullptr, &none) > 0) {
+  }
   pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
   exists = false;
 }

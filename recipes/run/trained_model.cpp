@@ -5,6 +5,7 @@
 #include "checkpoints/checkpoint_directory.h"
 #include "checkpoints/float8_scales.h"
 #include "checkpoints/model_state.h"
+#include "data/folder.h"
 #include "kernels/backends/processors.h"
 
 namespace comera {
@@ -60,7 +61,7 @@ TrainedModel find_trained_model(const std::filesystem::path& path) {
     trained.checkpoint = path;
   }
   trained.recipe = CheckpointReader(trained.checkpoint).text("/recipe", "toml");
-  const std::filesystem::path folder = std::filesystem::absolute(trained.checkpoint).parent_path();
+  const std::filesystem::path folder = data::from_root(trained.checkpoint).parent_path();
   for (const std::filesystem::path& place : {folder, folder.parent_path()})
     if (trained.tokenizer.empty() && std::filesystem::exists(place / "tokenizer.model", code))
       trained.tokenizer = place / "tokenizer.model";

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "data/folder.h"
 #include "kernels/core/check.h"
 
 namespace comera {
@@ -82,6 +83,8 @@ void take(Curves& curves, const json& line) {
 }
 
 Curves read_curves(const std::filesystem::path& path) {
+  std::error_code code;
+  COMERA_CHECK(!std::filesystem::is_other(path, code), "{}: is not a regular file", path.string());
   std::ifstream file(path, std::ios::binary);
   if (!file)
     throw UsageError(
@@ -104,7 +107,7 @@ Curves read_curves(const std::filesystem::path& path) {
 
 Plot training_plot(const std::filesystem::path& metrics) {
   const Curves curves = read_curves(metrics);
-  Plot plot{.title = std::filesystem::absolute(metrics).lexically_normal().parent_path().filename().string(),
+  Plot plot{.title = data::from_root(metrics).lexically_normal().parent_path().filename().string(),
             .x_title = "step"};
   plot.spans = curves.phases;
   PlotPanel loss{.title = "Loss"};

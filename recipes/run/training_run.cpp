@@ -11,6 +11,7 @@
 #include "data/hash.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
+#include "kernels/core/console.h"
 #include "recipes/model_report.h"
 #include "recipes/run/checkpoint_recipe.h"
 #include "recipes/run/json.h"
@@ -122,13 +123,13 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
   begin_ranks();
   say_place();
   on_first(*host_, [&] {
-    // The tokenizer too, so that the run stays usable without the corpus. A resumed run may have lost them, or
-    // have another recipe now.
+    // The tokenizer too, so that the run stays usable without the corpus. A resumed run may have lost them,
+    // or have another recipe now.
     directory_->write_recipe(to_toml(recipe_));
     directory_->write_tokenizer(tokenizer_.bytes());
     metrics_ = std::make_unique<MetricsWriter>(directory_->metrics(), state_.step == 0 ? -1 : state_.step,
                                                state_.logged_step);
-    if (!metrics_->report().empty()) fmt::print(options_.output, "{}\n", metrics_->report());
+    if (!metrics_->report().empty()) say_to(options_.output, "{}\n", metrics_->report());
     return std::string();
   });
 }
@@ -171,7 +172,7 @@ std::unique_ptr<TrainingTask> TrainingRun::make_task() const {
     std::int64_t length = 0;
     for (const PhaseSection& phase : recipe_.phases) length = std::max(length, phase.length);
     auto task = std::make_unique<SequenceTask>(recipe_.task, tokenizer_, config_, length);
-    for (const std::string& line : task->reports()) fmt::print(options_.output, "{}\n", line);
+    for (const std::string& line : task->reports()) say_to(options_.output, "{}\n", line);
     return task;
   }
   require_pretraining_keys(recipe_);
@@ -190,8 +191,8 @@ void TrainingRun::load_initial() {
   std::set<std::string> layers;  // "head.pooler" of "head.pooler.core.0"
   for (const std::string& name : initial.fresh)
     layers.insert(name.substr(0, name.find('.', std::string_view("head.").size())));
-  fmt::print(options_.output, "{} tensors from {}{}{}\n", initial.loaded, trained.checkpoint.string(),
-             layers.empty() ? "" : "; new: ", fmt::join(layers, ", "));
+  say_to(options_.output, "{} tensors from {}{}{}\n", initial.loaded, trained.checkpoint.string(),
+         layers.empty() ? "" : "; new: ", fmt::join(layers, ", "));
   take_rank_units(reader);
 }
 

@@ -10,6 +10,7 @@
 #include "data/durable_file.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
+#include "kernels/core/console.h"
 #include "recipes/changes.h"
 #include "recipes/run/checkpoint_recipe.h"
 #include "recipes/run/lost_checkpoints.h"
@@ -169,18 +170,18 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
                                  file, state_.step, options_.stop_after));
   const std::string set = reader.text("/environment", "instruction_set");
   if (set != computes_with(processor_, recipe_.precision.activations()))
-    fmt::print(options_.output,
-               "{} was computed with {}, this run computes with {}: it goes on, but not to the same bits\n",
-               file, set, computes_with(processor_, recipe_.precision.activations()));
+    say_to(options_.output,
+           "{} was computed with {}, this run computes with {}: it goes on, but not to the same bits\n", file,
+           set, computes_with(processor_, recipe_.precision.activations()));
   for (const RefusedCheckpoint& refused : found.refused)
-    fmt::print(options_.output, "not used: {}; it is kept as {}\n", refused.reason,
-               checkpoints_->set_aside(refused.path).filename().string());
-  fmt::print(options_.output, "going on from {}: step {} of {}\n", file, state_.step, total_steps_);
+    say_to(options_.output, "not used: {}; it is kept as {}\n", refused.reason,
+           checkpoints_->set_aside(refused.path).filename().string());
+  say_to(options_.output, "going on from {}: step {} of {}\n", file, state_.step, total_steps_);
   // Of keys that decide about results. That the tokenizer is the same one has been seen, wherever it lies.
   for (const RecipeChange& change : recipe_changes(before, recipe_))
     if (!change.key.starts_with("run.") && !change.key.starts_with("distributed.") &&
         change.key != "data.tokenizer")
-      fmt::print(options_.output, "changed since the checkpoint: {}\n", to_string(change));
+      say_to(options_.output, "changed since the checkpoint: {}\n", to_string(change));
   saved_step_ = state_.step;
   saved_path_ = found.path;
   host_->set_advice(last_checkpoint() + ": go on with --resume auto");

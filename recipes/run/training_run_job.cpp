@@ -3,14 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <numeric>
 
+#include "data/durable_file.h"
 #include "data/hash.h"
 #include "distributed/nccl_communicator.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
+#include "kernels/core/console.h"
 #include "recipes/run/lost_checkpoints.h"
 #include "recipes/run/rank_agreement.h"
 #include "recipes/run/training_run.h"
@@ -65,14 +66,19 @@ std::unique_ptr<RunDirectory> TrainingRun::open_directory(const std::filesystem:
 // The first rank speaks to people, the others to a file each.
 std::unique_ptr<std::FILE, CloseFile> TrainingRun::open_log() {
   on_first(*host_, [&] {
-    if (!host_->alone()) std::filesystem::create_directories(directory_->rank_logs());
+    if (!host_->alone()) data::create_directories_durably(directory_->rank_logs());
     return std::string();
   });
   if (host_->first()) return nullptr;
   const std::filesystem::path file = directory_->rank_logs() / fmt::format("rank-{}.log", host_->rank());
-  std::unique_ptr<std::FILE, CloseFile> log(std::fopen(file.c_str(), "a"));
-  COMERA_CHECK(log != nullptr, "{}: could not be written: {}; is {} a folder that all ranks see?",
-               file.string(), std::strerror(errno), directory_->path().string());
+  std::unique_ptr<std::FILE, CloseFile> log;
+  try {
+    log.reset(fdopen(data::FileDescriptor::open_own(file).release(), "a"));
+  } catch (const Error& error) {
+    throw_error(
+        fmt::format("{}; is {} a folder that all ranks see?", error.what(), directory_->path().string()));
+  }
+  COMERA_CHECK(log != nullptr, "{}: could not be opened as a log", file.string());
   std::setvbuf(log.get(), nullptr, _IOLBF, 0);
   options_.output = log.get();
   return log;
@@ -92,7 +98,7 @@ std::optional<FoundCheckpoint> TrainingRun::find_checkpoint() const {
     if (!found && options_.mode == RunMode::resume)
       throw UsageError(
           fmt::format("{} holds no checkpoint to resume from; --resume auto begins the run anew", folder));
-    if (!found) fmt::print(options_.output, "{} holds no checkpoint yet: the run begins anew\n", folder);
+    if (!found) say_to(options_.output, "{} holds no checkpoint yet: the run begins anew\n", folder);
     return found ? found->path.string() : std::string();
   });
   if (!path.empty() && !found) found = FoundCheckpoint{.path = path, .step = 0, .refused = {}};
@@ -117,14 +123,14 @@ std::unique_ptr<Communicator> TrainingRun::join_devices() const {
 
 void TrainingRun::say_place() const {
   if (host_->alone()) return;
-  fmt::print(options_.output, "{} ranks, {}; this is rank {} with {}, {} threads\n", host_->ranks(),
-             communicator_->name(), host_->rank(), processor_.backend.name(), thread_count());
+  say_to(options_.output, "{} ranks, {}; this is rank {} with {}, {} threads\n", host_->ranks(),
+         communicator_->name(), host_->rank(), processor_.backend.name(), thread_count());
   const std::int64_t here = sysconf(_SC_NPROCESSORS_ONLN);
   if (recipe_.run.threads == 0 && 2 * host_->own_cpus() * host_->local_ranks() <= here)
-    fmt::print(options_.output,
-               "its machine has {} CPUs and {} ranks: mpirun --bind-to none, or --map-by slot:PE=N, gives "
-               "each more\n",
-               here, host_->local_ranks());
+    say_to(options_.output,
+           "its machine has {} CPUs and {} ranks: mpirun --bind-to none, or --map-by slot:PE=N, gives "
+           "each more\n",
+           here, host_->local_ranks());
 }
 
 // All ranks make the same steps from the same sums. What made one differ (a broken memory, another library)

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "checkpoints/model_state.h"
+#include "kernels/core/console.h"
 #include "model/rank_sizes.h"
 #include "recipes/model_report.h"
 #include "recipes/number_text.h"
@@ -156,16 +157,15 @@ void TrainingRun::open_stage() {
       if (!on_first(*host_, [&] {
              return std::string(directory_->set_best_aside(state_.phase - 1) ? "yes" : "");
            }).empty())
-        fmt::print(options_.output, "the best model so far is kept as best-phase-{}.h5\n", state_.phase - 1);
+        say_to(options_.output, "the best model so far is kept as best-phase-{}.h5\n", state_.phase - 1);
       state_.best_step = 0;
       state_.best_score = 0;
     }
     if (late && section.learning_rate.gates > resolved.stage.threshold / 3)
-      fmt::print(
-          options_.output,
-          "phase {}: a step moves a gate by up to {}, more than a third of the threshold {} at which it "
-          "dies; the size may miss its target by more than it need\n",
-          section.name, section.learning_rate.gates, resolved.stage.threshold);
+      say_to(options_.output,
+             "phase {}: a step moves a gate by up to {}, more than a third of the threshold {} at which it "
+             "dies; the size may miss its target by more than it need\n",
+             section.name, section.learning_rate.gates, resolved.stage.threshold);
     if (late) warn_of_short_way();
   }
   ranks_.objective = section.objective;
@@ -181,11 +181,10 @@ void TrainingRun::warn_of_short_way() const {
   for (std::int64_t step = 0; step < steps_of_phase_[state_.phase]; ++step)
     way += section.learning_rate.gates * phase_->schedule.factor(step);
   if (way < 1)
-    fmt::print(
-        options_.output,
-        "phase {}: all its steps together move a gate by up to {:.2g}, and gates begin near 1: the size "
-        "may stay above its target; give it more steps or a higher learning rate of gates\n",
-        section.name, way);
+    say_to(options_.output,
+           "phase {}: all its steps together move a gate by up to {:.2g}, and gates begin near 1: the size "
+           "may stay above its target; give it more steps or a higher learning rate of gates\n",
+           section.name, way);
 }
 
 // A stage that holds its target needs no more deaths than that, and must not end as a network in which no

@@ -107,7 +107,7 @@ void TrainingRun::refuse_to_save_nonfinite() {
 
 // No later step can help a model that is broken itself, and it takes no good checkpoint's place.
 void TrainingRun::refuse_nonfinite(const std::string& reason) {
-  const std::filesystem::path aside = directory_->path() / "nonfinite.h5";
+  const std::filesystem::path aside = directory_->nonfinite();
   save_checkpoint_as(aside);
   throw_error(fmt::format("{}; the model is kept as {}, {}", reason, aside.string(),
                           good_checkpoint(saved_step_, saved_path_.string(), learning_rate_key())));

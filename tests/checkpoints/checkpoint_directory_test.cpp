@@ -88,13 +88,15 @@ TEST(CheckpointDirectory, WhatAKilledProcessLeftIsIgnoredAndRemoved) {
     CheckpointDirectory directory(folder.path(), 3);
     save(directory, 1);
   }
-  folder.write("step-00000002.h5.tmp", read_text(folder / "step-00000001.h5"));
-  folder.write("latest.tmp", "step-0000");
+  folder.write(".step-00000002.h5.1.comera-tmp", read_text(folder / "step-00000001.h5"));
+  folder.write(".latest.999999999.comera-tmp", "step-0000");
+  folder.write("notes.tmp", "somebody else's");
   folder.write("step-3.h5", "somebody else's");
   EXPECT_EQ(find_latest(folder.path(), ResumeMode::newest)->step, 1);
   CheckpointDirectory again(folder.path(), 3);
-  EXPECT_FALSE(std::filesystem::exists(folder / "step-00000002.h5.tmp"));
-  EXPECT_FALSE(std::filesystem::exists(folder / "latest.tmp"));
+  EXPECT_FALSE(std::filesystem::exists(folder / ".step-00000002.h5.1.comera-tmp"));
+  EXPECT_FALSE(std::filesystem::exists(folder / ".latest.999999999.comera-tmp"));
+  EXPECT_EQ(read_text(folder / "notes.tmp"), "somebody else's");
   EXPECT_TRUE(std::filesystem::exists(folder / "step-3.h5"));
 }
 
@@ -130,7 +132,7 @@ TEST(CheckpointDirectory, AFailureWhileSavingLeavesTheOldOnes) {
                               }),
                Error);
   EXPECT_THAT(checkpoint_steps(folder.path()), ElementsAre(1));
-  EXPECT_FALSE(std::filesystem::exists(folder / "step-00000002.h5.tmp"));
+  EXPECT_THAT(data::left_overs(folder.path()), testing::IsEmpty());
 }
 
 TEST(CheckpointDirectory, AFullDisk) {
@@ -168,7 +170,7 @@ TEST(CheckpointDirectory, ADiskThatFillsUpAnywhere) {
     }
     EXPECT_EQ(content_of(directory.file_of(1)), whole) << free;
     EXPECT_TRUE(find_latest(folder.path(), ResumeMode::newest)) << free;
-    EXPECT_FALSE(std::filesystem::exists(folder / "step-00000002.h5.tmp")) << free;
+    EXPECT_THAT(data::left_overs(folder.path()), testing::IsEmpty()) << free;
     std::filesystem::remove(folder / "filler");
     std::filesystem::remove(directory.file_of(2));
   }

@@ -100,7 +100,7 @@ TEST_F(Inspect, DrawsARun) {
   EXPECT_EQ(outcome.out, "saved " + at("p.svg") + "\n");
   EXPECT_THAT(read_text(at("p.svg")), StartsWith("<?xml"));
   EXPECT_THAT(read_text(at("p.svg")), testing::EndsWith("</svg>\n"));
-  EXPECT_FALSE(std::filesystem::exists(at("p.svg.tmp")));
+  EXPECT_TRUE(data::left_overs(folder_.path()).empty());
 }
 
 TEST_F(Inspect, WhatDoesNotGoTogetherIsRefused) {

@@ -292,6 +292,7 @@ TEST(Hdf5, FilesMayBeUsedFromSeveralThreads) {
   const auto work = [&](int index) {
     const auto path = folder / (index == 0 ? "t0.h5" : "t1.h5");
     for (int round = 0; round < 20; ++round) {
+      std::filesystem::remove(path);
       File file = File::create(path);
       file.write("x", counting<std::int32_t>(5000));
       file.close();

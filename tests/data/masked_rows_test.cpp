@@ -79,6 +79,7 @@ struct Layout {
   // As the original files: compressed, in chunks, with narrow integers where they fit. sealed_as: what the
   // first bytes claim it to be.
   std::filesystem::path write(const std::filesystem::path& path, std::string_view sealed_as = {}) const {
+    std::filesystem::remove(path);
     hdf5::File file = hdf5::File::create(path, {.user_block = sealed_as.empty() ? 0 : seal_bytes});
     for (const auto& [name, data] : values) {
       const std::int64_t columns = widths.at(name);

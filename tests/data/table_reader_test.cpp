@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <thread>
+
 #include "gzip.h"
 #include "temporary_folder.h"
 
@@ -190,6 +192,16 @@ TEST(TableReader, WhatCannotBeOpenedIsNamed) {
   if (geteuid() != 0) {
     EXPECT_THAT(error_of([&] { read_all(locked, {.columns = {"a"}}); }), HasSubstr("Permission denied"));
   }
+}
+
+TEST(TableReader, APipeIsReadAndADeviceIsNot) {
+  const TemporaryFolder folder;
+  const auto pipe = folder / "pipe.tsv";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(pipe) << "a\tb\n1\t2\n"; });
+  EXPECT_THAT(read_all(pipe, {.columns = {"b"}}).rows, ElementsAre(ElementsAre("2")));
+  writer.join();
+  EXPECT_THAT(error_of([&] { read_all("/dev/zero", {}); }), HasSubstr("/dev/zero: is a device"));
 }
 
 TEST(TableReader, TextLines) {

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace comera::data {
 
@@ -53,6 +54,14 @@ class TemporaryFolder {
 inline std::string read_text(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// Files that were being written and did not get their names, at any depth.
+inline std::vector<std::filesystem::path> left_overs(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> found;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.path().extension() == ".comera-tmp") found.push_back(entry.path());
+  return found;
 }
 
 // The message of the exception that the call throws, or "" if none.

@@ -1,5 +1,5 @@
 // The functions of the C library that change files, as the program, libstdc++ and libhdf5 call them. What
-// goes through stdio (metrics.jsonl) does not come here. They ask the kernel directly, so that nothing has to
+// goes through stdio (messages) does not come here. They ask the kernel directly, so that nothing has to
 // be looked up.
 
 #include <fcntl.h>

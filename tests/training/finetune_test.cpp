@@ -448,7 +448,7 @@ TEST_F(CarelessFinetune, OfAPretrainedModelIsToldWhatToDo) {
   // What cannot be written is found out before the work.
   std::ofstream(folder() / "file") << "x";
   expect({"embed", run, "--input", dev, "--text", "first", "--output", (folder() / "file/v.h5").string()}, 1,
-         {"file: cannot be written to"});
+         {"file: could not create the directory"});
   expect({"embed", run, "--input", dev, "--text", "a,b,c", "--output", (folder() / "v.h5").string()}, 2,
          {"one or two columns"});
   expect({"embed", run, "--input", dev, "--text", "first", "--length", "1000", "--output",

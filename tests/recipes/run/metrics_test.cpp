@@ -91,6 +91,15 @@ TEST(Metrics, FailuresNameTheFile) {
               testing::HasSubstr("No such file or directory"));
 }
 
+TEST(Metrics, ALinkIsNotFollowed) {
+  TemporaryFolder folder;
+  const auto treasure = folder.write("treasure", "the user's\n");
+  std::filesystem::create_symlink(treasure, folder / "m.jsonl");
+  EXPECT_THAT(error_of([&] { MetricsWriter(folder / "m.jsonl", -1); }),
+              testing::HasSubstr("m.jsonl: is a symbolic link"));
+  EXPECT_EQ(read_text(treasure), "the user's\n");
+}
+
 TEST(Metrics, AFullDiskIsNoticed) {
   TemporaryFolder folder;
   if (!folder.limit(4)) GTEST_SKIP() << "mounting a small file system needs root";

@@ -54,6 +54,36 @@ TEST(StopSignals, AreBlockedInAllThreadsThatCompute) {
   EXPECT_FALSE(is_blocked(SIGTERM));
 }
 
+TEST(StopSignals, AClosedTerminalIsARequestHoweverOftenItComes) {
+  std::signal(SIGHUP, SIG_DFL);
+  testing::internal::CaptureStderr();
+  {
+    StopSignals signals;
+    signals.begin();
+    for (int i = 0; i < 3; ++i) {
+      send(SIGHUP);
+      EXPECT_TRUE(comes_true([&] { return signals.requested(); }));
+    }
+    EXPECT_EQ(signals.number(), SIGHUP);
+  }
+  testing::internal::GetCapturedStderr();
+}
+
+TEST(StopSignals, UnderNohupTheTerminalMayClose) {
+  std::signal(SIGHUP, SIG_IGN);
+  testing::internal::CaptureStderr();
+  {
+    StopSignals signals;
+    signals.begin();
+    send(SIGHUP);
+    send(SIGTERM);
+    EXPECT_TRUE(comes_true([&] { return signals.requested(); }));
+    EXPECT_EQ(signals.number(), SIGTERM);
+  }
+  testing::internal::GetCapturedStderr();
+  std::signal(SIGHUP, SIG_DFL);
+}
+
 TEST(StopSignalsDeathTest, TheSecondOneEndsTheProcess) {
   EXPECT_EXIT(
       {

@@ -1,0 +1,57 @@
+#include "cli/process.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+namespace comera::cli {
+
+namespace {
+
+using Handler = void (*)(int);
+Handler callers_broken_pipe = SIG_IGN;
+
+// The lowest free descriptor is the closed one, because those below it are open by then.
+void open_standard_descriptors() {
+  for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
+    if (fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF) continue;
+    // Where there is no /dev, something that cannot be written still keeps the number taken.
+    if (open("/dev/null", O_RDWR) < 0 && open("/", O_RDONLY | O_DIRECTORY) < 0) _exit(1);
+  }
+}
+
+// GCC's OpenMP lets idle threads spin for milliseconds. On a machine that has anything else to do the others
+// then wait for their turn: small steps were measured ten times slower. It reads its settings before main(),
+// so the program starts itself once more with a short spin, unless the user has chosen.
+void limit_spinning(char** argv) {
+  if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
+  if (setenv("GOMP_SPINCOUNT", "1000", 1) != 0) return;
+  std::error_code none;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", none);
+  if (!none) execv(program.c_str(), argv);  // returns only if it failed; then go on as it is
+}
+
+// After the program was started again: what is ignored then stays so.
+void ignore_signals_of_writes() {
+  callers_broken_pipe = std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+}  // namespace
+
+void prepare_process(char** argv) {
+  open_standard_descriptors();
+  limit_spinning(argv);
+  ignore_signals_of_writes();
+}
+
+void end_by_broken_pipe() {
+  std::signal(SIGPIPE, callers_broken_pipe);
+  std::raise(SIGPIPE);
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+namespace comera::data {
+
+// What a folder holds, sorted by name. Never throws for what the system says: `code` has it, and what was
+// seen until then is returned.
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder, std::error_code& code);
+
+// The path from the root; as it is where the current folder no longer exists.
+std::filesystem::path from_root(const std::filesystem::path& path);
+
+}  // namespace comera::data

@@ -1,0 +1,54 @@
+#include "kernels/core/console.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace comera {
+
+namespace {
+
+int lost = 0;  // errno of the first failure
+
+void note_failure() noexcept {
+  if (lost == 0) lost = errno != 0 ? errno : EIO;
+}
+
+}  // namespace
+
+void write_message(std::FILE* to, std::string_view text) noexcept {
+  std::fwrite(text.data(), 1, text.size(), to);
+  std::fflush(to);
+}
+
+void write_output(std::string_view text) noexcept {
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) note_failure();
+}
+
+OutputLost::OutputLost(int reason)
+    : Error(fmt::format("standard output could not be written: {}; what was to be printed is incomplete, but "
+                        "the files that the command wrote are whole",
+                        std::strerror(reason))),
+      reason_(reason) {}
+
+void flush_output() noexcept {
+  errno = 0;
+  if (std::fflush(stdout) != 0) note_failure();
+}
+
+void check_output() {
+  flush_output();
+  // A file system of the network may tell only when a file is closed.
+  const int copy = dup(STDOUT_FILENO);
+  if (copy >= 0 && close(copy) != 0) note_failure();
+  if (lost != 0) throw OutputLost(lost);
+}
+
+void begin_output() {
+  std::clearerr(stdout);
+  lost = 0;
+}
+
+}  // namespace comera

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+
+#include "tests/data/temporary_folder.h"
+
+namespace comera::test {
+
+// Runs the program in the surroundings that a shell gives it: "$C inspect r.toml > /dev/full". Descriptor 9
+// is a pipe that nobody reads.
+class Shell {
+ protected:
+  Shell() {
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    dup2(ends[1], 9);
+    close(ends[0]);
+    close(ends[1]);
+    // Whatever the test was started with.
+    for (const int number : {SIGPIPE, SIGHUP}) std::signal(number, SIG_DFL);
+    setenv("C", COMERA_PROGRAM, 1);
+  }
+  ~Shell() { close(9); }
+  Shell(const Shell&) = delete;
+  Shell& operator=(const Shell&) = delete;
+
+  struct Ended {
+    int code = 0;  // 128 + the signal that ended it
+    std::string output, errors;
+  };
+  Ended shell(const std::string& command) {
+    const std::filesystem::path out = scratch_ / "out", err = scratch_ / "err";
+    const std::string whole =
+        "{ " + command + "\n} > '" + out.string() + "' 2> '" + err.string() + "' < /dev/null";
+    const int status = std::system(whole.c_str());
+    Ended ended{WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), data::read_text(out),
+                data::read_text(err)};
+    return ended;
+  }
+
+ private:
+  data::TemporaryFolder scratch_;
+};
+
+}  // namespace comera::test
