@@ -8,7 +8,6 @@
 namespace comera::test {
 namespace {
 
-using testing::EndsWith;
 using testing::HasSubstr;
 
 class Surroundings : public testing::Test, protected Shell {
