@@ -23,9 +23,9 @@ void refuse_existing(const std::filesystem::path& path, bool overwrite) {
 void prepare_output(const std::filesystem::path& file) {
   const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
   data::create_directories_durably(folder);
+  const data::DurableFile possible(file);
   if (access(folder.c_str(), W_OK) != 0)
     throw Error(fmt::format("{}: cannot be written to: {}", folder.string(), std::strerror(errno)));
-  const data::DurableFile possible(file);
 }
 
 void OutputOptions::check(const std::filesystem::path& input) const {

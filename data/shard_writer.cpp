@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "data/durable_file.h"
+#include "data/folder.h"
 #include "data/shard.h"
 
 namespace comera::data {
@@ -10,15 +11,19 @@ constexpr std::size_t buffered_tokens = 1 << 18;
 
 const std::string unfinished = ".partial";
 
-void remove_files(const std::filesystem::path& folder, const std::string& prefix, const std::string& suffix) {
+// Those whose names begin and end so, with anything or only a number between.
+enum class Between : std::uint8_t { anything, number };
+
+void remove_files(const std::filesystem::path& folder, const std::string& prefix, const std::string& suffix,
+                  Between between) {
   std::error_code code;
-  std::vector<std::filesystem::path> paths;
-  for (std::filesystem::directory_iterator entry(folder, code), end; !code && entry != end;
-       entry.increment(code)) {
-    const std::string name = entry->path().filename().string();
-    if (name.starts_with(prefix) && name.ends_with(suffix)) paths.push_back(entry->path());
-  }
-  std::sort(paths.begin(), paths.end());
+  std::vector<std::filesystem::path> paths = entries_of(folder, code);
+  std::erase_if(paths, [&](const std::filesystem::path& path) {
+    const std::string name = path.filename().string();
+    if (!name.starts_with(prefix) || !name.ends_with(suffix)) return true;
+    return between == Between::number &&
+           name.find_first_not_of("0123456789", prefix.size()) != name.size() - suffix.size();
+  });
   for (const auto& path : paths)
     if (!code) std::filesystem::remove(path, code);
   COMERA_CHECK(!code, "{}: could not remove the shards of an earlier run: {}", folder.string(),
@@ -33,11 +38,11 @@ std::string shard_name(const std::string& split, std::int64_t index) {
 }
 
 void remove_shards(const std::filesystem::path& folder, const std::string& split) {
-  remove_files(folder, split + "-", ".h5");
+  remove_files(folder, split + "-", ".h5", Between::anything);
 }
 
 void remove_unfinished_shards(const std::filesystem::path& folder, const std::string& split) {
-  remove_files(folder, split + "-", ".h5" + unfinished);
+  remove_files(folder, split + "-", ".h5" + unfinished, Between::number);
 }
 
 ShardWriter::ShardWriter(std::filesystem::path folder, ShardInfo info, std::int64_t tokens_per_shard)

@@ -8,7 +8,6 @@
 namespace comera::test {
 namespace {
 
-using testing::EndsWith;
 using testing::HasSubstr;
 
 class Surroundings : public testing::Test, protected Shell {
@@ -20,6 +19,7 @@ class Surroundings : public testing::Test, protected Shell {
     EXPECT_THAT(ended.errors, testing::StartsWith("comera: error: "));
     EXPECT_EQ(std::ranges::count(ended.errors, '\n'), 1) << ended.errors;
     for (const std::string& part : parts) EXPECT_THAT(ended.errors, HasSubstr(part));
+    EXPECT_THAT(ended.errors, testing::Not(HasSubstr("unexpected")));
   }
 
   data::TemporaryFolder folder_;

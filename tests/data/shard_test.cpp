@@ -419,6 +419,7 @@ TEST(BuildShards, ReplacesAnEarlierRun) {
   const Tokenizer tokenizer = small_tokenizer();
   TemporaryFolder folder;
   folder.write("notes.txt", "stay");
+  folder.write("train-mine.h5.partial", "stay");
   for (const int count : {400, 30}) {
     SmallCorpus corpus(count);
     build_shards(corpus, tokenizer,
@@ -429,6 +430,7 @@ TEST(BuildShards, ReplacesAnEarlierRun) {
         count);
   }
   EXPECT_TRUE(std::filesystem::exists(folder / "notes.txt"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "train-mine.h5.partial"));
   SmallCorpus corpus(30);
   build_shards(corpus, tokenizer, {.output = folder.path(), .held_out = 0.3, .progress = {}});
   EXPECT_FALSE(std::filesystem::exists(folder / "train-00099.h5.partial"));

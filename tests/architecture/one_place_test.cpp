@@ -1,0 +1,67 @@
+// What has one place in the program (docs/architecture.md, "The process and its surroundings") is not done
+// anywhere else, so that no message ends a run and no file is written through somebody's link.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace comera::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Word {
+  std::string text;
+  std::set<std::string> places;  // that may have it
+};
+
+const std::vector<Word>& words() {
+  static const std::vector<Word> all = {
+      {"fmt::print(", {}},
+      {"std::cout", {}},
+      {"std::cerr", {}},
+      {"fprintf(", {}},
+      {"std::printf(", {}},
+      {"std::ofstream", {}},
+      {"std::fstream", {}},
+      {"fopen(", {}},
+      {"O_CREAT", {"data/durable_file.cpp"}},
+      {"H5Fcreate(", {"data/hdf5.cpp"}},
+      {"std::signal(", {"cli/process.cpp", "recipes/run/signals.cpp"}},
+      {"sigaction(", {"recipes/run/signals.cpp"}},
+  };
+  return all;
+}
+
+bool is_source(const fs::path& file) {
+  static const std::set<std::string> suffixes = {".cpp", ".h", ".cu"};
+  return suffixes.contains(file.extension().string());
+}
+
+TEST(OnePlace, PrintsOpensAndCatches) {
+  const fs::path root = COMERA_SOURCE_DIR;
+  int files = 0;
+  for (const char* folder : {"bench", "checkpoints", "cli", "data", "distributed", "kernels", "model",
+                             "optim", "recipes", "tensorized"})
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      if (!is_source(entry.path())) continue;
+      ++files;
+      const std::string name = fs::relative(entry.path(), root).string();
+      std::ifstream stream(entry.path());
+      int number = 0;
+      for (std::string line; std::getline(stream, line);) {
+        ++number;
+        const std::string code = line.substr(0, line.find("//"));
+        for (const Word& word : words())
+          EXPECT_TRUE(code.find(word.text) == std::string::npos || word.places.contains(name))
+              << name << ":" << number << ": " << word.text << " belongs to another place";
+      }
+    }
+  EXPECT_GT(files, 200);
+}
+
+}  // namespace
+}  // namespace comera::test
