@@ -10,14 +10,16 @@ namespace comera::attack {
 
 namespace {
 
+constexpr const char* in_the_way = "in the way\n";
+
 // Puts something of that sort where nothing is.
 void lay(const fs::path& place, const std::string& sort, const fs::path& folder) {
   fs::create_directories(place.parent_path());
-  if (sort == "file") write_text(place, "in the way\n");
+  if (sort == "file") write_text(place, in_the_way);
   if (sort == "empty file") write_text(place, "");
   if (sort == "folder") {
     fs::create_directories(place / "within");
-    write_text(place / "within" / "file", "in the way\n");
+    write_text(place / "within" / "file", in_the_way);
   }
   if (sort == "link to nothing") fs::create_symlink(folder / "nothing", place);
   if (sort == "link to itself") fs::create_symlink(place.filename(), place);
@@ -79,9 +81,10 @@ void something_in_the_way(Try& own) {
   // Where it was put up with, what lies there now is the run's own.
   std::error_code none;
   const fs::file_type now = fs::symlink_status(place, none).type();
-  const bool taken_over = ending.code == 0 && !part.ends_with(".tmp") &&
-                          (now == fs::file_type::regular || now == fs::file_type::not_found ||
-                           (part == "checkpoints" && now == fs::file_type::directory));
+  const bool is_its_own = now == fs::file_type::not_found ||
+                          (now == fs::file_type::regular && read_text(place) != in_the_way) ||
+                          (part == "checkpoints" && now == fs::file_type::directory);
+  const bool taken_over = ending.code == 0 && is_its_own && !part.ends_with(".tmp");
   if (!taken_over) {
     clear(place);
     if (displaced) fs::rename(aside, place);

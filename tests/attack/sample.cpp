@@ -204,9 +204,11 @@ void Sample::make_source() const {
     std::string text;
     for (int i = 0; i < 8; ++i) {
       const std::string a = chance.pick(words), b = chance.pick(words);
+      const std::size_t number = chance.below(90);
       text += fmt::format(
-          "def {}_{}({}, {}):\n    \"\"\"Adds the {} to the {}.\"\"\"\n    {} = {} + {}\n    return {}\n\n",
-          a, chance.below(50), a, b, a, b, a, a, b, a);
+          "def {}_{}({}, {}):\n    \"\"\"Adds the {} {} to the {}.\"\"\"\n    {} = {} + {}\n    return "
+          "{}\n\n",
+          a, number, a, b, a, number, b, a, a, b, a);
     }
     write_text(folder_ / "source" / fmt::format("f{}.py", file), text);
   }
