@@ -168,7 +168,9 @@ std::vector<std::string> two_ranks(const std::vector<std::string>& command) {
 std::vector<std::string> settings_of_ranks() {
   return {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
           "OMPI_MCA_rmaps_base_oversubscribe=1",
-          "OMPI_MCA_btl_vader_single_copy_mechanism=none"};  // the last is not allowed in all containers
+          "OMPI_MCA_btl_vader_single_copy_mechanism=none",  // not allowed in all containers
+          // Killed ranks leave their shared memory behind; here it goes with the attack's folder.
+          "OMPI_MCA_btl_vader_backing_directory=" + fs::temp_directory_path().string()};
 }
 
 Sample::Sample(fs::path folder, std::string program)
