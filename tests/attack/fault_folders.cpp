@@ -130,11 +130,40 @@ void links_at_temporary_names(Try& own) {
   const bool trains = own.chance.one_in(2);
   const Call call = trains ? scene.training() : scene.reading();
   if (trains && own.chance.one_in(2)) scene.stand_half_way();
+  for (const char* name : {"run/recipe.toml", "run/tokenizer.model", "run/best.h5", "run/checkpoints/latest",
+                           "run/checkpoints/step-00000012.h5", "p.tsv", "v.h5", "t.model", "small.h5",
+                           "shards/train-00000.h5", "pairs/train.jsonl", "pairs/validation.jsonl"}) {
+    const fs::path place = own.folder() / name;
+    if (!trains == std::string_view(name).starts_with("run/")) continue;
+    for (const char* end : {".tmp", ".partial"}) lay(place.string() + end, "none", own.folder());
+    for (const char* end : {".tmp", ".partial"}) fs::create_symlink(victim, place.string() + end);
+  }
+  own.check(call, {});
+  check_victim(own, victim);
+  for (const auto& entry : fs::recursive_directory_iterator(own.folder()))
+    if (entry.is_symlink()) clear(entry.path());
+  if (trains) scene.go_on();
+}
+
+// Checkpoints' temporary files are removed when a run begins: these links come later.
+void links_laid_meanwhile(Try& own) {
+  Scene scene(own, own.folder());
+  scene.stand_half_way();
+  const fs::path victim = own.folder() / "victim";
+  write_text(victim, untouched);
+  const Call call = scene.training();
+  Child child(call);
+  const std::int64_t before = last_metrics_step(scene.run());
+  while (last_metrics_step(scene.run()) == before && !child.wait_for(0.0005)) {
+  }
+  std::error_code ignored;
+  const std::string process = std::to_string(child.pid());
   for (const std::string name :
-       {"step-00000012.h5", "step-00000015.h5", "step-00000016.h5", "step-00000018.h5", "latest"})
-    for (const std::string& temporary :
-         {name + ".tmp", "." + name + "." + std::to_string(child.pid()) + ".comera-tmp"})
-      fs::create_symlink(victim, scene.run() / "checkpoints" / temporary, ignored);
+       {"step-00000012.h5", "step-00000015.h5", "step-00000016.h5", "step-00000018.h5", "latest"}) {
+    const fs::path folder = scene.run() / "checkpoints";
+    fs::create_symlink(victim, folder / (name + ".tmp"), ignored);
+    fs::create_symlink(victim, folder / ("." + name + "." + process + ".comera-tmp"), ignored);
+  }
   own.check(call, child.end(), {});
   check_victim(own, victim);
   for (const auto& entry : fs::recursive_directory_iterator(own.folder()))
