@@ -36,7 +36,7 @@ Words names_of(const Try& own) {
 
 // Runs it, and looks for numbers that are not finite in what it gave.
 Ending check(Try& own, const Call& call, const Allowed& allowed) {
-  const Ending ending = own.check(call, allowed);
+  Ending ending = own.check(call, allowed);
   if (ending.code != 0) return ending;
   if (const std::string found = nonfinite_in(ending.out); !found.empty())
     own.fail("its words hold what is not finite: " + found);
