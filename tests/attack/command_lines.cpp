@@ -200,12 +200,10 @@ std::vector<std::string> some_line(Try& own, const Command& command) {
     const std::string value = option.value.empty() ? "" : some_value(own, option);
     if (option.name.empty())
       words.push_back(some_path(own));
-    else if (option.value.empty() && !own.chance.one_in(30))
-      words.push_back(option.name);
+    else if (option.value.empty() ? !own.chance.one_in(30) : own.chance.one_in(20))
+      words.push_back(option.name);  // a flag, or a value that is missing
     else if (own.chance.one_in(8))
       words.push_back(option.name + "=" + value);
-    else if (own.chance.one_in(20))
-      words.push_back(option.name);  // its value is missing
     else
       words.insert(words.end(), {option.name, value});
   };

@@ -10,14 +10,16 @@ namespace comera::attack {
 
 namespace {
 
+constexpr const char* in_the_way = "in the way\n";
+
 // Puts something of that sort where nothing is.
 void lay(const fs::path& place, const std::string& sort, const fs::path& folder) {
   fs::create_directories(place.parent_path());
-  if (sort == "file") write_text(place, "in the way\n");
+  if (sort == "file") write_text(place, in_the_way);
   if (sort == "empty file") write_text(place, "");
   if (sort == "folder") {
     fs::create_directories(place / "within");
-    write_text(place / "within" / "file", "in the way\n");
+    write_text(place / "within" / "file", in_the_way);
   }
   if (sort == "link to nothing") fs::create_symlink(folder / "nothing", place);
   if (sort == "link to itself") fs::create_symlink(place.filename(), place);
@@ -77,11 +79,13 @@ void something_in_the_way(Try& own) {
       !damage.empty() && damage.find(place.filename().string()) == damage.npos)
     own.fail(damage);
   // Where it was put up with, what lies there now is the run's own.
+  if (sort == "folder") clear(place / "within");
   std::error_code none;
   const fs::file_type now = fs::symlink_status(place, none).type();
-  const bool taken_over = ending.code == 0 && !part.ends_with(".tmp") &&
-                          (now == fs::file_type::regular || now == fs::file_type::not_found ||
-                           (part == "checkpoints" && now == fs::file_type::directory));
+  const bool is_its_own = now == fs::file_type::not_found ||
+                          (now == fs::file_type::regular && read_text(place) != in_the_way) ||
+                          (part == "checkpoints" && now == fs::file_type::directory);
+  const bool taken_over = ending.code == 0 && is_its_own && !part.ends_with(".tmp");
   if (!taken_over) {
     clear(place);
     if (displaced) fs::rename(aside, place);
@@ -153,9 +157,13 @@ void links_laid_meanwhile(Try& own) {
   while (last_metrics_step(scene.run()) == before && !child.wait_for(0.0005)) {
   }
   std::error_code ignored;
-  for (const char* name :
-       {"step-00000012.h5", "step-00000015.h5", "step-00000016.h5", "step-00000018.h5", "latest"})
-    fs::create_symlink(victim, scene.run() / "checkpoints" / (std::string(name) + ".tmp"), ignored);
+  const std::string process = std::to_string(child.pid());
+  for (const std::string name :
+       {"step-00000012.h5", "step-00000015.h5", "step-00000016.h5", "step-00000018.h5", "latest"}) {
+    const fs::path folder = scene.run() / "checkpoints";
+    fs::create_symlink(victim, folder / (name + ".tmp"), ignored);
+    fs::create_symlink(victim, folder / ("." + name + "." + process + ".comera-tmp"), ignored);
+  }
   own.check(call, child.end(), {});
   check_victim(own, victim);
   for (const auto& entry : fs::recursive_directory_iterator(own.folder()))

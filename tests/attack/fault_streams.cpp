@@ -7,21 +7,27 @@ namespace comera::attack {
 
 namespace {
 
-// What goes on must give the same bits; whatever else may fail by itself.
-void work(Scene& scene, Try& own, Call call, bool trains) {
+// What trains goes on, is saved, and only then may be ended as other programs whose reader has gone.
+void train(Scene& scene, Try& own, const Call& call) {
+  const Ending ending = run(call);
+  const bool by_pipe = ending.signal == SIGPIPE && call.out == Stream::broken;
+  if (!by_pipe)
+    own.check(call, ending, {.unheard = call.err != Stream::kept});
+  else if (newest_step(scene.run()) != newest_step(own.sample().finished(scene.recipe()).run))
+    own.fail("a reader that went away ended the run before its end");
+  if (const std::string damage = damage_in(scene.run()); !damage.empty()) own.fail(damage);
+  scene.go_on();
+}
+
+void work(Scene& scene, Try& own, const Call& call, bool trains) {
   own.note(std::string("stdin ") + (call.in_closed ? "closed" : "empty") + ", stdout " +
            std::to_string(static_cast<int>(call.out)) + ", stderr " +
            std::to_string(static_cast<int>(call.err)) +
            " (0 read, 1 full, 2 closed, 3 a pipe that nobody reads)");
-  const Allowed allowed{.unheard = call.err != Stream::kept};
-  if (trains) {
-    scene.train(call, allowed);
-    return scene.go_on();
-  }
+  if (trains) return train(scene, own, call);
   const Ending ending = run(call);
-  // As other programs whose reader has gone.
-  const bool by_pipe = ending.signal == SIGPIPE && (call.out == Stream::broken || call.err == Stream::broken);
-  if (!by_pipe) own.check(call, ending, allowed);
+  const bool by_pipe = ending.signal == SIGPIPE && call.out == Stream::broken;
+  if (!by_pipe) own.check(call, ending, {.unheard = call.err != Stream::kept});
 }
 
 }  // namespace

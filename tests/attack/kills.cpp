@@ -28,7 +28,7 @@ void wait_for_temporary(Child& child, const fs::path& folder, int n) {
     const ssize_t got = read(events, buffer, sizeof buffer);
     for (ssize_t at = 0; at < got;) {
       const auto* event = reinterpret_cast<const inotify_event*>(buffer + at);
-      if (std::string_view(event->name).find(".tmp") != std::string_view::npos) --n;
+      if (std::string_view(event->name).find("tmp") != std::string_view::npos) --n;
       at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
     }
   }

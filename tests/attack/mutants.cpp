@@ -36,7 +36,7 @@ Words names_of(const Try& own) {
 
 // Runs it, and looks for numbers that are not finite in what it gave.
 Ending check(Try& own, const Call& call, const Allowed& allowed) {
-  const Ending ending = own.check(call, allowed);
+  Ending ending = own.check(call, allowed);
   if (ending.code != 0) return ending;
   if (const std::string found = nonfinite_in(ending.out); !found.empty())
     own.fail("its words hold what is not finite: " + found);
@@ -230,7 +230,7 @@ Words reading_of_table(Try& own, const std::string& name, bool has_task) {
               "1"};
     case 2:
       return {"tokenizer", "--input", name,           "--text", name.ends_with(".txt") ? "text" : "second",
-              "--output",  "t.model", "--vocabulary", "300"};
+              "--output",  "t.model", "--vocabulary", "320"};
     case 3:
       return {"predict",   finetuned, "--input", name, "--output", own.chance.one_in(2) ? "p.tsv" : "p.jsonl",
               "--threads", "1"};
@@ -264,7 +264,7 @@ void mutate_source(Try& own) {
   const std::string tokenizer = own.sample().file("tok.model").string();
   const std::vector<Words> all = {
       {"data", "--input", "mutant", "--tokenizer", tokenizer, "--output", "shards", "--threads", "1"},
-      {"tokenizer", "--input", "mutant", "--output", "t.model", "--vocabulary", "300"},
+      {"tokenizer", "--input", "mutant", "--output", "t.model", "--vocabulary", "320"},
       {"pairs", "--input", "mutant", "--output", "pairs"}};
   check(own, own.comera(own.chance.pick(all)),
         {.names = {"mutant", "corpus", "nothing to train on", "functions", "pieces", "vocabulary"}});

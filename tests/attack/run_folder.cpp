@@ -45,8 +45,9 @@ std::string difference_in_metrics(const fs::path& run, const fs::path& expected)
 }
 
 std::string difference_in_file(const fs::path& ours, const fs::path& theirs) {
-  if (!fs::exists(theirs)) return "";
-  if (!fs::exists(ours)) return ours.filename().string() + " is missing";
+  std::error_code code;
+  if (!fs::exists(theirs, code)) return "";
+  if (!fs::exists(ours, code)) return ours.filename().string() + " is missing";
   const std::string one = read_text(ours), other = read_text(theirs);
   if (one == other) return "";
   const auto at = std::ranges::mismatch(one, other).in1 - one.begin();
@@ -58,7 +59,8 @@ std::string difference_in_file(const fs::path& ours, const fs::path& theirs) {
 bool is_known(const fs::path& relative) {
   const std::string name = relative.filename();
   static const std::set<std::string> known = {
-      "lock", "metrics.jsonl", "recipe.toml", "tokenizer.model", "checkpoints", "best.h5", "latest", "ranks"};
+      "lock",   "metrics.jsonl", "recipe.toml", "tokenizer.model", "checkpoints", "best.h5",
+      "latest", "saved",         "ranks"};
   if (known.contains(name)) return true;
   return name.ends_with(".h5") && (name.starts_with("step-") || name.starts_with("best-phase-"));
 }
@@ -97,7 +99,8 @@ std::string damage_in(const fs::path& run) {
   std::vector<fs::path> files;
   for (const std::int64_t step : checkpoint_steps(run / "checkpoints"))
     files.push_back(run / "checkpoints" / fmt::format("step-{:08}.h5", step));
-  if (fs::exists(run / "best.h5")) files.push_back(run / "best.h5");
+  std::error_code code;
+  if (fs::is_regular_file(run / "best.h5", code)) files.push_back(run / "best.h5");
   for (const fs::path& file : files) try {
       CheckpointReader(file).verify();
     } catch (const std::exception& error) {

@@ -168,7 +168,9 @@ std::vector<std::string> two_ranks(const std::vector<std::string>& command) {
 std::vector<std::string> settings_of_ranks() {
   return {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
           "OMPI_MCA_rmaps_base_oversubscribe=1",
-          "OMPI_MCA_btl_vader_single_copy_mechanism=none"};  // the last is not allowed in all containers
+          "OMPI_MCA_btl_vader_single_copy_mechanism=none",  // not allowed in all containers
+          // Killed ranks leave their shared memory behind; here it goes with the attack's folder.
+          "OMPI_MCA_btl_vader_backing_directory=" + fs::temp_directory_path().string()};
 }
 
 Sample::Sample(fs::path folder, std::string program)
@@ -204,9 +206,11 @@ void Sample::make_source() const {
     std::string text;
     for (int i = 0; i < 8; ++i) {
       const std::string a = chance.pick(words), b = chance.pick(words);
+      const std::size_t number = chance.below(90);
       text += fmt::format(
-          "def {}_{}({}, {}):\n    \"\"\"Adds the {} to the {}.\"\"\"\n    {} = {} + {}\n    return {}\n\n",
-          a, chance.below(50), a, b, a, b, a, a, b, a);
+          "def {}_{}({}, {}):\n    \"\"\"Adds the {} {} to the {}.\"\"\"\n    {} = {} + {}\n    return "
+          "{}\n\n",
+          a, number, a, b, a, number, b, a, a, b, a);
     }
     write_text(folder_ / "source" / fmt::format("f{}.py", file), text);
   }

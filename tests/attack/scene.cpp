@@ -42,7 +42,7 @@ Call Scene::reading() {
                           out("shards"), "--threads", "1"});
     case 5:
       return own_.comera(
-          {"tokenizer", "--input", name("source"), "--output", out("t.model"), "--vocabulary", "300"});
+          {"tokenizer", "--input", name("source"), "--output", out("t.model"), "--vocabulary", "320"});
     case 6:
       return own_.comera({"pairs", "--input", name("source"), "--output", out("pairs")});
     default:
