@@ -93,6 +93,7 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
       log_(open_log()),
       found_(find_checkpoint()),
       recipe_(with_ranks(options.finetune ? resolve_task(recipe) : recipe, found_)),
+      asked_ranks_(recipe.tensorized.ranks),
       tokenizer_(load_tokenizer()),
       config_(encoder_config(recipe_, tokenizer_.vocabulary())),
       processor_(processor_for(recipe_, options, *host_)),
@@ -125,7 +126,7 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
   on_first(*host_, [&] {
     // The tokenizer too, so that the run stays usable without the corpus. A resumed run may have lost them,
     // or have another recipe now.
-    directory_->write_recipe(to_toml(recipe_));
+    directory_->write_recipe(to_toml(recipe_to_keep()));
     directory_->write_tokenizer(tokenizer_.bytes());
     metrics_ = std::make_unique<MetricsWriter>(directory_->metrics(), state_.step == 0 ? -1 : state_.step,
                                                state_.logged_step);
@@ -151,6 +152,21 @@ data::Tokenizer TrainingRun::load_tokenizer() const {
   require_same_files(*host_, given);
   if (start) require_same_tokenizer(*start, tokenizer, file);
   return tokenizer;
+}
+
+// The ranks that layers began with: what adaptation has made of them is in the checkpoints.
+Recipe TrainingRun::recipe_to_keep() const {
+  Recipe kept = recipe_;
+  if (state_.step == 0) return kept;
+  kept.tensorized.ranks = asked_ranks_;
+  std::error_code code;
+  if (!std::filesystem::exists(directory_->recipe(), code)) return kept;
+  try {
+    kept.tensorized.ranks = load_recipe(directory_->recipe(), {}).tensorized.ranks;
+  } catch (const Error&) {
+    // It is not what this program wrote, and is written anew.
+  }
+  return kept;
 }
 
 void TrainingRun::make_engine() {

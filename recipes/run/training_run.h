@@ -142,6 +142,7 @@ class TrainingRun {
   void write_state(CheckpointWriter& writer) const;
   data::Tokenizer load_tokenizer() const;
   void make_engine();
+  Recipe recipe_to_keep() const;
   void resume_from(const FoundCheckpoint& found);
 
   // training_run_skips.cpp
@@ -182,6 +183,7 @@ class TrainingRun {
   std::unique_ptr<std::FILE, CloseFile> log_;  // of a rank that is not the first
   std::optional<FoundCheckpoint> found_;       // that a resumed run goes on from
   Recipe recipe_;
+  LayerRanks asked_ranks_;  // by the recipe, before those of a checkpoint were taken
   data::Tokenizer tokenizer_;
   EncoderConfig config_;
   Processor processor_;

@@ -136,7 +136,7 @@ TEST(PrecisionBenchmark, WhatCannotBeMeasuredIsOneSentence) {
   refuses({"--quick", "--tokens", "5"}, "--quick");
   refuses({"--tokens", "0"}, "--tokens");
   refuses({"--device", "cuda:99", "--quick"}, "cuda:99");
-  refuses({"--json", "/nowhere/at/all.json"}, "/nowhere/at/all.json");
+  refuses({"--json", "/proc/nowhere/all.json"}, "/proc/nowhere");
 }
 
 }  // namespace

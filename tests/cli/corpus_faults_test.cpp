@@ -188,6 +188,22 @@ TEST_F(CorpusFaults, ShortSentencesStayAndEachColumnCanBeADocument) {
   EXPECT_THAT(train({"--text", "sentence1", "--min-bytes", "6"}).out, testing::ContainsRegex("kept +290 "));
 }
 
+TEST_F(CorpusFaults, TooFewFunctionsAreToldFromTooFewHeldOut) {
+  const auto functions = [&](int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i)
+      text += "def made_" + std::to_string(i) + "(value):\n    \"\"\"Adds the number " + std::to_string(i) +
+              " to the value that it is given.\"\"\"\n    total = value + " + std::to_string(i) +
+              "\n    return total * " + std::to_string(i + 7) + "\n\n";
+    return write("few.py", text);
+  };
+  const auto message = [&](const std::string& file) {
+    return run({"pairs", "--input", file, "--output", at("pairs"), "--held-out", "0.001"}).err;
+  };
+  EXPECT_THAT(message(functions(20)), HasSubstr("has 20 documented functions, too few to learn from"));
+  EXPECT_THAT(message(functions(60)), HasSubstr("of the corpus's 60 documented functions 0 are held out"));
+}
+
 TEST_F(CorpusFaults, FilesOfBytesThatAreNoTextAreCounted) {
   write("in/good.py", std::string(200, 'x') + " = 1\n" + rows(0, 20));
   write("in/nul.py", std::string(100, '\0'));

@@ -198,6 +198,14 @@ std::vector<DescribedFile::Place> DescribedFile::contiguous() const {
   return places;
 }
 
+bool lacks(const data::hdf5::File& file, const std::string& name) {
+  try {
+    return !file.exists(name);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 const std::string& scratch_file() {
   struct Scratch {
     std::string folder, path;

@@ -87,7 +87,7 @@ void run(Bytes input) {
   {
     data::hdf5::File file = data::hdf5::File::modify(scratch_file());
     for (std::size_t i = 0; i < parts.size(); ++i)
-      if ((absent >> i & 1) == 0 && !file.exists(parts[i].name))
+      if ((absent >> i & 1) == 0 && lacks(file, parts[i].name))
         file.write(parts[i].name, parts[i].values, parts[i].shape);
     file.close();
   }

@@ -100,9 +100,9 @@ void run_contents(Bytes input) {
     number("tokens", 4);
     if (!file.has_attribute("/", "special_ids"))
       file.set_attribute("/", "special_ids", std::vector<std::int64_t>{0, 1, 2, 3, 4});
-    if (!(absent & 4) && !file.exists("document_offsets"))
+    if (!(absent & 4) && lacks(file, "document_offsets"))
       file.write("document_offsets", std::vector<std::int64_t>{0, 2, 4});
-    if (!(absent & 8) && !file.exists("tokens")) file.write("tokens", std::vector<std::int32_t>{5, 6, 7, 8});
+    if (!(absent & 8) && lacks(file, "tokens")) file.write("tokens", std::vector<std::int32_t>{5, 6, 7, 8});
     file.close();
   }
   data::seal(scratch_file(), data::shard_seal);

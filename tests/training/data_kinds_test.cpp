@@ -63,6 +63,7 @@ class DataKinds : public TrainingFixture {
       }
     }
     fs::create_directories(folder() / "rows");
+    std::filesystem::remove(folder() / "rows" / name);
     data::hdf5::File file = data::hdf5::File::create(folder() / "rows" / name);
     const auto write = [&](const char* dataset, const std::vector<std::int32_t>& values,
                            std::int64_t columns) {
@@ -103,8 +104,8 @@ TEST_F(DataKinds, StepsWithoutTargetsHaveNoLoss) {
   write_rows("a_training.hdf5", 200, 1, 199);
   write_rows("a_test.hdf5", 40, 5000);
   std::vector<std::string> settings = on_rows("file");
-  settings.insert(settings.end(),
-                  {"run.log_interval=1", "run.threads=1", "phase.0.packs_per_step=1", "phase.1.packs_per_step=1"});
+  settings.insert(settings.end(), {"run.log_interval=1", "run.threads=1", "phase.0.packs_per_step=1",
+                                   "phase.1.packs_per_step=1"});
   train("run", {}, settings);
   int without = 0, with = 0;
   std::ifstream stream(folder() / "run" / "metrics.jsonl");
