@@ -93,7 +93,10 @@ void measure(const std::filesystem::path& checkpoint, const std::vector<double>&
 }  // namespace comera
 
 int main(int argc, char** argv) {
-  if (argc < 3) return std::fputs("usage: comera_bench_compaction CHECKPOINT ERROR...\n", stderr), 2;
+  if (argc < 3) {
+    comera::say("usage: comera_bench_compaction CHECKPOINT ERROR...\n");
+    return 2;
+  }
   std::vector<double> errors;
   for (int i = 2; i < argc; ++i) errors.push_back(std::atof(argv[i]));
   try {

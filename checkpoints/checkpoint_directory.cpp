@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 
 #include "data/durable_file.h"
 #include "data/folder.h"
@@ -45,16 +44,18 @@ CheckpointDirectory::CheckpointDirectory(std::filesystem::path directory, std::i
   COMERA_CHECK(keep_ >= 1, "at least one checkpoint must be kept, not {}", keep_);
   data::create_directories_durably(directory_);
   data::remove_left_overs_in(directory_);
+  // What versions that wrote NAME.tmp have left.
+  std::error_code ignored;
+  for (const std::filesystem::path& file : data::entries_of(directory_, ignored))
+    if (file.extension() == ".tmp" && (file.stem() == "latest" || step_of_name(file.stem().string())))
+      std::filesystem::remove(file, ignored);
   // A process that was killed between saving and this leaves `latest` behind.
   if (const std::vector<std::int64_t> steps = checkpoint_steps(directory_); !steps.empty())
     point_latest_at(file_of(steps.back()));
 }
 
 void CheckpointDirectory::point_latest_at(const std::filesystem::path& file) const {
-  const std::filesystem::path latest = directory_ / "latest";
-  std::string named;
-  std::getline(std::ifstream(latest), named);
-  if (named != file.filename()) data::write_file_durably(latest, file.filename().string() + "\n");
+  data::keep_file_durably(directory_ / "latest", file.filename().string() + "\n");
 }
 
 std::filesystem::path CheckpointDirectory::file_of(std::int64_t step) const {

@@ -33,7 +33,7 @@ bool holds_files(const std::filesystem::path& folder) {
                              [](const auto& entry) { return entry.extension() != ".partial"; });
 }
 
-void check_output(const std::filesystem::path& output, bool overwrite) {
+void check_folder(const std::filesystem::path& output, bool overwrite) {
   std::error_code code;
   if (std::filesystem::exists(output, code) && !std::filesystem::is_directory(output, code))
     throw UsageError(fmt::format("--output {} is a file; name a folder for the shards", output.string()));
@@ -44,7 +44,7 @@ void check_output(const std::filesystem::path& output, bool overwrite) {
 
 void make_shards(DataOptions& options) {
   const auto& output = options.build.output;
-  check_output(output, options.overwrite);
+  check_folder(output, options.overwrite);
   const data::Tokenizer tokenizer = data::Tokenizer::load(options.tokenizer);
   for (const std::string& note : tokenizer.notes()) say("note: {}\n", note);
   const auto corpus = open_corpus(options.corpus);

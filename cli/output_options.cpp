@@ -1,6 +1,7 @@
 #include "cli/output_options.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,6 +19,15 @@ void refuse_existing(const std::filesystem::path& path, bool overwrite) {
     throw UsageError(fmt::format("{}: exists already; give --overwrite to replace it", path.string()));
 }
 
+// In a folder such as /tmp only the owner of a file may give its name to another.
+bool belongs_to_another(const std::filesystem::path& file, const std::filesystem::path& folder) {
+  struct stat own {
+  }, above{};
+  const uid_t user = geteuid();
+  return user != 0 && lstat(file.c_str(), &own) == 0 && stat(folder.c_str(), &above) == 0 &&
+         (above.st_mode & S_ISVTX) != 0 && own.st_uid != user && above.st_uid != user;
+}
+
 }  // namespace
 
 void prepare_output(const std::filesystem::path& file) {
@@ -26,6 +36,10 @@ void prepare_output(const std::filesystem::path& file) {
   const data::DurableFile possible(file);
   if (access(folder.c_str(), W_OK) != 0)
     throw Error(fmt::format("{}: cannot be written to: {}", folder.string(), std::strerror(errno)));
+  if (belongs_to_another(file, folder))
+    throw Error(
+        fmt::format("{}: belongs to another user, who alone may replace it in this folder; give another name",
+                    file.string()));
 }
 
 void OutputOptions::check(const std::filesystem::path& input) const {

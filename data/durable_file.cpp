@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -70,7 +71,9 @@ void remove_left_overs(const std::filesystem::path& folder,
 
 FileDescriptor::FileDescriptor(const std::filesystem::path& path, int flags)
     : path_(path), descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
-  if (descriptor_ < 0) fail(path, flags & O_CREAT ? "create the file" : "open the file");
+  const bool made = (flags & O_EXCL) != 0, may_be_made = (flags & O_CREAT) != 0;
+  if (descriptor_ < 0)
+    fail(path, made ? "create the file" : may_be_made ? "open or create the file" : "open the file");
 }
 
 FileDescriptor FileDescriptor::open_to_read(const std::filesystem::path& path) { return {path, O_RDONLY}; }
@@ -163,7 +166,9 @@ void rename_durably(const std::filesystem::path& from, const std::filesystem::pa
 DurableFile::DurableFile(std::filesystem::path path)
     : path_(std::move(path)), temporary_(temporary_of(path_)) {
   struct stat there {};
-  COMERA_CHECK(stat(path_.c_str(), &there) != 0 || S_ISREG(there.st_mode),
+  const bool exists = stat(path_.c_str(), &there) == 0;
+  if (!exists && errno != ENOENT) fail(path_, "give a file that name");
+  COMERA_CHECK(!exists || S_ISREG(there.st_mode),
                "{}: is {}, and only a file can be replaced; give another name", path_.string(),
                S_ISDIR(there.st_mode) ? "a folder" : "not a regular file");
   remove_left_overs(path_.parent_path(), [stem = stem_of(path_)](const LeftOver& left) {
@@ -204,6 +209,33 @@ void write_file_durably(const std::filesystem::path& path, std::string_view text
   DurableFile file(path);
   FileDescriptor::create(file.temporary()).write(0, text);
   file.commit();
+}
+
+namespace {
+
+// Whether it is a file that holds just this. Opening does not wait for the other end of a pipe.
+bool holds(const std::filesystem::path& path, std::string_view text) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (file < 0) return false;
+  struct stat status {};
+  std::string there;
+  if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
+      status.st_size == static_cast<off_t>(text.size())) {
+    there.resize(text.size());
+    std::size_t got = 0;
+    for (ssize_t some = 1; some > 0 && got < there.size();
+         got += static_cast<std::size_t>(std::max<ssize_t>(some, 0)))
+      some = ::pread(file, there.data() + got, there.size() - got, static_cast<off_t>(got));
+    there.resize(got);
+  }
+  ::close(file);
+  return S_ISREG(status.st_mode) && there == text;
+}
+
+}  // namespace
+
+void keep_file_durably(const std::filesystem::path& path, std::string_view text) {
+  if (!holds(path, text)) write_file_durably(path, text);
 }
 
 void check_own(const std::filesystem::path& path) {

@@ -71,6 +71,8 @@ void link_file_durably(const std::filesystem::path& file, const std::filesystem:
 void copy_file_durably(const std::filesystem::path& file, const std::filesystem::path& name);
 
 void write_file_durably(const std::filesystem::path& path, std::string_view text);
+// The same, but a file that holds this text already stays as it is.
+void keep_file_durably(const std::filesystem::path& path, std::string_view text);
 
 // Error if what has that name is a link or no regular file, as open_own() says.
 void check_own(const std::filesystem::path& path);

@@ -15,15 +15,15 @@ namespace comera::data {
 //   input_ids                integers (rows, L)  with [CLS] and [SEP], masked already, padding at the end
 //   input_mask               integers (rows, L)  1 for each token, 0 for padding
 //   segment_ids              integers (rows, L)
-//   masked_lm_positions      integers (rows, P)  of the targets, ascending; 0 from the last one to the row's
-//   end masked_lm_ids            integers (rows, P)  what was there; 0, [PAD] or a negative number where
-//   there is none next_sentence_labels     integers (rows)     optional
+//   masked_lm_positions      integers (rows, P)  of the targets, ascending; 0 after the last one
+//   masked_lm_ids            integers (rows, P)  what was there; 0, [PAD] or negative without a target
+//   next_sentence_labels     integers (rows)     optional
 // of any width, compressed or not. The file does not say which vocabulary its ids are of.
 //
 // Opens and checks it in one streaming pass: datasets and shapes (L and P up to 65,536), ids within the
 // vocabulary, masks, positions that rise within their rows, no target behind a position of 0 or with it, and
-// that rows begin with [CLS]. Error with the file's name
-// and the row (from 0) otherwise. Memory: 4 bytes per row.
+// that rows begin with [CLS]. Error with the file's name and the row (from 0) otherwise. Memory: 4 bytes per
+// row.
 class MaskedRowFile {
  public:
   struct Rows {

@@ -9,7 +9,8 @@ namespace comera::recipe_detail {
 namespace {
 
 // Where a string that begins at `at` with a quote ends: behind its last quote, or at the end of the text.
-// Strings with one quote end with their line; what is wrong with them is for the parser to say.
+// Strings with one quote end with their line; what is wrong with them is for the parser to say. Up to two
+// quotes of a string's own may stand before the three that end it.
 std::size_t end_of_string(std::string_view text, std::size_t at) {
   const char quote = text[at];
   const std::string three(3, quote);
@@ -19,7 +20,9 @@ std::size_t end_of_string(std::string_view text, std::size_t at) {
     if (quote == '"' && text[at] == '\\')
       at += 2;
     else if (long_one && text.substr(at).starts_with(three))
-      return at + 3;
+      return at + 3 +
+             std::min<std::size_t>(text.substr(at + 3, 2).find_first_not_of(quote),
+                                   text.substr(at + 3, 2).size());
     else if (!long_one && (text[at] == quote || text[at] == '\n'))
       return at + 1;
     else

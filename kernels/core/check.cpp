@@ -10,18 +10,7 @@ std::size_t whole_characters(const std::string& message, std::size_t at) {
   return at;
 }
 
-// Nobody reads a megabyte: the middle of what is quoted gives way, what it is and what to do stay.
-std::string shortened(const std::string& message) {
-  constexpr std::size_t first = 1500, last = 500;
-  if (message.size() <= first + last) return message;
-  const std::size_t end = whole_characters(message, first);
-  const std::size_t begin = whole_characters(message, message.size() - last);
-  return fmt::format("{}[... {} more bytes ...]{}", message.substr(0, end), begin - end,
-                     message.substr(begin));
-}
-
-std::string one_line(const std::string& whole) {
-  const std::string message = shortened(whole);
+std::string one_line(const std::string& message) {
   std::string line;
   line.reserve(message.size());
   for (const char c : message) {
@@ -36,9 +25,20 @@ std::string one_line(const std::string& whole) {
   return line;
 }
 
+// Nobody reads a megabyte: the middle of what is quoted gives way, what it is and what to do stay. What is
+// short enough is left alone, so that a message made of another one is not cut twice.
+std::string shortened(const std::string& message) {
+  constexpr std::size_t most = 2000, first = 1400, last = 500;
+  if (message.size() <= most) return message;
+  const std::size_t end = whole_characters(message, first);
+  const std::size_t begin = whole_characters(message, message.size() - last);
+  return fmt::format("{}[... {} more bytes ...]{}", message.substr(0, end), begin - end,
+                     message.substr(begin));
+}
+
 }  // namespace
 
-Error::Error(const std::string& message) : std::runtime_error(one_line(message)) {}
+Error::Error(const std::string& message) : std::runtime_error(shortened(one_line(message))) {}
 
 void throw_error(const std::string& message) { throw Error(message); }
 

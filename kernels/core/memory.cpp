@@ -1,11 +1,12 @@
 #include "kernels/core/memory.h"
 
-#include <unistd.h>
+#include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -79,12 +80,25 @@ void Allocator::reset_peaks() {
 
 namespace {
 
-// What this process may have at most: the machine's memory, or its container's if that has a limit. Asking
-// for more would be granted by a system that overcommits, and then end the process without a word.
+// "/user.slice/job", of the line "0::/user.slice/job"; empty if the system has no such line.
+std::string own_cgroup() {
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);)
+    if (line.starts_with("0::")) return line.substr(3);
+  return "";
+}
+
+// What a process of this machine may have at most: its memory and swap, or less where its control group
+// (version 2), as of a container or a job, has a limit. Asking for more would be granted by a system that
+// overcommits, and then end the process without a word.
 std::size_t most_memory() {
-  std::size_t most = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  std::size_t limit = 0;
-  if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit) most = std::min(most, limit);
+  struct sysinfo machine {};
+  std::size_t most = std::numeric_limits<std::size_t>::max();
+  if (sysinfo(&machine) == 0) most = (machine.totalram + machine.totalswap) * machine.mem_unit;
+  for (const std::string& group : {std::string(), own_cgroup()}) {
+    std::size_t limit = 0;
+    if (std::ifstream("/sys/fs/cgroup" + group + "/memory.max") >> limit) most = std::min(most, limit);
+  }
   return most;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "data/durable_file.h"
+#include "data/folder.h"
 #include "recipes/recipe.h"
 #include "recipes/run/metrics.h"
 
@@ -20,10 +21,9 @@ fs::path sign_of(const RunDirectory& run) { return run.path() / "saved"; }
 // best.h5 and best-phase-0.h5 are other names of checkpoints.
 std::optional<fs::path> best_checkpoint(const fs::path& run) {
   std::error_code code;
-  for (const auto& entry : fs::directory_iterator(run, code))
-    if (const std::string name = entry.path().filename().string();
-        name.starts_with("best") && name.ends_with(".h5"))
-      return entry.path();
+  for (const fs::path& file : data::entries_of(run, code))
+    if (const std::string name = file.filename().string(); name.starts_with("best") && name.ends_with(".h5"))
+      return file;
   return std::nullopt;
 }
 
@@ -54,7 +54,7 @@ std::string why_checkpoints_are_missed(const RunDirectory& run) {
   if (const auto best = best_checkpoint(run.path()))
     return fmt::format("the run has saved some there, of which {} is one", best->string());
   if (fs::exists(run.recipe(), code) && !fs::exists(run.checkpoints(), code))
-    return "the folder was made before the run began";
+    return "a run makes that folder before anything else, so that it has been removed or is not mounted";
   const MetricsReach reach = reach_of_metrics(run.metrics());
   const std::int64_t interval = checkpoint_interval(run);
   if (reach.phases > 1 || (interval > 0 && reach.last_step > interval))

@@ -8,7 +8,7 @@
 // disk that is not mounted) is not taken for one that was stopped before its first, and begun anew.
 namespace comera {
 
-// Leaves that sign, if it is not there yet. After a checkpoint has been saved.
+// Leaves that sign, if it is not there yet. After a checkpoint has been saved or found.
 void sign_saved_checkpoints(const RunDirectory& run);
 
 // Of a run's directory whose folder of checkpoints is empty or missing: why there must have been some, as the

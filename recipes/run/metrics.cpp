@@ -81,6 +81,8 @@ void MetricsWriter::cut_back(std::int64_t last_step, std::int64_t expected_step)
     aside += ".damaged";
     const data::FileDescriptor file = data::FileDescriptor::open_own(aside);
     file.write(file.size(), lines.damaged);
+    file.sync();
+    data::sync_directory(path_.parent_path());
     report_ =
         fmt::format("{}: {} lines ({} bytes) are no lines of metrics; they are cut out and kept in {}",
                     path_.string(), lines.damaged_count, lines.damaged.size(), aside.filename().string());

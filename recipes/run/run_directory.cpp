@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <string>
 
 #include "checkpoints/checkpoint_directory.h"
@@ -102,14 +101,6 @@ bool RunDirectory::set_best_aside(std::int64_t phase) const {
   COMERA_CHECK(!code, "{}: could not be renamed to {}: {}", best().string(), aside.filename().string(),
                code.message());
   return true;
-}
-
-void RunDirectory::keep(const std::filesystem::path& file, std::string_view contents) {
-  std::ifstream stream(file, std::ios::binary);
-  std::string there(contents.size() + 1, '\0');
-  stream.read(there.data(), static_cast<std::streamsize>(there.size()));
-  there.resize(static_cast<std::size_t>(stream.gcount()));
-  if (there != contents) data::write_file_durably(file, contents);
 }
 
 }  // namespace comera

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "data/durable_file.h"
 #include "data/new_folders.h"
 
 namespace comera {
@@ -44,11 +45,10 @@ class RunDirectory {
   bool set_best_aside(std::int64_t phase) const;
 
   // From now on the directory holds a run. Atomic, and nothing if the file says the same already.
-  void write_recipe(std::string_view toml) const { keep(recipe(), toml); }
-  void write_tokenizer(std::string_view bytes) const { keep(tokenizer(), bytes); }
+  void write_recipe(std::string_view toml) const { data::keep_file_durably(recipe(), toml); }
+  void write_tokenizer(std::string_view bytes) const { data::keep_file_durably(tokenizer(), bytes); }
 
  private:
-  static void keep(const std::filesystem::path& file, std::string_view contents);
   void lock();
   bool is_locked_file(const std::filesystem::path& file) const;
   bool holds_run() const;

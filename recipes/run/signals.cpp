@@ -48,6 +48,11 @@ void watch() {
     if (!begun) end_by(number);
     // A terminal that closes sends SIGHUP itself, and so does its shell: the second one says nothing new.
     if (received != 0 && number == SIGHUP) continue;
+    // Nor does what a service manager sends along with it.
+    if (received == SIGHUP) {
+      received = number;
+      continue;
+    }
     if (received != 0) _exit(128 + number);
     received = number;
     if (silent) continue;

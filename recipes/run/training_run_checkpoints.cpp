@@ -55,12 +55,12 @@ void TrainingRun::write_checkpoint() {
     return checkpoints_->save(state_.step, [this](CheckpointWriter& writer) { write_state(writer); })
         .string();
   });
+  saved_step_ = state_.step;
+  saved_at_ = std::chrono::steady_clock::now();
   on_first(*host_, [&] {
     sign_saved_checkpoints(*directory_);
     return std::string();
   });
-  saved_step_ = state_.step;
-  saved_at_ = std::chrono::steady_clock::now();
   host_->set_advice(last_checkpoint() + ": go on with --resume auto");
 }
 

@@ -99,6 +99,7 @@ std::optional<FoundCheckpoint> TrainingRun::find_checkpoint() const {
       throw UsageError(
           fmt::format("{} holds no checkpoint to resume from; --resume auto begins the run anew", folder));
     if (!found) say_to(options_.output, "{} holds no checkpoint yet: the run begins anew\n", folder);
+    if (found) sign_saved_checkpoints(*directory_);
     return found ? found->path.string() : std::string();
   });
   if (!path.empty() && !found) found = FoundCheckpoint{.path = path, .step = 0, .refused = {}};

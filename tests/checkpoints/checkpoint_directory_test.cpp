@@ -100,6 +100,15 @@ TEST(CheckpointDirectory, WhatAKilledProcessLeftIsIgnoredAndRemoved) {
   EXPECT_TRUE(std::filesystem::exists(folder / "step-3.h5"));
 }
 
+TEST(CheckpointDirectory, WhatEarlierVersionsLeftIsRemoved) {
+  TemporaryFolder folder;
+  for (const char* name : {"step-00000002.h5.tmp", "latest.tmp", "mine.tmp"}) folder.write(name, "x");
+  const CheckpointDirectory directory(folder.path(), 3);
+  EXPECT_FALSE(std::filesystem::exists(folder / "step-00000002.h5.tmp"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "latest.tmp"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "mine.tmp"));
+}
+
 TEST(CheckpointDirectory, WhatToDoWithoutAnOlderOneIsSaid) {
   TemporaryFolder folder;
   CheckpointDirectory directory(folder.path(), 3);

@@ -142,5 +142,35 @@ TEST_F(DurableFiles, FoldersThatCannotBeAreSentences) {
               HasSubstr("could not create the directory: File name too long"));
 }
 
+TEST_F(DurableFiles, WhatIsThereAlreadyIsKept) {
+  const auto file = folder_.write("a", "the same");
+  const auto before = std::filesystem::last_write_time(file);
+  struct stat first {
+  }, then{};
+  ASSERT_EQ(stat(file.c_str(), &first), 0);
+  keep_file_durably(file, "the same");
+  ASSERT_EQ(stat(file.c_str(), &then), 0);
+  EXPECT_EQ(first.st_ino, then.st_ino);
+  EXPECT_EQ(std::filesystem::last_write_time(file), before);
+  keep_file_durably(file, "the sam");
+  EXPECT_EQ(read_text(file), "the sam");
+  keep_file_durably(folder_ / "new", "text");
+  EXPECT_EQ(read_text(folder_ / "new"), "text");
+}
+
+// Opening a pipe waits for its other end, which nobody has.
+TEST_F(DurableFiles, APipeIsNotWaitedFor) {
+  const std::string pipe = folder_ / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0666), 0);
+  EXPECT_THAT(error_of([&] { keep_file_durably(pipe, "text"); }), HasSubstr("pipe: is not a regular file"));
+}
+
+TEST_F(DurableFiles, ANameThatCannotBeGivenIsRefusedBeforeTheWork) {
+  EXPECT_THAT(error_of([&] { DurableFile file(folder_ / std::string(256, 'x')); }),
+              HasSubstr("File name too long"));
+  folder_.write("file", "");
+  EXPECT_THAT(error_of([&] { DurableFile file(folder_ / "file/below"); }), HasSubstr("Not a directory"));
+}
+
 }  // namespace
 }  // namespace comera::data

@@ -40,6 +40,11 @@ TEST(RecipeErrors, DeepNestingIsRefusedBeforeItIsParsed) {
   EXPECT_THAT(refusal("x = " + repeated("{a.b = ", 50000)),
               testing::HasSubstr("lists and tables nest deeper"));
   EXPECT_THAT(refusal("x = " + repeated("[", 50000)), testing::HasSubstr("lists and tables nest deeper"));
+  // A string may end with quotes of its own, before those that end it.
+  for (const char* quotes : {"\"\"\"a\"\"\"\"", "\"\"\"a\"\"\"\"\"", "'''a''''", "'''a'''''"})
+    EXPECT_THAT(refusal(std::string("model = {x = ") + quotes + ", a" + deep + " = 1}"),
+                testing::HasSubstr("nest deeper"))
+        << quotes;
   EXPECT_THAT(refusal(sample, {"model" + deep + "=1"}), testing::HasSubstr("has 50001 names"));
   EXPECT_THAT(refusal(sample, {"model.layers={a" + deep + "=1}"}), testing::HasSubstr("nest deeper"));
 }
@@ -76,6 +81,10 @@ TEST(RecipeErrors, WhatIsCutOfAMessageAreWholeCharacters) {
   ASSERT_NE(cut, std::string::npos);
   EXPECT_EQ(cut % 2, 1u);  // one byte, then pairs
   EXPECT_EQ((message.size() - message.find("...]") - 4) % 2, 0u);
+  EXPECT_LE(message.size(), 2000u);
+  EXPECT_EQ(std::string(Error(message).what()), message);
+  const std::size_t left = message.size() - std::string("[... 1234 more bytes ...]").size();
+  EXPECT_THAT(message, testing::HasSubstr(fmt::format("[... {} more bytes ...]", text.size() - left)));
 }
 
 struct Case {

@@ -17,6 +17,12 @@ bool comes_true(const std::function<bool()>& condition) {
   return condition();
 }
 
+bool is_pending(int number) {
+  sigset_t pending;
+  sigpending(&pending);
+  return sigismember(&pending, number) == 1;
+}
+
 bool is_blocked(int number) {
   sigset_t blocked;
   pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
@@ -62,11 +68,29 @@ TEST(StopSignals, AClosedTerminalIsARequestHoweverOftenItComes) {
     signals.begin();
     for (int i = 0; i < 3; ++i) {
       send(SIGHUP);
-      EXPECT_TRUE(comes_true([&] { return signals.requested(); }));
+      EXPECT_TRUE(comes_true([&] { return !is_pending(SIGHUP) && signals.requested(); }));
     }
     EXPECT_EQ(signals.number(), SIGHUP);
   }
   testing::internal::GetCapturedStderr();
+}
+
+// A service manager that ends a session sends both, and whichever is taken first, they are one request.
+TEST(StopSignals, AClosedTerminalAndATerminationAreOneRequest) {
+  std::signal(SIGHUP, SIG_DFL);
+  for (const auto& [first, second] : {std::pair{SIGHUP, SIGTERM}, {SIGTERM, SIGHUP}, {SIGHUP, SIGINT}}) {
+    testing::internal::CaptureStderr();
+    {
+      StopSignals signals;
+      signals.begin();
+      send(first);
+      send(second);
+      EXPECT_TRUE(
+          comes_true([&] { return !is_pending(first) && !is_pending(second) && signals.requested(); }));
+      EXPECT_TRUE(comes_true([&] { return signals.number() != SIGHUP; }));
+    }
+    testing::internal::GetCapturedStderr();
+  }
 }
 
 TEST(StopSignals, UnderNohupTheTerminalMayClose) {
