@@ -19,6 +19,7 @@ Words names_of(const Try& own) {
   return {own.folder().string(),
           "mutant",
           "run/",
+          "run:",
           "model.",
           "tensorized",
           "optim.",
