@@ -16,23 +16,10 @@ using Words = std::vector<std::string>;
 
 // A sentence about content may name the key instead of the file.
 Words names_of(const Try& own) {
-  return {own.folder().string(),
-          "mutant",
-          "run/",
-          "run:",
-          "model.",
-          "tensorized",
-          "optim.",
-          "data.",
-          "task.",
-          "precision.",
-          "distributed.",
-          "run.",
-          "phase",
-          "memory",
-          "encoder.",
-          "embedding.",
-          "head."};
+  return {own.folder().string(), "mutant", "run/",  "run:",   "model.",
+          "tensorized",          "optim.", "data.", "task.",  "precision.",
+          "distributed.",        "run.",   "phase", "memory", "encoder.",
+          "embedding.",          "head."};
 }
 
 // Runs it, and looks for numbers that are not finite in what it gave.
