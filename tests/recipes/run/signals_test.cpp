@@ -78,15 +78,15 @@ TEST(StopSignals, AClosedTerminalIsARequestHoweverOftenItComes) {
 // A service manager that ends a session sends both, and whichever is taken first, they are one request.
 TEST(StopSignals, AClosedTerminalAndATerminationAreOneRequest) {
   std::signal(SIGHUP, SIG_DFL);
-  for (const auto& [first, second] : {std::pair{SIGHUP, SIGTERM}, {SIGTERM, SIGHUP}, {SIGHUP, SIGINT}}) {
+  for (const auto& both : {std::pair{SIGHUP, SIGTERM}, {SIGTERM, SIGHUP}, {SIGHUP, SIGINT}}) {
     testing::internal::CaptureStderr();
     {
       StopSignals signals;
       signals.begin();
-      send(first);
-      send(second);
-      EXPECT_TRUE(
-          comes_true([&] { return !is_pending(first) && !is_pending(second) && signals.requested(); }));
+      send(both.first);
+      send(both.second);
+      EXPECT_TRUE(comes_true(
+          [&] { return !is_pending(both.first) && !is_pending(both.second) && signals.requested(); }));
       EXPECT_TRUE(comes_true([&] { return signals.number() != SIGHUP; }));
     }
     testing::internal::GetCapturedStderr();
