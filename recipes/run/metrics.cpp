@@ -38,15 +38,20 @@ struct Lines {
   bool in_order = true;  // what is kept is the beginning of the file
 };
 
-Lines sort_lines(const std::filesystem::path& path, std::int64_t last_step) {
+Lines sort_lines(const std::filesystem::path& path, std::int64_t last_step, MetricsPlace expected) {
   std::ifstream file(path, std::ios::binary);
   Lines lines;
   std::string line;
   bool dropped = false;
+  std::int64_t of_expected_step = 0;
+  const auto was_saved = [&](std::int64_t step) {
+    if (expected.step < 0 || expected.lines < 0 || step < expected.step) return step <= last_step;
+    return step == expected.step && ++of_expected_step <= expected.lines;
+  };
   while (std::getline(file, line)) {
     const std::int64_t step = step_of(line);
     const bool whole = !file.eof();
-    if (whole && step != no_step && step <= last_step) {
+    if (whole && step != no_step && was_saved(step)) {
       lines.kept += line + "\n";
       lines.kept_step = std::max(lines.kept_step, step);
       lines.in_order &= !dropped;
@@ -62,20 +67,20 @@ Lines sort_lines(const std::filesystem::path& path, std::int64_t last_step) {
 
 }  // namespace
 
-MetricsWriter::MetricsWriter(std::filesystem::path path, std::int64_t last_step, std::int64_t expected_step)
-    : path_(std::move(path)), file_(open(last_step, expected_step)), bytes_(file_.size()) {}
+MetricsWriter::MetricsWriter(std::filesystem::path path, std::int64_t last_step, MetricsPlace expected)
+    : path_(std::move(path)), file_(open(last_step, expected)), bytes_(file_.size()) {}
 
-data::FileDescriptor MetricsWriter::open(std::int64_t last_step, std::int64_t expected_step) {
+data::FileDescriptor MetricsWriter::open(std::int64_t last_step, MetricsPlace expected) {
   data::check_own(path_);
-  cut_back(last_step, expected_step);
+  cut_back(last_step, expected);
   return data::FileDescriptor::open_own(path_);
 }
 
-void MetricsWriter::cut_back(std::int64_t last_step, std::int64_t expected_step) {
+void MetricsWriter::cut_back(std::int64_t last_step, MetricsPlace expected) {
   std::error_code code;
   const bool exists = std::filesystem::exists(path_, code);
   Lines lines;
-  if (exists && last_step >= 0) lines = sort_lines(path_, last_step);
+  if (exists && last_step >= 0) lines = sort_lines(path_, last_step, expected);
   if (lines.damaged_count > 0) {
     std::filesystem::path aside = path_;
     aside += ".damaged";
@@ -92,9 +97,9 @@ void MetricsWriter::cut_back(std::int64_t last_step, std::int64_t expected_step)
   } else if (exists) {
     data::FileDescriptor::open_own(path_).truncate(static_cast<std::int64_t>(lines.kept.size()));
   }
-  if (last_step < 0 || (exists && lines.kept_step >= expected_step)) return;
+  if (last_step < 0 || (exists && lines.kept_step >= expected.step)) return;
   if (!report_.empty()) report_ += "; ";
-  const std::int64_t reached = expected_step >= 0 ? expected_step : last_step;
+  const std::int64_t reached = expected.step >= 0 ? expected.step : last_step;
   report_ += exists ? fmt::format(
                           "{}: its lines end at step {}, but it had lines up to step {}: those between "
                           "are lost",

@@ -129,7 +129,7 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
     directory_->write_recipe(to_toml(recipe_to_keep()));
     directory_->write_tokenizer(tokenizer_.bytes());
     metrics_ = std::make_unique<MetricsWriter>(directory_->metrics(), state_.step == 0 ? -1 : state_.step,
-                                               state_.logged_step);
+                                               state_.logged);
     if (!metrics_->report().empty()) say_to(options_.output, "{}\n", metrics_->report());
     return std::string();
   });

@@ -59,7 +59,7 @@ struct TrainingState {
   double best_score = 0;            // of the evaluations so far
   std::int64_t best_step = 0;       // 0: none yet
   std::int64_t evaluated_step = 0;  // the last one whose evaluation is done; 0: none yet
-  std::int64_t logged_step = -1;    // of the last line of metrics; -1: not known
+  MetricsPlace logged = {};         // the last line of metrics
   std::int64_t skipped = 0;         // steps that were not finite and changed nothing
   std::int64_t skipped_in_a_row = 0;
   std::string first_nonfinite = {};  // the tensor with which that row began

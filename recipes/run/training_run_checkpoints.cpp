@@ -88,7 +88,8 @@ void TrainingRun::write_state(CheckpointWriter& writer) const {
                                  {"best_score", state_.best_score},
                                  {"best_step", state_.best_step},
                                  {"evaluated_step", state_.evaluated_step},
-                                 {"logged_step", state_.logged_step},
+                                 {"logged_step", state_.logged.step},
+                                 {"logged_lines", state_.logged.lines},
                                  {"skipped_steps", state_.skipped},
                                  {"skipped_in_a_row", state_.skipped_in_a_row},
                                  {"first_nonfinite", state_.first_nonfinite},
@@ -144,7 +145,8 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
     state_.first_nonfinite = reader.text("/trainer", "first_nonfinite");
   }
   // Absent in files of versions that did not look after their metrics.
-  if (trainer.contains("logged_step")) state_.logged_step = reader.integer("/trainer", "logged_step");
+  if (trainer.contains("logged_step")) state_.logged.step = reader.integer("/trainer", "logged_step");
+  if (trainer.contains("logged_lines")) state_.logged.lines = reader.integer("/trainer", "logged_lines");
   COMERA_CHECK(state_.phase < static_cast<std::int64_t>(recipe_.phases.size()),
                "{} stands in phase {}, but the recipe has {} phases", file, state_.phase + 1,
                recipe_.phases.size());

@@ -181,7 +181,7 @@ void TrainingRun::add_waiting(JsonObject& line) {
 }
 
 void TrainingRun::write_metrics(std::int64_t step, const JsonObject& line) {
-  state_.logged_step = step;
+  state_.logged.add(step);
   if (metrics_) metrics_->write(step, line);
 }
 

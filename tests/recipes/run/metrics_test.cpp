@@ -65,7 +65,7 @@ TEST(Metrics, WhatIsNoLineIsCutOutAndKept) {
   const auto report = [&](const std::string& text, std::int64_t last, std::int64_t expected = -1) {
     folder.write("m.jsonl", text);
     std::filesystem::remove(folder / "m.jsonl.damaged");
-    return MetricsWriter(path, last, expected).report();
+    return MetricsWriter(path, last, {.step = expected}).report();
   };
   EXPECT_EQ(report(one + two + three, 2, 2), "");
   EXPECT_EQ(read_text(path), one + two);
@@ -81,7 +81,7 @@ TEST(Metrics, WhatIsNoLineIsCutOutAndKept) {
   EXPECT_EQ(report("nonsense\n", -1), "");
   EXPECT_EQ(read_text(path), "");
   std::filesystem::remove(path);
-  EXPECT_THAT(MetricsWriter(path, 2, 2).report(), testing::HasSubstr("is not there"));
+  EXPECT_THAT(MetricsWriter(path, 2, {.step = 2}).report(), testing::HasSubstr("is not there"));
   EXPECT_EQ(report("", 2), "") << "not known";
 }
 
@@ -108,6 +108,22 @@ TEST(Metrics, AFullDiskIsNoticed) {
                 for (int step = 0; step < 1000; ++step) writer.write(step, loss(step));
               }),
               testing::HasSubstr("m.jsonl: could not write: No space left on device"));
+}
+
+// An evaluation of the step that was saved, done after a resume, of which the next resume knows nothing.
+TEST(Metrics, LinesOfTheSavedStepThatCameLaterAreWrittenAgain) {
+  const data::TemporaryFolder folder;
+  const std::string saved = "{\"step\":4,\"loss\":2}\n{\"step\":5,\"loss\":1}\n",
+                    later = "{\"step\":5,\"validation_loss\":3}\n";
+  const auto kept = [&](std::int64_t last_step, MetricsPlace expected) {
+    const auto path = folder.write("m.jsonl", saved + later);
+    EXPECT_EQ(MetricsWriter(path, last_step, expected).report(), "");
+    return data::read_text(path);
+  };
+  EXPECT_EQ(kept(5, {.step = 5, .lines = 1}), saved);
+  EXPECT_EQ(kept(5, {.step = 5, .lines = 2}), saved + later);
+  EXPECT_EQ(kept(5, {.step = 5}), saved + later);  // of a version that did not count
+  EXPECT_EQ(kept(5, {.step = 4, .lines = 1}), "{\"step\":4,\"loss\":2}\n");  // logged less often than saved
 }
 
 }  // namespace
