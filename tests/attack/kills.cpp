@@ -80,11 +80,12 @@ Blow aim(Try& own, Child& child, const fs::path& run, double seconds) {
 }
 
 // What a process may do that was asked to stop: save and end, or end by the signal as long as it has not
-// begun.
-void check_stopped(Try& own, const fs::path& run, const Blow& blow, const Ending& ending, bool had_begun) {
+// begun, or when all is done and saved.
+void check_stopped(Try& own, const fs::path& run, const Blow& blow, const Ending& ending, bool had_begun,
+                   bool all_saved) {
   const std::string name = strsignal(blow.signal);
   const bool by_signal = ending.signal == blow.signal || ending.code == 128 + blow.signal;
-  if (by_signal && (blow.twice || !had_begun)) return;
+  if (by_signal && (blow.twice || !had_begun || all_saved)) return;
   if (by_signal)
     return own.fail(fmt::format("'{}' ended a run that was on its way, and nothing was saved", name));
   if (std::string fault = fault_in(ending, {.refusal = false}); !fault.empty())
@@ -123,7 +124,8 @@ void attempt_run(Try& own, const std::string& recipe) {
                          last_metrics_step(run), ending.err));
     if (ending.late)
       own.fail(fmt::format("'{}' did not end it within {:.0f} s", strsignal(blow.signal), ending.seconds));
-    if (blow.signal != SIGKILL) check_stopped(own, run, blow, ending, had_begun);
+    const bool all_saved = newest_step(run) == newest_step(expected.run);
+    if (blow.signal != SIGKILL) check_stopped(own, run, blow, ending, had_begun, all_saved);
     if (newest_step(run) < saved)
       own.fail(
           fmt::format("the checkpoint of step {} was lost: now the last is {}", saved, newest_step(run)));
