@@ -50,14 +50,14 @@ void replace(const std::filesystem::path& from, const std::filesystem::path& to)
   std::filesystem::copy_file(from, to, std::filesystem::copy_options::overwrite_existing);
 }
 
-// A shard whose contents were changed by `change` before it was closed.
-template <class Change>
-std::string error_after(Change&& change) {
+// A shard of these tokens, whose contents were changed by `change` before it was closed.
+template <class T = std::int32_t, class Change>
+std::string error_after(Change&& change, const std::vector<T>& ids = {5, 6, 7, 8}) {
   TemporaryFolder folder;
   {
     hdf5::File file = hdf5::File::create(folder / "train-00000.h5", {.user_block = seal_bytes});
-    hdf5::Dataset tokens = file.create_dataset("tokens", DType::int32);
-    tokens.append(std::span<const std::int32_t>(std::vector<std::int32_t>{5, 6, 7, 8}));
+    hdf5::Dataset tokens = file.create_dataset("tokens", dtype_of<T>);
+    tokens.append(std::span<const T>(ids));
     file.write("document_offsets", std::vector<std::int64_t>{0, 2, 4});
     file.set_attribute("/", "format", shard_format);
     file.set_attribute("/", "version", shard_version);
@@ -156,24 +156,8 @@ TEST(Shard, RefusesWhatIsDamagedOrNewer) {
 }
 
 TEST(Shard, FloatingPointTokensAreRefused) {
-  TemporaryFolder folder;
-  {
-    hdf5::File file = hdf5::File::create(folder / "train-00000.h5", {.user_block = seal_bytes});
-    file.write("tokens", std::vector<float>{5.5F, 6, 7, 8});
-    file.write("document_offsets", std::vector<std::int64_t>{0, 2, 4});
-    file.set_attribute("/", "format", shard_format);
-    file.set_attribute("/", "version", shard_version);
-    file.set_attribute("/", "tokenizer_hash", "abc");
-    file.set_attribute("/", "vocabulary", std::int64_t{100});
-    file.set_attribute("/", "special_ids", std::vector<std::int64_t>{0, 1, 2, 3, 4});
-    file.set_attribute("/", "split", "train");
-    file.set_attribute("/", "documents", std::int64_t{2});
-    file.set_attribute("/", "tokens", std::int64_t{4});
-    file.close();
-  }
-  seal(folder / "train-00000.h5", shard_seal);
   EXPECT_THAT(
-      error_of([&] { ShardReader reader(folder / "train-00000.h5"); }),
+      error_after<float>([](hdf5::File&) {}, {5.5F, 6, 7, 8}),
       AllOf(HasSubstr("train-00000.h5: 'tokens' holds floating-point numbers"), HasSubstr("integers")));
 }
 

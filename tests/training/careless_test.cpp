@@ -18,15 +18,6 @@ using testing::HasSubstr;
 // What careless users do to the program, and the one sentence that each gets.
 class Careless : public TrainingFixture {
  protected:
-  // The whole message: one line that begins with "comera: error:".
-  void expect(const ProgramResult& result, int code, const std::vector<std::string>& parts) {
-    EXPECT_EQ(result.code, code) << result.output;
-    const std::size_t at = result.output.find("comera: error: ");
-    ASSERT_NE(at, std::string::npos) << result.output;
-    const std::string message = result.output.substr(at);
-    EXPECT_EQ(std::ranges::count(message, '\n'), 1) << message;
-    for (const std::string& part : parts) EXPECT_THAT(message, HasSubstr(part));
-  }
   ProgramResult pretrain(const std::vector<std::string>& more = {}) {
     std::vector<std::string> arguments = {"pretrain", write_recipe().string()};
     arguments.insert(arguments.end(), more.begin(), more.end());

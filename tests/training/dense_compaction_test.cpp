@@ -350,15 +350,6 @@ class CompactCommand : public DenseCompactionTest {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run_program(arguments);
   }
-  // The whole message: one line that begins with "comera: error:".
-  void expect(const ProgramResult& result, int code, const std::vector<std::string>& parts) const {
-    EXPECT_EQ(result.code, code) << result.output;
-    const std::size_t at = result.output.find("comera: error: ");
-    ASSERT_NE(at, std::string::npos) << result.output;
-    const std::string message = result.output.substr(at);
-    EXPECT_EQ(std::ranges::count(message, '\n'), 1) << message;
-    for (const std::string& part : parts) EXPECT_THAT(message, HasSubstr(part));
-  }
   std::string output() const { return (folder() / "out.h5").string(); }
 };
 

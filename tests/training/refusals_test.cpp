@@ -21,14 +21,6 @@ using testing::Not;
 
 class Refusals : public TrainingFixture {
  protected:
-  static void expect(const ProgramResult& result, int code, const std::vector<std::string>& parts) {
-    EXPECT_EQ(result.code, code) << result.output;
-    const std::size_t at = result.output.find("comera: error: ");
-    ASSERT_NE(at, std::string::npos) << result.output;
-    const std::string message = result.output.substr(at);
-    EXPECT_EQ(std::ranges::count(message, '\n'), 1) << message;
-    for (const std::string& part : parts) EXPECT_THAT(message, HasSubstr(part));
-  }
   ProgramResult pretrain(const std::vector<std::string>& settings = {},
                          const std::vector<std::string>& options = {}) const {
     return run("pretrain", settings, options);

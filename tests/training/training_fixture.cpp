@@ -1,9 +1,11 @@
 #include "tests/training/training_fixture.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <random>
 
@@ -160,6 +162,15 @@ void expect_equal_checkpoints(const fs::path& a, const fs::path& b) {
   }
   EXPECT_EQ(first.attributes("/trainer"), second.attributes("/trainer"));
   EXPECT_EQ(first.attributes("/data"), second.attributes("/data"));
+}
+
+void TrainingFixture::expect(const ProgramResult& result, int code, const std::vector<std::string>& parts) {
+  EXPECT_EQ(result.code, code) << result.output;
+  const std::size_t at = result.output.find("comera: error: ");
+  ASSERT_NE(at, std::string::npos) << result.output;
+  const std::string message = result.output.substr(at);
+  EXPECT_EQ(std::ranges::count(message, '\n'), 1) << message;
+  for (const std::string& part : parts) EXPECT_THAT(message, testing::HasSubstr(part));
 }
 
 ProgramResult run_program(const std::vector<std::string>& arguments) {

@@ -10,6 +10,13 @@
 
 namespace comera::test {
 
+// Runs the program itself. Returns its exit code (128 + signal if one killed it); output holds both streams.
+struct ProgramResult {
+  int code = 0;
+  std::string output;
+};
+ProgramResult run_program(const std::vector<std::string>& arguments);
+
 // A folder with a tiny corpus, its tokenizer and its shards, made once for a process, and a folder of its own
 // for each test.
 class TrainingFixture : public testing::Test {
@@ -25,6 +32,8 @@ class TrainingFixture : public testing::Test {
 
   std::filesystem::path folder() const { return folder_; }
   static const std::filesystem::path& corpus();  // holds tok.model, train-00000.h5, validation-00000.h5
+  // That it ended with this exit code and one line, "comera: error: …", which has all the parts.
+  static void expect(const ProgramResult& result, int code, const std::vector<std::string>& parts);
 
  private:
   std::filesystem::path folder_;
@@ -32,12 +41,5 @@ class TrainingFixture : public testing::Test {
 
 // Every tensor of two checkpoints by its checksum, and what the trainer and the loader stand at.
 void expect_equal_checkpoints(const std::filesystem::path& a, const std::filesystem::path& b);
-
-// Runs the program itself. Returns its exit code (128 + signal if one killed it); output holds both streams.
-struct ProgramResult {
-  int code = 0;
-  std::string output;
-};
-ProgramResult run_program(const std::vector<std::string>& arguments);
 
 }  // namespace comera::test
