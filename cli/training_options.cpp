@@ -101,7 +101,8 @@ Recipe load_training_recipe(const TrainingCommandOptions& options) {
   if (!options.from.empty()) trained = begun_with(options);
   if (!options.from.empty() && !trained) trained = find_trained_model(options.from);
   Recipe recipe =
-      load_recipe(options.recipe.file, options.recipe.overrides, trained ? trained->recipe : std::string());
+      load_recipe(options.recipe.file, options.recipe.overrides,
+                  trained ? BaseRecipe{trained->recipe, trained->checkpoint.string()} : BaseRecipe());
   if (trained) {
     recipe.run.initial_checkpoint = trained->checkpoint.string();
     if (recipe.data.tokenizer.empty()) recipe.data.tokenizer = trained->tokenizer.string();

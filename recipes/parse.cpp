@@ -20,18 +20,18 @@ Recipe read(const Source& source, Source::Origin origin) {
 }  // namespace
 
 Recipe parse_recipe(std::string_view text, const std::string& name, const std::vector<std::string>& overrides,
-                    const std::string& base) {
+                    const BaseRecipe& base) {
   return read(Source(text, name, overrides, base), Source::Origin::user);
 }
 
 Recipe parse_stored_recipe(std::string_view text, const std::string& name,
                            const std::vector<std::string>& overrides) {
   const auto origin = Source::Origin::checkpoint;
-  return read(Source(text, name, overrides, "", origin), origin);
+  return read(Source(text, name, overrides, {}, origin), origin);
 }
 
 Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides,
-                   const std::string& base) {
+                   const BaseRecipe& base) {
   constexpr std::int64_t limit = std::int64_t{4} << 20;
   std::string text;
   try {

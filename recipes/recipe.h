@@ -197,16 +197,20 @@ struct Recipe {
   friend bool operator==(const Recipe&, const Recipe&) = default;
 };
 
+// A recipe that gives what another leaves out of [model], and [tensorized] if the other has none.
+struct BaseRecipe {
+  std::string toml;  // empty: there is none
+  std::string name;  // of its file, in messages
+};
+
 // Reads, overrides and validates. An override is "section.key=value" with a TOML value, where a bare word is
 // a string: "phase.0.steps=100", "model.norm=pre", "tensorized.enabled=false".
 // Everything wrong with a recipe is a UsageError of one sentence with file, line, column, section and key.
-//   base: a recipe in TOML that gives what the file leaves out of [model], and [tensorized] if the file has
-//   none.
 Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides = {},
-                   const std::string& base = "");
+                   const BaseRecipe& base = {});
 // The same for text; `name` stands for the file in messages.
 Recipe parse_recipe(std::string_view text, const std::string& name,
-                    const std::vector<std::string>& overrides = {}, const std::string& base = "");
+                    const std::vector<std::string>& overrides = {}, const BaseRecipe& base = {});
 // The same of a recipe that this program has written into a checkpoint: what a phase never looks at is left
 // out instead of refused, since it could not be mended there.
 Recipe parse_stored_recipe(std::string_view text, const std::string& name,

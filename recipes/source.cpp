@@ -86,11 +86,11 @@ toml::node& element(toml::array& list, const std::string& index, const std::stri
 }  // namespace
 
 Source::Source(std::string_view text, std::string file, const std::vector<std::string>& overrides,
-               std::string_view base, Origin origin)
+               const BaseRecipe& base, Origin origin)
     : file_(std::move(file)), root_(parse(text, file_)) {
   renew();
   if (origin == Origin::checkpoint) drop_all_idle();
-  if (!base.empty()) take_model(parse(base, "the checkpoint's recipe"));
+  if (!base.toml.empty()) take_model(parse(base.toml, base.name));
   for (const auto& assignment : overrides) override_with(assignment);
 }
 

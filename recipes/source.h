@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/core/check.h"
+#include "recipes/recipe.h"
 
 namespace comera::recipe_detail {
 
@@ -31,12 +32,11 @@ class Places {
 // A recipe's TOML tree with the overrides already put in.
 class Source {
  public:
-  // base: TOML that gives what the text leaves out of [model], and [tensorized] if the text has none;
-  // overrides come after it.
+  // Overrides come after the base.
   // checkpoint: what a phase never looks at is dropped.
   enum class Origin : std::uint8_t { user, checkpoint };
   Source(std::string_view text, std::string file, const std::vector<std::string>& overrides,
-         std::string_view base = "", Origin origin = Origin::user);
+         const BaseRecipe& base = {}, Origin origin = Origin::user);
 
   const toml::table& root() const { return root_; }
   // "recipe.toml:12:3" or "--set model.layers=two".

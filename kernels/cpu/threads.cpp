@@ -2,12 +2,39 @@
 
 #include <xmmintrin.h>
 
+#include <latch>
+#include <system_error>
+#include <thread>
+#include <vector>
+
 #include "kernels/core/check.h"
 
 namespace comera::cpu {
 
+namespace {
+
+// Where the system gives fewer threads, libgomp ends the program in words of its own. So as many are started
+// here before it starts them, all at a time.
+void require_threads(int threads) {
+  std::vector<std::jthread> started;
+  std::latch all(1);
+  try {
+    while (std::ssize(started) + 1 < threads) started.emplace_back([&all] { all.wait(); });
+    all.count_down();
+  } catch (const std::system_error& error) {
+    const auto given = std::ssize(started) + 1;
+    all.count_down();
+    started.clear();
+    throw Error(fmt::format("{} threads are more than the system gives, which is {} here: {}; choose fewer",
+                            threads, given, error.code().message()));
+  }
+}
+
+}  // namespace
+
 void prepare_threads(int threads) {
   COMERA_CHECK(threads >= 1, "the number of threads must be at least 1, not {}", threads);
+  require_threads(threads);
   omp_set_num_threads(threads);
   constexpr unsigned flush_to_zero = 0x8000, denormals_are_zero = 0x0040;
 #pragma omp parallel num_threads(threads)

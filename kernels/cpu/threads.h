@@ -10,6 +10,7 @@ namespace comera::cpu {
 
 // Sets the number of OpenMP threads and makes each of them flush denormals to zero. Called once, before
 // memory is planned: kernels ask for scratch by the number of threads. Their results do not depend on it.
+// Error if the system does not give so many.
 void prepare_threads(int threads);
 
 // How many threads a kernel called here may use; 1 within another parallel region.

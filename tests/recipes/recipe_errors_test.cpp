@@ -25,6 +25,17 @@ TEST(RecipeErrors, WholeSentences) {
             "r.toml:16:10: phase.0.length = 64 is longer than model.max_positions = 32");
 }
 
+// A checkpoint's recipe is read when a training takes its model over; the checkpoint is named, not the
+// recipe that the user wrote.
+TEST(RecipeErrors, ABaseIsNamed) {
+  try {
+    parse_recipe(sample, "r.toml", {}, {.toml = "[model\n", .name = "run/checkpoints/step-1.h5"});
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith("run/checkpoints/step-1.h5:1:"));
+  }
+}
+
 std::string repeated(const std::string& text, int times) {
   std::string all;
   for (int i = 0; i < times; ++i) all += text;

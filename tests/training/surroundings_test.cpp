@@ -80,6 +80,12 @@ TEST_F(TrainingSurroundings, ALimitOnTheSizeOfFilesIsASentence) {
   EXPECT_THAT(data::left_overs(run()), IsEmpty());
 }
 
+// libgomp would end the program by itself.
+TEST_F(TrainingSurroundings, MoreThreadsThanTheSystemGivesAreASentence) {
+  expect_refusal(shell("ulimit -v 2000000; $C pretrain $R --set run.threads=1000"), 1,
+                 {"1000 threads are more than the system gives", "choose fewer"});
+}
+
 // A run that goes on until it is stopped, and has saved something.
 class EndlessRun {
  public:
