@@ -25,7 +25,8 @@ class LayerTimer {
  public:
   explicit LayerTimer(const StepBenchmarkOptions& options)
       : options_(options),
-        block_(store_, options.config, 0),
+        positions_(options.config, host_allocator()),
+        block_(store_, options.config, positions_, 0),
         step_memory_(host_allocator(), step_bytes, MemoryKind::workspace) {
     store_.allocate(host_allocator(), options.config.compute, true);
     store_.initialize(1);
@@ -72,6 +73,7 @@ class LayerTimer {
 
   StepBenchmarkOptions options_;
   ParameterStore store_;
+  PositionTables positions_;
   EncoderBlock block_;
   Buffer step_memory_;
   PackedBatch batch_;

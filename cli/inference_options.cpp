@@ -35,7 +35,7 @@ void add_inference_options(CLI::App& command, InferenceOptions& options) {
 
 LoadedModel InferenceOptions::load() const {
   prepare_threads(static_cast<int>(threads));
-  return {model, tokenizer, overrides, device};
+  return {model, tokenizer, overrides, device, length};
 }
 
 data::BatchCapacity inference_capacity(const InferenceOptions& options, const LoadedModel& loaded) {
@@ -44,7 +44,11 @@ data::BatchCapacity inference_capacity(const InferenceOptions& options, const Lo
     if (options.length == 0) length = std::max(length, phase.length);
   const std::int64_t most = loaded.model.config().max_positions;
   if (length > most)
-    throw UsageError(fmt::format("--length {} is longer than the model's max_positions = {}", length, most));
+    throw UsageError(
+        fmt::format("--length {} is longer than the model's max_positions = {}, and it has learned a row for "
+                    "each position; "
+                    "choose a shorter one",
+                    length, most));
   tokens = std::max(tokens, length);
   return data::capacity_for(tokens, length, 0, loaded.model.config().vocabulary);
 }

@@ -4,12 +4,15 @@
 
 #include "kernels/ops/attention.h"
 #include "kernels/ops/layout.h"
+#include "kernels/ops/rotary.h"
 
 namespace comera {
 
-Attention::Attention(ParameterStore& store, const EncoderConfig& config, std::int64_t layer)
+Attention::Attention(ParameterStore& store, const EncoderConfig& config, const PositionTables& positions,
+                     std::int64_t layer)
     : hidden_(config.hidden),
       heads_(config.heads),
+      positions_(positions),
       dropout_(config.attention_dropout),
       site_(dropout_site::attention(static_cast<std::uint32_t>(layer))) {
   const std::string name = fmt::format("encoder.{}.attention", layer);
@@ -24,7 +27,7 @@ Attention::Attention(ParameterStore& store, const EncoderConfig& config, std::in
   const TTLinear* projected = projections_->as_tensor_train();
   const TTLinear* put_out = output_->as_tensor_train();
   if (projected != nullptr && put_out != nullptr && tensorized.plan == PlanKind::automatic &&
-      !put_out->any_removed())
+      !put_out->any_removed() && config.positions != Positions::rotary)
     between_halves_ = std::make_unique<TTAttention>(store, *projected, *put_out, heads_);
 }
 
@@ -32,7 +35,17 @@ TTAttention::Inputs Attention::inputs(const Step& step) const {
   return {.sequence_offsets = step.batch.sequence_offsets,
           .longest = step.batch.capacity.longest,
           .dropout = step.dropout(dropout_, site_),
-          .step_inputs = step.inputs};
+          .step_inputs = step.inputs,
+          .slopes = positions_.slopes()};
+}
+
+void Attention::turn(const Step& step, const Tensor& q, const Tensor& k, bool backward) const {
+  if (!positions_.turns()) return;
+  for (const Tensor& x : {q, k})
+    run(step.context, Rotary{.x = x,
+                             .position_ids = step.batch.position_ids,
+                             .turns = positions_.turns(),
+                             .backward = backward});
 }
 
 Attention::Saved Attention::forward(const Step& step, const Tensor& x) const {
@@ -49,6 +62,7 @@ Attention::Saved Attention::forward(const Step& step, const Tensor& x) const {
     return saved;
   }
   saved.projections = projections_->forward(step.context, x, Activation::none, true);
+  turn(step, saved.projections.u[0], saved.projections.u[1], false);
   saved.context = arena.saved(x.shape(), x.dtype());
   saved.log_sum_exp = arena.saved({heads_, x.dim(0)}, master_of(x.dtype()));
   const ProductPlace place(step.context.products, projections_->spec().name, scores_stay_wide);
@@ -63,7 +77,8 @@ Attention::Saved Attention::forward(const Step& step, const Tensor& x) const {
                        .dropout = step.dropout(dropout_, site_),
                        .step_inputs = step.inputs,
                        .out = saved.context,
-                       .log_sum_exp = saved.log_sum_exp});
+                       .log_sum_exp = saved.log_sum_exp,
+                       .slopes = positions_.slopes()});
   saved.output = output_->forward(step.context, saved.context, Activation::none, false);
   saved.y = saved.output.output();
   return saved;
@@ -100,7 +115,9 @@ void Attention::backward(const Step& step, const Saved& saved, const Tensor& dy,
                         .dout = dcontext,
                         .dq = dq,
                         .dk = dk,
-                        .dv = dv});
+                        .dv = dv,
+                        .slopes = positions_.slopes()});
+  turn(step, dq, dk, true);
   projections_->backward(step.context, saved.projections, {dq, dk, dv}, dx, accumulate_dx);
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "model/config.h"
+#include "model/positions.h"
 #include "model/step.h"
 #include "tensorized/linear.h"
 #include "tensorized/tt_attention.h"
@@ -11,11 +12,14 @@
 namespace comera {
 
 // Multi-head self-attention over packed sequences, up to the output projection's bias, which belongs to the
-// block. Tensor trains of small rank are evaluated without Q, K and V (tensorized/tt_attention.h). Without
-// the output projection (Linear::removed) nobody sees the rest, and nothing is computed.
+// block. Tensor trains of small rank are evaluated without Q, K and V (tensorized/tt_attention.h), unless
+// rotary positions have to turn Q and K. Without the output projection (Linear::removed) nobody sees the
+// rest, and nothing is computed.
 class Attention {
  public:
-  Attention(ParameterStore& store, const EncoderConfig& config, std::int64_t layer);
+  // The tables must outlive this.
+  Attention(ParameterStore& store, const EncoderConfig& config, const PositionTables& positions,
+            std::int64_t layer);
 
   struct Saved {
     Linear::Saved projections;  // Q, K, V
@@ -32,13 +36,16 @@ class Attention {
 
   Linear& projections() const { return *projections_; }
   Linear& output() const { return *output_; }
-  // Null if a layer is dense, the plan is given, or nobody sees the attention.
+  // Null if a layer is dense, the plan is given, positions are rotary, or nobody sees the attention.
   TTAttention* between_halves() const { return between_halves_.get(); }
 
  private:
   TTAttention::Inputs inputs(const Step& step) const;
+  // Turns queries and keys, or their gradients back, with rotary positions.
+  void turn(const Step& step, const Tensor& q, const Tensor& k, bool backward) const;
 
   std::int64_t hidden_, heads_;
+  const PositionTables& positions_;
   double dropout_;
   std::uint32_t site_;
   std::unique_ptr<Linear> projections_, output_;

@@ -92,6 +92,12 @@ void EncoderConfig::validate() const {
   positive("types", types);
   positive("classes", classes);
   COMERA_CHECK(hidden % heads == 0, "model.hidden = {} is not divisible by model.heads = {}", hidden, heads);
+  COMERA_CHECK(rotary_theta > 1, "model.rotary_theta must be larger than 1, not {}", rotary_theta);
+  COMERA_CHECK(
+      positions != Positions::rotary || hidden / heads % 2 == 0,
+      "model.positions = \"rotary\" turns pairs of numbers, but {} heads of {} have {} each, which is odd; "
+      "choose another number of heads",
+      heads, hidden, hidden / heads);
   COMERA_CHECK(dropout >= 0 && dropout < 1, "model.dropout must be at least 0 and less than 1, not {}",
                dropout);
   COMERA_CHECK(attention_dropout >= 0 && attention_dropout < 1,

@@ -13,6 +13,12 @@ namespace comera {
 
 enum class NormPlacement : std::uint8_t { post, pre };
 enum class HeadKind : std::uint8_t { mlm, classification, regression };
+// How the encoder knows where tokens are.
+enum class Positions : std::uint8_t {
+  learned,   // a row for each position, added to the token's (Devlin et al., 2019)
+  rotary,    // queries and keys are turned by angles that grow with the position (Su et al., 2021)
+  relative,  // scores fall with distance, by slopes of the head and the side (after Press et al., 2022)
+};
 // How the encoder's output becomes one vector per sequence.
 enum class Pooling : std::uint8_t {
   first,  // that of [CLS]
@@ -50,6 +56,8 @@ struct EncoderConfig {
   std::int64_t ffn = 3072;
   std::int64_t vocabulary = 30522;
   std::int64_t max_positions = 512;
+  Positions positions = Positions::learned;
+  double rotary_theta = 10000;  // of rotary positions
   std::int64_t types = 2;
   NormPlacement norm = NormPlacement::post;
   double norm_eps = 1e-12;

@@ -22,7 +22,7 @@ EmbeddingBlock::EmbeddingBlock(ParameterStore& store, const EncoderConfig& confi
                       .decays = true,
                       .initializer = {Initializer::Kind::normal, config.embedding_std}});
   };
-  positions_ = table("embedding.positions", config.max_positions);
+  if (config.positions == Positions::learned) positions_ = table("embedding.positions", config.max_positions);
   types_ = table("embedding.types", config.types);
   if (config.norm == NormPlacement::post)
     norm_ = LayerNorm::add(store, "embedding.norm", config.hidden, config.norm_eps);
@@ -36,8 +36,10 @@ EmbeddingBlock::Saved EmbeddingBlock::forward(const Step& step) const {
   saved.y = arena.saved({tokens, hidden_}, dtype);
   const Tensor sum = norm_ ? arena.saved({tokens, hidden_}, dtype) : saved.y;
   const ProductPlace place(step.context.products, EncoderConfig::embedding_layer, tables_stay_wide);
-  tokens_->forward(step.context, step.batch,
-                   {.positions = step.store.value(positions_), .types = step.store.value(types_)}, sum);
+  tokens_->forward(
+      step.context, step.batch,
+      {.positions = positions_ ? step.store.value(*positions_) : Tensor(), .types = step.store.value(types_)},
+      sum);
   if (norm_) {
     saved.sum = sum;
     saved.statistics = {arena.saved({tokens}, master), arena.saved({tokens}, master)};
@@ -69,10 +71,11 @@ void EmbeddingBlock::backward(const Step& step, const Saved& saved, const Tensor
                                         .accumulate_dx = false,
                                         .dgamma = step.store.gradient(norm_->gamma),
                                         .dbeta = step.store.gradient(norm_->beta)});
-  run(step.context, TableGradient{.dy = dy,
-                                  .ids = step.batch.position_ids,
-                                  .count = step.batch.token_count(),
-                                  .dtable = step.store.gradient(positions_)});
+  if (positions_)
+    run(step.context, TableGradient{.dy = dy,
+                                    .ids = step.batch.position_ids,
+                                    .count = step.batch.token_count(),
+                                    .dtable = step.store.gradient(*positions_)});
   run(step.context, TableGradient{.dy = dy,
                                   .ids = step.batch.type_ids,
                                   .count = step.batch.token_count(),

@@ -9,7 +9,8 @@
 
 namespace comera {
 
-// y = dropout(norm(token row + position + type)); a pre-norm encoder has no norm here.
+// y = dropout(norm(token row + position + type)); a pre-norm encoder has no norm here, and only learned
+// positions are added here.
 class EmbeddingBlock {
  public:
   EmbeddingBlock(ParameterStore& store, const EncoderConfig& config);
@@ -29,7 +30,8 @@ class EmbeddingBlock {
   double dropout_;
   std::int64_t hidden_;
   std::unique_ptr<Embedding> tokens_;
-  ParameterId positions_, types_;
+  std::optional<ParameterId> positions_;
+  ParameterId types_;
   std::optional<LayerNorm> norm_;
 };
 

@@ -5,12 +5,13 @@
 
 namespace comera {
 
-EncoderBlock::EncoderBlock(ParameterStore& store, const EncoderConfig& config, std::int64_t layer)
+EncoderBlock::EncoderBlock(ParameterStore& store, const EncoderConfig& config,
+                           const PositionTables& positions, std::int64_t layer)
     : placement_(config.norm),
       dropout_(config.dropout),
       attention_site_(dropout_site::attention_output(static_cast<std::uint32_t>(layer))),
       ffn_site_(dropout_site::feed_forward(static_cast<std::uint32_t>(layer))),
-      attention_(store, config, layer),
+      attention_(store, config, positions, layer),
       norm1_(LayerNorm::add(store, fmt::format("encoder.{}.norm1", layer), config.hidden, config.norm_eps)),
       ffn_(store, config, layer),
       norm2_(LayerNorm::add(store, fmt::format("encoder.{}.norm2", layer), config.hidden, config.norm_eps)) {}

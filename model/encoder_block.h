@@ -10,7 +10,9 @@ namespace comera {
 // pre-norm:   h = x + dropout(attention(norm1(x)));          y = h + dropout(ffn(norm2(h)))
 class EncoderBlock {
  public:
-  EncoderBlock(ParameterStore& store, const EncoderConfig& config, std::int64_t layer);
+  // The tables must outlive this.
+  EncoderBlock(ParameterStore& store, const EncoderConfig& config, const PositionTables& positions,
+               std::int64_t layer);
 
   struct Saved {
     Tensor x;

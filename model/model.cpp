@@ -9,12 +9,19 @@
 
 namespace comera {
 
-Model::Model(const EncoderConfig& config, Allocator& allocator, bool gradients) : config_(config) {
+namespace {
+const EncoderConfig& validated(const EncoderConfig& config) {
   config.validate();
+  return config;
+}
+}  // namespace
+
+Model::Model(const EncoderConfig& config, Allocator& allocator, bool gradients)
+    : config_(validated(config)), positions_(config, allocator) {
   embedding_ = std::make_unique<EmbeddingBlock>(store_, config);
   for (std::int64_t layer = 0; layer < config.layers; ++layer) {
     store_.begin_block();
-    blocks_.push_back(std::make_unique<EncoderBlock>(store_, config, layer));
+    blocks_.push_back(std::make_unique<EncoderBlock>(store_, config, positions_, layer));
   }
   store_.begin_block();
   if (config.norm == NormPlacement::pre)

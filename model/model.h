@@ -8,6 +8,7 @@
 #include "model/embedding_block.h"
 #include "model/encoder_block.h"
 #include "model/head.h"
+#include "model/positions.h"
 #include "tensorized/ranked_layer.h"
 
 namespace comera {
@@ -62,6 +63,7 @@ class Model {
 
   EncoderConfig config_;
   ParameterStore store_;
+  PositionTables positions_;
   std::unique_ptr<EmbeddingBlock> embedding_;
   std::vector<std::unique_ptr<EncoderBlock>> blocks_;
   std::optional<LayerNorm> final_norm_;  // of a pre-norm encoder

@@ -174,6 +174,8 @@ const Words<E>& words_of();
 template <>
 const Words<NormPlacement>& words_of();
 template <>
+const Words<Positions>& words_of();
+template <>
 const Words<HeadKind>& words_of();
 template <>
 const Words<LookupKind>& words_of();

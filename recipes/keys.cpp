@@ -11,6 +11,13 @@ const Words<NormPlacement>& words_of() {
 }
 
 template <>
+const Words<Positions>& words_of() {
+  static const Words<Positions> words = {
+      {Positions::learned, "learned"}, {Positions::rotary, "rotary"}, {Positions::relative, "relative"}};
+  return words;
+}
+
+template <>
 const Words<HeadKind>& words_of() {
   static const Words<HeadKind> words = {{HeadKind::mlm, "mlm"},
                                         {HeadKind::classification, "classification"},
@@ -169,7 +176,18 @@ const std::vector<Key<ModelSection>>& keys_of() {
       required(value("heads", &S::heads, from_to(1, 1048576), "attention heads")),
       required(value("ffn", &S::ffn, from_to(1, 1048576), "inner width of the feed-forward layers")),
       value("vocabulary", &S::vocabulary, count(0), "token ids; 0: as many as the tokenizer has"),
-      value("max_positions", &S::max_positions, count(1), "longest sequence the model can take, tokens"),
+      value("max_positions", &S::max_positions, count(1),
+            "longest sequence that the model is trained with, tokens; with `learned` positions also the "
+            "longest "
+            "that it can ever take"),
+      value("positions", &S::positions,
+            "how attention knows where tokens are: a `learned` row for each position (BERT's), `rotary` "
+            "turns of "
+            "queries and keys, or `relative`: scores that fall with distance, by slopes of the head and the "
+            "side"),
+      value("rotary_theta", &S::rotary_theta, above(1),
+            "`rotary` positions: the slowest pair of numbers turns by an angle of nearly 1 / rotary_theta "
+            "per token"),
       value("types", &S::types, count(1), "segment types"),
       value("norm", &S::norm, "layer norm after (`post`) or before (`pre`) each sublayer"),
       value("norm_eps", &S::norm_eps, above(0), "added to the variance in a layer norm"),

@@ -74,7 +74,8 @@ std::int64_t dense_parameters(const EncoderConfig& config) {
   const std::int64_t head = config.head == HeadKind::mlm
                                 ? square + norm + v
                                 : square + (config.classifier_inputs() + 1) * config.sequence_outputs();
-  return (v + config.max_positions + config.types) * h + norm + config.layers * block + head;
+  const std::int64_t positions = config.positions == Positions::learned ? config.max_positions : 0;
+  return (v + positions + config.types) * h + norm + config.layers * block + head;
 }
 
 std::string model_report(const Model& model) {

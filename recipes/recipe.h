@@ -27,6 +27,8 @@ struct ModelSection {
   std::int64_t ffn = 0;
   std::int64_t vocabulary = 0;  // 0: as many as the tokenizer has
   std::int64_t max_positions = EncoderConfig().max_positions;
+  Positions positions = EncoderConfig().positions;
+  double rotary_theta = EncoderConfig().rotary_theta;
   std::int64_t types = EncoderConfig().types;
   NormPlacement norm = EncoderConfig().norm;
   double norm_eps = EncoderConfig().norm_eps;

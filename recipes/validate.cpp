@@ -152,6 +152,8 @@ EncoderConfig convert(const Recipe& recipe, std::int64_t vocabulary) {
   config.ffn = model.ffn;
   config.vocabulary = vocabulary;
   config.max_positions = model.max_positions;
+  config.positions = model.positions;
+  config.rotary_theta = model.rotary_theta;
   config.types = model.types;
   config.norm = model.norm;
   config.norm_eps = model.norm_eps;

@@ -19,7 +19,7 @@ class Embedding {
  public:
   // What is added to each token's row.
   struct Tables {
-    Tensor positions;  // (max positions, width)
+    Tensor positions;  // (max positions, width), or left out
     Tensor types;      // (types, width)
   };
   // A tied decoder's arguments: cross-entropy of h tableᵀ + bias (kernels/ops/cross_entropy.h).

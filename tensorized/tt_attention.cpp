@@ -251,7 +251,8 @@ TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& in
                                   .shared_keys = true,
                                   .append_one = true,
                                   .k_stride = all,
-                                  .v_stride = all});
+                                  .v_stride = all,
+                                  .slopes = inputs.slopes});
   }
   const ProductPlace output_place(context.products, output_.spec().name, output_.why_not_float8(true));
   TTLinearForward output_forward{
@@ -313,7 +314,8 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
                                    .shared_keys = true,
                                    .append_one = true,
                                    .k_stride = all,
-                                   .v_stride = all});
+                                   .v_stride = all,
+                                   .slopes = inputs.slopes});
   }
   const Tensor da = zeros(saved.a.shape()), dc = zeros({r_query + 1, heads_ * r_key});
   TTLinearBackward of_query{.x = saved.x,

@@ -40,6 +40,7 @@ class TTAttention {
     std::int64_t longest = 0;
     DropoutSpec dropout;
     Tensor step_inputs;
+    Tensor slopes = {};  // of AttentionForward
   };
   struct Saved {
     Tensor x;

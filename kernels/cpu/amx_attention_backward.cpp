@@ -58,7 +58,7 @@ class Sequence {
     const auto *q = op_.q.data<bfloat16>() + q_at, *dout = op_.dout.data<bfloat16>() + out_at;
     products_with_sequence(q, q_width, rows, op_.key_size(), memory_.keys_across, memory_.scores);
     products_with_sequence(dout, out_width, rows, op_.value_size(), memory_.values_across, memory_.gradients);
-    rows_of_scores<drops>(head * op_.q.dim(0) + first, rows, dout, op_.out.data<bfloat16>() + out_at);
+    rows_of_scores<drops>(head, begin, rows, dout, op_.out.data<bfloat16>() + out_at);
     const bool add = begin > 0 || head > piece_.head_begin;
     gradient_of_sequence(memory_.p, dout, out_width, rows, op_.value_size(), memory_.dv, add);
     gradient_of_sequence(memory_.ds, q, q_width, rows, op_.key_size(), memory_.dk, add);
@@ -77,10 +77,12 @@ class Sequence {
   }
 
   template <bool drops>
-  void rows_of_scores(std::int64_t place, std::int64_t rows, const bfloat16* dout,
+  void rows_of_scores(std::int64_t head, std::int64_t begin, std::int64_t rows, const bfloat16* dout,
                       const bfloat16* out) const {
+    const std::int64_t place = head * op_.q.dim(0) + piece_.first + begin;
     const std::int64_t length = piece_.length, apart = amx_score_stride(op_.longest);
     const std::int64_t out_width = op_.out.dim(1), out_size = out_width / op_.heads;
+    const Slopes slopes(op_, head);
     ScoreDropout dropout{key_, op_.dropout.site, op_.longest, length, memory_.bytes};
     if (drops) dropout.begin(place, rows);
     for (std::int64_t i = 0; i < rows; ++i) {
@@ -93,7 +95,7 @@ class Sequence {
                     static_cast<float>(op_.dropout.scale()),
                     op_.dropout.threshold(),
                     drops ? dropout.row(i) : nullptr};
-      scale_row(scores, length, row.scale);
+      slopes.scale_and_add(scores, row.scale, begin + i, length);
       score_gradients<drops>(row, scores, gradients, length);
       narrow_row(scores, length, memory_.p.at + i * memory_.p.apart);
       narrow_row(gradients, length, memory_.ds.at + i * memory_.ds.apart);

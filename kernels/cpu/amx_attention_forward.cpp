@@ -43,10 +43,11 @@ class Sequence {
     amx_row_product(q, memory_.keys, key_size, length, memory_.scores, apart, false);
     ScoreDropout dropout{key_, op_.dropout.site, op_.longest, length, memory_.bytes};
     if (drops) dropout.begin(place, rows);
+    const Slopes slopes(op_, head);
     RowSums sums[amx_block];
     for (std::int64_t i = 0; i < rows; ++i) {
       float* scores = memory_.scores + i * apart;
-      scale_row(scores, length, static_cast<float>(op_.scale));
+      slopes.scale_and_add(scores, static_cast<float>(op_.scale), begin + i, length);
       sums[i] = softmax_row<drops>(scores, length, drops ? dropout.row(i) : nullptr, op_.dropout.threshold());
       op_.log_sum_exp.data<float>()[place + i] = sums[i].log_sum_exp;
       narrow_row(scores, length, memory_.p.at + i * memory_.p.apart);

@@ -89,6 +89,7 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
     pack_transposed(v, v_stride, value_size, length, memory.values_across);
     pack(k, k_stride, length, key_size, memory.keys);
     for (std::int64_t head = piece.head_begin; head < piece.head_end; ++head) {
+      const Slopes slopes(op, head);
       for (std::int64_t begin = 0; begin < length; begin += block) {
         const std::int64_t rows = std::min(block, length - begin), first = piece.first + begin;
         const std::int64_t q_at = first * q_width + head * key_size;
@@ -112,6 +113,7 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
                   static_cast<float>(op.dropout.scale()),
                   op.dropout.threshold(),
                   nullptr};
+          slopes.add(memory.p + i * apart, begin + i, length);
           if (drops) {
             row.bytes = dropout.row(i);
             score_gradients<true>(row, memory.p + i * apart, memory.ds + i * apart, length);

@@ -70,6 +70,7 @@ void attention_forward(const AttentionForward& op, const KernelContext& context)
     pack(op.v.data<T>() + piece.first * v_stride + kv * value_size, v_stride, length, value_size,
          memory.values);
     for (std::int64_t head = piece.head_begin; head < piece.head_end; ++head) {
+      const Slopes slopes(op, head);
       for (std::int64_t begin = 0; begin < length; begin += block) {
         const std::int64_t rows = std::min(block, length - begin), first = piece.first + begin;
         T* out = op.out.data<T>() + first * out_width + head * out_size;
@@ -82,6 +83,7 @@ void attention_forward(const AttentionForward& op, const KernelContext& context)
         for (std::int64_t i = 0; i < rows; ++i) {
           const std::int64_t row = head * tokens + first + i;
           float* scores = memory.scores + i * apart;
+          slopes.add(scores, begin + i, length);
           RowSums sums;
           if (drops) {
             sums = softmax_row<true>(scores, length, dropout.row(i), threshold);

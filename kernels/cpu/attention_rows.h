@@ -3,9 +3,49 @@
 #include <cmath>
 
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/rows.h"
 
 // What attention's kernels do with rows of scores, and where they sum up gradients that heads share.
 COMERA_CPU_BEGIN
+
+// How a head's scores fall with distance: to the keys before a query and to those behind it.
+class Slopes {
+ public:
+  template <class Operation>
+  Slopes(const Operation& op, std::int64_t head) : none_(!op.slopes) {
+    if (none_) return;
+    before_ = op.slopes.template data<float>()[2 * head];
+    behind_ = op.slopes.template data<float>()[2 * head + 1];
+  }
+
+  // A row of scores: those of the query at `place` of its sequence.
+  void add(float* scores, std::int64_t place, std::int64_t length) const {
+    if (none_) return;
+    for_columns(0, length, [&](std::int64_t j, auto at) {
+      at.store(scores + j, at.load(scores + j) + bias(j - place));
+    });
+  }
+  // The same of products that are not scaled yet.
+  void scale_and_add(float* scores, float scale, std::int64_t place, std::int64_t length) const {
+    for_columns(0, length, [&](std::int64_t j, auto at) {
+      const vec scaled = at.load(scores + j) * scale;
+      at.store(scores + j, none_ ? scaled : scaled + bias(j - place));
+    });
+  }
+
+ private:
+  // Of the keys `first`, `first` + 1, … places behind the query. One of the two products is negative, or both
+  // 0.
+  vec bias(std::int64_t first) const {
+    vec distance;
+    for (int i = 0; i < lanes; ++i) distance[i] = static_cast<float>(i);
+    distance += static_cast<float>(first);
+    return min(distance * before_, distance * -behind_);
+  }
+
+  bool none_;
+  float before_ = 0, behind_ = 0;
+};
 
 struct RowSums {
   float log_sum_exp;  // log of the sum

@@ -75,6 +75,7 @@ const Backend& cpu_backend() {
     plain::register_attention(table);
     plain::register_norms(table);
     plain::register_embedding(table);
+    plain::register_rotary(table);
     plain::register_ttm(table);
     plain::register_cross_entropy(table);
     plain::register_elementwise(table);

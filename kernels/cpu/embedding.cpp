@@ -25,9 +25,14 @@ void embedding_sum(const EmbeddingSum& op, const KernelContext&) {
     const std::int64_t end = std::min(tokens, (piece + 1) * rows_of_piece);
     for (std::int64_t t = piece * rows_of_piece; t < end; ++t) {
       const float* row = op.rows.data<float>() + op.index.data<std::int32_t>()[t] * width;
-      const float* position = op.positions.data<float>() + op.position_ids.data<std::int32_t>()[t] * width;
       const float* type = op.types.data<float>() + op.type_ids.data<std::int32_t>()[t] * width;
       T* y = op.y.data<T>() + t * width;
+      if (!op.positions) {
+        for_columns(0, width,
+                    [&](std::int64_t c, auto at) { at.store(y + c, at.load(row + c) + at.load(type + c)); });
+        continue;
+      }
+      const float* position = op.positions.data<float>() + op.position_ids.data<std::int32_t>()[t] * width;
       for_columns(0, width, [&](std::int64_t c, auto at) {
         at.store(y + c, at.load(row + c) + at.load(position + c) + at.load(type + c));
       });

@@ -47,6 +47,7 @@ struct Attention {
   HeadRows<T> dout, dq, dk, dv;  // backward only
   float* log_sum_exp = nullptr;
   float* delta = nullptr;  // (heads, T): Σ_c out dout, left by the first kernel of backward for the second
+  const float* slopes = nullptr;  // (heads, 2), or null
   const std::int32_t* offsets = nullptr;
   std::int64_t rows = 0;  // T
   std::int64_t longest = 0;
@@ -74,6 +75,7 @@ Attention<T> attention_of(const Operation& op) {
   made.v = head_rows<T>(op.v, value_stride(op), op.value_size());
   made.out = head_rows<T>(op.out, op.out.dim(1), op.out.dim(1) / op.heads);
   made.log_sum_exp = op.log_sum_exp.template data<float>();
+  if (op.slopes) made.slopes = op.slopes.template data<float>();
   made.offsets = op.sequence_offsets.template data<std::int32_t>();
   made.rows = op.q.dim(0);
   made.longest = op.longest;
@@ -200,5 +202,23 @@ class DropoutRow {
 
 inline constexpr float log2_of_e = 1.4426950408889634F;
 inline constexpr float log_of_2 = 0.6931471805599453F;
+
+// What is added to a head's scores, which are in powers of 2.
+struct DistanceBias {
+  float before = 0, behind = 0;
+
+  template <class T>
+  __device__ __forceinline__ DistanceBias(const Attention<T>& op, int head) {
+    if (op.slopes == nullptr) return;
+    before = op.slopes[2 * head] * log2_of_e;
+    behind = -op.slopes[2 * head + 1] * log2_of_e;
+  }
+  // Of the key at place `key` of the sequence for the query at `query`: one of the products is negative, or
+  // both are 0.
+  __device__ __forceinline__ float operator()(int query, int key) const {
+    const auto distance = static_cast<float>(key - query);
+    return fminf(distance * before, distance * behind);
+  }
+};
 
 }  // namespace comera::COMERA_CUDA

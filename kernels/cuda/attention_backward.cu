@@ -71,6 +71,7 @@ __global__ void __launch_bounds__(attention_threads, 2)
   }
 
   const float scale = op.scale * log2_of_e;
+  const DistanceBias bias(op, head);
   TileC dq[D / 8] = {};
   for (int first_key = 0; first_key < length; first_key += keys) {
     __syncthreads();
@@ -100,7 +101,8 @@ __global__ void __launch_bounds__(attention_threads, 2)
             float& score = scores[n].at[2 * half + i];
             float gradient = gradients[n].at[2 * half + i];
             if (dropped) gradient *= dropout[half].factor(column);
-            score = column < length ? exp2f(score * scale - log_sum[half]) * (gradient - delta[half]) : 0;
+            const float power = score * scale + bias(own + fragment_row() + 8 * half, column) - log_sum[half];
+            score = column < length ? exp2f(power) * (gradient - delta[half]) : 0;
           }
 #pragma unroll
       for (int c = 0; c < columns; c += Math::depth) {
@@ -147,7 +149,8 @@ __global__ void __launch_bounds__(attention_threads, 2)
   const float scale = op.scale * log2_of_e;
   TileC dk[D / 8] = {}, dv[D / 8] = {};
   const int heads_each = op.heads / op.kv_heads;
-  for (int head = kv_head * heads_each; head < (kv_head + 1) * heads_each; ++head)
+  for (int head = kv_head * heads_each; head < (kv_head + 1) * heads_each; ++head) {
+    const DistanceBias bias(op, head);
     for (int first_query = 0; first_query < length; first_query += queries) {
       __syncthreads();
       load_rows<D>(q_tile, op.q, head, false, begin, length, first_query, queries);
@@ -183,8 +186,10 @@ __global__ void __launch_bounds__(attention_threads, 2)
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
               float &score = scores[n].at[2 * half + i], &gradient = gradients[n].at[2 * half + i];
-              const float p = real ? exp2f(score * scale - log_sum[column]) : 0;
-              const float factor = dropped ? dropout.factor(own + fragment_row() + 8 * half) : 1;
+              const int row = own + fragment_row() + 8 * half;
+              const float power = score * scale + bias(first_query + column, row) - log_sum[column];
+              const float p = real ? exp2f(power) : 0;
+              const float factor = dropped ? dropout.factor(row) : 1;
               score = p * factor;
               gradient = real ? p * (factor * gradient - delta[column]) : 0;
             }
@@ -200,6 +205,7 @@ __global__ void __launch_bounds__(attention_threads, 2)
         }
       }
     }
+  }
   store_rows<D>(op.dk, kv_head, begin, length, own, dk, {op.scale, op.scale});
   store_rows<D>(op.dv, kv_head, begin, length, own, dv, {1, 1});
 }

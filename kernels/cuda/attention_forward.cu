@@ -47,6 +47,7 @@ __global__ void __launch_bounds__(attention_threads)
 
   load_rows<D>(q_tile, op.q, head, false, begin, length, first_query, own_rows);
   const float scale = op.scale * log2_of_e;
+  const DistanceBias bias(op, head);
   float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};  // in powers of 2; this lane's part of the sum
   TileC out[D / 8] = {};
   for (int first_key = 0; first_key < length; first_key += keys) {
@@ -71,7 +72,8 @@ __global__ void __launch_bounds__(attention_threads)
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           float& score = scores[n].at[2 * half + i];
-          score = first_key + 8 * n + fragment_column() + i < length ? score * scale : -INFINITY;
+          const int key = first_key + 8 * n + fragment_column() + i;
+          score = key < length ? score * scale + bias(own + fragment_row() + 8 * half, key) : -INFINITY;
           here = fmaxf(here, score);
         }
       const float now = fmaxf(largest[half], row_max(here));

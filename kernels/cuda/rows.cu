@@ -4,6 +4,7 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/gather.h"
+#include "kernels/ops/rotary.h"
 #include "kernels/ops/sequence.h"
 
 namespace comera::COMERA_CUDA {
@@ -14,7 +15,7 @@ const std::int32_t* ints(const Tensor& tensor) { return tensor.data<std::int32_t
 
 template <class T>
 struct SummedEmbeddings {
-  const float *rows, *positions, *types;
+  const float *rows, *positions, *types;  // positions: or null
   const std::int32_t *index, *position_ids, *type_ids;
   std::int64_t width;
   T* y;
@@ -23,7 +24,8 @@ struct SummedEmbeddings {
   __device__ void run(std::int64_t i) const {
     const std::int64_t t = i / width, column = i % width;
     Values<V> sum = load<V>(rows + index[t] * width + column);
-    const Values<V> position = load<V>(positions + position_ids[t] * width + column);
+    Values<V> position{};
+    if (positions != nullptr) position = load<V>(positions + position_ids[t] * width + column);
     const Values<V> type = load<V>(types + type_ids[t] * width + column);
 #pragma unroll
     for (int k = 0; k < V; ++k) sum.at[k] = sum.at[k] + position.at[k] + type.at[k];
@@ -34,10 +36,47 @@ struct SummedEmbeddings {
 template <class T>
 void embedding_sum(const EmbeddingSum& op, const KernelContext& context) {
   each(context.stream,
-       SummedEmbeddings<T>{op.rows.data<float>(), op.positions.data<float>(), op.types.data<float>(),
-                           ints(op.index), ints(op.position_ids), ints(op.type_ids), op.y.dim(1),
+       SummedEmbeddings<T>{op.rows.data<float>(), op.positions ? op.positions.data<float>() : nullptr,
+                           op.types.data<float>(), ints(op.index),
+                           op.positions ? ints(op.position_ids) : nullptr, ints(op.type_ids), op.y.dim(1),
                            op.y.data<T>()},
        op.y.elements(), op.y.dim(1));
+}
+
+// i counts in rows x heads x halves of heads.
+template <class T>
+struct TurnedHeads {
+  T* x;
+  const std::int32_t* position_ids;
+  const float* turns;
+  std::int64_t heads, half;
+  float direction;
+
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    const std::int64_t column = i % half, head = i / half;  // head: of all rows
+    const float* cosines = turns + position_ids[head / heads] * 2 * half + column;
+    T *first = x + head * 2 * half + column, *second = first + half;
+    const Values<V> a = load<V>(first), b = load<V>(second), cosine = load<V>(cosines),
+                    sine = load<V>(cosines + half);
+    Values<V> turned_a, turned_b;
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      turned_a.at[k] = a.at[k] * cosine.at[k] - b.at[k] * sine.at[k] * direction;
+      turned_b.at[k] = b.at[k] * cosine.at[k] + a.at[k] * sine.at[k] * direction;
+    }
+    store(first, turned_a);
+    store(second, turned_b);
+  }
+};
+
+template <class T>
+void rotary(const Rotary& op, const KernelContext& context) {
+  const std::int64_t half = op.size() / 2;
+  each(context.stream,
+       TurnedHeads<T>{op.x.data<T>(), ints(op.position_ids), op.turns.data<float>(), op.x.dim(1) / op.size(),
+                      half, op.backward ? -1.F : 1.F},
+       op.x.elements() / 2, half);
 }
 
 // A thread sums V columns of a segment, in the order of its rows.
@@ -362,6 +401,7 @@ namespace {
 template <class T>
 void register_of(Backend& backend) {
   backend.set<EmbeddingSum>(dtype_of<T>, embedding_sum<T>);
+  backend.set<Rotary>(dtype_of<T>, rotary<T>);
   backend.set<SegmentSum>(dtype_of<T>, segment_sum<T>);
   backend.set<TableGradient>(dtype_of<T>, table_gradient<T>, table_gradient_scratch);
   backend.set<GatherRows>(dtype_of<T>, gather_rows<T>);

@@ -33,6 +33,7 @@ void check_common(const char* name, const Operation& op) {
   check_tensor(name, "log_sum_exp", op.log_sum_exp, {op.heads, rows}, master_of(dtype));
   COMERA_CHECK(op.sequence_offsets.elements() >= 2, "{}: sequence_offsets needs at least 2 entries", name);
   check_elements(name, "sequence_offsets", op.sequence_offsets, op.sequence_offsets.elements(), DType::int32);
+  check_optional(name, "slopes", op.slopes, {op.heads, 2}, master_of(dtype));
   if (op.dropout.active()) check_step_values(name, "step_inputs", op.step_inputs, sizeof(StepInputs));
 }
 

@@ -12,7 +12,11 @@ inline constexpr const char* scores_stay_wide = "attention is no linear layer";
 // its own sequence only. For head h, columns [h d, (h+1) d) of q and k, d = their width / heads, and likewise
 // of v and out:
 //
-//   P = softmax(scale Q Kᵀ);   out = dropout(P) V;   log_sum_exp[h, t] = log sum_j exp(scale q_t k_j)
+//   S = scale Q Kᵀ + bias;   P = softmax(S);   out = dropout(P) V;   log_sum_exp[h, t] = log sum_j exp(S_tj)
+//
+// With slopes a head's bias falls linearly with the distance of the key, on each side at a rate of its own
+// (ALiBi: Press et al., 2022): the key d places before the query gets -slopes[h, 0] d, the key d places
+// behind it -slopes[h, 1] d. Without slopes there is no bias.
 //
 // With shared_keys every head has the same keys and values: k and v are one head wide (multi-query attention,
 // Shazeer, 2019). With append_one a head's V has one more column, of ones, which is not stored: the last
@@ -37,6 +41,7 @@ struct AttentionForward {
   bool shared_keys = false;
   bool append_one = false;
   std::int64_t k_stride = 0, v_stride = 0;
+  Tensor slopes = {};  // (heads, 2), at least 0, of the master type; or left out
 
   std::int64_t kv_heads() const { return shared_keys ? 1 : heads; }
   std::int64_t key_size() const { return q.dim(1) / heads; }
@@ -60,6 +65,7 @@ struct AttentionBackward {
   bool shared_keys = false;
   bool append_one = false;
   std::int64_t k_stride = 0, v_stride = 0;
+  Tensor slopes = {};  // (heads, 2), at least 0, of the master type; or left out
 
   std::int64_t kv_heads() const { return shared_keys ? 1 : heads; }
   std::int64_t key_size() const { return q.dim(1) / heads; }

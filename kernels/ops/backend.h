@@ -19,6 +19,7 @@
   X(BiasActivationBackward)          \
   X(AttentionForward)                \
   X(AttentionBackward)               \
+  X(Rotary)                          \
   X(LayerNormForward)                \
   X(LayerNormBackward)               \
   X(BiasDropoutResidualNormForward)  \

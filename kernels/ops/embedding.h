@@ -4,13 +4,13 @@
 
 namespace comera {
 
-// y[t] = rows[index[t]] + positions[position_ids[t]] + types[type_ids[t]]
+// y[t] = rows[index[t]] + positions[position_ids[t]] + types[type_ids[t]]; positions may be left out.
 // rows is a dense table (index: token ids) or the looked-up rows of the unique ids (index: place among them).
 struct EmbeddingSum {
   Tensor rows;          // (R, width)
   Tensor index;         // int32 (T)
-  Tensor positions;     // (max positions, width)
-  Tensor position_ids;  // int32 (T)
+  Tensor positions;     // (max positions, width), or left out
+  Tensor position_ids;  // int32 (T); not read without positions
   Tensor types;         // (types, width)
   Tensor type_ids;      // int32 (T)
   Tensor y;             // out (T, width)

@@ -13,6 +13,7 @@
 #include "kernels/ops/matrix_product.h"
 #include "kernels/ops/optimizer.h"
 #include "kernels/ops/ranks.h"
+#include "kernels/ops/rotary.h"
 #include "kernels/ops/scale_columns.h"
 #include "kernels/ops/sequence.h"
 #include "kernels/ops/tt_feed_forward.h"
@@ -126,6 +127,11 @@ Work work_of(const AttentionBackward& op) {
           once(op.q, op.out, op.log_sum_exp, op.dout, op.dq) + 2 * keys_and_values(op)};
 }
 
+// Rows of the table are counted as often as tokens ask for them.
+Work work_of(const Rotary& op) {
+  return {0, twice(op.x) + once(op.position_ids) + bytes_of(op.x.dim(0) * op.size(), op.turns.dtype())};
+}
+
 Work work_of(const LayerNormForward& op) {
   return {0, once(op.x, op.gamma, op.beta, op.y, op.mean, op.rstd)};
 }
@@ -148,8 +154,8 @@ Work work_of(const Dropout& op) { return {0, once(op.x, op.y)}; }
 
 // Rows of the tables are counted as often as tokens ask for them.
 Work work_of(const EmbeddingSum& op) {
-  return {
-      0, 3 * bytes_of(op.y.elements(), op.rows.dtype()) + once(op.y, op.index, op.position_ids, op.type_ids)};
+  return {0, (op.positions ? 3 : 2) * bytes_of(op.y.elements(), op.rows.dtype()) +
+                 once(op.y, op.index, op.position_ids, op.type_ids)};
 }
 
 Work work_of(const SegmentSum& op) {

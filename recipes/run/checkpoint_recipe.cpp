@@ -6,6 +6,8 @@
 #include <functional>
 #include <map>
 
+#include "recipes/changes.h"
+
 namespace comera {
 
 namespace {
@@ -33,6 +35,16 @@ std::map<std::string, Train> trains_of(const Recipe& recipe) {
 
 Recipe checkpoint_recipe(const CheckpointReader& reader, const std::vector<std::string>& overrides) {
   return parse_stored_recipe(reader.text("/recipe", "toml"), reader.path().string(), overrides);
+}
+
+void require_same_encoder(const Recipe& recipe, const CheckpointReader& reader) {
+  const Recipe saved = checkpoint_recipe(reader);
+  for (const RecipeChange& change : recipe_changes(saved, recipe))
+    for (const char* key : {"model.heads", "model.norm", "model.positions", "model.rotary_theta"})
+      if (change.key == key)
+        throw UsageError(fmt::format(
+            "{} was trained with {} = {}, but the recipe has {}; use the recipe that it was made with",
+            reader.path().string(), key, change.from, change.to));
 }
 
 void take_ranks(Recipe& recipe, const CheckpointReader& reader, RanksOf checkpoint) {

@@ -13,6 +13,10 @@ namespace comera {
 // it when they are loaded (checkpoints/model_state.h).
 Recipe checkpoint_recipe(const CheckpointReader& reader, const std::vector<std::string>& overrides = {});
 
+// Refuses a recipe whose encoder computes something else with the same parameters: another model.heads,
+// model.norm, model.positions or model.rotary_theta. UsageError that names the checkpoint and the key.
+void require_same_encoder(const Recipe& recipe, const CheckpointReader& reader);
+
 // Gives the recipe the ranks of the checkpoint's single layers, so that a model made of it can hold their
 // weights: of those layers that are tensor trains with the same modes in both. UsageError if the recipe
 // itself has other ranks for a layer in [tensorized.ranks]; those of a run that adapts them and is resumed

@@ -40,6 +40,13 @@ Recipe for_device(Recipe recipe, const std::vector<std::string>& overrides, cons
   return recipe;
 }
 
+// Positions that are not learned have no end.
+Recipe for_length(Recipe recipe, std::int64_t length) {
+  ModelSection& model = recipe.model;
+  if (model.positions != Positions::learned) model.max_positions = std::max(model.max_positions, length);
+  return recipe;
+}
+
 }  // namespace
 
 TrainedModel find_trained_model(const std::filesystem::path& path) {
@@ -81,10 +88,13 @@ void require_same_tokenizer(const CheckpointReader& reader, const data::Tokenize
 }
 
 LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesystem::path& given,
-                         const std::vector<std::string>& overrides, const std::string& device)
+                         const std::vector<std::string>& overrides, const std::string& device,
+                         std::int64_t length)
     : trained(find_trained_model(path)),
-      recipe(for_device(parse_stored_recipe(trained.recipe, trained.checkpoint.string(), overrides),
-                        overrides, device)),
+      recipe(
+          for_length(for_device(parse_stored_recipe(trained.recipe, trained.checkpoint.string(), overrides),
+                                overrides, device),
+                     length)),
       tokenizer(load_tokenizer(trained, given)),
       processor(find_processor(device, recipe.precision.activations(), recipe.precision.operands())),
       model(encoder_config(recipe, tokenizer.vocabulary()), processor.allocator, false) {

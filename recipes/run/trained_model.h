@@ -30,9 +30,10 @@ void require_same_tokenizer(const CheckpointReader& reader, const data::Tokenize
 // A trained model in a device's memory, for evaluation and prediction.
 struct LoadedModel {
   // tokenizer: instead of the one in the run's directory, if it is not empty. Error if it is not the one that
-  // the model was trained with. device: as find_processor() takes it.
+  // the model was trained with. device: as find_processor() takes it. length: that sequences may have, which
+  // is more than model.max_positions only where positions are not learned.
   LoadedModel(const std::filesystem::path& path, const std::filesystem::path& tokenizer,
-              const std::vector<std::string>& overrides, const std::string& device);
+              const std::vector<std::string>& overrides, const std::string& device, std::int64_t length = 0);
 
   TrainedModel trained;
   Recipe recipe;

@@ -203,6 +203,7 @@ std::unique_ptr<TrainingTask> TrainingRun::make_task() const {
 void TrainingRun::load_initial() {
   const TrainedModel trained = find_trained_model(recipe_.run.initial_checkpoint);
   const CheckpointReader reader(trained.checkpoint);
+  require_same_encoder(recipe_, reader);
   const InitialParameters initial = load_initial_parameters(reader, engine_->model().parameters());
   std::set<std::string> layers;  // "head.pooler" of "head.pooler.core.0"
   for (const std::string& name : initial.fresh)

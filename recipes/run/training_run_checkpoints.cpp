@@ -119,6 +119,7 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
   COMERA_CHECK(reader.integer("/rng", "seed") == recipe_.run.seed,
                "{} was trained with run.seed = {}, but the recipe has {}", file,
                reader.integer("/rng", "seed"), recipe_.run.seed);
+  require_same_encoder(recipe_, reader);
   const ParameterStore& store = engine_->model().parameters();
   load_parameters(reader, store);
   load_optimizer(reader, store, engine_->optimizer().state());

@@ -19,6 +19,7 @@ struct AttentionCase {
   bool append_one = false;
 
   bool opposed = false;  // queries against keys: every score far below zero
+  bool slopes = false;   // some of which hide one side
 
   std::int64_t values() const { return value_size > 0 ? value_size : size; }
   std::int64_t kv_heads() const { return shared ? 1 : heads; }
@@ -48,6 +49,13 @@ void set_common(const AttentionCase& c, World& world, Operation& op) {
   op.dropout = {c.dropout, 5};
   if (c.dropout > 0) op.step_inputs = world.step_inputs(example_step());
   op.shared_keys = c.shared, op.append_one = c.append_one;
+  if (c.slopes) {
+    std::vector<float> slopes;
+    for (int h = 0; h < c.heads; ++h)
+      slopes.insert(slopes.end(),
+                    {h % 3 == 1 ? 1e4F : 0.3F / static_cast<float>(1 + h), h % 3 == 0 ? 0.F : 0.1F});
+    op.slopes = world.chosen_master({c.heads, 2}, slopes);
+  }
   if (c.extra > 0) op.k_stride = c.kv_heads() * c.size + c.extra;
   if (c.extra > 0) op.v_stride = c.kv_heads() * c.values() + c.extra;
 }
@@ -75,6 +83,7 @@ void attention_cases(std::vector<OperationCase>& cases, const AttentionCase& c) 
                      op.dropout = forward.dropout, op.step_inputs = forward.step_inputs;
                      op.shared_keys = c.shared, op.append_one = c.append_one;
                      op.k_stride = forward.k_stride, op.v_stride = forward.v_stride;
+                     op.slopes = forward.slopes;
                      op.dout = world.input(out_shape);
                      op.dq = world.output("dq", forward.q.shape());
                      op.dk = world.output("dk", forward.k.shape());
@@ -109,6 +118,14 @@ void add_attention_cases(std::vector<OperationCase>& cases) {
   attention_cases(cases, {"shared_groups", {0, 64, 100, 228}, 229, 11, 30, 128, 0.1, true, 30, 31, true});
   attention_cases(cases, {"shared_no_ones", {0, 40, 73}, 73, 6, 16, 40, 0, true, 32, 0, false});
   attention_cases(cases, {"shared_long", {0, 277, 300}, 300, 9, 12, 300, 0.1, true, 33, 7, true});
+  const auto sloped = [&](AttentionCase c) {
+    c.slopes = true;
+    attention_cases(cases, c);
+  };
+  sloped({"slopes", {0, 3, 16, 16, 47}, 49, 3, 7, 31, 0.1});
+  sloped({"slopes_tiles", tiles, 293, 4, 32, 129});
+  sloped({"slopes_long", {0, 277, 300}, 300, 2, 24, 300});
+  sloped({"slopes_shared", {0, 64, 100, 228}, 229, 11, 30, 128, 0.1, true, 30, 31, true});
   attention_cases(cases, {"apart", {0, 20, 33}, 35, 3, 8, 20, 0.2, false, 9, 5, true});
 }
 

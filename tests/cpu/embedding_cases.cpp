@@ -6,6 +6,7 @@
 
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/gather.h"
+#include "kernels/ops/rotary.h"
 #include "kernels/ops/ttm_chain.h"
 #include "kernels/ops/ttm_rows.h"
 #include "tests/cpu/world.h"
@@ -44,6 +45,20 @@ void table_gradient_case(std::vector<OperationCase>& cases, std::int64_t tokens,
                    }});
 }
 
+void rotary_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::int64_t heads,
+                  std::int64_t size) {
+  for (const bool backward : {false, true})
+    cases.push_back({fmt::format("Rotary_{}_{}_{}{}", tokens, heads, size, backward ? "_backward" : ""), 1e-6,
+                     [=](World& world) {
+                       Rotary op;
+                       op.x = world.output("x", {tokens, heads * size});
+                       op.position_ids = world.integers(drawn(tokens, 19, 5));
+                       op.turns = world.master({19, size});
+                       op.backward = backward;
+                       world.run(op);
+                     }});
+}
+
 void table_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::int64_t width) {
   table_gradient_case(cases, tokens, width, 5, tokens - tokens / 5);
   const std::string name = fmt::format("{}_{}", tokens, width);
@@ -53,6 +68,14 @@ void table_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::in
                      op.positions = world.master({17, width});
                      op.position_ids = world.integers(drawn(tokens, 17, 2));
                      op.types = world.master({2, width}), op.type_ids = world.integers(drawn(tokens, 2, 3));
+                     op.y = world.output("y", {tokens, width});
+                     world.run(op);
+                   }});
+  cases.push_back({"EmbeddingSum_no_positions_" + name, 1e-6, [=](World& world) {
+                     EmbeddingSum op;
+                     op.rows = world.master({31, width}), op.index = world.integers(drawn(tokens, 31, 1));
+                     op.types = world.master({2, width}), op.type_ids = world.integers(drawn(tokens, 2, 3));
+                     op.position_ids = world.integers(drawn(tokens, 17, 2));
                      op.y = world.output("y", {tokens, width});
                      world.run(op);
                    }});
@@ -175,6 +198,9 @@ void chain_cases(std::vector<OperationCase>& cases, const ChainShape& shape) {
 }  // namespace
 
 void add_embedding_cases(std::vector<OperationCase>& cases) {
+  rotary_cases(cases, 1, 1, 2);
+  rotary_cases(cases, 41, 3, 10);
+  rotary_cases(cases, 70, 2, 64);
   table_cases(cases, 1, 1);
   table_cases(cases, 71, 37);
   table_cases(cases, 300, 261);

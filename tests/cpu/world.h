@@ -44,7 +44,9 @@ class World {
   Tensor statistic(const std::string& name, Shape shape);
   // As output, with the values given.
   Tensor chosen(const std::string& name, Shape shape, const std::vector<float>& values);
-  // The same of float64 whatever the compute type.
+  // Values of the master type that are not compared.
+  Tensor chosen_master(Shape shape, const std::vector<float>& values);
+  // As output, of float64 whatever the compute type.
   Tensor output_double(const std::string& name, Shape shape);
   // The same with the values given.
   Tensor chosen_double(const std::string& name, const std::vector<double>& values);

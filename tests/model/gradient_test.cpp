@@ -9,13 +9,20 @@
 namespace comera::test {
 namespace {
 
-using Case = std::tuple<bool, HeadKind, NormPlacement>;
-class WholeModel : public testing::TestWithParam<Case> {};
+using Case = std::tuple<bool, HeadKind, NormPlacement, Positions>;
+class WholeModel : public testing::TestWithParam<Case> {
+ protected:
+  static EncoderConfig config() {
+    const auto [tensorized, head, norm, positions] = GetParam();
+    EncoderConfig config = small_config(tensorized, head, norm);
+    config.positions = positions;
+    return config;
+  }
+};
 
 // The gradient of every parameter, with dropout and padding, against central differences of the loss.
 TEST_P(WholeModel, GradientsAgreeWithCentralDifferences) {
-  const auto [tensorized, head, norm] = GetParam();
-  Model model(small_config(tensorized, head, norm), host_allocator(), true);
+  Model model(config(), host_allocator(), true);
   model.parameters().initialize(11);
   Harness harness(plain_backend());
   harness.inputs().dropout = {.seed = 5, .step = 3, .pack = 1};
@@ -68,8 +75,7 @@ TEST(PairsOfSequences, GradientsAgreeWithCentralDifferences) {
 
 // Two packs add their gradients.
 TEST_P(WholeModel, GradientsAccumulate) {
-  const auto [tensorized, head, norm] = GetParam();
-  Model model(small_config(tensorized, head, norm), host_allocator(), true);
+  Model model(config(), host_allocator(), true);
   model.parameters().initialize(11);
   Harness harness(plain_backend());
   const PackedBatch batch = random_batch({4, 6}, 29, model.token_embedding().right_rows());
@@ -84,8 +90,7 @@ TEST_P(WholeModel, GradientsAccumulate) {
 
 // Every parameter's gradient is announced once in a pack, and does not change after that.
 TEST_P(WholeModel, GradientsAreCompleteWhenAnnounced) {
-  const auto [tensorized, head, norm] = GetParam();
-  Model model(small_config(tensorized, head, norm), host_allocator(), true);
+  Model model(config(), host_allocator(), true);
   model.parameters().initialize(11);
   Harness harness(plain_backend());
   const PackedBatch batch = random_batch({4, 6}, 29, model.token_embedding().right_rows());
@@ -107,19 +112,29 @@ TEST_P(WholeModel, GradientsAreCompleteWhenAnnounced) {
       ASSERT_EQ(times[store.offset(id) + i], 1) << store.info(id).name;
 }
 
+std::string name_of_case(const testing::TestParamInfo<Case>& test) {
+  const auto [tensorized, head, norm, positions] = test.param;
+  return fmt::format("{}_{}_{}{}", tensorized ? "tensorized" : "dense",
+                     head == HeadKind::mlm          ? "mlm"
+                     : head == HeadKind::regression ? "regression"
+                                                    : "classification",
+                     norm == NormPlacement::post ? "post" : "pre",
+                     positions == Positions::rotary     ? "_rotary"
+                     : positions == Positions::relative ? "_relative"
+                                                        : "");
+}
 INSTANTIATE_TEST_SUITE_P(All, WholeModel,
                          testing::Combine(testing::Bool(),
                                           testing::Values(HeadKind::mlm, HeadKind::classification,
                                                           HeadKind::regression),
-                                          testing::Values(NormPlacement::post, NormPlacement::pre)),
-                         [](const auto& test) {
-                           return fmt::format(
-                               "{}_{}_{}", std::get<0>(test.param) ? "tensorized" : "dense",
-                               std::get<1>(test.param) == HeadKind::mlm          ? "mlm"
-                               : std::get<1>(test.param) == HeadKind::regression ? "regression"
-                                                                                 : "classification",
-                               std::get<2>(test.param) == NormPlacement::post ? "post" : "pre");
-                         });
+                                          testing::Values(NormPlacement::post, NormPlacement::pre),
+                                          testing::Values(Positions::learned)),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(OtherPositions, WholeModel,
+                         testing::Combine(testing::Bool(), testing::Values(HeadKind::mlm),
+                                          testing::Values(NormPlacement::post),
+                                          testing::Values(Positions::rotary, Positions::relative)),
+                         name_of_case);
 
 // A dry run measures just what a real run needs, and a step allocates nothing.
 TEST(Memory, DryRunMeasuresTheArena) {

@@ -71,28 +71,37 @@ struct World {
 
 constexpr PlanKind plans[] = {PlanKind::automatic, PlanKind::halves, PlanKind::dense, PlanKind::modewise};
 
-using Case = std::tuple<HeadKind, NormPlacement, PlanKind>;
+using Case = std::tuple<HeadKind, NormPlacement, PlanKind, Positions>;
 std::string name_of_case(const testing::TestParamInfo<Case>& test) {
-  const auto [head, norm, plan] = test.param;
-  return fmt::format("{}_{}_{}", head == HeadKind::mlm ? "mlm" : "classification",
-                     norm == NormPlacement::post ? "post" : "pre", name_of(plan));
+  const auto [head, norm, plan, positions] = test.param;
+  return fmt::format("{}_{}_{}{}", head == HeadKind::mlm ? "mlm" : "classification",
+                     norm == NormPlacement::post ? "post" : "pre", name_of(plan),
+                     positions == Positions::rotary     ? "_rotary"
+                     : positions == Positions::relative ? "_relative"
+                                                        : "");
 }
-const auto all_cases =
-    testing::Combine(testing::Values(HeadKind::mlm, HeadKind::classification),
-                     testing::Values(NormPlacement::post, NormPlacement::pre), testing::ValuesIn(plans));
+const auto all_cases = testing::Combine(testing::Values(HeadKind::mlm, HeadKind::classification),
+                                        testing::Values(NormPlacement::post, NormPlacement::pre),
+                                        testing::ValuesIn(plans), testing::Values(Positions::learned));
+const auto other_positions =
+    testing::Combine(testing::Values(HeadKind::mlm), testing::Values(NormPlacement::post),
+                     testing::Values(PlanKind::automatic, PlanKind::halves),
+                     testing::Values(Positions::rotary, Positions::relative));
 
 class RemovedLayers : public testing::TestWithParam<Case> {
  protected:
   static EncoderConfig config() {
-    const auto [head, norm, plan] = GetParam();
+    const auto [head, norm, plan, positions] = GetParam();
     EncoderConfig config = small_config(true, head, norm);
     config.tensorized.plan = plan;
+    config.positions = positions;
     // Attention of ranks below the head's size goes between the halves.
     if (plan == PlanKind::automatic) config.tensorized.attention->ranks = {3, 3, 3};
     return config;
   }
 };
 INSTANTIATE_TEST_SUITE_P(All, RemovedLayers, all_cases, name_of_case);
+INSTANTIATE_TEST_SUITE_P(OtherPositions, RemovedLayers, other_positions, name_of_case);
 
 // Loss and every gradient are those of the whole model whose same layers have gates and cores of 0, under
 // dropout.

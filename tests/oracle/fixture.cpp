@@ -30,6 +30,11 @@ EncoderConfig read_config(const File& file, const std::string& path) {
   config.norm = file.string_attribute(path, "norm") == "post" ? NormPlacement::post : NormPlacement::pre;
   config.head = file.string_attribute(path, "head") == "mlm" ? HeadKind::mlm : HeadKind::classification;
   config.norm_eps = file.double_attribute(path, "norm_eps");
+  const std::string positions = file.string_attribute(path, "positions");
+  config.positions = positions == "rotary"     ? Positions::rotary
+                     : positions == "relative" ? Positions::relative
+                                               : Positions::learned;
+  config.rotary_theta = file.double_attribute(path, "rotary_theta");
   config.dropout = 0;
   config.attention_dropout = 0;
   if (!file.exists(path + "/embedding")) return config;

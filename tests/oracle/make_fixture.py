@@ -64,6 +64,34 @@ CASES = {
         "decay_cores": True,
         "rates": RATES, "betas": (0.9, 0.99), "eps": 1e-2, "weight_decay": 0.25, "max_norm": 6.0,
     },
+    "dense_mlm_relative": {
+        **SMALL, "norm": "post", "head": "mlm", "norm_eps": 1e-2, "vocabulary": 23, "positions": "relative",
+        "heads": 4,
+        "rates": RATES, "betas": (0.9, 0.99), "eps": 1e-2, "weight_decay": 0.3, "max_norm": 2.0,
+    },
+    "tensorized_mlm_relative": {
+        **UNEVEN, "norm": "post", "head": "mlm", "norm_eps": 1e-2, "vocabulary": 23, "trains": TRAINS,
+        "positions": "relative",
+        "rates": RATES, "betas": (0.9, 0.99), "eps": 4e-3, "weight_decay": 0.3, "max_norm": 0.0,
+    },
+    "dense_classification_rotary": {
+        **SMALL, "norm": "pre", "head": "classification", "norm_eps": 2e-2, "vocabulary": 23,
+        "positions": "rotary", "rotary_theta": 50.0,
+        "rates": RATES, "betas": (0.8, 0.95), "eps": 1e-2, "weight_decay": 0.2, "max_norm": 1000.0,
+    },
+    "tensorized_mlm_rotary": {
+        **UNEVEN, "norm": "post", "head": "mlm", "norm_eps": 2e-2, "vocabulary": 23, "trains": TRAINS,
+        "positions": "rotary", "rotary_theta": 100.0,
+        "rates": RATES, "betas": (0.9, 0.99), "eps": 1e-2, "weight_decay": 0.25, "max_norm": 6.0,
+    },
+}
+
+# What each head takes from a score for each token of distance: keys before the query, keys behind it.
+BLIND = 1e4
+SLOPES = {
+    2: [(1, BLIND), (BLIND, 1)],
+    3: [(1, BLIND), (BLIND, 1), (1 / 4, 1 / 4)],
+    4: [(1, BLIND), (BLIND, 1), (1 / 4, 1 / 4), (1 / 16, 1 / 16)],
 }
 
 
@@ -125,7 +153,8 @@ def make_parameters(case, generator):
         p.add_cores("embedding.tokens", modes, table["ranks"], 1.0)
     else:
         p.add("embedding.tokens.weight", 0.8 * p.normal(case["vocabulary"], hidden), decays=True)
-    p.add("embedding.positions", 0.6 * p.normal(case["max_positions"], hidden), decays=True)
+    if case.get("positions", "learned") == "learned":
+        p.add("embedding.positions", 0.6 * p.normal(case["max_positions"], hidden), decays=True)
     p.add("embedding.types", 0.6 * p.normal(case["types"], hidden), decays=True)
     if case["norm"] == "post":
         p.add_norm("embedding.norm", hidden)
@@ -192,15 +221,38 @@ def linear(p, name, x, outputs):
     return x @ weight(p, name, x.shape[-1], outputs) + p[f"{name}.bias"]
 
 
-def attention(p, case, name, x):
-    """x: one sequence. softmax(q kT / sqrt(d)) v for each head in turn."""
+def distance_bias(case, head, length):
+    before, behind = SLOPES[case["heads"]][head]
+    bias = torch.zeros(length, length)
+    for query in range(length):
+        for key in range(length):
+            bias[query, key] = -(before if key < query else behind) * abs(query - key)
+    return bias
+
+
+def turned(case, x, positions):
+    """x (length, head): the number i of its first half and that of its second are a complex number each."""
+    half = x.shape[1] // 2
+    speeds = torch.tensor([case["rotary_theta"] ** (-i / half) for i in range(half)])
+    turns = torch.polar(torch.ones(len(positions), half), torch.tensor(positions)[:, None] * speeds)
+    y = torch.complex(x[:, :half], x[:, half:]) * turns
+    return torch.cat([y.real, y.imag], dim=1)
+
+
+def attention(p, case, name, x, at):
+    """x: one sequence, whose tokens are at these positions. softmax(q kT / sqrt(d)) v for each head in turn."""
     hidden = case["hidden"]
     width = hidden // case["heads"]
     q, k, v = (linear(p, f"{name}.{part}", x, hidden) for part in ("query", "key", "value"))
     heads = []
     for head in range(case["heads"]):
         columns = slice(head * width, (head + 1) * width)
-        scores = q[:, columns] @ k[:, columns].T / math.sqrt(width)
+        query, key = q[:, columns], k[:, columns]
+        if case.get("positions") == "rotary":
+            query, key = turned(case, query, at), turned(case, key, at)
+        scores = query @ key.T / math.sqrt(width)
+        if case.get("positions") == "relative":
+            scores = scores + distance_bias(case, head, len(x))
         heads.append(torch.softmax(scores, dim=-1) @ v[:, columns])
     return linear(p, f"{name}.output", torch.cat(heads, dim=-1), hidden)
 
@@ -209,11 +261,11 @@ def feed_forward(p, case, name, x):
     return linear(p, f"{name}.down", F.gelu(linear(p, f"{name}.up", x, case["ffn"])), case["hidden"])
 
 
-def encoder_layer(p, case, name, x):
+def encoder_layer(p, case, name, x, at):
     if case["norm"] == "post":
-        x = norm(p, case, f"{name}.norm1", x + attention(p, case, f"{name}.attention", x))
+        x = norm(p, case, f"{name}.norm1", x + attention(p, case, f"{name}.attention", x, at))
         return norm(p, case, f"{name}.norm2", x + feed_forward(p, case, f"{name}.ffn", x))
-    x = x + attention(p, case, f"{name}.attention", norm(p, case, f"{name}.norm1", x))
+    x = x + attention(p, case, f"{name}.attention", norm(p, case, f"{name}.norm1", x), at)
     return x + feed_forward(p, case, f"{name}.ffn", norm(p, case, f"{name}.norm2", x))
 
 
@@ -221,11 +273,13 @@ def encode(p, case, batch):
     """A list of each sequence's hidden states."""
     table, states = token_table(p, case), []
     for ids, types, positions in zip(batch["ids"], batch["types"], batch["positions"]):
-        x = table[ids] + p["embedding.positions"][positions] + p["embedding.types"][types]
+        x = table[ids] + p["embedding.types"][types]
+        if "embedding.positions" in p:
+            x = x + p["embedding.positions"][positions]
         if case["norm"] == "post":
             x = norm(p, case, "embedding.norm", x)
         for layer in range(case["layers"]):
-            x = encoder_layer(p, case, f"encoder.{layer}", x)
+            x = encoder_layer(p, case, f"encoder.{layer}", x, positions)
         if case["norm"] == "pre":
             x = norm(p, case, "encoder.norm", x)
         states.append(x)
@@ -269,13 +323,14 @@ def make_batch(case, generator):
     return batch
 
 
-def gradients_of(p, loss):
+def gradients_of(p, case, loss):
     values = torch.autograd.grad(loss, list(p.tensors.values()))
     gradients = dict(zip(p.tensors, values))
     largest = max(float(g.abs().max()) for g in values)
     for name, g in gradients.items():
-        # A key's bias moves all scores of a query alike, which softmax does not see: what is left is rounding.
-        if name.endswith("attention.key.bias"):
+        # A key's bias moves all scores of a query alike, unless keys are turned, each by its own angle. Softmax
+        # does not see that: what is left is rounding.
+        if name.endswith("attention.key.bias") and case.get("positions") != "rotary":
             assert float(g.abs().max()) < 1e-13 * largest
             gradients[name] = torch.zeros_like(g)
         else:
@@ -298,7 +353,7 @@ def optimize(p, case, batch):
     after, norms = [], []
     for _ in range(STEPS):
         _, _, loss, _ = run(p, case, batch)
-        gradients = {name: g / targets for name, g in gradients_of(p, loss).items()}
+        gradients = {name: g / targets for name, g in gradients_of(p, case, loss).items()}
         total = float(torch.sqrt(sum((g * g).sum() for g in gradients.values())))
         # Exact clipping: torch.nn.utils.clip_grad_norm_ adds 1e-6 to the norm.
         scale = case["max_norm"] / total if 0 < case["max_norm"] < total else 1.0
@@ -314,7 +369,7 @@ def check_against_torch_layer(p, case):
     """A dense encoder layer agrees with torch.nn.TransformerEncoderLayer, in value and in input gradient."""
     generator = np.random.default_rng(5)
     for placement in ("post", "pre"):
-        variant = {**case, "norm": placement}
+        variant = {**case, "norm": placement, "positions": "learned"}
         layer = torch.nn.TransformerEncoderLayer(
             case["hidden"], case["heads"], case["ffn"], dropout=0.0, activation="gelu",
             layer_norm_eps=case["norm_eps"], batch_first=True, norm_first=placement == "pre").double()
@@ -332,7 +387,7 @@ def check_against_torch_layer(p, case):
                 theirs.weight.copy_(p[f"{own}.{ours}.weight"])
                 theirs.bias.copy_(p[f"{own}.{ours}.bias"])
         x = torch.from_numpy(generator.standard_normal((6, case["hidden"]))).requires_grad_(True)
-        expected, got = layer(x[None])[0], encoder_layer(p, variant, own, x)
+        expected, got = layer(x[None])[0], encoder_layer(p, variant, own, x, list(range(6)))
         assert torch.allclose(got, expected, rtol=1e-12, atol=1e-12)
         probe = torch.from_numpy(generator.standard_normal(got.shape))
         slopes = [torch.autograd.grad((y * probe).sum(), x)[0] for y in (got, expected)]
@@ -386,7 +441,7 @@ def write_case(file, name, case, generator):
         batch["masked_targets"][0] = int(run(p, case, batch)[1][0].argmax())
     initial = flat(p.tensors)
     hidden, logits, loss, correct = run(p, case, batch)
-    gradient = gradients_of(p, loss)
+    gradient = gradients_of(p, case, loss)
     after, norms = optimize(p, case, batch)
     clipped = 0 < case["max_norm"] < norms[0]
     print(f"{name}: {initial.size} parameters, loss {float(loss):.4f}, correct {correct}, gradient norms "
@@ -395,7 +450,8 @@ def write_case(file, name, case, generator):
     group = file.create_group(name)
     keys = ("layers", "hidden", "heads", "ffn", "vocabulary", "max_positions", "types", "classes", "norm", "head",
             "norm_eps")
-    write(group.create_group("config"), {key: case[key] for key in keys})
+    positions = {"positions": case.get("positions", "learned"), "rotary_theta": case.get("rotary_theta", 10000.0)}
+    write(group.create_group("config"), {**{key: case[key] for key in keys}, **positions})
     for layer, shape in case.get("trains", {}).items():
         write(group.create_group(f"config/{layer}"), shape)
     optimizer = {"beta1": case["betas"][0], "beta2": case["betas"][1], "decay_cores": int(p.decay_cores)}

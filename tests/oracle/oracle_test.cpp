@@ -33,10 +33,11 @@ struct Case {
 std::vector<Case> cases_of(std::string_view part) {
   std::vector<Case> cases;
   for (const Arithmetic& arithmetic : {exact, quick}) {
-    for (const char* encoder : {"dense_mlm_post", "dense_classification_post"})
-      cases.push_back({encoder, arithmetic});
     for (const char* encoder :
-         {"tensorized_mlm_post", "tensorized_classification_post", "tensorized_mlm_pre"})
+         {"dense_mlm_post", "dense_classification_post", "dense_mlm_relative", "dense_classification_rotary"})
+      cases.push_back({encoder, arithmetic});
+    for (const char* encoder : {"tensorized_mlm_post", "tensorized_classification_post", "tensorized_mlm_pre",
+                                "tensorized_mlm_relative", "tensorized_mlm_rotary"})
       for (LookupKind lookup : {LookupKind::naive, LookupKind::unique, LookupKind::halves})
         for (PlanKind plan : {PlanKind::automatic, PlanKind::halves, PlanKind::dense, PlanKind::modewise})
           cases.push_back({encoder, arithmetic, lookup, plan});

@@ -42,26 +42,31 @@ struct Result {
   std::vector<double> y, dx, gradients;
 };
 
-TTAttention::Inputs inputs_of(Harness& harness) {
+// Slopes: of a head that looks back only among others.
+TTAttention::Inputs inputs_of(Harness& harness, DType dtype, bool sloped) {
   harness.inputs().dropout = {.seed = 5, .step = 3, .pack = 1};
+  const Tensor slopes = harness.tensor({heads, 2}, dtype, {0.5, 1e4, 0.25, 0.125, 0, 2});
   return {.sequence_offsets = harness.integers({0, 5, 16, 16, 20}),
           .longest = longest,
           .dropout = {.probability = 0.25, .site = 9},
-          .step_inputs = harness.step_inputs()};
+          .step_inputs = harness.step_inputs(),
+          .slopes = sloped ? slopes : Tensor()};
 }
 
-Result between_halves(Harness& harness, Layers& layers, const Tensor& x, const Tensor& dy, const Tensor& dx) {
+Result between_halves(Harness& harness, Layers& layers, bool sloped, const Tensor& x, const Tensor& dy,
+                      const Tensor& dx) {
   const TTAttention attention = layers.between_halves();
-  const TTAttention::Inputs inputs = inputs_of(harness);
+  const TTAttention::Inputs inputs = inputs_of(harness, x.dtype(), sloped);
   const auto saved = attention.forward(harness.context(), inputs, x);
   attention.backward(harness.context(), inputs, saved, dy, dx, true);
   return {read_tensor(saved.y), read_tensor(dx), read_tensor(layers.store.gradients())};
 }
 
 // Q, K and V formed, as their definition says.
-Result formed(Harness& harness, Layers& layers, const Tensor& x, const Tensor& dy, const Tensor& dx) {
+Result formed(Harness& harness, Layers& layers, bool sloped, const Tensor& x, const Tensor& dy,
+              const Tensor& dx) {
   const Context& context = harness.context();
-  const TTAttention::Inputs inputs = inputs_of(harness);
+  const TTAttention::Inputs inputs = inputs_of(harness, x.dtype(), sloped);
   const DType dtype = x.dtype();
   const auto projections = layers.projections->forward(context, x, Activation::none, true);
   AttentionForward forward{.q = projections.u[0],
@@ -74,7 +79,8 @@ Result formed(Harness& harness, Layers& layers, const Tensor& x, const Tensor& d
                            .dropout = inputs.dropout,
                            .step_inputs = inputs.step_inputs,
                            .out = harness.tensor({tokens, hidden}, dtype),
-                           .log_sum_exp = harness.tensor({heads, tokens}, dtype)};
+                           .log_sum_exp = harness.tensor({heads, tokens}, dtype),
+                           .slopes = inputs.slopes};
   run(context, forward);
   const auto output = layers.output->forward(context, forward.out, Activation::none, false);
   const Tensor dout = harness.tensor({tokens, hidden}, dtype);
@@ -93,7 +99,8 @@ Result formed(Harness& harness, Layers& layers, const Tensor& x, const Tensor& d
                              .dout = dout,
                              .dq = harness.tensor({tokens, hidden}, dtype),
                              .dk = harness.tensor({tokens, hidden}, dtype),
-                             .dv = harness.tensor({tokens, hidden}, dtype)};
+                             .dv = harness.tensor({tokens, hidden}, dtype),
+                             .slopes = inputs.slopes};
   run(context, backward);
   layers.projections->backward(context, projections, {backward.dq, backward.dk, backward.dv}, dx, true);
   return {read_tensor(output.u[0]), read_tensor(dx), read_tensor(layers.store.gradients())};
@@ -107,21 +114,23 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class BetweenHalves : public testing::TestWithParam<Case> {};
 
-Result run_way(decltype(&formed) way, const Backend& backend, const std::vector<TTShape>& shapes,
-               DType dtype) {
+Result run_way(decltype(&formed) way, const Backend& backend, const std::vector<TTShape>& shapes, DType dtype,
+               bool sloped) {
   Harness harness(backend);
   Layers layers(shapes, dtype);
   const Tensor x = harness.random({tokens, hidden}, dtype), dy = harness.random({tokens, hidden}, dtype);
   const Tensor dx = harness.random({tokens, hidden}, dtype);
-  return way(harness, layers, x, dy, dx);
+  return way(harness, layers, sloped, x, dy, dx);
 }
 
 TEST_P(BetweenHalves, IsAttentionWithQKVFormed) {
-  const Result expected = run_way(formed, plain_backend(), GetParam().shapes, DType::float64);
-  const Result exact = run_way(between_halves, plain_backend(), GetParam().shapes, DType::float64);
-  EXPECT_LT(relative_error(exact.y, expected.y), 1e-13);
-  EXPECT_LT(relative_error(exact.dx, expected.dx), 1e-13);
-  EXPECT_LT(relative_error(exact.gradients, expected.gradients), 1e-13);
+  for (const bool sloped : {false, true}) {
+    const Result expected = run_way(formed, plain_backend(), GetParam().shapes, DType::float64, sloped);
+    const Result exact = run_way(between_halves, plain_backend(), GetParam().shapes, DType::float64, sloped);
+    EXPECT_LT(relative_error(exact.y, expected.y), 1e-13);
+    EXPECT_LT(relative_error(exact.dx, expected.dx), 1e-13);
+    EXPECT_LT(relative_error(exact.gradients, expected.gradients), 1e-13);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, BetweenHalves,

@@ -158,6 +158,16 @@ TEST_F(Careless, ACheckpointOfAnotherModel) {
   ASSERT_EQ(pretrain({"--stop-after", "2"}).code, 0);
   expect(pretrain({"--resume", "auto", "--set", "model.layers=3"}), 1, {"another model", "encoder.2"});
   expect(pretrain({"--resume", "auto", "--set", "tensorized.enabled=false"}), 1, {"another model"});
+  // Which no parameter's shape would tell.
+  for (const char* key : {"heads=1", "norm='pre'", "positions='relative'", "rotary_theta=100.0"}) {
+    const std::string change = fmt::format("model.{}", key);
+    const std::vector<std::string> complaint = {change.substr(0, change.find('=')),
+                                                "use the recipe that it was made with"};
+    expect(pretrain({"--resume", "auto", "--set", change}), 2, complaint);
+    expect(pretrain({"--from", (folder() / "run").string(), "--output", (folder() / "other").string(),
+                     "--set", change}),
+           2, complaint);
+  }
 }
 
 TEST_F(Careless, AnOutputDirectoryThatHoldsARunOrIsInUse) {

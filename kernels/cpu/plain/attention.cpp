@@ -37,6 +37,14 @@ T dot(const T* x, const T* y, std::int64_t n) {
   return sum;
 }
 
+// What is added to the score of a query and a key of one sequence.
+template <class T, class Operation>
+T bias_of(const Operation& op, std::int64_t head, std::int64_t query, std::int64_t key) {
+  if (!op.slopes) return 0;
+  const T* slopes = op.slopes.template data<T>() + 2 * head;
+  return key < query ? -slopes[0] * static_cast<T>(query - key) : -slopes[1] * static_cast<T>(key - query);
+}
+
 template <class T>
 void attention_forward(const AttentionForward& op, const KernelContext&) {
   const std::int64_t rows = op.q.dim(0), q_width = op.q.dim(1), out_width = op.out.dim(1);
@@ -58,7 +66,8 @@ void attention_forward(const AttentionForward& op, const KernelContext&) {
       for (std::int64_t i = 0; i < length; ++i) {
         T largest = -INFINITY, sum = 0;
         for (std::int64_t j = 0; j < length; ++j) {
-          p[j] = static_cast<T>(op.scale) * dot(q + i * q_width, k + j * k_stride, key_size);
+          p[j] = static_cast<T>(op.scale) * dot(q + i * q_width, k + j * k_stride, key_size) +
+                 bias_of<T>(op, h, i, j);
           largest = std::max(largest, p[j]);
         }
         for (std::int64_t j = 0; j < length; ++j) sum += p[j] = std::exp(p[j] - largest);
@@ -104,8 +113,8 @@ void attention_backward(const AttentionBackward& op, const KernelContext&) {
         const T log_sum_exp = op.log_sum_exp.data<T>()[h * rows + begin + i];
         const T delta = dot(out + i * out_width, dout + i * out_width, out_size);  // Σ_j P_ij dP_ij
         for (std::int64_t j = 0; j < length; ++j) {
-          const T p = std::exp(static_cast<T>(op.scale) * dot(q + i * q_width, k + j * k_stride, key_size) -
-                               log_sum_exp);
+          const T score = static_cast<T>(op.scale) * dot(q + i * q_width, k + j * k_stride, key_size);
+          const T p = std::exp(score + bias_of<T>(op, h, i, j) - log_sum_exp);
           T mask = 1;
           if (op.dropout.active())
             mask =

@@ -11,10 +11,12 @@ void embedding_sum(const EmbeddingSum& op, const KernelContext&) {
   const std::int64_t width = op.y.dim(1);
   for (std::int64_t t = 0; t < op.y.dim(0); ++t) {
     const T* row = op.rows.data<T>() + op.index.data<std::int32_t>()[t] * width;
-    const T* position = op.positions.data<T>() + op.position_ids.data<std::int32_t>()[t] * width;
+    const T* position =
+        op.positions ? op.positions.data<T>() + op.position_ids.data<std::int32_t>()[t] * width : nullptr;
     const T* type = op.types.data<T>() + op.type_ids.data<std::int32_t>()[t] * width;
     T* y = op.y.data<T>() + t * width;
-    for (std::int64_t j = 0; j < width; ++j) y[j] = row[j] + position[j] + type[j];
+    for (std::int64_t j = 0; j < width; ++j)
+      y[j] = row[j] + (position != nullptr ? position[j] : 0) + type[j];
   }
 }
 

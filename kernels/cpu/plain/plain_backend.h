@@ -19,6 +19,7 @@ void register_ttm(Backend& backend);
 void register_cross_entropy(Backend& backend);
 void register_elementwise(Backend& backend);
 void register_float8(Backend& backend);
+void register_rotary(Backend& backend);
 void register_sequence(Backend& backend);
 void register_optimizer(Backend& backend);
 void register_ranks(Backend& backend);

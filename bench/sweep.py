@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Trains variants of a recipe with several seeds each, and compares what they have learnt.
+
+    bench/sweep.py train --comera build/release/cli/comera --recipe bench/learning.toml --folder /tmp/sweep \
+        --data shards --tokenizer tokenizer.model --seeds 1-5 --results results.jsonl variants.txt
+    bench/sweep.py table results.jsonl --base NAME [--minutes] [--plot losses.svg]
+
+A line of variants.txt is a name and the recipe's keys that it changes: `relative model.positions='relative'`; what
+follows # is not read. Results are lines of JSON, one for each run that ended; what is there already is not trained
+again, and a run that was interrupted goes on where it was. Runs take turns by seed, so that an early stop leaves
+complete seeds of all variants. Python's standard library only.
+"""
+import argparse
+import json
+import math
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+COLOURS = ["#222222", "#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#17becf"]
+
+
+def read_variants(path):
+    """[(name, [key=value])] in the order of the file."""
+    variants = []
+    for line in pathlib.Path(path).read_text().splitlines():
+        words = line.split("#")[0].split()
+        if words:
+            variants.append((words[0], words[1:]))
+    return variants
+
+
+def read_results(path):
+    path = pathlib.Path(path)
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def seeds_of(text):
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def result_of(run):
+    """The curve of a run's evaluations and what it cost."""
+    curve, last, seconds = [], {}, 0.0
+    for line in (run / "metrics.jsonl").read_text().splitlines():
+        entry = json.loads(line)
+        if "ms_per_step" in entry:
+            seconds += entry["ms_per_step"] / 1e3 * (entry["step"] - last.get("step", 0))
+            last = entry
+        if "validation_loss" in entry:
+            curve.append([entry["step"], round(seconds, 2), round(entry["validation_loss"], 4)])
+            last = {**last, **{key: entry[key] for key in ("validation_loss", "unigram_loss")}}
+    return {"loss": last["validation_loss"], "unigram": last["unigram_loss"], "steps": last["step"],
+            "skipped": last.get("skipped_steps", 0), "seconds": round(seconds, 1), "curve": curve}
+
+
+def train_one(options, name, settings, seed):
+    run = pathlib.Path(options.folder) / f"{name}-{seed}"
+    command = [options.comera, "pretrain", options.recipe, "--output", run, "--resume", "auto"]
+    for setting in [f"data.tokenizer='{options.tokenizer}'", f"data.train='{options.data}'",
+                    f"data.validation='{options.data}'", f"run.seed={seed}", f"run.threads={options.threads}",
+                    *options.set, *settings]:
+        command += ["--set", setting]
+    run.parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{run}.log", "a", encoding="utf8") as log:
+        ended = subprocess.run(command, stdout=log, stderr=log, check=False)
+    if ended.returncode != 0:
+        last = pathlib.Path(f"{run}.log").read_text().splitlines()[-1:]
+        return {"error": f"exit {ended.returncode}: {' '.join(last)[:200]}"}
+    result = result_of(run)
+    shutil.rmtree(run / "checkpoints", ignore_errors=True)
+    return result
+
+
+def train(options):
+    variants = read_variants(options.variants)
+    done = {(entry["variant"], entry["seed"]) for entry in read_results(options.results)}
+    for seed in seeds_of(options.seeds):
+        for name, settings in variants:
+            if (name, seed) in done:
+                continue
+            result = {"variant": name, "seed": seed, "set": options.set + settings, "threads": options.threads,
+                      **train_one(options, name, settings, seed), "ended": time.strftime("%Y-%m-%dT%H:%M:%S")}
+            with open(options.results, "a", encoding="utf8") as file:
+                file.write(json.dumps(result) + "\n")
+            print(f"{name} {seed}: {result.get('loss', result.get('error'))}", flush=True)
+
+
+def mean_and_deviation(values):
+    deviation = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.3f}{deviation}"
+
+
+def table(options):
+    results = {}
+    for entry in read_results(options.results):
+        results.setdefault(entry["variant"], {})[entry["seed"]] = entry
+    order = sorted(results, key=lambda name: statistics.mean(
+        [entry.get("loss", math.inf) for entry in results[name].values()]))
+    base = results.get(options.base, {})
+    print("| variant | seeds | held-out loss | worst | below unigram | on the plateau | against "
+          f"{options.base or 'nothing'} | s a run |\n|---|---|---|---|---|---|---|---|")
+    for name in order:
+        runs = [entry for entry in results[name].values() if "loss" in entry]
+        if not runs:
+            print(f"| {name} | {len(results[name])} | failed: {next(iter(results[name].values()))['error']} |||||")
+            continue
+        losses = [entry["loss"] for entry in runs]
+        gains = [entry["unigram"] - entry["loss"] for entry in runs]
+        pairs = [entry["loss"] - base[entry["seed"]]["loss"] for entry in runs
+                 if "loss" in base.get(entry["seed"], {}) and name != options.base]
+        paired = "" if not pairs else (
+            f"{statistics.mean(pairs):+.3f}" +
+            (f" ± {statistics.stdev(pairs) / math.sqrt(len(pairs)):.3f}" if len(pairs) > 1 else ""))
+        print(f"| {name} | {len(runs)} | {mean_and_deviation(losses)} | {max(losses):.3f} | "
+              f"{statistics.mean(gains):.3f} | {sum(gain < options.plateau for gain in gains)} | {paired} | "
+              f"{statistics.median([entry['seconds'] for entry in runs]):.0f} |")
+    if options.plot:
+        plot(options, {name: results[name] for name in order})
+
+
+def plot(options, results):
+    """Held-out loss of each run over its steps or minutes; one colour a variant."""
+    at = 1 if options.minutes else 0
+    unit = 60 if options.minutes else 1
+    curves = [(index, [(point[at] / unit, point[2]) for point in entry["curve"]])
+              for index, name in enumerate(results) for entry in results[name].values() if entry.get("curve")]
+    points = [point for _, curve in curves for point in curve]
+    right, low, high = max(x for x, _ in points), min(y for _, y in points), max(y for _, y in points)
+    width, height, left, bottom = 760, 420, 60, 50
+
+    def place(x, y):
+        return f"{left + (width - left - 190) * x / right:.1f},{(height - bottom) - (height - bottom - 20) * (y - low) / (high - low):.1f}"
+
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
+             f'font-size="12"><rect width="{width}" height="{height}" fill="white"/>']
+    for i in range(5):
+        y, x = low + (high - low) * i / 4, right * i / 4
+        parts.append(f'<polyline points="{place(0, y)} {place(right, y)}" stroke="#dddddd" fill="none"/>')
+        parts.append(f'<text x="8" y="{place(0, y).split(",")[1]}">{y:.2f}</text>')
+        parts.append(f'<text x="{place(x, low).split(",")[0]}" y="{height - 28}">{x:.4g}</text>')
+    for index, curve in curves:
+        line = " ".join(place(x, y) for x, y in curve)
+        parts.append(f'<polyline points="{line}" stroke="{COLOURS[index % len(COLOURS)]}" fill="none" opacity="0.8"/>')
+    for index, name in enumerate(results):
+        parts.append(f'<text x="{width - 180}" y="{30 + 18 * index}" fill="{COLOURS[index % len(COLOURS)]}">{name}</text>')
+    parts.append(f'<text x="{width / 3:.0f}" y="{height - 8}">{"minutes" if options.minutes else "steps"}; '
+                 'held-out loss, nats</text></svg>')
+    pathlib.Path(options.plot).write_text("\n".join(parts) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    training = commands.add_parser("train")
+    for option in ("--comera", "--recipe", "--folder", "--data", "--tokenizer", "--results"):
+        training.add_argument(option, required=True)
+    training.add_argument("--seeds", default="1-3")
+    training.add_argument("--threads", type=int, default=1)
+    training.add_argument("--set", action="append", default=[], help="of all variants")
+    training.add_argument("variants")
+    comparing = commands.add_parser("table")
+    comparing.add_argument("results")
+    comparing.add_argument("--base")
+    comparing.add_argument("--plateau", type=float, default=0.1, help="nats below unigram that are none")
+    comparing.add_argument("--plot")
+    comparing.add_argument("--minutes", action="store_true", help="the plot's axis")
+    options = parser.parse_args()
+    {"train": train, "table": table}[options.command](options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+#include "model/positions.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "kernels/cpu/plain/plain_backend.h"
+#include "model/model.h"
+#include "tests/model/configs.h"
+#include "tests/support/batches.h"
+#include "tests/support/harness.h"
+
+namespace comera::test {
+namespace {
+
+using testing::DoubleNear;
+using testing::ElementsAre;
+using testing::Pointwise;
+
+TEST(HeadSlopes, OfEveryFourHeadsOneLooksBackAndOneAhead) {
+  constexpr double blind = blind_slope;
+  EXPECT_THAT(head_slopes(1), ElementsAre(HeadSlopes{1. / 4, 1. / 4}));
+  EXPECT_THAT(head_slopes(2), ElementsAre(HeadSlopes{1, blind}, HeadSlopes{blind, 1}));
+  EXPECT_THAT(head_slopes(4), ElementsAre(HeadSlopes{1, blind}, HeadSlopes{blind, 1},
+                                          HeadSlopes{1. / 4, 1. / 4}, HeadSlopes{1. / 16, 1. / 16}));
+  const std::vector<HeadSlopes> eight = head_slopes(8);
+  const double expected[8][2] = {{1, blind},
+                                 {blind, 1},
+                                 {1. / 4, blind},
+                                 {blind, 1. / 4},
+                                 {1. / 4, 1. / 4},
+                                 {std::exp2(-10. / 3), std::exp2(-10. / 3)},
+                                 {std::exp2(-14. / 3), std::exp2(-14. / 3)},
+                                 {1. / 64, 1. / 64}};
+  ASSERT_EQ(std::ssize(eight), 8);
+  for (int head = 0; head < 8; ++head) {
+    EXPECT_DOUBLE_EQ(eight[head].before, expected[head][0]) << head;
+    EXPECT_DOUBLE_EQ(eight[head].behind, expected[head][1]) << head;
+  }
+  for (const std::int64_t heads : {12, 16}) {
+    const std::vector<HeadSlopes> slopes = head_slopes(heads);
+    ASSERT_EQ(std::ssize(slopes), heads);
+    EXPECT_EQ(slopes[heads / 2 - 2], (HeadSlopes{1. / 4, blind})) << heads;
+    EXPECT_EQ(slopes[heads / 2], (HeadSlopes{1. / 4, 1. / 4})) << heads;
+    EXPECT_EQ(slopes.back(), (HeadSlopes{1. / 256, 1. / 256})) << heads;
+  }
+}
+
+TEST(RotaryTurns, AreCosinesAndSinesOfGrowingAngles) {
+  const std::vector<double> turns = rotary_turns(3, 4, 100);
+  const double slow = 1. / 10;  // 100^(-2 / 4)
+  EXPECT_THAT(turns, Pointwise(DoubleNear(1e-15),
+                               {1., 1., 0., 0.,  //
+                                std::cos(1.), std::cos(slow), std::sin(1.), std::sin(slow), std::cos(2.),
+                                std::cos(2 * slow), std::sin(2.), std::sin(2 * slow)}));
+}
+
+EncoderConfig config_with(Positions positions, bool tensorized) {
+  EncoderConfig config = small_config(tensorized);
+  config.positions = positions;
+  // Attention of ranks below the head's size goes between the halves.
+  if (tensorized) config.tensorized.attention->ranks = {3, 3, 3};
+  return config;
+}
+
+// A dense encoder's output for one sequence of these tokens, the first of which is at position `first`.
+std::vector<double> encoded(const EncoderConfig& config, const std::vector<std::int32_t>& tokens, int first) {
+  Model model(config, host_allocator(), false);
+  model.parameters().initialize(11);
+  const PackedBatch batch = random_batch({static_cast<int>(tokens.size())}, config.vocabulary,
+                                         model.token_embedding().right_rows(), 1, 0);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    batch.token_ids.data<std::int32_t>()[i] = tokens[i];
+    batch.position_ids.data<std::int32_t>()[i] = first + static_cast<int>(i);
+    batch.type_ids.data<std::int32_t>()[i] = 0;
+  }
+  Harness harness(plain_backend());
+  return read_tensor(model.encode(
+      {harness.context(), model.parameters(), batch, harness.step_inputs(), harness.step_results(), false}));
+}
+
+class OfPositions : public testing::TestWithParam<Positions> {};
+
+const std::vector<std::int32_t> some_tokens = {4, 9, 3, 17, 25, 8, 11};
+
+TEST_P(OfPositions, OnlyDistancesMatter) {
+  const EncoderConfig config = config_with(GetParam(), false);
+  const double moved = relative_error(encoded(config, some_tokens, 5), encoded(config, some_tokens, 0));
+  if (GetParam() == Positions::learned)
+    EXPECT_GT(moved, 1e-2);
+  else
+    EXPECT_LT(moved, 1e-13);
+}
+
+TEST_P(OfPositions, TheOrderOfTokensMatters) {
+  const EncoderConfig config = config_with(GetParam(), false);
+  const std::vector<double> forwards = encoded(config, some_tokens, 0);
+  std::vector<double> backwards =
+      encoded(config, std::vector<std::int32_t>(some_tokens.rbegin(), some_tokens.rend()), 0);
+  std::vector<double> turned;
+  for (auto row = static_cast<std::int64_t>(some_tokens.size()) - 1; row >= 0; --row)
+    turned.insert(turned.end(), backwards.begin() + row * config.hidden,
+                  backwards.begin() + (row + 1) * config.hidden);
+  EXPECT_GT(relative_error(turned, forwards), 1e-2);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OfPositions,
+                         testing::Values(Positions::learned, Positions::rotary, Positions::relative),
+                         [](const auto& test) {
+                           return std::string(test.param == Positions::learned  ? "learned"
+                                              : test.param == Positions::rotary ? "rotary"
+                                                                                : "relative");
+                         });
+
+TEST(Positions, OnlyLearnedOnesHaveParameters) {
+  for (const bool tensorized : {false, true})
+    for (const Positions positions : {Positions::learned, Positions::rotary, Positions::relative}) {
+      const Model model(config_with(positions, tensorized), host_allocator(), false);
+      EXPECT_EQ(model.parameters().find("embedding.positions").has_value(), positions == Positions::learned);
+    }
+}
+
+TEST(Positions, RotaryHeadsMustBePairs) {
+  EncoderConfig config = config_with(Positions::rotary, false);
+  config.heads = 4;  // of 3 numbers
+  try {
+    config.validate();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("choose another number of heads"));
+  }
+}
+
+}  // namespace
+}  // namespace comera::test
