@@ -72,8 +72,8 @@ __global__ void __launch_bounds__(attention_threads)
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           float& score = scores[n].at[2 * half + i];
-          const int key = first_key + 8 * n + fragment_column() + i;
-          score = key < length ? score * scale + bias(own + fragment_row() + 8 * half, key) : -INFINITY;
+          const int place = first_key + 8 * n + fragment_column() + i;
+          score = place < length ? score * scale + bias(own + fragment_row() + 8 * half, place) : -INFINITY;
           here = fmaxf(here, score);
         }
       const float now = fmaxf(largest[half], row_max(here));

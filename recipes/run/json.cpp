@@ -54,6 +54,9 @@ JsonObject& JsonObject::add_text(std::string_view key, const std::string& value)
 }
 
 JsonObject& JsonObject::add(std::string_view key, double value) { return add_text(key, json_number(value)); }
+JsonObject& JsonObject::add_finite(std::string_view key, double value) {
+  return std::isfinite(value) ? add(key, value) : *this;
+}
 JsonObject& JsonObject::add(std::string_view key, std::int64_t value) {
   return add_text(key, fmt::format("{}", value));
 }

@@ -13,6 +13,8 @@ namespace comera {
 class JsonObject {
  public:
   JsonObject& add(std::string_view key, double value);
+  // Left out if it is not finite.
+  JsonObject& add_finite(std::string_view key, double value);
   JsonObject& add(std::string_view key, std::int64_t value);
   JsonObject& add(std::string_view key, std::string_view value);
   JsonObject& add(std::string_view key, const char* value) { return add(key, std::string_view(value)); }

@@ -117,7 +117,7 @@ std::string MaskedLanguageTask::describe(const Evaluation& e) const {
 
 JsonObject MaskedLanguageTask::metrics(const Evaluation& e) const {
   JsonObject values;
-  values.add("validation_loss", e.loss)
+  values.add_finite("validation_loss", e.loss)
       .add("validation_accuracy", e.accuracy)
       .add("validation_targets", e.targets);
   if (e.baselines.targets > 0)

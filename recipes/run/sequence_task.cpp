@@ -185,9 +185,9 @@ std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task&
 
 JsonObject metrics_of(const data::TaskScores& scores) {
   JsonObject object;
-  object.add("examples", scores.examples).add("loss", scores.loss);
+  object.add("examples", scores.examples).add_finite("loss", scores.loss);
   if (scores.kind == data::TaskKind::regression)
-    return object.add("pearson", scores.pearson).add("spearman", scores.spearman);
+    return object.add_finite("pearson", scores.pearson).add_finite("spearman", scores.spearman);
   return object.add("accuracy", scores.accuracy)
       .add("standard_error", scores.standard_error)
       .add("majority", scores.majority)
@@ -251,7 +251,7 @@ std::string SequenceTask::describe(const Evaluation& evaluation) const {
 JsonObject SequenceTask::metrics(const Evaluation& evaluation) const {
   JsonObject sets;
   for (const data::TaskScores& scores : evaluation.sets) sets.add(scores.set, metrics_of(scores));
-  return JsonObject().add("validation", sets).add("score", evaluation.score);
+  return JsonObject().add("validation", sets).add_finite("score", evaluation.score);
 }
 
 std::vector<std::string> SequenceTask::reports() const {

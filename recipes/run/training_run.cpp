@@ -336,10 +336,10 @@ void TrainingRun::log_step(double seconds_per_step, double tokens_per_second) {
   line.add("phase", section.name);
   // Nobody knows the loss of steps that had no targets, or were skipped.
   if (state_.window_targets > 0) line.add("loss", state_.window_loss / state_.window_targets);
-  line.add("targets", static_cast<std::int64_t>(state_.window_targets)).add("learning_rate", rates);
-  if (const double norm = engine_->results().gradient_norm; std::isfinite(norm))
-    line.add("gradient_norm", norm);
-  line.add("skipped_steps", state_.skipped)
+  line.add("targets", static_cast<std::int64_t>(state_.window_targets))
+      .add("learning_rate", rates)
+      .add_finite("gradient_norm", engine_->results().gradient_norm)
+      .add("skipped_steps", state_.skipped)
       .add("tokens", state_.tokens)
       .add("tokens_per_second", tokens_per_second)
       .add("ms_per_step", seconds_per_step * 1e3)

@@ -28,6 +28,12 @@ TEST(Json, WhatJsonLacksIsNull) {
   EXPECT_EQ(object.text(), R"({"a":null,"b":null,"c":[1,null]})");
 }
 
+TEST(Json, WhatIsNotFiniteMayBeLeftOut) {
+  JsonObject object;
+  object.add_finite("a", 1).add_finite("b", std::numeric_limits<double>::quiet_NaN());
+  EXPECT_EQ(object.text(), R"({"a":1})");
+}
+
 TEST(Json, NumbersKeepTheirBits) {
   for (const double value : {0.1, 1.0 / 3, 1e300, 5e-324}) {
     JsonObject object;
