@@ -4,7 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <optional>
 
+#include "checkpoints/checkpoint_directory.h"
+#include "checkpoints/checkpoint_file.h"
 #include "cli/device_option.h"
 #include "cli/number_checks.h"
 #include "data/folder.h"
@@ -34,26 +37,50 @@ void print_memory(TrainingRun& run) {
 
 namespace {
 
+// The recipe in a run's folder, or if it was lost or is damaged, that of its newest checkpoint.
+std::optional<Recipe> recipe_of_run(const std::filesystem::path& run) {
+  std::error_code code;
+  const std::filesystem::path file = run / "recipe.toml", checkpoints = run / "checkpoints";
+  if (!std::filesystem::exists(checkpoints, code)) return std::nullopt;  // the file is somebody else's
+  try {
+    return load_recipe(file, {});
+  } catch (const Error&) {
+    const auto newest = find_latest(checkpoints, ResumeMode::newest_to_read);
+    if (!newest) return std::nullopt;
+    return parse_stored_recipe(CheckpointReader(newest->path).text("/recipe", "toml"), newest->path.string());
+  }
+}
+
+// Whether a model that is named by its checkpoint or by its run's folder is that of this checkpoint.
+bool is_model_of(const std::filesystem::path& named, const std::filesystem::path& checkpoint) {
+  const auto plain = [](const std::filesystem::path& path) {
+    const std::filesystem::path whole = data::from_root(path).lexically_normal();
+    return whole.has_filename() ? whole : whole.parent_path();
+  };
+  const std::filesystem::path asked = plain(named), begun = plain(checkpoint);
+  return asked == begun || asked == begun.parent_path() ||
+         (begun.parent_path().filename() == "checkpoints" && asked == begun.parent_path().parent_path());
+}
+
 // What a run in the output directory, which is to be resumed, was begun with: it is not looked for again, and
 // cannot become another.
 std::optional<TrainedModel> begun_with(const TrainingCommandOptions& options) {
-  const std::filesystem::path run = options.output, saved = run / "recipe.toml";
-  std::error_code code;
-  if (options.resume == "never" || options.output.empty() || !std::filesystem::exists(saved, code))
-    return std::nullopt;
+  if (options.resume == "never") return std::nullopt;
+  const std::filesystem::path run =
+      options.output.empty() ? run_output(options.recipe.file, options.recipe.overrides) : options.output;
+  const std::optional<Recipe> recipe = run.empty() ? std::nullopt : recipe_of_run(run);
+  if (!recipe) return std::nullopt;
   TrainedModel trained;
-  const Recipe recipe = load_recipe(saved, {});
-  trained.recipe = to_toml(recipe);
-  trained.checkpoint = recipe.run.initial_checkpoint;
-  trained.tokenizer = run / "tokenizer.model";
-  const std::filesystem::path begun = data::from_root(trained.checkpoint);
-  const std::filesystem::path asked = data::from_root(options.from);
-  const auto relative = begun.lexically_normal().lexically_relative(asked.lexically_normal());
-  if (trained.checkpoint.empty() || relative.empty() || *relative.begin() == "..")
+  trained.recipe = to_toml(*recipe);
+  trained.checkpoint = recipe->run.initial_checkpoint;
+  if (trained.checkpoint.empty() || !is_model_of(options.from, trained.checkpoint))
     throw UsageError(fmt::format(
-        "the run in {} was begun with {}, not --from {}; leave it out or give another --output",
-        options.output, trained.checkpoint.empty() ? "random weights" : trained.checkpoint.string(),
-        options.from));
+        "the run in {} was begun with {}, not --from {}; leave it out or give another --output", run.string(),
+        trained.checkpoint.empty() ? "random weights" : trained.checkpoint.string(), options.from));
+  std::error_code code;
+  trained.tokenizer = run / "tokenizer.model";
+  if (!std::filesystem::exists(trained.tokenizer, code))
+    trained.tokenizer = find_trained_model(options.from).tokenizer;
   return trained;
 }
 

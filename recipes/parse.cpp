@@ -30,16 +30,26 @@ Recipe parse_stored_recipe(std::string_view text, const std::string& name,
   return read(Source(text, name, overrides, {}, origin), origin);
 }
 
-Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides,
-                   const BaseRecipe& base) {
+namespace {
+std::string read_file(const std::filesystem::path& file) {
   constexpr std::int64_t limit = std::int64_t{4} << 20;
-  std::string text;
   try {
-    text = data::read_small_file(file, limit, "a recipe, a TOML file");
+    return data::read_small_file(file, limit, "a recipe, a TOML file");
   } catch (const Error& error) {
     throw UsageError(error.what());
   }
-  return parse_recipe(text, file.string(), overrides, base);
+}
+}  // namespace
+
+Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                   const BaseRecipe& base) {
+  return parse_recipe(read_file(file), file.string(), overrides, base);
+}
+
+std::string run_output(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
+  const Source source(read_file(file), file.string(), overrides);
+  const auto* run = source.root().get_as<toml::table>("run");
+  return run != nullptr ? (*run)["output"].value_or(std::string()) : std::string();
 }
 
 }  // namespace comera

@@ -213,6 +213,8 @@ Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::str
 // The same for text; `name` stands for the file in messages.
 Recipe parse_recipe(std::string_view text, const std::string& name,
                     const std::vector<std::string>& overrides = {}, const BaseRecipe& base = {});
+// run.output as the file and the overrides say, whatever else they say; empty if they do not.
+std::string run_output(const std::filesystem::path& file, const std::vector<std::string>& overrides);
 // The same of a recipe that this program has written into a checkpoint: what a phase never looks at is left
 // out instead of refused, since it could not be mended there.
 Recipe parse_stored_recipe(std::string_view text, const std::string& name,

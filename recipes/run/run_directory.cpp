@@ -11,6 +11,8 @@
 
 #include "checkpoints/checkpoint_directory.h"
 #include "data/durable_file.h"
+#include "data/folder.h"
+#include "data/small_file.h"
 #include "kernels/core/check.h"
 
 namespace comera {
@@ -26,6 +28,26 @@ std::string holder_of(int lock) {
   return digits == 0 || pid.empty() ? "" : fmt::format(" (process {})", pid.substr(0, digits));
 }
 
+bool holds(const std::filesystem::path& file, std::string_view bytes) {
+  std::error_code code;
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  return std::filesystem::is_regular_file(file, code) &&
+         static_cast<std::int64_t>(std::filesystem::file_size(file, code)) == size &&
+         data::read_small_file(file, size, "a tokenizer") == bytes;
+}
+
+// An empty file, or the number of a process, under one name only.
+bool is_lock(int file) {
+  struct stat status = {};
+  char text[32] = {};
+  const ssize_t got =
+      fstat(file, &status) == 0 && status.st_nlink <= 1 ? pread(file, text, sizeof text, 0) : -1;
+  const std::string_view content(text, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  return got >= 0 && content.size() < sizeof text &&
+         content.find_first_not_of("0123456789") == (content.empty() ? content.npos : content.size() - 1) &&
+         (content.empty() || content.ends_with('\n'));
+}
+
 }  // namespace
 
 RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode)
@@ -35,15 +57,44 @@ RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode)
   data::check_own(metrics());  // now, and not after the data were read
   data::create_directories_durably(path_);
   lock();
-  // Of a process that was killed. What is in checkpoints() is removed by those who write there.
-  for (const auto& file : {recipe(), tokenizer(), best(), nonfinite()}) data::remove_left_overs_of(file);
-  resumes_ = holds_run();
-  if (mode == RunMode::fresh && resumes_) {
+  try {
+    // Of a process that was killed. What is in checkpoints() is removed by those who write there.
+    data::remove_left_overs_in(path_);
+    resumes_ = holds_run();
+    if (mode == RunMode::fresh && resumes_)
+      throw UsageError(
+          fmt::format("{}: holds another run; choose another --output, or go on with that run: --resume auto",
+                      path_.string()));
+    if (!resumes_) refuse_files_of_others();
+    own_checkpoints_ = !data::is_taken(checkpoints());
+  } catch (...) {
+    remove_own();
     ::close(lock_);
-    throw UsageError(
-        fmt::format("{}: holds another run; choose another --output, or go on with that run: --resume auto",
-                    path_.string()));
+    throw;
   }
+}
+
+// A run's recipe comes after its folder of checkpoints: by itself it is somebody else's.
+void RunDirectory::refuse_files_of_others() const {
+  if (data::is_taken(recipe()))
+    throw UsageError(fmt::format(
+        "{}: is no run's, but a run in this folder would write its own over it; move it, or choose "
+        "another --output",
+        recipe().string()));
+}
+
+void RunDirectory::write_tokenizer(std::string_view bytes) const {
+  if (!resumes_ && data::is_taken(tokenizer()) && !holds(tokenizer(), bytes))
+    throw UsageError(fmt::format(
+        "{}: is another tokenizer than data.tokenizer, and a run in this folder would write over it; "
+        "move it, or choose another --output",
+        tokenizer().string()));
+  data::keep_file_durably(tokenizer(), bytes);
+}
+
+void RunDirectory::make_rank_logs() {
+  own_rank_logs_ = !data::is_taken(rank_logs());
+  data::create_directories_durably(rank_logs());
 }
 
 RunDirectory::RunDirectory(std::filesystem::path path, bool resumes)
@@ -51,13 +102,15 @@ RunDirectory::RunDirectory(std::filesystem::path path, bool resumes)
 
 RunDirectory::~RunDirectory() {
   if (lock_ < 0) return;
-  std::error_code ignored;
-  if (!holds_run()) {
-    std::filesystem::remove(checkpoints(), ignored);  // if it is empty
-    std::filesystem::remove_all(rank_logs(), ignored);
-    std::filesystem::remove(path_ / "lock", ignored);
-  }
+  if (!holds_run()) remove_own();
   ::close(lock_);
+}
+
+void RunDirectory::remove_own() const {
+  std::error_code ignored;
+  if (own_checkpoints_) std::filesystem::remove(checkpoints(), ignored);  // if it is empty
+  if (own_rank_logs_) std::filesystem::remove_all(rank_logs(), ignored);
+  if (own_lock_) std::filesystem::remove(path_ / "lock", ignored);
 }
 
 // Not if another process has removed it since it was opened.
@@ -68,7 +121,15 @@ bool RunDirectory::is_locked_file(const std::filesystem::path& file) const {
 
 void RunDirectory::lock() {
   const std::filesystem::path file = path_ / "lock";
+  own_lock_ = !data::is_taken(file);
   lock_ = data::FileDescriptor::open_own(file).release();
+  if (!is_lock(lock_)) {
+    ::close(lock_);
+    throw UsageError(fmt::format(
+        "{}: is not the lock of a run, which would be written over it; move it, or choose another "
+        "--output",
+        file.string()));
+  }
   if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     const int code = errno;
     const std::string holder = holder_of(lock_);
@@ -89,8 +150,19 @@ void RunDirectory::lock() {
 
 bool RunDirectory::holds_run() const {
   std::error_code code;
-  return std::filesystem::exists(recipe(), code) || std::filesystem::exists(metrics(), code) ||
-         !checkpoint_steps(checkpoints()).empty();
+  for (const auto& file : {metrics(), saved(), nonfinite(), collapsed()})
+    if (std::filesystem::exists(file, code)) return true;
+  if (any_best() || !checkpoint_steps(checkpoints()).empty()) return true;
+  return std::filesystem::exists(recipe(), code) && std::filesystem::exists(checkpoints(), code);
+}
+
+std::optional<std::filesystem::path> RunDirectory::any_best() const {
+  std::error_code code;
+  for (const std::filesystem::path& file : data::entries_of(path_, code))
+    if (const std::string name = file.filename().string();
+        name == best().filename() || (name.starts_with("best-phase-") && name.ends_with(".h5")))
+      return file;
+  return std::nullopt;
 }
 
 bool RunDirectory::set_best_aside(std::int64_t phase) const {

@@ -124,10 +124,10 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
   begin_ranks();
   say_place();
   on_first(*host_, [&] {
-    // The tokenizer too, so that the run stays usable without the corpus. A resumed run may have lost them,
-    // or have another recipe now.
-    directory_->write_recipe(to_toml(recipe_to_keep()));
+    // The tokenizer too, so that the run stays usable without the corpus, and first, since a recipe makes the
+    // folder a run's. A resumed run may have lost them, or have another recipe now.
     directory_->write_tokenizer(tokenizer_.bytes());
+    directory_->write_recipe(to_toml(recipe_to_keep()));
     metrics_ = std::make_unique<MetricsWriter>(directory_->metrics(), state_.step == 0 ? -1 : state_.step,
                                                state_.logged);
     if (!metrics_->report().empty()) say_to(options_.output, "{}\n", metrics_->report());

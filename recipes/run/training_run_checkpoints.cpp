@@ -160,6 +160,8 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
   // Counted in epochs, a phase has as many steps as it was begun with, unless the recipe asks for others.
   const std::vector<std::int64_t> begun = reader.list("/trainer", "steps_of_phase");
   const Recipe before = checkpoint_recipe(reader);
+  // A run is begun once, and --from need not be said again.
+  recipe_.run.initial_checkpoint = before.run.initial_checkpoint;
   for (std::size_t phase = 0; phase < std::min(begun.size(), steps_of_phase_.size()); ++phase)
     if (recipe_.phases[phase].epochs && recipe_.phases[phase].epochs == before.phases[phase].epochs)
       steps_of_phase_[phase] = begun[phase];

@@ -66,7 +66,7 @@ std::unique_ptr<RunDirectory> TrainingRun::open_directory(const std::filesystem:
 // The first rank speaks to people, the others to a file each.
 std::unique_ptr<std::FILE, CloseFile> TrainingRun::open_log() {
   on_first(*host_, [&] {
-    if (!host_->alone()) data::create_directories_durably(directory_->rank_logs());
+    if (!host_->alone()) directory_->make_rank_logs();
     return std::string();
   });
   if (host_->first()) return nullptr;

@@ -226,7 +226,7 @@ void TrainingRun::refuse_collapsed(const std::string& what) {
   if (sees_context(config_, ranks)) return;
   std::string kept;
   if (saved_step_ != state_.step && phase_ != nullptr) {
-    const std::filesystem::path aside = directory_->path() / "collapsed.h5";
+    const std::filesystem::path aside = directory_->collapsed();
     save_checkpoint_as(aside);
     kept = fmt::format(" ({} has it)", aside.string());
   }

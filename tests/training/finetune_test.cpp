@@ -406,7 +406,24 @@ TEST_F(CarelessFinetune, AResumedRunKeepsItsOrigin) {
   };
   ASSERT_EQ(run_program(tune(pre, {"--stop-after", "3"})).code, 0);
   expect(tune((folder() / "another").string(), {"--resume", "auto"}), 2, {"was begun with", "pre"});
+  // One resume without it does not make the run another's.
+  ASSERT_EQ(
+      run_program(arguments("finetune", {"--output", run, "--resume", "auto", "--stop-after", "4"})).code, 0);
+  EXPECT_THAT(load_recipe(folder() / "run/recipe.toml", {}).run.initial_checkpoint, HasSubstr("pre"));
+  ASSERT_EQ(run_program(tune(pre, {"--resume", "auto", "--stop-after", "5"})).code, 0);
+  expect(tune("/", {"--resume", "auto"}), 2, {"was begun with", "pre"});
+  // What the run keeps of its own may be lost or damaged.
+  fs::remove(folder() / "run/tokenizer.model");
+  ASSERT_EQ(run_program(tune(pre, {"--resume", "auto", "--stop-after", "6"})).code, 0);
+  EXPECT_TRUE(fs::exists(folder() / "run/tokenizer.model"));
+  std::ofstream(folder() / "run/recipe.toml") << "[model";
+  ASSERT_EQ(run_program(tune(pre, {"--resume", "auto", "--stop-after", "7"})).code, 0);
+  EXPECT_THAT(load_recipe(folder() / "run/recipe.toml", {}).run.initial_checkpoint, HasSubstr("pre"));
   fs::remove_all(pre);
+  ASSERT_EQ(run_program(arguments("finetune", {"--from", pre, "--resume", "auto", "--stop-after", "8"},
+                                  {fmt::format("run.output=\"{}\"", run)}))
+                .code,
+            0);
   const ProgramResult resumed = run_program(tune(pre, {"--resume", "auto"}));
   EXPECT_EQ(resumed.code, 0) << resumed.output;
   EXPECT_THAT(load_recipe(folder() / "run/recipe.toml", {}).run.initial_checkpoint, HasSubstr("pre"));

@@ -166,14 +166,20 @@ TEST_F(TrainingSurroundings, NothingIsWrittenThroughALink) {
     EXPECT_EQ(treasure(), "the user's");
     fs::remove_all(run());
   }
-  // These are files of the run: they take the links' places.
-  for (const char* name : {"tokenizer.model", "best.h5", "checkpoints/latest"}) link_to_treasure(name);
+  // Nobody but a run makes files of these names, and this one has not begun.
+  for (const char* name : {"tokenizer.model", "best.h5"}) {
+    link_to_treasure(name);
+    expect_refusal(shell("$C pretrain $R"), 2, {"choose another --output"});
+    EXPECT_EQ(treasure(), "the user's");
+    fs::remove_all(run());
+  }
+  // A file of the run takes the link's place.
+  link_to_treasure("checkpoints/latest");
   // Names of an earlier version, and of a user.
   for (const char* name : {"tokenizer.model.tmp", "recipe.toml.tmp", "checkpoints/step-00000003.h5.tmp"})
     link_to_treasure(name);
   ASSERT_EQ(shell("$C pretrain $R").code, 0);
   EXPECT_EQ(treasure(), "the user's");
-  EXPECT_FALSE(fs::is_symlink(run() / "tokenizer.model"));
   EXPECT_TRUE(fs::is_symlink(run() / "tokenizer.model.tmp"));
 }
 
@@ -189,6 +195,22 @@ TEST_F(TrainingSurroundings, WhatAKilledRunLeftIsRemovedAndNothingElse) {
   ASSERT_EQ(shell("$C pretrain $R --resume always").code, 0);
   EXPECT_THAT(data::left_overs(run()), IsEmpty());
   EXPECT_EQ(data::read_text(run() / "mine.tsv.tmp"), "the user's");
+}
+
+// A run that cannot begin, or begins beside them, leaves a user's own files as they were.
+TEST_F(TrainingSurroundings, FilesOfTheUserInTheOutputFolderStay) {
+  fs::create_directories(run() / "ranks");
+  std::ofstream(run() / "ranks/mine.txt") << "the user's";
+  expect_refusal(shell("$C pretrain $R --set data.train=nowhere"), 1, {"nowhere"});
+  EXPECT_EQ(data::read_text(run() / "ranks/mine.txt"), "the user's");
+  std::ofstream(run() / "best.h5") << "the user's";
+  expect_refusal(shell("$C pretrain $R"), 2, {"holds another run"});
+  EXPECT_EQ(data::read_text(run() / "best.h5"), "the user's");
+  fs::remove(run() / "best.h5");
+  fs::copy_file(write_recipe(), run() / "recipe.toml");
+  expect_refusal(shell("$C pretrain $RUN/recipe.toml --output $RUN --resume auto"), 2,
+                 {"recipe.toml: is no run's", "move it"});
+  EXPECT_EQ(data::read_text(run() / "recipe.toml"), recipe_text());
 }
 
 TEST_F(TrainingSurroundings, FoldersThatCannotBeAreSentences) {

@@ -17,11 +17,19 @@ using data::read_text;
 using data::TemporaryFolder;
 using testing::HasSubstr;
 
+// As a run does: the recipe comes after the folder of checkpoints.
+void begin_run(const std::filesystem::path& path) {
+  const RunDirectory run(path, RunMode::fresh);
+  std::filesystem::create_directories(run.checkpoints());
+  run.write_recipe("a = 1\n");
+}
+
 TEST(RunDirectory, IsMadeAndHoldsTheRecipe) {
   TemporaryFolder folder;
   {
     const RunDirectory run(folder / "deep/run", RunMode::fresh);
     EXPECT_FALSE(run.resumes());
+    std::filesystem::create_directories(run.checkpoints());
     run.write_recipe("a = 1\n");
     run.write_recipe("a = 2\n");
     EXPECT_EQ(read_text(run.recipe()), "a = 2\n");
@@ -34,7 +42,7 @@ TEST(RunDirectory, IsMadeAndHoldsTheRecipe) {
 
 TEST(RunDirectory, AnotherRunIsNotOverwritten) {
   TemporaryFolder folder;
-  RunDirectory(folder / "run", RunMode::fresh).write_recipe("a = 1\n");
+  begin_run(folder / "run");
   EXPECT_THROW(RunDirectory(folder / "run", RunMode::fresh), UsageError);
   EXPECT_THAT(error_of([&] { RunDirectory(folder / "run", RunMode::fresh); }),
               HasSubstr("holds another run"));
@@ -57,6 +65,77 @@ TEST(RunDirectory, ThereMustBeARunToResume) {
   EXPECT_FALSE(std::filesystem::exists(folder / "run"));
 }
 
+// Whatever of a run is there, it is not begun anew over it.
+TEST(RunDirectory, AnyFileOfARunMakesItOne) {
+  for (const char* name : {"metrics.jsonl", "saved", "best.h5", "best-phase-1.h5", "nonfinite.h5",
+                           "collapsed.h5", "checkpoints/step-00000010.h5"}) {
+    TemporaryFolder folder;
+    std::filesystem::create_directories(folder / "run/checkpoints");
+    folder.write(std::string("run/") + name, "of the run");
+    EXPECT_THAT(error_of([&] { RunDirectory(folder / "run", RunMode::fresh); }),
+                HasSubstr("holds another run"))
+        << name;
+    EXPECT_TRUE(RunDirectory(folder / "run", RunMode::automatic).resumes()) << name;
+    EXPECT_EQ(read_text(folder / "run" / name), "of the run");
+  }
+}
+
+// What stood in the directory before is neither removed nor written over, whether a run begins there or not.
+TEST(RunDirectory, FilesOfTheUserStay) {
+  TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "mine/ranks");
+  folder.write("mine/ranks/rank-1.log", "the user's");
+  folder.write("mine/lock", "");
+  {
+    RunDirectory run(folder / "mine", RunMode::automatic);
+    run.make_rank_logs();
+  }
+  EXPECT_EQ(read_text(folder / "mine/ranks/rank-1.log"), "the user's");
+  EXPECT_TRUE(std::filesystem::exists(folder / "mine/lock"));
+
+  for (const auto& [name, content] :
+       {std::pair{"lock", "notes"}, {"lock", "12 of them"}, {"recipe.toml", "[model]"}}) {
+    TemporaryFolder other;
+    std::filesystem::create_directories(other / "mine");
+    other.write(std::string("mine/") + name, content);
+    for (const RunMode mode : {RunMode::fresh, RunMode::automatic})
+      EXPECT_THAT(error_of([&] { RunDirectory(other / "mine", mode); }), HasSubstr("choose another --output"))
+          << name;
+    EXPECT_EQ(read_text(other / "mine" / name), content);
+  }
+
+  TemporaryFolder linked;
+  std::filesystem::create_directories(linked / "mine");
+  linked.write("numbers", "17\n");
+  std::filesystem::create_hard_link(linked / "numbers", linked / "mine/lock");
+  EXPECT_THAT(error_of([&] { RunDirectory(linked / "mine", RunMode::fresh); }),
+              HasSubstr("is not the lock of a run"));
+  EXPECT_EQ(read_text(linked / "numbers"), "17\n");
+}
+
+TEST(RunDirectory, AnotherTokenizerIsNotWrittenOver) {
+  TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "mine");
+  folder.write("mine/tokenizer.model", "pieces");
+  const RunDirectory run(folder / "mine", RunMode::fresh);
+  EXPECT_NO_THROW(run.write_tokenizer("pieces"));
+  for (const char* other : {"pieceS", "more pieces"})
+    EXPECT_THAT(error_of([&] { run.write_tokenizer(other); }),
+                HasSubstr("is another tokenizer than data.tokenizer"));
+  EXPECT_EQ(read_text(folder / "mine/tokenizer.model"), "pieces");
+}
+
+TEST(RunDirectory, LeftOversOfKilledProcessesAreRemoved) {
+  TemporaryFolder folder;
+  begin_run(folder / "run");
+  for (const char* name : {".collapsed.h5.999999.comera-tmp", ".saved.999999.comera-tmp",
+                           ".metrics.jsonl.999999.comera-tmp", ".best.h5.999999.comera-tmp"})
+    folder.write(std::string("run/") + name, "half");
+  { const RunDirectory run(folder / "run", RunMode::resume); }
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "run"))
+    EXPECT_FALSE(entry.path().filename().string().starts_with(".")) << entry.path();
+}
+
 TEST(RunDirectory, ADirectoryInUseIsRefusedWithTheProcess) {
   TemporaryFolder folder;
   {
@@ -73,6 +152,7 @@ TEST(RunDirectory, AKilledProcessLeavesNoLock) {
   const pid_t child = fork();
   if (child == 0) {
     const RunDirectory run(folder / "run", RunMode::fresh);
+    std::filesystem::create_directories(run.checkpoints());
     run.write_recipe("a = 1\n");
     kill(getpid(), SIGKILL);
   }
