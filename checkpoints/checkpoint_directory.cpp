@@ -96,8 +96,7 @@ void CheckpointDirectory::prune(std::int64_t newest) const {
 
 std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& directory) {
   std::vector<std::int64_t> steps;
-  std::error_code code;
-  for (const auto& entry : data::entries_of(directory, code))
+  for (const auto& entry : data::entries_of(directory))
     if (const auto step = step_of_name(entry.filename().string())) steps.push_back(*step);
   std::ranges::sort(steps);
   return steps;

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "data/durable_file.h"
+#include "data/folder.h"
 #include "recipes/recipe.h"
 #include "recipes/run/metrics.h"
 
@@ -26,8 +27,7 @@ std::int64_t checkpoint_interval(const RunDirectory& run) {
 }  // namespace
 
 void sign_saved_checkpoints(const RunDirectory& run) {
-  std::error_code code;
-  if (fs::exists(run.saved(), code)) return;
+  if (data::exists(run.saved())) return;
   data::write_file_durably(
       run.saved(),
       "This run has saved checkpoints in the folder checkpoints. While they are not there, "
@@ -35,12 +35,11 @@ void sign_saved_checkpoints(const RunDirectory& run) {
 }
 
 std::string why_checkpoints_are_missed(const RunDirectory& run) {
-  std::error_code code;
-  if (fs::exists(run.saved(), code))
+  if (data::exists(run.saved()))
     return fmt::format("the run has saved some there, as {} says", run.saved().string());
   if (const auto best = run.any_best())
     return fmt::format("the run has saved some there, of which {} is one", best->string());
-  if (fs::exists(run.metrics(), code) && !fs::exists(run.checkpoints(), code))
+  if (data::exists(run.metrics()) && !data::exists(run.checkpoints()))
     return "a run makes that folder before anything else, so that it has been removed or is not mounted";
   const MetricsReach reach = reach_of_metrics(run.metrics());
   const std::int64_t interval = checkpoint_interval(run);

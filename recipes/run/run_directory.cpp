@@ -102,7 +102,11 @@ RunDirectory::RunDirectory(std::filesystem::path path, bool resumes)
 
 RunDirectory::~RunDirectory() {
   if (lock_ < 0) return;
-  if (!holds_run()) remove_own();
+  try {
+    if (!holds_run()) remove_own();
+  } catch (const Error&) {
+    // Nobody knows what it holds: nothing is removed.
+  }
   ::close(lock_);
 }
 
@@ -149,16 +153,14 @@ void RunDirectory::lock() {
 }
 
 bool RunDirectory::holds_run() const {
-  std::error_code code;
   for (const auto& file : {metrics(), saved(), nonfinite(), collapsed()})
-    if (std::filesystem::exists(file, code)) return true;
+    if (data::exists(file)) return true;
   if (any_best() || !checkpoint_steps(checkpoints()).empty()) return true;
-  return std::filesystem::exists(recipe(), code) && std::filesystem::exists(checkpoints(), code);
+  return data::exists(recipe()) && data::exists(checkpoints());
 }
 
 std::optional<std::filesystem::path> RunDirectory::any_best() const {
-  std::error_code code;
-  for (const std::filesystem::path& file : data::entries_of(path_, code))
+  for (const std::filesystem::path& file : data::entries_of(path_))
     if (const std::string name = file.filename().string();
         name == best().filename() || (name.starts_with("best-phase-") && name.ends_with(".h5")))
       return file;

@@ -6,6 +6,7 @@
 
 #include <csignal>
 
+#include "checkpoints/checkpoint_directory.h"
 #include "kernels/core/check.h"
 #include "tests/data/temporary_folder.h"
 
@@ -145,6 +146,29 @@ TEST(RunDirectory, ADirectoryInUseIsRefusedWithTheProcess) {
                   HasSubstr("is in use by another run (process " + std::to_string(getpid()) + ")"));
   }
   EXPECT_NO_THROW(RunDirectory(folder / "run", RunMode::fresh));
+}
+
+// What cannot be listed is not taken for empty, and the advice is not to remove it.
+TEST(RunDirectory, CheckpointsThatCannotBeListedAreNotTakenForNone) {
+  TemporaryFolder folder;
+  begin_run(folder / "run");
+  folder.write("run/metrics.jsonl", "");
+  std::filesystem::permissions(folder / "run/checkpoints", std::filesystem::perms::owner_write);
+  const auto complains = [&] {
+    const std::string error = error_of([&] { checkpoint_steps(folder / "run/checkpoints"); });
+    return error.find("could not be listed: Permission denied") != std::string::npos;
+  };
+  if (geteuid() != 0) {
+    EXPECT_TRUE(complains());
+  } else {
+    std::filesystem::permissions(folder / ".", std::filesystem::perms::all);
+    const pid_t child = fork();  // to whom permissions count
+    if (child == 0) _exit(seteuid(65534) == 0 && complains() ? 0 : 1);
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+  }
+  std::filesystem::permissions(folder / "run/checkpoints", std::filesystem::perms::owner_all);
 }
 
 TEST(RunDirectory, AKilledProcessLeavesNoLock) {
