@@ -36,16 +36,15 @@ bool holds(const std::filesystem::path& file, std::string_view bytes) {
          data::read_small_file(file, size, "a tokenizer") == bytes;
 }
 
-// An empty file, or the number of a process, under one name only.
+// The number of a process, or what a power failure or a short write has left of it, under one name only.
 bool is_lock(int file) {
   struct stat status = {};
   char text[32] = {};
   const ssize_t got =
       fstat(file, &status) == 0 && status.st_nlink <= 1 ? pread(file, text, sizeof text, 0) : -1;
-  const std::string_view content(text, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  return got >= 0 && content.size() < sizeof text &&
-         content.find_first_not_of("0123456789") == (content.empty() ? content.npos : content.size() - 1) &&
-         (content.empty() || content.ends_with('\n'));
+  if (got < 0 || got == sizeof text) return false;
+  return std::string_view(text, static_cast<std::size_t>(got))
+             .find_first_not_of(std::string_view("0123456789\n\0", 12)) == std::string_view::npos;
 }
 
 }  // namespace

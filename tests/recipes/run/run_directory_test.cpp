@@ -114,6 +114,18 @@ TEST(RunDirectory, FilesOfTheUserStay) {
   EXPECT_EQ(read_text(linked / "numbers"), "17\n");
 }
 
+// A lock whose number was cut or lost by the system is one all the same.
+TEST(RunDirectory, ADamagedLockIsOne) {
+  for (const std::string& content :
+       {std::string("1234"), std::string("1\n"), std::string(5, '\0'), std::string("12\0\0\n", 5)}) {
+    TemporaryFolder folder;
+    std::filesystem::create_directories(folder / "mine");
+    folder.write("mine/lock", content);
+    RunDirectory(folder / "mine", RunMode::automatic);
+    EXPECT_FALSE(RunDirectory(folder / "mine", RunMode::automatic).resumes());
+  }
+}
+
 TEST(RunDirectory, AnotherTokenizerIsNotWrittenOver) {
   TemporaryFolder folder;
   std::filesystem::create_directories(folder / "mine");
