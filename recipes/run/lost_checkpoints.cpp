@@ -13,8 +13,6 @@ namespace comera {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 // The steps from one checkpoint to the next, by the recipe in the run's directory; 0 if that is not known.
 std::int64_t checkpoint_interval(const RunDirectory& run) {
   try {

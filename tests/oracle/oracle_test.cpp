@@ -50,9 +50,9 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.encoder << ' ' << c.a
 
 std::string name_of_case(const testing::TestParamInfo<Case>& test) {
   const Case& c = test.param;
-  const std::string name = c.encoder + "_" + c.arithmetic.name;
-  if (c.encoder.starts_with("dense")) return name;
-  return name + "_" + name_of(c.lookup) + "_" + name_of(c.plan);
+  std::string name = c.encoder + "_" + c.arithmetic.name;
+  if (!c.encoder.starts_with("dense")) name += std::string("_") + name_of(c.lookup) + "_" + name_of(c.plan);
+  return name;
 }
 
 EncoderConfig configured(EncoderConfig config, const Case& c) {
