@@ -5,8 +5,12 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/number_checks.h"
+#include "cli/output_options.h"
 #include "cli/training_options.h"
+#include "data/durable_file.h"
 #include "kernels/core/console.h"
+#include "recipes/run/rate_test.h"
 
 namespace comera::cli {
 
@@ -22,6 +26,38 @@ void print_held_out(const Evaluation& e) {
   const double gain = e.baselines.unigram - e.loss;
   put("baselines        unigram {:.4f}, uniform {:.4f}: the model is {:.4f} nat {} than unigram\n",
       e.baselines.unigram, e.baselines.uniform, std::abs(gain), gain >= 0 ? "better" : "worse");
+}
+
+struct PretrainOptions {
+  TrainingCommandOptions training;
+  bool find_rate = false;
+  double minutes = 5;
+  std::filesystem::path plot;
+};
+
+void find_rate(const PretrainOptions& options, const Communicator& communicator, StopSignals& signals) {
+  if (!communicator.alone())
+    throw UsageError("--find-rate runs in one process; the rates that it finds are those of several as well");
+  if (options.training.resume != "never")
+    throw UsageError("--find-rate begins from the start every time; leave --resume out");
+  if (!options.plot.empty()) {
+    if (options.plot.extension() != ".svg")
+      throw UsageError(
+          fmt::format("{}: --plot writes SVG; give the file a name in .svg", options.plot.string()));
+    prepare_output(options.plot);
+  }
+  const Recipe recipe = load_training_recipe(options.training);
+  signals.begin();
+  const auto report = find_rates(
+      recipe, {.minutes = options.minutes, .stop_requested = [&signals] { return signals.requested(); }});
+  if (!report) {
+    put("stopped; nothing was written\n");
+    return;
+  }
+  put("{}", describe(*report));
+  if (options.plot.empty()) return;
+  data::write_file_durably(options.plot, svg_of(plot_of(*report, recipe.phases[0].learning_rate)));
+  put("saved    {}\n", options.plot.string());
 }
 
 void pretrain(const TrainingCommandOptions& options, Communicator& communicator, StopSignals& signals) {
@@ -40,9 +76,19 @@ void pretrain(const TrainingCommandOptions& options, Communicator& communicator,
 }  // namespace
 
 void add_pretrain_command(CLI::App& program) {
-  auto options = std::make_shared<TrainingCommandOptions>();
+  auto options = std::make_shared<PretrainOptions>();
   CLI::App* command = program.add_subcommand("pretrain", "Pretrain a model as a recipe says");
-  add_training_options(*command, *options);
+  add_training_options(*command, options->training);
+  CLI::Option* find = command->add_flag(
+      "--find-rate", options->find_rate,
+      "Train nothing but short trials, and say which learning rates are best for each kind of parameter");
+  command->add_option("--minutes", options->minutes, "Of all trials of --find-rate together, about")
+      ->needs(find)
+      ->check(checked_number(false, 1e6))
+      ->capture_default_str();
+  command->add_option("--plot", options->plot, "An SVG file for the losses that --find-rate has seen")
+      ->needs(find)
+      ->type_name("FILE.svg");
   command->footer(
       "Example: comera pretrain recipes/quickstart.toml --set data.train=corpus --set data.validation=corpus "
       "\\\n"
@@ -51,8 +97,12 @@ void add_pretrain_command(CLI::App& program) {
       "Ctrl-C, SIGTERM, SIGUSR1 or a closed terminal (SIGHUP, unless under nohup) saves a checkpoint and "
       "stops; SIGQUIT does not save.");
   command->callback([options] {
-    run_in_job(
-        [&](Communicator& communicator, StopSignals& signals) { pretrain(*options, communicator, signals); });
+    run_in_job([&](Communicator& communicator, StopSignals& signals) {
+      if (options->find_rate)
+        find_rate(*options, communicator, signals);
+      else
+        pretrain(options->training, communicator, signals);
+    });
   });
 }
 

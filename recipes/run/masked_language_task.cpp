@@ -13,7 +13,7 @@ const std::int64_t cache_bytes = data::LoaderOptions().cache_bytes;
 
 MaskedLanguageTask::MaskedLanguageTask(const DataSection& data, const data::Tokenizer& tokenizer,
                                        const EncoderConfig& config)
-    : data_(data) {
+    : data_(data), learned_positions_(config.positions == Positions::learned) {
   const auto check_targets = [&](const data::SequenceSet& set, const std::string& folder) {
     COMERA_CHECK(set.has_targets(), "{}: there is nothing to predict in it: {}; give other data", folder,
                  set.masked() ? "no row of its files has a target in masked_lm_positions"
@@ -113,6 +113,18 @@ std::string MaskedLanguageTask::describe(const Evaluation& e) const {
   if (e.baselines.targets > 0)
     text += fmt::format(" (unigram {:.4f}, uniform {:.4f})", e.baselines.unigram, e.baselines.uniform);
   return text;
+}
+
+std::string MaskedLanguageTask::advice(const Evaluation& e, double done) const {
+  if (done < 0.5 || e.baselines.targets == 0 || e.loss < e.baselines.unigram - plateau) return {};
+  return fmt::format(
+      "after {:.0f} % of the steps the model knows little more than how often each token occurs, and may "
+      "stay "
+      "there: {}halve the learning rates, or let comera pretrain --find-rate find them",
+      100 * done,
+      learned_positions_
+          ? "set model.positions to \"relative\", with which models leave that loss early; else "
+          : "");
 }
 
 JsonObject MaskedLanguageTask::metrics(const Evaluation& e) const {

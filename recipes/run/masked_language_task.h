@@ -29,10 +29,14 @@ class MaskedLanguageTask final : public TrainingTask {
                                      Communicator& communicator) override;
   std::string describe(const Evaluation& evaluation) const override;
   JsonObject metrics(const Evaluation& evaluation) const override;
+  // Where the loss is still that of the unigram baseline, within `plateau` nats, after half of the steps.
+  std::string advice(const Evaluation& evaluation, double done) const override;
+  static constexpr double plateau = 0.1;
   bool keeps_best() const override { return false; }
 
  private:
   DataSection data_;
+  bool learned_positions_ = false;
   std::unique_ptr<data::SequenceSet> train_, held_out_;  // null without
   std::shared_ptr<const data::WordTable> words_;         // null unless whole words are masked
   std::optional<data::UnigramModel> unigram_;            // when it is first needed

@@ -8,7 +8,6 @@
 
 #include "checkpoints/model_state.h"
 #include "data/durable_file.h"
-#include "data/hash.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
@@ -16,6 +15,7 @@
 #include "recipes/run/checkpoint_recipe.h"
 #include "recipes/run/json.h"
 #include "recipes/run/masked_language_task.h"
+#include "recipes/run/phase.h"
 #include "recipes/run/sequence_task.h"
 #include "recipes/run/trained_model.h"
 
@@ -27,14 +27,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-AdamWOptions optimizer_options(const OptimSection& optim) {
-  return {.beta1 = optim.beta1,
-          .beta2 = optim.beta2,
-          .eps = optim.eps,
-          .weight_decay = optim.weight_decay,
-          .decay_cores = optim.decay_cores};
 }
 
 // The recipe with the ranks that its layers have in the checkpoint that the run goes on from or begins with.
@@ -214,22 +206,9 @@ void TrainingRun::load_initial() {
 }
 
 data::LoaderOptions TrainingRun::loader_options(std::int64_t phase) const {
-  const PhaseSection& section = recipe_.phases[phase];
-  data::LoaderOptions options;
-  options.masking = task_->masking();
-  // Targets that come in words vary more in number.
-  options.capacity = data::capacity_for(section.tokens_per_pack, section.length, options.masking.probability,
-                                        config_.vocabulary, options.masking.words ? 4 : 1);
-  if (section.sequences_per_pack > 0) options.capacity.sequences = section.sequences_per_pack;
-  // Each phase has an order of its own, which no other seed's phase shares.
-  options.seed =
-      static_cast<std::int64_t>(data::mix64(data::mix64(static_cast<std::uint64_t>(recipe_.run.seed)) +
-                                            static_cast<std::uint64_t>(phase)) >>
-                                1);
-  options.packs_per_step = section.packs_per_step;
+  data::LoaderOptions options = comera::loader_options(recipe_, phase, *task_, engine_->model());
   options.rank = host_->rank();
   options.ranks = host_->ranks();
-  options.right_modulus = engine_->model().token_embedding().right_rows();
   return options;
 }
 
@@ -266,11 +245,7 @@ void TrainingRun::open_phase() {
     }
   }
   position_.reset();
-  phase_->schedule = {.kind = section.schedule,
-                      .steps = steps_of_phase_[state_.phase],
-                      .warmup_steps = section.warmup_steps,
-                      .power = section.power,
-                      .final_ratio = section.final_ratio};
+  phase_->schedule = schedule_of(section, steps_of_phase_[state_.phase]);
   open_stage();
   engine_->set_capacity(pack_capacity(phase_->options.capacity));
 }
@@ -367,6 +342,8 @@ std::optional<Evaluation> TrainingRun::evaluate_now(bool record) {
   state_.evaluated_step = state_.step;
   write_metrics(state_.step, task_->metrics(*found));
   progress_->print(fmt::format("step {}: {}", state_.step, task_->describe(*found)));
+  const double done = static_cast<double>(state_.step) / static_cast<double>(total_steps_);
+  if (const std::string advice = task_->advice(*found, done); !advice.empty()) progress_->print(advice);
   if (task_->keeps_best() && target_reached() && std::isfinite(found->score) &&
       (state_.best_step == 0 || found->score > state_.best_score)) {
     state_.best_score = found->score;

@@ -1,0 +1,42 @@
+#include "recipes/run/phase.h"
+
+#include "data/hash.h"
+
+namespace comera {
+
+AdamWOptions optimizer_options(const OptimSection& optim) {
+  return {.beta1 = optim.beta1,
+          .beta2 = optim.beta2,
+          .eps = optim.eps,
+          .weight_decay = optim.weight_decay,
+          .decay_cores = optim.decay_cores};
+}
+
+Schedule schedule_of(const PhaseSection& phase, std::int64_t steps) {
+  return {.kind = phase.schedule,
+          .steps = steps,
+          .warmup_steps = phase.warmup_steps,
+          .power = phase.power,
+          .final_ratio = phase.final_ratio};
+}
+
+data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, const TrainingTask& task,
+                                   const Model& model) {
+  const PhaseSection& section = recipe.phases[phase];
+  data::LoaderOptions options;
+  options.masking = task.masking();
+  // Targets that come in words vary more in number.
+  options.capacity = data::capacity_for(section.tokens_per_pack, section.length, options.masking.probability,
+                                        model.config().vocabulary, options.masking.words ? 4 : 1);
+  if (section.sequences_per_pack > 0) options.capacity.sequences = section.sequences_per_pack;
+  // Each phase has an order of its own, which no other seed's phase shares.
+  options.seed =
+      static_cast<std::int64_t>(data::mix64(data::mix64(static_cast<std::uint64_t>(recipe.run.seed)) +
+                                            static_cast<std::uint64_t>(phase)) >>
+                                1);
+  options.packs_per_step = section.packs_per_step;
+  options.right_modulus = model.token_embedding().right_rows();
+  return options;
+}
+
+}  // namespace comera

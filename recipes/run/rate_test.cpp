@@ -1,0 +1,361 @@
+#include "recipes/run/rate_test.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "checkpoints/model_state.h"
+#include "kernels/backends/backends.h"
+#include "kernels/backends/processors.h"
+#include "kernels/core/console.h"
+#include "recipes/run/checkpoint_recipe.h"
+#include "recipes/run/masked_language_task.h"
+#include "recipes/run/phase.h"
+#include "recipes/run/progress.h"
+#include "recipes/run/trained_model.h"
+
+namespace comera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr std::int64_t fewest_steps = 50, most_steps = 2000;
+constexpr int expected_trials = 12;
+constexpr double noise = 0.01;  // nats by which a trial must be better to count as better
+constexpr double cliff = 0.3;   // nats by which twice a rate is worse where it is too near to the edge
+constexpr double hopeless = 1;  // nats above the best trial at the same step: not gone on with
+
+struct Kind {
+  const char* name;
+  double LearningRates::*rate;
+};
+constexpr Kind kinds[] = {
+    {"cores", &LearningRates::cores}, {"gates", &LearningRates::gates}, {"rest", &LearningRates::rest}};
+
+struct Stopped {};
+
+double mean(const std::vector<double>& losses, std::size_t first, std::size_t last) {
+  double sum = 0;
+  for (std::size_t i = first; i < last; ++i) sum += losses[i];
+  return sum / static_cast<double>(std::max<std::size_t>(last - first, 1));
+}
+
+// What all trials share.
+class Bench {
+ public:
+  Bench(const Recipe& recipe, const RateTestOptions& options)
+      : options_(options),
+        recipe_(with_initial_ranks(recipe)),
+        tokenizer_(data::Tokenizer::load(recipe.data.tokenizer)),
+        config_(encoder_config(recipe_, tokenizer_.vocabulary())),
+        processor_(
+            find_processor(recipe.run.device, recipe.precision.activations(), recipe.precision.operands())),
+        task_(recipe.data, tokenizer_, config_),
+        steps_(options.steps) {
+    prepare_threads(static_cast<int>(recipe.run.threads));
+    processor_.graphs = recipe.run.graphs;
+  }
+
+  bool has(const Kind& kind) {
+    if (kind.rate == &LearningRates::rest) return true;
+    return store().count(kind.rate == &LearningRates::cores ? ParameterRole::core : ParameterRole::gate) > 0;
+  }
+  std::int64_t steps() const { return steps_; }
+  double start_loss() const { return mean(best_, 0, std::max<std::size_t>(best_.size() / 10, 1)); }
+
+  // By the time that a few steps take.
+  void choose_steps() {
+    if (steps_ > 0) return;
+    constexpr std::int64_t timed = 10;
+    start();
+    data::Loader loader(task_.samples(recipe_.phases[0].length),
+                        loader_options(recipe_, 0, task_, engine_->model()));
+    one_step(loader, 0, {});
+    const auto began = Clock::now();
+    for (std::int64_t step = 1; step <= timed; ++step) one_step(loader, step, {});
+    steps_ = steps_that_fit(std::chrono::duration<double>(Clock::now() - began).count() / timed);
+  }
+
+  RateTrial run(const LearningRates& rates) {
+    start();
+    RateTrial trial{.rates = rates, .loss = infinity};
+    const PhaseSection& phase = recipe_.phases[0];
+    data::Loader loader(task_.samples(phase.length), loader_options(recipe_, 0, task_, engine_->model()));
+    std::vector<double> losses;
+    for (std::int64_t step = 0; step < steps_; ++step) {
+      const double loss = one_step(loader, step, rates);
+      if (!std::isfinite(loss)) return trial;
+      losses.push_back(loss);
+      if (is_hopeless(losses)) break;
+    }
+    trial.loss = mean(losses, losses.size() - std::max<std::size_t>(losses.size() / 5, 1), losses.size());
+    if (static_cast<std::int64_t>(losses.size()) == steps_ && (best_.empty() || trial.loss < best_loss_)) {
+      best_ = losses;
+      best_loss_ = trial.loss;
+    }
+    return trial;
+  }
+
+ private:
+  static Recipe with_initial_ranks(Recipe recipe) {
+    if (!recipe.run.initial_checkpoint.empty())
+      take_ranks(recipe, CheckpointReader(find_trained_model(recipe.run.initial_checkpoint).checkpoint));
+    return recipe;
+  }
+
+  ParameterStore& store() {
+    if (!engine_) start();
+    return engine_->model().parameters();
+  }
+
+  // The weights that every trial begins with, and an optimizer that has seen nothing.
+  void start() {
+    engine_ = std::make_unique<StepEngine>(config_, optimizer_options(recipe_.optim), processor_);
+    engine_->model().parameters().initialize(static_cast<std::uint64_t>(recipe_.run.seed));
+    if (!recipe_.run.initial_checkpoint.empty()) {
+      const CheckpointReader reader(find_trained_model(recipe_.run.initial_checkpoint).checkpoint);
+      require_same_encoder(recipe_, reader);
+      load_initial_parameters(reader, engine_->model().parameters());
+    }
+    engine_->set_capacity(pack_capacity(loader_options(recipe_, 0, task_, engine_->model()).capacity));
+  }
+
+  double one_step(data::Loader& loader, std::int64_t step, const LearningRates& highest) {
+    if (options_.stop_requested && options_.stop_requested()) throw Stopped();
+    engine_->clear_results();
+    double targets = 0;
+    for (std::int64_t pack = 0; pack < recipe_.phases[0].packs_per_step; ++pack) {
+      const data::Batch& batch = loader.next();
+      engine_->load(batch);
+      engine_->micro({.seed = static_cast<std::uint64_t>(recipe_.run.seed),
+                      .step = static_cast<std::uint32_t>(step),
+                      .pack = static_cast<std::uint32_t>(pack)},
+                     pack + 1 == recipe_.phases[0].packs_per_step);
+      targets += static_cast<double>(task_.targets(batch));
+    }
+    const Schedule schedule{.kind = ScheduleKind::linear,
+                            .steps = steps_,
+                            .warmup_steps = std::max<std::int64_t>(steps_ / 10, 1)};
+    const double factor = schedule.factor(step);
+    const double rates[parameter_roles] = {highest.cores * factor, highest.gates * factor,
+                                           highest.rest * factor};
+    engine_->apply(step, targets, rates, recipe_.optim.clip_norm);
+    const StepResults& results = engine_->results();
+    return results.nonfinite != 0 || results.target_count == 0 ? NAN
+                                                               : results.loss_sum / results.target_count;
+  }
+
+  std::int64_t steps_that_fit(double seconds) const {
+    const auto steps = static_cast<std::int64_t>(options_.minutes * 60 / seconds / expected_trials);
+    if (steps < fewest_steps)
+      throw UsageError(fmt::format(
+          "--find-rate: a step takes {:.2f} s here, so that {} trials of {} steps take {:.0f} minutes and "
+          "more "
+          "than --minutes {:g}; give so many, or make phase.0.packs_per_step smaller for the search",
+          seconds, expected_trials, fewest_steps,
+          std::ceil(seconds * expected_trials * static_cast<double>(fewest_steps) / 60), options_.minutes));
+    return std::min(steps, most_steps);
+  }
+
+  // Looked at from a third of the steps on.
+  bool is_hopeless(const std::vector<double>& losses) const {
+    if (best_.empty() || static_cast<std::int64_t>(losses.size()) < steps_ / 3) return false;
+    const std::size_t window = std::max<std::size_t>(losses.size() / 5, 5), end = losses.size();
+    const std::size_t first = end > window ? end - window : 0;
+    return mean(losses, first, end) > mean(best_, first, end) + hopeless;
+  }
+
+  RateTestOptions options_;
+  Recipe recipe_;
+  data::Tokenizer tokenizer_;
+  EncoderConfig config_;
+  Processor processor_;
+  MaskedLanguageTask task_;
+  std::unique_ptr<StepEngine> engine_;
+  std::int64_t steps_;
+  std::vector<double> best_;  // losses of the best trial, by step
+  double best_loss_ = infinity;
+};
+
+std::string rates_text(const LearningRates& rates) {
+  return fmt::format("cores {:.2g}, gates {:.2g}, rest {:.2g}", rates.cores, rates.gates, rates.rest);
+}
+
+// The best of the trials on a line of rates, and the trials.
+class LineSearch {
+ public:
+  using Scale = std::function<LearningRates(double factor)>;
+  using Run = std::function<RateTrial(const LearningRates&)>;
+  LineSearch(Scale scale, Run run) : scale_(std::move(scale)), run_(std::move(run)) {}
+
+  // Doubles, or else halves, as long as it is worth it, or nothing finite has been found.
+  void search(const RateTrial& start, int most_doublings) {
+    trials_[0] = start;
+    best_ = 0;
+    if (std::isfinite(start.loss))
+      for (int power = 1; power <= most_doublings && improves(power); ++power) best_ = power;
+    if (best_ == 0)
+      for (int power = -1; power >= -most_doublings && (improves(power) || std::isinf(trials_[power].loss));
+           --power)
+        best_ = power;
+  }
+
+  const RateTrial& best() const { return trials_.at(best_); }
+  // Whether twice the best rate is much worse.
+  bool is_at_cliff() const {
+    const auto next = trials_.find(best_ + 1);
+    return next != trials_.end() && next->second.loss > best().loss + cliff;
+  }
+  std::vector<RateTrial> trials() const {
+    std::vector<RateTrial> list;
+    for (const auto& [power, trial] : trials_) list.push_back(trial);
+    return list;
+  }
+
+ private:
+  bool improves(int power) {
+    trials_[power] = run_(scale_(std::exp2(power)));
+    return trials_[power].loss < best().loss - noise;
+  }
+
+  Scale scale_;
+  Run run_;
+  std::map<int, RateTrial> trials_;  // by the power of two
+  int best_ = 0;
+};
+
+// The rate of a kind, or of all together the first that is not 0.
+double rate_of(const LearningRates& rates, const Kind* kind) {
+  if (kind != nullptr) return rates.*kind->rate;
+  for (const Kind& one : {kinds[2], kinds[0], kinds[1]})
+    if (rates.*one.rate > 0) return rates.*one.rate;
+  return 0;
+}
+
+// "cores   1.2e-03  5.9123  ######", the longer the bar the lower the loss.
+std::string line_of(const RateTrial& trial, double rate, double lowest, double highest, bool chosen) {
+  if (!std::isfinite(trial.loss)) return fmt::format("  {:<9.2g} diverged", rate);
+  constexpr double width = 40;
+  const double share = highest > lowest ? (highest - trial.loss) / (highest - lowest) : 1;
+  return fmt::format(
+      "  {:<9.2g} {:.4f} {}{}", rate, trial.loss,
+      std::string(static_cast<std::size_t>(std::lround(1 + width * std::clamp(share, 0., 1.))), '#'),
+      chosen ? " best" : "");
+}
+
+const Kind* kind_of(const std::string& name) {
+  const auto* found = std::ranges::find_if(kinds, [&](const Kind& kind) { return name == kind.name; });
+  return found == std::end(kinds) ? nullptr : found;
+}
+
+RateReport search_rates(const Recipe& recipe, const RateTestOptions& options) {
+  Bench bench(recipe, options);
+  bench.choose_steps();
+  RateReport report;
+  report.steps = bench.steps();
+  say_to(options.output, "trials of {} steps, all from the same weights over the same batches\n",
+         report.steps);
+  int number = 0;
+  const auto run = [&](const LearningRates& rates) {
+    RateTrial trial = bench.run(rates);
+    say_to(options.output, "trial {}: {}: {}\n", ++number, rates_text(rates),
+           std::isfinite(trial.loss) ? fmt::format("loss {:.4f}", trial.loss) : "diverged");
+    return trial;
+  };
+  const LearningRates given = recipe.phases[0].learning_rate;
+  if (rate_of(given, nullptr) == 0)
+    throw UsageError(
+        "--find-rate looks around the recipe's rates, and phase.0.learning_rate is 0; give some, such as "
+        "1e-3");
+  LineSearch together(
+      [&](double factor) {
+        return LearningRates{given.cores * factor, given.gates * factor, given.rest * factor};
+      },
+      run);
+  together.search(run(given), 5);
+  RateTrial best = together.best();
+  if (!std::isfinite(best.loss))
+    throw Error(
+        "all trials diverged, also with rates 32 times below the recipe's: the rates are not at fault; look "
+        "at "
+        "the data, optim.eps and optim.beta2");
+  report.curves.emplace_back("all", together.trials());
+  report.advised = best.rates;
+  for (const Kind& kind : kinds) {
+    if (!bench.has(kind) || best.rates.*kind.rate == 0) continue;
+    LineSearch alone(
+        [&](double factor) {
+          LearningRates rates = best.rates;
+          rates.*kind.rate *= factor;
+          return rates;
+        },
+        run);
+    alone.search(best, 3);
+    report.curves.emplace_back(kind.name, alone.trials());
+    best = alone.best();
+    report.advised.*kind.rate = best.rates.*kind.rate;
+    if (alone.is_at_cliff()) {
+      report.advised.*kind.rate /= std::sqrt(2.);
+      report.lowered.emplace_back(kind.name);
+    }
+  }
+  report.start_loss = bench.start_loss();
+  return report;
+}
+
+}  // namespace
+
+std::optional<RateReport> find_rates(const Recipe& recipe, const RateTestOptions& options) {
+  require_pretraining_keys(recipe);
+  try {
+    return search_rates(recipe, options);
+  } catch (const Stopped&) {
+    return std::nullopt;
+  }
+}
+
+std::string describe(const RateReport& report) {
+  double lowest = infinity;
+  for (const auto& [name, trials] : report.curves)
+    for (const RateTrial& trial : trials) lowest = std::min(lowest, trial.loss);
+  std::string text = fmt::format("loss over the last fifth of {} steps, by rate\n", report.steps);
+  for (const auto& [name, trials] : report.curves) {
+    const Kind* kind = kind_of(name);
+    text += kind != nullptr ? fmt::format("{}\n", name) : "all kinds together, by the rate of the rest\n";
+    const auto best = std::ranges::min_element(trials, {}, &RateTrial::loss);
+    for (auto trial = trials.begin(); trial != trials.end(); ++trial)
+      text += line_of(*trial, rate_of(trial->rates, kind), lowest, report.start_loss, trial == best) + "\n";
+  }
+  for (const std::string& name : report.lowered)
+    text += fmt::format(
+        "the rate of {} is advised 1.4 times below the best trial's: twice that is much worse\n", name);
+  return text +
+         fmt::format(
+             "advised  --set 'phase.0.learning_rate={{cores = {:.2g}, gates = {:.2g}, rest = {:.2g}}}'\n",
+             report.advised.cores, report.advised.gates, report.advised.rest);
+}
+
+Plot plot_of(const RateReport& report, const LearningRates& recipe) {
+  constexpr const char* colours[] = {"#707070", "#0072b2", "#009e73", "#d55e00"};
+  Plot plot{.title = fmt::format("Loss over learning rates, trials of {} steps", report.steps),
+            .x_title = "powers of two of the recipe's rates"};
+  plot.panels.push_back({.title = "Loss over a trial's last fifth, nats"});
+  for (std::size_t i = 0; i < report.curves.size(); ++i) {
+    const auto& [name, trials] = report.curves[i];
+    const Kind* kind = kind_of(name);
+    PlotSeries series{.name = name, .colour = colours[i % std::size(colours)], .style = PlotStyle::marked};
+    for (const RateTrial& trial : trials)
+      series.points.push_back({std::log2(rate_of(trial.rates, kind) / rate_of(recipe, kind)), trial.loss});
+    plot.panels[0].series.push_back(std::move(series));
+  }
+  return plot;
+}
+
+}  // namespace comera

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "recipes/plot.h"
+#include "recipes/recipe.h"
+
+namespace comera {
+
+struct RateTestOptions {
+  double minutes = 5;      // what all trials together should take, about
+  std::int64_t steps = 0;  // of a trial; 0: as `minutes` allow
+  std::function<bool()> stop_requested = {};
+  std::FILE* output = stderr;  // of progress
+};
+
+// One short training from the same start.
+struct RateTrial {
+  LearningRates rates;
+  double loss = 0;  // over its last fifth, nats per target; infinite if it was not finite
+};
+
+struct RateReport {
+  std::int64_t steps = 0;  // of a trial
+  double start_loss = 0;   // over the first tenth of the first trial
+  // Of the parameters that the model has, "all" of them together first, and then "cores", "gates", "rest":
+  // trials by rising rate, in which only the rates of that kind differ.
+  std::vector<std::pair<std::string, std::vector<RateTrial>>> curves;
+  LearningRates advised;
+  // Kinds whose rate is below the best of the trials, since twice the best was much worse.
+  std::vector<std::string> lowered;
+};
+
+// Looks for the learning rates of a recipe's first phase by short trainings (a warm-up over a tenth of the
+// steps, then a linear fall to 0), all from the same weights and over the same batches, so that they differ
+// by their rates alone: first the rates of all kinds of parameters together, then each kind by itself, in
+// factors of two from what the recipe says. Nothing is written. Ranks are not adapted.
+// UsageError if the recipe cannot be trained, or `minutes` are too few for trials of 50 steps; Error if all
+// trials diverge. Nothing if `stop_requested` asks for an end.
+std::optional<RateReport> find_rates(const Recipe& recipe, const RateTestOptions& options);
+
+// The trials with bars, and what to put into a recipe.
+std::string describe(const RateReport& report);
+// Loss over the rate in powers of two of the recipe's.
+Plot plot_of(const RateReport& report, const LearningRates& recipe);
+
+}  // namespace comera
