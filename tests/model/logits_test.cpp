@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/cpu/cpu_backend.h"
@@ -37,7 +38,8 @@ Both judge(const EncoderConfig& config, const Backend& backend) {
       harness.tensor({batch.capacity.masked, config.vocabulary}, model.parameters().dtype());
   model.logits(step, logits);
   model.run_pack(step, false);
-  Both both{.by_loss = {harness.results().loss_sum, static_cast<double>(harness.results().correct)}};
+  Both both;
+  both.by_loss = {harness.results().loss_sum, static_cast<double>(harness.results().correct)};
   const std::vector<double> values = read_tensor(logits);
   const std::int32_t masked = batch.masked_count().data<std::int32_t>()[0];
   EXPECT_GT(masked, 3);
@@ -77,7 +79,8 @@ TEST(Logits, OfALargeVocabulary) {
   EncoderConfig config = small_config(true);
   config.hidden = 64, config.heads = 2, config.ffn = 64;
   config.vocabulary = 40000;
-  config.tensorized = {.embedding = TTMShape{{22, 2000}, {8, 8}, {6}}};
+  config.tensorized = {};
+  config.tensorized.embedding = TTMShape{{22, 2000}, {8, 8}, {6}};
   config.compute = DType::float32;
   expect_equal(judge(config, cpu_backend()), 1e-5);
 }

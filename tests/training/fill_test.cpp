@@ -69,8 +69,9 @@ void expect_the_held_out_loss(const fs::path& run, double tolerance) {
   LoadedModel loaded(run, {}, {}, "cpu");
   const auto set = data::open_sequences(loaded.recipe.data.validation, "validation", loaded.tokenizer);
   const std::int64_t length = loaded.recipe.phases.back().length;
-  data::LoaderOptions options{.capacity = data::capacity_for(96, length, 0.15, loaded.tokenizer.vocabulary()),
-                              .one_pass = true};
+  data::LoaderOptions options;
+  options.capacity = data::capacity_for(96, length, 0.15, loaded.tokenizer.vocabulary());
+  options.one_pass = true;
   StepEngine engine(loaded.model, loaded.processor);
   options.right_modulus = loaded.model.token_embedding().right_rows();
   engine.set_capacity(pack_capacity(options.capacity));
@@ -194,9 +195,10 @@ TEST_F(Fill, HidesHeldOutPieces) {
     sequences.insert(one["sequence"].get<std::int64_t>());
     EXPECT_THAT(one["text"].get<std::string>(), HasSubstr("[MASK]"));
     const std::int64_t rank = one["truth"]["rank"];
-    if (rank <= 5) EXPECT_EQ(one["fillings"][rank - 1]["id"], one["truth"]["id"]);
+    if (rank <= 5) {
+      EXPECT_EQ(one["fillings"][rank - 1]["id"], one["truth"]["id"]);
+    }
     first += rank == 1;
-    // As if it were asked for with its text, where the line is all there is; here: a probability.
     EXPECT_GT(one["truth"]["probability"].get<double>(), 0);
   }
   EXPECT_EQ(sequences.size(), 6u);
@@ -250,7 +252,7 @@ TEST_F(Fill, IsToldWhatIsMissingOrWrong) {
   const ProgramResult tuned = run_program(
       {"finetune", write_recipe().string(), "--from", run.string(), "--output", (folder() / "tuned").string(),
        "--set", "task.name=t", "--set", fmt::format("task.train=\"{}\"", (folder() / "train.jsonl").string()),
-       "--set", "task.text=a", "--set", "task.label=label", "--set", "data.train=", "--stop-after", "1"});
+       "--set", "task.text=a", "--set", "task.label=label", "--stop-after", "1"});
   ASSERT_EQ(tuned.code, 0) << tuned.output;
   expect(fill(folder() / "tuned", {"x [MASK]"}), 2, {"tuned", "fine-tuned", "pretrained one"});
 }
