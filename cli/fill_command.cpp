@@ -10,7 +10,9 @@
 #include "cli/number_checks.h"
 #include "cli/output_options.h"
 #include "data/durable_file.h"
+#include "data/hash.h"
 #include "data/hidden_piece.h"
+#include "data/loader.h"
 #include "data/permutation.h"
 #include "data/sequence_set.h"
 #include "data/table_reader.h"
@@ -138,7 +140,7 @@ std::vector<Question> questions_of_sequences(const FillOptions& options, const L
   COMERA_CHECK(!questions.empty(), "{}: its held-out sequences have no piece that could be hidden",
                options.held_out.string());
   if (std::ssize(questions) < options.examples)
-    say("{}: has only {} held-out sequences of up to {} tokens\n", options.held_out.string(),
+    say("{}: only {} held-out sequences of up to {} tokens have a piece to hide\n", options.held_out.string(),
         questions.size(), length);
   return questions;
 }
@@ -196,8 +198,8 @@ void print_score(const std::vector<Question>& questions, std::int64_t top) {
     return std::ranges::count_if(
         questions, [&](const Question& question) { return question.answers[0].standing.rank <= rank; });
   };
-  put("{} of {} hidden pieces were the first guess, {} among the first {}\n", within(1), questions.size(),
-      within(top), top);
+  put("{} of {} hidden pieces were the first guess{}\n", within(1), questions.size(),
+      top > 1 ? fmt::format(", {} among the first {}", within(top), top) : "");
 }
 
 void fill(const FillOptions& options) {

@@ -23,6 +23,13 @@ bool has_letter(std::string_view text) {
   return false;
 }
 
+// Whether two texts, one before the other, meet within a word.
+bool touch(std::string_view before, std::string_view behind) {
+  std::size_t at = 0;
+  return !before.empty() && !behind.empty() && is_word_character(last_character(before)) &&
+         is_word_character(next_character(behind, at));
+}
+
 // What a piece shows: special ones show their names.
 std::string shown(const Tokenizer& tokenizer, std::int32_t id) {
   std::string text = tokenizer.text(id).bytes;
@@ -58,17 +65,21 @@ std::optional<HiddenPiece> hide_piece(const Tokenizer& tokenizer, std::span<cons
     text_before[i] = !has_line_end(texts[i - 1]) && (text_before[i - 1] || !is_blank(texts[i - 1]));
   for (std::size_t i = count; i-- > 1;)
     text_behind[i - 1] = !has_line_end(texts[i]) && (text_behind[i] || !is_blank(texts[i]));
-  std::vector<std::size_t> with_letters, within_line, any;
+  std::vector<std::size_t> words, with_letters, within_line, any;
   for (std::size_t i = 0; i < count; ++i) {
     if (is_blank(texts[i]) || has_line_end(texts[i]) || tokenizer.text(ids[i]).byte) continue;
     any.push_back(i);
     if (!text_before[i] || !text_behind[i]) continue;
     within_line.push_back(i);
-    if (has_letter(texts[i])) with_letters.push_back(i);
+    if (!has_letter(texts[i])) continue;
+    with_letters.push_back(i);
+    if (!touch(texts[i - 1], texts[i]) && !touch(texts[i], texts[i + 1])) words.push_back(i);
   }
-  const auto& places = !with_letters.empty() ? with_letters : !within_line.empty() ? within_line : any;
-  if (places.empty()) return std::nullopt;
-  const std::size_t place = places[mix64(key) % places.size()];
+  const std::vector<std::size_t>* places = &words;
+  for (const auto* others : {&with_letters, &within_line, &any})
+    if (places->empty()) places = others;
+  if (places->empty()) return std::nullopt;
+  const std::size_t place = (*places)[mix64(key) % places->size()];
   HiddenPiece hidden{.text = line_around(tokenizer, ids, place), .truth = ids[place]};
   MaskedText& text = hidden.text;
   // As it would be written: a word's one space stands before the mark.

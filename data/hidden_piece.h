@@ -14,9 +14,10 @@ struct HiddenPiece {
   std::int32_t truth = 0;
 };
 
-// Hides a piece that `key` decides, of a sequence with [CLS] and [SEP]: one with text on both sides of it in
-// its line and with letters in it if there is one, else one with such text, else any with a visible
-// character. Special and unknown pieces and bytes of characters are never hidden. None if there is no other.
+// Hides a piece that `key` decides, of a sequence with [CLS] and [SEP]: a whole word with text on both sides
+// of it in its line if there is one, else a part of a word in such a place, else another piece there, else
+// any with a visible character. Special and unknown pieces and bytes of characters are never hidden. None if
+// there is no other.
 std::optional<HiddenPiece> hide_piece(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
                                       std::uint64_t key);
 

@@ -60,6 +60,7 @@ TEST_F(HiddenPieceTest, OfPoorTextIsTheBestThereIs) {
     const auto hidden = hide_piece(tokenizer(), sequence(text), 3);
     return hidden ? tokenizer().text(hidden->truth).bytes : "none";
   };
+  EXPECT_EQ(truth("1 > value > value_valueq"), " value");
   EXPECT_EQ(truth("1 > 2"), " >");
   EXPECT_EQ(truth(")\n"), ")");
   EXPECT_EQ(truth(" \n\n"), "none");

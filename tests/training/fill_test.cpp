@@ -11,7 +11,7 @@
 #include "recipes/run/fillings.h"
 #include "recipes/run/masked_language_task.h"
 #include "recipes/run/trained_model.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/training/float8_overrides.h"
 #include "tests/training/training_fixture.h"
 
 namespace comera::test {
@@ -114,6 +114,7 @@ TEST_F(Fill, ProbabilitiesAreThoseOfTheHeldOutLoss) {
   expect_the_held_out_loss(train("relative", {"model.positions=\"relative\""}), 1e-5);
   expect_the_held_out_loss(train("rotary", {"model.positions=\"rotary\""}), 1e-5);
   expect_the_held_out_loss(train("narrow", {"precision.compute=\"bf16\""}), 0.01);
+  expect_the_held_out_loss(train("float8", in_float8("delayed")), 0.01);
 }
 
 // Packs, and parts of a sequence with many masks, change nothing.
