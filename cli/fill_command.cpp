@@ -179,7 +179,7 @@ void write(const std::vector<Question>& questions, const FillOptions& options, c
       lines += object.text() + "\n";
     }
   data::write_file_durably(options.output.path, lines);
-  put("{} filled masks of {} texts in {}\n", marks, questions.size(), options.output.path.string());
+  put("{} masks of {} texts are filled in {}\n", marks, questions.size(), options.output.path.string());
 }
 
 void print(const std::vector<Question>& questions, const FillReport& report) {

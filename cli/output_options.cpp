@@ -57,7 +57,9 @@ void OutputOptions::check_file(const std::filesystem::path& name) const {
 void add_output_options(CLI::App& command, OutputOptions& options, const std::string& description,
                         bool required) {
   CLI::Option* output = command.add_option("--output", options.path, description)->required(required);
-  command.add_flag("--overwrite", options.overwrite, "Replace the output if it exists")->needs(output);
+  CLI::Option* overwrite =
+      command.add_flag("--overwrite", options.overwrite, "Replace the output if it exists");
+  if (!required) overwrite->needs(output);
 }
 
 }  // namespace comera::cli
