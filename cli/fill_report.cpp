@@ -42,9 +42,9 @@ std::string visible(std::string_view text) {
 
 // A piece as the tokenizer writes it, so that it can be told what is escaped.
 std::string visible_piece(const data::Tokenizer& tokenizer, std::int32_t id) {
-  std::string piece = tokenizer.piece(id);
-  for (std::size_t at = 0; (at = piece.find('\\', at)) != std::string::npos; at += 2) piece.insert(at, "\\");
-  return visible(piece);
+  std::string escaped;
+  for (const char c : tokenizer.piece(id)) escaped.append(c == '\\' ? 2 : 1, c);
+  return visible(escaped);
 }
 
 constexpr std::size_t most_shown = 60;  // bytes on either side of a mark
@@ -55,7 +55,7 @@ std::string end_of(std::string_view text) {
   if (text.size() <= most_shown) return visible(text);
   text.remove_prefix(text.size() - most_shown);
   while (!text.empty() && continues_character(text[0])) text.remove_prefix(1);
-  return "…" + visible(text);
+  return fmt::format("…{}", visible(text));
 }
 
 std::string beginning_of(std::string_view text) {
@@ -63,7 +63,7 @@ std::string beginning_of(std::string_view text) {
   if (text.size() <= most_shown) return visible(text);
   std::size_t end = most_shown;
   while (end > 0 && continues_character(text[end])) --end;
-  return visible(text.substr(0, end)) + "…";
+  return fmt::format("{}…", visible(text.substr(0, end)));
 }
 
 std::string shown_line(const data::Reading& reading) {
