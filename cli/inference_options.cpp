@@ -64,6 +64,10 @@ namespace {
 
 }  // namespace
 
+void require_finite(std::span<const double> values, const InferenceOptions& options, const std::string& of) {
+  if (!all_finite(values)) refuse_outputs(options, of);
+}
+
 void require_finite(std::span<const double> values, const InferenceOptions& options,
                     const std::filesystem::path& file, std::int64_t line) {
   if (!all_finite(values)) refuse_outputs(options, fmt::format("line {} of {}", line, file.string()));

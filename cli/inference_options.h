@@ -14,7 +14,7 @@ class App;
 
 namespace comera::cli {
 
-// What `eval`, `predict` and `embed` share: a trained model, and how to run it.
+// What `eval`, `predict`, `embed` and `fill` share: a trained model, and how to run it.
 struct InferenceOptions {
   std::filesystem::path model;  // checkpoint or run directory
   std::filesystem::path tokenizer;
@@ -31,7 +31,9 @@ void add_inference_options(CLI::App& command, InferenceOptions& options);
 // How long sequences may be, and the packs to run them in.
 data::BatchCapacity inference_capacity(const InferenceOptions& options, const LoadedModel& loaded);
 
-// Refuses what a model has computed for a line of a file if it is not finite.
+// Refuses what a model has computed if it is not finite. of: for what.
+void require_finite(std::span<const double> values, const InferenceOptions& options, const std::string& of);
+// The same for a line of a file.
 void require_finite(std::span<const double> values, const InferenceOptions& options,
                     const std::filesystem::path& file, std::int64_t line);
 // The same of a loss that a whole file or folder gave.

@@ -54,9 +54,12 @@ void OutputOptions::check_file(const std::filesystem::path& name) const {
   refuse_existing(path / name, overwrite);
 }
 
-void add_output_options(CLI::App& command, OutputOptions& options, const std::string& description) {
-  command.add_option("--output", options.path, description)->required();
-  command.add_flag("--overwrite", options.overwrite, "Replace the output if it exists");
+void add_output_options(CLI::App& command, OutputOptions& options, const std::string& description,
+                        bool required) {
+  CLI::Option* output = command.add_option("--output", options.path, description)->required(required);
+  CLI::Option* overwrite =
+      command.add_flag("--overwrite", options.overwrite, "Replace the output if it exists");
+  if (!required) overwrite->needs(output);
 }
 
 }  // namespace comera::cli

@@ -21,6 +21,7 @@ struct OutputOptions {
   void check_file(const std::filesystem::path& name) const;
 };
 
-void add_output_options(CLI::App& command, OutputOptions& options, const std::string& description);
+void add_output_options(CLI::App& command, OutputOptions& options, const std::string& description,
+                        bool required = true);
 
 }  // namespace comera::cli

@@ -41,6 +41,9 @@ class PieceModel {
   virtual Cuts cuts() const = 0;
   // Appends to ids.
   virtual void encode(std::string_view part, std::vector<std::int32_t>& ids) const = 0;
+  // The same of text in the middle of a longer one, with a piece before or behind it that is not given.
+  virtual void encode_between(std::string_view part, bool piece_before, bool piece_behind,
+                              std::vector<std::int32_t>& ids) const = 0;
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
 };
 

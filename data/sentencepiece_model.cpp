@@ -101,6 +101,26 @@ class SentencePieceModel final : public PieceModel {
     ids.insert(ids.end(), found.begin(), found.end());
   }
 
+  // A character that is in no piece stands for the pieces around: no piece goes over its edges, and neither
+  // the space that a model puts before texts nor those that it takes away at their ends are the part's.
+  void encode_between(std::string_view part, bool piece_before, bool piece_behind,
+                      std::vector<std::int32_t>& ids) const override {
+    constexpr std::string_view stranger = "\xf4\x8f\xbf\xbd";  // U+10FFFD, of private use
+    const std::size_t begin = piece_before ? stranger.size() : 0, end = begin + part.size();
+    std::string text(part);
+    if (piece_before) text.insert(0, stranger);
+    if (piece_behind) text += stranger;
+    const auto encoded = processor_.EncodeAsImmutableProto(absl::string_view(text.data(), text.size()));
+    for (std::size_t i = 0; i < encoded.pieces_size(); ++i) {
+      const auto piece = encoded.pieces(static_cast<int>(i));
+      // Of the bytes of one character, all but the last have no length.
+      const bool within = piece.begin() >= begin && piece.begin() < end;
+      // Unknown characters in a row are one piece, the stranger too.
+      if (within || (piece.begin() < begin && piece.end() > begin))
+        ids.push_back(static_cast<std::int32_t>(piece.id()));
+    }
+  }
+
   std::string decode(std::span<const std::int32_t> ids) const override {
     std::string text;
     const auto status = processor_.Decode(std::vector<int>(ids.begin(), ids.end()), &text);

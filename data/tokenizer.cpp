@@ -123,14 +123,28 @@ void Tokenizer::for_each_part(std::string_view text, Visit&& visit) const {
 void Tokenizer::encode_part(std::string_view part, std::vector<std::int32_t>& ids) const {
   const std::size_t before = ids.size();
   model_->encode(part, ids);
+  hide_special(ids, before);
+}
+
+void Tokenizer::hide_special(std::vector<std::int32_t>& ids, std::size_t begin) const {
   if (!special_in_text_) return;
-  for (std::size_t i = before; i < ids.size(); ++i)
+  for (std::size_t i = begin; i < ids.size(); ++i)
     if (special_.contains(ids[i])) ids[i] = special_.unknown;
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
   std::vector<std::int32_t> ids;
   for_each_part(text, [&](std::string_view part) { encode_part(part, ids); });
+  return ids;
+}
+
+std::vector<std::int32_t> Tokenizer::encode_between(std::string_view part, bool piece_before,
+                                                    bool piece_behind) const {
+  // Where text may be cut anyway, its ends change nothing.
+  if (symbols_apart_ || part.empty()) return encode(part);
+  std::vector<std::int32_t> ids;
+  model_->encode_between(part, piece_before, piece_behind, ids);
+  hide_special(ids, 0);
   return ids;
 }
 

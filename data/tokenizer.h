@@ -47,6 +47,10 @@ class Tokenizer {
   ~Tokenizer();
 
   std::vector<std::int32_t> encode(std::string_view text) const;
+  // Of a part of a text that has a piece before it, behind it or both, which are not given: what encode gives
+  // for the part where it stands, if that text has such a piece there. Of a WordPiece vocabulary, a word at
+  // the beginning goes on with the word before it. Of unigram models up to ties.
+  std::vector<std::int32_t> encode_between(std::string_view part, bool piece_before, bool piece_behind) const;
   // Error if an id is outside the vocabulary. Special pieces decode to nothing.
   std::string decode(std::span<const std::int32_t> ids) const;
 
@@ -68,6 +72,8 @@ class Tokenizer {
   template <class Visit>
   void for_each_part(std::string_view text, Visit&& visit) const;
   void encode_part(std::string_view part, std::vector<std::int32_t>& ids) const;
+  // Special pieces that text has become, from there on, become unknown ones.
+  void hide_special(std::vector<std::int32_t>& ids, std::size_t begin) const;
   void find_special(const std::string& name);
 
   std::unique_ptr<PieceModel> model_;

@@ -108,12 +108,36 @@ class WordPieceModel final : public PieceModel {
   }
 
   void encode(std::string_view part, std::vector<std::int32_t>& ids) const override {
+    encode_words(part, false, ids);
+  }
+
+  // What touches the piece before it goes on with its word.
+  void encode_between(std::string_view part, bool piece_before, bool /*piece_behind*/,
+                      std::vector<std::int32_t>& ids) const override {
+    encode_words(part, piece_before, ids);
+  }
+
+  std::string decode(std::span<const std::int32_t> ids) const override {
+    std::string text;
+    for (const std::int32_t id : ids) {
+      const std::string& piece = pieces_[static_cast<std::size_t>(id)];
+      const bool joined = continues_word(piece);
+      if (!joined && !text.empty()) text += ' ';
+      text += joined ? piece.substr(2) : piece;
+    }
+    return text;
+  }
+
+ private:
+  // continues: the first word, if the part begins with it, goes on with one before it.
+  void encode_words(std::string_view part, bool continues, std::vector<std::int32_t>& ids) const {
     std::string word;
     std::int64_t length = 0;  // characters of word
     const auto flush = [&] {
-      if (length > 0) encode_word(word, length, ids);
+      if (length > 0) encode_word(word, length, continues, ids);
       word.clear();
       length = 0;
+      continues = false;
     };
     const auto add = [&](char32_t c) {
       const bool alone = is_punctuation(c);
@@ -145,18 +169,6 @@ class WordPieceModel final : public PieceModel {
     flush();
   }
 
-  std::string decode(std::span<const std::int32_t> ids) const override {
-    std::string text;
-    for (const std::int32_t id : ids) {
-      const std::string& piece = pieces_[static_cast<std::size_t>(id)];
-      const bool joined = continues_word(piece);
-      if (!joined && !text.empty()) text += ' ';
-      text += joined ? piece.substr(2) : piece;
-    }
-    return text;
-  }
-
- private:
   struct Hash {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
@@ -165,12 +177,13 @@ class WordPieceModel final : public PieceModel {
   static bool continues_word(std::string_view piece) { return piece.size() > 2 && piece.starts_with("##"); }
 
   // The longest piece that the rest begins with, again and again; one unknown piece if there is none.
-  void encode_word(const std::string& word, std::int64_t length, std::vector<std::int32_t>& ids) const {
+  void encode_word(const std::string& word, std::int64_t length, bool continues,
+                   std::vector<std::int32_t>& ids) const {
     const std::size_t before = ids.size();
     std::string candidate;
     std::size_t begin = 0;
     while (begin < word.size() && length <= longest_word) {
-      candidate = begin == 0 ? "" : "##";
+      candidate = begin == 0 && !continues ? "" : "##";
       const std::size_t prefix = candidate.size();
       candidate.append(word, begin, longest_piece_);
       std::int32_t id = -1;

@@ -1,5 +1,6 @@
 #include "model/head.h"
 
+#include "kernels/ops/bias_activation.h"
 #include "kernels/ops/cross_entropy.h"
 #include "kernels/ops/dropout.h"
 #include "kernels/ops/gather.h"
@@ -33,6 +34,31 @@ MaskedLanguageHead::MaskedLanguageHead(ParameterStore& store, const EncoderConfi
                        .decays = false,
                        .initializer = {}})) {}
 
+MaskedLanguageHead::Passed MaskedLanguageHead::pass(const Step& step, const Tensor& hidden) const {
+  const Context& context = step.context;
+  Arena& arena = context.arena;
+  const DType dtype = hidden.dtype(), master = step.store.dtype();
+  const std::int64_t rows = step.batch.capacity.masked, width = hidden.dim(1);
+  const Tensor masked = arena.saved({rows, width}, dtype);
+  run(context, GatherRows{.x = hidden,
+                          .indices = step.batch.masked_positions,
+                          .count = step.batch.masked_count(),
+                          .y = masked});
+  Passed passed;
+  passed.transformed = transform_->forward(context, masked, Activation::gelu, true);
+  passed.normed = arena.saved({rows, width}, dtype);
+  passed.mean = arena.saved({rows}, master);
+  passed.rstd = arena.saved({rows}, master);
+  run(context, LayerNormForward{.x = passed.transformed.output(),
+                                .gamma = step.store.value(norm_.gamma),
+                                .beta = step.store.value(norm_.beta),
+                                .eps = norm_.eps,
+                                .y = passed.normed,
+                                .mean = passed.mean,
+                                .rstd = passed.rstd});
+  return passed;
+}
+
 void MaskedLanguageHead::run_loss(const Step& step, const Tensor& hidden, bool gradient,
                                   const Tensor& dhidden) const {
   const Context& context = step.context;
@@ -40,22 +66,7 @@ void MaskedLanguageHead::run_loss(const Step& step, const Tensor& hidden, bool g
   const std::size_t mark = arena.mark();
   const DType dtype = hidden.dtype();
   const std::int64_t rows = step.batch.capacity.masked, width = hidden.dim(1);
-  const Tensor masked = arena.saved({rows, width}, dtype);
-  run(context, GatherRows{.x = hidden,
-                          .indices = step.batch.masked_positions,
-                          .count = step.batch.masked_count(),
-                          .y = masked});
-  const Linear::Saved transformed = transform_->forward(context, masked, Activation::gelu, true);
-  const DType master = step.store.dtype();
-  const Tensor normed = arena.saved({rows, width}, dtype), mean = arena.saved({rows}, master),
-               rstd = arena.saved({rows}, master);
-  run(context, LayerNormForward{.x = transformed.output(),
-                                .gamma = step.store.value(norm_.gamma),
-                                .beta = step.store.value(norm_.beta),
-                                .eps = norm_.eps,
-                                .y = normed,
-                                .mean = mean,
-                                .rstd = rstd});
+  const auto [transformed, normed, mean, rstd] = pass(step, hidden);
   const Tensor g = gradient ? arena.saved({rows, width}, dtype) : Tensor();
   const ProductPlace decoder(context.products, "head.decoder", "logits decide about the loss");
   tokens_.masked_cross_entropy(context, step.batch,
@@ -84,6 +95,14 @@ void MaskedLanguageHead::run_loss(const Step& step, const Tensor& hidden, bool g
                              .dx = dhidden});
   }
   arena.release(mark);
+}
+
+void MaskedLanguageHead::logits(const Step& step, const Tensor& hidden, const Tensor& y) const {
+  const Context& context = step.context;
+  const std::size_t mark = context.arena.mark();
+  tokens_.decode(context, pass(step, hidden).normed, y);
+  run(context, BiasActivationForward{.u = y, .bias = step.store.value(bias_), .y = {}});
+  context.arena.release(mark);
 }
 
 void pool(const Step& step, const Tensor& hidden, Pooling pooling, const Tensor& vectors) {

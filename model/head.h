@@ -32,7 +32,18 @@ class MaskedLanguageHead final : public Head {
   void run_loss(const Step& step, const Tensor& hidden, bool gradient, const Tensor& dhidden) const override;
   std::vector<Linear*> linears() const override { return {transform_.get()}; }
 
+  // y (masked positions of the capacity, vocabulary), in the type of the parameters, for prediction; rows
+  // beyond their count hold anything.
+  void logits(const Step& step, const Tensor& hidden, const Tensor& y) const;
+
  private:
+  // What the decoder is given, as far as the backward pass needs it.
+  struct Passed {
+    Linear::Saved transformed;
+    Tensor normed, mean, rstd;
+  };
+  Passed pass(const Step& step, const Tensor& hidden) const;
+
   const Embedding& tokens_;
   std::unique_ptr<Linear> transform_;
   LayerNorm norm_;

@@ -148,6 +148,14 @@ void Model::predict(const Step& step, const Tensor& y) const {
   step.context.arena.release(mark);
 }
 
+void Model::logits(const Step& step, const Tensor& y) const {
+  const auto* head = dynamic_cast<const MaskedLanguageHead*>(head_.get());
+  COMERA_CHECK(head != nullptr, "a model without a masked-language head predicts no tokens");
+  const std::size_t mark = step.context.arena.mark();
+  head->logits(step, encode(step), y);
+  step.context.arena.release(mark);
+}
+
 void Model::embed(const Step& step, Pooling pooling, const Tensor& vectors) const {
   const std::size_t mark = step.context.arena.mark();
   pool(step, encode(step), pooling, vectors);

@@ -34,6 +34,10 @@ class Model {
   // What the head says of each sequence, y (S, sequence_outputs): logits of the classes, or one score. Throws
   // Error if the head is a masked-language head.
   void predict(const Step& step, const Tensor& y) const;
+  // What the head says of each masked position, y (masked positions of the capacity, vocabulary) in the type
+  // of the parameters: logits; rows beyond the batch's hold anything. Throws Error if the head is not a
+  // masked-language head.
+  void logits(const Step& step, const Tensor& y) const;
   // One vector per sequence, vectors (S, hidden); zero beyond the batch's sequences.
   void embed(const Step& step, Pooling pooling, const Tensor& vectors) const;
 

@@ -6,8 +6,9 @@
 #   scripts/quickstart.sh --set KEY=VALUE    overrides the recipe (recipes/quickstart.toml); may be repeated
 # Everything is written into a new folder runs/quickstart/DATE-TIME. Ctrl-C saves and stops; the script says
 # how to go on. Then the encoder learns a task made from the same code: does this documentation belong to this
-# function? The exit status is not 0 unless the model predicts held-out code at least 0.3 nat better than how
-# often each piece occurs, and its accuracy on held-out pairs is three standard errors above the majority class.
+# function? In the end the pretrained model guesses ten pieces of held-out code that it is not shown. The exit
+# status is not 0 unless the model predicts held-out code at least 0.3 nat better than how often each piece
+# occurs, and its accuracy on held-out pairs is three standard errors above the majority class.
 set -euo pipefail
 
 required_gain=0.3
@@ -30,7 +31,7 @@ while (($# > 0)); do
       shift
       ;;
     -h | --help)
-      sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+      sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
       exit 0
       ;;
     *) fail "'$1' is not an option; see --help" ;;
@@ -179,6 +180,11 @@ elif grep -q 'too few to learn from' "$folder/pairs.log"; then
 else
   fail "$(cat "$folder/pairs.log")"
 fi
+
+stage "guesses: pieces of held-out code"
+fill=("$program" fill "$folder/run" --held-out "$folder/shards" --examples 10 --top 3)
+print_command "${fill[@]}"
+"${fill[@]}"
 end_stage
 print_times
 

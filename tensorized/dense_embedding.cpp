@@ -2,6 +2,7 @@
 
 #include "kernels/ops/cross_entropy.h"
 #include "kernels/ops/embedding.h"
+#include "kernels/ops/matrix_product.h"
 
 namespace comera {
 
@@ -46,6 +47,16 @@ void DenseEmbedding::masked_cross_entropy(const Context& context, const PackedBa
                                        .gradient = decoder.gradient,
                                        .dh = decoder.dh,
                                        .results = decoder.results});
+}
+
+void DenseEmbedding::decode(const Context& context, const Tensor& h, const Tensor& y) const {
+  run(context, MatrixProduct{.a = h,
+                             .b = store_.product_value(table_),
+                             .c = y,
+                             .m = h.dim(0),
+                             .n = y.dim(1),
+                             .k = h.dim(1),
+                             .transpose_b = true});
 }
 
 std::string DenseEmbedding::shape_text() const {

@@ -14,6 +14,7 @@ class DenseEmbedding final : public Embedding {
   void backward(const Context& context, const PackedBatch& batch, const Tensor& dy) const override;
   void masked_cross_entropy(const Context& context, const PackedBatch& batch,
                             const Decoder& decoder) const override;
+  void decode(const Context& context, const Tensor& h, const Tensor& y) const override;
   std::string shape_text() const override;
 
  private:

@@ -41,6 +41,9 @@ class Embedding {
   // Adds to results and, with gradient, to the table's gradient.
   virtual void masked_cross_entropy(const Context& context, const PackedBatch& batch,
                                     const Decoder& decoder) const = 0;
+  // y (P, vocabulary) = h tableᵀ in the type of the parameters: logits without bias, for h (P, width) in that
+  // of activations.
+  virtual void decode(const Context& context, const Tensor& h, const Tensor& y) const = 0;
   virtual std::string shape_text() const = 0;
   // Its train if it is one: for what is done with the parameters of all trains.
   virtual const TTMCores* as_tensor_train() const { return nullptr; }

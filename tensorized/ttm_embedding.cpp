@@ -148,7 +148,49 @@ void TTMEmbedding::masked_cross_entropy(const Context& context, const PackedBatc
     structured_cross_entropy(context, batch, decoder);
 }
 
+TTMEmbedding::Rebuilding TTMEmbedding::scratch_rebuilding(ArenaScope& scope) const {
+  const std::int64_t row = train_.right_rows() * train_.left_columns() * train_.right_columns();
+  const std::int64_t count = std::max<std::int64_t>(1, std::min(train_.left_rows(), (1 << 20) / row));
+  return {count, scope.tensor({count * train_.left_columns(), train_.right_rows() * train_.right_columns()},
+                              store_.dtype())};
+}
+
 // table[l, r, a, b] = Σ_k left[l, a, k] right[k, r, b]: a product whose result has its middle axes swapped.
+void TTMEmbedding::rebuild_rows(const Context& context, const Halves& halves, const Rebuilding& rebuilding,
+                                std::int64_t first, std::int64_t count, const Tensor& rows) const {
+  const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
+                     nl = train_.left_columns(), nr = train_.right_columns();
+  run(context, MatrixProduct{.a = halves.left.reshape({train_.left_rows(), nl * rank}).rows(first, count),
+                             .b = halves.right,
+                             .c = rebuilding.product,
+                             .m = count * nl,
+                             .n = right_rows * nr,
+                             .k = rank});
+  run(context, SwapAxes{.x = rebuilding.product.slice(0, {count, nl, right_rows, nr}), .y = rows});
+}
+
+void TTMEmbedding::decode(const Context& context, const Tensor& h, const Tensor& y) const {
+  ArenaScope scope(context.arena);
+  const Halves halves = scratch_halves(scope);
+  merge_ttm(context, store_, train_, halves.left, halves.right);
+  const Rebuilding rebuilding = scratch_rebuilding(scope);
+  const std::int64_t right_rows = train_.right_rows(), width = h.dim(1);
+  for (std::int64_t l = 0; l * right_rows < vocabulary_; l += rebuilding.left_rows) {
+    const std::int64_t count = std::min(rebuilding.left_rows, train_.left_rows() - l), first = l * right_rows;
+    ArenaScope chunk(context.arena);
+    const Tensor rows = chunk.tensor({count * right_rows, width}, store_.dtype());
+    rebuild_rows(context, halves, rebuilding, l, count, rows);
+    run(context, MatrixProduct{.a = h,
+                               .b = in_type(context, chunk, rows, h.dtype()),
+                               .c = y.slice(first, {y.elements() - first}),
+                               .m = h.dim(0),
+                               .n = std::min(count * right_rows, vocabulary_ - first),
+                               .k = width,
+                               .transpose_b = true,
+                               .ldc = vocabulary_});
+  }
+}
+
 // Done for some left rows at a time, so that little more than the table and its gradient is held.
 void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const PackedBatch& batch,
                                          const Decoder& decoder) const {
@@ -159,20 +201,11 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const PackedBat
   const DType dtype = store_.dtype();
   const Halves halves = scratch_halves(scope);
   merge_ttm(context, store_, train_, halves.left, halves.right);
-  const Tensor left = halves.left.reshape({left_rows, nl * rank});
-  const std::int64_t chunk = std::max<std::int64_t>(1, std::min(left_rows, (1 << 20) / (right_rows * width)));
-  const Tensor product = scope.tensor({chunk * nl, right_rows * nr}, dtype);
+  const auto [chunk, product] = scratch_rebuilding(scope);
   const Tensor table = scope.tensor({left_rows * right_rows, width}, dtype);
   for (std::int64_t l = 0; l < left_rows; l += chunk) {
     const std::int64_t count = std::min(chunk, left_rows - l);
-    run(context, MatrixProduct{.a = left.rows(l, count),
-                               .b = halves.right,
-                               .c = product,
-                               .m = count * nl,
-                               .n = right_rows * nr,
-                               .k = rank});
-    run(context, SwapAxes{.x = product.slice(0, {count, nl, right_rows, nr}),
-                          .y = table.rows(l * right_rows, count * right_rows)});
+    rebuild_rows(context, halves, {chunk, product}, l, count, table.rows(l * right_rows, count * right_rows));
   }
   DenseMaskedCrossEntropy loss{.h = decoder.h,
                                .table = in_type(context, scope, table.rows(0, vocabulary_), store_.compute()),
@@ -190,7 +223,8 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const PackedBat
   loss.dtable = dtable.rows(0, vocabulary_);
   run(context, loss);
   const Halves dhalves = scratch_halves(scope);
-  const Tensor dleft = dhalves.left.reshape({left_rows, nl * rank});
+  const Tensor left = halves.left.reshape({left_rows, nl * rank}),
+               dleft = dhalves.left.reshape({left_rows, nl * rank});
   run(context, Fill{.x = dhalves.right, .value = 0});
   for (std::int64_t l = 0; l < left_rows; l += chunk) {
     const std::int64_t count = std::min(chunk, left_rows - l);

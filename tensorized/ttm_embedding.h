@@ -21,6 +21,7 @@ class TTMEmbedding final : public Embedding {
   void backward(const Context& context, const PackedBatch& batch, const Tensor& dy) const override;
   void masked_cross_entropy(const Context& context, const PackedBatch& batch,
                             const Decoder& decoder) const override;
+  void decode(const Context& context, const Tensor& h, const Tensor& y) const override;
   std::string shape_text() const override { return train_.shape.text(); }
   const TTMCores* as_tensor_train() const override { return &train_; }
   std::int64_t right_rows() const override { return train_.right_rows(); }
@@ -32,6 +33,15 @@ class TTMEmbedding final : public Embedding {
   };
   Halves scratch_halves(ArenaScope& scope) const;
   bool decodes_by_rebuilding(std::int64_t positions) const;
+  // Memory for some rows of the table at a time, and how many left rows that is.
+  struct Rebuilding {
+    std::int64_t left_rows;
+    Tensor product;
+  };
+  Rebuilding scratch_rebuilding(ArenaScope& scope) const;
+  // Writes the rows of `count` left rows from `first` on: all that share these left digits.
+  void rebuild_rows(const Context& context, const Halves& halves, const Rebuilding& rebuilding,
+                    std::int64_t first, std::int64_t count, const Tensor& rows) const;
   void structured_cross_entropy(const Context& context, const PackedBatch& batch,
                                 const Decoder& decoder) const;
   void rebuilt_cross_entropy(const Context& context, const PackedBatch& batch, const Decoder& decoder) const;

@@ -1,5 +1,7 @@
 #include "recipes/run/inference_engine.h"
 
+#include <algorithm>
+
 #include "kernels/core/check.h"
 #include "kernels/shared/step_values.h"
 
@@ -20,7 +22,15 @@ InferenceEngine::InferenceEngine(const Model& model, Output output, const Proces
 }
 
 std::int64_t InferenceEngine::width() const {
+  if (output_ == Output::logits) return model_.config().vocabulary;
   return output_ == Output::predictions ? model_.config().sequence_outputs() : model_.config().hidden;
+}
+
+// What a forward pass writes, over outputs_.
+Tensor InferenceEngine::values(const PackCapacity& capacity) const {
+  const ParameterStore& store = model_.parameters();
+  return output_ == Output::logits ? outputs_.tensor({capacity.masked, width()}, store.dtype())
+                                   : outputs_.tensor({capacity.sequences, width()}, store.compute());
 }
 
 void InferenceEngine::forward(const Context& context, const PackedBatch& batch) const {
@@ -30,18 +40,22 @@ void InferenceEngine::forward(const Context& context, const PackedBatch& batch) 
                   inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
                   results_.tensor({sizeof(StepResults)}, DType::uint8),
                   false};
-  const Tensor values = outputs_.tensor({batch.capacity.sequences, width()}, model_.parameters().compute());
-  if (output_ == Output::predictions)
-    model_.predict(step, values);
+  const Tensor to = values(batch.capacity);
+  if (output_ == Output::logits)
+    model_.logits(step, to);
+  else if (output_ == Output::predictions)
+    model_.predict(step, to);
   else
-    model_.embed(step, output_ == Output::mean ? Pooling::mean : Pooling::first, values);
+    model_.embed(step, output_ == Output::mean ? Pooling::mean : Pooling::first, to);
 }
 
 void InferenceEngine::set_capacity(const PackCapacity& capacity) {
-  const DType dtype = model_.parameters().compute();
+  const bool of_masked = output_ == Output::logits;
+  const ParameterStore& store = model_.parameters();
+  const auto number = static_cast<std::int64_t>(size_of(of_masked ? store.dtype() : store.compute()));
   Allocator& allocator = processor_.allocator;
   outputs_ = Buffer();
-  outputs_ = Buffer(allocator, capacity.sequences * width() * static_cast<std::int64_t>(size_of(dtype)),
+  outputs_ = Buffer(allocator, (of_masked ? capacity.masked : capacity.sequences) * width() * number,
                     MemoryKind::workspace);
   Arena measuring = Arena::measuring(allocator.device());
   forward(Context{processor_.backend, measuring, stream_},
@@ -69,14 +83,24 @@ bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const dat
   options.packs_per_step = options.ranks = share.ranks;
   options.rank = share.rank;
   data::Loader loader(std::move(samples), options);
-  const Tensor values = outputs_.tensor({capacity.sequences, width()}, model_.parameters().compute());
+  const Tensor values = this->values(batch_.capacity);
   while (const data::Batch* batch = loader.try_next()) {
     if (stop && stop()) return false;
     send_batch(*batch, batch_.capacity, *feed_);
     graph_.launch();
     const std::vector<double> numbers = read_tensor(values, processor_.allocator);
+    std::int64_t row = 0;
+    // Behind the last row of an example.
+    const auto end = [&](std::int32_t example) -> std::int64_t {
+      if (output_ != Output::logits) return example + 1;
+      const auto& positions = batch->masked_positions;
+      return std::lower_bound(positions.begin(), positions.begin() + batch->masked,
+                              batch->sequence_offsets[example + 1]) -
+             positions.begin();
+    };
     for (std::int32_t s = 0; s < batch->examples; ++s)
-      visit(batch->samples[s], std::span<const double>(numbers).subspan(s * width(), width()));
+      for (; row < end(s); ++row)
+        visit(batch->samples[s], std::span<const double>(numbers).subspan(row * width(), width()));
   }
   return true;
 }

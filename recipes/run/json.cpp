@@ -74,5 +74,10 @@ JsonObject& JsonObject::add(std::string_view key, const std::vector<double>& val
 JsonObject& JsonObject::add(std::string_view key, const std::vector<std::int64_t>& values) {
   return add_text(key, fmt::format("[{}]", fmt::join(values, ",")));
 }
+JsonObject& JsonObject::add(std::string_view key, const std::vector<JsonObject>& values) {
+  std::vector<std::string> texts;
+  for (const JsonObject& value : values) texts.push_back(value.text());
+  return add_text(key, fmt::format("[{}]", fmt::join(texts, ",")));
+}
 
 }  // namespace comera

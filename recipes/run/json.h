@@ -21,6 +21,7 @@ class JsonObject {
   JsonObject& add(std::string_view key, const JsonObject& value);
   JsonObject& add(std::string_view key, const std::vector<double>& values);
   JsonObject& add(std::string_view key, const std::vector<std::int64_t>& values);
+  JsonObject& add(std::string_view key, const std::vector<JsonObject>& values);
   JsonObject& add(std::string_view key, std::same_as<bool> auto value) {
     return add_text(key, value ? "true" : "false");
   }

@@ -193,13 +193,20 @@ std::string some_value(Try& own, const Option& option) {
   return some_path(own);
 }
 
+std::string some_masked_text(Try& own) {
+  static const std::vector<std::string> all = {
+      "return [MASK]", "[MASK]", "[MASK] [MASK]\n\t[MASK]", "x", std::string(5000, '(') + "[MASK]",
+      "\xff [MASK]",   " ",      "\u00e9[MASK]\U0001f642"};
+  return own.chance.pick(all);
+}
+
 // Mostly what the command wants, with mistakes.
 std::vector<std::string> some_line(Try& own, const Command& command) {
   std::vector<std::string> words = command.words;
   const auto add = [&](const Option& option) {
     const std::string value = option.value.empty() ? "" : some_value(own, option);
     if (option.name.empty())
-      words.push_back(some_path(own));
+      words.push_back(words[0] == "fill" && option.value == "TEXT" ? some_masked_text(own) : some_path(own));
     else if (option.value.empty() ? !own.chance.one_in(30) : own.chance.one_in(20))
       words.push_back(option.name);  // a flag, or a value that is missing
     else if (own.chance.one_in(8))

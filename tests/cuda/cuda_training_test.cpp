@@ -26,6 +26,8 @@ TEST_F(CudaTraining, NarrowGradientsAreThoseOfDouble) { expect_narrow_gradients(
 
 TEST_F(CudaTraining, EveryLookupGivesTheSameLosses) { expect_every_lookup_to_agree(first_gpu()); }
 
+TEST_F(CudaTraining, LogitsAreThoseOfTheCpu) { expect_logits_of_the_cpu(first_gpu()); }
+
 TEST_F(CudaFeed, BlocksArriveInOrderAndAreKeptUntilTheyAreTaken) { expect_blocks_in_order(first_gpu()); }
 
 class CudaRun : public RunFixture {

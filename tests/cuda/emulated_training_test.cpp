@@ -33,6 +33,8 @@ TEST(EmulatedTraining, NarrowGradientsAreThoseOfDouble) { expect_narrow_gradient
 
 TEST(EmulatedTraining, EveryLookupGivesTheSameLosses) { expect_every_lookup_to_agree(emulated_device()); }
 
+TEST(EmulatedTraining, LogitsAreThoseOfTheCpu) { expect_logits_of_the_cpu(emulated_device()); }
+
 TEST(EmulatedFeed, BlocksArriveInOrderAndAreKeptUntilTheyAreTaken) {
   expect_blocks_in_order(emulated_device());
 }

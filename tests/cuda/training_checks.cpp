@@ -10,8 +10,10 @@
 #include "kernels/backends/processors.h"
 #include "kernels/cpu/plain/plain_backend.h"
 #include "kernels/emulation/sanitizers.h"
+#include "recipes/run/fillings.h"
 #include "tensorized/plan.h"
 #include "tests/model/configs.h"
+#include "tests/support/harness.h"
 #include "tests/training/trace.h"
 
 namespace comera::test {
@@ -154,6 +156,43 @@ void expect_every_lookup_to_agree(const TestDevice& device) {
   for (std::size_t other = 1; other < losses.size(); ++other)
     for (int i = 0; i < traced; ++i)
       EXPECT_NEAR(losses[other][i], losses[0][i], 1e-5 * losses[0][i]) << "step " << i;
+}
+
+namespace {
+
+// Of the targets of a few sequences, one after the other.
+std::vector<double> logits_of(EncoderConfig config, DType compute, const Processor& processor) {
+  config.compute = compute;
+  Model model(config, processor.allocator, false);
+  model.parameters().initialize(2);
+  std::vector<data::Sample> sequences;
+  for (const std::int32_t length : {7, 3, 16}) {
+    data::Sample& sequence = sequences.emplace_back();
+    for (std::int32_t i = 0; i < length; ++i) sequence.ids.push_back((7 * i + length) % 29);
+    sequence.type_ids.resize(sequence.ids.size());
+    for (std::int32_t i = 1; i < length; i += 2) sequence.targets.positions.push_back(i);
+    sequence.targets.ids.resize(sequence.targets.positions.size());
+  }
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<double>> found;
+  run_masked(model, processor, sequences, {},
+             [&](std::size_t sequence, std::size_t target, std::span<const double> logits) {
+               found[{sequence, target}] = {logits.begin(), logits.end()};
+             });
+  std::vector<double> all;
+  for (const auto& [place, logits] : found) all.insert(all.end(), logits.begin(), logits.end());
+  return all;
+}
+
+}  // namespace
+
+void expect_logits_of_the_cpu(const TestDevice& device) {
+  for (const bool tensorized : {true, false}) {
+    const EncoderConfig config = small_config(tensorized);
+    const std::vector<double> exact = logits_of(config, DType::float64, {plain_backend(), host_allocator()});
+    ASSERT_EQ(exact.size(), 12u * 29);
+    EXPECT_LT(relative_error(logits_of(config, DType::float32, device.with_graphs), exact), 1e-5);
+    EXPECT_LT(relative_error(logits_of(config, DType::bfloat16, device.with_graphs), exact), 0.05);
+  }
 }
 
 void expect_blocks_in_order(const TestDevice& device) {

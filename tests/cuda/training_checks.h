@@ -21,6 +21,9 @@ void expect_tf32_losses(const TestDevice& rounded, const TestDevice& exact);
 void expect_narrow_gradients(const TestDevice& device);
 // The three ways to look up an embedding agree.
 void expect_every_lookup_to_agree(const TestDevice& device);
+// What a model says of masked positions is what it says in double precision on the CPU, with float32 and
+// bfloat16 activations.
+void expect_logits_of_the_cpu(const TestDevice& device);
 // Blocks arrive in order, and the host's memory of one is left alone until the device has it.
 void expect_blocks_in_order(const TestDevice& device);
 

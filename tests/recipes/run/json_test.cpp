@@ -18,6 +18,8 @@ TEST(Json, ObjectsInOrder) {
             R"({"step":3,"loss":2.5,"ok":true,"stage":"early","rates":{"cores":0.0001,"rest":5e-05},)"
             R"("ranks":[1,2],"norms":[0.5,1]})");
   EXPECT_EQ(JsonObject().text(), "{}");
+  EXPECT_EQ(JsonObject().add("all", std::vector<JsonObject>{inner, {}}).text(),
+            R"({"all":[{"cores":0.0001,"rest":5e-05},{}]})");
 }
 
 TEST(Json, WhatJsonLacksIsNull) {

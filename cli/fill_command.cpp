@@ -1,0 +1,265 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/fill_report.h"
+#include "cli/inference_options.h"
+#include "cli/number_checks.h"
+#include "cli/output_options.h"
+#include "data/durable_file.h"
+#include "data/hash.h"
+#include "data/hidden_piece.h"
+#include "data/loader.h"
+#include "data/permutation.h"
+#include "data/sequence_set.h"
+#include "data/table_reader.h"
+#include "kernels/core/console.h"
+
+namespace comera::cli {
+
+namespace {
+
+struct FillOptions {
+  InferenceOptions inference;
+  std::vector<std::string> texts;
+  std::filesystem::path input;
+  std::string column = "text";
+  std::filesystem::path held_out;
+  std::int64_t examples = 10;
+  std::int64_t seed = 0;
+  std::int64_t top = 5;
+  OutputOptions output;
+
+  void check() const {
+    const int given = static_cast<int>(!texts.empty()) + static_cast<int>(!input.empty()) +
+                      static_cast<int>(!held_out.empty());
+    if (given == 0)
+      throw UsageError(
+          fmt::format("there is nothing to fill: give a TEXT with {}, --input FILE or --held-out "
+                      "FOLDER",
+                      data::MaskedText::mark));
+    if (given > 1) throw UsageError("TEXT, --input and --held-out are three ways to ask: give one of them");
+    if (output.path.empty()) return;
+    output_format(output.path, {OutputFormat::jsonl});
+    output.check(input);
+  }
+};
+
+// A text with marks, where it comes from, and what was found.
+struct Question {
+  std::string place;       // for messages
+  std::string title;       // before each of its marks, for people
+  const char* number_key;  // of what number is, in JSON
+  std::int64_t number = 0;
+  data::MaskedText text;
+  std::vector<std::int32_t> types = {};  // of its tokens; empty: all 0
+  std::int32_t truth = -1;               // of a hidden piece
+  std::vector<Answer> answers = {};      // one for each mark
+};
+
+std::string shortened(const std::string& text) {
+  std::size_t end = std::min<std::size_t>(text.size(), 40);
+  while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return end < text.size() ? text.substr(0, end) + "..." : text;
+}
+
+void check_text(const Question& question, const LoadedModel& loaded, std::int64_t length) {
+  if (question.text.positions.empty())
+    throw UsageError(fmt::format("{} has no {}: write it where a piece is to be found", question.place,
+                                 data::MaskedText::mark));
+  const auto tokens = static_cast<std::int64_t>(question.text.ids.size());
+  if (tokens <= length) return;
+  const EncoderConfig& config = loaded.model.config();
+  const bool fits = config.positions != Positions::learned || tokens <= config.max_positions;
+  throw UsageError(fmt::format(
+      "{} has {} tokens with [CLS] and [SEP], and sequences have at most {}: {}", question.place, tokens,
+      length,
+      fits ? fmt::format("give --length {}, or shorten it", tokens)
+           : fmt::format("shorten it; the model has learned {} positions", config.max_positions)));
+}
+
+std::vector<Question> questions_of_texts(const FillOptions& options, const LoadedModel& loaded,
+                                         const FillReport& report, std::int64_t length) {
+  std::vector<Question> questions;
+  for (const std::string& text : options.texts) {
+    questions.push_back({.place = fmt::format("'{}'", shortened(text)),
+                         .title = "",
+                         .number_key = "line",
+                         .number = static_cast<std::int64_t>(questions.size()) + 1,
+                         .text = report.reader().read(text)});
+    check_text(questions.back(), loaded, length);
+  }
+  return questions;
+}
+
+std::vector<Question> questions_of_file(const FillOptions& options, const LoadedModel& loaded,
+                                        const FillReport& report, std::int64_t length) {
+  const TaskSection& task = loaded.recipe.task;
+  data::TableReader reader(options.input,
+                           {.format = task.format, .header = task.header, .columns = {options.column}});
+  std::vector<Question> questions;
+  for (data::TableRow row; reader.next(row);) {
+    questions.push_back({.place = fmt::format("line {} of {}", row.line, options.input.string()),
+                         .title = fmt::format("line {}: ", row.line),
+                         .number_key = "line",
+                         .number = row.line,
+                         .text = report.reader().read(*row.fields[0])});
+    check_text(questions.back(), loaded, length);
+  }
+  if (const std::string left_out = data::describe_skipped(options.input, reader.counts()); !left_out.empty())
+    say("{}\n", left_out);
+  COMERA_CHECK(!questions.empty(), "{}: holds no text", options.input.string());
+  return questions;
+}
+
+std::vector<Question> questions_of_sequences(const FillOptions& options, const LoadedModel& loaded,
+                                             std::int64_t length) {
+  const auto set =
+      data::open_sequences(options.held_out, "validation", loaded.tokenizer, data::TargetKind::dynamic);
+  set->check_types(static_cast<std::int32_t>(loaded.model.config().types));
+  const auto samples = set->samples(length, data::LoaderOptions().cache_bytes);
+  const auto seed = static_cast<std::uint64_t>(options.seed);
+  const data::Permutation order(samples->count(), seed, 0);
+  std::vector<Question> questions;
+  data::Sample sample;
+  for (std::int64_t i = 0; i < order.count() && std::ssize(questions) < options.examples; ++i) {
+    samples->read(order[i], sample);
+    const auto hidden = data::hide_piece(loaded.tokenizer, sample.ids, data::mix64(seed) + i);
+    if (!hidden) continue;
+    questions.push_back({.place = fmt::format("sequence {} of {}", order[i], options.held_out.string()),
+                         .title = "",
+                         .number_key = "sequence",
+                         .number = order[i],
+                         .text = hidden->text,
+                         .types = sample.type_ids,
+                         .truth = hidden->truth});
+  }
+  COMERA_CHECK(!questions.empty(), "{}: its held-out sequences have no piece that could be hidden",
+               options.held_out.string());
+  if (std::ssize(questions) < options.examples)
+    say("{}: only {} held-out sequences of up to {} tokens have a piece to hide\n", options.held_out.string(),
+        questions.size(), length);
+  return questions;
+}
+
+void answer(std::vector<Question>& questions, const FillOptions& options, const LoadedModel& loaded) {
+  std::vector<data::Sample> sequences;
+  for (Question& question : questions) {
+    const data::MaskedText& text = question.text;
+    question.answers.resize(text.positions.size());
+    data::Sample sample;
+    sample.ids = text.ids;
+    sample.type_ids = question.types;
+    sample.type_ids.resize(text.ids.size());
+    sample.targets = {text.positions, std::vector<std::int32_t>(text.positions.size())};
+    sequences.push_back(std::move(sample));
+  }
+  run_masked(loaded.model, loaded.processor, sequences, loaded.tokenizer.special(),
+             [&](std::size_t sequence, std::size_t mark, std::span<const double> logits) {
+               Question& question = questions[sequence];
+               require_finite(logits, options.inference, question.place);
+               Answer& answer = question.answers[mark];
+               answer.fillings = likeliest(logits, options.top);
+               if ((answer.truth = question.truth) >= 0)
+                 answer.standing = standing_of(question.truth, logits);
+             });
+}
+
+void write(const std::vector<Question>& questions, const FillOptions& options, const FillReport& report) {
+  std::string lines;
+  std::int64_t marks = 0;
+  for (const Question& question : questions)
+    for (std::size_t mark = 0; mark < question.answers.size(); ++mark, ++marks) {
+      JsonObject object;
+      object.add(question.number_key, question.number).add("mask", mark + 1);
+      report.add_to(object, question.text, mark, question.answers[mark]);
+      lines += object.text() + "\n";
+    }
+  data::write_file_durably(options.output.path, lines);
+  put("{} masks of {} texts are filled in {}\n", marks, questions.size(), options.output.path.string());
+}
+
+void print(const std::vector<Question>& questions, const FillReport& report) {
+  for (const Question& question : questions) {
+    const std::size_t marks = question.answers.size();
+    for (std::size_t mark = 0; mark < marks; ++mark) {
+      const std::string which = marks > 1 ? fmt::format("mask {} of {}: ", mark + 1, marks) : "";
+      put("{}", report.lines(question.title + which, question.text, mark, question.answers[mark]));
+    }
+  }
+}
+
+// How many of the hidden pieces were found.
+void print_score(const std::vector<Question>& questions, std::int64_t top) {
+  const auto within = [&](std::int64_t rank) {
+    return std::ranges::count_if(
+        questions, [&](const Question& question) { return question.answers[0].standing.rank <= rank; });
+  };
+  put("{} of {} hidden pieces were the first guess{}\n", within(1), questions.size(),
+      top > 1 ? fmt::format(", {} among the first {}", within(top), top) : "");
+}
+
+void fill(const FillOptions& options) {
+  options.check();
+  const LoadedModel loaded = options.inference.load();
+  if (loaded.model.config().head != HeadKind::mlm)
+    throw UsageError(fmt::format(
+        "{} is a fine-tuned model, which has lost the head that knows pieces; give the pretrained one",
+        options.inference.model.string()));
+  const std::int64_t length = inference_capacity(options.inference, loaded).sequence_length;
+  const FillReport report(loaded.tokenizer);
+  std::vector<Question> questions =
+      !options.held_out.empty() ? questions_of_sequences(options, loaded, length)
+      : !options.input.empty()  ? questions_of_file(options, loaded, report, length)
+                                : questions_of_texts(options, loaded, report, length);
+  answer(questions, options, loaded);
+  if (options.output.path.empty())
+    print(questions, report);
+  else
+    write(questions, options, report);
+  if (!options.held_out.empty()) print_score(questions, options.top);
+}
+
+}  // namespace
+
+void add_fill_command(CLI::App& program) {
+  auto options = std::make_shared<FillOptions>();
+  CLI::App* command =
+      program.add_subcommand("fill", "The likeliest pieces for each [MASK] of a text, by a pretrained model");
+  add_inference_options(*command, options->inference);
+  command->add_option("texts", options->texts, "Texts with [MASK], each of which stands for one piece")
+      ->type_name("TEXT");
+  CLI::Option* input = command->add_option(
+      "--input", options->input,
+      "Instead of texts: a text file with one text per line, or TSV, CSV or JSONL with a text column; .gz "
+      "too");
+  command->add_option("--text", options->column, "Its column of texts")->needs(input)->capture_default_str();
+  CLI::Option* held_out = command->add_option(
+      "--held-out", options->held_out,
+      "Instead of texts: a folder of shards; hides one piece in each of some held-out sequences");
+  command->add_option("--examples", options->examples, "How many sequences")
+      ->needs(held_out)
+      ->check(positive_number)
+      ->capture_default_str();
+  command->add_option("--seed", options->seed, "Decides which sequences and pieces")
+      ->needs(held_out)
+      ->check(number_from_0)
+      ->capture_default_str();
+  command->add_option("--top", options->top, "How many pieces to show for each [MASK]")
+      ->check(positive_number)
+      ->capture_default_str();
+  add_output_options(*command, options->output, "FILE.jsonl: a line for each [MASK], instead of printing",
+                     false);
+  command->footer(
+      "Example: comera fill runs/first 'for i in [MASK](10):'\n"
+      "Pieces are those of the tokenizer, which writes a space as \xe2\x96\x81 (SentencePiece) or ## before "
+      "what goes on with a word (WordPiece). One space before [MASK] belongs to its piece. All texts are "
+      "held "
+      "in memory.");
+  command->callback([options] { fill(*options); });
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "data/samples.h"
+#include "kernels/ops/processor.h"
+#include "model/model.h"
+
+namespace comera {
+
+// Puts sequences to a model with a masked-language head, without dropout. visit gets the logits of the
+// vocabulary for each target, sequence by sequence in no particular order, the targets of one in theirs. The
+// targets' own ids do not matter. Sequences with many targets are run several times, so that memory does not
+// grow with their number: some 30 MB beside the model's own.
+using VisitLogits =
+    std::function<void(std::size_t sequence, std::size_t target, std::span<const double> logits)>;
+void run_masked(const Model& model, const Processor& processor, const std::vector<data::Sample>& sequences,
+                const data::SpecialIds& special, const VisitLogits& visit);
+
+// A piece in the place of a mask.
+struct Filling {
+  std::int32_t id = 0;
+  double probability = 0;
+};
+
+// The so many likeliest by the softmax of finite logits, or all if there are fewer: the likeliest first,
+// equal ones by their ids.
+std::vector<Filling> likeliest(std::span<const double> logits, std::int64_t count);
+
+// Where a piece stands among all: the first has rank 1.
+struct Standing {
+  double probability = 0;
+  std::int64_t rank = 1;
+};
+Standing standing_of(std::int32_t id, std::span<const double> logits);
+
+}  // namespace comera
