@@ -154,12 +154,12 @@ void add_inspect_command(CLI::App& program) {
       ->check(positive_number);
   command
       ->add_option("--plan", options->plan_tokens, "Also show how layers are evaluated for this many tokens")
-      ->check(number_of_tokens);
+      ->check(positive_number);
   command
       ->add_option("--explain-precision", options->precision_tokens,
                    "Also list every product of a training step on this many tokens, with its type and why")
       ->type_name("TOKENS")
-      ->check(number_of_tokens);
+      ->check(positive_number);
   command->add_flag("--ranks", options->ranks,
                     "Show a checkpoint's ranks at the start, after each phase and now, with the sizes that "
                     "follow from them");

@@ -19,9 +19,9 @@ inline CLI::Validator checked_number(bool zero, double most = std::numeric_limit
       },
       zero ? "NONNEGATIVE" : "POSITIVE");
 }
-inline const CLI::Validator positive_number = checked_number(false);
-inline const CLI::Validator number_from_0 = checked_number(true);
+// Of counts: more of anything can neither be made nor, as a whole number, be read.
+inline const CLI::Validator positive_number = checked_number(false, 1e9);
+inline const CLI::Validator number_from_0 = checked_number(true, 1e18);
 inline const CLI::Validator number_of_threads = checked_number(true, 4096);  // as run.threads
-inline const CLI::Validator number_of_tokens = checked_number(false, 1e9);
 
 }  // namespace comera::cli

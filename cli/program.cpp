@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <new>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -130,6 +131,8 @@ int run_program(int argc, const char* const* argv) {
   } catch (const Error& error) {
     return fail(failure, error.what());
   } catch (const std::bad_alloc&) {
+    return fail(failure, "there is not enough memory; use smaller batches or a smaller model");
+  } catch (const std::length_error&) {  // of a vector: more than any memory
     return fail(failure, "there is not enough memory; use smaller batches or a smaller model");
   } catch (const std::filesystem::filesystem_error& error) {
     return fail(failure, fmt::format("{}: {}", error.path1().string(), error.code().message()));

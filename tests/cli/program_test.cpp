@@ -47,6 +47,8 @@ TEST(Program, AWrongCommandLineIsAnswered) {
             "comera: error: 'bench precison' is not a command; did you mean 'precision'?\n");
   EXPECT_EQ(run({"bench", "precision", "--threads", "100000"}).err,
             "comera: error: --threads: 100000 is more than 4096; see --help\n");
+  EXPECT_EQ(run({"bench", "precision", "--tokens", "9223372036854775808"}).err,
+            "comera: error: --tokens: 9223372036854775808 is more than 1000000000; see --help\n");
   for (const auto& arguments : std::vector<std::vector<const char*>>{
            {}, {"--nonsense"}, {"data"}, {"data", "--nonsense"}, {"zzzzzzzz"}, {""}}) {
     const Outcome outcome = run(arguments);
