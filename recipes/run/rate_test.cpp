@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t fewest_steps = 50, most_steps = 2000;
-constexpr int expected_trials = 12;
+constexpr int expected_trials = 14;
 constexpr double noise = 0.01;  // nats by which a trial must be better to count as better
 constexpr double cliff = 0.3;   // nats by which twice a rate is worse where it is too near to the edge
 constexpr double hopeless = 1;  // nats above the best trial at the same step: not gone on with
@@ -68,7 +68,7 @@ class Bench {
     return store().count(kind.rate == &LearningRates::cores ? ParameterRole::core : ParameterRole::gate) > 0;
   }
   std::int64_t steps() const { return steps_; }
-  double start_loss() const { return mean(best_, 0, std::max<std::size_t>(best_.size() / 10, 1)); }
+  double start_loss() const { return best_.front(); }
 
   // By the time that a few steps take.
   void choose_steps() {
@@ -195,16 +195,24 @@ class LineSearch {
   using Run = std::function<RateTrial(const LearningRates&)>;
   LineSearch(Scale scale, Run run) : scale_(std::move(scale)), run_(std::move(run)) {}
 
-  // Doubles, or else halves, as long as it is worth it, or nothing finite has been found.
-  void search(const RateTrial& start, int most_doublings) {
+  // In factors of four over a wide range, since far beyond the best rate all are as bad, then of two.
+  void scan() {
+    best_ = 0;
+    for (const int power : {0, -2, -4, 2}) take(power);
+    while (best_ == trials_.begin()->first && best_ > lowest) take(best_ - 2);
+    while (best_ == trials_.rbegin()->first && best_ < highest) take(best_ + 2);
+    const int coarse = best_;
+    take(coarse + 1);
+    take(coarse - 1);
+  }
+  // Doubles, or else halves, as long as it is worth it.
+  void search(const RateTrial& start) {
     trials_[0] = start;
     best_ = 0;
-    if (std::isfinite(start.loss))
-      for (int power = 1; power <= most_doublings && improves(power); ++power) best_ = power;
-    if (best_ == 0)
-      for (int power = -1; power >= -most_doublings && (improves(power) || std::isinf(trials_[power].loss));
-           --power)
-        best_ = power;
+    while (best_ < 3 && take(best_ + 1)) {
+    }
+    while (best_ <= 0 && best_ > -3 && take(best_ - 1)) {
+    }
   }
 
   const RateTrial& best() const { return trials_.at(best_); }
@@ -220,9 +228,14 @@ class LineSearch {
   }
 
  private:
-  bool improves(int power) {
-    trials_[power] = run_(scale_(std::exp2(power)));
-    return trials_[power].loss < best().loss - noise;
+  static constexpr int lowest = -12, highest = 12;
+
+  // Whether the trial is better than the best so far.
+  bool take(int power) {
+    const RateTrial& trial = trials_[power] = run_(scale_(std::exp2(power)));
+    const bool better = power != best_ && trial.loss < best().loss - noise;
+    if (better || trials_.size() == 1) best_ = power;
+    return better;
   }
 
   Scale scale_;
@@ -279,11 +292,12 @@ RateReport search_rates(const Recipe& recipe, const RateTestOptions& options) {
         return LearningRates{given.cores * factor, given.gates * factor, given.rest * factor};
       },
       run);
-  together.search(run(given), 5);
+  together.scan();
   RateTrial best = together.best();
   if (!std::isfinite(best.loss))
     throw Error(
-        "all trials diverged, also with rates 32 times below the recipe's: the rates are not at fault; look "
+        "all trials diverged, also with rates 4,096 times below the recipe's: the rates are not at fault; "
+        "look "
         "at "
         "the data, optim.eps and optim.beta2");
   report.curves.emplace_back("all", together.trials());
@@ -297,7 +311,7 @@ RateReport search_rates(const Recipe& recipe, const RateTestOptions& options) {
           return rates;
         },
         run);
-    alone.search(best, 3);
+    alone.search(best);
     report.curves.emplace_back(kind.name, alone.trials());
     best = alone.best();
     report.advised.*kind.rate = best.rates.*kind.rate;

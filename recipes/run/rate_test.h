@@ -28,7 +28,7 @@ struct RateTrial {
 
 struct RateReport {
   std::int64_t steps = 0;  // of a trial
-  double start_loss = 0;   // over the first tenth of the first trial
+  double start_loss = 0;   // of the first step, the same for all
   // Of the parameters that the model has, "all" of them together first, and then "cores", "gates", "rest":
   // trials by rising rate, in which only the rates of that kind differ.
   std::vector<std::pair<std::string, std::vector<RateTrial>>> curves;
@@ -39,10 +39,11 @@ struct RateReport {
 
 // Looks for the learning rates of a recipe's first phase by short trainings (a warm-up over a tenth of the
 // steps, then a linear fall to 0), all from the same weights and over the same batches, so that they differ
-// by their rates alone: first the rates of all kinds of parameters together, then each kind by itself, in
-// factors of two from what the recipe says. Nothing is written. Ranks are not adapted.
-// UsageError if the recipe cannot be trained, or `minutes` are too few for trials of 50 steps; Error if all
-// trials diverge. Nothing if `stop_requested` asks for an end.
+// by their rates alone: first the rates of all kinds of parameters together, from a sixteenth to four times
+// what the recipe says and further where the best lies at the end, then each kind by itself in factors of
+// two. Nothing is written. Ranks are not adapted. UsageError if the recipe cannot be trained, or `minutes`
+// are too few for trials of 50 steps; Error if all trials diverge. Nothing if `stop_requested` asks for an
+// end.
 std::optional<RateReport> find_rates(const Recipe& recipe, const RateTestOptions& options);
 
 // The trials with bars, and what to put into a recipe.

@@ -73,10 +73,17 @@ std::string left_over(const fs::path& run) {
   return "";
 }
 
+// None where something else stands in the folder's place.
+std::vector<std::int64_t> steps_in(const fs::path& run) {
+  std::error_code code;
+  return fs::is_directory(run / "checkpoints", code) ? checkpoint_steps(run / "checkpoints")
+                                                     : std::vector<std::int64_t>();
+}
+
 }  // namespace
 
 std::int64_t newest_step(const fs::path& run) {
-  const std::vector<std::int64_t> steps = checkpoint_steps(run / "checkpoints");
+  const std::vector<std::int64_t> steps = steps_in(run);
   return steps.empty() ? -1 : steps.back();
 }
 
@@ -97,7 +104,7 @@ std::int64_t last_metrics_step(const fs::path& run) {
 
 std::string damage_in(const fs::path& run) {
   std::vector<fs::path> files;
-  for (const std::int64_t step : checkpoint_steps(run / "checkpoints"))
+  for (const std::int64_t step : steps_in(run))
     files.push_back(run / "checkpoints" / fmt::format("step-{:08}.h5", step));
   std::error_code code;
   if (fs::is_regular_file(run / "best.h5", code)) files.push_back(run / "best.h5");
