@@ -32,14 +32,18 @@ struct PretrainOptions {
   TrainingCommandOptions training;
   bool find_rate = false;
   double minutes = 5;
+  std::int64_t trial_steps = 0;
   std::filesystem::path plot;
 };
 
 void find_rate(const PretrainOptions& options, const Communicator& communicator, StopSignals& signals) {
   if (!communicator.alone())
     throw UsageError("--find-rate runs in one process; the rates that it finds are those of several as well");
-  if (options.training.resume != "never")
-    throw UsageError("--find-rate begins from the start every time; leave --resume out");
+  if (options.training.resume != "never" || options.training.use_older || options.training.stop_after > 0)
+    throw UsageError(
+        "--find-rate begins from the start every time and saves nothing; leave --resume, "
+        "--use-older-checkpoint "
+        "and --stop-after out");
   if (!options.plot.empty()) {
     if (options.plot.extension() != ".svg")
       throw UsageError(
@@ -48,8 +52,9 @@ void find_rate(const PretrainOptions& options, const Communicator& communicator,
   }
   const Recipe recipe = load_training_recipe(options.training);
   signals.begin();
-  const auto report = find_rates(
-      recipe, {.minutes = options.minutes, .stop_requested = [&signals] { return signals.requested(); }});
+  const auto report = find_rates(recipe, {.minutes = options.minutes,
+                                          .steps = options.trial_steps,
+                                          .stop_requested = [&signals] { return signals.requested(); }});
   if (!report) {
     put("stopped; nothing was written\n");
     return;
@@ -82,10 +87,16 @@ void add_pretrain_command(CLI::App& program) {
   CLI::Option* find = command->add_flag(
       "--find-rate", options->find_rate,
       "Train nothing but short trials, and say which learning rates are best for each kind of parameter");
-  command->add_option("--minutes", options->minutes, "Of all trials of --find-rate together, about")
+  CLI::Option* minutes =
+      command->add_option("--minutes", options->minutes, "Of all trials of --find-rate together, about")
+          ->needs(find)
+          ->check(checked_number(false, 1e6))
+          ->capture_default_str();
+  command
+      ->add_option("--trial-steps", options->trial_steps, "Steps of a trial, instead of as --minutes allow")
       ->needs(find)
-      ->check(checked_number(false, 1e6))
-      ->capture_default_str();
+      ->excludes(minutes)
+      ->check(positive_number);
   command->add_option("--plot", options->plot, "An SVG file for the losses that --find-rate has seen")
       ->needs(find)
       ->type_name("FILE.svg");

@@ -54,12 +54,29 @@ std::optional<Recipe> recipe_of_run(const std::filesystem::path& run) {
 // Whether a model that is named by its checkpoint or by its run's folder is that of this checkpoint.
 bool is_model_of(const std::filesystem::path& named, const std::filesystem::path& checkpoint) {
   const auto plain = [](const std::filesystem::path& path) {
-    const std::filesystem::path whole = data::from_root(path).lexically_normal();
+    std::error_code code;
+    std::filesystem::path whole = std::filesystem::weakly_canonical(data::from_root(path), code);
+    if (code) whole = data::from_root(path).lexically_normal();
     return whole.has_filename() ? whole : whole.parent_path();
   };
   const std::filesystem::path asked = plain(named), begun = plain(checkpoint);
   return asked == begun || asked == begun.parent_path() ||
          (begun.parent_path().filename() == "checkpoints" && asked == begun.parent_path().parent_path());
+}
+
+// Of a run that was begun with a path that was not from the root: from where is not known, so that its names
+// must be the last ones of what is asked for.
+bool may_be_model_of(const std::filesystem::path& named, const std::filesystem::path& checkpoint) {
+  if (checkpoint.is_absolute()) return false;
+  const auto ends_with = [&](const std::filesystem::path& file) {
+    auto mine = checkpoint.lexically_normal().string();
+    while (mine.starts_with("../")) mine.erase(0, 3);
+    return ("/" + file.lexically_normal().string()).ends_with("/" + mine);
+  };
+  std::error_code code;
+  const auto whole = std::filesystem::weakly_canonical(data::from_root(named), code);
+  return !code && (ends_with(whole) || ends_with(whole / checkpoint.filename()) ||
+                   ends_with(whole / "checkpoints" / checkpoint.filename()));
 }
 
 // What a run in the output directory, which is to be resumed, was begun with: it is not looked for again, and
@@ -73,7 +90,8 @@ std::optional<TrainedModel> begun_with(const TrainingCommandOptions& options) {
   TrainedModel trained;
   trained.recipe = to_toml(*recipe);
   trained.checkpoint = recipe->run.initial_checkpoint;
-  if (trained.checkpoint.empty() || !is_model_of(options.from, trained.checkpoint))
+  if (trained.checkpoint.empty() ||
+      !(is_model_of(options.from, trained.checkpoint) || may_be_model_of(options.from, trained.checkpoint)))
     throw UsageError(fmt::format(
         "the run in {} was begun with {}, not --from {}; leave it out or give another --output", run.string(),
         trained.checkpoint.empty() ? "random weights" : trained.checkpoint.string(), options.from));
@@ -131,7 +149,8 @@ Recipe load_training_recipe(const TrainingCommandOptions& options) {
       load_recipe(options.recipe.file, options.recipe.overrides,
                   trained ? BaseRecipe{trained->recipe, trained->checkpoint.string()} : BaseRecipe());
   if (trained) {
-    recipe.run.initial_checkpoint = trained->checkpoint.string();
+    // From the root, since a resumed run may be asked for from another folder.
+    recipe.run.initial_checkpoint = data::from_root(trained->checkpoint).lexically_normal().string();
     if (recipe.data.tokenizer.empty()) recipe.data.tokenizer = trained->tokenizer.string();
   }
   if (!options.output.empty()) recipe.run.output = options.output;

@@ -262,4 +262,8 @@ void remove_left_overs_in(const std::filesystem::path& folder) {
   remove_left_overs(folder, [](const LeftOver&) { return true; });
 }
 
+void remove_left_overs_of_ended_in(const std::filesystem::path& folder) {
+  remove_left_overs(folder, [](const LeftOver& left) { return is_gone(left.process); });
+}
+
 }  // namespace comera::data

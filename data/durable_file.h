@@ -84,6 +84,8 @@ bool is_taken(const std::filesystem::path& path);
 // wrote it. To be called by the only process that may write there.
 void remove_left_overs_of(const std::filesystem::path& file);
 void remove_left_overs_in(const std::filesystem::path& folder);
+// The same of a folder where others may write as well: of processes that have ended.
+void remove_left_overs_of_ended_in(const std::filesystem::path& folder);
 
 // Makes the directory and those above it that are missing, so that they too survive a power failure: a file
 // is only as durable as the names on the way to it.

@@ -16,17 +16,19 @@ namespace {
 // Where the system gives fewer threads, libgomp ends the program in words of its own. So as many are started
 // here before it starts them, all at a time.
 void require_threads(int threads) {
+  std::latch all(1);  // lives longer than the threads that wait for it
   std::vector<std::jthread> started;
-  std::latch all(1);
+  started.reserve(threads);
   try {
     while (std::ssize(started) + 1 < threads) started.emplace_back([&all] { all.wait(); });
     all.count_down();
   } catch (const std::system_error& error) {
-    const auto given = std::ssize(started) + 1;
     all.count_down();
-    started.clear();
     throw Error(fmt::format("{} threads are more than the system gives, which is {} here: {}; choose fewer",
-                            threads, given, error.code().message()));
+                            threads, std::ssize(started) + 1, error.code().message()));
+  } catch (...) {
+    all.count_down();
+    throw;
   }
 }
 

@@ -116,14 +116,16 @@ std::string MaskedLanguageTask::describe(const Evaluation& e) const {
 }
 
 std::string MaskedLanguageTask::advice(const Evaluation& e, double done) const {
-  if (done < 0.5 || e.baselines.targets == 0 || e.loss < e.baselines.unigram - plateau) return {};
+  const bool stays = e.baselines.targets > 0 && e.loss >= e.baselines.unigram - plateau;
+  if (done < 0.5 || !std::isfinite(e.loss) || !stays) return {};
   return fmt::format(
       "after {:.0f} % of the steps the model knows little more than how often each token occurs, and may "
       "stay "
       "there: {}halve the learning rates, or let comera pretrain --find-rate find them",
       100 * done,
       learned_positions_
-          ? "set model.positions to \"relative\", with which models leave that loss early; else "
+          ? "begin anew with model.positions = \"relative\", with which models leave that loss "
+            "early, or "
           : "");
 }
 

@@ -133,4 +133,15 @@ MetricsReach reach_of_metrics(const std::filesystem::path& path) {
   return reach;
 }
 
+bool holds_metrics(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string line;
+  bool empty = true;
+  while (std::getline(file, line)) {
+    if (step_of(line) != no_step || (file.eof() && is_unfinished(line))) return true;
+    empty = false;
+  }
+  return empty;
+}
+
 }  // namespace comera

@@ -55,4 +55,7 @@ struct MetricsReach {
 };
 MetricsReach reach_of_metrics(const std::filesystem::path& path);
 
+// Whether a file is what a run writes, if only its beginning: empty, or with a line of metrics, whole or not.
+bool holds_metrics(const std::filesystem::path& path);
+
 }  // namespace comera

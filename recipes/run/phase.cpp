@@ -4,6 +4,14 @@
 
 namespace comera {
 
+void require_masked_language_head(const EncoderConfig& config) {
+  if (config.head != HeadKind::mlm)
+    throw UsageError(
+        fmt::format("model.head = \"{}\" cannot be pretrained; set model.head to \"mlm\", or use "
+                    "`comera finetune`",
+                    config.head == HeadKind::regression ? "regression" : "classification"));
+}
+
 AdamWOptions optimizer_options(const OptimSection& optim) {
   return {.beta1 = optim.beta1,
           .beta2 = optim.beta2,

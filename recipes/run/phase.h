@@ -8,6 +8,9 @@
 
 namespace comera {
 
+// UsageError for a model that cannot be pretrained.
+void require_masked_language_head(const EncoderConfig& config);
+
 // What a recipe's sections are to the parts that they configure.
 AdamWOptions optimizer_options(const OptimSection& optim);
 // With the steps of the phase, which may be counted in epochs.

@@ -59,6 +59,10 @@ class Bench {
             find_processor(recipe.run.device, recipe.precision.activations(), recipe.precision.operands())),
         task_(recipe.data, tokenizer_, config_),
         steps_(options.steps) {
+    require_masked_language_head(config_);
+    if (!recipe.run.initial_checkpoint.empty())
+      require_same_tokenizer(CheckpointReader(find_trained_model(recipe.run.initial_checkpoint).checkpoint),
+                             tokenizer_, recipe.data.tokenizer);
     prepare_threads(static_cast<int>(recipe.run.threads));
     processor_.graphs = recipe.run.graphs;
   }
@@ -95,6 +99,7 @@ class Bench {
       losses.push_back(loss);
       if (is_hopeless(losses)) break;
     }
+    trial.steps = static_cast<std::int64_t>(losses.size());
     trial.loss = mean(losses, losses.size() - std::max<std::size_t>(losses.size() / 5, 1), losses.size());
     if (static_cast<std::int64_t>(losses.size()) == steps_ && (best_.empty() || trial.loss < best_loss_)) {
       best_ = losses;
@@ -117,6 +122,7 @@ class Bench {
 
   // The weights that every trial begins with, and an optimizer that has seen nothing.
   void start() {
+    engine_.reset();  // there may be no memory for two
     engine_ = std::make_unique<StepEngine>(config_, optimizer_options(recipe_.optim), processor_);
     engine_->model().parameters().initialize(static_cast<std::uint64_t>(recipe_.run.seed));
     if (!recipe_.run.initial_checkpoint.empty()) {
@@ -199,7 +205,10 @@ class LineSearch {
   void scan() {
     best_ = 0;
     for (const int power : {0, -2, -4, 2}) take(power);
-    while (best_ == trials_.begin()->first && best_ > lowest) take(best_ - 2);
+    while ((best_ == trials_.begin()->first || !std::isfinite(best().loss)) &&
+           trials_.begin()->first > lowest)
+      take(trials_.begin()->first - 2);
+    if (!std::isfinite(best().loss)) return;
     while (best_ == trials_.rbegin()->first && best_ < highest) take(best_ + 2);
     const int coarse = best_;
     take(coarse + 1);
@@ -221,10 +230,13 @@ class LineSearch {
     const auto next = trials_.find(best_ + 1);
     return next != trials_.end() && next->second.loss > best().loss + cliff;
   }
-  std::vector<RateTrial> trials() const {
-    std::vector<RateTrial> list;
-    for (const auto& [power, trial] : trials_) list.push_back(trial);
-    return list;
+  RateCurve curve(const std::string& name) const {
+    RateCurve curve{.name = name, .trials = {}};
+    for (const auto& [power, trial] : trials_) {
+      if (power == best_) curve.chosen = curve.trials.size();
+      curve.trials.push_back(trial);
+    }
+    return curve;
   }
 
  private:
@@ -252,15 +264,17 @@ double rate_of(const LearningRates& rates, const Kind* kind) {
   return 0;
 }
 
-// "cores   1.2e-03  5.9123  ######", the longer the bar the lower the loss.
-std::string line_of(const RateTrial& trial, double rate, double lowest, double highest, bool chosen) {
+// "  1.2e-03  5.9123  ######", the longer the bar the lower the loss.
+std::string line_of(const RateTrial& trial, double rate, double lowest, const RateReport& report,
+                    bool chosen) {
   if (!std::isfinite(trial.loss)) return fmt::format("  {:<9.2g} diverged", rate);
+  if (trial.steps < report.steps)
+    return fmt::format("  {:<9.2g} given up after {} steps with loss {:.4f}", rate, trial.steps, trial.loss);
   constexpr double width = 40;
-  const double share = highest > lowest ? (highest - trial.loss) / (highest - lowest) : 1;
-  return fmt::format(
-      "  {:<9.2g} {:.4f} {}{}", rate, trial.loss,
-      std::string(static_cast<std::size_t>(std::lround(1 + width * std::clamp(share, 0., 1.))), '#'),
-      chosen ? " best" : "");
+  const double share =
+      report.start_loss > lowest ? (report.start_loss - trial.loss) / (report.start_loss - lowest) : 1;
+  const std::string bar(static_cast<std::size_t>(std::lround(1 + width * std::clamp(share, 0., 1.))), '#');
+  return fmt::format("  {:<9.2g} {:.4f} {}{}", rate, trial.loss, bar, chosen ? " best" : "");
 }
 
 const Kind* kind_of(const std::string& name) {
@@ -300,7 +314,7 @@ RateReport search_rates(const Recipe& recipe, const RateTestOptions& options) {
         "look "
         "at "
         "the data, optim.eps and optim.beta2");
-  report.curves.emplace_back("all", together.trials());
+  report.curves.push_back(together.curve("all"));
   report.advised = best.rates;
   for (const Kind& kind : kinds) {
     if (!bench.has(kind) || best.rates.*kind.rate == 0) continue;
@@ -312,7 +326,7 @@ RateReport search_rates(const Recipe& recipe, const RateTestOptions& options) {
         },
         run);
     alone.search(best);
-    report.curves.emplace_back(kind.name, alone.trials());
+    report.curves.push_back(alone.curve(kind.name));
     best = alone.best();
     report.advised.*kind.rate = best.rates.*kind.rate;
     if (alone.is_at_cliff()) {
@@ -337,15 +351,17 @@ std::optional<RateReport> find_rates(const Recipe& recipe, const RateTestOptions
 
 std::string describe(const RateReport& report) {
   double lowest = infinity;
-  for (const auto& [name, trials] : report.curves)
-    for (const RateTrial& trial : trials) lowest = std::min(lowest, trial.loss);
+  for (const RateCurve& curve : report.curves)
+    for (const RateTrial& trial : curve.trials) lowest = std::min(lowest, trial.loss);
   std::string text = fmt::format("loss over the last fifth of {} steps, by rate\n", report.steps);
-  for (const auto& [name, trials] : report.curves) {
-    const Kind* kind = kind_of(name);
-    text += kind != nullptr ? fmt::format("{}\n", name) : "all kinds together, by the rate of the rest\n";
-    const auto best = std::ranges::min_element(trials, {}, &RateTrial::loss);
-    for (auto trial = trials.begin(); trial != trials.end(); ++trial)
-      text += line_of(*trial, rate_of(trial->rates, kind), lowest, report.start_loss, trial == best) + "\n";
+  for (const RateCurve& curve : report.curves) {
+    const Kind* kind = kind_of(curve.name);
+    text +=
+        kind != nullptr ? fmt::format("{}\n", curve.name) : "all kinds together, by the rate of the rest\n";
+    for (std::size_t i = 0; i < curve.trials.size(); ++i)
+      text +=
+          line_of(curve.trials[i], rate_of(curve.trials[i].rates, kind), lowest, report, i == curve.chosen) +
+          "\n";
   }
   for (const std::string& name : report.lowered)
     text += fmt::format(
@@ -362,10 +378,11 @@ Plot plot_of(const RateReport& report, const LearningRates& recipe) {
             .x_title = "powers of two of the recipe's rates"};
   plot.panels.push_back({.title = "Loss over a trial's last fifth, nats"});
   for (std::size_t i = 0; i < report.curves.size(); ++i) {
-    const auto& [name, trials] = report.curves[i];
-    const Kind* kind = kind_of(name);
-    PlotSeries series{.name = name, .colour = colours[i % std::size(colours)], .style = PlotStyle::marked};
-    for (const RateTrial& trial : trials)
+    const RateCurve& curve = report.curves[i];
+    const Kind* kind = kind_of(curve.name);
+    PlotSeries series{
+        .name = curve.name, .colour = colours[i % std::size(colours)], .style = PlotStyle::marked};
+    for (const RateTrial& trial : curve.trials)
       series.points.push_back({std::log2(rate_of(trial.rates, kind) / rate_of(recipe, kind)), trial.loss});
     plot.panels[0].series.push_back(std::move(series));
   }

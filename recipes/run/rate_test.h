@@ -23,15 +23,21 @@ struct RateTestOptions {
 // One short training from the same start.
 struct RateTrial {
   LearningRates rates;
-  double loss = 0;  // over its last fifth, nats per target; infinite if it was not finite
+  double loss = 0;         // over its last fifth, nats per target; infinite if it was not finite
+  std::int64_t steps = 0;  // fewer than of others if it was given up, far behind the best at the same step
+};
+
+// Trials by rising rate, in which only the rates of one kind differ.
+struct RateCurve {
+  std::string name;  // of the kind, or "all" of them together
+  std::vector<RateTrial> trials;
+  std::size_t chosen = 0;  // the best, or one that is as good but for noise and nearer to where it began
 };
 
 struct RateReport {
-  std::int64_t steps = 0;  // of a trial
-  double start_loss = 0;   // of the first step, the same for all
-  // Of the parameters that the model has, "all" of them together first, and then "cores", "gates", "rest":
-  // trials by rising rate, in which only the rates of that kind differ.
-  std::vector<std::pair<std::string, std::vector<RateTrial>>> curves;
+  std::int64_t steps = 0;         // of a trial
+  double start_loss = 0;          // of the first step, the same for all
+  std::vector<RateCurve> curves;  // "all" first, then of "cores", "gates" and "rest" what the model has
   LearningRates advised;
   // Kinds whose rate is below the best of the trials, since twice the best was much worse.
   std::vector<std::string> lowered;

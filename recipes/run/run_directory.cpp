@@ -14,6 +14,8 @@
 #include "data/folder.h"
 #include "data/small_file.h"
 #include "kernels/core/check.h"
+#include "recipes/recipe.h"
+#include "recipes/run/metrics.h"
 
 namespace comera {
 
@@ -57,8 +59,9 @@ RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode)
   data::create_directories_durably(path_);
   lock();
   try {
-    // Of a process that was killed. What is in checkpoints() is removed by those who write there.
-    data::remove_left_overs_in(path_);
+    // Of a process that was killed: another command may write into this folder now. What is in checkpoints()
+    // is removed by those who write there.
+    data::remove_left_overs_of_ended_in(path_);
     resumes_ = holds_run();
     if (mode == RunMode::fresh && resumes_)
       throw UsageError(
@@ -80,6 +83,21 @@ void RunDirectory::refuse_files_of_others() const {
         "{}: is no run's, but a run in this folder would write its own over it; move it, or choose "
         "another --output",
         recipe().string()));
+}
+
+void RunDirectory::begin_anew() {
+  resumes_ = false;
+  if (data::is_taken(metrics()) && !holds_metrics(metrics()))
+    throw UsageError(fmt::format(
+        "{}: holds no metrics of a run, and a run in this folder would write its own over it; move it, or "
+        "choose another --output",
+        metrics().string()));
+  if (!data::is_taken(recipe())) return;
+  try {
+    load_recipe(recipe());
+  } catch (const Error&) {
+    refuse_files_of_others();
+  }
 }
 
 void RunDirectory::write_tokenizer(std::string_view bytes) const {

@@ -45,6 +45,10 @@ class RunDirectory {
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path rank_logs() const { return path_ / "ranks"; }  // of a job of several ranks
 
+  // To be called when a run that was asked to be resumed has no checkpoint: from now on it begins. UsageError
+  // if what is there is not what such a run leaves, but somebody else's that would be written over.
+  void begin_anew();
+
   // Makes rank_logs().
   void make_rank_logs();
 

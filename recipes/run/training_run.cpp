@@ -184,11 +184,7 @@ std::unique_ptr<TrainingTask> TrainingRun::make_task() const {
     return task;
   }
   require_pretraining_keys(recipe_);
-  if (config_.head != HeadKind::mlm)
-    throw UsageError(
-        fmt::format("model.head = \"{}\" cannot be pretrained; set model.head to \"mlm\", or use "
-                    "`comera finetune`",
-                    config_.head == HeadKind::regression ? "regression" : "classification"));
+  require_masked_language_head(config_);
   return std::make_unique<MaskedLanguageTask>(recipe_.data, tokenizer_, config_);
 }
 

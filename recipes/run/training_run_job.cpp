@@ -98,7 +98,10 @@ std::optional<FoundCheckpoint> TrainingRun::find_checkpoint() const {
     if (!found && options_.mode == RunMode::resume)
       throw UsageError(
           fmt::format("{} holds no checkpoint to resume from; --resume auto begins the run anew", folder));
-    if (!found) say_to(options_.output, "{} holds no checkpoint yet: the run begins anew\n", folder);
+    if (!found) {
+      directory_->begin_anew();
+      say_to(options_.output, "{} holds no checkpoint yet: the run begins anew\n", folder);
+    }
     if (found) sign_saved_checkpoints(*directory_);
     return found ? found->path.string() : std::string();
   });

@@ -43,8 +43,8 @@ class TrainingTask {
   // For people, one line or more without a line end at the last; and for metrics.jsonl.
   virtual std::string describe(const Evaluation& evaluation) const = 0;
   virtual JsonObject metrics(const Evaluation& evaluation) const = 0;
-  // A line for people whose model has learnt nothing that counts by then: what to change. `done`: share of all
-  // steps. Empty if there is nothing to say.
+  // A line for people whose model has learnt nothing that counts by then: what to change. `done`: share of
+  // all steps. Empty if there is nothing to say.
   virtual std::string advice(const Evaluation& /*evaluation*/, double /*done*/) const { return {}; }
   // Whether the best model by Evaluation::score is kept besides the last ones.
   virtual bool keeps_best() const = 0;

@@ -412,6 +412,14 @@ TEST_F(CarelessFinetune, AResumedRunKeepsItsOrigin) {
   EXPECT_THAT(load_recipe(folder() / "run/recipe.toml", {}).run.initial_checkpoint, HasSubstr("pre"));
   ASSERT_EQ(run_program(tune(pre, {"--resume", "auto", "--stop-after", "5"})).code, 0);
   expect(tune("/", {"--resume", "auto"}), 2, {"was begun with", "pre"});
+  // The same folder by other names, also where an earlier version had kept the name as it was typed.
+  EXPECT_TRUE(fs::path(load_recipe(folder() / "run/recipe.toml", {}).run.initial_checkpoint).is_absolute());
+  fs::create_directory_symlink(pre, folder() / "link");
+  const auto resumes_with = [&](const fs::path& from) {  // and has nothing more to do
+    expect(tune(from.string(), {"--resume", "auto", "--stop-after", "5"}), 2, {"has done 5 steps already"});
+  };
+  resumes_with(folder() / "link");
+  resumes_with(fs::relative(pre));
   // What the run keeps of its own may be lost or damaged.
   fs::remove(folder() / "run/tokenizer.model");
   ASSERT_EQ(run_program(tune(pre, {"--resume", "auto", "--stop-after", "6"})).code, 0);

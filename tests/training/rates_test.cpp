@@ -16,7 +16,7 @@ class RateTestRuns : public TrainingFixture {
  protected:
   RateReport report_of(const std::string& rates, std::int64_t steps) {
     const auto found =
-        find_rates(recipe("run", {"run.threads=2", "phase.0.learning_rate=" + rates}), quiet(steps));
+        find_rates(recipe("run", {"run.threads=1", "phase.0.learning_rate=" + rates}), quiet(steps));
     EXPECT_TRUE(found.has_value());
     return *found;
   }
@@ -29,10 +29,10 @@ class RateTestRuns : public TrainingFixture {
 void expect_equal(const RateReport& a, const RateReport& b) {
   ASSERT_EQ(a.curves.size(), b.curves.size());
   for (std::size_t i = 0; i < a.curves.size(); ++i) {
-    ASSERT_EQ(a.curves[i].second.size(), b.curves[i].second.size());
-    for (std::size_t j = 0; j < a.curves[i].second.size(); ++j) {
-      EXPECT_EQ(a.curves[i].second[j].rates, b.curves[i].second[j].rates);
-      EXPECT_EQ(a.curves[i].second[j].loss, b.curves[i].second[j].loss);
+    ASSERT_EQ(a.curves[i].trials.size(), b.curves[i].trials.size());
+    for (std::size_t j = 0; j < a.curves[i].trials.size(); ++j) {
+      EXPECT_EQ(a.curves[i].trials[j].rates, b.curves[i].trials[j].rates);
+      EXPECT_EQ(a.curves[i].trials[j].loss, b.curves[i].trials[j].loss);
     }
   }
   EXPECT_EQ(a.advised, b.advised);
@@ -42,21 +42,28 @@ TEST_F(RateTestRuns, RatesThatAreTooLowAreRaised) {
   const RateReport report = report_of("1e-5", 40);
   expect_equal(report, report_of("1e-5", 40));
   std::vector<std::string> names;
-  for (const auto& [name, trials] : report.curves) {
-    names.push_back(name);
-    ASSERT_GE(trials.size(), 2u) << name;
-    // By rising rate, and the best is what the next kind begins with.
-    for (std::size_t i = 1; i < trials.size(); ++i) {
-      const LearningRates &less = trials[i - 1].rates, &more = trials[i].rates;
+  for (const RateCurve& curve : report.curves) {
+    names.push_back(curve.name);
+    ASSERT_GE(curve.trials.size(), 2u) << curve.name;
+    for (std::size_t i = 1; i < curve.trials.size(); ++i) {  // by rising rate
+      const LearningRates &less = curve.trials[i - 1].rates, &more = curve.trials[i].rates;
       EXPECT_GT(more.cores + more.gates + more.rest, less.cores + less.gates + less.rest);
     }
   }
   EXPECT_THAT(names, testing::ElementsAre("all", "cores", "gates", "rest"));
+  // A kind begins with what was chosen before, and the last choice is what is advised.
+  for (std::size_t i = 1; i < report.curves.size(); ++i) {
+    const RateCurve &before = report.curves[i - 1], &curve = report.curves[i];
+    EXPECT_THAT(curve.trials,
+                testing::Contains(testing::Field(&RateTrial::rates, before.trials[before.chosen].rates)));
+    EXPECT_LE(curve.trials[curve.chosen].loss, before.trials[before.chosen].loss);
+  }
+  const RateCurve& last = report.curves.back();
+  EXPECT_LE(report.advised.rest, last.trials[last.chosen].rates.rest);
+  EXPECT_GT(report.advised.rest, last.trials[last.chosen].rates.rest / 1.5);
   EXPECT_GT(report.advised.rest, 1e-4);
   EXPECT_GT(report.advised.cores, 1e-4);
-  // Nothing but rates differs: the model learns with those that are advised.
-  const auto best = std::ranges::min_element(report.curves.back().second, {}, &RateTrial::loss);
-  EXPECT_LT(best->loss, report.start_loss - 0.3);
+  EXPECT_LT(last.trials[last.chosen].loss, report.start_loss - 0.3);
   const std::string text = describe(report);
   EXPECT_THAT(text, HasSubstr("advised  --set 'phase.0.learning_rate={cores = "));
   EXPECT_THAT(svg_of(plot_of(report, {1e-5, 1e-5, 1e-5})), HasSubstr("powers of two of the recipe's rates"));
@@ -64,17 +71,21 @@ TEST_F(RateTestRuns, RatesThatAreTooLowAreRaised) {
 }
 
 TEST_F(RateTestRuns, RatesThatDivergeAreLowered) {
-  const RateReport report = report_of("16", 20);
-  EXPECT_LT(report.advised.rest, 1);
-  EXPECT_LE(report.curves.front().second.front().rates.rest, 0.5);
+  EXPECT_LT(report_of("16", 20).advised.rest, 1);
+  // Nothing is finite within the first range.
+  const RateReport far = report_of("1e4", 5);
+  const RateCurve& all = far.curves.front();
+  EXPECT_TRUE(std::isfinite(all.trials[all.chosen].loss));
+  EXPECT_TRUE(std::isinf(all.trials.back().loss));
+  EXPECT_THAT(describe(far), HasSubstr("diverged"));
 }
 
 TEST_F(RateTestRuns, AKindWithoutARateOrWithoutParametersHasNoCurve) {
-  const auto dense =
-      find_rates(recipe("run", {"tensorized.enabled=false", "phase.0.learning_rate=1e-3"}), quiet(20));
+  const auto dense = find_rates(
+      recipe("run", {"run.threads=1", "tensorized.enabled=false", "phase.0.learning_rate=1e-3"}), quiet(20));
   ASSERT_TRUE(dense);
   ASSERT_EQ(dense->curves.size(), 2u);
-  EXPECT_EQ(dense->curves[1].first, "rest");
+  EXPECT_EQ(dense->curves[1].name, "rest");
   const RateReport fixed = report_of("{cores = 1e-3, gates = 0, rest = 1e-3}", 20);
   EXPECT_EQ(fixed.curves.size(), 3u);
   EXPECT_EQ(fixed.advised.gates, 0);
@@ -86,23 +97,22 @@ TEST_F(RateTestRuns, StopsWhenItIsAsked) {
   RateTestOptions options = quiet(1000);
   int steps = 0;
   options.stop_requested = [&] { return ++steps > 5; };
-  EXPECT_FALSE(find_rates(recipe("run", {}), options));
+  EXPECT_FALSE(find_rates(recipe("run", {"run.threads=1"}), options));
   EXPECT_EQ(steps, 6);
 }
 
 TEST_F(RateTestRuns, TooFewMinutesAreRefused) {
   RateTestOptions options = quiet(0);
   options.minutes = 1e-9;
-  EXPECT_THAT([&] { find_rates(recipe("run", {}), options); },
+  EXPECT_THAT([&] { find_rates(recipe("run", {"run.threads=1"}), options); },
               testing::ThrowsMessage<UsageError>(HasSubstr("give so many")));
 }
 
 TEST_F(RateTestRuns, AsACommand) {
   const std::string recipe_file = write_recipe().string();
   const std::string plot = (folder() / "plots/rates.svg").string();
-  const ProgramResult result = run_program(
-      {"pretrain", recipe_file, "--find-rate", "--minutes", "0.15", "--plot", plot, "--set", "model.layers=1",
-       "--set", "phase.0.packs_per_step=1", "--set", "phase.0.tokens_per_pack=64"});
+  const ProgramResult result =
+      run_program({"pretrain", recipe_file, "--find-rate", "--trial-steps", "10", "--plot", plot});
   EXPECT_EQ(result.code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("advised  --set"));
   EXPECT_TRUE(fs::exists(plot));
@@ -110,6 +120,9 @@ TEST_F(RateTestRuns, AsACommand) {
   expect(run_program({"pretrain", recipe_file, "--find-rate", "--plot", "rates.png"}), 2,
          {"rates.png", ".svg"});
   expect(run_program({"pretrain", recipe_file, "--find-rate", "--resume", "auto"}), 2, {"--resume"});
+  expect(run_program({"pretrain", recipe_file, "--find-rate", "--stop-after", "3"}), 2, {"--stop-after"});
+  expect(run_program({"pretrain", recipe_file, "--find-rate", "--set", "model.head=classification"}), 2,
+         {"cannot be pretrained"});
 }
 
 }  // namespace

@@ -258,6 +258,25 @@ TEST_F(Refusals, AnEarlierVersionsRunIsToldByWhatItLeft) {
   EXPECT_THAT(anew.output, HasSubstr("holds no checkpoint yet: the run begins anew"));
 }
 
+// What a run of ours would leave by the same names, but somebody else has made.
+TEST_F(Refusals, FilesOfOthersAreNotTakenForARunThatBeginsAnew) {
+  fs::create_directories(in_run("checkpoints"));
+  write_lines(in_run("checkpoints") / "model.pt", {"weights"});
+  write_lines(in_run("metrics.jsonl"), {R"({"epoch":1,"mine":true})"});
+  expect(pretrain({}, {"--resume", "auto"}), 2, {"metrics.jsonl: holds no metrics of a run", "move it"});
+  EXPECT_EQ(lines_of(in_run("metrics.jsonl")), std::vector<std::string>{R"({"epoch":1,"mine":true})"});
+  write_lines(in_run("metrics.jsonl"), {R"({"step":1,"phase":"short","loss":5})"});
+  write_lines(in_run("recipe.toml"), {"title = 'mine'"});
+  expect(pretrain({}, {"--resume", "auto"}), 2, {"recipe.toml: is no run's", "move it"});
+  EXPECT_EQ(lines_of(in_run("recipe.toml")), std::vector<std::string>{"title = 'mine'"});
+  fs::remove(in_run("recipe.toml"));
+  write_lines(in_run("tokenizer.model"), {"another"});
+  expect(pretrain({}, {"--resume", "auto"}), 2, {"tokenizer.model: is another tokenizer", "move it"});
+  EXPECT_EQ(lines_of(in_run("tokenizer.model")), std::vector<std::string>{"another"});
+  fs::remove(in_run("tokenizer.model"));
+  EXPECT_EQ(pretrain({}, {"--resume", "auto"}).code, 0);
+}
+
 // ---- Metrics that are gone or damaged.
 
 TEST_F(Refusals, MetricsThatAreLostAreSaid) {

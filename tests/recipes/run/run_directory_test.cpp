@@ -114,6 +114,22 @@ TEST(RunDirectory, FilesOfTheUserStay) {
   EXPECT_EQ(read_text(linked / "numbers"), "17\n");
 }
 
+// Another command may write into the folder while a run begins there.
+TEST(RunDirectory, WhatLivingProcessesWriteStays) {
+  TemporaryFolder folder;
+  const pid_t ended = fork();
+  if (ended == 0) _exit(0);
+  waitpid(ended, nullptr, 0);
+  const std::string living = "run/.vectors.h5." + std::to_string(getppid()) + ".comera-tmp",
+                    dead = "run/.vectors.h5." + std::to_string(ended) + ".comera-tmp";
+  std::filesystem::create_directories(folder / "run");
+  folder.write(living, "half");
+  folder.write(dead, "half");
+  const RunDirectory run(folder / "run", RunMode::automatic);
+  EXPECT_TRUE(std::filesystem::exists(folder / living));
+  EXPECT_FALSE(std::filesystem::exists(folder / dead));
+}
+
 // A lock whose number was cut or lost by the system is one all the same.
 TEST(RunDirectory, ADamagedLockIsOne) {
   for (const std::string& content :
