@@ -67,6 +67,18 @@ TEST(Program, AWordTooManyIsNamed) {
             "comera: error: 'words' is one word more than bench precision takes; see --help\n");
 }
 
+TEST(Program, WordsInBracketsAreNoLists) {
+  EXPECT_THAT(run({"inspect", "[a, b]"}).err, testing::StartsWith("comera: error: [a, b]: "));
+  EXPECT_THAT(run({"eval", "[/nonexistent/a,b]"}).err, HasSubstr("[/nonexistent/a,b]: no such"));
+  // Where they are not taken, they are named as they were given.
+  EXPECT_EQ(run({"bench", "precision", "[a, b]"}).err,
+            "comera: error: '[a, b]' is one word more than bench precision takes; see --help\n");
+  EXPECT_EQ(run({"bench", "precision", "--threads=[1]"}).err,
+            "comera: error: --threads: [1] is not a number from 0 on; see --help\n");
+  EXPECT_EQ(run({"inspect", "x", "--ranks=[1]"}).err,
+            "comera: error: Could not convert: --ranks = [1]; see --help\n");
+}
+
 TEST(Program, ChoicesAreNamedInPlainWords) {
   const Outcome outcome = run({"tokenizer", "--input", "x", "--output", "y", "--model", "foo"});
   EXPECT_EQ(outcome.code, 2);

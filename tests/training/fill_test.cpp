@@ -168,6 +168,43 @@ TEST_F(Fill, WritesWhatItPrints) {
                                 HasSubstr("\nreturn [MASK]\n  0.")));
 }
 
+// Whatever brackets a text has, it is one text.
+TEST_F(Fill, TextsInBrackets) {
+  const fs::path run = train("run");
+  const std::vector<std::string> texts = {
+      "[MASK]", "[MASK] = [a, b]", "[a, [MASK]]", "[f([MASK]), g([MASK])]", "[[MASK], [MASK]]", "[[MASK]]"};
+  const std::vector<int> lines = {1, 2, 3, 4, 4, 5, 5, 6};
+  for (const bool separator : {false, true}) {
+    std::vector<std::string> words = {"--top", "2"};
+    if (separator) words.emplace_back("--");
+    words.insert(words.end(), texts.begin(), texts.end());
+    std::vector<std::string> all = {"fill", run.string(), "--output", (folder() / "filled.jsonl").string(),
+                                    "--overwrite"};
+    all.insert(all.end(), words.begin(), words.end());
+    const ProgramResult result = run_program(all);
+    ASSERT_EQ(result.code, 0) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("8 masks of 6 texts"));
+    std::ifstream file(folder() / "filled.jsonl");
+    std::size_t at = 0;
+    for (std::string line; std::getline(file, line); ++at) {
+      ASSERT_LT(at, lines.size());
+      const nlohmann::json object = nlohmann::json::parse(line);
+      EXPECT_EQ(object["line"], lines[at]);
+      EXPECT_EQ(object["text"], texts[lines[at] - 1]);
+    }
+    EXPECT_EQ(at, lines.size());
+  }
+  for (const std::string& text : texts) {
+    const ProgramResult result =
+        fill(run, {text, "--top", "1", "--set", "tensorized.ffn_up.ranks=[4, 7, 6]"});
+    EXPECT_EQ(result.code, 0) << result.output;
+    EXPECT_THAT(result.output, HasSubstr(text + "\n  0.")) << text;
+  }
+  const std::string csv = write("t.csv", "[a],b\n[MASK],x\n");
+  EXPECT_EQ(fill(run, {"--input", csv, "--text", "[a]"}).code, 0);
+  EXPECT_EQ(fill(run, {"--input", csv, "--text=[a]"}).code, 0);
+}
+
 TEST_F(Fill, ReadsTables) {
   const fs::path run = train("run");
   const std::string csv = write("t.csv", "name,code\na,\"return [MASK]\nx\"\nb\nc,def [MASK](x):\n");
