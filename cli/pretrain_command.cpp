@@ -84,7 +84,7 @@ void add_pretrain_command(CLI::App& program) {
       "Train nothing but short trials, and say which learning rates are best for each kind of parameter");
   command->add_option("--minutes", options->minutes, "Of all trials of --find-rate together, about")
       ->needs(find)
-      ->check(checked_number(false, 1e6))
+      ->check(number_above_0(1e6))
       ->capture_default_str();
   command->add_option("--plot", options->plot, "An SVG file for the losses that --find-rate has seen")
       ->needs(find)
