@@ -33,7 +33,7 @@ std::string option_of(const char* const* argv, int i) {
   return before.starts_with("-") ? std::string(before) : "";
 }
 
-constexpr char mark = '\xff';
+constexpr char bracket_mark = '\xff';
 
 void take_marks_off(CLI::App& command) {
   for (CLI::Option* option : command.get_options()) option->transform(without_marks);  // before all checks
@@ -66,13 +66,13 @@ std::vector<std::string> words_for(CLI::App& program, int argc, const char* cons
   std::vector<std::string> words;
   for (int i = argc - 1; i > 0; --i) {
     std::string& word = words.emplace_back(argv[i]);
-    if (word.ends_with(']')) word += mark;
+    if (word.ends_with(']')) word += bracket_mark;
   }
   return words;
 }
 
 std::string without_marks(std::string text) {
-  std::erase(text, mark);
+  std::erase(text, bracket_mark);
   return text;
 }
 
