@@ -33,6 +33,13 @@ std::string option_of(const char* const* argv, int i) {
   return before.starts_with("-") ? std::string(before) : "";
 }
 
+constexpr char bracket_mark = '\xff';
+
+void take_marks_off(CLI::App& command) {
+  for (CLI::Option* option : command.get_options()) option->transform(without_marks);  // before all checks
+  for (CLI::App* each : command.get_subcommands(nullptr)) take_marks_off(*each);
+}
+
 }  // namespace
 
 void check_arguments(int argc, const char* const* argv) {
@@ -52,6 +59,21 @@ void refuse_empty_values(CLI::App& program) {
       return value.empty() ? "nothing is given; give a value, or leave the option out" : "";
     });
   for (CLI::App* command : program.get_subcommands(nullptr)) refuse_empty_values(*command);
+}
+
+std::vector<std::string> words_for(CLI::App& program, int argc, const char* const* argv) {
+  take_marks_off(program);
+  std::vector<std::string> words;
+  for (int i = argc - 1; i > 0; --i) {
+    std::string& word = words.emplace_back(argv[i]);
+    if (word.ends_with(']')) word += bracket_mark;
+  }
+  return words;
+}
+
+std::string without_marks(std::string text) {
+  std::erase(text, bracket_mark);
+  return text;
 }
 
 }  // namespace comera::cli

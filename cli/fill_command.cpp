@@ -157,14 +157,15 @@ void answer(std::vector<Question>& questions, const FillOptions& options, const 
     sample.targets = {text.positions, std::vector<std::int32_t>(text.positions.size())};
     sequences.push_back(std::move(sample));
   }
+  const std::int64_t pieces = loaded.tokenizer.vocabulary();
   run_masked(loaded.model, loaded.processor, sequences, loaded.tokenizer.special(),
              [&](std::size_t sequence, std::size_t mark, std::span<const double> logits) {
                Question& question = questions[sequence];
                require_finite(logits, options.inference, question.place);
                Answer& answer = question.answers[mark];
-               answer.fillings = likeliest(logits, options.top);
+               answer.fillings = likeliest(logits, pieces, options.top);
                if ((answer.truth = question.truth) >= 0)
-                 answer.standing = standing_of(question.truth, logits);
+                 answer.standing = standing_of(question.truth, logits, pieces);
              });
 }
 

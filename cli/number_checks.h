@@ -3,25 +3,45 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <string>
 
 namespace comera::cli {
 
-// CLI11's own say "not in range 0.000000 to" and 309 digits.
-inline CLI::Validator checked_number(bool zero, double most = std::numeric_limits<double>::max()) {
+// Whole numbers from 0 or 1 on, read as CLI11 reads them for std::int64_t, but for those that are too large:
+// CLI11 takes the largest there is in their place, without a word. Its own checks say "not in range 0.000000
+// to" and 309 digits.
+inline CLI::Validator whole_number(bool zero, std::int64_t most) {
   return CLI::Validator(
       [zero, most](const std::string& text) {
-        double value = 0;
-        const bool good = CLI::detail::lexical_cast(text, value) && (value > 0 || (zero && value == 0));
-        if (!good) return text + (zero ? " is not a number from 0 on" : " is not a number above 0");
-        return value <= most ? std::string() : fmt::format("{} is more than {}", text, most);
+        char* end = nullptr;
+        errno = 0;
+        const std::int64_t value = std::strtoll(text.c_str(), &end, 0);
+        const bool good = !text.empty() && end == text.c_str() + text.size() && value >= (zero ? 0 : 1);
+        if (!good)
+          return text + (zero ? " is not a whole number from 0 on" : " is not a whole number above 0");
+        return value <= most && errno != ERANGE ? std::string()
+                                                : fmt::format("{} is more than {}", text, most);
       },
       zero ? "NONNEGATIVE" : "POSITIVE");
 }
-// Of counts: more of anything can neither be made nor, as a whole number, be read.
-inline const CLI::Validator positive_number = checked_number(false, 1e9);
-inline const CLI::Validator number_from_0 = checked_number(true, 1e18);
-inline const CLI::Validator number_of_threads = checked_number(true, 4096);  // as run.threads
+// Of counts: far more than there can be of anything that is counted; some are kept in 32 bits.
+inline const CLI::Validator positive_number = whole_number(false, 1000000000);
+inline const CLI::Validator number_from_0 = whole_number(true, std::numeric_limits<std::int64_t>::max());
+inline const CLI::Validator number_of_threads = whole_number(true, 4096);  // as run.threads
+
+// May have a fraction.
+inline CLI::Validator number_above_0(double most) {
+  return CLI::Validator(
+      [most](const std::string& text) {
+        double value = 0;
+        if (!CLI::detail::lexical_cast(text, value) || !(value > 0)) return text + " is not a number above 0";
+        return value <= most ? std::string() : fmt::format("{} is more than {}", text, most);
+      },
+      "POSITIVE");
+}
 
 }  // namespace comera::cli

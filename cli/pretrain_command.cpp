@@ -90,7 +90,7 @@ void add_pretrain_command(CLI::App& program) {
   CLI::Option* minutes =
       command->add_option("--minutes", options->minutes, "Of all trials of --find-rate together, about")
           ->needs(find)
-          ->check(checked_number(false, 1e6))
+          ->check(number_above_0(1e6))
           ->capture_default_str();
   command
       ->add_option("--trial-steps", options->trial_steps, "Steps of a trial, instead of as --minutes allow")

@@ -74,7 +74,7 @@ std::string unexpected(const CLI::App& program) {
     command = command->get_subcommands().front();
     called += (called.empty() ? "" : " ") + command->get_name();
   }
-  const std::string word = program.remaining(true).front();
+  const std::string word = without_marks(program.remaining(true).front());
   if (!word.starts_with("-"))
     return fmt::format("'{}' is one word more than {} takes; see --help", word, called);
   std::vector<std::string> names;
@@ -102,7 +102,7 @@ void run_command(CLI::App& program, int argc, const char* const* argv) {
     add_commands(program);
     refuse_empty_values(program);
     check_command(program, argc, argv);
-    program.parse(argc, argv);
+    program.parse(words_for(program, argc, argv));
   } catch (const CLI::Success& wish) {  // --help, --version
     std::ostringstream text, none;
     program.exit(wish, text, none);
@@ -122,7 +122,7 @@ int run_program(int argc, const char* const* argv) {
   } catch (const CLI::ExtrasError&) {
     return fail(wrong_usage, unexpected(program));
   } catch (const CLI::ParseError& error) {
-    return fail(wrong_usage, sentence(error.what()) + "; see --help");
+    return fail(wrong_usage, sentence(without_marks(error.what())) + "; see --help");
   } catch (const UsageError& error) {
     return fail(wrong_usage, error.what());
   } catch (const OutputLost& error) {

@@ -1,11 +1,15 @@
 #include "model/positions.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
 namespace comera {
 
 namespace {
+
+constexpr std::int64_t numbers_at_once = 1 << 16;
 
 // 2^-first, …, 2^-last in equal ratios.
 std::vector<double> powers_of_half(std::int64_t count, double first, double last) {
@@ -42,14 +46,16 @@ std::vector<HeadSlopes> head_slopes(std::int64_t heads) {
   return list;
 }
 
-std::vector<double> rotary_turns(std::int64_t positions, std::int64_t size, double theta) {
+std::vector<double> rotary_turns(std::int64_t first, std::int64_t count, std::int64_t size, double theta) {
   const std::int64_t half = size / 2;
-  std::vector<double> turns(static_cast<std::size_t>(positions * size));
-  for (std::int64_t p = 0; p < positions; ++p) {
-    double* of_position = turns.data() + p * size;
+  std::vector<double> speeds(half);
+  for (std::int64_t i = 0; i < half; ++i)
+    speeds[i] = std::pow(theta, -2 * static_cast<double>(i) / static_cast<double>(size));
+  std::vector<double> turns(static_cast<std::size_t>(count * size));
+  for (std::int64_t row = 0; row < count; ++row) {
+    double* of_position = turns.data() + row * size;
     for (std::int64_t i = 0; i < half; ++i) {
-      const double angle =
-          static_cast<double>(p) * std::pow(theta, -2 * static_cast<double>(i) / static_cast<double>(size));
+      const double angle = static_cast<double>(first + row) * speeds[i];
       of_position[i] = std::cos(angle);
       of_position[half + i] = std::sin(angle);
     }
@@ -59,12 +65,10 @@ std::vector<double> rotary_turns(std::int64_t positions, std::int64_t size, doub
 
 PositionTables::PositionTables(const EncoderConfig& config, Allocator& allocator) {
   const DType master = master_of(config.compute);
-  const auto table = [&](const Shape& shape, const std::vector<double>& values) {
+  const auto table = [&](const Shape& shape) {
     memory_ = Buffer(allocator, static_cast<std::size_t>(shape.elements()) * size_of(master),
                      MemoryKind::workspace);
-    const Tensor tensor = memory_.tensor(shape, master);
-    write(allocator, tensor, values);
-    return tensor;
+    return memory_.tensor(shape, master);
   };
   switch (config.positions) {
     case Positions::learned:
@@ -73,13 +77,29 @@ PositionTables::PositionTables(const EncoderConfig& config, Allocator& allocator
       std::vector<double> slopes;
       for (const HeadSlopes& head : head_slopes(config.heads))
         slopes.insert(slopes.end(), {head.before, head.behind});
-      slopes_ = table({config.heads, 2}, slopes);
+      slopes_ = table({config.heads, 2});
+      write(allocator, slopes_, slopes);
       break;
     }
-    case Positions::rotary:
-      turns_ = table({config.max_positions, config.hidden / config.heads},
-                     rotary_turns(config.max_positions, config.hidden / config.heads, config.rotary_theta));
+    case Positions::rotary: {
+      const std::int64_t positions = config.max_positions, size = config.hidden / config.heads;
+      try {
+        turns_ = table({positions, size});
+      } catch (const OutOfMemory&) {
+        throw OutOfMemory(fmt::format(
+            "out of memory: {:.1f} MiB for the turns of {} rotary positions could not be allocated; choose "
+            "fewer positions (model.max_positions, or --length where it is longer)",
+            static_cast<double>(positions * size) * static_cast<double>(size_of(master)) / 1048576,
+            positions));
+      }
+      // By so many rows that the host needs little memory beside the table.
+      const std::int64_t rows = std::max<std::int64_t>(numbers_at_once / size, 1);
+      for (std::int64_t first = 0; first < positions; first += rows) {
+        const std::int64_t count = std::min(rows, positions - first);
+        write(allocator, turns_.rows(first, count), rotary_turns(first, count, size, config.rotary_theta));
+      }
       break;
+    }
   }
 }
 

@@ -28,16 +28,18 @@ class PositionTables {
 inline constexpr double blind_slope = 1e4;
 
 // How the scores of each head fall with distance before and behind a query (ALiBi: Press et al., 2022, made
-// for both directions). Of every four heads one looks back and one looks ahead only, with slopes of their
-// pairs from 1 to 1/4 in equal ratios; the others see both sides, with slopes from 1/4 to 1/16, 1/64 or 1/256
-// for 2, 4 or more of them. One head alone sees both sides.
+// for both directions). Of every four heads, or of two or three where there are no more, one looks back and
+// one looks ahead only, with slopes of their pairs from 1 down to 1/4 in equal ratios (1 for one pair). The n
+// others see both sides, with slopes from 1/4 down to 2^-(2 + n), or 1/256 where that is more, in equal
+// ratios (1/4 for one head).
 struct HeadSlopes {
   double before = 0, behind = 0;
   friend bool operator==(const HeadSlopes&, const HeadSlopes&) = default;
 };
 std::vector<HeadSlopes> head_slopes(std::int64_t heads);
 
-// turns[p, i] = cos(p theta^(-2 i / size)) and turns[p, size / 2 + i] = its sine, for i below size / 2.
-std::vector<double> rotary_turns(std::int64_t positions, std::int64_t size, double theta);
+// A row of `size` numbers for each of `count` positions p, from `first` on: cos(p theta^(-2 i / size)) for
+// each i below size / 2, then their sines.
+std::vector<double> rotary_turns(std::int64_t first, std::int64_t count, std::int64_t size, double theta);
 
 }  // namespace comera

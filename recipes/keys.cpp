@@ -186,8 +186,8 @@ const std::vector<Key<ModelSection>>& keys_of() {
             "queries and keys, or `relative`: scores that fall with distance, by slopes of the head and the "
             "side"),
       value("rotary_theta", &S::rotary_theta, above(1),
-            "`rotary` positions: the slowest pair of numbers turns by an angle of nearly 1 / rotary_theta "
-            "per token"),
+            "`rotary` positions: of a head of `size` numbers, the slowest pair turns by an angle of "
+            "rotary_theta^(2 / size - 1) per token"),
       value("types", &S::types, count(1), "segment types"),
       value("norm", &S::norm, "layer norm after (`post`) or before (`pre`) each sublayer"),
       value("norm_eps", &S::norm_eps, above(0), "added to the variance in a layer norm"),

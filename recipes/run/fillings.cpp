@@ -98,10 +98,10 @@ void run_masked(const Model& model, const Processor& processor, const std::vecto
   });
 }
 
-std::vector<Filling> likeliest(std::span<const double> logits, std::int64_t count) {
-  std::vector<std::int32_t> ids(logits.size());
+std::vector<Filling> likeliest(std::span<const double> logits, std::int64_t pieces, std::int64_t count) {
+  std::vector<std::int32_t> ids(pieces);
   std::iota(ids.begin(), ids.end(), 0);
-  const auto last = ids.begin() + std::min<std::int64_t>(count, static_cast<std::int64_t>(ids.size()));
+  const auto last = ids.begin() + std::min(count, pieces);
   std::partial_sort(ids.begin(), last, ids.end(), [&](std::int32_t a, std::int32_t b) {
     return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
   });
@@ -111,9 +111,9 @@ std::vector<Filling> likeliest(std::span<const double> logits, std::int64_t coun
   return fillings;
 }
 
-Standing standing_of(std::int32_t id, std::span<const double> logits) {
+Standing standing_of(std::int32_t id, std::span<const double> logits, std::int64_t pieces) {
   Standing standing{.probability = std::exp(logits[id] - log_sum(logits))};
-  for (std::int32_t other = 0; other < static_cast<std::int32_t>(logits.size()); ++other)
+  for (std::int32_t other = 0; other < pieces; ++other)
     if (logits[other] > logits[id] || (logits[other] == logits[id] && other < id)) ++standing.rank;
   return standing;
 }

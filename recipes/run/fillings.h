@@ -26,15 +26,17 @@ struct Filling {
   double probability = 0;
 };
 
-// The so many likeliest by the softmax of finite logits, or all if there are fewer: the likeliest first,
-// equal ones by their ids.
-std::vector<Filling> likeliest(std::span<const double> logits, std::int64_t count);
+// Probabilities are the softmax of all the logits, which must be finite. A model may have more ids than its
+// tokenizer has pieces: only the ids below `pieces` are chosen and ranked.
 
-// Where a piece stands among all: the first has rank 1.
+// The so many likeliest, or all pieces if there are fewer: the likeliest first, equal ones by their ids.
+std::vector<Filling> likeliest(std::span<const double> logits, std::int64_t pieces, std::int64_t count);
+
+// Where a piece stands among all pieces: the first has rank 1.
 struct Standing {
   double probability = 0;
   std::int64_t rank = 1;
 };
-Standing standing_of(std::int32_t id, std::span<const double> logits);
+Standing standing_of(std::int32_t id, std::span<const double> logits, std::int64_t pieces);
 
 }  // namespace comera

@@ -1,5 +1,6 @@
 #include "cli/program.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -49,6 +50,21 @@ TEST(Program, AWrongCommandLineIsAnswered) {
             "comera: error: --threads: 100000 is more than 4096; see --help\n");
   EXPECT_EQ(run({"bench", "precision", "--tokens", "9223372036854775808"}).err,
             "comera: error: --tokens: 9223372036854775808 is more than 1000000000; see --help\n");
+  // A seed may be any that a recipe may have.
+  const auto with_seed = [](const char* seed) {
+    return run({"fill", "/nonexistent", "--held-out", "/nonexistent", "--seed", seed}).err;
+  };
+  for (const char* seed : {"0", "1000000000000000001", "9223372036854775807"})
+    EXPECT_THAT(with_seed(seed), testing::StartsWith("comera: error: /nonexistent: no such")) << seed;
+  for (const char* seed : {"9223372036854775808", "99999999999999999999999"})
+    EXPECT_EQ(with_seed(seed), fmt::format("comera: error: --seed: {} is more than 9223372036854775807; see "
+                                           "--help\n",
+                                           seed));
+  for (const char* seed : {"-1", "-9223372036854775809", "1.5", "1e3", "x", "[1]", "1 2"})
+    EXPECT_EQ(with_seed(seed),
+              fmt::format("comera: error: --seed: {} is not a whole number from 0 on; see --help\n", seed));
+  EXPECT_EQ(run({"bench", "precision", "--tokens", "1.5"}).err,
+            "comera: error: --tokens: 1.5 is not a whole number above 0; see --help\n");
   for (const auto& arguments : std::vector<std::vector<const char*>>{
            {}, {"--nonsense"}, {"data"}, {"data", "--nonsense"}, {"zzzzzzzz"}, {""}}) {
     const Outcome outcome = run(arguments);
@@ -65,6 +81,18 @@ TEST(Program, AWordTooManyIsNamed) {
             "comera: error: --zzzzzzzzzzzz is not an option of bench step; see --help\n");
   EXPECT_EQ(run({"bench", "precision", "words", "more"}).err,
             "comera: error: 'words' is one word more than bench precision takes; see --help\n");
+}
+
+TEST(Program, WordsInBracketsAreNoLists) {
+  EXPECT_THAT(run({"inspect", "[a, b]"}).err, testing::StartsWith("comera: error: [a, b]: "));
+  EXPECT_THAT(run({"eval", "[/nonexistent/a,b]"}).err, HasSubstr("[/nonexistent/a,b]: no such"));
+  // Where they are not taken, they are named as they were given.
+  EXPECT_EQ(run({"bench", "precision", "[a, b]"}).err,
+            "comera: error: '[a, b]' is one word more than bench precision takes; see --help\n");
+  EXPECT_EQ(run({"bench", "precision", "--threads=[1]"}).err,
+            "comera: error: --threads: [1] is not a whole number from 0 on; see --help\n");
+  EXPECT_EQ(run({"inspect", "x", "--ranks=[1]"}).err,
+            "comera: error: Could not convert: --ranks = [1]; see --help\n");
 }
 
 TEST(Program, ChoicesAreNamedInPlainWords) {

@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
 
 #include "kernels/cpu/plain/plain_backend.h"
 #include "model/model.h"
@@ -37,6 +40,10 @@ TEST(HeadSlopes, OfEveryFourHeadsOneLooksBackAndOneAhead) {
     EXPECT_DOUBLE_EQ(eight[head].before, expected[head][0]) << head;
     EXPECT_DOUBLE_EQ(eight[head].behind, expected[head][1]) << head;
   }
+  // With n heads that see both sides, the last has 2^-(2 + n), but for n = 1.
+  EXPECT_EQ(head_slopes(3).back(), (HeadSlopes{1. / 4, 1. / 4}));
+  EXPECT_EQ(head_slopes(5).back(), (HeadSlopes{1. / 32, 1. / 32}));
+  EXPECT_EQ(head_slopes(7).back(), (HeadSlopes{1. / 128, 1. / 128}));
   for (const std::int64_t heads : {12, 16}) {
     const std::vector<HeadSlopes> slopes = head_slopes(heads);
     ASSERT_EQ(std::ssize(slopes), heads);
@@ -46,21 +53,75 @@ TEST(HeadSlopes, OfEveryFourHeadsOneLooksBackAndOneAhead) {
   }
 }
 
-TEST(RotaryTurns, AreCosinesAndSinesOfGrowingAngles) {
-  const std::vector<double> turns = rotary_turns(3, 4, 100);
-  const double slow = 1. / 10;  // 100^(-2 / 4)
-  EXPECT_THAT(turns, Pointwise(DoubleNear(1e-15),
-                               {1., 1., 0., 0.,  //
-                                std::cos(1.), std::cos(slow), std::sin(1.), std::sin(slow), std::cos(2.),
-                                std::cos(2 * slow), std::sin(2.), std::sin(2 * slow)}));
-}
-
 EncoderConfig config_with(Positions positions, bool tensorized) {
   EncoderConfig config = small_config(tensorized);
   config.positions = positions;
   // Attention of ranks below the head's size goes between the halves.
   if (tensorized) config.tensorized.attention->ranks = {3, 3, 3};
   return config;
+}
+
+TEST(RotaryTurns, AreCosinesAndSinesOfGrowingAngles) {
+  const std::vector<double> turns = rotary_turns(0, 3, 4, 100);
+  const double slow = 1. / 10;  // 100^(-2 / 4)
+  EXPECT_THAT(turns, Pointwise(DoubleNear(1e-15),
+                               {1., 1., 0., 0.,  //
+                                std::cos(1.), std::cos(slow), std::sin(1.), std::sin(slow), std::cos(2.),
+                                std::cos(2 * slow), std::sin(2.), std::sin(2 * slow)}));
+  EXPECT_THAT(rotary_turns(2, 1, 4, 100), testing::ElementsAreArray(turns.begin() + 8, turns.end()));
+}
+
+TEST(RotaryTurns, TheSlowestPairTurnsAsTheRecipeSays) {
+  for (const std::int64_t size : {2, 4, 64}) {
+    const std::vector<double> turns = rotary_turns(1, 1, size, 1000);
+    const double angle = std::pow(1000, 2 / static_cast<double>(size) - 1);
+    EXPECT_NEAR(turns[size / 2 - 1], std::cos(angle), 1e-15) << size;
+    EXPECT_NEAR(turns[size - 1], std::sin(angle), 1e-15) << size;
+  }
+}
+
+// A device whose memory is the host's: what is sent to it is counted.
+class FarAllocator final : public Allocator {
+ public:
+  explicit FarAllocator(bool full) : Allocator({DeviceKind::cuda, 0}), full_(full) {}
+  void upload(void* device_memory, const void* host, std::size_t bytes, const Stream&) override {
+    std::memcpy(device_memory, host, bytes);
+    largest = std::max(largest, bytes);
+  }
+  void download(void* host, const void* device_memory, std::size_t bytes, const Stream&) override {
+    std::memcpy(host, device_memory, bytes);
+  }
+  void synchronize(const Stream&) override {}
+
+  std::size_t largest = 0;  // bytes sent at once
+
+ private:
+  void* do_allocate(std::size_t bytes) override { return full_ ? nullptr : std::calloc(bytes, 1); }
+  void do_deallocate(void* data, std::size_t) noexcept override { std::free(data); }
+
+  bool full_;
+};
+
+TEST(RotaryTurns, AreWrittenAFewRowsAtATime) {
+  EncoderConfig config = config_with(Positions::rotary, false);
+  config.max_positions = 100003;  // a prime
+  const std::int64_t size = config.hidden / config.heads;
+  FarAllocator allocator(false);
+  const PositionTables tables(config, allocator);
+  ASSERT_EQ(tables.turns().elements(), config.max_positions * size);
+  EXPECT_LE(allocator.largest, 1u << 20);
+  const std::vector<double> expected = rotary_turns(0, config.max_positions, size, config.rotary_theta);
+  const std::vector<double> found = read_tensor(tables.turns(), allocator);
+  EXPECT_TRUE(std::ranges::equal(found, expected, [](double a, double b) { return std::abs(a - b) < 1e-7; }));
+}
+
+TEST(RotaryTurns, WithoutMemoryItIsSaidWhatHelps) {
+  FarAllocator allocator(true);
+  const EncoderConfig config = config_with(Positions::rotary, false);
+  EXPECT_THAT([&] { PositionTables(config, allocator); },
+              testing::ThrowsMessage<OutOfMemory>(testing::AllOf(
+                  testing::HasSubstr("16 rotary positions"), testing::HasSubstr("model.max_positions"),
+                  testing::HasSubstr("--length"), testing::Not(testing::HasSubstr("tokens_per_pack")))));
 }
 
 // A dense encoder's output for one sequence of these tokens, the first of which is at position `first`.

@@ -96,7 +96,8 @@ void expect_the_held_out_loss(const fs::path& run, double tolerance) {
   double loss = 0, correct = 0, targets = 0;
   run_masked(loaded.model, loaded.processor, sequences, loaded.tokenizer.special(),
              [&](std::size_t sequence, std::size_t target, std::span<const double> logits) {
-               const Standing standing = standing_of(sequences[sequence].targets.ids[target], logits);
+               const Standing standing =
+                   standing_of(sequences[sequence].targets.ids[target], logits, std::ssize(logits));
                loss -= std::log(standing.probability);
                correct += standing.rank == 1;
                ++targets;
@@ -168,6 +169,43 @@ TEST_F(Fill, WritesWhatItPrints) {
                                 HasSubstr("\nreturn [MASK]\n  0.")));
 }
 
+// Whatever brackets a text has, it is one text.
+TEST_F(Fill, TextsInBrackets) {
+  const fs::path run = train("run");
+  const std::vector<std::string> texts = {
+      "[MASK]", "[MASK] = [a, b]", "[a, [MASK]]", "[f([MASK]), g([MASK])]", "[[MASK], [MASK]]", "[[MASK]]"};
+  const std::vector<int> lines = {1, 2, 3, 4, 4, 5, 5, 6};
+  for (const bool separator : {false, true}) {
+    std::vector<std::string> words = {"--top", "2"};
+    if (separator) words.emplace_back("--");
+    words.insert(words.end(), texts.begin(), texts.end());
+    std::vector<std::string> all = {"fill", run.string(), "--output", (folder() / "filled.jsonl").string(),
+                                    "--overwrite"};
+    all.insert(all.end(), words.begin(), words.end());
+    const ProgramResult result = run_program(all);
+    ASSERT_EQ(result.code, 0) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("8 masks of 6 texts"));
+    std::ifstream file(folder() / "filled.jsonl");
+    std::size_t at = 0;
+    for (std::string line; std::getline(file, line); ++at) {
+      ASSERT_LT(at, lines.size());
+      const nlohmann::json object = nlohmann::json::parse(line);
+      EXPECT_EQ(object["line"], lines[at]);
+      EXPECT_EQ(object["text"], texts[lines[at] - 1]);
+    }
+    EXPECT_EQ(at, lines.size());
+  }
+  for (const std::string& text : texts) {
+    const ProgramResult result =
+        fill(run, {text, "--top", "1", "--set", "tensorized.ffn_up.ranks=[4, 7, 6]"});
+    EXPECT_EQ(result.code, 0) << result.output;
+    EXPECT_THAT(result.output, HasSubstr(text + "\n  0.")) << text;
+  }
+  const std::string csv = write("t.csv", "[a],b\n[MASK],x\n");
+  EXPECT_EQ(fill(run, {"--input", csv, "--text", "[a]"}).code, 0);
+  EXPECT_EQ(fill(run, {"--input", csv, "--text=[a]"}).code, 0);
+}
+
 TEST_F(Fill, ReadsTables) {
   const fs::path run = train("run");
   const std::string csv = write("t.csv", "name,code\na,\"return [MASK]\nx\"\nb\nc,def [MASK](x):\n");
@@ -211,6 +249,8 @@ TEST_F(Fill, HidesHeldOutPieces) {
   auto others = arguments;
   others.back() = "4";
   EXPECT_NE(objects(run, others), hidden);
+  others.back() = "9223372036854775807";
+  EXPECT_EQ(objects(run, others).size(), 6u);
   // No more than there are.
   const ProgramResult many = fill(run, {"--held-out", corpus().string(), "--examples", "100000"});
   EXPECT_EQ(many.code, 0) << many.output.substr(0, 1000);
@@ -258,22 +298,58 @@ TEST_F(Fill, IsToldWhatIsMissingOrWrong) {
   expect(fill(folder() / "tuned", {"x [MASK]"}), 2, {"tuned", "fine-tuned", "pretrained one"});
 }
 
+// A model may have more ids than its tokenizer has pieces.
+TEST_F(Fill, IdsWithoutAPiece) {
+  const fs::path run = train("wide", {"model.vocabulary=512"});
+  const data::Tokenizer tokenizer = data::Tokenizer::load(run / "tokenizer.model");
+  ASSERT_LT(tokenizer.vocabulary(), 500);
+  const auto all = objects(run, {"return [MASK]", "--top", "100000"});
+  ASSERT_EQ(all.size(), 1u);
+  ASSERT_EQ(std::ssize(all[0]["fillings"]), tokenizer.vocabulary());
+  double sum = 0;
+  std::set<std::int32_t> ids;
+  for (const auto& filling : all[0]["fillings"]) {
+    sum += filling["probability"].get<double>();
+    ids.insert(filling["id"].get<std::int32_t>());
+  }
+  EXPECT_EQ(std::ssize(ids), tokenizer.vocabulary());
+  EXPECT_EQ(*ids.rbegin(), tokenizer.vocabulary() - 1);
+  EXPECT_LT(sum, 0.9999);
+  EXPECT_GT(sum, 0.1);
+  const ProgramResult printed = fill(run, {"return [MASK]", "--top", "512"});
+  EXPECT_EQ(printed.code, 0) << printed.output;
+  EXPECT_EQ(std::ranges::count(printed.output, '\n'), 1 + tokenizer.vocabulary());
+  for (const auto& hidden : objects(run, {"--held-out", corpus().string(), "--top", "512"})) {
+    const std::int64_t rank = hidden["truth"]["rank"];
+    ASSERT_LE(rank, std::ssize(hidden["fillings"]));
+    EXPECT_EQ(hidden["fillings"][rank - 1]["id"], hidden["truth"]["id"]);
+  }
+}
+
 TEST_F(Fill, CountsFromTheLikeliest) {
   const std::vector<double> logits = {1, 3, 3, -700, 2};
-  const std::vector<Filling> fillings = likeliest(logits, 3);
+  const std::vector<Filling> fillings = likeliest(logits, 5, 3);
   ASSERT_EQ(fillings.size(), 3u);
   EXPECT_EQ(fillings[0].id, 1);
   EXPECT_EQ(fillings[1].id, 2);
   EXPECT_EQ(fillings[2].id, 4);
   const double sum = std::exp(1) + 2 * std::exp(3) + std::exp(2);
   EXPECT_NEAR(fillings[0].probability, std::exp(3) / sum, 1e-12);
-  EXPECT_EQ(likeliest(logits, 9).size(), 5u);
-  EXPECT_EQ(standing_of(1, logits).rank, 1);
-  EXPECT_EQ(standing_of(2, logits).rank, 2);
-  EXPECT_EQ(standing_of(3, logits).rank, 5);
-  EXPECT_NEAR(standing_of(0, logits).probability, std::exp(1) / sum, 1e-12);
+  EXPECT_EQ(likeliest(logits, 5, 9).size(), 5u);
+  EXPECT_EQ(standing_of(1, logits, 5).rank, 1);
+  EXPECT_EQ(standing_of(2, logits, 5).rank, 2);
+  EXPECT_EQ(standing_of(3, logits, 5).rank, 5);
+  EXPECT_NEAR(standing_of(0, logits, 5).probability, std::exp(1) / sum, 1e-12);
+  // Ids that are no pieces have their share of the probability, and no rank.
+  const std::vector<Filling> two = likeliest(logits, 2, 9);
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[0].id, 1);
+  EXPECT_EQ(two[1].id, 0);
+  EXPECT_NEAR(two[1].probability, std::exp(1) / sum, 1e-12);
+  EXPECT_EQ(standing_of(0, logits, 2).rank, 2);
+  EXPECT_NEAR(standing_of(0, logits, 2).probability, std::exp(1) / sum, 1e-12);
   // Far beyond what exp() takes.
-  EXPECT_NEAR(likeliest(std::vector<double>{5000, 5000}, 1)[0].probability, 0.5, 1e-12);
+  EXPECT_NEAR(likeliest(std::vector<double>{5000, 5000}, 2, 1)[0].probability, 0.5, 1e-12);
 }
 
 }  // namespace
