@@ -59,8 +59,10 @@ RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode)
   data::create_directories_durably(path_);
   lock();
   try {
-    // Of a process that was killed: another command may write into this folder now. What is in checkpoints()
-    // is removed by those who write there.
+    // Of a process that was killed. A run's own files nobody else writes; others may be another command's, at
+    // this moment. What is in checkpoints() is removed by those who write there.
+    for (const auto& file : {recipe(), tokenizer(), best(), nonfinite(), collapsed(), saved()})
+      data::remove_left_overs_of(file);
     data::remove_left_overs_of_ended_in(path_);
     resumes_ = holds_run();
     if (mode == RunMode::fresh && resumes_)

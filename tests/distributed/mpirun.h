@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,6 +31,7 @@ class Mpirun {
 
   // With something else before the command that starts it as ranks.
   Mpirun(std::vector<std::string> words, const std::vector<std::string>& command) {
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
     int ends[2];
     EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
     child_ = fork();
@@ -40,6 +42,9 @@ class Mpirun {
       setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
       setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
       setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);  // not allowed in all containers
+      // A folder of its own: an mpirun that ends removes the one that all others use by default, also while
+      // another one begins.
+      setenv("OMPI_MCA_orte_tmpdir_base", folder_.c_str(), 1);
       setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
       words.insert(words.end(), command.begin(), command.end());
       std::vector<char*> argv;
@@ -67,11 +72,14 @@ class Mpirun {
     int status = 0;
     waitpid(child_, &status, 0);
     result_.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
     return result_;
   }
   pid_t pid() const { return child_; }
 
  private:
+  std::string folder_ = "/tmp/comera-mpi-XXXXXX";
   pid_t child_ = -1;
   std::thread reader_;
   ProgramResult result_;
