@@ -207,7 +207,7 @@ All of it is in $folder:
 What to try next:
   your own code    scripts/quickstart.sh --input ~/src
   longer training  scripts/quickstart.sh --set phase.0.steps=2000
-  learning rates   $program pretrain $recipe --find-rate looks for those of your data: docs/learning.md
+  learning rates   $program pretrain $recipe --find-rate --set data.tokenizer=$folder/tokenizer.model --set data.train=$folder/shards
   its dense twin   scripts/quickstart.sh --set tensorized.enabled=false
   other sizes      docs/rank-adaptation.md: this run has shrunk the model to half of its tensor trains' size;
                    $program bench step --checkpoint $folder/run    what that makes of a step

@@ -28,8 +28,10 @@ using Clock = std::chrono::steady_clock;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t fewest_steps = 50, most_steps = 2000;
 constexpr int expected_trials = 14;
-constexpr double noise = 0.01;  // nats by which a trial must be better to count as better
-constexpr double cliff = 0.3;   // nats by which twice a rate is worse where it is too near to the edge
+constexpr double noise = 0.01;      // nats by which a trial must be better to count as better
+constexpr double cliff = 0.3;       // nats by which twice a rate is worse where it is too near to the edge
+constexpr double too_little = 0.5;  // nats that must have been learnt in the best trial
+constexpr std::int64_t few_steps = 150;
 constexpr double hopeless = 1;  // nats above the best trial at the same step: not gone on with
 
 struct Kind {
@@ -363,6 +365,13 @@ std::string describe(const RateReport& report) {
           line_of(curve.trials[i], rate_of(curve.trials[i].rates, kind), lowest, report, i == curve.chosen) +
           "\n";
   }
+  if (report.start_loss - lowest < too_little)
+    return text + "the trials are too short to tell rates apart: give more --minutes\n";
+  if (report.steps < few_steps)
+    text += fmt::format(
+        "trials of fewer than {} steps see only how a model begins: give more --minutes before you rely on "
+        "this\n",
+        few_steps);
   for (const std::string& name : report.lowered)
     text += fmt::format(
         "the rate of {} is advised 1.4 times below the best trial's: twice that is much worse\n", name);

@@ -85,6 +85,11 @@ void RunDirectory::refuse_files_of_others() const {
         "{}: is no run's, but a run in this folder would write its own over it; move it, or choose "
         "another --output",
         recipe().string()));
+  if (data::is_taken(checkpoints() / "latest"))
+    throw UsageError(fmt::format(
+        "{}: is no run's, since there is no checkpoint beside it, but a run would write over it; move it, or "
+        "choose another --output",
+        (checkpoints() / "latest").string()));
 }
 
 void RunDirectory::begin_anew() {

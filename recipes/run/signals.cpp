@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 
 #include "kernels/core/console.h"
 
@@ -39,8 +40,14 @@ sigset_t stop_signals() {
   _exit(128 + number);
 }
 
+// What comes sooner after the first signal was no second thought of a person: `timeout` sends its signal to
+// its child and then to the whole group.
+constexpr std::chrono::milliseconds same_request(500);
+
 void watch() {
+  using Clock = std::chrono::steady_clock;
   const sigset_t set = stop_signals();
+  Clock::time_point first;
   while (true) {
     int number = 0;
     if (sigwait(&set, &number) != 0) continue;
@@ -53,7 +60,9 @@ void watch() {
       received = number;
       continue;
     }
+    if (received != 0 && Clock::now() - first < same_request) continue;
     if (received != 0) _exit(128 + number);
+    first = Clock::now();
     received = number;
     if (silent) continue;
     write_message(stderr, "\nstopping after this step; once more to stop at once\n");

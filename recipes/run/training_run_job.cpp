@@ -91,10 +91,10 @@ std::optional<FoundCheckpoint> TrainingRun::find_checkpoint() const {
     found = find_latest(directory_->checkpoints(), options_.resume);
     const std::string folder = directory_->checkpoints().string();
     if (const std::string why = found ? "" : why_checkpoints_are_missed(*directory_); !why.empty())
-      throw Error(
-          fmt::format("{} holds no checkpoint, but {}: mount or restore it, give another --output, or remove "
-                      "{} to begin the run anew",
-                      folder, why, directory_->path().string()));
+      throw Error(fmt::format(
+          "{} holds no checkpoint, but {}: mount or restore it, or begin another run with another "
+          "--output",
+          folder, why));
     if (!found && options_.mode == RunMode::resume)
       throw UsageError(
           fmt::format("{} holds no checkpoint to resume from; --resume auto begins the run anew", folder));

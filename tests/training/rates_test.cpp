@@ -65,6 +65,7 @@ TEST_F(RateTestRuns, RatesThatAreTooLowAreRaised) {
   EXPECT_GT(report.advised.cores, 1e-4);
   EXPECT_LT(last.trials[last.chosen].loss, report.start_loss - 0.3);
   const std::string text = describe(report);
+  EXPECT_THAT(text, HasSubstr("fewer than 150 steps"));
   EXPECT_THAT(text, HasSubstr("advised  --set 'phase.0.learning_rate={cores = "));
   EXPECT_THAT(svg_of(plot_of(report, {1e-5, 1e-5, 1e-5})), HasSubstr("powers of two of the recipe's rates"));
   EXPECT_FALSE(fs::exists(folder() / "run")) << "nothing is written";
@@ -115,6 +116,11 @@ TEST_F(RateTestRuns, AsACommand) {
       run_program({"pretrain", recipe_file, "--find-rate", "--trial-steps", "10", "--plot", plot});
   EXPECT_EQ(result.code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("advised  --set"));
+  const ProgramResult short_ones =
+      run_program({"pretrain", recipe_file, "--find-rate", "--trial-steps", "1"});
+  EXPECT_EQ(short_ones.code, 0) << short_ones.output;
+  EXPECT_THAT(short_ones.output, HasSubstr("too short to tell rates apart"));
+  EXPECT_THAT(short_ones.output, testing::Not(HasSubstr("advised")));
   EXPECT_TRUE(fs::exists(plot));
   expect(run_program({"pretrain", recipe_file, "--minutes", "3"}), 2, {"--minutes", "--find-rate"});
   expect(run_program({"pretrain", recipe_file, "--find-rate", "--plot", "rates.png"}), 2,

@@ -115,10 +115,26 @@ TEST(StopSignalsDeathTest, TheSecondOneEndsTheProcess) {
         signals.begin();
         send(SIGINT);
         comes_true([&] { return signals.requested(); });
+        usleep(700000);
         send(SIGINT);
         pause();
       },
       testing::ExitedWithCode(130), "stopping after this step");
+}
+
+// As `timeout` sends them, to a process and to its group.
+TEST(StopSignals, TwoAtOnceAreOneRequest) {
+  testing::internal::CaptureStderr();
+  {
+    StopSignals signals;
+    signals.begin();
+    send(SIGINT);
+    EXPECT_TRUE(comes_true([&] { return signals.requested(); }));
+    send(SIGINT);
+    EXPECT_TRUE(comes_true([] { return !is_pending(SIGINT); }));
+    EXPECT_EQ(signals.number(), SIGINT);
+  }
+  testing::internal::GetCapturedStderr();
 }
 
 TEST(StopSignalsDeathTest, EndTheProcessUntilTheyAreAskedFor) {
