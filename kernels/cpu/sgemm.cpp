@@ -2,10 +2,12 @@
 #include "kernels/cpu/sgemm.h"
 
 #include <dnnl.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 
 #include "kernels/core/check.h"
+#include "kernels/core/memory.h"
 #include "kernels/cpu/threads.h"
 
 namespace comera::cpu {
@@ -20,6 +22,22 @@ void call(const Product& p, std::int64_t row, std::int64_t rows, std::int64_t co
                  p.ldb, p.accumulate ? 1.F : 0.F, p.c + row * p.ldc + column, p.ldc);
   COMERA_CHECK(status == dnnl_success, "sgemm of {} x {} x {} failed with oneDNN's status {}", rows, columns,
                p.k, static_cast<int>(status));
+}
+
+// oneDNN writes code for this processor at its first product, and crashes where the system has no memory left
+// for it. Whether there is some is asked once, before that.
+void require_memory_for_code() {
+  [[maybe_unused]] static const bool enough = [] {
+    constexpr std::size_t bytes = std::size_t{32} << 20;
+    void* place =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (place == MAP_FAILED)
+      throw OutOfMemory(
+          "there is not enough memory for the code of matrix products; use smaller batches or a smaller "
+          "model");
+    munmap(place, bytes);
+    return true;
+  }();
 }
 }  // namespace
 
@@ -53,6 +71,7 @@ void sgemm(const Product& p) {
 
 void parallel_sgemm(const Product& p) {
   if (p.m == 0 || p.n == 0) return;
+  require_memory_for_code();
   const TilePlan plan = plan_tiles(p);
   const std::int64_t height = divide_up(divide_up(p.m, plan.rows), 8) * 8;
   const std::int64_t width = divide_up(divide_up(p.n, plan.columns), 16) * 16;
