@@ -10,7 +10,7 @@
 #include "cli/training_options.h"
 #include "data/durable_file.h"
 #include "kernels/core/console.h"
-#include "recipes/run/rate_test.h"
+#include "recipes/run/rate_search.h"
 
 namespace comera::cli {
 

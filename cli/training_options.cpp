@@ -81,7 +81,11 @@ bool may_be_model_of(const std::filesystem::path& named, const std::filesystem::
 
 // What a run in the output directory, which is to be resumed, was begun with: it is not looked for again, and
 // cannot become another.
-std::optional<TrainedModel> begun_with(const TrainingCommandOptions& options) {
+struct Origin {
+  TrainedModel trained;
+  std::string recipe_file;  // for messages
+};
+std::optional<Origin> begun_with(const TrainingCommandOptions& options) {
   if (options.resume == "never") return std::nullopt;
   const std::filesystem::path run =
       options.output.empty() ? run_output(options.recipe.file, options.recipe.overrides) : options.output;
@@ -99,7 +103,7 @@ std::optional<TrainedModel> begun_with(const TrainingCommandOptions& options) {
   trained.tokenizer = run / "tokenizer.model";
   if (!std::filesystem::exists(trained.tokenizer, code))
     trained.tokenizer = find_trained_model(options.from).tokenizer;
-  return trained;
+  return Origin{trained, (run / "recipe.toml").string()};
 }
 
 }  // namespace
@@ -142,16 +146,19 @@ void run_in_job(const TrainingCommand& command) {
 }
 
 Recipe load_training_recipe(const TrainingCommandOptions& options) {
-  std::optional<TrainedModel> trained;
-  if (!options.from.empty()) trained = begun_with(options);
-  if (!options.from.empty() && !trained) trained = find_trained_model(options.from);
+  std::optional<Origin> origin;
+  if (!options.from.empty()) origin = begun_with(options);
+  if (!options.from.empty() && !origin) {
+    const TrainedModel trained = find_trained_model(options.from);
+    origin = {trained, trained.checkpoint.string()};
+  }
   Recipe recipe =
       load_recipe(options.recipe.file, options.recipe.overrides,
-                  trained ? BaseRecipe{trained->recipe, trained->checkpoint.string()} : BaseRecipe());
-  if (trained) {
+                  origin ? BaseRecipe{origin->trained.recipe, origin->recipe_file} : BaseRecipe());
+  if (origin) {
     // From the root, since a resumed run may be asked for from another folder.
-    recipe.run.initial_checkpoint = data::from_root(trained->checkpoint).lexically_normal().string();
-    if (recipe.data.tokenizer.empty()) recipe.data.tokenizer = trained->tokenizer.string();
+    recipe.run.initial_checkpoint = data::from_root(origin->trained.checkpoint).lexically_normal().string();
+    if (recipe.data.tokenizer.empty()) recipe.data.tokenizer = origin->trained.tokenizer.string();
   }
   if (!options.output.empty()) recipe.run.output = options.output;
   if (!options.device.empty()) recipe.run.device = options.device;

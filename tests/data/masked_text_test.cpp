@@ -7,6 +7,7 @@
 #include <map>
 
 #include "data/table_reader.h"
+#include "foreign_tokenizer.h"
 #include "small_corpus.h"
 #include "temporary_folder.h"
 
@@ -135,22 +136,6 @@ INSTANTIATE_TEST_SUITE_P(Models, OwnTokenizer,
                            return each.param == TokenizerModel::bpe ? "Bpe" : "Unigram";
                          });
 
-// A SentencePiece model as others train them: a space put before each text, normalised, no bytes.
-Tokenizer foreign(const std::map<std::string, std::string>& settings) {
-  const TemporaryFolder folder;
-  std::string text;
-  for (int i = 0; i < 60; ++i) text += SmallCorpus::text(i);
-  std::unordered_map<std::string, std::string> given = {{"input", folder.write("text", text).string()},
-                                                        {"vocab_size", "200"},
-                                                        {"hard_vocab_limit", "false"},
-                                                        {"minloglevel", "4"},
-                                                        {"num_threads", "1"}};
-  for (const auto& [key, value] : settings) given[key] = value;
-  std::string bytes;
-  EXPECT_TRUE(sentencepiece::SentencePieceTrainer::Train(given, nullptr, &bytes).ok());
-  return Tokenizer::from_bytes(bytes, "foreign.model");
-}
-
 std::string texts_of(const Tokenizer& tokenizer, std::span<const std::int32_t> ids) {
   std::string text;
   for (const std::int32_t id : ids) text += tokenizer.text(id).bytes;
@@ -165,7 +150,7 @@ TEST(ForeignTokenizer, BothSidesOfAMarkAreAsInTheWholeText) {
                                                        {"remove_extra_whitespaces", "false"}};
   for (const auto& settings : std::vector<std::map<std::string, std::string>>{
            {}, {{"model_type", "bpe"}}, {{"add_dummy_prefix", "false"}}, of_llama}) {
-    const Tokenizer tokenizer = foreign(settings);
+    const Tokenizer tokenizer = foreign_tokenizer(settings);
     EXPECT_FALSE(tokenizer.restores_text());
     const bool prefix = !settings.contains("add_dummy_prefix");
     Tried tried;
@@ -184,7 +169,7 @@ TEST(ForeignTokenizer, BothSidesOfAMarkAreAsInTheWholeText) {
 }
 
 TEST(ForeignTokenizer, WhatItKnowsNotStaysBesideAMark) {
-  const Tokenizer tokenizer = foreign({});
+  const Tokenizer tokenizer = foreign_tokenizer({});
   const std::int32_t unknown = tokenizer.special().unknown;
   const MaskedTextReader reader(tokenizer);
   const auto between = [&](const std::string& text) {

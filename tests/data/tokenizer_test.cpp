@@ -7,6 +7,7 @@
 
 #include <map>
 
+#include "foreign_tokenizer.h"
 #include "kernels/core/check.h"
 #include "small_corpus.h"
 #include "temporary_folder.h"
@@ -133,23 +134,6 @@ TEST(Tokenizer, AForeignFileIsRefusedByName) {
               HasSubstr("is a directory; expected a tokenizer"));
 }
 
-// A model as others train them, with the given settings.
-Tokenizer foreign(const std::map<std::string, std::string>& settings,
-                  const std::string& name = "foreign.model") {
-  const TemporaryFolder folder;
-  std::string text;
-  for (int i = 0; i < 60; ++i) text += SmallCorpus::text(i);
-  std::unordered_map<std::string, std::string> given = {{"input", folder.write("text", text).string()},
-                                                        {"vocab_size", "150"},
-                                                        {"hard_vocab_limit", "false"},
-                                                        {"minloglevel", "4"},
-                                                        {"num_threads", "1"}};
-  for (const auto& [key, value] : settings) given[key] = value;
-  std::string bytes;
-  EXPECT_TRUE(sentencepiece::SentencePieceTrainer::Train(given, nullptr, &bytes).ok());
-  return Tokenizer::from_bytes(bytes, name);
-}
-
 // What SentencePiece itself says of a text.
 std::vector<std::int32_t> reference(const Tokenizer& tokenizer, const std::string& text) {
   sentencepiece::SentencePieceProcessor processor;
@@ -161,11 +145,11 @@ std::vector<std::int32_t> reference(const Tokenizer& tokenizer, const std::strin
 const std::string plain_text = "def value_index(self.count, x):  if total > 35:";
 
 TEST(ForeignTokenizer, KnownNamesAreFoundAndTextIsNormalisedAsTheModelSays) {
-  const Tokenizer albert = foreign({{"pad_id", "0"},
-                                    {"unk_id", "1"},
-                                    {"bos_id", "-1"},
-                                    {"eos_id", "-1"},
-                                    {"control_symbols", "[CLS],[SEP],[MASK]"}});
+  const Tokenizer albert = foreign_tokenizer({{"pad_id", "0"},
+                                              {"unk_id", "1"},
+                                              {"bos_id", "-1"},
+                                              {"eos_id", "-1"},
+                                              {"control_symbols", "[CLS],[SEP],[MASK]"}});
   EXPECT_EQ(albert.special(), (SpecialIds{0, 1, 2, 3, 4}));
   EXPECT_EQ(albert.piece(0), "<pad>");
   EXPECT_EQ(albert.encode(plain_text), reference(albert, plain_text));
@@ -188,7 +172,8 @@ TEST(ForeignTokenizer, KnownNamesAreFoundAndTextIsNormalisedAsTheModelSays) {
 
 TEST(ForeignTokenizer, MissingSpecialPiecesAreAddedBehindTheOthers) {
   // T5 has no beginning and no mask, XLNet other names.
-  const Tokenizer t5 = foreign({{"pad_id", "0"}, {"eos_id", "1"}, {"unk_id", "2"}, {"bos_id", "-1"}});
+  const Tokenizer t5 =
+      foreign_tokenizer({{"pad_id", "0"}, {"eos_id", "1"}, {"unk_id", "2"}, {"bos_id", "-1"}});
   const std::int32_t pieces = t5.vocabulary() - 2;
   EXPECT_EQ(t5.special(), (SpecialIds{0, 2, pieces, 1, pieces + 1}));
   EXPECT_EQ(t5.piece(pieces), "[CLS]");
@@ -204,11 +189,11 @@ TEST(ForeignTokenizer, MissingSpecialPiecesAreAddedBehindTheOthers) {
   EXPECT_EQ(again.special(), t5.special());
 
   const Tokenizer xlnet =
-      foreign({{"bos_id", "1"}, {"eos_id", "2"}, {"control_symbols", "<cls>,<sep>,<pad>,<mask>"}});
+      foreign_tokenizer({{"bos_id", "1"}, {"eos_id", "2"}, {"control_symbols", "<cls>,<sep>,<pad>,<mask>"}});
   EXPECT_EQ(xlnet.piece(xlnet.special().cls), "<cls>");
   EXPECT_EQ(xlnet.piece(xlnet.special().separator), "<sep>");
   EXPECT_EQ(xlnet.piece(xlnet.special().mask), "<mask>");
-  const Tokenizer bare = foreign({{"bos_id", "-1"}, {"eos_id", "-1"}});
+  const Tokenizer bare = foreign_tokenizer({{"bos_id", "-1"}, {"eos_id", "-1"}});
   EXPECT_EQ(bare.special().unknown, 0);
   EXPECT_EQ(bare.special().pad, bare.vocabulary() - 4);
   EXPECT_EQ(bare.special().mask, bare.vocabulary() - 1);
@@ -216,18 +201,18 @@ TEST(ForeignTokenizer, MissingSpecialPiecesAreAddedBehindTheOthers) {
 
 TEST(ForeignTokenizer, TextNeverBecomesASpecialPiece) {
   const Tokenizer tokenizer =
-      foreign({{"user_defined_symbols", "[MASK]"}, {"control_symbols", "[CLS],[SEP]"}});
+      foreign_tokenizer({{"user_defined_symbols", "[MASK]"}, {"control_symbols", "[CLS],[SEP]"}});
   ASSERT_THAT(reference(tokenizer, "x [MASK] y"), testing::Contains(tokenizer.special().mask));
   EXPECT_THAT(tokenizer.encode("x [MASK] y"), testing::Not(testing::Contains(tokenizer.special().mask)));
 }
 
 TEST(ForeignTokenizer, OneThatChangesNothingRestoresText) {
-  const Tokenizer exact = foreign({{"normalization_rule_name", "identity"},
-                                   {"add_dummy_prefix", "false"},
-                                   {"remove_extra_whitespaces", "false"},
-                                   {"byte_fallback", "true"},
-                                   {"vocab_size", "450"},
-                                   {"user_defined_symbols", "\n,\t"}});
+  const Tokenizer exact = foreign_tokenizer({{"normalization_rule_name", "identity"},
+                                             {"add_dummy_prefix", "false"},
+                                             {"remove_extra_whitespaces", "false"},
+                                             {"byte_fallback", "true"},
+                                             {"vocab_size", "450"},
+                                             {"user_defined_symbols", "\n,\t"}});
   EXPECT_TRUE(exact.restores_text());
   for (const std::string& text : awkward_texts()) EXPECT_EQ(exact.decode(exact.encode(text)), text);
   EXPECT_TRUE(small_tokenizer().notes().empty());

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "data/folder.h"
-#include "recipes/run/rate_test.h"
+#include "recipes/run/rate_search.h"
 #include "tests/training/training_fixture.h"
 
 namespace comera::test {
@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class RateTestRuns : public TrainingFixture {
+class RateSearch : public TrainingFixture {
  protected:
   RateReport report_of(const std::string& rates, std::int64_t steps) {
     const auto found =
@@ -20,7 +20,7 @@ class RateTestRuns : public TrainingFixture {
     EXPECT_TRUE(found.has_value());
     return *found;
   }
-  static RateTestOptions quiet(std::int64_t steps) {
+  static RateSearchOptions quiet(std::int64_t steps) {
     static std::FILE* nowhere = std::fopen("/dev/null", "w");
     return {.minutes = 1e6, .steps = steps, .output = nowhere};
   }
@@ -38,7 +38,7 @@ void expect_equal(const RateReport& a, const RateReport& b) {
   EXPECT_EQ(a.advised, b.advised);
 }
 
-TEST_F(RateTestRuns, RatesThatAreTooLowAreRaised) {
+TEST_F(RateSearch, RatesThatAreTooLowAreRaised) {
   const RateReport report = report_of("1e-5", 40);
   expect_equal(report, report_of("1e-5", 40));
   std::vector<std::string> names;
@@ -71,7 +71,7 @@ TEST_F(RateTestRuns, RatesThatAreTooLowAreRaised) {
   EXPECT_FALSE(fs::exists(folder() / "run")) << "nothing is written";
 }
 
-TEST_F(RateTestRuns, RatesThatDivergeAreLowered) {
+TEST_F(RateSearch, RatesThatDivergeAreLowered) {
   EXPECT_LT(report_of("16", 20).advised.rest, 1);
   // Nothing is finite within the first range.
   const RateReport far = report_of("1e4", 5);
@@ -81,7 +81,7 @@ TEST_F(RateTestRuns, RatesThatDivergeAreLowered) {
   EXPECT_THAT(describe(far), HasSubstr("diverged"));
 }
 
-TEST_F(RateTestRuns, AKindWithoutARateOrWithoutParametersHasNoCurve) {
+TEST_F(RateSearch, AKindWithoutARateOrWithoutParametersHasNoCurve) {
   const auto dense = find_rates(
       recipe("run", {"run.threads=1", "tensorized.enabled=false", "phase.0.learning_rate=1e-3"}), quiet(20));
   ASSERT_TRUE(dense);
@@ -94,22 +94,22 @@ TEST_F(RateTestRuns, AKindWithoutARateOrWithoutParametersHasNoCurve) {
               testing::ThrowsMessage<UsageError>(HasSubstr("learning_rate is 0")));
 }
 
-TEST_F(RateTestRuns, StopsWhenItIsAsked) {
-  RateTestOptions options = quiet(1000);
+TEST_F(RateSearch, StopsWhenItIsAsked) {
+  RateSearchOptions options = quiet(1000);
   int steps = 0;
   options.stop_requested = [&] { return ++steps > 5; };
   EXPECT_FALSE(find_rates(recipe("run", {"run.threads=1"}), options));
   EXPECT_EQ(steps, 6);
 }
 
-TEST_F(RateTestRuns, TooFewMinutesAreRefused) {
-  RateTestOptions options = quiet(0);
+TEST_F(RateSearch, TooFewMinutesAreRefused) {
+  RateSearchOptions options = quiet(0);
   options.minutes = 1e-9;
   EXPECT_THAT([&] { find_rates(recipe("run", {"run.threads=1"}), options); },
               testing::ThrowsMessage<UsageError>(HasSubstr("give so many")));
 }
 
-TEST_F(RateTestRuns, AsACommand) {
+TEST_F(RateSearch, AsACommand) {
   const std::string recipe_file = write_recipe().string();
   const std::string plot = (folder() / "plots/rates.svg").string();
   const ProgramResult result =

@@ -13,7 +13,7 @@
 
 namespace comera {
 
-struct RateTestOptions {
+struct RateSearchOptions {
   double minutes = 5;      // what all trials together should take, about
   std::int64_t steps = 0;  // of a trial; 0: as `minutes` allow
   std::function<bool()> stop_requested = {};
@@ -50,7 +50,7 @@ struct RateReport {
 // two. Nothing is written. Ranks are not adapted. UsageError if the recipe cannot be trained, or `minutes`
 // are too few for trials of 50 steps; Error if all trials diverge. Nothing if `stop_requested` asks for an
 // end.
-std::optional<RateReport> find_rates(const Recipe& recipe, const RateTestOptions& options);
+std::optional<RateReport> find_rates(const Recipe& recipe, const RateSearchOptions& options);
 
 // The trials with bars, and what to put into a recipe.
 std::string describe(const RateReport& report);

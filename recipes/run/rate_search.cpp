@@ -1,4 +1,4 @@
-#include "recipes/run/rate_test.h"
+#include "recipes/run/rate_search.h"
 
 #include <fmt/format.h>
 
@@ -50,9 +50,9 @@ double mean(const std::vector<double>& losses, std::size_t first, std::size_t la
 }
 
 // What all trials share.
-class Bench {
+class Trials {
  public:
-  Bench(const Recipe& recipe, const RateTestOptions& options)
+  Trials(const Recipe& recipe, const RateSearchOptions& options)
       : options_(options),
         recipe_(with_initial_ranks(recipe)),
         tokenizer_(data::Tokenizer::load(recipe.data.tokenizer)),
@@ -180,7 +180,7 @@ class Bench {
     return mean(losses, first, end) > mean(best_, first, end) + hopeless;
   }
 
-  RateTestOptions options_;
+  RateSearchOptions options_;
   Recipe recipe_;
   data::Tokenizer tokenizer_;
   EncoderConfig config_;
@@ -284,16 +284,16 @@ const Kind* kind_of(const std::string& name) {
   return found == std::end(kinds) ? nullptr : found;
 }
 
-RateReport search_rates(const Recipe& recipe, const RateTestOptions& options) {
-  Bench bench(recipe, options);
-  bench.choose_steps();
+RateReport search_rates(const Recipe& recipe, const RateSearchOptions& options) {
+  Trials all(recipe, options);
+  all.choose_steps();
   RateReport report;
-  report.steps = bench.steps();
+  report.steps = all.steps();
   say_to(options.output, "trials of {} steps, all from the same weights over the same batches\n",
          report.steps);
   int number = 0;
   const auto run = [&](const LearningRates& rates) {
-    RateTrial trial = bench.run(rates);
+    RateTrial trial = all.run(rates);
     say_to(options.output, "trial {}: {}: {}\n", ++number, rates_text(rates),
            std::isfinite(trial.loss) ? fmt::format("loss {:.4f}", trial.loss) : "diverged");
     return trial;
@@ -319,7 +319,7 @@ RateReport search_rates(const Recipe& recipe, const RateTestOptions& options) {
   report.curves.push_back(together.curve("all"));
   report.advised = best.rates;
   for (const Kind& kind : kinds) {
-    if (!bench.has(kind) || best.rates.*kind.rate == 0) continue;
+    if (!all.has(kind) || best.rates.*kind.rate == 0) continue;
     LineSearch alone(
         [&](double factor) {
           LearningRates rates = best.rates;
@@ -336,13 +336,13 @@ RateReport search_rates(const Recipe& recipe, const RateTestOptions& options) {
       report.lowered.emplace_back(kind.name);
     }
   }
-  report.start_loss = bench.start_loss();
+  report.start_loss = all.start_loss();
   return report;
 }
 
 }  // namespace
 
-std::optional<RateReport> find_rates(const Recipe& recipe, const RateTestOptions& options) {
+std::optional<RateReport> find_rates(const Recipe& recipe, const RateSearchOptions& options) {
   require_pretraining_keys(recipe);
   try {
     return search_rates(recipe, options);
