@@ -22,6 +22,7 @@
 #include "kernels/ops/layer_norm.h"
 #include "kernels/ops/layout.h"
 #include "kernels/ops/matrix_product.h"
+#include "kernels/ops/muon.h"
 #include "kernels/ops/optimizer.h"
 #include "kernels/ops/tt_feed_forward.h"
 #include "kernels/ops/tt_linear.h"
@@ -341,6 +342,34 @@ void adamw(benchmark::State& state) {
 }
 BENCHMARK(adamw)->Unit(benchmark::kMillisecond)->UseRealTime();
 
+// As in so many linear layers: cores of trains, or dense matrices.
+struct MuonCase {
+  const char* name;
+  std::int32_t count, rows, columns;
+};
+const MuonCase muon_cases[] = {
+    {"cores_256x32", 100, 256, 32}, {"cores_1024x64", 100, 1024, 64}, {"dense_256x1024", 8, 256, 1024}};
+
+void muon(benchmark::State& state, const MuonCase& c) {
+  Bench bench;
+  const std::int64_t each = std::int64_t{c.rows} * c.columns;
+  Muon op;
+  std::vector<MuonMatrix> matrices;
+  for (std::int32_t i = 0; i < c.count; ++i) {
+    MuonMatrix matrix{.offset = i * each, .rows = c.rows, .columns = c.columns};
+    op.sizes.add(matrix);
+    matrices.push_back(matrix);
+  }
+  op.parameters = bench.tensor({c.count * each}), op.gradients = bench.tensor({c.count * each});
+  op.momentum = bench.tensor({c.count * each});
+  op.matrices = bench.make({static_cast<std::int64_t>(matrices.size() * sizeof(MuonMatrix))}, DType::uint8);
+  std::memcpy(op.matrices.raw(), matrices.data(), op.matrices.bytes());
+  op.step_inputs = bench.step_inputs();
+  op.results = bench.make({sizeof(StepResults)}, DType::uint8);
+  bench.loop(state, op);
+  traffic(state, 7.0 * op.parameters.bytes());
+}
+
 void add_benchmarks() {
   const auto add = [](const std::string& name, auto function, const auto& argument) {
     benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) { function(state, argument); })
@@ -352,6 +381,7 @@ void add_benchmarks() {
     add(std::string("MatrixProduct/") + size.name, matrix_product<DType::float32>, size);
     add(std::string("MatrixProduct/bfloat16/") + size.name, matrix_product<DType::bfloat16>, size);
   }
+  for (const MuonCase& c : muon_cases) add(std::string("Muon/") + c.name, muon, c);
   for (const Linear& linear : linears) {
     add(std::string("TTLinearForward/") + linear.name, tt_linear_forward, linear);
     add(std::string("TTLinearBackward/") + linear.name, tt_linear_backward, linear);

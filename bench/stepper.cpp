@@ -74,7 +74,7 @@ data::Batch random_batch(const StepBenchmarkOptions& options, const data::BatchC
 }
 
 Stepper::Stepper(const EncoderConfig& config, const StepBenchmarkOptions& options, const Processor& processor)
-    : engine_(config, AdamWOptions{}, processor) {
+    : engine_(config, OptimizerOptions{}, processor) {
   engine_.model().parameters().initialize(1);
   const data::BatchCapacity capacity = capacity_of(options);
   engine_.set_capacity(pack_capacity(capacity));
@@ -86,7 +86,7 @@ double Stepper::step() {
   const auto start = Clock::now();
   engine_.clear_results();
   engine_.micro({.seed = 1, .step = static_cast<std::uint32_t>(update_), .pack = 0});
-  const double rates[parameter_roles] = {1e-4, 1e-4, 1e-4};
+  const StepRates rates = {1e-4, 1e-4, 1e-4, 1e-4};
   engine_.apply(update_++, targets_, rates, 1.0);
   engine_.results();  // waits for a device that works by itself
   return seconds_since(start);

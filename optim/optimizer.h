@@ -1,29 +1,43 @@
 #pragma once
 
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "kernels/core/parameter.h"
 #include "kernels/ops/context.h"
+#include "kernels/ops/muon.h"
 #include "kernels/shared/step_values.h"
 
 namespace comera {
 
-struct AdamWOptions {
+// muon: Muon for the matrices of linear layers, dense or cores of trains, AdamW for all the rest.
+enum class OptimizerKind : std::uint8_t { adamw, muon };
+
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::adamw;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
+  double momentum = 0.95;  // of Muon
   double weight_decay = 0.01;
   bool decay_cores = false;  // weight decay on tensor-train cores too; never on biases, norms and gates
 };
 
-// AdamW with one learning rate for each role (StepInputs::learning_rate is indexed by ParameterRole). Its
-// state is laid out as the parameters.
-class AdamWOptimizer {
+// Which learning rate a parameter has (StepInputs::learning_rate): its role's, but the token embedding's own.
+// Those of matrices that Muon updates are shares of their norms.
+enum class RateGroup : std::uint8_t { core, gate, dense, embedding };
+using StepRates = std::array<double, max_parameter_groups>;  // by RateGroup
+
+// One optimizer over all parameters. Its state is laid out as the parameters: first moments, or Muon's
+// momentum, and second moments.
+class Optimizer {
  public:
+  static RateGroup group_of(const ParameterInfo& parameter, const OptimizerOptions& options);
+
   // The store must be allocated with gradients, and outlive the optimizer.
-  AdamWOptimizer(ParameterStore& store, const AdamWOptions& options, Allocator& allocator);
+  Optimizer(ParameterStore& store, const OptimizerOptions& options, Allocator& allocator);
 
   // The two halves of a step's end, between which a penalty may add to gradients: the norm of the loss's,
   // with what clipping makes of it; then the update and gradients back to zero. Does not change parameters if
@@ -46,9 +60,13 @@ class AdamWOptimizer {
 
  private:
   ParameterStore& store_;
-  AdamWOptions options_;
-  Buffer moment1_memory_, moment2_memory_, segment_memory_, norm_memory_;
-  Tensor moment1_, moment2_, segments_, norms_;
+  OptimizerOptions options_;
+  MuonSizes matrix_sizes_;
+  Buffer moment1_memory_, moment2_memory_, table_memory_, norm_memory_;
+  Tensor moment1_, moment2_, norms_;
+  // As bytes: all tensors; those of AdamW; Muon's matrices.
+  Tensor segments_, adamw_segments_, matrices_;
+  std::int64_t adamw_count_ = 0;
 };
 
 }  // namespace comera

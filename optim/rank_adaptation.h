@@ -34,7 +34,7 @@ class RankAdaptation {
   RankAdaptation(const ParameterStore& store, const std::vector<RankedLayer>& layers, const RankUnits& units,
                  const RankStageOptions& options);
 
-  // Between AdamWOptimizer::measure() and update(): the gradient of the penalties.
+  // Between Optimizer::measure() and update(): the gradient of the penalties.
   void descend(const Context& context, const Tensor& step_inputs, const Tensor& step_results) const;
   // After it. Moments are laid out as the parameters.
   void prune(const Context& context, const Tensor& moment1, const Tensor& moment2, const Tensor& step_inputs,

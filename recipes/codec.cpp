@@ -240,27 +240,34 @@ std::string Codec<std::vector<std::string>>::expected(const Rule&) { return "a s
 bool Codec<LearningRates>::read(LearningRates& out, const toml::node& node, const Rule& rule) {
   double all = 0;
   if (Codec<double>::read(all, node, rule)) {
-    out = {all, all, all};
+    out = {all, all, all, {}};
     return true;
   }
   const toml::table* table = node.as_table();
-  if (!table || table->size() != 3) return false;
+  if (!table) return false;
+  const bool embedding = table->contains("embedding");
+  if (table->size() != (embedding ? 4 : 3)) return false;
   const auto rate = [&](const char* name, double& value) {
     const toml::node* entry = table->get(name);
     return entry && Codec<double>::read(value, *entry, rule);
   };
-  return rate("cores", out.cores) && rate("gates", out.gates) && rate("rest", out.rest);
+  out.embedding.reset();
+  return rate("cores", out.cores) && rate("gates", out.gates) && rate("rest", out.rest) &&
+         (!embedding || rate("embedding", out.embedding.emplace()));
 }
 
 std::string Codec<LearningRates>::write(const LearningRates& value) {
   const auto number = Codec<double>::write;
-  return fmt::format("{{cores = {}, gates = {}, rest = {}}}", number(value.cores), number(value.gates),
-                     number(value.rest));
+  return fmt::format("{{cores = {}, {}gates = {}, rest = {}}}", number(value.cores),
+                     value.embedding ? fmt::format("embedding = {}, ", number(*value.embedding)) : "",
+                     number(value.gates), number(value.rest));
 }
 
 std::string Codec<LearningRates>::expected(const Rule& rule) {
   const std::string number = Codec<double>::expected(rule);
-  return fmt::format("{}, or three of them as {{cores = ..., gates = ..., rest = ...}}", number);
+  return fmt::format(
+      "{}, or some of them as {{cores = ..., gates = ..., rest = ...}}, with embedding = ... or without",
+      number);
 }
 
 std::string alternatives(const std::vector<std::string>& words) {

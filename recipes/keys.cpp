@@ -43,7 +43,7 @@ const Words<PlanKind>& words_of() {
 
 template <>
 const Words<OptimizerKind>& words_of() {
-  static const Words<OptimizerKind> words = {{OptimizerKind::adamw, "adamw"}};
+  static const Words<OptimizerKind> words = {{OptimizerKind::adamw, "adamw"}, {OptimizerKind::muon, "muon"}};
   return words;
 }
 
@@ -268,10 +268,13 @@ template <>
 const std::vector<Key<OptimSection>>& keys_of() {
   using S = OptimSection;
   static const std::vector<Key<S>> keys = {
-      value("name", &S::name, "the optimizer"),
+      value("name", &S::name,
+            "`adamw`, or `muon`: orthogonalised updates of linear layers' cores and dense matrices, AdamW "
+            "for the rest"),
       value("beta1", &S::beta1, from_to_below(0, 1), "decay of the first moment"),
       value("beta2", &S::beta2, from_to_below(0, 1), "decay of the second moment"),
       value("eps", &S::eps, above(0), "added to the root of the second moment"),
+      value("momentum", &S::momentum, from_to_below(0, 1), "of `muon`"),
       value("weight_decay", &S::weight_decay, at_least(0),
             "decoupled decay of dense matrices; biases, norms and gates never decay"),
       value("decay_cores", &S::decay_cores, "whether weight decay also acts on TT and TTM cores"),
@@ -453,8 +456,11 @@ const std::vector<Key<PhaseSection>>& keys_of() {
       value("packs_per_step", &S::packs_per_step, count(1), "packs whose gradients make one step"),
       value("steps", &S::steps, count(1), "optimizer steps; exactly one of `steps` and `epochs` is given"),
       value("epochs", &S::epochs, above(0), "passes over the training shards"),
-      required(value("learning_rate", &S::learning_rate, at_least(0),
-                     "the highest: of TT and TTM cores, of rank gates and of the rest, or one for all")),
+      required(value(
+          "learning_rate", &S::learning_rate, at_least(0),
+          "the highest: of cores (with `muon` of all linear layers' matrices, as a share of their norms), of "
+          "the token embedding (as of its cores or the rest if left out), of rank gates and of the rest; or "
+          "one for all")),
       value("schedule", &S::schedule, "how the learning rate falls after the warm-up"),
       value("power", &S::power, above(0), "of a polynomial schedule"),
       value("warmup_steps", &S::warmup_steps, count(0),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "kernels/core/check.h"
 #include "kernels/ops/processor.h"
 #include "model/config.h"
+#include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "recipes/adaptation.h"
 
@@ -55,13 +57,12 @@ struct TensorizedSection {
   friend bool operator==(const TensorizedSection&, const TensorizedSection&) = default;
 };
 
-enum class OptimizerKind : std::uint8_t { adamw };
-
 struct OptimSection {
   OptimizerKind name = OptimizerKind::adamw;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
+  double momentum = 0.95;  // of Muon
   double weight_decay = 0.01;
   bool decay_cores = false;
   double clip_norm = 1.0;  // 0: no clipping
@@ -160,11 +161,14 @@ struct DistributedSection {
   friend bool operator==(const DistributedSection&, const DistributedSection&) = default;
 };
 
-// One rate per role of a parameter (ParameterStore's groups).
+// One rate per role of a parameter (ParameterStore's groups), and the token embedding's.
 struct LearningRates {
   double cores = 0;
   double gates = 0;
   double rest = 0;
+  std::optional<double> embedding = {};  // not given: that of cores, or of the rest if it is dense
+
+  double largest() const { return std::max({cores, gates, rest, embedding.value_or(0)}); }
   friend bool operator==(const LearningRates&, const LearningRates&) = default;
 };
 

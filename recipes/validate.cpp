@@ -48,6 +48,22 @@ void check_optim(const OptimSection& optim, const Places& places) {
                             optim.beta2, optim.beta1));
 }
 
+// Rates of AdamW are lengths of steps, whatever the parameter's size: those of Muon are no such lengths.
+void check_muon_rates(const LearningRates& rates, const std::string& key, const Places& places) {
+  if (!rates.embedding)
+    places.fail(
+        key,
+        fmt::format("{} has one rate for cores and embedding, but optim.name = \"muon\" takes that of "
+                    "cores as a share of their norms; give all four, such as {{cores = 0.01, embedding = "
+                    "5e-3, gates = 1e-3, rest = 1e-3}}",
+                    key));
+  if (rates.cores >= 1)
+    places.fail(key,
+                fmt::format("{} has cores = {}, which optim.name = \"muon\" takes as a share of their norms; "
+                            "give less than 1, such as 0.01",
+                            key, rates.cores));
+}
+
 void check_phase(const PhaseSection& phase, const std::string& path, std::int64_t max_positions,
                  const Places& places) {
   if (phase.length > max_positions)
@@ -199,8 +215,9 @@ void validate_training(const Recipe& recipe, const Places& places) {
   check_optim(recipe.optim, places);
   for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
     const LearningRates& rates = recipe.phases[i].learning_rate;
-    check_float(std::max({rates.cores, rates.gates, rates.rest}), fmt::format("phase.{}.learning_rate", i),
-                places);
+    const std::string key = fmt::format("phase.{}.learning_rate", i);
+    check_float(rates.largest(), key, places);
+    if (recipe.optim.name == OptimizerKind::muon) check_muon_rates(rates, key, places);
   }
 }
 

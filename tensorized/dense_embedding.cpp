@@ -13,7 +13,8 @@ DenseEmbedding::DenseEmbedding(ParameterStore& store, const std::string& name, s
                         .role = ParameterRole::dense,
                         .shape = {vocabulary, width},
                         .decays = true,
-                        .initializer = {Initializer::Kind::normal, deviation}})) {}
+                        .initializer = {Initializer::Kind::normal, deviation},
+                        .embedding = true})) {}
 
 void DenseEmbedding::forward(const Context& context, const PackedBatch& batch, const Tables& tables,
                              const Tensor& y) const {

@@ -15,7 +15,8 @@ DenseLinear::DenseLinear(ParameterStore& store, const Spec& spec) : Linear(spec)
                                   .role = ParameterRole::dense,
                                   .shape = {spec.input_size, spec.output_size},
                                   .decays = true,
-                                  .initializer = {Initializer::Kind::normal, deviation}}));
+                                  .initializer = {Initializer::Kind::normal, deviation},
+                                  .matrix_rows = spec.input_size}));
     add_bias(store, i);
   }
 }

@@ -13,12 +13,14 @@ TTCores TTCores::add(ParameterStore& store, const std::string& name, const TTSha
   const int order = shape.order();
   const double sigma = std::sqrt(1.0 / static_cast<double>(shape.input_size() + shape.output_size()));
   for (int k = 0; k < order; ++k) {
+    const bool input = k < static_cast<int>(shape.input_modes.size());
     const double deviation = std::pow(sigma, 1.0 / order) / std::sqrt(static_cast<double>(shape.rank(k + 1)));
     train.cores.push_back(store.add({.name = fmt::format("{}.core.{}", name, k),
                                      .role = ParameterRole::core,
                                      .shape = {shape.rank(k), shape.mode(k), shape.rank(k + 1)},
                                      .decays = true,
-                                     .initializer = {Initializer::Kind::normal, deviation}}));
+                                     .initializer = {Initializer::Kind::normal, deviation},
+                                     .matrix_rows = shape.rank(k) * (input ? shape.mode(k) : 1)}));
     if (k + 1 < order)
       train.gates.push_back(store.add({.name = fmt::format("{}.gate.{}", name, k),
                                        .role = ParameterRole::gate,

@@ -14,7 +14,8 @@ struct TTCores {
   std::vector<ParameterId> gates;
 
   // Entries start as N(0, s_k²), s_k = σ^(1/K) / sqrt(r_k), gates as 1, so that the layer's matrix has
-  // standard deviation σ; here σ² = 1 / (inputs + outputs).
+  // standard deviation σ; here σ² = 1 / (inputs + outputs). As a map from what comes in to what goes out a
+  // core is r_{k-1} s_k x r_k on the input side and r_{k-1} x s_k r_k on the output side.
   static TTCores add(ParameterStore& store, const std::string& name, const TTShape& shape);
 };
 

@@ -22,7 +22,8 @@ TTMCores TTMCores::add(ParameterStore& store, const std::string& name, const TTM
                    .role = ParameterRole::core,
                    .shape = {shape.rank(k), shape.row_modes[k], shape.column_modes[k], shape.rank(k + 1)},
                    .decays = true,
-                   .initializer = {Initializer::Kind::normal, entry}}));
+                   .initializer = {Initializer::Kind::normal, entry},
+                   .embedding = true}));
     if (k + 1 < order)
       train.gates.push_back(store.add({.name = fmt::format("{}.gate.{}", name, k),
                                        .role = ParameterRole::gate,

@@ -15,15 +15,6 @@ struct NormPiece {
   double sum = 0;
 };
 
-double sum_of_squares(const float* x, std::int64_t count) {
-  dvec total = {};
-  for_columns(0, count, [&](std::int64_t c, auto at) {
-    const dvec v = widen(at.load(x + c));
-    total += v * v;
-  });
-  return sum(total);
-}
-
 struct AdamFactors {
   float scale, beta1, rest1, beta2, rest2, correction1, correction2, eps, rate, decay;
 };

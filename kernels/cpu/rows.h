@@ -42,6 +42,16 @@ inline void for_columns(std::int64_t begin, std::int64_t end, const Body& body) 
   if (c < end) body(c, PartOfVector{end - c});
 }
 
+// In double.
+inline double sum_of_squares(const float* x, std::int64_t count) {
+  dvec total = {};
+  for_columns(0, count, [&](std::int64_t c, auto at) {
+    const dvec v = widen(at.load(x + c));
+    total += v * v;
+  });
+  return sum(total);
+}
+
 // body(begin, count) for fixed pieces of flat memory.
 inline constexpr std::int64_t flat_piece = 16384;
 template <class Body>

@@ -11,6 +11,7 @@ void register_attention_forward(Backend& backend, bool tf32);
 void register_cross_entropy(Backend& backend);
 void register_elementwise(Backend& backend);
 void register_float8(Backend& backend);
+void register_muon(Backend& backend);
 void register_norms(Backend& backend);
 void register_optimizer(Backend& backend);
 void register_ranks(Backend& backend);

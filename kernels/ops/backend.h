@@ -56,6 +56,7 @@
   X(Add)                             \
   X(GradientNorm)                    \
   X(AdamW)                           \
+  X(Muon)                            \
   X(RankObjective)                   \
   X(PruneRanks)
 

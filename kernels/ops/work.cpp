@@ -11,6 +11,7 @@
 #include "kernels/ops/layer_norm.h"
 #include "kernels/ops/layout.h"
 #include "kernels/ops/matrix_product.h"
+#include "kernels/ops/muon.h"
 #include "kernels/ops/optimizer.h"
 #include "kernels/ops/ranks.h"
 #include "kernels/ops/rotary.h"
@@ -266,6 +267,15 @@ Work work_of(const GradientNorm& op) { return {0, once(op.gradients, op.segments
 
 Work work_of(const AdamW& op) {
   return {0, once(op.gradients, op.segments) + twice(op.parameters, op.moment1, op.moment2)};
+}
+
+// As if all matrices were as the largest.
+Work work_of(const Muon& op) {
+  const auto count = static_cast<double>(op.sizes.count);
+  const std::int64_t small = op.sizes.smaller, large = op.sizes.larger;
+  constexpr int products = 4 * (muon_iterations - 1) + 1;
+  return {count * (2 * product(small, small, large) + products * product(small, small, small)),
+          once(op.matrices) + 5 * bytes_of(op.sizes.elements, op.compute())};
 }
 
 namespace {

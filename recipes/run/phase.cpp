@@ -12,12 +12,20 @@ void require_masked_language_head(const EncoderConfig& config) {
                     config.head == HeadKind::regression ? "regression" : "classification"));
 }
 
-AdamWOptions optimizer_options(const OptimSection& optim) {
-  return {.beta1 = optim.beta1,
+OptimizerOptions optimizer_options(const OptimSection& optim) {
+  return {.kind = optim.name,
+          .beta1 = optim.beta1,
           .beta2 = optim.beta2,
           .eps = optim.eps,
+          .momentum = optim.momentum,
           .weight_decay = optim.weight_decay,
           .decay_cores = optim.decay_cores};
+}
+
+StepRates step_rates(const LearningRates& highest, const EncoderConfig& config, double factor) {
+  const double embedding =
+      highest.embedding.value_or(config.tensorized.embedding_shape() ? highest.cores : highest.rest);
+  return {highest.cores * factor, highest.gates * factor, highest.rest * factor, embedding * factor};
 }
 
 Schedule schedule_of(const PhaseSection& phase, std::int64_t steps) {

@@ -36,10 +36,37 @@ constexpr double hopeless = 1;  // nats above the best trial at the same step: n
 
 struct Kind {
   const char* name;
-  double LearningRates::*rate;
+  RateGroup group;
 };
-constexpr Kind kinds[] = {
-    {"cores", &LearningRates::cores}, {"gates", &LearningRates::gates}, {"rest", &LearningRates::rest}};
+constexpr Kind kinds[] = {{"cores", RateGroup::core},
+                          {"embedding", RateGroup::embedding},
+                          {"gates", RateGroup::gate},
+                          {"rest", RateGroup::dense}};
+
+// The rate of a kind; 0: there is none of its own.
+double rate_of(const LearningRates& rates, const Kind& kind) {
+  switch (kind.group) {
+    case RateGroup::core:
+      return rates.cores;
+    case RateGroup::gate:
+      return rates.gates;
+    case RateGroup::dense:
+      return rates.rest;
+    case RateGroup::embedding:
+      return rates.embedding.value_or(0);
+  }
+  return 0;
+}
+
+// With that of one kind, or without one all of them, times a factor.
+LearningRates scaled(LearningRates rates, const Kind* kind, double factor) {
+  const auto scales = [&](RateGroup group) { return kind == nullptr || kind->group == group; };
+  if (scales(RateGroup::core)) rates.cores *= factor;
+  if (scales(RateGroup::gate)) rates.gates *= factor;
+  if (scales(RateGroup::dense)) rates.rest *= factor;
+  if (scales(RateGroup::embedding) && rates.embedding) *rates.embedding *= factor;
+  return rates;
+}
 
 struct Stopped {};
 
@@ -70,8 +97,13 @@ class Trials {
   }
 
   bool has(const Kind& kind) {
-    if (kind.rate == &LearningRates::rest) return true;
-    return store().count(kind.rate == &LearningRates::cores ? ParameterRole::core : ParameterRole::gate) > 0;
+    const ParameterStore& parameters = store();
+    for (ParameterId id = 0; id < parameters.size(); ++id) {
+      const ParameterInfo& info = parameters.info(id);
+      if (Optimizer::group_of(info, optimizer_options(recipe_.optim)) == kind.group) return true;
+      if (kind.group == RateGroup::core && info.embedding && info.role == ParameterRole::core) return true;
+    }
+    return false;
   }
   std::int64_t steps() const { return steps_; }
   double start_loss() const { return best_.front(); }
@@ -152,9 +184,7 @@ class Trials {
                             .steps = steps_,
                             .warmup_steps = std::max<std::int64_t>(steps_ / 10, 1)};
     const double factor = schedule.factor(step);
-    const double rates[parameter_roles] = {highest.cores * factor, highest.gates * factor,
-                                           highest.rest * factor};
-    engine_->apply(step, targets, rates, recipe_.optim.clip_norm);
+    engine_->apply(step, targets, step_rates(highest, config_, factor), recipe_.optim.clip_norm);
     const StepResults& results = engine_->results();
     return results.nonfinite != 0 || results.target_count == 0 ? NAN
                                                                : results.loss_sum / results.target_count;
@@ -193,7 +223,9 @@ class Trials {
 };
 
 std::string rates_text(const LearningRates& rates) {
-  return fmt::format("cores {:.2g}, gates {:.2g}, rest {:.2g}", rates.cores, rates.gates, rates.rest);
+  return fmt::format("cores {:.2g}, {}gates {:.2g}, rest {:.2g}", rates.cores,
+                     rates.embedding ? fmt::format("embedding {:.2g}, ", *rates.embedding) : "", rates.gates,
+                     rates.rest);
 }
 
 // The best of the trials on a line of rates, and the trials.
@@ -260,9 +292,9 @@ class LineSearch {
 
 // The rate of a kind, or of all together the first that is not 0.
 double rate_of(const LearningRates& rates, const Kind* kind) {
-  if (kind != nullptr) return rates.*kind->rate;
-  for (const Kind& one : {kinds[2], kinds[0], kinds[1]})
-    if (rates.*one.rate > 0) return rates.*one.rate;
+  if (kind != nullptr) return rate_of(rates, *kind);
+  for (const double rate : {rates.rest, rates.cores, rates.gates, rates.embedding.value_or(0)})
+    if (rate > 0) return rate;
   return 0;
 }
 
@@ -303,11 +335,7 @@ RateReport search_rates(const Recipe& recipe, const RateSearchOptions& options) 
     throw UsageError(
         "--find-rate looks around the recipe's rates, and phase.0.learning_rate is 0; give some, such as "
         "1e-3");
-  LineSearch together(
-      [&](double factor) {
-        return LearningRates{given.cores * factor, given.gates * factor, given.rest * factor};
-      },
-      run);
+  LineSearch together([&](double factor) { return scaled(given, nullptr, factor); }, run);
   together.scan();
   RateTrial best = together.best();
   if (!std::isfinite(best.loss))
@@ -319,20 +347,14 @@ RateReport search_rates(const Recipe& recipe, const RateSearchOptions& options) 
   report.curves.push_back(together.curve("all"));
   report.advised = best.rates;
   for (const Kind& kind : kinds) {
-    if (!all.has(kind) || best.rates.*kind.rate == 0) continue;
-    LineSearch alone(
-        [&](double factor) {
-          LearningRates rates = best.rates;
-          rates.*kind.rate *= factor;
-          return rates;
-        },
-        run);
+    if (rate_of(best.rates, kind) == 0 || !all.has(kind)) continue;
+    LineSearch alone([&](double factor) { return scaled(best.rates, &kind, factor); }, run);
     alone.search(best);
     report.curves.push_back(alone.curve(kind.name));
     best = alone.best();
-    report.advised.*kind.rate = best.rates.*kind.rate;
+    report.advised = scaled(report.advised, &kind, rate_of(best.rates, kind) / rate_of(report.advised, kind));
     if (alone.is_at_cliff()) {
-      report.advised.*kind.rate /= std::sqrt(2.);
+      report.advised = scaled(report.advised, &kind, 1 / std::sqrt(2.));
       report.lowered.emplace_back(kind.name);
     }
   }
@@ -377,12 +399,14 @@ std::string describe(const RateReport& report) {
         "the rate of {} is advised 1.4 times below the best trial's: twice that is much worse\n", name);
   return text +
          fmt::format(
-             "advised  --set 'phase.0.learning_rate={{cores = {:.2g}, gates = {:.2g}, rest = {:.2g}}}'\n",
-             report.advised.cores, report.advised.gates, report.advised.rest);
+             "advised  --set 'phase.0.learning_rate={{cores = {:.2g}, {}gates = {:.2g}, rest = {:.2g}}}'\n",
+             report.advised.cores,
+             report.advised.embedding ? fmt::format("embedding = {:.2g}, ", *report.advised.embedding) : "",
+             report.advised.gates, report.advised.rest);
 }
 
 Plot plot_of(const RateReport& report, const LearningRates& recipe) {
-  constexpr const char* colours[] = {"#707070", "#0072b2", "#009e73", "#d55e00"};
+  constexpr const char* colours[] = {"#707070", "#0072b2", "#cc79a7", "#009e73", "#d55e00"};
   Plot plot{.title = fmt::format("Loss over learning rates, trials of {} steps", report.steps),
             .x_title = "powers of two of the recipe's rates"};
   plot.panels.push_back({.title = "Loss over a trial's last fifth, nats"});

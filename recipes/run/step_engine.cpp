@@ -8,7 +8,8 @@
 
 namespace comera {
 
-StepEngine::StepEngine(const EncoderConfig& config, const AdamWOptions& optimizer, const Processor& processor)
+StepEngine::StepEngine(const EncoderConfig& config, const OptimizerOptions& optimizer,
+                       const Processor& processor)
     : StepEngine(std::make_unique<Model>(config, processor.allocator, true), nullptr, processor) {
   optimizer_.emplace(model_.parameters(), optimizer, processor.allocator);
 }
@@ -204,9 +205,9 @@ void StepEngine::micro(const DropoutKey& key, bool last) {
     micro_.launch();
 }
 
-void StepEngine::apply(std::int64_t update, double targets, const double* learning_rates, double max_norm,
+void StepEngine::apply(std::int64_t update, double targets, const StepRates& learning_rates, double max_norm,
                        const RankStep& rank_step) {
-  std::copy_n(learning_rates, parameter_roles, host_inputs_.learning_rate);
+  std::ranges::copy(learning_rates, host_inputs_.learning_rate);
   host_inputs_.targets = targets;
   host_inputs_.max_norm = max_norm;
   host_inputs_.rank_target = rank_step.target;

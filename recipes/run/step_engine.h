@@ -25,7 +25,7 @@ struct RankStep {
 // ranks on the way, and `apply` (norm, clipping, optimizer).
 class StepEngine {
  public:
-  StepEngine(const EncoderConfig& config, const AdamWOptions& optimizer, const Processor& processor);
+  StepEngine(const EncoderConfig& config, const OptimizerOptions& optimizer, const Processor& processor);
   // Only to evaluate: without gradients and optimizer. The model must be in the processor's memory and
   // outlive this.
   StepEngine(Model& model, const Processor& processor);
@@ -35,7 +35,7 @@ class StepEngine {
   Model& model() { return model_; }
   const Processor& processor() const { return processor_; }
   Allocator& allocator() const { return processor_.allocator; }
-  const AdamWOptimizer& optimizer() const { return *optimizer_; }
+  const Optimizer& optimizer() const { return *optimizer_; }
 
   // From now on this is one of several ranks, and sums gradients in buckets of so many bytes. Before
   // set_capacity(). The communicator must outlive this.
@@ -62,9 +62,8 @@ class StepEngine {
   // One pack of a training step: gradients, loss and counts are added. `last`: then they are summed over all
   // ranks, and so are the largest magnitudes that 8-bit scales follow from.
   void micro(const DropoutKey& key, bool last = true);
-  // The end of a step, with `targets` in the global batch and these learning rates (indexed by
-  // ParameterRole).
-  void apply(std::int64_t update, double targets, const double* learning_rates, double max_norm,
+  // The end of a step, with `targets` in the global batch.
+  void apply(std::int64_t update, double targets, const StepRates& learning_rates, double max_norm,
              const RankStep& rank_step = {});
   // One pack without dropout and gradients: loss and counts are added.
   void evaluate();
@@ -90,7 +89,7 @@ class StepEngine {
   Processor processor_;
   std::unique_ptr<Model> own_model_;  // null if it is somebody else's
   Model& model_;
-  std::optional<AdamWOptimizer> optimizer_;
+  std::optional<Optimizer> optimizer_;
   std::optional<RankAdaptation> ranks_;
   Stream stream_;
   Buffer inputs_, results_;

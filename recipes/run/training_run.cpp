@@ -269,9 +269,7 @@ void TrainingRun::one_step() {
     save_agreed_ = checkpoint_is_due();
   const double factor = phase_->schedule.factor(state_.phase_step);
   ranks_.step = rank_step();
-  const double rates[parameter_roles] = {section.learning_rate.cores * factor,
-                                         section.learning_rate.gates * factor,
-                                         section.learning_rate.rest * factor};
+  const StepRates rates = step_rates(section.learning_rate, config_, factor);
   // Moments know nothing of skipped steps, so that their bias is that of the updates that were made.
   engine_->apply(state_.step - state_.skipped, targets, rates, recipe_.optim.clip_norm, ranks_.step);
   if (engine_->results().nonfinite == 0) {
@@ -295,9 +293,9 @@ void TrainingRun::log_step(double seconds_per_step, double tokens_per_second) {
   const Allocator& allocator = engine_->allocator();
   const ParameterStore& store = engine_->model().parameters();
   JsonObject rates, memory;
-  rates.add("cores", section.learning_rate.cores * factor)
-      .add("gates", section.learning_rate.gates * factor)
-      .add("rest", section.learning_rate.rest * factor);
+  rates.add("cores", section.learning_rate.cores * factor);
+  if (section.learning_rate.embedding) rates.add("embedding", *section.learning_rate.embedding * factor);
+  rates.add("gates", section.learning_rate.gates * factor).add("rest", section.learning_rate.rest * factor);
   memory.add("parameters", allocator.use(MemoryKind::parameters).peak)
       .add("gradients", allocator.use(MemoryKind::gradients).peak)
       .add("optimizer", allocator.use(MemoryKind::optimizer).peak)

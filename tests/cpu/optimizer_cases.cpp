@@ -1,9 +1,11 @@
 #include <fmt/core.h>
 
+#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "kernels/ops/muon.h"
 #include "kernels/ops/optimizer.h"
 #include "tests/cpu/world.h"
 
@@ -76,12 +78,67 @@ void optimizer_cases(std::vector<OperationCase>& cases, const std::string& name,
                      }});
   }
 }
+
+struct Sides {
+  std::int32_t rows, columns;
+};
+
+// Matrices side by side with gaps; one in three decays. `without`: that one has no gradient.
+void muon_cases(std::vector<OperationCase>& cases, const std::string& name, const std::vector<Sides>& sides,
+                int without = -1) {
+  std::vector<MuonMatrix> matrices;
+  MuonSizes sizes;
+  std::int64_t offset = 2;
+  std::vector<float> gradients(offset);
+  for (const Sides& side : sides) {
+    const auto i = static_cast<int>(matrices.size());
+    MuonMatrix matrix{.offset = offset,
+                      .rows = side.rows,
+                      .columns = side.columns,
+                      .group = i % max_parameter_groups,
+                      .decays = i % 3 == 0 ? 1 : 0};
+    sizes.add(matrix);
+    matrices.push_back(matrix);
+    const std::int64_t count = std::int64_t{side.rows} * side.columns;
+    for (std::int64_t j = 0; j < count + 3; ++j)
+      gradients.push_back(i == without || j >= count
+                              ? 0
+                              : static_cast<float>(std::sin(
+                                    static_cast<double>(7 * gradients.size() * gradients.size() % 1000003))));
+    offset += count + 3;
+  }
+  for (bool nonfinite : {false, true})
+    cases.push_back({"Muon_" + name + (nonfinite ? "_skipped" : ""), 2e-5, [=](World& world) {
+                       Muon op;
+                       op.parameters = world.output("parameters", {offset});
+                       op.gradients = world.chosen("gradients", {offset}, gradients);
+                       op.momentum = without < 0
+                                         ? world.output("momentum", {offset})
+                                         : world.chosen("momentum", {offset}, std::vector<float>(offset));
+                       op.matrices = world.bytes(matrices.data(), matrices.size() * sizeof matrices[0]);
+                       op.sizes = sizes;
+                       op.weight_decay = 0.1;
+                       StepInputs inputs;
+                       for (int i = 0; i < max_parameter_groups; ++i)
+                         inputs.learning_rate[i] = 0.01 * (i + 1);
+                       op.step_inputs = world.step_inputs(inputs);
+                       StepResults results;
+                       results.gradient_scale = 0.5, results.nonfinite = nonfinite ? 1 : 0;
+                       op.results = world.results(results);
+                       world.run(op);
+                     }});
+}
 }  // namespace
 
 void add_optimizer_cases(std::vector<OperationCase>& cases) {
   optimizer_cases(cases, "one", {1});
   optimizer_cases(cases, "several", {13, 1, 240, 7, 16385, 50001, 3});
   optimizer_cases(cases, "gaps", {5, 1, 240, 7, 3}, 3);
+  muon_cases(cases, "one_number", {{1, 1}});
+  muon_cases(cases, "row_and_column", {{1, 37}, {37, 1}});
+  muon_cases(cases, "sizes", {{3, 5}, {16, 16}, {17, 33}, {33, 17}, {8, 70}, {70, 8}, {64, 32}, {65, 40}});
+  muon_cases(cases, "large", {{96, 130}});
+  muon_cases(cases, "no_gradient", {{4, 6}, {5, 3}}, 1);
   // The first of them, the second with the fourth, and none but the loss; squares that a float32 cannot hold,
   // and as large ones that clipping makes small.
   constexpr float infinity = std::numeric_limits<float>::infinity();

@@ -25,25 +25,31 @@ constexpr bool sanitized = COMERA_ASAN || COMERA_TSAN;
 constexpr std::size_t steps = sanitized ? 4 : 12;  // of the fixture's recipe: 7 and 5
 constexpr int traced = sanitized ? 2 : 10;
 
-std::vector<double> losses_of(const EncoderConfig& config, const Processor& processor) {
-  return trace(config, processor, traced);
+std::vector<double> losses_of(const EncoderConfig& config, const Processor& processor,
+                              OptimizerKind kind = OptimizerKind::adamw) {
+  return trace(config, processor, traced, kind);
 }
 
 }  // namespace
 
 void expect_losses_of_the_cpu(const TestDevice& device) {
-  std::vector<EncoderConfig> configs;
+  struct Variant {
+    EncoderConfig config;
+    OptimizerKind optimizer = OptimizerKind::adamw;
+  };
+  std::vector<Variant> variants;
   for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
     if (sanitized && norm == NormPlacement::pre) continue;
-    configs.push_back(small_config(true, HeadKind::mlm, norm));
-    configs.push_back(small_config(false, HeadKind::mlm, norm));
+    variants.push_back({small_config(true, HeadKind::mlm, norm)});
+    variants.push_back({small_config(false, HeadKind::mlm, norm)});
   }
-  configs.push_back(removed_config());
-  for (EncoderConfig& config : configs) {
-    const std::vector<double> exact = losses_of(config, {plain_backend(), host_allocator()});
+  variants.push_back({removed_config()});
+  variants.push_back({small_config(true), OptimizerKind::muon});
+  for (auto& [config, optimizer] : variants) {
+    const std::vector<double> exact = losses_of(config, {plain_backend(), host_allocator()}, optimizer);
     config.compute = DType::float32;
-    const std::vector<double> got = losses_of(config, device.with_graphs);
-    EXPECT_EQ(got, losses_of(config, device.without));
+    const std::vector<double> got = losses_of(config, device.with_graphs, optimizer);
+    EXPECT_EQ(got, losses_of(config, device.without, optimizer));
     ASSERT_EQ(got.size(), static_cast<std::size_t>(traced));
     for (int i = 0; i < traced; ++i) EXPECT_NEAR(got[i], exact[i], 1e-5 * exact[i]) << "step " << i;
   }

@@ -21,9 +21,10 @@ using testing::HasSubstr;
 
 // A model in training.
 struct Training {
-  explicit Training(const EncoderConfig& config)
+  explicit Training(const EncoderConfig& config, OptimizerKind kind = OptimizerKind::adamw)
       : model(config, host_allocator(), true),
-        optimizer(model.parameters(), {.weight_decay = 0.05, .decay_cores = true}, host_allocator()),
+        optimizer(model.parameters(), {.kind = kind, .weight_decay = 0.05, .decay_cores = true},
+                  host_allocator()),
         batch(random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows())) {
     model.parameters().initialize(11);
     spread_gates(model.parameters());
@@ -74,7 +75,7 @@ struct Training {
 
   Harness harness{plain_backend(), std::size_t{4} << 20};
   Model model;
-  AdamWOptimizer optimizer;
+  Optimizer optimizer;
   PackedBatch batch;
 };
 
@@ -170,16 +171,20 @@ void expect_same(const Training& got, const Training& expected) {
 
 // Before and after compaction the model computes the same, and the next steps do the same: to rounding.
 TEST_P(Compaction, ChangesNothingOfTraining) {
-  for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
-    Training trained(config(norm));
+  using Variant = std::pair<NormPlacement, OptimizerKind>;
+  for (const auto& [norm, kind] :
+       {Variant{NormPlacement::post, OptimizerKind::adamw}, Variant{NormPlacement::pre, OptimizerKind::adamw},
+        Variant{NormPlacement::post, OptimizerKind::muon}}) {
+    Training trained(config(norm), kind);
     trained.step(0);
     trained.step(1);
     for (const Pattern& pattern : patterns()) {
-      SCOPED_TRACE(fmt::format("{} {}", pattern.name, norm == NormPlacement::post ? "post" : "pre"));
-      Training masked(config(norm));
+      SCOPED_TRACE(fmt::format("{} {} {}", pattern.name, norm == NormPlacement::post ? "post" : "pre",
+                               kind == OptimizerKind::muon ? "muon" : "adamw"));
+      Training masked(config(norm), kind);
       trained.compacted().write(masked.model.parameters(), masked.states());
       pattern.kill(masked.executioner(), masked.model.ranked_layers());
-      Training compacted(masked.compacted_config());
+      Training compacted(masked.compacted_config(), kind);
       masked.compacted().write(compacted.model.parameters(), compacted.states());
       const std::vector<LiveEntries> live = masked.live();
 

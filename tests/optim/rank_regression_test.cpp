@@ -41,7 +41,7 @@ class Regression {
     }
     store_.allocate(host_allocator(), DType::float64, true);
     store_.initialize(seed_);
-    optimizer_ = std::make_unique<AdamWOptimizer>(store_, AdamWOptions{.weight_decay = 0}, host_allocator());
+    optimizer_ = std::make_unique<Optimizer>(store_, OptimizerOptions{.weight_decay = 0}, host_allocator());
     for (const TTLinear* layer : {&first_, &second_})
       layers_.push_back(
           {.name = layer->spec().name, .cores = layer->train(0).cores, .gates = layer->train(0).gates});
@@ -105,7 +105,7 @@ class Regression {
   TTLinear teacher_, first_, second_;
   std::vector<RankedLayer> layers_;
   RankUnits units_;
-  std::unique_ptr<AdamWOptimizer> optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;
   std::optional<RankAdaptation> ranks_;
   Harness harness_{plain_backend(), std::size_t{8} << 20};
   std::uint64_t seed_;

@@ -22,8 +22,8 @@ struct OracleCase {
   EncoderConfig config;
   std::vector<Parameter> parameters;  // in the order of the vectors below
   Sequences sequences;
-  AdamWOptions optimizer;
-  std::array<double, parameter_roles> rates{};
+  OptimizerOptions optimizer;
+  StepRates rates{};
   double max_norm = 0;
 
   std::vector<double> initial;

@@ -190,7 +190,7 @@ TEST_P(Oracle, LossAndGradients) {
 }
 
 TEST_P(Oracle, OptimizerSteps) {
-  AdamWOptimizer optimizer(store(), oracle_.optimizer, host_allocator());
+  Optimizer optimizer(store(), oracle_.optimizer, host_allocator());
   StepInputs& inputs = harness_.inputs();
   std::ranges::copy(oracle_.rates, inputs.learning_rate);
   inputs.targets = targets();

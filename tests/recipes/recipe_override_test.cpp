@@ -37,8 +37,32 @@ TEST(RecipeOverride, TheLastOneHolds) {
 TEST(RecipeOverride, LearningRates) {
   EXPECT_EQ(with({"phase.0.learning_rate={cores = 1e-4, gates = 1e-3, rest = 5e-5}"}).phases[0].learning_rate,
             (LearningRates{1e-4, 1e-3, 5e-5}));
+  const LearningRates four{1e-4, 1e-3, 5e-5, 2e-3};
+  const std::string text =
+      "phase.0.learning_rate={cores = 1e-4, embedding = 2e-3, gates = 1e-3, rest = 5e-5}";
+  EXPECT_EQ(with({text}).phases[0].learning_rate, four);
+  EXPECT_EQ(parse_recipe(to_toml(with({text})), "again", {}).phases[0].learning_rate, four);
+  for (const char* wrong :
+       {"{cores = 1, gates = 1}", "{cores = 1, gates = 1, rest = 1, heads = 1}",
+        "{cores = 1, embedding = -1, gates = 1, rest = 1}", "{cores = 1, embedding = 1, gates = 1}"})
+    EXPECT_THAT(refusal(sample, {std::string("phase.0.learning_rate=") + wrong}),
+                HasSubstr("{cores = ..., gates = ..., rest = ...}, with embedding = ... or without"))
+        << wrong;
   EXPECT_THAT(refusal(sample, {"phase.0.learning_rate.cores=1"}),
               HasSubstr("phase.0.learning_rate is 0.001 in the recipe and has no keys of its own"));
+}
+
+// Its rates are not those of AdamW.
+TEST(RecipeOverride, MuonNeedsItsOwnRates) {
+  EXPECT_THAT(
+      refusal(sample, {"optim.name=muon"}),
+      HasSubstr("phase.0.learning_rate has one rate for cores and embedding, but optim.name = \"muon\""));
+  EXPECT_THAT(refusal(sample, {"optim.name=muon",
+                               "phase.0.learning_rate={cores=1, embedding=0.1, gates=0.1, rest=0.1}"}),
+              HasSubstr("give less than 1, such as 0.01"));
+  EXPECT_EQ(with({"optim.name=muon", "phase.0.learning_rate={cores=0.5, embedding=0.1, gates=0.1, rest=0.1}"})
+                .optim.name,
+            OptimizerKind::muon);
 }
 
 TEST(RecipeOverride, ErrorsNameTheOverride) {

@@ -62,7 +62,7 @@ TEST(NonfiniteGradients, AreNamedInTheOrderOfABackwardPass) {
   for (const char* name : {"first", "second", "third"})
     store.add({.name = name, .role = ParameterRole::dense, .shape = {4}, .initializer = {}});
   store.allocate(host_allocator(), DType::float32, true);
-  const AdamWOptimizer optimizer(store, {}, host_allocator());
+  const Optimizer optimizer(store, {}, host_allocator());
   Harness harness(plain_backend());
   const auto named = [&](const std::vector<double>& first, const std::vector<double>& second) {
     write_tensor(store.gradient(0), first);

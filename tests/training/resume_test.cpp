@@ -66,6 +66,23 @@ TEST_F(Resume, ContinuesToTheBit) {
   }
 }
 
+TEST_F(Resume, ByMuonTooContinuesToTheBitOnAnyNumberOfThreads) {
+  const std::string rates = "{cores=0.02, embedding=5e-3, gates=1e-3, rest=1e-3}";
+  const std::vector<std::string> muon = {"optim.name=muon", "phase.0.learning_rate=" + rates,
+                                         "phase.1.learning_rate=" + rates};
+  const auto with_threads = [&](const std::string& threads) {
+    std::vector<std::string> overrides = muon;
+    overrides.push_back("run.threads=" + threads);
+    return overrides;
+  };
+  const TrainingOutcome one = train("one", {}, with_threads("1"));
+  train("three", {.stop_after = 4}, with_threads("3"));
+  const TrainingOutcome three = train("three", {.mode = RunMode::resume}, with_threads("3"));
+  expect_equal_checkpoints(one.checkpoint, three.checkpoint);
+  const TrainingOutcome by_adamw = train("adamw");
+  EXPECT_NE(one.evaluation->loss, by_adamw.evaluation->loss);
+}
+
 TEST_F(Resume, OneThreadAndTwoGiveTheSameBits) {
   const TrainingOutcome one = train("one", {}, {"run.threads=1"});
   const TrainingOutcome two = train("two", {}, {"run.threads=2"});

@@ -29,9 +29,9 @@ data::Batch trace_batch(std::int64_t right_rows, int step) {
 
 }  // namespace
 
-std::vector<double> trace(EncoderConfig config, const Processor& processor, int steps) {
+std::vector<double> trace(EncoderConfig config, const Processor& processor, int steps, OptimizerKind kind) {
   config.dropout = config.attention_dropout = 0.1;
-  StepEngine engine(config, {.weight_decay = 0.01}, processor);
+  StepEngine engine(config, {.kind = kind, .weight_decay = 0.01}, processor);
   engine.model().parameters().initialize(2);
   engine.set_capacity({.tokens = 48, .sequences = 8, .longest = 16, .masked = 24, .unique_ids = 29});
   std::vector<double> losses;
@@ -45,7 +45,7 @@ std::vector<double> trace(EncoderConfig config, const Processor& processor, int 
           {.seed = 9, .step = static_cast<std::uint32_t>(step), .pack = static_cast<std::uint32_t>(pack)});
       targets += batch.masked;
     }
-    const double rates[parameter_roles] = {2e-2, 1e-2, 1e-2};
+    const StepRates rates = {2e-2, 1e-2, 1e-2, config.tensorized.embedding_shape() ? 2e-2 : 1e-2};
     engine.apply(step, targets, rates, 1.0);
     losses.push_back(engine.results().loss_sum / engine.results().target_count);
   }

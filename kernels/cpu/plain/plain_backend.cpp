@@ -15,6 +15,7 @@ const Backend& plain_backend() {
     plain::register_elementwise(table);
     plain::register_float8(table);
     plain::register_sequence(table);
+    plain::register_muon(table);
     plain::register_optimizer(table);
     plain::register_ranks(table);
     return table;

@@ -1,0 +1,281 @@
+// Muon over all matrices at once: each launch does one step of the iteration for all of them, with the
+// matrices on the second axis of the grid and tiles on the first.
+
+#include <utility>
+
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/reduce.h"
+#include "kernels/ops/muon.h"
+
+namespace comera::COMERA_CUDA {
+
+namespace {
+
+constexpr int threads = 256;
+constexpr int tile = 32;
+constexpr int tile_rows = threads / tile;       // a thread computes every so many rows of a column
+constexpr int tile_outputs = tile / tile_rows;  // so many numbers
+constexpr int padded = tile + 1;                // columns of different rows lie in different banks
+constexpr int pieces = 16;                      // blocks for sums over a matrix and its update
+constexpr std::size_t tile_bytes = 2 * tile * padded * sizeof(float);
+
+struct MuonMemory {
+  float *parameters, *momentum;
+  const float* gradients;
+  const MuonMatrix* matrices;
+  const StepInputs* inputs;
+  const StepResults* results;
+  float beta, rest, weight_decay;
+  float *x, *u;                               // of all matrices
+  float *gram, *polynomial, *product, *q[2];  // squares of all matrices
+  double *x_squares, *p_squares;              // (matrices, pieces)
+  double* u_squares;                          // (matrices, tiles)
+  int tiles;                                  // of the largest u
+};
+
+__device__ __forceinline__ int smaller_side(const MuonMatrix& m) {
+  return m.rows < m.columns ? m.rows : m.columns;
+}
+__device__ __forceinline__ int tiles_of(int length) { return (length + tile - 1) / tile; }
+
+// In every thread.
+__device__ __forceinline__ double sum_of(const double* values, int count) {
+  double sum = 0;
+  for (int i = 0; i < count; ++i) sum += values[i];
+  return sum;
+}
+
+// The block's tile of A B, rows x depth times depth x columns: store(i, j, value) for each number within.
+// All threads of the block must call. No tile: nothing.
+template <class A, class B, class Store>
+__device__ void multiply_tile(int rows, int columns, int depth, const A& a, const B& b, const Store& store) {
+  const int across = tiles_of(columns), index = static_cast<int>(blockIdx.x);
+  if (index >= across * tiles_of(rows)) return;
+  auto* left = shared_array<float>(2 * tile * padded);
+  float* right = left + tile * padded;
+  const int row = index / across * tile, column = index % across * tile;
+  const int x = static_cast<int>(threadIdx.x) % tile, y = static_cast<int>(threadIdx.x) / tile;
+  float sums[tile_outputs] = {};
+  for (int k = 0; k < depth; k += tile) {
+    for (int i = y; i < tile; i += tile_rows) {
+      left[i * padded + x] = row + i < rows && k + x < depth ? a(row + i, k + x) : 0;
+      right[i * padded + x] = k + i < depth && column + x < columns ? b(k + i, column + x) : 0;
+    }
+    __syncthreads();
+    for (int l = 0; l < tile; ++l)
+#pragma unroll
+      for (int o = 0; o < tile_outputs; ++o)
+        sums[o] += left[(y + o * tile_rows) * padded + l] * right[l * padded + x];
+    __syncthreads();
+  }
+#pragma unroll
+  for (int o = 0; o < tile_outputs; ++o) {
+    const int i = row + y + o * tile_rows, j = column + x;
+    if (i < rows && j < columns) store(i, j, sums[o]);
+  }
+}
+
+// The momentum, X, and sums of squares of X and of the parameters.
+__global__ void __launch_bounds__(threads) muon_momentum(MuonMemory op) {
+  auto* scratch = shared_array<double>(threads / warp);
+  if (op.results->nonfinite != 0) return;
+  const MuonMatrix matrix = op.matrices[blockIdx.y];
+  const std::int64_t count = std::int64_t{matrix.rows} * matrix.columns;
+  const float scale = static_cast<float>(op.results->gradient_scale) * op.rest;
+  double x_sum = 0, p_sum = 0;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < count; i += pieces * threads) {
+    const std::int64_t at = matrix.offset + i;
+    const float g = op.gradients[at] * scale;
+    const float m = op.beta * op.momentum[at] + g;
+    const float x = op.beta * m + g;
+    op.momentum[at] = m;
+    op.x[matrix.elements_before + i] = x;
+    x_sum += static_cast<double>(x) * x;
+    p_sum += static_cast<double>(op.parameters[at]) * op.parameters[at];
+  }
+  x_sum = block_sum(x_sum, scratch);
+  p_sum = block_sum(p_sum, scratch);
+  if (threadIdx.x > 0) return;
+  op.x_squares[blockIdx.y * pieces + blockIdx.x] = x_sum;
+  op.p_squares[blockIdx.y * pieces + blockIdx.x] = p_sum;
+}
+
+// 1 / ‖X‖, or 0 of a matrix without a gradient.
+__device__ __forceinline__ float inverse_norm(const MuonMemory& op) {
+  const double squares = sum_of(op.x_squares + blockIdx.y * pieces, pieces);
+  return squares > 0 ? static_cast<float>(1 / sqrt(squares)) : 0;
+}
+
+// G = X Xᵀ or Xᵀ X, the smaller one, of X over its norm; Q = 1.
+__global__ void __launch_bounds__(threads) muon_gram(MuonMemory op) {
+  if (op.results->nonfinite != 0) return;
+  const MuonMatrix matrix = op.matrices[blockIdx.y];
+  const bool wide = matrix.rows <= matrix.columns;
+  const int side = smaller_side(matrix), depth = wide ? matrix.columns : matrix.rows;
+  const float* x = op.x + matrix.elements_before;
+  const float inverse = inverse_norm(op);
+  const auto entry = [&](int i, int k) {
+    return inverse *
+           (wide ? x[std::int64_t{i} * matrix.columns + k] : x[std::int64_t{k} * matrix.columns + i]);
+  };
+  float *gram = op.gram + matrix.squares_before, *q = op.q[0] + matrix.squares_before;
+  multiply_tile(
+      side, side, depth, entry, [&](int k, int j) { return entry(j, k); },
+      [&](int i, int j, float value) {
+        gram[std::int64_t{i} * side + j] = value;
+        q[std::int64_t{i} * side + j] = i == j ? 1 : 0;
+      });
+}
+
+// P = a + b G + c G².
+__global__ void __launch_bounds__(threads) muon_polynomial(MuonMemory op) {
+  if (op.results->nonfinite != 0) return;
+  const MuonMatrix matrix = op.matrices[blockIdx.y];
+  const int side = smaller_side(matrix);
+  const float* gram = op.gram + matrix.squares_before;
+  float* polynomial = op.polynomial + matrix.squares_before;
+  const auto entry = [&](int i, int j) { return gram[std::int64_t{i} * side + j]; };
+  multiply_tile(side, side, side, entry, entry, [&](int i, int j, float value) {
+    polynomial[std::int64_t{i} * side + j] = (i == j ? static_cast<float>(muon_a) : 0) +
+                                             static_cast<float>(muon_b) * entry(i, j) +
+                                             static_cast<float>(muon_c) * value;
+  });
+}
+
+// Q' = P Q, and on the third axis of the grid H = P G.
+__global__ void __launch_bounds__(threads) muon_step(MuonMemory op, int from) {
+  if (op.results->nonfinite != 0) return;
+  const MuonMatrix matrix = op.matrices[blockIdx.y];
+  const int side = smaller_side(matrix);
+  const float* polynomial = op.polynomial + matrix.squares_before;
+  const float* right = (blockIdx.z == 0 ? op.q[from] : op.gram) + matrix.squares_before;
+  float* to = (blockIdx.z == 0 ? op.q[1 - from] : op.product) + matrix.squares_before;
+  multiply_tile(
+      side, side, side, [&](int i, int k) { return polynomial[std::int64_t{i} * side + k]; },
+      [&](int k, int j) { return right[std::int64_t{k} * side + j]; },
+      [&](int i, int j, float value) { to[std::int64_t{i} * side + j] = value; });
+}
+
+// G' = H P.
+__global__ void __launch_bounds__(threads) muon_next_gram(MuonMemory op) {
+  if (op.results->nonfinite != 0) return;
+  const MuonMatrix matrix = op.matrices[blockIdx.y];
+  const int side = smaller_side(matrix);
+  const float *product = op.product + matrix.squares_before,
+              *polynomial = op.polynomial + matrix.squares_before;
+  float* gram = op.gram + matrix.squares_before;
+  multiply_tile(
+      side, side, side, [&](int i, int k) { return product[std::int64_t{i} * side + k]; },
+      [&](int k, int j) { return polynomial[std::int64_t{k} * side + j]; },
+      [&](int i, int j, float value) { gram[std::int64_t{i} * side + j] = value; });
+}
+
+// U = Q X or X Q of X over its norm, and its sum of squares by tiles.
+__global__ void __launch_bounds__(threads) muon_orthogonal(MuonMemory op, int from) {
+  if (op.results->nonfinite != 0) return;
+  const MuonMatrix matrix = op.matrices[blockIdx.y];
+  const bool wide = matrix.rows <= matrix.columns;
+  const int rows = matrix.rows, columns = matrix.columns, side = smaller_side(matrix);
+  if (blockIdx.x >= tiles_of(rows) * tiles_of(columns)) return;
+  const float *x = op.x + matrix.elements_before, *q = op.q[from] + matrix.squares_before;
+  float* u = op.u + matrix.elements_before;
+  const float inverse = inverse_norm(op);
+  const auto x_entry = [&](int i, int j) { return inverse * x[std::int64_t{i} * columns + j]; };
+  const auto q_entry = [&](int i, int j) { return q[std::int64_t{i} * side + j]; };
+  double sum = 0;
+  const auto store = [&](int i, int j, float value) {
+    u[std::int64_t{i} * columns + j] = value;
+    sum += static_cast<double>(value) * value;
+  };
+  if (wide)
+    multiply_tile(rows, columns, side, q_entry, x_entry, store);
+  else
+    multiply_tile(rows, columns, side, x_entry, q_entry, store);
+  sum = block_sum(sum, shared_array<double>(threads / warp));
+  if (threadIdx.x == 0) op.u_squares[blockIdx.y * op.tiles + blockIdx.x] = sum;
+}
+
+__global__ void __launch_bounds__(threads) muon_update(MuonMemory op) {
+  auto* scratch = shared_array<double>(threads / warp);
+  if (op.results->nonfinite != 0) return;
+  const MuonMatrix matrix = op.matrices[blockIdx.y];
+  const std::int64_t count = std::int64_t{matrix.rows} * matrix.columns;
+  const int tiles = tiles_of(matrix.rows) * tiles_of(matrix.columns);
+  double u_squares = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < tiles; i += threads)
+    u_squares += op.u_squares[blockIdx.y * op.tiles + i];
+  u_squares = block_sum(u_squares, scratch);
+  const double p_squares = sum_of(op.p_squares + blockIdx.y * pieces, pieces);
+  const float step = u_squares > 0 ? static_cast<float>(sqrt(p_squares / u_squares)) : 0;
+  const float rate = static_cast<float>(op.inputs->learning_rate[matrix.group]);
+  const float keep = 1 - rate * (matrix.decays != 0 ? op.weight_decay : 0);
+  for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < count; i += pieces * threads) {
+    float& p = op.parameters[matrix.offset + i];
+    p = p * keep - rate * step * op.u[matrix.elements_before + i];
+  }
+}
+
+std::int64_t most_tiles(std::int64_t rows, std::int64_t columns) {
+  return blocks_for(rows, tile) * blocks_for(columns, tile);
+}
+
+std::size_t muon_scratch(const Muon& op) {
+  const MuonSizes& sizes = op.sizes;
+  const std::int64_t doubles = sizes.count * (2 * pieces + most_tiles(sizes.smaller, sizes.larger));
+  return static_cast<std::size_t>(doubles) * sizeof(double) +
+         static_cast<std::size_t>(2 * sizes.elements + 5 * sizes.squares) * sizeof(float);
+}
+
+MuonMemory memory_of(const Muon& op, std::byte* scratch) {
+  const MuonSizes& sizes = op.sizes;
+  auto* doubles = reinterpret_cast<double*>(scratch);
+  const auto take_doubles = [&](std::int64_t count) { return std::exchange(doubles, doubles + count); };
+  MuonMemory memory{};
+  memory.tiles = static_cast<int>(most_tiles(sizes.smaller, sizes.larger));
+  memory.x_squares = take_doubles(sizes.count * pieces);
+  memory.p_squares = take_doubles(sizes.count * pieces);
+  memory.u_squares = take_doubles(sizes.count * memory.tiles);
+  auto* floats = reinterpret_cast<float*>(doubles);
+  const auto take = [&](std::int64_t count) { return std::exchange(floats, floats + count); };
+  memory.x = take(sizes.elements), memory.u = take(sizes.elements);
+  for (float** square : {&memory.gram, &memory.polynomial, &memory.product, &memory.q[0], &memory.q[1]})
+    *square = take(sizes.squares);
+  memory.parameters = op.parameters.data<float>(), memory.momentum = op.momentum.data<float>();
+  memory.gradients = op.gradients.data<float>();
+  memory.matrices = static_cast<const MuonMatrix*>(op.matrices.raw());
+  memory.inputs = static_cast<const StepInputs*>(op.step_inputs.raw());
+  memory.results = static_cast<const StepResults*>(op.results.raw());
+  memory.beta = static_cast<float>(op.beta), memory.rest = static_cast<float>(1 - op.beta);
+  memory.weight_decay = static_cast<float>(op.weight_decay);
+  return memory;
+}
+
+void muon(const Muon& op, const KernelContext& context) {
+  const MuonSizes& sizes = op.sizes;
+  if (sizes.count == 0) return;
+  const MuonMemory memory = memory_of(op, context.scratch);
+  const std::size_t sum_bytes = threads / warp * sizeof(double);
+  const auto tiles = [&](std::int64_t columns, std::int64_t at_once) {
+    return LaunchShape{.grid = {most_tiles(sizes.smaller, columns), sizes.count, at_once},
+                       .threads = threads,
+                       .shared_bytes = tile_bytes};
+  };
+  const LaunchShape flat{.grid = {pieces, sizes.count}, .threads = threads, .shared_bytes = sum_bytes};
+  const LaunchShape square = tiles(sizes.smaller, 1);
+  COMERA_LAUNCH(context.stream, flat, muon_momentum, memory);
+  COMERA_LAUNCH(context.stream, square, muon_gram, memory);
+  for (int step = 0; step < muon_iterations; ++step) {
+    const bool last = step + 1 == muon_iterations;
+    COMERA_LAUNCH(context.stream, square, muon_polynomial, memory);
+    COMERA_LAUNCH(context.stream, tiles(sizes.smaller, last ? 1 : 2), muon_step, memory, step % 2);
+    if (!last) COMERA_LAUNCH(context.stream, square, muon_next_gram, memory);
+  }
+  COMERA_LAUNCH(context.stream, tiles(sizes.larger, 1), muon_orthogonal, memory, muon_iterations % 2);
+  COMERA_LAUNCH(context.stream, flat, muon_update, memory);
+}
+
+}  // namespace
+
+void register_muon(Backend& backend) { backend.set<Muon>(DType::float32, muon, muon_scratch); }
+
+}  // namespace comera::COMERA_CUDA
