@@ -52,16 +52,13 @@ void find_rate(const PretrainOptions& options, const Communicator& communicator,
   }
   const Recipe recipe = load_training_recipe(options.training);
   signals.begin();
-  const auto report = find_rates(recipe, {.minutes = options.minutes,
-                                          .steps = options.trial_steps,
-                                          .stop_requested = [&signals] { return signals.requested(); }});
-  if (!report) {
-    put("stopped; nothing was written\n");
-    return;
-  }
-  put("{}", describe(*report));
-  if (options.plot.empty()) return;
-  data::write_file_durably(options.plot, svg_of(plot_of(*report, recipe.phases[0].learning_rate)));
+  const RateReport report = find_rates(
+      recipe, {.minutes = options.minutes, .steps = options.trial_steps, .stop_requested = [&signals] {
+                 return signals.requested();
+               }});
+  put("{}", describe(report));
+  if (options.plot.empty() || report.stopped) return;
+  data::write_file_durably(options.plot, svg_of(plot_of(report, recipe.phases[0].learning_rate)));
   put("saved    {}\n", options.plot.string());
 }
 

@@ -128,14 +128,16 @@ class Trials {
     data::Loader loader(task_.samples(phase.length), loader_options(recipe_, 0, task_, engine_->model()));
     std::vector<double> losses;
     for (std::int64_t step = 0; step < steps_; ++step) {
-      const double loss = one_step(loader, step, rates);
-      if (!std::isfinite(loss)) return trial;
-      losses.push_back(loss);
-      if (is_hopeless(losses)) break;
+      const std::optional<double> loss = one_step(loader, step, rates);
+      trial.steps = step + 1;
+      if (!loss) continue;
+      if (!std::isfinite(*loss)) return trial;
+      losses.push_back(*loss);
+      if (is_hopeless(losses, step)) break;
     }
-    trial.steps = static_cast<std::int64_t>(losses.size());
+    if (losses.empty()) return trial;
     trial.loss = mean(losses, losses.size() - std::max<std::size_t>(losses.size() / 5, 1), losses.size());
-    if (static_cast<std::int64_t>(losses.size()) == steps_ && (best_.empty() || trial.loss < best_loss_)) {
+    if (trial.steps == steps_ && (best_.empty() || trial.loss < best_loss_)) {
       best_ = losses;
       best_loss_ = trial.loss;
     }
@@ -167,7 +169,8 @@ class Trials {
     engine_->set_capacity(pack_capacity(loader_options(recipe_, 0, task_, engine_->model()).capacity));
   }
 
-  double one_step(data::Loader& loader, std::int64_t step, const LearningRates& highest) {
+  // The loss; none where no token of the batch was masked.
+  std::optional<double> one_step(data::Loader& loader, std::int64_t step, const LearningRates& highest) {
     if (options_.stop_requested && options_.stop_requested()) throw Stopped();
     engine_->clear_results();
     double targets = 0;
@@ -186,8 +189,9 @@ class Trials {
     const double factor = schedule.factor(step);
     engine_->apply(step, targets, step_rates(highest, config_, factor), recipe_.optim.clip_norm);
     const StepResults& results = engine_->results();
-    return results.nonfinite != 0 || results.target_count == 0 ? NAN
-                                                               : results.loss_sum / results.target_count;
+    if (results.nonfinite != 0) return NAN;
+    if (results.target_count == 0) return std::nullopt;
+    return results.loss_sum / results.target_count;
   }
 
   std::int64_t steps_that_fit(double seconds) const {
@@ -203,8 +207,8 @@ class Trials {
   }
 
   // Looked at from a third of the steps on.
-  bool is_hopeless(const std::vector<double>& losses) const {
-    if (best_.empty() || static_cast<std::int64_t>(losses.size()) < steps_ / 3) return false;
+  bool is_hopeless(const std::vector<double>& losses, std::int64_t step) const {
+    if (best_.empty() || step + 1 < steps_ / 3) return false;
     const std::size_t window = std::max<std::size_t>(losses.size() / 5, 5), end = losses.size();
     const std::size_t first = end > window ? end - window : 0;
     return mean(losses, first, end) > mean(best_, first, end) + hopeless;
@@ -258,6 +262,7 @@ class LineSearch {
     }
   }
 
+  bool empty() const { return trials_.empty(); }
   const RateTrial& best() const { return trials_.at(best_); }
   // Whether twice the best rate is much worse.
   bool is_at_cliff() const {
@@ -316,64 +321,94 @@ const Kind* kind_of(const std::string& name) {
   return found == std::end(kinds) ? nullptr : found;
 }
 
-RateReport search_rates(const Recipe& recipe, const RateSearchOptions& options) {
-  Trials all(recipe, options);
-  all.choose_steps();
-  RateReport report;
-  report.steps = all.steps();
-  say_to(options.output, "trials of {} steps, all from the same weights over the same batches\n",
-         report.steps);
-  int number = 0;
-  const auto run = [&](const LearningRates& rates) {
-    RateTrial trial = all.run(rates);
-    say_to(options.output, "trial {}: {}: {}\n", ++number, rates_text(rates),
-           std::isfinite(trial.loss) ? fmt::format("loss {:.4f}", trial.loss) : "diverged");
-    return trial;
-  };
-  const LearningRates given = recipe.phases[0].learning_rate;
-  if (rate_of(given, nullptr) == 0)
-    throw UsageError(
-        "--find-rate looks around the recipe's rates, and phase.0.learning_rate is 0; give some, such as "
-        "1e-3");
-  LineSearch together([&](double factor) { return scaled(given, nullptr, factor); }, run);
-  together.scan();
-  RateTrial best = together.best();
-  if (!std::isfinite(best.loss))
-    throw Error(
-        "all trials diverged, also with rates 4,096 times below the recipe's: the rates are not at fault; "
-        "look "
-        "at "
-        "the data, optim.eps and optim.beta2");
-  report.curves.push_back(together.curve("all"));
-  report.advised = best.rates;
-  for (const Kind& kind : kinds) {
-    if (rate_of(best.rates, kind) == 0 || !all.has(kind)) continue;
-    LineSearch alone([&](double factor) { return scaled(best.rates, &kind, factor); }, run);
-    alone.search(best);
-    report.curves.push_back(alone.curve(kind.name));
-    best = alone.best();
-    report.advised = scaled(report.advised, &kind, rate_of(best.rates, kind) / rate_of(report.advised, kind));
-    if (alone.is_at_cliff()) {
-      report.advised = scaled(report.advised, &kind, 1 / std::sqrt(2.));
-      report.lowered.emplace_back(kind.name);
+// One line after the other; what trials had found is in the report also when they are stopped.
+class Search {
+ public:
+  Search(const Recipe& recipe, const RateSearchOptions& options)
+      : given_(recipe.phases[0].learning_rate), output_(options.output), trials_(recipe, options) {
+    if (rate_of(given_, nullptr) == 0)
+      throw UsageError(
+          "--find-rate looks around the recipe's rates, and phase.0.learning_rate is 0; give some, such as "
+          "1e-3");
+  }
+
+  RateReport run() {
+    try {
+      search();
+    } catch (const Stopped&) {
+      report_.stopped = true;
+    }
+    return report_;
+  }
+
+ private:
+  void search() {
+    trials_.choose_steps();
+    report_.steps = trials_.steps();
+    say_to(output_, "trials of {} steps, all from the same weights over the same batches\n", report_.steps);
+    LineSearch together([&](double factor) { return scaled(given_, nullptr, factor); }, runner());
+    take("all", together, [](LineSearch& line) { line.scan(); });
+    RateTrial best = together.best();
+    if (!std::isfinite(best.loss))
+      throw Error(
+          "all trials diverged, also with rates 4,096 times below the recipe's: the rates are not at fault; "
+          "look at the data, optim.eps and optim.beta2");
+    report_.advised = best.rates;
+    for (const Kind& kind : kinds) {
+      if (rate_of(best.rates, kind) == 0 || !trials_.has(kind)) continue;
+      LineSearch alone([&](double factor) { return scaled(best.rates, &kind, factor); }, runner());
+      take(kind.name, alone, [&](LineSearch& line) { line.search(best); });
+      best = alone.best();
+      advise(kind, best, alone.is_at_cliff());
     }
   }
-  report.start_loss = all.start_loss();
-  return report;
-}
+
+  LineSearch::Run runner() {
+    return [this](const LearningRates& rates) {
+      RateTrial trial = trials_.run(rates);
+      say_to(output_, "trial {}: {}: {}\n", ++number_, rates_text(rates),
+             std::isfinite(trial.loss) ? fmt::format("loss {:.4f}", trial.loss) : "diverged");
+      if (std::isfinite(trial.loss)) report_.start_loss = trials_.start_loss();
+      return trial;
+    };
+  }
+
+  template <class Body>
+  void take(const char* name, LineSearch& line, const Body& body) {
+    try {
+      body(line);
+    } catch (const Stopped&) {
+      if (!line.empty()) report_.curves.push_back(line.curve(name));
+      throw;
+    }
+    report_.curves.push_back(line.curve(name));
+  }
+
+  void advise(const Kind& kind, const RateTrial& best, bool at_cliff) {
+    LearningRates& advised = report_.advised;
+    advised = scaled(advised, &kind, rate_of(best.rates, kind) / rate_of(advised, kind));
+    if (!at_cliff) return;
+    advised = scaled(advised, &kind, 1 / std::sqrt(2.));
+    report_.lowered.emplace_back(kind.name);
+  }
+
+  LearningRates given_;
+  std::FILE* output_;
+  Trials trials_;
+  RateReport report_;
+  int number_ = 0;
+};
 
 }  // namespace
 
-std::optional<RateReport> find_rates(const Recipe& recipe, const RateSearchOptions& options) {
+RateReport find_rates(const Recipe& recipe, const RateSearchOptions& options) {
   require_pretraining_keys(recipe);
-  try {
-    return search_rates(recipe, options);
-  } catch (const Stopped&) {
-    return std::nullopt;
-  }
+  return Search(recipe, options).run();
 }
 
 std::string describe(const RateReport& report) {
+  if (report.stopped && report.curves.empty())
+    return "stopped before the first trial had run: there is no advice\n";
   double lowest = infinity;
   for (const RateCurve& curve : report.curves)
     for (const RateTrial& trial : curve.trials) lowest = std::min(lowest, trial.loss);
@@ -387,6 +422,7 @@ std::string describe(const RateReport& report) {
           line_of(curve.trials[i], rate_of(curve.trials[i].rates, kind), lowest, report, i == curve.chosen) +
           "\n";
   }
+  if (report.stopped) return text + "stopped before all trials had run: there is no advice\n";
   if (report.start_loss - lowest < too_little)
     return text + "the trials are too short to tell rates apart: give more --minutes\n";
   if (report.steps < few_steps)

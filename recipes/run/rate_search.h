@@ -35,7 +35,8 @@ struct RateCurve {
 };
 
 struct RateReport {
-  std::int64_t steps = 0;         // of a trial
+  std::int64_t steps = 0;         // of a trial; 0: it was stopped before any began
+  bool stopped = false;           // before all trials had run: nothing is advised
   double start_loss = 0;          // of the first step, the same for all
   std::vector<RateCurve> curves;  // "all" first, then of "cores", "gates" and "rest" what the model has
   LearningRates advised;
@@ -49,8 +50,8 @@ struct RateReport {
 // what the recipe says and further where the best lies at the end, then each kind (cores, embedding where it
 // has a rate of its own, gates, rest) by itself in factors of two. Nothing is written. Ranks are not adapted.
 // UsageError if the recipe cannot be trained, or `minutes` are too few for trials of 50 steps; Error if all
-// trials diverge. Nothing if `stop_requested` asks for an end.
-std::optional<RateReport> find_rates(const Recipe& recipe, const RateSearchOptions& options);
+// trials diverge.
+RateReport find_rates(const Recipe& recipe, const RateSearchOptions& options);
 
 // The trials with bars, and what to put into a recipe.
 std::string describe(const RateReport& report);

@@ -10,15 +10,14 @@ namespace comera::test {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class RateSearch : public TrainingFixture {
  protected:
   RateReport report_of(const std::string& rates, std::int64_t steps) {
-    const auto found =
-        find_rates(recipe("run", {"run.threads=1", "phase.0.learning_rate=" + rates}), quiet(steps));
-    EXPECT_TRUE(found.has_value());
-    return *found;
+    return find_rates(recipe("run", {"run.threads=1", "phase.0.learning_rate=" + rates}), quiet(steps));
   }
   static RateSearchOptions quiet(std::int64_t steps) {
     static std::FILE* nowhere = std::fopen("/dev/null", "w");
@@ -82,11 +81,10 @@ TEST_F(RateSearch, RatesThatDivergeAreLowered) {
 }
 
 TEST_F(RateSearch, AKindWithoutARateOrWithoutParametersHasNoCurve) {
-  const auto dense = find_rates(
+  const RateReport dense = find_rates(
       recipe("run", {"run.threads=1", "tensorized.enabled=false", "phase.0.learning_rate=1e-3"}), quiet(20));
-  ASSERT_TRUE(dense);
-  ASSERT_EQ(dense->curves.size(), 2u);
-  EXPECT_EQ(dense->curves[1].name, "rest");
+  ASSERT_EQ(dense.curves.size(), 2u);
+  EXPECT_EQ(dense.curves[1].name, "rest");
   const RateReport fixed = report_of("{cores = 1e-3, gates = 0, rest = 1e-3}", 20);
   EXPECT_EQ(fixed.curves.size(), 3u);
   EXPECT_EQ(fixed.advised.gates, 0);
@@ -94,12 +92,55 @@ TEST_F(RateSearch, AKindWithoutARateOrWithoutParametersHasNoCurve) {
               testing::ThrowsMessage<UsageError>(HasSubstr("learning_rate is 0")));
 }
 
+// The embedding has a curve where it has a rate of its own; so has a dense model's.
+TEST_F(RateSearch, RatesOfMuonAreFoundToo) {
+  const std::string rates = "learning_rate={cores = 1e-4, embedding = 1e-4, gates = 1e-3, rest = 1e-3}";
+  const std::vector<std::string> muon = {"run.threads=1", "optim.name=muon", "phase.0." + rates,
+                                         "phase.1." + rates};
+  const auto names_of = [](const RateReport& report) {
+    std::vector<std::string> names;
+    for (const RateCurve& curve : report.curves) names.push_back(curve.name);
+    return names;
+  };
+  const RateReport report = find_rates(recipe("run", muon), quiet(40));
+  EXPECT_THAT(names_of(report), testing::ElementsAre("all", "cores", "embedding", "gates", "rest"));
+  EXPECT_GT(report.advised.cores, 1e-3);
+  EXPECT_GT(*report.advised.embedding, 1e-3);
+  EXPECT_THAT(describe(report), HasSubstr(", embedding = "));
+  std::vector<std::string> dense = muon;
+  dense.emplace_back("tensorized.enabled=false");
+  EXPECT_THAT(names_of(find_rates(recipe("run", dense), quiet(10))),
+              testing::ElementsAre("all", "cores", "embedding", "rest"));
+}
+
+// Short sequences without a masked token are no divergence.
+TEST_F(RateSearch, BatchesWithoutTargetsAreNoDivergence) {
+  const RateReport report = find_rates(
+      recipe("run", {"run.threads=1", "data.mask_probability=0.01", "phase.0.length=16",
+                     "phase.0.tokens_per_pack=16", "phase.0.packs_per_step=1", "phase.0.learning_rate=1e-3"}),
+      quiet(30));
+  for (const RateCurve& curve : report.curves)
+    for (const RateTrial& trial : curve.trials) EXPECT_TRUE(std::isfinite(trial.loss));
+}
+
 TEST_F(RateSearch, StopsWhenItIsAsked) {
   RateSearchOptions options = quiet(1000);
   int steps = 0;
   options.stop_requested = [&] { return ++steps > 5; };
-  EXPECT_FALSE(find_rates(recipe("run", {"run.threads=1"}), options));
+  const RateReport early = find_rates(recipe("run", {"run.threads=1"}), options);
   EXPECT_EQ(steps, 6);
+  EXPECT_TRUE(early.stopped);
+  EXPECT_TRUE(early.curves.empty());
+  EXPECT_THAT(describe(early), HasSubstr("there is no advice"));
+  // In the middle of the third trial: two have something to say.
+  options = quiet(10), steps = 0;
+  options.stop_requested = [&] { return ++steps > 25; };
+  const RateReport later = find_rates(recipe("run", {"run.threads=1"}), options);
+  EXPECT_TRUE(later.stopped);
+  ASSERT_EQ(later.curves.size(), 1u);
+  EXPECT_EQ(later.curves[0].trials.size(), 2u);
+  EXPECT_THAT(describe(later),
+              AllOf(HasSubstr("#"), HasSubstr("there is no advice"), Not(HasSubstr("advised"))));
 }
 
 TEST_F(RateSearch, TooFewMinutesAreRefused) {
