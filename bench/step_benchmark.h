@@ -4,11 +4,13 @@
 
 #include "kernels/ops/processor.h"
 #include "model/config.h"
+#include "optim/optimizer.h"
 
 namespace comera {
 
 struct StepBenchmarkOptions {
   EncoderConfig config;        // with its tensor trains; the dense twin is made from it
+  OptimizerOptions optimizer;  // of both
   std::int64_t tokens = 4096;  // packed, in sequences of `length`
   std::int64_t length = 128;
   int repeats = 5;

@@ -74,7 +74,7 @@ data::Batch random_batch(const StepBenchmarkOptions& options, const data::BatchC
 }
 
 Stepper::Stepper(const EncoderConfig& config, const StepBenchmarkOptions& options, const Processor& processor)
-    : engine_(config, OptimizerOptions{}, processor) {
+    : engine_(config, options.optimizer, processor) {
   engine_.model().parameters().initialize(1);
   const data::BatchCapacity capacity = capacity_of(options);
   engine_.set_capacity(pack_capacity(capacity));

@@ -13,6 +13,8 @@
 #include "data/durable_file.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
+#include "recipes/run/checkpoint_recipe.h"
+#include "recipes/run/phase.h"
 
 namespace comera::cli {
 
@@ -36,6 +38,7 @@ std::string bench_recipe(BenchOptions& options) {
   if (!recipe.tensorized.enabled)
     throw UsageError(
         "bench step compares a tensorized model with its dense twin; leave tensorized.enabled at true");
+  options.step.optimizer = optimizer_options(recipe.optim);
   options.step.operands = recipe.precision.operands();
   return benchmark_step(options.step);
 }
@@ -45,11 +48,13 @@ void bench_step(BenchOptions& options) {
     throw UsageError("give one model: a recipe, or a checkpoint with --checkpoint");
   options.step.graphs = options.graph == "on";
   prepare_threads(options.threads);
-  if (options.checkpoint.empty())
+  if (options.checkpoint.empty()) {
     put("{}", bench_recipe(options));
-  else
-    put("{}", benchmark_ranks(CheckpointReader(checkpoint_subject(options.checkpoint, "a checkpoint (.h5)")),
-                              options.step));
+  } else {
+    const CheckpointReader reader(checkpoint_subject(options.checkpoint, "a checkpoint (.h5)"));
+    options.step.optimizer = optimizer_options(checkpoint_recipe(reader).optim);
+    put("{}", benchmark_ranks(reader, options.step));
+  }
 }
 
 void add_step_command(CLI::App& command) {
