@@ -25,7 +25,7 @@ struct OptimizerOptions {
   bool decay_cores = false;  // weight decay on tensor-train cores too; never on biases, norms and gates
 };
 
-// Which learning rate a parameter has (StepInputs::learning_rate): its role's, but the token embedding's own.
+// Which learning rate a parameter has (StepInputs::learning_rate): its role's, but cores of the token embedding their own.
 // Those of matrices that Muon updates are shares of their norms.
 enum class RateGroup : std::uint8_t { core, gate, dense, embedding };
 using StepRates = std::array<double, max_parameter_groups>;  // by RateGroup

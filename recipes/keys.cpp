@@ -459,7 +459,7 @@ const std::vector<Key<PhaseSection>>& keys_of() {
       required(value(
           "learning_rate", &S::learning_rate, at_least(0),
           "the highest: of cores (with `muon` of all linear layers' matrices, as a share of their norms), of "
-          "the token embedding (as of its cores or the rest if left out), of rank gates and of the rest; or "
+          "the token embedding's cores (as of the others if left out), of rank gates and of the rest; or "
           "one for all")),
       value("schedule", &S::schedule, "how the learning rate falls after the warm-up"),
       value("power", &S::power, above(0), "of a polynomial schedule"),

@@ -161,12 +161,12 @@ struct DistributedSection {
   friend bool operator==(const DistributedSection&, const DistributedSection&) = default;
 };
 
-// One rate per role of a parameter (ParameterStore's groups), and the token embedding's.
+// One rate per role of a parameter (ParameterStore's groups), and that of the token embedding's cores.
 struct LearningRates {
   double cores = 0;
   double gates = 0;
   double rest = 0;
-  std::optional<double> embedding = {};  // not given: that of cores, or of the rest if it is dense
+  std::optional<double> embedding = {};  // not given: as of all cores
 
   double largest() const { return std::max({cores, gates, rest, embedding.value_or(0)}); }
   friend bool operator==(const LearningRates&, const LearningRates&) = default;

@@ -13,8 +13,7 @@ DenseEmbedding::DenseEmbedding(ParameterStore& store, const std::string& name, s
                         .role = ParameterRole::dense,
                         .shape = {vocabulary, width},
                         .decays = true,
-                        .initializer = {Initializer::Kind::normal, deviation},
-                        .embedding = true})) {}
+                        .initializer = {Initializer::Kind::normal, deviation}})) {}
 
 void DenseEmbedding::forward(const Context& context, const PackedBatch& batch, const Tables& tables,
                              const Tensor& y) const {

@@ -30,7 +30,7 @@ struct ParameterInfo {
   // As a linear map the tensor is a row-major matrix of so many rows; 0: it is none, as biases and
   // embeddings.
   std::int64_t matrix_rows = 0;
-  bool embedding = false;  // of tokens: may have a learning rate of its own
+  bool embedding = false;  // a core of the token embedding: may have a learning rate of its own
   int block = 0;           // of the model, for gradients that are ready together
 };
 

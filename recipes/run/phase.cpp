@@ -22,10 +22,9 @@ OptimizerOptions optimizer_options(const OptimSection& optim) {
           .decay_cores = optim.decay_cores};
 }
 
-StepRates step_rates(const LearningRates& highest, const EncoderConfig& config, double factor) {
-  const double embedding =
-      highest.embedding.value_or(config.tensorized.embedding_shape() ? highest.cores : highest.rest);
-  return {highest.cores * factor, highest.gates * factor, highest.rest * factor, embedding * factor};
+StepRates step_rates(const LearningRates& highest, double factor) {
+  return {highest.cores * factor, highest.gates * factor, highest.rest * factor,
+          highest.embedding.value_or(highest.cores) * factor};
 }
 
 Schedule schedule_of(const PhaseSection& phase, std::int64_t steps) {

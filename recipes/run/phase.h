@@ -14,7 +14,7 @@ void require_masked_language_head(const EncoderConfig& config);
 // What a recipe's sections are to the parts that they configure.
 OptimizerOptions optimizer_options(const OptimSection& optim);
 // A phase's highest rates, times the schedule's factor.
-StepRates step_rates(const LearningRates& highest, const EncoderConfig& config, double factor);
+StepRates step_rates(const LearningRates& highest, double factor);
 // With the steps of the phase, which may be counted in epochs.
 Schedule schedule_of(const PhaseSection& phase, std::int64_t steps);
 // The packs of a phase for one process; the ranks of a job set `rank` and `ranks`. The model gives its

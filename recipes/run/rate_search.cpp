@@ -98,10 +98,11 @@ class Trials {
 
   bool has(const Kind& kind) {
     const ParameterStore& parameters = store();
+    const bool own = recipe_.phases[0].learning_rate.embedding.has_value();
     for (ParameterId id = 0; id < parameters.size(); ++id) {
       const ParameterInfo& info = parameters.info(id);
       if (Optimizer::group_of(info, optimizer_options(recipe_.optim)) == kind.group) return true;
-      if (kind.group == RateGroup::core && info.embedding && info.role == ParameterRole::core) return true;
+      if (kind.group == RateGroup::core && info.embedding && !own) return true;
     }
     return false;
   }
@@ -187,7 +188,7 @@ class Trials {
                             .steps = steps_,
                             .warmup_steps = std::max<std::int64_t>(steps_ / 10, 1)};
     const double factor = schedule.factor(step);
-    engine_->apply(step, targets, step_rates(highest, config_, factor), recipe_.optim.clip_norm);
+    engine_->apply(step, targets, step_rates(highest, factor), recipe_.optim.clip_norm);
     const StepResults& results = engine_->results();
     if (results.nonfinite != 0) return NAN;
     if (results.target_count == 0) return std::nullopt;

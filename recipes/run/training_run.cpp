@@ -269,7 +269,7 @@ void TrainingRun::one_step() {
     save_agreed_ = checkpoint_is_due();
   const double factor = phase_->schedule.factor(state_.phase_step);
   ranks_.step = rank_step();
-  const StepRates rates = step_rates(section.learning_rate, config_, factor);
+  const StepRates rates = step_rates(section.learning_rate, factor);
   // Moments know nothing of skipped steps, so that their bias is that of the updates that were made.
   engine_->apply(state_.step - state_.skipped, targets, rates, recipe_.optim.clip_norm, ranks_.step);
   if (engine_->results().nonfinite == 0) {

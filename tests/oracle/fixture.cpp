@@ -79,9 +79,7 @@ OracleCase read_oracle(const std::string& name) {
   for (int role = 0; role < parameter_roles; ++role)
     oracle.rates[role] =
         file.double_attribute(optimizer, std::string("rate_") + name_of(static_cast<ParameterRole>(role)));
-  const ParameterRole of_table =
-      oracle.config.tensorized.embedding_shape() ? ParameterRole::core : ParameterRole::dense;
-  oracle.rates[static_cast<int>(RateGroup::embedding)] = oracle.rates[static_cast<int>(of_table)];
+  oracle.rates[static_cast<int>(RateGroup::embedding)] = oracle.rates[static_cast<int>(RateGroup::core)];
   oracle.max_norm = file.double_attribute(optimizer, "max_norm");
   oracle.initial = file.read<double>(path + "/initial");
   oracle.hidden = file.read<double>(path + "/hidden");

@@ -92,7 +92,7 @@ TEST_F(RateSearch, AKindWithoutARateOrWithoutParametersHasNoCurve) {
               testing::ThrowsMessage<UsageError>(HasSubstr("learning_rate is 0")));
 }
 
-// The embedding has a curve where it has a rate of its own; so has a dense model's.
+// The embedding's cores have a curve where they have a rate of their own; a dense model's matrices have one.
 TEST_F(RateSearch, RatesOfMuonAreFoundToo) {
   const std::string rates = "learning_rate={cores = 1e-4, embedding = 1e-4, gates = 1e-3, rest = 1e-3}";
   const std::vector<std::string> muon = {"run.threads=1", "optim.name=muon", "phase.0." + rates,
@@ -110,7 +110,7 @@ TEST_F(RateSearch, RatesOfMuonAreFoundToo) {
   std::vector<std::string> dense = muon;
   dense.emplace_back("tensorized.enabled=false");
   EXPECT_THAT(names_of(find_rates(recipe("run", dense), quiet(10))),
-              testing::ElementsAre("all", "cores", "embedding", "rest"));
+              testing::ElementsAre("all", "cores", "rest"));
 }
 
 // Short sequences without a masked token are no divergence.
