@@ -333,7 +333,8 @@ void adamw(benchmark::State& state) {
   AdamW op;
   op.parameters = bench.tensor({parameters}), op.gradients = bench.tensor({parameters});
   op.moment1 = bench.tensor({parameters}), op.moment2 = bench.make({parameters}, DType::float32);
-  op.segments = bench.make({sizeof(ParameterSegment)}, DType::uint8), op.segment_count = 1;
+  op.segments = bench.make({sizeof(ParameterSegment)}, DType::uint8), op.segment_count = 1,
+  op.elements = parameters;
   *static_cast<ParameterSegment*>(op.segments.raw()) = {0, parameters, 0, 1};
   op.step_inputs = bench.step_inputs();
   op.results = bench.make({sizeof(StepResults)}, DType::uint8);
@@ -357,7 +358,7 @@ void muon(benchmark::State& state, const MuonCase& c) {
   std::vector<MuonMatrix> matrices;
   for (std::int32_t i = 0; i < c.count; ++i) {
     MuonMatrix matrix{.offset = i * each, .rows = c.rows, .columns = c.columns};
-    op.sizes.add(matrix);
+    op.sizes.append(matrix);
     matrices.push_back(matrix);
   }
   op.parameters = bench.tensor({c.count * each}), op.gradients = bench.tensor({c.count * each});
@@ -366,8 +367,9 @@ void muon(benchmark::State& state, const MuonCase& c) {
   std::memcpy(op.matrices.raw(), matrices.data(), op.matrices.bytes());
   op.step_inputs = bench.step_inputs();
   op.results = bench.make({sizeof(StepResults)}, DType::uint8);
+  static_cast<StepResults*>(op.results.raw())->gradient_scale = 1;
   bench.loop(state, op);
-  traffic(state, 7.0 * op.parameters.bytes());
+  traffic(state, 5.0 * op.parameters.bytes());
 }
 
 void add_benchmarks() {

@@ -191,10 +191,10 @@ class RankBenchmark {
 
   std::string heading() const {
     const std::string what = fmt::format(
-        "whole step, {} tokens in sequences of {}, optimizer included, {}; median of {}{} (least "
+        "whole step, {} tokens in sequences of {}, {} included, {}; median of {}{} (least "
         "to most)\n",
-        options_.tokens, options_.length, name_of(options_.config.compute), options_.repeats,
-        on_gpu() ? " times ten" : "");
+        options_.tokens, options_.length, name_of(options_.optimizer.kind), name_of(options_.config.compute),
+        options_.repeats, on_gpu() ? " times ten" : "");
     if (on_gpu())
       return fmt::format("{}, graphs {}\n", processor_.backend.name(), processor_.graphs ? "on" : "off") +
              what;

@@ -210,9 +210,9 @@ std::string benchmark_on_gpu(const StepBenchmarkOptions& options, const Processo
       fmt::format("{}, {}, graphs {}; at best {:.0f} GB/s moved\n", processor.backend.name(),
                   compute_text(options.config), processor.graphs ? "on" : "off", bandwidth * 1e-9);
   text += fmt::format(
-      "whole step, {} tokens in sequences of {}, optimizer included; median of {} times ten (least to "
+      "whole step, {} tokens in sequences of {}, {} included; median of {} times ten (least to "
       "most)\n",
-      options.tokens, options.length, options.repeats);
+      options.tokens, options.length, name_of(options.optimizer.kind), options.repeats);
   text += tensorized.text("tensorized", bandwidth);
   if (!dense) return text;
   return text + dense->text("dense", bandwidth) +
@@ -252,9 +252,8 @@ std::string benchmark_step(const StepBenchmarkOptions& options) {
       "written)\n",
       compute_text(options.config), emulated, thread_count(), instruction_set(), ceilings.fp32_flops * 1e-9,
       ceilings.copy_bytes * 1e-9);
-  text += fmt::format(
-      "whole step, {} tokens in sequences of {}, optimizer included; median of {} (least to most)\n",
-      options.tokens, options.length, options.repeats);
+  text += fmt::format("whole step, {} tokens in sequences of {}, {} included; median of {} (least to most)\n",
+                      options.tokens, options.length, name_of(options.optimizer.kind), options.repeats);
   text += fmt::format("  tensorized   {:<32}{:>8.0f} MiB\n", times_text(tensorized.seconds()),
                       tensorized.memory_mib());
   if (dense) text += compare(tensorized, *dense, options);

@@ -57,7 +57,11 @@ void find_rate(const PretrainOptions& options, const Communicator& communicator,
                  return signals.requested();
                }});
   put("{}", describe(report));
-  if (options.plot.empty() || report.stopped) return;
+  if (options.plot.empty()) return;
+  if (report.stopped) {
+    put("{} was not written\n", options.plot.string());
+    return;
+  }
   data::write_file_durably(options.plot, svg_of(plot_of(report, recipe.phases[0].learning_rate)));
   put("saved    {}\n", options.plot.string());
 }

@@ -129,7 +129,8 @@ SequenceHead::SequenceHead(ParameterStore& store, const EncoderConfig& config)
                               {.name = "head.classifier",
                                .outputs = {""},
                                .input_size = config.classifier_inputs(),
-                               .output_size = config.sequence_outputs()},
+                               .output_size = config.sequence_outputs(),
+                               .scores = true},
                               {}, PlanKind::automatic)) {}
 
 std::int64_t SequenceHead::examples(const Step& step) const {

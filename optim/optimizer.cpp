@@ -9,8 +9,12 @@
 
 namespace comera {
 
-static_assert(static_cast<int>(ParameterRole::dense) == static_cast<int>(RateGroup::dense) &&
+static_assert(static_cast<int>(ParameterRole::core) == static_cast<int>(RateGroup::core) &&
+              static_cast<int>(ParameterRole::gate) == static_cast<int>(RateGroup::gate) &&
+              static_cast<int>(ParameterRole::dense) == static_cast<int>(RateGroup::dense) &&
               static_cast<int>(RateGroup::embedding) + 1 == max_parameter_groups);
+
+const char* name_of(OptimizerKind kind) { return kind == OptimizerKind::muon ? "muon" : "adamw"; }
 
 namespace {
 
@@ -40,7 +44,7 @@ HostTables tables_of(const ParameterStore& store, const OptimizerOptions& option
                         .columns = static_cast<std::int32_t>(segment.count / info.matrix_rows),
                         .group = group,
                         .decays = segment.decays};
-      tables.sizes.add(matrix);
+      tables.sizes.append(matrix);
       tables.matrices.push_back(matrix);
     }
   }
@@ -74,6 +78,7 @@ Optimizer::Optimizer(ParameterStore& store, const OptimizerOptions& options, All
   segments_ = upload(host.all), adamw_segments_ = upload(host.adamw), matrices_ = upload(host.matrices);
   allocator.synchronize(allocator.stream());
   adamw_count_ = static_cast<std::int64_t>(host.adamw.size());
+  for (const ParameterSegment& segment : host.adamw) adamw_elements_ += segment.count;
   matrix_sizes_ = host.sizes;
   norm_memory_ = Buffer(allocator, host.all.size() * sizeof(double), MemoryKind::optimizer);
   norms_ = norm_memory_.tensor({static_cast<std::int64_t>(host.all.size())}, DType::float64);
@@ -99,6 +104,7 @@ void Optimizer::update(const Context& context, const Tensor& step_inputs, const 
                      .moment2 = moment2_,
                      .segments = adamw_segments_,
                      .segment_count = adamw_count_,
+                     .elements = adamw_elements_,
                      .beta1 = options_.beta1,
                      .beta2 = options_.beta2,
                      .eps = options_.eps,

@@ -14,6 +14,7 @@ namespace comera {
 
 // muon: Muon for the matrices of linear layers, dense or cores of trains, AdamW for all the rest.
 enum class OptimizerKind : std::uint8_t { adamw, muon };
+const char* name_of(OptimizerKind kind);  // "adamw", "muon"
 
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::adamw;
@@ -25,13 +26,13 @@ struct OptimizerOptions {
   bool decay_cores = false;  // weight decay on tensor-train cores too; never on biases, norms and gates
 };
 
-// Which learning rate a parameter has (StepInputs::learning_rate): its role's, but cores of the token embedding their own.
-// Those of matrices that Muon updates are shares of their norms.
+// Which learning rate a parameter has (StepInputs::learning_rate): its role's, but cores of the token
+// embedding their own. That of cores is also of all matrices that Muon updates.
 enum class RateGroup : std::uint8_t { core, gate, dense, embedding };
 using StepRates = std::array<double, max_parameter_groups>;  // by RateGroup
 
 // One optimizer over all parameters. Its state is laid out as the parameters: first moments, or Muon's
-// momentum, and second moments.
+// momentum, and second moments, which stay 0 for Muon's matrices.
 class Optimizer {
  public:
   static RateGroup group_of(const ParameterInfo& parameter, const OptimizerOptions& options);
@@ -66,7 +67,7 @@ class Optimizer {
   Tensor moment1_, moment2_, norms_;
   // As bytes: all tensors; those of AdamW; Muon's matrices.
   Tensor segments_, adamw_segments_, matrices_;
-  std::int64_t adamw_count_ = 0;
+  std::int64_t adamw_count_ = 0, adamw_elements_ = 0;
 };
 
 }  // namespace comera

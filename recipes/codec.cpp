@@ -257,16 +257,17 @@ bool Codec<LearningRates>::read(LearningRates& out, const toml::node& node, cons
 }
 
 std::string Codec<LearningRates>::write(const LearningRates& value) {
-  const auto number = Codec<double>::write;
-  return fmt::format("{{cores = {}, {}gates = {}, rest = {}}}", number(value.cores),
-                     value.embedding ? fmt::format("embedding = {}, ", number(*value.embedding)) : "",
-                     number(value.gates), number(value.rest));
+  std::vector<std::string> rates;
+  value.for_each([&](const char* name, double rate) {
+    rates.push_back(fmt::format("{} = {}", name, Codec<double>::write(rate)));
+  });
+  return fmt::format("{{{}}}", fmt::join(rates, ", "));
 }
 
 std::string Codec<LearningRates>::expected(const Rule& rule) {
   const std::string number = Codec<double>::expected(rule);
   return fmt::format(
-      "{}, or some of them as {{cores = ..., gates = ..., rest = ...}}, with embedding = ... or without",
+      "{}, or a table {{cores = ..., gates = ..., rest = ...}}, to which embedding = ... may be added",
       number);
 }
 

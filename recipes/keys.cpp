@@ -43,7 +43,8 @@ const Words<PlanKind>& words_of() {
 
 template <>
 const Words<OptimizerKind>& words_of() {
-  static const Words<OptimizerKind> words = {{OptimizerKind::adamw, "adamw"}, {OptimizerKind::muon, "muon"}};
+  static const Words<OptimizerKind> words = {{OptimizerKind::adamw, name_of(OptimizerKind::adamw)},
+                                             {OptimizerKind::muon, name_of(OptimizerKind::muon)}};
   return words;
 }
 
@@ -271,10 +272,11 @@ const std::vector<Key<OptimSection>>& keys_of() {
       value("name", &S::name,
             "`adamw`, or `muon`: orthogonalised updates of linear layers' cores and dense matrices, AdamW "
             "for the rest"),
-      value("beta1", &S::beta1, from_to_below(0, 1), "decay of the first moment"),
-      value("beta2", &S::beta2, from_to_below(0, 1), "decay of the second moment"),
-      value("eps", &S::eps, above(0), "added to the root of the second moment"),
-      value("momentum", &S::momentum, from_to_below(0, 1), "of `muon`"),
+      value("beta1", &S::beta1, from_to_below(0, 1), "AdamW: decay of the first moment"),
+      value("beta2", &S::beta2, from_to_below(0, 1), "AdamW: decay of the second moment"),
+      value("eps", &S::eps, above(0), "AdamW: added to the root of the second moment"),
+      value("momentum", &S::momentum, from_to_below(0, 1),
+            "Muon: the share of its momentum that a step keeps; not used by `adamw`"),
       value("weight_decay", &S::weight_decay, at_least(0),
             "decoupled decay of dense matrices; biases, norms and gates never decay"),
       value("decay_cores", &S::decay_cores, "whether weight decay also acts on TT and TTM cores"),
@@ -458,9 +460,10 @@ const std::vector<Key<PhaseSection>>& keys_of() {
       value("epochs", &S::epochs, above(0), "passes over the training shards"),
       required(value(
           "learning_rate", &S::learning_rate, at_least(0),
-          "the highest: of cores (with `muon` of all linear layers' matrices, as a share of their norms), of "
-          "the token embedding's cores (as of the others if left out), of rank gates and of the rest; or "
-          "one for all")),
+          "the highest: of all cores, of rank gates and of the rest, or one for all. `embedding` is that of "
+          "the token embedding's cores, if it is to be another. With `muon`, `cores` is the rate of linear "
+          "layers' "
+          "matrices, whether cores or dense: by about how much a step changes a matrix's singular values")),
       value("schedule", &S::schedule, "how the learning rate falls after the warm-up"),
       value("power", &S::power, above(0), "of a polynomial schedule"),
       value("warmup_steps", &S::warmup_steps, count(0),

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -168,7 +167,17 @@ struct LearningRates {
   double rest = 0;
   std::optional<double> embedding = {};  // not given: as of all cores
 
-  double largest() const { return std::max({cores, gates, rest, embedding.value_or(0)}); }
+  // f(name, rate) for each that is given.
+  template <class F>
+  void for_each(const F& f) const {
+    f("cores", cores);
+    if (embedding) f("embedding", *embedding);
+    f("gates", gates);
+    f("rest", rest);
+  }
+  double largest() const;
+  // "cores 0.005, gates 0.001, rest 0.001", or as TOML "cores = 0.005, ..."; with two digits.
+  std::string text(const char* is = " ") const;
   friend bool operator==(const LearningRates&, const LearningRates&) = default;
 };
 

@@ -48,20 +48,16 @@ void check_optim(const OptimSection& optim, const Places& places) {
                             optim.beta2, optim.beta1));
 }
 
-// Rates of AdamW are lengths of steps, whatever the parameter's size: those of Muon are no such lengths.
-void check_muon_rates(const LearningRates& rates, const std::string& key, const Places& places) {
-  if (!rates.embedding)
-    places.fail(
-        key,
-        fmt::format("{} has one rate for cores and embedding, but optim.name = \"muon\" takes that of "
-                    "cores as a share of their norms; give all four, such as {{cores = 0.01, embedding = "
-                    "5e-3, gates = 1e-3, rest = 1e-3}}",
-                    key));
-  if (rates.cores >= 1)
+// With Muon the rate of cores is that of whole matrices, with AdamW that of single numbers: one cannot serve
+// both.
+void check_muon_rates(const Recipe& recipe, const LearningRates& rates, const std::string& key,
+                      const Places& places) {
+  if (recipe.tensorized.enabled && recipe.tensorized.embedding && !rates.embedding)
     places.fail(key,
-                fmt::format("{} has cores = {}, which optim.name = \"muon\" takes as a share of their norms; "
-                            "give less than 1, such as 0.01",
-                            key, rates.cores));
+                fmt::format("{} has one rate for the cores of layers and of the embedding, but optim.name = "
+                            "\"muon\" leaves the embedding to AdamW; give both, such as {{cores = 5e-3, "
+                            "embedding = 7e-3, gates = 1e-3, rest = 1e-3}}",
+                            key));
 }
 
 void check_phase(const PhaseSection& phase, const std::string& path, std::int64_t max_positions,
@@ -217,7 +213,7 @@ void validate_training(const Recipe& recipe, const Places& places) {
     const LearningRates& rates = recipe.phases[i].learning_rate;
     const std::string key = fmt::format("phase.{}.learning_rate", i);
     check_float(rates.largest(), key, places);
-    if (recipe.optim.name == OptimizerKind::muon) check_muon_rates(rates, key, places);
+    if (recipe.optim.name == OptimizerKind::muon) check_muon_rates(recipe, rates, key, places);
   }
 }
 

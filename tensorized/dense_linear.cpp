@@ -16,7 +16,7 @@ DenseLinear::DenseLinear(ParameterStore& store, const Spec& spec) : Linear(spec)
                                   .shape = {spec.input_size, spec.output_size},
                                   .decays = true,
                                   .initializer = {Initializer::Kind::normal, deviation},
-                                  .matrix_rows = spec.input_size}));
+                                  .matrix_rows = spec.scores ? 0 : spec.input_size}));
     add_bias(store, i);
   }
 }

@@ -27,6 +27,7 @@ class Linear {
         outputs;  // such as {"query", "key", "value"}; one empty name for a single output
     std::int64_t input_size = 0;
     std::int64_t output_size = 0;  // of each output
+    bool scores = false;  // outputs are a model's answer; optimizers of hidden matrices leave it alone
 
     std::string output_name(int i) const { return outputs[i].empty() ? name : name + "." + outputs[i]; }
   };

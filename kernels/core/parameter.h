@@ -27,8 +27,8 @@ struct ParameterInfo {
   Shape shape;
   bool decays = false;  // weight decay applies
   Initializer initializer;
-  // As a linear map the tensor is a row-major matrix of so many rows; 0: it is none, as biases and
-  // embeddings.
+  // As a hidden linear map the tensor is a row-major matrix of so many rows; 0: it is none, such as a bias,
+  // an embedding or a classifier.
   std::int64_t matrix_rows = 0;
   bool embedding = false;  // a core of the token embedding: may have a learning rate of its own
   int block = 0;           // of the model, for gradients that are ready together

@@ -71,18 +71,7 @@ std::string_view cpu_instruction_set() {
 const Backend& cpu_backend() {
   static const Backend backend = [] {
     Backend table("cpu", Device{});
-    plain::register_products(table);
-    plain::register_attention(table);
-    plain::register_norms(table);
-    plain::register_embedding(table);
-    plain::register_rotary(table);
-    plain::register_ttm(table);
-    plain::register_cross_entropy(table);
-    plain::register_elementwise(table);
-    plain::register_float8(table);
-    plain::register_sequence(table);
-    plain::register_optimizer(table);
-    plain::register_ranks(table);
+    plain::register_all(table);
     const std::string_view set = cpu_instruction_set();
     if (set == "v3") {
       cpu::limit_sgemm_to_avx2();

@@ -34,8 +34,8 @@ struct MuonScratch {
   float *gram, *polynomial, *product, *q, *other;  // of its smaller side
 
   MuonScratch(Scratch& scratch, const MuonSizes& sizes) {
-    x = scratch.floats(sizes.smaller * sizes.larger);
-    u = scratch.floats(sizes.smaller * sizes.larger);
+    x = scratch.floats(sizes.largest);
+    u = scratch.floats(sizes.largest);
     for (float** square : {&gram, &polynomial, &product, &q, &other})
       *square = scratch.floats(sizes.smaller * sizes.smaller);
   }
@@ -66,6 +66,20 @@ void orthogonalizer(MuonScratch& s, std::int64_t side) {
   }
 }
 
+// Leaves U in u; X is overwritten.
+void orthogonalise(MuonScratch& s, std::int64_t rows, std::int64_t columns, float inverse) {
+  for_columns(0, rows * columns,
+              [&](std::int64_t c, auto at) { at.store(s.x + c, at.load(s.x + c) * inverse); });
+  const bool wide = rows <= columns;
+  const std::int64_t side = wide ? rows : columns;
+  multiply(side, side, wide ? columns : rows, s.x, !wide, s.x, wide, s.gram);
+  orthogonalizer(s, side);
+  if (wide)
+    multiply(rows, columns, rows, s.q, false, s.x, false, s.u);
+  else
+    multiply(rows, columns, columns, s.x, false, s.q, false, s.u);
+}
+
 void update(const Muon& op, const MuonMatrix& matrix, float rate, float scale, MuonScratch s) {
   const std::int64_t rows = matrix.rows, columns = matrix.columns, count = rows * columns;
   float* p = op.parameters.data<float>() + matrix.offset;
@@ -79,45 +93,41 @@ void update(const Muon& op, const MuonMatrix& matrix, float rate, float scale, M
     at.store(s.x + c, next * beta + g);
   });
   const double length = std::sqrt(sum_of_squares(s.x, count));
-  float step = 0;
-  if (length > 0) {
-    const auto inverse = static_cast<float>(1 / length);
-    for_columns(0, count, [&](std::int64_t c, auto at) { at.store(s.x + c, at.load(s.x + c) * inverse); });
-    const bool wide = rows <= columns;
-    const std::int64_t side = wide ? rows : columns;
-    multiply(side, side, wide ? columns : rows, s.x, !wide, s.x, wide, s.gram);
-    orthogonalizer(s, side);
-    if (wide)
-      multiply(rows, columns, rows, s.q, false, s.x, false, s.u);
-    else
-      multiply(rows, columns, columns, s.x, false, s.q, false, s.u);
-    step = static_cast<float>(std::sqrt(sum_of_squares(p, count) / sum_of_squares(s.u, count)));
-  }
-  const float keep = 1 - rate * (matrix.decays != 0 ? static_cast<float>(op.weight_decay) : 0.F);
-  const float* direction = length > 0 ? s.u : s.x;
+  const bool moves = !(length < muon_least_norm);  // NaN is not swallowed
+  if (moves) orthogonalise(s, rows, columns, static_cast<float>(1 / length));
+  const float decay = matrix.decays != 0 ? static_cast<float>(op.weight_decay) : 0.F;
   for_columns(0, count, [&](std::int64_t c, auto at) {
-    at.store(p + c, at.load(p + c) * keep - at.load(direction + c) * (rate * step));
+    const vec parameter = at.load(p + c);
+    vec step = parameter * decay;
+    if (moves) step += at.load(s.u + c);
+    at.store(p + c, parameter - step * rate);
   });
+}
+
+// One matrix on a thread: there are many.
+int muon_threads(const Muon& op) {
+  return static_cast<int>(std::min<std::int64_t>(thread_limit(), op.sizes.count));
+}
+std::size_t bytes_of_a_thread(const MuonSizes& sizes) {
+  Scratch scratch;
+  MuonScratch(scratch, sizes);
+  return scratch.bytes();
 }
 
 }  // namespace
 
 std::size_t muon_scratch(const Muon& op) {
-  Scratch scratch;
-  for (int thread = 0; thread < thread_limit(); ++thread) MuonScratch(scratch, op.sizes);
-  return scratch.bytes();
+  return static_cast<std::size_t>(muon_threads(op)) * bytes_of_a_thread(op.sizes);
 }
 
-// Each matrix on one thread: there are many.
 void muon(const Muon& op, const KernelContext& context) {
   const auto* matrices = static_cast<const MuonMatrix*>(op.matrices.raw());
   const auto& inputs = *static_cast<const StepInputs*>(op.step_inputs.raw());
   const auto& results = *static_cast<const StepResults*>(op.results.raw());
   if (results.nonfinite != 0) return;
-  Scratch first;
-  const MuonScratch measured(first, op.sizes);
-  parallel_pieces(op.sizes.count, thread_limit(), [&](std::int64_t i, int thread) {
-    Scratch scratch(context.scratch + static_cast<std::size_t>(thread) * first.bytes());
+  const std::size_t each = bytes_of_a_thread(op.sizes);
+  parallel_pieces(op.sizes.count, muon_threads(op), [&](std::int64_t i, int thread) {
+    Scratch scratch(context.scratch + static_cast<std::size_t>(thread) * each);
     update(op, matrices[i], static_cast<float>(inputs.learning_rate[matrices[i].group]),
            static_cast<float>(results.gradient_scale), MuonScratch(scratch, op.sizes));
   });

@@ -16,7 +16,7 @@ constexpr int tile = 32;
 constexpr int tile_rows = threads / tile;       // a thread computes every so many rows of a column
 constexpr int tile_outputs = tile / tile_rows;  // so many numbers
 constexpr int padded = tile + 1;                // columns of different rows lie in different banks
-constexpr int pieces = 16;                      // blocks for sums over a matrix and its update
+constexpr int pieces = 16;                      // blocks for sums over a matrix
 constexpr std::size_t tile_bytes = 2 * tile * padded * sizeof(float);
 
 struct MuonMemory {
@@ -26,11 +26,9 @@ struct MuonMemory {
   const StepInputs* inputs;
   const StepResults* results;
   float beta, rest, weight_decay;
-  float *x, *u;                               // of all matrices
+  double* x_squares;                          // (matrices, pieces)
+  float* x;                                   // of all matrices
   float *gram, *polynomial, *product, *q[2];  // squares of all matrices
-  double *x_squares, *p_squares;              // (matrices, pieces)
-  double* u_squares;                          // (matrices, tiles)
-  int tiles;                                  // of the largest u
 };
 
 __device__ __forceinline__ int smaller_side(const MuonMatrix& m) {
@@ -75,14 +73,14 @@ __device__ void multiply_tile(int rows, int columns, int depth, const A& a, cons
   }
 }
 
-// The momentum, X, and sums of squares of X and of the parameters.
+// The momentum, X, and sums of X's squares.
 __global__ void __launch_bounds__(threads) muon_momentum(MuonMemory op) {
   auto* scratch = shared_array<double>(threads / warp);
   if (op.results->nonfinite != 0) return;
   const MuonMatrix matrix = op.matrices[blockIdx.y];
   const std::int64_t count = std::int64_t{matrix.rows} * matrix.columns;
   const float scale = static_cast<float>(op.results->gradient_scale) * op.rest;
-  double x_sum = 0, p_sum = 0;
+  double x_sum = 0;
   for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < count; i += pieces * threads) {
     const std::int64_t at = matrix.offset + i;
     const float g = op.gradients[at] * scale;
@@ -91,19 +89,15 @@ __global__ void __launch_bounds__(threads) muon_momentum(MuonMemory op) {
     op.momentum[at] = m;
     op.x[matrix.elements_before + i] = x;
     x_sum += static_cast<double>(x) * x;
-    p_sum += static_cast<double>(op.parameters[at]) * op.parameters[at];
   }
   x_sum = block_sum(x_sum, scratch);
-  p_sum = block_sum(p_sum, scratch);
-  if (threadIdx.x > 0) return;
-  op.x_squares[blockIdx.y * pieces + blockIdx.x] = x_sum;
-  op.p_squares[blockIdx.y * pieces + blockIdx.x] = p_sum;
+  if (threadIdx.x == 0) op.x_squares[blockIdx.y * pieces + blockIdx.x] = x_sum;
 }
 
-// 1 / ‖X‖, or 0 of a matrix without a gradient.
+// 1 / ‖X‖, or 0 where X is.
 __device__ __forceinline__ float inverse_norm(const MuonMemory& op) {
-  const double squares = sum_of(op.x_squares + blockIdx.y * pieces, pieces);
-  return squares > 0 ? static_cast<float>(1 / sqrt(squares)) : 0;
+  const double norm = sqrt(sum_of(op.x_squares + blockIdx.y * pieces, pieces));
+  return norm < muon_least_norm ? 0 : static_cast<float>(1 / norm);
 }
 
 // G = X Xᵀ or Xᵀ X, the smaller one, of X over its norm; Q = 1.
@@ -170,49 +164,26 @@ __global__ void __launch_bounds__(threads) muon_next_gram(MuonMemory op) {
       [&](int i, int j, float value) { gram[std::int64_t{i} * side + j] = value; });
 }
 
-// U = Q X or X Q of X over its norm, and its sum of squares by tiles.
-__global__ void __launch_bounds__(threads) muon_orthogonal(MuonMemory op, int from) {
+// The update with U = Q X or X Q, of X over its norm.
+__global__ void __launch_bounds__(threads) muon_update(MuonMemory op, int from) {
   if (op.results->nonfinite != 0) return;
   const MuonMatrix matrix = op.matrices[blockIdx.y];
-  const bool wide = matrix.rows <= matrix.columns;
   const int rows = matrix.rows, columns = matrix.columns, side = smaller_side(matrix);
-  if (blockIdx.x >= tiles_of(rows) * tiles_of(columns)) return;
   const float *x = op.x + matrix.elements_before, *q = op.q[from] + matrix.squares_before;
-  float* u = op.u + matrix.elements_before;
+  float* parameters = op.parameters + matrix.offset;
   const float inverse = inverse_norm(op);
+  const float rate = static_cast<float>(op.inputs->learning_rate[matrix.group]);
+  const float decay = matrix.decays != 0 ? op.weight_decay : 0;
   const auto x_entry = [&](int i, int j) { return inverse * x[std::int64_t{i} * columns + j]; };
   const auto q_entry = [&](int i, int j) { return q[std::int64_t{i} * side + j]; };
-  double sum = 0;
   const auto store = [&](int i, int j, float value) {
-    u[std::int64_t{i} * columns + j] = value;
-    sum += static_cast<double>(value) * value;
+    float& p = parameters[std::int64_t{i} * columns + j];
+    p -= rate * (value + decay * p);
   };
-  if (wide)
+  if (rows <= columns)
     multiply_tile(rows, columns, side, q_entry, x_entry, store);
   else
     multiply_tile(rows, columns, side, x_entry, q_entry, store);
-  sum = block_sum(sum, shared_array<double>(threads / warp));
-  if (threadIdx.x == 0) op.u_squares[blockIdx.y * op.tiles + blockIdx.x] = sum;
-}
-
-__global__ void __launch_bounds__(threads) muon_update(MuonMemory op) {
-  auto* scratch = shared_array<double>(threads / warp);
-  if (op.results->nonfinite != 0) return;
-  const MuonMatrix matrix = op.matrices[blockIdx.y];
-  const std::int64_t count = std::int64_t{matrix.rows} * matrix.columns;
-  const int tiles = tiles_of(matrix.rows) * tiles_of(matrix.columns);
-  double u_squares = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < tiles; i += threads)
-    u_squares += op.u_squares[blockIdx.y * op.tiles + i];
-  u_squares = block_sum(u_squares, scratch);
-  const double p_squares = sum_of(op.p_squares + blockIdx.y * pieces, pieces);
-  const float step = u_squares > 0 ? static_cast<float>(sqrt(p_squares / u_squares)) : 0;
-  const float rate = static_cast<float>(op.inputs->learning_rate[matrix.group]);
-  const float keep = 1 - rate * (matrix.decays != 0 ? op.weight_decay : 0);
-  for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < count; i += pieces * threads) {
-    float& p = op.parameters[matrix.offset + i];
-    p = p * keep - rate * step * op.u[matrix.elements_before + i];
-  }
 }
 
 std::int64_t most_tiles(std::int64_t rows, std::int64_t columns) {
@@ -220,26 +191,18 @@ std::int64_t most_tiles(std::int64_t rows, std::int64_t columns) {
 }
 
 std::size_t muon_scratch(const Muon& op) {
-  const MuonSizes& sizes = op.sizes;
-  const std::int64_t doubles = sizes.count * (2 * pieces + most_tiles(sizes.smaller, sizes.larger));
-  return static_cast<std::size_t>(doubles) * sizeof(double) +
-         static_cast<std::size_t>(2 * sizes.elements + 5 * sizes.squares) * sizeof(float);
+  return static_cast<std::size_t>(op.sizes.count) * pieces * sizeof(double) +
+         static_cast<std::size_t>(op.sizes.elements + 5 * op.sizes.squares) * sizeof(float);
 }
 
 MuonMemory memory_of(const Muon& op, std::byte* scratch) {
-  const MuonSizes& sizes = op.sizes;
-  auto* doubles = reinterpret_cast<double*>(scratch);
-  const auto take_doubles = [&](std::int64_t count) { return std::exchange(doubles, doubles + count); };
   MuonMemory memory{};
-  memory.tiles = static_cast<int>(most_tiles(sizes.smaller, sizes.larger));
-  memory.x_squares = take_doubles(sizes.count * pieces);
-  memory.p_squares = take_doubles(sizes.count * pieces);
-  memory.u_squares = take_doubles(sizes.count * memory.tiles);
-  auto* floats = reinterpret_cast<float*>(doubles);
+  memory.x_squares = reinterpret_cast<double*>(scratch);
+  auto* floats = reinterpret_cast<float*>(memory.x_squares + op.sizes.count * pieces);
   const auto take = [&](std::int64_t count) { return std::exchange(floats, floats + count); };
-  memory.x = take(sizes.elements), memory.u = take(sizes.elements);
+  memory.x = take(op.sizes.elements);
   for (float** square : {&memory.gram, &memory.polynomial, &memory.product, &memory.q[0], &memory.q[1]})
-    *square = take(sizes.squares);
+    *square = take(op.sizes.squares);
   memory.parameters = op.parameters.data<float>(), memory.momentum = op.momentum.data<float>();
   memory.gradients = op.gradients.data<float>();
   memory.matrices = static_cast<const MuonMatrix*>(op.matrices.raw());
@@ -270,8 +233,7 @@ void muon(const Muon& op, const KernelContext& context) {
     COMERA_LAUNCH(context.stream, tiles(sizes.smaller, last ? 1 : 2), muon_step, memory, step % 2);
     if (!last) COMERA_LAUNCH(context.stream, square, muon_next_gram, memory);
   }
-  COMERA_LAUNCH(context.stream, tiles(sizes.larger, 1), muon_orthogonal, memory, muon_iterations % 2);
-  COMERA_LAUNCH(context.stream, flat, muon_update, memory);
+  COMERA_LAUNCH(context.stream, tiles(sizes.larger, 1), muon_update, memory, muon_iterations % 2);
 }
 
 }  // namespace

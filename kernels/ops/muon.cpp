@@ -1,8 +1,26 @@
 #include "kernels/ops/muon.h"
 
+#include <algorithm>
+
 #include "kernels/ops/checks.h"
 
 namespace comera {
+
+void MuonSizes::append(MuonMatrix& matrix) {
+  const std::int64_t small = std::min(matrix.rows, matrix.columns),
+                     large = std::max(matrix.rows, matrix.columns);
+  matrix.elements_before = elements, matrix.squares_before = squares;
+  ++count;
+  elements += small * large;
+  squares += small * small;
+  smaller = std::max(smaller, small);
+  larger = std::max(larger, large);
+  largest = std::max(largest, small * large);
+  // The gram matrix and U; in each iteration G², and but for the first or last P Q, P G and P G P.
+  constexpr int squarings = muon_iterations + 3 * (muon_iterations - 1);
+  const auto side = static_cast<double>(small);
+  operations += 2 * side * side * (2 * static_cast<double>(large) + squarings * side);
+}
 
 void Muon::check() const {
   const char* name = "Muon";

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <algorithm>
-
 #include "kernels/core/tensor.h"
 #include "kernels/shared/muon.h"
 #include "kernels/shared/step_values.h"
@@ -24,25 +22,19 @@ struct MuonSizes {
   std::int64_t elements = 0;             // of all
   std::int64_t squares = 0;              // Σ smaller side²
   std::int64_t smaller = 0, larger = 0;  // the longest smaller side, the longest side
+  std::int64_t largest = 0;              // elements of the largest matrix
+  double operations = 0;                 // of all products
 
-  // The matrix follows those that were added before.
-  void add(MuonMatrix& matrix) {
-    const std::int64_t small = std::min(matrix.rows, matrix.columns);
-    matrix.elements_before = elements, matrix.squares_before = squares;
-    ++count;
-    elements += std::int64_t{matrix.rows} * matrix.columns;
-    squares += small * small;
-    smaller = std::max(smaller, small);
-    larger = std::max<std::int64_t>({larger, matrix.rows, matrix.columns});
-  }
+  // The next of the list: also fills in what lies before it.
+  void append(MuonMatrix& matrix);
 };
 
 // Muon (Jordan et al., 2024) of all matrices at once; g = gradient * gradient_scale:
-//   M = β M + (1-β) g;   X = β M + (1-β) g;   U = the orthogonalised X (kernels/shared/muon.h)
-//   P -= rate (‖P‖ / ‖U‖ U + decay P), in Frobenius norms
-// so that a rate is the share of its norm by which a matrix changes: the same for every size, and whether or
-// not rows and columns of zeros are among those of P and X. Nothing but the decay happens to a matrix without
-// a gradient, nothing at all when StepResults::nonfinite is set.
+//   M = β M + (1-β) g;   X = β M + (1-β) g;   P -= rate (U + decay P)
+// with U the orthogonalised X (kernels/shared/muon.h): its singular values are about 1, whatever the length
+// of the gradient, so that a rate is by how much a step changes the matrix's product with any vector of
+// length 1. It says the same for all sizes, and whether or not rows and columns of zeros are among those of
+// X. Nothing but the decay happens where X is 0, nothing at all when StepResults::nonfinite is set.
 struct Muon {
   Tensor parameters, gradients,
       momentum;     // flat, as long; momentum is read and written at the matrices alone

@@ -43,6 +43,7 @@ struct AdamW {
   Tensor parameters, gradients, moment1, moment2;  // flat, as long
   Tensor segments;                                 // ParameterSegment (n), as bytes
   std::int64_t segment_count = 0;
+  std::int64_t elements = 0;  // of all segments
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   Tensor step_inputs;
   Tensor results;

@@ -265,17 +265,10 @@ Work work_of(const Float8NextScales& op) { return {0, twice(op.scales, op.histor
 
 Work work_of(const GradientNorm& op) { return {0, once(op.gradients, op.segments, op.norms)}; }
 
-Work work_of(const AdamW& op) {
-  return {0, once(op.gradients, op.segments) + twice(op.parameters, op.moment1, op.moment2)};
-}
+Work work_of(const AdamW& op) { return {0, once(op.segments) + 7 * bytes_of(op.elements, op.compute())}; }
 
-// As if all matrices were as the largest.
 Work work_of(const Muon& op) {
-  const auto count = static_cast<double>(op.sizes.count);
-  const std::int64_t small = op.sizes.smaller, large = op.sizes.larger;
-  constexpr int products = 4 * (muon_iterations - 1) + 1;
-  return {count * (2 * product(small, small, large) + products * product(small, small, small)),
-          once(op.matrices) + 5 * bytes_of(op.sizes.elements, op.compute())};
+  return {op.sizes.operations, once(op.matrices) + 5 * bytes_of(op.sizes.elements, op.compute())};
 }
 
 namespace {

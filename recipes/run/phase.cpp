@@ -23,8 +23,13 @@ OptimizerOptions optimizer_options(const OptimSection& optim) {
 }
 
 StepRates step_rates(const LearningRates& highest, double factor) {
-  return {highest.cores * factor, highest.gates * factor, highest.rest * factor,
-          highest.embedding.value_or(highest.cores) * factor};
+  StepRates rates{};
+  const auto rate_of = [&](RateGroup group) -> double& { return rates[static_cast<int>(group)]; };
+  rate_of(RateGroup::core) = highest.cores * factor;
+  rate_of(RateGroup::gate) = highest.gates * factor;
+  rate_of(RateGroup::dense) = highest.rest * factor;
+  rate_of(RateGroup::embedding) = highest.embedding.value_or(highest.cores) * factor;
+  return rates;
 }
 
 Schedule schedule_of(const PhaseSection& phase, std::int64_t steps) {

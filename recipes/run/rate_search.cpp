@@ -136,7 +136,10 @@ class Trials {
       losses.push_back(*loss);
       if (is_hopeless(losses, step)) break;
     }
-    if (losses.empty()) return trial;
+    if (losses.empty())
+      throw UsageError(fmt::format(
+          "no token was masked in {} steps: make phase.0.tokens_per_pack or data.mask_probability larger",
+          trial.steps));
     trial.loss = mean(losses, losses.size() - std::max<std::size_t>(losses.size() / 5, 1), losses.size());
     if (trial.steps == steps_ && (best_.empty() || trial.loss < best_loss_)) {
       best_ = losses;
@@ -226,12 +229,6 @@ class Trials {
   std::vector<double> best_;  // losses of the best trial, by step
   double best_loss_ = infinity;
 };
-
-std::string rates_text(const LearningRates& rates) {
-  return fmt::format("cores {:.2g}, {}gates {:.2g}, rest {:.2g}", rates.cores,
-                     rates.embedding ? fmt::format("embedding {:.2g}, ", *rates.embedding) : "", rates.gates,
-                     rates.rest);
-}
 
 // The best of the trials on a line of rates, and the trials.
 class LineSearch {
@@ -364,11 +361,14 @@ class Search {
     }
   }
 
+  static std::string outcome_of(const RateTrial& trial) {
+    return std::isfinite(trial.loss) ? fmt::format("loss {:.4f}", trial.loss) : "diverged";
+  }
+
   LineSearch::Run runner() {
     return [this](const LearningRates& rates) {
       RateTrial trial = trials_.run(rates);
-      say_to(output_, "trial {}: {}: {}\n", ++number_, rates_text(rates),
-             std::isfinite(trial.loss) ? fmt::format("loss {:.4f}", trial.loss) : "diverged");
+      say_to(output_, "trial {}: {}: {}\n", ++number_, rates.text(), outcome_of(trial));
       if (std::isfinite(trial.loss)) report_.start_loss = trials_.start_loss();
       return trial;
     };
@@ -409,7 +409,7 @@ RateReport find_rates(const Recipe& recipe, const RateSearchOptions& options) {
 
 std::string describe(const RateReport& report) {
   if (report.stopped && report.curves.empty())
-    return "stopped before the first trial had run: there is no advice\n";
+    return "stopped before the first trial had ended: there is no advice\n";
   double lowest = infinity;
   for (const RateCurve& curve : report.curves)
     for (const RateTrial& trial : curve.trials) lowest = std::min(lowest, trial.loss);
@@ -434,12 +434,7 @@ std::string describe(const RateReport& report) {
   for (const std::string& name : report.lowered)
     text += fmt::format(
         "the rate of {} is advised 1.4 times below the best trial's: twice that is much worse\n", name);
-  return text +
-         fmt::format(
-             "advised  --set 'phase.0.learning_rate={{cores = {:.2g}, {}gates = {:.2g}, rest = {:.2g}}}'\n",
-             report.advised.cores,
-             report.advised.embedding ? fmt::format("embedding = {:.2g}, ", *report.advised.embedding) : "",
-             report.advised.gates, report.advised.rest);
+  return text + fmt::format("advised  --set 'phase.0.learning_rate={{{}}}'\n", report.advised.text(" = "));
 }
 
 Plot plot_of(const RateReport& report, const LearningRates& recipe) {

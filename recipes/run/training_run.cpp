@@ -293,9 +293,7 @@ void TrainingRun::log_step(double seconds_per_step, double tokens_per_second) {
   const Allocator& allocator = engine_->allocator();
   const ParameterStore& store = engine_->model().parameters();
   JsonObject rates, memory;
-  rates.add("cores", section.learning_rate.cores * factor);
-  if (section.learning_rate.embedding) rates.add("embedding", *section.learning_rate.embedding * factor);
-  rates.add("gates", section.learning_rate.gates * factor).add("rest", section.learning_rate.rest * factor);
+  section.learning_rate.for_each([&](const char* name, double rate) { rates.add(name, rate * factor); });
   memory.add("parameters", allocator.use(MemoryKind::parameters).peak)
       .add("gradients", allocator.use(MemoryKind::gradients).peak)
       .add("optimizer", allocator.use(MemoryKind::optimizer).peak)

@@ -170,6 +170,11 @@ void TrainingRun::resume_from(const FoundCheckpoint& found) {
                "{} has done {} steps of phase {}, but the recipe now has only {}: give it at least as many",
                file, state_.phase_step, state_.phase, steps_of_phase_[state_.phase]);
   refuse_another_stage(before, file);
+  if (before.optim.name != recipe_.optim.name)
+    throw UsageError(fmt::format(
+        "{} was trained with another optim.name, to which its moments belong; go on with that, or begin a "
+        "new run from this checkpoint (run.initial_checkpoint, --from)",
+        file));
   if (options_.stop_after > 0 && state_.step >= options_.stop_after)
     throw UsageError(fmt::format("{} has done {} steps already; give a later --stop-after than {}, or none",
                                  file, state_.step, options_.stop_after));

@@ -127,11 +127,7 @@ std::string TrainingRun::divergence() const {
 
 std::string TrainingRun::learning_rate_key() const {
   const LearningRates& rates = recipe_.phases[state_.phase].learning_rate;
-  if (rates.embedding)
-    return fmt::format("phase.{}.learning_rate (now {}, {}, {} and {} of cores, embedding, gates and rest)",
-                       state_.phase, rates.cores, *rates.embedding, rates.gates, rates.rest);
-  return fmt::format("phase.{}.learning_rate (now {}, {} and {} of cores, gates and rest)", state_.phase,
-                     rates.cores, rates.gates, rates.rest);
+  return fmt::format("phase.{}.learning_rate (now {})", state_.phase, rates.text());
 }
 
 }  // namespace comera

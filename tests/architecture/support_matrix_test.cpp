@@ -77,6 +77,16 @@ TEST(SupportMatrix, IsThatOfTheTables) {
   EXPECT_EQ(found.str(), expected) << file << " is out of date; write it anew with COMERA_UPDATE_DOCS=1";
 }
 
+// In double precision the CPU computes as the plain backend does.
+TEST(SupportMatrix, TheCPUHasAllOfThePlainBackend) {
+  for (int id = 0; id < operation_count; ++id)
+    for (const DType type : {DType::float32, DType::float64}) {
+      const auto operation = static_cast<OperationId>(id);
+      if (plain_backend().support(operation, type) == Backend::Support::missing) continue;
+      EXPECT_NE(cpu_backend().support(operation, type), Backend::Support::missing) << operation_names[id];
+    }
+}
+
 // What is said of the GPU's kernels is read from their emulated table.
 TEST(SupportMatrix, EmulatedKernelsAreThoseOfTheGpu) {
   const Backend* compiled = nullptr;

@@ -83,44 +83,43 @@ struct Sides {
   std::int32_t rows, columns;
 };
 
-// Matrices side by side with gaps; one in three decays. `without`: that one has no gradient.
+// Matrices side by side with gaps; one in three decays. Not of the matrix `without`: a gradient, nor a
+// momentum above `momentum`.
 void muon_cases(std::vector<OperationCase>& cases, const std::string& name, const std::vector<Sides>& sides,
-                int without = -1) {
+                int without = -1, float momentum = 0) {
   std::vector<MuonMatrix> matrices;
   MuonSizes sizes;
-  std::int64_t offset = 2;
-  std::vector<float> gradients(offset);
+  std::vector<float> gradients(2), momenta(2);
+  const auto drawn = [](std::size_t i) {
+    return static_cast<float>(std::sin(static_cast<double>(7 * i * i % 1000003)));
+  };
   for (const Sides& side : sides) {
     const auto i = static_cast<int>(matrices.size());
-    MuonMatrix matrix{.offset = offset,
+    MuonMatrix matrix{.offset = static_cast<std::int64_t>(gradients.size()),
                       .rows = side.rows,
                       .columns = side.columns,
                       .group = i % max_parameter_groups,
                       .decays = i % 3 == 0 ? 1 : 0};
-    sizes.add(matrix);
+    sizes.append(matrix);
     matrices.push_back(matrix);
-    const std::int64_t count = std::int64_t{side.rows} * side.columns;
-    for (std::int64_t j = 0; j < count + 3; ++j)
-      gradients.push_back(i == without || j >= count
-                              ? 0
-                              : static_cast<float>(std::sin(
-                                    static_cast<double>(7 * gradients.size() * gradients.size() % 1000003))));
-    offset += count + 3;
+    for (std::int32_t j = 0; j < side.rows * side.columns; ++j) {
+      gradients.push_back(i == without ? 0 : drawn(gradients.size()));
+      momenta.push_back((i == without ? momentum : 1) * drawn(gradients.size() + 1));
+    }
+    gradients.insert(gradients.end(), 3, 0), momenta.insert(momenta.end(), 3, 0);
   }
+  const auto elements = static_cast<std::int64_t>(gradients.size());
   for (bool nonfinite : {false, true})
-    cases.push_back({"Muon_" + name + (nonfinite ? "_skipped" : ""), 2e-5, [=](World& world) {
+    cases.push_back({"Muon_" + name + (nonfinite ? "_skipped" : ""), 5e-5, [=](World& world) {
                        Muon op;
-                       op.parameters = world.output("parameters", {offset});
-                       op.gradients = world.chosen("gradients", {offset}, gradients);
-                       op.momentum = without < 0
-                                         ? world.output("momentum", {offset})
-                                         : world.chosen("momentum", {offset}, std::vector<float>(offset));
+                       op.parameters = world.output("parameters", {elements});
+                       op.gradients = world.chosen("gradients", {elements}, gradients);
+                       op.momentum = world.chosen("momentum", {elements}, momenta);
                        op.matrices = world.bytes(matrices.data(), matrices.size() * sizeof matrices[0]);
                        op.sizes = sizes;
                        op.weight_decay = 0.1;
                        StepInputs inputs;
-                       for (int i = 0; i < max_parameter_groups; ++i)
-                         inputs.learning_rate[i] = 0.01 * (i + 1);
+                       for (int i = 0; i < max_parameter_groups; ++i) inputs.learning_rate[i] = 0.5 * (i + 1);
                        op.step_inputs = world.step_inputs(inputs);
                        StepResults results;
                        results.gradient_scale = 0.5, results.nonfinite = nonfinite ? 1 : 0;
@@ -136,9 +135,12 @@ void add_optimizer_cases(std::vector<OperationCase>& cases) {
   optimizer_cases(cases, "gaps", {5, 1, 240, 7, 3}, 3);
   muon_cases(cases, "one_number", {{1, 1}});
   muon_cases(cases, "row_and_column", {{1, 37}, {37, 1}});
-  muon_cases(cases, "sizes", {{3, 5}, {16, 16}, {17, 33}, {33, 17}, {8, 70}, {70, 8}, {64, 32}, {65, 40}});
+  muon_cases(cases, "sizes",
+             {{5, 6}, {6, 5}, {3, 5}, {16, 16}, {17, 33}, {33, 17}, {8, 70}, {70, 8}, {64, 32}, {65, 40}});
   muon_cases(cases, "large", {{96, 130}});
-  muon_cases(cases, "no_gradient", {{4, 6}, {5, 3}}, 1);
+  muon_cases(cases, "no_gradient", {{4, 6}, {5, 3}, {2, 2}}, 1);
+  muon_cases(cases, "momentum_alone", {{4, 6}, {5, 3}, {2, 2}}, 1, 0.25F);
+  muon_cases(cases, "denormal_momentum", {{4, 6}, {5, 3}, {2, 2}}, 1, 1e-42F);
   // The first of them, the second with the fourth, and none but the loss; squares that a float32 cannot hold,
   // and as large ones that clipping makes small.
   constexpr float infinity = std::numeric_limits<float>::infinity();

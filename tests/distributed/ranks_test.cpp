@@ -125,6 +125,17 @@ TEST_F(Ranks, EarlyAndLateStagesDoNotDependOnTheirNumber) {
   }
 }
 
+TEST_F(Ranks, MuonDoesNotDependOnTheirNumber) {
+  std::vector<std::string> muon = pruning();
+  for (const char* more :
+       {"optim.name=muon", "phase.0.learning_rate={cores=0.01, embedding=1e-3, gates=1e-3, rest=1e-3}",
+        "phase.1.learning_rate={cores=0.01, embedding=1e-3, gates=0.15, rest=1e-3}"})
+    muon.emplace_back(more);
+  train(1, "one", muon);
+  train(2, "two", muon);
+  expect_the_same("one", "two", 1e-4);  // directions of small singular values follow rounding
+}
+
 TEST_F(Ranks, DenseModelsDoNotDependOnTheirNumber) {
   const std::vector<std::string> dense = {"tensorized.enabled=false", "phase.0.steps=12", "phase.1.steps=8",
                                           "distributed.bucket_mebibytes=1"};

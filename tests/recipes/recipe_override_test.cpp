@@ -46,23 +46,22 @@ TEST(RecipeOverride, LearningRates) {
        {"{cores = 1, gates = 1}", "{cores = 1, gates = 1, rest = 1, heads = 1}",
         "{cores = 1, embedding = -1, gates = 1, rest = 1}", "{cores = 1, embedding = 1, gates = 1}"})
     EXPECT_THAT(refusal(sample, {std::string("phase.0.learning_rate=") + wrong}),
-                HasSubstr("{cores = ..., gates = ..., rest = ...}, with embedding = ... or without"))
+                HasSubstr("{cores = ..., gates = ..., rest = ...}, to which embedding = ... may be added"))
         << wrong;
   EXPECT_THAT(refusal(sample, {"phase.0.learning_rate.cores=1"}),
               HasSubstr("phase.0.learning_rate is 0.001 in the recipe and has no keys of its own"));
 }
 
-// Its rates are not those of AdamW.
-TEST(RecipeOverride, MuonNeedsItsOwnRates) {
-  EXPECT_THAT(
-      refusal(sample, {"optim.name=muon"}),
-      HasSubstr("phase.0.learning_rate has one rate for cores and embedding, but optim.name = \"muon\""));
-  EXPECT_THAT(refusal(sample, {"optim.name=muon",
-                               "phase.0.learning_rate={cores=1, embedding=0.1, gates=0.1, rest=0.1}"}),
-              HasSubstr("give less than 1, such as 0.01"));
-  EXPECT_EQ(with({"optim.name=muon", "phase.0.learning_rate={cores=0.5, embedding=0.1, gates=0.1, rest=0.1}"})
-                .optim.name,
-            OptimizerKind::muon);
+// A rate of whole matrices is none of AdamW's.
+TEST(RecipeOverride, MuonNeedsARateOfTheEmbeddingsCores) {
+  EXPECT_EQ(with({"optim.name=muon"}).optim.name, OptimizerKind::muon) << "the embedding is dense";
+  const std::vector<std::string> tensorized = {
+      "optim.name=muon", "tensorized.embedding={row_modes=[8,16], column_modes=[8,8], ranks=[4]}"};
+  EXPECT_THAT(refusal(sample, tensorized),
+              HasSubstr("phase.0.learning_rate has one rate for the cores of layers and of the embedding"));
+  std::vector<std::string> both = tensorized;
+  both.emplace_back("phase.0.learning_rate={cores=0.02, embedding=0.1, gates=0.1, rest=0.1}");
+  EXPECT_EQ(with(both).optim.name, OptimizerKind::muon);
 }
 
 TEST(RecipeOverride, ErrorsNameTheOverride) {

@@ -80,17 +80,26 @@ class Finetune : public TrainingFixture {
 };
 
 TEST_F(Finetune, LearnsARuleOverBothTexts) {
-  const Recipe recipe =
-      this->recipe("rule", task({"phase.0.steps=150", "phase.0.learning_rate=6e-3", "phase.1.steps=100",
-                                 "phase.1.learning_rate=2e-3", "model.dropout=0", "model.attention_dropout=0",
-                                 "model.embedding_std=0.5"}));
-  const TrainingOutcome outcome = finetune(recipe);
-  ASSERT_TRUE(outcome.evaluation);
-  ASSERT_EQ(outcome.evaluation->sets.size(), 1u);
-  const data::TaskScores& scores = outcome.evaluation->sets[0];
-  EXPECT_EQ(scores.examples, 120);
-  EXPECT_GT(scores.accuracy, scores.majority + 5 * scores.standard_error);
-  EXPECT_TRUE(fs::exists(outcome.best));
+  using Rates = std::pair<std::string, std::string>;  // of the phases
+  const std::map<std::string, Rates> rates = {{"adamw", {"6e-3", "2e-3"}},
+                                              {"muon",
+                                               {"{cores=0.005, embedding=6e-3, gates=6e-3, rest=6e-3}",
+                                                "{cores=0.01, embedding=2e-3, gates=2e-3, rest=2e-3}"}}};
+  for (const auto& [optimizer, of_phases] : rates) {
+    SCOPED_TRACE(optimizer);
+    const Recipe recipe = this->recipe(
+        optimizer,
+        task({"optim.name=" + optimizer, "phase.0.steps=150", "phase.0.learning_rate=" + of_phases.first,
+              "phase.1.steps=100", "phase.1.learning_rate=" + of_phases.second, "model.dropout=0",
+              "model.attention_dropout=0", "model.embedding_std=0.5"}));
+    const TrainingOutcome outcome = finetune(recipe);
+    ASSERT_TRUE(outcome.evaluation);
+    ASSERT_EQ(outcome.evaluation->sets.size(), 1u);
+    const data::TaskScores& scores = outcome.evaluation->sets[0];
+    EXPECT_EQ(scores.examples, 120);
+    EXPECT_GT(scores.accuracy, scores.majority + 5 * scores.standard_error);
+    EXPECT_TRUE(fs::exists(outcome.best));
+  }
 }
 
 // Each text by itself: the head has to compare.

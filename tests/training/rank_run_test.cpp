@@ -31,8 +31,13 @@ std::int64_t core_elements(const fs::path& checkpoint) {
   return elements;
 }
 
-TEST_F(RankRun, ALatePhaseEndsAtItsTargetWithCompactedCores) {
-  const TrainingOutcome outcome = train("run", adapting());
+class RankRunOfBoth : public RankRun {
+ protected:
+  void expect_an_end_at_the_target(const std::vector<std::string>& more);
+};
+
+void RankRunOfBoth::expect_an_end_at_the_target(const std::vector<std::string>& more) {
+  const TrainingOutcome outcome = train("run", adapting(more));
   EXPECT_TRUE(outcome.finished);
   const auto lines = rank_lines("run");
   ASSERT_FALSE(lines.empty());
@@ -69,6 +74,24 @@ TEST_F(RankRun, ALatePhaseEndsAtItsTargetWithCompactedCores) {
 
 // Within the early phase, at its end, and within the late one: with dead entries still in memory, and after
 // they have been removed.
+TEST_F(RankRunOfBoth, ALatePhaseEndsAtItsTargetWithCompactedCores) { expect_an_end_at_the_target({}); }
+
+const std::vector<std::string> by_muon = {
+    "optim.name=muon", "phase.0.learning_rate={cores=0.02, embedding=3e-3, gates=1e-2, rest=2e-3}",
+    "phase.1.learning_rate={cores=0.02, embedding=3e-3, gates=3e-2, rest=2e-3}"};
+
+TEST_F(RankRunOfBoth, ByMuonTooALatePhaseEndsAtItsTarget) { expect_an_end_at_the_target(by_muon); }
+
+TEST_F(RankRunOfBoth, ByMuonTooResumingContinuesToTheBit) {
+  const TrainingOutcome whole = train("whole", adapting(by_muon));
+  for (const std::int64_t stop : {15, 47}) {  // the second is in the late phase, not at a compaction
+    const std::string run = fmt::format("stopped-{}", stop);
+    train(run, adapting(by_muon), {.stop_after = stop});
+    const TrainingOutcome rest = train(run, adapting(by_muon), {.mode = RunMode::resume});
+    expect_equal_checkpoints(whole.checkpoint, rest.checkpoint);
+  }
+}
+
 TEST_F(RankRun, ResumingContinuesToTheBit) {
   const std::vector<std::string> settings = adapting({"run.log_interval=1"});
   const TrainingOutcome whole = train("whole", settings);

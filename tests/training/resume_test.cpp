@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
@@ -81,6 +82,10 @@ TEST_F(Resume, ByMuonTooContinuesToTheBitOnAnyNumberOfThreads) {
   expect_equal_checkpoints(one.checkpoint, three.checkpoint);
   const TrainingOutcome by_adamw = train("adamw");
   EXPECT_NE(one.evaluation->loss, by_adamw.evaluation->loss);
+  // Moments of one mean nothing to the other.
+  train("stopped", {.stop_after = 4});
+  EXPECT_THAT([&] { train("stopped", {.mode = RunMode::resume}, muon); },
+              testing::ThrowsMessage<UsageError>(testing::HasSubstr("was trained with another optim.name")));
 }
 
 TEST_F(Resume, OneThreadAndTwoGiveTheSameBits) {

@@ -1,5 +1,6 @@
 #include "kernels/ops/muon.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -21,9 +22,9 @@ std::vector<T> product(const std::vector<T>& a, const std::vector<T>& b, std::in
 }
 
 template <class T>
-double norm(const T* x, std::int64_t count) {
+double norm(const std::vector<T>& x) {
   double sum = 0;
-  for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]) * x[i];
+  for (const T entry : x) sum += static_cast<double>(entry) * entry;
   return std::sqrt(sum);
 }
 
@@ -56,9 +57,10 @@ void update(const Muon& op, const MuonMatrix& matrix, T rate, T scale) {
     m[i] = beta * m[i] + rest * g;
     x[i] = beta * m[i] + rest * g;
   }
-  const double length = norm(x.data(), count);
-  T step = 0;
-  if (length > 0) {
+  const double length = norm(x);
+  if (length < muon_least_norm) {
+    std::ranges::fill(x, T(0));
+  } else {
     for (T& entry : x) entry = static_cast<T>(entry / length);
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t j = 0; j < columns; ++j) transposed[j * rows + i] = x[i * columns + j];
@@ -66,10 +68,9 @@ void update(const Muon& op, const MuonMatrix& matrix, T rate, T scale) {
                                   columns, rows)
                         : product(x, orthogonalizer(product(transposed, x, columns, columns, rows), columns),
                                   rows, columns, columns);
-    step = static_cast<T>(norm(p, count) / norm(x.data(), count));
   }
   const T decay = static_cast<T>(matrix.decays != 0 ? op.weight_decay : 0);
-  for (std::int64_t i = 0; i < count; ++i) p[i] -= rate * (step * x[i] + decay * p[i]);
+  for (std::int64_t i = 0; i < count; ++i) p[i] -= rate * (x[i] + decay * p[i]);
 }
 
 template <class T>

@@ -2,22 +2,30 @@
 
 namespace comera {
 
+namespace plain {
+
+void register_all(Backend& backend) {
+  register_products(backend);
+  register_attention(backend);
+  register_norms(backend);
+  register_embedding(backend);
+  register_rotary(backend);
+  register_ttm(backend);
+  register_cross_entropy(backend);
+  register_elementwise(backend);
+  register_float8(backend);
+  register_sequence(backend);
+  register_muon(backend);
+  register_optimizer(backend);
+  register_ranks(backend);
+}
+
+}  // namespace plain
+
 const Backend& plain_backend() {
   static const Backend backend = [] {
     Backend table("plain", Device{});
-    plain::register_products(table);
-    plain::register_attention(table);
-    plain::register_norms(table);
-    plain::register_embedding(table);
-    plain::register_rotary(table);
-    plain::register_ttm(table);
-    plain::register_cross_entropy(table);
-    plain::register_elementwise(table);
-    plain::register_float8(table);
-    plain::register_sequence(table);
-    plain::register_muon(table);
-    plain::register_optimizer(table);
-    plain::register_ranks(table);
+    plain::register_all(table);
     return table;
   }();
   return backend;

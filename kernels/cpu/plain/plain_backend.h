@@ -10,7 +10,9 @@ const Backend& plain_backend();
 
 namespace plain {
 
-// Every file registers its operations, for both types.
+// All operations: the CPU's backend begins with them too.
+void register_all(Backend& backend);
+// Every file registers its own, for both types.
 void register_products(Backend& backend);
 void register_attention(Backend& backend);
 void register_norms(Backend& backend);
