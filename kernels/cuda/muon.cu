@@ -43,10 +43,21 @@ __device__ __forceinline__ double sum_of(const double* values, int count) {
   return sum;
 }
 
+// A matrix in memory: its entries are read times `scale`.
+struct View {
+  const float* at;
+  std::int64_t row, column;  // from one to the next
+  float scale = 1;
+
+  __device__ __forceinline__ float operator()(int i, int j) const { return at[i * row + j * column] * scale; }
+};
+__device__ __forceinline__ View packed(const float* at, int columns) { return {at, columns, 1}; }
+
 // The block's tile of A B, rows x depth times depth x columns: store(i, j, value) for each number within.
 // All threads of the block must call. No tile: nothing.
-template <class A, class B, class Store>
-__device__ void multiply_tile(int rows, int columns, int depth, const A& a, const B& b, const Store& store) {
+template <class Store>
+__device__ __forceinline__ void multiply_tile(int rows, int columns, int depth, const View& a, const View& b,
+                                              const Store& store) {
   const int across = tiles_of(columns), index = static_cast<int>(blockIdx.x);
   if (index >= across * tiles_of(rows)) return;
   auto* left = shared_array<float>(2 * tile * padded);
@@ -105,20 +116,16 @@ __global__ void __launch_bounds__(threads) muon_gram(MuonMemory op) {
   if (op.results->nonfinite != 0) return;
   const MuonMatrix matrix = op.matrices[blockIdx.y];
   const bool wide = matrix.rows <= matrix.columns;
-  const int side = smaller_side(matrix), depth = wide ? matrix.columns : matrix.rows;
+  const int side = smaller_side(matrix), depth = wide ? matrix.columns : matrix.rows,
+            columns = matrix.columns;
   const float* x = op.x + matrix.elements_before;
-  const float inverse = inverse_norm(op);
-  const auto entry = [&](int i, int k) {
-    return inverse *
-           (wide ? x[std::int64_t{i} * matrix.columns + k] : x[std::int64_t{k} * matrix.columns + i]);
-  };
+  const View along{x, wide ? columns : 1, wide ? 1 : columns, inverse_norm(op)};
+  const View across{x, along.column, along.row, along.scale};
   float *gram = op.gram + matrix.squares_before, *q = op.q[0] + matrix.squares_before;
-  multiply_tile(
-      side, side, depth, entry, [&](int k, int j) { return entry(j, k); },
-      [&](int i, int j, float value) {
-        gram[std::int64_t{i} * side + j] = value;
-        q[std::int64_t{i} * side + j] = i == j ? 1 : 0;
-      });
+  multiply_tile(side, side, depth, along, across, [&](int i, int j, float value) {
+    gram[i * side + j] = value;
+    q[i * side + j] = i == j ? 1 : 0;
+  });
 }
 
 // P = a + b G + c G².
@@ -128,26 +135,23 @@ __global__ void __launch_bounds__(threads) muon_polynomial(MuonMemory op) {
   const int side = smaller_side(matrix);
   const float* gram = op.gram + matrix.squares_before;
   float* polynomial = op.polynomial + matrix.squares_before;
-  const auto entry = [&](int i, int j) { return gram[std::int64_t{i} * side + j]; };
-  multiply_tile(side, side, side, entry, entry, [&](int i, int j, float value) {
-    polynomial[std::int64_t{i} * side + j] = (i == j ? static_cast<float>(muon_a) : 0) +
-                                             static_cast<float>(muon_b) * entry(i, j) +
-                                             static_cast<float>(muon_c) * value;
+  multiply_tile(side, side, side, packed(gram, side), packed(gram, side), [&](int i, int j, float value) {
+    polynomial[i * side + j] = (i == j ? static_cast<float>(muon_a) : 0) +
+                               static_cast<float>(muon_b) * gram[i * side + j] +
+                               static_cast<float>(muon_c) * value;
   });
 }
 
-// Q' = P Q, and on the third axis of the grid H = P G.
-__global__ void __launch_bounds__(threads) muon_step(MuonMemory op, int from) {
+// Q' = P Q from one place to the next, and on the third axis of the grid H = P G.
+__global__ void __launch_bounds__(threads) muon_step(MuonMemory op, const float* from, float* next) {
   if (op.results->nonfinite != 0) return;
   const MuonMatrix matrix = op.matrices[blockIdx.y];
   const int side = smaller_side(matrix);
   const float* polynomial = op.polynomial + matrix.squares_before;
-  const float* right = (blockIdx.z == 0 ? op.q[from] : op.gram) + matrix.squares_before;
-  float* to = (blockIdx.z == 0 ? op.q[1 - from] : op.product) + matrix.squares_before;
-  multiply_tile(
-      side, side, side, [&](int i, int k) { return polynomial[std::int64_t{i} * side + k]; },
-      [&](int k, int j) { return right[std::int64_t{k} * side + j]; },
-      [&](int i, int j, float value) { to[std::int64_t{i} * side + j] = value; });
+  const float* right = (blockIdx.z == 0 ? from : op.gram) + matrix.squares_before;
+  float* to = (blockIdx.z == 0 ? next : op.product) + matrix.squares_before;
+  multiply_tile(side, side, side, packed(polynomial, side), packed(right, side),
+                [&](int i, int j, float value) { to[i * side + j] = value; });
 }
 
 // G' = H P.
@@ -158,32 +162,27 @@ __global__ void __launch_bounds__(threads) muon_next_gram(MuonMemory op) {
   const float *product = op.product + matrix.squares_before,
               *polynomial = op.polynomial + matrix.squares_before;
   float* gram = op.gram + matrix.squares_before;
-  multiply_tile(
-      side, side, side, [&](int i, int k) { return product[std::int64_t{i} * side + k]; },
-      [&](int k, int j) { return polynomial[std::int64_t{k} * side + j]; },
-      [&](int i, int j, float value) { gram[std::int64_t{i} * side + j] = value; });
+  multiply_tile(side, side, side, packed(product, side), packed(polynomial, side),
+                [&](int i, int j, float value) { gram[i * side + j] = value; });
 }
 
 // The update with U = Q X or X Q, of X over its norm.
-__global__ void __launch_bounds__(threads) muon_update(MuonMemory op, int from) {
+__global__ void __launch_bounds__(threads) muon_update(MuonMemory op, const float* from) {
   if (op.results->nonfinite != 0) return;
   const MuonMatrix matrix = op.matrices[blockIdx.y];
-  const int rows = matrix.rows, columns = matrix.columns, side = smaller_side(matrix);
-  const float *x = op.x + matrix.elements_before, *q = op.q[from] + matrix.squares_before;
-  float* parameters = op.parameters + matrix.offset;
+  const int columns = matrix.columns, side = smaller_side(matrix);
+  const float *x = op.x + matrix.elements_before, *q = from + matrix.squares_before;
   const float inverse = inverse_norm(op);
+  const bool wide = matrix.rows <= columns;
+  const View left{wide ? q : x, side, 1, wide ? 1 : inverse};  // Q's rows, or X's if that is tall
+  const View right{wide ? x : q, columns, 1, wide ? inverse : 1};
+  float* parameters = op.parameters + matrix.offset;
   const float rate = static_cast<float>(op.inputs->learning_rate[matrix.group]);
   const float decay = matrix.decays != 0 ? op.weight_decay : 0;
-  const auto x_entry = [&](int i, int j) { return inverse * x[std::int64_t{i} * columns + j]; };
-  const auto q_entry = [&](int i, int j) { return q[std::int64_t{i} * side + j]; };
-  const auto store = [&](int i, int j, float value) {
+  multiply_tile(matrix.rows, columns, side, left, right, [&](int i, int j, float value) {
     float& p = parameters[std::int64_t{i} * columns + j];
     p -= rate * (value + decay * p);
-  };
-  if (rows <= columns)
-    multiply_tile(rows, columns, side, q_entry, x_entry, store);
-  else
-    multiply_tile(rows, columns, side, x_entry, q_entry, store);
+  });
 }
 
 std::int64_t most_tiles(std::int64_t rows, std::int64_t columns) {
@@ -230,10 +229,11 @@ void muon(const Muon& op, const KernelContext& context) {
   for (int step = 0; step < muon_iterations; ++step) {
     const bool last = step + 1 == muon_iterations;
     COMERA_LAUNCH(context.stream, square, muon_polynomial, memory);
-    COMERA_LAUNCH(context.stream, tiles(sizes.smaller, last ? 1 : 2), muon_step, memory, step % 2);
+    COMERA_LAUNCH(context.stream, tiles(sizes.smaller, last ? 1 : 2), muon_step, memory, memory.q[step % 2],
+                  memory.q[(step + 1) % 2]);
     if (!last) COMERA_LAUNCH(context.stream, square, muon_next_gram, memory);
   }
-  COMERA_LAUNCH(context.stream, tiles(sizes.larger, 1), muon_update, memory, muon_iterations % 2);
+  COMERA_LAUNCH(context.stream, tiles(sizes.larger, 1), muon_update, memory, memory.q[muon_iterations % 2]);
 }
 
 }  // namespace
