@@ -2,12 +2,14 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "data/hash.h"
 #include "data/hdf5.h"
 #include "data/tokenizer.h"
+#include "recipes/run/rate_search.h"
 #include "tests/training/training_fixture.h"
 
 namespace comera::test {
@@ -118,6 +120,16 @@ TEST_F(DataKinds, StepsWithoutTargetsHaveNoLoss) {
   }
   EXPECT_GT(without, 0);
   EXPECT_EQ(without + with, 12);
+  // Nor is it a divergence to a search for rates over the same batches.
+  std::vector<std::string> with_some = settings;
+  with_some.insert(with_some.end(), {"phase.0.steps=30", "phase.0.learning_rate=1e-3"});
+  write_rows("a_training.hdf5", 200, 1, 10);
+  std::FILE* null = std::fopen("/dev/null", "w");
+  const RateReport report = find_rates(recipe("rates", with_some), {.steps = 30, .output = null});
+  std::fclose(null);
+  for (const RateCurve& curve : report.curves)
+    for (const RateTrial& trial : curve.trials)
+      EXPECT_TRUE(std::isfinite(trial.loss) || trial.rates.rest > 0.1) << curve.name;
   const auto refusal = [&](const std::string& run) {
     try {
       train(run, {}, on_rows("file"));

@@ -113,16 +113,6 @@ TEST_F(RateSearch, RatesOfMuonAreFoundToo) {
               testing::ElementsAre("all", "cores", "rest"));
 }
 
-// Short sequences without a masked token are no divergence.
-TEST_F(RateSearch, BatchesWithoutTargetsAreNoDivergence) {
-  const RateReport report = find_rates(
-      recipe("run", {"run.threads=1", "data.mask_probability=0.01", "phase.0.length=16",
-                     "phase.0.tokens_per_pack=16", "phase.0.packs_per_step=1", "phase.0.learning_rate=1e-3"}),
-      quiet(30));
-  for (const RateCurve& curve : report.curves)
-    for (const RateTrial& trial : curve.trials) EXPECT_TRUE(std::isfinite(trial.loss));
-}
-
 TEST_F(RateSearch, StopsWhenItIsAsked) {
   RateSearchOptions options = quiet(1000);
   int steps = 0;
