@@ -57,6 +57,21 @@ TEST_F(Float8Run, ContinuesToTheBit) {
   }
 }
 
+TEST_F(Float8Run, ByMuonLearnsAsInFullPrecisionAndContinuesToTheBit) {
+  const std::vector<std::string> by_muon = {
+      "optim.name=muon", "phase.0.learning_rate={cores=0.02, embedding=5e-3, gates=1e-3, rest=1e-3}",
+      "phase.1.learning_rate={cores=0.02, embedding=5e-3, gates=1e-3, rest=1e-3}"};
+  std::vector<std::string> exact = by_muon;
+  exact.emplace_back("precision.compute=fp32");
+  const TrainingOutcome in_fp32 = train("fp32", in_float8("delayed", exact));
+  const TrainingOutcome whole = train("whole", in_float8("delayed", by_muon));
+  EXPECT_NE(whole.evaluation->loss, in_fp32.evaluation->loss);
+  EXPECT_NEAR(whole.evaluation->loss / in_fp32.evaluation->loss, 1, 0.03);
+  train("stopped", in_float8("delayed", by_muon), {.stop_after = 4});
+  const TrainingOutcome rest = train("stopped", in_float8("delayed", by_muon), {.mode = RunMode::resume});
+  expect_equal_checkpoints(whole.checkpoint, rest.checkpoint);
+}
+
 TEST_F(Float8Run, OneThreadAndTwoGiveTheSameBits) {
   const TrainingOutcome one = train("one", in_float8("delayed"));
   const TrainingOutcome two = train("two", in_float8("delayed", {"run.threads=2"}));

@@ -27,7 +27,7 @@ class NonfiniteRun : public TrainingFixture {
   std::vector<nlohmann::json> metrics(const std::string& run) const;
   std::string checkpoint(const std::string& run, std::int64_t step) const;
 
-  void expect_a_skipped_step_to_change_nothing() const;
+  void expect_a_skipped_step_to_change_nothing(const std::vector<std::string>& overrides = {}) const;
   void expect_a_full_row_to_stop_and_to_go_on() const;
   void expect_rows_to_be_resumed() const;
 

@@ -17,6 +17,13 @@ class Nonfinite : public NonfiniteRun {};
 
 TEST_F(Nonfinite, ASkippedStepChangesNothingAndIsCounted) { expect_a_skipped_step_to_change_nothing(); }
 
+TEST_F(Nonfinite, ASkippedStepOfMuonChangesNothing) {
+  expect_a_skipped_step_to_change_nothing(
+      {"optim.name=muon", "optim.momentum=0.0",
+       "phase.0.learning_rate={cores=5e-3, embedding=2e-3, gates=1e-3, rest=1e-3}",
+       "phase.1.learning_rate={cores=5e-3, embedding=2e-3, gates=0.1, rest=1e-3}"});
+}
+
 TEST_F(Nonfinite, AFullRowStopsWithACheckpointToGoOnFrom) { expect_a_full_row_to_stop_and_to_go_on(); }
 
 TEST_F(Nonfinite, InterruptedRowsGoOnToTheBit) { expect_rows_to_be_resumed(); }
