@@ -142,8 +142,11 @@ void multiply(std::span<const double> a, std::span<const double> b, std::span<do
 
 double frobenius_norm(std::span<const double> a) {
   double largest = 0;
-  for (double value : a) largest = std::max(largest, std::abs(value));
-  if (largest == 0 || !std::isfinite(largest)) return largest;
+  for (double value : a) {
+    if (!std::isfinite(value)) return std::abs(value);
+    largest = std::max(largest, std::abs(value));
+  }
+  if (largest == 0) return 0;
   double sum = 0;
   for (double value : a) sum += (value / largest) * (value / largest);
   return largest * std::sqrt(sum);

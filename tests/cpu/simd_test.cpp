@@ -10,6 +10,7 @@
 #include "kernels/ops/bias_activation.h"
 #include "kernels/ops/context.h"
 #include "kernels/ops/dropout.h"
+#include "tests/support/largest.h"
 
 namespace comera {
 
@@ -40,8 +41,9 @@ Errors sweep(Activation activation, const Value& value, const Derivative& deriva
   run(context_of(cpu_backend()), backward);
   Errors errors;
   for (std::int64_t i = 0; i < points; ++i) {
-    errors.value = std::max(errors.value, std::abs(y[i] - value(static_cast<double>(u[i]))));
-    errors.derivative = std::max(errors.derivative, std::abs(dy[i] - derivative(static_cast<double>(u[i]))));
+    errors.value = test::larger_or_nan(errors.value, std::abs(y[i] - value(static_cast<double>(u[i]))));
+    errors.derivative =
+        test::larger_or_nan(errors.derivative, std::abs(dy[i] - derivative(static_cast<double>(u[i]))));
   }
   return errors;
 }

@@ -36,13 +36,19 @@ std::vector<double> numbers(const std::vector<std::byte>& bits, DType dtype) {
     float8_e4m3 e4m3;
     float8_e5m2 e5m2;
     float single = 0;
+    std::int32_t integer = 0;
+    std::int64_t long_integer = 0;
     double number = 0;
     if (dtype == DType::float8_e4m3)
       std::memcpy(&e4m3, &bits[i], sizeof e4m3), number = static_cast<float>(e4m3);
     else if (dtype == DType::float8_e5m2)
       std::memcpy(&e5m2, &bits[i], sizeof e5m2), number = static_cast<float>(e5m2);
     else if (dtype == DType::int64)
-      number = static_cast<double>(static_cast<std::int64_t>(bits[i]));
+      std::memcpy(&long_integer, &bits[i], sizeof long_integer), number = static_cast<double>(long_integer);
+    else if (dtype == DType::int32)
+      std::memcpy(&integer, &bits[i], sizeof integer), number = integer;
+    else if (dtype == DType::uint8)
+      number = std::to_integer<int>(bits[i]);
     else if (dtype == DType::bfloat16)
       std::memcpy(&narrow, &bits[i], sizeof narrow), number = static_cast<float>(narrow);
     else if (dtype == DType::float32)

@@ -14,6 +14,7 @@
 #include "tensorized/plan.h"
 #include "tests/model/configs.h"
 #include "tests/support/harness.h"
+#include "tests/support/largest.h"
 #include "tests/training/trace.h"
 
 namespace comera::test {
@@ -70,7 +71,8 @@ void expect_rounded_losses(const TestDevice& device, DType compute, double toler
     }
     ASSERT_EQ(got.size(), static_cast<std::size_t>(traced));
     double worst = 0;
-    for (int i = 0; i < traced; ++i) worst = std::max(worst, std::abs(got[i] - exact[i]) / exact[i]);
+    for (int i = 0; i < traced; ++i) 
+      worst = larger_or_nan(worst, std::abs(got[i] - exact[i]) / exact[i]);
     EXPECT_LT(worst, tolerance);
     EXPECT_GT(worst, tolerance / 1000) << "nothing was rounded";
   }
@@ -140,7 +142,7 @@ void expect_narrow_gradients(const TestDevice& device) {
     const auto got = gradients(config, device.with_graphs);
     ASSERT_EQ(got.size(), exact.size());
     double largest = 0;
-    for (const auto& [tensor, values] : exact) largest = std::max(largest, norm(values));
+    for (const auto& [tensor, values] : exact) largest = larger_or_nan(largest, norm(values));
     for (const auto& [tensor, values] : exact) {
       std::vector<double> difference = got.at(tensor);
       for (std::size_t i = 0; i < values.size(); ++i) difference[i] -= values[i];

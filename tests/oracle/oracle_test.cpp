@@ -8,6 +8,7 @@
 #include "model/model.h"
 #include "tests/oracle/fixture.h"
 #include "tests/support/harness.h"
+#include "tests/support/largest.h"
 
 namespace comera::test {
 namespace {
@@ -64,7 +65,7 @@ EncoderConfig configured(EncoderConfig config, const Case& c) {
 
 double largest(std::span<const double> values) {
   double result = 0;
-  for (double value : values) result = std::max(result, std::abs(value));
+  for (double value : values) result = larger_or_nan(result, std::abs(value));
   return result;
 }
 
@@ -74,10 +75,10 @@ double error_of(std::span<const double> got, std::span<const double> expected, d
   if (got.size() != expected.size()) return INFINITY;
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (!std::isfinite(got[i])) return INFINITY;
-    difference = std::max(difference, std::abs(got[i] - expected[i]));
+    difference = larger_or_nan(difference, std::abs(got[i] - expected[i]));
   }
   const double scale = largest(expected);
-  return difference / (scale > 0 ? scale : otherwise);
+  return difference / (scale == 0 ? otherwise : scale);
 }
 
 class Oracle : public testing::TestWithParam<Case> {
@@ -114,7 +115,7 @@ class Oracle : public testing::TestWithParam<Case> {
   void expect_near(std::span<const double> got, std::span<const double> expected, const std::string& what,
                    double otherwise = 0) {
     const double error = error_of(got, expected, otherwise);
-    worst_ = std::max(worst_, error);
+    worst_ = larger_or_nan(worst_, error);
     EXPECT_LT(error, tolerance()) << what;
   }
 

@@ -1,4 +1,5 @@
 #include "tests/support/harness.h"
+#include "tests/support/largest.h"
 
 #include <algorithm>
 #include <cmath>
@@ -61,10 +62,10 @@ double finite_difference_error(const Tensor& values, const Tensor& gradient,
     const double below = loss();
     data[i] = kept;
     const double numeric = (above - below) / (2 * step);
-    error = std::max(error, std::abs(numeric - analytic[i]));
-    largest = std::max(largest, std::abs(numeric));
+    error = larger_or_nan(error, std::abs(numeric - analytic[i]));
+    largest = larger_or_nan(largest, std::abs(numeric));
   }
-  return error / std::max(largest, 1e-2);
+  return error / larger_or_nan(largest, 1e-2);
 }
 
 double relative_error(const std::vector<double>& a, const std::vector<double>& b) {
