@@ -20,10 +20,10 @@
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
-#include "recipes/run/checkpoint_recipe.h"
-#include "recipes/run/dense_compaction.h"
-#include "recipes/run/inference_engine.h"
-#include "recipes/run/masked_language_task.h"
+#include "training/checkpoint_recipe.h"
+#include "training/dense_compaction.h"
+#include "training/inference_engine.h"
+#include "training/masked_language_task.h"
 
 namespace comera {
 

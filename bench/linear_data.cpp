@@ -5,8 +5,8 @@
 #include <numbers>
 #include <numeric>
 
-#include "data/hash.h"
 #include "kernels/cpu/threads.h"
+#include "storage/hash.h"
 
 namespace comera {
 
@@ -18,7 +18,7 @@ void draw_normal(std::vector<float>& values, std::uint64_t seed, double deviatio
   constexpr std::int64_t piece = 1 << 16;
   cpu::parallel_pieces((count + piece - 1) / piece, cpu::thread_limit(), [&](std::int64_t p, int) {
     for (std::int64_t i = p * piece; i < std::min((p + 1) * piece, count); i += 2) {
-      const std::uint64_t bits = data::mix64(data::mix64(seed) + static_cast<std::uint64_t>(i));
+      const std::uint64_t bits = storage::mix64(storage::mix64(seed) + static_cast<std::uint64_t>(i));
       const double first = (static_cast<double>(bits >> 32) + 0.5) * 0x1p-32;
       const double angle = 2 * std::numbers::pi * static_cast<double>(bits & 0xffffffffu) * 0x1p-32;
       const double radius = deviation * std::sqrt(-2 * std::log(first));

@@ -10,7 +10,7 @@
 #include "bench/stepper.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
-#include "recipes/run/json.h"
+#include "training/json.h"
 
 namespace comera {
 

@@ -12,7 +12,7 @@
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "model/rank_sizes.h"
-#include "recipes/run/rank_compaction.h"
+#include "training/rank_compaction.h"
 
 namespace comera {
 

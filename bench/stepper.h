@@ -7,7 +7,7 @@
 #include "bench/step_benchmark.h"
 #include "data/batch.h"
 #include "kernels/ops/processor.h"
-#include "recipes/run/step_engine.h"
+#include "training/step_engine.h"
 
 // What the benchmarks of whole steps share.
 namespace comera {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "data/durable_file.h"
-#include "data/folder.h"
+#include "storage/durable_file.h"
+#include "storage/folder.h"
 
 namespace comera {
 
@@ -42,11 +42,11 @@ std::string advice(const std::filesystem::path& directory, const std::vector<std
 CheckpointDirectory::CheckpointDirectory(std::filesystem::path directory, std::int64_t keep)
     : directory_(std::move(directory)), keep_(keep) {
   COMERA_CHECK(keep_ >= 1, "at least one checkpoint must be kept, not {}", keep_);
-  data::create_directories_durably(directory_);
-  data::remove_left_overs_in(directory_);
+  storage::create_directories_durably(directory_);
+  storage::remove_left_overs_in(directory_);
   // What versions that wrote NAME.tmp have left.
   std::error_code ignored;
-  for (const std::filesystem::path& file : data::entries_of(directory_, ignored))
+  for (const std::filesystem::path& file : storage::entries_of(directory_, ignored))
     if (file.extension() == ".tmp" && (file.stem() == "latest" || step_of_name(file.stem().string())))
       std::filesystem::remove(file, ignored);
   // A process that was killed between saving and this leaves `latest` behind.
@@ -55,7 +55,7 @@ CheckpointDirectory::CheckpointDirectory(std::filesystem::path directory, std::i
 }
 
 void CheckpointDirectory::point_latest_at(const std::filesystem::path& file) const {
-  data::keep_file_durably(directory_ / "latest", file.filename().string() + "\n");
+  storage::keep_file_durably(directory_ / "latest", file.filename().string() + "\n");
 }
 
 std::filesystem::path CheckpointDirectory::file_of(std::int64_t step) const {
@@ -77,7 +77,7 @@ std::filesystem::path CheckpointDirectory::save(std::int64_t step,
 std::filesystem::path CheckpointDirectory::set_aside(const std::filesystem::path& damaged) const {
   std::filesystem::path aside = damaged;
   aside += ".damaged";
-  data::rename_durably(damaged, aside);
+  storage::rename_durably(damaged, aside);
   return aside;
 }
 
@@ -89,14 +89,14 @@ void CheckpointDirectory::prune(std::int64_t newest) const {
   });
   // Older ones that come back after a power failure do no harm either; later ones would be taken for the
   // newest.
-  if (given_up > 0) data::sync_directory(directory_);
+  if (given_up > 0) storage::sync_directory(directory_);
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep_) < steps.size(); ++i)
     std::filesystem::remove(file_of(steps[i]), ignored);
 }
 
 std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& directory) {
   std::vector<std::int64_t> steps;
-  for (const auto& entry : data::entries_of(directory))
+  for (const auto& entry : storage::entries_of(directory))
     if (const auto step = step_of_name(entry.filename().string())) steps.push_back(*step);
   std::ranges::sort(steps);
   return steps;

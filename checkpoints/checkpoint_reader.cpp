@@ -3,12 +3,12 @@
 
 #include "checkpoints/checkpoint_file.h"
 #include "checkpoints/envelope.h"
-#include "data/hash.h"
-#include "data/hdf5.h"
+#include "storage/hash.h"
+#include "storage/hdf5.h"
 
 namespace comera {
 
-namespace hdf5 = data::hdf5;
+namespace hdf5 = storage::hdf5;
 using checkpoint_detail::TensorRecord;
 
 struct CheckpointReader::State {
@@ -98,7 +98,8 @@ void CheckpointReader::read_raw(const std::string& path, DType dtype, void* data
                name_of(found.dtype), name_of(dtype));
   const std::size_t elements = count(path);
   state_->file.read(path, dtype, data, static_cast<std::int64_t>(elements));
-  if (data::checksum(data, elements * size_of(dtype)) != found.checksum) refuse_checksum(state_->path, path);
+  if (storage::checksum(data, elements * size_of(dtype)) != found.checksum)
+    refuse_checksum(state_->path, path);
 }
 
 void CheckpointReader::read(const std::string& path, const Tensor& into) const {
@@ -112,9 +113,9 @@ void CheckpointReader::read(const std::string& path, const Tensor& into) const {
 }
 
 std::string CheckpointReader::fingerprint() const {
-  std::string seal(data::seal_bytes, '\0');
-  data::FileDescriptor::open_to_read(state_->path).read(0, seal.data(), data::seal_bytes);
-  return data::hash128(seal).hex();
+  std::string seal(storage::seal_bytes, '\0');
+  storage::FileDescriptor::open_to_read(state_->path).read(0, seal.data(), storage::seal_bytes);
+  return storage::hash128(seal).hex();
 }
 
 std::vector<std::string> CheckpointReader::groups() const {
@@ -145,9 +146,9 @@ std::vector<std::int64_t> CheckpointReader::list(const std::string& path, const 
 }
 
 void CheckpointReader::verify() const {
-  const data::FileDescriptor file = data::FileDescriptor::open_to_read(state_->path);
+  const storage::FileDescriptor file = storage::FileDescriptor::open_to_read(state_->path);
   for (const auto& record : state_->records)
-    if (data::checksum(file, record.offset, record.bytes) != record.checksum)
+    if (storage::checksum(file, record.offset, record.bytes) != record.checksum)
       refuse_checksum(state_->path, record.path);
 }
 

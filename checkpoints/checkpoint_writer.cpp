@@ -1,17 +1,17 @@
 #include "checkpoints/checkpoint_file.h"
 #include "checkpoints/envelope.h"
-#include "data/durable_file.h"
-#include "data/hdf5.h"
+#include "storage/durable_file.h"
+#include "storage/hdf5.h"
 
 namespace comera {
 
-namespace hdf5 = data::hdf5;
+namespace hdf5 = storage::hdf5;
 
 struct CheckpointWriter::State {
   explicit State(std::filesystem::path path) : durable(std::move(path)) {}
   ~State();  // also when the file could only be begun
 
-  data::DurableFile durable;
+  storage::DurableFile durable;
   hdf5::File file;
   std::vector<checkpoint_detail::TensorRecord> tensors;
 };
@@ -36,7 +36,7 @@ std::vector<std::int64_t> dims_of(const Shape& shape) {
 
 CheckpointWriter::CheckpointWriter(std::filesystem::path path)
     : state_(std::make_unique<State>(std::move(path))) {
-  state_->file = hdf5::File::create(state_->durable.temporary(), {.user_block = data::seal_bytes});
+  state_->file = hdf5::File::create(state_->durable.temporary(), {.user_block = storage::seal_bytes});
 }
 
 CheckpointWriter::~CheckpointWriter() = default;
@@ -49,7 +49,7 @@ void CheckpointWriter::tensor(const std::string& path, const Tensor& tensor, con
   COMERA_CHECK(!state_->file.exists(path), "{}: '{}' is written twice", state_->durable.path().string(),
                path);
   state_->file.write(path, tensor.dtype(), dims_of(tensor.shape()), tensor.raw());
-  state_->tensors.push_back({path, 0, 0, data::checksum(tensor.raw(), tensor.bytes())});
+  state_->tensors.push_back({path, 0, 0, storage::checksum(tensor.raw(), tensor.bytes())});
   for (const auto& [name, value] : values) attribute(path, name, value);
 }
 
@@ -71,7 +71,8 @@ void CheckpointWriter::commit() {
     tensor.bytes = range.bytes;
   }
   state_->file.close();
-  checkpoint_detail::seal(data::FileDescriptor::open_to_change(state_->durable.temporary()), state_->tensors);
+  checkpoint_detail::seal(storage::FileDescriptor::open_to_change(state_->durable.temporary()),
+                          state_->tensors);
   state_->durable.commit();
 }
 

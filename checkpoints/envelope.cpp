@@ -9,7 +9,7 @@ namespace comera::checkpoint_detail {
 
 namespace {
 
-constexpr data::SealKind kind = {"checkpoint", 1, ""};
+constexpr storage::SealKind kind = {"checkpoint", 1, ""};
 
 struct Manifest {
   std::int64_t offset = 0;
@@ -22,14 +22,14 @@ std::string to_text(const Manifest& manifest) {
 }
 
 // What the seal says of the manifest, which is the end of a file of that size.
-Manifest parse_place(const std::filesystem::path& path, const data::Seal& seal) {
+Manifest parse_place(const std::filesystem::path& path, const storage::Seal& seal) {
   Manifest manifest;
   std::istringstream line(seal.rest);
   std::string word;
   line >> word >> manifest.offset >> manifest.bytes >> std::hex >> manifest.checksum;
-  if (to_text(manifest) != seal.rest || manifest.offset < data::seal_bytes || manifest.bytes < 0 ||
+  if (to_text(manifest) != seal.rest || manifest.offset < storage::seal_bytes || manifest.bytes < 0 ||
       manifest.offset > seal.bytes || manifest.bytes != seal.bytes - manifest.offset)
-    data::refuse(path, kind, "is damaged: its seal puts the manifest outside of the file");
+    storage::refuse(path, kind, "is damaged: its seal puts the manifest outside of the file");
   return manifest;
 }
 
@@ -52,7 +52,7 @@ std::vector<TensorRecord> parse_manifest(const std::string& text, std::uint32_t&
 }
 
 bool lie_in_order(const std::vector<TensorRecord>& tensors, std::int64_t end) {
-  std::int64_t at = data::seal_bytes;
+  std::int64_t at = storage::seal_bytes;
   for (const auto& tensor : tensors) {
     if (tensor.bytes == 0) continue;
     if (tensor.bytes < 0 || tensor.offset < at || tensor.offset > end || tensor.bytes > end - tensor.offset)
@@ -62,49 +62,49 @@ bool lie_in_order(const std::vector<TensorRecord>& tensors, std::int64_t end) {
   return true;
 }
 
-// The checksum of [data::seal_bytes, end) without the tensors, which are in order.
-std::uint32_t structure_checksum(const data::FileDescriptor& file, const std::vector<TensorRecord>& tensors,
-                                 std::int64_t end) {
+// The checksum of [storage::seal_bytes, end) without the tensors, which are in order.
+std::uint32_t structure_checksum(const storage::FileDescriptor& file,
+                                 const std::vector<TensorRecord>& tensors, std::int64_t end) {
   std::uint32_t sum = 0;
-  std::int64_t at = data::seal_bytes;
+  std::int64_t at = storage::seal_bytes;
   for (const auto& tensor : tensors) {
     if (tensor.bytes == 0) continue;
-    sum = data::checksum(file, at, tensor.offset - at, sum);
+    sum = storage::checksum(file, at, tensor.offset - at, sum);
     at = tensor.offset + tensor.bytes;
   }
-  return data::checksum(file, at, end - at, sum);
+  return storage::checksum(file, at, end - at, sum);
 }
 
 }  // namespace
 
-void seal(const data::FileDescriptor& file, std::vector<TensorRecord> tensors) {
+void seal(const storage::FileDescriptor& file, std::vector<TensorRecord> tensors) {
   std::ranges::sort(tensors, {}, &TensorRecord::offset);
   for (const auto& tensor : tensors)
-    COMERA_CHECK(data::checksum(file, tensor.offset, tensor.bytes) == tensor.checksum,
+    COMERA_CHECK(storage::checksum(file, tensor.offset, tensor.bytes) == tensor.checksum,
                  "the checkpoint's '{}' did not reach the file as it was written", tensor.path);
   const std::int64_t offset = file.size();
   const std::string text = to_text(tensors, structure_checksum(file, tensors, offset));
   const auto bytes = static_cast<std::int64_t>(text.size());
   file.write(offset, text);
-  file.write(0, data::to_text({kind.version, offset + bytes,
-                               to_text({offset, bytes, data::checksum(text.data(), text.size())})},
-                              kind));
+  file.write(0, storage::to_text({kind.version, offset + bytes,
+                                  to_text({offset, bytes, storage::checksum(text.data(), text.size())})},
+                                 kind));
 }
 
 std::vector<TensorRecord> open_sealed(const std::filesystem::path& path) {
-  const auto [file, seal] = data::open_sealed(path, kind);
+  const auto [file, seal] = storage::open_sealed(path, kind);
   const Manifest place = parse_place(path, seal);
   std::string text(static_cast<std::size_t>(place.bytes), '\0');
   file.read(place.offset, text.data(), place.bytes);
-  if (data::checksum(text.data(), text.size()) != place.checksum)
-    data::refuse(path, kind, "is damaged: the checksum of its manifest is wrong");
+  if (storage::checksum(text.data(), text.size()) != place.checksum)
+    storage::refuse(path, kind, "is damaged: the checksum of its manifest is wrong");
   std::uint32_t structure = 0;
   std::vector<TensorRecord> tensors = parse_manifest(text, structure);
   // Writing it again must give the same bytes.
   if (to_text(tensors, structure) != text || !lie_in_order(tensors, place.offset))
-    data::refuse(path, kind, "is damaged: its manifest makes no sense");
+    storage::refuse(path, kind, "is damaged: its manifest makes no sense");
   if (structure_checksum(file, tensors, place.offset) != structure)
-    data::refuse(path, kind, "is damaged: the checksum of its names, shapes and attributes is wrong");
+    storage::refuse(path, kind, "is damaged: the checksum of its names, shapes and attributes is wrong");
   return tensors;
 }
 

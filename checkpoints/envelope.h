@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/seal.h"
+#include "storage/seal.h"
 
 // What a checkpoint has around its HDF5 part, so that damage is found before HDF5, which may crash on it,
 // sees the file. HDF5 ignores both ends of it, and other programs (h5py, h5dump) read the file as it is.
@@ -27,9 +27,9 @@ struct TensorRecord {
   std::uint32_t checksum = 0;
 };
 
-// Adds manifest and header to a closed HDF5 file with a user block of data::seal_bytes. Reads the numbers
+// Adds manifest and header to a closed HDF5 file with a user block of storage::seal_bytes. Reads the numbers
 // back first: Error if they are not those that the records have the checksums of.
-void seal(const data::FileDescriptor& file, std::vector<TensorRecord> tensors);
+void seal(const storage::FileDescriptor& file, std::vector<TensorRecord> tensors);
 
 // Verifies everything but the tensors and returns their records by place. Throws Error with the file's name
 // and what is wrong with it.

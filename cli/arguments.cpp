@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "data/utf8.h"
+#include "data/tokenizers/utf8.h"
 #include "kernels/core/check.h"
 
 namespace comera::cli {

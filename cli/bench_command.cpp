@@ -10,11 +10,11 @@
 #include "cli/number_checks.h"
 #include "cli/output_options.h"
 #include "cli/recipe_options.h"
-#include "data/durable_file.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
-#include "recipes/run/checkpoint_recipe.h"
-#include "recipes/run/phase.h"
+#include "storage/durable_file.h"
+#include "training/checkpoint_recipe.h"
+#include "training/phase.h"
 
 namespace comera::cli {
 
@@ -111,7 +111,7 @@ void bench_precision(PrecisionOptions& options) {
     check_output();  // nobody reads it: then there is nothing to measure for
   };
   const PrecisionReport report = benchmark_precision(options.benchmark);
-  if (!options.json.empty()) data::write_file_durably(options.json, precision_json(report));
+  if (!options.json.empty()) storage::write_file_durably(options.json, precision_json(report));
 }
 
 void add_precision_command(CLI::App& command) {

@@ -12,11 +12,11 @@
 #include "cli/number_checks.h"
 #include "cli/output_options.h"
 #include "cli/progress.h"
-#include "data/durable_file.h"
 #include "kernels/core/console.h"
 #include "model/rank_sizes.h"
-#include "recipes/run/dense_compaction.h"
-#include "recipes/run/rank_compaction.h"
+#include "storage/durable_file.h"
+#include "training/dense_compaction.h"
+#include "training/rank_compaction.h"
 
 namespace comera::cli {
 
@@ -37,7 +37,7 @@ std::filesystem::path output_file(const CompactOptions& options, const std::file
   std::error_code code;
   if (std::filesystem::equivalent(path, source, code))
     throw UsageError(fmt::format("{} is the checkpoint itself; choose another --output", path.string()));
-  if (data::is_taken(path) && !options.overwrite)
+  if (storage::is_taken(path) && !options.overwrite)
     throw UsageError(fmt::format("{} exists; give --overwrite to replace it", path.string()));
   return path;
 }
@@ -136,7 +136,7 @@ void compact_ranks(const CompactOptions& options) {
   prepare_output(output);
   if (compaction.nothing_dead()) {
     reader.verify();
-    data::copy_file_durably(source, output);
+    storage::copy_file_durably(source, output);
     put("{}: no entry of its gates is 0, so that there is nothing to remove\nsaved {}, a copy\n",
         source.string(), output.string());
     return;

@@ -8,8 +8,8 @@
 #include "cli/number_checks.h"
 #include "cli/progress.h"
 #include "data/build_shards.h"
-#include "data/folder.h"
 #include "kernels/core/console.h"
+#include "storage/folder.h"
 
 namespace comera::cli {
 namespace {
@@ -29,7 +29,7 @@ void print_split(const char* name, const data::SplitCounts& counts) {
 // What a build that was stopped has left (*.partial) does not count.
 bool holds_files(const std::filesystem::path& folder) {
   std::error_code code;
-  return std::ranges::any_of(data::entries_of(folder, code),
+  return std::ranges::any_of(storage::entries_of(folder, code),
                              [](const auto& entry) { return entry.extension() != ".partial"; });
 }
 

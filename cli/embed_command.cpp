@@ -7,12 +7,12 @@
 #include "cli/commands.h"
 #include "cli/inference_options.h"
 #include "cli/output_options.h"
-#include "data/durable_file.h"
-#include "data/hdf5.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
-#include "recipes/run/inference_engine.h"
-#include "recipes/run/json.h"
+#include "storage/durable_file.h"
+#include "storage/hdf5.h"
+#include "training/inference_engine.h"
+#include "training/json.h"
 
 namespace comera::cli {
 
@@ -28,10 +28,10 @@ struct EmbedOptions {
 
 void write_hdf5(const std::filesystem::path& path, const std::vector<float>& vectors, std::int64_t width,
                 const data::Examples& examples, const EmbedOptions& options) {
-  data::DurableFile durable(path);
+  storage::DurableFile durable(path);
   std::vector<std::int64_t> lines(examples.count());
   for (std::int64_t i = 0; i < examples.count(); ++i) lines[i] = examples.line(i);
-  data::hdf5::File file = data::hdf5::File::create(durable.temporary());
+  storage::hdf5::File file = storage::hdf5::File::create(durable.temporary());
   file.write<float>("vectors", vectors, {examples.count(), width});
   file.write<std::int64_t>("lines", lines);
   file.set_attribute("/", "format", std::string("comera-vectors"));
@@ -52,7 +52,7 @@ void write_jsonl(const std::filesystem::path& path, const std::vector<float>& ve
                 .text() +
             "\n";
   }
-  data::write_file_durably(path, text);
+  storage::write_file_durably(path, text);
 }
 
 void embed(const EmbedOptions& options) {

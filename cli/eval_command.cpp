@@ -7,8 +7,8 @@
 #include "cli/inference_options.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
-#include "recipes/run/masked_language_task.h"
-#include "recipes/run/sequence_task.h"
+#include "training/masked_language_task.h"
+#include "training/sequence_task.h"
 
 namespace comera::cli {
 

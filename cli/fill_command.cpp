@@ -9,14 +9,14 @@
 #include "cli/inference_options.h"
 #include "cli/number_checks.h"
 #include "cli/output_options.h"
-#include "data/durable_file.h"
-#include "data/hash.h"
-#include "data/hidden_piece.h"
 #include "data/loader.h"
 #include "data/permutation.h"
 #include "data/sequence_set.h"
 #include "data/table_reader.h"
+#include "data/tokenizers/hidden_piece.h"
 #include "kernels/core/console.h"
+#include "storage/durable_file.h"
+#include "storage/hash.h"
 
 namespace comera::cli {
 
@@ -127,7 +127,7 @@ std::vector<Question> questions_of_sequences(const FillOptions& options, const L
   data::Sample sample;
   for (std::int64_t i = 0; i < order.count() && std::ssize(questions) < options.examples; ++i) {
     samples->read(order[i], sample);
-    const auto hidden = data::hide_piece(loaded.tokenizer, sample.ids, data::mix64(seed) + i);
+    const auto hidden = data::hide_piece(loaded.tokenizer, sample.ids, storage::mix64(seed) + i);
     if (!hidden) continue;
     questions.push_back({.place = fmt::format("sequence {} of {}", order[i], options.held_out.string()),
                          .title = "",
@@ -179,7 +179,7 @@ void write(const std::vector<Question>& questions, const FillOptions& options, c
       report.add_to(object, question.text, mark, question.answers[mark]);
       lines += object.text() + "\n";
     }
-  data::write_file_durably(options.output.path, lines);
+  storage::write_file_durably(options.output.path, lines);
   put("{} masks of {} texts are filled in {}\n", marks, questions.size(), options.output.path.string());
 }
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "data/masked_text.h"
-#include "recipes/run/fillings.h"
-#include "recipes/run/json.h"
+#include "training/fillings.h"
+#include "training/json.h"
 
 namespace comera::cli {
 

@@ -6,7 +6,7 @@
 
 #include "data/batch.h"
 #include "data/examples.h"
-#include "recipes/run/trained_model.h"
+#include "training/trained_model.h"
 
 namespace CLI {
 class App;

@@ -8,14 +8,14 @@
 #include "cli/checkpoint_subject.h"
 #include "cli/commands.h"
 #include "cli/number_checks.h"
-#include "data/durable_file.h"
 #include "kernels/core/console.h"
-#include "recipes/model_report.h"
-#include "recipes/rank_report.h"
 #include "recipes/recipe.h"
-#include "recipes/run/checkpoint_recipe.h"
-#include "recipes/run/precision_report.h"
-#include "recipes/run/training_plot.h"
+#include "reports/model_report.h"
+#include "reports/precision_report.h"
+#include "reports/rank_report.h"
+#include "reports/training_plot.h"
+#include "storage/durable_file.h"
+#include "training/checkpoint_recipe.h"
 
 namespace comera::cli {
 
@@ -86,7 +86,7 @@ void plot(const InspectOptions& options) {
   if (!std::filesystem::is_directory(run, none))
     throw UsageError(
         fmt::format("{} is no folder; --plot draws the metrics in a run's folder", run.string()));
-  data::write_file_durably(options.plot, svg_of(training_plot(run / "metrics.jsonl")));
+  storage::write_file_durably(options.plot, svg_of(training_plot(run / "metrics.jsonl")));
   put("saved {}\n", options.plot.string());
 }
 

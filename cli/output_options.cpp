@@ -7,15 +7,15 @@
 #include <cerrno>
 #include <cstring>
 
-#include "data/durable_file.h"
 #include "kernels/core/check.h"
+#include "storage/durable_file.h"
 
 namespace comera::cli {
 
 namespace {
 
 void refuse_existing(const std::filesystem::path& path, bool overwrite) {
-  if (!overwrite && data::is_taken(path))
+  if (!overwrite && storage::is_taken(path))
     throw UsageError(fmt::format("{}: exists already; give --overwrite to replace it", path.string()));
 }
 
@@ -32,8 +32,8 @@ bool belongs_to_another(const std::filesystem::path& file, const std::filesystem
 
 void prepare_output(const std::filesystem::path& file) {
   const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  data::create_directories_durably(folder);
-  const data::DurableFile possible(file);
+  storage::create_directories_durably(folder);
+  const storage::DurableFile possible(file);
   if (access(folder.c_str(), W_OK) != 0)
     throw Error(fmt::format("{}: cannot be written to: {}", folder.string(), std::strerror(errno)));
   if (belongs_to_another(file, folder))

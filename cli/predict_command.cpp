@@ -8,10 +8,10 @@
 #include "cli/commands.h"
 #include "cli/inference_options.h"
 #include "cli/output_options.h"
-#include "data/durable_file.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
-#include "recipes/run/sequence_task.h"
+#include "storage/durable_file.h"
+#include "training/sequence_task.h"
 
 namespace comera::cli {
 
@@ -85,7 +85,7 @@ void predict(const PredictOptions& options) {
   });
   std::string text = format == OutputFormat::tsv ? header_of(task) + "\n" : "";
   for (const std::string& line : lines) text += line + "\n";
-  data::write_file_durably(options.output.path, text);
+  storage::write_file_durably(options.output.path, text);
   put("{} predictions in {}\n", lines.size(), options.output.path.string());
 }
 

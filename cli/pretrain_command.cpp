@@ -8,9 +8,9 @@
 #include "cli/number_checks.h"
 #include "cli/output_options.h"
 #include "cli/training_options.h"
-#include "data/durable_file.h"
 #include "kernels/core/console.h"
-#include "recipes/run/rate_search.h"
+#include "storage/durable_file.h"
+#include "training/rate_search.h"
 
 namespace comera::cli {
 
@@ -62,7 +62,7 @@ void find_rate(const PretrainOptions& options, const Communicator& communicator,
     put("{} was not written\n", options.plot.string());
     return;
   }
-  data::write_file_durably(options.plot, svg_of(plot_of(report, recipe.phases[0].learning_rate)));
+  storage::write_file_durably(options.plot, svg_of(plot_of(report, recipe.phases[0].learning_rate)));
   put("saved    {}\n", options.plot.string());
 }
 

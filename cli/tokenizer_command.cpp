@@ -6,10 +6,10 @@
 #include "cli/corpus_options.h"
 #include "cli/output_options.h"
 #include "cli/progress.h"
-#include "data/durable_file.h"
-#include "data/new_folders.h"
-#include "data/tokenizer.h"
+#include "data/tokenizers/tokenizer.h"
 #include "kernels/core/console.h"
+#include "storage/durable_file.h"
+#include "storage/new_folders.h"
 
 namespace comera::cli {
 namespace {
@@ -23,13 +23,13 @@ struct TokenizerOptions {
 };
 
 void train_tokenizer(TokenizerOptions& options) {
-  if (!options.overwrite && data::is_taken(options.output))
+  if (!options.overwrite && storage::is_taken(options.output))
     throw UsageError(
         fmt::format("{}: exists already; give --overwrite to replace it", options.output.string()));
   options.tokenizer.model =
       options.model == "bpe" ? data::TokenizerModel::bpe : data::TokenizerModel::unigram;
   const auto corpus = open_corpus(options.corpus);
-  const data::NewFolders folders(options.output.parent_path());
+  const storage::NewFolders folders(options.output.parent_path());
   prepare_output(options.output);
   data::Tokenizer tokenizer = [&] {
     ProgressLine progress("reading");
@@ -38,7 +38,7 @@ void train_tokenizer(TokenizerOptions& options) {
     };
     return data::train_tokenizer(*corpus, options.tokenizer);
   }();
-  data::write_file_durably(options.output, tokenizer.bytes());
+  storage::write_file_durably(options.output, tokenizer.bytes());
   print_corpus_counts(corpus->counts());
   put("{:<24}{:>14}\n", "vocabulary", grouped(tokenizer.vocabulary()));
   if (tokenizer.vocabulary() < options.tokenizer.vocabulary)

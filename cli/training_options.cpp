@@ -10,10 +10,10 @@
 #include "checkpoints/checkpoint_file.h"
 #include "cli/device_option.h"
 #include "cli/number_checks.h"
-#include "data/folder.h"
 #include "kernels/core/console.h"
-#include "recipes/model_report.h"
-#include "recipes/run/trained_model.h"
+#include "reports/model_report.h"
+#include "storage/folder.h"
+#include "training/trained_model.h"
 
 namespace comera::cli {
 
@@ -55,8 +55,8 @@ std::optional<Recipe> recipe_of_run(const std::filesystem::path& run) {
 bool is_model_of(const std::filesystem::path& named, const std::filesystem::path& checkpoint) {
   const auto plain = [](const std::filesystem::path& path) {
     std::error_code code;
-    std::filesystem::path whole = std::filesystem::weakly_canonical(data::from_root(path), code);
-    if (code) whole = data::from_root(path).lexically_normal();
+    std::filesystem::path whole = std::filesystem::weakly_canonical(storage::from_root(path), code);
+    if (code) whole = storage::from_root(path).lexically_normal();
     return whole.has_filename() ? whole : whole.parent_path();
   };
   const std::filesystem::path asked = plain(named), begun = plain(checkpoint);
@@ -74,7 +74,7 @@ bool may_be_model_of(const std::filesystem::path& named, const std::filesystem::
     return ("/" + file.lexically_normal().string()).ends_with("/" + mine);
   };
   std::error_code code;
-  const auto whole = std::filesystem::weakly_canonical(data::from_root(named), code);
+  const auto whole = std::filesystem::weakly_canonical(storage::from_root(named), code);
   return !code && (ends_with(whole) || ends_with(whole / checkpoint.filename()) ||
                    ends_with(whole / "checkpoints" / checkpoint.filename()));
 }
@@ -157,7 +157,8 @@ Recipe load_training_recipe(const TrainingCommandOptions& options) {
                   origin ? BaseRecipe{origin->trained.recipe, origin->recipe_file} : BaseRecipe());
   if (origin) {
     // From the root, since a resumed run may be asked for from another folder.
-    recipe.run.initial_checkpoint = data::from_root(origin->trained.checkpoint).lexically_normal().string();
+    recipe.run.initial_checkpoint =
+        storage::from_root(origin->trained.checkpoint).lexically_normal().string();
     if (recipe.data.tokenizer.empty()) recipe.data.tokenizer = origin->trained.tokenizer.string();
   }
   if (!options.output.empty()) recipe.run.output = options.output;

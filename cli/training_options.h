@@ -5,8 +5,8 @@
 #include <string>
 
 #include "cli/recipe_options.h"
-#include "recipes/run/signals.h"
-#include "recipes/run/training_run.h"
+#include "training/signals.h"
+#include "training/training_run.h"
 
 namespace comera::cli {
 

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "data/corpus.h"
-#include "data/tokenizer.h"
+#include "data/tokenizers/tokenizer.h"
 
 namespace comera::data {
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <optional>
 
-#include "data/utf8.h"
+#include "data/tokenizers/utf8.h"
 #include "kernels/core/check.h"
 
 namespace comera::data {
@@ -73,7 +73,7 @@ bool FileCorpus::take(const FileWalk::File& file, Document& document) {
   if (size < std::max<std::int64_t>(options_.min_bytes, 1)) return reject("too small");
   if (bytes->find('\0') != std::string::npos) return reject("binary");
   if (!is_utf8(*bytes)) return reject("invalid UTF-8");
-  document.hash = hash128(*bytes);
+  document.hash = storage::hash128(*bytes);
   if (!hashes_.insert(document.hash)) return reject("duplicate");
   document.text = std::move(*bytes);
   document.name = file.path.string();
@@ -108,6 +108,8 @@ void CorpusCounts::note(std::string sentence) {
     ++more_notes;
 }
 
-bool is_held_out(const Hash128& hash, double fraction) { return unit_interval(hash.high) < fraction; }
+bool is_held_out(const storage::Hash128& hash, double fraction) {
+  return storage::unit_interval(hash.high) < fraction;
+}
 
 }  // namespace comera::data

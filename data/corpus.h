@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "data/file_walk.h"
-#include "data/hash.h"
+#include "storage/hash.h"
 
 namespace comera::data {
 
 struct Document {
-  std::string text;      // well-formed UTF-8 without NUL
-  std::string name;      // where it came from, for messages
-  std::string language;  // empty: not known
-  Hash128 hash;          // of text
+  std::string text;       // well-formed UTF-8 without NUL
+  std::string name;       // where it came from, for messages
+  std::string language;   // empty: not known
+  storage::Hash128 hash;  // of text
 };
 
 struct LanguageCounts {
@@ -73,7 +73,7 @@ class FileCorpus : public DocumentSource {
 
   CorpusOptions options_;
   FileWalk walk_;
-  HashSet hashes_;
+  storage::HashSet hashes_;
   CorpusCounts counts_;
 };
 
@@ -84,6 +84,6 @@ std::vector<std::string> known_languages();
 
 // Whether the document belongs to the held-out part: decided by its content alone, so that it stays where it
 // is when the corpus grows. fraction: 0 to 1.
-bool is_held_out(const Hash128& hash, double fraction);
+bool is_held_out(const storage::Hash128& hash, double fraction);
 
 }  // namespace comera::data

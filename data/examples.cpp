@@ -142,10 +142,10 @@ std::string Examples::fingerprint() const {
     return std::string_view(reinterpret_cast<const char*>(values.data()), values.size() * sizeof values[0]);
   };
   std::string parts;
-  for (const Hash128& hash :
-       {hash128(bytes(tokens_)), hash128(bytes(offsets_)), hash128(bytes(labels_)), hash128(bytes(scores_))})
+  for (const storage::Hash128& hash : {storage::hash128(bytes(tokens_)), storage::hash128(bytes(offsets_)),
+                                       storage::hash128(bytes(labels_)), storage::hash128(bytes(scores_))})
     parts += hash.hex();
-  return hash128(parts).hex();
+  return storage::hash128(parts).hex();
 }
 
 std::vector<std::string> find_labels(const Task& task, const std::vector<Task::Set>& sets) {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "data/hash.h"
 #include "data/samples.h"
 #include "data/task.h"
-#include "data/tokenizer.h"
+#include "data/tokenizers/tokenizer.h"
+#include "storage/hash.h"
 
 namespace comera::data {
 

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "data/durable_file.h"
 #include "data/functions.h"
 #include "kernels/core/check.h"
+#include "storage/durable_file.h"
 
 namespace comera::data {
 
@@ -16,8 +16,8 @@ constexpr std::size_t block_bytes = 1 << 20;  // written at once
 
 void write_examples(const std::filesystem::path& file, const std::vector<DocumentedFunction>& functions,
                     std::int64_t copies) {
-  DurableFile durable(file);
-  const FileDescriptor stream = FileDescriptor::create(durable.temporary());
+  storage::DurableFile durable(file);
+  const storage::FileDescriptor stream = storage::FileDescriptor::create(durable.temporary());
   std::string block;
   std::int64_t written = 0;
   const auto flush = [&] {
@@ -40,7 +40,7 @@ void write_examples(const std::filesystem::path& file, const std::vector<Documen
       write(functions[i], functions[i], "yes");
       // Any function but this one.
       const std::uint64_t bits =
-          mix64(mix64(static_cast<std::uint64_t>(i)) + static_cast<std::uint64_t>(copy));
+          storage::mix64(storage::mix64(static_cast<std::uint64_t>(i)) + static_cast<std::uint64_t>(copy));
       const auto other = static_cast<std::int64_t>(bits % static_cast<std::uint64_t>(count - 1));
       write(functions[other < i ? other : other + 1], functions[i], "no");
     }
@@ -53,13 +53,13 @@ void write_examples(const std::filesystem::path& file, const std::vector<Documen
 FunctionPairsCounts build_function_pairs(DocumentSource& source, const FunctionPairsOptions& options) {
   FunctionPairsCounts counts;
   std::vector<DocumentedFunction> train, validation;
-  HashSet documentations, codes;
+  storage::HashSet documentations, codes;
   Document document;
   while (source.next(document))
     for (DocumentedFunction& function : find_documented_functions(document.text, document.language)) {
       ++counts.functions;
-      const Hash128 hash = hash128(function.documentation);
-      const bool fresh = documentations.insert(hash) && codes.insert(hash128(function.code));
+      const storage::Hash128 hash = storage::hash128(function.documentation);
+      const bool fresh = documentations.insert(hash) && codes.insert(storage::hash128(function.code));
       if (!fresh) {
         ++counts.duplicates;
         continue;
@@ -76,7 +76,7 @@ FunctionPairsCounts build_function_pairs(DocumentSource& source, const FunctionP
                "side; give "
                "another --held-out than {}, or more files",
                train.size() + validation.size(), validation.size(), options.held_out);
-  create_directories_durably(options.output);
+  storage::create_directories_durably(options.output);
   write_examples(options.output / "train.jsonl", train, options.copies);
   write_examples(options.output / "validation.jsonl", validation, 1);
   counts.train = 2 * options.copies * static_cast<std::int64_t>(train.size());

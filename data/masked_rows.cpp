@@ -16,13 +16,13 @@ const std::int32_t* row_of(const std::vector<std::int32_t>& values, std::int64_t
 
 }  // namespace
 
-hdf5::Dataset MaskedRowFile::open(const char* dataset, std::size_t rank) {
+storage::hdf5::Dataset MaskedRowFile::open(const char* dataset, std::size_t rank) {
   COMERA_CHECK(file_.exists(dataset),
                "{}: has no '{}'; a file of masked sequences needs input_ids, input_mask, segment_ids, "
                "masked_lm_positions and masked_lm_ids",
                name_, dataset);
-  hdf5::Dataset opened = file_.dataset(dataset);
-  const hdf5::DatasetInfo& info = opened.info();
+  storage::hdf5::Dataset opened = file_.dataset(dataset);
+  const storage::hdf5::DatasetInfo& info = opened.info();
   COMERA_CHECK(info.dtype != DType::float32 && info.dtype != DType::float64,
                "{}: '{}' holds floating-point numbers, integers were expected", name_, dataset);
   // Labels may stand in a column.
@@ -38,7 +38,7 @@ hdf5::Dataset MaskedRowFile::open(const char* dataset, std::size_t rank) {
 
 MaskedRowFile::MaskedRowFile(const std::filesystem::path& path, std::int32_t vocabulary,
                              const SpecialIds& special)
-    : name_(path.string()), file_(hdf5::File::open(path)) {
+    : name_(path.string()), file_(storage::hdf5::File::open(path)) {
   ids_ = open("input_ids", 2);
   rows_ = ids_.rows();
   mask_ = open("input_mask", 2);
@@ -60,7 +60,8 @@ MaskedRowFile::MaskedRowFile(const std::filesystem::path& path, std::int32_t voc
   std::string hashes;
   const auto digest = [&](const std::vector<std::int32_t>& values) {
     hashes +=
-        hash128({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(std::int32_t)}).hex();
+        storage::hash128({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(std::int32_t)})
+            .hex();
   };
   Rows rows;
   // Not reserved: only rows that prove to be there may take memory.
@@ -84,7 +85,7 @@ MaskedRowFile::MaskedRowFile(const std::filesystem::path& path, std::int32_t voc
     for (const auto* values : {&rows.ids, &rows.segments, &rows.positions, &rows.targets, &rows.labels})
       digest(*values);
   }
-  content_ = hash128(hashes);
+  content_ = storage::hash128(hashes);
 }
 
 void MaskedRowFile::check_row(const Rows& rows, std::int64_t row, std::int32_t vocabulary,
@@ -159,7 +160,8 @@ void MaskedRowFile::check_types(std::int32_t types) const {
 }
 
 void MaskedRowFile::read(std::int64_t begin, std::int64_t count, Rows& to) const {
-  const auto read = [&](const hdf5::Dataset& dataset, std::int64_t width, std::vector<std::int32_t>& values) {
+  const auto read = [&](const storage::hdf5::Dataset& dataset, std::int64_t width,
+                        std::vector<std::int32_t>& values) {
     values.resize(static_cast<std::size_t>(count * width));
     dataset.read_rows(begin, count, DType::int32, values.data());
   };
@@ -210,7 +212,7 @@ MaskedRowSet::MaskedRowSet(const std::vector<std::filesystem::path>& files, std:
 std::string MaskedRowSet::fingerprint() const {
   std::string hashes;
   for (const MaskedRowFile& file : files_) hashes += file.content().hex();
-  return hash128(hashes).hex();
+  return storage::hash128(hashes).hex();
 }
 
 std::int64_t MaskedRowSet::row_bytes() const {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "data/block_cache.h"
-#include "data/hdf5.h"
 #include "data/samples.h"
+#include "storage/hdf5.h"
 
 namespace comera::data {
 
@@ -43,7 +43,7 @@ class MaskedRowFile {
   std::int32_t types() const { return types_; }
   // Error with the row unless all segment ids are below `types`.
   void check_types(std::int32_t types) const;
-  const Hash128& content() const { return content_; }
+  const storage::Hash128& content() const { return content_; }
   // That one row of Rows takes, padding and all.
   std::int64_t row_bytes() const {
     return static_cast<std::int64_t>(sizeof(std::int32_t)) * (2 * width_ + 2 * most_targets_ + has_labels_);
@@ -55,15 +55,15 @@ class MaskedRowFile {
   void take(const Rows& rows, std::int64_t row, bool restored, Sample& to) const;
 
  private:
-  hdf5::Dataset open(const char* dataset, std::size_t rank);
+  storage::hdf5::Dataset open(const char* dataset, std::size_t rank);
   void check_row(const Rows& rows, std::int64_t row, std::int32_t vocabulary, const SpecialIds& special);
   // How many targets the row has.
   std::int64_t check_targets(const Rows& rows, std::int64_t row, std::int32_t vocabulary,
                              const SpecialIds& special) const;
 
   std::string name_;
-  hdf5::File file_;
-  hdf5::Dataset ids_, mask_, segments_, positions_, targets_, labels_;
+  storage::hdf5::File file_;
+  storage::hdf5::Dataset ids_, mask_, segments_, positions_, targets_, labels_;
   bool has_labels_ = false;
   std::int64_t rows_ = -1;  // not known yet
   std::int64_t width_ = 0, most_targets_ = 0;
@@ -71,7 +71,7 @@ class MaskedRowFile {
   std::int64_t tokens_ = 0;
   std::int64_t target_count_ = 0;
   std::int32_t types_ = 1;
-  Hash128 content_;
+  storage::Hash128 content_;
 };
 
 // The files of a folder, in the order of their names. May be shared by threads.

@@ -3,20 +3,20 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/hash.h"
 #include "kernels/core/check.h"
+#include "storage/hash.h"
 
 namespace comera::data {
 namespace {
 
 std::uint64_t bits_of(const MaskingKey& key) {
-  return mix64(mix64(mix64(key.seed) ^ static_cast<std::uint64_t>(key.epoch)) ^
-               static_cast<std::uint64_t>(key.sample));
+  return storage::mix64(storage::mix64(storage::mix64(key.seed) ^ static_cast<std::uint64_t>(key.epoch)) ^
+                        static_cast<std::uint64_t>(key.sample));
 }
 
 // Stream 0 chooses targets, 1 the kind of replacement, 2 the random piece.
 std::uint64_t draw_of(std::uint64_t sample, std::int64_t position, int stream) {
-  return mix64(sample ^ mix64(static_cast<std::uint64_t>(3 * position + stream)));
+  return storage::mix64(sample ^ storage::mix64(static_cast<std::uint64_t>(3 * position + stream)));
 }
 
 }  // namespace
@@ -53,7 +53,8 @@ void Masking::choose_tokens(std::uint64_t sample, const std::vector<std::int32_t
       least = draw;
       likeliest = i;
     }
-    if (unit_interval(draw) < options_.probability) positions.push_back(static_cast<std::int32_t>(i));
+    if (storage::unit_interval(draw) < options_.probability)
+      positions.push_back(static_cast<std::int32_t>(i));
   }
   if (positions.empty() && likeliest >= 0) positions.push_back(static_cast<std::int32_t>(likeliest));
   if (options_.most_targets > 0 && static_cast<std::int64_t>(positions.size()) > options_.most_targets)
@@ -81,7 +82,7 @@ void Masking::choose_words(std::uint64_t sample, const std::vector<std::int32_t>
       likeliest = begin;
       likeliest_end = end;
     }
-    if (full || unit_interval(draw) >= options_.probability) continue;
+    if (full || storage::unit_interval(draw) >= options_.probability) continue;
     // A word goes in whole or not at all.
     full = static_cast<std::int64_t>(positions.size()) + end - begin > most;
     if (!full) add(begin, end);
@@ -100,12 +101,12 @@ void Masking::apply(const MaskingKey& key, std::vector<std::int32_t>& ids, Targe
   for (const std::int32_t position : targets.positions) {
     std::int32_t& id = ids[position];
     targets.ids.push_back(id);
-    const double kind = unit_interval(draw_of(sample, position, 1));
+    const double kind = storage::unit_interval(draw_of(sample, position, 1));
     if (kind < options_.replace_mask) {
       id = special_.mask;
     } else if (kind < options_.replace_mask + options_.replace_random) {
       // Drawn from the ordinary pieces: numbers below `ordinary`, shifted past each special one.
-      id = static_cast<std::int32_t>(unit_interval(draw_of(sample, position, 2)) *
+      id = static_cast<std::int32_t>(storage::unit_interval(draw_of(sample, position, 2)) *
                                      static_cast<double>(ordinary));
       for (const std::int32_t special : sorted_special_) id += id >= special;
     }

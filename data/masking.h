@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "data/samples.h"
-#include "data/tokenizer.h"
-#include "data/words.h"
+#include "data/tokenizers/tokenizer.h"
+#include "data/tokenizers/words.h"
 
 namespace comera::data {
 

@@ -2,12 +2,12 @@
 
 #include <bit>
 
-#include "data/hash.h"
+#include "storage/hash.h"
 
 namespace comera::data {
 
 Permutation::Permutation(std::int64_t count, std::uint64_t seed, std::int64_t epoch)
-    : count_(count), key_(mix64(mix64(seed) + static_cast<std::uint64_t>(epoch))) {
+    : count_(count), key_(storage::mix64(storage::mix64(seed) + static_cast<std::uint64_t>(epoch))) {
   const int bits = std::bit_width(static_cast<std::uint64_t>(count > 1 ? count - 1 : 1));
   half_bits_ = (bits + 1) / 2;
 }
@@ -21,7 +21,7 @@ std::int64_t Permutation::operator[](std::int64_t place) const {
     std::uint64_t right = value & mask;
     for (int round = 0; round < rounds; ++round) {
       const std::uint64_t next =
-          left ^ (mix64(right ^ mix64(key_ + static_cast<std::uint64_t>(round))) & mask);
+          left ^ (storage::mix64(right ^ storage::mix64(key_ + static_cast<std::uint64_t>(round))) & mask);
       left = right;
       right = next;
     }

@@ -130,10 +130,10 @@ bool is_named_as_shard(const std::filesystem::path& file) {
 // Decided without HDF5, which must not see a shard before its seal was checked: by how the files begin, and
 // by the first one's name if that says nothing.
 bool holds_masked_rows(const std::vector<std::filesystem::path>& files) {
-  std::vector<FileStart> starts;
-  for (const auto& file : files) starts.push_back(start_of(file, shard_seal));
-  if (files.empty() || std::ranges::find(starts, FileStart::seal) != starts.end()) return false;
-  return starts[0] == FileStart::hdf5 || !is_named_as_shard(files[0]);
+  std::vector<storage::FileStart> starts;
+  for (const auto& file : files) starts.push_back(storage::start_of(file, shard_seal));
+  if (files.empty() || std::ranges::find(starts, storage::FileStart::seal) != starts.end()) return false;
+  return starts[0] == storage::FileStart::hdf5 || !is_named_as_shard(files[0]);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/samples.h"
-#include "data/tokenizer.h"
+#include "data/tokenizers/tokenizer.h"
 
 namespace comera::data {
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "data/hash.h"
-#include "data/hdf5.h"
-#include "data/seal.h"
-#include "data/tokenizer.h"
+#include "data/tokenizers/tokenizer.h"
+#include "storage/hash.h"
+#include "storage/hdf5.h"
+#include "storage/seal.h"
 
 namespace comera::data {
 
@@ -24,7 +24,7 @@ namespace comera::data {
 // to a file while it is in use.
 inline constexpr const char* shard_format = "comera-shard";
 inline constexpr std::int64_t shard_version = 2;  // 1 had no seal
-inline constexpr SealKind shard_seal = {"shard", shard_version, "make it again with 'comera data'"};
+inline constexpr storage::SealKind shard_seal = {"shard", shard_version, "make it again with 'comera data'"};
 
 struct ShardInfo {
   std::string tokenizer_hash;
@@ -70,8 +70,8 @@ class ShardWriter {
   std::filesystem::path folder_;
   ShardInfo info_;
   std::int64_t limit_;
-  hdf5::File file_;
-  hdf5::Dataset tokens_, segment_ids_;
+  storage::hdf5::File file_;
+  storage::hdf5::Dataset tokens_, segment_ids_;
   std::vector<std::int32_t> token_buffer_, segment_buffer_, labels_;
   std::vector<std::int64_t> offsets_;
   std::vector<std::filesystem::path> completed_;  // under their temporary names
@@ -112,7 +112,7 @@ class ShardReader {
   std::int64_t index() const { return index_; }
   std::int64_t shards() const { return shards_; }
   // Of tokens, documents, segment ids and labels.
-  const Hash128& content() const { return content_; }
+  const storage::Hash128& content() const { return content_; }
 
   // Tokens [begin, begin + count).
   void read_tokens(std::int64_t begin, std::int64_t count, std::int32_t* tokens) const;
@@ -126,14 +126,14 @@ class ShardReader {
   std::int64_t document_of(std::int64_t token) const;
 
   std::string name_;
-  hdf5::File file_;
+  storage::hdf5::File file_;
   ShardInfo info_;
-  hdf5::Dataset tokens_, segment_ids_;
+  storage::hdf5::Dataset tokens_, segment_ids_;
   std::vector<std::int64_t> offsets_;
   std::vector<std::int32_t> labels_;
   std::int32_t types_ = 1, lowest_label_ = 0, highest_label_ = 0;
   std::int64_t index_ = 0, shards_ = 0;
-  Hash128 content_;
+  storage::Hash128 content_;
 };
 
 // The shards of one split in a folder, in order. May be shared by threads.

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t block = 1 << 18;  // elements per read
 
-void check_elements(const std::string& name, const hdf5::Dataset& dataset, const char* what,
+void check_elements(const std::string& name, const storage::hdf5::Dataset& dataset, const char* what,
                     std::int64_t expected) {
   COMERA_CHECK(dataset.info().dtype != DType::float32 && dataset.info().dtype != DType::float64,
                "{}: '{}' holds floating-point numbers, integers were expected; the shard is damaged", name,
@@ -29,10 +29,10 @@ class Digest {
  public:
   template <class T>
   void add(std::span<const T> values) {
-    add(hash128({reinterpret_cast<const char*>(values.data()), values.size_bytes()}));
+    add(storage::hash128({reinterpret_cast<const char*>(values.data()), values.size_bytes()}));
   }
-  void add(const Hash128& hash) { hashes_ += hash.hex(); }
-  Hash128 value() const { return hash128(hashes_); }
+  void add(const storage::Hash128& hash) { hashes_ += hash.hex(); }
+  storage::Hash128 value() const { return storage::hash128(hashes_); }
 
  private:
   std::string hashes_;
@@ -56,8 +56,8 @@ void check_names(const std::filesystem::path& folder, const std::string& split,
 }  // namespace
 
 ShardReader::ShardReader(const std::filesystem::path& path) : name_(path.string()) {
-  check_seal(path, shard_seal);
-  file_ = hdf5::File::open(path);
+  storage::check_seal(path, shard_seal);
+  file_ = storage::hdf5::File::open(path);
   check_attributes();
   check_contents();
 }
@@ -88,7 +88,7 @@ void ShardReader::check_attributes() {
   COMERA_CHECK(documents >= 0 && documents < std::numeric_limits<std::int64_t>::max() && count >= 0,
                "{}: it cannot have {} documents of {} tokens; the shard is damaged", name_, documents, count);
 
-  const hdf5::Dataset offsets = file_.dataset("document_offsets");
+  const storage::hdf5::Dataset offsets = file_.dataset("document_offsets");
   check_elements(name_, offsets, "document_offsets", documents + 1);
   offsets_ = offsets.read_rows<std::int64_t>(0, documents + 1);
   COMERA_CHECK(
@@ -103,7 +103,7 @@ void ShardReader::check_attributes() {
   }
   info_.labels = file_.exists("labels");
   if (info_.labels) {
-    const hdf5::Dataset labels = file_.dataset("labels");
+    const storage::hdf5::Dataset labels = file_.dataset("labels");
     check_elements(name_, labels, "labels", documents);
     labels_ = labels.read_rows<std::int32_t>(0, documents);
     if (!labels_.empty()) {

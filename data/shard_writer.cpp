@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "data/durable_file.h"
-#include "data/folder.h"
 #include "data/shard.h"
+#include "storage/durable_file.h"
+#include "storage/folder.h"
 
 namespace comera::data {
 namespace {
@@ -17,7 +17,7 @@ enum class Between : std::uint8_t { anything, number };
 void remove_files(const std::filesystem::path& folder, const std::string& prefix, const std::string& suffix,
                   Between between) {
   std::error_code code;
-  std::vector<std::filesystem::path> paths = entries_of(folder, code);
+  std::vector<std::filesystem::path> paths = storage::entries_of(folder, code);
   std::erase_if(paths, [&](const std::filesystem::path& path) {
     const std::string name = path.filename().string();
     if (!name.starts_with(prefix) || !name.ends_with(suffix)) return true;
@@ -28,7 +28,7 @@ void remove_files(const std::filesystem::path& folder, const std::string& prefix
     if (!code) std::filesystem::remove(path, code);
   COMERA_CHECK(!code, "{}: could not remove the shards of an earlier run: {}", folder.string(),
                code.message());
-  if (!paths.empty()) sync_directory(folder);
+  if (!paths.empty()) storage::sync_directory(folder);
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ std::filesystem::path ShardWriter::temporary_path() const {
 }
 
 void ShardWriter::open() {
-  file_ = hdf5::File::create(temporary_path(), {.user_block = seal_bytes});
+  file_ = storage::hdf5::File::create(temporary_path(), {.user_block = storage::seal_bytes});
   tokens_ = file_.create_dataset("tokens", DType::int32);
   if (info_.segment_ids) segment_ids_ = file_.create_dataset("segment_ids", DType::int32);
   offsets_.assign(1, 0);
@@ -101,10 +101,10 @@ void ShardWriter::write_buffers() {
 
 void ShardWriter::complete() {
   write_buffers();
-  hdf5::Dataset offsets = file_.create_dataset("document_offsets", DType::int64);
+  storage::hdf5::Dataset offsets = file_.create_dataset("document_offsets", DType::int64);
   offsets.append(std::span<const std::int64_t>(offsets_));
   if (info_.labels) {
-    hdf5::Dataset labels = file_.create_dataset("labels", DType::int32);
+    storage::hdf5::Dataset labels = file_.create_dataset("labels", DType::int32);
     labels.append(std::span<const std::int32_t>(labels_));
     labels_.clear();
   }
@@ -122,7 +122,7 @@ void ShardWriter::complete() {
   const auto path = temporary_path();
   try {
     file_.close();
-    sync_file(path);
+    storage::sync_file(path);
   } catch (const Error&) {
     std::error_code ignored;
     std::filesystem::remove(path, ignored);
@@ -134,12 +134,12 @@ void ShardWriter::complete() {
 void ShardWriter::seal() {
   if (file_.is_open()) complete();
   for (std::int64_t i = 0; i < shards(); ++i) {
-    hdf5::File file = hdf5::File::modify(completed_[i]);
+    storage::hdf5::File file = storage::hdf5::File::modify(completed_[i]);
     file.set_attribute("/", "index", i);
     file.set_attribute("/", "shards", shards());
     file.close();
-    data::seal(completed_[i], shard_seal);
-    sync_file(completed_[i]);
+    storage::seal(completed_[i], shard_seal);
+    storage::sync_file(completed_[i]);
   }
   sealed_ = true;
 }
@@ -148,7 +148,7 @@ void ShardWriter::publish() {
   COMERA_CHECK(sealed_, "the shards of split '{}' are not sealed yet", info_.split);
   for (std::int64_t i = 0; i < shards(); ++i)
     // Each on the disk before the next, so that their order survives a crash of the machine.
-    rename_durably(completed_[i], folder_ / shard_name(info_.split, i));
+    storage::rename_durably(completed_[i], folder_ / shard_name(info_.split, i));
 }
 
 void ShardWriter::finish() {

@@ -120,7 +120,7 @@ bool TableCorpus::take(const std::vector<std::size_t>& fields, Document& documen
   };
   if (size < std::max<std::int64_t>(options_.min_bytes, 1)) return reject("too small");
   if (size > options_.max_bytes) return reject("too large");
-  document.hash = hash128(document.text);
+  document.hash = storage::hash128(document.text);
   if (!hashes_.insert(document.hash)) return reject("duplicate");
   document.name = fmt::format("{}:{}", file_.path.string(), row_.line);
   document.language = row_.fields[language_field_].value_or("");

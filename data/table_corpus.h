@@ -57,7 +57,7 @@ class TableCorpus : public DocumentSource {
   std::size_t language_field_ = 0;
   TableRow row_;
   std::size_t next_document_;  // of the row
-  HashSet hashes_;
+  storage::HashSet hashes_;
   CorpusCounts counts_;
 };
 

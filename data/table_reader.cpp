@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "data/json_members.h"
-#include "data/utf8.h"
+#include "data/tokenizers/utf8.h"
 
 namespace comera::data {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "data/utf8.h"
+#include "data/tokenizers/utf8.h"
 #include "recipes/suggest.h"
 
 namespace comera::recipe_detail {

@@ -295,7 +295,8 @@ const std::vector<Key<DataSection>>& keys_of() {
       value("train", &S::train, "directory of the training shards; needed to train"),
       value("validation", &S::validation, "directory of the validation shards; empty: no evaluation"),
       value("tokenizer", &S::tokenizer, "the tokenizer's model file; needed to train"),
-      value("mask_probability", &S::mask_probability, above_to(0, 1), "share of the tokens to predict"),
+      value("mask_probability", &S::mask_probability, above_to(0, 1),
+            "share of the tokens to predict; of training, unless a phase has another"),
       value("replace_share", &S::replace_share, from_to(0, 1),
             "of those: the share that becomes the mask token"),
       value("random_share", &S::random_share, from_to(0, 1),
@@ -456,6 +457,10 @@ const std::vector<Key<PhaseSection>>& keys_of() {
       value("sequences_per_pack", &S::sequences_per_pack, count(0),
             "sequences in a pack at most; 0: derived from the data"),
       value("packs_per_step", &S::packs_per_step, count(1), "packs whose gradients make one step"),
+      value(
+          "mask_probability", &S::mask_probability, above_to(0, 1),
+          "share of the tokens to predict in this phase's steps; left out: `data.mask_probability`, by which "
+          "held-out data are masked in any case"),
       value("steps", &S::steps, count(1), "optimizer steps; exactly one of `steps` and `epochs` is given"),
       value("epochs", &S::epochs, above(0), "passes over the training shards"),
       required(value(

@@ -1,6 +1,6 @@
-#include "data/small_file.h"
 #include "recipes/schema.h"
 #include "recipes/validate.h"
+#include "storage/small_file.h"
 
 namespace comera {
 
@@ -34,7 +34,7 @@ namespace {
 std::string read_file(const std::filesystem::path& file) {
   constexpr std::int64_t limit = std::int64_t{4} << 20;
   try {
-    return data::read_small_file(file, limit, "a recipe, a TOML file");
+    return storage::read_small_file(file, limit, "a recipe, a TOML file");
   } catch (const Error& error) {
     throw UsageError(error.what());
   }

@@ -183,11 +183,12 @@ struct LearningRates {
 
 struct PhaseSection {
   std::string name;
-  std::int64_t length = 0;              // longest sequence, tokens
-  std::int64_t tokens_per_pack = 0;     // capacity of a pack
-  std::int64_t sequences_per_pack = 0;  // capacity of a pack; 0: derived from the data
-  std::int64_t packs_per_step = 1;      // packs that make one global batch
-  std::optional<std::int64_t> steps;    // exactly one of steps and epochs is given
+  std::int64_t length = 0;                 // longest sequence, tokens
+  std::int64_t tokens_per_pack = 0;        // capacity of a pack
+  std::int64_t sequences_per_pack = 0;     // capacity of a pack; 0: derived from the data
+  std::int64_t packs_per_step = 1;         // packs that make one global batch
+  std::optional<double> mask_probability;  // of pretraining's steps; not given: data.mask_probability
+  std::optional<std::int64_t> steps;       // exactly one of steps and epochs is given
   std::optional<double> epochs;
   LearningRates learning_rate;  // at the end of the warm-up
   ScheduleKind schedule = ScheduleKind::linear;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes data/unicode_tables.cpp: what BERT's basic tokenization needs to know of Unicode.
+"""Writes data/tokenizers/unicode_tables.cpp: what BERT's basic tokenization needs to know of Unicode.
 
-    python3 scripts/make_unicode_tables.py > data/unicode_tables.cpp
+    python3 scripts/make_unicode_tables.py > data/tokenizers/unicode_tables.cpp
 """
 import sys
 import textwrap
@@ -63,7 +63,7 @@ def main():
     widest = max(len(to) for _, to in mapped)
     assert widest <= 3, widest
     print(f"// Unicode {unicodedata.unidata_version}. Written by scripts/make_unicode_tables.py; do not edit.\n")
-    print('#include "data/unicode_tables.h"\n\n#include <algorithm>\n\nnamespace comera::data {\nnamespace {\n\n// clang-format off')
+    print('#include "data/tokenizers/unicode_tables.h"\n\n#include <algorithm>\n\nnamespace comera::data {\nnamespace {\n\n// clang-format off')
     print_ranges("punctuation_ranges", ranges(lambda c: c > 0x7F and category(c).startswith("P")))
     print_ranges("control_ranges", ranges(lambda c: category(c) in ("Cc", "Cf", "Co", "Cs") and chr(c) not in "\t\n\r"))
     print_ranges("space_ranges", ranges(lambda c: category(c) in ("Zs", "Zl", "Zp") or chr(c) in "\t\n\r"))

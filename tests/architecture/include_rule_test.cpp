@@ -23,12 +23,13 @@ using Names = std::set<std::string, std::less<>>;
 // whoever adds a folder says here where it belongs.
 const std::map<std::string, Names, std::less<>>& allowed_includes() {
   static const Names kernels{"kernels/core", "kernels/shared", "kernels/ops"};
-  static const Names model_side{"kernels/core", "kernels/shared", "kernels/ops", "tensorized",
-                                "model",        "optim",          "data"};
-  const auto with = [](Names names, const Names& more) {
+  static const auto with = [](Names names, const Names& more) {
     names.insert(more.begin(), more.end());
     return names;
   };
+  static const Names models = with(kernels, {"tensorized", "model", "optim"});
+  static const Names files = with(models, {"storage", "data", "checkpoints"});
+  static const Names runs = with(files, {"recipes", "reports", "kernels/backends", "distributed"});
   static const std::map<std::string, Names, std::less<>> rules{
       {"kernels/shared", {}},
       {"kernels/core", {"kernels/shared"}},
@@ -40,29 +41,27 @@ const std::map<std::string, Names, std::less<>>& allowed_includes() {
       {"tensorized", kernels},
       {"model", with(kernels, {"tensorized"})},
       {"optim", with(kernels, {"tensorized"})},
-      {"data", {"kernels/core", "kernels/shared"}},
       {"distributed", {"kernels/core", "kernels/shared"}},
-      {"checkpoints", model_side},
-      {"recipes", with(model_side, {"checkpoints"})},
-      {"recipes/run", with(model_side, {"checkpoints", "recipes", "kernels/backends", "distributed"})},
-      {"cli", with(model_side,
-                   {"checkpoints", "recipes", "recipes/run", "kernels/backends", "bench", "distributed"})},
-      {"bench", with(model_side, {"checkpoints", "recipes", "recipes/run", "kernels/backends", "kernels/cpu",
-                                  "distributed"})},
+      {"storage", {"kernels/core", "kernels/shared"}},
+      {"data", {"kernels/core", "kernels/shared", "storage"}},
+      {"checkpoints", with(models, {"storage"})},
+      {"recipes", files},
+      {"reports", with(files, {"recipes", "kernels/backends"})},
+      {"training", runs},
+      {"bench", with(runs, {"training", "kernels/cpu"})},
+      {"cli", with(runs, {"training", "bench"})},
   };
   return rules;
 }
 
-// "kernels/ops" of "kernels/ops/backend.h", "recipes/run" of "recipes/run/json.h", "data" of "data/batch.h";
+// "kernels/ops" of "kernels/ops/backend.h", "recipes/run" of "training/json.h", "data" of "data/batch.h";
 // "" for what is in no folder.
 std::string layer_of(std::string_view path) {
   const auto first = path.find('/');
   if (first == std::string_view::npos) return "";
   const std::string_view folder = path.substr(0, first);
   const auto second = path.find('/', first + 1);
-  const bool has_layers =
-      folder == "kernels" || (folder == "recipes" && path.substr(0, second) == "recipes/run");
-  if (!has_layers) return std::string(folder);
+  if (folder != "kernels") return std::string(folder);
   return second == std::string_view::npos ? "" : std::string(path.substr(0, second));
 }
 
@@ -220,15 +219,15 @@ TEST(IncludeRule, RefusesWhatItShould) {
   EXPECT_TRUE(breaks("kernels/core/tensor.h", "#include \"kernels/ops/backend.h\""));
   EXPECT_TRUE(breaks("kernels/ops/add.cpp", "#include \"kernels/cpu/simd.h\""));
   EXPECT_TRUE(breaks("model/model.cpp", "  #  include \"kernels/cpu/cpu_backend.h\""));
-  EXPECT_TRUE(breaks("recipes/run/step_engine.cpp", "#include \"kernels/cuda/cuda_memory.h\""));
+  EXPECT_TRUE(breaks("training/step_engine.cpp", "#include \"kernels/cuda/cuda_memory.h\""));
   EXPECT_TRUE(breaks("kernels/cpu/cpu_backend.cpp", "#include \"kernels/cuda/cuda_backend.h\""));
   EXPECT_TRUE(breaks("kernels/backends/backends.cpp", "#include <cuda_runtime.h>"));
   EXPECT_TRUE(breaks("model/model.cpp", "#include \"optim/optimizer.h\""));
   EXPECT_TRUE(breaks("tensorized/plan.cpp", "#include \"model/config.h\""));
   EXPECT_TRUE(breaks("data/batch.cpp", "#include \"kernels/ops/backend.h\""));
   EXPECT_TRUE(breaks("checkpoints/model_state.h", "#include \"recipes/recipe.h\""));
-  EXPECT_TRUE(breaks("recipes/recipe.h", "#include \"recipes/run/json.h\""));
-  EXPECT_TRUE(breaks("recipes/run/json.h", "#include \"cli/progress.h\""));
+  EXPECT_TRUE(breaks("recipes/recipe.h", "#include \"training/json.h\""));
+  EXPECT_TRUE(breaks("training/json.h", "#include \"cli/progress.h\""));
   EXPECT_TRUE(breaks("cli/main.cpp", "#include \"program.h\""));
   EXPECT_TRUE(breaks("model/model.cpp", "#include <cuda_runtime.h>"));
   EXPECT_TRUE(breaks("distributed/communicator.cpp", "#include <cuda_runtime_api.h>"));

@@ -32,10 +32,10 @@ const std::vector<Word>& words() {
       {"std::ofstream", {}},
       {"std::fstream", {}},
       {"fopen(", {}},
-      {"O_CREAT", {"data/durable_file.cpp"}},
-      {"H5Fcreate(", {"data/hdf5.cpp"}},
-      {"std::signal(", {"cli/process.cpp", "recipes/run/signals.cpp"}},
-      {"sigaction(", {"recipes/run/signals.cpp"}},
+      {"O_CREAT", {"storage/durable_file.cpp"}},
+      {"H5Fcreate(", {"storage/hdf5.cpp"}},
+      {"std::signal(", {"cli/process.cpp", "training/signals.cpp"}},
+      {"sigaction(", {"training/signals.cpp"}},
   };
   return all;
 }

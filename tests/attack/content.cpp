@@ -9,13 +9,13 @@
 #include <numeric>
 
 #include "checkpoints/envelope.h"
-#include "data/hdf5.h"
 #include "data/shard.h"
+#include "storage/hdf5.h"
 #include "tests/attack/mutate.h"
 
 namespace comera::attack {
 
-namespace hdf5 = data::hdf5;
+namespace hdf5 = storage::hdf5;
 
 namespace {
 
@@ -67,13 +67,13 @@ void Content::write(const fs::path& path, Seal seal) const {
   std::vector<checkpoint_detail::TensorRecord> records;
   {
     fs::remove(path);  // only what is new is made
-    hdf5::File file = hdf5::File::create(path, {.user_block = seal == Seal::none ? 0 : data::seal_bytes});
+    hdf5::File file = hdf5::File::create(path, {.user_block = seal == Seal::none ? 0 : storage::seal_bytes});
     for (const Dataset& dataset : datasets) {
       if (file.exists(dataset.path)) continue;  // renamed to a name that there was
       file.write(dataset.path, dataset.dtype, dataset.shape, dataset.bytes.data());
       const hdf5::ByteRange range = file.data_range(dataset.path);
       records.push_back({dataset.path, range.offset, range.bytes,
-                         data::checksum(dataset.bytes.data(), dataset.bytes.size())});
+                         storage::checksum(dataset.bytes.data(), dataset.bytes.size())});
     }
     for (const auto& [object, values] : attributes) {
       if (!file.exists(object)) file.create_group(object);
@@ -84,8 +84,9 @@ void Content::write(const fs::path& path, Seal seal) const {
     }
     file.close();
   }
-  if (seal == Seal::shard) data::seal(path, data::shard_seal);
-  if (seal == Seal::checkpoint) checkpoint_detail::seal(data::FileDescriptor::open_to_change(path), records);
+  if (seal == Seal::shard) storage::seal(path, data::shard_seal);
+  if (seal == Seal::checkpoint)
+    checkpoint_detail::seal(storage::FileDescriptor::open_to_change(path), records);
 }
 
 std::string Content::change(Chance& chance) {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "data/hdf5.h"
+#include "storage/hdf5.h"
 #include "tests/attack/files.h"
 
 namespace comera::attack {
@@ -64,7 +64,7 @@ std::string fault_in_refusal(const Ending& ending, const Allowed& allowed) {
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 std::string nonfinite_vectors(const fs::path& file) {
-  const data::hdf5::File vectors = data::hdf5::File::open(file);
+  const storage::hdf5::File vectors = storage::hdf5::File::open(file);
   if (!vectors.exists("vectors")) return "";
   for (const float value : vectors.read<float>("vectors"))
     if (!std::isfinite(value)) return fmt::format("{} in vectors", value);

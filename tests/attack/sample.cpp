@@ -4,7 +4,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "data/hdf5.h"
+#include "storage/hdf5.h"
 #include "tests/attack/chance.h"
 #include "tests/attack/files.h"
 #include "tests/attack/judge.h"
@@ -257,7 +257,7 @@ void Sample::make_masked() const {
       positions.insert(positions.end(), {static_cast<std::int32_t>(target), 0});
       target_ids.insert(target_ids.end(), {static_cast<std::int32_t>(chance.between(5, vocabulary - 1)), 0});
     }
-    data::hdf5::File file = data::hdf5::File::create(folder_ / "masked" / (split + ".h5"));
+    storage::hdf5::File file = storage::hdf5::File::create(folder_ / "masked" / (split + ".h5"));
     file.write("input_ids", ids, {rows, width});
     file.write("input_mask", mask, {rows, width});
     file.write("segment_ids", segments, {rows, width});

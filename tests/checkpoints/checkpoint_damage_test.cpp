@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
-#include "data/hdf5.h"
-#include "data/seal.h"
+#include "storage/hdf5.h"
+#include "storage/seal.h"
 #include "tests/checkpoints/sample.h"
 
 namespace comera::test {
@@ -86,7 +86,7 @@ TEST_F(CheckpointDamage, OtherFiles) {
   EXPECT_THAT(reason("layers = 3\n"), HasSubstr("is not a checkpoint of comera"));
   EXPECT_THAT(reason(std::string(5000, '\0')), HasSubstr("is not a checkpoint of comera"));
   {
-    data::hdf5::File file = data::hdf5::File::create(folder / "foreign.h5");
+    storage::hdf5::File file = storage::hdf5::File::create(folder / "foreign.h5");
     file.write("x", counting<float>(10));
     file.close();
   }
@@ -99,11 +99,11 @@ TEST_F(CheckpointDamage, OtherFiles) {
 TEST_F(CheckpointDamage, TheSealIsAsDocumented) {
   // The empty tensor is the manifest's first one; before it comes the checksum of the structure.
   const std::size_t manifest = bytes.rfind('\n', bytes.find(" /data/none\n")) - 8;
-  std::string seal =
-      fmt::format("comera checkpoint\nversion 1\nbytes {}\nmanifest {} {} {:08x}\n", bytes.size(), manifest,
-                  bytes.size() - manifest, data::checksum(bytes.data() + manifest, bytes.size() - manifest));
+  std::string seal = fmt::format("comera checkpoint\nversion 1\nbytes {}\nmanifest {} {} {:08x}\n",
+                                 bytes.size(), manifest, bytes.size() - manifest,
+                                 storage::checksum(bytes.data() + manifest, bytes.size() - manifest));
   seal.resize(504);
-  seal += fmt::format("{:08x}", data::checksum(seal.data(), 504));
+  seal += fmt::format("{:08x}", storage::checksum(seal.data(), 504));
   EXPECT_EQ(bytes.substr(0, 512), seal);
 }
 

@@ -141,7 +141,7 @@ TEST(CheckpointDirectory, AFailureWhileSavingLeavesTheOldOnes) {
                               }),
                Error);
   EXPECT_THAT(checkpoint_steps(folder.path()), ElementsAre(1));
-  EXPECT_THAT(data::left_overs(folder.path()), testing::IsEmpty());
+  EXPECT_THAT(left_overs(folder.path()), testing::IsEmpty());
 }
 
 TEST(CheckpointDirectory, AFullDisk) {
@@ -179,7 +179,7 @@ TEST(CheckpointDirectory, ADiskThatFillsUpAnywhere) {
     }
     EXPECT_EQ(content_of(directory.file_of(1)), whole) << free;
     EXPECT_TRUE(find_latest(folder.path(), ResumeMode::newest)) << free;
-    EXPECT_THAT(data::left_overs(folder.path()), testing::IsEmpty()) << free;
+    EXPECT_THAT(left_overs(folder.path()), testing::IsEmpty()) << free;
     std::filesystem::remove(folder / "filler");
     std::filesystem::remove(directory.file_of(2));
   }

@@ -29,7 +29,7 @@ TEST(CheckpointFile, ReturnsWhatWasWritten) {
   EXPECT_EQ(reader.attributes("/model/layer_0/core").size(), 2);
   EXPECT_TRUE(reader.attributes("/nowhere").empty());
   reader.verify();
-  EXPECT_TRUE(data::left_overs(folder.path()).empty());
+  EXPECT_TRUE(left_overs(folder.path()).empty());
 }
 
 TEST(CheckpointFile, ListsWithoutReadingTensors) {

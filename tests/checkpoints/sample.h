@@ -5,13 +5,9 @@
 #include <vector>
 
 #include "checkpoints/checkpoint_directory.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace comera::test {
-
-using data::error_of;
-using data::read_text;
-using data::TemporaryFolder;
 
 template <class T>
 std::vector<T> counting(std::size_t count, T first = 0) {

@@ -11,7 +11,7 @@
 
 #include "cli/program.h"
 #include "data/shard.h"
-#include "data/tokenizer.h"
+#include "data/tokenizers/tokenizer.h"
 
 namespace comera::cli {
 namespace {

@@ -3,14 +3,14 @@
 #include <cstdio>
 
 #include "cli/program.h"
-#include "tests/data/temporary_folder.h"
 #include "tests/recipes/ranked_checkpoint.h"
+#include "tests/support/temporary_folder.h"
 
 namespace comera::cli {
 namespace {
 
-using data::read_text;
-using data::TemporaryFolder;
+using test::read_text;
+using test::TemporaryFolder;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -100,7 +100,7 @@ TEST_F(Inspect, DrawsARun) {
   EXPECT_EQ(outcome.out, "saved " + at("p.svg") + "\n");
   EXPECT_THAT(read_text(at("p.svg")), StartsWith("<?xml"));
   EXPECT_THAT(read_text(at("p.svg")), testing::EndsWith("</svg>\n"));
-  EXPECT_TRUE(data::left_overs(folder_.path()).empty());
+  EXPECT_TRUE(test::left_overs(folder_.path()).empty());
 }
 
 TEST_F(Inspect, WhatDoesNotGoTogetherIsRefused) {

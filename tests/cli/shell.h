@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace comera::test {
 
@@ -40,13 +40,13 @@ class Shell {
     const std::string whole =
         "{ " + command + "\n} > '" + out.string() + "' 2> '" + err.string() + "' < /dev/null";
     const int status = std::system(whole.c_str());
-    Ended ended{WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), data::read_text(out),
-                data::read_text(err)};
+    Ended ended{WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_text(out),
+                read_text(err)};
     return ended;
   }
 
  private:
-  data::TemporaryFolder scratch_;
+  TemporaryFolder scratch_;
 };
 
 }  // namespace comera::test

@@ -22,7 +22,7 @@ class Surroundings : public testing::Test, protected Shell {
     EXPECT_THAT(ended.errors, testing::Not(HasSubstr("unexpected")));
   }
 
-  data::TemporaryFolder folder_;
+  TemporaryFolder folder_;
 };
 
 // The commands that print most in one way or another.

@@ -7,12 +7,12 @@
 
 #include "kernels/emulation/runtime.h"
 #include "kernels/emulation/sanitizers.h"
-#include "recipes/run/step_engine.h"
-#include "recipes/run/trained_model.h"
 #include "tests/cuda/training_checks.h"
 #include "tests/model/configs.h"
 #include "tests/training/float8_overrides.h"
 #include "tests/training/nonfinite_run.h"
+#include "training/step_engine.h"
+#include "training/trained_model.h"
 
 namespace comera::test {
 namespace {

@@ -10,12 +10,12 @@
 #include "kernels/backends/processors.h"
 #include "kernels/cpu/plain/plain_backend.h"
 #include "kernels/emulation/sanitizers.h"
-#include "recipes/run/fillings.h"
 #include "tensorized/plan.h"
 #include "tests/model/configs.h"
 #include "tests/support/harness.h"
 #include "tests/support/largest.h"
 #include "tests/training/trace.h"
+#include "training/fillings.h"
 
 namespace comera::test {
 
@@ -71,8 +71,7 @@ void expect_rounded_losses(const TestDevice& device, DType compute, double toler
     }
     ASSERT_EQ(got.size(), static_cast<std::size_t>(traced));
     double worst = 0;
-    for (int i = 0; i < traced; ++i) 
-      worst = larger_or_nan(worst, std::abs(got[i] - exact[i]) / exact[i]);
+    for (int i = 0; i < traced; ++i) worst = larger_or_nan(worst, std::abs(got[i] - exact[i]) / exact[i]);
     EXPECT_LT(worst, tolerance);
     EXPECT_GT(worst, tolerance / 1000) << "nothing was rounded";
   }

@@ -7,11 +7,11 @@
 #include <numeric>
 #include <set>
 
-#include "data/hash.h"
 #include "data/masking.h"
 #include "data/permutation.h"
 #include "kernels/core/check.h"
-#include "temporary_folder.h"
+#include "storage/hash.h"
+#include "tests/support/temporary_folder.h"
 
 namespace comera::data {
 namespace {
@@ -48,7 +48,7 @@ TEST(Batch, FinishAgreesWithAPlainSort) {
       Batch batch({.tokens = 2000, .sequences = 1, .sequence_length = 2000, .masked = 0, .unique_ids = 2000});
       std::vector<std::int32_t> ids(count);
       for (std::int64_t i = 0; i < count; ++i)
-        ids[i] = static_cast<std::int32_t>(mix64(static_cast<std::uint64_t>(i)) %
+        ids[i] = static_cast<std::int32_t>(storage::mix64(static_cast<std::uint64_t>(i)) %
                                            static_cast<std::uint64_t>(limit));
       batch.add_sequence(ids.data(), nullptr, count);
       finish_batch(batch, modulus);
@@ -76,13 +76,13 @@ TEST(Batch, FinishAgreesWithAPlainSort) {
 TEST(Batch, SaysWhatDoesNotFit) {
   Batch batch({.tokens = 4, .sequences = 1, .sequence_length = 4, .masked = 1, .unique_ids = 2});
   const std::vector<std::int32_t> ids = {1, 2, 3, 4, 5};
-  EXPECT_THAT(error_of([&] { batch.add_sequence(ids.data(), nullptr, 5); }), HasSubstr("does not fit"));
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(test::error_of([&] { batch.add_sequence(ids.data(), nullptr, 5); }), HasSubstr("does not fit"));
+  EXPECT_THAT(test::error_of([&] {
                 batch.add_sequence(ids.data(), nullptr, 3, {0, 1}, {1, 2});
               }),
               HasSubstr("does not fit"));
   batch.add_sequence(ids.data(), nullptr, 3);
-  EXPECT_THAT(error_of([&] { finish_batch(batch, 0); }), HasSubstr("more distinct token ids"));
+  EXPECT_THAT(test::error_of([&] { finish_batch(batch, 0); }), HasSubstr("more distinct token ids"));
   Batch empty({.tokens = 4, .sequences = 1, .sequence_length = 4, .masked = 1, .unique_ids = 2});
   finish_batch(empty, 3);
   EXPECT_EQ(empty.unique, 0);

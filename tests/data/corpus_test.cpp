@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "data/utf8.h"
+#include "data/tokenizers/utf8.h"
 #include "kernels/core/check.h"
-#include "temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace comera::data {
 namespace {
@@ -24,7 +24,7 @@ std::vector<std::string> names(FileCorpus& corpus) {
 }
 
 TEST(Corpus, WalksInSortedOrderAndCountsByLanguage) {
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   folder.write("b/two.java", long_enough + "2");
   folder.write("b/a/one.py", long_enough + "1");
   folder.write("a.md", long_enough + "0");
@@ -44,7 +44,7 @@ TEST(Corpus, WalksInSortedOrderAndCountsByLanguage) {
 }
 
 TEST(Corpus, DropsWhatIsNotTextAndSaysWhy) {
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   folder.write("binary.py", long_enough + std::string(1, '\0'));
   folder.write("invalid.py", long_enough + "\xff\xfe");
   folder.write("good.py", long_enough);
@@ -62,7 +62,7 @@ TEST(Corpus, DropsWhatIsNotTextAndSaysWhy) {
 }
 
 TEST(Corpus, SurvivesLoopsOfLinks) {
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   folder.write("a/one.py", long_enough + "1");
   folder.write("b/two.py", long_enough + "2");
   std::filesystem::create_directory_symlink("..", folder / "a/up");
@@ -76,7 +76,7 @@ TEST(Corpus, SurvivesLoopsOfLinks) {
 }
 
 TEST(Corpus, SurvivesWhatItMayNotRead) {
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   folder.write("a/one.py", long_enough + "1");
   folder.write("closed/two.py", long_enough + "2");
   folder.write("locked.py", long_enough + "3");
@@ -96,8 +96,8 @@ TEST(Corpus, SurvivesWhatItMayNotRead) {
 }
 
 TEST(Corpus, SaysWhatIsWrongWithItsOptions) {
-  TemporaryFolder folder;
-  const auto make = [](CorpusOptions options) { return error_of([&] { FileCorpus corpus(options); }); };
+  test::TemporaryFolder folder;
+  const auto make = [](CorpusOptions options) { return test::error_of([&] { FileCorpus corpus(options); }); };
   EXPECT_THAT(make({}), HasSubstr("no input"));
   EXPECT_THAT(make({.inputs = {folder / "none"}, .languages = {}}), HasSubstr("no such file or folder"));
   EXPECT_THAT(make({.inputs = {folder.path()}, .languages = {"klingon"}}),
@@ -109,9 +109,10 @@ TEST(Corpus, SaysWhatIsWrongWithItsOptions) {
 
 TEST(Corpus, TheHeldOutPartDependsOnContentAlone) {
   int held_out = 0;
-  for (int i = 0; i < 10000; ++i) held_out += is_held_out(hash128("document " + std::to_string(i)), 0.1);
+  for (int i = 0; i < 10000; ++i)
+    held_out += is_held_out(storage::hash128("document " + std::to_string(i)), 0.1);
   EXPECT_NEAR(held_out, 1000, 150);
-  EXPECT_FALSE(is_held_out(hash128("x"), 0));
+  EXPECT_FALSE(is_held_out(storage::hash128("x"), 0));
 }
 
 TEST(Utf8, KnowsWellFormedText) {
@@ -124,23 +125,23 @@ TEST(Utf8, KnowsWellFormedText) {
 }
 
 TEST(Hash, SeparatesSimilarTextsAndStaysTheSame) {
-  std::set<Hash128> seen;
-  HashSet set;
+  std::set<storage::Hash128> seen;
+  storage::HashSet set;
   std::string text;
   for (int i = 0; i < 3000; ++i) {
-    EXPECT_TRUE(seen.insert(hash128(text)).second);
-    EXPECT_TRUE(set.insert(hash128(text)));
-    EXPECT_FALSE(set.insert(hash128(text)));
+    EXPECT_TRUE(seen.insert(storage::hash128(text)).second);
+    EXPECT_TRUE(set.insert(storage::hash128(text)));
+    EXPECT_FALSE(set.insert(storage::hash128(text)));
     text += '\0';
   }
   for (int bit = 0; bit < 256; ++bit) {
     std::string flipped(32, 'a');
     flipped[bit / 8] ^= static_cast<char>(1 << (bit % 8));
-    EXPECT_TRUE(seen.insert(hash128(flipped)).second);
+    EXPECT_TRUE(seen.insert(storage::hash128(flipped)).second);
   }
   EXPECT_EQ(set.size(), 3000u);
   // Files depend on the value.
-  EXPECT_EQ(hash128("comera").hex(), "9708a52164f5f27f9db28dfae755163f");
+  EXPECT_EQ(storage::hash128("comera").hex(), "9708a52164f5f27f9db28dfae755163f");
 }
 
 }  // namespace

@@ -7,9 +7,9 @@
 #include <string>
 #include <unordered_map>
 
-#include "data/tokenizer.h"
+#include "data/tokenizers/tokenizer.h"
 #include "small_corpus.h"
-#include "temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace comera::data {
 
@@ -17,7 +17,7 @@ namespace comera::data {
 // text, text is normalised, and there are no pieces for single bytes. name: for messages.
 inline Tokenizer foreign_tokenizer(const std::map<std::string, std::string>& settings,
                                    const std::string& name = "foreign.model") {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   std::string text;
   for (int i = 0; i < 60; ++i) text += SmallCorpus::text(i);
   std::unordered_map<std::string, std::string> given = {{"input", folder.write("text", text).string()},

@@ -1,4 +1,4 @@
-#include "data/hidden_piece.h"
+#include "data/tokenizers/hidden_piece.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 
 #include "data/baselines.h"
 #include "data/samples.h"
-#include "temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace comera::data {
 namespace {
@@ -30,7 +30,7 @@ class LoaderTest : public ::testing::Test {
     std::int32_t next = 5;
     for (int d = 0; d < 150; ++d) {
       std::vector<std::int32_t> tokens(
-          d % 10 == 0 ? 0 : mix64(static_cast<std::uint64_t>(d)) % (d % 3 == 0 ? 300 : 40));
+          d % 10 == 0 ? 0 : storage::mix64(static_cast<std::uint64_t>(d)) % (d % 3 == 0 ? 300 : 40));
       for (auto& token : tokens) token = next++;
       writer.add(tokens);
     }
@@ -69,7 +69,7 @@ class LoaderTest : public ::testing::Test {
     EXPECT_EQ(a.masked, b.masked);
   }
 
-  TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
   std::int32_t last_ = 0;
   std::unique_ptr<ShardSet> shards_;
 };
@@ -194,11 +194,11 @@ TEST_F(LoaderTest, RanksShareTheSameGlobalBatches) {
 
 // Unknown pieces within documents are no targets: what is there is fewer than a length says.
 TEST_F(LoaderTest, RanksShareBatchesWithUnknownPieces) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   ShardInfo info = shards_->info();
   ShardWriter writer(folder.path(), info, 4000);
   for (int d = 0; d < 150; ++d) {
-    std::vector<std::int32_t> tokens(10 + mix64(static_cast<std::uint64_t>(d)) % 90, 7);
+    std::vector<std::int32_t> tokens(10 + storage::mix64(static_cast<std::uint64_t>(d)) % 90, 7);
     for (std::size_t i = d % 3; i < tokens.size(); i += 3) tokens[i] = info.special.unknown;
     writer.add(tokens);
   }
@@ -230,7 +230,7 @@ TEST_F(LoaderTest, OnePassCoversTheSetOnceAndCanBeRepeated) {
       ids.insert(ids.end(), found.begin(), found.end());
     }
     EXPECT_EQ(loader.try_next(), nullptr);
-    EXPECT_THAT(error_of([&] { loader.next(); }), HasSubstr("one pass is over"));
+    EXPECT_THAT(test::error_of([&] { loader.next(); }), HasSubstr("one pass is over"));
     std::sort(ids.begin(), ids.end());
     ASSERT_EQ(static_cast<std::int32_t>(ids.size()), last_ - 5);
     for (std::int32_t i = 0; i < last_ - 5; ++i) ASSERT_EQ(ids[i], i + 5);
@@ -301,7 +301,7 @@ TEST_F(LoaderTest, ASmallCacheGivesTheSame) {
 }
 
 TEST(Loader, AFailureOfTheThreadComesOutOfNext) {
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   ShardInfo info;
   info.tokenizer_hash = "abc";
   info.vocabulary = 100;
@@ -321,14 +321,14 @@ TEST(Loader, AFailureOfTheThreadComesOutOfNext) {
     const auto read_all = [&] {
       for (int i = 0; i < 10000; ++i) loader.next();
     };
-    EXPECT_THAT(error_of(read_all), HasSubstr("train-00000.h5: could not read rows"));
-    EXPECT_THAT(error_of([&] { loader.next(); }), HasSubstr("train-00000.h5"));
+    EXPECT_THAT(test::error_of(read_all), HasSubstr("train-00000.h5: could not read rows"));
+    EXPECT_THAT(test::error_of([&] { loader.next(); }), HasSubstr("train-00000.h5"));
   }
 }
 
 TEST_F(LoaderTest, SaysWhatIsWrongWithItsOptions) {
   LoaderOptions given = options();
-  const auto make = [&] { return error_of([&] { Loader loader(*shards_, given); }); };
+  const auto make = [&] { return test::error_of([&] { Loader loader(*shards_, given); }); };
   given.capacity.sequence_length = 512;
   EXPECT_THAT(make(), HasSubstr("no room for a sequence of 512"));
   given = options();
@@ -339,7 +339,7 @@ TEST_F(LoaderTest, SaysWhatIsWrongWithItsOptions) {
   EXPECT_THAT(make(), HasSubstr("10 distinct ids"));
   given = options();
   Loader loader(*shards_, given);
-  EXPECT_THAT(error_of([&] { loader.seek({.cursor = 1 << 30}); }), HasSubstr("does not fit"));
+  EXPECT_THAT(test::error_of([&] { loader.seek({.cursor = 1 << 30}); }), HasSubstr("does not fit"));
 }
 
 TEST_F(LoaderTest, BaselinesFollowTheFrequencies) {

@@ -12,7 +12,7 @@
 #include "data/sequence_set.h"
 #include "kernels/core/check.h"
 #include "small_corpus.h"
-#include "temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace comera::data {
 namespace {
@@ -31,7 +31,8 @@ struct Row {
 // [CLS] a a … [SEP] b b … [SEP], with up to five targets.
 Row made_row(std::int32_t number) {
   const SpecialIds special;
-  const auto length = static_cast<std::int32_t>(5 + mix64(static_cast<std::uint64_t>(number)) % (width - 4));
+  const auto length =
+      static_cast<std::int32_t>(5 + storage::mix64(static_cast<std::uint64_t>(number)) % (width - 4));
   Row row;
   for (std::int32_t i = 0; i < length; ++i) {
     row.original.push_back(5 + (31 * number + 7 * i) % (vocabulary - 5));
@@ -80,13 +81,14 @@ struct Layout {
   // first bytes claim it to be.
   std::filesystem::path write(const std::filesystem::path& path, std::string_view sealed_as = {}) const {
     std::filesystem::remove(path);
-    hdf5::File file = hdf5::File::create(path, {.user_block = sealed_as.empty() ? 0 : seal_bytes});
+    storage::hdf5::File file =
+        storage::hdf5::File::create(path, {.user_block = sealed_as.empty() ? 0 : storage::seal_bytes});
     for (const auto& [name, data] : values) {
       const std::int64_t columns = widths.at(name);
       const DType dtype = name == "input_mask" || name == "segment_ids" ? DType::uint8
                           : name == "masked_lm_ids"                     ? DType::int64
                                                                         : DType::int32;
-      hdf5::Dataset dataset = file.create_dataset(
+      storage::hdf5::Dataset dataset = file.create_dataset(
           name, dtype, columns > 0 ? std::vector<std::int64_t>{columns} : std::vector<std::int64_t>{},
           {.chunk_rows = 37, .checksum = false, .deflate = 4});
       dataset.append(std::span<const std::int32_t>(data));
@@ -98,20 +100,20 @@ struct Layout {
   }
 };
 
-std::string refusal(const TemporaryFolder& folder, const Layout& layout) {
+std::string refusal(const test::TemporaryFolder& folder, const Layout& layout) {
   const auto path = layout.write(folder / "a.hdf5");
-  return error_of([&] { MaskedRowFile file(path, vocabulary, {}); });
+  return test::error_of([&] { MaskedRowFile file(path, vocabulary, {}); });
 }
 
 TEST(MaskedRows, GiveEachRowWithoutPaddingAndWithItsOwnTargets) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const MaskedRowSet set({Layout(150).write(folder / "a.hdf5"), Layout(0).write(folder / "b.hdf5"),
                           Layout(70, 150).write(folder / "c.h5")},
                          vocabulary, {});
   EXPECT_EQ(set.rows(), 220);
   EXPECT_EQ(set.types(), 2);
   set.files()[0].check_types(2);
-  EXPECT_THAT(error_of([&] { set.files()[0].check_types(1); }),
+  EXPECT_THAT(test::error_of([&] { set.files()[0].check_types(1); }),
               HasSubstr("a.hdf5: row 0 has segment id 1, but the recipe has model.types = 1"));
   for (const std::int64_t cache : {0, 1 << 20}) {
     MaskedRows as_masked(set, width, false, cache), restored(set, width, true, cache);
@@ -144,7 +146,7 @@ TEST(MaskedRows, GiveEachRowWithoutPaddingAndWithItsOwnTargets) {
 
 // Blocks hold whole rows, however much of them is padding.
 TEST(MaskedRows, KeepNoMoreThanTheyMay) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const MaskedRowSet set({Layout(150).write(folder / "a.hdf5")}, vocabulary, {});
   MaskedRowFile::Rows rows;
   set.files()[0].read(0, 100, rows);
@@ -168,7 +170,7 @@ LoaderOptions loader_options() {
 }
 
 TEST(MaskedRows, TrainingUsesExactlyTheFilesTargets) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const MaskedRowSet set({Layout(200).write(folder / "a.hdf5")}, vocabulary, {});
   const auto load = [&](bool restored, const LoaderOptions& options) {
     return std::make_unique<Loader>(std::make_unique<MaskedRows>(set, width, restored, 1 << 20), options);
@@ -233,11 +235,12 @@ TEST(MaskedRows, TrainingUsesExactlyTheFilesTargets) {
   // No room for a row's targets.
   LoaderOptions narrow = loader_options();
   narrow.capacity.masked = 2;
-  EXPECT_THAT(error_of([&] { load(false, narrow)->next(); }), HasSubstr("targets, a batch has room for 2"));
+  EXPECT_THAT(test::error_of([&] { load(false, narrow)->next(); }),
+              HasSubstr("targets, a batch has room for 2"));
 }
 
 TEST(MaskedRows, WhatDoesNotFitIsRefusedWithFileAndRow) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto with = [&](const char* dataset, std::size_t index, std::int32_t value) {
     Layout layout(50);
     layout.values[dataset][index] = value;
@@ -295,15 +298,16 @@ TEST(MaskedRows, WhatDoesNotFitIsRefusedWithFileAndRow) {
               HasSubstr("'masked_lm_ids' have 4 entries, those of 'masked_lm_positions' 5"));
 
   const MaskedRowSet set({Layout(50).write(folder / "b.hdf5")}, vocabulary, {});
-  EXPECT_THAT(error_of([&] { MaskedRows rows(set, 10, false, 0); }),
+  EXPECT_THAT(test::error_of([&] { MaskedRows rows(set, 10, false, 0); }),
               HasSubstr("more than the 10 of a sequence"));
-  EXPECT_THAT(error_of([&] { MaskedRowSet none({Layout(0).write(folder / "c.hdf5")}, vocabulary, {}); }),
-              HasSubstr("have no rows"));
+  EXPECT_THAT(
+      test::error_of([&] { MaskedRowSet none({Layout(0).write(folder / "c.hdf5")}, vocabulary, {}); }),
+      HasSubstr("have no rows"));
 }
 
 TEST(SequenceSet, TellsTheKindOfFilesByTheirContent) {
   const Tokenizer tokenizer = small_tokenizer();
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   SmallCorpus corpus(50);
   BuildOptions build;
   build.output = folder / "shards";
@@ -313,9 +317,10 @@ TEST(SequenceSet, TellsTheKindOfFilesByTheirContent) {
   const auto validation = open_sequences(folder / "shards", "validation", tokenizer);
   EXPECT_NE(shards->fingerprint(), validation->fingerprint());
   EXPECT_FALSE(shards->samples(64, 1 << 20)->masked());
-  EXPECT_THAT(
-      error_of([&] { open_sequences(folder / "shards", "train", small_tokenizer(TokenizerModel::unigram)); }),
-      HasSubstr("make them again"));
+  EXPECT_THAT(test::error_of([&] {
+                open_sequences(folder / "shards", "train", small_tokenizer(TokenizerModel::unigram));
+              }),
+              HasSubstr("make them again"));
 
   ShardInfo info;
   info.tokenizer_hash = tokenizer.hash();
@@ -327,7 +332,7 @@ TEST(SequenceSet, TellsTheKindOfFilesByTheirContent) {
   ShardWriter writer(folder / "special", info, 100);
   writer.add(std::vector<std::int32_t>{5, 6});
   writer.finish();
-  EXPECT_THAT(error_of([&] { open_sequences(folder / "special", "train", tokenizer); }),
+  EXPECT_THAT(test::error_of([&] { open_sequences(folder / "special", "train", tokenizer); }),
               HasSubstr("have other ids for [PAD]"));
 
   // The small tokenizer has fewer pieces than the rows' ids.
@@ -362,24 +367,24 @@ TEST(SequenceSet, TellsTheKindOfFilesByTheirContent) {
   EXPECT_EQ(open_sequences(folder / "split", "validation", tokenizer)->samples(width, 0)->count(), 20);
 
   std::filesystem::create_directories(folder / "empty");
-  EXPECT_THAT(error_of([&] { open_sequences(folder / "empty", "train", tokenizer); }),
+  EXPECT_THAT(test::error_of([&] { open_sequences(folder / "empty", "train", tokenizer); }),
               HasSubstr("has no train shards"));
   folder.write("damaged/train-00000.h5", "nonsense");
-  EXPECT_THAT(error_of([&] { open_sequences(folder / "damaged", "train", tokenizer); }),
+  EXPECT_THAT(test::error_of([&] { open_sequences(folder / "damaged", "train", tokenizer); }),
               HasSubstr("train-00000.h5: is not a shard of comera"));
   // A file that begins as a shard is one: HDF5 must not see what its seal does not vouch for.
   std::filesystem::create_directories(folder / "sealed");
   Layout(20).write(folder / "sealed/train-00000.h5", shard_seal.what);
-  EXPECT_THAT(error_of([&] { open_sequences(folder / "sealed", "train", tokenizer); }),
+  EXPECT_THAT(test::error_of([&] { open_sequences(folder / "sealed", "train", tokenizer); }),
               HasSubstr("is damaged: the checksum of its seal is wrong"));
   folder.write("damaged2/x.hdf5", "nonsense");
-  EXPECT_THAT(error_of([&] { open_sequences(folder / "damaged2", "train", tokenizer); }),
+  EXPECT_THAT(test::error_of([&] { open_sequences(folder / "damaged2", "train", tokenizer); }),
               HasSubstr("x.hdf5: is not an HDF5 file"));
 }
 
 TEST(SequenceSet, TellsWhetherThereIsAnythingToPredict) {
   const Tokenizer tokenizer = small_tokenizer();
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   for (const bool any : {false, true}) {
     Layout layout(30);
     for (const char* ids : {"input_ids", "masked_lm_ids"})
@@ -412,14 +417,14 @@ TEST(SequenceSet, TellsWhetherThereIsAnythingToPredict) {
 }
 
 TEST(SequenceSet, DeflateStoresLess) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const std::vector<std::int32_t> zeros(1 << 16, 0);
-  hdf5::File file = hdf5::File::create(folder / "a.h5");
-  hdf5::Dataset dataset = file.create_dataset("x", DType::int32, {}, {.deflate = 1});
+  storage::hdf5::File file = storage::hdf5::File::create(folder / "a.h5");
+  storage::hdf5::Dataset dataset = file.create_dataset("x", DType::int32, {}, {.deflate = 1});
   dataset.append(std::span<const std::int32_t>(zeros));
   file.close();
   EXPECT_LT(std::filesystem::file_size(folder / "a.h5"), 20000u);
-  EXPECT_EQ(hdf5::File::open(folder / "a.h5").read<std::int32_t>("x"), zeros);
+  EXPECT_EQ(storage::hdf5::File::open(folder / "a.h5").read<std::int32_t>("x"), zeros);
 }
 
 }  // namespace

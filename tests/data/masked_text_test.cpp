@@ -9,7 +9,7 @@
 #include "data/table_reader.h"
 #include "foreign_tokenizer.h"
 #include "small_corpus.h"
-#include "temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace comera::data {
 namespace {

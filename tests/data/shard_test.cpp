@@ -7,7 +7,7 @@
 
 #include "data/build_shards.h"
 #include "small_corpus.h"
-#include "temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace comera::data {
 namespace {
@@ -53,10 +53,11 @@ void replace(const std::filesystem::path& from, const std::filesystem::path& to)
 // A shard of these tokens, whose contents were changed by `change` before it was closed.
 template <class T = std::int32_t, class Change>
 std::string error_after(Change&& change, const std::vector<T>& ids = {5, 6, 7, 8}) {
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   {
-    hdf5::File file = hdf5::File::create(folder / "train-00000.h5", {.user_block = seal_bytes});
-    hdf5::Dataset tokens = file.create_dataset("tokens", dtype_of<T>);
+    storage::hdf5::File file =
+        storage::hdf5::File::create(folder / "train-00000.h5", {.user_block = storage::seal_bytes});
+    storage::hdf5::Dataset tokens = file.create_dataset("tokens", dtype_of<T>);
     tokens.append(std::span<const T>(ids));
     file.write("document_offsets", std::vector<std::int64_t>{0, 2, 4});
     file.set_attribute("/", "format", shard_format);
@@ -71,11 +72,11 @@ std::string error_after(Change&& change, const std::vector<T>& ids = {5, 6, 7, 8
     file.close();
   }
   seal(folder / "train-00000.h5", shard_seal);
-  return error_of([&] { ShardReader reader(folder / "train-00000.h5"); });
+  return test::error_of([&] { ShardReader reader(folder / "train-00000.h5"); });
 }
 
 TEST(Shard, RoundTrips) {
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   write_small(folder.path());
   const ShardReader reader(folder / "train-00000.h5");
   EXPECT_EQ(reader.info().tokenizer_hash, "abc");
@@ -88,13 +89,13 @@ TEST(Shard, RoundTrips) {
 }
 
 TEST(Shard, KeepsSegmentsAndLabels) {
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   ShardInfo info = small_info();
   info.segment_ids = info.labels = true;
   ShardWriter writer(folder.path(), info, 1000);
   const std::vector<std::int32_t> tokens = {5, 6}, segments = {0, 1};
   writer.add(tokens, segments, 2);
-  EXPECT_THAT(error_of([&] { writer.add(tokens); }), HasSubstr("segment ids"));
+  EXPECT_THAT(test::error_of([&] { writer.add(tokens); }), HasSubstr("segment ids"));
   writer.finish();
   const ShardReader reader(folder / "train-00000.h5");
   EXPECT_THAT(reader.labels(), ElementsAre(2));
@@ -104,7 +105,7 @@ TEST(Shard, KeepsSegmentsAndLabels) {
 }
 
 TEST(Shard, BeginsANewFileAtTheLimit) {
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   ShardWriter writer(folder.path(), small_info(), 10);
   for (int i = 0; i < 7; ++i) writer.add(std::vector<std::int32_t>(4, 5 + i));
   writer.add(std::vector<std::int32_t>(25, 50));  // longer than a shard: alone in one
@@ -118,38 +119,40 @@ TEST(Shard, BeginsANewFileAtTheLimit) {
 
 TEST(Shard, NamesFileDocumentAndIdOutOfRange) {
   for (const std::int32_t bad : {100, -1}) {
-    const std::string error = error_after([&](hdf5::File& file) {
-      hdf5::Dataset tokens = file.dataset("tokens");
+    const std::string error = error_after([&](storage::hdf5::File& file) {
+      storage::hdf5::Dataset tokens = file.dataset("tokens");
       tokens.append(std::span<const std::int32_t>(&bad, 1));
       file.set_attribute("/", "tokens", std::int64_t{5});
       file.set_attribute("/", "documents", std::int64_t{3});
-      hdf5::Dataset offsets = file.create_dataset("other", DType::int64);
+      storage::hdf5::Dataset offsets = file.create_dataset("other", DType::int64);
     });
     EXPECT_THAT(error, HasSubstr("document_offsets"));
   }
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   ShardWriter writer(folder.path(), small_info(), 1000);
   writer.add(std::vector<std::int32_t>{5, 6});
   writer.add(std::vector<std::int32_t>{7, 100});
   writer.finish();
-  EXPECT_THAT(error_of([&] { ShardReader reader(folder / "train-00000.h5"); }),
+  EXPECT_THAT(test::error_of([&] { ShardReader reader(folder / "train-00000.h5"); }),
               AllOf(HasSubstr("train-00000.h5: token ids out of range"), HasSubstr("document 1 has id 100"),
                     HasSubstr("100 pieces")));
 }
 
 TEST(Shard, RefusesWhatIsDamagedOrNewer) {
-  EXPECT_EQ(error_after([](hdf5::File&) {}), "");
-  EXPECT_THAT(error_after([](hdf5::File& f) { f.set_attribute("/", "format", "other"); }),
+  EXPECT_EQ(error_after([](storage::hdf5::File&) {}), "");
+  EXPECT_THAT(error_after([](storage::hdf5::File& f) { f.set_attribute("/", "format", "other"); }),
               HasSubstr("is not a shard"));
-  EXPECT_THAT(error_after([](hdf5::File& f) { f.set_attribute("/", "version", std::int64_t{99}); }),
+  EXPECT_THAT(error_after([](storage::hdf5::File& f) { f.set_attribute("/", "version", std::int64_t{99}); }),
               AllOf(HasSubstr("version 99"), HasSubstr("up to 2")));
-  EXPECT_THAT(error_after([](hdf5::File& f) { f.set_attribute("/", "tokens", std::int64_t{5}); }),
+  EXPECT_THAT(error_after([](storage::hdf5::File& f) { f.set_attribute("/", "tokens", std::int64_t{5}); }),
               HasSubstr("damaged"));
-  EXPECT_THAT(error_after([](hdf5::File& f) { f.set_attribute("/", "documents", std::int64_t{-1}); }),
-              HasSubstr("damaged"));
-  EXPECT_THAT(error_after([](hdf5::File& f) { f.set_attribute("/", "vocabulary", std::int64_t{6}); }),
-              HasSubstr("out of range"));
-  EXPECT_THAT(error_after([](hdf5::File& f) {
+  EXPECT_THAT(
+      error_after([](storage::hdf5::File& f) { f.set_attribute("/", "documents", std::int64_t{-1}); }),
+      HasSubstr("damaged"));
+  EXPECT_THAT(
+      error_after([](storage::hdf5::File& f) { f.set_attribute("/", "vocabulary", std::int64_t{6}); }),
+      HasSubstr("out of range"));
+  EXPECT_THAT(error_after([](storage::hdf5::File& f) {
                 f.set_attribute("/", "special_ids", std::vector<std::int64_t>{0, 1, 2, 3, 400});
               }),
               HasSubstr("special ids"));
@@ -157,32 +160,32 @@ TEST(Shard, RefusesWhatIsDamagedOrNewer) {
 
 TEST(Shard, FloatingPointTokensAreRefused) {
   EXPECT_THAT(
-      error_after<float>([](hdf5::File&) {}, {5.5F, 6, 7, 8}),
+      error_after<float>([](storage::hdf5::File&) {}, {5.5F, 6, 7, 8}),
       AllOf(HasSubstr("train-00000.h5: 'tokens' holds floating-point numbers"), HasSubstr("integers")));
 }
 
 TEST(Shard, BeginsWithItsSeal) {
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   write_small(folder.path());
-  const std::string whole = read_text(folder / "train-00000.h5");
+  const std::string whole = test::read_text(folder / "train-00000.h5");
   std::string seal = fmt::format("comera shard\nversion 2\nbytes {}\ncontents {:08x}\n", whole.size(),
-                                 checksum(whole.data() + 512, whole.size() - 512));
+                                 storage::checksum(whole.data() + 512, whole.size() - 512));
   seal.resize(504);
-  seal += fmt::format("{:08x}", checksum(seal.data(), 504));
+  seal += fmt::format("{:08x}", storage::checksum(seal.data(), 504));
   EXPECT_EQ(whole.substr(0, 512), seal);
 }
 
 TEST(Shard, RefusesTruncatedForeignAndFlippedFiles) {
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   {
     ShardWriter writer(folder.path(), small_info(), 1 << 20);
     for (int i = 0; i < 100; ++i) writer.add(std::vector<std::int32_t>(500, 77));
     writer.finish();
   }
-  const std::string whole = read_text(folder / "train-00000.h5");
+  const std::string whole = test::read_text(folder / "train-00000.h5");
   const auto error = [&](std::string_view bytes) {
     folder.write("changed.h5", bytes);
-    return error_of([&] { ShardReader reader(folder / "changed.h5"); });
+    return test::error_of([&] { ShardReader reader(folder / "changed.h5"); });
   };
   EXPECT_EQ(error(whole), "");
   EXPECT_THAT(error(std::string_view(whole).substr(0, whole.size() - 1)),
@@ -190,7 +193,8 @@ TEST(Shard, RefusesTruncatedForeignAndFlippedFiles) {
   EXPECT_THAT(error(std::string_view(whole).substr(0, 1000)), HasSubstr("changed.h5"));
   EXPECT_THAT(error("foreign"), HasSubstr("is not a shard of comera"));
   EXPECT_THAT(error(whole + "x"), HasSubstr("changed after it was written"));
-  EXPECT_THAT(error(std::string_view(whole).substr(seal_bytes)), HasSubstr("without a shard's seal"));
+  EXPECT_THAT(error(std::string_view(whole).substr(storage::seal_bytes)),
+              HasSubstr("without a shard's seal"));
   std::string newer = whole;
   EXPECT_THAT(error(newer.replace(newer.find("version 2"), 9, "version 7")),
               AllOf(HasSubstr("version 7"), HasSubstr("use a newer one")));
@@ -202,14 +206,14 @@ TEST(Shard, RefusesTruncatedForeignAndFlippedFiles) {
 
 // Names, attributes and the structure of HDF5 too, which HDF5 itself does not protect.
 TEST(Shard, AFlippedBitAnywhereIsRefused) {
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   write_small(folder.path());
-  const std::string whole = read_text(folder / "train-00000.h5");
+  const std::string whole = test::read_text(folder / "train-00000.h5");
   for (std::size_t at = 0; at < whole.size(); at += at < 8192 ? 1 : 61) {
     std::string flipped = whole;
     flipped[at] ^= static_cast<char>(1 << (at % 8));
     folder.write("changed.h5", flipped);
-    EXPECT_THAT(error_of([&] { ShardReader reader(folder / "changed.h5"); }), HasSubstr("changed.h5: "))
+    EXPECT_THAT(test::error_of([&] { ShardReader reader(folder / "changed.h5"); }), HasSubstr("changed.h5: "))
         << at;
   }
 }
@@ -218,7 +222,7 @@ TEST(Shard, AFlippedBitAnywhereIsRefused) {
 // impossible counts.
 TEST(Shard, RefusesImpossibleCounts) {
   const auto set = [](const char* name, std::int64_t value) {
-    return error_after([&](hdf5::File& file) { file.set_attribute("/", name, value); });
+    return error_after([&](storage::hdf5::File& file) { file.set_attribute("/", name, value); });
   };
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   EXPECT_THAT(set("documents", most), HasSubstr("it cannot have 9223372036854775807 documents"));
@@ -228,29 +232,30 @@ TEST(Shard, RefusesImpossibleCounts) {
 }
 
 TEST(ShardSet, RefusesEmptyAndMixedFolders) {
-  TemporaryFolder folder;
-  EXPECT_THAT(error_of([&] { ShardSet set(folder.path(), "train"); }), HasSubstr("has no train shards"));
-  EXPECT_THAT(error_of([&] { ShardSet set(folder / "none", "train"); }), HasSubstr("could not list"));
-  TemporaryFolder other;
+  test::TemporaryFolder folder;
+  EXPECT_THAT(test::error_of([&] { ShardSet set(folder.path(), "train"); }),
+              HasSubstr("has no train shards"));
+  EXPECT_THAT(test::error_of([&] { ShardSet set(folder / "none", "train"); }), HasSubstr("could not list"));
+  test::TemporaryFolder other;
   ShardInfo info = small_info();
   info.tokenizer_hash = "def";
   write_three(folder.path());
   write_three(other.path(), info);
   replace(other / "train-00001.h5", folder / "train-00001.h5");
-  EXPECT_THAT(error_of([&] { ShardSet set(folder.path(), "train"); }), HasSubstr("another tokenizer"));
-  TemporaryFolder hollow;
+  EXPECT_THAT(test::error_of([&] { ShardSet set(folder.path(), "train"); }), HasSubstr("another tokenizer"));
+  test::TemporaryFolder hollow;
   ShardWriter writer(hollow.path(), small_info(), 10);
   writer.add({});
   writer.finish();
-  EXPECT_THAT(error_of([&] { ShardSet set(hollow.path(), "train"); }), HasSubstr("hold no tokens"));
+  EXPECT_THAT(test::error_of([&] { ShardSet set(hollow.path(), "train"); }), HasSubstr("hold no tokens"));
 }
 
 TEST(ShardSet, RefusesAnIncompleteSetByName) {
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   const auto error_with = [&](auto&& change) {
     write_three(folder.path());
     change();
-    return error_of([&] { ShardSet set(folder.path(), "train"); });
+    return test::error_of([&] { ShardSet set(folder.path(), "train"); });
   };
   EXPECT_EQ(error_with([] {}), "");
   for (const char* name : {"train-00000.h5", "train-00001.h5", "train-00002.h5"})
@@ -264,7 +269,7 @@ TEST(ShardSet, RefusesAnIncompleteSetByName) {
   EXPECT_THAT(error_with([&] { replace(folder / "train-00000.h5", folder / "train-00001.h5"); }),
               HasSubstr("incomplete: train-00001.h5 was made as train-00000.h5, one of 3 shards"));
   EXPECT_THAT(error_with([&] {
-                hdf5::File file = hdf5::File::modify(folder / "train-00000.h5");
+                storage::hdf5::File file = storage::hdf5::File::modify(folder / "train-00000.h5");
                 file.set_attribute("/", "shards", std::int64_t{0});
                 file.close();
                 seal(folder / "train-00000.h5", shard_seal);
@@ -273,7 +278,7 @@ TEST(ShardSet, RefusesAnIncompleteSetByName) {
 }
 
 TEST(ShardSet, AnUnfinishedSetLeavesTheOldOne) {
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   write_three(folder.path());
   const auto before = files(folder.path());
   const std::string fingerprint = ShardSet(folder.path(), "train").fingerprint();
@@ -281,9 +286,9 @@ TEST(ShardSet, AnUnfinishedSetLeavesTheOldOne) {
     ShardWriter writer(folder.path(), small_info(), 4);
     for (int i = 0; i < 5; ++i) writer.add(std::vector<std::int32_t>(4, 50));
     EXPECT_TRUE(std::filesystem::exists(folder / "train-00003.h5.partial"));
-    EXPECT_THAT(error_of([&] { writer.publish(); }), HasSubstr("not sealed"));
+    EXPECT_THAT(test::error_of([&] { writer.publish(); }), HasSubstr("not sealed"));
     writer.seal();
-    EXPECT_THAT(error_of([&] { writer.add({}); }), HasSubstr("nothing can be added"));
+    EXPECT_THAT(test::error_of([&] { writer.add({}); }), HasSubstr("nothing can be added"));
     EXPECT_EQ(ShardSet(folder.path(), "train").fingerprint(), fingerprint);
   }
   EXPECT_EQ(files(folder.path()), before);
@@ -291,7 +296,7 @@ TEST(ShardSet, AnUnfinishedSetLeavesTheOldOne) {
 
 // A kill after any number of the removals and renamings that put a set in the place of another.
 TEST(ShardSet, AKillWhileTheSetIsReplacedIsSeen) {
-  TemporaryFolder source, folder;
+  test::TemporaryFolder source, folder;
   write_three(source.path());
   for (std::size_t kept = 1; kept <= 2; ++kept)
     for (const bool last_ones : {true, false}) {  // the rest of the old set, the first of the new one
@@ -301,13 +306,13 @@ TEST(ShardSet, AKillWhileTheSetIsReplacedIsSeen) {
         const std::string name = shard_name("train", static_cast<std::int64_t>(last_ones ? 2 - i : i));
         replace(source / name, folder / name);
       }
-      EXPECT_THAT(error_of([&] { ShardSet set(folder.path(), "train"); }),
+      EXPECT_THAT(test::error_of([&] { ShardSet set(folder.path(), "train"); }),
                   AllOf(HasSubstr("incomplete"), HasSubstr("is missing")));
     }
 }
 
 TEST(ShardSet, KnowsItsTypesAndLabelsAndRefusesNegativeSegments) {
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   write_small(folder.path());
   EXPECT_EQ(ShardSet(folder.path(), "train").types(), 1);
   ShardInfo info = small_info();
@@ -318,13 +323,13 @@ TEST(ShardSet, KnowsItsTypesAndLabelsAndRefusesNegativeSegments) {
     writer.add(tokens, std::vector<std::int32_t>{0, 2}, 4);
     writer.add(tokens, std::vector<std::int32_t>{0, segment}, -1);
     writer.finish();
-    return error_of([&] { ShardSet set(folder.path(), "train"); });
+    return test::error_of([&] { ShardSet set(folder.path(), "train"); });
   };
   EXPECT_EQ(write(1), "");
   const ShardSet set(folder.path(), "train");
   EXPECT_EQ(set.types(), 3);
   set.shards()[0].check_types(3);
-  EXPECT_THAT(error_of([&] { set.shards()[0].check_types(2); }),
+  EXPECT_THAT(test::error_of([&] { set.shards()[0].check_types(2); }),
               HasSubstr("train-00000.h5: document 0 has segment id 2, but the recipe has model.types = 2"));
   EXPECT_EQ(set.lowest_label(), -1);
   EXPECT_EQ(set.highest_label(), 4);
@@ -332,10 +337,10 @@ TEST(ShardSet, KnowsItsTypesAndLabelsAndRefusesNegativeSegments) {
 }
 
 TEST(ShardSet, TheFingerprintIsOfTheContent) {
-  TemporaryFolder one, two, changed;
+  test::TemporaryFolder one, two, changed;
   write_three(one.path());
   write_three(two.path());
-  const auto fingerprint = [](const TemporaryFolder& folder, const char* split = "train") {
+  const auto fingerprint = [](const test::TemporaryFolder& folder, const char* split = "train") {
     return ShardSet(folder.path(), split).fingerprint();
   };
   EXPECT_EQ(fingerprint(one).size(), 32u);
@@ -356,7 +361,7 @@ TEST(ShardSet, TheFingerprintIsOfTheContent) {
 
 TEST(BuildShards, AreTheSameForAnyNumberOfThreads) {
   const Tokenizer tokenizer = small_tokenizer();
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   const auto build = [&](const char* name, int threads) {
     SmallCorpus corpus(400);
     return build_shards(corpus, tokenizer,
@@ -374,8 +379,8 @@ TEST(BuildShards, AreTheSameForAnyNumberOfThreads) {
   EXPECT_GT(counts.train.shards, 1);
   EXPECT_EQ(files(folder / "one"), files(folder / "two"));
   for (const std::string& name : files(folder / "one")) {
-    EXPECT_TRUE(read_text(folder / "one" / name) == read_text(folder / "two" / name)) << name;
-    EXPECT_TRUE(read_text(folder / "one" / name) == read_text(folder / "five" / name)) << name;
+    EXPECT_TRUE(test::read_text(folder / "one" / name) == test::read_text(folder / "two" / name)) << name;
+    EXPECT_TRUE(test::read_text(folder / "one" / name) == test::read_text(folder / "five" / name)) << name;
   }
   const ShardSet set(folder / "one", "train");
   EXPECT_EQ(set.documents(), counts.train.documents);
@@ -385,7 +390,7 @@ TEST(BuildShards, AreTheSameForAnyNumberOfThreads) {
 
 TEST(BuildShards, ShardsDecodeToTheDocuments) {
   const Tokenizer tokenizer = small_tokenizer();
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   SmallCorpus corpus(5);
   std::int64_t calls = 0;
   build_shards(corpus, tokenizer,
@@ -401,7 +406,7 @@ TEST(BuildShards, ShardsDecodeToTheDocuments) {
 
 TEST(BuildShards, ReplacesAnEarlierRun) {
   const Tokenizer tokenizer = small_tokenizer();
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   folder.write("notes.txt", "stay");
   folder.write("train-mine.h5.partial", "stay");
   for (const int count : {400, 30}) {
@@ -422,16 +427,18 @@ TEST(BuildShards, ReplacesAnEarlierRun) {
 
 TEST(BuildShards, AnEmptyCorpusIsAnError) {
   const Tokenizer tokenizer = small_tokenizer();
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   SmallCorpus corpus(0);
-  EXPECT_THAT(error_of([&] { build_shards(corpus, tokenizer, {.output = folder / "out", .progress = {}}); }),
-              HasSubstr("the corpus is empty"));
+  EXPECT_THAT(
+      test::error_of([&] { build_shards(corpus, tokenizer, {.output = folder / "out", .progress = {}}); }),
+      HasSubstr("the corpus is empty"));
   EXPECT_FALSE(std::filesystem::exists(folder / "out"));
   SmallCorpus some(30);
   build_shards(some, tokenizer, {.output = folder / "out", .progress = {}});
   const auto before = files(folder / "out");
-  EXPECT_THAT(error_of([&] { build_shards(corpus, tokenizer, {.output = folder / "out", .progress = {}}); }),
-              HasSubstr("the corpus is empty"));
+  EXPECT_THAT(
+      test::error_of([&] { build_shards(corpus, tokenizer, {.output = folder / "out", .progress = {}}); }),
+      HasSubstr("the corpus is empty"));
   EXPECT_EQ(files(folder / "out"), before);
 }
 
@@ -445,23 +452,24 @@ TEST(BuildShards, AFailingSourceEndsTheBuildAndLeavesNothing) {
     }
   };
   const Tokenizer tokenizer = small_tokenizer();
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   Failing corpus;
-  EXPECT_THAT(error_of([&] { build_shards(corpus, tokenizer, {.output = folder / "out", .progress = {}}); }),
-              HasSubstr("the source broke"));
+  EXPECT_THAT(
+      test::error_of([&] { build_shards(corpus, tokenizer, {.output = folder / "out", .progress = {}}); }),
+      HasSubstr("the source broke"));
   EXPECT_FALSE(std::filesystem::exists(folder / "out"));
 }
 
 TEST(BuildShards, AFullDiskLeavesTheOldSet) {
   const Tokenizer tokenizer = small_tokenizer();
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   if (!folder.limit(1024)) GTEST_SKIP() << "mounting a small file system is not allowed here";
   SmallCorpus few(100);
   build_shards(few, tokenizer, {.output = folder.path(), .progress = {}});
   const auto before = files(folder.path());
   const std::string fingerprint = ShardSet(folder.path(), "train").fingerprint();
   SmallCorpus corpus(2000);
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(test::error_of([&] {
                 build_shards(corpus, tokenizer,
                              {.output = folder.path(), .tokens_per_shard = 40000, .progress = {}});
               }),

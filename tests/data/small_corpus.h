@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "data/tokenizer.h"
+#include "data/tokenizers/tokenizer.h"
 
 namespace comera::data {
 
@@ -22,9 +22,9 @@ class SmallCorpus : public DocumentSource {
     std::string text = "# file number " + std::to_string(index) + "\n";
     std::uint64_t state = static_cast<std::uint64_t>(index);
     for (int line = 0; line < 3 + 7 * (index % 9); ++line) {
-      const auto word = [&] { return std::string(words[(state = mix64(state)) % 8]); };
+      const auto word = [&] { return std::string(words[(state = storage::mix64(state)) % 8]); };
       text += "def " + word() + "_" + word() + "(" + word() + ", " + word() + "):\n    if " + word() + " > " +
-              std::to_string(mix64(state) % 100) + ":\n\treturn " + word() + "[" + word() + "]\n\n";
+              std::to_string(storage::mix64(state) % 100) + ":\n\treturn " + word() + "[" + word() + "]\n\n";
     }
     return text;
   }
@@ -34,7 +34,7 @@ class SmallCorpus : public DocumentSource {
     document.text = documents_[at_++];
     document.name = "document " + std::to_string(at_);
     document.language = "python";
-    document.hash = hash128(document.text);
+    document.hash = storage::hash128(document.text);
     ++counts_.documents;
     counts_.bytes += static_cast<std::int64_t>(document.text.size());
     return true;

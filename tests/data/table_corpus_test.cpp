@@ -6,7 +6,7 @@
 
 #include "gzip.h"
 #include "kernels/core/check.h"
-#include "temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace comera::data {
 namespace {
@@ -20,7 +20,7 @@ using testing::UnorderedElementsAre;
 std::vector<std::string> texts(DocumentSource& corpus) {
   std::vector<std::string> found;
   for (Document document; corpus.next(document);) {
-    EXPECT_EQ(document.hash, hash128(document.text));
+    EXPECT_EQ(document.hash, storage::hash128(document.text));
     found.push_back(document.text);
   }
   return found;
@@ -41,7 +41,7 @@ std::string function(int number, const char* language) {
 }
 
 TEST(TableCorpus, JoinsColumnsInTheGivenOrderAndCountsLanguages) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   folder.write("go/b.jsonl.gz", gzip(function(2, "go") + function(3, "go")));
   folder.write("a.jsonl", function(1, "python"));
   folder.write("readme.md", "not a table");
@@ -64,7 +64,7 @@ TEST(TableCorpus, JoinsColumnsInTheGivenOrderAndCountsLanguages) {
 }
 
 TEST(TableCorpus, ListsOfColumnsMakeDocumentsOfTheirOwn) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto file = folder.write("train.tsv", "id\ta\tb\n0\tOne.\tTwo.\n1\tOne.\t\n2\t\tThree.\n");
   TableCorpus separate(options_for({file}, {{"b"}, {"a"}}));
   EXPECT_THAT(texts(separate), ElementsAre("Two.", "One.", "Three."));
@@ -78,7 +78,7 @@ TEST(TableCorpus, ListsOfColumnsMakeDocumentsOfTheirOwn) {
 }
 
 TEST(TableCorpus, ReadsTablesWithoutHeaderCsvAndPlainText) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   auto options = options_for({folder.write("cola.tsv", "gj04\t1\t\tA dog.\n")}, {{"4"}});
   options.header = false;
   TableCorpus numbered(options);
@@ -90,7 +90,7 @@ TEST(TableCorpus, ReadsTablesWithoutHeaderCsvAndPlainText) {
 }
 
 TEST(TableCorpus, SizesAreThoseOfTheText) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   auto options = options_for({folder.write("a.txt", "1\n22\n333\n4444\n")}, {{"text"}});
   options.min_bytes = 2;
   options.max_bytes = 3;
@@ -100,7 +100,7 @@ TEST(TableCorpus, SizesAreThoseOfTheText) {
 }
 
 TEST(TableCorpus, UnsuitableTablesAreRefusedWhenNamedAndCountedWhenFound) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto lacking = folder.write("b/lacking.tsv", "x\ty\n1\t2\n");
   const auto doubled = folder.write("b/doubled.tsv", "code\tcode\n1\t2\n");
   const auto objects = folder.write("b/objects.jsonl", "{\"x\": 1}\n{\"x\": 2}\n");
@@ -108,7 +108,7 @@ TEST(TableCorpus, UnsuitableTablesAreRefusedWhenNamedAndCountedWhenFound) {
   const auto open_quote = folder.write("b/open.csv", "code\n\"begins\nand never ends\n");
   folder.write("a.tsv", "code\nf()\n");
   const auto refused = [&](const std::filesystem::path& file) {
-    return error_of([&] {
+    return test::error_of([&] {
       TableCorpus corpus(options_for({folder / "a.tsv", file}, {{"code"}}));
       texts(corpus);
     });
@@ -127,10 +127,10 @@ TEST(TableCorpus, UnsuitableTablesAreRefusedWhenNamedAndCountedWhenFound) {
 }
 
 TEST(TableCorpus, AFilterNeedsItsColumn) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   auto options = options_for({folder.write("a.tsv", "code\tlang\nf()\tgo\ng()\tjava\n")}, {{"code"}});
   options.languages = {"go"};
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(test::error_of([&] {
                 TableCorpus corpus(options);
                 texts(corpus);
               }),
@@ -141,9 +141,10 @@ TEST(TableCorpus, AFilterNeedsItsColumn) {
 }
 
 TEST(TableCorpus, ADamagedFileGivesWhatCouldBeReadAndTheRestGoesOn) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   std::string rows;
-  for (int i = 0; i < 20000; ++i) rows += function(static_cast<int>(mix64(i) % 1000000000), "python");
+  for (int i = 0; i < 20000; ++i)
+    rows += function(static_cast<int>(storage::mix64(i) % 1000000000), "python");
   const std::string whole = gzip(rows);
   folder.write("a.jsonl.gz", whole.substr(0, whole.size() / 2));
   std::string flipped = gzip(rows + function(-1, "go"));
@@ -171,7 +172,7 @@ TEST(TableCorpus, ADamagedFileGivesWhatCouldBeReadAndTheRestGoesOn) {
 }
 
 TEST(TableCorpus, MalformedRowsAreCountedAndTheirFilesNamed) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   folder.write("a.jsonl",
                "{\"code\": \"one\"}\nnonsense\n{\"code\": \"t\\u0000wo\"}\n{\"code\": \"\xff\"}\n" +
                    std::string("{\"code\": \"a\", \"code\": \"b\"}\n{\"code\": [1]}\n{}\n") +
@@ -186,7 +187,7 @@ TEST(TableCorpus, MalformedRowsAreCountedAndTheirFilesNamed) {
 }
 
 TEST(TableCorpus, ALineOfAHundredMegabytesIsPassedOver) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   std::string text = "first\n" + std::string(100 << 20, 'x') + "\nlast\n";
   const auto file = folder.write("a.txt.gz", gzip(text));
   text = std::string();
@@ -196,7 +197,7 @@ TEST(TableCorpus, ALineOfAHundredMegabytesIsPassedOver) {
 }
 
 TEST(TableCorpus, SurvivesLoopsOfLinksAndWhatItMayNotRead) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   folder.write("a/one.txt", "one");
   folder.write("closed/two.txt", "two");
   const auto locked = folder.write("locked.txt", "three");
@@ -209,7 +210,7 @@ TEST(TableCorpus, SurvivesLoopsOfLinksAndWhatItMayNotRead) {
   if (root && seteuid(65534) != 0) GTEST_SKIP() << "may not become another user";
   TableCorpus corpus(options_for({folder.path()}, {{"text"}}));
   const auto found = texts(corpus);
-  const std::string refused = error_of([&] {
+  const std::string refused = test::error_of([&] {
     TableCorpus named(options_for({locked}, {{"text"}}));
     texts(named);
   });
@@ -226,9 +227,9 @@ TEST(TableCorpus, SurvivesLoopsOfLinksAndWhatItMayNotRead) {
 }
 
 TEST(TableCorpus, SaysWhatIsWrongWithItsOptions) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto refused = [](TableCorpusOptions options) {
-    return error_of([&] { TableCorpus corpus(options); });
+    return test::error_of([&] { TableCorpus corpus(options); });
   };
   EXPECT_THAT(refused(options_for({folder.path()}, {})), HasSubstr("no column was given"));
   EXPECT_THAT(refused(options_for({folder.path()}, {{"a", ""}})), HasSubstr("needs a name"));

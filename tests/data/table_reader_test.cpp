@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "gzip.h"
-#include "temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace comera::data {
 namespace {
@@ -40,7 +40,7 @@ std::int64_t skipped(const Read& read, const std::string& reason) {
 }
 
 TEST(TableReader, FindsTsvColumnsByNameWhereverTheyStand) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto file = folder.write("a.tsv", "\xEF\xBB\xBFindex\tb\ta\r\n0\tx \"y\tz\r\n\r\n1\t\tw");
   const Read read = read_all(file, {.columns = {"a", "b"}, .optional = {"label", "index"}});
   EXPECT_THAT(read.rows,
@@ -51,7 +51,7 @@ TEST(TableReader, FindsTsvColumnsByNameWhereverTheyStand) {
 }
 
 TEST(TableReader, AColumnMayBeWantedTwice) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   for (const auto& file :
        {folder.write("a.tsv", "x\ty\none text\tother\n"), folder.write("a.csv", "x,y\none text,other\n"),
         folder.write("a.jsonl", R"({"x": "one text", "y": "other"})")}) {
@@ -61,14 +61,14 @@ TEST(TableReader, AColumnMayBeWantedTwice) {
 }
 
 TEST(TableReader, WithoutHeaderColumnsAreNumbered) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto file = folder.write("cola.tsv", "gj04\t1\t\tfirst\ngj04\t0\t*\tsecond\n");
   const Read read = read_all(file, {.header = false, .columns = {"4", "2"}});
   EXPECT_THAT(read.rows, ElementsAre(ElementsAre("first", "1"), ElementsAre("second", "0")));
 }
 
 TEST(TableReader, CsvQuotesAndLinesWithinThem) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto file =
       folder.write("a.csv", "text,label\n\"one, \"\"two\"\"\n\nthree\",yes\nplain \"inner\" quote,no\n,\n");
   const Read read = read_all(file, {.columns = {"label", "text"}});
@@ -78,14 +78,14 @@ TEST(TableReader, CsvQuotesAndLinesWithinThem) {
 }
 
 TEST(TableReader, CsvQuoteThatNeverEndsIsRefused) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto file = folder.write("a.csv", "text,label\n\"one,1\ntwo,2\n");
-  EXPECT_THAT(error_of([&] { read_all(file, {.columns = {"text"}}); }),
+  EXPECT_THAT(test::error_of([&] { read_all(file, {.columns = {"text"}}); }),
               HasSubstr("a quoted field does not end after line 2"));
 }
 
 TEST(TableReader, JsonLinesNeedNotBeAlike) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto file = folder.write(
       "a.jsonl",
       "{\"code\": \"def f():\\n\\treturn \\u00e9\", \"tokens\": [\"def\", [1, {}]], \"label\": 1}\n"
@@ -98,7 +98,7 @@ TEST(TableReader, JsonLinesNeedNotBeAlike) {
 }
 
 TEST(TableReader, MalformedRowsAreCountedByReason) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   using namespace std::string_literals;
   const auto tsv = folder.write("a.tsv", "a\tb\n1\t2\n1\n1\t2\t3\nx\0y\t2\n\xC3\x28\t2\n3\t4\n"s);
   const Read rows = read_all(tsv, {.columns = {"a", "b"}});
@@ -125,27 +125,28 @@ TEST(TableReader, MalformedRowsAreCountedByReason) {
 }
 
 TEST(TableReader, MissingAndDoubledColumnsAreRefusedByName) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto file = folder.write("a.tsv", "text\tlabel\ttext\nx\t1\ty\n");
-  EXPECT_THAT(error_of([&] { read_all(file, {.columns = {"score"}}); }),
+  EXPECT_THAT(test::error_of([&] { read_all(file, {.columns = {"score"}}); }),
               HasSubstr("no column 'score'; it has text, label, text"));
   EXPECT_THAT(
-      error_of([&] { TableReader(folder.write("s.csv", "id;label\n1;2\n"), {.columns = {"label"}}); }),
+      test::error_of([&] { TableReader(folder.write("s.csv", "id;label\n1;2\n"), {.columns = {"label"}}); }),
       AllOf(HasSubstr("it has id;label; it was read as CSV (fields between commas), as its name says"),
             HasSubstr("task.format")));
-  EXPECT_THAT(error_of([&] { read_all(file, {.columns = {"text"}}); }),
+  EXPECT_THAT(test::error_of([&] { read_all(file, {.columns = {"text"}}); }),
               HasSubstr("2 columns are called 'text'; rename all but one"));
   EXPECT_THAT(read_all(file, {.columns = {"label"}}).rows, ElementsAre(ElementsAre("1")));
-  EXPECT_THAT(error_of([&] { read_all(folder.write("b.tsv", ""), {.columns = {"a"}}); }),
+  EXPECT_THAT(test::error_of([&] { read_all(folder.write("b.tsv", ""), {.columns = {"a"}}); }),
               HasSubstr("the file is empty"));
   EXPECT_THAT(
-      error_of([&] { read_all(folder.write("c.jsonl", "{\"x\": 1, \"y\": 2}\n"), {.columns = {"a"}}); }),
+      test::error_of(
+          [&] { read_all(folder.write("c.jsonl", "{\"x\": 1, \"y\": 2}\n"), {.columns = {"a"}}); }),
       HasSubstr("missing field 1 (first in line 1); nothing is left of it (wanted: a; the first object has: "
                 "x, y)"));
 }
 
 TEST(TableReader, AHugeLineIsPassedWithoutBeingKept) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto file = folder / "huge.jsonl";
   {
     std::ofstream stream(file, std::ios::binary);
@@ -161,7 +162,7 @@ TEST(TableReader, AHugeLineIsPassedWithoutBeingKept) {
 }
 
 TEST(TableReader, GzipIsReadAndDamageIsNamed) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   std::string text;
   for (int i = 0; i < 50000; ++i) text += "{\"a\": \"" + std::to_string(i * 7919) + "\"}\n";
   const std::string packed = gzip(text);
@@ -174,7 +175,7 @@ TEST(TableReader, GzipIsReadAndDamageIsNamed) {
   std::string wrong = packed;
   wrong[wrong.size() / 2] ^= 0x40;
   EXPECT_THROW(read_all(folder.write("wrong.jsonl.gz", wrong), {.columns = {"a"}}), DamagedFile);
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(test::error_of([&] {
                 read_all(folder.write("cut2.jsonl.gz", packed.substr(0, packed.size() - 4)),
                          {.columns = {"a"}});
               }),
@@ -182,30 +183,31 @@ TEST(TableReader, GzipIsReadAndDamageIsNamed) {
 }
 
 TEST(TableReader, WhatCannotBeOpenedIsNamed) {
-  const TemporaryFolder folder;
-  EXPECT_THAT(error_of([&] { read_all(folder / "none.tsv", {}); }), HasSubstr("No such file"));
-  EXPECT_THAT(error_of([&] { read_all(folder.path(), {}); }), HasSubstr("is a folder"));
+  const test::TemporaryFolder folder;
+  EXPECT_THAT(test::error_of([&] { read_all(folder / "none.tsv", {}); }), HasSubstr("No such file"));
+  EXPECT_THAT(test::error_of([&] { read_all(folder.path(), {}); }), HasSubstr("is a folder"));
   std::filesystem::create_symlink("loop.tsv", folder / "loop.tsv");
-  EXPECT_THAT(error_of([&] { read_all(folder / "loop.tsv", {}); }), HasSubstr("symbolic links"));
+  EXPECT_THAT(test::error_of([&] { read_all(folder / "loop.tsv", {}); }), HasSubstr("symbolic links"));
   const auto locked = folder.write("locked.tsv", "a\n1\n");
   chmod(locked.c_str(), 0);
   if (geteuid() != 0) {
-    EXPECT_THAT(error_of([&] { read_all(locked, {.columns = {"a"}}); }), HasSubstr("Permission denied"));
+    EXPECT_THAT(test::error_of([&] { read_all(locked, {.columns = {"a"}}); }),
+                HasSubstr("Permission denied"));
   }
 }
 
 TEST(TableReader, APipeIsReadAndADeviceIsNot) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto pipe = folder / "pipe.tsv";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   std::thread writer([&] { std::ofstream(pipe) << "a\tb\n1\t2\n"; });
   EXPECT_THAT(read_all(pipe, {.columns = {"b"}}).rows, ElementsAre(ElementsAre("2")));
   writer.join();
-  EXPECT_THAT(error_of([&] { read_all("/dev/zero", {}); }), HasSubstr("/dev/zero: is a device"));
+  EXPECT_THAT(test::error_of([&] { read_all("/dev/zero", {}); }), HasSubstr("/dev/zero: is a device"));
 }
 
 TEST(TableReader, TextLines) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const Read read = read_all(folder.write("a.txt", "one\n\ntwo \"x\",\t\n"), {.columns = {"text"}});
   EXPECT_THAT(read.rows, ElementsAre(ElementsAre("one"), ElementsAre("two \"x\",\t")));
 }

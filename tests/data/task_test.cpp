@@ -11,7 +11,7 @@
 #include "data/functions.h"
 #include "data/scores.h"
 #include "small_corpus.h"
-#include "temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace comera::data {
 namespace {
@@ -40,7 +40,7 @@ TEST(Glue, EveryTaskHasItsColumns) {
 Task small_task() { return {.name = "small", .text = {"a", "b"}, .label = "y", .labels = {"no", "yes"}}; }
 
 TEST(Examples, ReadsPairsAndCountsWhatItLeavesOut) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto file = folder.write(
       "t.tsv", "y\tb\ta\nyes\tsecond\tfirst\nmaybe\tx\ty\nno\t\tonly\nno\t\t\nyes\tx\nno\tb\ta\n");
   const Examples examples = Examples::read(small_task(), {{"t", file}}, tokenizer(), true, 50);
@@ -59,9 +59,9 @@ TEST(Examples, ReadsPairsAndCountsWhatItLeavesOut) {
 }
 
 TEST(Examples, NothingLeftIsAnError) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto file = folder.write("t.tsv", "a\tb\ty\nx\ty\tmaybe\n");
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(test::error_of([&] {
                 Examples::read(small_task(), {{"t", file}}, tokenizer(), true, 50);
               }),
               testing::AllOf(HasSubstr("no example is left"), HasSubstr("unknown label ('maybe')"),
@@ -69,7 +69,7 @@ TEST(Examples, NothingLeftIsAnError) {
 }
 
 TEST(Examples, UnknownLabelsAreOneReason) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   std::string text = "a\tb\ty\nx\ty\tno\n";
   for (int i = 0; i < 1000; ++i) text += fmt::format("x\ty\tlabel {}\n", i / 2);
   const Examples examples =
@@ -82,7 +82,7 @@ TEST(Examples, UnknownLabelsAreOneReason) {
 }
 
 TEST(Examples, ScoresMustBeNumbers) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto file = folder.write("t.csv", "s,score\none,2.5\ntwo,-\nthree,nan\nfour, 1e1 \nfive,1e400\n");
   const Task task{.name = "r",
                   .kind = TaskKind::regression,
@@ -97,18 +97,18 @@ TEST(Examples, ScoresMustBeNumbers) {
 }
 
 TEST(Examples, LabelsAreFoundAndSorted) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   Task task = small_task();
   const auto words = folder.write("w.tsv", "a\tb\ty\n1\t1\tpos\n1\t1\tneg\n1\t1\tneutral\n");
   EXPECT_THAT(find_labels(task, {{"w", words}}), ElementsAre("neg", "neutral", "pos"));
   const auto numbers = folder.write("n.tsv", "a\tb\ty\n1\t1\t10\n1\t1\t9\n1\t1\t-1\n");
   EXPECT_THAT(find_labels(task, {{"n", numbers}}), ElementsAre("-1", "9", "10"));
   const auto one = folder.write("o.tsv", "a\tb\ty\n1\t1\t10\n");
-  EXPECT_THAT(error_of([&] { find_labels(task, {{"o", one}}); }), HasSubstr("1 different labels"));
+  EXPECT_THAT(test::error_of([&] { find_labels(task, {{"o", one}}); }), HasSubstr("1 different labels"));
 }
 
 TEST(Examples, FingerprintFollowsContentAndOrder) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto print = [&](const char* text) {
     return Examples::read(small_task(), {{"t", folder.write("t.tsv", text)}}, tokenizer(), true, 50)
         .fingerprint();
@@ -121,7 +121,7 @@ TEST(Examples, FingerprintFollowsContentAndOrder) {
 
 // The longer text loses tokens first; both keep as much as fits.
 TEST(ExampleSamples, TruncatesTheLongerText) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto file = folder.write("t.tsv",
                                  "a\tb\ty\n"
                                  "q w e r t y u i o p a s d f\tz x\tno\n"
@@ -362,7 +362,7 @@ TEST(Functions, OddSourcesDoNoHarm) {
 }
 
 TEST(FunctionPairs, AreBalancedAndSplitByFunction) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   for (int file = 0; file < 10; ++file) {
     std::string text;
     for (int i = 0; i < 30; ++i)

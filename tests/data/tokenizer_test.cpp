@@ -1,4 +1,4 @@
-#include "data/tokenizer.h"
+#include "data/tokenizers/tokenizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include "foreign_tokenizer.h"
 #include "kernels/core/check.h"
 #include "small_corpus.h"
-#include "temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace comera::data {
 namespace {
@@ -93,12 +93,12 @@ TEST_P(TokenizerTest, HasTheSpecialPiecesFirst) {
   EXPECT_LE(tokenizer().vocabulary(), 600);
   EXPECT_GT(tokenizer().vocabulary(), 300);
   EXPECT_EQ(tokenizer().decode(std::vector<std::int32_t>{2, 3, 0, 4}), "");
-  EXPECT_THAT(error_of([] { tokenizer().decode(std::vector<std::int32_t>{100000}); }),
+  EXPECT_THAT(test::error_of([] { tokenizer().decode(std::vector<std::int32_t>{100000}); }),
               HasSubstr("token id 100000"));
 }
 
 TEST_P(TokenizerTest, TrainingIsDeterministicAndLoadsAgain) {
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   const auto path = folder.write("tokenizer.model", tokenizer().bytes());
   const Tokenizer loaded = Tokenizer::load(path);
   EXPECT_EQ(loaded.hash(), tokenizer().hash());
@@ -107,12 +107,12 @@ TEST_P(TokenizerTest, TrainingIsDeterministicAndLoadsAgain) {
 }
 
 TEST_P(TokenizerTest, ATruncatedModelIsRefusedByName) {
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   const std::string& whole = tokenizer().bytes();
   for (const std::size_t size :
        {std::size_t{0}, std::size_t{1}, std::size_t{100}, whole.size() / 2, whole.size() - 1}) {
     const auto path = folder.write("half.model", std::string_view(whole).substr(0, size));
-    EXPECT_THAT(error_of([&] { Tokenizer::load(path); }),
+    EXPECT_THAT(test::error_of([&] { Tokenizer::load(path); }),
                 HasSubstr("half.model: is not a SentencePiece model"));
   }
 }
@@ -124,13 +124,13 @@ INSTANTIATE_TEST_SUITE_P(Models, TokenizerTest,
                          });
 
 TEST(Tokenizer, AForeignFileIsRefusedByName) {
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   const auto path = folder.write("foreign.model", "a text file that is no model at all\n");
-  EXPECT_THAT(error_of([&] { Tokenizer::load(path); }),
+  EXPECT_THAT(test::error_of([&] { Tokenizer::load(path); }),
               HasSubstr("foreign.model: is not a SentencePiece model"));
-  EXPECT_THAT(error_of([&] { Tokenizer::load(folder / "none.model"); }),
+  EXPECT_THAT(test::error_of([&] { Tokenizer::load(folder / "none.model"); }),
               HasSubstr("none.model: could not be opened: No such file"));
-  EXPECT_THAT(error_of([&] { Tokenizer::load(folder.path()); }),
+  EXPECT_THAT(test::error_of([&] { Tokenizer::load(folder.path()); }),
               HasSubstr("is a directory; expected a tokenizer"));
 }
 
@@ -183,7 +183,7 @@ TEST(ForeignTokenizer, MissingSpecialPiecesAreAddedBehindTheOthers) {
                                        " pieces, which makes a vocabulary of " + std::to_string(pieces + 2)));
   EXPECT_EQ(t5.decode(std::vector<std::int32_t>{pieces, pieces + 1, 0, 1}), "");
   EXPECT_EQ(t5.encode(plain_text), reference(t5, plain_text));
-  EXPECT_THAT(error_of([&] { t5.piece(pieces + 2); }), HasSubstr("outside the vocabulary"));
+  EXPECT_THAT(test::error_of([&] { t5.piece(pieces + 2); }), HasSubstr("outside the vocabulary"));
   const Tokenizer again = Tokenizer::from_bytes(t5.bytes(), "x");
   EXPECT_EQ(again.hash(), t5.hash());
   EXPECT_EQ(again.special(), t5.special());
@@ -229,7 +229,7 @@ TEST(Tokenizer, TheSampleIsBoundedAndIndependentOfOrder) {
 
 TEST(Tokenizer, SaysWhatIsWrongWithItsOptions) {
   SmallCorpus none(0);
-  EXPECT_THAT(error_of([&] { train_tokenizer(none, {}); }), HasSubstr("nothing to train on"));
+  EXPECT_THAT(test::error_of([&] { train_tokenizer(none, {}); }), HasSubstr("nothing to train on"));
   SmallCorpus some(3);
   EXPECT_THROW(train_tokenizer(some, {.vocabulary = 10, .progress = {}}), UsageError);
 }

@@ -7,10 +7,10 @@
 #include "data/build_shards.h"
 #include "data/loader.h"
 #include "data/masking.h"
-#include "data/words.h"
+#include "data/tokenizers/words.h"
 #include "kernels/core/check.h"
 #include "small_corpus.h"
-#include "temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace comera::data {
 namespace {
@@ -198,12 +198,12 @@ TEST(WholeWords, ALimitTakesWholeWords) {
 }
 
 TEST(WholeWords, RefusesWhatItCannotDo) {
-  EXPECT_THAT(error_of([] {
+  EXPECT_THAT(test::error_of([] {
                 MaskingOptions options{.words = words()};
                 Masking masking(options, tokenizer().vocabulary() + 1, tokenizer().special());
               }),
               HasSubstr("whole words are known of"));
-  EXPECT_THAT(error_of([] { masking_with({}).count_targets({}, 10); }), HasSubstr("cannot be counted"));
+  EXPECT_THAT(test::error_of([] { masking_with({}).count_targets({}, 10); }), HasSubstr("cannot be counted"));
 }
 
 class WholeWordLoader : public ::testing::Test {
@@ -228,7 +228,7 @@ class WholeWordLoader : public ::testing::Test {
     EXPECT_EQ(a.samples, b.samples);
   }
 
-  TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
   std::unique_ptr<ShardSet> shards_;
   LoaderOptions options_;
 };

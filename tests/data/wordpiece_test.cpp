@@ -6,10 +6,10 @@
 #include <sstream>
 
 #include "data/table_reader.h"
-#include "data/tokenizer.h"
-#include "data/words.h"
+#include "data/tokenizers/tokenizer.h"
+#include "data/tokenizers/words.h"
 #include "kernels/core/check.h"
-#include "temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace comera::data {
 namespace {
@@ -51,7 +51,7 @@ TEST(WordPiece, SpecialPiecesAreNamedAndNeverComeOutOfText) {
   for (const auto id : tokenizer.encode("[MASK] [CLS][SEP] [PAD]")) {
     EXPECT_TRUE(id == tokenizer.special().unknown || !tokenizer.special().contains(id));
   }
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const Tokenizer bare = Tokenizer::load(folder.write("vocab.txt", "[UNK]\na\n##b\n"));
   EXPECT_EQ(bare.vocabulary(), 7);
   EXPECT_EQ(bare.piece(3), "[PAD]");
@@ -60,9 +60,9 @@ TEST(WordPiece, SpecialPiecesAreNamedAndNeverComeOutOfText) {
                           std::string(100, 'b'))
                   .size(),
               1 + 3 + 1 + 100 + 1);
-  EXPECT_THAT(error_of([&] { Tokenizer::load(folder.write("twice.txt", "[UNK]\na\nb\na\n")); }),
+  EXPECT_THAT(test::error_of([&] { Tokenizer::load(folder.write("twice.txt", "[UNK]\na\nb\na\n")); }),
               HasSubstr("twice.txt: the piece 'a' stands in it twice, again in line 4"));
-  EXPECT_THAT(error_of([&] { Tokenizer::load(folder.write("other.txt", "a\nb\n")); }),
+  EXPECT_THAT(test::error_of([&] { Tokenizer::load(folder.write("other.txt", "a\nb\n")); }),
               HasSubstr("nor is it a WordPiece vocabulary"));
 }
 

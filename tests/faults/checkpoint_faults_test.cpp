@@ -56,7 +56,7 @@ std::int64_t examine(const fs::path& checkpoints, std::int64_t least) {
   save(checkpoints, 4);
   EXPECT_EQ(find_latest(checkpoints, ResumeMode::newest)->step, 4);
   EXPECT_EQ(test::read_text(checkpoints / "latest"), "step-00000004.h5\n");
-  EXPECT_THAT(data::left_overs(checkpoints), testing::IsEmpty());
+  EXPECT_THAT(test::left_overs(checkpoints), testing::IsEmpty());
   return newest;
 }
 

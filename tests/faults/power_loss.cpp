@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "data/hash.h"
+#include "storage/hash.h"
 
 namespace comera::faults {
 
@@ -19,7 +19,7 @@ std::string read(const fs::path& path) {
 }
 
 std::uint64_t draw(std::uint64_t& seed, std::uint64_t below) {
-  seed = data::mix64(seed);
+  seed = storage::mix64(seed);
   return seed % below;
 }
 

@@ -39,7 +39,7 @@ class TrainingFaults : public test::TrainingFixture {
     const Ended resumed = run_forked([&] { return train(run); });
     ASSERT_EQ(resumed.status, 0) << resumed.errors;
     test::expect_equal_checkpoints(last(whole), last(run));
-    EXPECT_THAT(data::left_overs(run), testing::IsEmpty());
+    EXPECT_THAT(test::left_overs(run), testing::IsEmpty());
   }
 };
 

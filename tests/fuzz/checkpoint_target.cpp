@@ -3,14 +3,14 @@
 
 #include "checkpoints/checkpoint_directory.h"
 #include "checkpoints/envelope.h"
-#include "data/hdf5.h"
+#include "storage/hdf5.h"
 #include "tests/fuzz/described_file.h"
 #include "tests/fuzz/target.h"
 
 namespace comera::fuzz {
 namespace {
 
-using data::seal_bytes;
+using storage::seal_bytes;
 
 // Opens the scratch file, verifies it and reads everything in it.
 void read_all() {
@@ -60,7 +60,7 @@ std::vector<std::string> file_seeds() {
 }
 
 std::uint32_t checksum_of(const std::string& text, std::size_t begin, std::size_t bytes) {
-  return data::checksum(text.data() + begin, bytes);
+  return storage::checksum(text.data() + begin, bytes);
 }
 
 // Gives changed bytes a fitting header: behind HDF5's part, which stays a sound file of HDF5, comes the
@@ -109,10 +109,10 @@ void run_contents(Bytes input) {
       records.push_back({place.path, place.offset, place.bytes, 0});
   }
   {
-    const data::FileDescriptor file = data::FileDescriptor::open_to_change(scratch_file());
+    const storage::FileDescriptor file = storage::FileDescriptor::open_to_change(scratch_file());
     for (auto& record : records)
       if (record.offset + record.bytes <= file.size())
-        record.checksum = data::checksum(file, record.offset, record.bytes);
+        record.checksum = storage::checksum(file, record.offset, record.bytes);
     std::erase_if(records, [&](const auto& record) { return record.offset + record.bytes > file.size(); });
     if (extra & 1) records.push_back({"/absent", 0, 0, 0});
     if (extra & 2) records.push_back({"/trainer", 0, 0, 0});

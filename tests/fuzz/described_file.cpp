@@ -198,7 +198,7 @@ std::vector<DescribedFile::Place> DescribedFile::contiguous() const {
   return places;
 }
 
-bool lacks(const data::hdf5::File& file, const std::string& name) {
+bool lacks(const storage::hdf5::File& file, const std::string& name) {
   try {
     return !file.exists(name);
   } catch (const Error&) {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "data/hdf5.h"
+#include "storage/hdf5.h"
 #include "tests/fuzz/target.h"
 
 namespace comera::fuzz {
@@ -31,7 +31,7 @@ struct Vocabulary {
 };
 
 // Whether nothing has that name yet, not even a link, which our own layer does not follow.
-bool lacks(const data::hdf5::File& file, const std::string& name);
+bool lacks(const storage::hdf5::File& file, const std::string& name);
 
 // Writes an HDF5 file with a user block of 512 bytes in which HDF5 itself is sound, but what it holds is as
 // the choices say: datasets of any type, rank, size and layout, with or without numbers, attributes of any

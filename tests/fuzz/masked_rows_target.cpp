@@ -85,7 +85,7 @@ void run(Bytes input) {
     while (choices.left()) described.add(choices, names);
   }
   {
-    data::hdf5::File file = data::hdf5::File::modify(scratch_file());
+    storage::hdf5::File file = storage::hdf5::File::modify(scratch_file());
     for (std::size_t i = 0; i < parts.size(); ++i)
       if ((absent >> i & 1) == 0 && lacks(file, parts[i].name))
         file.write(parts[i].name, parts[i].values, parts[i].shape);

@@ -60,14 +60,14 @@ std::vector<std::string> file_seeds() {
 // Gives changed bytes a seal, or a part of one, that fits them. Never so that HDF5 would be handed what it
 // did not write: then its own parser is what would be tested (docs/testing.md).
 std::string mend_file(const std::string& input, std::uint32_t random) {
-  if (input.size() < data::seal_bytes) return input;
+  if (input.size() < storage::seal_bytes) return input;
   std::string file = input;
   if (random % 2 == 0)
-    file.resize(data::seal_bytes);  // nothing behind the seal
+    file.resize(storage::seal_bytes);  // nothing behind the seal
   else
-    std::fill(file.begin() + data::seal_bytes, file.end(), '\0');
+    std::fill(file.begin() + storage::seal_bytes, file.end(), '\0');
   write_scratch(file);
-  data::seal(scratch_file(), data::shard_seal);
+  storage::seal(scratch_file(), data::shard_seal);
   return read_scratch();
 }
 
@@ -84,7 +84,7 @@ void run_contents(Bytes input) {
     while (choices.left()) described.add(choices, names);
   }
   {
-    data::hdf5::File file = data::hdf5::File::modify(scratch_file());
+    storage::hdf5::File file = storage::hdf5::File::modify(scratch_file());
     const auto text = [&](const char* name, const char* value) {
       if (!file.has_attribute("/", name)) file.set_attribute("/", name, value);
     };
@@ -105,7 +105,7 @@ void run_contents(Bytes input) {
     if (!(absent & 8) && lacks(file, "tokens")) file.write("tokens", std::vector<std::int32_t>{5, 6, 7, 8});
     file.close();
   }
-  data::seal(scratch_file(), data::shard_seal);
+  storage::seal(scratch_file(), data::shard_seal);
   read_all();
 }
 

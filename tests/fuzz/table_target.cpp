@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "data/table_reader.h"
-#include "data/utf8.h"
+#include "data/tokenizers/utf8.h"
 #include "tests/fuzz/described_file.h"
 #include "tests/fuzz/target.h"
 

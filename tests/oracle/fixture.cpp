@@ -5,12 +5,12 @@
 #include <sstream>
 
 #include "data/batch.h"
-#include "data/hdf5.h"
+#include "storage/hdf5.h"
 
 namespace comera::test {
 namespace {
 
-using data::hdf5::File;
+using storage::hdf5::File;
 
 TTShape read_train(const File& file, const std::string& path) {
   return {file.int64_list_attribute(path, "input_modes"), file.int64_list_attribute(path, "output_modes"),
@@ -88,7 +88,7 @@ OracleCase read_oracle(const std::string& name) {
   oracle.correct = file.int64_attribute(path, "correct");
   oracle.gradient = file.read<double>(path + "/gradient");
   oracle.gradient_norms = file.read<double>(optimizer + "/gradient_norms");
-  const data::hdf5::Dataset steps = file.dataset(path + "/after_steps");
+  const storage::hdf5::Dataset steps = file.dataset(path + "/after_steps");
   for (std::int64_t step = 0; step < steps.rows(); ++step)
     oracle.after_steps.push_back(steps.read_rows<double>(step, 1));
   return oracle;

@@ -4,7 +4,7 @@
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "recipes/recipe.h"
-#include "recipes/run/step_engine.h"
+#include "training/step_engine.h"
 
 int main(int argc, char** argv) {
   using namespace comera;

@@ -74,15 +74,16 @@ const std::vector<Case> cases = {
     {{2, 3, 2, 3, 2, 3}, {2, 3, 4, 3, 2}},
 };
 
-// The true ranks are found at error 0, and every entry comes back.
 TEST(FrobeniusNorm, IsThatOfTheEntriesAndNoNumberIfOneIsNone) {
   EXPECT_DOUBLE_EQ(frobenius_norm(std::vector<double>{3e200, -4e200}), 5e200);
   EXPECT_EQ(frobenius_norm(std::vector<double>{0, 0}), 0);
-  for (const double bad : {NAN, double{INFINITY}})
-    for (const auto& values : {std::vector<double>{bad}, {0, bad}, {bad, 1}, {1, bad, 2}})
+  for (const double bad : {double{NAN}, double{INFINITY}})
+    for (const auto& values : {std::vector<double>{bad}, std::vector<double>{0, bad},
+                               std::vector<double>{bad, 1}, std::vector<double>{1, bad, 2}})
       EXPECT_FALSE(std::isfinite(frobenius_norm(values)));
 }
 
+// The true ranks are found at error 0, and every entry comes back.
 TEST(TTSVD, FindsTheRanksOfATrain) {
   for (const Case& c : cases) {
     const std::vector<double> tensor = tensor_of_ranks(c.sizes, c.ranks);

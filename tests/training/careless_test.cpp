@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "data/hdf5.h"
+#include "storage/hdf5.h"
 #include "tests/training/training_fixture.h"
 
 namespace comera::test {

@@ -4,13 +4,14 @@
 
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
-#include "data/hash.h"
-#include "data/hdf5.h"
-#include "data/tokenizer.h"
-#include "recipes/run/rate_search.h"
+#include "data/tokenizers/tokenizer.h"
+#include "storage/hash.h"
+#include "storage/hdf5.h"
 #include "tests/training/training_fixture.h"
+#include "training/rate_search.h"
 
 namespace comera::test {
 namespace {
@@ -47,11 +48,11 @@ class DataKinds : public TrainingFixture {
     std::vector<std::int32_t> ids(rows * width), mask(rows * width), segments(rows * width);
     std::vector<std::int32_t> positions(rows * most_targets), targets(rows * most_targets);
     for (std::int64_t row = 0; row < rows; ++row) {
-      const auto bits = data::mix64(seed + static_cast<std::uint64_t>(row));
+      const auto bits = storage::mix64(seed + static_cast<std::uint64_t>(row));
       const auto length = static_cast<std::int64_t>(6 + bits % 9);
       for (std::int64_t i = 0; i < length; ++i) {
         ids[row * width + i] =
-            static_cast<std::int32_t>(10 + data::mix64(bits + static_cast<std::uint64_t>(i)) % 200);
+            static_cast<std::int32_t>(10 + storage::mix64(bits + static_cast<std::uint64_t>(i)) % 200);
         mask[row * width + i] = 1;
       }
       ids[row * width] = tokenizer.special().cls;
@@ -66,7 +67,7 @@ class DataKinds : public TrainingFixture {
     }
     fs::create_directories(folder() / "rows");
     std::filesystem::remove(folder() / "rows" / name);
-    data::hdf5::File file = data::hdf5::File::create(folder() / "rows" / name);
+    storage::hdf5::File file = storage::hdf5::File::create(folder() / "rows" / name);
     const auto write = [&](const char* dataset, const std::vector<std::int32_t>& values,
                            std::int64_t columns) {
       file.create_dataset(dataset, DType::int32, {columns}, {.chunk_rows = 50, .deflate = 4})
@@ -89,6 +90,43 @@ TEST_F(DataKinds, WholeWordsResumeToTheBitAndAreNotSingleTokens) {
   const TrainingOutcome words = expect_to_resume("words", {"data.whole_word_masking=true"});
   const TrainingOutcome tokens = train("tokens", {}, {});
   EXPECT_NE(words.evaluation->loss, tokens.evaluation->loss);
+}
+
+// A phase masks its training data by a share of its own; held-out data keep theirs.
+TEST_F(DataKinds, PhasesMaskByTheirOwnShare) {
+  const std::vector<std::string> more = {"phase.0.mask_probability=0.6"};
+  const TrainingOutcome masked = expect_to_resume("more", more);
+  const TrainingOutcome plain = train("plain", {}, {});
+  EXPECT_EQ(masked.evaluation->targets, plain.evaluation->targets);
+  EXPECT_NE(masked.evaluation->loss, plain.evaluation->loss);
+  const auto targets_of = [this](const std::string& run) {
+    std::map<std::string, double> targets;
+    std::ifstream stream(folder() / run / "metrics.jsonl");
+    for (std::string line; std::getline(stream, line);)
+      if (const auto values = nlohmann::json::parse(line); values.contains("targets"))
+        targets[values["phase"]] += values["targets"].get<double>();
+    return targets;
+  };
+  const auto own = targets_of("more-whole"), usual = targets_of("plain");
+  const std::string first = own.begin()->first, second = own.rbegin()->first;
+  ASSERT_NE(first, second);
+  const auto ratio = [&](const std::string& phase) { return own.at(phase) / usual.at(phase); };
+  EXPECT_NEAR(ratio(recipe("x").phases[0].name), 4, 0.6);
+  EXPECT_EQ(ratio(recipe("x").phases[1].name), 1);
+}
+
+TEST_F(DataKinds, AShareOfMasksIsRefusedWhereItChangesNothing) {
+  write_rows("a_training_0.hdf5", 20, 1);
+  write_rows("a_test_0.hdf5", 20, 5000);
+  std::vector<std::string> settings = on_rows("file");
+  settings.emplace_back("phase.1.mask_probability=0.3");
+  EXPECT_THAT([&] { train("run", {}, settings); },
+              testing::ThrowsMessage<UsageError>(
+                  testing::HasSubstr("phase.1.mask_probability changes nothing, for " +
+                                     (folder() / "rows").string() + " has targets of its own")));
+  settings = on_rows("dynamic");
+  settings.emplace_back("phase.1.mask_probability=0.3");
+  train("dynamic", {.stop_after = 1}, settings);
 }
 
 TEST_F(DataKinds, FilesOfMaskedSequencesResumeToTheBit) {

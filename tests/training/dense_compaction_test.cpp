@@ -1,4 +1,4 @@
-#include "recipes/run/dense_compaction.h"
+#include "training/dense_compaction.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,10 +10,10 @@
 #include "checkpoints/model_state.h"
 #include "kernels/backends/backends.h"
 #include "kernels/cpu/plain/plain_backend.h"
-#include "recipes/run/checkpoint_recipe.h"
 #include "tests/support/batches.h"
 #include "tests/support/harness.h"
 #include "tests/training/training_fixture.h"
+#include "training/checkpoint_recipe.h"
 
 namespace comera::test {
 namespace {

@@ -8,11 +8,11 @@
 #include <numeric>
 
 #include "data/masked_text.h"
-#include "recipes/run/fillings.h"
-#include "recipes/run/masked_language_task.h"
-#include "recipes/run/trained_model.h"
 #include "tests/training/float8_overrides.h"
 #include "tests/training/training_fixture.h"
+#include "training/fillings.h"
+#include "training/masked_language_task.h"
+#include "training/trained_model.h"
 
 namespace comera::test {
 namespace {

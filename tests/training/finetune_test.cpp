@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoints/checkpoint_file.h"
-#include "data/hdf5.h"
 #include "kernels/backends/backends.h"
-#include "recipes/run/sequence_task.h"
-#include "recipes/run/trained_model.h"
+#include "storage/hdf5.h"
 #include "tests/training/training_fixture.h"
+#include "training/sequence_task.h"
+#include "training/trained_model.h"
 
 namespace comera::test {
 namespace {
@@ -355,7 +355,7 @@ TEST_F(Finetune, TheProgramGoesAllTheWay) {
   ASSERT_EQ(run_program({"embed", run, "--input", dev, "--text", "first", "--output", h5.string()}).code, 0);
   ASSERT_EQ(run_program({"embed", run, "--input", dev, "--text", "first", "--output", vectors.string()}).code,
             0);
-  const auto file = data::hdf5::File::open(h5);
+  const auto file = storage::hdf5::File::open(h5);
   ASSERT_EQ(file.info("vectors").shape, (std::vector<std::int64_t>{120, 24}));
   const std::vector<float> values = file.read<float>("vectors");
   std::ifstream stream(vectors), again(dev);

@@ -5,11 +5,11 @@
 
 #include "checkpoints/checkpoint_directory.h"
 #include "checkpoints/float8_scales.h"
-#include "recipes/run/precision_report.h"
-#include "recipes/run/rank_compaction.h"
-#include "recipes/run/trained_model.h"
+#include "reports/precision_report.h"
 #include "tests/training/float8_overrides.h"
 #include "tests/training/rank_run.h"
+#include "training/rank_compaction.h"
+#include "training/trained_model.h"
 
 namespace comera::test {
 namespace {

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "recipes/run/trained_model.h"
 #include "tests/cuda/training_checks.h"
+#include "training/trained_model.h"
 
 namespace comera::test {
 namespace {
@@ -43,9 +43,10 @@ TEST_F(NarrowRun, ContinuesToTheBit) { expect_the_same_bits_each_way(device_, na
 
 TEST_F(NarrowRun, ByMuonContinuesToTheBit) {
   std::vector<std::string> by_muon = narrow;
-  by_muon.insert(by_muon.end(), {"optim.name=muon",
-                                 "phase.0.learning_rate={cores=0.02, embedding=5e-3, gates=1e-3, rest=1e-3}",
-                                 "phase.1.learning_rate={cores=0.02, embedding=5e-3, gates=1e-3, rest=1e-3}"});
+  by_muon.insert(
+      by_muon.end(),
+      {"optim.name=muon", "phase.0.learning_rate={cores=0.02, embedding=5e-3, gates=1e-3, rest=1e-3}",
+       "phase.1.learning_rate={cores=0.02, embedding=5e-3, gates=1e-3, rest=1e-3}"});
   expect_the_same_bits_each_way(device_, by_muon);
 }
 

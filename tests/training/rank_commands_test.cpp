@@ -9,12 +9,12 @@
 
 #include "bench/rank_benchmark.h"
 #include "checkpoints/model_state.h"
-#include "recipes/run/checkpoint_recipe.h"
-#include "recipes/run/rank_compaction.h"
-#include "recipes/run/trained_model.h"
-#include "tests/data/temporary_folder.h"
 #include "tests/model/masked.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/training/rank_run.h"
+#include "training/checkpoint_recipe.h"
+#include "training/rank_compaction.h"
+#include "training/trained_model.h"
 
 namespace comera::test {
 namespace {
@@ -191,7 +191,7 @@ TEST_F(RankCommands, TheCompactedModelSaysTheSame) {
       run_program({"compact", after.string(), "--output", (folder() / "again.h5").string()});
   EXPECT_EQ(again.code, 0) << again.output;
   EXPECT_THAT(again.output, HasSubstr("nothing to remove\nsaved "));
-  EXPECT_EQ(data::read_text(folder() / "again.h5"), data::read_text(after));
+  EXPECT_EQ(read_text(folder() / "again.h5"), read_text(after));
 }
 
 TEST_F(RankCommands, AFileOfWeightsAlone) {

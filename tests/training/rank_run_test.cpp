@@ -1,6 +1,6 @@
 // Whole runs that adapt ranks.
-#include "tests/support/largest.h"
 #include "tests/training/rank_run.h"
+#include "tests/support/largest.h"
 
 #include <gmock/gmock.h>
 
@@ -9,8 +9,8 @@
 
 #include "checkpoints/checkpoint_directory.h"
 #include "model/rank_sizes.h"
-#include "recipes/run/checkpoint_recipe.h"
-#include "recipes/run/trained_model.h"
+#include "training/checkpoint_recipe.h"
+#include "training/trained_model.h"
 
 namespace comera::test {
 namespace {

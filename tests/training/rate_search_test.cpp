@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "data/folder.h"
-#include "recipes/run/rate_search.h"
+#include "storage/folder.h"
 #include "tests/training/training_fixture.h"
+#include "training/rate_search.h"
 
 namespace comera::test {
 namespace {

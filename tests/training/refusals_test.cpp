@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoints/model_state.h"
-#include "data/tokenizer.h"
+#include "data/tokenizers/tokenizer.h"
 #include "tests/training/training_fixture.h"
 
 namespace comera::test {

@@ -1,10 +1,10 @@
 #include <gmock/gmock.h>
 
 #include "checkpoints/model_state.h"
-#include "recipes/model_report.h"
-#include "recipes/run/checkpoint_recipe.h"
-#include "recipes/run/trained_model.h"
+#include "reports/model_report.h"
 #include "tests/training/training_fixture.h"
+#include "training/checkpoint_recipe.h"
+#include "training/trained_model.h"
 
 namespace comera::test {
 namespace {

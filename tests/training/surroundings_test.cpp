@@ -27,7 +27,7 @@ class TrainingSurroundings : public TrainingFixture, protected Shell {
 
   fs::path run() const { return folder() / "run"; }
   fs::path last() const { return run() / "checkpoints/step-00000012.h5"; }
-  std::string treasure() const { return data::read_text(folder() / "treasure"); }
+  std::string treasure() const { return read_text(folder() / "treasure"); }
   // A link to a file of the user's, where the run makes one of its own.
   void link_to_treasure(const std::string& name) const {
     std::ofstream(folder() / "treasure") << "the user's";
@@ -54,7 +54,7 @@ TEST_F(TrainingSurroundings, MessagesThatCannotBeWrittenAreDropped) {
     EXPECT_EQ(shell(std::string("$C pretrain $R ") + to).code, 0);
     ASSERT_TRUE(fs::exists(last()));
     expect_equal_checkpoints(last(), whole);
-    EXPECT_THAT(data::read_text(run() / "lock"), testing::MatchesRegex("[0-9]+\n"));
+    EXPECT_THAT(read_text(run() / "lock"), testing::MatchesRegex("[0-9]+\n"));
   }
 }
 
@@ -71,13 +71,13 @@ TEST_F(TrainingSurroundings, ASummaryThatCannotBePrintedIsSaidAndTheRunIsSaved) 
   expect_refusal(shell("$C inspect $RUN > /dev/full"), 1, {"standard output could not be written"});
   expect_refusal(shell("$C compact $RUN --output $RUN/copy.h5 > /dev/full"), 1,
                  {"the files that the command wrote are whole"});
-  EXPECT_EQ(data::read_text(run() / "copy.h5"), data::read_text(last()));
+  EXPECT_EQ(read_text(run() / "copy.h5"), read_text(last()));
 }
 
 // A checkpoint is larger than that, and so the write fails rather than the process ends.
 TEST_F(TrainingSurroundings, ALimitOnTheSizeOfFilesIsASentence) {
   expect_refusal(shell("ulimit -f 64; $C pretrain $R"), 1, {".comera-tmp: could not", "File too large"});
-  EXPECT_THAT(data::left_overs(run()), IsEmpty());
+  EXPECT_THAT(left_overs(run()), IsEmpty());
 }
 
 // libgomp would end the program by itself.
@@ -189,10 +189,10 @@ TEST_F(TrainingSurroundings, WhatAKilledRunLeftIsRemovedAndNothingElse) {
     const fs::path path = run() / file;
     std::ofstream(path.parent_path() / ("." + path.filename().string() + ".1.comera-tmp")) << "half";
   }
-  EXPECT_EQ(data::left_overs(run()).size(), 5);
+  EXPECT_EQ(left_overs(run()).size(), 5);
   ASSERT_EQ(shell("$C pretrain $R --resume always").code, 0);
-  EXPECT_THAT(data::left_overs(run()), IsEmpty());
-  EXPECT_EQ(data::read_text(run() / "mine.tsv.tmp"), "the user's");
+  EXPECT_THAT(left_overs(run()), IsEmpty());
+  EXPECT_EQ(read_text(run() / "mine.tsv.tmp"), "the user's");
 }
 
 // A run that cannot begin, or begins beside them, leaves a user's own files as they were.
@@ -200,15 +200,15 @@ TEST_F(TrainingSurroundings, FilesOfTheUserInTheOutputFolderStay) {
   fs::create_directories(run() / "ranks");
   std::ofstream(run() / "ranks/mine.txt") << "the user's";
   expect_refusal(shell("$C pretrain $R --set data.train=nowhere"), 1, {"nowhere"});
-  EXPECT_EQ(data::read_text(run() / "ranks/mine.txt"), "the user's");
+  EXPECT_EQ(read_text(run() / "ranks/mine.txt"), "the user's");
   std::ofstream(run() / "best.h5") << "the user's";
   expect_refusal(shell("$C pretrain $R"), 2, {"holds another run"});
-  EXPECT_EQ(data::read_text(run() / "best.h5"), "the user's");
+  EXPECT_EQ(read_text(run() / "best.h5"), "the user's");
   fs::remove(run() / "best.h5");
   fs::copy_file(write_recipe(), run() / "recipe.toml");
   expect_refusal(shell("$C pretrain $RUN/recipe.toml --output $RUN --resume auto"), 2,
                  {"recipe.toml: is no run's", "move it"});
-  EXPECT_EQ(data::read_text(run() / "recipe.toml"), recipe_text());
+  EXPECT_EQ(read_text(run() / "recipe.toml"), recipe_text());
 }
 
 TEST_F(TrainingSurroundings, FoldersThatCannotBeAreSentences) {

@@ -1,7 +1,7 @@
 #include "tests/training/trace.h"
 
 #include "data/batch.h"
-#include "recipes/run/step_engine.h"
+#include "training/step_engine.h"
 
 namespace comera::test {
 

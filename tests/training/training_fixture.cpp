@@ -11,7 +11,7 @@
 
 #include "data/build_shards.h"
 #include "data/corpus.h"
-#include "data/tokenizer.h"
+#include "data/tokenizers/tokenizer.h"
 
 namespace comera::test {
 

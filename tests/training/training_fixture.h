@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "recipes/run/training_run.h"
+#include "training/training_run.h"
 
 namespace comera::test {
 

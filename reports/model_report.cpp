@@ -1,0 +1,122 @@
+#include "reports/model_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "reports/number_text.h"
+
+namespace comera {
+
+namespace {
+
+struct Row {
+  std::string name, kind;
+  std::int64_t parameters = 0, gates = 0;
+};
+
+// The name under which a parameter is listed: its layer's, or its norm's, or its own.
+std::string row_name(const std::string& parameter, const std::map<std::string, std::string>& layers) {
+  for (const auto& [layer, kind] : layers)
+    if (parameter.starts_with(layer + ".")) return layer;
+  return parameter.find("norm") == std::string::npos ? parameter : parameter.substr(0, parameter.rfind('.'));
+}
+
+// In forward order.
+std::vector<Row> rows_of(const Model& model) {
+  const ParameterStore& store = model.parameters();
+  std::map<std::string, std::string> layers{{"embedding.tokens", model.token_embedding().shape_text()}};
+  for (const Linear* linear : model.linears())
+    for (int i = 0; i < linear->outputs(); ++i) layers[linear->output_name(i)] = linear->shape_text(i);
+  std::vector<Row> rows;
+  for (ParameterId id = 0; id < store.size(); ++id) {
+    const ParameterInfo& info = store.info(id);
+    const std::string name = row_name(info.name, layers);
+    auto row = std::ranges::find(rows, name, &Row::name);
+    if (row == rows.end()) {
+      const auto layer = layers.find(name);
+      rows.push_back({name, layer != layers.end() ? layer->second : "dense " + info.shape.text()});
+      row = rows.end() - 1;
+    }
+    (info.role == ParameterRole::gate ? row->gates : row->parameters) += info.shape.elements();
+  }
+  return rows;
+}
+
+std::int64_t total_of(const ParameterStore& store, const std::function<bool(const ParameterInfo&)>& belongs) {
+  std::int64_t total = 0;
+  for (ParameterId id = 0; id < store.size(); ++id)
+    if (store.info(id).role != ParameterRole::gate && belongs(store.info(id)))
+      total += store.info(id).shape.elements();
+  return total;
+}
+
+bool is_norm(const ParameterInfo& info) { return info.name.find("norm") != std::string::npos; }
+bool is_head(const ParameterInfo& info) {
+  return info.name.starts_with("head.classifier.") || info.name == "head.bias";
+}
+bool is_bias(const ParameterInfo& info) {
+  return info.name.ends_with(".bias") && !is_norm(info) && !is_head(info);
+}
+bool is_table(const ParameterInfo& info) {
+  return info.name == "embedding.positions" || info.name == "embedding.types";
+}
+
+}  // namespace
+
+std::int64_t dense_parameters(const EncoderConfig& config) {
+  const std::int64_t h = config.hidden, f = config.ffn, v = config.vocabulary;
+  const std::int64_t norm = 2 * h, square = h * h + h;
+  const std::int64_t block = 4 * square + (h * f + f) + (f * h + h) + 2 * norm;
+  const std::int64_t head = config.head == HeadKind::mlm
+                                ? square + norm + v
+                                : square + (config.classifier_inputs() + 1) * config.sequence_outputs();
+  const std::int64_t positions = config.positions == Positions::learned ? config.max_positions : 0;
+  return (v + positions + config.types) * h + norm + config.layers * block + head;
+}
+
+std::string model_report(const Model& model) {
+  const ParameterStore& store = model.parameters();
+  std::string text = fmt::format("{:<34}{:<48}{:>14}{:>8}\n", "layer", "shape", "parameters", "gates");
+  for (const Row& row : rows_of(model))
+    text += fmt::format("{:<34}{:<48}{:>14}{:>8}\n", row.name, row.kind, grouped(row.parameters),
+                        row.gates ? grouped(row.gates) : "");
+  const std::int64_t all = store.count(), dense = dense_parameters(model.config());
+  const auto line = [&](const char* part, std::int64_t count) {
+    text += fmt::format("  {:<28}{:>14}\n", part, grouped(count));
+  };
+  text += "\nparameters by part\n";
+  line("tensor-train cores", store.count(ParameterRole::core));
+  line("linear biases", total_of(store, is_bias));
+  line("norms", total_of(store, is_norm));
+  line("positions and types", total_of(store, is_table));
+  line("classifier or decoder bias", total_of(store, is_head));
+  line("dense weights", total_of(store, [](const ParameterInfo& info) {
+         return info.role == ParameterRole::dense && !is_bias(info) && !is_norm(info) && !is_table(info) &&
+                !is_head(info);
+       }));
+  line("all", all);
+  line("gates beside them", store.count(ParameterRole::gate));
+  text += fmt::format(
+      "\nthe dense twin has {} parameters ({:.1f} MiB as fp32); this model has {} ({:.2f} MiB), {:.1f} "
+      "times fewer\n",
+      grouped(dense), static_cast<double>(dense) * 4 / 1048576, grouped(all),
+      static_cast<double>(all) * 4 / 1048576, static_cast<double>(dense) / static_cast<double>(all));
+  return text;
+}
+
+std::string plan_report(const Model& model, std::int64_t tokens) {
+  std::string text;
+  std::set<std::string> seen;
+  for (const Linear* linear : model.linears()) {
+    std::string kind;
+    for (int i = 0; i < linear->outputs(); ++i) kind += linear->shape_text(i) + "\n";
+    if (seen.insert(kind).second) text += linear->explain(tokens) + "\n";
+  }
+  return text;
+}
+
+}  // namespace comera

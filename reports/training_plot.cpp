@@ -1,0 +1,136 @@
+#include "reports/training_plot.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "kernels/core/check.h"
+#include "storage/folder.h"
+
+namespace comera {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* blue = "#0072b2";
+constexpr const char* orange = "#d55e00";
+constexpr const char* green = "#009e73";
+constexpr const char* grey = "#707070";
+// Of further held-out sets.
+constexpr const char* more_colours[] = {orange, green, "#cc79a7", "#e69f00", "#56b4e9"};
+
+struct Curves {
+  std::vector<PlotPoint> loss, size, target, live, removed;
+  std::map<std::string, std::vector<PlotPoint>> held_out;  // by the set's name
+  std::vector<PlotSpan> phases;
+  double step = 0;  // of the last line of training
+};
+
+// A member that is a number; NaN, which leaves a gap, if it is null, as metrics write what is not finite.
+std::optional<double> number_in(const json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end()) return std::nullopt;
+  if (found->is_number()) return found->get<double>();
+  return NAN;
+}
+
+const json* object_in(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_object() ? &*found : nullptr;
+}
+
+void add_to(std::vector<PlotPoint>& points, double step, std::optional<double> value) {
+  if (value) points.push_back({step, *value});
+}
+
+void take_evaluation(Curves& curves, double step, const json& line) {
+  if (const auto loss = number_in(line, "validation_loss"))
+    curves.held_out["held out"].push_back({step, *loss});
+  if (const json* sets = object_in(line, "validation"))
+    for (const auto& [name, scores] : sets->items())
+      if (scores.is_object()) add_to(curves.held_out[name], step, number_in(scores, "loss"));
+}
+
+void take_training(Curves& curves, double step, const json& line, const std::string& phase) {
+  // The last line of a phase is written at its last step.
+  if (curves.phases.empty() || curves.phases.back().name != phase)
+    curves.phases.push_back({curves.phases.empty() ? 0 : curves.step, phase});
+  curves.step = step;
+  // A line of steps that had no targets has no loss, which leaves a gap.
+  const std::optional<double> loss = number_in(line, "loss");
+  add_to(curves.loss, step, loss || !line.contains("targets") ? loss : NAN);
+  const json* ranks = object_in(line, "ranks");
+  if (ranks == nullptr) return;
+  add_to(curves.size, step, number_in(*ranks, "size"));
+  // A stage without a target leaves a gap in its line.
+  curves.target.push_back({step, number_in(*ranks, "target").value_or(NAN)});
+  add_to(curves.live, step, number_in(*ranks, "live"));
+  add_to(curves.removed, step, number_in(*ranks, "removed"));
+}
+
+void take(Curves& curves, const json& line) {
+  const double step = line.at("step").get<double>();
+  const auto phase = line.find("phase");
+  if (phase != line.end() && phase->is_string())
+    take_training(curves, step, line, phase->get<std::string>());
+  else
+    take_evaluation(curves, step, line);
+}
+
+Curves read_curves(const std::filesystem::path& path) {
+  std::error_code code;
+  COMERA_CHECK(!std::filesystem::is_other(path, code), "{}: is not a regular file", path.string());
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    throw UsageError(
+        fmt::format("{}: there is no such file; give the folder of a run that has begun", path.string()));
+  Curves curves;
+  std::string text;
+  for (std::int64_t number = 1; std::getline(file, text); ++number) {
+    const json line = json::parse(text, nullptr, false);
+    const bool is_ours = line.is_object() && line.contains("step") && line["step"].is_number();
+    if (!is_ours && file.eof()) break;
+    COMERA_CHECK(is_ours, "{}: line {} is no line of a run's metrics", path.string(), number);
+    take(curves, line);
+  }
+  if (curves.loss.empty() && curves.held_out.empty())
+    throw UsageError(fmt::format("{}: has no losses yet; wait for the run's first line", path.string()));
+  return curves;
+}
+
+}  // namespace
+
+Plot training_plot(const std::filesystem::path& metrics) {
+  const Curves curves = read_curves(metrics);
+  Plot plot{.title = storage::from_root(metrics).lexically_normal().parent_path().filename().string(),
+            .x_title = "step"};
+  plot.spans = curves.phases;
+  PlotPanel loss{.title = "Loss"};
+  if (!curves.loss.empty()) loss.series.push_back({"training", blue, PlotStyle::line, curves.loss});
+  std::size_t set = 0;
+  for (const auto& [name, points] : curves.held_out)
+    loss.series.push_back({name, more_colours[set++ % std::size(more_colours)], PlotStyle::marked, points});
+  plot.panels.push_back(std::move(loss));
+  if (!curves.size.empty()) {
+    PlotPanel size{.title = "Size of the tensor trains, S / S_init", .from_zero = true};
+    size.series.push_back({"size", blue, PlotStyle::line, curves.size});
+    const auto is_target = [](const PlotPoint& point) { return std::isfinite(point.y); };
+    if (std::ranges::any_of(curves.target, is_target))
+      size.series.push_back({"target", grey, PlotStyle::dashed, curves.target});
+    plot.panels.push_back(std::move(size));
+  }
+  if (!curves.live.empty()) {
+    PlotPanel ranks{.title = "Live ranks and removed layers", .from_zero = true};
+    ranks.series.push_back({"live ranks", blue, PlotStyle::line, curves.live});
+    ranks.series.push_back({"removed layers", orange, PlotStyle::steps, curves.removed, true});
+    plot.panels.push_back(std::move(ranks));
+  }
+  return plot;
+}
+
+}  // namespace comera

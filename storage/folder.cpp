@@ -1,0 +1,41 @@
+#include "storage/folder.h"
+
+#include <algorithm>
+
+#include "kernels/core/check.h"
+
+namespace comera::storage {
+
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder, std::error_code& code) {
+  std::vector<std::filesystem::path> entries;
+  for (std::filesystem::directory_iterator entry(folder, code), end; !code && entry != end;
+       entry.increment(code))
+    entries.push_back(entry->path());
+  std::ranges::sort(entries);
+  return entries;
+}
+
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
+  std::error_code code;
+  std::vector<std::filesystem::path> entries = entries_of(folder, code);
+  COMERA_CHECK(!code || code == std::errc::no_such_file_or_directory,
+               "{}: could not be listed: {}; mend that, since what it holds decides about what is done",
+               folder.string(), code.message());
+  return entries;
+}
+
+bool exists(const std::filesystem::path& path) {
+  std::error_code code;
+  const bool there = std::filesystem::exists(path, code);
+  COMERA_CHECK(!code, "{}: could not be looked at: {}; mend that, since it decides about what is done",
+               path.string(), code.message());
+  return there;
+}
+
+std::filesystem::path from_root(const std::filesystem::path& path) {
+  std::error_code code;
+  std::filesystem::path whole = std::filesystem::absolute(path, code);
+  return code ? path : whole;
+}
+
+}  // namespace comera::storage

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "storage/durable_file.h"
+
+// A file that HDF5 wrote with a user block of seal_bytes, and the text in that block:
+//
+//   comera shard          what it is
+//   version 2             of its format
+//   bytes 123456          of the whole file
+//   contents 89abcdef     what it says about the rest: of a shard, the CRC-32 of all that follows the block
+//   (zeros, and at the block's end a CRC-32 of the block itself)
+//
+// So every byte is under a checksum, and damage is found before HDF5, which may crash on it or read other
+// numbers, sees the file. Checksums are zlib's CRC-32: any one flipped bit and any burst of up to 32 changes
+// it. It protects against accidents, not against someone who makes a file to do harm.
+namespace comera::storage {
+
+inline constexpr std::int64_t seal_bytes = 512;  // the smallest user block of HDF5
+
+struct SealKind {
+  std::string_view what;     // "shard"
+  std::int64_t version = 0;  // of the format, the newest that this program knows
+  std::string_view advice;   // what to do about a file that is refused: "make it again with 'comera data'"
+};
+
+struct Seal {
+  std::int64_t version = 0;
+  std::int64_t bytes = 0;
+  std::string rest;  // the last line
+};
+
+// The block.
+std::string to_text(const Seal& seal, const SealKind& kind);
+// An Error with the file's name, the reason and the advice.
+[[noreturn]] void refuse(const std::filesystem::path& path, const SealKind& kind, const std::string& reason);
+// Opens a file and verifies its block and its size. Error if it is not sealed as that, or not of that size.
+struct SealedFile {
+  FileDescriptor file;
+  Seal seal;
+};
+SealedFile open_sealed(const std::filesystem::path& path, const SealKind& kind);
+
+// What a file begins with, told without HDF5; other also of what cannot be read.
+enum class FileStart : std::uint8_t { seal, hdf5, other };
+FileStart start_of(const std::filesystem::path& path, const SealKind& kind);
+
+// Writes the seal of a closed file, with a checksum of its contents. Does not wait for the disk.
+void seal(const std::filesystem::path& path, const SealKind& kind);
+
+// Reads the whole file once. Error with its name if it is not sealed as that, or not as it was when it was.
+void check_seal(const std::filesystem::path& path, const SealKind& kind);
+
+std::uint32_t checksum(const void* data, std::size_t bytes, std::uint32_t continued = 0);
+// Of bytes [offset, offset + bytes) of the file.
+std::uint32_t checksum(const FileDescriptor& file, std::int64_t offset, std::int64_t bytes,
+                       std::uint32_t continued = 0);
+
+}  // namespace comera::storage

@@ -1,0 +1,69 @@
+#include "training/checkpoint_recipe.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "recipes/changes.h"
+
+namespace comera {
+
+namespace {
+
+// A tensor train without its ranks, to be compared, and with them.
+struct Train {
+  std::vector<std::vector<std::int64_t>> modes;
+  std::vector<std::int64_t> ranks;
+};
+
+// By layer.
+std::map<std::string, Train> trains_of(const Recipe& recipe) {
+  std::map<std::string, Train> trains;
+  if (!recipe.tensorized.enabled) return trains;
+  const EncoderConfig config = encoder_config(recipe, recipe.model.vocabulary > 0 ? 0 : 1);
+  for (const EncoderConfig::LinearLayer& layer : config.linear_layers())
+    if (layer.shape)
+      trains[layer.name] = {{layer.shape->input_modes, layer.shape->output_modes}, layer.shape->ranks};
+  if (const auto shape = config.tensorized.embedding_shape())
+    trains[EncoderConfig::embedding_layer] = {{shape->row_modes, shape->column_modes}, shape->ranks};
+  return trains;
+}
+
+}  // namespace
+
+Recipe checkpoint_recipe(const CheckpointReader& reader, const std::vector<std::string>& overrides) {
+  return parse_stored_recipe(reader.text("/recipe", "toml"), reader.path().string(), overrides);
+}
+
+void require_same_encoder(const Recipe& recipe, const CheckpointReader& reader) {
+  const Recipe saved = checkpoint_recipe(reader);
+  for (const RecipeChange& change : recipe_changes(saved, recipe))
+    for (const char* key : {"model.heads", "model.norm", "model.positions", "model.rotary_theta"})
+      if (change.key == key)
+        throw UsageError(fmt::format(
+            "{} was trained with {} = {}, but the recipe has {}; use the recipe that it was made with",
+            reader.path().string(), key, change.from, change.to));
+}
+
+void take_ranks(Recipe& recipe, const CheckpointReader& reader, RanksOf checkpoint) {
+  const std::map<std::string, Train> own = trains_of(recipe), saved = trains_of(checkpoint_recipe(reader));
+  const LayerRanks taken = checkpoint_recipe(reader).tensorized.ranks;
+  const bool adapted = checkpoint == RanksOf::resumed && !reader.attributes("/ranks").empty();
+  for (const auto& [layer, train] : saved) {
+    const auto mine = own.find(layer);
+    if (mine == own.end() || mine->second.modes != train.modes) continue;
+    const bool may_have_shrunk =
+        adapted && std::ranges::equal(train.ranks, mine->second.ranks, std::ranges::less_equal());
+    if (recipe.tensorized.ranks.contains(layer) && mine->second.ranks != train.ranks && !may_have_shrunk)
+      throw UsageError(fmt::format(
+          "tensorized.ranks.{0} is [{1}], but {0} has the ranks [{2}] in {3}; leave it out of the recipe: "
+          "the "
+          "checkpoint's ranks are taken",
+          layer, fmt::join(mine->second.ranks, ", "), fmt::join(train.ranks, ", "), reader.path().string()));
+    if (taken.contains(layer)) recipe.tensorized.ranks[layer] = train.ranks;
+  }
+}
+
+}  // namespace comera

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "data/loader.h"
+#include "kernels/core/graph.h"
+#include "kernels/ops/processor.h"
+#include "model/model.h"
+#include "training/device_batch.h"
+
+namespace comera {
+
+// The packs of one rank: every so-many'th.
+struct PackShare {
+  std::int64_t rank = 0, ranks = 1;
+};
+
+// Runs a model forward only: no dropout, no gradients, and memory that does not grow with its depth.
+class InferenceEngine {
+ public:
+  enum class Output : std::uint8_t {
+    predictions,  // of the head, for each sequence
+    mean,         // vectors of the encoder: the mean over a sequence,
+    first,        // or that of its first token
+    logits,       // of a masked-language head, for each masked position
+  };
+
+  // The model must be in the processor's memory, and outlive this; its parameters stay as they are.
+  InferenceEngine(const Model& model, Output output, const Processor& processor);
+  InferenceEngine(const InferenceEngine&) = delete;
+  InferenceEngine& operator=(const InferenceEngine&) = delete;
+
+  // Numbers that each sequence or masked position gets.
+  std::int64_t width() const;
+
+  // Runs over all samples in packs of that capacity, or over a rank's share of the packs. visit gets a
+  // sample's number and its numbers, samples in no particular order; with Output::logits once for each of the
+  // sample's targets, in their order. False if `stop` asked for an end on the way.
+  using Visit = std::function<void(std::int64_t sample, std::span<const double> values)>;
+  bool run(std::unique_ptr<data::SampleSource> samples, const data::BatchCapacity& capacity,
+           const Visit& visit, const std::function<bool()>& stop = {}, const PackShare& share = {});
+
+ private:
+  void set_capacity(const PackCapacity& capacity);
+  Tensor values(const PackCapacity& capacity) const;
+  void forward(const Context& context, const PackedBatch& batch) const;
+
+  const Model& model_;
+  Output output_;
+  Processor processor_;
+  Stream stream_;
+  Buffer inputs_, results_, outputs_;
+  std::optional<Arena> arena_;
+  std::optional<Context> context_;
+  PackedBatch batch_;
+  std::unique_ptr<Feed> feed_;
+  Graph graph_;
+};
+
+}  // namespace comera

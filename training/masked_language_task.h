@@ -1,0 +1,47 @@
+#pragma once
+
+#include "data/baselines.h"
+#include "data/sequence_set.h"
+#include "data/tokenizers/words.h"
+#include "recipes/recipe.h"
+#include "training/training_task.h"
+
+namespace comera {
+
+// Pretraining: masked tokens of shards, or of files of masked sequences.
+class MaskedLanguageTask final : public TrainingTask {
+ public:
+  // Opens the shards. Error if they do not fit the tokenizer or the model. Without data.train it can only
+  // evaluate, and knows no unigram baseline.
+  MaskedLanguageTask(const DataSection& data, const data::Tokenizer& tokenizer, const EncoderConfig& config);
+
+  const char* name() const override { return "pretrain"; }
+  std::string source() const override { return data_.train; }
+  std::string fingerprint() const override { return train_->fingerprint(); }
+  std::vector<GivenFile> inputs() const override;
+  std::unique_ptr<data::SampleSource> samples(std::int64_t length) const override;
+  data::MaskingOptions masking() const override;
+  // Whether training data are masked here, and not by whoever made their files.
+  bool draws_masks() const { return train_ == nullptr || !train_->masked(); }
+  std::int64_t targets(const data::Batch& batch) const override { return batch.masked; }
+  bool evaluates() const override { return held_out_ != nullptr; }
+  // The masks are the same in every evaluation with the same sequence length.
+  std::optional<Evaluation> evaluate(StepEngine& engine, const data::LoaderOptions& options,
+                                     std::int64_t most_packs, const std::function<bool()>& stop,
+                                     Communicator& communicator) override;
+  std::string describe(const Evaluation& evaluation) const override;
+  JsonObject metrics(const Evaluation& evaluation) const override;
+  // Where the loss is still that of the unigram baseline, within `plateau` nats, after half of the steps.
+  std::string advice(const Evaluation& evaluation, double done) const override;
+  static constexpr double plateau = 0.1;
+  bool keeps_best() const override { return false; }
+
+ private:
+  DataSection data_;
+  bool learned_positions_ = false;
+  std::unique_ptr<data::SequenceSet> train_, held_out_;  // null without
+  std::shared_ptr<const data::WordTable> words_;         // null unless whole words are masked
+  std::optional<data::UnigramModel> unigram_;            // when it is first needed
+};
+
+}  // namespace comera

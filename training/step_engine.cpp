@@ -1,0 +1,226 @@
+#include "training/step_engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+
+namespace comera {
+
+StepEngine::StepEngine(const EncoderConfig& config, const OptimizerOptions& optimizer,
+                       const Processor& processor)
+    : StepEngine(std::make_unique<Model>(config, processor.allocator, true), nullptr, processor) {
+  optimizer_.emplace(model_.parameters(), optimizer, processor.allocator);
+}
+
+StepEngine::StepEngine(Model& model, const Processor& processor) : StepEngine(nullptr, &model, processor) {}
+
+StepEngine::StepEngine(std::unique_ptr<Model> own, Model* model, const Processor& processor)
+    : processor_(processor),
+      own_model_(std::move(own)),
+      model_(own_model_ ? *own_model_ : *model),
+      stream_(allocator().stream()),
+      inputs_(allocator(), sizeof(StepInputs), MemoryKind::workspace),
+      results_(allocator(), sizeof(StepResults), MemoryKind::workspace),
+      inputs_feed_(allocator().feed(inputs_.data(), inputs_.bytes())),
+      results_feed_(allocator().feed(results_.data(), results_.bytes())) {
+  send_inputs();
+  clear_results();
+}
+
+void StepEngine::send_inputs() {
+  std::memcpy(inputs_feed_->next(), &host_inputs_, sizeof host_inputs_);
+  inputs_feed_->send();
+}
+
+void StepEngine::clear_results() {
+  host_results_ = StepResults{};
+  fetched_ = true;
+  std::memcpy(results_feed_->next(), &host_results_, sizeof host_results_);
+  results_feed_->send();
+}
+
+const StepResults& StepEngine::results() {
+  if (fetched_) return host_results_;
+  // First, since copying into the host's memory waits for the stream without looking after the ranks.
+  if (communicator_ != nullptr) communicator_->wait(stream_);
+  allocator().download(&host_results_, results_.data(), sizeof host_results_, stream_);
+  allocator().synchronize(stream_);
+  fetched_ = true;
+  return host_results_;
+}
+
+Step StepEngine::step(const Context& context, const PackedBatch& batch, bool training) const {
+  return {context,
+          model_.parameters(),
+          batch,
+          inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
+          results_.tensor({sizeof(StepResults)}, DType::uint8),
+          training};
+}
+
+Graph StepEngine::graph(std::function<void()> body) const {
+  return {allocator(), stream_, std::move(body), processor_.graphs};
+}
+
+Arena::Plan StepEngine::plan_for(const PackCapacity& capacity) const {
+  Arena measuring = Arena::measuring(allocator().device());
+  const Context dry{processor_.backend, measuring, stream_};
+  const PackedBatch batch = PackedBatch::measuring(capacity, allocator().device());
+  model_.run_pack(step(dry, batch, false), false);
+  if (optimizer_) {
+    model_.run_pack(step(dry, batch, true), true);
+    run_apply(dry);
+  }
+  return measuring.peak();
+}
+
+// How many tokens a pack may have that is like this one otherwise; 0: not even its longest sequence's.
+std::int64_t StepEngine::tokens_that_fit(const PackCapacity& capacity) const {
+  constexpr std::int64_t step = 64;
+  std::size_t available = allocator().available();
+  available -= available / 64;  // what is lost between blocks
+  const auto tokens_of = [&](std::int64_t steps) {
+    return std::min(capacity.longest + steps * step, capacity.tokens);
+  };
+  const auto fits = [&](std::int64_t tokens) {
+    const auto part = [&](std::int64_t of) { return (of * tokens + capacity.tokens - 1) / capacity.tokens; };
+    // Masked positions are drawn: a small pack needs more room for chance.
+    const auto masked = static_cast<double>(part(capacity.masked));
+    const PackCapacity less{
+        .tokens = tokens,
+        .sequences = part(capacity.sequences),
+        .longest = capacity.longest,
+        .masked = std::min(capacity.masked, static_cast<std::int64_t>(masked + 5 * std::sqrt(masked) + 1)),
+        .unique_ids = std::min(capacity.unique_ids, tokens)};
+    const PackedBatch batch = PackedBatch::measuring(less, allocator().device());
+    // The batch's place, and two on their way to it.
+    return plan_for(less).total + 3 * batch.block_bytes() + batch.token_rows.bytes() <= available;
+  };
+  std::int64_t least = 0, most = (capacity.tokens - capacity.longest + step - 1) / step;
+  if (!fits(tokens_of(least))) return 0;
+  while (least < most) {
+    const std::int64_t middle = (least + most + 1) / 2;
+    if (fits(tokens_of(middle)))
+      least = middle;
+    else
+      most = middle - 1;
+  }
+  return tokens_of(least);
+}
+
+// The plan by kind, what is left for it, and what would fit.
+std::string StepEngine::does_not_fit(const PackCapacity& capacity, const Arena::Plan& plan) const {
+  const auto mebibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / 1048576; };
+  const auto in_use = [&](MemoryKind kind) { return mebibytes(allocator().use(kind).current); };
+  const std::int64_t tokens = tokens_that_fit(capacity);
+  return fmt::format(
+      "out of memory: a pack of {} tokens needs {:.1f} MiB ({:.1f} kept for backward, {:.1f} scratch), "
+      "{:.1f} are "
+      "left beside parameters {:.1f}, gradients {:.1f}, optimizer {:.1f} MiB; {}",
+      capacity.tokens, mebibytes(plan.total), mebibytes(plan.saved), mebibytes(plan.scratch),
+      mebibytes(allocator().available()), in_use(MemoryKind::parameters), in_use(MemoryKind::gradients),
+      in_use(MemoryKind::optimizer),
+      tokens > 0 ? fmt::format("set tokens_per_pack to {} or less", tokens)
+                 : fmt::format("not even one sequence of {} tokens fits: make sequences shorter or the model "
+                               "smaller",
+                               capacity.longest));
+}
+
+void StepEngine::set_capacity(const PackCapacity& capacity) {
+  const Arena::Plan plan = plan_for(capacity);
+  context_.reset();
+  arena_.reset();
+  batch_feed_.reset();
+  batch_ = PackedBatch();
+  try {
+    batch_ = PackedBatch(allocator(), capacity);
+    batch_feed_ = allocator().feed(batch_.block(), batch_.block_bytes());
+    arena_.emplace(allocator(), plan);
+  } catch (const OutOfMemory&) {
+    batch_feed_.reset();
+    batch_ = PackedBatch();
+    if (allocator().available() == 0) throw;
+    throw OutOfMemory(does_not_fit(capacity, plan));
+  }
+  context_.emplace(Context{processor_.backend, *arena_, stream_});
+  evaluate_ = graph([this] { model_.run_pack(step(*context_, batch_, false), false); });
+  if (!optimizer_) return;
+  micro_ = graph([this] { model_.run_pack(step(*context_, batch_, true), true); });
+  last_ = graph([this] { run_last_pack(); });
+  apply_ = graph([this] { run_apply(*context_); });
+}
+
+void StepEngine::adapt_ranks(const RankUnits& units, const RankStageOptions& options,
+                             const std::vector<std::string>& kept) {
+  std::vector<RankedLayer> layers = model_.ranked_layers();
+  for (RankedLayer& layer : layers) layer.keeps_one |= std::ranges::find(kept, layer.name) != kept.end();
+  ranks_.emplace(model_.parameters(), layers, units, options);
+}
+
+void StepEngine::join(Communicator& communicator, std::int64_t bucket_bytes) {
+  communicator_ = &communicator;
+  gradient_sum_.emplace(communicator, model_.parameters().gradients(), bucket_bytes);
+  model_.on_gradients_ready([this](const std::vector<ParameterRange>& ranges) {
+    if (summing_) gradient_sum_->ready(ranges, stream_);
+  });
+}
+
+void StepEngine::run_last_pack() {
+  summing_ = true;
+  model_.run_pack(step(*context_, batch_, true), true);
+  summing_ = false;
+  gradient_sum_->flush(stream_);
+  // The loss, its targets and the hits: StepResults begins with them.
+  static_assert(offsetof(StepResults, gradient_norm) == 3 * sizeof(double));
+  communicator_->begin_sum(Tensor(results_.data(), {3}, DType::float64, allocator().device()), stream_);
+  if (const Float8State* float8 = model_.float8(); float8 != nullptr && float8->delayed())
+    communicator_->begin_max(float8->all_scales(), stream_);
+  const auto begin = std::chrono::steady_clock::now();
+  communicator_->finish(stream_);
+  waited_ms_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void StepEngine::run_apply(const Context& context) const {
+  const Tensor inputs = inputs_.tensor({sizeof(StepInputs)}, DType::uint8);
+  const Tensor results = results_.tensor({sizeof(StepResults)}, DType::uint8);
+  optimizer_->measure(context, inputs, results);
+  if (ranks_) ranks_->descend(context, inputs, results);
+  optimizer_->update(context, inputs, results);
+  if (ranks_)
+    ranks_->prune(context, optimizer_->state()[0].second, optimizer_->state()[1].second, inputs, results);
+  if (model_.float8() != nullptr) model_.float8()->next(context, results);
+}
+
+void StepEngine::load(const data::Batch& batch) { send_batch(batch, batch_.capacity, *batch_feed_); }
+
+void StepEngine::micro(const DropoutKey& key, bool last) {
+  host_inputs_.dropout = key;
+  send_inputs();
+  fetched_ = false;
+  if (last && communicator_ != nullptr)
+    last_.launch();
+  else
+    micro_.launch();
+}
+
+void StepEngine::apply(std::int64_t update, double targets, const StepRates& learning_rates, double max_norm,
+                       const RankStep& rank_step) {
+  std::ranges::copy(learning_rates, host_inputs_.learning_rate);
+  host_inputs_.targets = targets;
+  host_inputs_.max_norm = max_norm;
+  host_inputs_.rank_target = rank_step.target;
+  host_inputs_.rank_urgency = rank_step.urgency;
+  optimizer_->prepare(host_inputs_, update);
+  send_inputs();
+  fetched_ = false;
+  apply_.launch();
+}
+
+void StepEngine::evaluate() {
+  fetched_ = false;
+  evaluate_.launch();
+}
+
+}  // namespace comera

@@ -1,0 +1,106 @@
+#include "training/trained_model.h"
+
+#include <algorithm>
+
+#include "checkpoints/checkpoint_directory.h"
+#include "checkpoints/float8_scales.h"
+#include "checkpoints/model_state.h"
+#include "kernels/backends/processors.h"
+#include "storage/folder.h"
+
+namespace comera {
+
+namespace {
+
+std::filesystem::path checked_tokenizer(const TrainedModel& trained, const std::filesystem::path& given) {
+  if (!given.empty()) return given;
+  if (trained.tokenizer.empty())
+    throw UsageError(fmt::format(
+        "{}: there is no tokenizer.model in its run's directory; give the one it was trained with: "
+        "--tokenizer FILE",
+        trained.checkpoint.string()));
+  return trained.tokenizer;
+}
+
+// Before anything is made of its size.
+data::Tokenizer load_tokenizer(const TrainedModel& trained, const std::filesystem::path& given) {
+  const std::filesystem::path file = checked_tokenizer(trained, given);
+  data::Tokenizer tokenizer = data::Tokenizer::load(file);
+  require_same_tokenizer(CheckpointReader(trained.checkpoint), tokenizer, file.string());
+  return tokenizer;
+}
+
+// A GPU without 8-bit tensor cores evaluates what was trained in 8 bits in bfloat16, unless it is told how.
+Recipe for_device(Recipe recipe, const std::vector<std::string>& overrides, const std::string& device) {
+  const auto is_told = [](const std::string& setting) { return setting.starts_with("precision.compute"); };
+  PrecisionSection& precision = recipe.precision;
+  if (precision.compute == Compute::fp8 && std::ranges::none_of(overrides, is_told) &&
+      !multiplies(find_processor(device, precision.activations()), precision.operands()))
+    precision.compute = Compute::bf16;
+  return recipe;
+}
+
+// Positions that are not learned have no end.
+Recipe for_length(Recipe recipe, std::int64_t length) {
+  ModelSection& model = recipe.model;
+  if (model.positions != Positions::learned) model.max_positions = std::max(model.max_positions, length);
+  return recipe;
+}
+
+}  // namespace
+
+TrainedModel find_trained_model(const std::filesystem::path& path) {
+  TrainedModel trained;
+  std::error_code code;
+  if (std::filesystem::is_directory(path, code)) {
+    const std::filesystem::path best = path / "best.h5";
+    if (std::filesystem::exists(best, code)) {
+      trained.checkpoint = best;
+    } else {
+      const bool is_run = std::filesystem::is_directory(path / "checkpoints", code);
+      const auto found = find_latest(is_run ? path / "checkpoints" : path, ResumeMode::newest_to_read);
+      if (!found) throw UsageError(fmt::format("{}: holds no checkpoint", path.string()));
+      trained.checkpoint = found->path;
+    }
+  } else {
+    if (!std::filesystem::exists(path, code))
+      throw UsageError(fmt::format("{}: no such checkpoint or run directory", path.string()));
+    trained.checkpoint = path;
+  }
+  trained.recipe = CheckpointReader(trained.checkpoint).text("/recipe", "toml");
+  const std::filesystem::path folder = storage::from_root(trained.checkpoint).parent_path();
+  for (const std::filesystem::path& place : {folder, folder.parent_path()})
+    if (trained.tokenizer.empty() && std::filesystem::exists(place / "tokenizer.model", code))
+      trained.tokenizer = place / "tokenizer.model";
+  return trained;
+}
+
+void require_same_tokenizer(const CheckpointReader& reader, const data::Tokenizer& tokenizer,
+                            const std::string& name) {
+  if (reader.text("/data", "tokenizer_hash") == tokenizer.hash()) return;
+  const std::int64_t pieces = reader.integer("/data", "vocabulary");
+  throw Error(fmt::format(
+      "{} was trained with another tokenizer than {}: that has {} pieces, {}; give the "
+      "one it was trained with",
+      reader.path().string(), name, tokenizer.vocabulary(),
+      pieces == tokenizer.vocabulary() ? "as many, but other ones"
+                                       : fmt::format("and the checkpoint was made for {}", pieces)));
+}
+
+LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesystem::path& given,
+                         const std::vector<std::string>& overrides, const std::string& device,
+                         std::int64_t length)
+    : trained(find_trained_model(path)),
+      recipe(
+          for_length(for_device(parse_stored_recipe(trained.recipe, trained.checkpoint.string(), overrides),
+                                overrides, device),
+                     length)),
+      tokenizer(load_tokenizer(trained, given)),
+      processor(find_processor(device, recipe.precision.activations(), recipe.precision.operands())),
+      model(encoder_config(recipe, tokenizer.vocabulary()), processor.allocator, false) {
+  const CheckpointReader reader(trained.checkpoint);
+  load_parameters(reader, model.parameters());
+  if (model.float8() != nullptr) load_float8(reader, *model.float8());
+}
+
+}  // namespace comera
