@@ -1,0 +1,55 @@
+#include "training/phase_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "kernels/core/check.h"
+
+namespace comera {
+
+PhasePlan::PhasePlan(const Recipe& recipe, const std::function<std::int64_t(std::int64_t)>& packs_per_epoch)
+    : evaluation_epochs_(recipe.run.evaluation_epochs) {
+  for (std::int64_t phase = 0; phase < static_cast<std::int64_t>(recipe.phases.size()); ++phase) {
+    const PhaseSection& section = recipe.phases[phase];
+    const bool counted = section.epochs.has_value() || evaluation_epochs_ > 0;
+    const double packs = counted ? static_cast<double>(packs_per_epoch(phase)) : 0;
+    const auto steps_of = [&](double epochs) {
+      const double steps = epochs * packs / static_cast<double>(section.packs_per_step);
+      return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(steps)));
+    };
+    const std::int64_t steps = section.steps ? *section.steps : steps_of(*section.epochs);
+    if (section.epochs && section.warmup_steps > steps)
+      throw UsageError(
+          fmt::format("phase.{0}.warmup_steps = {1} is more than the {2} steps that phase.{0}.epochs = {3} "
+                      "gives with these data; lower it, or give more epochs",
+                      phase, section.warmup_steps, steps, *section.epochs));
+    steps_.push_back(steps);
+    steps_per_epoch_.push_back(counted ? steps_of(1) : 0);
+    epochs_.push_back(section.epochs);
+  }
+}
+
+std::int64_t PhasePlan::total() const {
+  return std::accumulate(steps_.begin(), steps_.end(), std::int64_t{0});
+}
+
+void PhasePlan::keep_begun(const std::vector<std::int64_t>& begun, const Recipe& before) {
+  const std::size_t known = std::min({begun.size(), steps_.size(), before.phases.size()});
+  for (std::size_t phase = 0; phase < known; ++phase)
+    if (epochs_[phase] && epochs_[phase] == before.phases[phase].epochs) steps_[phase] = begun[phase];
+}
+
+bool PhasePlan::ends_evaluation_epoch(std::int64_t phase, std::int64_t phase_step) const {
+  if (evaluation_epochs_ <= 0) return false;
+  // The number of evaluations that are due grows with this step.
+  const double every = evaluation_epochs_ * static_cast<double>(steps_per_epoch_[phase]);
+  const auto due_by = [&](std::int64_t step) {
+    return static_cast<std::int64_t>((static_cast<double>(step) + 1e-6) / every);
+  };
+  return due_by(phase_step) > due_by(phase_step - 1);
+}
+
+}  // namespace comera

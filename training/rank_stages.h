@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoints/checkpoint_file.h"
+#include "checkpoints/rank_history.h"
+#include "model/config.h"
+#include "optim/schedule.h"
+#include "recipes/recipe.h"
+#include "training/json.h"
+#include "training/run_state.h"
+#include "training/step_engine.h"
+
+namespace comera {
+
+// The ranks of a run: what each phase does to them, the size that a late phase is held to, and the compaction
+// of what has died. docs/rank-adaptation.md has the method. Without a phase that adapts ranks all of it does
+// nothing.
+class RankStages {
+ public:
+  using Say = std::function<void(const std::string&)>;
+
+  // The recipe and the configuration are those of the model: compact() changes both.
+  RankStages(Recipe& recipe, EncoderConfig& config) : recipe_(recipe), config_(config) {}
+
+  // ---- Before the first step.
+
+  // Takes the sizes and norms that an adapted model was measured by from its start on, if the checkpoint is
+  // of the same encoder.
+  void take_units(const CheckpointReader& reader);
+  // What save() has written.
+  void load(const CheckpointReader& reader);
+  void save(CheckpointWriter& writer) const;
+  // The model is there. UsageError if a phase to come has a target that cannot be reached. False if no phase
+  // adapts ranks.
+  bool begin(const Model& model, const RunState& state);
+
+  // ---- Phases.
+
+  // When a phase begins, or a run goes on within it; `steps` are the phase's. True if a late stage begins:
+  // what was best at another size is no model of this phase.
+  bool open(StepEngine& engine, const RunState& state, std::int64_t steps, const Schedule& schedule,
+            const Say& say);
+  // The phase has ended. Says so if it was a late one.
+  void close(const RunState& state, const Say& say);
+
+  bool adapting() const { return objective_ != PhaseObjective::fixed; }
+  // What changes from step to step. Kept for the metrics of the step.
+  RankStep begin_step(std::int64_t phase_step, std::int64_t steps);
+  // Behind the step: true if layers were removed by it.
+  bool end_step(const StepEngine& engine);
+  void add_metrics(JsonObject& metrics) const;
+  // Whether a model of now may be the best: from a late phase on it has to have that phase's size.
+  bool target_reached() const { return size_target_ == 0 || state_.size_left <= size_target_; }
+
+  // ---- A network in which no token sees another is no result.
+
+  static bool collapsed(const Model& model, const EncoderConfig& config);
+  // How such an end is avoided: a part of a sentence.
+  const char* advice() const;
+
+  // ---- Compaction.
+
+  bool compaction_due(const RunState& state) const;
+  // Removes from memory what is dead; the next step is what it would have been. `remake` destroys the engine
+  // and makes that of the recipe as it is then, whose capacity is to be set. False if there was nothing.
+  bool compact(std::unique_ptr<StepEngine>& engine, std::int64_t vocabulary,
+               const std::function<void()>& remake, const RunState& state, const Say& say);
+
+ private:
+  PhaseObjective objective_of(std::int64_t phase) const;
+  double target_of(std::int64_t phase, const LayerRanks& ranks, double other_parameters) const;
+  void check_target(std::int64_t phase, const LayerRanks& ranks, double other_parameters) const;
+  void check_targets(const Model& model, const RunState& state) const;
+  void adapt(StepEngine& engine) const;
+  std::int64_t removed() const { return gone_ + static_cast<std::int64_t>(state_.removed); }
+  std::int64_t count_removed() const;
+
+  Recipe& recipe_;
+  EncoderConfig& config_;
+  RankUnits units_;  // size 0: no phase adapts ranks
+  RankHistory history_;
+  PhaseObjective objective_ = PhaseObjective::fixed;  // of the current phase
+  ResolvedAdaptation resolved_;
+  double size_target_ = 0;  // s₀ of the last late phase, which those after it are held to as well
+  double size_start_ = 1;   // s when that phase began
+  RankStep step_;           // of the last one
+  RankState state_;
+  double unpacked_ = 0;    // entries that died since the last compaction
+  std::int64_t gone_ = 0;  // layers that compactions have removed
+};
+
+// Of a run that goes on within a phase: UsageError if the recipe gives that phase another objective or target
+// than it was begun with.
+void require_same_stage(const PhaseSection& begun, const PhaseSection& now, std::int64_t phase,
+                        const std::string& checkpoint);
+
+}  // namespace comera

@@ -1,0 +1,257 @@
+#include "training/run_setup.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "distributed/nccl_communicator.h"
+#include "kernels/backends/backends.h"
+#include "kernels/backends/processors.h"
+#include "kernels/core/console.h"
+#include "storage/durable_file.h"
+#include "training/checkpoint_recipe.h"
+#include "training/lost_checkpoints.h"
+#include "training/masked_language_task.h"
+#include "training/phase.h"
+#include "training/rank_agreement.h"
+#include "training/sequence_task.h"
+#include "training/trained_model.h"
+
+namespace comera {
+
+namespace {
+
+using Log = std::unique_ptr<std::FILE, RunSetup::CloseFile>;
+
+Communicator::Patience patience_of(const DistributedSection& section) {
+  return {.silent_seconds = section.silence_seconds, .stalled_seconds = section.stall_seconds};
+}
+
+// What decides about the order of a run's steps and collective operations, as on the command line.
+std::string words_of(const TrainingOptions& options) {
+  const char* resume = options.mode == RunMode::resume      ? "always"
+                       : options.mode == RunMode::automatic ? "auto"
+                                                            : "never";
+  return fmt::format("{} --resume {}{}{}", options.finetune ? "finetune" : "pretrain", resume,
+                     options.resume == ResumeMode::newest_valid ? " --use-older-checkpoint" : "",
+                     options.stop_after > 0 ? fmt::format(" --stop-after {}", options.stop_after) : "");
+}
+
+const std::string& checked_path(const std::string& path, const char* key) {
+  if (path.empty())
+    throw UsageError(fmt::format("{} is missing; give it in the recipe or with --set {}=...", key, key));
+  return path;
+}
+
+// Each process needs a pack of each step.
+void require_packs(const Recipe& recipe, const Communicator& host) {
+  for (std::size_t phase = 0; phase < recipe.phases.size(); ++phase)
+    if (const std::int64_t packs = recipe.phases[phase].packs_per_step; packs < host.ranks())
+      throw UsageError(fmt::format(
+          "phase.{0}.packs_per_step = {1}, but the job has {2} ranks, which share the packs of a step: "
+          "give it {2} or a multiple (and fewer tokens_per_pack for as many tokens in a step)",
+          phase, packs, host.ranks()));
+}
+
+// The first process holds the lock.
+std::unique_ptr<RunDirectory> open_directory(Communicator& host, const std::filesystem::path& path,
+                                             RunMode mode) {
+  std::unique_ptr<RunDirectory> directory;
+  const std::string resumes = on_first(host, [&] {
+    directory = std::make_unique<RunDirectory>(path, mode);
+    return std::string(directory->resumes() ? "yes" : "");
+  });
+  if (!directory) directory = std::make_unique<RunDirectory>(path, !resumes.empty());
+  return directory;
+}
+
+// The first process speaks to people, the others to a file each.
+Log open_log(Communicator& host, RunDirectory& directory) {
+  on_first(host, [&] {
+    if (!host.alone()) directory.make_rank_logs();
+    return std::string();
+  });
+  if (host.first()) return nullptr;
+  const std::filesystem::path file = directory.rank_logs() / fmt::format("rank-{}.log", host.rank());
+  Log log;
+  try {
+    log.reset(fdopen(storage::FileDescriptor::open_own(file).release(), "a"));
+  } catch (const Error& error) {
+    throw_error(
+        fmt::format("{}; is {} a folder that all ranks see?", error.what(), directory.path().string()));
+  }
+  COMERA_CHECK(log != nullptr, "{}: could not be opened as a log", file.string());
+  std::setvbuf(log.get(), nullptr, _IOLBF, 0);
+  return log;
+}
+
+std::optional<FoundCheckpoint> find_checkpoint(Communicator& host, RunDirectory& directory,
+                                               const TrainingOptions& options) {
+  if (!directory.resumes()) return std::nullopt;
+  std::optional<FoundCheckpoint> found;
+  const std::string path = on_first(host, [&] {
+    found = find_latest(directory.checkpoints(), options.resume);
+    const std::string folder = directory.checkpoints().string();
+    if (const std::string why = found ? "" : why_checkpoints_are_missed(directory); !why.empty())
+      throw Error(fmt::format(
+          "{} holds no checkpoint, but {}: mount or restore it, or begin another run with another "
+          "--output",
+          folder, why));
+    if (!found && options.mode == RunMode::resume)
+      throw UsageError(
+          fmt::format("{} holds no checkpoint to resume from; --resume auto begins the run anew", folder));
+    if (!found) {
+      directory.begin_anew();
+      say_to(options.output, "{} holds no checkpoint yet: the run begins anew\n", folder);
+    }
+    if (found) sign_saved_checkpoints(directory);
+    return found ? found->path.string() : std::string();
+  });
+  if (!path.empty() && !found) found = FoundCheckpoint{.path = path, .step = 0, .refused = {}};
+  return found;
+}
+
+// The checkpoint whose parameters the run begins with; empty: it begins with random ones.
+std::filesystem::path first_checkpoint(const Recipe& recipe, const std::optional<FoundCheckpoint>& found) {
+  if (found) return found->path;
+  if (recipe.run.initial_checkpoint.empty()) return {};
+  return find_trained_model(recipe.run.initial_checkpoint).checkpoint;
+}
+
+// The recipe with the ranks that its layers have in that checkpoint.
+Recipe with_ranks(Recipe recipe, const std::optional<FoundCheckpoint>& found) {
+  if (const std::filesystem::path file = first_checkpoint(recipe, found); !file.empty())
+    take_ranks(recipe, CheckpointReader(file), found ? RanksOf::resumed : RanksOf::begun_with);
+  return recipe;
+}
+
+// With the checkpoint that the run begins with, which must have been trained with it: what the model is like
+// follows from both, and is no fault of the recipe's where they do not fit.
+data::Tokenizer load_tokenizer(Communicator& host, const Recipe& recipe,
+                               const std::optional<FoundCheckpoint>& found) {
+  const std::string& file = checked_path(recipe.data.tokenizer, "data.tokenizer");
+  data::Tokenizer tokenizer = data::Tokenizer::load(file);
+  std::vector<GivenFile> given = {{"data.tokenizer", file, tokenizer.hash()}};
+  std::optional<CheckpointReader> start;
+  if (const std::filesystem::path first = first_checkpoint(recipe, found); !first.empty())
+    start.emplace(first);
+  if (start)
+    given.push_back(
+        {found ? "run.output" : "run.initial_checkpoint", start->path().string(), start->fingerprint()});
+  require_same_files(host, given);
+  if (start) require_same_tokenizer(*start, tokenizer, file);
+  return tokenizer;
+}
+
+// Each rank of a machine has a GPU of its own: that of its number, or the only one that it sees.
+std::string own_device(const std::string& device, Communicator& host) {
+  if (host.alone() || device == "cpu") return device;
+  const int gpus = cuda_device_count();
+  const std::vector<std::string> only = host.gather(gpus == 1 ? cuda_device_address(0) : "");
+  if (gpus == 1 && std::ranges::count(only, only[host.rank()]) == 1)
+    return device == "auto" ? "cuda:0" : device;
+  if (host.local_ranks() == 1) return device;
+  if (device == "auto" && gpus == 0) return device;
+  if (device != "auto" && device != "cuda")
+    throw UsageError(fmt::format(
+        "run.device = \"{}\" is one GPU, but {} ranks of this job run on this machine: give \"cuda\", "
+        "and each takes the GPU of its number",
+        device, host.local_ranks()));
+  if (gpus > 0 && host.local_ranks() > gpus)
+    throw UsageError(
+        fmt::format("{} ranks of this job run on this machine, which has {} GPUs: start as many ranks as "
+                    "there are GPUs, or "
+                    "train on the CPUs with --device cpu",
+                    host.local_ranks(), gpus));
+  return gpus > 0 ? fmt::format("cuda:{}", host.local_rank()) : device;
+}
+
+Processor processor_for(const Recipe& recipe, const TrainingOptions& options, Communicator& host) {
+  Processor processor = options.processor != nullptr
+                            ? *options.processor
+                            : find_processor(own_device(recipe.run.device, host),
+                                             recipe.precision.activations(), recipe.precision.operands());
+  processor.graphs = recipe.run.graphs;
+  return processor;
+}
+
+std::unique_ptr<Communicator> join_devices(Communicator& host, const Recipe& recipe,
+                                           const Processor& processor) {
+  const DistributedSection& section = recipe.distributed;
+  const Device device = processor.allocator.device();
+  const bool gpu = device.kind == DeviceKind::cuda;
+  require_same_processor(host, std::string(processor.backend.name()),
+                         computes_with(processor, recipe.precision.activations()));
+  if (section.backend == DistributedBackend::nccl && !gpu)
+    throw UsageError(
+        "distributed.backend = \"nccl\" sums the memory of GPUs, but this run is on the CPU; give \"mpi\"");
+  if (section.backend == DistributedBackend::mpi && gpu && !host.alone())
+    throw UsageError(
+        "distributed.backend = \"mpi\" sums the memory of CPUs, but this run is on a GPU; give \"nccl\"");
+  if (section.backend != DistributedBackend::nccl && (!gpu || host.alone())) return nullptr;
+  return start_nccl(host, device, patience_of(section));
+}
+
+void refuse_masks(const Recipe& recipe, const std::string& why) {
+  for (std::size_t phase = 0; phase < recipe.phases.size(); ++phase)
+    if (recipe.phases[phase].mask_probability)
+      throw UsageError(fmt::format("phase.{}.mask_probability {}; leave it out", phase, why));
+}
+
+std::unique_ptr<TrainingTask> make_task(const RunSetup& setup) {
+  const Recipe& recipe = setup.recipe;
+  if (!setup.options.finetune) {
+    require_pretraining_keys(recipe);
+    require_masked_language_head(setup.config);
+    auto task = std::make_unique<MaskedLanguageTask>(recipe.data, *setup.tokenizer, setup.config);
+    if (!task->draws_masks())
+      refuse_masks(recipe, fmt::format("changes nothing, for {} has targets of its own", recipe.data.train));
+    return task;
+  }
+  require_training_keys(recipe);
+  refuse_masks(recipe, "is for pretraining, and a task masks nothing");
+  if (recipe.run.evaluation_batches > 0)
+    throw UsageError(
+        fmt::format("run.evaluation_batches = {} is for pretraining; a task's validation files are scored "
+                    "whole: leave it out",
+                    recipe.run.evaluation_batches));
+  std::int64_t length = 0;
+  for (const PhaseSection& phase : recipe.phases) length = std::max(length, phase.length);
+  auto task = std::make_unique<SequenceTask>(recipe.task, *setup.tokenizer, setup.config, length);
+  for (const std::string& line : task->reports()) setup.say(line);
+  return task;
+}
+
+}  // namespace
+
+void RunSetup::say(std::string_view line) const { say_to(options.output, "{}\n", line); }
+
+RunSetup::RunSetup(const Recipe& given, const TrainingOptions& asked) : options(asked) {
+  // 1. Whether all processes were started for the same run.
+  host = options.communicator != nullptr ? options.communicator : &one_process();
+  host->set_patience(patience_of(given.distributed));
+  require_same_recipe(*host, given);
+  require_same_command(*host, words_of(options));
+  require_packs(given, *host);
+  // 2. The run's directory, which the first process locks, and where each of the others has its log.
+  directory = open_directory(*host, checked_path(given.run.output, "run.output"), options.mode);
+  log = open_log(*host, *directory);
+  if (log) options.output = log.get();
+  // 3. The checkpoint to go on from, as the first process has found it.
+  found = find_checkpoint(*host, *directory, options);
+  recipe = with_ranks(options.finetune ? resolve_task(given) : given, found);
+  asked_ranks = given.tensorized.ranks;
+  // 4. The tokenizer and that checkpoint: the same bytes everywhere.
+  tokenizer = load_tokenizer(*host, recipe, found);
+  config = encoder_config(recipe, tokenizer->vocabulary());
+  // 5. A device for each process, and what sums between them.
+  processor.emplace(processor_for(recipe, options, *host));
+  nccl = join_devices(*host, recipe, *processor);
+  // 6. The data: the same files everywhere.
+  task = make_task(*this);
+  require_same_files(*host, task->inputs());
+  prepare_threads(static_cast<int>(recipe.run.threads > 0 ? recipe.run.threads : host->own_cpus()));
+}
+
+}  // namespace comera

@@ -1,0 +1,119 @@
+#include "training/run_snapshot.h"
+
+#include <fmt/format.h>
+
+#include "checkpoints/float8_scales.h"
+#include "checkpoints/model_state.h"
+#include "kernels/backends/processors.h"
+#include "recipes/changes.h"
+#include "training/checkpoint_recipe.h"
+
+namespace comera {
+
+namespace {
+
+std::string instruction_set(const RunSetup& setup) {
+  return computes_with(*setup.processor, setup.recipe.precision.activations());
+}
+
+void require_same_run(const CheckpointReader& reader, const RunSetup& setup) {
+  const std::string file = reader.path().string();
+  COMERA_CHECK(reader.text("/data", "fingerprint") == setup.task->fingerprint(),
+               "{} was trained on other data than {} now holds: resume with the same data", file,
+               setup.task->source());
+  const std::int64_t seed = reader.integer("/rng", "seed");
+  COMERA_CHECK(seed == setup.recipe.run.seed, "{} was trained with run.seed = {}, but the recipe has {}",
+               file, seed, setup.recipe.run.seed);
+  require_same_encoder(setup.recipe, reader);
+}
+
+// The place in the run that the recipe now describes is one that it has.
+void require_place(const RunParts& run, const Recipe& before, const std::string& file) {
+  const RunState& state = run.state;
+  COMERA_CHECK(state.phase < run.plan.phases(), "{} stands in phase {}, but the recipe has {} phases", file,
+               state.phase + 1, run.plan.phases());
+  const std::int64_t steps = run.plan.steps(state.phase);
+  COMERA_CHECK(state.phase_step <= steps,
+               "{} has done {} steps of phase {}, but the recipe now has only {}: give it at least as many",
+               file, state.phase_step, state.phase, steps);
+  // A phase that has begun keeps its objective and its target.
+  if (state.phase_step > 0 && state.phase_step < steps)
+    require_same_stage(before.phases[state.phase], run.setup.recipe.phases[state.phase], state.phase, file);
+  if (before.optim.name != run.setup.recipe.optim.name)
+    throw UsageError(fmt::format(
+        "{} was trained with another optim.name, to which its moments belong; go on with that, or begin a "
+        "new run from this checkpoint (run.initial_checkpoint, --from)",
+        file));
+  const std::int64_t stop_after = run.setup.options.stop_after;
+  if (stop_after > 0 && state.step >= stop_after)
+    throw UsageError(fmt::format("{} has done {} steps already; give a later --stop-after than {}, or none",
+                                 file, state.step, stop_after));
+}
+
+// Of keys that decide about results. That the tokenizer is the same one has been seen, wherever it lies.
+void say_changes(const Recipe& before, const Recipe& now,
+                 const std::function<void(const std::string&)>& say) {
+  for (const RecipeChange& change : recipe_changes(before, now))
+    if (!change.key.starts_with("run.") && !change.key.starts_with("distributed.") &&
+        change.key != "data.tokenizer")
+      say(fmt::format("changed since the checkpoint: {}", to_string(change)));
+}
+
+}  // namespace
+
+void write_snapshot(CheckpointWriter& writer, const RunParts& run, const DataPlace& data) {
+  const ParameterStore& store = run.engine.model().parameters();
+  save_parameters(writer, store);
+  save_optimizer(writer, store, run.engine.optimizer().state());
+  writer.attributes("/recipe", {{"toml", to_toml(run.setup.recipe)}});
+  Attributes trainer = run.state.attributes();
+  trainer["steps_of_phase"] = run.plan.steps();
+  writer.attributes("/trainer", trainer);
+  writer.attributes("/rng", {{"seed", run.setup.recipe.run.seed}});
+  writer.attributes("/environment", {{"instruction_set", instruction_set(run.setup)}});
+  writer.attributes("/data", {{"epoch", data.position.epoch},
+                              {"cursor", data.position.cursor},
+                              {"taken", data.position.taken},
+                              {"pack", data.position.pack},
+                              {"seed", data.position.seed},
+                              {"samples_per_epoch", data.samples_per_epoch},
+                              {"vocabulary", std::int64_t{run.setup.tokenizer->vocabulary()}},
+                              {"tokenizer_hash", run.setup.tokenizer->hash()},
+                              {"fingerprint", run.setup.task->fingerprint()}});
+  run.ranks.save(writer);
+  if (const Float8State* float8 = run.engine.model().float8()) save_float8(writer, *float8);
+}
+
+DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts& run,
+                        const std::function<void(const std::string&)>& say) {
+  const CheckpointReader reader(checkpoint);
+  const std::string file = checkpoint.string();
+  Recipe& recipe = run.setup.recipe;
+  require_same_run(reader, run.setup);
+  const ParameterStore& store = run.engine.model().parameters();
+  load_parameters(reader, store);
+  load_optimizer(reader, store, run.engine.optimizer().state());
+  run.ranks.load(reader);
+  if (Float8State* float8 = run.engine.model().float8()) load_float8(reader, *float8);
+  run.state = RunState::load(reader);
+  const Recipe before = checkpoint_recipe(reader);
+  // A run is begun once, and --from need not be said again.
+  recipe.run.initial_checkpoint = before.run.initial_checkpoint;
+  run.plan.keep_begun(reader.list("/trainer", "steps_of_phase"), before);
+  require_place(run, before, file);
+  const std::string set = reader.text("/environment", "instruction_set"), own = instruction_set(run.setup);
+  if (set != own)
+    say(fmt::format(
+        "{} was computed with {}, this run computes with {}: it goes on, but not to the same bits", file, set,
+        own));
+  say(fmt::format("going on from {}: step {} of {}", file, run.state.step, run.plan.total()));
+  say_changes(before, recipe, say);
+  return {.position = {.epoch = reader.integer("/data", "epoch"),
+                       .cursor = reader.integer("/data", "cursor"),
+                       .taken = reader.integer("/data", "taken"),
+                       .pack = reader.integer("/data", "pack"),
+                       .seed = reader.integer("/data", "seed")},
+          .samples_per_epoch = reader.integer("/data", "samples_per_epoch")};
+}
+
+}  // namespace comera

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "data/loader.h"
+#include "training/phase_plan.h"
+#include "training/rank_stages.h"
+#include "training/run_setup.h"
+#include "training/run_state.h"
+#include "training/step_engine.h"
+
+namespace comera {
+
+// What a checkpoint of a run is made of.
+struct RunParts {
+  RunSetup& setup;
+  StepEngine& engine;
+  RunState& state;
+  RankStages& ranks;
+  PhasePlan& plan;
+};
+
+// Where a loader stands, and of how many samples that is said.
+struct DataPlace {
+  data::LoaderPosition position;
+  std::int64_t samples_per_epoch = 0;
+};
+
+void write_snapshot(CheckpointWriter& writer, const RunParts& run, const DataPlace& data);
+
+// Takes all of it from a checkpoint of the same run, to go on to the bit. Error or UsageError, with what to
+// do, where the recipe or the data are not those that the checkpoint was made with. `say` is told what
+// differs otherwise.
+DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts& run,
+                        const std::function<void(const std::string&)>& say);
+
+}  // namespace comera

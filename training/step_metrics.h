@@ -1,0 +1,22 @@
+#pragma once
+
+#include "model/config.h"
+#include "recipes/recipe.h"
+#include "training/json.h"
+#include "training/run_state.h"
+#include "training/step_engine.h"
+
+namespace comera {
+
+// How quick the steps since the last line of metrics were.
+struct Speed {
+  double seconds_per_step = 0;
+  double tokens_per_second = 0;
+};
+
+// The line of metrics of a step, without what stages of ranks and other processes add; rate_factor: the
+// schedule's at that step. docs/checkpoints.md has the keys.
+JsonObject step_metrics(const PhaseSection& phase, double rate_factor, StepEngine& engine,
+                        const EncoderConfig& config, const RunState& state, const Speed& speed);
+
+}  // namespace comera
