@@ -1,5 +1,7 @@
 #include "bench/precision_benchmark.h"
 
+#include <nlohmann/json.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -228,21 +230,19 @@ std::string notes(const PrecisionReport& report) {
   return text;
 }
 
-JsonObject json_of(const PrecisionResult& result) {
-  JsonObject line;
-  line.add("tokens", result.size.tokens)
-      .add("inputs", result.size.inputs)
-      .add("outputs", result.size.outputs);
-  if (result.size.rank > 0) line.add("rank", result.size.rank);
-  line.add("precision", result.precision)
-      .add("emulated", result.emulated)
-      .add("y_error", result.y_error)
-      .add("dx_error", result.dx_error)
-      .add("weight_errors", result.weight_errors)
-      .add("forward_ms", result.forward_ms)
-      .add("backward_ms", result.backward_ms);
-  if (result.against_fp32 > 0) line.add("times_faster_than_fp32", result.against_fp32);
-  if (result.against_bf16 > 0) line.add("times_faster_than_bf16", result.against_bf16);
+Json json_of(const PrecisionResult& result) {
+  Json line = {
+      {"tokens", result.size.tokens}, {"inputs", result.size.inputs}, {"outputs", result.size.outputs}};
+  if (result.size.rank > 0) line["rank"] = result.size.rank;
+  line["precision"] = result.precision;
+  line["emulated"] = result.emulated;
+  line["y_error"] = result.y_error;
+  line["dx_error"] = result.dx_error;
+  line["weight_errors"] = result.weight_errors;
+  line["forward_ms"] = result.forward_ms;
+  line["backward_ms"] = result.backward_ms;
+  if (result.against_fp32 > 0) line["times_faster_than_fp32"] = result.against_fp32;
+  if (result.against_bf16 > 0) line["times_faster_than_bf16"] = result.against_bf16;
   return line;
 }
 
@@ -291,7 +291,7 @@ PrecisionReport benchmark_precision(const PrecisionBenchmarkOptions& options,
 std::string precision_json(const PrecisionReport& report) {
   std::string text;
   for (const PrecisionResult& result : report.results)
-    text += fmt::format("{}{}", text.empty() ? "[" : ",\n ", json_of(result).text());
+    text += fmt::format("{}{}", text.empty() ? "[" : ",\n ", json_text(json_of(result)));
   return text.empty() ? "[]\n" : text + "]\n";
 }
 

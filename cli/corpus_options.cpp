@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "cli/progress.h"
 #include "data/table_corpus.h"
 #include "kernels/core/console.h"
+#include "reports/number_text.h"
 
 namespace comera::cli {
 
@@ -76,6 +76,13 @@ std::unique_ptr<data::DocumentSource> open_corpus(const CorpusInput& input) {
   options.min_bytes = input.min_bytes.value_or(options.min_bytes);
   options.max_bytes = input.max_bytes;
   return std::make_unique<data::TableCorpus>(options);
+}
+
+void CorpusProgress::update(std::int64_t documents, std::int64_t bytes) {
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start_;
+  const double megabytes = static_cast<double>(bytes) * 1e-6;
+  bar_.update(documents, fmt::format("{} documents, {:.1f} MB, {:.1f} MB/s", grouped(documents), megabytes,
+                                     megabytes / taken.count()));
 }
 
 void print_corpus_counts(const data::CorpusCounts& counts) {

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "data/corpus.h"
+#include "training/progress.h"
 
 namespace comera::cli {
 
@@ -27,6 +29,17 @@ void add_corpus_options(CLI::App& command, CorpusInput& input, const char* max_b
 
 // UsageError if they name no corpus.
 std::unique_ptr<data::DocumentSource> open_corpus(const CorpusInput& input);
+
+// Shows on stderr how much of a corpus has been read, and how fast.
+class CorpusProgress {
+ public:
+  explicit CorpusProgress(const char* what) : bar_(what) {}
+  void update(std::int64_t documents, std::int64_t bytes);
+
+ private:
+  ProgressBar bar_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
 
 // Prints what was kept, by language, and what was dropped, by reason; on stderr, what is to be said about
 // single files.

@@ -6,9 +6,9 @@
 #include "cli/commands.h"
 #include "cli/corpus_options.h"
 #include "cli/number_checks.h"
-#include "cli/progress.h"
 #include "data/build_shards.h"
 #include "kernels/core/console.h"
+#include "reports/number_text.h"
 #include "storage/folder.h"
 
 namespace comera::cli {
@@ -49,7 +49,7 @@ void make_shards(DataOptions& options) {
   for (const std::string& note : tokenizer.notes()) say("note: {}\n", note);
   const auto corpus = open_corpus(options.corpus);
   const data::BuildCounts counts = [&] {
-    ProgressLine progress("tokenizing");
+    CorpusProgress progress("tokenizing");
     options.build.progress = [&](const data::BuildProgress& now) {
       progress.update(now.documents, now.bytes);
     };

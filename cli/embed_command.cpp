@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -46,11 +48,8 @@ void write_jsonl(const std::filesystem::path& path, const std::vector<float>& ve
   std::string text;
   for (std::int64_t i = 0; i < examples.count(); ++i) {
     const auto row = vectors.begin() + i * width;
-    text += JsonObject()
-                .add("line", examples.line(i))
-                .add("vector", std::vector<double>(row, row + width))
-                .text() +
-            "\n";
+    const Json line = {{"line", examples.line(i)}, {"vector", std::vector<double>(row, row + width)}};
+    text += json_text(line) + "\n";
   }
   storage::write_file_durably(path, text);
 }

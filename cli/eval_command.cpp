@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include <CLI/CLI.hpp>
 #include <memory>
 
@@ -40,7 +42,7 @@ void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
   const data::BatchCapacity capacity = inference_capacity(options.inference, loaded);
   const EncoderConfig& config = loaded.model.config();
   InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
-  JsonObject sets;
+  Json sets = Json::object();
   for (const data::Task::Set& set : task.validation) {
     if (options.input.empty()) check_recipe_path(set.file, options, "--input FILE");
     const auto examples = data::Examples::read(task, {set}, loaded.tokenizer, true, capacity.sequence_length);
@@ -49,11 +51,11 @@ void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
     const data::TaskScores scores = *score(engine, task, examples, set.name, capacity, config);
     require_finite(scores.loss, options.inference, set.file);
     if (options.json)
-      sets.add(set.name, metrics_of(scores));
+      sets[set.name] = metrics_of(scores);
     else
       put("{}\n", data::describe(scores));
   }
-  if (options.json) put("{}\n", sets.text());
+  if (options.json) put("{}\n", json_text(sets));
 }
 
 void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
@@ -83,7 +85,7 @@ void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
   const Evaluation evaluation = *task.evaluate(engine, loading, 0, {}, one_process());
   require_finite(evaluation.loss, options.inference, data.validation);
   if (options.json)
-    put("{}\n", task.metrics(evaluation).text());
+    put("{}\n", json_text(task.metrics(evaluation)));
   else
     put("{}\n", task.describe(evaluation));
 }

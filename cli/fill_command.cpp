@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -174,10 +176,9 @@ void write(const std::vector<Question>& questions, const FillOptions& options, c
   std::int64_t marks = 0;
   for (const Question& question : questions)
     for (std::size_t mark = 0; mark < question.answers.size(); ++mark, ++marks) {
-      JsonObject object;
-      object.add(question.number_key, question.number).add("mask", mark + 1);
+      Json object = {{question.number_key, question.number}, {"mask", mark + 1}};
       report.add_to(object, question.text, mark, question.answers[mark]);
-      lines += object.text() + "\n";
+      lines += json_text(object) + "\n";
     }
   storage::write_file_durably(options.output.path, lines);
   put("{} masks of {} texts are filled in {}\n", marks, questions.size(), options.output.path.string());

@@ -1,5 +1,7 @@
 #include "cli/fill_report.h"
 
+#include <nlohmann/json.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -95,24 +97,23 @@ std::string FillReport::lines(const std::string& title, const data::MaskedText& 
   return lines;
 }
 
-JsonObject FillReport::filling(const data::MaskedText& text, std::size_t mark, const Filling& filling) const {
-  return JsonObject()
-      .add("piece", tokenizer_.piece(filling.id))
-      .add("token", reader_.filled(text, mark, filling.id).filling)
-      .add("id", filling.id)
-      .add("probability", filling.probability);
+Json FillReport::filling(const data::MaskedText& text, std::size_t mark, const Filling& filling) const {
+  return {{"piece", tokenizer_.piece(filling.id)},
+          {"token", reader_.filled(text, mark, filling.id).filling},
+          {"id", filling.id},
+          {"probability", filling.probability}};
 }
 
-void FillReport::add_to(JsonObject& object, const data::MaskedText& text, std::size_t mark,
+void FillReport::add_to(Json& object, const data::MaskedText& text, std::size_t mark,
                         const Answer& answer) const {
-  object.add("position", text.positions[mark]).add("text", reader_.unfilled(text, mark).text());
-  if (answer.truth >= 0)
-    object.add(
-        "truth",
-        filling(text, mark, {answer.truth, answer.standing.probability}).add("rank", answer.standing.rank));
-  std::vector<JsonObject> fillings;
+  object["position"] = text.positions[mark];
+  object["text"] = reader_.unfilled(text, mark).text();
+  if (answer.truth >= 0) {
+    object["truth"] = filling(text, mark, {answer.truth, answer.standing.probability});
+    object["truth"]["rank"] = answer.standing.rank;
+  }
+  Json& fillings = object["fillings"] = Json::array();
   for (const Filling& each : answer.fillings) fillings.push_back(filling(text, mark, each));
-  object.add("fillings", fillings);
 }
 
 }  // namespace comera::cli

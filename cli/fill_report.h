@@ -30,10 +30,10 @@ class FillReport {
   std::string lines(const std::string& title, const data::MaskedText& text, std::size_t mark,
                     const Answer& answer) const;
   // Adds to an object: position, text, truth (of a hidden piece) and fillings.
-  void add_to(JsonObject& object, const data::MaskedText& text, std::size_t mark, const Answer& answer) const;
+  void add_to(Json& object, const data::MaskedText& text, std::size_t mark, const Answer& answer) const;
 
  private:
-  JsonObject filling(const data::MaskedText& text, std::size_t mark, const Filling& filling) const;
+  Json filling(const data::MaskedText& text, std::size_t mark, const Filling& filling) const;
 
   const data::Tokenizer& tokenizer_;
   data::MaskedTextReader reader_;

@@ -5,9 +5,9 @@
 #include "cli/commands.h"
 #include "cli/corpus_options.h"
 #include "cli/output_options.h"
-#include "cli/progress.h"
 #include "data/function_pairs.h"
 #include "kernels/core/console.h"
+#include "reports/number_text.h"
 
 namespace comera::cli {
 namespace {

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -37,7 +39,7 @@ std::string line_of(OutputFormat format, std::int64_t line, const data::Task& ta
                     std::span<const double> values) {
   const bool json = format == OutputFormat::jsonl;
   if (task.kind == data::TaskKind::regression)
-    return json ? JsonObject().add("line", line).add("score", values[0]).text()
+    return json ? json_text({{"line", line}, {"score", values[0]}})
                 : fmt::format("{}\t{:.6g}", line, values[0]);
   const std::vector<double> shares = softmax(values);
   const std::size_t best = std::ranges::max_element(shares) - shares.begin();
@@ -46,13 +48,9 @@ std::string line_of(OutputFormat format, std::int64_t line, const data::Task& ta
     for (const double share : shares) text += fmt::format("\t{:.6g}", share);
     return text;
   }
-  JsonObject probabilities;
-  for (std::size_t c = 0; c < shares.size(); ++c) probabilities.add(task.labels[c], shares[c]);
-  return JsonObject()
-      .add("line", line)
-      .add("label", task.labels[best])
-      .add("probabilities", probabilities)
-      .text();
+  Json object = {{"line", line}, {"label", task.labels[best]}};
+  for (std::size_t c = 0; c < shares.size(); ++c) object["probabilities"][task.labels[c]] = shares[c];
+  return json_text(object);
 }
 
 std::string header_of(const data::Task& task) {

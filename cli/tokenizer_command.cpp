@@ -5,9 +5,9 @@
 #include "cli/commands.h"
 #include "cli/corpus_options.h"
 #include "cli/output_options.h"
-#include "cli/progress.h"
 #include "data/tokenizers/tokenizer.h"
 #include "kernels/core/console.h"
+#include "reports/number_text.h"
 #include "storage/durable_file.h"
 #include "storage/new_folders.h"
 
@@ -32,7 +32,7 @@ void train_tokenizer(TokenizerOptions& options) {
   const storage::NewFolders folders(options.output.parent_path());
   prepare_output(options.output);
   data::Tokenizer tokenizer = [&] {
-    ProgressLine progress("reading");
+    CorpusProgress progress("reading");
     options.tokenizer.progress = [&](std::int64_t documents, std::int64_t bytes) {
       progress.update(documents, bytes);
     };

@@ -1,5 +1,7 @@
 #include "training/masked_language_task.h"
 
+#include <nlohmann/json.hpp>
+
 #include <cmath>
 
 #include "data/samples.h"
@@ -130,13 +132,15 @@ std::string MaskedLanguageTask::advice(const Evaluation& e, double done) const {
           : "");
 }
 
-JsonObject MaskedLanguageTask::metrics(const Evaluation& e) const {
-  JsonObject values;
-  values.add_finite("validation_loss", e.loss)
-      .add("validation_accuracy", e.accuracy)
-      .add("validation_targets", e.targets);
-  if (e.baselines.targets > 0)
-    values.add("unigram_loss", e.baselines.unigram).add("uniform_loss", e.baselines.uniform);
+Json MaskedLanguageTask::metrics(const Evaluation& e) const {
+  Json values = Json::object();
+  set_if_finite(values, "validation_loss", e.loss);
+  values["validation_accuracy"] = e.accuracy;
+  values["validation_targets"] = e.targets;
+  if (e.baselines.targets > 0) {
+    values["unigram_loss"] = e.baselines.unigram;
+    values["uniform_loss"] = e.baselines.uniform;
+  }
   return values;
 }
 

@@ -30,7 +30,7 @@ class MaskedLanguageTask final : public TrainingTask {
                                      std::int64_t most_packs, const std::function<bool()>& stop,
                                      Communicator& communicator) override;
   std::string describe(const Evaluation& evaluation) const override;
-  JsonObject metrics(const Evaluation& evaluation) const override;
+  Json metrics(const Evaluation& evaluation) const override;
   // Where the loss is still that of the unigram baseline, within `plateau` nats, after half of the steps.
   std::string advice(const Evaluation& evaluation, double done) const override;
   static constexpr double plateau = 0.1;

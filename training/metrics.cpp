@@ -108,11 +108,10 @@ void MetricsWriter::cut_back(std::int64_t last_step, MetricsPlace expected) {
                                   path_.string(), reached);
 }
 
-void MetricsWriter::write(std::int64_t step, const JsonObject& metrics) {
-  JsonObject line;
-  line.add("step", step);
-  if (!metrics.members_.empty()) line.members_ += "," + metrics.members_;
-  const std::string text = line.text() + "\n";
+void MetricsWriter::write(std::int64_t step, const Json& metrics) {
+  Json line = {{"step", step}};
+  line.update(metrics);
+  const std::string text = json_text(line) + "\n";
   file_.write(bytes_, text);
   bytes_ += static_cast<std::int64_t>(text.size());
 }

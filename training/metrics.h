@@ -36,7 +36,7 @@ class MetricsWriter {
   const std::string& report() const { return report_; }
 
   // Several lines may have the same step, but steps never fall. Throws Error, as on a full disk.
-  void write(std::int64_t step, const JsonObject& metrics);
+  void write(std::int64_t step, const Json& metrics);
 
  private:
   storage::FileDescriptor open(std::int64_t last_step, MetricsPlace expected);

@@ -51,8 +51,12 @@ std::string duration_text(double seconds) {
 }
 
 std::string progress_bar(const std::string& name, const ProgressState& state, int columns) {
+  const auto cut = [columns](const std::string& text) {
+    // The last column stays free: a full line makes some terminals wrap.
+    return text.substr(0, static_cast<std::size_t>(std::max(columns - 1, 0)));
+  };
+  if (state.total == 0) return cut(progress_line(name, state));
   const std::string count = fmt::format(" {}/{}", state.done, state.total) + tail(state);
-  // The last column stays free: a full line makes some terminals wrap.
   const int room = columns - 1 - static_cast<int>(name.size() + count.size()) - 3;
   const int width = std::clamp(room, 0, 20);
   std::string text = name;
@@ -64,10 +68,11 @@ std::string progress_bar(const std::string& name, const ProgressState& state, in
             std::string(static_cast<std::size_t>(width - filled), '.') + "]";
   }
   text += count;
-  return text.substr(0, static_cast<std::size_t>(std::max(columns - 1, 0)));
+  return cut(text);
 }
 
 std::string progress_line(const std::string& name, const ProgressState& state) {
+  if (state.total == 0) return fmt::format("{}: {}", name, state.note);
   return fmt::format("{}: step {} of {}", name, state.done, state.total) + tail(state);
 }
 
@@ -75,6 +80,11 @@ ProgressBar::ProgressBar(std::string name, std::int64_t total, std::int64_t done
     : name_(std::move(name)), out_(out), terminal_(isatty(fileno(out)) == 1), next_draw_(last_update_) {
   state_.total = total;
   state_.done = done;
+  if (total == 0) next_draw_ += interval();
+}
+
+ProgressBar::Clock::duration ProgressBar::interval() const {
+  return terminal_ ? std::chrono::milliseconds(100) : std::chrono::seconds(10);
 }
 
 ProgressBar::~ProgressBar() {
@@ -94,8 +104,8 @@ void ProgressBar::update(std::int64_t done, std::string_view note) {
   }
   state_.done = done;
   state_.note = note;
-  if (now < next_draw_ && done < state_.total) return;
-  next_draw_ = now + (terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(10000));
+  if (now < next_draw_ && (state_.total == 0 || done < state_.total)) return;
+  next_draw_ = now + interval();
   draw();
 }
 

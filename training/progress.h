@@ -13,22 +13,24 @@ std::string duration_text(double seconds);
 
 struct ProgressState {
   std::int64_t done = 0;
-  std::int64_t total = 0;
-  double rate = 0;  // steps per second; 0: not known yet
+  std::int64_t total = 0;  // 0: nobody knows where the work ends; the note says how far it is
+  double rate = 0;         // steps per second; 0: not known yet
   std::string note;
 };
 
 // "pretrain [####......] 40/100, 2.5 steps/s, 24 s left, loss 5.1", no wider than `columns`.
 std::string progress_bar(const std::string& name, const ProgressState& state, int columns);
-// "pretrain: step 40 of 100, 2.5 steps/s, 24 s left, loss 5.1"
+// "pretrain: step 40 of 100, 2.5 steps/s, 24 s left, loss 5.1", or "tokenizing: 1,234 documents" without a
+// total
 std::string progress_line(const std::string& name, const ProgressState& state);
 
 // Shows how far long work is: one line that is redrawn on a terminal, and a plain line now and then
 // elsewhere.
 class ProgressBar {
  public:
-  // `done` of `total` steps were done before, as after a resume; they do not count for the rate.
-  ProgressBar(std::string name, std::int64_t total, std::int64_t done = 0, std::FILE* out = stderr);
+  // `done` of `total` steps were done before, as after a resume; they do not count for the rate. Without a
+  // total nothing is shown of work that ends soon.
+  ProgressBar(std::string name, std::int64_t total = 0, std::int64_t done = 0, std::FILE* out = stderr);
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
@@ -44,6 +46,7 @@ class ProgressBar {
 
  private:
   using Clock = std::chrono::steady_clock;
+  Clock::duration interval() const;  // between two drawings
   void draw();
 
   std::string name_;

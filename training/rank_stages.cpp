@@ -1,5 +1,7 @@
 #include "training/rank_stages.h"
 
+#include <nlohmann/json.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -266,27 +268,26 @@ void RankStages::close(const RunState& state, const Say& say) {
       section.name, state_.size_left, size_target_));
 }
 
-void RankStages::add_metrics(JsonObject& metrics) const {
+void RankStages::add_metrics(Json& metrics) const {
   if (!adapting()) return;
   constexpr const char* branches[] = {"early", "loss", "size", "hold"};
   const RankState& state = state_;
   const bool late = objective_ == PhaseObjective::late;
-  JsonObject ranks;
-  ranks.add("stage", late ? "late" : "early");
-  if (late) ranks.add("branch", branches[static_cast<int>(state.branch)]);
-  ranks.add("size", state.size_left);
-  if (late) ranks.add("target", size_target_);
-  ranks.add("live", static_cast<std::int64_t>(state.live))
-      .add("removed", removed())
-      .add("penalty", state.penalty)
-      .add("norm_ratio", state.norm_ratio)
-      .add("smoothed_loss", state.smoothed_loss);
-  if (late)
-    ranks.add("loss_gap", state.loss_gap)
-        .add("size_gap", state.size_gap)
-        .add("target_now", step_.target)
-        .add("urgency", step_.urgency);
-  metrics.add("ranks", ranks);
+  Json& ranks = metrics["ranks"];
+  ranks["stage"] = late ? "late" : "early";
+  if (late) ranks["branch"] = branches[static_cast<int>(state.branch)];
+  ranks["size"] = state.size_left;
+  if (late) ranks["target"] = size_target_;
+  ranks["live"] = static_cast<std::int64_t>(state.live);
+  ranks["removed"] = removed();
+  ranks["penalty"] = state.penalty;
+  ranks["norm_ratio"] = state.norm_ratio;
+  ranks["smoothed_loss"] = state.smoothed_loss;
+  if (!late) return;
+  ranks["loss_gap"] = state.loss_gap;
+  ranks["size_gap"] = state.size_gap;
+  ranks["target_now"] = step_.target;
+  ranks["urgency"] = step_.urgency;
 }
 
 void RankStages::save(CheckpointWriter& writer) const {

@@ -54,7 +54,7 @@ class RankStages {
   RankStep begin_step(std::int64_t phase_step, std::int64_t steps);
   // Behind the step: true if layers were removed by it.
   bool end_step(const StepEngine& engine);
-  void add_metrics(JsonObject& metrics) const;
+  void add_metrics(Json& metrics) const;
   // Whether a model of now may be the best: from a late phase on it has to have that phase's size.
   bool target_reached() const { return size_target_ == 0 || state_.size_left <= size_target_; }
 

@@ -1,5 +1,7 @@
 #include "training/sequence_task.h"
 
+#include <nlohmann/json.hpp>
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -183,16 +185,20 @@ std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task&
   return scores;
 }
 
-JsonObject metrics_of(const data::TaskScores& scores) {
-  JsonObject object;
-  object.add("examples", scores.examples).add_finite("loss", scores.loss);
-  if (scores.kind == data::TaskKind::regression)
-    return object.add_finite("pearson", scores.pearson).add_finite("spearman", scores.spearman);
-  return object.add("accuracy", scores.accuracy)
-      .add("standard_error", scores.standard_error)
-      .add("majority", scores.majority)
-      .add("f1", scores.f1)
-      .add("matthews", scores.matthews);
+Json metrics_of(const data::TaskScores& scores) {
+  Json object = {{"examples", scores.examples}};
+  set_if_finite(object, "loss", scores.loss);
+  if (scores.kind == data::TaskKind::regression) {
+    set_if_finite(object, "pearson", scores.pearson);
+    set_if_finite(object, "spearman", scores.spearman);
+    return object;
+  }
+  object["accuracy"] = scores.accuracy;
+  object["standard_error"] = scores.standard_error;
+  object["majority"] = scores.majority;
+  object["f1"] = scores.f1;
+  object["matthews"] = scores.matthews;
+  return object;
 }
 
 SequenceTask::SequenceTask(const TaskSection& section, const data::Tokenizer& tokenizer,
@@ -248,10 +254,12 @@ std::string SequenceTask::describe(const Evaluation& evaluation) const {
   return fmt::format("{}", fmt::join(lines, "\n  "));
 }
 
-JsonObject SequenceTask::metrics(const Evaluation& evaluation) const {
-  JsonObject sets;
-  for (const data::TaskScores& scores : evaluation.sets) sets.add(scores.set, metrics_of(scores));
-  return JsonObject().add("validation", sets).add_finite("score", evaluation.score);
+Json SequenceTask::metrics(const Evaluation& evaluation) const {
+  Json metrics;
+  for (const data::TaskScores& scores : evaluation.sets)
+    metrics["validation"][scores.set] = metrics_of(scores);
+  set_if_finite(metrics, "score", evaluation.score);
+  return metrics;
 }
 
 std::vector<std::string> SequenceTask::reports() const {

@@ -27,7 +27,7 @@ std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task&
 std::unique_ptr<data::ExampleSamples> samples_for(const EncoderConfig& config, const data::Task& task,
                                                   const data::Examples& examples, std::int64_t length);
 
-JsonObject metrics_of(const data::TaskScores& scores);
+Json metrics_of(const data::TaskScores& scores);
 
 // Fine-tuning: whole sequences with a label or a score.
 class SequenceTask final : public TrainingTask {
@@ -49,7 +49,7 @@ class SequenceTask final : public TrainingTask {
                                      std::int64_t most_packs, const std::function<bool()>& stop,
                                      Communicator& communicator) override;
   std::string describe(const Evaluation& evaluation) const override;
-  JsonObject metrics(const Evaluation& evaluation) const override;
+  Json metrics(const Evaluation& evaluation) const override;
   bool keeps_best() const override { return evaluates(); }
 
   const data::Task& task() const { return task_; }

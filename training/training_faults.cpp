@@ -2,6 +2,8 @@
 // hold such numbers, and encoders that have lost every attention.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "training/nonfinite.h"
 #include "training/training_run.h"
 
@@ -38,9 +40,8 @@ void TrainingRun::skip_step(const data::LoaderPosition& before) {
   if (state_.skipped_in_a_row + 1 >= setup_.recipe.optim.max_consecutive_skips) stop_on_nonfinite(before);
   ++state_.skipped_in_a_row;
   ++state_.skipped;
-  JsonObject line, skipped;
-  skipped.add("first", first).add("in_a_row", state_.skipped_in_a_row).add("total", state_.skipped);
-  write_metrics(step, line.add("skipped", skipped));
+  const Json skipped = {{"first", first}, {"in_a_row", state_.skipped_in_a_row}, {"total", state_.skipped}};
+  write_metrics(step, {{"skipped", skipped}});
   say(
       fmt::format("warning: step {} was not finite, first in {}; it is skipped and changes nothing: {} in a "
                   "row, {} in all",

@@ -1,5 +1,7 @@
 #include "training/training_run.h"
 
+#include <nlohmann/json.hpp>
+
 #include <fmt/format.h>
 
 #include <chrono>
@@ -169,13 +171,13 @@ void TrainingRun::step() {
 }
 
 void TrainingRun::log_step(const Speed& speed) {
-  JsonObject line = step_metrics(section(), phase_->schedule.factor(state_.phase_step - 1), *engine_,
-                                 setup_.config, state_, speed);
+  Json line = step_metrics(section(), phase_->schedule.factor(state_.phase_step - 1), *engine_, setup_.config,
+                           state_, speed);
   ranks_.add_metrics(line);
   const std::optional<Job::Waiting> waiting = job_.take_waiting();
   // A GPU waits by itself, unseen by the host.
   if (waiting && setup_.processor->allocator.device().kind == DeviceKind::cpu)
-    line.add("waiting_ms", JsonObject().add("sums", waiting->sums).add("ranks", waiting->processes));
+    line["waiting_ms"] = {{"sums", waiting->sums}, {"ranks", waiting->processes}};
   write_metrics(state_.step, line);
   state_.window_loss = 0;
   state_.window_targets = 0;
@@ -249,7 +251,7 @@ TrainingOutcome TrainingRun::outcome() const {
 
 void TrainingRun::say(const std::string& line) const { progress_->print(line); }
 
-void TrainingRun::write_metrics(std::int64_t step, const JsonObject& line) {
+void TrainingRun::write_metrics(std::int64_t step, const Json& line) {
   state_.logged.add(step);
   if (metrics_) metrics_->write(step, line);
 }

@@ -82,7 +82,7 @@ class TrainingRun {
   bool save_due() const;
   TrainingOutcome outcome() const;
   void say(const std::string& line) const;
-  void write_metrics(std::int64_t step, const JsonObject& line);
+  void write_metrics(std::int64_t step, const Json& line);
 
   // training_faults.cpp: saving, and what must not happen.
   void save();

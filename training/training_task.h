@@ -43,7 +43,7 @@ class TrainingTask {
                                              Communicator& communicator) = 0;
   // For people, one line or more without a line end at the last; and for metrics.jsonl.
   virtual std::string describe(const Evaluation& evaluation) const = 0;
-  virtual JsonObject metrics(const Evaluation& evaluation) const = 0;
+  virtual Json metrics(const Evaluation& evaluation) const = 0;
   // A line for people whose model has learnt nothing that counts by then: what to change. `done`: share of
   // all steps. Empty if there is nothing to say.
   virtual std::string advice(const Evaluation& /*evaluation*/, double /*done*/) const { return {}; }

@@ -1,5 +1,7 @@
 #include "training/metrics.h"
 
+#include <nlohmann/json.hpp>
+
 #include <gmock/gmock.h>
 
 #include "kernels/core/check.h"
@@ -12,18 +14,14 @@ using test::error_of;
 using test::read_text;
 using test::TemporaryFolder;
 
-JsonObject loss(double value) {
-  JsonObject metrics;
-  metrics.add("loss", value);
-  return metrics;
-}
+Json loss(double value) { return {{"loss", value}}; }
 
 TEST(Metrics, OneLinePerCallAtOnce) {
   TemporaryFolder folder;
   MetricsWriter writer(folder / "m.jsonl", -1);
   writer.write(1, loss(0.5));
   EXPECT_EQ(read_text(folder / "m.jsonl"), "{\"step\":1,\"loss\":0.5}\n");
-  writer.write(2, JsonObject());
+  writer.write(2, Json::object());
   EXPECT_EQ(read_text(folder / "m.jsonl"), "{\"step\":1,\"loss\":0.5}\n{\"step\":2}\n");
 }
 
@@ -43,7 +41,7 @@ TEST(Metrics, ResumingCutsOffLaterSteps) {
   }
   EXPECT_EQ(read_text(path), whole);
   { MetricsWriter writer(path, 15); }
-  EXPECT_EQ(read_text(path), "{\"step\":10,\"loss\":10}\n");
+  EXPECT_EQ(read_text(path), "{\"step\":10,\"loss\":10.0}\n");
   { MetricsWriter writer(path, -1); }
   EXPECT_EQ(read_text(path), "");
 }

@@ -30,7 +30,7 @@ TEST(Progress, Bar) {
   for (int columns = 0; columns < 120; ++columns)
     EXPECT_LE(progress_bar("pretrain", state, columns).size(),
               static_cast<std::size_t>(std::max(columns - 1, 0)));
-  EXPECT_THAT(progress_bar("x", {0, 0, 0, ""}, 80), testing::HasSubstr("0/0"));
+  EXPECT_THAT(progress_bar("x", {0, 9, 0, ""}, 80), testing::HasSubstr("0/9"));
   EXPECT_THAT(progress_bar("x", {7, 5, 1, ""}, 80), testing::HasSubstr("7/5"));
 }
 
@@ -39,6 +39,21 @@ TEST(Progress, Line) {
             "pretrain: step 40 of 100, 2.5 s/step, 2 min 30 s left, loss 5.1");
   EXPECT_EQ(progress_line("pretrain", {100, 100, 2, ""}), "pretrain: step 100 of 100, 2.0 steps/s");
   EXPECT_EQ(progress_line("pretrain", {0, 100, 0, ""}), "pretrain: step 0 of 100");
+}
+
+TEST(Progress, OfWorkWhoseEndNobodyKnows) {
+  const ProgressState state{1234, 0, 80, "1,234 documents, 5.0 MB"};
+  EXPECT_EQ(progress_line("reading", state), "reading: 1,234 documents, 5.0 MB");
+  EXPECT_EQ(progress_bar("reading", state, 80), "reading: 1,234 documents, 5.0 MB");
+  EXPECT_EQ(progress_bar("reading", state, 12), "reading: 1,");
+  test::TemporaryFolder folder;
+  std::FILE* file = std::fopen((folder / "out").c_str(), "w");
+  {
+    ProgressBar bar("reading", 0, 0, file);
+    for (int document = 1; document <= 1000; ++document) bar.update(document, "documents");
+  }
+  std::fclose(file);
+  EXPECT_EQ(test::read_text(folder / "out"), "") << "work that ends at once says nothing";
 }
 
 TEST(Progress, PlainLinesWhereThereIsNoTerminal) {
