@@ -19,8 +19,8 @@ std::vector<std::int64_t> dims(const Shape& shape) {
 
 std::string path_of(const ParameterInfo& info) { return "/model/" + info.name; }
 
-Tensor part(const ParameterStore& store, const Tensor& flat, ParameterId id) {
-  return flat.slice(store.offset(id), store.info(id).shape);
+std::string path_of(const ParameterStore& store, const ParameterState& state) {
+  return fmt::format("/optimizer/{}/{}", store.info(state.parameter).name, state.name);
 }
 
 void save(CheckpointWriter& writer, const std::string& path, const ParameterStore& store,
@@ -131,23 +131,19 @@ std::vector<std::string> nonfinite_tensors(const CheckpointReader& reader) {
 }
 
 void save_optimizer(CheckpointWriter& writer, const ParameterStore& store,
-                    const std::vector<std::pair<std::string, Tensor>>& state) {
-  for (ParameterId id = 0; id < store.size(); ++id)
-    for (const auto& [name, flat] : state)
-      save(writer, fmt::format("/optimizer/{}/{}", store.info(id).name, name), store, part(store, flat, id));
+                    const std::vector<ParameterState>& states) {
+  for (const ParameterState& state : states) save(writer, path_of(store, state), store, state.values);
 }
 
 void load_optimizer(const CheckpointReader& reader, const ParameterStore& store,
-                    const std::vector<std::pair<std::string, Tensor>>& state) {
+                    const std::vector<ParameterState>& states) {
   const auto is_state = [](const CheckpointTensor& tensor) { return tensor.path.starts_with("/optimizer/"); };
   COMERA_CHECK(
       std::ranges::any_of(reader.tensors(), is_state),
       "{} has weights but no optimizer state, so that no run can be resumed from it; begin a new one "
       "with its weights",
       reader.path().string());
-  for (ParameterId id = 0; id < store.size(); ++id)
-    for (const auto& [name, flat] : state)
-      load(reader, fmt::format("/optimizer/{}/{}", store.info(id).name, name), store, part(store, flat, id));
+  for (const ParameterState& state : states) load(reader, path_of(store, state), store, state.values);
 }
 
 }  // namespace comera

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "checkpoints/checkpoint_file.h"
-#include "kernels/core/parameter.h"
+#include "kernels/core/parameter_state.h"
 
 namespace comera {
 
@@ -34,11 +34,11 @@ InitialParameters load_initial_parameters(const CheckpointReader& reader, const 
 // Loading refuses them. Reads all of them once.
 std::vector<std::string> nonfinite_tensors(const CheckpointReader& reader);
 
-// "/optimizer/<parameter>/<state>": flat state vectors, laid out as the parameters. Loading throws Error when
-// the checkpoint has none, such as that of `comera compact --from-dense`.
+// "/optimizer/<parameter>/<state>": what an optimizer keeps. Loading throws Error when the checkpoint has
+// none, such as that of `comera compact --from-dense`; states of other names that it has are left alone.
 void save_optimizer(CheckpointWriter& writer, const ParameterStore& store,
-                    const std::vector<std::pair<std::string, Tensor>>& state);
+                    const std::vector<ParameterState>& states);
 void load_optimizer(const CheckpointReader& reader, const ParameterStore& store,
-                    const std::vector<std::pair<std::string, Tensor>>& state);
+                    const std::vector<ParameterState>& states);
 
 }  // namespace comera

@@ -11,7 +11,7 @@
 #include "kernels/core/check.h"
 #include "kernels/ops/processor.h"
 #include "model/config.h"
-#include "optim/optimizer.h"
+#include "optim/optimizer_options.h"
 #include "optim/schedule.h"
 #include "recipes/adaptation.h"
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <optional>
 
@@ -111,64 +112,60 @@ std::vector<std::byte> kept_part(const std::byte* from, std::size_t size, const 
   return part;
 }
 
-// The values, then the states: flat, and as long as each other.
-std::vector<Tensor> flat_tensors(const ParameterStore& store, const std::vector<Tensor>& states) {
-  std::vector<Tensor> flat{store.values()};
-  for (const Tensor& state : states) {
-    COMERA_CHECK(state.elements() == store.values().elements(),
-                 "a state of {} elements is not laid out as the {} of the parameters", state.elements(),
-                 store.values().elements());
-    flat.push_back(state);
-  }
-  return flat;
-}
-
 }  // namespace
 
-CompactedParameters::CompactedParameters(const ParameterStore& from, const std::vector<Tensor>& states,
+CompactedParameters::Tensors CompactedParameters::tensors_of(const ParameterStore& store,
+                                                             const std::vector<ParameterState>& states) {
+  Tensors tensors;
+  for (ParameterId id = 0; id < store.size(); ++id)
+    tensors.emplace_back(store.info(id).name, store.value(id));
+  for (const ParameterState& state : states) {
+    COMERA_CHECK(state.parameter >= 0 && state.parameter < store.size(),
+                 "a state '{}' belongs to no parameter of the model: it is another model's", state.name);
+    tensors.emplace_back(fmt::format("{}'s {}", store.info(state.parameter).name, state.name), state.values);
+  }
+  return tensors;
+}
+
+CompactedParameters::CompactedParameters(const ParameterStore& from,
+                                         const std::vector<ParameterState>& states,
                                          const std::vector<RankedLayer>& layers,
                                          const std::vector<LiveEntries>& live) {
   const std::vector<Selection> selected = selections(from, layers, live);
-  for (ParameterId id = 0; id < from.size(); ++id)
-    if (!selected[id].gone)
-      kept_.push_back({from.info(id).name, kept_shape(from.info(id).shape, selected[id]), {}});
-  for (const Tensor& flat : flat_tensors(from, states)) {
-    types_.push_back(flat.dtype());
-    HostCopy copy(from.allocator(), flat);
+  const Tensors tensors = tensors_of(from, states);
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    const auto& [name, tensor] = tensors[t];
+    const std::size_t parameters = from.size();
+    const ParameterState* state = t < parameters ? nullptr : &states[t - parameters];
+    const Selection& selection = selected[state != nullptr ? state->parameter : static_cast<ParameterId>(t)];
+    if (selection.gone) continue;
+    COMERA_CHECK(selection.whole() || state == nullptr || state->entrywise,
+                 "{} is no number for each entry, so that it cannot be cut as its parameter is", name);
+    HostCopy copy(from.allocator(), tensor);
     const auto* host = static_cast<const std::byte*>(copy.read().tensor().raw());
-    const std::size_t size = size_of(flat.dtype());
-    auto kept = kept_.begin();
-    for (ParameterId id = 0; id < from.size(); ++id)
-      if (!selected[id].gone)
-        (kept++)->parts.push_back(
-            kept_part(host + from.offset(id) * size, size, from.info(id).shape, selected[id]));
+    kept_.push_back({name, kept_shape(tensor.shape(), selection), tensor.dtype(),
+                     kept_part(host, size_of(tensor.dtype()), tensor.shape(), selection)});
   }
 }
 
-void CompactedParameters::write(const ParameterStore& to, const std::vector<Tensor>& states) const {
-  const std::vector<Tensor> flat = flat_tensors(to, states);
-  COMERA_CHECK(flat.size() == types_.size(), "{} states are to be written, but {} were kept", states.size(),
-               types_.size() - 1);
-  for (std::size_t i = 0; i < flat.size(); ++i)
-    COMERA_CHECK(flat[i].dtype() == types_[i], "{} of type {} cannot be written as {}",
-                 i == 0 ? "parameters" : "a state", name_of(types_[i]), name_of(flat[i].dtype()));
-  std::vector<ParameterId> ids;
+void CompactedParameters::write(const ParameterStore& to, const std::vector<ParameterState>& states) const {
+  std::map<std::string, Tensor> tensors;
+  for (const auto& [name, tensor] : tensors_of(to, states)) tensors.emplace(name, tensor);
   for (const Kept& kept : kept_) {
-    const std::optional<ParameterId> id = to.find(kept.name);
-    COMERA_CHECK(id, "the compacted model has no parameter '{}'", kept.name);
-    COMERA_CHECK(to.info(*id).shape == kept.shape, "'{}' is {} in the compacted model, but {} of it is live",
-                 kept.name, to.info(*id).shape.text(), kept.shape.text());
-    ids.push_back(*id);
+    const auto found = tensors.find(kept.name);
+    COMERA_CHECK(found != tensors.end(), "the compacted model has no '{}'", kept.name);
+    const Tensor& tensor = found->second;
+    COMERA_CHECK(tensor.shape() == kept.shape, "'{}' is {} in the compacted model, but {} of it is live",
+                 kept.name, tensor.shape().text(), kept.shape.text());
+    COMERA_CHECK(tensor.dtype() == kept.dtype, "'{}' of type {} cannot be written as {}", kept.name,
+                 name_of(kept.dtype), name_of(tensor.dtype()));
   }
-  COMERA_CHECK(std::ssize(ids) == to.size(), "the compacted model has {} parameters, but {} were kept",
-               to.size(), ids.size());
-  for (std::size_t i = 0; i < flat.size(); ++i) {
-    HostCopy copy(to.allocator(), flat[i]);
-    auto* host = static_cast<std::byte*>(copy.read().tensor().raw());  // the gaps stay as they are
-    for (std::size_t k = 0; k < kept_.size(); ++k) {
-      const std::vector<std::byte>& part = kept_[k].parts[i];
-      std::memcpy(host + to.offset(ids[k]) * size_of(flat[i].dtype()), part.data(), part.size());
-    }
+  COMERA_CHECK(kept_.size() == tensors.size(),
+               "the compacted model has {} parameters and states, but {} were kept", tensors.size(),
+               kept_.size());
+  for (const Kept& kept : kept_) {
+    HostCopy copy(to.allocator(), tensors.at(kept.name));
+    std::memcpy(copy.tensor().raw(), kept.bytes.data(), kept.bytes.size());
     copy.write();
   }
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/parameter.h"
+#include "kernels/core/parameter_state.h"
 #include "tensorized/ranked_layer.h"
 #include "tensorized/shapes.h"
 
@@ -30,27 +30,29 @@ std::vector<LiveEntries> live_entries(const ParameterStore& store, const std::ve
 // is not among them.
 LayerRanks ranks_of(const std::vector<LiveEntries>& live);
 
-// All parameters, and flat states laid out as they are (an optimizer's moments), on the host: of ranked
-// layers the live slices only, and nothing of one that is removed but its bias. The numbers are the very same
-// bits.
+// All parameters and their states (an optimizer's moments) on the host: of ranked layers the live slices
+// only, and nothing of one that is removed but its bias. The numbers are the very same bits.
 class CompactedParameters {
  public:
-  // `live` are the live entries of these layers.
-  CompactedParameters(const ParameterStore& from, const std::vector<Tensor>& states,
+  // `live` are the live entries of these layers. Throws Error if a parameter that loses entries has a state
+  // that is not entrywise: nobody knows what is left of it.
+  CompactedParameters(const ParameterStore& from, const std::vector<ParameterState>& states,
                       const std::vector<RankedLayer>& layers, const std::vector<LiveEntries>& live);
 
   // Into the parameters and states of the compacted model, by name. Throws Error if it is not that model,
   // before anything is written.
-  void write(const ParameterStore& to, const std::vector<Tensor>& states) const;
+  void write(const ParameterStore& to, const std::vector<ParameterState>& states) const;
 
  private:
   struct Kept {
-    std::string name;
+    std::string name;  // "encoder.0.ffn.up.core.1", or "encoder.0.ffn.up.core.1's m"
     Shape shape;
-    std::vector<std::vector<std::byte>> parts;  // of the values, then of each state
+    DType dtype = DType::float32;
+    std::vector<std::byte> bytes;
   };
+  using Tensors = std::vector<std::pair<std::string, Tensor>>;  // by such names
+  static Tensors tensors_of(const ParameterStore& store, const std::vector<ParameterState>& states);
 
-  std::vector<DType> types_;  // of the values, then of each state
   std::vector<Kept> kept_;
 };
 

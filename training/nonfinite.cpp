@@ -24,9 +24,9 @@ std::string nonfinite_parameter(const ParameterStore& store) {
 std::string nonfinite_numbers(StepEngine& engine) {
   const ParameterStore& store = engine.model().parameters();
   if (std::string name = nonfinite_parameter(store); !name.empty()) return name;
-  for (const auto& [name, flat] : engine.optimizer().state())
-    if (const auto id = find_nonfinite(store, flat))
-      return fmt::format("the moment {} of {}", name, store.info(*id).name);
+  for (const ParameterState& state : engine.optimizer().states())
+    if (!all_finite(HostCopy(store.allocator(), state.values).read().tensor()))
+      return fmt::format("the moment {} of {}", state.name, store.info(state.parameter).name);
   return "";
 }
 

@@ -1,6 +1,6 @@
 #include "training/rank_compaction.h"
 
-#include <set>
+#include <algorithm>
 
 #include "checkpoints/float8_scales.h"
 #include "checkpoints/model_state.h"
@@ -13,42 +13,53 @@ namespace {
 
 constexpr std::string_view parameters_at = "/model/", optimizer_at = "/optimizer/";
 
-// Flat vectors laid out as a model's parameters, as its optimizer's state: the moments.
-class FlatStates {
+Shape shape_of(const std::vector<std::int64_t>& sizes) {
+  switch (sizes.size()) {
+    case 1:
+      return {sizes[0]};
+    case 2:
+      return {sizes[0], sizes[1]};
+    case 3:
+      return {sizes[0], sizes[1], sizes[2]};
+    case 4:
+      return {sizes[0], sizes[1], sizes[2], sizes[3]};
+    default:
+      throw_error(fmt::format("no state of an optimizer has {} dimensions", sizes.size()));
+  }
+}
+
+// Room for the states that a checkpoint's optimizer keeps of a model's parameters: "m" and "v" of
+// "/optimizer/embedding.tokens.core.0/m" and so on. None of a file of weights alone. Those of parameters that
+// the model has no more are left out; where a state has a number for each entry, it has the model's shape.
+class StatesOfFile {
  public:
-  FlatStates(const ParameterStore& store, const std::set<std::string>& names, DType dtype) {
-    const Tensor& values = store.values();
-    for (const std::string& name : names) {
-      buffers_.emplace_back(host_allocator(), values.elements() * size_of(dtype), MemoryKind::optimizer);
-      states_.emplace_back(name, buffers_.back().tensor({values.elements()}, dtype));
+  // full: the parameters as the file has them.
+  StatesOfFile(const CheckpointReader& reader, const ParameterStore& full, const ParameterStore& store) {
+    for (const CheckpointTensor& tensor : reader.tensors()) {
+      if (!tensor.path.starts_with(optimizer_at)) continue;
+      const std::size_t slash = tensor.path.rfind('/');
+      const std::string parameter = tensor.path.substr(optimizer_at.size(), slash - optimizer_at.size());
+      const auto whole = full.find(parameter), own = store.find(parameter);
+      COMERA_CHECK(whole, "{}: '{}' belongs to no parameter of its model", reader.path().string(),
+                   tensor.path);
+      if (!own) continue;
+      Shape shape = shape_of(tensor.shape);
+      const bool entrywise = shape == full.info(*whole).shape;
+      if (entrywise) shape = store.info(*own).shape;
+      const std::size_t bytes = shape.elements() * size_of(tensor.dtype);
+      buffers_.emplace_back(host_allocator(), bytes, MemoryKind::optimizer);
+      states_.push_back(
+          {*own, tensor.path.substr(slash + 1), buffers_.back().tensor(shape, tensor.dtype), entrywise});
     }
+    std::ranges::stable_sort(states_, {}, &ParameterState::parameter);
   }
 
-  const std::vector<std::pair<std::string, Tensor>>& named() const { return states_; }
-  std::vector<Tensor> tensors() const {
-    std::vector<Tensor> list;
-    for (const auto& [name, tensor] : states_) list.push_back(tensor);
-    return list;
-  }
+  const std::vector<ParameterState>& states() const { return states_; }
 
  private:
   std::vector<Buffer> buffers_;
-  std::vector<std::pair<std::string, Tensor>> states_;
+  std::vector<ParameterState> states_;
 };
-
-// "m" and "v" of "/optimizer/embedding.tokens.core.0/m" and so on: none in a file of weights alone.
-std::set<std::string> state_names(const CheckpointReader& reader) {
-  std::set<std::string> names;
-  for (const CheckpointTensor& tensor : reader.tensors())
-    if (tensor.path.starts_with(optimizer_at)) names.insert(tensor.path.substr(tensor.path.rfind('/') + 1));
-  return names;
-}
-
-DType state_type(const CheckpointReader& reader, DType otherwise) {
-  for (const CheckpointTensor& tensor : reader.tensors())
-    if (tensor.path.starts_with(optimizer_at)) return tensor.dtype;
-  return otherwise;
-}
 
 bool is_of_parameters(const std::string& path) {
   return (path + "/").starts_with(parameters_at) || (path + "/").starts_with(optimizer_at);
@@ -102,20 +113,18 @@ void RankCompaction::write_parameters(const ParameterStore& to) const {
 
 std::int64_t RankCompaction::write(const std::filesystem::path& output) const {
   from_.verify();  // all of it: what is copied is not looked at
-  const std::set<std::string> states = state_names(from_);
-  const DType dtype = state_type(from_, model_->parameters().dtype());
   const Model compacted(encoder_config(recipe_, vocabulary_), host_allocator(), false);
   const ParameterStore& store = compacted.parameters();
-  const FlatStates kept(store, states, dtype);
+  const ParameterStore& full = model_->parameters();
+  const StatesOfFile kept(from_, full, store);
   {
-    const FlatStates all(model_->parameters(), states, dtype);
-    if (!states.empty()) load_optimizer(from_, model_->parameters(), all.named());
-    CompactedParameters(model_->parameters(), all.tensors(), model_->ranked_layers(), live_)
-        .write(store, kept.tensors());
+    const StatesOfFile all(from_, full, full);
+    if (!all.states().empty()) load_optimizer(from_, full, all.states());
+    CompactedParameters(full, all.states(), model_->ranked_layers(), live_).write(store, kept.states());
   }
   CheckpointWriter writer(output);
   save_parameters(writer, store);
-  save_optimizer(writer, store, kept.named());
+  save_optimizer(writer, store, kept.states());
   copy_others(from_, writer);
   copy_float8(from_, writer);
   Attributes recipe = from_.attributes("/recipe");

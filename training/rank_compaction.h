@@ -11,7 +11,7 @@
 #include "tensorized/compaction.h"
 
 // What rank adaptation has killed is taken out of a checkpoint, as a run that goes on takes it out of memory
-// (TrainingRun::compact_ranks()).
+// (RankStages::compact()).
 namespace comera {
 
 // The ranks of every tensor train of a model without the dead: zeros for a layer that is removed.

@@ -101,7 +101,7 @@ class Trials {
     const bool own = recipe_.phases[0].learning_rate.embedding.has_value();
     for (ParameterId id = 0; id < parameters.size(); ++id) {
       const ParameterInfo& info = parameters.info(id);
-      if (Optimizer::group_of(info, optimizer_options(recipe_.optim)) == kind.group) return true;
+      if (group_of(info, optimizer_options(recipe_.optim)) == kind.group) return true;
       if (kind.group == RateGroup::core && info.embedding && !own) return true;
     }
     return false;

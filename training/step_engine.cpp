@@ -11,7 +11,7 @@ namespace comera {
 StepEngine::StepEngine(const EncoderConfig& config, const OptimizerOptions& optimizer,
                        const Processor& processor)
     : StepEngine(std::make_unique<Model>(config, processor.allocator, true), nullptr, processor) {
-  optimizer_.emplace(model_.parameters(), optimizer, processor.allocator);
+  optimizer_ = make_optimizer(model_.parameters(), optimizer, processor.allocator);
 }
 
 StepEngine::StepEngine(Model& model, const Processor& processor) : StepEngine(nullptr, &model, processor) {}
@@ -188,8 +188,10 @@ void StepEngine::run_apply(const Context& context) const {
   optimizer_->measure(context, inputs, results);
   if (ranks_) ranks_->descend(context, inputs, results);
   optimizer_->update(context, inputs, results);
-  if (ranks_)
-    ranks_->prune(context, optimizer_->state()[0].second, optimizer_->state()[1].second, inputs, results);
+  if (ranks_) {
+    const Optimizer::Moments moments = optimizer_->moments();
+    ranks_->prune(context, moments.first, moments.second, inputs, results);
+  }
   if (model_.float8() != nullptr) model_.float8()->next(context, results);
 }
 

@@ -89,7 +89,7 @@ class StepEngine {
   Processor processor_;
   std::unique_ptr<Model> own_model_;  // null if it is somebody else's
   Model& model_;
-  std::optional<Optimizer> optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;  // null: only to evaluate
   std::optional<RankAdaptation> ranks_;
   Stream stream_;
   Buffer inputs_, results_;

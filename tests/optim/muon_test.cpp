@@ -31,7 +31,7 @@ class OneMatrix {
     vector.name = "vector", vector.shape = {5};
     matrix_ = store_.add(matrix), vector_ = store_.add(vector);
     store_.allocate(host_allocator(), DType::float64, true);
-    optimizer_ = std::make_unique<Optimizer>(store_, options, host_allocator());
+    optimizer_ = make_optimizer(store_, options, host_allocator());
   }
   Values matrix() const { return read_tensor(store_.value(matrix_)); }
   Values vector() const { return read_tensor(store_.value(vector_)); }
@@ -188,9 +188,9 @@ TEST(MuonUpdate, IsOfHiddenMatrices) {
       EXPECT_EQ(info.matrix_rows > 0, of_layer) << info.name;
       matrices += of_layer ? 1 : 0;
       const bool of_table = tensorized && info.name.starts_with("embedding.tokens.core");
-      EXPECT_EQ(Optimizer::group_of(info, muon) == RateGroup::embedding, of_table) << info.name;
+      EXPECT_EQ(group_of(info, muon) == RateGroup::embedding, of_table) << info.name;
       if (of_layer) {
-        EXPECT_EQ(Optimizer::group_of(info, muon), RateGroup::core) << info.name;
+        EXPECT_EQ(group_of(info, muon), RateGroup::core) << info.name;
         EXPECT_EQ(info.shape.elements() % info.matrix_rows, 0) << info.name;
       }
     }

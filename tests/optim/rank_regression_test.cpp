@@ -41,7 +41,7 @@ class Regression {
     }
     store_.allocate(host_allocator(), DType::float64, true);
     store_.initialize(seed_);
-    optimizer_ = std::make_unique<Optimizer>(store_, OptimizerOptions{.weight_decay = 0}, host_allocator());
+    optimizer_ = make_optimizer(store_, {.weight_decay = 0}, host_allocator());
     for (const TTLinear* layer : {&first_, &second_})
       layers_.push_back(
           {.name = layer->spec().name, .cores = layer->train(0).cores, .gates = layer->train(0).gates});
@@ -96,8 +96,8 @@ class Regression {
     optimizer_->measure(context, harness_.step_inputs(), harness_.step_results());
     ranks_->descend(context, harness_.step_inputs(), harness_.step_results());
     optimizer_->update(context, harness_.step_inputs(), harness_.step_results());
-    ranks_->prune(context, optimizer_->state()[0].second, optimizer_->state()[1].second,
-                  harness_.step_inputs(), harness_.step_results());
+    const Optimizer::Moments moments = optimizer_->moments();
+    ranks_->prune(context, moments.first, moments.second, harness_.step_inputs(), harness_.step_results());
     context.arena.release(mark);
   }
 

@@ -6,6 +6,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/plain/plain_backend.h"
 #include "model/model.h"
+#include "optim/adamw.h"
 #include "tests/oracle/fixture.h"
 #include "tests/support/harness.h"
 #include "tests/support/largest.h"
@@ -191,7 +192,7 @@ TEST_P(Oracle, LossAndGradients) {
 }
 
 TEST_P(Oracle, OptimizerSteps) {
-  Optimizer optimizer(store(), oracle_.optimizer, host_allocator());
+  AdamWOptimizer optimizer(store(), oracle_.optimizer, host_allocator());
   StepInputs& inputs = harness_.inputs();
   std::ranges::copy(oracle_.rates, inputs.learning_rate);
   inputs.targets = targets();

@@ -1,4 +1,5 @@
-// The checks that other tests stand on see what they are there for: a NaN, an error in one entry, a wrong size.
+// The checks that other tests stand on see what they are there for: a NaN, an error in one entry, a wrong
+// size.
 #include <gtest/gtest.h>
 
 #include <cmath>

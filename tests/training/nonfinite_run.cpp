@@ -33,7 +33,7 @@ struct Snapshot {
 
 std::vector<Tensor> flat_tensors(StepEngine& engine) {
   std::vector<Tensor> tensors = {engine.model().parameters().values()};
-  for (const auto& [name, tensor] : engine.optimizer().state()) tensors.push_back(tensor);
+  for (const ParameterState& state : engine.optimizer().states()) tensors.push_back(state.values);
   return tensors;
 }
 

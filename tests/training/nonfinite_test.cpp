@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "kernels/cpu/plain/plain_backend.h"
-#include "optim/optimizer.h"
+#include "optim/adamw.h"
 #include "tests/support/harness.h"
 #include "tests/training/nonfinite_run.h"
 
@@ -69,7 +69,7 @@ TEST(NonfiniteGradients, AreNamedInTheOrderOfABackwardPass) {
   for (const char* name : {"first", "second", "third"})
     store.add({.name = name, .role = ParameterRole::dense, .shape = {4}, .initializer = {}});
   store.allocate(host_allocator(), DType::float32, true);
-  const Optimizer optimizer(store, {}, host_allocator());
+  const AdamWOptimizer optimizer(store, {}, host_allocator());
   Harness harness(plain_backend());
   const auto named = [&](const std::vector<double>& first, const std::vector<double>& second) {
     write_tensor(store.gradient(0), first);

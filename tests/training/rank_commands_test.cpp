@@ -36,10 +36,10 @@ class RankCommands : public RankRun {
     options.after_step = [&](std::int64_t step) {
       if (step != stop) return;
       Model& model = current->engine().model();
-      std::vector<Tensor> states;
-      for (const auto& [name, tensor] : current->engine().optimizer().state()) states.push_back(tensor);
+      const Optimizer::Moments moments = current->engine().optimizer().moments();
       for (const RankedLayer& layer : model.ranked_layers())
-        if (layer.name == killed) Executioner(model.parameters(), states).kill(layer);
+        if (layer.name == killed)
+          Executioner(model.parameters(), {moments.first, moments.second}).kill(layer);
     };
     static std::FILE* const null = std::fopen("/dev/null", "w");
     options.output = null;

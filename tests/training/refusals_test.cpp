@@ -149,7 +149,7 @@ TEST_F(Refusals, NoCheckpointTakesNumbersThatAreNotFinite) {
                                   const ParameterStore& store = current->engine().model().parameters();
                                   const ParameterId rows = *store.find("embedding.positions");
                                   const Tensor flat =
-                                      of_moments ? engine.optimizer().state()[0].second : store.values();
+                                      of_moments ? engine.optimizer().moments().first : store.values();
                                   const Tensor own = flat.slice(store.offset(rows), store.info(rows).shape);
                                   own.data<float>()[own.elements() - 1] = NAN;
                                 },

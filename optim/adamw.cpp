@@ -1,0 +1,56 @@
+#include "optim/adamw.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace comera {
+
+AdamWOptimizer::AdamWOptimizer(ParameterStore& store, const OptimizerOptions& options, Allocator& allocator,
+                               const std::vector<ParameterId>& updated)
+    : Optimizer(store, options, allocator), updated_(updated) {
+  const std::size_t bytes = store.values().bytes();
+  first_memory_ = Buffer(allocator, bytes, MemoryKind::optimizer);
+  second_memory_ = Buffer(allocator, bytes, MemoryKind::optimizer);
+  first_ = first_memory_.tensor({store.values().elements()}, store.dtype());
+  second_ = second_memory_.tensor({store.values().elements()}, store.dtype());
+  std::vector<ParameterSegment> segments;
+  for (const ParameterId id : updated_) {
+    segments.push_back(segment_of(store, id, options));
+    elements_ += segments.back().count;
+  }
+  segments_ = upload_table(allocator, segments);
+}
+
+std::vector<ParameterState> AdamWOptimizer::states() const {
+  std::vector<ParameterId> ids = updated_;
+  std::ranges::sort(ids);
+  std::vector<ParameterState> states;
+  for (const ParameterId id : ids)
+    for (const auto& [name, flat] : {std::pair{"m", first_}, std::pair{"v", second_}})
+      states.push_back({id, name, flat.slice(store_.offset(id), store_.info(id).shape)});
+  return states;
+}
+
+void AdamWOptimizer::update_parameters(const Context& context, const Tensor& step_inputs,
+                                       const Tensor& step_results) const {
+  run(context, AdamW{.parameters = store_.values(),
+                     .gradients = store_.gradients(),
+                     .moment1 = first_,
+                     .moment2 = second_,
+                     .segments = segments_.bytes,
+                     .segment_count = std::ssize(updated_),
+                     .elements = elements_,
+                     .beta1 = options_.beta1,
+                     .beta2 = options_.beta2,
+                     .eps = options_.eps,
+                     .weight_decay = options_.weight_decay,
+                     .step_inputs = step_inputs,
+                     .results = step_results});
+}
+
+void AdamWOptimizer::prepare(StepInputs& inputs, std::int64_t update) const {
+  inputs.bias_correction1 = 1 - std::pow(options_.beta1, static_cast<double>(update + 1));
+  inputs.bias_correction2 = 1 - std::pow(options_.beta2, static_cast<double>(update + 1));
+}
+
+}  // namespace comera
