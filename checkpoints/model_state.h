@@ -27,7 +27,7 @@ struct InitialParameters {
 // Weights for a new run from another's checkpoint: the encoder whole, and of the head what has the same name
 // and shape; the rest of the head stays as it is. Neither optimizer nor trainer state is read. A model whose
 // tensor trains have ranks of their own must be built with them first: take_ranks() in
-// recipes/run/checkpoint_recipe.h. Error in one sentence if the encoders differ.
+// training/checkpoint_recipe.h. Error in one sentence if the encoders differ.
 InitialParameters load_initial_parameters(const CheckpointReader& reader, const ParameterStore& store);
 
 // The tensors of the model and of its optimizer, by their paths, that hold numbers which are not finite.
@@ -35,7 +35,8 @@ InitialParameters load_initial_parameters(const CheckpointReader& reader, const 
 std::vector<std::string> nonfinite_tensors(const CheckpointReader& reader);
 
 // "/optimizer/<parameter>/<state>": what an optimizer keeps. Loading throws Error when the checkpoint has
-// none, such as that of `comera compact --from-dense`; states of other names that it has are left alone.
+// none, such as that of `comera compact --from-dense`, or lacks one of these; states of other names that it
+// has are left alone.
 void save_optimizer(CheckpointWriter& writer, const ParameterStore& store,
                     const std::vector<ParameterState>& states);
 void load_optimizer(const CheckpointReader& reader, const ParameterStore& store,

@@ -4,12 +4,12 @@ get_property(libraries GLOBAL PROPERTY COMERA_LIBRARIES)
 install(TARGETS ${libraries} EXPORT comeraTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS comera RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-foreach(folder kernels tensorized model optim distributed data checkpoints recipes)
+foreach(folder kernels tensorized model optim distributed storage data checkpoints recipes reports training)
   install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/comera
     FILES_MATCHING PATTERN "*.h")
 endforeach()
 install(DIRECTORY recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/comera/recipes
-  FILES_MATCHING PATTERN "*.toml" PATTERN "run" EXCLUDE)
+  FILES_MATCHING PATTERN "*.toml")
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/comera)
 install(EXPORT comeraTargets NAMESPACE comera:: DESTINATION ${config_dir})

@@ -31,7 +31,7 @@ class Optimizer {
   // when its dead ranks are cut out.
   virtual std::vector<ParameterState> states() const = 0;
   // Flat vectors, each laid out as the parameters, in which the numbers of entries of cores and gates that
-  // die are set to 0.
+  // die are set to 0. Every entrywise state of a core or a gate must lie in one of them.
   struct Moments {
     Tensor first, second;
   };
@@ -56,6 +56,7 @@ class Optimizer {
 
  protected:
   Optimizer(ParameterStore& store, const OptimizerOptions& options, Allocator& allocator);
+  // Must change nothing where StepResults::nonfinite is set.
   virtual void update_parameters(const Context& context, const Tensor& step_inputs,
                                  const Tensor& step_results) const = 0;
 

@@ -60,7 +60,10 @@ std::vector<Selection> selections(const ParameterStore& store, const std::vector
                  "the live entries of {} with {} bonds are given for {} with {}", live[l].layer, bonds.size(),
                  layer.name, layer.gates.size());
     for (std::size_t k = 0; k < bonds.size(); ++k) {
-      all[layer.gates[k]] = {.gone = live[l].removed(), .first = {}, .last = bonds[k]};
+      all[layer.gates[k]].gone = live[l].removed();
+      // A bond that lives whole leaves its neighbours whole.
+      if (std::ssize(bonds[k]) == store.info(layer.gates[k]).shape.elements()) continue;
+      all[layer.gates[k]].last = bonds[k];
       all[layer.cores[k]].last = all[layer.cores[k + 1]].first = bonds[k];
     }
     for (const ParameterId id : layer.cores) all[id].gone = live[l].removed();
@@ -122,6 +125,10 @@ CompactedParameters::Tensors CompactedParameters::tensors_of(const ParameterStor
   for (const ParameterState& state : states) {
     COMERA_CHECK(state.parameter >= 0 && state.parameter < store.size(),
                  "a state '{}' belongs to no parameter of the model: it is another model's", state.name);
+    COMERA_CHECK(!state.entrywise || state.values.shape() == store.info(state.parameter).shape,
+                 "state '{}' of {} is {}, but its parameter is {}", state.name,
+                 store.info(state.parameter).name, state.values.shape().text(),
+                 store.info(state.parameter).shape.text());
     tensors.emplace_back(fmt::format("{}'s {}", store.info(state.parameter).name, state.name), state.values);
   }
   return tensors;

@@ -28,13 +28,14 @@ class Job {
     bool save = false;        // it wants a checkpoint; only the first process's counts
     double waited_ms = 0;     // behind its last pack, for the sums and for the others
   };
-  // The sums over all processes, and what the first one wants. Behind it all know whether one was asked to
+  // The sums over all processes, and what the first one wants. After it all know whether one was asked to
   // stop.
   Step share(const Step& own);
 
   // Whether to stop here. All processes say the same.
   bool stop_wanted() const;
-  // One process has seen the request elsewhere, such as in an evaluation that it ended.
+  // All processes know the request from elsewhere, such as from an evaluation that it ended. Every process
+  // calls it.
   void stop() { stop_agreed_ = true; }
 
   // Error on every process unless all have the same parameters: they make the same steps from the same sums.
@@ -52,7 +53,7 @@ class Job {
   Communicator& host_;
   std::function<bool()> stop_requested_;
   bool stop_agreed_ = false;
-  Waiting waited_;  // sums
+  Waiting waited_;  // totals over waited_steps_
   std::int64_t waited_steps_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "data/samples.h"
+#include "training/phase.h"
 
 namespace comera {
 
@@ -37,6 +38,12 @@ MaskedLanguageTask::MaskedLanguageTask(const DataSection& data, const data::Toke
   check_targets(*held_out_, data.validation);
   COMERA_CHECK(!train_ || held_out_->fingerprint() != train_->fingerprint(),
                "{}: the held-out data are the training data; give data.validation others", data.validation);
+}
+
+void MaskedLanguageTask::require_masks_to_draw(const std::vector<PhaseSection>& phases) const {
+  if (train_ && train_->masked())
+    refuse_mask_probability(phases,
+                            fmt::format("changes nothing, for {} has targets of its own", data_.train));
 }
 
 std::vector<GivenFile> MaskedLanguageTask::inputs() const {

@@ -21,8 +21,9 @@ class MaskedLanguageTask final : public TrainingTask {
   std::vector<GivenFile> inputs() const override;
   std::unique_ptr<data::SampleSource> samples(std::int64_t length) const override;
   data::MaskingOptions masking() const override;
-  // Whether training data are masked here, and not by whoever made their files.
-  bool draws_masks() const { return train_ == nullptr || !train_->masked(); }
+  // UsageError if a phase has a share of masks of its own, but the training data were masked by whoever made
+  // their files.
+  void require_masks_to_draw(const std::vector<PhaseSection>& phases) const;
   std::int64_t targets(const data::Batch& batch) const override { return batch.masked; }
   bool evaluates() const override { return held_out_ != nullptr; }
   // The masks are the same in every evaluation with the same sequence length.

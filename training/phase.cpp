@@ -14,6 +14,12 @@ void require_masked_language_head(const EncoderConfig& config) {
                     config.head == HeadKind::regression ? "regression" : "classification"));
 }
 
+void refuse_mask_probability(const std::vector<PhaseSection>& phases, const std::string& why) {
+  for (std::size_t phase = 0; phase < phases.size(); ++phase)
+    if (phases[phase].mask_probability)
+      throw UsageError(fmt::format("phase.{}.mask_probability {}; leave it out", phase, why));
+}
+
 OptimizerOptions optimizer_options(const OptimSection& optim) {
   return {.kind = optim.name,
           .beta1 = optim.beta1,
@@ -47,9 +53,10 @@ data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, con
   const PhaseSection& section = recipe.phases[phase];
   data::LoaderOptions options;
   options.masking = task.masking();
-  // There is room for both, the targets of training and those of evaluation.
-  const double share = std::max(options.masking.probability, section.mask_probability.value_or(0));
+  // There is room for the targets of training, and for those of evaluation where there is one.
+  const double evaluated = task.evaluates() ? options.masking.probability : 0;
   options.masking.probability = section.mask_probability.value_or(options.masking.probability);
+  const double share = std::max(options.masking.probability, evaluated);
   // Targets that come in words vary more in number.
   options.capacity = data::capacity_for(section.tokens_per_pack, section.length, share,
                                         model.config().vocabulary, options.masking.words ? 4 : 1);

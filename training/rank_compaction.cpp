@@ -13,24 +13,15 @@ namespace {
 
 constexpr std::string_view parameters_at = "/model/", optimizer_at = "/optimizer/";
 
-Shape shape_of(const std::vector<std::int64_t>& sizes) {
-  switch (sizes.size()) {
-    case 1:
-      return {sizes[0]};
-    case 2:
-      return {sizes[0], sizes[1]};
-    case 3:
-      return {sizes[0], sizes[1], sizes[2]};
-    case 4:
-      return {sizes[0], sizes[1], sizes[2], sizes[3]};
-    default:
-      throw_error(fmt::format("no state of an optimizer has {} dimensions", sizes.size()));
-  }
+std::vector<std::int64_t> sizes_of(const Shape& shape) {
+  std::vector<std::int64_t> sizes;
+  for (int axis = 0; axis < shape.rank(); ++axis) sizes.push_back(shape[axis]);
+  return sizes;
 }
 
 // Room for the states that a checkpoint's optimizer keeps of a model's parameters: "m" and "v" of
-// "/optimizer/embedding.tokens.core.0/m" and so on. None of a file of weights alone. Those of parameters that
-// the model has no more are left out; where a state has a number for each entry, it has the model's shape.
+// "/optimizer/embedding.tokens.core.0/m" and so on, each with a number for each entry of its parameter. None
+// of a file of weights alone. Those of parameters that the model has no more are left out.
 class StatesOfFile {
  public:
   // full: the parameters as the file has them.
@@ -43,13 +34,14 @@ class StatesOfFile {
       COMERA_CHECK(whole, "{}: '{}' belongs to no parameter of its model", reader.path().string(),
                    tensor.path);
       if (!own) continue;
-      Shape shape = shape_of(tensor.shape);
-      const bool entrywise = shape == full.info(*whole).shape;
-      if (entrywise) shape = store.info(*own).shape;
-      const std::size_t bytes = shape.elements() * size_of(tensor.dtype);
-      buffers_.emplace_back(host_allocator(), bytes, MemoryKind::optimizer);
-      states_.push_back(
-          {*own, tensor.path.substr(slash + 1), buffers_.back().tensor(shape, tensor.dtype), entrywise});
+      const Shape& expected = full.info(*whole).shape;
+      COMERA_CHECK(std::ranges::equal(tensor.shape, sizes_of(expected)),
+                   "{}: '{}' has not the shape of its parameter, {}", reader.path().string(), tensor.path,
+                   expected.text());
+      const Shape& shape = store.info(*own).shape;
+      buffers_.emplace_back(host_allocator(), shape.elements() * size_of(tensor.dtype),
+                            MemoryKind::optimizer);
+      states_.push_back({*own, tensor.path.substr(slash + 1), buffers_.back().tensor(shape, tensor.dtype)});
     }
     std::ranges::stable_sort(states_, {}, &ParameterState::parameter);
   }

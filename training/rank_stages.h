@@ -19,13 +19,13 @@
 namespace comera {
 
 // The ranks of a run: what each phase does to them, the size that a late phase is held to, and the compaction
-// of what has died. docs/rank-adaptation.md has the method. Without a phase that adapts ranks all of it does
-// nothing.
+// of what has died. docs/rank-adaptation.md has the method. A phase that adapts no ranks changes nothing of
+// it.
 class RankStages {
  public:
   using Say = std::function<void(const std::string&)>;
 
-  // The recipe and the configuration are those of the model: compact() changes both.
+  // The recipe and the configuration are those of the model, and must outlive this: compact() changes both.
   RankStages(Recipe& recipe, EncoderConfig& config) : recipe_(recipe), config_(config) {}
 
   // ---- Before the first step.
@@ -52,7 +52,7 @@ class RankStages {
   bool adapting() const { return objective_ != PhaseObjective::fixed; }
   // What changes from step to step. Kept for the metrics of the step.
   RankStep begin_step(std::int64_t phase_step, std::int64_t steps);
-  // Behind the step: true if layers were removed by it.
+  // After the step: true if layers were removed by it.
   bool end_step(const StepEngine& engine);
   void add_metrics(Json& metrics) const;
   // Whether a model of now may be the best: from a late phase on it has to have that phase's size.
@@ -83,7 +83,7 @@ class RankStages {
 
   Recipe& recipe_;
   EncoderConfig& config_;
-  RankUnits units_;  // size 0: no phase adapts ranks
+  RankUnits units_;  // size 0: no phase has adapted ranks, and none will
   RankHistory history_;
   PhaseObjective objective_ = PhaseObjective::fixed;  // of the current phase
   ResolvedAdaptation resolved_;

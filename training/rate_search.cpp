@@ -89,6 +89,7 @@ class Trials {
         task_(recipe.data, tokenizer_, config_),
         steps_(options.steps) {
     require_masked_language_head(config_);
+    task_.require_masks_to_draw(recipe_.phases);
     if (!recipe.run.initial_checkpoint.empty())
       require_same_tokenizer(CheckpointReader(find_trained_model(recipe.run.initial_checkpoint).checkpoint),
                              tokenizer_, recipe.data.tokenizer);
@@ -138,8 +139,8 @@ class Trials {
     }
     if (losses.empty())
       throw UsageError(fmt::format(
-          "no token was masked in {} steps: make phase.0.tokens_per_pack or data.mask_probability larger",
-          trial.steps));
+          "no token was masked in {} steps: make phase.0.tokens_per_pack or {}.mask_probability larger",
+          trial.steps, phase.mask_probability ? "phase.0" : "data"));
     trial.loss = mean(losses, losses.size() - std::max<std::size_t>(losses.size() / 5, 1), losses.size());
     if (trial.steps == steps_ && (best_.empty() || trial.loss < best_loss_)) {
       best_ = losses;

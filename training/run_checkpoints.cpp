@@ -17,8 +17,9 @@ bool RunCheckpoints::due() const {
          std::chrono::steady_clock::now() - saved_at_ >= std::chrono::duration<double>(60 * minutes_);
 }
 
-void RunCheckpoints::save(std::int64_t step, const Write& write) {
+void RunCheckpoints::save(std::int64_t step, const ParameterStore& model, const Write& write) {
   try {
+    job_.require_same_model(step, model);
     last_ = on_first(job_.host(), [&] { return files_->save(step, write).string(); });
     step_ = step;
     saved_at_ = std::chrono::steady_clock::now();

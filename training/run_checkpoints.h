@@ -19,7 +19,8 @@ class RunCheckpoints {
  public:
   using Write = std::function<void(CheckpointWriter&)>;
 
-  // keep: how many of the last ones stay; minutes: after how many the next one is due (0: never by time).
+  // Directory and job must outlive this. keep: how many of the last ones stay; minutes: after how many the
+  // next one is due (0: never by time).
   RunCheckpoints(const RunDirectory& directory, Job& job, std::int64_t keep, double minutes);
 
   // Whether so much time has passed since the last one that no more may be lost.
@@ -27,11 +28,12 @@ class RunCheckpoints {
   // From now on time counts: nothing is lost yet.
   void start_clock() { saved_at_ = std::chrono::steady_clock::now(); }
 
-  // Of the state after `step`. Error with what to do if it cannot be written; the last one is kept then.
-  void save(std::int64_t step, const Write& write);
-  // Beside them, under a name of its own, for a model that went wrong.
+  // Of the state after `step`. Error with what to do if it cannot be written, or if the processes have not
+  // the same model any more; the last one is kept then.
+  void save(std::int64_t step, const ParameterStore& model, const Write& write);
+  // Beside them, under a name of its own, for a model that went wrong. Every process calls it.
   void save_aside(const std::filesystem::path& file, const Write& write) const;
-  // The last one is the best model so far.
+  // The last one, of which there must be one, is the best model so far. Every process calls it.
   void keep_best() const;
   // The run goes on from this one; those that were refused are set aside, which `say` is told.
   void resume(const FoundCheckpoint& found, std::int64_t step,

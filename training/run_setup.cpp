@@ -193,24 +193,17 @@ std::unique_ptr<Communicator> join_devices(Communicator& host, const Recipe& rec
   return start_nccl(host, device, patience_of(section));
 }
 
-void refuse_masks(const Recipe& recipe, const std::string& why) {
-  for (std::size_t phase = 0; phase < recipe.phases.size(); ++phase)
-    if (recipe.phases[phase].mask_probability)
-      throw UsageError(fmt::format("phase.{}.mask_probability {}; leave it out", phase, why));
-}
-
 std::unique_ptr<TrainingTask> make_task(const RunSetup& setup) {
   const Recipe& recipe = setup.recipe;
   if (!setup.options.finetune) {
     require_pretraining_keys(recipe);
     require_masked_language_head(setup.config);
     auto task = std::make_unique<MaskedLanguageTask>(recipe.data, *setup.tokenizer, setup.config);
-    if (!task->draws_masks())
-      refuse_masks(recipe, fmt::format("changes nothing, for {} has targets of its own", recipe.data.train));
+    task->require_masks_to_draw(recipe.phases);
     return task;
   }
   require_training_keys(recipe);
-  refuse_masks(recipe, "is for pretraining, and a task masks nothing");
+  refuse_mask_probability(recipe.phases, "is for pretraining, and a task masks nothing");
   if (recipe.run.evaluation_batches > 0)
     throw UsageError(
         fmt::format("run.evaluation_batches = {} is for pretraining; a task's validation files are scored "
@@ -227,7 +220,7 @@ std::unique_ptr<TrainingTask> make_task(const RunSetup& setup) {
 
 void RunSetup::say(std::string_view line) const { say_to(options.output, "{}\n", line); }
 
-RunSetup::RunSetup(const Recipe& given, const TrainingOptions& asked) : options(asked) {
+RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : options(given_options) {
   // 1. Whether all processes were started for the same run.
   host = options.communicator != nullptr ? options.communicator : &one_process();
   host->set_patience(patience_of(given.distributed));

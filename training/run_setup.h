@@ -29,9 +29,9 @@ struct TrainingOptions {
   Communicator* communicator = nullptr;               // of a job with several processes; null: alone
 };
 
-// All that a run has before its model is made. The processes of a job make it together: the constructor is
-// the only place where they do, and each of its numbered steps is one that all of them take in this order.
-// Throws UsageError for what the user can mend, the same one on every process.
+// All that a run has before its model is made. The processes of a job make it together: all of them take
+// each of the numbered steps of the constructor, in this order. Throws UsageError for what the user can mend,
+// and Error; what a step compares between processes, all of them throw.
 struct RunSetup {
   RunSetup(const Recipe& recipe, const TrainingOptions& options);
   RunSetup(const RunSetup&) = delete;  // the task refers to the tokenizer
@@ -54,7 +54,7 @@ struct RunSetup {
   std::unique_ptr<std::FILE, CloseFile> log;  // null: this process speaks to people
   std::optional<FoundCheckpoint> found;       // that a resumed run goes on from
   Recipe recipe;                              // with the ranks that layers have in the checkpoint
-  LayerRanks asked_ranks;                     // those that the recipe had before
+  LayerRanks asked_ranks;                     // those in the recipe as the user gave it
   std::optional<data::Tokenizer> tokenizer;
   EncoderConfig config;
   std::optional<Processor> processor;

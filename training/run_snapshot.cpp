@@ -16,7 +16,7 @@ std::string instruction_set(const RunSetup& setup) {
   return computes_with(*setup.processor, setup.recipe.precision.activations());
 }
 
-void require_same_run(const CheckpointReader& reader, const RunSetup& setup) {
+void require_same_run(const CheckpointReader& reader, const Recipe& before, const RunSetup& setup) {
   const std::string file = reader.path().string();
   COMERA_CHECK(reader.text("/data", "fingerprint") == setup.task->fingerprint(),
                "{} was trained on other data than {} now holds: resume with the same data", file,
@@ -25,6 +25,11 @@ void require_same_run(const CheckpointReader& reader, const RunSetup& setup) {
   COMERA_CHECK(seed == setup.recipe.run.seed, "{} was trained with run.seed = {}, but the recipe has {}",
                file, seed, setup.recipe.run.seed);
   require_same_encoder(setup.recipe, reader);
+  if (before.optim.name != setup.recipe.optim.name)
+    throw UsageError(fmt::format(
+        "{} was trained with another optim.name, to which its moments belong; go on with that, or begin a "
+        "new run from this checkpoint (run.initial_checkpoint, --from)",
+        file));
 }
 
 // The place in the run that the recipe now describes is one that it has.
@@ -39,11 +44,6 @@ void require_place(const RunParts& run, const Recipe& before, const std::string&
   // A phase that has begun keeps its objective and its target.
   if (state.phase_step > 0 && state.phase_step < steps)
     require_same_stage(before.phases[state.phase], run.setup.recipe.phases[state.phase], state.phase, file);
-  if (before.optim.name != run.setup.recipe.optim.name)
-    throw UsageError(fmt::format(
-        "{} was trained with another optim.name, to which its moments belong; go on with that, or begin a "
-        "new run from this checkpoint (run.initial_checkpoint, --from)",
-        file));
   const std::int64_t stop_after = run.setup.options.stop_after;
   if (stop_after > 0 && state.step >= stop_after)
     throw UsageError(fmt::format("{} has done {} steps already; give a later --stop-after than {}, or none",
@@ -89,14 +89,14 @@ DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts&
   const CheckpointReader reader(checkpoint);
   const std::string file = checkpoint.string();
   Recipe& recipe = run.setup.recipe;
-  require_same_run(reader, run.setup);
+  const Recipe before = checkpoint_recipe(reader);
+  require_same_run(reader, before, run.setup);
   const ParameterStore& store = run.engine.model().parameters();
   load_parameters(reader, store);
   load_optimizer(reader, store, run.engine.optimizer().states());
   run.ranks.load(reader);
   if (Float8State* float8 = run.engine.model().float8()) load_float8(reader, *float8);
   run.state = RunState::load(reader);
-  const Recipe before = checkpoint_recipe(reader);
   // A run is begun once, and --from need not be said again.
   recipe.run.initial_checkpoint = before.run.initial_checkpoint;
   run.plan.keep_begun(reader.list("/trainer", "steps_of_phase"), before);

@@ -12,7 +12,7 @@
 
 namespace comera {
 
-// What a checkpoint of a run is made of.
+// What a checkpoint of a run is made of. For one call: the parts are the run's.
 struct RunParts {
   RunSetup& setup;
   StepEngine& engine;
@@ -27,6 +27,7 @@ struct DataPlace {
   std::int64_t samples_per_epoch = 0;
 };
 
+// By the first process of a job, which alone has a file to write.
 void write_snapshot(CheckpointWriter& writer, const RunParts& run, const DataPlace& data);
 
 // Takes all of it from a checkpoint of the same run, to go on to the bit. Error or UsageError, with what to

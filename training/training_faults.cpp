@@ -16,8 +16,8 @@ void TrainingRun::save() {
   if (!broken.empty())
     refuse_nonfinite(fmt::format("the updates up to step {} have left {} with numbers that are not finite",
                                  state_.step, broken));
-  job_.require_same_model(state_.step, engine_->model().parameters());
-  checkpoints_.save(state_.step, [this](CheckpointWriter& writer) { write(writer); });
+  checkpoints_.save(state_.step, engine_->model().parameters(),
+                    [this](CheckpointWriter& writer) { write(writer); });
 }
 
 void TrainingRun::write(CheckpointWriter& writer) {

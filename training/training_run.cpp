@@ -79,7 +79,7 @@ TrainingOutcome TrainingRun::train() {
   // What a stop interrupted.
   if (state_.phase_step > 0 && evaluation_due() && (evaluation = evaluate(true))) save();
   while (!finished() && !stop_here()) {
-    if (phase_ends()) {
+    if (phase_done()) {
       if (!checkpoints_.has(state_.step)) save();
       ++state_.phase;
       state_.phase_step = 0;
@@ -89,12 +89,12 @@ TrainingOutcome TrainingRun::train() {
     watch.time([this] { step(); });
     const Speed speed = watch.speed(state_.tokens);
     progress_->update(state_.step, progress_note(state_, speed));
-    if (state_.step % setup_.recipe.run.log_interval == 0 || phase_ends()) {
+    if (state_.step % setup_.recipe.run.log_interval == 0 || phase_done()) {
       log_step(speed);
       watch.restart(state_.tokens);
     }
-    if (phase_ends() || ranks_.compaction_due(state_)) compact();
-    if (phase_ends()) ranks_.close(state_, [this](const std::string& line) { say(line); });
+    if (phase_done() || ranks_.compaction_due(state_)) compact();
+    if (phase_done()) ranks_.close(state_, [this](const std::string& line) { say(line); });
     if (evaluation_due()) evaluation = evaluate(true);
     if (save_due() && !checkpoints_.has(state_.step)) save();
     if (setup_.options.after_step) setup_.options.after_step(state_.step);
@@ -198,7 +198,7 @@ void TrainingRun::compact() {
 
 bool TrainingRun::evaluation_due() const {
   if (!setup_.task->evaluates() || state_.evaluated_step == state_.step) return false;
-  return divides(setup_.recipe.run.evaluation_interval, state_.step) || phase_ends() ||
+  return divides(setup_.recipe.run.evaluation_interval, state_.step) || phase_done() ||
          plan_.ends_evaluation_epoch(state_.phase, state_.phase_step);
 }
 
@@ -234,7 +234,7 @@ bool TrainingRun::stop_here() const {
 }
 
 bool TrainingRun::save_due() const {
-  return save_agreed_ || phase_ends() || divides(setup_.recipe.run.checkpoint_interval, state_.step);
+  return save_agreed_ || phase_done() || divides(setup_.recipe.run.checkpoint_interval, state_.step);
 }
 
 TrainingOutcome TrainingRun::outcome() const {

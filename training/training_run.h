@@ -48,7 +48,7 @@ class TrainingRun {
   const Recipe& recipe() const { return setup_.recipe; }
   std::int64_t total_steps() const { return plan_.total(); }
   // Whether there is nothing left to do.
-  bool finished() const { return state_.step >= plan_.total(); }
+  bool finished() const { return phase_done() && state_.phase + 1 == plan_.phases(); }
 
  private:
   struct Phase {
@@ -69,7 +69,7 @@ class TrainingRun {
 
   // training_run.cpp: the loop.
   const PhaseSection& section() const { return setup_.recipe.phases[state_.phase]; }
-  bool phase_ends() const { return state_.phase_step >= plan_.steps(state_.phase); }
+  bool phase_done() const { return state_.phase_step >= plan_.steps(state_.phase); }
   TrainingOutcome train();
   void open_phase();
   void step();

@@ -54,7 +54,7 @@ const std::map<std::string, Names, std::less<>>& allowed_includes() {
   return rules;
 }
 
-// "kernels/ops" of "kernels/ops/backend.h", "recipes/run" of "training/json.h", "data" of "data/batch.h";
+// "kernels/ops" of "kernels/ops/backend.h", "data" of "data/tokenizers/words.h";
 // "" for what is in no folder.
 std::string layer_of(std::string_view path) {
   const auto first = path.find('/');

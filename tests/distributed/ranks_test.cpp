@@ -328,6 +328,7 @@ TEST_F(Ranks, DriftIsFoundBeforeItIsSaved) {
                     "run.threads=1", "run.checkpoint_interval=2"});
   EXPECT_EQ(result.code, 1) << result.output;
   EXPECT_THAT(result.output, HasSubstr("rank 1 has another model than rank 0"));
+  EXPECT_THAT(result.output, HasSubstr("step-00000002.h5; mend that and go on with --resume auto"));
   EXPECT_EQ(checkpoint_steps(folder() / "drift" / "checkpoints"), std::vector<std::int64_t>{2});
 }
 

@@ -245,8 +245,9 @@ TEST(CompactedParametersOfAModel, GoIntoThatModelOnly) {
       HasSubstr("'encoder.0.attention.key.core.1' is (3, 4, 6) in the compacted model, but (3, 4, 5)"));
   EXPECT_THAT(message_of([&] { compacted.write(right.model.parameters(), {}); }),
               HasSubstr("the compacted model has no 'embedding.tokens.core.0's m'"));
-  EXPECT_THAT(message_of([&] { compacted.write(right.model.parameters(), wrong.states()); }),
-              HasSubstr("a state 'm' belongs to no parameter of the model"));
+  EXPECT_THAT(
+      message_of([&] { compacted.write(right.model.parameters(), wrong.states()); }),
+      HasSubstr("state 'm' of encoder.0.attention.key.core.1 is (3, 4, 6), but its parameter is (3, 4, 5)"));
   EncoderConfig config = training.compacted_config();
   config.compute = DType::float32;
   Training other_type(config);
@@ -264,14 +265,18 @@ TEST(CompactedParametersOfAModel, GoIntoThatModelOnly) {
               HasSubstr("the compacted model has no 'encoder.1.ffn.up.core.0'"));
   // What is kept of a parameter in another form than its own cannot be cut with it.
   std::vector<ParameterState> states = training.states();
-  states.front() = {layers[2].cores[0], "basis", training.harness.tensor({2, 2}, DType::float64), false};
+  states.front() = {layers[2].cores[1], "basis", training.harness.tensor({2, 2}, DType::float64), false};
   EXPECT_THAT(
       message_of([&] { CompactedParameters(training.model.parameters(), states, layers, training.live()); }),
       HasSubstr("'s basis is no number for each entry, so that it cannot be cut as its parameter is"));
-  states.front().parameter = *training.model.parameters().find("embedding.norm.weight");
+  states.front().parameter = layers[2].cores[0];  // none of its bonds has lost an entry
   EXPECT_EQ(
       message_of([&] { CompactedParameters(training.model.parameters(), states, layers, training.live()); }),
       "");
+  states.front().entrywise = true;
+  EXPECT_THAT(
+      message_of([&] { CompactedParameters(training.model.parameters(), states, layers, training.live()); }),
+      HasSubstr("state 'basis' of encoder.0.attention.key.core.0 is (2, 2), but its parameter is"));
   training.executioner().kill(layers[0]);
   EXPECT_THAT(
       message_of([&] { training.live(); }),

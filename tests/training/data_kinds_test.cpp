@@ -124,6 +124,9 @@ TEST_F(DataKinds, AShareOfMasksIsRefusedWhereItChangesNothing) {
               testing::ThrowsMessage<UsageError>(
                   testing::HasSubstr("phase.1.mask_probability changes nothing, for " +
                                      (folder() / "rows").string() + " has targets of its own")));
+  EXPECT_THAT(
+      [&] { find_rates(recipe("run", settings), {.steps = 2}); },
+      testing::ThrowsMessage<UsageError>(testing::HasSubstr("phase.1.mask_probability changes nothing")));
   settings = on_rows("dynamic");
   settings.emplace_back("phase.1.mask_probability=0.3");
   train("dynamic", {.stop_after = 1}, settings);

@@ -84,8 +84,26 @@ TEST_F(Resume, ByMuonTooContinuesToTheBitOnAnyNumberOfThreads) {
   EXPECT_NE(one.evaluation->loss, by_adamw.evaluation->loss);
   // Moments of one mean nothing to the other.
   train("stopped", {.stop_after = 4});
-  EXPECT_THAT([&] { train("stopped", {.mode = RunMode::resume}, muon); },
-              testing::ThrowsMessage<UsageError>(testing::HasSubstr("was trained with another optim.name")));
+  const auto refused =
+      testing::ThrowsMessage<UsageError>(testing::HasSubstr("was trained with another optim.name"));
+  EXPECT_THAT([&] { train("stopped", {.mode = RunMode::resume}, muon); }, refused);
+  std::vector<std::string> back = muon;
+  back.front() = "optim.name=adamw";
+  EXPECT_THAT([&] { train("three", {.mode = RunMode::resume}, back); }, refused);
+}
+
+// Who changes the length of a phase that is over changes nothing of those to come.
+TEST_F(Resume, APhaseThatIsOverMayHaveAnyLengthNow) {
+  const TrainingOutcome whole = train("whole");
+  for (const char* steps : {"phase.0.steps=20", "phase.0.steps=3"}) {
+    const std::string run = std::string("run-") + steps;
+    train(run, {.stop_after = 9});  // two steps within the second phase of five
+    const TrainingOutcome rest = train(run, {.mode = RunMode::resume}, {steps});
+    EXPECT_TRUE(rest.finished) << steps;
+    EXPECT_EQ(rest.step, whole.step) << steps;
+    EXPECT_EQ(rest.evaluation->loss, whole.evaluation->loss) << steps;
+    EXPECT_TRUE(train(run, {.mode = RunMode::automatic}, {steps}).finished) << "nothing is left to do";
+  }
 }
 
 TEST_F(Resume, OneThreadAndTwoGiveTheSameBits) {
