@@ -15,7 +15,7 @@ struct Speed {
 };
 
 // The line of metrics of a step, without what stages of ranks and other processes add; rate_factor: the
-// schedule's at that step. docs/checkpoints.md has the keys.
+// schedule's at that step. README.md says what such a line has.
 Json step_metrics(const PhaseSection& phase, double rate_factor, StepEngine& engine,
                   const EncoderConfig& config, const RunState& state, const Speed& speed);
 
