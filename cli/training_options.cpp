@@ -194,13 +194,14 @@ void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
   std::error_code code;  // somebody may have taken the file away
   const auto bytes = std::filesystem::file_size(outcome.checkpoint, code);
   const double size = code ? 0 : static_cast<double>(bytes);
-  // A checkpoint is the parameters and two moments for each, or one of what Muon updates.
-  const bool muon = run.recipe().optim.name == OptimizerKind::muon;
+  // A checkpoint is the parameters and two moments for each, or less of what Muon and GaLore update.
+  const OptimizerKind optimizer = run.recipe().optim.name;
+  const bool less = optimizer == OptimizerKind::muon || optimizer == OptimizerKind::galore;
   const double dense_size =
-      (muon ? 2.0 : 3.0) * static_cast<double>(dense) * size_of(run.engine().model().parameters().dtype());
+      (less ? 2.0 : 3.0) * static_cast<double>(dense) * size_of(run.engine().model().parameters().dtype());
   put("checkpoint       {:.1f} MiB with optimizer state{}\n", mebibytes(size),
       is_dense ? ""
-               : fmt::format("; the dense twin's would be {}{:.1f} MiB", muon ? "at least " : "",
+               : fmt::format("; the dense twin's would be {}{:.1f} MiB", less ? "at least " : "",
                              mebibytes(dense_size)));
   print_memory(run);
   if (outcome.skipped > 0)

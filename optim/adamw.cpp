@@ -6,19 +6,27 @@
 namespace comera {
 
 AdamWOptimizer::AdamWOptimizer(ParameterStore& store, const OptimizerOptions& options, Allocator& allocator,
-                               const std::vector<ParameterId>& updated)
-    : Optimizer(store, options, allocator), updated_(updated) {
-  const std::size_t bytes = store.values().bytes();
+                               const std::vector<ParameterId>& updated, MomentLayout layout)
+    : Optimizer(store, options, allocator), layout_(std::move(layout)), updated_(updated) {
+  const std::size_t bytes = static_cast<std::size_t>(layout_.elements) * size_of(store.dtype());
   first_memory_ = Buffer(allocator, bytes, MemoryKind::optimizer);
   second_memory_ = Buffer(allocator, bytes, MemoryKind::optimizer);
-  first_ = first_memory_.tensor({store.values().elements()}, store.dtype());
-  second_ = second_memory_.tensor({store.values().elements()}, store.dtype());
+  first_ = first_memory_.tensor({layout_.elements}, store.dtype());
+  second_ = second_memory_.tensor({layout_.elements}, store.dtype());
   std::vector<ParameterSegment> segments;
   for (const ParameterId id : updated_) {
     segments.push_back(segment_of(store, id, options));
+    segments.back().moments = layout_.offsets[id];
     elements_ += segments.back().count;
   }
   segments_ = upload_table(allocator, segments);
+}
+
+AdamWOptimizer::MomentLayout AdamWOptimizer::layout_of(const ParameterStore& store) {
+  MomentLayout layout;
+  for (ParameterId id = 0; id < store.size(); ++id) layout.offsets.push_back(store.offset(id));
+  layout.elements = store.values().elements();
+  return layout;
 }
 
 std::vector<ParameterState> AdamWOptimizer::states() const {
@@ -27,7 +35,7 @@ std::vector<ParameterState> AdamWOptimizer::states() const {
   std::vector<ParameterState> states;
   for (const ParameterId id : ids)
     for (const auto& [name, flat] : {std::pair{"m", first_}, std::pair{"v", second_}})
-      states.push_back({id, name, flat.slice(store_.offset(id), store_.info(id).shape)});
+      states.push_back({id, name, flat.slice(layout_.offsets[id], store_.info(id).shape)});
   return states;
 }
 

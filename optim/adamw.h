@@ -9,22 +9,31 @@ namespace comera {
 class AdamWOptimizer : public Optimizer {
  public:
   AdamWOptimizer(ParameterStore& store, const OptimizerOptions& options, Allocator& allocator)
-      : AdamWOptimizer(store, options, allocator, store.layout()) {}
+      : AdamWOptimizer(store, options, allocator, store.layout(), layout_of(store)) {}
 
   std::vector<ParameterState> states() const override;
   Moments moments() const override { return {first_, second_}; }
   void prepare(StepInputs& inputs, std::int64_t update) const override;
 
  protected:
+  // Where a parameter's moments begin in the flat vectors, by its id, and how long these are. Cores and
+  // gates, which lie first, have the places that they have among parameters.
+  struct MomentLayout {
+    std::vector<std::int64_t> offsets;
+    std::int64_t elements = 0;
+  };
   // Of these parameters only, in the order of the flat vectors: the others are a derived class's.
   AdamWOptimizer(ParameterStore& store, const OptimizerOptions& options, Allocator& allocator,
-                 const std::vector<ParameterId>& updated);
+                 const std::vector<ParameterId>& updated, MomentLayout layout);
+  // The same place as among parameters, for all.
+  static MomentLayout layout_of(const ParameterStore& store);
   void update_parameters(const Context& context, const Tensor& step_inputs,
                          const Tensor& step_results) const override;
 
  private:
   Buffer first_memory_, second_memory_;
-  Tensor first_, second_;  // flat, laid out as the parameters
+  Tensor first_, second_;  // flat, as layout_ says
+  MomentLayout layout_;
   DeviceTable segments_;
   std::vector<ParameterId> updated_;
   std::int64_t elements_ = 0;

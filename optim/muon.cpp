@@ -18,7 +18,7 @@ std::vector<ParameterId> others_than_matrices(const ParameterStore& store) {
 }  // namespace
 
 MuonOptimizer::MuonOptimizer(ParameterStore& store, const OptimizerOptions& options, Allocator& allocator)
-    : AdamWOptimizer(store, options, allocator, others_than_matrices(store)) {
+    : AdamWOptimizer(store, options, allocator, others_than_matrices(store), layout_of(store)) {
   std::vector<MuonMatrix> matrices;
   for (const ParameterId id : store.layout()) {
     if (!is_matrix(store, id)) continue;

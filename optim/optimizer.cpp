@@ -5,6 +5,8 @@
 
 #include "kernels/ops/layout.h"
 #include "optim/adamw.h"
+#include "optim/galore.h"
+#include "optim/lamb.h"
 #include "optim/muon.h"
 
 namespace comera {
@@ -14,7 +16,15 @@ static_assert(static_cast<int>(ParameterRole::core) == static_cast<int>(RateGrou
               static_cast<int>(ParameterRole::dense) == static_cast<int>(RateGroup::dense) &&
               static_cast<int>(RateGroup::embedding) + 1 == max_parameter_groups);
 
-const char* name_of(OptimizerKind kind) { return kind == OptimizerKind::muon ? "muon" : "adamw"; }
+const char* name_of(OptimizerKind kind) {
+  constexpr const char* names[] = {"adamw", "muon", "lamb", "galore"};
+  return names[static_cast<int>(kind)];
+}
+
+const char* name_of(GaloreProjection projection) {
+  constexpr const char* names[] = {"std", "reverse_std", "right", "left", "full"};
+  return names[static_cast<int>(projection)];
+}
 
 RateGroup group_of(const ParameterInfo& parameter, const OptimizerOptions& options) {
   if (parameter.embedding) return RateGroup::embedding;
@@ -26,7 +36,7 @@ ParameterSegment segment_of(const ParameterStore& store, ParameterId id, const O
   const ParameterInfo& info = store.info(id);
   const bool decays = info.decays && (info.role == ParameterRole::dense || options.decay_cores);
   return {store.offset(id), info.shape.elements(), static_cast<std::int32_t>(group_of(info, options)),
-          decays ? 1 : 0};
+          decays ? 1 : 0, store.offset(id)};
 }
 
 DeviceTable upload_table(Allocator& allocator, const void* rows, std::size_t bytes) {
@@ -77,6 +87,10 @@ std::unique_ptr<Optimizer> make_optimizer(ParameterStore& store, const Optimizer
       return std::make_unique<AdamWOptimizer>(store, options, allocator);
     case OptimizerKind::muon:
       return std::make_unique<MuonOptimizer>(store, options, allocator);
+    case OptimizerKind::lamb:
+      return std::make_unique<LambOptimizer>(store, options, allocator);
+    case OptimizerKind::galore:
+      return std::make_unique<GaloreOptimizer>(store, options, allocator);
   }
   throw_error("an optimizer of no kind");
 }

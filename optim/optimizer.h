@@ -30,8 +30,8 @@ class Optimizer {
   // All that it keeps from step to step, by parameter: what checkpoints hold, and what a model takes along
   // when its dead ranks are cut out.
   virtual std::vector<ParameterState> states() const = 0;
-  // Flat vectors, each laid out as the parameters, in which the numbers of entries of cores and gates that
-  // die are set to 0. Every entrywise state of a core or a gate must lie in one of them.
+  // Flat vectors, each of which begins as the parameters do, with cores and gates: the numbers of entries
+  // that die are set to 0. Every entrywise state of a core or a gate must lie in one of them.
   struct Moments {
     Tensor first, second;
   };
@@ -39,6 +39,12 @@ class Optimizer {
 
   // Fills in what depends on the number of updates, counted from 0.
   virtual void prepare(StepInputs& inputs, std::int64_t update) const = 0;
+
+  // What must be done on the host before an update, from the gradients of all processes: such as finding the
+  // subspaces of GaLore. A process does its share and leaves 0 for the others'; the sum over all processes of
+  // the tensor that is returned is what each of them goes on with. Empty if this update needs nothing. May
+  // allocate and wait for the device.
+  virtual Tensor refresh(std::int64_t /*update*/, int /*process*/, int /*processes*/) const { return {}; }
 
   // The two halves of a step's end, between which a penalty may add to gradients: the norm of the loss's,
   // with what clipping makes of it; then the update and gradients back to zero. Does not change parameters if

@@ -41,17 +41,25 @@ const Words<PlanKind>& words_of() {
   return words;
 }
 
-template <>
-const Words<OptimizerKind>& words_of() {
-  static const Words<OptimizerKind> words = {{OptimizerKind::adamw, name_of(OptimizerKind::adamw)},
-                                             {OptimizerKind::muon, name_of(OptimizerKind::muon)}};
-  return words;
-}
-
 template <class Word>
 Words<Word> named_words(std::initializer_list<Word> list) {
   Words<Word> words;
   for (const Word word : list) words.emplace_back(word, name_of(word));
+  return words;
+}
+
+template <>
+const Words<OptimizerKind>& words_of() {
+  static const auto words =
+      named_words({OptimizerKind::adamw, OptimizerKind::muon, OptimizerKind::lamb, OptimizerKind::galore});
+  return words;
+}
+
+template <>
+const Words<GaloreProjection>& words_of() {
+  static const auto words =
+      named_words({GaloreProjection::std, GaloreProjection::reverse_std, GaloreProjection::right,
+                   GaloreProjection::left, GaloreProjection::full});
   return words;
 }
 
@@ -266,17 +274,32 @@ const std::vector<Key<TensorizedSection>>& keys_of() {
 }
 
 template <>
+const std::vector<Key<GaloreOptions>>& keys_of() {
+  using S = GaloreOptions;
+  static const std::vector<Key<S>> keys = {
+      value("rank", &S::rank, count(1), "of the subspace; no more than a matrix's shorter side is used"),
+      value("update_proj_gap", &S::update_proj_gap, count(1), "so many updates have one subspace"),
+      value("scale", &S::scale, above(0), "of these matrices' updates, against all other parameters'"),
+      value("proj_type", &S::proj_type,
+            "the side of a weight (outputs × inputs) that is projected: `std` the shorter, `reverse_std` the "
+            "longer, `right` that of the inputs, `left` that of the outputs, `full` both"),
+  };
+  return keys;
+}
+
+template <>
 const std::vector<Key<OptimSection>>& keys_of() {
   using S = OptimSection;
   static const std::vector<Key<S>> keys = {
       value("name", &S::name,
-            "`adamw`, or `muon`: orthogonalised updates of linear layers' cores and dense matrices, AdamW "
-            "for the rest"),
+            "`adamw`; `muon`: orthogonalised updates of linear layers' cores and dense matrices, AdamW for "
+            "the rest; `lamb`: AdamW's updates, scaled for each matrix and core by its norm; `galore`: "
+            "Adam's moments of dense linear layers in a subspace, AdamW for the rest"),
       value("beta1", &S::beta1, from_to_below(0, 1), "AdamW: decay of the first moment"),
       value("beta2", &S::beta2, from_to_below(0, 1), "AdamW: decay of the second moment"),
       value("eps", &S::eps, above(0), "AdamW: added to the root of the second moment"),
       value("momentum", &S::momentum, from_to_below(0, 1),
-            "Muon: the share of its momentum that a step keeps; not used by `adamw`"),
+            "Muon: the share of its momentum that a step keeps; not used by the others"),
       value("weight_decay", &S::weight_decay, at_least(0),
             "decoupled decay of dense matrices; biases, norms and gates never decay"),
       value("decay_cores", &S::decay_cores, "whether weight decay also acts on TT and TTM cores"),
@@ -284,6 +307,8 @@ const std::vector<Key<OptimSection>>& keys_of() {
       value("max_consecutive_skips", &S::max_consecutive_skips, count(1),
             "a step whose loss or gradient is not finite changes nothing and is skipped; this many in a row "
             "stop the run, with a checkpoint; 1: the first does"),
+      optional_section("galore", &S::galore,
+                       "What `galore` does, by its authors' names (Zhao et al., 2024)."),
   };
   return keys;
 }

@@ -62,6 +62,7 @@ struct OptimSection {
   double beta2 = 0.999;
   double eps = 1e-8;
   double momentum = 0.95;  // of Muon
+  std::optional<GaloreOptions> galore;
   double weight_decay = 0.01;
   bool decay_cores = false;
   double clip_norm = 1.0;  // 0: no clipping

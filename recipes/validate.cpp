@@ -48,6 +48,23 @@ void check_optim(const OptimSection& optim, const Places& places) {
                             optim.beta2, optim.beta1));
 }
 
+// What a recipe says of GaLore must be done somewhere.
+void check_galore(const Recipe& recipe, const Places& places) {
+  const OptimSection& optim = recipe.optim;
+  if (optim.name != OptimizerKind::galore) {
+    if (optim.galore)
+      places.fail("optim.galore", fmt::format("[optim.galore] is not used by optim.name = \"{}\"; set it to "
+                                              "\"galore\", or leave the section out",
+                                              name_of(optim.name)));
+    return;
+  }
+  const TensorizedSection& trains = recipe.tensorized;
+  if (trains.enabled && trains.attention && trains.ffn_up && trains.ffn_down && trains.head)
+    places.fail("optim.name",
+                "optim.name = \"galore\" projects the gradients of dense linear layers, and this model has "
+                "none; set tensorized.enabled to false, or take \"adamw\"");
+}
+
 // With Muon the rate of cores is that of whole matrices, with AdamW that of single numbers: one cannot serve
 // both.
 void check_muon_rates(const Recipe& recipe, const LearningRates& rates, const std::string& key,
@@ -209,6 +226,7 @@ void validate(const Recipe& recipe, const Places& places) {
 
 void validate_training(const Recipe& recipe, const Places& places) {
   check_optim(recipe.optim, places);
+  check_galore(recipe, places);
   for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
     const LearningRates& rates = recipe.phases[i].learning_rate;
     const std::string key = fmt::format("phase.{}.learning_rate", i);

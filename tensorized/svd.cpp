@@ -95,13 +95,26 @@ std::vector<double> eigenvectors_of_gram(std::span<const double> a, std::int64_t
   return vectors;
 }
 
+void check_matrix(std::span<const double> a, std::int64_t m, std::int64_t n) {
+  COMERA_CHECK(m > 0 && n > 0 && std::ssize(a) == m * n, "{} numbers are no matrix of {} x {}", a.size(), m,
+               n);
+  COMERA_CHECK(std::ranges::all_of(a, [](double value) { return std::isfinite(value); }),
+               "a matrix of {} x {} has entries that are not finite", m, n);
+}
+
+// The columns of an m × m matrix in LAPACK's order, ascending, that come last, as rows: the last one first.
+std::vector<double> last_columns(const std::vector<double>& columns, std::int64_t m, std::int64_t count) {
+  std::vector<double> rows;
+  rows.reserve(count * m);
+  for (std::int64_t i = 0; i < count; ++i)
+    rows.insert(rows.end(), columns.begin() + (m - 1 - i) * m, columns.begin() + (m - i) * m);
+  return rows;
+}
+
 }  // namespace
 
 LeftBasis left_basis(std::span<const double> a, std::int64_t m, std::int64_t n) {
-  COMERA_CHECK(m > 0 && n > 0 && std::ssize(a) == m * n, "left_basis: {} numbers are no matrix of {} x {}",
-               a.size(), m, n);
-  COMERA_CHECK(std::ranges::all_of(a, [](double value) { return std::isfinite(value); }),
-               "a matrix of {} x {} has entries that are not finite", m, n);
+  check_matrix(a, m, n);
   LeftBasis basis{.count = std::min(m, n), .vectors = {}, .projected = {}, .norms = {}};
   basis.projected.resize(basis.count * n);
   if (m <= n) {
@@ -118,6 +131,20 @@ LeftBasis left_basis(std::span<const double> a, std::int64_t m, std::int64_t n) 
   for (std::int64_t i = 0; i < basis.count; ++i)
     basis.norms.push_back(frobenius_norm(std::span(basis.projected).subspan(i * n, n)));
   return basis;
+}
+
+std::vector<double> leading_directions(std::span<const double> a, std::int64_t m, std::int64_t n,
+                                       std::int64_t count) {
+  check_matrix(a, m, n);
+  COMERA_CHECK(count > 0 && count <= std::min(m, n), "a matrix of {} x {} has no {} directions", m, n, count);
+  if (m <= n) return last_columns(eigen_of_gram(a, m, n, false, true).vectors, m, count);
+  std::vector<double> q(a.begin(), a.end());
+  const std::vector<double> triangle = triangular_factor(q, m, n);
+  const std::vector<double> turn = last_columns(eigen_of_gram(triangle, n, n, false, true).vectors, n, count);
+  std::vector<double> vectors(count * m);  // turn Qᵀ
+  cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, as_int(count), as_int(m), as_int(n), 1, turn.data(),
+              as_int(n), q.data(), as_int(n), 0, vectors.data(), as_int(m));
+  return vectors;
 }
 
 std::vector<double> squared_singular_values(std::span<const double> a, std::int64_t m, std::int64_t n) {

@@ -26,6 +26,11 @@ struct LeftBasis {
 // how far A is from the first r directions, to rounding.
 LeftBasis left_basis(std::span<const double> a, std::int64_t m, std::int64_t n);
 
+// The first `count` left singular vectors of a row-major m × n matrix as rows (count × m), those of the
+// largest singular values first: no more than min(m, n). As left_basis(), without what it projects.
+std::vector<double> leading_directions(std::span<const double> a, std::int64_t m, std::int64_t n,
+                                       std::int64_t count);
+
 // The squares of the singular values of a row-major m × n matrix, the largest first: eigenvalues of A Aᵀ or
 // Aᵀ A, with half of the digits, none negative. For estimates.
 std::vector<double> squared_singular_values(std::span<const double> a, std::int64_t m, std::int64_t n);

@@ -26,6 +26,7 @@ OptimizerOptions optimizer_options(const OptimSection& optim) {
           .beta2 = optim.beta2,
           .eps = optim.eps,
           .momentum = optim.momentum,
+          .galore = optim.galore.value_or(GaloreOptions()),
           .weight_decay = optim.weight_decay,
           .decay_cores = optim.decay_cores};
 }

@@ -215,9 +215,21 @@ void StepEngine::apply(std::int64_t update, double targets, const StepRates& lea
   host_inputs_.rank_target = rank_step.target;
   host_inputs_.rank_urgency = rank_step.urgency;
   optimizer_->prepare(host_inputs_, update);
+  refresh_optimizer(update);
   send_inputs();
   fetched_ = false;
   apply_.launch();
+}
+
+void StepEngine::refresh_optimizer(std::int64_t update) {
+  // First, since reading gradients waits for the stream without looking after other processes.
+  if (communicator_ != nullptr) communicator_->wait(stream_);
+  const Tensor shared = communicator_ == nullptr
+                            ? optimizer_->refresh(update, 0, 1)
+                            : optimizer_->refresh(update, communicator_->rank(), communicator_->ranks());
+  if (!shared || communicator_ == nullptr) return;
+  communicator_->begin_sum(shared, stream_);
+  communicator_->finish(stream_);
 }
 
 void StepEngine::evaluate() {

@@ -85,6 +85,7 @@ class StepEngine {
   void send_inputs();
   void run_last_pack();
   void run_apply(const Context& context) const;
+  void refresh_optimizer(std::int64_t update);
 
   Processor processor_;
   std::unique_ptr<Model> own_model_;  // null if it is somebody else's

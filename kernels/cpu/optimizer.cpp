@@ -19,10 +19,11 @@ struct AdamFactors {
   float scale, beta1, rest1, beta2, rest2, correction1, correction2, eps, rate, decay;
 };
 
-void adamw_stretch(const AdamW& op, const AdamFactors& f, std::int64_t begin, std::int64_t count) {
+void adamw_stretch(const AdamW& op, const AdamFactors& f, std::int64_t begin, std::int64_t state,
+                   std::int64_t count) {
   float* p = op.parameters.data<float>() + begin;
   const float* gradient = op.gradients.data<float>() + begin;
-  float *moment1 = op.moment1.data<float>() + begin, *moment2 = op.moment2.data<float>() + begin;
+  float *moment1 = op.moment1.data<float>() + state, *moment2 = op.moment2.data<float>() + state;
   for_columns(0, count, [&](std::int64_t c, auto at) {
     const vec g = at.load(gradient + c) * f.scale;
     const vec m = at.load(moment1 + c) * f.beta1 + g * f.rest1;
@@ -104,7 +105,7 @@ void adamw(const AdamW& op, const KernelContext&) {
       AdamFactors own = factors;
       own.rate = static_cast<float>(inputs.learning_rate[segment.group]);
       own.decay = segment.decays != 0 ? static_cast<float>(op.weight_decay) : 0.F;
-      adamw_stretch(op, own, from, to - from);
+      adamw_stretch(op, own, from, segment.moments + from - segment.offset, to - from);
     }
   });
 }

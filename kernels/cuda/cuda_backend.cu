@@ -20,6 +20,7 @@ Backend make_backend(bool tf32) {
   register_cross_entropy(table);
   register_elementwise(table);
   register_float8(table);
+  register_directions(table);
   register_muon(table);
   register_norms(table);
   register_optimizer(table);

@@ -9,6 +9,7 @@ namespace comera::COMERA_CUDA {
 void register_attention_backward(Backend& backend, bool tf32);
 void register_attention_forward(Backend& backend, bool tf32);
 void register_cross_entropy(Backend& backend);
+void register_directions(Backend& backend);
 void register_elementwise(Backend& backend);
 void register_float8(Backend& backend);
 void register_muon(Backend& backend);

@@ -115,11 +115,12 @@ __global__ void __launch_bounds__(threads) adamw_kernel(Update op) {
     const float rate = static_cast<float>(op.inputs->learning_rate[segment.group]);
     const float decay = segment.decays != 0 ? op.weight_decay : 0;
     const float g = op.gradients[j] * scale;
-    const float m = op.beta1 * op.moment1[j] + op.rest1 * g;
-    const float v = op.beta2 * op.moment2[j] + op.rest2 * g * g;
+    const std::int64_t state = segment.moments + (j - segment.offset);
+    const float m = op.beta1 * op.moment1[state] + op.rest1 * g;
+    const float v = op.beta2 * op.moment2[state] + op.rest2 * g * g;
     const float p = op.parameters[j];
-    op.moment1[j] = m;
-    op.moment2[j] = v;
+    op.moment1[state] = m;
+    op.moment2[state] = v;
     op.parameters[j] = p - rate * (m / correction1 / (sqrtf(v / correction2) + op.eps) + decay * p);
   }
 }

@@ -57,6 +57,9 @@
   X(GradientNorm)                    \
   X(AdamW)                           \
   X(Muon)                            \
+  X(AdamDirection)                   \
+  X(TrustRatios)                     \
+  X(FollowDirections)                \
   X(RankObjective)                   \
   X(PruneRanks)
 

@@ -17,8 +17,8 @@ void AdamW::check() const {
   const char* name = "AdamW";
   check_elements(name, "parameters", parameters, parameters.elements(), compute());
   check_elements(name, "gradients", gradients, parameters.elements(), compute());
-  check_elements(name, "moment1", moment1, parameters.elements(), compute());
-  check_elements(name, "moment2", moment2, parameters.elements(), compute());
+  check_elements(name, "moment1", moment1, moment1.elements(), compute());
+  check_elements(name, "moment2", moment2, moment1.elements(), compute());
   check_step_values(name, "segments", segments, segment_count * sizeof(ParameterSegment));
   check_step_values(name, "step_inputs", step_inputs, sizeof(StepInputs));
   check_step_values(name, "results", results, sizeof(StepResults));

@@ -13,6 +13,7 @@ struct ParameterSegment {
   std::int64_t count = 0;
   std::int32_t group = 0;   // index of its learning rate
   std::int32_t decays = 0;  // 1: weight decay applies
+  std::int64_t moments = 0;  // where its moments begin, in flat vectors of their own
 };
 
 // A tensor's gradient, scaled, whose squares sum to more: second moments would become infinite, and its
@@ -40,8 +41,9 @@ struct GradientNorm {
 //   p -= rate (m / c1 / (sqrt(v / c2) + eps) + decay p),   c = StepInputs' bias corrections
 // Does nothing when StepResults::nonfinite is set.
 struct AdamW {
-  Tensor parameters, gradients, moment1, moment2;  // flat, as long
-  Tensor segments;                                 // ParameterSegment (n), as bytes
+  Tensor parameters, gradients;  // flat, as long
+  Tensor moment1, moment2;       // flat, as long, each segment's where it says
+  Tensor segments;               // ParameterSegment (n), as bytes, by rising offset
   std::int64_t segment_count = 0;
   std::int64_t elements = 0;  // of all segments
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;

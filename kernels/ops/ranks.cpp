@@ -29,8 +29,8 @@ void PruneRanks::check() const {
   const char* name = "PruneRanks";
   tables.check(name);
   check_elements(name, "parameters", parameters, parameters.elements(), compute());
-  check_elements(name, "moment1", moment1, parameters.elements(), compute());
-  check_elements(name, "moment2", moment2, parameters.elements(), compute());
+  check_elements(name, "moment1", moment1, moment1.elements(), compute());
+  check_elements(name, "moment2", moment2, moment1.elements(), compute());
   check_step_values(name, "step_inputs", step_inputs, sizeof(StepInputs));
   check_step_values(name, "results", results, sizeof(StepResults));
   check_elements(name, "state", state, rank_state_numbers, DType::float64);

@@ -46,7 +46,8 @@ struct PruneRanks {
   RankTables tables;
   double threshold = 0.01;
   bool to_target = false;               // whether StepInputs::rank_target limits what dies
-  Tensor parameters, moment1, moment2;  // flat, in and out
+  Tensor parameters;          // flat, in and out
+  Tensor moment1, moment2;    // the same of cores and gates, whatever lies behind them
   Tensor step_inputs;
   Tensor results;
   Tensor state;  // RankState, in and out

@@ -4,6 +4,7 @@
 #include "kernels/ops/bias_activation.h"
 #include "kernels/ops/bias_dropout_residual_norm.h"
 #include "kernels/ops/cross_entropy.h"
+#include "kernels/ops/directions.h"
 #include "kernels/ops/dropout.h"
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/float8.h"
@@ -269,6 +270,16 @@ Work work_of(const AdamW& op) { return {0, once(op.segments) + 7 * bytes_of(op.e
 
 Work work_of(const Muon& op) {
   return {op.sizes.operations, once(op.matrices) + 5 * bytes_of(op.sizes.elements, op.compute())};
+}
+
+Work work_of(const AdamDirection& op) {
+  return {0, once(op.segments) + 6 * bytes_of(op.elements, op.compute())};
+}
+Work work_of(const TrustRatios& op) {
+  return {0, once(op.segments, op.ratios) + 3 * bytes_of(op.elements, op.compute())};
+}
+Work work_of(const FollowDirections& op) {
+  return {0, once(op.segments, op.factors) + 3 * bytes_of(op.elements, op.compute())};
 }
 
 namespace {

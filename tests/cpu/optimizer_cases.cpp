@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/ops/directions.h"
 #include "kernels/ops/muon.h"
 #include "kernels/ops/optimizer.h"
 #include "tests/cpu/world.h"
@@ -19,7 +20,7 @@ std::vector<ParameterSegment> segments_of(const std::vector<std::int64_t>& count
   for (std::int64_t count : counts) {
     const auto i = static_cast<std::int32_t>(segments.size());
     offset += gap;
-    segments.push_back({offset, count, i % max_parameter_groups, i % 2});
+    segments.push_back({offset, count, i % max_parameter_groups, i % 2, offset});
     offset += count;
   }
   return segments;
@@ -79,6 +80,63 @@ void optimizer_cases(std::vector<OperationCase>& cases, const std::string& name,
   }
 }
 
+// Adam's directions with moments in another order, LAMB's ratios with a parameter of zeros and a direction of
+// zeros among them, and the steps.
+void direction_cases(std::vector<OperationCase>& cases, const std::string& name,
+                     const std::vector<std::int64_t>& counts, std::int64_t gap = 0) {
+  auto segments = segments_of(counts, gap);
+  const std::int64_t elements = segments.back().offset + segments.back().count + gap;
+  const auto count = static_cast<std::int64_t>(segments.size());
+  const std::size_t bytes = segments.size() * sizeof(ParameterSegment);
+  auto moved = segments;
+  std::int64_t end = 2;
+  for (std::int64_t s = count; s-- > 0;) moved[s].moments = end, end += moved[s].count;
+  StepInputs inputs;
+  inputs.bias_correction1 = 0.4, inputs.bias_correction2 = 0.02;
+  for (int i = 0; i < max_parameter_groups; ++i) inputs.learning_rate[i] = 0.01 * (i + 1);
+  for (const bool nonfinite : {false, true}) {
+    StepResults results;
+    results.gradient_scale = 0.5, results.nonfinite = nonfinite ? 1 : 0;
+    const std::string skipped = nonfinite ? "_skipped" : "";
+    for (const bool before : {false, true})
+      cases.push_back(
+          {"AdamDirection_" + name + (before ? "_eps_before" : "") + skipped, 4e-6, [=](World& world) {
+             AdamDirection op;
+             op.directions = world.output("directions", {elements});
+             op.moment1 = world.output("moment1", {end});
+             op.moment2 = world.output("moment2", {end}, 0);
+             op.segments = world.bytes(moved.data(), bytes), op.segment_count = count;
+             op.elements = elements, op.eps = 1e-3, op.eps_before_correction = before;
+             op.step_inputs = world.step_inputs(inputs), op.results = world.results(results);
+             world.run(op);
+           }});
+    for (const int zeros : {0, 1, 2})
+      cases.push_back({fmt::format("TrustRatios_{}{}{}", name, zeros, skipped), 1e-6, [=](World& world) {
+                         TrustRatios op;
+                         op.parameters = world.output("parameters", {elements}, zeros == 1 ? 0 : 1);
+                         op.directions = world.output("directions", {elements}, zeros == 2 ? 0 : 1);
+                         op.segments = world.bytes(segments.data(), bytes);
+                         op.ratios = world.output_double("ratios", {count});
+                         op.elements = elements, op.weight_decay = 0.25;
+                         op.results = world.results(results);
+                         world.run(op);
+                       }});
+    cases.push_back({"FollowDirections_" + name + skipped, 1e-6, [=](World& world) {
+                       std::vector<double> factors;
+                       for (std::int64_t s = 0; s < count; ++s)
+                         factors.push_back(0.5 + static_cast<double>(s));
+                       FollowDirections op;
+                       op.parameters = world.output("parameters", {elements});
+                       op.directions = world.input({elements});
+                       op.segments = world.bytes(segments.data(), bytes);
+                       op.factors = world.chosen_double("factors", factors);
+                       op.elements = elements, op.weight_decay = 0.25;
+                       op.step_inputs = world.step_inputs(inputs), op.results = world.results(results);
+                       world.run(op);
+                     }});
+  }
+}
+
 struct Sides {
   std::int32_t rows, columns;
 };
@@ -133,6 +191,9 @@ void add_optimizer_cases(std::vector<OperationCase>& cases) {
   optimizer_cases(cases, "one", {1});
   optimizer_cases(cases, "several", {13, 1, 240, 7, 16385, 50001, 3});
   optimizer_cases(cases, "gaps", {5, 1, 240, 7, 3}, 3);
+  direction_cases(cases, "one", {1});
+  direction_cases(cases, "several", {13, 1, 240, 7, 16385, 50001, 3});
+  direction_cases(cases, "gaps", {5, 1, 240, 7, 3}, 3);
   muon_cases(cases, "one_number", {{1, 1}});
   muon_cases(cases, "row_and_column", {{1, 37}, {37, 1}});
   muon_cases(cases, "sizes",

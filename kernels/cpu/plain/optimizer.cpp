@@ -55,8 +55,9 @@ void adamw(const AdamW& op, const KernelContext&) {
   for (std::int64_t s = 0; s < op.segment_count; ++s) {
     const T rate = static_cast<T>(inputs.learning_rate[segments[s].group]);
     const T decay = static_cast<T>(segments[s].decays ? op.weight_decay : 0);
-    for (std::int64_t i = segments[s].offset; i < segments[s].offset + segments[s].count; ++i) {
-      T &p = op.parameters.data<T>()[i], &m = op.moment1.data<T>()[i], &v = op.moment2.data<T>()[i];
+    for (std::int64_t j = 0; j < segments[s].count; ++j) {
+      const std::int64_t i = segments[s].offset + j, state = segments[s].moments + j;
+      T &p = op.parameters.data<T>()[i], &m = op.moment1.data<T>()[state], &v = op.moment2.data<T>()[state];
       const T g = op.gradients.data<T>()[i] * static_cast<T>(results.gradient_scale);
       m = static_cast<T>(op.beta1) * m + static_cast<T>(1 - op.beta1) * g;
       v = static_cast<T>(op.beta2) * v + static_cast<T>(1 - op.beta2) * g * g;

@@ -15,6 +15,7 @@ void register_all(Backend& backend) {
   register_elementwise(backend);
   register_float8(backend);
   register_sequence(backend);
+  register_directions(backend);
   register_muon(backend);
   register_optimizer(backend);
   register_ranks(backend);

@@ -23,6 +23,7 @@ void register_elementwise(Backend& backend);
 void register_float8(Backend& backend);
 void register_rotary(Backend& backend);
 void register_sequence(Backend& backend);
+void register_directions(Backend& backend);
 void register_muon(Backend& backend);
 void register_optimizer(Backend& backend);
 void register_ranks(Backend& backend);

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "optim/adamw.h"
+
+namespace comera {
+
+// GaLore (Zhao et al., 2024): Adam's moments of a dense linear layer's matrix are those of its gradient in a
+// subspace, that of the gradient's leading singular vectors every update_proj_gap updates. Moments stay as
+// they are when the subspace changes. All other parameters, cores and gates among them, are AdamW's.
+//
+// A matrix's states are "m" and "v" of the projected gradient, and the subspace's orthonormal basis as rows:
+// "basis_in" of the inputs, "basis_out" of the outputs, or both.
+class GaloreOptimizer final : public AdamWOptimizer {
+ public:
+  GaloreOptimizer(ParameterStore& store, const OptimizerOptions& options, Allocator& allocator);
+
+  std::vector<ParameterState> states() const override;
+  Tensor refresh(std::int64_t update, int process, int processes) const override;
+
+ protected:
+  void update_parameters(const Context& context, const Tensor& step_inputs,
+                         const Tensor& step_results) const override;
+
+ private:
+  // A weight W (inputs, outputs) with gradient G: P = B_in G, G B_outᵀ or B_in G B_outᵀ.
+  struct Matrix {
+    ParameterId id = -1;
+    std::int64_t inputs = 0, outputs = 0, rank = 0;
+    bool in = false, out = false;              // which sides are projected
+    std::int64_t basis_in = 0, basis_out = 0;  // where they lie in bases_
+    std::int64_t moments = 0;                  // where they lie in moments()
+
+    Shape projected() const { return {in ? rank : inputs, out ? rank : outputs}; }
+  };
+  struct Plan {
+    std::vector<Matrix> matrices;
+    MomentLayout moments;
+    std::int64_t bases = 0;  // elements
+  };
+  static Plan plan(const ParameterStore& store, const GaloreOptions& options);
+  GaloreOptimizer(ParameterStore& store, const OptimizerOptions& options, Allocator& allocator, Plan plan);
+
+  Tensor basis_in(const Matrix& matrix) const {
+    return bases_.slice(matrix.basis_in, {matrix.rank, matrix.inputs});
+  }
+  Tensor basis_out(const Matrix& matrix) const {
+    return bases_.slice(matrix.basis_out, {matrix.rank, matrix.outputs});
+  }
+  std::vector<Tensor> bases_of(const Matrix& matrix) const;
+  void renew(const Tensor& basis, const std::vector<double>& gradient) const;
+  void project(const Context& context, const Matrix& matrix, const Tensor& to) const;
+  void project_back(const Context& context, const Matrix& matrix, const Tensor& from) const;
+
+  std::vector<Matrix> matrices_;
+  Buffer basis_memory_;
+  Tensor bases_;            // flat
+  DeviceTable directions_;  // a segment for each matrix, at the beginning of its projection
+  DeviceTable moves_;       // a segment for each matrix, where it lies among parameters
+  DeviceTable scales_;      // GaLore's scale for each
+  std::int64_t elements_ = 0;
+};
+
+}  // namespace comera
