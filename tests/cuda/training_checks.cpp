@@ -27,8 +27,8 @@ constexpr std::size_t steps = sanitized ? 4 : 12;  // of the fixture's recipe: 7
 constexpr int traced = sanitized ? 2 : 10;
 
 std::vector<double> losses_of(const EncoderConfig& config, const Processor& processor,
-                              OptimizerKind kind = OptimizerKind::adamw) {
-  return trace(config, processor, traced, kind);
+                              const OptimizerOptions& optimizer = {}) {
+  return trace(config, processor, traced, optimizer);
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ std::vector<double> losses_of(const EncoderConfig& config, const Processor& proc
 void expect_losses_of_the_cpu(const TestDevice& device) {
   struct Variant {
     EncoderConfig config;
-    OptimizerKind optimizer = OptimizerKind::adamw;
+    OptimizerOptions optimizer = {};
   };
   std::vector<Variant> variants;
   for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
@@ -45,7 +45,10 @@ void expect_losses_of_the_cpu(const TestDevice& device) {
     variants.push_back({small_config(false, HeadKind::mlm, norm)});
   }
   variants.push_back({removed_config()});
-  variants.push_back({small_config(true), OptimizerKind::muon});
+  variants.push_back({small_config(true), {.kind = OptimizerKind::muon}});
+  variants.push_back({small_config(true), {.kind = OptimizerKind::lamb}});
+  const GaloreOptions galore{.rank = 3, .update_proj_gap = 3, .proj_type = GaloreProjection::full};
+  variants.push_back({small_config(false), {.kind = OptimizerKind::galore, .galore = galore}});
   for (auto& [config, optimizer] : variants) {
     const std::vector<double> exact = losses_of(config, {plain_backend(), host_allocator()}, optimizer);
     config.compute = DType::float32;

@@ -136,6 +136,23 @@ TEST_F(Ranks, MuonDoesNotDependOnTheirNumber) {
   expect_the_same("one", "two", 1e-4);  // directions of small singular values follow rounding
 }
 
+// Each process finds the subspaces of some of the matrices.
+TEST_F(Ranks, LambAndGaloreDoNotDependOnTheirNumber) {
+  for (const std::vector<std::string>& optimizer :
+       {std::vector<std::string>{"optim.name=lamb"},
+        {"optim.name=galore", "optim.galore={rank=8, update_proj_gap=4}"}}) {
+    std::vector<std::string> overrides = pruning();
+    overrides.insert(overrides.end(), optimizer.begin(), optimizer.end());
+    const std::string name = optimizer.front();
+    train(1, name + "-one", overrides);
+    for (const int ranks : {2, 3}) {
+      const std::string run = fmt::format("{}-{}", name, ranks);
+      train(ranks, run, overrides);
+      expect_the_same(name + "-one", run, 1e-4);  // subspaces follow rounding
+    }
+  }
+}
+
 TEST_F(Ranks, DenseModelsDoNotDependOnTheirNumber) {
   const std::vector<std::string> dense = {"tensorized.enabled=false", "phase.0.steps=12", "phase.1.steps=8",
                                           "distributed.bucket_mebibytes=1"};

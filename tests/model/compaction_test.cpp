@@ -23,8 +23,10 @@ using testing::HasSubstr;
 struct Training {
   explicit Training(const EncoderConfig& config, OptimizerKind kind = OptimizerKind::adamw)
       : model(config, host_allocator(), true),
-        optimizer(make_optimizer(
-            model.parameters(), {.kind = kind, .weight_decay = 0.05, .decay_cores = true}, host_allocator())),
+        optimizer(
+            make_optimizer(model.parameters(),
+                           {.kind = kind, .galore = {.rank = 3}, .weight_decay = 0.05, .decay_cores = true},
+                           host_allocator())),
         batch(random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows())) {
     model.parameters().initialize(11);
     spread_gates(model.parameters());
@@ -45,6 +47,7 @@ struct Training {
     harness.inputs().max_norm = 0.1;
     for (double& rate : harness.inputs().learning_rate) rate = 2e-3;
     optimizer->prepare(harness.inputs(), number);
+    optimizer->refresh(number, 0, 1);
     optimizer->apply(harness.context(), harness.step_inputs(), harness.step_results());
     EXPECT_EQ(harness.results().nonfinite, 0);
     EXPECT_GT(harness.results().gradient_norm, harness.inputs().max_norm) << "or it is not clipped";
@@ -136,9 +139,10 @@ std::vector<Pattern> patterns() {
 using Case = std::tuple<HeadKind, PlanKind>;
 class Compaction : public testing::TestWithParam<Case> {
  protected:
-  static EncoderConfig config(NormPlacement norm) {
+  static EncoderConfig config(NormPlacement norm, OptimizerKind kind) {
     EncoderConfig config = small_config(true, std::get<0>(GetParam()), norm);
     config.tensorized.plan = std::get<1>(GetParam());
+    if (kind == OptimizerKind::galore) config.tensorized.head.reset();  // a dense matrix beside the trains
     return config;
   }
 };
@@ -173,14 +177,15 @@ TEST_P(Compaction, ChangesNothingOfTraining) {
   using Variant = std::pair<NormPlacement, OptimizerKind>;
   for (const auto& [norm, kind] :
        {Variant{NormPlacement::post, OptimizerKind::adamw}, Variant{NormPlacement::pre, OptimizerKind::adamw},
-        Variant{NormPlacement::post, OptimizerKind::muon}}) {
-    Training trained(config(norm), kind);
+        Variant{NormPlacement::post, OptimizerKind::muon}, Variant{NormPlacement::post, OptimizerKind::lamb},
+        Variant{NormPlacement::post, OptimizerKind::galore}}) {
+    Training trained(config(norm, kind), kind);
     trained.step(0);
     trained.step(1);
     for (const Pattern& pattern : patterns()) {
-      SCOPED_TRACE(fmt::format("{} {} {}", pattern.name, norm == NormPlacement::post ? "post" : "pre",
-                               kind == OptimizerKind::muon ? "muon" : "adamw"));
-      Training masked(config(norm), kind);
+      SCOPED_TRACE(
+          fmt::format("{} {} {}", pattern.name, norm == NormPlacement::post ? "post" : "pre", name_of(kind)));
+      Training masked(config(norm, kind), kind);
       trained.compacted().write(masked.model.parameters(), masked.states());
       pattern.kill(masked.executioner(), masked.model.ranked_layers());
       Training compacted(masked.compacted_config(), kind);

@@ -64,6 +64,22 @@ TEST(RecipeOverride, MuonNeedsARateOfTheEmbeddingsCores) {
   EXPECT_EQ(with(both).optim.name, OptimizerKind::muon);
 }
 
+TEST(RecipeOverride, GaloreHasKeysByItsAuthorsNames) {
+  const std::vector<std::string> texts = {
+      "optim.name=galore",
+      "optim.galore={rank=64, update_proj_gap=100, scale=0.5, proj_type=\"reverse_std\"}"};
+  const GaloreOptions expected{64, 100, 0.5, GaloreProjection::reverse_std};
+  EXPECT_EQ(with(texts).optim.galore, expected);
+  EXPECT_EQ(parse_recipe(to_toml(with(texts)), "again", {}).optim.galore, expected);
+  EXPECT_FALSE(with({"optim.name=galore"}).optim.galore) << "what is usual";
+  EXPECT_THAT(refusal(sample, {"optim.galore={rank=64}"}),
+              HasSubstr("[optim.galore] is not used by optim.name = \"adamw\"; set it to \"galore\""));
+  EXPECT_THAT(refusal(sample, {"optim.name=galore", "optim.galore={rank=0}"}), HasSubstr("at least 1"));
+  EXPECT_THAT(refusal(sample, {"optim.name=galore", "optim.galore={proj_type=\"both\"}"}),
+              HasSubstr("reverse_std"));
+  EXPECT_THAT(refusal(sample, {"optim.name=galor"}), HasSubstr("galore"));
+}
+
 TEST(RecipeOverride, ErrorsNameTheOverride) {
   EXPECT_EQ(refusal(sample, {"model.layrs=2"}),
             "--set model.layrs=2: model.layrs is not a key of [model]; did you mean 'layers'?");

@@ -24,6 +24,17 @@ TEST_F(Nonfinite, ASkippedStepOfMuonChangesNothing) {
        "phase.1.learning_rate={cores=5e-3, embedding=2e-3, gates=0.1, rest=1e-3}"});
 }
 
+TEST_F(Nonfinite, ASkippedStepOfLambChangesNothing) {
+  expect_a_skipped_step_to_change_nothing({"optim.name=lamb"});
+}
+
+// With one subspace for the whole run: a step that is undone by hand counts as an update, a skipped one does
+// not, and subspaces follow the count.
+TEST_F(Nonfinite, ASkippedStepOfGaloreChangesNothing) {
+  expect_a_skipped_step_to_change_nothing(
+      {"optim.name=galore", "optim.galore={rank=5, update_proj_gap=100}"});
+}
+
 TEST_F(Nonfinite, AFullRowStopsWithACheckpointToGoOnFrom) { expect_a_full_row_to_stop_and_to_go_on(); }
 
 TEST_F(Nonfinite, InterruptedRowsGoOnToTheBit) { expect_rows_to_be_resumed(); }

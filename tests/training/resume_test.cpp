@@ -92,6 +92,29 @@ TEST_F(Resume, ByMuonTooContinuesToTheBitOnAnyNumberOfThreads) {
   EXPECT_THAT([&] { train("three", {.mode = RunMode::resume}, back); }, refused);
 }
 
+// Subspaces that are kept, and such as are found anew in the first step after a resume.
+TEST_F(Resume, ByLambAndGaloreTooContinuesToTheBitOnAnyNumberOfThreads) {
+  for (const std::vector<std::string>& optimizer :
+       {std::vector<std::string>{"optim.name=lamb"},
+        {"optim.name=galore", "optim.galore={rank=5, update_proj_gap=3}"},
+        {"optim.name=galore", "optim.galore={rank=4, update_proj_gap=2, proj_type=\"full\"}"}}) {
+    SCOPED_TRACE(optimizer.back());
+    const auto on_threads = [&](const std::string& threads) {
+      std::vector<std::string> overrides = optimizer;
+      overrides.push_back("run.threads=" + threads);
+      return overrides;
+    };
+    const std::string name = std::to_string(std::hash<std::string>()(optimizer.back()));
+    const TrainingOutcome one = train("one" + name, {}, on_threads("1"));
+    for (const int stop : {1, 3, 4, 8}) {
+      const std::string run = fmt::format("{}-{}", name, stop);
+      train(run, {.stop_after = stop}, on_threads("3"));
+      const TrainingOutcome rest = train(run, {.mode = RunMode::resume}, on_threads("3"));
+      expect_equal_checkpoints(one.checkpoint, rest.checkpoint);
+    }
+  }
+}
+
 // Who changes the length of a phase that is over changes nothing of those to come.
 TEST_F(Resume, APhaseThatIsOverMayHaveAnyLengthNow) {
   const TrainingOutcome whole = train("whole");

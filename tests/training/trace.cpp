@@ -29,9 +29,10 @@ data::Batch trace_batch(std::int64_t right_rows, int step) {
 
 }  // namespace
 
-std::vector<double> trace(EncoderConfig config, const Processor& processor, int steps, OptimizerKind kind) {
+std::vector<double> trace(EncoderConfig config, const Processor& processor, int steps,
+                          const OptimizerOptions& optimizer) {
   config.dropout = config.attention_dropout = 0.1;
-  StepEngine engine(config, {.kind = kind, .weight_decay = 0.01}, processor);
+  StepEngine engine(config, optimizer, processor);
   engine.model().parameters().initialize(2);
   engine.set_capacity({.tokens = 48, .sequences = 8, .longest = 16, .masked = 24, .unique_ids = 29});
   std::vector<double> losses;

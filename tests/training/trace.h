@@ -13,7 +13,7 @@ namespace comera::test {
 // The losses of steps of two packs each, with dropout, on batches that depend on nothing else. The model
 // must have 29 token ids and 16 positions, and the masked-language head.
 std::vector<double> trace(EncoderConfig config, const Processor& processor, int steps = 10,
-                          OptimizerKind kind = OptimizerKind::adamw);
+                          const OptimizerOptions& optimizer = {});
 
 // What one pack leaves in the gradients of such a model with any head, without dropout, by parameter.
 std::map<std::string, std::vector<double>> gradients(EncoderConfig config, const Processor& processor);
