@@ -76,6 +76,10 @@ data::Batch random_batch(const StepBenchmarkOptions& options, const data::BatchC
 Stepper::Stepper(const EncoderConfig& config, const StepBenchmarkOptions& options, const Processor& processor)
     : engine_(config, options.optimizer, processor) {
   engine_.model().parameters().initialize(1);
+  set_batch(options);
+}
+
+void Stepper::set_batch(const StepBenchmarkOptions& options) {
   const data::BatchCapacity capacity = capacity_of(options);
   engine_.set_capacity(pack_capacity(capacity));
   engine_.load(random_batch(options, capacity, engine_.model().token_embedding().right_rows()));

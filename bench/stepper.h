@@ -34,10 +34,16 @@ data::Batch random_batch(const StepBenchmarkOptions& options, const data::BatchC
 class Stepper {
  public:
   Stepper(const EncoderConfig& config, const StepBenchmarkOptions& options, const Processor& processor);
+  Stepper(const StepBenchmarkOptions& options, const Processor& processor)
+      : Stepper(options.config, options, processor) {}
+
+  // From now on steps are of this many tokens; the model is the same.
+  void set_batch(const StepBenchmarkOptions& options);
 
   double step();  // its seconds
   // Of parameters, gradients, moments, activations and scratch.
   double memory_mib();
+  const Arena::Plan& arena_plan() const { return engine_.arena_plan(); }
   const ParameterStore& parameters() { return engine_.model().parameters(); }
 
  private:

@@ -1,6 +1,8 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "bench/methods_benchmark.h"
+#include "bench/methods_learning.h"
 #include "bench/precision_benchmark.h"
 #include "bench/rank_benchmark.h"
 #include "bench/step_benchmark.h"
@@ -15,6 +17,7 @@
 #include "storage/durable_file.h"
 #include "training/checkpoint_recipe.h"
 #include "training/phase.h"
+#include "training/signals.h"
 
 namespace comera::cli {
 
@@ -149,6 +152,93 @@ void add_precision_command(CLI::App& command) {
   precision->callback([options] { bench_precision(*options); });
 }
 
+struct MethodsOptions {
+  RecipeOptions recipe;
+  MethodOptions methods;
+  MethodsBenchmarkOptions benchmark;
+  std::string json, svg;
+  int threads = 0;
+  std::int64_t learn = 0;  // steps
+  std::string output;
+};
+
+void learn(const MethodsOptions& options, StopSignals& signals) {
+  const MethodsLearningOptions learning{.methods = options.benchmark.methods,
+                                        .steps = options.learn,
+                                        .output = options.output,
+                                        .stop_requested = [&signals] { return signals.requested(); }};
+  signals.begin();
+  if (learn_methods(learning))
+    put("{}", report_learning(learning));
+  else
+    put("stopped; the same command goes on where it was\n");
+}
+
+void bench_methods(MethodsOptions& options) {
+  StopSignals signals;
+  if ((options.learn > 0) == options.output.empty())
+    throw UsageError("--learn STEPS and --output DIRECTORY belong together: runs need a place");
+  const Recipe recipe = options.recipe.load();
+  if (recipe.model.vocabulary == 0 && options.benchmark.vocabulary == 0)
+    throw UsageError(
+        "the recipe takes its vocabulary from the tokenizer; say how large it is with --vocabulary N");
+  options.benchmark.methods = methods_of(recipe, options.methods);
+  for (const std::string& file : {options.json, options.svg})
+    if (!file.empty()) prepare_output(file);
+  prepare_threads(options.threads);
+  options.benchmark.say = [](const std::string& line) { comera::say("{}\n", line); };
+  const MethodsReport report = benchmark_methods(options.benchmark);
+  put("{}", methods_text(report));
+  if (!options.json.empty()) storage::write_file_durably(options.json, methods_json(report));
+  if (!options.svg.empty()) storage::write_file_durably(options.svg, methods_svg(report));
+  if (options.learn > 0) learn(options, signals);
+}
+
+void add_methods_command(CLI::App& command) {
+  auto options = std::make_shared<MethodsOptions>();
+  MethodsBenchmarkOptions& benchmark = options->benchmark;
+  CLI::App* methods = command.add_subcommand(
+      "methods", "Time and memory of ways to train a recipe's encoder: tensor trains, dense, GaLore, ...");
+  add_recipe_options(*methods, options->recipe);
+  methods->add_option("--method", options->methods.names, "One of these methods only; may be given again")
+      ->check(CLI::IsMember(method_names()));
+  methods->add_option("--batch", benchmark.batches, "Sequences of a step; several are measured in turn")
+      ->check(positive_number)
+      ->capture_default_str();
+  methods->add_option("--length", benchmark.length, "Tokens of a sequence")
+      ->check(positive_number)
+      ->capture_default_str();
+  methods->add_option("--rounds", benchmark.rounds, "Turns of all methods")
+      ->check(positive_number)
+      ->capture_default_str();
+  methods
+      ->add_option("--galore-rank", options->methods.galore.rank,
+                   "GaLore's rank; if not given, a quarter of the hidden size")
+      ->check(positive_number);
+  add_device_option(*methods, benchmark.device);
+  methods->add_option("--threads", options->threads, "Threads; 0: all")->check(number_of_threads);
+  methods
+      ->add_option("--vocabulary", benchmark.vocabulary,
+                   "Vocabulary, where the recipe leaves it to the tokenizer")
+      ->check(positive_number);
+  methods->add_option("--json", options->json, "Also write the numbers to this file")->type_name("FILE");
+  methods->add_option("--svg", options->svg, "Also draw them into this file")->type_name("FILE");
+  methods
+      ->add_option("--learn", options->learn,
+                   "Also train each for so many steps on the recipe's data, in the same order")
+      ->check(positive_number);
+  methods
+      ->add_option("--output", options->output,
+                   "Where the runs of --learn are, with learning.json and learning.svg")
+      ->type_name("DIRECTORY");
+  methods->footer(
+      "Examples:\n"
+      "  comera bench methods recipes/six_encoder_mnli.toml\n"
+      "  comera bench methods recipes/six_encoder_mnli.toml --batch 1 --method tensor_trains --method "
+      "galore");
+  methods->callback([options] { bench_methods(*options); });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& program) {
@@ -156,6 +246,7 @@ void add_bench_command(CLI::App& program) {
   command->require_subcommand(1);
   add_step_command(*command);
   add_precision_command(*command);
+  add_methods_command(*command);
 }
 
 }  // namespace comera::cli
