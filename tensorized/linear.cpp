@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kernels/ops/bias_activation.h"
 #include "tensorized/dense_linear.h"
 #include "tensorized/tt_linear_layer.h"
 
@@ -14,6 +15,34 @@ void Linear::add_bias(ParameterStore& store, int i) {
        .shape = {spec_.output_size},
        .decays = false,
        .initializer = {Initializer::Kind::uniform, 1 / std::sqrt(static_cast<double>(spec_.output_size))}}));
+}
+
+Linear::Saved Linear::begin(const Context& context, const Tensor& x, const Pass& pass) const {
+  Saved saved{.x = x, .pass = pass, .u = {}, .y = {}, .kept = {}};
+  const Shape shape{x.dim(0), spec_.output_size};
+  for (int i = 0; i < outputs(); ++i) {
+    saved.u[i] = context.arena.saved(shape, x.dtype());
+    if (pass.activation != Activation::none) saved.y[i] = context.arena.saved(shape, x.dtype());
+  }
+  return saved;
+}
+
+void Linear::add_bias_and_activate(const Context& context, const Saved& saved, int i) const {
+  if (!saved.pass.biased && saved.pass.activation == Activation::none) return;
+  run(context, BiasActivationForward{.u = saved.u[i],
+                                     .bias = saved.pass.biased ? store_.value(biases_[i]) : Tensor(),
+                                     .activation = saved.pass.activation,
+                                     .y = saved.y[i]});
+}
+
+void Linear::undo_bias_and_activation(const Context& context, const Saved& saved, int i,
+                                      const Tensor& dy) const {
+  if (!saved.pass.biased && saved.pass.activation == Activation::none) return;
+  run(context, BiasActivationBackward{.u = saved.u[i],
+                                      .y = saved.y[i],
+                                      .activation = saved.pass.activation,
+                                      .dy = dy,
+                                      .dbias = saved.pass.biased ? store_.gradient(biases_[i]) : Tensor()});
 }
 
 std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec,
