@@ -21,9 +21,8 @@ Attention::Attention(ParameterStore& store, const EncoderConfig& config, const P
       .name = name, .outputs = {"query", "key", "value"}, .input_size = hidden_, .output_size = hidden_};
   const Linear::Spec output{
       .name = name + ".output", .outputs = {""}, .input_size = hidden_, .output_size = hidden_};
-  projections_ = make_linear(store, projections, tensorized.shapes_of(tensorized.attention, projections),
-                             tensorized.plan);
-  output_ = make_linear(store, output, tensorized.shapes_of(tensorized.attention, output), tensorized.plan);
+  projections_ = make_linear(store, projections, config.form_of(tensorized.attention, projections));
+  output_ = make_linear(store, output, config.form_of(tensorized.attention, output));
   const TTLinear* projected = projections_->as_tensor_train();
   const TTLinear* put_out = output_->as_tensor_train();
   if (projected != nullptr && put_out != nullptr && tensorized.plan == PlanKind::automatic &&

@@ -9,13 +9,12 @@ namespace comera {
 FeedForward::FeedForward(ParameterStore& store, const EncoderConfig& config, std::int64_t layer)
     : ffn_(config.ffn) {
   const std::string name = fmt::format("encoder.{}.ffn", layer);
-  const TensorizedConfig& tensorized = config.tensorized;
   const Linear::Spec up{
       .name = name + ".up", .outputs = {""}, .input_size = config.hidden, .output_size = config.ffn};
   const Linear::Spec down{
       .name = name + ".down", .outputs = {""}, .input_size = config.ffn, .output_size = config.hidden};
-  up_ = make_linear(store, up, tensorized.shapes_of(tensorized.ffn_up, up), tensorized.plan);
-  down_ = make_linear(store, down, tensorized.shapes_of(tensorized.ffn_down, down), tensorized.plan);
+  up_ = make_linear(store, up, config.form_of(config.tensorized.ffn_up, up));
+  down_ = make_linear(store, down, config.form_of(config.tensorized.ffn_down, down));
   const TTLinear* upward = up_->as_tensor_train();
   const TTLinear* downward = down_->as_tensor_train();
   if (upward != nullptr && downward != nullptr && !upward->any_removed() && !downward->any_removed())

@@ -15,10 +15,9 @@ namespace {
 // A layer that keeps the hidden width: the transform of an MLM head, the pooler of a classifier.
 std::unique_ptr<Linear> make_square(ParameterStore& store, const EncoderConfig& config,
                                     const std::string& name) {
-  const TensorizedConfig& tensorized = config.tensorized;
   const Linear::Spec spec{
       .name = name, .outputs = {""}, .input_size = config.hidden, .output_size = config.hidden};
-  return make_linear(store, spec, tensorized.shapes_of(tensorized.head, spec), tensorized.plan);
+  return make_linear(store, spec, config.form_of(config.tensorized.head, spec));
 }
 
 }  // namespace

@@ -266,6 +266,17 @@ const std::vector<Key<TensorizedSection>>& keys_of() {
 }
 
 template <>
+const std::vector<Key<LowRankSection>>& keys_of() {
+  using S = LowRankSection;
+  static const std::vector<Key<S>> keys = {
+      required(value("rank", &S::rank, count(1),
+                     "of W = U V, of each of query, key and value by itself; at most the smaller one of "
+                     "`model.hidden` and `model.ffn`")),
+  };
+  return keys;
+}
+
+template <>
 const std::vector<Key<OptimSection>>& keys_of() {
   using S = OptimSection;
   static const std::vector<Key<S>> keys = {
@@ -537,6 +548,10 @@ const std::vector<Key<Recipe>>& keys_of() {
   static const std::vector<Key<S>> keys = {
       required(section("model", &S::model, "The encoder and its head.")),
       section("tensorized", &S::tensorized, "Which layers are tensor trains. Those not named are dense."),
+      optional_section("low_rank", &S::low_rank,
+                       "The linear layers of attention and feed-forward, a classifier's pooler and an MLM "
+                       "head's transform as products of two trained matrices; needs `tensorized.enabled = "
+                       "false`."),
       section("optim", &S::optim, "The optimizer. Learning rates belong to the phases."),
       section("data", &S::data, "Shards, tokenizer and masking."),
       section("task", &S::task, "What `comera finetune` learns. Pretraining does not look at it."),

@@ -56,6 +56,12 @@ struct TensorizedSection {
   friend bool operator==(const TensorizedSection&, const TensorizedSection&) = default;
 };
 
+// Linear layers whose weights are products of two factors, instead of tensor trains.
+struct LowRankSection {
+  std::int64_t rank = 0;
+  friend bool operator==(const LowRankSection&, const LowRankSection&) = default;
+};
+
 struct OptimSection {
   OptimizerKind name = OptimizerKind::adamw;
   double beta1 = 0.9;
@@ -203,6 +209,7 @@ struct PhaseSection {
 struct Recipe {
   ModelSection model;
   TensorizedSection tensorized;
+  std::optional<LowRankSection> low_rank;
   OptimSection optim;
   DataSection data;
   TaskSection task;
@@ -213,7 +220,8 @@ struct Recipe {
   friend bool operator==(const Recipe&, const Recipe&) = default;
 };
 
-// A recipe that gives what another leaves out of [model], and [tensorized] if the other has none.
+// A recipe that gives what another leaves out of [model], and [tensorized] and [low_rank] if the other has
+// neither.
 struct BaseRecipe {
   std::string toml;  // empty: there is none
   std::string name;  // of its file, in messages

@@ -35,6 +35,8 @@ const std::vector<Key<TTMShape>>& keys_of();
 template <>
 const std::vector<Key<TensorizedSection>>& keys_of();
 template <>
+const std::vector<Key<LowRankSection>>& keys_of();
+template <>
 const std::vector<Key<OptimSection>>& keys_of();
 template <>
 const std::vector<Key<DataSection>>& keys_of();

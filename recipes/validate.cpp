@@ -181,7 +181,10 @@ EncoderConfig convert(const Recipe& recipe, std::int64_t vocabulary) {
   const TensorizedSection& shapes = recipe.tensorized;
   config.tensorized = {shapes.attention, shapes.ffn_up, shapes.ffn_down, shapes.head,
                        shapes.embedding, shapes.lookup, shapes.plan,     shapes.ranks};
-  return shapes.enabled ? config : config.dense_twin();
+  if (shapes.enabled) return config;
+  EncoderConfig twin = config.dense_twin();
+  if (recipe.low_rank) twin.low_rank = LowRankForm{.rank = recipe.low_rank->rank};
+  return twin;
 }
 
 // The model's own checks begin with the key they are about: "tensorized.attention: rank 99 ...".
@@ -196,9 +199,17 @@ void check_model(const Recipe& recipe, const Places& places) {
   }
 }
 
+void check_forms(const Recipe& recipe, const Places& places) {
+  if (recipe.low_rank && recipe.tensorized.enabled)
+    places.fail("low_rank",
+                "[low_rank] is for a model without tensor trains; set tensorized.enabled to false, or leave "
+                "[low_rank] out");
+}
+
 }  // namespace
 
 void validate(const Recipe& recipe, const Places& places) {
+  check_forms(recipe, places);
   check_model(recipe, places);
   check_data(recipe.data, places);
   check_phases(recipe, places);

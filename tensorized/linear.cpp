@@ -4,6 +4,7 @@
 
 #include "kernels/ops/bias_activation.h"
 #include "tensorized/dense_linear.h"
+#include "tensorized/low_rank_linear.h"
 #include "tensorized/tt_linear_layer.h"
 
 namespace comera {
@@ -45,12 +46,36 @@ void Linear::undo_bias_and_activation(const Context& context, const Saved& saved
                                       .dbias = saved.pass.biased ? store_.gradient(biases_[i]) : Tensor()});
 }
 
-std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec,
-                                    const std::vector<TTShape>& shapes, PlanKind plan) {
+namespace {
+
+// Makes the layer of a form.
+struct Maker {
+  ParameterStore& store;
+  const Linear::Spec& spec;
+
+  std::unique_ptr<Linear> operator()(const DenseForm& /*form*/) const {
+    return std::make_unique<DenseLinear>(store, spec);
+  }
+  std::unique_ptr<Linear> operator()(const TrainForm& form) const {
+    return std::make_unique<TTLinear>(store, spec, form.shapes, form.plan);
+  }
+  std::unique_ptr<Linear> operator()(const LowRankForm& form) const {
+    return std::make_unique<LowRankLinear>(store, spec, form.rank);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec, const LinearForm& form) {
   COMERA_CHECK(!spec.outputs.empty() && spec.outputs.size() <= max_group_outputs,
                "{}: {} outputs, expected 1 to {}", spec.name, spec.outputs.size(), max_group_outputs);
-  if (!shapes.empty()) return std::make_unique<TTLinear>(store, spec, shapes, plan);
-  return std::make_unique<DenseLinear>(store, spec);
+  return std::visit(Maker{store, spec}, form);
+}
+
+std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec,
+                                    const std::vector<TTShape>& shapes, PlanKind plan) {
+  if (shapes.empty()) return make_linear(store, spec, DenseForm{});
+  return make_linear(store, spec, TrainForm{.shapes = shapes, .plan = plan});
 }
 
 }  // namespace comera

@@ -45,7 +45,10 @@ class Linear {
     Tensor a, xa;                             // by halves
     std::array<Tensor, max_group_outputs> b;  // by halves
   };
-  using Kept = std::variant<std::monostate, KeptByTrain>;
+  struct KeptByFactors {
+    std::array<Tensor, max_group_outputs> xa;  // x times the first factor
+  };
+  using Kept = std::variant<std::monostate, KeptByTrain, KeptByFactors>;
 
   // What forward keeps for backward, in the arena.
   struct Saved {
@@ -116,8 +119,20 @@ class Linear {
   std::optional<Float8Layer> float8_;
 };
 
-// Tensor trains of these shapes, one for each output, or dense if there are none. The trains of a group may
-// have different modes and ranks. The store must outlive the layer.
+// What the W_i of a layer are made of.
+struct DenseForm {};
+struct TrainForm {
+  std::vector<TTShape> shapes;  // of each output: the trains of a group may have different modes and ranks
+  PlanKind plan = PlanKind::automatic;
+};
+struct LowRankForm {
+  std::int64_t rank = 0;  // of each output
+};
+using LinearForm = std::variant<DenseForm, TrainForm, LowRankForm>;
+
+// The store must outlive the layer. Throws Error if the form does not fit its sizes.
+std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec, const LinearForm& form);
+// Tensor trains of these shapes, or dense if there are none.
 std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec,
                                     const std::vector<TTShape>& shapes, PlanKind plan);
 

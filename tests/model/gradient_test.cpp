@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "kernels/cpu/plain/plain_backend.h"
 #include "model/model.h"
 #include "tests/model/configs.h"
@@ -20,11 +22,14 @@ class WholeModel : public testing::TestWithParam<Case> {
   }
 };
 
-// The gradient of every parameter, with dropout and padding, against central differences of the loss.
-TEST_P(WholeModel, GradientsAgreeWithCentralDifferences) {
-  Model model(config(), host_allocator(), true);
+// The gradient of every parameter that is trained, with dropout and padding, against central differences of
+// the loss. prepare(model, context): before it.
+void expect_gradients(const EncoderConfig& config,
+                      const std::function<void(Model&, const Context&)>& prepare = nullptr) {
+  Model model(config, host_allocator(), true);
   model.parameters().initialize(11);
   Harness harness(plain_backend());
+  if (prepare) prepare(model, harness.context());
   harness.inputs().dropout = {.seed = 5, .step = 3, .pack = 1};
   const PackedBatch batch = random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows());
   const Step step{harness.context(),     model.parameters(),     batch,
@@ -38,9 +43,21 @@ TEST_P(WholeModel, GradientsAgreeWithCentralDifferences) {
   model.run_pack(step, true);
   EXPECT_DOUBLE_EQ(harness.results().loss_sum, 2 * before);
   ParameterStore& store = model.parameters();
-  for (ParameterId id = 0; id < store.size(); ++id)
+  for (const ParameterId id : store.layout())
     EXPECT_LT(finite_difference_error(store.value(id), store.gradient(id), loss), 1e-6)
         << store.info(id).name;
+}
+
+TEST_P(WholeModel, GradientsAgreeWithCentralDifferences) { expect_gradients(config()); }
+
+// The same of layers that are products of two factors.
+TEST(LowRankModel, GradientsAgreeWithCentralDifferences) {
+  for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})
+    for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
+      EncoderConfig config = small_config(false, head, norm);
+      config.low_rank = LowRankForm{.rank = 3};
+      expect_gradients(config);
+    }
 }
 
 // The same for a head that compares sequences by twos, of which an odd number has room.

@@ -25,6 +25,21 @@ TEST(RecipeErrors, WholeSentences) {
             "r.toml:16:10: phase.0.length = 64 is longer than model.max_positions = 32");
 }
 
+TEST(RecipeErrors, LowRankLayersAreNoTensorTrains) {
+  const std::vector<std::string> dense = {"tensorized.enabled=false"};
+  EXPECT_EQ(refusal(sample + "[low_rank]\nrank = 8\n", dense), "");
+  EXPECT_THAT(refusal(sample + "[low_rank]\nrank = 8\n"),
+              testing::HasSubstr("[low_rank] is for a model without tensor trains; set tensorized.enabled to "
+                                 "false, or leave [low_rank] out"));
+  EXPECT_THAT(refusal(sample + "[low_rank]\nrank = 65\n", dense),
+              testing::HasSubstr("low_rank.rank = 65 is no rank of matrices of model.hidden = 64 and "
+                                 "model.ffn = 128; choose 1 to 64"));
+  EXPECT_THAT(refusal(sample + "[low_rank]\n", dense), testing::HasSubstr("[low_rank] lacks rank"));
+  EXPECT_THAT(refusal(sample + "[low_rank]\nrank = 8\n", {dense[0], "precision.compute=fp8"}),
+              testing::HasSubstr("low_rank: its products are not made in 8 bits; choose precision.compute = "
+                                 "\"bf16\""));
+}
+
 // A checkpoint's recipe is read when a training takes its model over; the checkpoint is named, not the
 // recipe that the user wrote.
 TEST(RecipeErrors, ABaseIsNamed) {

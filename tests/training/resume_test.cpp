@@ -92,6 +92,26 @@ TEST_F(Resume, ByMuonTooContinuesToTheBitOnAnyNumberOfThreads) {
   EXPECT_THAT([&] { train("three", {.mode = RunMode::resume}, back); }, refused);
 }
 
+TEST_F(Resume, LowRankLayersContinueToTheBitOnAnyNumberOfThreads) {
+  const auto with_threads = [](const std::string& threads) {
+    return std::vector<std::string>{"tensorized.enabled=false", "low_rank.rank=5", "run.threads=" + threads};
+  };
+  const TrainingOutcome one = train("one", {}, with_threads("1"));
+  train("three", {.stop_after = 4}, with_threads("3"));
+  const TrainingOutcome three = train("three", {.mode = RunMode::resume}, with_threads("3"));
+  expect_equal_checkpoints(one.checkpoint, three.checkpoint);
+  // Who fine-tunes the model takes its form over.
+  const Recipe taken = parse_recipe(
+      "[[phase]]\nname = \"a\"\nlength = 16\ntokens_per_pack = 64\nsteps = 1\n"
+      "learning_rate = 1e-3\n",
+      "r.toml", {}, {.toml = to_toml(recipe("one", with_threads("1"))), .name = "c"});
+  ASSERT_TRUE(taken.low_rank);
+  EXPECT_EQ(taken.low_rank->rank, 5);
+  const ProgramResult result = run_program({"inspect", one.checkpoint.string()});
+  EXPECT_EQ(result.code, 0) << result.output;
+  EXPECT_NE(result.output.find("low rank 24 x 5 x 24"), std::string::npos) << result.output;
+}
+
 // Who changes the length of a phase that is over changes nothing of those to come.
 TEST_F(Resume, APhaseThatIsOverMayHaveAnyLengthNow) {
   const TrainingOutcome whole = train("whole");
