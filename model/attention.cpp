@@ -60,7 +60,7 @@ Attention::Saved Attention::forward(const Step& step, const Tensor& x) const {
     saved.y = saved.between_halves->y;
     return saved;
   }
-  saved.projections = projections_->forward(step.context, x, {});
+  saved.projections = projections_->forward(step.context, x, {.training = step.training});
   turn(step, saved.projections.u[0], saved.projections.u[1], false);
   saved.context = arena.saved(x.shape(), x.dtype());
   saved.log_sum_exp = arena.saved({heads_, x.dim(0)}, master_of(x.dtype()));
@@ -78,7 +78,7 @@ Attention::Saved Attention::forward(const Step& step, const Tensor& x) const {
                        .out = saved.context,
                        .log_sum_exp = saved.log_sum_exp,
                        .slopes = positions_.slopes()});
-  saved.output = output_->forward(step.context, saved.context, {.biased = false});
+  saved.output = output_->forward(step.context, saved.context, {.biased = false, .training = step.training});
   saved.y = saved.output.output();
   return saved;
 }

@@ -28,6 +28,8 @@ std::optional<TTMShape> TensorizedConfig::embedding_shape() const {
 
 LinearForm EncoderConfig::form_of(const std::optional<TTShape>& kind, const Linear::Spec& spec) const {
   if (low_rank) return *low_rank;
+  const bool of_head = spec.name.starts_with("head.");
+  if (lte && !of_head) return *lte;
   if (kind) return TrainForm{.shapes = tensorized.shapes_of(kind, spec), .plan = tensorized.plan};
   return DenseForm{};
 }
@@ -99,6 +101,22 @@ void check_low_rank(const EncoderConfig& config) {
                "low_rank: its products are not made in 8 bits; choose precision.compute = \"bf16\"");
 }
 
+void check_lte(const EncoderConfig& config) {
+  const LteForm& lte = *config.lte;
+  const std::int64_t largest = std::min(config.hidden, config.ffn);
+  COMERA_CHECK(!config.tensorized.any() && !config.low_rank,
+               "lte: its layers are dense, neither tensor trains nor products of two factors; set "
+               "tensorized.enabled to false and leave [low_rank] out, or leave [lte] out");
+  COMERA_CHECK(
+      lte.rank >= 1 && lte.rank <= largest,
+      "lte.lora_r = {} is no rank of matrices of model.hidden = {} and model.ffn = {}; choose 1 to {}",
+      lte.rank, config.hidden, config.ffn, largest);
+  COMERA_CHECK(lte.alpha > 0, "lte.lora_alpha must be positive, not {}", lte.alpha);
+  COMERA_CHECK(lte.heads >= 1, "lte.num_heads must be at least 1, not {}", lte.heads);
+  COMERA_CHECK(!config.float8,
+               "lte: its products are not made in 8 bits; choose precision.compute = \"bf16\"");
+}
+
 }  // namespace
 
 void EncoderConfig::validate() const {
@@ -152,6 +170,7 @@ void EncoderConfig::validate() const {
   }
   if (!tensorized.ranks.empty()) check_layer_ranks(*this);
   if (low_rank) check_low_rank(*this);
+  if (lte) check_lte(*this);
 }
 
 EncoderConfig EncoderConfig::dense_twin() const {
@@ -160,6 +179,7 @@ EncoderConfig EncoderConfig::dense_twin() const {
   twin.tensorized = {};
   twin.tensorized.lookup = lookup;
   twin.low_rank = {};
+  twin.lte = {};
   return twin;
 }
 

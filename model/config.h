@@ -73,6 +73,10 @@ struct EncoderConfig {
   // Instead of tensor trains: linear layers of attention, feed-forward, pooler and transform have two
   // factors.
   std::optional<LowRankForm> low_rank = {};
+  // Instead of either: dense layers of attention and feed-forward are trained through adapters. Pooler and
+  // transform stay dense: they see a row for each sequence or masked position, not the tokens that heads
+  // share.
+  std::optional<LteForm> lte = {};
   DType compute = DType::float32;           // of activations and products; float64 is the oracle's type
   std::optional<Float8Config> float8 = {};  // 8-bit operands of the products of linear layers, where they can
 

@@ -34,8 +34,10 @@ FeedForward::Saved FeedForward::forward(const Step& step, const Tensor& x) const
     return saved;
   }
   if (up_->removed()) {
-    saved.up = up_->forward(step.context, x.rows(0, 1), {.activation = Activation::gelu});
-    saved.down = down_->forward(step.context, saved.up.output(), {.biased = false});
+    saved.up =
+        up_->forward(step.context, x.rows(0, 1), {.activation = Activation::gelu, .training = step.training});
+    saved.down =
+        down_->forward(step.context, saved.up.output(), {.biased = false, .training = step.training});
     saved.y = step.context.arena.saved(x.shape(), x.dtype());
     run(step.context, Fill{.x = saved.y, .value = 0});
     ArenaScope scope(step.context.arena);
@@ -45,8 +47,8 @@ FeedForward::Saved FeedForward::forward(const Step& step, const Tensor& x) const
         BiasActivationForward{.u = saved.y, .bias = row, .activation = Activation::none, .y = {}});
     return saved;
   }
-  saved.up = up_->forward(step.context, x, {.activation = Activation::gelu});
-  saved.down = down_->forward(step.context, saved.up.output(), {.biased = false});
+  saved.up = up_->forward(step.context, x, {.activation = Activation::gelu, .training = step.training});
+  saved.down = down_->forward(step.context, saved.up.output(), {.biased = false, .training = step.training});
   saved.y = saved.down.output();
   return saved;
 }

@@ -58,7 +58,7 @@ void Model::add_float8(const Float8Config& config, Allocator& allocator) {
 void Model::begin_pass(const Context& context, bool training) const {
   if (float8_) float8_->record(training);
   if (store_.compute() != store_.dtype())
-    run(context, Cast{.x = store_.values(), .y = store_.product_values()});
+    run(context, Cast{.x = store_.all_values(), .y = store_.product_values()});
 }
 
 void Model::run_pack(const Step& step, bool gradient) const {
@@ -159,6 +159,10 @@ void Model::embed(const Step& step, Pooling pooling, const Tensor& vectors) cons
   const std::size_t mark = step.context.arena.mark();
   pool(step, encode(step), pooling, vectors);
   step.context.arena.release(mark);
+}
+
+void Model::merge_adapters(const Context& context) const {
+  for (const Linear* linear : layers()) linear->merge_adapters(context);
 }
 
 std::vector<Linear*> Model::layers() const {

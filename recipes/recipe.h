@@ -62,6 +62,15 @@ struct LowRankSection {
   friend bool operator==(const LowRankSection&, const LowRankSection&) = default;
 };
 
+// LoRA-the-Explorer (Huh et al., 2024): dense layers whose weights are frozen and trained through adapters.
+struct LteSection {
+  std::int64_t lora_r = 0;
+  double lora_alpha = 0;
+  std::int64_t num_heads = 0;
+  std::int64_t merge_steps = 0;
+  friend bool operator==(const LteSection&, const LteSection&) = default;
+};
+
 struct OptimSection {
   OptimizerKind name = OptimizerKind::adamw;
   double beta1 = 0.9;
@@ -210,6 +219,7 @@ struct Recipe {
   ModelSection model;
   TensorizedSection tensorized;
   std::optional<LowRankSection> low_rank;
+  std::optional<LteSection> lte;
   OptimSection optim;
   DataSection data;
   TaskSection task;

@@ -5,14 +5,15 @@
 #include "kernels/ops/bias_activation.h"
 #include "tensorized/dense_linear.h"
 #include "tensorized/low_rank_linear.h"
+#include "tensorized/lte_linear.h"
 #include "tensorized/tt_linear_layer.h"
 
 namespace comera {
 
-void Linear::add_bias(ParameterStore& store, int i) {
+void Linear::add_bias(ParameterStore& store, int i, ParameterRole role) {
   biases_.push_back(store.add(
       {.name = output_name(i) + ".bias",
-       .role = ParameterRole::dense,
+       .role = role,
        .shape = {spec_.output_size},
        .decays = false,
        .initializer = {Initializer::Kind::uniform, 1 / std::sqrt(static_cast<double>(spec_.output_size))}}));
@@ -38,12 +39,11 @@ void Linear::add_bias_and_activate(const Context& context, const Saved& saved, i
 
 void Linear::undo_bias_and_activation(const Context& context, const Saved& saved, int i,
                                       const Tensor& dy) const {
-  if (!saved.pass.biased && saved.pass.activation == Activation::none) return;
-  run(context, BiasActivationBackward{.u = saved.u[i],
-                                      .y = saved.y[i],
-                                      .activation = saved.pass.activation,
-                                      .dy = dy,
-                                      .dbias = saved.pass.biased ? store_.gradient(biases_[i]) : Tensor()});
+  const Tensor dbias = saved.pass.biased ? store_.gradient(biases_[i]) : Tensor();
+  if (!dbias && saved.pass.activation == Activation::none) return;
+  run(context,
+      BiasActivationBackward{
+          .u = saved.u[i], .y = saved.y[i], .activation = saved.pass.activation, .dy = dy, .dbias = dbias});
 }
 
 namespace {
@@ -61,6 +61,9 @@ struct Maker {
   }
   std::unique_ptr<Linear> operator()(const LowRankForm& form) const {
     return std::make_unique<LowRankLinear>(store, spec, form.rank);
+  }
+  std::unique_ptr<Linear> operator()(const LteForm& form) const {
+    return std::make_unique<LteLinear>(store, spec, form);
   }
 };
 

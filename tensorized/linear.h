@@ -36,7 +36,8 @@ class Linear {
 
   struct Pass {
     Activation activation = Activation::none;
-    bool biased = true;  // false: the bias is left to whoever uses the output, with its gradient
+    bool biased = true;    // false: the bias is left to whoever uses the output, with its gradient
+    bool training = true;  // false: what is evaluated, where training sees something else (LteLinear)
   };
 
   // What a kind of layer keeps besides that, in the arena.
@@ -46,7 +47,7 @@ class Linear {
     std::array<Tensor, max_group_outputs> b;  // by halves
   };
   struct KeptByFactors {
-    std::array<Tensor, max_group_outputs> xa;  // x times the first factor
+    std::array<Tensor, max_group_outputs> xa;  // x times the first factor; none where there is no second
   };
   using Kept = std::variant<std::monostate, KeptByTrain, KeptByFactors>;
 
@@ -71,6 +72,8 @@ class Linear {
   virtual void backward(const Context& context, const Saved& saved,
                         const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
                         bool accumulate_dx) const = 0;
+  // Lets everything that training sees become part of what is evaluated; between steps.
+  virtual void merge_adapters(const Context& /*context*/) const {}
   // How it is evaluated for this many tokens, as text.
   virtual std::string explain(std::int64_t tokens) const = 0;
   // One line: "dense 768 x 768" or the modes and ranks of an output's train.
@@ -105,7 +108,7 @@ class Linear {
   std::string output_name(int i) const { return spec_.output_name(i); }
 
  protected:
-  void add_bias(ParameterStore& store, int i);
+  void add_bias(ParameterStore& store, int i, ParameterRole role = ParameterRole::dense);
   // With memory for u and, with an activation, y.
   Saved begin(const Context& context, const Tensor& x, const Pass& pass) const;
   // u_i += bias_i and y_i = activation(u_i), as far as the pass asks for them.
@@ -128,7 +131,12 @@ struct TrainForm {
 struct LowRankForm {
   std::int64_t rank = 0;  // of each output
 };
-using LinearForm = std::variant<DenseForm, TrainForm, LowRankForm>;
+struct LteForm {  // tensorized/lte_linear.h
+  std::int64_t rank = 0;
+  double alpha = 0;
+  std::int64_t heads = 0;
+};
+using LinearForm = std::variant<DenseForm, TrainForm, LowRankForm, LteForm>;
 
 // The store must outlive the layer. Throws Error if the form does not fit its sizes.
 std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec, const LinearForm& form);

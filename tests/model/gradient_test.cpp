@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/plain/plain_backend.h"
 #include "model/model.h"
+#include "tensorized/lte_linear.h"
 #include "tests/model/configs.h"
 #include "tests/support/batches.h"
 #include "tests/support/harness.h"
@@ -57,6 +58,31 @@ TEST(LowRankModel, GradientsAgreeWithCentralDifferences) {
       EncoderConfig config = small_config(false, head, norm);
       config.low_rank = LowRankForm{.rank = 3};
       expect_gradients(config);
+    }
+}
+
+// The same of adapters, and of what else is trained beside them, after a merge and an update that followed
+// it.
+TEST(LteModel, GradientsAgreeWithCentralDifferences) {
+  for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})
+    for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
+      EncoderConfig config = small_config(false, head, norm);
+      config.lte = LteForm{.rank = 3, .alpha = 5, .heads = 2};
+      expect_gradients(config, [](Model& model, const Context& context) {
+        ParameterStore& store = model.parameters();
+        const auto move_adapters = [&](std::uint64_t seed) {
+          for (const ParameterId id : store.layout())
+            if (LteLinear::is_adapter(store.info(id).name)) {
+              std::vector<double> values = read_tensor(store.value(id));
+              const std::vector<double> by = normal_values(std::ssize(values), seed + id);
+              for (std::size_t i = 0; i < values.size(); ++i) values[i] += 0.2 * by[i];
+              write_tensor(store.value(id), values);
+            }
+        };
+        move_adapters(100);
+        model.merge_adapters(context);
+        move_adapters(200);
+      });
     }
 }
 

@@ -47,6 +47,7 @@ std::vector<double> trace(EncoderConfig config, const Processor& processor, int 
     }
     const StepRates rates = {2e-2, 1e-2, 1e-2, 2e-2};
     engine.apply(step, targets, rates, 1.0);
+    if (config.lte && step % 3 == 2) engine.merge_adapters();
     losses.push_back(engine.results().loss_sum / engine.results().target_count);
   }
   return losses;

@@ -23,6 +23,13 @@ EncoderConfig low_rank_config() {
   return config;
 }
 
+// Four heads of 12 tokens; trace() merges after every third step.
+EncoderConfig lte_config() {
+  EncoderConfig config = small_config(false);
+  config.lte = LteForm{.rank = 3, .alpha = 6, .heads = 4};
+  return config;
+}
+
 // Made by this test in double; both types and every instruction set must keep to them.
 const Golden golden[] = {
     {"tensorized",
@@ -55,6 +62,11 @@ const Golden golden[] = {
      OptimizerKind::muon,
      {4.7002508015267201, 4.2748912809610582, 4.1945331529394689, 4.385890104810743, 4.3473145370301163,
       3.7436207349683497, 4.9043967240065713, 3.9316536487982052, 3.524268906729553, 3.7477950277407337}},
+    {"adapters",
+     lte_config(),
+     OptimizerKind::adamw,
+     {3.8441404164250392, 4.4246943631121622, 4.8189602883420921, 4.3112936837248022, 4.1483229959456169,
+      4.0064119253557875, 4.7826667053866085, 4.3050255847762742, 3.4454853653396298, 3.3787748813589475}},
 };
 
 TEST(Trace, TenLossesOfDoubleAndFloat) {
