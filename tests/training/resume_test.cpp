@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/training/adapters.h"
 #include "tests/training/training_fixture.h"
 
 namespace comera::test {
@@ -110,18 +111,6 @@ TEST_F(Resume, LowRankLayersContinueToTheBitOnAnyNumberOfThreads) {
   const ProgramResult result = run_program({"inspect", one.checkpoint.string()});
   EXPECT_EQ(result.code, 0) << result.output;
   EXPECT_NE(result.output.find("low rank 24 x 5 x 24"), std::string::npos) << result.output;
-}
-
-// Steps 3, 6 and 9 end with merges, as the phases' last steps 7 and 12 do.
-std::vector<std::string> with_adapters(const std::vector<std::string>& more = {}) {
-  std::vector<std::string> all = {
-      "tensorized.enabled=false",   "lte={lora_r=3, lora_alpha=12, num_heads=4, merge_steps=3}",
-      "phase.0.tokens_per_pack=64", "phase.1.tokens_per_pack=64",
-      "run.evaluation_interval=6",  "run.checkpoint_interval=1",
-      "run.keep_checkpoints=20",    "phase.0.learning_rate=0.02",
-      "phase.1.learning_rate=0.02"};
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
 }
 
 std::vector<float> numbers(const fs::path& checkpoint, const std::string& parameter) {

@@ -17,19 +17,6 @@ struct Golden {
   std::vector<double> losses;
 };
 
-EncoderConfig low_rank_config() {
-  EncoderConfig config = small_config(false);
-  config.low_rank = LowRankForm{.rank = 4};
-  return config;
-}
-
-// Four heads of 12 tokens; trace() merges after every third step.
-EncoderConfig lte_config() {
-  EncoderConfig config = small_config(false);
-  config.lte = LteForm{.rank = 3, .alpha = 6, .heads = 4};
-  return config;
-}
-
 // Made by this test in double; both types and every instruction set must keep to them.
 const Golden golden[] = {
     {"tensorized",
