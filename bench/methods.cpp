@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include "kernels/core/check.h"
 
@@ -22,6 +23,10 @@ Recipe dense_twin(Recipe recipe) {
   return recipe;
 }
 
+std::int64_t quarter_of_hidden(const Recipe& recipe) {
+  return std::max<std::int64_t>(recipe.model.hidden / 4, 1);
+}
+
 Method tensor_trains(const Recipe& recipe, const MethodOptions&) { return {"", "the recipe's", recipe}; }
 
 Method dense(const Recipe& recipe, const MethodOptions&) {
@@ -31,7 +36,7 @@ Method dense(const Recipe& recipe, const MethodOptions&) {
 Method galore(const Recipe& recipe, const MethodOptions& options) {
   Method method{"", "", dense_twin(recipe)};
   GaloreOptions galore = options.galore;
-  if (galore.rank == 0) galore.rank = std::max<std::int64_t>(recipe.model.hidden / 4, 1);
+  if (galore.rank == 0) galore.rank = quarter_of_hidden(recipe);
   method.recipe.optim.name = OptimizerKind::galore;
   method.recipe.optim.galore = galore;
   method.detail = fmt::format("rank {}, update_proj_gap {}, proj_type {}", galore.rank,
@@ -39,9 +44,37 @@ Method galore(const Recipe& recipe, const MethodOptions& options) {
   return method;
 }
 
+Method low_rank(const Recipe& recipe, const MethodOptions& options) {
+  Method method{"", "", dense_twin(recipe)};
+  const std::int64_t rank = options.low_rank > 0 ? options.low_rank : quarter_of_hidden(recipe);
+  method.recipe.low_rank = LowRankSection{.rank = rank};
+  method.detail = fmt::format("rank {}", rank);
+  return method;
+}
+
+// A pack is divided among the heads, and evaluations fall on merges.
+Method lte(const Recipe& recipe, const MethodOptions& options) {
+  Method method{"", "", dense_twin(recipe)};
+  LteSection lte = options.lte;
+  lte.lora_r = std::min({lte.lora_r, recipe.model.hidden, recipe.model.ffn});
+  for (const PhaseSection& phase : recipe.phases)
+    lte.num_heads = std::gcd(lte.num_heads, phase.tokens_per_pack);
+  if (const std::int64_t interval = recipe.run.evaluation_interval; interval > 0)
+    lte.merge_steps = std::gcd(lte.merge_steps, interval);
+  method.recipe.run.evaluation_epochs = 0;
+  method.recipe.optim.name = OptimizerKind::adamw;
+  method.recipe.lte = lte;
+  method.detail = fmt::format("lora_r {}, lora_alpha {}, num_heads {}, merge_steps {}", lte.lora_r,
+                              lte.lora_alpha, lte.num_heads, lte.merge_steps);
+  return method;
+}
+
 const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> list = {
-      {"tensor_trains", tensor_trains}, {"dense", dense}, {"galore", galore}};
+  static const std::vector<Kind> list = {{"tensor_trains", tensor_trains},
+                                         {"dense", dense},
+                                         {"galore", galore},
+                                         {"low_rank", low_rank},
+                                         {"lte", lte}};
   return list;
 }
 
@@ -64,6 +97,10 @@ std::vector<Method> methods_of(const Recipe& recipe, const MethodOptions& option
       throw UsageError(fmt::format("'{}' is no method; there are {}", name, fmt::join(method_names(), ", ")));
     Method method = kind->make(recipe, options);
     method.name = name;
+    if (const auto rate = options.rates.find(name); rate != options.rates.end())
+      for (PhaseSection& phase : method.recipe.phases)
+        phase.learning_rate = {
+            .cores = rate->second, .gates = rate->second, .rest = rate->second, .embedding = rate->second};
     validate(method.recipe);
     method.detail += fmt::format(", by {}", name_of(method.recipe.optim.name));
     methods.push_back(std::move(method));

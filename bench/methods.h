@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,14 +18,19 @@ struct Method {
 // What the methods that a recipe does not name are given; by the names of their authors' programs.
 struct MethodOptions {
   std::vector<std::string> names = {};  // of those wanted, in this order; empty: all
-  GaloreOptions galore = {.rank = 0};  // rank 0: a quarter of the hidden size, as its authors' smaller models
+  // Ranks of 0 become a quarter of the hidden size, that of GaLore's authors' smaller models.
+  GaloreOptions galore = {.rank = 0};
+  std::int64_t low_rank = 0;
+  LteSection lte = {.lora_r = 32, .lora_alpha = 4096, .num_heads = 32, .merge_steps = 10};
+  std::map<std::string, double> rates = {};  // a method's learning rate, of all its parameters
 };
 
-// "tensor_trains", "dense", "galore", and whatever else there is.
+// "tensor_trains", "dense", "galore", "low_rank", "lte".
 std::vector<std::string> method_names();
 
 // Tensor trains are the recipe's own. The others are of its dense twin: "dense" by the recipe's optimizer,
-// "galore" by GaLore. Throws UsageError for an unknown name and for a recipe without tensor trains.
+// "galore" by GaLore, "low_rank" as products of two factors by the recipe's optimizer, "lte" by LTE and
+// AdamW. Throws UsageError for an unknown name and for a recipe without tensor trains.
 std::vector<Method> methods_of(const Recipe& recipe, const MethodOptions& options);
 
 }  // namespace comera

@@ -55,6 +55,7 @@ class MethodTimer {
     return cost;
   }
   double step() { return stepper_.step(); }
+  double merge() { return stepper_.merge(); }
   std::int64_t parameters() { return stepper_.parameters().count(); }
 
  private:
@@ -79,7 +80,8 @@ std::vector<double> times(MethodTimer& timer) {
 std::size_t MethodCost::total_bytes() const { return std::reduce(bytes.begin(), bytes.end()); }
 
 double MethodResult::mean_seconds(const MethodCost& cost) const {
-  return cost.seconds + (refresh_every > 0 ? refresh_seconds / static_cast<double>(refresh_every) : 0);
+  return cost.seconds +
+         (occasional_steps > 0 ? occasional_seconds / static_cast<double>(occasional_steps) : 0);
 }
 
 MethodsReport benchmark_methods(const MethodsBenchmarkOptions& options) {
@@ -102,7 +104,8 @@ MethodsReport benchmark_methods(const MethodsBenchmarkOptions& options) {
 
   std::vector<std::vector<std::vector<double>>> seconds(options.methods.size());  // by method and batch
   for (const Method& method : options.methods) {
-    report.results.push_back({.name = method.name, .detail = method.detail, .costs = {}});
+    report.results.push_back(
+        {.name = method.name, .detail = method.detail, .occasional_work = {}, .costs = {}});
     seconds[report.results.size() - 1].resize(options.batches.size());
     for (const std::int64_t batch : options.batches) check_lengths(step_options(options, method, batch));
   }
@@ -111,10 +114,19 @@ MethodsReport benchmark_methods(const MethodsBenchmarkOptions& options) {
       const Method& method = options.methods[m];
       MethodResult& result = report.results[m];
       MethodTimer timer(options, method, processor);
-      if (method.recipe.optim.galore) result.refresh_every = method.recipe.optim.galore->update_proj_gap;
       timer.cost(options.batches.front());
-      const double first = timer.step();  // finds subspaces, where the method has some
-      if (round == 0 && result.refresh_every > 0) result.refresh_seconds = first;
+      const double first = timer.step();
+      if (round == 0 && method.recipe.optim.galore) {
+        result.occasional_work = "finding subspaces";
+        result.occasional_steps = method.recipe.optim.galore->update_proj_gap;
+        result.occasional_seconds = std::max(0.0, first - timer.step());  // in the first step only
+      }
+      if (round == 0 && method.recipe.lte) {
+        result.occasional_work = "merging";
+        result.occasional_steps = method.recipe.lte->merge_steps;
+        timer.merge();
+        result.occasional_seconds = timer.merge();
+      }
       result.parameters = timer.parameters();
       for (std::size_t b = 0; b < options.batches.size(); ++b) {
         say(fmt::format("round {} of {}: {}, batch {}", round + 1, options.rounds, method.name,
@@ -132,9 +144,6 @@ MethodsReport benchmark_methods(const MethodsBenchmarkOptions& options) {
       result.costs[b].seconds = median(seconds[m][b]);
       result.costs[b].least = least, result.costs[b].most = most;
     }
-    // The first step was at the first batch, and did a step's work besides.
-    if (result.refresh_every > 0)
-      result.refresh_seconds = std::max(0.0, result.refresh_seconds - result.costs.front().seconds);
   }
   return report;
 }

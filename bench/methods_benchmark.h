@@ -22,7 +22,7 @@ struct MethodsBenchmarkOptions {
 };
 
 // A method's step at one batch. Seconds are of whole steps without what is done on some of them only
-// (MethodResult::refresh_seconds).
+// (MethodResult::occasional_seconds).
 struct MethodCost {
   std::int64_t batch = 0;
   double seconds = 0, least = 0, most = 0;  // median, and the range
@@ -33,9 +33,10 @@ struct MethodCost {
 
 struct MethodResult {
   std::string name, detail;
-  std::int64_t parameters = 0;     // of the model
-  double refresh_seconds = 0;      // of finding GaLore's subspaces
-  std::int64_t refresh_every = 0;  // so many steps; 0: there is nothing of that kind
+  std::int64_t parameters = 0;        // of the model
+  std::string occasional_work;        // "finding subspaces", "merging"
+  double occasional_seconds = 0;      // of finding GaLore's subspaces, or of LTE's merge
+  std::int64_t occasional_steps = 0;  // so many steps have that once; 0: none
   std::vector<MethodCost> costs;
 
   // A step of the batch, with its share of what is done on some steps only.

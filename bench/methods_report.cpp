@@ -22,9 +22,9 @@ std::string methods_text(const MethodsReport& report) {
                                  report.machine, report.length);
   for (const MethodResult& result : report.results) {
     text += fmt::format("  {:<14} {} parameters; {}", result.name, result.parameters, result.detail);
-    if (result.refresh_every > 0)
-      text += fmt::format("; finding subspaces takes {:.2f} s every {} steps, which are spread over them",
-                          result.refresh_seconds, result.refresh_every);
+    if (result.occasional_steps > 0)
+      text += fmt::format("; {} takes {:.3f} s every {} steps, spread over them here", result.occasional_work,
+                          result.occasional_seconds, result.occasional_steps);
     text += '\n';
   }
   const MethodResult& first = report.results.front();
@@ -58,7 +58,7 @@ std::string methods_json(const MethodsReport& report) {
         memory[name_of(static_cast<MemoryKind>(kind))] = cost.bytes[kind];
       costs.push_back({{"batch", cost.batch},
                        {"ms", result.mean_seconds(cost) * 1e3},
-                       {"ms_without_refresh", cost.seconds * 1e3},
+                       {"ms_without_occasional", cost.seconds * 1e3},
                        {"ms_least", cost.least * 1e3},
                        {"ms_most", cost.most * 1e3},
                        {"bytes", cost.total_bytes()},
@@ -67,8 +67,9 @@ std::string methods_json(const MethodsReport& report) {
     methods.push_back({{"method", result.name},
                        {"detail", result.detail},
                        {"parameters", result.parameters},
-                       {"refresh_seconds", result.refresh_seconds},
-                       {"refresh_every", result.refresh_every},
+                       {"occasional_work", result.occasional_work},
+                       {"occasional_seconds", result.occasional_seconds},
+                       {"occasional_steps", result.occasional_steps},
                        {"steps", costs}});
   }
   const Json all = {

@@ -96,10 +96,19 @@ double Stepper::step() {
   return seconds_since(start);
 }
 
+double Stepper::merge() {
+  const auto start = Clock::now();
+  engine_.merge_adapters();
+  engine_.allocator().synchronize(engine_.allocator().stream());
+  return seconds_since(start);
+}
+
 double Stepper::memory_mib() {
   const ParameterStore& store = engine_.model().parameters();
   const std::size_t rounded = store.compute() == store.dtype() ? 0 : store.product_values().bytes();
-  return static_cast<double>(4 * store.values().bytes() + rounded + engine_.arena_plan().total) / 1048576;
+  return static_cast<double>(store.all_values().bytes() + 3 * store.values().bytes() + rounded +
+                             engine_.arena_plan().total) /
+         1048576;
 }
 
 }  // namespace comera

@@ -40,7 +40,8 @@ class Stepper {
   // From now on steps are of this many tokens; the model is the same.
   void set_batch(const StepBenchmarkOptions& options);
 
-  double step();  // its seconds
+  double step();   // its seconds
+  double merge();  // of a model with adapters
   // Of parameters, gradients, moments, activations and scratch.
   double memory_mib();
   const Arena::Plan& arena_plan() const { return engine_.arena_plan(); }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "kernels/core/finite.h"
+#include "tensorized/lte_linear.h"
 
 namespace comera {
 
@@ -88,6 +89,8 @@ std::vector<ParameterId> matching(const CheckpointReader& reader, const Paramete
   for (const CheckpointTensor& saved : reader.tensors()) {
     if (!saved.path.starts_with("/model/")) continue;
     const std::string name = saved.path.substr(7);
+    // A merged model begins with its weights as any dense one does.
+    if (any_head && LteLinear::is_adapter(name)) continue;
     COMERA_CHECK((any_head && is_of_head(name)) || store.find(name), "{} {}: the recipe's has no {}; {}",
                  file, other, name, advice);
   }

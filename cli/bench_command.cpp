@@ -1,4 +1,7 @@
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "bench/methods_benchmark.h"
@@ -156,11 +159,32 @@ struct MethodsOptions {
   RecipeOptions recipe;
   MethodOptions methods;
   MethodsBenchmarkOptions benchmark;
+  std::vector<std::string> rates;
   std::string json, svg;
   int threads = 0;
   std::int64_t learn = 0;  // steps
   std::string output;
 };
+
+// "galore=4e-3"
+std::pair<std::string, double> method_rate(const std::string& text) {
+  const std::size_t at = text.find('=');
+  double rate = 0;
+  std::size_t read = 0;
+  try {
+    if (at != std::string::npos) rate = std::stod(text.substr(at + 1), &read);
+  } catch (const std::logic_error&) {
+    read = 0;
+  }
+  if (read == 0 || at + 1 + read != text.size() || !(rate > 0 && rate < 1e3))
+    throw UsageError(
+        fmt::format("--rate {}: give a method and its learning rate, such as galore=4e-3", text));
+  const std::string name = text.substr(0, at);
+  if (std::ranges::count(method_names(), name) == 0)
+    throw UsageError(fmt::format("--rate {}: '{}' is no method; there are {}", text, name,
+                                 fmt::join(method_names(), ", ")));
+  return {name, rate};
+}
 
 void learn(const MethodsOptions& options, StopSignals& signals) {
   const MethodsLearningOptions learning{.methods = options.benchmark.methods,
@@ -182,6 +206,10 @@ void bench_methods(MethodsOptions& options) {
   if (recipe.model.vocabulary == 0 && options.benchmark.vocabulary == 0)
     throw UsageError(
         "the recipe takes its vocabulary from the tokenizer; say how large it is with --vocabulary N");
+  for (const std::string& rate : options.rates) {
+    const auto [name, value] = method_rate(rate);
+    options.methods.rates[name] = value;
+  }
   options.benchmark.methods = methods_of(recipe, options.methods);
   for (const std::string& file : {options.json, options.svg})
     if (!file.empty()) prepare_output(file);
@@ -215,6 +243,20 @@ void add_methods_command(CLI::App& command) {
       ->add_option("--galore-rank", options->methods.galore.rank,
                    "GaLore's rank; if not given, a quarter of the hidden size")
       ->check(positive_number);
+  methods
+      ->add_option("--low-rank", options->methods.low_rank,
+                   "Rank of the factors; if not given, a quarter of the hidden size")
+      ->check(positive_number);
+  methods->add_option("--lora-r", options->methods.lte.lora_r, "LTE's rank of an adapter")
+      ->check(positive_number)
+      ->capture_default_str();
+  methods->add_option("--num-heads", options->methods.lte.num_heads, "LTE's adapters of each layer")
+      ->check(positive_number)
+      ->capture_default_str();
+  methods
+      ->add_option("--rate", options->rates,
+                   "METHOD=RATE: its learning rate with --learn, instead of the recipe's; may be given again")
+      ->type_name("METHOD=RATE");
   add_device_option(*methods, benchmark.device);
   methods->add_option("--threads", options->threads, "Threads; 0: all")->check(number_of_threads);
   methods

@@ -21,9 +21,8 @@ Attention::Attention(ParameterStore& store, const EncoderConfig& config, const P
       .name = name, .outputs = {"query", "key", "value"}, .input_size = hidden_, .output_size = hidden_};
   const Linear::Spec output{
       .name = name + ".output", .outputs = {""}, .input_size = hidden_, .output_size = hidden_};
-  projections_ = make_linear(store, projections, tensorized.shapes_of(tensorized.attention, projections),
-                             tensorized.plan);
-  output_ = make_linear(store, output, tensorized.shapes_of(tensorized.attention, output), tensorized.plan);
+  projections_ = make_linear(store, projections, config.form_of(tensorized.attention, projections));
+  output_ = make_linear(store, output, config.form_of(tensorized.attention, output));
   const TTLinear* projected = projections_->as_tensor_train();
   const TTLinear* put_out = output_->as_tensor_train();
   if (projected != nullptr && put_out != nullptr && tensorized.plan == PlanKind::automatic &&
@@ -61,7 +60,7 @@ Attention::Saved Attention::forward(const Step& step, const Tensor& x) const {
     saved.y = saved.between_halves->y;
     return saved;
   }
-  saved.projections = projections_->forward(step.context, x, Activation::none, true);
+  saved.projections = projections_->forward(step.context, x, {.training = step.training});
   turn(step, saved.projections.u[0], saved.projections.u[1], false);
   saved.context = arena.saved(x.shape(), x.dtype());
   saved.log_sum_exp = arena.saved({heads_, x.dim(0)}, master_of(x.dtype()));
@@ -79,7 +78,7 @@ Attention::Saved Attention::forward(const Step& step, const Tensor& x) const {
                        .out = saved.context,
                        .log_sum_exp = saved.log_sum_exp,
                        .slopes = positions_.slopes()});
-  saved.output = output_->forward(step.context, saved.context, Activation::none, false);
+  saved.output = output_->forward(step.context, saved.context, {.biased = false, .training = step.training});
   saved.y = saved.output.output();
   return saved;
 }

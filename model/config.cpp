@@ -17,11 +17,21 @@ std::vector<TTShape> TensorizedConfig::shapes_of(const std::optional<TTShape>& k
   return shapes;
 }
 
+bool TensorizedConfig::any() const { return attention || ffn_up || ffn_down || head || embedding; }
+
 std::optional<TTMShape> TensorizedConfig::embedding_shape() const {
   std::optional<TTMShape> shape = embedding;
   const auto own = ranks.find(EncoderConfig::embedding_layer);
   if (shape && own != ranks.end()) shape->ranks = own->second;
   return shape;
+}
+
+LinearForm EncoderConfig::form_of(const std::optional<TTShape>& kind, const Linear::Spec& spec) const {
+  if (low_rank) return *low_rank;
+  const bool of_head = spec.name.starts_with("head.");
+  if (lte && !of_head) return *lte;
+  if (kind) return TrainForm{.shapes = tensorized.shapes_of(kind, spec), .plan = tensorized.plan};
+  return DenseForm{};
 }
 
 std::vector<EncoderConfig::LinearLayer> EncoderConfig::linear_layers() const {
@@ -77,6 +87,36 @@ void check_layer_ranks(const EncoderConfig& config) {
   }
 }
 
+void check_low_rank(const EncoderConfig& config) {
+  const std::int64_t rank = config.low_rank->rank, largest = std::min(config.hidden, config.ffn);
+  COMERA_CHECK(!config.tensorized.any(),
+               "low_rank: layers are either tensor trains or products of two factors; set tensorized.enabled "
+               "to false, or leave [low_rank] out");
+  COMERA_CHECK(
+      rank >= 1 && rank <= largest,
+      "low_rank.rank = {} is no rank of matrices of model.hidden = {} and model.ffn = {}; choose 1 to "
+      "{}",
+      rank, config.hidden, config.ffn, largest);
+  COMERA_CHECK(!config.float8,
+               "low_rank: its products are not made in 8 bits; choose precision.compute = \"bf16\"");
+}
+
+void check_lte(const EncoderConfig& config) {
+  const LteForm& lte = *config.lte;
+  const std::int64_t largest = std::min(config.hidden, config.ffn);
+  COMERA_CHECK(!config.tensorized.any() && !config.low_rank,
+               "lte: its layers are dense, neither tensor trains nor products of two factors; set "
+               "tensorized.enabled to false and leave [low_rank] out, or leave [lte] out");
+  COMERA_CHECK(
+      lte.rank >= 1 && lte.rank <= largest,
+      "lte.lora_r = {} is no rank of matrices of model.hidden = {} and model.ffn = {}; choose 1 to {}",
+      lte.rank, config.hidden, config.ffn, largest);
+  COMERA_CHECK(lte.alpha > 0, "lte.lora_alpha must be positive, not {}", lte.alpha);
+  COMERA_CHECK(lte.heads >= 1, "lte.num_heads must be at least 1, not {}", lte.heads);
+  COMERA_CHECK(!config.float8,
+               "lte: its products are not made in 8 bits; choose precision.compute = \"bf16\"");
+}
+
 }  // namespace
 
 void EncoderConfig::validate() const {
@@ -129,6 +169,8 @@ void EncoderConfig::validate() const {
                  "precision.margin must be 0 to 8 powers of two, not {}", float8->margin);
   }
   if (!tensorized.ranks.empty()) check_layer_ranks(*this);
+  if (low_rank) check_low_rank(*this);
+  if (lte) check_lte(*this);
 }
 
 EncoderConfig EncoderConfig::dense_twin() const {
@@ -136,6 +178,8 @@ EncoderConfig EncoderConfig::dense_twin() const {
   const LookupKind lookup = tensorized.lookup;
   twin.tensorized = {};
   twin.tensorized.lookup = lookup;
+  twin.low_rank = {};
+  twin.lte = {};
   return twin;
 }
 

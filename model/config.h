@@ -47,6 +47,7 @@ struct TensorizedConfig {
   // A shape for each output of a layer of this kind; none if the kind is dense.
   std::vector<TTShape> shapes_of(const std::optional<TTShape>& kind, const Linear::Spec& spec) const;
   std::optional<TTMShape> embedding_shape() const;
+  bool any() const;  // whether anything is a tensor train
 };
 
 struct EncoderConfig {
@@ -69,6 +70,13 @@ struct EncoderConfig {
   PairEncoding pairs = PairEncoding::joint;  // the same
   double embedding_std = 0.02;
   TensorizedConfig tensorized;
+  // Instead of tensor trains: linear layers of attention, feed-forward, pooler and transform have two
+  // factors.
+  std::optional<LowRankForm> low_rank = {};
+  // Instead of either: dense layers of attention and feed-forward are trained through adapters. Pooler and
+  // transform stay dense: they see a row for each sequence or masked position, not the tokens that heads
+  // share.
+  std::optional<LteForm> lte = {};
   DType compute = DType::float32;           // of activations and products; float64 is the oracle's type
   std::optional<Float8Config> float8 = {};  // 8-bit operands of the products of linear layers, where they can
 
@@ -76,6 +84,9 @@ struct EncoderConfig {
   std::int64_t sequence_outputs() const { return head == HeadKind::classification ? classes : 1; }
 
   std::int64_t classifier_inputs() const { return pairs == PairEncoding::separate ? 4 * hidden : hidden; }
+
+  // What such a layer's weights are made of, where `kind` is its member of TensorizedConfig.
+  LinearForm form_of(const std::optional<TTShape>& kind, const Linear::Spec& spec) const;
 
   // Throws Error in one sentence on anything impossible, such as hidden not divisible by heads.
   void validate() const;

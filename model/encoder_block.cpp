@@ -2,6 +2,7 @@
 
 #include "kernels/ops/bias_dropout_residual_norm.h"
 #include "kernels/ops/layer_norm.h"
+#include "kernels/ops/layout.h"
 
 namespace comera {
 
@@ -62,6 +63,13 @@ Residual add_residual(const Step& step, const Tensor& branch, ParameterId bias, 
 void residual_backward(const Step& step, ParameterId bias, const DropoutSpec& dropout, const Tensor& g,
                        const Tensor& dbranch, const LayerNorm* norm, const Tensor& sum,
                        const NormStatistics& statistics) {
+  ArenaScope scope(step.context.arena);
+  const Tensor of_bias = step.store.gradient(bias);
+  Tensor unused;  // that of a frozen bias
+  if (!of_bias) {
+    unused = scope.tensor({g.dim(1)}, step.store.dtype());
+    run(step.context, Fill{.x = unused, .value = 0});
+  }
   BiasDropoutResidualNormBackward operation{.dy = g,
                                             .sum = {},
                                             .gamma = {},
@@ -71,7 +79,7 @@ void residual_backward(const Step& step, ParameterId bias, const DropoutSpec& dr
                                             .step_inputs = step.inputs,
                                             .dresidual = g,
                                             .dx = dbranch,
-                                            .dbias = step.store.gradient(bias),
+                                            .dbias = of_bias ? of_bias : unused,
                                             .dgamma = {},
                                             .dbeta = {}};
   if (norm != nullptr) {

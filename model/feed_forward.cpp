@@ -9,13 +9,12 @@ namespace comera {
 FeedForward::FeedForward(ParameterStore& store, const EncoderConfig& config, std::int64_t layer)
     : ffn_(config.ffn) {
   const std::string name = fmt::format("encoder.{}.ffn", layer);
-  const TensorizedConfig& tensorized = config.tensorized;
   const Linear::Spec up{
       .name = name + ".up", .outputs = {""}, .input_size = config.hidden, .output_size = config.ffn};
   const Linear::Spec down{
       .name = name + ".down", .outputs = {""}, .input_size = config.ffn, .output_size = config.hidden};
-  up_ = make_linear(store, up, tensorized.shapes_of(tensorized.ffn_up, up), tensorized.plan);
-  down_ = make_linear(store, down, tensorized.shapes_of(tensorized.ffn_down, down), tensorized.plan);
+  up_ = make_linear(store, up, config.form_of(config.tensorized.ffn_up, up));
+  down_ = make_linear(store, down, config.form_of(config.tensorized.ffn_down, down));
   const TTLinear* upward = up_->as_tensor_train();
   const TTLinear* downward = down_->as_tensor_train();
   if (upward != nullptr && downward != nullptr && !upward->any_removed() && !downward->any_removed())
@@ -35,8 +34,10 @@ FeedForward::Saved FeedForward::forward(const Step& step, const Tensor& x) const
     return saved;
   }
   if (up_->removed()) {
-    saved.up = up_->forward(step.context, x.rows(0, 1), Activation::gelu, true);
-    saved.down = down_->forward(step.context, saved.up.output(), Activation::none, false);
+    saved.up =
+        up_->forward(step.context, x.rows(0, 1), {.activation = Activation::gelu, .training = step.training});
+    saved.down =
+        down_->forward(step.context, saved.up.output(), {.biased = false, .training = step.training});
     saved.y = step.context.arena.saved(x.shape(), x.dtype());
     run(step.context, Fill{.x = saved.y, .value = 0});
     ArenaScope scope(step.context.arena);
@@ -46,8 +47,8 @@ FeedForward::Saved FeedForward::forward(const Step& step, const Tensor& x) const
         BiasActivationForward{.u = saved.y, .bias = row, .activation = Activation::none, .y = {}});
     return saved;
   }
-  saved.up = up_->forward(step.context, x, Activation::gelu, true);
-  saved.down = down_->forward(step.context, saved.up.output(), Activation::none, false);
+  saved.up = up_->forward(step.context, x, {.activation = Activation::gelu, .training = step.training});
+  saved.down = down_->forward(step.context, saved.up.output(), {.biased = false, .training = step.training});
   saved.y = saved.down.output();
   return saved;
 }

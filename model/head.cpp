@@ -15,10 +15,9 @@ namespace {
 // A layer that keeps the hidden width: the transform of an MLM head, the pooler of a classifier.
 std::unique_ptr<Linear> make_square(ParameterStore& store, const EncoderConfig& config,
                                     const std::string& name) {
-  const TensorizedConfig& tensorized = config.tensorized;
   const Linear::Spec spec{
       .name = name, .outputs = {""}, .input_size = config.hidden, .output_size = config.hidden};
-  return make_linear(store, spec, tensorized.shapes_of(tensorized.head, spec), tensorized.plan);
+  return make_linear(store, spec, config.form_of(config.tensorized.head, spec));
 }
 
 }  // namespace
@@ -45,7 +44,7 @@ MaskedLanguageHead::Passed MaskedLanguageHead::pass(const Step& step, const Tens
                           .count = step.batch.masked_count(),
                           .y = masked});
   Passed passed;
-  passed.transformed = transform_->forward(context, masked, Activation::gelu, true);
+  passed.transformed = transform_->forward(context, masked, {.activation = Activation::gelu});
   passed.normed = arena.saved({rows, width}, dtype);
   passed.mean = arena.saved({rows}, master);
   passed.rstd = arena.saved({rows}, master);
@@ -144,7 +143,7 @@ SequenceHead::Passed SequenceHead::pass(const Step& step, const Tensor& hidden,
   Passed passed;
   passed.vectors = context.arena.saved({sequences, width}, hidden.dtype());
   pool(step, hidden, pooling_, passed.vectors);
-  passed.pooled = pooler_->forward(context, passed.vectors, Activation::tanh, true);
+  passed.pooled = pooler_->forward(context, passed.vectors, {.activation = Activation::tanh});
   Tensor features = passed.pooled.output();
   if (pairs_ == PairEncoding::separate) {
     features = context.arena.saved({examples(step), 4 * width}, hidden.dtype());
@@ -156,7 +155,7 @@ SequenceHead::Passed SequenceHead::pass(const Step& step, const Tensor& hidden,
     run(context, Dropout{.x = features, .dropout = dropout, .step_inputs = step.inputs, .y = dropped});
     features = dropped;
   }
-  passed.answer = classifier_->forward(context, features, Activation::none, true);
+  passed.answer = classifier_->forward(context, features, {});
   return passed;
 }
 

@@ -4,7 +4,6 @@
 #include "kernels/ops/gather.h"
 #include "kernels/ops/layer_norm.h"
 #include "kernels/ops/layout.h"
-#include "tensorized/tt_linear_layer.h"
 #include "tensorized/ttm_chain.h"
 
 namespace comera {
@@ -59,7 +58,7 @@ void Model::add_float8(const Float8Config& config, Allocator& allocator) {
 void Model::begin_pass(const Context& context, bool training) const {
   if (float8_) float8_->record(training);
   if (store_.compute() != store_.dtype())
-    run(context, Cast{.x = store_.values(), .y = store_.product_values()});
+    run(context, Cast{.x = store_.all_values(), .y = store_.product_values()});
 }
 
 void Model::run_pack(const Step& step, bool gradient) const {
@@ -162,6 +161,10 @@ void Model::embed(const Step& step, Pooling pooling, const Tensor& vectors) cons
   step.context.arena.release(mark);
 }
 
+void Model::merge_adapters(const Context& context) const {
+  for (const Linear* linear : layers()) linear->merge_adapters(context);
+}
+
 std::vector<Linear*> Model::layers() const {
   std::vector<Linear*> list;
   for (const auto& block : blocks_)
@@ -179,19 +182,14 @@ std::vector<const Linear*> Model::linears() const {
 
 namespace {
 
-// The trains of layers each of which is only seen through the next.
+// What has ranks in layers each of which is only seen through the next.
 void add_chain(std::vector<RankedLayer>& list, std::initializer_list<const Linear*> chain, bool keeps_one) {
   const std::size_t first = list.size();
-  for (const Linear* linear : chain) {
-    const TTLinear* trains = linear->as_tensor_train();
-    if (trains == nullptr) continue;
-    for (int i = 0; i < trains->outputs(); ++i)
-      if (!trains->removed(i))
-        list.push_back({.name = trains->output_name(i),
-                        .cores = trains->train(i).cores,
-                        .gates = trains->train(i).gates,
-                        .keeps_one = keeps_one});
-  }
+  for (const Linear* linear : chain)
+    for (RankedLayer& layer : linear->ranked_layers()) {
+      layer.keeps_one = keeps_one;
+      list.push_back(std::move(layer));
+    }
   for (std::size_t i = first; i + 1 < list.size(); ++i) list[i].needs = static_cast<int>(i) + 1;
 }
 

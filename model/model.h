@@ -46,6 +46,10 @@ class Model {
   using GradientsReady = std::function<void(const std::vector<ParameterRange>&)>;
   void on_gradients_ready(GradientsReady callback) { gradients_ready_ = std::move(callback); }
 
+  // Lets every layer's adapters become part of its weights (tensorized/lte_linear.h); nothing without any.
+  // Between an update and the next pack.
+  void merge_adapters(const Context& context) const;
+
   const Head& head() const { return *head_; }
   const Embedding& token_embedding() const { return embedding_->tokens(); }
   // All linear layers in forward order, for reports.

@@ -14,7 +14,7 @@ struct Step {
   const PackedBatch& batch;
   Tensor inputs;         // StepInputs
   Tensor results;        // StepResults
-  bool training = true;  // dropout on
+  bool training = true;  // with dropout, and what else only training sees
 
   DropoutSpec dropout(double probability, std::uint32_t site) const {
     return {training ? probability : 0, site};

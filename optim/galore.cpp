@@ -149,8 +149,11 @@ void GaloreOptimizer::renew(const Tensor& basis, const std::vector<double>& grad
   }
 }
 
-Tensor GaloreOptimizer::refresh(std::int64_t update, int process, int processes) const {
-  if (matrices_.empty() || update % options_.galore.update_proj_gap != 0) return {};
+bool GaloreOptimizer::refreshes(std::int64_t update) const {
+  return !matrices_.empty() && update % options_.galore.update_proj_gap == 0;
+}
+
+Tensor GaloreOptimizer::refresh(int process, int processes) const {
   Allocator& allocator = store_.allocator();
   for (std::size_t i = 0; i < matrices_.size(); ++i) {
     const Matrix& matrix = matrices_[i];

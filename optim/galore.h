@@ -15,7 +15,8 @@ class GaloreOptimizer final : public AdamWOptimizer {
   GaloreOptimizer(ParameterStore& store, const OptimizerOptions& options, Allocator& allocator);
 
   std::vector<ParameterState> states() const override;
-  Tensor refresh(std::int64_t update, int process, int processes) const override;
+  bool refreshes(std::int64_t update) const override;
+  Tensor refresh(int process, int processes) const override;
 
  protected:
   void update_parameters(const Context& context, const Tensor& step_inputs,

@@ -288,6 +288,34 @@ const std::vector<Key<GaloreOptions>>& keys_of() {
 }
 
 template <>
+const std::vector<Key<LowRankSection>>& keys_of() {
+  using S = LowRankSection;
+  static const std::vector<Key<S>> keys = {
+      required(value("rank", &S::rank, count(1),
+                     "of W = U V, of each of query, key and value by itself; at most the smaller one of "
+                     "`model.hidden` and `model.ffn`")),
+  };
+  return keys;
+}
+
+template <>
+const std::vector<Key<LteSection>>& keys_of() {
+  using S = LteSection;
+  static const std::vector<Key<S>> keys = {
+      required(value("lora_r", &S::lora_r, count(1), "rank of an adapter")),
+      required(value("lora_alpha", &S::lora_alpha, above(0),
+                     "adapters are multiplied by `lora_alpha` / `lora_r`; 1024 to 8192 in the paper's runs")),
+      required(value("num_heads", &S::num_heads, from_to(1, 1048576),
+                     "adapters of each layer, each of which sees its part of a pack's tokens; must divide "
+                     "`tokens_per_pack`")),
+      required(value("merge_steps", &S::merge_steps, count(1),
+                     "steps from one merge of all adapters into the weights to the next; there is one at the "
+                     "end of each phase, too")),
+  };
+  return keys;
+}
+
+template <>
 const std::vector<Key<OptimSection>>& keys_of() {
   using S = OptimSection;
   static const std::vector<Key<S>> keys = {
@@ -562,6 +590,14 @@ const std::vector<Key<Recipe>>& keys_of() {
   static const std::vector<Key<S>> keys = {
       required(section("model", &S::model, "The encoder and its head.")),
       section("tensorized", &S::tensorized, "Which layers are tensor trains. Those not named are dense."),
+      optional_section("low_rank", &S::low_rank,
+                       "The linear layers of attention and feed-forward, a classifier's pooler and an MLM "
+                       "head's transform as products of two trained matrices; needs `tensorized.enabled = "
+                       "false`."),
+      optional_section("lte", &S::lte,
+                       "LoRA-the-Explorer (Huh et al., 2024): the dense layers of attention and feed-forward "
+                       "are frozen, and adapters are trained beside them and merged into them; needs "
+                       "`tensorized.enabled = false`."),
       section("optim", &S::optim, "The optimizer. Learning rates belong to the phases."),
       section("data", &S::data, "Shards, tokenizer and masking."),
       section("task", &S::task, "What `comera finetune` learns. Pretraining does not look at it."),

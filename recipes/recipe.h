@@ -56,6 +56,21 @@ struct TensorizedSection {
   friend bool operator==(const TensorizedSection&, const TensorizedSection&) = default;
 };
 
+// Linear layers whose weights are products of two factors, instead of tensor trains.
+struct LowRankSection {
+  std::int64_t rank = 0;
+  friend bool operator==(const LowRankSection&, const LowRankSection&) = default;
+};
+
+// LoRA-the-Explorer (Huh et al., 2024): dense layers whose weights are frozen and trained through adapters.
+struct LteSection {
+  std::int64_t lora_r = 0;
+  double lora_alpha = 0;
+  std::int64_t num_heads = 0;
+  std::int64_t merge_steps = 0;
+  friend bool operator==(const LteSection&, const LteSection&) = default;
+};
+
 struct OptimSection {
   OptimizerKind name = OptimizerKind::adamw;
   double beta1 = 0.9;
@@ -204,6 +219,8 @@ struct PhaseSection {
 struct Recipe {
   ModelSection model;
   TensorizedSection tensorized;
+  std::optional<LowRankSection> low_rank;
+  std::optional<LteSection> lte;
   OptimSection optim;
   DataSection data;
   TaskSection task;
@@ -214,7 +231,8 @@ struct Recipe {
   friend bool operator==(const Recipe&, const Recipe&) = default;
 };
 
-// A recipe that gives what another leaves out of [model], and [tensorized] if the other has none.
+// A recipe that gives what another leaves out of [model], and [tensorized] and [low_rank] if the other has
+// neither.
 struct BaseRecipe {
   std::string toml;  // empty: there is none
   std::string name;  // of its file, in messages

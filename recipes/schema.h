@@ -37,6 +37,10 @@ const std::vector<Key<TensorizedSection>>& keys_of();
 template <>
 const std::vector<Key<GaloreOptions>>& keys_of();
 template <>
+const std::vector<Key<LowRankSection>>& keys_of();
+template <>
+const std::vector<Key<LteSection>>& keys_of();
+template <>
 const std::vector<Key<OptimSection>>& keys_of();
 template <>
 const std::vector<Key<DataSection>>& keys_of();

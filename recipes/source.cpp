@@ -120,9 +120,9 @@ void Source::take_model(const toml::table& base) {
     for (const auto& [key, value] : *model)
       if (!own->contains(key)) value.visit([&, name = key](const auto& node) { own->insert(name, node); });
   }
-  if (const toml::table* trains = base.get_as<toml::table>("tensorized");
-      trains && !root_.contains("tensorized"))
-    root_.insert("tensorized", *trains);
+  if (root_.contains("tensorized") || root_.contains("low_rank")) return;
+  for (const char* form : {"tensorized", "low_rank"})
+    if (const toml::table* given = base.get_as<toml::table>(form)) root_.insert(form, *given);
 }
 
 void Source::override_with(const std::string& assignment) {

@@ -198,7 +198,12 @@ EncoderConfig convert(const Recipe& recipe, std::int64_t vocabulary) {
   const TensorizedSection& shapes = recipe.tensorized;
   config.tensorized = {shapes.attention, shapes.ffn_up, shapes.ffn_down, shapes.head,
                        shapes.embedding, shapes.lookup, shapes.plan,     shapes.ranks};
-  return shapes.enabled ? config : config.dense_twin();
+  if (shapes.enabled) return config;
+  EncoderConfig twin = config.dense_twin();
+  if (recipe.low_rank) twin.low_rank = LowRankForm{.rank = recipe.low_rank->rank};
+  if (const auto& lte = recipe.lte)
+    twin.lte = LteForm{.rank = lte->lora_r, .alpha = lte->lora_alpha, .heads = lte->num_heads};
+  return twin;
 }
 
 // The model's own checks begin with the key they are about: "tensorized.attention: rank 99 ...".
@@ -213,9 +218,47 @@ void check_model(const Recipe& recipe, const Places& places) {
   }
 }
 
+// Evaluations see merged weights only, and each head has as many tokens of a pack as any other.
+void check_lte(const Recipe& recipe, const Places& places) {
+  const LteSection& lte = *recipe.lte;
+  if (recipe.tensorized.enabled)
+    places.fail("lte",
+                "[lte] is for a model without tensor trains; set tensorized.enabled to false, or leave [lte] "
+                "out");
+  if (recipe.low_rank)
+    places.fail("lte", "[lte] and [low_rank] are two ways to make the same layers; leave one of them out");
+  check_float(lte.lora_alpha, "lte.lora_alpha", places);
+  for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
+    const std::string key = fmt::format("phase.{}.tokens_per_pack", i);
+    if (const std::int64_t tokens = recipe.phases[i].tokens_per_pack; tokens % lte.num_heads != 0)
+      places.fail(key, fmt::format("{} = {} cannot be divided into parts for lte.num_heads = {}; take a "
+                                   "multiple of it",
+                                   key, tokens, lte.num_heads));
+  }
+  if (recipe.run.evaluation_interval % lte.merge_steps != 0)
+    places.fail(
+        "run.evaluation_interval",
+        fmt::format("run.evaluation_interval = {} is no multiple of lte.merge_steps = {}, but a model "
+                    "is evaluated after a merge only",
+                    recipe.run.evaluation_interval, lte.merge_steps));
+  if (recipe.run.evaluation_epochs > 0)
+    places.fail("run.evaluation_epochs",
+                "run.evaluation_epochs ends between two merges of [lte]; give run.evaluation_interval "
+                "instead");
+}
+
+void check_forms(const Recipe& recipe, const Places& places) {
+  if (recipe.lte) check_lte(recipe, places);
+  if (recipe.low_rank && recipe.tensorized.enabled)
+    places.fail("low_rank",
+                "[low_rank] is for a model without tensor trains; set tensorized.enabled to false, or leave "
+                "[low_rank] out");
+}
+
 }  // namespace
 
 void validate(const Recipe& recipe, const Places& places) {
+  check_forms(recipe, places);
   check_model(recipe, places);
   check_data(recipe.data, places);
   check_phases(recipe, places);

@@ -98,6 +98,8 @@ std::string model_report(const Model& model) {
          return info.role == ParameterRole::dense && !is_bias(info) && !is_norm(info) && !is_table(info) &&
                 !is_head(info);
        }));
+  if (const std::int64_t frozen = store.count(ParameterRole::frozen); frozen > 0)
+    line("frozen, adapters' merges too", frozen);
   line("all", all);
   line("gates beside them", store.count(ParameterRole::gate));
   text += fmt::format(

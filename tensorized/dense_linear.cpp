@@ -2,13 +2,12 @@
 
 #include <cmath>
 
-#include "kernels/ops/bias_activation.h"
 #include "kernels/ops/float8_operands.h"
 #include "kernels/ops/matrix_product.h"
 
 namespace comera {
 
-DenseLinear::DenseLinear(ParameterStore& store, const Spec& spec) : Linear(spec), store_(store) {
+DenseLinear::DenseLinear(ParameterStore& store, const Spec& spec) : Linear(store, spec) {
   const double deviation = std::sqrt(1.0 / static_cast<double>(spec.input_size + spec.output_size));
   for (int i = 0; i < outputs(); ++i) {
     weights_.push_back(store.add({.name = output_name(i) + ".weight",
@@ -21,34 +20,14 @@ DenseLinear::DenseLinear(ParameterStore& store, const Spec& spec) : Linear(spec)
   }
 }
 
-Linear::Saved DenseLinear::forward(const Context& context, const Tensor& x, Activation activation,
-                                   bool biased) const {
-  Saved saved{.x = x,
-              .activation = activation,
-              .biased = biased,
-              .plan = {},
-              .a = {},
-              .xa = {},
-              .b = {},
-              .u = {},
-              .y = {}};
-  const std::int64_t tokens = x.dim(0);
+Linear::Saved DenseLinear::forward(const Context& context, const Tensor& x, const Pass& pass) const {
   const ProductPlace place(context.products, spec_.name, why_not_float8(true));
-  for (int i = 0; i < outputs(); ++i) {
-    saved.u[i] = context.arena.saved({tokens, spec_.output_size}, x.dtype());
-    if (activation != Activation::none)
-      saved.y[i] = context.arena.saved({tokens, spec_.output_size}, x.dtype());
-  }
+  Saved saved = begin(context, x, pass);
   if (in_float8())
     forward_in_float8(context, saved);
   else
     forward_products(context, saved);
-  for (int i = 0; i < outputs(); ++i)
-    if (biased || activation != Activation::none)
-      run(context, BiasActivationForward{.u = saved.u[i],
-                                         .bias = biased ? store_.value(biases_[i]) : Tensor(),
-                                         .activation = activation,
-                                         .y = saved.y[i]});
+  for (int i = 0; i < outputs(); ++i) add_bias_and_activate(context, saved, i);
   return saved;
 }
 
@@ -95,12 +74,7 @@ void DenseLinear::backward(const Context& context, const Saved& saved,
                            bool accumulate_dx) const {
   const ProductPlace place(context.products, spec_.name, why_not_float8(true));
   for (int i = 0; i < outputs(); ++i) {
-    if (saved.biased || saved.activation != Activation::none)
-      run(context, BiasActivationBackward{.u = saved.u[i],
-                                          .y = saved.y[i],
-                                          .activation = saved.activation,
-                                          .dy = dy[i],
-                                          .dbias = saved.biased ? store_.gradient(biases_[i]) : Tensor()});
+    undo_bias_and_activation(context, saved, i, dy[i]);
     if (in_float8())
       backward_in_float8(context, saved, i, dy[i], dx, accumulate_dx || i > 0);
     else

@@ -9,7 +9,7 @@ class DenseLinear final : public Linear {
  public:
   DenseLinear(ParameterStore& store, const Spec& spec);
 
-  Saved forward(const Context& context, const Tensor& x, Activation activation, bool biased) const override;
+  Saved forward(const Context& context, const Tensor& x, const Pass& pass) const override;
   void backward(const Context& context, const Saved& saved, const std::array<Tensor, max_group_outputs>& dy,
                 const Tensor& dx, bool accumulate_dx) const override;
   std::string explain(std::int64_t tokens) const override;
@@ -24,7 +24,6 @@ class DenseLinear final : public Linear {
   void backward_in_float8(const Context& context, const Saved& saved, int i, const Tensor& dy,
                           const Tensor& dx, bool accumulate) const;
 
-  const ParameterStore& store_;
   std::vector<ParameterId> weights_;
 };
 

@@ -2,26 +2,83 @@
 
 #include <cmath>
 
+#include "kernels/ops/bias_activation.h"
 #include "tensorized/dense_linear.h"
+#include "tensorized/low_rank_linear.h"
+#include "tensorized/lte_linear.h"
 #include "tensorized/tt_linear_layer.h"
 
 namespace comera {
 
-void Linear::add_bias(ParameterStore& store, int i) {
+void Linear::add_bias(ParameterStore& store, int i, ParameterRole role) {
   biases_.push_back(store.add(
       {.name = output_name(i) + ".bias",
-       .role = ParameterRole::dense,
+       .role = role,
        .shape = {spec_.output_size},
        .decays = false,
        .initializer = {Initializer::Kind::uniform, 1 / std::sqrt(static_cast<double>(spec_.output_size))}}));
 }
 
-std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec,
-                                    const std::vector<TTShape>& shapes, PlanKind plan) {
+Linear::Saved Linear::begin(const Context& context, const Tensor& x, const Pass& pass) const {
+  Saved saved{.x = x, .pass = pass, .u = {}, .y = {}, .kept = {}};
+  const Shape shape{x.dim(0), spec_.output_size};
+  for (int i = 0; i < outputs(); ++i) {
+    saved.u[i] = context.arena.saved(shape, x.dtype());
+    if (pass.activation != Activation::none) saved.y[i] = context.arena.saved(shape, x.dtype());
+  }
+  return saved;
+}
+
+void Linear::add_bias_and_activate(const Context& context, const Saved& saved, int i) const {
+  if (!saved.pass.biased && saved.pass.activation == Activation::none) return;
+  run(context, BiasActivationForward{.u = saved.u[i],
+                                     .bias = saved.pass.biased ? store_.value(biases_[i]) : Tensor(),
+                                     .activation = saved.pass.activation,
+                                     .y = saved.y[i]});
+}
+
+void Linear::undo_bias_and_activation(const Context& context, const Saved& saved, int i,
+                                      const Tensor& dy) const {
+  const Tensor dbias = saved.pass.biased ? store_.gradient(biases_[i]) : Tensor();
+  if (!dbias && saved.pass.activation == Activation::none) return;
+  run(context,
+      BiasActivationBackward{
+          .u = saved.u[i], .y = saved.y[i], .activation = saved.pass.activation, .dy = dy, .dbias = dbias});
+}
+
+namespace {
+
+// Makes the layer of a form.
+struct Maker {
+  ParameterStore& store;
+  const Linear::Spec& spec;
+
+  std::unique_ptr<Linear> operator()(const DenseForm& /*form*/) const {
+    return std::make_unique<DenseLinear>(store, spec);
+  }
+  std::unique_ptr<Linear> operator()(const TrainForm& form) const {
+    return std::make_unique<TTLinear>(store, spec, form.shapes, form.plan);
+  }
+  std::unique_ptr<Linear> operator()(const LowRankForm& form) const {
+    return std::make_unique<LowRankLinear>(store, spec, form.rank);
+  }
+  std::unique_ptr<Linear> operator()(const LteForm& form) const {
+    return std::make_unique<LteLinear>(store, spec, form);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec, const LinearForm& form) {
   COMERA_CHECK(!spec.outputs.empty() && spec.outputs.size() <= max_group_outputs,
                "{}: {} outputs, expected 1 to {}", spec.name, spec.outputs.size(), max_group_outputs);
-  if (!shapes.empty()) return std::make_unique<TTLinear>(store, spec, shapes, plan);
-  return std::make_unique<DenseLinear>(store, spec);
+  return std::visit(Maker{store, spec}, form);
+}
+
+std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec,
+                                    const std::vector<TTShape>& shapes, PlanKind plan) {
+  if (shapes.empty()) return make_linear(store, spec, DenseForm{});
+  return make_linear(store, spec, TrainForm{.shapes = shapes, .plan = plan});
 }
 
 }  // namespace comera

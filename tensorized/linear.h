@@ -3,6 +3,7 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "kernels/core/parameter.h"
@@ -11,14 +12,15 @@
 #include "kernels/ops/tt_linear.h"
 #include "tensorized/float8_state.h"
 #include "tensorized/plan.h"
+#include "tensorized/ranked_layer.h"
 
 namespace comera {
 
 class TTLinear;
 
-// One linear layer, or up to three of one input (Q, K and V): y_i = activation(x W_i + bias_i).
-// Dense or a tensor train; who uses it does not know which. A train may be removed: its W_i is zero, and
-// neither pass computes anything with it.
+// One linear layer, or up to three of one input (Q, K and V): y_i = activation(x W_i + bias_i). Who uses it
+// does not know what W_i is made of. A tensor train may be removed: its W_i is zero, and neither pass
+// computes anything with it.
 class Linear {
  public:
   struct Spec {
@@ -32,33 +34,46 @@ class Linear {
     std::string output_name(int i) const { return outputs[i].empty() ? name : name + "." + outputs[i]; }
   };
 
+  struct Pass {
+    Activation activation = Activation::none;
+    bool biased = true;    // false: the bias is left to whoever uses the output, with its gradient
+    bool training = true;  // false: what is evaluated, where training sees something else (LteLinear)
+  };
+
+  // What a kind of layer keeps besides that, in the arena.
+  struct KeptByTrain {
+    LinearPlan plan;
+    Tensor a, xa;                             // by halves
+    std::array<Tensor, max_group_outputs> b;  // by halves
+  };
+  struct KeptByFactors {
+    std::array<Tensor, max_group_outputs> xa;  // x times the first factor; none where there is no second
+  };
+  using Kept = std::variant<std::monostate, KeptByTrain, KeptByFactors>;
+
   // What forward keeps for backward, in the arena.
   struct Saved {
     Tensor x;
-    Activation activation = Activation::none;
-    bool biased = false;
-    LinearPlan plan;
-    Tensor a, xa;                             // tensor train by halves
-    std::array<Tensor, max_group_outputs> b;  // tensor train by halves
+    Pass pass;
     std::array<Tensor, max_group_outputs> u;  // before the activation
     std::array<Tensor, max_group_outputs> y;  // after it; without data if there is none
+    Kept kept;                                // what its kind of layer needs besides
 
-    Tensor output(int i = 0) const { return activation == Activation::none ? u[i] : y[i]; }
+    Tensor output(int i = 0) const { return pass.activation == Activation::none ? u[i] : y[i]; }
   };
 
-  explicit Linear(const Spec& spec) : spec_(spec) {}
+  Linear(ParameterStore& store, const Spec& spec) : store_(store), spec_(spec) {}
   virtual ~Linear() = default;
   Linear(const Linear&) = delete;
   Linear& operator=(const Linear&) = delete;
 
-  // Without `biased` the bias is left to whoever uses the output (BiasDropoutResidualNorm), with its
-  // gradient.
-  virtual Saved forward(const Context& context, const Tensor& x, Activation activation,
-                        bool biased) const = 0;
+  virtual Saved forward(const Context& context, const Tensor& x, const Pass& pass) const = 0;
   // dy_i are overwritten. dx is written, or added to with accumulate_dx. Parameter gradients are added.
   virtual void backward(const Context& context, const Saved& saved,
                         const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
                         bool accumulate_dx) const = 0;
+  // Lets everything that training sees become part of what is evaluated; between steps.
+  virtual void merge_adapters(const Context& /*context*/) const {}
   // How it is evaluated for this many tokens, as text.
   virtual std::string explain(std::int64_t tokens) const = 0;
   // One line: "dense 768 x 768" or the modes and ranks of an output's train.
@@ -66,6 +81,8 @@ class Linear {
 
   // Itself if it is a tensor train: for what is computed across several layers (tensorized/tt_attention.h).
   virtual const TTLinear* as_tensor_train() const { return nullptr; }
+  // What has ranks that training may change, in the order of the outputs; removed trains have none.
+  virtual std::vector<RankedLayer> ranked_layers() const { return {}; }
   // Whether only the bias is left of an output: training has brought its rank to 0 (TTShape::removed).
   virtual bool removed(int /*output*/ = 0) const { return false; }
 
@@ -91,15 +108,39 @@ class Linear {
   std::string output_name(int i) const { return spec_.output_name(i); }
 
  protected:
-  void add_bias(ParameterStore& store, int i);
+  void add_bias(ParameterStore& store, int i, ParameterRole role = ParameterRole::dense);
+  // With memory for u and, with an activation, y.
+  Saved begin(const Context& context, const Tensor& x, const Pass& pass) const;
+  // u_i += bias_i and y_i = activation(u_i), as far as the pass asks for them.
+  void add_bias_and_activate(const Context& context, const Saved& saved, int i) const;
+  // dy_i becomes the gradient of u_i, and that of the bias is added.
+  void undo_bias_and_activation(const Context& context, const Saved& saved, int i, const Tensor& dy) const;
 
+  const ParameterStore& store_;
   Spec spec_;
   std::vector<ParameterId> biases_;
   std::optional<Float8Layer> float8_;
 };
 
-// Tensor trains of these shapes, one for each output, or dense if there are none. The trains of a group may
-// have different modes and ranks. The store must outlive the layer.
+// What the W_i of a layer are made of.
+struct DenseForm {};
+struct TrainForm {
+  std::vector<TTShape> shapes;  // of each output: the trains of a group may have different modes and ranks
+  PlanKind plan = PlanKind::automatic;
+};
+struct LowRankForm {
+  std::int64_t rank = 0;  // of each output
+};
+struct LteForm {  // tensorized/lte_linear.h
+  std::int64_t rank = 0;
+  double alpha = 0;
+  std::int64_t heads = 0;
+};
+using LinearForm = std::variant<DenseForm, TrainForm, LowRankForm, LteForm>;
+
+// The store must outlive the layer. Throws Error if the form does not fit its sizes.
+std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec, const LinearForm& form);
+// Tensor trains of these shapes, or dense if there are none.
 std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec,
                                     const std::vector<TTShape>& shapes, PlanKind plan);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/ops/bias_activation.h"
 #include "kernels/ops/layout.h"
 #include "kernels/ops/matrix_product.h"
 #include "tensorized/in_type.h"
@@ -10,7 +9,7 @@
 namespace comera {
 
 TTLinear::TTLinear(ParameterStore& store, const Spec& spec, std::vector<TTShape> shapes, PlanKind plan)
-    : Linear(spec), store_(store), shapes_(std::move(shapes)), plan_(plan) {
+    : Linear(store, spec), shapes_(std::move(shapes)), plan_(plan) {
   COMERA_CHECK(shapes_.size() == spec.outputs.size(), "{}: {} shapes for {} outputs", spec.name,
                shapes_.size(), spec.outputs.size());
   for (int i = 0; i < outputs(); ++i) {
@@ -68,38 +67,26 @@ Tensor TTLinear::merge_to_dense(const Context& context, ArenaScope& scope, int i
   return in_type(context, scope, w, store_.compute());
 }
 
-Linear::Saved TTLinear::forward(const Context& context, const Tensor& x, Activation activation,
-                                bool biased) const {
+Linear::Saved TTLinear::forward(const Context& context, const Tensor& x, const Pass& pass) const {
   const std::int64_t tokens = x.dim(0);
   const LinearPlan plan = plan_for(tokens);
   const ProductPlace place(context.products, spec_.name, why_not_float8(all_by_halves(plan)));
-  Saved saved{.x = x,
-              .activation = activation,
-              .biased = biased,
-              .plan = plan,
-              .a = {},
-              .xa = {},
-              .b = {},
-              .u = {},
-              .y = {}};
-  for (int i = 0; i < outputs(); ++i) {
-    saved.u[i] = context.arena.saved({tokens, spec_.output_size}, x.dtype());
-    if (activation != Activation::none)
-      saved.y[i] = context.arena.saved({tokens, spec_.output_size}, x.dtype());
-  }
+  Saved saved = begin(context, x, pass);
+  auto& kept = saved.kept.emplace<KeptByTrain>();
+  kept.plan = plan;
   for (int i = 0; i < outputs(); ++i)
     if (removed(i)) {  // the bias in every row
       run(context, Fill{.x = saved.u[i], .value = 0});
       add_bias_and_activate(context, saved, i);
     }
   if (live_.empty()) return saved;
-  if (saved.plan.forward == PlanKind::halves) {
-    forward_by_halves(context, saved);
+  if (plan.forward == PlanKind::halves) {
+    forward_by_halves(context, saved, kept);
     return saved;
   }
   for (const int i : live_) {
     ArenaScope scope(context.arena);
-    if (saved.plan.forward == PlanKind::dense) {
+    if (plan.forward == PlanKind::dense) {
       const Tensor w = merge_to_dense(context, scope, i);
       run(context,
           MatrixProduct{
@@ -112,22 +99,22 @@ Linear::Saved TTLinear::forward(const Context& context, const Tensor& x, Activat
   return saved;
 }
 
-void TTLinear::forward_by_halves(const Context& context, Saved& saved) const {
+void TTLinear::forward_by_halves(const Context& context, Saved& saved, KeptByTrain& kept) const {
   const Tensor& x = saved.x;
-  const bool narrow = in_float8(saved.plan);
+  const bool narrow = in_float8(kept.plan);
   const std::int64_t total = total_columns(narrow);
   const DType halves = narrow ? store_.dtype() : x.dtype();
-  saved.a = context.arena.saved({spec_.input_size, total}, halves);
-  saved.xa = context.arena.saved({x.dim(0), total}, x.dtype());
-  for (const int i : live_) saved.b[i] = context.arena.saved({rank(i), spec_.output_size}, halves);
-  merge(context, saved.a, saved.b, narrow);
-  TTLinearForward operation{.x = x, .a = saved.a, .xa = saved.xa, .outputs = 0, .output = {}};
+  kept.a = context.arena.saved({spec_.input_size, total}, halves);
+  kept.xa = context.arena.saved({x.dim(0), total}, x.dtype());
+  for (const int i : live_) kept.b[i] = context.arena.saved({rank(i), spec_.output_size}, halves);
+  merge(context, kept.a, kept.b, narrow);
+  TTLinearForward operation{.x = x, .a = kept.a, .xa = kept.xa, .outputs = 0, .output = {}};
   std::int64_t column = 0;
   for (const int i : live_) {
     operation.output[operation.outputs++] = {.column = column,
-                                             .b = saved.b[i],
-                                             .bias = saved.biased ? store_.value(biases_[i]) : Tensor(),
-                                             .activation = saved.activation,
+                                             .b = kept.b[i],
+                                             .bias = saved.pass.biased ? store_.value(biases_[i]) : Tensor(),
+                                             .activation = saved.pass.activation,
                                              .u = saved.u[i],
                                              .y = saved.y[i]};
     column += columns(i, narrow);
@@ -141,52 +128,37 @@ void TTLinear::forward_by_halves(const Context& context, Saved& saved) const {
     run(context, operation);
 }
 
-void TTLinear::add_bias_and_activate(const Context& context, const Saved& saved, int i) const {
-  if (saved.biased || saved.activation != Activation::none)
-    run(context, BiasActivationForward{.u = saved.u[i],
-                                       .bias = saved.biased ? store_.value(biases_[i]) : Tensor(),
-                                       .activation = saved.activation,
-                                       .y = saved.y[i]});
-}
-
 void TTLinear::backward(const Context& context, const Saved& saved,
                         const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
                         bool accumulate_dx) const {
-  const bool by_halves = all_by_halves(saved.plan);
+  const KeptByTrain& kept = std::get<KeptByTrain>(saved.kept);
+  const bool by_halves = all_by_halves(kept.plan);
   const ProductPlace place(context.products, spec_.name, why_not_float8(by_halves));
-  for (int i = 0; i < outputs(); ++i) {
-    // By halves it is part of the operation; without a train only the bias has a gradient.
-    const bool needed =
-        removed(i) ? saved.biased : !by_halves && (saved.biased || saved.activation != Activation::none);
-    if (needed)
-      run(context, BiasActivationBackward{.u = saved.u[i],
-                                          .y = saved.y[i],
-                                          .activation = saved.activation,
-                                          .dy = dy[i],
-                                          .dbias = saved.biased ? store_.gradient(biases_[i]) : Tensor()});
-  }
+  // By halves both are part of the operation; without a train only the bias has a gradient.
+  for (int i = 0; i < outputs(); ++i)
+    if (removed(i) ? saved.pass.biased : !by_halves) undo_bias_and_activation(context, saved, i, dy[i]);
   if (live_.empty()) {
     if (!accumulate_dx) run(context, Fill{.x = dx, .value = 0});
     return;
   }
-  if (by_halves) return backward_by_halves(context, saved, dy, dx, accumulate_dx);
+  if (by_halves) return backward_by_halves(context, saved, kept, dy, dx, accumulate_dx);
   for (const int i : live_) {
-    core_gradient(context, saved.plan.core_gradient, i, saved.x, dy[i]);
-    input_gradient(context, saved.plan.input_gradient, i, dy[i], dx, accumulate_dx || i != live_.front());
+    core_gradient(context, kept.plan.core_gradient, i, saved.x, dy[i]);
+    input_gradient(context, kept.plan.input_gradient, i, dy[i], dx, accumulate_dx || i != live_.front());
   }
 }
 
-void TTLinear::backward_by_halves(const Context& context, const Saved& saved,
+void TTLinear::backward_by_halves(const Context& context, const Saved& saved, const KeptByTrain& kept,
                                   const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
                                   bool accumulate_dx) const {
   const DType dtype = store_.dtype();
-  const bool narrow = in_float8(saved.plan);
+  const bool narrow = in_float8(kept.plan);
   ArenaScope scope(context.arena);
-  const Tensor da = scope.tensor(saved.a.shape(), dtype);
+  const Tensor da = scope.tensor(kept.a.shape(), dtype);
   run(context, Fill{.x = da, .value = 0});
   TTLinearBackward operation{.x = saved.x,
-                             .a = saved.a,
-                             .xa = saved.xa,
+                             .a = kept.a,
+                             .xa = kept.xa,
                              .da = da,
                              .dx = dx,
                              .accumulate_dx = accumulate_dx,
@@ -195,16 +167,17 @@ void TTLinear::backward_by_halves(const Context& context, const Saved& saved,
                              .dxa = {}};
   std::int64_t column = 0;
   for (const int i : live_) {
-    const Tensor db = scope.tensor(saved.b[i].shape(), dtype);
+    const Tensor db = scope.tensor(kept.b[i].shape(), dtype);
     run(context, Fill{.x = db, .value = 0});
-    operation.output[operation.outputs++] = {.column = column,
-                                             .b = saved.b[i],
-                                             .db = db,
-                                             .dbias = saved.biased ? store_.gradient(biases_[i]) : Tensor(),
-                                             .activation = saved.activation,
-                                             .u = saved.u[i],
-                                             .y = saved.y[i],
-                                             .dy = dy[i]};
+    operation.output[operation.outputs++] = {
+        .column = column,
+        .b = kept.b[i],
+        .db = db,
+        .dbias = saved.pass.biased ? store_.gradient(biases_[i]) : Tensor(),
+        .activation = saved.pass.activation,
+        .u = saved.u[i],
+        .y = saved.y[i],
+        .dy = dy[i]};
     column += columns(i, narrow);
   }
   if (narrow)
@@ -291,6 +264,13 @@ void TTLinear::core_gradient(const Context& context, PlanKind way, int i, const 
         MatrixProduct{.a = xa, .b = dy, .c = db, .m = r, .n = outputs, .k = tokens, .transpose_a = true});
   }
   merge_halves_backward(context, store_, trains_[i], da, r, db);
+}
+
+std::vector<RankedLayer> TTLinear::ranked_layers() const {
+  std::vector<RankedLayer> list;
+  for (const int i : live_)
+    list.push_back({.name = output_name(i), .cores = trains_[i].cores, .gates = trains_[i].gates});
+  return list;
 }
 
 std::string TTLinear::explain(std::int64_t tokens) const {

@@ -10,12 +10,13 @@ class TTLinear final : public Linear {
  public:
   TTLinear(ParameterStore& store, const Spec& spec, std::vector<TTShape> shapes, PlanKind plan);
 
-  Saved forward(const Context& context, const Tensor& x, Activation activation, bool biased) const override;
+  Saved forward(const Context& context, const Tensor& x, const Pass& pass) const override;
   void backward(const Context& context, const Saved& saved, const std::array<Tensor, max_group_outputs>& dy,
                 const Tensor& dx, bool accumulate_dx) const override;
   std::string explain(std::int64_t tokens) const override;
   std::string shape_text(int output) const override { return shapes_[output].text(); }
   const TTLinear* as_tensor_train() const override { return this; }
+  std::vector<RankedLayer> ranked_layers() const override;
   bool removed(int output = 0) const override { return shapes_[output].removed(); }
   bool any_removed() const { return live_.size() < shapes_.size(); }
 
@@ -35,16 +36,14 @@ class TTLinear final : public Linear {
   Float8Outputs float8_outputs() const;
   Tensor merge_to_dense(const Context& context, ArenaScope& scope, int i) const;
   LinearPlan plan_for(std::int64_t tokens) const;
-  void forward_by_halves(const Context& context, Saved& saved) const;
-  void backward_by_halves(const Context& context, const Saved& saved,
+  void forward_by_halves(const Context& context, Saved& saved, KeptByTrain& kept) const;
+  void backward_by_halves(const Context& context, const Saved& saved, const KeptByTrain& kept,
                           const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
                           bool accumulate_dx) const;
-  void add_bias_and_activate(const Context& context, const Saved& saved, int i) const;
   void input_gradient(const Context& context, PlanKind way, int i, const Tensor& dy, const Tensor& dx,
                       bool accumulate) const;
   void core_gradient(const Context& context, PlanKind way, int i, const Tensor& x, const Tensor& dy) const;
 
-  const ParameterStore& store_;
   std::vector<TTShape> shapes_;  // of each output
   std::vector<TTCores> trains_;
   std::vector<int> live_;  // the outputs that are not removed: all that is computed

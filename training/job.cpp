@@ -38,9 +38,9 @@ bool Job::stop_wanted() const { return stop_agreed_ || (alone() && stop_requeste
 
 void Job::require_same_model(std::int64_t step, const ParameterStore& store) const {
   if (alone()) return;
-  std::vector<std::byte> bytes(store.values().bytes());
+  std::vector<std::byte> bytes(store.all_values().bytes());
   Allocator& allocator = store.allocator();
-  allocator.download(bytes.data(), store.values().raw(), bytes.size(), allocator.stream());
+  allocator.download(bytes.data(), store.all_values().raw(), bytes.size(), allocator.stream());
   allocator.synchronize(allocator.stream());
   const std::string_view model(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   comera::require_same_model(host_, step, storage::hash128(model).hex());

@@ -10,14 +10,14 @@ namespace comera {
 
 LargestParameter largest_parameter(const ParameterStore& store) {
   LargestParameter largest;
-  for (const ParameterId id : store.layout())
+  for (ParameterId id = 0; id < store.size(); ++id)
     for (const double value : read_tensor(store.value(id), store.allocator()))
       if (std::abs(value) > largest.magnitude) largest = {std::abs(value), store.info(id).name};
   return largest;
 }
 
 std::string nonfinite_parameter(const ParameterStore& store) {
-  const auto id = find_nonfinite(store, store.values());
+  const auto id = find_nonfinite(store, store.all_values());
   return id ? store.info(*id).name : std::string();
 }
 

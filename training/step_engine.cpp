@@ -72,6 +72,7 @@ Arena::Plan StepEngine::plan_for(const PackCapacity& capacity) const {
   if (optimizer_) {
     model_.run_pack(step(dry, batch, true), true);
     run_apply(dry);
+    model_.merge_adapters(dry);
   }
   return measuring.peak();
 }
@@ -81,8 +82,10 @@ std::int64_t StepEngine::tokens_that_fit(const PackCapacity& capacity) const {
   constexpr std::int64_t step = 64;
   std::size_t available = allocator().available();
   available -= available / 64;  // what is lost between blocks
-  const auto tokens_of = [&](std::int64_t steps) {
-    return std::min(capacity.longest + steps * step, capacity.tokens);
+  const std::int64_t parts = model_.config().lte ? model_.config().lte->heads : 1;
+  const auto tokens_of = [&](std::int64_t steps) {  // which can be divided into parts
+    const std::int64_t tokens = std::min(capacity.longest + steps * step + parts - 1, capacity.tokens);
+    return tokens / parts * parts;
   };
   const auto fits = [&](std::int64_t tokens) {
     const auto part = [&](std::int64_t of) { return (of * tokens + capacity.tokens - 1) / capacity.tokens; };
@@ -150,6 +153,7 @@ void StepEngine::set_capacity(const PackCapacity& capacity) {
   micro_ = graph([this] { model_.run_pack(step(*context_, batch_, true), true); });
   last_ = graph([this] { run_last_pack(); });
   apply_ = graph([this] { run_apply(*context_); });
+  merge_ = graph([this] { model_.merge_adapters(*context_); });
 }
 
 void StepEngine::adapt_ranks(const RankUnits& units, const RankStageOptions& options,
@@ -222,15 +226,18 @@ void StepEngine::apply(std::int64_t update, double targets, const StepRates& lea
 }
 
 void StepEngine::refresh_optimizer(std::int64_t update) {
+  if (!optimizer_->refreshes(update)) return;
+  if (communicator_ == nullptr) {
+    optimizer_->refresh(0, 1);
+    return;
+  }
   // First, since reading gradients waits for the stream without looking after other processes.
-  if (communicator_ != nullptr) communicator_->wait(stream_);
-  const Tensor shared = communicator_ == nullptr
-                            ? optimizer_->refresh(update, 0, 1)
-                            : optimizer_->refresh(update, communicator_->rank(), communicator_->ranks());
-  if (!shared || communicator_ == nullptr) return;
-  communicator_->begin_sum(shared, stream_);
+  communicator_->wait(stream_);
+  communicator_->begin_sum(optimizer_->refresh(communicator_->rank(), communicator_->ranks()), stream_);
   communicator_->finish(stream_);
 }
+
+void StepEngine::merge_adapters() { merge_.launch(); }
 
 void StepEngine::evaluate() {
   fetched_ = false;

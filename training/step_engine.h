@@ -65,6 +65,8 @@ class StepEngine {
   // The end of a step, with `targets` in the global batch.
   void apply(std::int64_t update, double targets, const StepRates& learning_rates, double max_norm,
              const RankStep& rank_step = {});
+  // Between the updates of a model with adapters: Model::merge_adapters().
+  void merge_adapters();
   // One pack without dropout and gradients: loss and counts are added.
   void evaluate();
 
@@ -105,7 +107,7 @@ class StepEngine {
   std::optional<GradientSum> gradient_sum_;
   bool summing_ = false;  // gradients that become ready are this rank's of the step
   double waited_ms_ = 0;
-  Graph micro_, last_, apply_, evaluate_;
+  Graph micro_, last_, apply_, merge_, evaluate_;
 };
 
 }  // namespace comera

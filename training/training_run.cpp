@@ -168,6 +168,13 @@ void TrainingRun::step() {
   ++state_.step;
   ++state_.phase_step;
   if (ranks_.end_step(*engine_)) refuse_collapsed(fmt::format("step {} left", state_.step));
+  if (merge_due()) engine_->merge_adapters();
+}
+
+// Counted in steps, as evaluations are, so that those that fall on a merge do so after skipped steps too.
+bool TrainingRun::merge_due() const {
+  const auto& lte = setup_.recipe.lte;
+  return lte && (divides(lte->merge_steps, state_.step) || phase_done());
 }
 
 void TrainingRun::log_step(const Speed& speed) {

@@ -73,6 +73,7 @@ class TrainingRun {
   TrainingOutcome train();
   void open_phase();
   void step();
+  bool merge_due() const;
   void log_step(const Speed& speed);
   void compact();
   bool evaluation_due() const;

@@ -14,7 +14,7 @@ bool all_finite(std::span<const double> numbers);
 bool all_finite(const Tensor& tensor);
 
 // The first parameter, in the order of a forward pass, that has a number in `flat` which is not finite; flat:
-// a vector laid out as the store's parameters, such as their values or a moment. Waits for the device.
+// laid out as all of the store's parameters, frozen ones too. Waits for the device.
 std::optional<ParameterId> find_nonfinite(const ParameterStore& store, const Tensor& flat);
 
 }  // namespace comera

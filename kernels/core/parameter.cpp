@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 #include <span>
 #include <type_traits>
 
@@ -11,7 +12,7 @@
 namespace comera {
 
 const char* name_of(ParameterRole role) {
-  constexpr const char* names[] = {"core", "gate", "dense"};
+  constexpr const char* names[] = {"core", "gate", "dense", "frozen"};
   return names[static_cast<int>(role)];
 }
 
@@ -39,20 +40,23 @@ void ParameterStore::allocate(Allocator& allocator, DType compute, bool gradient
   std::ranges::stable_sort(layout_, {}, [this](ParameterId id) { return infos_[id].role; });
   const std::int64_t alignment = 64 / static_cast<std::int64_t>(size_of(dtype));
   offsets_.assign(size(), 0);
-  std::int64_t total = 0;
+  std::int64_t total = 0, trained = 0;
   for (ParameterId id : layout_) {
     offsets_[id] = total;
     total += (infos_[id].shape.elements() + alignment - 1) / alignment * alignment;
+    if (!is_frozen(id)) trained = total;
   }
+  std::erase_if(layout_, [this](ParameterId id) { return is_frozen(id); });
   value_memory_ = Buffer(allocator, total * size_of(dtype), MemoryKind::parameters);
   values_ = product_values_ = value_memory_.tensor({total}, dtype);
+  trained_values_ = values_.slice(0, {trained});
   if (compute != dtype) {
     product_memory_ = Buffer(allocator, total * size_of(compute), MemoryKind::parameters);
     product_values_ = product_memory_.tensor({total}, compute);
   }
   if (gradients) {
-    gradient_memory_ = Buffer(allocator, total * size_of(dtype), MemoryKind::gradients);
-    gradients_ = gradient_memory_.tensor({total}, dtype);
+    gradient_memory_ = Buffer(allocator, trained * size_of(dtype), MemoryKind::gradients);
+    gradients_ = gradient_memory_.tensor({trained}, dtype);
   }
 }
 
@@ -77,7 +81,30 @@ double draw(Initializer initializer, std::uint64_t seed, std::uint64_t stream, s
              seed);
   const double first = unit(random.word[0], random.word[1]), second = unit(random.word[2], random.word[3]);
   if (initializer.kind == Initializer::Kind::uniform) return initializer.value * (2 * first - 1);
-  return initializer.value * std::sqrt(-2 * std::log(first)) * std::cos(2 * std::numbers::pi * second);
+  const double deviation = initializer.kind == Initializer::Kind::orthogonal ? 1 : initializer.value;
+  return deviation * std::sqrt(-2 * std::log(first)) * std::cos(2 * std::numbers::pi * second);
+}
+
+// Gram and Schmidt's process, twice for each row, since once leaves what rounding has made of nearly parallel
+// rows.
+void make_orthogonal(std::span<double> matrix, std::int64_t columns, double length) {
+  const auto row = [&](std::size_t i) { return matrix.subspan(i * columns, columns); };
+  const auto product = [](std::span<const double> a, std::span<const double> b) {
+    return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+  };
+  const auto scale = [](std::span<double> a, double by) {
+    for (double& value : a) value *= by;
+  };
+  const std::size_t rows = matrix.size() / columns;
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (int pass = 0; pass < 2; ++pass)
+      for (std::size_t before = 0; before < i; ++before) {
+        const double along = product(row(i), row(before));
+        for (std::int64_t j = 0; j < columns; ++j) row(i)[j] -= along * row(before)[j];
+      }
+    scale(row(i), 1 / std::sqrt(product(row(i), row(i))));
+  }
+  scale(matrix, length);
 }
 
 }  // namespace
@@ -87,13 +114,21 @@ void ParameterStore::initialize(std::uint64_t seed) {
     const std::uint64_t stream = hash_of(infos_[id].name);
     std::vector<double> values(infos_[id].shape.elements());
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = draw(infos_[id].initializer, seed, stream, i);
+    if (infos_[id].initializer.kind == Initializer::Kind::orthogonal) {
+      const Shape& shape = infos_[id].shape;
+      const std::int64_t columns = shape[-1], size = shape[-2] * columns;
+      COMERA_CHECK(shape[-2] <= columns, "'{}': {} rows of {} numbers are not orthogonal", infos_[id].name,
+                   shape[-2], columns);
+      for (std::size_t begin = 0; begin < values.size(); begin += size)
+        make_orthogonal(std::span(values).subspan(begin, size), columns, infos_[id].initializer.value);
+    }
     write_tensor(value(id), values, *allocator_);
   }
 }
 
 std::vector<ParameterRange> ParameterStore::block_ranges(int block) const {
   std::vector<ParameterRange> ranges;
-  for (int role = 0; role < parameter_roles; ++role) {
+  for (int role = 0; role < trained_roles; ++role) {
     std::int64_t begin = -1, end = -1;
     for (ParameterId id : layout_) {
       if (infos_[id].block != block || static_cast<int>(infos_[id].role) != role) continue;
@@ -106,7 +141,7 @@ std::vector<ParameterRange> ParameterStore::block_ranges(int block) const {
 }
 
 std::int64_t ParameterStore::count() const {
-  return count(ParameterRole::core) + count(ParameterRole::dense);
+  return count(ParameterRole::core) + count(ParameterRole::dense) + count(ParameterRole::frozen);
 }
 
 std::int64_t ParameterStore::count(ParameterRole role) const {

@@ -8,17 +8,26 @@
 
 namespace comera {
 
-// Parameter groups: each has its own learning rate and is one contiguous range of the flat vectors.
-enum class ParameterRole : std::uint8_t { core, gate, dense };
-inline constexpr int parameter_roles = 3;
+// Parameter groups: each is one contiguous range of the flat vectors, and those that are trained have
+// learning rates of their own.
+enum class ParameterRole : std::uint8_t {
+  core,
+  gate,
+  dense,
+  frozen,  // not trained: has no gradient, and no optimizer sees it
+};
+inline constexpr int trained_roles = 3;  // the first ones
 const char* name_of(ParameterRole role);
 
 using ParameterId = int;
 
 // How a parameter starts. Values depend on the seed and the parameter's name only.
 struct Initializer {
-  enum class Kind : std::uint8_t { constant, normal, uniform } kind = Kind::constant;
-  double value = 0;  // constant: the value; normal: the standard deviation; uniform: half the width around 0
+  enum class Kind : std::uint8_t { constant, normal, uniform, orthogonal } kind = Kind::constant;
+  // constant: the value; normal: the standard deviation; uniform: half the width around 0; orthogonal: the
+  // length of the rows, which are at right angles in each matrix of the last two axes. It has no more rows
+  // than columns.
+  double value = 0;
 };
 
 struct ParameterInfo {
@@ -42,7 +51,8 @@ struct ParameterRange {
 
 // All parameters of a model. Modules add theirs in forward order and keep ids; allocate() then lays them out
 // by (role, forward order), so that optimizer, all-reduce and checkpoint see flat vectors. Tensors begin at
-// multiples of 64 bytes; the gaps stay zero.
+// multiples of 64 bytes; the gaps stay zero. Frozen parameters lie behind all others, where the vectors that
+// optimizers and sums go through (layout(), values(), gradients()) have ended.
 class ParameterStore {
  public:
   ParameterId add(ParameterInfo info);
@@ -57,7 +67,7 @@ class ParameterStore {
   int size() const { return static_cast<int>(infos_.size()); }
   const ParameterInfo& info(ParameterId id) const { return infos_[id]; }
   std::optional<ParameterId> find(const std::string& name) const;
-  // Ids in the order of the flat vectors.
+  // Ids of what is trained, in the order of the flat vectors.
   const std::vector<ParameterId>& layout() const { return layout_; }
   std::int64_t offset(ParameterId id) const { return offsets_[id]; }
 
@@ -65,9 +75,16 @@ class ParameterStore {
   DType compute() const { return compute_; }
   Allocator& allocator() const { return *allocator_; }  // once allocated
   Tensor value(ParameterId id) const { return values_.slice(offsets_[id], infos_[id].shape); }
-  Tensor gradient(ParameterId id) const { return gradients_.slice(offsets_[id], infos_[id].shape); }
-  const Tensor& values() const { return values_; }
+  // None of a frozen parameter.
+  Tensor gradient(ParameterId id) const {
+    if (is_frozen(id)) return {};
+    return gradients_.slice(offsets_[id], infos_[id].shape);
+  }
+  bool is_frozen(ParameterId id) const { return infos_[id].role == ParameterRole::frozen; }
+  const Tensor& values() const { return trained_values_; }
   const Tensor& gradients() const { return gradients_; }
+  // Those of frozen parameters too.
+  const Tensor& all_values() const { return values_; }
   // Parameters in the compute type: the values themselves, or a copy that whoever runs a model rounds anew
   // before each pass.
   Tensor product_value(ParameterId id) const { return product_values_.slice(offsets_[id], infos_[id].shape); }
@@ -77,7 +94,8 @@ class ParameterStore {
   // Where a block's parameters lie: at most one range for each role.
   std::vector<ParameterRange> block_ranges(int block) const;
 
-  std::int64_t count() const;                    // elements of all parameters, without gates and gaps
+  // Elements of all parameters, frozen ones too, without gates and gaps.
+  std::int64_t count() const;
   std::int64_t count(ParameterRole role) const;  // without gaps
 
  private:
@@ -87,7 +105,7 @@ class ParameterStore {
   DType dtype_ = DType::float32, compute_ = DType::float32;
   Allocator* allocator_ = nullptr;
   Buffer value_memory_, gradient_memory_, product_memory_;
-  Tensor values_, gradients_, product_values_;
+  Tensor values_, trained_values_, gradients_, product_values_;
   int block_ = 0;
 };
 

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <optional>
 
+#include "kernels/backends/processors.h"
 #include "kernels/emulation/runtime.h"
 #include "kernels/emulation/sanitizers.h"
 #include "tests/cuda/training_checks.h"
 #include "tests/model/configs.h"
+#include "tests/training/adapters.h"
 #include "tests/training/float8_overrides.h"
 #include "tests/training/nonfinite_run.h"
 #include "training/step_engine.h"
@@ -86,6 +88,15 @@ TEST_F(EmulatedRun, AdaptsRanks) { expect_to_adapt_ranks(device_); }
 
 TEST_F(EmulatedRun, EightBitRunsAreResumed) {
   expect_the_same_bits_each_way(device_, in_float8("delayed"), {9});
+}
+
+// Merges are recorded; the run is stopped between two of them.
+TEST_F(EmulatedRun, AdaptersAreMergedAndResumed) {
+  expect_the_same_bits_each_way(device_, with_adapters(), {8});
+  train("on the cpu", cpu_processor(), {}, with_adapters());
+  const std::vector<double> expected = losses("on the cpu"), found = losses("whole");
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4 * expected[i]) << i;
 }
 
 // A GPU's bfloat16 run goes on to the same bits, and the CPU evaluates it in either type.

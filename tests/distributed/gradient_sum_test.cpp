@@ -53,7 +53,7 @@ TEST(GradientSum, SumsEveryGradientOnce) {
       EXPECT_LT(ranks.calls.size(), calls_before);
       calls_before = ranks.calls.size();
     }
-    EXPECT_LE(calls_before, static_cast<std::size_t>(parameter_roles));  // all in one bucket
+    EXPECT_LE(calls_before, static_cast<std::size_t>(trained_roles));  // all in one bucket
   }
 }
 

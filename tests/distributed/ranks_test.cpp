@@ -153,6 +153,19 @@ TEST_F(Ranks, LambAndGaloreDoNotDependOnTheirNumber) {
   }
 }
 
+// Also stopped between two merges.
+TEST_F(Ranks, AdaptersDoNotDependOnTheirNumberAndContinueToTheBit) {
+  const std::vector<std::string> adapters = {
+      "tensorized.enabled=false", "lte={lora_r=3, lora_alpha=12, num_heads=4, merge_steps=3}",
+      "run.evaluation_interval=6", "phase.0.learning_rate=5e-3", "phase.1.learning_rate=5e-3"};
+  train(1, "one", adapters);
+  train(2, "two", adapters);
+  expect_the_same("one", "two", 1e-4);
+  train(2, "stopped", adapters, {"--stop-after", "5"});
+  train(2, "stopped", adapters, {"--resume", "auto"});
+  expect_equal_checkpoints(newest("two"), newest("stopped"));
+}
+
 TEST_F(Ranks, DenseModelsDoNotDependOnTheirNumber) {
   const std::vector<std::string> dense = {"tensorized.enabled=false", "phase.0.steps=12", "phase.1.steps=8",
                                           "distributed.bucket_mebibytes=1"};

@@ -47,7 +47,7 @@ struct Training {
     harness.inputs().max_norm = 0.1;
     for (double& rate : harness.inputs().learning_rate) rate = 2e-3;
     optimizer->prepare(harness.inputs(), number);
-    optimizer->refresh(number, 0, 1);
+    if (optimizer->refreshes(number)) optimizer->refresh(0, 1);
     optimizer->apply(harness.context(), harness.step_inputs(), harness.step_results());
     EXPECT_EQ(harness.results().nonfinite, 0);
     EXPECT_GT(harness.results().gradient_norm, harness.inputs().max_norm) << "or it is not clipped";

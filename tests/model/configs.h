@@ -40,6 +40,20 @@ inline EncoderConfig removed_config(HeadKind head = HeadKind::mlm, NormPlacement
   return config;
 }
 
+// Dense but for its linear layers, each a product of two factors.
+inline EncoderConfig low_rank_config() {
+  EncoderConfig config = small_config(false);
+  config.low_rank = LowRankForm{.rank = 4};
+  return config;
+}
+
+// Frozen linear layers with adapters. Packs must have a multiple of four tokens.
+inline EncoderConfig lte_config() {
+  EncoderConfig config = small_config(false);
+  config.lte = LteForm{.rank = 3, .alpha = 6, .heads = 4};
+  return config;
+}
+
 // The six-encoder of CoMERA's MNLI experiments.
 inline EncoderConfig six_encoder() {
   EncoderConfig config;

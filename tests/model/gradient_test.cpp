@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "kernels/cpu/plain/plain_backend.h"
 #include "model/model.h"
+#include "tensorized/lte_linear.h"
 #include "tests/model/configs.h"
 #include "tests/support/batches.h"
 #include "tests/support/harness.h"
@@ -20,11 +23,14 @@ class WholeModel : public testing::TestWithParam<Case> {
   }
 };
 
-// The gradient of every parameter, with dropout and padding, against central differences of the loss.
-TEST_P(WholeModel, GradientsAgreeWithCentralDifferences) {
-  Model model(config(), host_allocator(), true);
+// The gradient of every parameter that is trained, with dropout and padding, against central differences of
+// the loss. prepare(model, context): before it.
+void expect_gradients(const EncoderConfig& config,
+                      const std::function<void(Model&, const Context&)>& prepare = nullptr) {
+  Model model(config, host_allocator(), true);
   model.parameters().initialize(11);
   Harness harness(plain_backend());
+  if (prepare) prepare(model, harness.context());
   harness.inputs().dropout = {.seed = 5, .step = 3, .pack = 1};
   const PackedBatch batch = random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows());
   const Step step{harness.context(),     model.parameters(),     batch,
@@ -38,9 +44,46 @@ TEST_P(WholeModel, GradientsAgreeWithCentralDifferences) {
   model.run_pack(step, true);
   EXPECT_DOUBLE_EQ(harness.results().loss_sum, 2 * before);
   ParameterStore& store = model.parameters();
-  for (ParameterId id = 0; id < store.size(); ++id)
+  for (const ParameterId id : store.layout())
     EXPECT_LT(finite_difference_error(store.value(id), store.gradient(id), loss), 1e-6)
         << store.info(id).name;
+}
+
+TEST_P(WholeModel, GradientsAgreeWithCentralDifferences) { expect_gradients(config()); }
+
+// The same of layers that are products of two factors.
+TEST(LowRankModel, GradientsAgreeWithCentralDifferences) {
+  for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})
+    for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
+      EncoderConfig config = small_config(false, head, norm);
+      config.low_rank = LowRankForm{.rank = 3};
+      expect_gradients(config);
+    }
+}
+
+// The same of adapters, and of what else is trained beside them, after a merge and an update that followed
+// it.
+TEST(LteModel, GradientsAgreeWithCentralDifferences) {
+  for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})
+    for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
+      EncoderConfig config = small_config(false, head, norm);
+      config.lte = LteForm{.rank = 3, .alpha = 5, .heads = 2};
+      expect_gradients(config, [](Model& model, const Context& context) {
+        ParameterStore& store = model.parameters();
+        const auto move_adapters = [&](std::uint64_t seed) {
+          for (const ParameterId id : store.layout())
+            if (LteLinear::is_adapter(store.info(id).name)) {
+              std::vector<double> values = read_tensor(store.value(id));
+              const std::vector<double> by = normal_values(std::ssize(values), seed + id);
+              for (std::size_t i = 0; i < values.size(); ++i) values[i] += 0.2 * by[i];
+              write_tensor(store.value(id), values);
+            }
+        };
+        move_adapters(100);
+        model.merge_adapters(context);
+        move_adapters(200);
+      });
+    }
 }
 
 // The same for a head that compares sequences by twos, of which an odd number has room.

@@ -69,10 +69,10 @@ class Regression {
     const std::size_t mark = context.arena.mark();
     const Tensor x = context.arena.saved({batch, width}, DType::float64);
     write_tensor(x, normal_values(batch * width, seed_ * 1000000 + static_cast<std::uint64_t>(update_)));
-    const auto wanted = teacher_.forward(context, x, Activation::none, false);
-    const auto inner = first_.forward(context, x, Activation::none, false);
+    const auto wanted = teacher_.forward(context, x, {.biased = false});
+    const auto inner = first_.forward(context, x, {.biased = false});
     run(context, Add{.x = x, .y = inner.output()});
-    const auto got = second_.forward(context, inner.output(), Activation::none, false);
+    const auto got = second_.forward(context, inner.output(), {.biased = false});
     double sum = 0;
     auto* y = got.output().data<double>();
     for (std::int64_t i = 0; i < batch * width; ++i) {

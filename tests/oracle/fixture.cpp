@@ -76,7 +76,7 @@ OracleCase read_oracle(const std::string& name) {
                       .eps = file.double_attribute(optimizer, "eps"),
                       .weight_decay = file.double_attribute(optimizer, "weight_decay"),
                       .decay_cores = file.int64_attribute(optimizer, "decay_cores") != 0};
-  for (int role = 0; role < parameter_roles; ++role)
+  for (int role = 0; role < trained_roles; ++role)
     oracle.rates[role] =
         file.double_attribute(optimizer, std::string("rate_") + name_of(static_cast<ParameterRole>(role)));
   oracle.rates[static_cast<int>(RateGroup::embedding)] = oracle.rates[static_cast<int>(RateGroup::core)];

@@ -25,6 +25,55 @@ TEST(RecipeErrors, WholeSentences) {
             "r.toml:16:10: phase.0.length = 64 is longer than model.max_positions = 32");
 }
 
+TEST(RecipeErrors, LowRankLayersAreNoTensorTrains) {
+  const std::vector<std::string> dense = {"tensorized.enabled=false"};
+  EXPECT_EQ(refusal(sample + "[low_rank]\nrank = 8\n", dense), "");
+  EXPECT_THAT(refusal(sample + "[low_rank]\nrank = 8\n"),
+              testing::HasSubstr("[low_rank] is for a model without tensor trains; set tensorized.enabled to "
+                                 "false, or leave [low_rank] out"));
+  EXPECT_THAT(refusal(sample + "[low_rank]\nrank = 65\n", dense),
+              testing::HasSubstr("low_rank.rank = 65 is no rank of matrices of model.hidden = 64 and "
+                                 "model.ffn = 128; choose 1 to 64"));
+  EXPECT_THAT(refusal(sample + "[low_rank]\n", dense), testing::HasSubstr("[low_rank] lacks rank"));
+  EXPECT_THAT(refusal(sample + "[low_rank]\nrank = 8\n", {dense[0], "precision.compute=fp8"}),
+              testing::HasSubstr("low_rank: its products are not made in 8 bits; choose precision.compute = "
+                                 "\"bf16\""));
+}
+
+TEST(RecipeErrors, AdaptersAreMergedBeforeTheyAreEvaluated) {
+  const std::string lte = "[lte]\nlora_r = 4\nlora_alpha = 64\nnum_heads = 4\nmerge_steps = 5\n";
+  const std::string dense = "tensorized.enabled=false";
+  const auto found = [&](std::vector<std::string> overrides, const std::string& more = "") {
+    overrides.insert(overrides.begin(), dense);
+    return refusal(sample + lte + more, overrides);
+  };
+  EXPECT_EQ(found({}), "");
+  EXPECT_EQ(found({"run.evaluation_interval=10"}), "");
+  EXPECT_THAT(
+      refusal(sample + lte),
+      testing::HasSubstr("[lte] is for a model without tensor trains; set tensorized.enabled to false"));
+  EXPECT_THAT(
+      found({}, "[low_rank]\nrank = 8\n"),
+      testing::HasSubstr("[lte] and [low_rank] are two ways to make the same layers; leave one of them"));
+  EXPECT_EQ(found({"phase.0.tokens_per_pack=66"}),
+            "--set phase.0.tokens_per_pack=66: phase.0.tokens_per_pack = 66 cannot be divided into parts for "
+            "lte.num_heads = 4; take a multiple of it");
+  EXPECT_THAT(
+      found({"run.evaluation_interval=7"}),
+      testing::HasSubstr("run.evaluation_interval = 7 is no multiple of lte.merge_steps = 5, but a model "
+                         "is evaluated after a merge only"));
+  EXPECT_THAT(found({"run.evaluation_epochs=1"}),
+              testing::HasSubstr("run.evaluation_epochs ends between two merges of [lte]"));
+  EXPECT_THAT(found({"lte.lora_r=65"}),
+              testing::HasSubstr("lte.lora_r = 65 is no rank of matrices of model.hidden = 64"));
+  EXPECT_THAT(found({"lte.lora_alpha=0"}), testing::HasSubstr("lte.lora_alpha is 0; expected"));
+  EXPECT_THAT(found({"lte.num_heads=0"}), testing::HasSubstr("lte.num_heads is 0; expected"));
+  EXPECT_THAT(found({"lte.merge_steps=0"}), testing::HasSubstr("lte.merge_steps is 0; expected"));
+  EXPECT_THAT(
+      found({"precision.compute=fp8"}),
+      testing::HasSubstr("lte: its products are not made in 8 bits; choose precision.compute = \"bf16\""));
+}
+
 // A checkpoint's recipe is read when a training takes its model over; the checkpoint is named, not the
 // recipe that the user wrote.
 TEST(RecipeErrors, ABaseIsNamed) {

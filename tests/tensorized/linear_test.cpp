@@ -88,7 +88,7 @@ TEST_P(TTLinearAgainstDense, ForwardAndGradients) {
   const auto loss = [&] {
     Arena& arena = harness.context().arena;
     const std::size_t mark = arena.mark();
-    const auto saved = layer->forward(harness.context(), x, Activation::gelu, true);
+    const auto saved = layer->forward(harness.context(), x, {.activation = Activation::gelu});
     double sum = 0;
     for (int i = 0; i < outputs; ++i)
       for (std::int64_t e = 0; e < c.tokens * m; ++e)
@@ -97,7 +97,7 @@ TEST_P(TTLinearAgainstDense, ForwardAndGradients) {
     return sum;
   };
 
-  const auto saved = layer->forward(harness.context(), x, Activation::gelu, true);
+  const auto saved = layer->forward(harness.context(), x, {.activation = Activation::gelu});
   for (int i = 0; i < outputs; ++i) {
     const std::vector<double> w = densify(store, layer->as_tensor_train()->train(i));
     std::vector<double> expected;
@@ -142,7 +142,7 @@ TEST(TTLinear, ARemovedOneIsItsBias) {
   Harness harness(plain_backend());
   const Tensor x = harness.random({2, 6}, DType::float64), dx = harness.random({2, 6}, DType::float64);
   for (const bool biased : {false, true}) {
-    const auto saved = layer->forward(harness.context(), x, Activation::none, biased);
+    const auto saved = layer->forward(harness.context(), x, {.biased = biased});
     const std::vector<double> row =
         biased ? std::vector<double>{1, 2, 3, 4, 1, 2, 3, 4} : std::vector<double>(8, 0);
     EXPECT_EQ(read_tensor(saved.output()), row);

@@ -68,7 +68,7 @@ Result formed(Harness& harness, Layers& layers, bool sloped, const Tensor& x, co
   const Context& context = harness.context();
   const TTAttention::Inputs inputs = inputs_of(harness, x.dtype(), sloped);
   const DType dtype = x.dtype();
-  const auto projections = layers.projections->forward(context, x, Activation::none, true);
+  const auto projections = layers.projections->forward(context, x, {});
   AttentionForward forward{.q = projections.u[0],
                            .k = projections.u[1],
                            .v = projections.u[2],
@@ -82,7 +82,7 @@ Result formed(Harness& harness, Layers& layers, bool sloped, const Tensor& x, co
                            .log_sum_exp = harness.tensor({heads, tokens}, dtype),
                            .slopes = inputs.slopes};
   run(context, forward);
-  const auto output = layers.output->forward(context, forward.out, Activation::none, false);
+  const auto output = layers.output->forward(context, forward.out, {.biased = false});
   const Tensor dout = harness.tensor({tokens, hidden}, dtype);
   layers.output->backward(context, output, {dy}, dout, false);
   AttentionBackward backward{.q = forward.q,

@@ -43,8 +43,8 @@ TEST(TTFeedForward, IsOneLayerAfterTheOther) {
 
   write_tensor(dx, dx_before);
   write_tensor(store.gradients(), std::vector<double>(gradients.size(), 0));
-  const auto first = up->forward(context, x, Activation::gelu, true);
-  const auto second = down->forward(context, first.output(), Activation::none, false);
+  const auto first = up->forward(context, x, {.activation = Activation::gelu});
+  const auto second = down->forward(context, first.output(), {.biased = false});
   const Tensor dinner = harness.tensor({tokens, inner}, DType::float64);
   down->backward(context, second, {dy}, dinner, false);
   up->backward(context, first, {dinner}, dx, true);
@@ -103,8 +103,8 @@ TEST(TTFeedForward, InFloat8IsOneLayerAfterTheOtherToTheBit) {
         pass.in_one_pass.backward(context, saved, activation, dy, dx, false);
         const std::vector<double> y = read_tensor(saved.y), dx_got = read_tensor(dx);
 
-        const auto first = layers.up->forward(context, x, activation, true);
-        const auto second = layers.down->forward(context, first.output(), Activation::none, false);
+        const auto first = layers.up->forward(context, x, {.activation = activation});
+        const auto second = layers.down->forward(context, first.output(), {.biased = false});
         layers.down->backward(context, second, {dy}, dinner, false);
         layers.up->backward(context, first, {dinner}, dx, false);
         EXPECT_EQ(y, read_tensor(second.output()));

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/cuda/training_checks.h"
+#include "tests/training/adapters.h"
 #include "training/trained_model.h"
 
 namespace comera::test {
@@ -48,6 +49,10 @@ TEST_F(NarrowRun, ByMuonContinuesToTheBit) {
       {"optim.name=muon", "phase.0.learning_rate={cores=0.02, embedding=5e-3, gates=1e-3, rest=1e-3}",
        "phase.1.learning_rate={cores=0.02, embedding=5e-3, gates=1e-3, rest=1e-3}"});
   expect_the_same_bits_each_way(device_, by_muon);
+}
+
+TEST_F(NarrowRun, WithAdaptersContinuesToTheBit) {
+  expect_the_same_bits_each_way(device_, with_adapters(narrow), {8});
 }
 
 TEST_F(NarrowRun, OneThreadAndSeveralGiveTheSameBits) {

@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/training/adapters.h"
 #include "tests/training/training_fixture.h"
 
 namespace comera::test {
@@ -113,6 +114,78 @@ TEST_F(Resume, ByLambAndGaloreTooContinuesToTheBitOnAnyNumberOfThreads) {
       expect_equal_checkpoints(one.checkpoint, rest.checkpoint);
     }
   }
+}
+
+TEST_F(Resume, LowRankLayersContinueToTheBitOnAnyNumberOfThreads) {
+  const auto with_threads = [](const std::string& threads) {
+    return std::vector<std::string>{"tensorized.enabled=false", "low_rank.rank=5", "run.threads=" + threads};
+  };
+  const TrainingOutcome one = train("one", {}, with_threads("1"));
+  train("three", {.stop_after = 4}, with_threads("3"));
+  const TrainingOutcome three = train("three", {.mode = RunMode::resume}, with_threads("3"));
+  expect_equal_checkpoints(one.checkpoint, three.checkpoint);
+  // Who fine-tunes the model takes its form over.
+  const Recipe taken = parse_recipe(
+      "[[phase]]\nname = \"a\"\nlength = 16\ntokens_per_pack = 64\nsteps = 1\n"
+      "learning_rate = 1e-3\n",
+      "r.toml", {}, {.toml = to_toml(recipe("one", with_threads("1"))), .name = "c"});
+  ASSERT_TRUE(taken.low_rank);
+  EXPECT_EQ(taken.low_rank->rank, 5);
+  const ProgramResult result = run_program({"inspect", one.checkpoint.string()});
+  EXPECT_EQ(result.code, 0) << result.output;
+  EXPECT_NE(result.output.find("low rank 24 x 5 x 24"), std::string::npos) << result.output;
+}
+
+std::vector<float> numbers(const fs::path& checkpoint, const std::string& parameter) {
+  return CheckpointReader(checkpoint).read_values<float>("/model/encoder.0.ffn.up." + parameter);
+}
+
+// In the middle of an interval, at a merge, at the end of a phase.
+TEST_F(Resume, AdaptersContinueToTheBitOnAnyNumberOfThreads) {
+  const TrainingOutcome whole = train("whole", {}, with_adapters({"run.threads=1"}));
+  for (const int stop : {2, 4, 6, 7, 8}) {
+    const std::string run = fmt::format("stopped-{}", stop);
+    const std::vector<std::string> settings = with_adapters({stop == 4 ? "run.threads=3" : "run.threads=1"});
+    train(run, {.stop_after = stop}, settings);
+    const TrainingOutcome rest = train(run, {.mode = RunMode::resume}, settings);
+    expect_equal_checkpoints(whole.checkpoint, rest.checkpoint);
+    if (stop != 4) {  // more threads have more scratch
+      EXPECT_EQ(metrics("whole"), metrics(run));
+    }
+    EXPECT_EQ(whole.evaluation->loss, rest.evaluation->loss);
+  }
+}
+
+// Weights change in merges only, biases never; a dense model begins with what has been merged.
+TEST_F(Resume, AdaptersAreMergedWhenTheRecipeSays) {
+  train("run", {}, with_adapters());
+  const auto at = [&](int step) {
+    return folder() / "run" / "checkpoints" / fmt::format("step-{:08}.h5", step);
+  };
+  for (int step = 2; step <= 12; ++step) {
+    const bool merged = step % 3 == 0 || step == 7;
+    EXPECT_EQ(numbers(at(step), "weight") != numbers(at(step - 1), "weight"), merged) << step;
+    EXPECT_EQ(numbers(at(step), "merged_a") == numbers(at(step), "lora_a"), merged) << step;
+    EXPECT_EQ(numbers(at(step), "merged_b") == numbers(at(step), "lora_b"), merged) << step;
+    EXPECT_NE(numbers(at(step), "lora_b"), numbers(at(step - 1), "lora_b")) << step;
+    EXPECT_EQ(numbers(at(step), "bias"), numbers(at(1), "bias")) << step;
+  }
+  const CheckpointReader reader(at(12));
+  EXPECT_FALSE(reader.has_tensor("/optimizer/encoder.0.ffn.up.weight/m"));
+  EXPECT_FALSE(reader.has_tensor("/optimizer/encoder.0.ffn.up.merged_a/m"));
+  EXPECT_TRUE(reader.has_tensor("/optimizer/encoder.0.ffn.up.lora_a/m"));
+  const ProgramResult inspected = run_program({"inspect", at(12).string()});
+  EXPECT_EQ(inspected.code, 0) << inspected.output;
+  for (const char* part : {"dense 24 x 48 frozen, 4 adapters of rank 3", "frozen, adapters' merges too"})
+    EXPECT_NE(inspected.output.find(part), std::string::npos) << part << " in\n" << inspected.output;
+
+  const std::vector<std::string> dense = {
+      "tensorized.enabled=false", fmt::format("run.initial_checkpoint=\"{}\"", at(12).string()),
+      "phase.0.learning_rate=0", "phase.1.learning_rate=0", "optim.weight_decay=0"};
+  train("dense", {.stop_after = 1}, dense);
+  const fs::path begun = folder() / "dense" / "checkpoints" / "step-00000001.h5";
+  EXPECT_EQ(numbers(begun, "weight"), numbers(at(12), "weight"));
+  EXPECT_FALSE(CheckpointReader(begun).has_tensor("/model/encoder.0.ffn.up.lora_a"));
 }
 
 // Who changes the length of a phase that is over changes nothing of those to come.

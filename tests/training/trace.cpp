@@ -1,6 +1,8 @@
 #include "tests/training/trace.h"
 
 #include "data/batch.h"
+#include "tensorized/lte_linear.h"
+#include "tests/support/harness.h"
 #include "training/step_engine.h"
 
 namespace comera::test {
@@ -48,6 +50,7 @@ std::vector<double> trace(EncoderConfig config, const Processor& processor, int 
     }
     const StepRates rates = {2e-2, 1e-2, 1e-2, 2e-2};
     engine.apply(step, targets, rates, 1.0);
+    if (config.lte && step % 3 == 2) engine.merge_adapters();
     losses.push_back(engine.results().loss_sum / engine.results().target_count);
   }
   return losses;
@@ -58,13 +61,20 @@ std::map<std::string, std::vector<double>> gradients(EncoderConfig config, const
   StepEngine engine(config, {}, processor);
   ParameterStore& store = engine.model().parameters();
   store.initialize(2);
+  // Adapters begin with zeros, beside which others have no gradient.
+  for (const ParameterId id : store.layout())
+    if (LteLinear::is_adapter(store.info(id).name)) {
+      std::vector<double> values = normal_values(store.value(id).elements(), id);
+      for (double& value : values) value *= 0.2;
+      write_tensor(store.value(id), values, processor.allocator);
+    }
   engine.set_capacity({.tokens = 48, .sequences = 8, .longest = 16, .masked = 24, .unique_ids = 29});
   engine.clear_results();
   engine.load(trace_batch(engine.model().token_embedding().right_rows(), 1));
   engine.micro({.seed = 9, .step = 0, .pack = 0});
   engine.results();  // waits
   std::map<std::string, std::vector<double>> all;
-  for (ParameterId id = 0; id < store.size(); ++id)
+  for (const ParameterId id : store.layout())
     all[store.info(id).name] = read_tensor(store.gradient(id), processor.allocator);
   return all;
 }

@@ -10,7 +10,8 @@
 
 namespace comera::test {
 
-// The losses of steps of two packs each, with dropout, on batches that depend on nothing else. The model
+// The losses of steps of two packs each, with dropout, on batches that depend on nothing else; adapters are
+// merged after every third step. The model
 // must have 29 token ids and 16 positions, and the masked-language head.
 std::vector<double> trace(EncoderConfig config, const Processor& processor, int steps = 10,
                           const OptimizerOptions& optimizer = {});

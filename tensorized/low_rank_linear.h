@@ -1,0 +1,25 @@
+#pragma once
+
+#include "tensorized/linear.h"
+
+namespace comera {
+
+// W_i = U_i V_i with U_i (inputs, rank) and V_i (rank, outputs), both trained: y = (x U_i) V_i + bias_i. The
+// entries of U_i V_i begin with the deviation of a dense layer's. Throws Error unless 1 <= rank <= inputs and
+// outputs.
+class LowRankLinear final : public Linear {
+ public:
+  LowRankLinear(ParameterStore& store, const Spec& spec, std::int64_t rank);
+
+  Saved forward(const Context& context, const Tensor& x, const Pass& pass) const override;
+  void backward(const Context& context, const Saved& saved, const std::array<Tensor, max_group_outputs>& dy,
+                const Tensor& dx, bool accumulate_dx) const override;
+  std::string explain(std::int64_t tokens) const override;
+  std::string shape_text(int output) const override;
+
+ private:
+  std::int64_t rank_;
+  std::vector<ParameterId> left_, right_;  // U_i, V_i
+};
+
+}  // namespace comera
