@@ -157,6 +157,10 @@ TEST_F(Resume, AdaptersAreMergedWhenTheRecipeSays) {
        {"dense 24 x 48 frozen, 4 adapters of rank 3", "frozen weights, merges", "of these not trained"})
     EXPECT_NE(inspected.output.find(part), std::string::npos) << part << " in\n" << inspected.output;
 
+  // What predicts has no adapters to train, nor parts to divide tokens into.
+  const ProgramResult filled = run_program({"fill", (folder() / "run").string(), "return [MASK]"});
+  EXPECT_EQ(filled.code, 0) << filled.output;
+
   const std::vector<std::string> dense = {
       "tensorized.enabled=false", fmt::format("run.initial_checkpoint=\"{}\"", at(12).string()),
       "phase.0.learning_rate=0", "phase.1.learning_rate=0", "optim.weight_decay=0"};
