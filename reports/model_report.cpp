@@ -98,9 +98,13 @@ std::string model_report(const Model& model) {
          return info.role == ParameterRole::dense && !is_bias(info) && !is_norm(info) && !is_table(info) &&
                 !is_head(info);
        }));
-  if (const std::int64_t frozen = store.count(ParameterRole::frozen); frozen > 0)
-    line("frozen, adapters' merges too", frozen);
+  const std::int64_t frozen = store.count(ParameterRole::frozen);
+  if (frozen > 0)
+    line("frozen weights, merges", total_of(store, [](const ParameterInfo& info) {
+           return info.role == ParameterRole::frozen && !is_bias(info);
+         }));
   line("all", all);
+  if (frozen > 0) line("of these not trained", frozen);
   line("gates beside them", store.count(ParameterRole::gate));
   text += fmt::format(
       "\nthe dense twin has {} parameters ({:.1f} MiB as fp32); this model has {} ({:.2f} MiB), {:.1f} "

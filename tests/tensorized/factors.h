@@ -44,7 +44,7 @@ inline Linear::Spec group_spec(int outputs, std::int64_t inputs, std::int64_t co
 class LayerCheck {
  public:
   LayerCheck(const Linear& layer, ParameterStore& store, std::int64_t tokens, const Linear::Pass& pass)
-      : layer_(layer), store_(store), pass_(pass), tokens_(tokens), harness_(plain_backend()) {
+      : layer_(layer), store_(store), pass_(pass), harness_(plain_backend()) {
     x_ = harness_.random({tokens, layer.spec().input_size}, DType::float64);
     for (int i = 0; i < layer.outputs(); ++i)
       weight_[i] = harness_.random({tokens, layer.spec().output_size}, DType::float64);
@@ -55,7 +55,7 @@ class LayerCheck {
   std::vector<double> output(const Linear::Pass& pass) {
     Arena& arena = harness_.context().arena;
     const std::size_t mark = arena.mark();
-    const std::vector<double> values = read_tensor(layer_.forward(harness_.context(), x_, pass).output());
+    std::vector<double> values = read_tensor(layer_.forward(harness_.context(), x_, pass).output());
     arena.release(mark);
     return values;
   }
@@ -107,7 +107,6 @@ class LayerCheck {
   const Linear& layer_;
   ParameterStore& store_;
   Linear::Pass pass_;
-  std::int64_t tokens_;
   Harness harness_;
   Tensor x_;
   std::array<Tensor, max_group_outputs> weight_;

@@ -176,8 +176,13 @@ TEST_F(Resume, AdaptersAreMergedWhenTheRecipeSays) {
   EXPECT_TRUE(reader.has_tensor("/optimizer/encoder.0.ffn.up.lora_a/m"));
   const ProgramResult inspected = run_program({"inspect", at(12).string()});
   EXPECT_EQ(inspected.code, 0) << inspected.output;
-  for (const char* part : {"dense 24 x 48 frozen, 4 adapters of rank 3", "frozen, adapters' merges too"})
+  for (const char* part :
+       {"dense 24 x 48 frozen, 4 adapters of rank 3", "frozen weights, merges", "of these not trained"})
     EXPECT_NE(inspected.output.find(part), std::string::npos) << part << " in\n" << inspected.output;
+
+  // What predicts has no adapters to train, nor parts to divide tokens into.
+  const ProgramResult filled = run_program({"fill", (folder() / "run").string(), "return [MASK]"});
+  EXPECT_EQ(filled.code, 0) << filled.output;
 
   const std::vector<std::string> dense = {
       "tensorized.enabled=false", fmt::format("run.initial_checkpoint=\"{}\"", at(12).string()),
