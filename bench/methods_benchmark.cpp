@@ -40,7 +40,7 @@ class MethodTimer {
         method_(method),
         allocator_(processor.allocator),
         before_(memory_in_use(allocator_)),
-        stepper_(step_options(options, method, 1), processor) {}
+        stepper_(step_options(options, method, options.batches.front()), processor) {}
 
   MethodCost cost(std::int64_t batch) {
     stepper_.set_batch(step_options(options_, method_, batch));
@@ -107,7 +107,15 @@ MethodsReport benchmark_methods(const MethodsBenchmarkOptions& options) {
     report.results.push_back(
         {.name = method.name, .detail = method.detail, .occasional_work = {}, .costs = {}});
     seconds[report.results.size() - 1].resize(options.batches.size());
-    for (const std::int64_t batch : options.batches) check_lengths(step_options(options, method, batch));
+    for (const std::int64_t batch : options.batches) {
+      check_lengths(step_options(options, method, batch));
+      const auto& lte = method.recipe.lte;
+      if (lte && batch * options.length % lte->num_heads != 0)
+        throw UsageError(
+            fmt::format("a step of {} sequences of {} tokens cannot be divided among LTE's {} heads; give "
+                        "--num-heads another number, or leave the method out",
+                        batch, options.length, lte->num_heads));
+    }
   }
   for (int round = 0; round < options.rounds; ++round) {
     for (std::size_t m = 0; m < options.methods.size(); ++m) {

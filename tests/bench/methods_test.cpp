@@ -17,7 +17,8 @@ using testing::HasSubstr;
 class Methods : public TrainingFixture {
  protected:
   std::vector<Method> methods(const std::vector<std::string>& names = {}) const {
-    return methods_of(recipe("unused", {"run.threads=1"}), {.names = names, .galore = {.rank = 4}});
+    return methods_of(recipe("unused", {"run.threads=1"}),
+                      {.names = names, .galore = {.rank = 4}, .lte = {8, 16, 8, 10}});
   }
 };
 
@@ -77,6 +78,11 @@ TEST_F(Methods, MemoryIsThatOfTheModelAndItsStep) {
     EXPECT_EQ(bytes_of(result.costs[0], MemoryKind::optimizer),
               bytes_of(result.costs[1], MemoryKind::optimizer));
   }
+  EXPECT_THAT(
+      [&] {
+        benchmark_methods({.methods = methods({"lte"}), .batches = {1}, .length = 12, .vocabulary = 500});
+      },
+      testing::ThrowsMessage<UsageError>(HasSubstr("cannot be divided among LTE's 8 heads")));
   const MethodResult &trains = report.results[0], &dense = report.results[1], &galore = report.results[2];
   EXPECT_LT(trains.parameters, dense.parameters);
   EXPECT_EQ(dense.parameters, galore.parameters);
@@ -84,6 +90,7 @@ TEST_F(Methods, MemoryIsThatOfTheModelAndItsStep) {
             2 * bytes_of(dense.costs[0], MemoryKind::parameters));
   EXPECT_LT(bytes_of(galore.costs[0], MemoryKind::optimizer),
             bytes_of(dense.costs[0], MemoryKind::optimizer));
+  EXPECT_EQ(report.results[4].occasional_steps, 5);
   EXPECT_EQ(dense.occasional_steps, 0);
   EXPECT_EQ(galore.occasional_steps, 200);
   EXPECT_DOUBLE_EQ(galore.mean_seconds(galore.costs[0]),
