@@ -63,6 +63,7 @@ Method lte(const Recipe& recipe, const MethodOptions& options) {
     lte.merge_steps = std::gcd(lte.merge_steps, interval);
   method.recipe.run.evaluation_epochs = 0;
   method.recipe.optim.name = OptimizerKind::adamw;
+  method.recipe.optim.galore.reset();
   method.recipe.lte = lte;
   method.detail = fmt::format("lora_r {}, lora_alpha {}, num_heads {}, merge_steps {}", lte.lora_r,
                               lte.lora_alpha, lte.num_heads, lte.merge_steps);

@@ -56,6 +56,7 @@ class MethodTimer {
   }
   double step() { return stepper_.step(); }
   double merge() { return stepper_.merge(); }
+  double refresh() { return stepper_.refresh(); }
   std::int64_t parameters() { return stepper_.parameters().count(); }
 
  private:
@@ -123,11 +124,11 @@ MethodsReport benchmark_methods(const MethodsBenchmarkOptions& options) {
       MethodResult& result = report.results[m];
       MethodTimer timer(options, method, processor);
       timer.cost(options.batches.front());
-      const double first = timer.step();
-      if (round == 0 && method.recipe.optim.galore) {
+      timer.step();
+      if (round == 0 && method.recipe.optim.name == OptimizerKind::galore) {
         result.occasional_work = "finding subspaces";
-        result.occasional_steps = method.recipe.optim.galore->update_proj_gap;
-        result.occasional_seconds = std::max(0.0, first - timer.step());  // in the first step only
+        result.occasional_steps = optimizer_options(method.recipe.optim).galore.update_proj_gap;
+        result.occasional_seconds = timer.refresh();
       }
       if (round == 0 && method.recipe.lte) {
         result.occasional_work = "merging";

@@ -31,6 +31,17 @@ Recipe run_of(const Method& method, const MethodsLearningOptions& options) {
   return recipe;
 }
 
+// A run that is there goes on by what it was begun with.
+void keep_settings(const std::filesystem::path& file, const std::string& settings) {
+  std::ifstream stream(file);
+  const std::string there{std::istreambuf_iterator<char>(stream), {}};
+  if (!there.empty() && there != settings)
+    throw UsageError(
+        fmt::format("{}: that run was begun with other settings; choose another --output", file.string()));
+  std::filesystem::create_directories(file.parent_path());
+  storage::write_file_durably(file, settings);
+}
+
 LearningCurve curve_of(const Method& method, const std::filesystem::path& metrics) {
   LearningCurve curve{.name = method.name, .detail = method.detail, .training = {}, .held_out = {}};
   std::ifstream file(metrics);
@@ -91,6 +102,7 @@ std::string svg_of_learning(const std::vector<LearningCurve>& curves, std::int64
 bool learn_methods(const MethodsLearningOptions& options) {
   for (const Method& method : options.methods) {
     const Recipe recipe = run_of(method, options);
+    keep_settings(options.output / (method.name + ".toml"), to_toml(recipe));
     TrainingRun run(recipe, {.finetune = recipe.model.head != HeadKind::mlm,
                              .mode = RunMode::automatic,
                              .stop_requested = options.stop_requested});

@@ -90,10 +90,25 @@ double Stepper::step() {
   const auto start = Clock::now();
   engine_.clear_results();
   engine_.micro({.seed = 1, .step = static_cast<std::uint32_t>(update_), .pack = 0});
+  apply();
+  return seconds_since(start);
+}
+
+void Stepper::apply() {
   const StepRates rates = {1e-4, 1e-4, 1e-4, 1e-4};
   engine_.apply(update_++, targets_, rates, 1.0);
   engine_.results();  // waits for a device that works by itself
-  return seconds_since(start);
+}
+
+double Stepper::refresh() {
+  engine_.clear_results();
+  engine_.micro({.seed = 1, .step = static_cast<std::uint32_t>(update_), .pack = 0});
+  engine_.results();
+  const auto start = Clock::now();
+  engine_.refresh_optimizer(0);
+  const double seconds = seconds_since(start);
+  apply();
+  return seconds;
 }
 
 double Stepper::merge() {
@@ -105,8 +120,10 @@ double Stepper::merge() {
 
 double Stepper::memory_mib() {
   const ParameterStore& store = engine_.model().parameters();
+  std::size_t kept = 0;
+  for (const ParameterState& state : engine_.optimizer().states()) kept += state.values.bytes();
   const std::size_t rounded = store.compute() == store.dtype() ? 0 : store.product_values().bytes();
-  return static_cast<double>(store.all_values().bytes() + 3 * store.values().bytes() + rounded +
+  return static_cast<double>(store.all_values().bytes() + store.gradients().bytes() + kept + rounded +
                              engine_.arena_plan().total) /
          1048576;
 }

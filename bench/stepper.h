@@ -40,14 +40,17 @@ class Stepper {
   // From now on steps are of this many tokens; the model is the same.
   void set_batch(const StepBenchmarkOptions& options);
 
-  double step();   // its seconds
-  double merge();  // of a model with adapters
+  double step();     // its seconds
+  double merge();    // of a model with adapters
+  double refresh();  // of an optimizer that does something before some updates
   // Of parameters, gradients, moments, activations and scratch.
   double memory_mib();
   const Arena::Plan& arena_plan() const { return engine_.arena_plan(); }
   const ParameterStore& parameters() { return engine_.model().parameters(); }
 
  private:
+  void apply();
+
   StepEngine engine_;
   double targets_ = 1;
   std::int64_t update_ = 0;

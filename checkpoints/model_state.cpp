@@ -101,6 +101,26 @@ void read(const CheckpointReader& reader, const ParameterStore& store, const std
   for (const ParameterId id : ids) load(reader, path_of(store.info(id)), store, store.value(id));
 }
 
+// A dense model takes weights without adapters, and would lose what these have learnt since a merge.
+void require_merged(const CheckpointReader& reader) {
+  const auto values = [&](const std::string& path) {
+    return reader.tensor(path).dtype == DType::float64 ? reader.read_values<double>(path) : [&] {
+      const std::vector<float> single = reader.read_values<float>(path);
+      return std::vector<double>(single.begin(), single.end());
+    }();
+  };
+  for (const CheckpointTensor& tensor : reader.tensors()) {
+    const std::size_t at = tensor.path.rfind(".lora_");
+    if (at == std::string::npos || !tensor.path.starts_with("/model/")) continue;
+    const std::string merged = tensor.path.substr(0, at) + ".merged_" + tensor.path.substr(at + 6);
+    COMERA_CHECK(
+        reader.has_tensor(merged) && values(tensor.path) == values(merged),
+        "{} was saved between two merges of [lte], so that a dense model would lose what its adapters "
+        "have learnt since; take a checkpoint of a step that is a multiple of lte.merge_steps",
+        reader.path().string());
+  }
+}
+
 }  // namespace
 
 void check_parameters(const CheckpointReader& reader, const ParameterStore& store) {
@@ -112,6 +132,9 @@ void load_parameters(const CheckpointReader& reader, const ParameterStore& store
 }
 
 InitialParameters load_initial_parameters(const CheckpointReader& reader, const ParameterStore& store) {
+  if (std::ranges::none_of(store.layout(),
+                           [&](ParameterId id) { return LteLinear::is_adapter(store.info(id).name); }))
+    require_merged(reader);
   const std::vector<ParameterId> loaded = matching(reader, store, true);
   read(reader, store, loaded);
   InitialParameters result;

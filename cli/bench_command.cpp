@@ -210,6 +210,7 @@ void bench_methods(MethodsOptions& options) {
     const auto [name, value] = method_rate(rate);
     options.methods.rates[name] = value;
   }
+  if (options.learn > 0) require_training_keys(recipe);
   options.benchmark.methods = methods_of(recipe, options.methods);
   for (const std::string& file : {options.json, options.svg})
     if (!file.empty()) prepare_output(file);

@@ -12,6 +12,7 @@
 #include "cli/number_checks.h"
 #include "kernels/core/console.h"
 #include "reports/model_report.h"
+#include "reports/number_text.h"
 #include "storage/folder.h"
 #include "training/trained_model.h"
 
@@ -189,16 +190,18 @@ void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
   if (is_dense)
     put("parameters       {}, all dense\n", parameters);
   else
-    put("parameters       {} against {} of the dense twin: {:.1f} times fewer\n", parameters, dense,
-        static_cast<double>(dense) / static_cast<double>(parameters));
+    put("parameters       {} against {} of the dense twin: {}\n", parameters, dense,
+        times_text(dense, parameters));
   std::error_code code;  // somebody may have taken the file away
   const auto bytes = std::filesystem::file_size(outcome.checkpoint, code);
   const double size = code ? 0 : static_cast<double>(bytes);
   // A checkpoint is the parameters and two moments for each, or less of what Muon and GaLore update.
   const OptimizerKind optimizer = run.recipe().optim.name;
   const bool less = optimizer == OptimizerKind::muon || optimizer == OptimizerKind::galore;
-  const double dense_size =
-      (less ? 2.0 : 3.0) * static_cast<double>(dense) * size_of(run.engine().model().parameters().dtype());
+  const double dense_size = (optimizer == OptimizerKind::galore ? 1.0
+                             : less                             ? 2.0
+                                                                : 3.0) *
+                            static_cast<double>(dense) * size_of(run.engine().model().parameters().dtype());
   put("checkpoint       {:.1f} MiB with optimizer state{}\n", mebibytes(size),
       is_dense ? ""
                : fmt::format("; the dense twin's would be {}{:.1f} MiB", less ? "at least " : "",

@@ -51,9 +51,11 @@ void take_signs(std::vector<double>& vectors, const std::vector<double>& former,
   }
 }
 
-bool all_finite_numbers(const std::vector<double>& values) {
-  return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
+bool all_zero(const std::vector<double>& values) {
+  return std::ranges::all_of(values, [](double value) { return value == 0; });
 }
+
+constexpr std::int64_t sides_at_once = 16;
 
 }  // namespace
 
@@ -136,16 +138,17 @@ std::vector<Tensor> GaloreOptimizer::bases_of(const Matrix& matrix) const {
   return bases;
 }
 
-// Finds a side's subspace anew from the gradient, whose rows are of that side.
-void GaloreOptimizer::renew(const Tensor& basis, const std::vector<double>& gradient) const {
-  Allocator& allocator = store_.allocator();
-  const std::int64_t rank = basis.shape()[0], side = basis.shape()[1];
+// What stays is the former subspace: where the gradient is zero, or LAPACK finds no other.
+void GaloreOptimizer::Side::find() {
+  const bool first = all_zero(directions);
+  if (!first && all_zero(gradient)) return;
   try {
-    std::vector<double> directions = leading_directions(gradient, side, std::ssize(gradient) / side, rank);
-    take_signs(directions, read_tensor(basis, allocator), side);
-    write_tensor(basis, directions, allocator);
+    std::vector<double> found =
+        leading_directions(gradient, length(), std::ssize(gradient) / length(), basis.shape()[0]);
+    take_signs(found, directions, length());
+    directions = std::move(found);
   } catch (const Error&) {
-    // LAPACK found none: the former subspace stays.
+    return;
   }
 }
 
@@ -153,8 +156,22 @@ bool GaloreOptimizer::refreshes(std::int64_t update) const {
   return !matrices_.empty() && update % options_.galore.update_proj_gap == 0;
 }
 
-Tensor GaloreOptimizer::refresh(int process, int processes) const {
+// Finds the subspaces of some sides at once, each on one thread: the sums of a library that has several
+// depend on their number.
+void GaloreOptimizer::renew(std::vector<Side>& sides) const {
+#pragma omp parallel for schedule(dynamic, 1)
+  for (std::size_t i = 0; i < sides.size(); ++i) sides[i].find();
+  for (const Side& side : sides) {
+    COMERA_CHECK(!all_zero(side.directions), "GaLore found no subspace of a gradient of {} x {}",
+                 side.length(), std::ssize(side.gradient) / side.length());
+    write_tensor(side.basis, side.directions, store_.allocator());
+  }
+  sides.clear();
+}
+
+Tensor GaloreOptimizer::refresh(int process, int processes) {
   Allocator& allocator = store_.allocator();
+  std::vector<Side> sides;
   for (std::size_t i = 0; i < matrices_.size(); ++i) {
     const Matrix& matrix = matrices_[i];
     if (static_cast<int>(i % static_cast<std::size_t>(processes)) != process) {
@@ -163,10 +180,13 @@ Tensor GaloreOptimizer::refresh(int process, int processes) const {
       continue;
     }
     const std::vector<double> gradient = read_tensor(store_.gradient(matrix.id), allocator);
-    if (!all_finite_numbers(gradient)) continue;  // the step is skipped
-    if (matrix.in) renew(basis_in(matrix), gradient);
-    if (matrix.out) renew(basis_out(matrix), transposed(gradient, matrix.inputs, matrix.outputs));
+    if (matrix.in) sides.push_back({basis_in(matrix), gradient, read_tensor(basis_in(matrix), allocator)});
+    if (matrix.out)
+      sides.push_back({basis_out(matrix), transposed(gradient, matrix.inputs, matrix.outputs),
+                       read_tensor(basis_out(matrix), allocator)});
+    if (std::ssize(sides) >= sides_at_once) renew(sides);  // bounds what the host holds
   }
+  renew(sides);
   return bases_;
 }
 

@@ -16,7 +16,7 @@ class GaloreOptimizer final : public AdamWOptimizer {
 
   std::vector<ParameterState> states() const override;
   bool refreshes(std::int64_t update) const override;
-  Tensor refresh(int process, int processes) const override;
+  Tensor refresh(int process, int processes) override;
 
  protected:
   void update_parameters(const Context& context, const Tensor& step_inputs,
@@ -33,6 +33,14 @@ class GaloreOptimizer final : public AdamWOptimizer {
 
     Shape projected() const { return {in ? rank : inputs, out ? rank : outputs}; }
   };
+  // A side of a matrix whose subspace is found anew.
+  struct Side {
+    Tensor basis;                              // (rank, length)
+    std::vector<double> gradient, directions;  // rows of the side; the subspace, first the former one
+
+    std::int64_t length() const { return basis.shape()[1]; }
+    void find();
+  };
   struct Plan {
     std::vector<Matrix> matrices;
     MomentLayout moments;
@@ -48,7 +56,7 @@ class GaloreOptimizer final : public AdamWOptimizer {
     return bases_.slice(matrix.basis_out, {matrix.rank, matrix.outputs});
   }
   std::vector<Tensor> bases_of(const Matrix& matrix) const;
-  void renew(const Tensor& basis, const std::vector<double>& gradient) const;
+  void renew(std::vector<Side>& sides) const;
   void project(const Context& context, const Matrix& matrix, const Tensor& to) const;
   void project_back(const Context& context, const Matrix& matrix, const Tensor& from) const;
 

@@ -27,6 +27,7 @@ const char* name_of(GaloreProjection projection) {
 }
 
 RateGroup group_of(const ParameterInfo& parameter, const OptimizerOptions& options) {
+  COMERA_CHECK(parameter.role != ParameterRole::frozen, "{} is not trained and has no rate", parameter.name);
   if (parameter.embedding) return RateGroup::embedding;
   const bool by_muon = options.kind == OptimizerKind::muon && parameter.matrix_rows > 0;
   return by_muon ? RateGroup::core : static_cast<RateGroup>(parameter.role);

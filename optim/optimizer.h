@@ -40,13 +40,13 @@ class Optimizer {
   // Fills in what depends on the number of updates, counted from 0.
   virtual void prepare(StepInputs& inputs, std::int64_t update) const = 0;
 
-  // Whether refresh() must be called before this update.
+  // Whether refresh() must be called before this update, unless its step is skipped.
   virtual bool refreshes(std::int64_t /*update*/) const { return false; }
   // What must be done on the host before some updates, from the gradients of all processes: such as finding
   // the subspaces of GaLore. A process does its share and leaves 0 for the others'; the sum over all
   // processes of the tensor that is returned is what each of them goes on with. May allocate and wait for the
   // device.
-  virtual Tensor refresh(int /*process*/, int /*processes*/) const { return {}; }
+  virtual Tensor refresh(int /*process*/, int /*processes*/) { return {}; }
 
   // The two halves of a step's end, between which a penalty may add to gradients: the norm of the loss's,
   // with what clipping makes of it; then the update and gradients back to zero. Does not change parameters if

@@ -323,9 +323,11 @@ const std::vector<Key<OptimSection>>& keys_of() {
             "`adamw`; `muon`: orthogonalised updates of linear layers' cores and dense matrices, AdamW for "
             "the rest; `lamb`: AdamW's updates, scaled for each matrix and core by its norm; `galore`: "
             "Adam's moments of dense linear layers in a subspace, AdamW for the rest"),
-      value("beta1", &S::beta1, from_to_below(0, 1), "AdamW: decay of the first moment"),
-      value("beta2", &S::beta2, from_to_below(0, 1), "AdamW: decay of the second moment"),
-      value("eps", &S::eps, above(0), "AdamW: added to the root of the second moment"),
+      value("beta1", &S::beta1, from_to_below(0, 1), "AdamW, LAMB, GaLore: decay of the first moment"),
+      value("beta2", &S::beta2, from_to_below(0, 1), "AdamW, LAMB, GaLore: decay of the second moment"),
+      value("eps", &S::eps, above(0),
+            "AdamW, LAMB, GaLore: added to the root of the second moment; LAMB's and GaLore's papers have "
+            "1e-6"),
       value("momentum", &S::momentum, from_to_below(0, 1),
             "Muon: the share of its momentum that a step keeps; not used by the others"),
       value("weight_decay", &S::weight_decay, at_least(0),

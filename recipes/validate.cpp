@@ -58,6 +58,12 @@ void check_galore(const Recipe& recipe, const Places& places) {
                                               name_of(optim.name)));
     return;
   }
+  if (recipe.low_rank || recipe.lte)
+    places.fail(
+        "optim.name",
+        fmt::format("optim.name = \"galore\" projects the gradients of whole matrices, and those of [{}] "
+                    "are small already; leave the section out, or take \"adamw\"",
+                    recipe.lte ? "lte" : "low_rank"));
   const TensorizedSection& trains = recipe.tensorized;
   if (trains.enabled && trains.attention && trains.ffn_up && trains.ffn_down && trains.head)
     places.fail("optim.name",

@@ -107,10 +107,9 @@ std::string model_report(const Model& model) {
   if (frozen > 0) line("of these not trained", frozen);
   line("gates beside them", store.count(ParameterRole::gate));
   text += fmt::format(
-      "\nthe dense twin has {} parameters ({:.1f} MiB as fp32); this model has {} ({:.2f} MiB), {:.1f} "
-      "times fewer\n",
+      "\nthe dense twin has {} parameters ({:.1f} MiB as fp32); this model has {} ({:.2f} MiB), {}\n",
       grouped(dense), static_cast<double>(dense) * 4 / 1048576, grouped(all),
-      static_cast<double>(all) * 4 / 1048576, static_cast<double>(dense) / static_cast<double>(all));
+      static_cast<double>(all) * 4 / 1048576, times_text(dense, all));
   return text;
 }
 

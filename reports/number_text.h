@@ -15,6 +15,12 @@ inline std::string grouped(std::int64_t number) {
   return digits;
 }
 
+// "9.2 times fewer" or, where there are more than in the twin, "3.5 times more".
+inline std::string times_text(std::int64_t twin, std::int64_t own) {
+  const double ratio = static_cast<double>(twin) / static_cast<double>(own);
+  return ratio < 1 ? fmt::format("{:.1f} times more", 1 / ratio) : fmt::format("{:.1f} times fewer", ratio);
+}
+
 constexpr double fp32_bytes = 4;
 
 // "5.94 MB": so many numbers of fp32.

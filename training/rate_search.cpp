@@ -100,7 +100,7 @@ class Trials {
   bool has(const Kind& kind) {
     const ParameterStore& parameters = store();
     const bool own = recipe_.phases[0].learning_rate.embedding.has_value();
-    for (ParameterId id = 0; id < parameters.size(); ++id) {
+    for (const ParameterId id : parameters.layout()) {
       const ParameterInfo& info = parameters.info(id);
       if (group_of(info, optimizer_options(recipe_.optim)) == kind.group) return true;
       if (kind.group == RateGroup::core && info.embedding && !own) return true;

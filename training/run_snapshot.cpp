@@ -25,6 +25,9 @@ void require_same_run(const CheckpointReader& reader, const Recipe& before, cons
   COMERA_CHECK(seed == setup.recipe.run.seed, "{} was trained with run.seed = {}, but the recipe has {}",
                file, seed, setup.recipe.run.seed);
   require_same_encoder(setup.recipe, reader);
+  if (before.lte != setup.recipe.lte)
+    throw UsageError(fmt::format(
+        "{} was trained with another [lte], to whose merges its adapters belong; go on with that", file));
   if (before.optim.name != setup.recipe.optim.name)
     throw UsageError(fmt::format(
         "{} was trained with another optim.name, to which its moments belong; go on with that, or begin a "

@@ -219,20 +219,23 @@ void StepEngine::apply(std::int64_t update, double targets, const StepRates& lea
   host_inputs_.rank_target = rank_step.target;
   host_inputs_.rank_urgency = rank_step.urgency;
   optimizer_->prepare(host_inputs_, update);
-  refresh_optimizer(update);
   send_inputs();
+  refresh_optimizer(update);
   fetched_ = false;
   apply_.launch();
 }
 
 void StepEngine::refresh_optimizer(std::int64_t update) {
   if (!optimizer_->refreshes(update)) return;
+  // A step that will be skipped changes nothing.
+  optimizer_->measure(*context_, inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
+                      results_.tensor({sizeof(StepResults)}, DType::uint8));
+  fetched_ = false;
+  if (results().nonfinite != 0) return;
   if (communicator_ == nullptr) {
     optimizer_->refresh(0, 1);
     return;
   }
-  // First, since reading gradients waits for the stream without looking after other processes.
-  communicator_->wait(stream_);
   communicator_->begin_sum(optimizer_->refresh(communicator_->rank(), communicator_->ranks()), stream_);
   communicator_->finish(stream_);
 }

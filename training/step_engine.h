@@ -65,6 +65,8 @@ class StepEngine {
   // The end of a step, with `targets` in the global batch.
   void apply(std::int64_t update, double targets, const StepRates& learning_rates, double max_norm,
              const RankStep& rank_step = {});
+  // Before apply() of that update, which does it by itself: Optimizer::refresh().
+  void refresh_optimizer(std::int64_t update);
   // Between the updates of a model with adapters: Model::merge_adapters().
   void merge_adapters();
   // One pack without dropout and gradients: loss and counts are added.
@@ -87,7 +89,6 @@ class StepEngine {
   void send_inputs();
   void run_last_pack();
   void run_apply(const Context& context) const;
-  void refresh_optimizer(std::int64_t update);
 
   Processor processor_;
   std::unique_ptr<Model> own_model_;  // null if it is somebody else's

@@ -87,6 +87,20 @@ void require_same_tokenizer(const CheckpointReader& reader, const data::Tokenize
                                        : fmt::format("and the checkpoint was made for {}", pieces)));
 }
 
+namespace {
+
+// A checkpoint may be from between two merges: what is evaluated is the whole model.
+void merge(const Model& model, const Processor& processor) {
+  Arena measuring = Arena::measuring(processor.allocator.device());
+  const Stream stream = processor.allocator.stream();
+  model.merge_adapters({processor.backend, measuring, stream});
+  Arena arena(processor.allocator, measuring.peak());
+  model.merge_adapters({processor.backend, arena, stream});
+  processor.allocator.synchronize(stream);
+}
+
+}  // namespace
+
 LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesystem::path& given,
                          const std::vector<std::string>& overrides, const std::string& device,
                          std::int64_t length)
@@ -101,6 +115,7 @@ LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesyste
   const CheckpointReader reader(trained.checkpoint);
   load_parameters(reader, model.parameters());
   if (model.float8() != nullptr) load_float8(reader, *model.float8());
+  if (recipe.lte) merge(model, processor);
 }
 
 }  // namespace comera

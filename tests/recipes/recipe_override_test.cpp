@@ -77,6 +77,8 @@ TEST(RecipeOverride, GaloreHasKeysByItsAuthorsNames) {
   EXPECT_THAT(refusal(sample, {"optim.name=galore", "optim.galore={rank=0}"}), HasSubstr("at least 1"));
   EXPECT_THAT(refusal(sample, {"optim.name=galore", "optim.galore={proj_type=\"both\"}"}),
               HasSubstr("reverse_std"));
+  EXPECT_THAT(refusal(sample, {"optim.name=galore", "tensorized.enabled=false", "low_rank.rank=4"}),
+              HasSubstr("those of [low_rank] are small already"));
   EXPECT_THAT(refusal(sample, {"optim.name=galor"}), HasSubstr("galore"));
 }
 

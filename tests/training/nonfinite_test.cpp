@@ -35,6 +35,11 @@ TEST_F(Nonfinite, ASkippedStepOfGaloreChangesNothing) {
       {"optim.name=galore", "optim.galore={rank=5, update_proj_gap=100}"});
 }
 
+// Subspaces are found anew before every update: a skipped one must not have found any.
+TEST_F(Nonfinite, ASkippedStepLeavesGaloresSubspaces) {
+  expect_a_skipped_step_to_change_nothing({"optim.name=galore", "optim.galore={rank=5, update_proj_gap=1}"});
+}
+
 TEST_F(Nonfinite, AFullRowStopsWithACheckpointToGoOnFrom) { expect_a_full_row_to_stop_and_to_go_on(); }
 
 TEST_F(Nonfinite, InterruptedRowsGoOnToTheBit) { expect_rows_to_be_resumed(); }

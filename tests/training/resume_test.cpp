@@ -190,6 +190,10 @@ TEST_F(Resume, AdaptersAreMergedWhenTheRecipeSays) {
   train("dense", {.stop_after = 1}, dense);
   const fs::path begun = folder() / "dense" / "checkpoints" / "step-00000001.h5";
   EXPECT_EQ(numbers(begun, "weight"), numbers(at(12), "weight"));
+  std::vector<std::string> between = dense;
+  between[1] = fmt::format("run.initial_checkpoint=\"{}\"", at(11).string());
+  EXPECT_THAT([&] { train("between", {.stop_after = 1}, between); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("was saved between two merges of [lte]")));
   EXPECT_FALSE(CheckpointReader(begun).has_tensor("/model/encoder.0.ffn.up.lora_a"));
 }
 
