@@ -85,7 +85,8 @@ std::string svg_of_learning(const std::vector<LearningCurve>& curves, std::int64
             .x_title = fmt::format("% of {} steps, and of {:.1f} minutes", steps, longest / 60)};
   plot.panels = {{.title = "training loss over steps"}, {.title = "training loss over time"}};
   for (std::size_t i = 0; i < curves.size(); ++i) {
-    PlotSeries by_step{.name = curves[i].name, .colour = colours[i % std::size(colours)]}, by_time = by_step;
+    const PlotSeries named{.name = curves[i].name, .colour = colours[i % std::size(colours)]};
+    PlotSeries by_step = named, by_time = named;
     for (const LearningCurve::Point& point : curves[i].training) {
       by_step.points.push_back(
           {100 * static_cast<double>(point.step) / static_cast<double>(steps), point.loss});

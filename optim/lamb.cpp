@@ -10,8 +10,7 @@ LambOptimizer::LambOptimizer(ParameterStore& store, const OptimizerOptions& opti
     : AdamWOptimizer(store, options, allocator) {
   std::vector<ParameterId> ids = store.layout();
   const auto has_ratio = [&](ParameterId id) { return store.info(id).decays; };
-  const auto others = std::ranges::stable_partition(ids, has_ratio);
-  scaled_ = std::distance(ids.begin(), others.begin());
+  scaled_ = std::distance(ids.begin(), std::stable_partition(ids.begin(), ids.end(), has_ratio));
   std::vector<ParameterSegment> segments;
   for (const ParameterId id : ids) {
     segments.push_back(segment_of(store, id, options));

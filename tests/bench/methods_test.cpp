@@ -11,7 +11,6 @@
 namespace comera::test {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 class Methods : public TrainingFixture {

@@ -11,6 +11,7 @@
 
 #include "tests/training/adapters.h"
 #include "tests/training/training_fixture.h"
+#include "training/trained_model.h"
 
 namespace comera::test {
 namespace {
@@ -190,6 +191,17 @@ TEST_F(Resume, AdaptersAreMergedWhenTheRecipeSays) {
   train("dense", {.stop_after = 1}, dense);
   const fs::path begun = folder() / "dense" / "checkpoints" / "step-00000001.h5";
   EXPECT_EQ(numbers(begun, "weight"), numbers(at(12), "weight"));
+  // Who evaluates a model from between two merges gets all of it.
+  const LoadedModel loaded(at(11), {}, {}, "cpu");
+  const auto number_in = [&](const std::string& parameter) {
+    const ParameterStore& store = loaded.model.parameters();
+    return read_tensor(store.value(*store.find("encoder.0.ffn.up." + parameter)));
+  };
+  EXPECT_EQ(number_in("merged_b"), number_in("lora_b"));
+  const std::vector<float> unmerged = numbers(at(11), "weight");
+  EXPECT_NE(number_in("weight"), std::vector<double>(unmerged.begin(), unmerged.end()));
+  const std::vector<float> adapters = numbers(at(11), "lora_b");
+  EXPECT_EQ(number_in("lora_b"), std::vector<double>(adapters.begin(), adapters.end()));
   std::vector<std::string> between = dense;
   between[1] = fmt::format("run.initial_checkpoint=\"{}\"", at(11).string());
   EXPECT_THAT([&] { train("between", {.stop_after = 1}, between); },
