@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 
 #include "kernels/core/check.h"
@@ -15,7 +14,7 @@ namespace {
 
 struct Kind {
   const char* name;
-  std::function<Method(const Recipe&, const MethodOptions&)> make;
+  Method (*make)(const Recipe&, const MethodOptions&);
 };
 
 Recipe dense_twin(Recipe recipe) {
@@ -70,6 +69,8 @@ Method lte(const Recipe& recipe, const MethodOptions& options) {
   return method;
 }
 
+bool has_float8(const Kind& kind) { return kind.make != low_rank && kind.make != lte; }
+
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> list = {{"tensor_trains", tensor_trains},
                                          {"dense", dense},
@@ -77,6 +78,14 @@ const std::vector<Kind>& kinds() {
                                          {"low_rank", low_rank},
                                          {"lte", lte}};
   return list;
+}
+
+// All that the recipe's precision allows.
+std::vector<std::string> names_for(const Recipe& recipe) {
+  std::vector<std::string> names;
+  for (const Kind& kind : kinds())
+    if (recipe.precision.compute != Compute::fp8 || has_float8(kind)) names.emplace_back(kind.name);
+  return names;
 }
 
 }  // namespace
@@ -92,7 +101,7 @@ std::vector<Method> methods_of(const Recipe& recipe, const MethodOptions& option
     throw UsageError(
         "the methods are compared on a recipe with tensor trains; leave tensorized.enabled at true");
   std::vector<Method> methods;
-  for (const std::string& name : options.names.empty() ? method_names() : options.names) {
+  for (const std::string& name : options.names.empty() ? names_for(recipe) : options.names) {
     const auto kind = std::ranges::find(kinds(), name, &Kind::name);
     if (kind == kinds().end())
       throw UsageError(fmt::format("'{}' is no method; there are {}", name, fmt::join(method_names(), ", ")));

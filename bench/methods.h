@@ -17,7 +17,8 @@ struct Method {
 
 // What the methods that a recipe does not name are given; by the names of their authors' programs.
 struct MethodOptions {
-  std::vector<std::string> names = {};  // of those wanted, in this order; empty: all
+  // Of those wanted, in this order; empty: all, but those without 8-bit products where the recipe has such.
+  std::vector<std::string> names = {};
   // Ranks of 0 become a quarter of the hidden size, that of GaLore's authors' smaller models.
   GaloreOptions galore = {.rank = 0};
   std::int64_t low_rank = 0;
