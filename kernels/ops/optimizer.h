@@ -11,8 +11,8 @@ namespace comera {
 struct ParameterSegment {
   std::int64_t offset = 0;
   std::int64_t count = 0;
-  std::int32_t group = 0;   // index of its learning rate
-  std::int32_t decays = 0;  // 1: weight decay applies
+  std::int32_t group = 0;    // index of its learning rate
+  std::int32_t decays = 0;   // 1: weight decay applies
   std::int64_t moments = 0;  // where its moments begin, in flat vectors of their own
 };
 

@@ -45,9 +45,9 @@ struct RankObjective {
 struct PruneRanks {
   RankTables tables;
   double threshold = 0.01;
-  bool to_target = false;               // whether StepInputs::rank_target limits what dies
-  Tensor parameters;          // flat, in and out
-  Tensor moment1, moment2;    // the same of cores and gates, whatever lies behind them
+  bool to_target = false;   // whether StepInputs::rank_target limits what dies
+  Tensor parameters;        // flat, in and out
+  Tensor moment1, moment2;  // the same of cores and gates, whatever lies behind them
   Tensor step_inputs;
   Tensor results;
   Tensor state;  // RankState, in and out
