@@ -1,5 +1,7 @@
 #include "optim/galore.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -54,8 +56,6 @@ void take_signs(std::vector<double>& vectors, const std::vector<double>& former,
 bool all_zero(const std::vector<double>& values) {
   return std::ranges::all_of(values, [](double value) { return value == 0; });
 }
-
-constexpr std::int64_t sides_at_once = 16;
 
 }  // namespace
 
@@ -184,7 +184,8 @@ Tensor GaloreOptimizer::refresh(int process, int processes) {
     if (matrix.out)
       sides.push_back({basis_out(matrix), transposed(gradient, matrix.inputs, matrix.outputs),
                        read_tensor(basis_out(matrix), allocator)});
-    if (std::ssize(sides) >= sides_at_once) renew(sides);  // bounds what the host holds
+    if (std::ssize(sides) >= omp_get_max_threads())
+      renew(sides);  // the host holds no more gradients than it needs
   }
   renew(sides);
   return bases_;
