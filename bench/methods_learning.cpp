@@ -31,15 +31,8 @@ Recipe run_of(const Method& method, const MethodsLearningOptions& options) {
   return recipe;
 }
 
-// A run that is there goes on by what it was begun with.
-void keep_settings(const std::filesystem::path& file, const std::string& settings) {
-  std::ifstream stream(file);
-  const std::string there{std::istreambuf_iterator<char>(stream), {}};
-  if (!there.empty() && there != settings)
-    throw UsageError(
-        fmt::format("{}: that run was begun with other settings; choose another --output", file.string()));
-  std::filesystem::create_directories(file.parent_path());
-  storage::write_file_durably(file, settings);
+std::filesystem::path settings_file(const Method& method, const MethodsLearningOptions& options) {
+  return options.output / (method.name + ".toml");
 }
 
 LearningCurve curve_of(const Method& method, const std::filesystem::path& metrics) {
@@ -100,10 +93,24 @@ std::string svg_of_learning(const std::vector<LearningCurve>& curves, std::int64
 
 }  // namespace
 
+void check_learning(const MethodsLearningOptions& options) {
+  for (const Method& method : options.methods) {
+    const std::string settings = to_toml(run_of(method, options));
+    const std::filesystem::path file = settings_file(method, options);
+    std::ifstream stream(file);
+    const std::string there{std::istreambuf_iterator<char>(stream), {}};
+    if (!there.empty() && there != settings)
+      throw UsageError(
+          fmt::format("{}: that run was begun with other settings; choose another --output", file.string()));
+  }
+}
+
 bool learn_methods(const MethodsLearningOptions& options) {
+  check_learning(options);
   for (const Method& method : options.methods) {
     const Recipe recipe = run_of(method, options);
-    keep_settings(options.output / (method.name + ".toml"), to_toml(recipe));
+    std::filesystem::create_directories(options.output);
+    storage::write_file_durably(settings_file(method, options), to_toml(recipe));
     TrainingRun run(recipe, {.finetune = recipe.model.head != HeadKind::mlm,
                              .mode = RunMode::automatic,
                              .stop_requested = options.stop_requested});

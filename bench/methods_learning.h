@@ -28,6 +28,10 @@ struct LearningCurve {
   std::vector<Point> held_out;
 };
 
+// Throws UsageError if the output has a run that was begun with other settings, or if a method cannot be
+// trained.
+void check_learning(const MethodsLearningOptions& options);
+
 // Trains every method from the recipe's seed on the recipe's data in the same order, by the rates of its
 // first phase, for the same number of steps. A run that is there already goes on where it stands, so that a
 // stopped comparison is gone on with by the same call. False if it was stopped.

@@ -186,11 +186,7 @@ std::pair<std::string, double> method_rate(const std::string& text) {
   return {name, rate};
 }
 
-void learn(const MethodsOptions& options, StopSignals& signals) {
-  const MethodsLearningOptions learning{.methods = options.benchmark.methods,
-                                        .steps = options.learn,
-                                        .output = options.output,
-                                        .stop_requested = [&signals] { return signals.requested(); }};
+void learn(const MethodsLearningOptions& learning, StopSignals& signals) {
   signals.begin();
   if (learn_methods(learning))
     put("{}", report_learning(learning));
@@ -212,6 +208,11 @@ void bench_methods(MethodsOptions& options) {
   }
   if (options.learn > 0) require_training_keys(recipe);
   options.benchmark.methods = methods_of(recipe, options.methods);
+  const MethodsLearningOptions learning{.methods = options.benchmark.methods,
+                                        .steps = options.learn,
+                                        .output = options.output,
+                                        .stop_requested = [&signals] { return signals.requested(); }};
+  if (options.learn > 0) check_learning(learning);
   for (const std::string& file : {options.json, options.svg})
     if (!file.empty()) prepare_output(file);
   prepare_threads(options.threads);
@@ -220,7 +221,7 @@ void bench_methods(MethodsOptions& options) {
   put("{}", methods_text(report));
   if (!options.json.empty()) storage::write_file_durably(options.json, methods_json(report));
   if (!options.svg.empty()) storage::write_file_durably(options.svg, methods_svg(report));
-  if (options.learn > 0) learn(options, signals);
+  if (options.learn > 0) learn(learning, signals);
 }
 
 void add_methods_command(CLI::App& command) {

@@ -117,6 +117,10 @@ TEST_F(Methods, LearnAsRunsOfTheirOwn) {
   stopping.stop_requested = [&] { return ++asked == 9; };  // in the middle of the second
   EXPECT_FALSE(learn_methods(stopping));
   EXPECT_TRUE(learn_methods(options));
+  MethodsLearningOptions longer = options;
+  longer.steps = 7;
+  EXPECT_THAT([&] { check_learning(longer); },
+              testing::ThrowsMessage<UsageError>(HasSubstr("begun with other settings")));
   const std::string text = report_learning(options);
   EXPECT_THAT(text, testing::AllOf(HasSubstr("tensor_trains"), HasSubstr("galore")));
   const nlohmann::json json = nlohmann::json::parse(std::ifstream(folder() / "learn/learning.json"));
