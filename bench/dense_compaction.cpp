@@ -20,6 +20,7 @@
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
+#include "model/encoder_packs.h"
 #include "training/checkpoint_recipe.h"
 #include "training/dense_compaction.h"
 #include "training/inference_engine.h"
@@ -34,17 +35,19 @@ Evaluation evaluate_checkpoint(const std::filesystem::path& checkpoint) {
   const Recipe recipe = checkpoint_recipe(reader);
   const EncoderConfig config = encoder_config(recipe, reader.integer("/data", "vocabulary"));
   const PhaseSection& phase = recipe.phases[0];
-  StepEngine engine(config, {}, cpu_processor());
-  load_parameters(reader, engine.model().parameters());
+  const Processor processor = cpu_processor();
+  Model model(config, processor.allocator, false);
+  load_parameters(reader, model.parameters());
+  StepEngine engine(model, processor);
   data::LoaderOptions options;
   const data::Tokenizer tokenizer = data::Tokenizer::load(recipe.data.tokenizer);
   MaskedLanguageTask task(recipe.data, tokenizer, config);
   options.masking = task.masking();
   options.capacity =
       data::capacity_for(phase.tokens_per_pack, phase.length, options.masking.probability, config.vocabulary);
-  options.right_modulus = engine.model().token_embedding().right_rows();
-  engine.set_capacity(pack_capacity(options.capacity));
-  return *task.evaluate(engine, options, recipe.run.evaluation_batches, {}, one_process());
+  options.right_modulus = model.token_embedding().right_rows();
+  engine.set_packs(EncoderPacks(model, options.capacity));
+  return *task.evaluate(engine, model, options, recipe.run.evaluation_batches, {}, one_process());
 }
 
 void row(const std::string& error, std::int64_t numbers, std::int64_t dense, const Evaluation& evaluation,

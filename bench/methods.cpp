@@ -36,7 +36,7 @@ Method galore(const Recipe& recipe, const MethodOptions& options) {
   Method method{"", "", dense_twin(recipe)};
   GaloreOptions galore = options.galore;
   if (galore.rank == 0) galore.rank = quarter_of_hidden(recipe);
-  method.recipe.optim.name = OptimizerKind::galore;
+  method.recipe.optim.kind = OptimizerKind::galore;
   method.recipe.optim.galore = galore;
   method.detail = fmt::format("rank {}, update_proj_gap {}, proj_type {}", galore.rank,
                               galore.update_proj_gap, name_of(galore.proj_type));
@@ -61,7 +61,7 @@ Method lte(const Recipe& recipe, const MethodOptions& options) {
   if (const std::int64_t interval = recipe.run.evaluation_interval; interval > 0)
     lte.merge_steps = std::gcd(lte.merge_steps, interval);
   method.recipe.run.evaluation_epochs = 0;
-  method.recipe.optim.name = OptimizerKind::adamw;
+  method.recipe.optim.kind = OptimizerKind::adamw;
   method.recipe.optim.galore.reset();
   method.recipe.lte = lte;
   method.detail = fmt::format("lora_r {}, lora_alpha {}, num_heads {}, merge_steps {}", lte.lora_r,
@@ -112,7 +112,7 @@ std::vector<Method> methods_of(const Recipe& recipe, const MethodOptions& option
         phase.learning_rate = {
             .cores = rate->second, .gates = rate->second, .rest = rate->second, .embedding = rate->second};
     validate(method.recipe);
-    method.detail += fmt::format(", by {}", name_of(method.recipe.optim.name));
+    method.detail += fmt::format(", by {}", name_of(method.recipe.optim.kind));
     methods.push_back(std::move(method));
   }
   return methods;

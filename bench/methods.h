@@ -22,7 +22,7 @@ struct MethodOptions {
   // Ranks of 0 become a quarter of the hidden size, that of GaLore's authors' smaller models.
   GaloreOptions galore = {.rank = 0};
   std::int64_t low_rank = 0;
-  LteSection lte = {.lora_r = 32, .lora_alpha = 4096, .num_heads = 32, .merge_steps = 10};
+  LteSection lte = {{.lora_r = 32, .lora_alpha = 4096, .num_heads = 32}, 10};
   std::map<std::string, double> rates = {};  // a method's learning rate, of all its parameters
 };
 

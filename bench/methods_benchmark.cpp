@@ -26,7 +26,7 @@ StepBenchmarkOptions step_options(const MethodsBenchmarkOptions& options, const 
                                   std::int64_t batch) {
   StepBenchmarkOptions step;
   step.config = encoder_config(method.recipe, options.vocabulary);
-  step.optimizer = optimizer_options(method.recipe.optim);
+  step.optimizer = method.recipe.optim;
   step.tokens = batch * options.length;
   step.length = options.length;
   return step;
@@ -125,9 +125,9 @@ MethodsReport benchmark_methods(const MethodsBenchmarkOptions& options) {
       MethodTimer timer(options, method, processor);
       timer.cost(options.batches.front());
       timer.step();
-      if (round == 0 && method.recipe.optim.name == OptimizerKind::galore) {
+      if (round == 0 && method.recipe.optim.kind == OptimizerKind::galore) {
         result.occasional_work = "finding subspaces";
-        result.occasional_steps = optimizer_options(method.recipe.optim).galore.update_proj_gap;
+        result.occasional_steps = method.recipe.optim.galore.value_or(GaloreOptions()).update_proj_gap;
         result.occasional_seconds = timer.refresh();
       }
       if (round == 0 && method.recipe.lte) {

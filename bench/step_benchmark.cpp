@@ -30,8 +30,8 @@ class LayerTimer {
         step_memory_(host_allocator(), step_bytes, MemoryKind::workspace) {
     store_.allocate(host_allocator(), options.config.compute, true);
     store_.initialize(1);
-    const data::BatchCapacity capacity = capacity_of(options);
-    batch_ = PackedBatch(host_allocator(), pack_capacity(capacity));
+    const PackCapacity capacity = capacity_of(options);
+    batch_ = PackedBatch(host_allocator(), capacity);
     const data::Batch host = random_batch(options, capacity, 0);
     std::ranges::copy(host.sequence_offsets, batch_.sequence_offsets.data<std::int32_t>());
     Arena measuring = Arena::measuring(Device{});
@@ -51,12 +51,11 @@ class LayerTimer {
   void run(Arena& arena) {
     const Context context{backend_of(DeviceKind::cpu), arena, Stream{}};
     const Tensor values = step_memory_.tensor({step_bytes}, DType::uint8);
-    const Step step{context,
-                    store_,
-                    batch_,
-                    values.slice(0, {sizeof(StepInputs)}),
-                    values.slice(sizeof(StepInputs), {sizeof(StepResults)}),
-                    true};
+    const EncoderStep step({.context = context,
+                            .store = store_,
+                            .inputs = values.slice(0, {sizeof(StepInputs)}),
+                            .results = values.slice(sizeof(StepInputs), {sizeof(StepResults)})},
+                           batch_);
     const std::size_t mark = arena.mark();
     const Shape shape{batch_.capacity.tokens, options_.config.hidden};
     const Tensor x = arena.saved(shape, store_.dtype()), g = arena.saved(shape, store_.dtype());

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <random>
 
+#include "model/encoder_packs.h"
+
 namespace comera {
 
 namespace {
@@ -36,16 +38,16 @@ void check_lengths(const StepBenchmarkOptions& options) {
                     options.length, options.config.max_positions));
 }
 
-data::BatchCapacity capacity_of(const StepBenchmarkOptions& options) {
+PackCapacity capacity_of(const StepBenchmarkOptions& options) {
   const EncoderConfig& config = options.config;
-  data::BatchCapacity capacity =
+  PackCapacity capacity =
       data::capacity_for(options.tokens, options.length, mask_probability, config.vocabulary);
   capacity.sequences = std::max<std::int64_t>(capacity.sequences, options.tokens / options.length);
   if (config.head != HeadKind::mlm) capacity.masked = 0;
   return capacity;
 }
 
-data::Batch random_batch(const StepBenchmarkOptions& options, const data::BatchCapacity& capacity,
+data::Batch random_batch(const StepBenchmarkOptions& options, const PackCapacity& capacity,
                          std::int64_t right_rows) {
   const EncoderConfig& config = options.config;
   data::Batch batch(capacity);
@@ -74,15 +76,15 @@ data::Batch random_batch(const StepBenchmarkOptions& options, const data::BatchC
 }
 
 Stepper::Stepper(const EncoderConfig& config, const StepBenchmarkOptions& options, const Processor& processor)
-    : engine_(config, options.optimizer, processor) {
-  engine_.model().parameters().initialize(1);
+    : model_(config, processor.allocator, true), engine_(model_, options.optimizer, processor) {
+  model_.parameters().initialize(1);
   set_batch(options);
 }
 
 void Stepper::set_batch(const StepBenchmarkOptions& options) {
-  const data::BatchCapacity capacity = capacity_of(options);
-  engine_.set_capacity(pack_capacity(capacity));
-  engine_.load(random_batch(options, capacity, engine_.model().token_embedding().right_rows()));
+  const PackCapacity capacity = capacity_of(options);
+  engine_.set_packs(EncoderPacks(model_, capacity));
+  engine_.load(random_batch(options, capacity, model_.token_embedding().right_rows()).block());
   targets_ = static_cast<double>(options.tokens) * mask_probability;
 }
 
@@ -119,7 +121,7 @@ double Stepper::merge() {
 }
 
 double Stepper::memory_mib() {
-  const ParameterStore& store = engine_.model().parameters();
+  const ParameterStore& store = model_.parameters();
   std::size_t kept = 0;
   for (const ParameterState& state : engine_.optimizer().states()) kept += state.values.bytes();
   const std::size_t rounded = store.compute() == store.dtype() ? 0 : store.product_values().bytes();

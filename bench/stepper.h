@@ -7,6 +7,7 @@
 #include "bench/step_benchmark.h"
 #include "data/batch.h"
 #include "kernels/ops/processor.h"
+#include "model/model.h"
 #include "training/step_engine.h"
 
 // What the benchmarks of whole steps share.
@@ -25,9 +26,9 @@ double median_ratio(const std::vector<double>& a, const std::vector<double>& b);
 // UsageError if tokens and length do not fit each other, or the model.
 void check_lengths(const StepBenchmarkOptions& options);
 
-data::BatchCapacity capacity_of(const StepBenchmarkOptions& options);
+PackCapacity capacity_of(const StepBenchmarkOptions& options);
 // Whole sequences of random tokens; the frequencies are Zipf's, as in text.
-data::Batch random_batch(const StepBenchmarkOptions& options, const data::BatchCapacity& capacity,
+data::Batch random_batch(const StepBenchmarkOptions& options, const PackCapacity& capacity,
                          std::int64_t right_rows);
 
 // A model of random weights that takes steps, all on the same batch.
@@ -46,11 +47,12 @@ class Stepper {
   // Of parameters, gradients, moments, activations and scratch.
   double memory_mib();
   const Arena::Plan& arena_plan() const { return engine_.arena_plan(); }
-  const ParameterStore& parameters() { return engine_.model().parameters(); }
+  const ParameterStore& parameters() { return model_.parameters(); }
 
  private:
   void apply();
 
+  Model model_;
   StepEngine engine_;
   double targets_ = 1;
   std::int64_t update_ = 0;

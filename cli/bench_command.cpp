@@ -44,7 +44,7 @@ std::string bench_recipe(BenchOptions& options) {
   if (!recipe.tensorized.enabled)
     throw UsageError(
         "bench step compares a tensorized model with its dense twin; leave tensorized.enabled at true");
-  options.step.optimizer = optimizer_options(recipe.optim);
+  options.step.optimizer = recipe.optim;
   options.step.operands = recipe.precision.operands();
   return benchmark_step(options.step);
 }
@@ -58,7 +58,7 @@ void bench_step(BenchOptions& options) {
     put("{}", bench_recipe(options));
   } else {
     const CheckpointReader reader(checkpoint_subject(options.checkpoint, "a checkpoint (.h5)"));
-    options.step.optimizer = optimizer_options(checkpoint_recipe(reader).optim);
+    options.step.optimizer = checkpoint_recipe(reader).optim;
     put("{}", benchmark_ranks(reader, options.step));
   }
 }

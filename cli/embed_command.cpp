@@ -67,12 +67,12 @@ void embed(const EmbedOptions& options) {
   if (task.text.empty() && read_as != data::TableFormat::text) task.text = loaded.recipe.task.text;
   if (task.text.empty()) task.text = {"text"};
   if (task.text.size() > 2) throw UsageError("--text: give one or two columns");
-  const data::BatchCapacity capacity = inference_capacity(options.inference, loaded);
+  const PackCapacity capacity = inference_capacity(options.inference, loaded);
   const std::int64_t types = loaded.model.config().types;
-  const auto examples = data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false,
-                                             capacity.sequence_length);
-  auto samples = std::make_unique<data::ExampleSamples>(examples, capacity.sequence_length, types);
-  report_examples(options.input.string(), *samples, examples, capacity.sequence_length);
+  const auto examples =
+      data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false, capacity.longest);
+  auto samples = std::make_unique<data::ExampleSamples>(examples, capacity.longest, types);
+  report_examples(options.input.string(), *samples, examples, capacity.longest);
   const auto output =
       options.pooling == "mean" ? InferenceEngine::Output::mean : InferenceEngine::Output::first;
   InferenceEngine engine(loaded.model, output, loaded.processor);

@@ -9,6 +9,7 @@
 #include "cli/inference_options.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
+#include "model/encoder_packs.h"
 #include "training/masked_language_task.h"
 #include "training/sequence_task.h"
 
@@ -39,15 +40,15 @@ void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
   if (!options.input.empty()) section.validation = options.input;
   const data::Task task = task_of(section);
   if (task.validation.empty()) throw UsageError("there is nothing to evaluate on: give --input FILE");
-  const data::BatchCapacity capacity = inference_capacity(options.inference, loaded);
+  const PackCapacity capacity = inference_capacity(options.inference, loaded);
   const EncoderConfig& config = loaded.model.config();
   InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
   Json sets = Json::object();
   for (const data::Task::Set& set : task.validation) {
     if (options.input.empty()) check_recipe_path(set.file, options, "--input FILE");
-    const auto examples = data::Examples::read(task, {set}, loaded.tokenizer, true, capacity.sequence_length);
-    report_examples(set.file.string(), *samples_for(config, task, examples, capacity.sequence_length),
-                    examples, capacity.sequence_length);
+    const auto examples = data::Examples::read(task, {set}, loaded.tokenizer, true, capacity.longest);
+    report_examples(set.file.string(), *samples_for(config, task, examples, capacity.longest), examples,
+                    capacity.longest);
     const data::TaskScores scores = *score(engine, task, examples, set.name, capacity, config);
     require_finite(scores.loss, options.inference, set.file);
     if (options.json)
@@ -77,12 +78,12 @@ void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
   StepEngine engine(loaded.model, loaded.processor);
   data::LoaderOptions loading;
   loading.masking = task.masking();
-  const data::BatchCapacity capacity = inference_capacity(options.inference, loaded);
-  loading.capacity = data::capacity_for(capacity.tokens, capacity.sequence_length,
-                                        loading.masking.probability, loaded.model.config().vocabulary);
+  const PackCapacity capacity = inference_capacity(options.inference, loaded);
+  loading.capacity = data::capacity_for(capacity.tokens, capacity.longest, loading.masking.probability,
+                                        loaded.model.config().vocabulary);
   loading.right_modulus = loaded.model.token_embedding().right_rows();
-  engine.set_capacity(pack_capacity(loading.capacity));
-  const Evaluation evaluation = *task.evaluate(engine, loading, 0, {}, one_process());
+  engine.set_packs(EncoderPacks(loaded.model, loading.capacity));
+  const Evaluation evaluation = *task.evaluate(engine, loaded.model, loading, 0, {}, one_process());
   require_finite(evaluation.loss, options.inference, data.validation);
   if (options.json)
     put("{}\n", json_text(task.metrics(evaluation)));

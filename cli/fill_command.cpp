@@ -211,7 +211,7 @@ void fill(const FillOptions& options) {
     throw UsageError(fmt::format(
         "{} is a fine-tuned model, which has lost the head that knows pieces; give the pretrained one",
         options.inference.model.string()));
-  const std::int64_t length = inference_capacity(options.inference, loaded).sequence_length;
+  const std::int64_t length = inference_capacity(options.inference, loaded).longest;
   const FillReport report(loaded.tokenizer);
   std::vector<Question> questions =
       !options.held_out.empty() ? questions_of_sequences(options, loaded, length)

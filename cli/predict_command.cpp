@@ -70,11 +70,11 @@ void predict(const PredictOptions& options) {
                     "embed`",
                     options.inference.model.string()));
   const data::Task task = task_of(loaded.recipe.task);
-  const data::BatchCapacity capacity = inference_capacity(options.inference, loaded);
-  const auto examples = data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false,
-                                             capacity.sequence_length);
-  auto samples = samples_for(loaded.model.config(), task, examples, capacity.sequence_length);
-  report_examples(options.input.string(), *samples, examples, capacity.sequence_length);
+  const PackCapacity capacity = inference_capacity(options.inference, loaded);
+  const auto examples =
+      data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false, capacity.longest);
+  auto samples = samples_for(loaded.model.config(), task, examples, capacity.longest);
+  report_examples(options.input.string(), *samples, examples, capacity.longest);
   InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
   std::vector<std::string> lines(examples.count());
   engine.run(std::move(samples), capacity, [&](std::int64_t sample, std::span<const double> values) {

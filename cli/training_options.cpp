@@ -184,7 +184,7 @@ TrainingOptions training_options(const TrainingCommandOptions& options, Communic
 
 void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
   const std::int64_t parameters = run.engine().model().parameters().count();
-  const std::int64_t dense = dense_parameters(run.engine().model().config());
+  const std::int64_t dense = dense_parameters(run.config());
   if (outcome.tokens_per_second > 0) put("speed            {:.0f} tokens/s\n", outcome.tokens_per_second);
   const bool is_dense = parameters == dense;
   if (is_dense)
@@ -196,7 +196,7 @@ void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
   const auto bytes = std::filesystem::file_size(outcome.checkpoint, code);
   const double size = code ? 0 : static_cast<double>(bytes);
   // A checkpoint is the parameters and two moments for each, or less of what Muon and GaLore update.
-  const OptimizerKind optimizer = run.recipe().optim.name;
+  const OptimizerKind optimizer = run.recipe().optim.kind;
   const bool less = optimizer == OptimizerKind::muon || optimizer == OptimizerKind::galore;
   const double dense_size = (optimizer == OptimizerKind::galore ? 1.0
                              : less                             ? 2.0

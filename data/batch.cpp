@@ -1,6 +1,7 @@
 #include "data/batch.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "data/masking.h"
@@ -15,7 +16,7 @@ constexpr std::int32_t digits = 1 << digit_bits;
 
 // Sorts `order` stably by key(order[i]), a number in [0, limit): a counting sort per digit of 11 bits.
 template <class Key>
-void radix_sort(std::vector<std::int32_t>& order, std::int64_t count, std::int64_t limit, Key&& key) {
+void radix_sort(std::span<std::int32_t> order, std::int64_t count, std::int64_t limit, Key&& key) {
   thread_local std::vector<std::int32_t> other;
   other.resize(static_cast<std::size_t>(count));
   std::int32_t starts[digits];
@@ -34,18 +35,18 @@ void radix_sort(std::vector<std::int32_t>& order, std::int64_t count, std::int64
   }
 }
 
-void fill_after(std::vector<std::int32_t>& values, std::int64_t count, std::int32_t value) {
+void fill_after(std::span<std::int32_t> values, std::int64_t count, std::int32_t value) {
   std::fill(values.begin() + std::min<std::int64_t>(count, static_cast<std::int64_t>(values.size())),
             values.end(), value);
 }
 
 }  // namespace
 
-BatchCapacity capacity_for(std::int64_t tokens, std::int64_t sequence_length, double mask_probability,
-                           std::int64_t vocabulary, double masked_together) {
-  BatchCapacity capacity;
+PackCapacity capacity_for(std::int64_t tokens, std::int64_t sequence_length, double mask_probability,
+                          std::int64_t vocabulary, double masked_together) {
+  PackCapacity capacity;
   capacity.tokens = tokens;
-  capacity.sequence_length = sequence_length;
+  capacity.longest = sequence_length;
   capacity.sequences = std::max<std::int64_t>(4 * tokens / std::max<std::int64_t>(sequence_length, 1), 1);
   const double mean = mask_probability * static_cast<double>(tokens);
   const double spread = 5 * std::sqrt(mean * (1 - mask_probability) * masked_together) + 1;
@@ -54,29 +55,39 @@ BatchCapacity capacity_for(std::int64_t tokens, std::int64_t sequence_length, do
   return capacity;
 }
 
-Batch::Batch(const BatchCapacity& capacity) {
-  const auto tokens_size = static_cast<std::size_t>(capacity.tokens);
-  const auto sequences_size = static_cast<std::size_t>(capacity.sequences);
-  const auto masked_size = static_cast<std::size_t>(capacity.masked);
-  const auto unique_size = static_cast<std::size_t>(capacity.unique_ids);
-  for (auto* values : {&token_ids, &position_ids, &type_ids, &unique_index, &unique_order})
-    values->resize(tokens_size);
-  for (auto* values : {&masked_positions, &masked_targets}) values->resize(masked_size);
-  for (auto* values : {&unique_ids, &right_order}) values->resize(unique_size);
-  sequence_offsets.resize(sequences_size + 1);
-  unique_offsets.resize(unique_size + 1);
-  labels.resize(sequences_size);
-  scores.resize(sequences_size);
-  samples.resize(sequences_size);
+Batch::Batch(const PackCapacity& capacity) : capacity_(capacity) {
+  block_.resize(PackedBatch::measuring(capacity).block_bytes() / sizeof(std::int32_t));
+  const PackedBatch arrays = PackedBatch::over(block_.data(), capacity);
+  const auto integers = [](const Tensor& tensor) {
+    return std::span(tensor.data<std::int32_t>(), static_cast<std::size_t>(tensor.elements()));
+  };
+  token_ids = integers(arrays.token_ids);
+  position_ids = integers(arrays.position_ids);
+  type_ids = integers(arrays.type_ids);
+  sequence_offsets = integers(arrays.sequence_offsets);
+  masked_positions = integers(arrays.masked_positions);
+  masked_targets = integers(arrays.masked_targets);
+  labels = integers(arrays.labels);
+  unique_ids = integers(arrays.unique_ids);
+  unique_index = integers(arrays.unique_index);
+  unique_order = integers(arrays.unique_order);
+  unique_offsets = integers(arrays.unique_offsets);
+  right_order = integers(arrays.right_order);
+  counts_ = integers(arrays.counts);
+  scores = std::span(arrays.scores.data<float>(), static_cast<std::size_t>(capacity.sequences));
+  samples.resize(static_cast<std::size_t>(capacity.sequences));
+}
+
+Batch::Batch(const Batch& other) : Batch(other.capacity_) {
+  std::ranges::copy(other.block_, block_.begin());
+  samples = other.samples;
+  tokens = other.tokens, sequences = other.sequences, masked = other.masked;
+  unique = other.unique, examples = other.examples;
 }
 
 void Batch::clear() {
-  for (auto* values :
-       {&token_ids, &position_ids, &type_ids, &sequence_offsets, &masked_positions, &masked_targets,
-        &unique_ids, &unique_index, &unique_order, &unique_offsets, &right_order, &labels})
-    std::fill(values->begin(), values->end(), 0);
-  std::fill(scores.begin(), scores.end(), 0.0F);
-  std::fill(samples.begin(), samples.end(), 0);
+  std::ranges::fill(block_, 0);
+  std::ranges::fill(samples, 0);
   tokens = sequences = masked = unique = examples = 0;
 }
 
@@ -136,7 +147,7 @@ void finish_batch(Batch& batch, std::int64_t right_modulus) {
   COMERA_CHECK(count == 0 || *smallest >= 0, "a batch holds the token id {}, ids start at 0", *smallest);
   const std::int64_t limit = count == 0 ? 1 : std::int64_t{*largest} + 1;
 
-  auto& order = batch.unique_order;
+  const std::span<std::int32_t> order = batch.unique_order;
   for (std::int64_t i = 0; i < count; ++i) order[i] = static_cast<std::int32_t>(i);
   radix_sort(order, count, limit, [&](std::int32_t row) { return ids[row]; });
   std::int32_t unique = 0;
@@ -153,7 +164,7 @@ void finish_batch(Batch& batch, std::int64_t right_modulus) {
   }
   batch.unique = unique;
 
-  auto& right = batch.right_order;
+  const std::span<std::int32_t> right = batch.right_order;
   for (std::int32_t i = 0; i < unique; ++i) right[i] = i;
   if (right_modulus > 0)
     radix_sort(right, unique, std::min(right_modulus, limit), [&](std::int32_t i) {
@@ -166,6 +177,8 @@ void finish_batch(Batch& batch, std::int64_t right_modulus) {
   fill_after(right, unique, 0);
   fill_after(batch.unique_offsets, unique, batch.tokens);
   fill_after(batch.sequence_offsets, batch.sequences, batch.tokens);
+  std::ranges::copy(std::array{batch.tokens, batch.sequences, batch.masked, batch.unique, batch.examples},
+                    batch.counts_.begin());
 }
 
 }  // namespace comera::data

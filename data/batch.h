@@ -1,52 +1,53 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
+
+#include "batches/packed_batch.h"
 
 namespace comera::data {
 
 struct Sample;
 struct Targets;
 
-// The largest batch of a phase. T, S, P and U below.
-struct BatchCapacity {
-  std::int64_t tokens = 0;           // T
-  std::int64_t sequences = 0;        // S
-  std::int64_t sequence_length = 0;  // of the longest sequence
-  std::int64_t masked = 0;           // P
-  std::int64_t unique_ids = 0;       // U
-};
-
 // Room for `tokens` tokens in sequences of up to sequence_length, of which a fraction mask_probability is
 // masked: enough masked positions for five standard deviations, and for as many sequences as are likely when
 // some are short. masked_together: tokens that are drawn as one, in the mean over tokens (1 unless whole
 // words are masked).
-BatchCapacity capacity_for(std::int64_t tokens, std::int64_t sequence_length, double mask_probability,
-                           std::int64_t vocabulary, double masked_together = 1);
+PackCapacity capacity_for(std::int64_t tokens, std::int64_t sequence_length, double mask_probability,
+                          std::int64_t vocabulary, double masked_together = 1);
 
-// A packed batch on the host: S sequences of T tokens in all lie end to end. Arrays are sized by the
-// capacity; entries beyond the counts are 0, offsets beyond the counts repeat the last.
+// A batch that is being filled on the host: the arrays of a PackedBatch of that capacity, in one block.
+// Entries beyond the counts are 0, offsets beyond the counts repeat the last.
 struct Batch {
-  std::vector<std::int32_t> token_ids;         // T, after masking
-  std::vector<std::int32_t> position_ids;      // T, within the sequence
-  std::vector<std::int32_t> type_ids;          // T, from 0 to below the model's types
-  std::vector<std::int32_t> sequence_offsets;  // S + 1
-  std::vector<std::int32_t> masked_positions;  // P: token row of each target, ascending
-  std::vector<std::int32_t> masked_targets;    // P: the id that was there
-  std::vector<std::int32_t> unique_ids;        // U: ids that occur in token_ids, ascending
-  std::vector<std::int32_t> unique_index;      // T: index into unique_ids of each token
-  std::vector<std::int32_t> unique_order;      // T: token rows, sorted stably by id
-  std::vector<std::int32_t> unique_offsets;    // U + 1, into unique_order
-  std::vector<std::int32_t> right_order;  // U: indices into unique_ids sorted by (id % right_modulus, id)
-  std::vector<std::int32_t> labels;       // S, of each example
-  std::vector<float> scores;              // S, of each example
-  std::vector<std::int64_t> samples;      // S: which sample of its source each example is; stays on the host
+  std::span<std::int32_t> token_ids;         // T, after masking
+  std::span<std::int32_t> position_ids;      // T, within the sequence
+  std::span<std::int32_t> type_ids;          // T, from 0 to below the model's types
+  std::span<std::int32_t> sequence_offsets;  // S + 1
+  std::span<std::int32_t> masked_positions;  // P: token row of each target, ascending
+  std::span<std::int32_t> masked_targets;    // P: the id that was there
+  std::span<std::int32_t> labels;            // S, of each example
+  std::span<float> scores;                   // S, of each example
+  std::span<std::int32_t> unique_ids;        // U: ids that occur in token_ids, ascending
+  std::span<std::int32_t> unique_index;      // T: index into unique_ids of each token
+  std::span<std::int32_t> unique_order;      // T: token rows, sorted stably by id
+  std::span<std::int32_t> unique_offsets;    // U + 1, into unique_order
+  std::span<std::int32_t> right_order;       // U: indices into unique_ids sorted by (id % right_modulus, id)
+  std::vector<std::int64_t> samples;  // S: which sample of its source each example is; not in the block
   // Examples are sequences, or pairs of sequences that follow each other.
   std::int32_t tokens = 0, sequences = 0, masked = 0, unique = 0, examples = 0;
 
   Batch() = default;
   // An empty batch of that capacity.
-  explicit Batch(const BatchCapacity& capacity);
+  explicit Batch(const PackCapacity& capacity);
+    Batch(const Batch& other);
+  Batch(Batch&&) = default;  // the block stays where it is
+  Batch& operator=(Batch&&) = default;
+
+  // What a device is sent; whole after finish_batch().
+  std::span<const std::byte> block() const { return std::as_bytes(std::span(block_)); }
 
   // Everything 0 again.
   void clear();
@@ -59,13 +60,18 @@ struct Batch {
   void add_sequence(const Sample& sample, const Targets& targets, std::int64_t number);
 
  private:
+  friend void finish_batch(Batch& batch, std::int64_t right_modulus);
   void append(const std::int32_t* ids, const std::int32_t* types, std::int64_t count,
               const std::vector<std::int32_t>& target_positions, const std::vector<std::int32_t>& target_ids);
+
+    PackCapacity capacity_;
+  std::vector<std::int32_t> block_;
+  std::span<std::int32_t> counts_;  // of the block, as PackedBatch has them
 };
 
-// Fills unique_* and right_order from token_ids[0, tokens) and repeats the last sequence offset.
-// right_modulus: the number of right halves of a TTM embedding (id % right_modulus is the right half); 0:
-// right_order is the identity. Error if the ids are negative or more distinct ones occur than fit.
+// Fills unique_*, right_order and the block's counts from token_ids[0, tokens), and repeats the last sequence
+// offset. right_modulus: the number of right halves of a TTM embedding (id % right_modulus is the right
+// half); 0: right_order is the identity. Error if the ids are negative or more distinct ones occur than fit.
 void finish_batch(Batch& batch, std::int64_t right_modulus);
 
 }  // namespace comera::data

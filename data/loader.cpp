@@ -138,8 +138,7 @@ struct Loader::Impl {
 };
 
 Loader::Loader(const ShardSet& shards, const LoaderOptions& options)
-    : Loader(std::make_unique<Samples>(shards, options.capacity.sequence_length, options.cache_bytes),
-             options) {}
+    : Loader(std::make_unique<Samples>(shards, options.capacity.longest, options.cache_bytes), options) {}
 Loader::Loader(std::unique_ptr<SampleSource> samples, const LoaderOptions& options)
     : impl_(std::make_unique<Impl>(std::move(samples), options)) {}
 Loader::~Loader() = default;

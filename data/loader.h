@@ -22,7 +22,7 @@ struct LoaderPosition {
 };
 
 struct LoaderOptions {
-  BatchCapacity capacity;
+  PackCapacity capacity;
   MaskingOptions masking;
   std::int64_t seed = 0;
   std::int64_t packs_per_step = 1;   // P: a global batch is P packs in order

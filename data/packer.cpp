@@ -7,16 +7,16 @@ namespace comera::data {
 namespace {
 
 LoaderOptions checked(LoaderOptions options, const SampleSource& samples) {
-  const BatchCapacity& capacity = options.capacity;
+  const PackCapacity& capacity = options.capacity;
   const std::int64_t together = samples.sequences_per_sample();
-  if (together * capacity.sequence_length > capacity.tokens || capacity.sequences < together)
+  if (together * capacity.longest > capacity.tokens || capacity.sequences < together)
     throw UsageError(fmt::format(
         "a pack of {} tokens and {} sequences has no room for {} of {} tokens; raise tokens_per_pack",
         capacity.tokens, capacity.sequences, together == 1 ? "a sequence" : "a pair of sequences",
-        capacity.sequence_length));
-  if (capacity.unique_ids < std::min<std::int64_t>(capacity.sequence_length, samples.vocabulary()))
+        capacity.longest));
+  if (capacity.unique_ids < std::min<std::int64_t>(capacity.longest, samples.vocabulary()))
     throw UsageError(fmt::format("a batch with room for {} distinct ids cannot take a sequence of {} tokens",
-                                 capacity.unique_ids, capacity.sequence_length));
+                                 capacity.unique_ids, capacity.longest));
   if (options.masking.probability > 0 && capacity.masked < 1)
     throw UsageError("a batch without room for masked positions cannot be masked");
   if (options.packs_per_step < 1 || options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks ||
@@ -119,7 +119,7 @@ std::int64_t Packer::sample_at(const Permutation& order, std::int64_t place) con
 }
 
 bool Packer::fits(const Prepared& prepared, const Filled& filled, const Batch* batch) {
-  const BatchCapacity& capacity = options_.capacity;
+  const PackCapacity& capacity = options_.capacity;
   if (filled.sequences + samples_->sequences_per_sample() > capacity.sequences ||
       filled.tokens + prepared.tokens > capacity.tokens ||
       filled.targets + prepared.targets > capacity.masked)
@@ -167,7 +167,7 @@ bool Packer::pack(Batch* batch) {
   if (batch != nullptr) batch->clear();
   ++pack_number_;
   unique_ = 0;
-  const BatchCapacity& capacity = options_.capacity;
+  const PackCapacity& capacity = options_.capacity;
   const std::int64_t together = samples_->sequences_per_sample();
   Filled filled;
   const auto full = [&] {
@@ -196,7 +196,7 @@ std::int64_t Packer::count_packs() {
   const std::vector<std::int32_t> lengths = samples_->lengths();
   const auto seed = static_cast<std::uint64_t>(options_.seed);
   const Permutation order(samples_->count(), seed, 0);
-  const BatchCapacity& capacity = options_.capacity;
+  const PackCapacity& capacity = options_.capacity;
   std::array<Size, window + 1> sizes;
   Sample scratch;
   std::int64_t packs = 0;

@@ -30,7 +30,7 @@ Attention::Attention(ParameterStore& store, const EncoderConfig& config, const P
     between_halves_ = std::make_unique<TTAttention>(store, *projected, *put_out, heads_);
 }
 
-TTAttention::Inputs Attention::inputs(const Step& step) const {
+TTAttention::Inputs Attention::inputs(const EncoderStep& step) const {
   return {.sequence_offsets = step.batch.sequence_offsets,
           .longest = step.batch.capacity.longest,
           .dropout = step.dropout(dropout_, site_),
@@ -38,7 +38,7 @@ TTAttention::Inputs Attention::inputs(const Step& step) const {
           .slopes = positions_.slopes()};
 }
 
-void Attention::turn(const Step& step, const Tensor& q, const Tensor& k, bool backward) const {
+void Attention::turn(const EncoderStep& step, const Tensor& q, const Tensor& k, bool backward) const {
   if (!positions_.turns()) return;
   for (const Tensor& x : {q, k})
     run(step.context, Rotary{.x = x,
@@ -47,7 +47,7 @@ void Attention::turn(const Step& step, const Tensor& q, const Tensor& k, bool ba
                              .backward = backward});
 }
 
-Attention::Saved Attention::forward(const Step& step, const Tensor& x) const {
+Attention::Saved Attention::forward(const EncoderStep& step, const Tensor& x) const {
   Arena& arena = step.context.arena;
   Saved saved;
   if (output_->removed()) {
@@ -83,7 +83,7 @@ Attention::Saved Attention::forward(const Step& step, const Tensor& x) const {
   return saved;
 }
 
-void Attention::backward(const Step& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
+void Attention::backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
                          bool accumulate_dx) const {
   if (output_->removed()) {
     if (!accumulate_dx) run(step.context, Fill{.x = dx, .value = 0});

@@ -29,9 +29,9 @@ class Attention {
     std::optional<TTAttention::Saved> between_halves;  // instead of the others
     Tensor y;                                          // (T, hidden)
   };
-  Saved forward(const Step& step, const Tensor& x) const;
+  Saved forward(const EncoderStep& step, const Tensor& x) const;
   // dy is overwritten; dx (T, hidden) is written, or added to.
-  void backward(const Step& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
+  void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
                 bool accumulate_dx) const;
 
   Linear& projections() const { return *projections_; }
@@ -40,9 +40,9 @@ class Attention {
   TTAttention* between_halves() const { return between_halves_.get(); }
 
  private:
-  TTAttention::Inputs inputs(const Step& step) const;
+  TTAttention::Inputs inputs(const EncoderStep& step) const;
   // Turns queries and keys, or their gradients back, with rotary positions.
-  void turn(const Step& step, const Tensor& q, const Tensor& k, bool backward) const;
+  void turn(const EncoderStep& step, const Tensor& q, const Tensor& k, bool backward) const;
 
   std::int64_t hidden_, heads_;
   const PositionTables& positions_;

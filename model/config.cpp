@@ -108,11 +108,11 @@ void check_lte(const EncoderConfig& config) {
                "lte: its layers are dense, neither tensor trains nor products of two factors; set "
                "tensorized.enabled to false and leave [low_rank] out, or leave [lte] out");
   COMERA_CHECK(
-      lte.rank >= 1 && lte.rank <= largest,
+      lte.lora_r >= 1 && lte.lora_r <= largest,
       "lte.lora_r = {} is no rank of matrices of model.hidden = {} and model.ffn = {}; choose 1 to {}",
-      lte.rank, config.hidden, config.ffn, largest);
-  COMERA_CHECK(lte.alpha > 0, "lte.lora_alpha must be positive, not {}", lte.alpha);
-  COMERA_CHECK(lte.heads >= 1, "lte.num_heads must be at least 1, not {}", lte.heads);
+      lte.lora_r, config.hidden, config.ffn, largest);
+  COMERA_CHECK(lte.lora_alpha > 0, "lte.lora_alpha must be positive, not {}", lte.lora_alpha);
+  COMERA_CHECK(lte.num_heads >= 1, "lte.num_heads must be at least 1, not {}", lte.num_heads);
   COMERA_CHECK(!config.float8,
                "lte: its products are not made in 8 bits; choose precision.compute = \"bf16\"");
 }

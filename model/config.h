@@ -48,14 +48,16 @@ struct TensorizedConfig {
   std::vector<TTShape> shapes_of(const std::optional<TTShape>& kind, const Linear::Spec& spec) const;
   std::optional<TTMShape> embedding_shape() const;
   bool any() const;  // whether anything is a tensor train
+  friend bool operator==(const TensorizedConfig&, const TensorizedConfig&) = default;
 };
 
-struct EncoderConfig {
-  std::int64_t layers = 6;
-  std::int64_t hidden = 768;
-  std::int64_t heads = 12;
-  std::int64_t ffn = 3072;
-  std::int64_t vocabulary = 30522;
+// What a recipe says in [model].
+struct EncoderArchitecture {
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t ffn = 0;
+  std::int64_t vocabulary = 0;  // of a recipe 0: as many as the tokenizer has
   std::int64_t max_positions = 512;
   Positions positions = Positions::learned;
   double rotary_theta = 10000;  // of rotary positions
@@ -69,6 +71,10 @@ struct EncoderConfig {
   Pooling pooling = Pooling::first;          // of a classification or regression head
   PairEncoding pairs = PairEncoding::joint;  // the same
   double embedding_std = 0.02;
+  friend bool operator==(const EncoderArchitecture&, const EncoderArchitecture&) = default;
+};
+
+struct EncoderConfig : EncoderArchitecture {
   TensorizedConfig tensorized;
   // Instead of tensor trains: linear layers of attention, feed-forward, pooler and transform have two
   // factors.

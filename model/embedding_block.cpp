@@ -28,7 +28,7 @@ EmbeddingBlock::EmbeddingBlock(ParameterStore& store, const EncoderConfig& confi
     norm_ = LayerNorm::add(store, "embedding.norm", config.hidden, config.norm_eps);
 }
 
-EmbeddingBlock::Saved EmbeddingBlock::forward(const Step& step) const {
+EmbeddingBlock::Saved EmbeddingBlock::forward(const EncoderStep& step) const {
   const std::int64_t tokens = step.batch.capacity.tokens;
   Arena& arena = step.context.arena;
   const DType dtype = step.store.compute(), master = step.store.dtype();
@@ -36,10 +36,18 @@ EmbeddingBlock::Saved EmbeddingBlock::forward(const Step& step) const {
   saved.y = arena.saved({tokens, hidden_}, dtype);
   const Tensor sum = norm_ ? arena.saved({tokens, hidden_}, dtype) : saved.y;
   const ProductPlace place(step.context.products, EncoderConfig::embedding_layer, tables_stay_wide);
-  tokens_->forward(
-      step.context, step.batch,
-      {.positions = positions_ ? step.store.value(*positions_) : Tensor(), .types = step.store.value(types_)},
-      sum);
+  {
+    ArenaScope scope(arena);
+    const Embedding::Rows found = tokens_->look_up(step.context, scope, step.batch.tokens());
+    run(step.context, EmbeddingSum{.rows = found.rows,
+                                   .index = found.index,
+                                   .positions = positions_ ? step.store.value(*positions_) : Tensor(),
+                                   .position_ids = step.batch.position_ids,
+                                   .types = step.store.value(types_),
+                                   .type_ids = step.batch.type_ids,
+                                   .y = sum});
+  }
+
   if (norm_) {
     saved.sum = sum;
     saved.statistics = {arena.saved({tokens}, master), arena.saved({tokens}, master)};
@@ -57,7 +65,7 @@ EmbeddingBlock::Saved EmbeddingBlock::forward(const Step& step) const {
   return saved;
 }
 
-void EmbeddingBlock::backward(const Step& step, const Saved& saved, const Tensor& dy) const {
+void EmbeddingBlock::backward(const EncoderStep& step, const Saved& saved, const Tensor& dy) const {
   const DropoutSpec dropout = step.dropout(dropout_, dropout_site::embedding);
   if (dropout.active())
     run(step.context, Dropout{.x = dy, .dropout = dropout, .step_inputs = step.inputs, .y = dy});
@@ -81,7 +89,7 @@ void EmbeddingBlock::backward(const Step& step, const Saved& saved, const Tensor
                                   .count = step.batch.token_count(),
                                   .dtable = step.store.gradient(types_)});
   const ProductPlace place(step.context.products, EncoderConfig::embedding_layer, tables_stay_wide);
-  tokens_->backward(step.context, step.batch, dy);
+  tokens_->backward(step.context, step.batch.tokens(), dy);
 }
 
 }  // namespace comera

@@ -20,9 +20,9 @@ class EmbeddingBlock {
     NormStatistics statistics;
     Tensor y;  // (T, hidden)
   };
-  Saved forward(const Step& step) const;
+  Saved forward(const EncoderStep& step) const;
   // dy (T, hidden) is overwritten.
-  void backward(const Step& step, const Saved& saved, const Tensor& dy) const;
+  void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy) const;
 
   const Embedding& tokens() const { return *tokens_; }
 

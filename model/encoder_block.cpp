@@ -19,7 +19,7 @@ EncoderBlock::EncoderBlock(ParameterStore& store, const EncoderConfig& config,
 
 namespace {
 
-NormStatistics new_statistics(const Step& step, const Tensor& x) {
+NormStatistics new_statistics(const EncoderStep& step, const Tensor& x) {
   Arena& arena = step.context.arena;
   const DType master = master_of(x.dtype());
   return {arena.saved({x.dim(0)}, master), arena.saved({x.dim(0)}, master)};
@@ -30,7 +30,7 @@ struct Residual {
   Tensor sum, normed;
   NormStatistics statistics;
 };
-Residual add_residual(const Step& step, const Tensor& branch, ParameterId bias, const Tensor& residual,
+Residual add_residual(const EncoderStep& step, const Tensor& branch, ParameterId bias, const Tensor& residual,
                       const DropoutSpec& dropout, const LayerNorm* norm) {
   Residual out;
   out.sum = branch;
@@ -60,7 +60,7 @@ Residual add_residual(const Step& step, const Tensor& branch, ParameterId bias, 
 }
 
 // g: gradient of the norm's output (of the sum without a norm), overwritten by that of the residual.
-void residual_backward(const Step& step, ParameterId bias, const DropoutSpec& dropout, const Tensor& g,
+void residual_backward(const EncoderStep& step, ParameterId bias, const DropoutSpec& dropout, const Tensor& g,
                        const Tensor& dbranch, const LayerNorm* norm, const Tensor& sum,
                        const NormStatistics& statistics) {
   ArenaScope scope(step.context.arena);
@@ -93,7 +93,8 @@ void residual_backward(const Step& step, ParameterId bias, const DropoutSpec& dr
   run(step.context, operation);
 }
 
-Tensor normalize(const Step& step, const LayerNorm& norm, const Tensor& x, const NormStatistics& statistics) {
+Tensor normalize(const EncoderStep& step, const LayerNorm& norm, const Tensor& x,
+                 const NormStatistics& statistics) {
   const Tensor y = step.context.arena.saved(x.shape(), x.dtype());
   run(step.context, LayerNormForward{.x = x,
                                      .gamma = step.store.value(norm.gamma),
@@ -106,7 +107,7 @@ Tensor normalize(const Step& step, const LayerNorm& norm, const Tensor& x, const
 }
 
 // g += gradient of the norm's input.
-void normalize_backward(const Step& step, const LayerNorm& norm, const Tensor& x,
+void normalize_backward(const EncoderStep& step, const LayerNorm& norm, const Tensor& x,
                         const NormStatistics& statistics, const Tensor& dy, const Tensor& g) {
   run(step.context, LayerNormBackward{.x = x,
                                       .gamma = step.store.value(norm.gamma),
@@ -121,15 +122,15 @@ void normalize_backward(const Step& step, const LayerNorm& norm, const Tensor& x
 
 }  // namespace
 
-EncoderBlock::Saved EncoderBlock::forward(const Step& step, const Tensor& x) const {
+EncoderBlock::Saved EncoderBlock::forward(const EncoderStep& step, const Tensor& x) const {
   return placement_ == NormPlacement::post ? forward_post(step, x) : forward_pre(step, x);
 }
 
-void EncoderBlock::backward(const Step& step, const Saved& saved, const Tensor& g) const {
+void EncoderBlock::backward(const EncoderStep& step, const Saved& saved, const Tensor& g) const {
   placement_ == NormPlacement::post ? backward_post(step, saved, g) : backward_pre(step, saved, g);
 }
 
-EncoderBlock::Saved EncoderBlock::forward_post(const Step& step, const Tensor& x) const {
+EncoderBlock::Saved EncoderBlock::forward_post(const EncoderStep& step, const Tensor& x) const {
   Saved saved;
   saved.x = x;
   saved.attention = attention_.forward(step, x);
@@ -148,7 +149,7 @@ EncoderBlock::Saved EncoderBlock::forward_post(const Step& step, const Tensor& x
   return saved;
 }
 
-void EncoderBlock::backward_post(const Step& step, const Saved& saved, const Tensor& g) const {
+void EncoderBlock::backward_post(const EncoderStep& step, const Saved& saved, const Tensor& g) const {
   ArenaScope scope(step.context.arena);
   const Tensor dbranch = scope.tensor(g.shape(), g.dtype());
   residual_backward(step, ffn_.down().bias(), step.dropout(dropout_, ffn_site_), g, dbranch, &norm2_,
@@ -159,7 +160,7 @@ void EncoderBlock::backward_post(const Step& step, const Saved& saved, const Ten
   attention_.backward(step, saved.attention, dbranch, g, true);
 }
 
-EncoderBlock::Saved EncoderBlock::forward_pre(const Step& step, const Tensor& x) const {
+EncoderBlock::Saved EncoderBlock::forward_pre(const EncoderStep& step, const Tensor& x) const {
   Saved saved;
   saved.x = x;
   saved.statistics1 = new_statistics(step, x);
@@ -178,7 +179,7 @@ EncoderBlock::Saved EncoderBlock::forward_pre(const Step& step, const Tensor& x)
   return saved;
 }
 
-void EncoderBlock::backward_pre(const Step& step, const Saved& saved, const Tensor& g) const {
+void EncoderBlock::backward_pre(const EncoderStep& step, const Saved& saved, const Tensor& g) const {
   ArenaScope scope(step.context.arena);
   const Tensor dbranch = scope.tensor(g.shape(), g.dtype());
   const Tensor dnormed = scope.tensor(g.shape(), g.dtype());

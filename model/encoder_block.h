@@ -23,18 +23,18 @@ class EncoderBlock {
     Tensor sum1, sum2;  // (T, hidden): residual sums after attention and feed-forward
     Tensor y;
   };
-  Saved forward(const Step& step, const Tensor& x) const;
+  Saved forward(const EncoderStep& step, const Tensor& x) const;
   // g (T, hidden): the gradient of y, overwritten by that of x.
-  void backward(const Step& step, const Saved& saved, const Tensor& g) const;
+  void backward(const EncoderStep& step, const Saved& saved, const Tensor& g) const;
 
   const Attention& attention() const { return attention_; }
   const FeedForward& ffn() const { return ffn_; }
 
  private:
-  Saved forward_post(const Step& step, const Tensor& x) const;
-  Saved forward_pre(const Step& step, const Tensor& x) const;
-  void backward_post(const Step& step, const Saved& saved, const Tensor& g) const;
-  void backward_pre(const Step& step, const Saved& saved, const Tensor& g) const;
+  Saved forward_post(const EncoderStep& step, const Tensor& x) const;
+  Saved forward_pre(const EncoderStep& step, const Tensor& x) const;
+  void backward_post(const EncoderStep& step, const Saved& saved, const Tensor& g) const;
+  void backward_pre(const EncoderStep& step, const Saved& saved, const Tensor& g) const;
 
   NormPlacement placement_;
   double dropout_;

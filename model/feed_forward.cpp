@@ -21,7 +21,7 @@ FeedForward::FeedForward(ParameterStore& store, const EncoderConfig& config, std
     in_one_pass_.emplace(store, *upward, *downward);
 }
 
-FeedForward::Saved FeedForward::forward(const Step& step, const Tensor& x) const {
+FeedForward::Saved FeedForward::forward(const EncoderStep& step, const Tensor& x) const {
   Saved saved;
   if (down_->removed()) {
     saved.y = step.context.arena.saved(x.shape(), x.dtype());
@@ -53,7 +53,7 @@ FeedForward::Saved FeedForward::forward(const Step& step, const Tensor& x) const
   return saved;
 }
 
-void FeedForward::backward(const Step& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
+void FeedForward::backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
                            bool accumulate_dx) const {
   if (down_->removed()) {
     if (!accumulate_dx) run(step.context, Fill{.x = dx, .value = 0});

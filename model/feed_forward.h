@@ -22,9 +22,9 @@ class FeedForward {
     std::optional<TTFeedForward::Saved> in_one_pass;  // instead of both
     Tensor y;                                         // (T, hidden)
   };
-  Saved forward(const Step& step, const Tensor& x) const;
+  Saved forward(const EncoderStep& step, const Tensor& x) const;
   // dy is overwritten; dx (T, hidden) is written, or added to.
-  void backward(const Step& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
+  void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
                 bool accumulate_dx) const;
 
   Linear& up() const { return *up_; }

@@ -33,7 +33,7 @@ MaskedLanguageHead::MaskedLanguageHead(ParameterStore& store, const EncoderConfi
                        .decays = false,
                        .initializer = {}})) {}
 
-MaskedLanguageHead::Passed MaskedLanguageHead::pass(const Step& step, const Tensor& hidden) const {
+MaskedLanguageHead::Passed MaskedLanguageHead::evaluate(const EncoderStep& step, const Tensor& hidden) const {
   const Context& context = step.context;
   Arena& arena = context.arena;
   const DType dtype = hidden.dtype(), master = step.store.dtype();
@@ -58,23 +58,24 @@ MaskedLanguageHead::Passed MaskedLanguageHead::pass(const Step& step, const Tens
   return passed;
 }
 
-void MaskedLanguageHead::run_loss(const Step& step, const Tensor& hidden, bool gradient,
-                                  const Tensor& dhidden) const {
+void MaskedLanguageHead::pass(const EncoderStep& step, const Tensor& hidden, bool gradient,
+                              const Tensor& dhidden) const {
   const Context& context = step.context;
   Arena& arena = context.arena;
   const std::size_t mark = arena.mark();
   const DType dtype = hidden.dtype();
   const std::int64_t rows = step.batch.capacity.masked, width = hidden.dim(1);
-  const auto [transformed, normed, mean, rstd] = pass(step, hidden);
+  const auto [transformed, normed, mean, rstd] = evaluate(step, hidden);
   const Tensor g = gradient ? arena.saved({rows, width}, dtype) : Tensor();
   const ProductPlace decoder(context.products, "head.decoder", "logits decide about the loss");
-  tokens_.masked_cross_entropy(context, step.batch,
-                               {.h = normed,
-                                .bias = step.store.value(bias_),
-                                .dbias = gradient ? step.store.gradient(bias_) : Tensor(),
-                                .gradient = gradient,
-                                .dh = g,
-                                .results = step.results});
+  tokens_.cross_entropy(context, {.h = normed,
+                                  .targets = step.batch.masked_targets,
+                                  .count = step.batch.masked_count(),
+                                  .bias = step.store.value(bias_),
+                                  .dbias = gradient ? step.store.gradient(bias_) : Tensor(),
+                                  .gradient = gradient,
+                                  .dh = g,
+                                  .results = step.results});
   if (gradient) {
     run(context, LayerNormBackward{.x = transformed.output(),
                                    .gamma = step.store.value(norm_.gamma),
@@ -96,15 +97,15 @@ void MaskedLanguageHead::run_loss(const Step& step, const Tensor& hidden, bool g
   arena.release(mark);
 }
 
-void MaskedLanguageHead::logits(const Step& step, const Tensor& hidden, const Tensor& y) const {
+void MaskedLanguageHead::logits(const EncoderStep& step, const Tensor& hidden, const Tensor& y) const {
   const Context& context = step.context;
   const std::size_t mark = context.arena.mark();
-  tokens_.decode(context, pass(step, hidden).normed, y);
+  tokens_.decode(context, evaluate(step, hidden).normed, y);
   run(context, BiasActivationForward{.u = y, .bias = step.store.value(bias_), .y = {}});
   context.arena.release(mark);
 }
 
-void pool(const Step& step, const Tensor& hidden, Pooling pooling, const Tensor& vectors) {
+void pool(const EncoderStep& step, const Tensor& hidden, Pooling pooling, const Tensor& vectors) {
   if (pooling == Pooling::mean)
     run(step.context, SequenceMean{.x = hidden,
                                    .offsets = step.batch.sequence_offsets,
@@ -132,12 +133,12 @@ SequenceHead::SequenceHead(ParameterStore& store, const EncoderConfig& config)
                                .scores = true},
                               {}, PlanKind::automatic)) {}
 
-std::int64_t SequenceHead::examples(const Step& step) const {
+std::int64_t SequenceHead::examples(const EncoderStep& step) const {
   return step.batch.capacity.sequences / (pairs_ == PairEncoding::separate ? 2 : 1);
 }
 
-SequenceHead::Passed SequenceHead::pass(const Step& step, const Tensor& hidden,
-                                        const DropoutSpec& dropout) const {
+SequenceHead::Passed SequenceHead::evaluate(const EncoderStep& step, const Tensor& hidden,
+                                            const DropoutSpec& dropout) const {
   const Context& context = step.context;
   const std::int64_t sequences = step.batch.capacity.sequences, width = hidden.dim(1);
   Passed passed;
@@ -159,14 +160,14 @@ SequenceHead::Passed SequenceHead::pass(const Step& step, const Tensor& hidden,
   return passed;
 }
 
-void SequenceHead::run_loss(const Step& step, const Tensor& hidden, bool gradient,
-                            const Tensor& dhidden) const {
+void SequenceHead::pass(const EncoderStep& step, const Tensor& hidden, bool gradient,
+                        const Tensor& dhidden) const {
   const Context& context = step.context;
   const std::size_t mark = context.arena.mark();
   const std::int64_t sequences = step.batch.capacity.sequences, width = hidden.dim(1);
   const DType dtype = hidden.dtype();
   const DropoutSpec dropout = step.dropout(dropout_, dropout_site::pooler);
-  const Passed passed = pass(step, hidden, dropout);
+  const Passed passed = evaluate(step, hidden, dropout);
   const Tensor answer = passed.answer.output();  // (examples, outputs)
   if (kind_ == HeadKind::classification)
     run(context, SoftmaxCrossEntropy{.logits = answer.reshape({1, examples(step), outputs_}),
@@ -215,9 +216,9 @@ void SequenceHead::run_loss(const Step& step, const Tensor& hidden, bool gradien
   context.arena.release(mark);
 }
 
-void SequenceHead::predict(const Step& step, const Tensor& hidden, const Tensor& y) const {
+void SequenceHead::predict(const EncoderStep& step, const Tensor& hidden, const Tensor& y) const {
   const std::size_t mark = step.context.arena.mark();
-  const Passed passed = pass(step, hidden, {});
+  const Passed passed = evaluate(step, hidden, {});
   const Tensor to = y.slice(0, {examples(step), outputs_});
   run(step.context, Fill{.x = to, .value = 0});
   run(step.context, Add{.x = passed.answer.output(), .y = to});

@@ -10,18 +10,24 @@
 
 namespace comera {
 
-// What stands on the encoder: gives the loss of a batch and, with `gradient`, the gradient of the encoder's
-// output. Forward and backward are one pass, so that logits over the vocabulary never outlive a chunk of
-// rows.
+// What stands on the encoder: gives the loss of a batch and the gradient of the encoder's output. Forward and
+// backward are one pass, so that logits over the vocabulary never outlive a chunk of rows.
 class Head {
  public:
   virtual ~Head() = default;
-  // hidden (T, hidden). dhidden (T, hidden) is written with `gradient`. Loss, targets and hits go to
-  // step.results.
-  virtual void run_loss(const Step& step, const Tensor& hidden, bool gradient,
-                        const Tensor& dhidden) const = 0;
+  // hidden (T, hidden). Loss, targets and hits are added to step.results.
+  void forward(const EncoderStep& step, const Tensor& hidden) const { pass(step, hidden, false, Tensor()); }
+  // The same, and dhidden (T, hidden) is written; gradients of the head's parameters are added to the
+  // store's.
+  void forward_backward(const EncoderStep& step, const Tensor& hidden, const Tensor& dhidden) const {
+    pass(step, hidden, true, dhidden);
+  }
   // Its linear layers.
   virtual std::vector<Linear*> linears() const = 0;
+
+ private:
+  virtual void pass(const EncoderStep& step, const Tensor& hidden, bool gradient,
+                    const Tensor& dhidden) const = 0;
 };
 
 // Masked language modelling: logits = norm(gelu(W h + b)) tableᵀ + bias at masked positions, table tied to
@@ -29,12 +35,11 @@ class Head {
 class MaskedLanguageHead final : public Head {
  public:
   MaskedLanguageHead(ParameterStore& store, const EncoderConfig& config, const Embedding& tokens);
-  void run_loss(const Step& step, const Tensor& hidden, bool gradient, const Tensor& dhidden) const override;
   std::vector<Linear*> linears() const override { return {transform_.get()}; }
 
   // y (masked positions of the capacity, vocabulary), in the type of the parameters, for prediction; rows
   // beyond their count hold anything.
-  void logits(const Step& step, const Tensor& hidden, const Tensor& y) const;
+  void logits(const EncoderStep& step, const Tensor& hidden, const Tensor& y) const;
 
  private:
   // What the decoder is given, as far as the backward pass needs it.
@@ -42,7 +47,9 @@ class MaskedLanguageHead final : public Head {
     Linear::Saved transformed;
     Tensor normed, mean, rstd;
   };
-  Passed pass(const Step& step, const Tensor& hidden) const;
+  Passed evaluate(const EncoderStep& step, const Tensor& hidden) const;
+  void pass(const EncoderStep& step, const Tensor& hidden, bool gradient,
+            const Tensor& dhidden) const override;
 
   const Embedding& tokens_;
   std::unique_ptr<Linear> transform_;
@@ -51,7 +58,7 @@ class MaskedLanguageHead final : public Head {
 };
 
 // vectors (S, hidden) of hidden (T, hidden); zero beyond the batch's sequences.
-void pool(const Step& step, const Tensor& hidden, Pooling pooling, const Tensor& vectors);
+void pool(const EncoderStep& step, const Tensor& hidden, Pooling pooling, const Tensor& vectors);
 
 // Classification or regression: y = W dropout(p) + b with p = tanh(pooler h), and h the first token's hidden
 // state or the mean of a sequence's. The loss is the cross-entropy of the logits y, or the squared error of
@@ -60,11 +67,10 @@ void pool(const Step& step, const Tensor& hidden, Pooling pooling, const Tensor&
 class SequenceHead final : public Head {
  public:
   SequenceHead(ParameterStore& store, const EncoderConfig& config);
-  void run_loss(const Step& step, const Tensor& hidden, bool gradient, const Tensor& dhidden) const override;
   std::vector<Linear*> linears() const override { return {pooler_.get(), classifier_.get()}; }
 
   // y (at least as many rows as examples, outputs), for prediction; rows beyond their count hold anything.
-  void predict(const Step& step, const Tensor& hidden, const Tensor& y) const;
+  void predict(const EncoderStep& step, const Tensor& hidden, const Tensor& y) const;
 
  private:
   HeadKind kind_;
@@ -73,8 +79,10 @@ class SequenceHead final : public Head {
     Tensor vectors;  // (S, hidden)
     Linear::Saved pooled, answer;
   };
-  Passed pass(const Step& step, const Tensor& hidden, const DropoutSpec& dropout) const;
-  std::int64_t examples(const Step& step) const;
+  Passed evaluate(const EncoderStep& step, const Tensor& hidden, const DropoutSpec& dropout) const;
+  void pass(const EncoderStep& step, const Tensor& hidden, bool gradient,
+            const Tensor& dhidden) const override;
+  std::int64_t examples(const EncoderStep& step) const;
 
   Pooling pooling_;
   PairEncoding pairs_;

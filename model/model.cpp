@@ -61,7 +61,7 @@ void Model::begin_pass(const Context& context, bool training) const {
     run(context, Cast{.x = store_.all_values(), .y = store_.product_values()});
 }
 
-void Model::run_pack(const Step& step, bool gradient) const {
+void Model::run_pack(const EncoderStep& step, bool gradient) const {
   const Context& context = step.context;
   Arena& arena = context.arena;
   const std::size_t mark = arena.mark();
@@ -88,8 +88,10 @@ void Model::run_pack(const Step& step, bool gradient) const {
                                   .mean = statistics.mean,
                                   .rstd = statistics.rstd});
   }
-  head_->run_loss(step, hidden, gradient, g);
-  if (gradient) {
+  if (!gradient) {
+    head_->forward(step, hidden);
+  } else {
+    head_->forward_backward(step, hidden, g);
     if (final_norm_)
       run(context, LayerNormBackward{.x = x,
                                      .gamma = store_.value(final_norm_->gamma),
@@ -111,7 +113,7 @@ void Model::run_pack(const Step& step, bool gradient) const {
   arena.release(mark);
 }
 
-Tensor Model::encode(const Step& step) const {
+Tensor Model::encode(const EncoderStep& step) const {
   Arena& arena = step.context.arena;
   const Tensor x = arena.saved({step.batch.capacity.tokens, config_.hidden}, store_.compute());
   begin_pass(step.context, false);
@@ -139,7 +141,7 @@ Tensor Model::encode(const Step& step) const {
   return hidden;
 }
 
-void Model::predict(const Step& step, const Tensor& y) const {
+void Model::predict(const EncoderStep& step, const Tensor& y) const {
   const auto* head = dynamic_cast<const SequenceHead*>(head_.get());
   COMERA_CHECK(head != nullptr, "a model with a masked-language head predicts nothing for whole sequences");
   const std::size_t mark = step.context.arena.mark();
@@ -147,7 +149,7 @@ void Model::predict(const Step& step, const Tensor& y) const {
   step.context.arena.release(mark);
 }
 
-void Model::logits(const Step& step, const Tensor& y) const {
+void Model::logits(const EncoderStep& step, const Tensor& y) const {
   const auto* head = dynamic_cast<const MaskedLanguageHead*>(head_.get());
   COMERA_CHECK(head != nullptr, "a model without a masked-language head predicts no tokens");
   const std::size_t mark = step.context.arena.mark();
@@ -155,7 +157,7 @@ void Model::logits(const Step& step, const Tensor& y) const {
   step.context.arena.release(mark);
 }
 
-void Model::embed(const Step& step, Pooling pooling, const Tensor& vectors) const {
+void Model::embed(const EncoderStep& step, Pooling pooling, const Tensor& vectors) const {
   const std::size_t mark = step.context.arena.mark();
   pool(step, encode(step), pooling, vectors);
   step.context.arena.release(mark);

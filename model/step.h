@@ -1,17 +1,16 @@
 #pragma once
 
-#include "kernels/core/packed_batch.h"
+#include "batches/packed_batch.h"
 #include "kernels/core/parameter.h"
 #include "kernels/ops/context.h"
 #include "kernels/shared/step_values.h"
 
 namespace comera {
 
-// What every module's forward and backward is given besides its tensors.
+// What a model's forward and backward are given besides their tensors.
 struct Step {
   const Context& context;
   const ParameterStore& store;
-  const PackedBatch& batch;
   Tensor inputs;         // StepInputs
   Tensor results;        // StepResults
   bool training = true;  // with dropout, and what else only training sees
@@ -19,6 +18,13 @@ struct Step {
   DropoutSpec dropout(double probability, std::uint32_t site) const {
     return {training ? probability : 0, site};
   }
+};
+
+// The same for the modules of an encoder, which read packed sequences.
+struct EncoderStep : Step {
+  EncoderStep(const Step& step, const PackedBatch& of) : Step(step), batch(of) {}
+
+  const PackedBatch& batch;
 };
 
 // Each dropout of the model has a site of its own, which its mask depends on.

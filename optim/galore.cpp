@@ -15,6 +15,8 @@ namespace comera {
 
 namespace {
 
+GaloreOptions galore_of(const OptimizerOptions& options) { return options.galore.value_or(GaloreOptions()); }
+
 bool is_projected(const ParameterInfo& info) {
   return info.role == ParameterRole::dense && info.matrix_rows > 0 && info.shape.elements() > 0;
 }
@@ -95,7 +97,7 @@ GaloreOptimizer::Plan GaloreOptimizer::plan(const ParameterStore& store, const G
 }
 
 GaloreOptimizer::GaloreOptimizer(ParameterStore& store, const OptimizerOptions& options, Allocator& allocator)
-    : GaloreOptimizer(store, options, allocator, plan(store, options.galore)) {}
+    : GaloreOptimizer(store, options, allocator, plan(store, galore_of(options))) {}
 
 GaloreOptimizer::GaloreOptimizer(ParameterStore& store, const OptimizerOptions& options, Allocator& allocator,
                                  Plan plan)
@@ -112,7 +114,7 @@ GaloreOptimizer::GaloreOptimizer(ParameterStore& store, const OptimizerOptions& 
   }
   directions_ = upload_table(allocator, directions);
   moves_ = upload_table(allocator, moves);
-  scales_ = upload_table(allocator, std::vector<double>(matrices_.size(), options.galore.scale));
+  scales_ = upload_table(allocator, std::vector<double>(matrices_.size(), galore_of(options).scale));
 }
 
 std::vector<ParameterState> GaloreOptimizer::states() const {
@@ -153,7 +155,7 @@ void GaloreOptimizer::Side::find() {
 }
 
 bool GaloreOptimizer::refreshes(std::int64_t update) const {
-  return !matrices_.empty() && update % options_.galore.update_proj_gap == 0;
+  return !matrices_.empty() && update % galore_of(options_).update_proj_gap == 0;
 }
 
 // Finds the subspaces of some sides at once, each on one thread: the sums of a library that has several

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace comera {
 
@@ -30,10 +31,11 @@ struct OptimizerOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  double momentum = 0.95;  // of Muon
-  GaloreOptions galore = {};
+  double momentum = 0.95;                    // of Muon
+  std::optional<GaloreOptions> galore = {};  // not given: as above
   double weight_decay = 0.01;
   bool decay_cores = false;  // weight decay on tensor-train cores too; never on biases, norms and gates
+  friend bool operator==(const OptimizerOptions&, const OptimizerOptions&) = default;
 };
 
 }  // namespace comera

@@ -166,7 +166,7 @@ struct Codec<std::optional<T>> {
   static std::string expected(const Rule& rule) { return Codec<T>::expected(rule); }
 };
 
-// The words for an enumeration's values: keys.cpp.
+// The words for an enumeration's values: words.cpp.
 template <class E>
 using Words = std::vector<std::pair<E, std::string>>;
 template <class E>

@@ -19,67 +19,26 @@ namespace comera {
 
 // A recipe says everything about a training run: the model, its tensor trains, the optimizer, the data and
 // the phases. It is a TOML file with one section per struct below; docs/recipes.md lists every key.
-// The initialisers here are the only place where defaults are written.
+// The initialisers here, and of what sections take from model/ and optim/, are the only places where defaults
+// are written.
 
-struct ModelSection {
-  std::int64_t layers = 0;
-  std::int64_t hidden = 0;
-  std::int64_t heads = 0;
-  std::int64_t ffn = 0;
-  std::int64_t vocabulary = 0;  // 0: as many as the tokenizer has
-  std::int64_t max_positions = EncoderConfig().max_positions;
-  Positions positions = EncoderConfig().positions;
-  double rotary_theta = EncoderConfig().rotary_theta;
-  std::int64_t types = EncoderConfig().types;
-  NormPlacement norm = EncoderConfig().norm;
-  double norm_eps = EncoderConfig().norm_eps;
-  double dropout = EncoderConfig().dropout;
-  double attention_dropout = EncoderConfig().attention_dropout;
-  HeadKind head = EncoderConfig().head;
-  std::int64_t classes = EncoderConfig().classes;
-  Pooling pooling = EncoderConfig().pooling;
-  PairEncoding pairs = EncoderConfig().pairs;
-  double embedding_std = EncoderConfig().embedding_std;
-  friend bool operator==(const ModelSection&, const ModelSection&) = default;
-};
+using ModelSection = EncoderArchitecture;
 
-struct TensorizedSection {
+struct TensorizedSection : TensorizedConfig {
   bool enabled = true;  // false: the dense twin, whatever the shapes say
-  LookupKind lookup = TensorizedConfig().lookup;
-  PlanKind plan = TensorizedConfig().plan;
-  std::optional<TTShape> attention;
-  std::optional<TTShape> ffn_up;
-  std::optional<TTShape> ffn_down;
-  std::optional<TTShape> head;
-  std::optional<TTMShape> embedding;
-  LayerRanks ranks;  // of single layers, instead of their kind's
   friend bool operator==(const TensorizedSection&, const TensorizedSection&) = default;
 };
 
 // Linear layers whose weights are products of two factors, instead of tensor trains.
-struct LowRankSection {
-  std::int64_t rank = 0;
-  friend bool operator==(const LowRankSection&, const LowRankSection&) = default;
-};
+using LowRankSection = LowRankForm;
 
 // LoRA-the-Explorer (Huh et al., 2024): dense layers whose weights are frozen and trained through adapters.
-struct LteSection {
-  std::int64_t lora_r = 0;
-  double lora_alpha = 0;
-  std::int64_t num_heads = 0;
+struct LteSection : LteForm {
   std::int64_t merge_steps = 0;
   friend bool operator==(const LteSection&, const LteSection&) = default;
 };
 
-struct OptimSection {
-  OptimizerKind name = OptimizerKind::adamw;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double eps = 1e-8;
-  double momentum = 0.95;  // of Muon
-  std::optional<GaloreOptions> galore;
-  double weight_decay = 0.01;
-  bool decay_cores = false;
+struct OptimSection : OptimizerOptions {
   double clip_norm = 1.0;  // 0: no clipping
   std::int64_t max_consecutive_skips = 10;
   friend bool operator==(const OptimSection&, const OptimSection&) = default;

@@ -9,8 +9,9 @@
 
 #include "recipes/codec.h"
 
-// The recipe's schema: one list of keys per struct of recipe.h, written in keys.cpp. Reading, writing and
-// docs/recipes.md all follow from it: a new key is one line there, a new section a struct and a list.
+// The recipe's schema: one list of keys per struct of recipe.h, in model_keys.cpp and training_keys.cpp.
+// Reading, writing and docs/recipes.md all follow from it: a new key is one line there, a new section a
+// struct and a list.
 namespace comera::recipe_detail {
 
 // What one key of struct S is called, may hold, and means.
@@ -23,7 +24,7 @@ struct Key {
   std::function<void(const Path&, bool required, Reference&)> describe;
 };
 
-// The keys of every struct of a recipe: keys.cpp.
+// The keys of every struct of a recipe: model_keys.cpp, training_keys.cpp.
 template <class S>
 const std::vector<Key<S>>& keys_of();
 template <>
@@ -106,6 +107,13 @@ Key<S> value(const char* name, T S::*member, Rule rule, const std::string& doc) 
 template <class S, class T>
 Key<S> value(const char* name, T S::*member, const std::string& doc) {
   return value(name, member, Rule{}, doc);
+}
+
+// A key of a struct that S begins with.
+template <class S, class Base>
+Key<S> inherited(Key<Base> key) {
+  static_assert(std::is_base_of_v<Base, S>);
+  return {key.name, key.required, key.read, key.write, key.describe};
 }
 
 template <class S>

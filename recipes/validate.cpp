@@ -51,11 +51,11 @@ void check_optim(const OptimSection& optim, const Places& places) {
 // What a recipe says of GaLore must be done somewhere.
 void check_galore(const Recipe& recipe, const Places& places) {
   const OptimSection& optim = recipe.optim;
-  if (optim.name != OptimizerKind::galore) {
+  if (optim.kind != OptimizerKind::galore) {
     if (optim.galore)
       places.fail("optim.galore", fmt::format("[optim.galore] is not used by optim.name = \"{}\"; set it to "
                                               "\"galore\", or leave the section out",
-                                              name_of(optim.name)));
+                                              name_of(optim.kind)));
     return;
   }
   if (recipe.low_rank || recipe.lte)
@@ -179,36 +179,16 @@ void check_phases(const Recipe& recipe, const Places& places) {
 
 // The shapes of a recipe that is not tensorized are not looked at, so that they need not fit.
 EncoderConfig convert(const Recipe& recipe, std::int64_t vocabulary) {
-  const ModelSection& model = recipe.model;
   EncoderConfig config;
-  config.layers = model.layers;
-  config.hidden = model.hidden;
-  config.heads = model.heads;
-  config.ffn = model.ffn;
+  static_cast<EncoderArchitecture&>(config) = recipe.model;
   config.vocabulary = vocabulary;
-  config.max_positions = model.max_positions;
-  config.positions = model.positions;
-  config.rotary_theta = model.rotary_theta;
-  config.types = model.types;
-  config.norm = model.norm;
-  config.norm_eps = model.norm_eps;
-  config.dropout = model.dropout;
-  config.attention_dropout = model.attention_dropout;
-  config.head = model.head;
-  config.classes = model.classes;
-  config.pooling = model.pooling;
-  config.pairs = model.pairs;
-  config.embedding_std = model.embedding_std;
   config.compute = recipe.precision.activations();
   config.float8 = recipe.precision.float8();
-  const TensorizedSection& shapes = recipe.tensorized;
-  config.tensorized = {shapes.attention, shapes.ffn_up, shapes.ffn_down, shapes.head,
-                       shapes.embedding, shapes.lookup, shapes.plan,     shapes.ranks};
-  if (shapes.enabled) return config;
+  config.tensorized = recipe.tensorized;
+  if (recipe.tensorized.enabled) return config;
   EncoderConfig twin = config.dense_twin();
-  if (recipe.low_rank) twin.low_rank = LowRankForm{.rank = recipe.low_rank->rank};
-  if (const auto& lte = recipe.lte)
-    twin.lte = LteForm{.rank = lte->lora_r, .alpha = lte->lora_alpha, .heads = lte->num_heads};
+  twin.low_rank = recipe.low_rank;
+  twin.lte = recipe.lte;
   return twin;
 }
 
@@ -280,7 +260,7 @@ void validate_training(const Recipe& recipe, const Places& places) {
     const LearningRates& rates = recipe.phases[i].learning_rate;
     const std::string key = fmt::format("phase.{}.learning_rate", i);
     check_float(rates.largest(), key, places);
-    if (recipe.optim.name == OptimizerKind::muon) check_muon_rates(recipe, rates, key, places);
+    if (recipe.optim.kind == OptimizerKind::muon) check_muon_rates(recipe, rates, key, places);
   }
 }
 

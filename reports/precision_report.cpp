@@ -31,8 +31,11 @@ ProductLog log_of(const EncoderConfig& config, std::int64_t tokens, std::int64_t
   Arena arena = Arena::measuring({});
   ProductLog log;
   const Context context{processor.backend, arena, processor.allocator.stream(), &log};
-  model.run_pack({context, model.parameters(), batch, inputs.tensor({sizeof(StepInputs)}, DType::uint8),
-                  results.tensor({sizeof(StepResults)}, DType::uint8), true},
+  model.run_pack({{.context = context,
+                   .store = model.parameters(),
+                   .inputs = inputs.tensor({sizeof(StepInputs)}, DType::uint8),
+                   .results = results.tensor({sizeof(StepResults)}, DType::uint8)},
+                  batch},
                  true);
   return log;
 }

@@ -15,35 +15,28 @@ DenseEmbedding::DenseEmbedding(ParameterStore& store, const std::string& name, s
                         .decays = true,
                         .initializer = {Initializer::Kind::normal, deviation}})) {}
 
-void DenseEmbedding::forward(const Context& context, const PackedBatch& batch, const Tables& tables,
-                             const Tensor& y) const {
-  run(context, EmbeddingSum{.rows = store_.value(table_),
-                            .index = batch.token_ids,
-                            .positions = tables.positions,
-                            .position_ids = batch.position_ids,
-                            .types = tables.types,
-                            .type_ids = batch.type_ids,
-                            .y = y});
+Embedding::Rows DenseEmbedding::look_up(const Context& /*context*/, ArenaScope& /*scope*/,
+                                        const LookupIds& ids) const {
+  return {.rows = store_.value(table_), .index = ids.ids};
 }
 
-void DenseEmbedding::backward(const Context& context, const PackedBatch& batch, const Tensor& dy) const {
+void DenseEmbedding::backward(const Context& context, const LookupIds& ids, const Tensor& dy) const {
   run(context, SegmentSum{.dy = dy,
-                          .order = batch.unique_order,
-                          .offsets = batch.unique_offsets,
-                          .count = batch.unique_count(),
-                          .ids = batch.unique_ids,
+                          .order = ids.unique_order,
+                          .offsets = ids.unique_offsets,
+                          .count = ids.unique_count,
+                          .ids = ids.unique_ids,
                           .out = store_.gradient(table_)});
 }
 
-void DenseEmbedding::masked_cross_entropy(const Context& context, const PackedBatch& batch,
-                                          const Decoder& decoder) const {
+void DenseEmbedding::cross_entropy(const Context& context, const Decoder& decoder) const {
   run(context, DenseMaskedCrossEntropy{.h = decoder.h,
                                        .table = store_.product_value(table_),
                                        .dtable = decoder.gradient ? store_.gradient(table_) : Tensor(),
                                        .bias = decoder.bias,
                                        .dbias = decoder.dbias,
-                                       .targets = batch.masked_targets,
-                                       .count = batch.masked_count(),
+                                       .targets = decoder.targets,
+                                       .count = decoder.count,
                                        .gradient = decoder.gradient,
                                        .dh = decoder.dh,
                                        .results = decoder.results});

@@ -9,11 +9,9 @@ class DenseEmbedding final : public Embedding {
   DenseEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary, std::int64_t width,
                  double deviation);
 
-  void forward(const Context& context, const PackedBatch& batch, const Tables& tables,
-               const Tensor& y) const override;
-  void backward(const Context& context, const PackedBatch& batch, const Tensor& dy) const override;
-  void masked_cross_entropy(const Context& context, const PackedBatch& batch,
-                            const Decoder& decoder) const override;
+  Rows look_up(const Context& context, ArenaScope& scope, const LookupIds& ids) const override;
+  void backward(const Context& context, const LookupIds& ids, const Tensor& dy) const override;
+  void cross_entropy(const Context& context, const Decoder& decoder) const override;
   void decode(const Context& context, const Tensor& h, const Tensor& y) const override;
   std::string shape_text() const override;
 

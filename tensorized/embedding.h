@@ -3,7 +3,8 @@
 #include <memory>
 #include <string>
 
-#include "kernels/core/packed_batch.h"
+#include "batches/lookup_ids.h"
+#include "kernels/core/arena.h"
 #include "kernels/core/parameter.h"
 #include "kernels/ops/context.h"
 #include "tensorized/kinds.h"
@@ -13,19 +14,21 @@ namespace comera {
 
 struct TTMCores;
 
-// The token embedding, dense or a tensor-train matrix, which may also be the decoder of a masked language
-// model.
+// A table with a row for each id, dense or a tensor-train matrix, which may also be the decoder of a masked
+// language model.
 class Embedding {
  public:
-  // What is added to each token's row.
-  struct Tables {
-    Tensor positions;  // (max positions, width), or left out
-    Tensor types;      // (types, width)
+  // What a lookup gives: the row of id t is rows[index[t]].
+  struct Rows {
+    Tensor rows;   // (R, width)
+    Tensor index;  // int32 (T)
   };
   // A tied decoder's arguments: cross-entropy of h tableᵀ + bias (kernels/ops/cross_entropy.h).
   struct Decoder {
     Tensor h;            // (P, width)
-    Tensor bias, dbias;  // (vocabulary)
+    Tensor targets;      // int32 (P)
+    Tensor count;        // int32 (1): how many of the P are real
+    Tensor bias, dbias;  // (rows of the table)
     bool gradient = false;
     Tensor dh;       // out (P, width), with gradient
     Tensor results;  // StepResults
@@ -33,21 +36,19 @@ class Embedding {
 
   virtual ~Embedding() = default;
 
-  // y[t] = row of token t + positions + types
-  virtual void forward(const Context& context, const PackedBatch& batch, const Tables& tables,
-                       const Tensor& y) const = 0;
-  // Adds the gradient of the rows; dy is (T, width).
-  virtual void backward(const Context& context, const PackedBatch& batch, const Tensor& dy) const = 0;
+  // The rows lie in the scope, or are the table's own.
+  virtual Rows look_up(const Context& context, ArenaScope& scope, const LookupIds& ids) const = 0;
+  // Adds the gradient of the rows; dy (T, width), that of id t at t.
+  virtual void backward(const Context& context, const LookupIds& ids, const Tensor& dy) const = 0;
   // Adds to results and, with gradient, to the table's gradient.
-  virtual void masked_cross_entropy(const Context& context, const PackedBatch& batch,
-                                    const Decoder& decoder) const = 0;
-  // y (P, vocabulary) = h tableᵀ in the type of the parameters: logits without bias, for h (P, width) in that
-  // of activations.
+  virtual void cross_entropy(const Context& context, const Decoder& decoder) const = 0;
+  // y (P, rows of the table) = h tableᵀ in the type of the parameters: logits without bias, for h (P, width)
+  // in that of activations.
   virtual void decode(const Context& context, const Tensor& h, const Tensor& y) const = 0;
   virtual std::string shape_text() const = 0;
   // Its train if it is one: for what is done with the parameters of all trains.
   virtual const TTMCores* as_tensor_train() const { return nullptr; }
-  // Right half of the ids for PackedBatch::right_order; 0 if the order is not needed.
+  // Right rows of the train, for LookupIds::right_order; 0 if that order is not needed.
   virtual std::int64_t right_rows() const { return 0; }
 };
 

@@ -130,11 +130,14 @@ struct TrainForm {
 };
 struct LowRankForm {
   std::int64_t rank = 0;  // of each output
+  friend bool operator==(const LowRankForm&, const LowRankForm&) = default;
 };
-struct LteForm {  // tensorized/lte_linear.h
-  std::int64_t rank = 0;
-  double alpha = 0;
-  std::int64_t heads = 0;
+// By the names of Huh et al., 2024: tensorized/lte_linear.h.
+struct LteForm {
+  std::int64_t lora_r = 0;  // rank of an adapter
+  double lora_alpha = 0;    // adapters are multiplied by lora_alpha / lora_r
+  std::int64_t num_heads = 0;
+  friend bool operator==(const LteForm&, const LteForm&) = default;
 };
 using LinearForm = std::variant<DenseForm, TrainForm, LowRankForm, LteForm>;
 

@@ -15,8 +15,8 @@ constexpr const char* suffixes[] = {".lora_a", ".lora_b", ".merged_a", ".merged_
 }
 
 LteLinear::LteLinear(ParameterStore& store, const Spec& spec, const LteForm& form)
-    : Linear(store, spec), form_(form), scale_(form.alpha / static_cast<double>(form.rank)) {
-  const std::int64_t n = spec.input_size, m = spec.output_size, r = form.rank, heads = form.heads;
+    : Linear(store, spec), form_(form), scale_(form.lora_alpha / static_cast<double>(form.lora_r)) {
+  const std::int64_t n = spec.input_size, m = spec.output_size, r = form.lora_r, heads = form.num_heads;
   COMERA_CHECK(r >= 1 && r <= std::min(n, m), "{}: a matrix {} x {} has no adapters of rank {}", spec.name, n,
                m, r);
   COMERA_CHECK(heads >= 1, "{}: {} heads, expected at least 1", spec.name, heads);
@@ -52,9 +52,9 @@ bool LteLinear::is_adapter(std::string_view parameter) {
 // in the master type.
 void LteLinear::scale(const Context& context, const Tensor& rows, const Tensor& to) const {
   ArenaScope scope(context.arena);
-  const Tensor signs = scope.tensor({2 * form_.rank}, rows.dtype());
-  run(context, Fill{.x = signs.slice(0, {form_.rank}), .value = scale_});
-  run(context, Fill{.x = signs.slice(form_.rank, {form_.rank}), .value = -scale_});
+  const Tensor signs = scope.tensor({2 * form_.lora_r}, rows.dtype());
+  run(context, Fill{.x = signs.slice(0, {form_.lora_r}), .value = scale_});
+  run(context, Fill{.x = signs.slice(form_.lora_r, {form_.lora_r}), .value = -scale_});
   const InMasterType product(context, scope, to);
   run(context, ScaleColumnsForward{.x = rows, .gate = signs, .y = product.tensor()});
   product.write_back();
@@ -64,8 +64,9 @@ Linear::Saved LteLinear::forward(const Context& context, const Tensor& x, const 
   const ProductPlace place(context.products, spec_.name);
   Saved saved = begin(context, x, pass);
   auto& kept = saved.kept.emplace<KeptByFactors>();
-  COMERA_CHECK(!pass.training || x.dim(0) % form_.heads == 0,
-               "{}: {} rows cannot be divided into parts for {} heads", spec_.name, x.dim(0), form_.heads);
+  COMERA_CHECK(!pass.training || x.dim(0) % form_.num_heads == 0,
+               "{}: {} rows cannot be divided into parts for {} heads", spec_.name, x.dim(0),
+               form_.num_heads);
   for (int i = 0; i < outputs(); ++i) {
     run(context, MatrixProduct{.a = x,
                                .b = store_.product_value(parts_[i].weight),
@@ -74,7 +75,7 @@ Linear::Saved LteLinear::forward(const Context& context, const Tensor& x, const 
                                .n = spec_.output_size,
                                .k = spec_.input_size});
     if (pass.training) {
-      kept.xa[i] = context.arena.saved({x.dim(0), 2 * form_.rank}, x.dtype());
+      kept.xa[i] = context.arena.saved({x.dim(0), 2 * form_.lora_r}, x.dtype());
       add_adapters(context, parts_[i], x, kept.xa[i], saved.u[i]);
     }
     add_bias_and_activate(context, saved, i);
@@ -85,7 +86,7 @@ Linear::Saved LteLinear::forward(const Context& context, const Tensor& x, const 
 // xa = s [x A_hᵀ, -x A'_hᵀ] and u += xa [B_h, B'_h]ᵀ, each head with the rows of its part.
 void LteLinear::add_adapters(const Context& context, const Output& output, const Tensor& x, const Tensor& xa,
                              const Tensor& u) const {
-  const std::int64_t n = spec_.input_size, m = spec_.output_size, r = form_.rank, heads = form_.heads;
+  const std::int64_t n = spec_.input_size, m = spec_.output_size, r = form_.lora_r, heads = form_.num_heads;
   const std::int64_t rows = x.dim(0) / heads;
   ArenaScope scope(context.arena);
   const Tensor unscaled = scope.tensor(xa.shape(), store_.dtype());
@@ -148,7 +149,7 @@ void LteLinear::backward(const Context& context, const Saved& saved,
 // dx += dxa [A_h; A'_h].
 void LteLinear::adapters_backward(const Context& context, const Output& output, const Saved& saved,
                                   const Tensor& xa, const Tensor& du, const Tensor& dx) const {
-  const std::int64_t n = spec_.input_size, m = spec_.output_size, r = form_.rank, heads = form_.heads;
+  const std::int64_t n = spec_.input_size, m = spec_.output_size, r = form_.lora_r, heads = form_.num_heads;
   const std::int64_t rows = du.dim(0) / heads;
   ArenaScope scope(context.arena);
   const Tensor unscaled = scope.tensor(xa.shape(), store_.dtype());
@@ -216,7 +217,7 @@ void LteLinear::adapters_backward(const Context& context, const Output& output, 
 // W += scale Σ_h A_hᵀ B_hᵀ
 void LteLinear::add_to_weight(const Context& context, const Output& output, const Factors& factors,
                               double scale) const {
-  const std::int64_t n = spec_.input_size, m = spec_.output_size, r = form_.rank, heads = form_.heads;
+  const std::int64_t n = spec_.input_size, m = spec_.output_size, r = form_.lora_r, heads = form_.num_heads;
   ArenaScope scope(context.arena);
   const Tensor gate = scope.tensor({r}, store_.dtype());
   run(context, Fill{.x = gate, .value = scale});
@@ -238,7 +239,7 @@ void LteLinear::add_to_weight(const Context& context, const Output& output, cons
 }
 
 void LteLinear::merge_adapters(const Context& context) const {
-  const double mean = scale_ / static_cast<double>(form_.heads);
+  const double mean = scale_ / static_cast<double>(form_.num_heads);
   for (const Output& part : parts_) {
     add_to_weight(context, part, part.trained, mean);
     add_to_weight(context, part, part.merged, -mean);
@@ -249,14 +250,14 @@ void LteLinear::merge_adapters(const Context& context) const {
 
 std::string LteLinear::explain(std::int64_t tokens) const {
   const std::int64_t n = spec_.input_size, m = spec_.output_size;
-  const std::int64_t sizes = (n * m + 2 * form_.rank * (n + m)) * outputs();
+  const std::int64_t sizes = (n * m + 2 * form_.lora_r * (n + m)) * outputs();
   return fmt::format("{}: {}, {} tokens\n  in training five products for each part: {:.3f} GFLOP\n",
                      spec_.name, shape_text(0), tokens, 2e-9 * static_cast<double>(tokens * sizes));
 }
 
 std::string LteLinear::shape_text(int /*output*/) const {
   return fmt::format("dense {} x {} frozen, {} adapters of rank {}", spec_.input_size, spec_.output_size,
-                     form_.heads, form_.rank);
+                     form_.num_heads, form_.lora_r);
 }
 
 }  // namespace comera

@@ -57,52 +57,46 @@ void TTMEmbedding::chain_backward(const Context& context, const Tensor& ids, con
   run(context, chain);
 }
 
-void TTMEmbedding::forward(const Context& context, const PackedBatch& batch, const Tables& tables,
-                           const Tensor& y) const {
-  ArenaScope scope(context.arena);
+Embedding::Rows TTMEmbedding::look_up(const Context& context, ArenaScope& scope, const LookupIds& ids) const {
   const bool naive = lookup_ == LookupKind::naive;
   const Tensor rows =
-      scope.tensor({naive ? batch.capacity.tokens : batch.capacity.unique_ids, y.dim(1)}, store_.dtype());
+      scope.tensor({(naive ? ids.ids : ids.unique_ids).elements(), train_.shape.columns()}, store_.dtype());
   if (naive) {
-    chain_forward(context, batch.token_ids, batch.token_count(), rows);
-  } else if (lookup_ == LookupKind::unique) {
-    chain_forward(context, batch.unique_ids, batch.unique_count(), rows);
+    chain_forward(context, ids.ids, ids.count, rows);
+    return {.rows = rows, .index = ids.rows};
+  }
+  if (lookup_ == LookupKind::unique) {
+    chain_forward(context, ids.unique_ids, ids.unique_count, rows);
   } else {
-    const Halves halves = scratch_halves(scope);
+    ArenaScope halves_scope(context.arena);
+    const Halves halves = scratch_halves(halves_scope);
     merge_ttm(context, store_, train_, halves.left, halves.right);
     const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
                        nr = train_.right_columns();
-    const Tensor right = scope.tensor({right_rows, rank, nr}, store_.dtype());
+    const Tensor right = halves_scope.tensor({right_rows, rank, nr}, store_.dtype());
     run(context, SwapAxes{.x = halves.right.reshape({1, rank, right_rows, nr}), .y = right});
     run(context, TTMRowsForward{.left = halves.left,
                                 .right = right,
-                                .ids = batch.unique_ids,
-                                .count = batch.unique_count(),
+                                .ids = ids.unique_ids,
+                                .count = ids.unique_count,
                                 .rows = rows});
   }
-  run(context, EmbeddingSum{.rows = rows,
-                            .index = naive ? batch.token_rows : batch.unique_index,
-                            .positions = tables.positions,
-                            .position_ids = batch.position_ids,
-                            .types = tables.types,
-                            .type_ids = batch.type_ids,
-                            .y = y});
+  return {.rows = rows, .index = ids.unique_index};
 }
 
-void TTMEmbedding::backward(const Context& context, const PackedBatch& batch, const Tensor& dy) const {
+void TTMEmbedding::backward(const Context& context, const LookupIds& ids, const Tensor& dy) const {
   ArenaScope scope(context.arena);
   const DType master = store_.dtype();
   if (lookup_ == LookupKind::naive)
-    return chain_backward(context, batch.token_ids, batch.token_count(), in_type(context, scope, dy, master));
-  const Tensor drows = scope.tensor({batch.capacity.unique_ids, dy.dim(1)}, master);
+    return chain_backward(context, ids.ids, ids.count, in_type(context, scope, dy, master));
+  const Tensor drows = scope.tensor({ids.unique_ids.elements(), dy.dim(1)}, master);
   run(context, SegmentSum{.dy = dy,
-                          .order = batch.unique_order,
-                          .offsets = batch.unique_offsets,
-                          .count = batch.unique_count(),
+                          .order = ids.unique_order,
+                          .offsets = ids.unique_offsets,
+                          .count = ids.unique_count,
                           .ids = {},
                           .out = drows});
-  if (lookup_ == LookupKind::unique)
-    return chain_backward(context, batch.unique_ids, batch.unique_count(), drows);
+  if (lookup_ == LookupKind::unique) return chain_backward(context, ids.unique_ids, ids.unique_count, drows);
 
   const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
                      nr = train_.right_columns();
@@ -115,9 +109,9 @@ void TTMEmbedding::backward(const Context& context, const PackedBatch& batch, co
   run(context, Fill{.x = dright, .value = 0});
   run(context, TTMRowsBackward{.left = halves.left,
                                .right = right,
-                               .ids = batch.unique_ids,
-                               .right_order = batch.right_order,
-                               .count = batch.unique_count(),
+                               .ids = ids.unique_ids,
+                               .right_order = ids.right_order,
+                               .count = ids.unique_count,
                                .drows = drows,
                                .dleft = dhalves.left,
                                .dright = dright});
@@ -140,12 +134,11 @@ bool TTMEmbedding::decodes_by_rebuilding(std::int64_t positions) const {
   return rebuilt < structured && bytes <= most_bytes;
 }
 
-void TTMEmbedding::masked_cross_entropy(const Context& context, const PackedBatch& batch,
-                                        const Decoder& decoder) const {
+void TTMEmbedding::cross_entropy(const Context& context, const Decoder& decoder) const {
   if (decodes_by_rebuilding(decoder.h.dim(0)))
-    rebuilt_cross_entropy(context, batch, decoder);
+    rebuilt_cross_entropy(context, decoder);
   else
-    structured_cross_entropy(context, batch, decoder);
+    structured_cross_entropy(context, decoder);
 }
 
 TTMEmbedding::Rebuilding TTMEmbedding::scratch_rebuilding(ArenaScope& scope) const {
@@ -192,8 +185,7 @@ void TTMEmbedding::decode(const Context& context, const Tensor& h, const Tensor&
 }
 
 // Done for some left rows at a time, so that little more than the table and its gradient is held.
-void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const PackedBatch& batch,
-                                         const Decoder& decoder) const {
+void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& decoder) const {
   ArenaScope scope(context.arena);
   const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
                      nr = train_.right_columns();
@@ -212,8 +204,8 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const PackedBat
                                .dtable = {},
                                .bias = decoder.bias,
                                .dbias = decoder.dbias,
-                               .targets = batch.masked_targets,
-                               .count = batch.masked_count(),
+                               .targets = decoder.targets,
+                               .count = decoder.count,
                                .gradient = decoder.gradient,
                                .dh = decoder.dh,
                                .results = decoder.results};
@@ -249,8 +241,7 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const PackedBat
   merge_ttm_backward(context, store_, train_, dhalves.left, dhalves.right);
 }
 
-void TTMEmbedding::structured_cross_entropy(const Context& context, const PackedBatch& batch,
-                                            const Decoder& decoder) const {
+void TTMEmbedding::structured_cross_entropy(const Context& context, const Decoder& decoder) const {
   ArenaScope scope(context.arena);
   const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
                      nr = train_.right_columns();
@@ -266,8 +257,8 @@ void TTMEmbedding::structured_cross_entropy(const Context& context, const Packed
                              .dright = {},
                              .bias = decoder.bias,
                              .dbias = decoder.dbias,
-                             .targets = batch.masked_targets,
-                             .count = batch.masked_count(),
+                             .targets = decoder.targets,
+                             .count = decoder.count,
                              .gradient = decoder.gradient,
                              .dh = decoder.dh,
                              .results = decoder.results};

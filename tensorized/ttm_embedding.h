@@ -16,11 +16,9 @@ class TTMEmbedding final : public Embedding {
   TTMEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary, const TTMShape& shape,
                double deviation, LookupKind lookup, DecoderKind decoder);
 
-  void forward(const Context& context, const PackedBatch& batch, const Tables& tables,
-               const Tensor& y) const override;
-  void backward(const Context& context, const PackedBatch& batch, const Tensor& dy) const override;
-  void masked_cross_entropy(const Context& context, const PackedBatch& batch,
-                            const Decoder& decoder) const override;
+  Rows look_up(const Context& context, ArenaScope& scope, const LookupIds& ids) const override;
+  void backward(const Context& context, const LookupIds& ids, const Tensor& dy) const override;
+  void cross_entropy(const Context& context, const Decoder& decoder) const override;
   void decode(const Context& context, const Tensor& h, const Tensor& y) const override;
   std::string shape_text() const override { return train_.shape.text(); }
   const TTMCores* as_tensor_train() const override { return &train_; }
@@ -42,9 +40,8 @@ class TTMEmbedding final : public Embedding {
   // Writes the rows of `count` left rows from `first` on: all that share these left digits.
   void rebuild_rows(const Context& context, const Halves& halves, const Rebuilding& rebuilding,
                     std::int64_t first, std::int64_t count, const Tensor& rows) const;
-  void structured_cross_entropy(const Context& context, const PackedBatch& batch,
-                                const Decoder& decoder) const;
-  void rebuilt_cross_entropy(const Context& context, const PackedBatch& batch, const Decoder& decoder) const;
+  void structured_cross_entropy(const Context& context, const Decoder& decoder) const;
+  void rebuilt_cross_entropy(const Context& context, const Decoder& decoder) const;
   void chain_forward(const Context& context, const Tensor& ids, const Tensor& count,
                      const Tensor& rows) const;
   void chain_backward(const Context& context, const Tensor& ids, const Tensor& count,

@@ -86,7 +86,7 @@ void run_masked(const Model& model, const Processor& processor, const std::vecto
     targets += samples->parts()[i].targets;
   }
   // No larger than what there is to do: all rows of a pack are computed.
-  data::BatchCapacity capacity =
+  PackCapacity capacity =
       data::capacity_for(std::max(longest, std::min(tokens, most_tokens)), longest, 0, vocabulary);
   capacity.masked = std::min(rows, targets);
   const std::vector<MaskedSequences::Part> parts = samples->parts();

@@ -1,6 +1,7 @@
 #include "training/inference_engine.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/core/check.h"
 #include "kernels/shared/step_values.h"
@@ -34,12 +35,12 @@ Tensor InferenceEngine::values(const PackCapacity& capacity) const {
 }
 
 void InferenceEngine::forward(const Context& context, const PackedBatch& batch) const {
-  const Step step{context,
-                  model_.parameters(),
-                  batch,
-                  inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
-                  results_.tensor({sizeof(StepResults)}, DType::uint8),
-                  false};
+  const EncoderStep step({.context = context,
+                          .store = model_.parameters(),
+                          .inputs = inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
+                          .results = results_.tensor({sizeof(StepResults)}, DType::uint8),
+                          .training = false},
+                         batch);
   const Tensor to = values(batch.capacity);
   if (output_ == Output::logits)
     model_.logits(step, to);
@@ -72,9 +73,9 @@ void InferenceEngine::set_capacity(const PackCapacity& capacity) {
       allocator, stream_, [this] { forward(*context_, batch_); }, processor_.graphs);
 }
 
-bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const data::BatchCapacity& capacity,
+bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const PackCapacity& capacity,
                           const Visit& visit, const std::function<bool()>& stop, const PackShare& share) {
-  set_capacity(pack_capacity(capacity));
+  set_capacity(capacity);
   data::LoaderOptions options;
   options.capacity = capacity;
   options.masking.probability = 0;
@@ -86,7 +87,8 @@ bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const dat
   const Tensor values = this->values(batch_.capacity);
   while (const data::Batch* batch = loader.try_next()) {
     if (stop && stop()) return false;
-    send_batch(*batch, batch_.capacity, *feed_);
+    std::memcpy(feed_->next(), batch->block().data(), batch->block().size());
+    feed_->send();
     graph_.launch();
     const std::vector<double> numbers = read_tensor(values, processor_.allocator);
     std::int64_t row = 0;

@@ -10,7 +10,6 @@
 #include "kernels/core/graph.h"
 #include "kernels/ops/processor.h"
 #include "model/model.h"
-#include "training/device_batch.h"
 
 namespace comera {
 
@@ -41,8 +40,8 @@ class InferenceEngine {
   // sample's number and its numbers, samples in no particular order; with Output::logits once for each of the
   // sample's targets, in their order. False if `stop` asked for an end on the way.
   using Visit = std::function<void(std::int64_t sample, std::span<const double> values)>;
-  bool run(std::unique_ptr<data::SampleSource> samples, const data::BatchCapacity& capacity,
-           const Visit& visit, const std::function<bool()>& stop = {}, const PackShare& share = {});
+  bool run(std::unique_ptr<data::SampleSource> samples, const PackCapacity& capacity, const Visit& visit,
+           const std::function<bool()>& stop = {}, const PackShare& share = {});
 
  private:
   void set_capacity(const PackCapacity& capacity);

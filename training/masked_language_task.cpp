@@ -69,7 +69,7 @@ data::MaskingOptions MaskedLanguageTask::masking() const {
           .words = words_};
 }
 
-std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine,
+std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine, const Model& /*model*/,
                                                        const data::LoaderOptions& training,
                                                        std::int64_t most_packs,
                                                        const std::function<bool()>& stop,
@@ -82,7 +82,7 @@ std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine,
   options.permuted = most_packs > 0;  // the first packs are then a fair sample
   options.packs_per_step = options.ranks = communicator.ranks();
   options.rank = communicator.rank();
-  data::Loader loader(held_out_->samples(options.capacity.sequence_length, cache_bytes), options);
+  data::Loader loader(held_out_->samples(options.capacity.longest, cache_bytes), options);
   Evaluation evaluation;
   engine.clear_results();
   bool stopped = false;
@@ -91,7 +91,7 @@ std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine,
     if (batch == nullptr) break;
     stopped = stop && stop();
     if (stopped) break;
-    engine.load(*batch);
+    engine.load(batch->block());
     engine.evaluate();
     if (unigram_) data::add_to_baselines(*unigram_, *batch, evaluation.baselines);
   }

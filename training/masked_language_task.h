@@ -27,9 +27,9 @@ class MaskedLanguageTask final : public TrainingTask {
   std::int64_t targets(const data::Batch& batch) const override { return batch.masked; }
   bool evaluates() const override { return held_out_ != nullptr; }
   // The masks are the same in every evaluation with the same sequence length.
-  std::optional<Evaluation> evaluate(StepEngine& engine, const data::LoaderOptions& options,
-                                     std::int64_t most_packs, const std::function<bool()>& stop,
-                                     Communicator& communicator) override;
+  std::optional<Evaluation> evaluate(StepEngine& engine, const Model& model,
+                                     const data::LoaderOptions& options, std::int64_t most_packs,
+                                     const std::function<bool()>& stop, Communicator& communicator) override;
   std::string describe(const Evaluation& evaluation) const override;
   Json metrics(const Evaluation& evaluation) const override;
   // Where the loss is still that of the unigram baseline, within `plateau` nats, after half of the steps.

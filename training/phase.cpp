@@ -20,17 +20,6 @@ void refuse_mask_probability(const std::vector<PhaseSection>& phases, const std:
       throw UsageError(fmt::format("phase.{}.mask_probability {}; leave it out", phase, why));
 }
 
-OptimizerOptions optimizer_options(const OptimSection& optim) {
-  return {.kind = optim.name,
-          .beta1 = optim.beta1,
-          .beta2 = optim.beta2,
-          .eps = optim.eps,
-          .momentum = optim.momentum,
-          .galore = optim.galore.value_or(GaloreOptions()),
-          .weight_decay = optim.weight_decay,
-          .decay_cores = optim.decay_cores};
-}
-
 StepRates step_rates(const LearningRates& highest, double factor) {
   StepRates rates{};
   const auto rate_of = [&](RateGroup group) -> double& { return rates[static_cast<int>(group)]; };

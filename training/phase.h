@@ -14,8 +14,6 @@ void require_masked_language_head(const EncoderConfig& config);
 // UsageError "phase.N.mask_probability WHY; leave it out" if a phase has one.
 void refuse_mask_probability(const std::vector<PhaseSection>& phases, const std::string& why);
 
-// What a recipe's sections are to the parts that they configure.
-OptimizerOptions optimizer_options(const OptimSection& optim);
 // A phase's highest rates, times the schedule's factor.
 StepRates step_rates(const LearningRates& highest, double factor);
 // With the steps of the phase, which may be counted in epochs.

@@ -70,8 +70,8 @@ void copy_others(const CheckpointReader& from, CheckpointWriter& to) {
 
 }  // namespace
 
-LayerRanks live_ranks(const Model& model) {
-  LayerRanks ranks = ranks_of(model.config());
+LayerRanks live_ranks(const EncoderConfig& config, const Trainable& model) {
+  LayerRanks ranks = ranks_of(config);
   for (const auto& [layer, live] : ranks_of(live_entries(model.parameters(), model.ranked_layers())))
     ranks[layer] = live;
   return ranks;
@@ -95,7 +95,7 @@ RankCompaction::RankCompaction(const CheckpointReader& from)
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}", from.path().string(), error.what()));
   }
-  after_ = live_ranks(*model_);
+  after_ = live_ranks(model_->config(), *model_);
   set_ranks(recipe_, live_);
 }
 

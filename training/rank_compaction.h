@@ -15,7 +15,7 @@
 namespace comera {
 
 // The ranks of every tensor train of a model without the dead: zeros for a layer that is removed.
-LayerRanks live_ranks(const Model& model);
+LayerRanks live_ranks(const EncoderConfig& config, const Trainable& model);
 // Gives the recipe these layers' live ranks, so that it builds the compacted model.
 void set_ranks(Recipe& recipe, const std::vector<LiveEntries>& live);
 

@@ -22,7 +22,7 @@ AdaptationSection adaptation_of(const PhaseSection& phase) {
 }
 
 // Numbers of a model that are in no tensor train.
-double other_parameters_of(const Model& model) {
+double other_parameters_of(const Trainable& model) {
   const ParameterStore& store = model.parameters();
   return static_cast<double>(store.count() - store.count(ParameterRole::core));
 }
@@ -92,8 +92,8 @@ void RankStages::check_target(std::int64_t phase, const LayerRanks& ranks, doubl
 }
 
 // Of all phases to come, as far as can be said now; each is checked again when it begins.
-void RankStages::check_targets(const Model& model, const RunState& state) const {
-  const LayerRanks ranks = live_ranks(model);
+void RankStages::check_targets(const Trainable& model, const RunState& state) const {
+  const LayerRanks ranks = live_ranks(config_, model);
   for (std::int64_t phase = state.phase; phase < static_cast<std::int64_t>(recipe_.phases.size()); ++phase) {
     if (objective_of(phase) == PhaseObjective::fixed) continue;
     if (ranks.empty())
@@ -119,7 +119,7 @@ void RankStages::take_units(const CheckpointReader& reader) {
             .norm = reader.number("/ranks", "initial_norm")};
 }
 
-bool RankStages::begin(const Model& model, const RunState& state) {
+bool RankStages::begin(const Trainable& model, const RunState& state) {
   bool any = false;
   for (std::size_t phase = 0; phase < recipe_.phases.size(); ++phase)
     any |= objective_of(static_cast<std::int64_t>(phase)) != PhaseObjective::fixed;
@@ -129,7 +129,7 @@ bool RankStages::begin(const Model& model, const RunState& state) {
     history_.initial_size = static_cast<std::int64_t>(units_.size);
     history_.stages.push_back({"start", ranks_of(config_)});
   }
-  const LayerRanks live = live_ranks(model);
+  const LayerRanks live = live_ranks(config_, model);
   unpacked_ = live != ranks_of(config_) ? 1 : 0;
   gone_ = count_removed();
   state_.removed =
@@ -155,7 +155,7 @@ bool RankStages::open(StepEngine& engine, const RunState& state, std::int64_t st
   if (begins) {
     state_ = {.removed = state_.removed};
     size_target_ = 0;
-    const LayerRanks live = live_ranks(engine.model());
+    const LayerRanks live = live_ranks(config_, engine.model());
     state_.size_left = static_cast<double>(tensorized_size(config_, live)) / units_.size;
     if (late) {
       const double others = other_parameters_of(engine.model());
@@ -180,7 +180,7 @@ void RankStages::adapt(StepEngine& engine) const {
   const RankStageOptions& stage = resolved_.stage;
   std::vector<std::string> kept;
   if (stage.objective.stage == RankStage::late && stage.objective.hold)
-    kept = context_layers(config_, live_ranks(engine.model()));
+    kept = context_layers(config_, live_ranks(config_, engine.model()));
   engine.adapt_ranks(units_, stage, kept);
   engine.ranks()->set_state(state_);
 }
@@ -207,8 +207,8 @@ bool RankStages::end_step(const StepEngine& engine) {
   return removed() > before;
 }
 
-bool RankStages::collapsed(const Model& model, const EncoderConfig& config) {
-  return !sees_context(config, live_ranks(model));
+bool RankStages::collapsed(const Trainable& model, const EncoderConfig& config) {
+  return !sees_context(config, live_ranks(config, model));
 }
 
 const char* RankStages::advice() const {
@@ -227,7 +227,7 @@ bool RankStages::compact(std::unique_ptr<StepEngine>& engine, std::int64_t vocab
   if (!adapting() || unpacked_ == 0) return false;
   unpacked_ = 0;
   const std::int64_t gone_before = gone_;
-  const Model& model = engine->model();
+  const Trainable& model = engine->model();
   const std::vector<RankedLayer> layers = model.ranked_layers();
   const std::vector<LiveEntries> live = live_entries(model.parameters(), layers);
   const CompactedParameters compacted(model.parameters(), engine->optimizer().states(), layers, live);

@@ -38,7 +38,7 @@ class RankStages {
   void save(CheckpointWriter& writer) const;
   // The model is there. UsageError if a phase to come has a target that cannot be reached. False if no phase
   // adapts ranks.
-  bool begin(const Model& model, const RunState& state);
+  bool begin(const Trainable& model, const RunState& state);
 
   // ---- Phases.
 
@@ -60,7 +60,7 @@ class RankStages {
 
   // ---- A network in which no token sees another is no result.
 
-  static bool collapsed(const Model& model, const EncoderConfig& config);
+  static bool collapsed(const Trainable& model, const EncoderConfig& config);
   // How such an end is avoided: a part of a sentence.
   const char* advice() const;
 
@@ -76,7 +76,7 @@ class RankStages {
   PhaseObjective objective_of(std::int64_t phase) const;
   double target_of(std::int64_t phase, const LayerRanks& ranks, double other_parameters) const;
   void check_target(std::int64_t phase, const LayerRanks& ranks, double other_parameters) const;
-  void check_targets(const Model& model, const RunState& state) const;
+  void check_targets(const Trainable& model, const RunState& state) const;
   void adapt(StepEngine& engine) const;
   std::int64_t removed() const { return gone_ + static_cast<std::int64_t>(state_.removed); }
   std::int64_t count_removed() const;

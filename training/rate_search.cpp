@@ -13,6 +13,7 @@
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
+#include "model/encoder_packs.h"
 #include "training/checkpoint_recipe.h"
 #include "training/masked_language_task.h"
 #include "training/phase.h"
@@ -102,7 +103,7 @@ class Trials {
     const bool own = recipe_.phases[0].learning_rate.embedding.has_value();
     for (const ParameterId id : parameters.layout()) {
       const ParameterInfo& info = parameters.info(id);
-      if (group_of(info, optimizer_options(recipe_.optim)) == kind.group) return true;
+      if (group_of(info, recipe_.optim) == kind.group) return true;
       if (kind.group == RateGroup::core && info.embedding && !own) return true;
     }
     return false;
@@ -115,8 +116,7 @@ class Trials {
     if (steps_ > 0) return;
     constexpr std::int64_t timed = 10;
     start();
-    data::Loader loader(task_.samples(recipe_.phases[0].length),
-                        loader_options(recipe_, 0, task_, engine_->model()));
+    data::Loader loader(task_.samples(recipe_.phases[0].length), loader_options(recipe_, 0, task_, *model_));
     one_step(loader, 0, {});
     const auto began = Clock::now();
     for (std::int64_t step = 1; step <= timed; ++step) one_step(loader, step, {});
@@ -127,7 +127,7 @@ class Trials {
     start();
     RateTrial trial{.rates = rates, .loss = infinity};
     const PhaseSection& phase = recipe_.phases[0];
-    data::Loader loader(task_.samples(phase.length), loader_options(recipe_, 0, task_, engine_->model()));
+    data::Loader loader(task_.samples(phase.length), loader_options(recipe_, 0, task_, *model_));
     std::vector<double> losses;
     for (std::int64_t step = 0; step < steps_; ++step) {
       const std::optional<double> loss = one_step(loader, step, rates);
@@ -163,15 +163,17 @@ class Trials {
 
   // The weights that every trial begins with, and an optimizer that has seen nothing.
   void start() {
-    engine_.reset();  // there may be no memory for two
-    engine_ = std::make_unique<StepEngine>(config_, optimizer_options(recipe_.optim), processor_);
+    engine_.reset();
+    model_.reset();  // there may be no memory for two
+    model_ = std::make_unique<Model>(config_, processor_.allocator, true);
+    engine_ = std::make_unique<StepEngine>(*model_, recipe_.optim, processor_);
     engine_->model().parameters().initialize(static_cast<std::uint64_t>(recipe_.run.seed));
     if (!recipe_.run.initial_checkpoint.empty()) {
       const CheckpointReader reader(find_trained_model(recipe_.run.initial_checkpoint).checkpoint);
       require_same_encoder(recipe_, reader);
       load_initial_parameters(reader, engine_->model().parameters());
     }
-    engine_->set_capacity(pack_capacity(loader_options(recipe_, 0, task_, engine_->model()).capacity));
+    engine_->set_packs(EncoderPacks(*model_, loader_options(recipe_, 0, task_, *model_).capacity));
   }
 
   // The loss; none where no token of the batch was masked.
@@ -181,7 +183,7 @@ class Trials {
     double targets = 0;
     for (std::int64_t pack = 0; pack < recipe_.phases[0].packs_per_step; ++pack) {
       const data::Batch& batch = loader.next();
-      engine_->load(batch);
+      engine_->load(batch.block());
       engine_->micro({.seed = static_cast<std::uint64_t>(recipe_.run.seed),
                       .step = static_cast<std::uint32_t>(step),
                       .pack = static_cast<std::uint32_t>(pack)},
@@ -226,7 +228,8 @@ class Trials {
   EncoderConfig config_;
   Processor processor_;
   MaskedLanguageTask task_;
-  std::unique_ptr<StepEngine> engine_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<StepEngine> engine_;  // of the model
   std::int64_t steps_;
   std::vector<double> best_;  // losses of the best trial, by step
   double best_loss_ = infinity;

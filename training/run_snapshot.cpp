@@ -28,7 +28,7 @@ void require_same_run(const CheckpointReader& reader, const Recipe& before, cons
   if (before.lte != setup.recipe.lte)
     throw UsageError(fmt::format(
         "{} was trained with another [lte], to whose merges its adapters belong; go on with that", file));
-  if (before.optim.name != setup.recipe.optim.name)
+  if (before.optim.kind != setup.recipe.optim.kind)
     throw UsageError(fmt::format(
         "{} was trained with another optim.name, to which its moments belong; go on with that, or begin a "
         "new run from this checkpoint (run.initial_checkpoint, --from)",

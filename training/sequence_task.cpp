@@ -155,11 +155,11 @@ std::unique_ptr<data::ExampleSamples> samples_for(const EncoderConfig& config, c
 
 std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task& task,
                                       const data::Examples& examples, const std::string& set,
-                                      const data::BatchCapacity& capacity, const EncoderConfig& config,
+                                      const PackCapacity& capacity, const EncoderConfig& config,
                                       const std::function<bool()>& stop, Communicator& communicator) {
   const std::int64_t width = engine.width();
   std::vector<double> values(examples.count() * width + 1);  // other ranks' are 0; the last: whether to stop
-  auto samples = samples_for(config, task, examples, capacity.sequence_length);
+  auto samples = samples_for(config, task, examples, capacity.longest);
   const bool whole = engine.run(std::move(samples), capacity,
                                 [&](std::int64_t sample, std::span<const double> row) {
                                   std::ranges::copy(row, values.begin() + sample * width);
@@ -229,11 +229,12 @@ std::unique_ptr<data::SampleSource> SequenceTask::samples(std::int64_t length) c
   return samples_for(config_, task_, train_, length);
 }
 
-std::optional<Evaluation> SequenceTask::evaluate(StepEngine& engine, const data::LoaderOptions& options,
-                                                 std::int64_t, const std::function<bool()>& stop,
+std::optional<Evaluation> SequenceTask::evaluate(StepEngine& engine, const Model& model,
+                                                 const data::LoaderOptions& options, std::int64_t,
+                                                 const std::function<bool()>& stop,
                                                  Communicator& communicator) {
   // Made anew each time: a compaction makes another model.
-  InferenceEngine inference(engine.model(), InferenceEngine::Output::predictions, engine.processor());
+  InferenceEngine inference(model, InferenceEngine::Output::predictions, engine.processor());
   Evaluation evaluation;
   for (std::size_t i = 0; i < validation_.size(); ++i) {
     const auto scores = comera::score(inference, task_, validation_[i], task_.validation[i].name,

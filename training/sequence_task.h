@@ -19,7 +19,7 @@ Recipe resolve_task(const Recipe& recipe);
 // asks for an end.
 std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task& task,
                                       const data::Examples& examples, const std::string& set,
-                                      const data::BatchCapacity& capacity, const EncoderConfig& config,
+                                      const PackCapacity& capacity, const EncoderConfig& config,
                                       const std::function<bool()>& stop = {},
                                       Communicator& communicator = one_process());
 
@@ -45,9 +45,9 @@ class SequenceTask final : public TrainingTask {
   std::int64_t targets(const data::Batch& batch) const override { return batch.examples; }
   bool evaluates() const override { return !validation_.empty(); }
   // score: the task's metric on the first set.
-  std::optional<Evaluation> evaluate(StepEngine& engine, const data::LoaderOptions& options,
-                                     std::int64_t most_packs, const std::function<bool()>& stop,
-                                     Communicator& communicator) override;
+  std::optional<Evaluation> evaluate(StepEngine& engine, const Model& model,
+                                     const data::LoaderOptions& options, std::int64_t most_packs,
+                                     const std::function<bool()>& stop, Communicator& communicator) override;
   std::string describe(const Evaluation& evaluation) const override;
   Json metrics(const Evaluation& evaluation) const override;
   bool keeps_best() const override { return evaluates(); }

@@ -2,24 +2,22 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <cstring>
 
+#include "kernels/core/check.h"
+#include "model/step.h"
+
 namespace comera {
 
-StepEngine::StepEngine(const EncoderConfig& config, const OptimizerOptions& optimizer,
-                       const Processor& processor)
-    : StepEngine(std::make_unique<Model>(config, processor.allocator, true), nullptr, processor) {
+StepEngine::StepEngine(Trainable& model, const OptimizerOptions& optimizer, const Processor& processor)
+    : StepEngine(model, processor) {
   optimizer_ = make_optimizer(model_.parameters(), optimizer, processor.allocator);
 }
 
-StepEngine::StepEngine(Model& model, const Processor& processor) : StepEngine(nullptr, &model, processor) {}
-
-StepEngine::StepEngine(std::unique_ptr<Model> own, Model* model, const Processor& processor)
+StepEngine::StepEngine(Trainable& model, const Processor& processor)
     : processor_(processor),
-      own_model_(std::move(own)),
-      model_(own_model_ ? *own_model_ : *model),
+      model_(model),
       stream_(allocator().stream()),
       inputs_(allocator(), sizeof(StepInputs), MemoryKind::workspace),
       results_(allocator(), sizeof(StepResults), MemoryKind::workspace),
@@ -51,106 +49,69 @@ const StepResults& StepEngine::results() {
   return host_results_;
 }
 
-Step StepEngine::step(const Context& context, const PackedBatch& batch, bool training) const {
-  return {context,
-          model_.parameters(),
-          batch,
-          inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
-          results_.tensor({sizeof(StepResults)}, DType::uint8),
-          training};
+Step StepEngine::step(const Context& context, bool training) const {
+  return {.context = context,
+          .store = model_.parameters(),
+          .inputs = inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
+          .results = results_.tensor({sizeof(StepResults)}, DType::uint8),
+          .training = training};
 }
 
 Graph StepEngine::graph(std::function<void()> body) const {
   return {allocator(), stream_, std::move(body), processor_.graphs};
 }
 
-Arena::Plan StepEngine::plan_for(const PackCapacity& capacity) const {
+Arena::Plan StepEngine::plan_for(const Pack& pack) const {
   Arena measuring = Arena::measuring(allocator().device());
   const Context dry{processor_.backend, measuring, stream_};
-  const PackedBatch batch = PackedBatch::measuring(capacity, allocator().device());
-  model_.run_pack(step(dry, batch, false), false);
+  pack.run(step(dry, false), false);
   if (optimizer_) {
-    model_.run_pack(step(dry, batch, true), true);
+    pack.run(step(dry, true), true);
     run_apply(dry);
     model_.merge_adapters(dry);
   }
   return measuring.peak();
 }
 
-// How many tokens a pack may have that is like this one otherwise; 0: not even its longest sequence's.
-std::int64_t StepEngine::tokens_that_fit(const PackCapacity& capacity) const {
-  constexpr std::int64_t step = 64;
-  std::size_t available = allocator().available();
-  available -= available / 64;  // what is lost between blocks
-  const std::int64_t parts = model_.config().lte ? model_.config().lte->heads : 1;
-  const auto tokens_of = [&](std::int64_t steps) {  // which can be divided into parts
-    const std::int64_t tokens = std::min(capacity.longest + steps * step + parts - 1, capacity.tokens);
-    return tokens / parts * parts;
-  };
-  const auto fits = [&](std::int64_t tokens) {
-    const auto part = [&](std::int64_t of) { return (of * tokens + capacity.tokens - 1) / capacity.tokens; };
-    // Masked positions are drawn: a small pack needs more room for chance.
-    const auto masked = static_cast<double>(part(capacity.masked));
-    const PackCapacity less{
-        .tokens = tokens,
-        .sequences = part(capacity.sequences),
-        .longest = capacity.longest,
-        .masked = std::min(capacity.masked, static_cast<std::int64_t>(masked + 5 * std::sqrt(masked) + 1)),
-        .unique_ids = std::min(capacity.unique_ids, tokens)};
-    const PackedBatch batch = PackedBatch::measuring(less, allocator().device());
-    // The batch's place, and two on their way to it.
-    return plan_for(less).total + 3 * batch.block_bytes() + batch.token_rows.bytes() <= available;
-  };
-  std::int64_t least = 0, most = (capacity.tokens - capacity.longest + step - 1) / step;
-  if (!fits(tokens_of(least))) return 0;
-  while (least < most) {
-    const std::int64_t middle = (least + most + 1) / 2;
-    if (fits(tokens_of(middle)))
-      least = middle;
-    else
-      most = middle - 1;
-  }
-  return tokens_of(least);
-}
-
 // The plan by kind, what is left for it, and what would fit.
-std::string StepEngine::does_not_fit(const PackCapacity& capacity, const Arena::Plan& plan) const {
+std::string StepEngine::does_not_fit(const PackLayout& packs, const Arena::Plan& plan) const {
   const auto mebibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / 1048576; };
   const auto in_use = [&](MemoryKind kind) { return mebibytes(allocator().use(kind).current); };
-  const std::int64_t tokens = tokens_that_fit(capacity);
-  return fmt::format(
-      "out of memory: a pack of {} tokens needs {:.1f} MiB ({:.1f} kept for backward, {:.1f} scratch), "
-      "{:.1f} are "
-      "left beside parameters {:.1f}, gradients {:.1f}, optimizer {:.1f} MiB; {}",
-      capacity.tokens, mebibytes(plan.total), mebibytes(plan.saved), mebibytes(plan.scratch),
-      mebibytes(allocator().available()), in_use(MemoryKind::parameters), in_use(MemoryKind::gradients),
-      in_use(MemoryKind::optimizer),
-      tokens > 0 ? fmt::format("set tokens_per_pack to {} or less", tokens)
-                 : fmt::format("not even one sequence of {} tokens fits: make sequences shorter or the model "
-                               "smaller",
-                               capacity.longest));
+  std::size_t available = allocator().available();
+  const std::string needs = fmt::format(
+      "out of memory: {} needs {:.1f} MiB ({:.1f} kept for backward, {:.1f} scratch), {:.1f} are left beside "
+      "parameters {:.1f}, gradients {:.1f}, optimizer {:.1f} MiB; ",
+      packs.text(), mebibytes(plan.total), mebibytes(plan.saved), mebibytes(plan.scratch),
+      mebibytes(available), in_use(MemoryKind::parameters), in_use(MemoryKind::gradients),
+      in_use(MemoryKind::optimizer));
+  available -= available / 64;  // what is lost between blocks
+  return needs + packs.how_to_fit([&](const PackLayout& smaller) {
+    const std::unique_ptr<Pack> pack = smaller.measuring(allocator().device());
+    // The pack's place, and two batches on their way to it.
+    return plan_for(*pack).total + smaller.bytes() + 2 * pack->block_bytes() <= available;
+  });
 }
 
-void StepEngine::set_capacity(const PackCapacity& capacity) {
-  const Arena::Plan plan = plan_for(capacity);
+void StepEngine::set_packs(const PackLayout& packs) {
+  const Arena::Plan plan = plan_for(*packs.measuring(allocator().device()));
   context_.reset();
   arena_.reset();
-  batch_feed_.reset();
-  batch_ = PackedBatch();
+  pack_feed_.reset();
+  pack_.reset();
   try {
-    batch_ = PackedBatch(allocator(), capacity);
-    batch_feed_ = allocator().feed(batch_.block(), batch_.block_bytes());
+    pack_ = packs.allocate(allocator());
+    pack_feed_ = allocator().feed(pack_->block(), pack_->block_bytes());
     arena_.emplace(allocator(), plan);
   } catch (const OutOfMemory&) {
-    batch_feed_.reset();
-    batch_ = PackedBatch();
+    pack_feed_.reset();
+    pack_.reset();
     if (allocator().available() == 0) throw;
-    throw OutOfMemory(does_not_fit(capacity, plan));
+    throw OutOfMemory(does_not_fit(packs, plan));
   }
   context_.emplace(Context{processor_.backend, *arena_, stream_});
-  evaluate_ = graph([this] { model_.run_pack(step(*context_, batch_, false), false); });
+  evaluate_ = graph([this] { pack_->run(step(*context_, false), false); });
   if (!optimizer_) return;
-  micro_ = graph([this] { model_.run_pack(step(*context_, batch_, true), true); });
+  micro_ = graph([this] { pack_->run(step(*context_, true), true); });
   last_ = graph([this] { run_last_pack(); });
   apply_ = graph([this] { run_apply(*context_); });
   merge_ = graph([this] { model_.merge_adapters(*context_); });
@@ -173,7 +134,7 @@ void StepEngine::join(Communicator& communicator, std::int64_t bucket_bytes) {
 
 void StepEngine::run_last_pack() {
   summing_ = true;
-  model_.run_pack(step(*context_, batch_, true), true);
+  pack_->run(step(*context_, true), true);
   summing_ = false;
   gradient_sum_->flush(stream_);
   // The loss, its targets and the hits: StepResults begins with them.
@@ -199,7 +160,12 @@ void StepEngine::run_apply(const Context& context) const {
   if (model_.float8() != nullptr) model_.float8()->next(context, results);
 }
 
-void StepEngine::load(const data::Batch& batch) { send_batch(batch, batch_.capacity, *batch_feed_); }
+void StepEngine::load(std::span<const std::byte> block) {
+  COMERA_CHECK(block.size() == pack_->block_bytes(), "a batch of {} bytes was loaded where packs have {}",
+               block.size(), pack_->block_bytes());
+  std::memcpy(pack_feed_->next(), block.data(), block.size());
+  pack_feed_->send();
+}
 
 void StepEngine::micro(const DropoutKey& key, bool last) {
   host_inputs_.dropout = key;

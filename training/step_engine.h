@@ -1,16 +1,16 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 
-#include "data/batch.h"
 #include "distributed/gradient_sum.h"
 #include "kernels/core/graph.h"
 #include "kernels/ops/processor.h"
-#include "model/model.h"
+#include "model/trainable.h"
 #include "optim/optimizer.h"
 #include "optim/rank_adaptation.h"
-#include "training/device_batch.h"
 
 namespace comera {
 
@@ -20,45 +20,45 @@ struct RankStep {
   double urgency = 1;
 };
 
-// A model with its optimizer and all memory of a step, and the graphs of a phase: `micro` (forward, loss,
+// A model's optimizer and all memory of a step, and the graphs of a phase: `micro` (forward, loss,
 // backward and accumulation of one pack), the same for this rank's last pack of a step, which sums over all
 // ranks on the way, and `apply` (norm, clipping, optimizer).
 class StepEngine {
  public:
-  StepEngine(const EncoderConfig& config, const OptimizerOptions& optimizer, const Processor& processor);
-  // Only to evaluate: without gradients and optimizer. The model must be in the processor's memory and
-  // outlive this.
-  StepEngine(Model& model, const Processor& processor);
+  // The model must be in the processor's memory, with gradients, and outlive this.
+  StepEngine(Trainable& model, const OptimizerOptions& optimizer, const Processor& processor);
+  // Only to evaluate: without an optimizer, and the model needs no gradients.
+  StepEngine(Trainable& model, const Processor& processor);
   StepEngine(const StepEngine&) = delete;
   StepEngine& operator=(const StepEngine&) = delete;
 
-  Model& model() { return model_; }
+  Trainable& model() const { return model_; }
   const Processor& processor() const { return processor_; }
   Allocator& allocator() const { return processor_.allocator; }
   const Optimizer& optimizer() const { return *optimizer_; }
 
   // From now on this is one of several ranks, and sums gradients in buckets of so many bytes. Before
-  // set_capacity(). The communicator must outlive this.
+  // set_packs(). The communicator must outlive this.
   void join(Communicator& communicator, std::int64_t bucket_bytes);
   // Milliseconds that the host has waited for other ranks behind its last pack. Where a GPU waits instead it
   // is of no meaning.
   double waited_ms() const { return waited_ms_; }
 
   // From now on apply() also descends the objective of a stage and prunes; or no longer does. Before
-  // set_capacity(), which remakes the graphs.
+  // set_packs(), which remakes the graphs.
   // kept: layers of which every bond keeps at least rank 1, beside those of which it always does.
   void adapt_ranks(const RankUnits& units, const RankStageOptions& options,
                    const std::vector<std::string>& kept);
   void keep_ranks() { ranks_.reset(); }
   const RankAdaptation* ranks() const { return ranks_ ? &*ranks_ : nullptr; }
 
-  // Sizes of a new phase: measures a step without computing anything, then allocates just that. OutOfMemory
-  // says how many tokens would fit, where the device tells how much memory it has left.
-  void set_capacity(const PackCapacity& capacity);
+  // The packs of a new phase: measures a step without computing anything, then allocates just that.
+  // OutOfMemory says what would fit, where the device tells how much memory it has left.
+  void set_packs(const PackLayout& packs);
 
-  // Sends a batch to the device, which may still work with the one before. Throws Error if it is larger than
-  // the capacity.
-  void load(const data::Batch& batch);
+  // Sends a batch to the device, which may still work with the one before. Throws Error if the block is not
+  // one of the phase's packs.
+  void load(std::span<const std::byte> block);
   // One pack of a training step: gradients, loss and counts are added. `last`: then they are summed over all
   // ranks, and so are the largest magnitudes that 8-bit scales follow from.
   void micro(const DropoutKey& key, bool last = true);
@@ -67,7 +67,7 @@ class StepEngine {
              const RankStep& rank_step = {});
   // Before apply() of that update, which does it by itself: Optimizer::refresh().
   void refresh_optimizer(std::int64_t update);
-  // Between the updates of a model with adapters: Model::merge_adapters().
+  // Between the updates of a model with adapters: Trainable::merge_adapters().
   void merge_adapters();
   // One pack without dropout and gradients: loss and counts are added.
   void evaluate();
@@ -80,19 +80,16 @@ class StepEngine {
   const Arena::Plan& arena_plan() const { return arena_->peak(); }
 
  private:
-  StepEngine(std::unique_ptr<Model> own, Model* model, const Processor& processor);
   Graph graph(std::function<void()> body) const;
-  Arena::Plan plan_for(const PackCapacity& capacity) const;
-  std::int64_t tokens_that_fit(const PackCapacity& capacity) const;
-  std::string does_not_fit(const PackCapacity& capacity, const Arena::Plan& plan) const;
-  Step step(const Context& context, const PackedBatch& batch, bool training) const;
+  Arena::Plan plan_for(const Pack& pack) const;
+  std::string does_not_fit(const PackLayout& packs, const Arena::Plan& plan) const;
+  Step step(const Context& context, bool training) const;
   void send_inputs();
   void run_last_pack();
   void run_apply(const Context& context) const;
 
   Processor processor_;
-  std::unique_ptr<Model> own_model_;  // null if it is somebody else's
-  Model& model_;
+  Trainable& model_;
   std::unique_ptr<Optimizer> optimizer_;  // null: only to evaluate
   std::optional<RankAdaptation> ranks_;
   Stream stream_;
@@ -100,10 +97,10 @@ class StepEngine {
   StepInputs host_inputs_;  // what inputs_ and results_ hold on the device
   StepResults host_results_;
   bool fetched_ = false;  // host_results_ is what results_ holds
-  std::unique_ptr<Feed> inputs_feed_, results_feed_, batch_feed_;
+  std::unique_ptr<Feed> inputs_feed_, results_feed_, pack_feed_;
   std::optional<Arena> arena_;
   std::optional<Context> context_;
-  PackedBatch batch_;
+  std::unique_ptr<Pack> pack_;
   Communicator* communicator_ = nullptr;  // null: alone
   std::optional<GradientSum> gradient_sum_;
   bool summing_ = false;  // gradients that become ready are this rank's of the step

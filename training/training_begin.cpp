@@ -36,13 +36,14 @@ TrainingRun::~TrainingRun() = default;
 
 void TrainingRun::make_engine() {
   const Recipe& recipe = setup_.recipe;
-  engine_ = std::make_unique<StepEngine>(setup_.config, optimizer_options(recipe.optim), *setup_.processor);
+  model_ = std::make_unique<Model>(setup_.config, setup_.processor->allocator, true);
+  engine_ = std::make_unique<StepEngine>(*model_, recipe.optim, *setup_.processor);
   if (setup_.sums_gradients())
     engine_->join(setup_.device_communicator(), recipe.distributed.bucket_mebibytes << 20);
 }
 
 data::LoaderOptions TrainingRun::loader_options(std::int64_t phase) const {
-  data::LoaderOptions options = comera::loader_options(setup_.recipe, phase, *setup_.task, engine_->model());
+  data::LoaderOptions options = comera::loader_options(setup_.recipe, phase, *setup_.task, *model_);
   options.rank = setup_.host->rank();
   options.ranks = setup_.host->ranks();
   return options;

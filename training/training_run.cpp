@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "training/device_batch.h"
+#include "model/encoder_packs.h"
 #include "training/phase.h"
 
 namespace comera {
@@ -132,7 +132,7 @@ void TrainingRun::open_phase() {
   phase_->schedule = schedule_of(section(), steps);
   const auto tell = [this](const std::string& line) { setup_.say(line); };
   if (ranks_.open(*engine_, state_, steps, phase_->schedule, tell)) set_best_aside();
-  engine_->set_capacity(pack_capacity(phase_->options.capacity));
+  engine_->set_packs(EncoderPacks(*model_, phase_->options.capacity));
 }
 
 // One step: this process's packs, the sums over all, the update, and what dies by it.
@@ -144,7 +144,7 @@ void TrainingRun::step() {
   const std::int64_t processes = job_.host().ranks();
   for (std::int64_t pack = job_.host().rank(); pack < section().packs_per_step; pack += processes) {
     const data::Batch& batch = phase_->loader->next();
-    engine_->load(batch);
+    engine_->load(batch.block());
     engine_->micro({.seed = static_cast<std::uint64_t>(recipe.run.seed),
                     .step = static_cast<std::uint32_t>(state_.step),
                     .pack = static_cast<std::uint32_t>(pack)},
@@ -193,13 +193,14 @@ void TrainingRun::log_step(const Speed& speed) {
 void TrainingRun::compact() {
   const auto remake = [this] {
     Allocator& allocator = engine_->allocator();
-    engine_.reset();  // its memory is the new one's
+    engine_.reset();
+    model_.reset();  // its memory is the new one's
     allocator.reset_peaks();
     make_engine();
   };
   const auto tell = [this](const std::string& line) { say(line); };
   if (!ranks_.compact(engine_, setup_.tokenizer->vocabulary(), remake, state_, tell)) return;
-  engine_->set_capacity(pack_capacity(phase_->options.capacity));
+  engine_->set_packs(EncoderPacks(*model_, phase_->options.capacity));
   progress_->say(fmt::format("compacted to {} parameters", engine_->model().parameters().count()));
 }
 
@@ -213,7 +214,7 @@ std::optional<Evaluation> TrainingRun::evaluate(bool record) {
   TrainingTask& task = *setup_.task;
   progress_->say("evaluating on held-out data");
   std::optional<Evaluation> found =
-      task.evaluate(*engine_, phase_->options, setup_.recipe.run.evaluation_batches,
+      task.evaluate(*engine_, *model_, phase_->options, setup_.recipe.run.evaluation_batches,
                     setup_.options.stop_requested, job_.host());
   if (!found) job_.stop();
   if (!found || !record) return found;

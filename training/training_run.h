@@ -46,6 +46,7 @@ class TrainingRun {
   const Communicator& communicator() const { return setup_.device_communicator(); }
   const TrainingTask& task() const { return *setup_.task; }
   const Recipe& recipe() const { return setup_.recipe; }
+  const EncoderConfig& config() const { return setup_.config; }
   std::int64_t total_steps() const { return plan_.total(); }
   // Whether there is nothing left to do.
   bool finished() const { return phase_done() && state_.phase + 1 == plan_.phases(); }
@@ -102,7 +103,8 @@ class TrainingRun {
   RunSetup setup_;
   Job job_;
   RunCheckpoints checkpoints_;
-  std::unique_ptr<StepEngine> engine_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<StepEngine> engine_;  // of the model
   PhasePlan plan_;
   RunState state_;
   RankStages ranks_;

@@ -7,6 +7,7 @@
 
 #include "data/loader.h"
 #include "distributed/communicator.h"
+#include "model/model.h"
 #include "training/evaluation.h"
 #include "training/json.h"
 #include "training/rank_agreement.h"
@@ -36,10 +37,11 @@ class TrainingTask {
   virtual std::int64_t targets(const data::Batch& batch) const = 0;
 
   virtual bool evaluates() const = 0;
-  // On held-out data; with `most_packs`, on so many packs of it (0: all). Nothing if `stop` asks for an end.
-  // The ranks share the packs, and all get the whole's result.
-  virtual std::optional<Evaluation> evaluate(StepEngine& engine, const data::LoaderOptions& options,
-                                             std::int64_t most_packs, const std::function<bool()>& stop,
+  // Of the engine's model, on held-out data; with `most_packs`, on so many packs of it (0: all). Nothing if
+  // `stop` asks for an end. The ranks share the packs, and all get the whole's result.
+  virtual std::optional<Evaluation> evaluate(StepEngine& engine, const Model& model,
+                                             const data::LoaderOptions& options, std::int64_t most_packs,
+                                             const std::function<bool()>& stop,
                                              Communicator& communicator) = 0;
   // For people, one line or more without a line end at the last; and for metrics.jsonl.
   virtual std::string describe(const Evaluation& evaluation) const = 0;

@@ -27,7 +27,7 @@ const std::map<std::string, Names, std::less<>>& allowed_includes() {
     names.insert(more.begin(), more.end());
     return names;
   };
-  static const Names models = with(kernels, {"tensorized", "model", "optim"});
+  static const Names models = with(kernels, {"batches", "tensorized", "model", "optim"});
   static const Names files = with(models, {"storage", "data", "checkpoints"});
   static const Names runs = with(files, {"recipes", "reports", "kernels/backends", "distributed"});
   static const std::map<std::string, Names, std::less<>> rules{
@@ -38,12 +38,13 @@ const std::map<std::string, Names, std::less<>>& allowed_includes() {
       {"kernels/emulation", {}},
       {"kernels/cuda", with(kernels, {"kernels/emulation"})},
       {"kernels/backends", with(kernels, {"kernels/cpu", "kernels/cuda"})},  // the registration
-      {"tensorized", kernels},
-      {"model", with(kernels, {"tensorized"})},
+      {"tensorized", with(kernels, {"batches"})},
+      {"batches", {"kernels/core"}},
+      {"model", with(kernels, {"batches", "tensorized"})},
       {"optim", with(kernels, {"tensorized"})},
       {"distributed", {"kernels/core", "kernels/shared"}},
       {"storage", {"kernels/core", "kernels/shared"}},
-      {"data", {"kernels/core", "kernels/shared", "storage"}},
+      {"data", {"kernels/core", "kernels/shared", "batches", "storage"}},
       {"checkpoints", with(models, {"storage"})},
       {"recipes", files},
       {"reports", with(files, {"recipes", "kernels/backends"})},

@@ -26,7 +26,7 @@ std::size_t bytes_of(const MethodCost& cost, MemoryKind kind) { return cost.byte
 TEST_F(Methods, AreTheRecipeWithOtherLayersOrAnotherOptimizer) {
   const std::vector<Method> all = methods({"galore", "tensor_trains", "dense"});
   ASSERT_EQ(all.size(), 3U);
-  EXPECT_EQ(all[0].recipe.optim.name, OptimizerKind::galore);
+  EXPECT_EQ(all[0].recipe.optim.kind, OptimizerKind::galore);
   EXPECT_EQ(all[0].recipe.optim.galore->rank, 4);
   EXPECT_FALSE(all[0].recipe.tensorized.enabled);
   EXPECT_EQ(all[1].recipe, recipe("unused", {"run.threads=1"}));

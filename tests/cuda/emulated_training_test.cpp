@@ -8,6 +8,7 @@
 #include "kernels/backends/processors.h"
 #include "kernels/emulation/runtime.h"
 #include "kernels/emulation/sanitizers.h"
+#include "model/encoder_packs.h"
 #include "tests/cuda/training_checks.h"
 #include "tests/model/configs.h"
 #include "tests/training/adapters.h"
@@ -47,13 +48,17 @@ TEST(EmulatedMemory, WithoutEnoughTheTokensThatFitAreNamed) {
   const TestDevice device = emulated_device();
   EncoderConfig config = small_config(true);
   config.compute = DType::float32;
-  StepEngine engine(config, {}, device.with_graphs);
+  Model model(config, device.with_graphs.allocator, true);
+  StepEngine engine(model, {}, device.with_graphs);
   const std::size_t of_the_model = before - device.allocator->available();
   emulation::machine().memory = 4 << 20;
   const auto refusal = [&](std::int64_t tokens) -> std::string {
     try {
-      engine.set_capacity(
-          {.tokens = tokens, .sequences = tokens / 8, .longest = 16, .masked = tokens / 4, .unique_ids = 29});
+      engine.set_packs(EncoderPacks(model, {.tokens = tokens,
+                                            .sequences = tokens / 8,
+                                            .longest = 16,
+                                            .masked = tokens / 4,
+                                            .unique_ids = 29}));
     } catch (const OutOfMemory& error) {
       return error.what();
     }

@@ -20,7 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(Batch, FinishFillsTheOrders) {
-  Batch batch({.tokens = 8, .sequences = 3, .sequence_length = 4, .masked = 2, .unique_ids = 6});
+  Batch batch({.tokens = 8, .sequences = 3, .longest = 4, .masked = 2, .unique_ids = 6});
   const std::vector<std::int32_t> first = {7, 12, 7}, second = {3, 12, 10};
   batch.add_sequence(first.data(), nullptr, 3, {1}, {99}, 5);
   batch.add_sequence(second.data(), nullptr, 3, {2}, {98});
@@ -45,7 +45,7 @@ TEST(Batch, FinishAgreesWithAPlainSort) {
   for (const std::int64_t limit : {1, 5, 2048, 2049, 50265, 5000000})
     for (const std::int64_t modulus : {1, 7, 250, 4000000}) {
       const std::int64_t count = 1777;
-      Batch batch({.tokens = 2000, .sequences = 1, .sequence_length = 2000, .masked = 0, .unique_ids = 2000});
+      Batch batch({.tokens = 2000, .sequences = 1, .longest = 2000, .masked = 0, .unique_ids = 2000});
       std::vector<std::int32_t> ids(count);
       for (std::int64_t i = 0; i < count; ++i)
         ids[i] = static_cast<std::int32_t>(storage::mix64(static_cast<std::uint64_t>(i)) %
@@ -74,7 +74,7 @@ TEST(Batch, FinishAgreesWithAPlainSort) {
 }
 
 TEST(Batch, SaysWhatDoesNotFit) {
-  Batch batch({.tokens = 4, .sequences = 1, .sequence_length = 4, .masked = 1, .unique_ids = 2});
+  Batch batch({.tokens = 4, .sequences = 1, .longest = 4, .masked = 1, .unique_ids = 2});
   const std::vector<std::int32_t> ids = {1, 2, 3, 4, 5};
   EXPECT_THAT(test::error_of([&] { batch.add_sequence(ids.data(), nullptr, 5); }), HasSubstr("does not fit"));
   EXPECT_THAT(test::error_of([&] {
@@ -83,7 +83,7 @@ TEST(Batch, SaysWhatDoesNotFit) {
               HasSubstr("does not fit"));
   batch.add_sequence(ids.data(), nullptr, 3);
   EXPECT_THAT(test::error_of([&] { finish_batch(batch, 0); }), HasSubstr("more distinct token ids"));
-  Batch empty({.tokens = 4, .sequences = 1, .sequence_length = 4, .masked = 1, .unique_ids = 2});
+  Batch empty({.tokens = 4, .sequences = 1, .longest = 4, .masked = 1, .unique_ids = 2});
   finish_batch(empty, 3);
   EXPECT_EQ(empty.unique, 0);
 }

@@ -41,8 +41,7 @@ class LoaderTest : public ::testing::Test {
 
   static LoaderOptions options() {
     LoaderOptions options;
-    options.capacity = {
-        .tokens = 256, .sequences = 20, .sequence_length = 64, .masked = 60, .unique_ids = 256};
+    options.capacity = {.tokens = 256, .sequences = 20, .longest = 64, .masked = 60, .unique_ids = 256};
     options.seed = 11;
     return options;
   }
@@ -56,14 +55,14 @@ class LoaderTest : public ::testing::Test {
   }
 
   static void expect_equal(const Batch& a, const Batch& b) {
-    EXPECT_EQ(a.token_ids, b.token_ids);
-    EXPECT_EQ(a.position_ids, b.position_ids);
-    EXPECT_EQ(a.sequence_offsets, b.sequence_offsets);
-    EXPECT_EQ(a.masked_positions, b.masked_positions);
-    EXPECT_EQ(a.masked_targets, b.masked_targets);
-    EXPECT_EQ(a.unique_order, b.unique_order);
-    EXPECT_EQ(a.unique_offsets, b.unique_offsets);
-    EXPECT_EQ(a.right_order, b.right_order);
+    EXPECT_THAT(a.token_ids, testing::ElementsAreArray(b.token_ids));
+    EXPECT_THAT(a.position_ids, testing::ElementsAreArray(b.position_ids));
+    EXPECT_THAT(a.sequence_offsets, testing::ElementsAreArray(b.sequence_offsets));
+    EXPECT_THAT(a.masked_positions, testing::ElementsAreArray(b.masked_positions));
+    EXPECT_THAT(a.masked_targets, testing::ElementsAreArray(b.masked_targets));
+    EXPECT_THAT(a.unique_order, testing::ElementsAreArray(b.unique_order));
+    EXPECT_THAT(a.unique_offsets, testing::ElementsAreArray(b.unique_offsets));
+    EXPECT_THAT(a.right_order, testing::ElementsAreArray(b.right_order));
     EXPECT_EQ(a.tokens, b.tokens);
     EXPECT_EQ(a.sequences, b.sequences);
     EXPECT_EQ(a.masked, b.masked);
@@ -95,7 +94,7 @@ TEST_F(LoaderTest, SamplesCoverEveryDocumentEvenly) {
 TEST_F(LoaderTest, EveryTokenComesOncePerEpoch) {
   for (const std::int64_t length : {16, 64}) {
     LoaderOptions given = options();
-    given.capacity.sequence_length = length;
+    given.capacity.longest = length;
     Loader loader(*shards_, given);
     std::map<std::int64_t, std::vector<int>> seen;
     std::int64_t full = 0, packs = 0;
@@ -266,7 +265,7 @@ TEST_F(LoaderTest, CountsThePacksOfAnEpoch) {
       for (const bool one_pass : {false, true}) {
         LoaderOptions given = options();
         given.capacity.masked = masked;
-        given.capacity.sequence_length = length;
+        given.capacity.longest = length;
         given.one_pass = one_pass;
         Loader loader(*shards_, given);
         const std::int64_t expected = loader.count_packs_per_epoch();
@@ -313,8 +312,7 @@ TEST(Loader, AFailureOfTheThreadComesOutOfNext) {
   // Larger than what HDF5 keeps in memory, and cut off behind the reader's back.
   std::filesystem::resize_file(folder / "train-00000.h5", 100000);
   LoaderOptions options;
-  options.capacity = {
-      .tokens = 512, .sequences = 8, .sequence_length = 128, .masked = 200, .unique_ids = 100};
+  options.capacity = {.tokens = 512, .sequences = 8, .longest = 128, .masked = 200, .unique_ids = 100};
   for (const std::int64_t prefetch : {0, 3}) {
     options.prefetch = prefetch;
     Loader loader(shards, options);
@@ -329,7 +327,7 @@ TEST(Loader, AFailureOfTheThreadComesOutOfNext) {
 TEST_F(LoaderTest, SaysWhatIsWrongWithItsOptions) {
   LoaderOptions given = options();
   const auto make = [&] { return test::error_of([&] { Loader loader(*shards_, given); }); };
-  given.capacity.sequence_length = 512;
+  given.capacity.longest = 512;
   EXPECT_THAT(make(), HasSubstr("no room for a sequence of 512"));
   given = options();
   given.ranks = 2;

@@ -215,16 +215,15 @@ class WholeWordLoader : public ::testing::Test {
     build.held_out = 0;
     build_shards(corpus, tokenizer(), build);
     shards_ = std::make_unique<ShardSet>(folder_.path(), "train");
-    options_.capacity = {
-        .tokens = 512, .sequences = 20, .sequence_length = 64, .masked = 128, .unique_ids = 512};
+    options_.capacity = {.tokens = 512, .sequences = 20, .longest = 64, .masked = 128, .unique_ids = 512};
     options_.masking.words = words();
     options_.seed = 11;
   }
   static void expect_equal(const Batch& a, const Batch& b) {
-    EXPECT_EQ(a.token_ids, b.token_ids);
-    EXPECT_EQ(a.sequence_offsets, b.sequence_offsets);
-    EXPECT_EQ(a.masked_positions, b.masked_positions);
-    EXPECT_EQ(a.masked_targets, b.masked_targets);
+    EXPECT_THAT(a.token_ids, testing::ElementsAreArray(b.token_ids));
+    EXPECT_THAT(a.sequence_offsets, testing::ElementsAreArray(b.sequence_offsets));
+    EXPECT_THAT(a.masked_positions, testing::ElementsAreArray(b.masked_positions));
+    EXPECT_THAT(a.masked_targets, testing::ElementsAreArray(b.masked_targets));
     EXPECT_EQ(a.samples, b.samples);
   }
 

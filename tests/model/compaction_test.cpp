@@ -23,10 +23,10 @@ using testing::HasSubstr;
 struct Training {
   explicit Training(const EncoderConfig& config, OptimizerKind kind = OptimizerKind::adamw)
       : model(config, host_allocator(), true),
-        optimizer(
-            make_optimizer(model.parameters(),
-                           {.kind = kind, .galore = {.rank = 3}, .weight_decay = 0.05, .decay_cores = true},
-                           host_allocator())),
+        optimizer(make_optimizer(
+            model.parameters(),
+            {.kind = kind, .galore = GaloreOptions{.rank = 3}, .weight_decay = 0.05, .decay_cores = true},
+            host_allocator())),
         batch(random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows())) {
     model.parameters().initialize(11);
     spread_gates(model.parameters());
@@ -36,7 +36,7 @@ struct Training {
     harness.inputs().dropout = {.seed = 5, .step = static_cast<std::uint32_t>(number), .pack = 1};
     harness.results() = StepResults{};
     model.run_pack(
-        {harness.context(), model.parameters(), batch, harness.step_inputs(), harness.step_results(), true},
+        {{harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true}, batch},
         gradient);
     return harness.results().loss_sum;
   }
@@ -56,7 +56,8 @@ struct Training {
   std::vector<double> logits() {
     const Tensor y = harness.tensor({batch.capacity.sequences, 3}, DType::float64);
     model.predict(
-        {harness.context(), model.parameters(), batch, harness.step_inputs(), harness.step_results(), false},
+        {{harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), false},
+         batch},
         y);
     return read_tensor(y);
   }

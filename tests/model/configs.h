@@ -50,7 +50,7 @@ inline EncoderConfig low_rank_config() {
 // Frozen linear layers with adapters. Packs must have a multiple of four tokens.
 inline EncoderConfig lte_config() {
   EncoderConfig config = small_config(false);
-  config.lte = LteForm{.rank = 3, .alpha = 6, .heads = 4};
+  config.lte = LteForm{.lora_r = 3, .lora_alpha = 6, .num_heads = 4};
   return config;
 }
 

@@ -87,7 +87,7 @@ struct World {
   double run(bool gradient) {
     harness.results() = StepResults{};
     model.run_pack(
-        {harness.context(), model.parameters(), batch, harness.step_inputs(), harness.step_results(), true},
+        {{harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true}, batch},
         gradient);
     return harness.results().loss_sum;
   }

@@ -33,8 +33,8 @@ void expect_gradients(const EncoderConfig& config,
   if (prepare) prepare(model, harness.context());
   harness.inputs().dropout = {.seed = 5, .step = 3, .pack = 1};
   const PackedBatch batch = random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows());
-  const Step step{harness.context(),     model.parameters(),     batch,
-                  harness.step_inputs(), harness.step_results(), true};
+  const EncoderStep step(
+      {harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true}, batch);
   const auto loss = [&] {
     harness.results() = StepResults{};
     model.run_pack(step, false);
@@ -67,7 +67,7 @@ TEST(LteModel, GradientsAgreeWithCentralDifferences) {
   for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})
     for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
       EncoderConfig config = small_config(false, head, norm);
-      config.lte = LteForm{.rank = 3, .alpha = 5, .heads = 2};
+      config.lte = LteForm{.lora_r = 3, .lora_alpha = 5, .num_heads = 2};
       expect_gradients(config, [](Model& model, const Context& context) {
         ParameterStore& store = model.parameters();
         const auto move_adapters = [&](std::uint64_t seed) {
@@ -100,8 +100,9 @@ TEST(PairsOfSequences, GradientsAgreeWithCentralDifferences) {
       const PackedBatch batch = random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows());
       ASSERT_EQ(batch.capacity.sequences, 5);
       batch.counts.data<std::int32_t>()[4] = 2;
-      const Step step{harness.context(),     model.parameters(),     batch,
-                      harness.step_inputs(), harness.step_results(), true};
+      const EncoderStep step(
+          {harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true},
+          batch);
       const auto loss = [&] {
         harness.results() = StepResults{};
         model.run_pack(step, false);
@@ -122,8 +123,8 @@ TEST_P(WholeModel, GradientsAccumulate) {
   model.parameters().initialize(11);
   Harness harness(plain_backend());
   const PackedBatch batch = random_batch({4, 6}, 29, model.token_embedding().right_rows());
-  const Step step{harness.context(),     model.parameters(),     batch,
-                  harness.step_inputs(), harness.step_results(), true};
+  const EncoderStep step(
+      {harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true}, batch);
   model.run_pack(step, true);
   std::vector<double> once = read_tensor(model.parameters().gradients());
   for (double& value : once) value *= 2;
@@ -147,7 +148,7 @@ TEST_P(WholeModel, GradientsAreCompleteWhenAnnounced) {
         ++times[i];
       }
   });
-  model.run_pack({harness.context(), store, batch, harness.step_inputs(), harness.step_results(), true},
+  model.run_pack({{harness.context(), store, harness.step_inputs(), harness.step_results(), true}, batch},
                  true);
   EXPECT_EQ(announced, read_tensor(store.gradients()));
   for (ParameterId id = 0; id < store.size(); ++id)
@@ -188,8 +189,9 @@ TEST(Memory, DryRunMeasuresTheArena) {
   Buffer results(host_allocator(), sizeof(StepResults), MemoryKind::workspace);
   const auto run_with = [&](Arena& arena) {
     const Context context{plain_backend(), arena, Stream{}};
-    model.run_pack({context, model.parameters(), batch, inputs.tensor({sizeof(StepInputs)}, DType::uint8),
-                    results.tensor({sizeof(StepResults)}, DType::uint8), true},
+    model.run_pack({{context, model.parameters(), inputs.tensor({sizeof(StepInputs)}, DType::uint8),
+                     results.tensor({sizeof(StepResults)}, DType::uint8), true},
+                    batch},
                    true);
   };
   Arena measuring = Arena::measuring(Device{});

@@ -79,8 +79,8 @@ TEST_P(LayerRanksOfAModel, GradientsAgreeWithCentralDifferences) {
     Harness harness(plain_backend());
     harness.inputs().dropout = {.seed = 5, .step = 3, .pack = 1};
     const PackedBatch batch = random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows());
-    const Step step{harness.context(),     model.parameters(),     batch,
-                    harness.step_inputs(), harness.step_results(), true};
+    const EncoderStep step(
+        {harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true}, batch);
     const auto loss = [&] {
       harness.results() = StepResults{};
       model.run_pack(step, false);

@@ -32,8 +32,8 @@ Both judge(const EncoderConfig& config, const Backend& backend) {
   const PackedBatch batch =
       random_batch({7, 3, 1, 10}, config.vocabulary, model.token_embedding().right_rows());
   Harness harness(backend);
-  const Step step{harness.context(),     model.parameters(),     batch,
-                  harness.step_inputs(), harness.step_results(), false};
+  const EncoderStep step(
+      {harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), false}, batch);
   const Tensor logits =
       harness.tensor({batch.capacity.masked, config.vocabulary}, model.parameters().dtype());
   model.logits(step, logits);
@@ -90,8 +90,8 @@ TEST(Logits, AreNoneOfAModelWithAnotherHead) {
   const Model model(config, host_allocator(), false);
   const PackedBatch batch = random_batch({7, 3}, config.vocabulary, 0);
   Harness harness(plain_backend());
-  const Step step{harness.context(),     model.parameters(),     batch,
-                  harness.step_inputs(), harness.step_results(), false};
+  const EncoderStep step(
+      {harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), false}, batch);
   EXPECT_THROW(model.logits(step, harness.tensor({batch.capacity.masked, config.vocabulary}, DType::float64)),
                Error);
 }

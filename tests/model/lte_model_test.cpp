@@ -41,9 +41,10 @@ class LteAndDense : public testing::Test {
     EXPECT_EQ(batch.capacity.tokens % 4, 0);
     harness_.results() = StepResults{};
     harness_.inputs().dropout = {.seed = 5, .step = 3, .pack = 1};
-    model.run_pack({harness_.context(), model.parameters(), batch, harness_.step_inputs(),
-                    harness_.step_results(), training},
-                   false);
+    model.run_pack(
+        {{harness_.context(), model.parameters(), harness_.step_inputs(), harness_.step_results(), training},
+         batch},
+        false);
     return harness_.results().loss_sum;
   }
 

@@ -137,7 +137,8 @@ std::vector<double> encoded(const EncoderConfig& config, const std::vector<std::
   }
   Harness harness(plain_backend());
   return read_tensor(model.encode(
-      {harness.context(), model.parameters(), batch, harness.step_inputs(), harness.step_results(), false}));
+      {{harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), false},
+       batch}));
 }
 
 class OfPositions : public testing::TestWithParam<Positions> {};

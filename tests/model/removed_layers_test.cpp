@@ -59,7 +59,7 @@ struct World {
   double run(bool gradient) {
     harness.results() = StepResults{};
     model.run_pack(
-        {harness.context(), model.parameters(), batch, harness.step_inputs(), harness.step_results(), true},
+        {{harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true}, batch},
         gradient);
     return harness.results().loss_sum;
   }
@@ -149,8 +149,9 @@ TEST_P(RemovedLayers, PredictAsLayersOfZeros) {
     std::vector<double> logits[2];
     for (World* world : {&whole, &less}) {
       const Tensor y = world->harness.tensor({world->batch.capacity.sequences, 3}, DType::float64);
-      world->model.predict({world->harness.context(), world->model.parameters(), world->batch,
-                            world->harness.step_inputs(), world->harness.step_results(), false},
+      world->model.predict({{world->harness.context(), world->model.parameters(),
+                             world->harness.step_inputs(), world->harness.step_results(), false},
+                            world->batch},
                            y);
       logits[world == &less] = read_tensor(y);
     }
@@ -189,15 +190,17 @@ TEST(RemovedLayersMemory, IsMeasuredByADryRun) {
     World world(config);
     Arena arena = Arena::measuring(Device{});
     const Context context{plain_backend(), arena, Stream{}};
-    world.model.run_pack({context, world.model.parameters(), world.batch, world.harness.step_inputs(),
-                          world.harness.step_results(), true},
-                         true);
+    world.model.run_pack(
+        {{context, world.model.parameters(), world.harness.step_inputs(), world.harness.step_results(), true},
+         world.batch},
+        true);
     Arena real(host_allocator(), arena.peak());
     const Context really{plain_backend(), real, Stream{}};
     host_allocator().forbid(true);
-    EXPECT_NO_THROW(world.model.run_pack({really, world.model.parameters(), world.batch,
-                                          world.harness.step_inputs(), world.harness.step_results(), true},
-                                         true));
+    EXPECT_NO_THROW(world.model.run_pack(
+        {{really, world.model.parameters(), world.harness.step_inputs(), world.harness.step_results(), true},
+         world.batch},
+        true));
     host_allocator().forbid(false);
     EXPECT_EQ(real.peak().total, arena.peak().total);
     return arena.peak().saved;

@@ -93,7 +93,8 @@ TEST(Galore, TakesLessMemoryThanAdamOfTheSameModel) {
         make_optimizer(const_cast<ParameterStore&>(model.parameters()), options, host_allocator());
     return host_allocator().use(MemoryKind::optimizer).current - before;
   };
-  const std::size_t adam = bytes({}), galore = bytes({.kind = OptimizerKind::galore, .galore = {.rank = 2}});
+  const std::size_t adam = bytes({}),
+                    galore = bytes({.kind = OptimizerKind::galore, .galore = GaloreOptions{.rank = 2}});
   EXPECT_LT(galore, adam * 2 / 3);
 }
 
@@ -157,9 +158,11 @@ TEST(Galore, SubspacesDoNotDependOnThreads) {
         store.add({.name = "large", .shape = {400, 300}, .initializer = {}, .matrix_rows = 400});
     store.allocate(host_allocator(), DType::float64, true);
     write_tensor(store.gradient(id), normal_values(400 * 300, 3));
-    const auto optimizer = make_optimizer(
-        store, {.kind = OptimizerKind::galore, .galore = {.rank = 64, .proj_type = GaloreProjection::full}},
-        host_allocator());
+    const auto optimizer =
+        make_optimizer(store,
+                       {.kind = OptimizerKind::galore,
+                        .galore = GaloreOptions{.rank = 64, .proj_type = GaloreProjection::full}},
+                       host_allocator());
     found.push_back(read_tensor(optimizer->refresh(0, 1)));
   }
   omp_set_num_threads(usual);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <sstream>
 
 #include "data/batch.h"
@@ -104,11 +105,7 @@ PackedBatch pack(const OracleCase& oracle, std::int64_t right_rows) {
                               .longest = *std::ranges::max_element(from.lengths) + 1,
                               .masked = masked + 2,
                               .unique_ids = tokens + 3};
-  data::Batch host({.tokens = capacity.tokens,
-                    .sequences = capacity.sequences,
-                    .sequence_length = capacity.longest,
-                    .masked = capacity.masked,
-                    .unique_ids = capacity.unique_ids});
+  data::Batch host(capacity);
   std::int32_t row = 0;
   for (std::int64_t s = 0; s < sequences; ++s) {
     const std::int32_t length = from.lengths[s];
@@ -125,21 +122,7 @@ PackedBatch pack(const OracleCase& oracle, std::int64_t right_rows) {
   std::ranges::copy(from.positions, host.position_ids.begin());  // one sequence does not start at 0
 
   PackedBatch batch(host_allocator(), capacity);
-  for (const auto& [to, values] : {std::pair{&batch.token_ids, &host.token_ids},
-                                   {&batch.position_ids, &host.position_ids},
-                                   {&batch.type_ids, &host.type_ids},
-                                   {&batch.sequence_offsets, &host.sequence_offsets},
-                                   {&batch.masked_positions, &host.masked_positions},
-                                   {&batch.masked_targets, &host.masked_targets},
-                                   {&batch.labels, &host.labels},
-                                   {&batch.unique_ids, &host.unique_ids},
-                                   {&batch.unique_index, &host.unique_index},
-                                   {&batch.unique_order, &host.unique_order},
-                                   {&batch.unique_offsets, &host.unique_offsets},
-                                   {&batch.right_order, &host.right_order}})
-    std::ranges::copy(*values, to->data<std::int32_t>());
-  std::ranges::copy(std::array{host.tokens, host.sequences, host.masked, host.unique, host.examples},
-                    batch.counts.data<std::int32_t>());
+  std::memcpy(batch.block(), host.block().data(), host.block().size());
   return batch;
 }
 

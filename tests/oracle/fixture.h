@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/packed_batch.h"
+#include "batches/packed_batch.h"
 #include "model/config.h"
 #include "optim/optimizer.h"
 

@@ -117,7 +117,7 @@ class Methods : public testing::Test {
 
 TEST_F(Methods, LoraTheExplorer) {
   const double alpha = fixture_.at("lte").at("alpha");
-  expect_the_same("lte", LteForm{.rank = size("rank"), .alpha = alpha, .heads = size("heads")},
+  expect_the_same("lte", LteForm{.lora_r = size("rank"), .lora_alpha = alpha, .num_heads = size("heads")},
                   {{"weight", "W"},
                    {"bias", "b"},
                    {"lora_a", "A"},

@@ -33,10 +33,10 @@ OptimizerOptions options_of(const nlohmann::json& c) {
   options.beta1 = c["beta1"], options.beta2 = c["beta2"], options.eps = c["eps"];
   options.weight_decay = c["weight_decay"];
   if (const auto& galore = c["galore"]; !galore.is_null())
-    options.galore = {.rank = galore["rank"],
-                      .update_proj_gap = galore["update_proj_gap"],
-                      .scale = galore["scale"],
-                      .proj_type = projection_of(galore["proj_type"])};
+    options.galore = GaloreOptions{.rank = galore["rank"],
+                                   .update_proj_gap = galore["update_proj_gap"],
+                                   .scale = galore["scale"],
+                                   .proj_type = projection_of(galore["proj_type"])};
   return options;
 }
 

@@ -108,9 +108,9 @@ class Oracle : public testing::TestWithParam<Case> {
 
   ParameterStore& store() { return model_.parameters(); }
   double tolerance() const { return GetParam().arithmetic.tolerance; }
-  Step step() {
-    return {harness_.context(),     model_.parameters(),     batch_,
-            harness_.step_inputs(), harness_.step_results(), true};
+  EncoderStep step() {
+    return {{harness_.context(), model_.parameters(), harness_.step_inputs(), harness_.step_results(), true},
+            batch_};
   }
 
   void expect_near(std::span<const double> got, std::span<const double> expected, const std::string& what,

@@ -54,14 +54,14 @@ TEST(RecipeOverride, LearningRates) {
 
 // A rate of whole matrices is none of AdamW's.
 TEST(RecipeOverride, MuonNeedsARateOfTheEmbeddingsCores) {
-  EXPECT_EQ(with({"optim.name=muon"}).optim.name, OptimizerKind::muon) << "the embedding is dense";
+  EXPECT_EQ(with({"optim.name=muon"}).optim.kind, OptimizerKind::muon) << "the embedding is dense";
   const std::vector<std::string> tensorized = {
       "optim.name=muon", "tensorized.embedding={row_modes=[8,16], column_modes=[8,8], ranks=[4]}"};
   EXPECT_THAT(refusal(sample, tensorized),
               HasSubstr("phase.0.learning_rate has one rate for the cores of layers and of the embedding"));
   std::vector<std::string> both = tensorized;
   both.emplace_back("phase.0.learning_rate={cores=0.02, embedding=0.1, gates=0.1, rest=0.1}");
-  EXPECT_EQ(with(both).optim.name, OptimizerKind::muon);
+  EXPECT_EQ(with(both).optim.kind, OptimizerKind::muon);
 }
 
 TEST(RecipeOverride, GaloreHasKeysByItsAuthorsNames) {

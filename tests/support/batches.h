@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "kernels/core/packed_batch.h"
+#include "batches/packed_batch.h"
 
 namespace comera::test {
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/ops/embedding.h"
 #include "tests/support/batches.h"
 #include "tests/support/harness.h"
 #include "tests/tensorized/dense_oracle.h"
@@ -62,7 +63,15 @@ TEST_P(TTMEmbeddingAgainstDense, LookupAndGradient) {
                types = harness_.random({2, width}, DType::float64);
   const Tensor y = harness_.tensor({tokens, width}, DType::float64);
   const auto forward = [&] {
-    embedding_->forward(harness_.context(), batch_, {.positions = positions, .types = types}, y);
+    ArenaScope scope(harness_.context().arena);
+    const Embedding::Rows found = embedding_->look_up(harness_.context(), scope, batch_.tokens());
+    run(harness_.context(), EmbeddingSum{.rows = found.rows,
+                                         .index = found.index,
+                                         .positions = positions,
+                                         .position_ids = batch_.position_ids,
+                                         .types = types,
+                                         .type_ids = batch_.type_ids,
+                                         .y = y});
   };
   forward();
   const int real = *batch_.token_count().data<std::int32_t>();
@@ -77,7 +86,7 @@ TEST_P(TTMEmbeddingAgainstDense, LookupAndGradient) {
   const Tensor dy = harness_.random({tokens, width}, DType::float64);
   for (std::int64_t e = real * width; e < tokens * width; ++e)
     dy.data<double>()[e] = 0;  // padding has no gradient
-  embedding_->backward(harness_.context(), batch_, dy);
+  embedding_->backward(harness_.context(), batch_.tokens(), dy);
   const auto loss = [&] {
     forward();
     double sum = 0;
@@ -98,13 +107,14 @@ TEST_P(TTMEmbeddingAgainstDense, TiedDecoder) {
   const Tensor dbias = harness_.tensor({c.vocabulary}, DType::float64);
   const auto loss = [&](bool gradient) {
     harness_.results() = StepResults{};
-    embedding_->masked_cross_entropy(harness_.context(), batch_,
-                                     {.h = h,
-                                      .bias = bias,
-                                      .dbias = gradient ? dbias : Tensor(),
-                                      .gradient = gradient,
-                                      .dh = gradient ? dh : Tensor(),
-                                      .results = harness_.step_results()});
+    embedding_->cross_entropy(harness_.context(), {.h = h,
+                                                   .targets = batch_.masked_targets,
+                                                   .count = batch_.masked_count(),
+                                                   .bias = bias,
+                                                   .dbias = gradient ? dbias : Tensor(),
+                                                   .gradient = gradient,
+                                                   .dh = gradient ? dh : Tensor(),
+                                                   .results = harness_.step_results()});
     return harness_.results().loss_sum;
   };
   const double value = loss(true);

@@ -17,7 +17,7 @@ struct Case {
 // A layer whose parameters are all random numbers, as if it had been trained and merged.
 struct Layer {
   explicit Layer(const Case& c, bool random = true)
-      : form{.rank = c.rank, .alpha = 2.5 * static_cast<double>(c.rank), .heads = c.heads},
+      : form{.lora_r = c.rank, .lora_alpha = 2.5 * static_cast<double>(c.rank), .num_heads = c.heads},
         linear(make_linear(store, group_spec(c.group, c.inputs, c.outputs), form)) {
     store.allocate(host_allocator(), DType::float64, true);
     store.initialize(7);
@@ -27,7 +27,7 @@ struct Layer {
   std::string name(int i, const char* suffix) const { return linear->output_name(i) + suffix; }
   // A_hᵀ B_hᵀ, or A'_hᵀ B'_hᵀ, from the definition.
   Matrix adapter(int i, std::int64_t head, const char* a, const char* b) const {
-    const std::int64_t n = linear->spec().input_size, m = linear->spec().output_size, r = form.rank;
+    const std::int64_t n = linear->spec().input_size, m = linear->spec().output_size, r = form.lora_r;
     const Matrix of_a = matrix_of(store, name(i, a), r, head * r * n, n),
                  of_b = matrix_of(store, name(i, b), m, head * m * r, r);
     Matrix w(n, std::vector<double>(m, 0));

@@ -92,8 +92,8 @@ Answers answers_of(const fs::path& checkpoint) {
   Harness harness(config.compute == DType::float64 ? plain_backend() : backend_of(DeviceKind::cpu));
   const PackedBatch batch =
       random_batch({9, 4, 1, 12}, config.vocabulary, model.token_embedding().right_rows());
-  const Step step{harness.context(),     model.parameters(),     batch,
-                  harness.step_inputs(), harness.step_results(), false};
+  const EncoderStep step(
+      {harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), false}, batch);
   model.run_pack(step, true);
   Answers answers;
   answers.loss = harness.results().loss_sum;

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "data/masked_text.h"
+#include "model/encoder_packs.h"
 #include "tests/training/float8_overrides.h"
 #include "tests/training/training_fixture.h"
 #include "training/fillings.h"
@@ -74,13 +75,13 @@ void expect_the_held_out_loss(const fs::path& run, double tolerance) {
   options.one_pass = true;
   StepEngine engine(loaded.model, loaded.processor);
   options.right_modulus = loaded.model.token_embedding().right_rows();
-  engine.set_capacity(pack_capacity(options.capacity));
+  engine.set_packs(EncoderPacks(loaded.model, options.capacity));
   engine.clear_results();
   data::Loader loader(set->samples(length, 1 << 20), options);
   std::vector<data::Sample> sequences;
   for (int pack = 0; pack < 6; ++pack) {
     const data::Batch& batch = loader.next();
-    engine.load(batch);
+    engine.load(batch.block());
     engine.evaluate();
     for (std::int32_t s = 0, target = 0; s < batch.sequences; ++s) {
       const std::int32_t begin = batch.sequence_offsets[s], end = batch.sequence_offsets[s + 1];

@@ -35,7 +35,7 @@ class RankCommands : public RankRun {
     TrainingRun* current = nullptr;
     options.after_step = [&](std::int64_t step) {
       if (step != stop) return;
-      Model& model = current->engine().model();
+      Trainable& model = current->engine().model();
       const Optimizer::Moments moments = current->engine().optimizer().moments();
       for (const RankedLayer& layer : model.ranked_layers())
         if (layer.name == killed)
@@ -350,7 +350,7 @@ TEST_F(RankCommands, SlicesInFrontAreTheSameModel) {
   compaction.write_parameters(small.parameters());
   const Model large(encoder_config(recipe("none", {"precision.compute=fp64"}), 400), host_allocator(), false);
   write_in_front(small.parameters(), large.parameters());
-  EXPECT_EQ(live_ranks(large), compaction.after());
+  EXPECT_EQ(live_ranks(large.config(), large), compaction.after());
   const std::vector<RankedLayer> layers = large.ranked_layers();
   const Model again(encoder_config(compaction.recipe(), 400), host_allocator(), false);
   CompactedParameters(large.parameters(), {}, layers, live_entries(large.parameters(), layers))

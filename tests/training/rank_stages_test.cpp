@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "kernels/cpu/plain/plain_backend.h"
+#include "model/model.h"
 #include "tests/model/configs.h"
 #include "tests/support/temporary_folder.h"
 
@@ -30,9 +31,11 @@ class RankStagesTest : public testing::Test {
   }
 
   StepEngine& make_engine() {
-    engine_ = std::make_unique<StepEngine>(config_, OptimizerOptions(),
+    engine_.reset();
+    model_ = std::make_unique<Model>(config_, host_allocator(), true);
+    engine_ = std::make_unique<StepEngine>(*model_, OptimizerOptions(),
                                            Processor{plain_backend(), host_allocator()});
-    engine_->model().parameters().initialize(1);
+    model_->parameters().initialize(1);
     return *engine_;
   }
   bool open(RankStages& stages, StepEngine& engine, std::int64_t phase, std::int64_t phase_step = 0) {
@@ -44,6 +47,7 @@ class RankStagesTest : public testing::Test {
 
   Recipe recipe_;
   EncoderConfig config_;
+  std::unique_ptr<Model> model_;
   std::unique_ptr<StepEngine> engine_;
   std::vector<std::string> said_;
 };

@@ -1,6 +1,7 @@
 #include "tests/training/trace.h"
 
 #include "data/batch.h"
+#include "model/encoder_packs.h"
 #include "tensorized/lte_linear.h"
 #include "tests/support/harness.h"
 #include "training/step_engine.h"
@@ -9,9 +10,12 @@ namespace comera::test {
 
 namespace {
 
+constexpr PackCapacity trace_capacity{
+    .tokens = 48, .sequences = 8, .longest = 16, .masked = 24, .unique_ids = 29};
+
 // Batches that depend on nothing but these lines.
 data::Batch trace_batch(std::int64_t right_rows, int step) {
-  data::Batch batch({.tokens = 48, .sequences = 8, .sequence_length = 16, .masked = 24, .unique_ids = 29});
+  data::Batch batch(trace_capacity);
   std::uint32_t state = 12345 + 77 * step;
   const auto next = [&state] { return (state = state * 1664525u + 1013904223u) >> 16; };
   for (int length : {16, 5, 1, 11}) {
@@ -34,16 +38,17 @@ data::Batch trace_batch(std::int64_t right_rows, int step) {
 std::vector<double> trace(EncoderConfig config, const Processor& processor, int steps,
                           const OptimizerOptions& optimizer) {
   config.dropout = config.attention_dropout = 0.1;
-  StepEngine engine(config, optimizer, processor);
-  engine.model().parameters().initialize(2);
-  engine.set_capacity({.tokens = 48, .sequences = 8, .longest = 16, .masked = 24, .unique_ids = 29});
+  Model model(config, processor.allocator, true);
+  model.parameters().initialize(2);
+  StepEngine engine(model, optimizer, processor);
+  engine.set_packs(EncoderPacks(model, trace_capacity));
   std::vector<double> losses;
   for (int step = 0; step < steps; ++step) {
     engine.clear_results();
     double targets = 0;
     for (int pack = 0; pack < 2; ++pack) {
-      const data::Batch batch = trace_batch(engine.model().token_embedding().right_rows(), 2 * step + pack);
-      engine.load(batch);
+      const data::Batch batch = trace_batch(model.token_embedding().right_rows(), 2 * step + pack);
+      engine.load(batch.block());
       engine.micro(
           {.seed = 9, .step = static_cast<std::uint32_t>(step), .pack = static_cast<std::uint32_t>(pack)});
       targets += batch.masked;
@@ -58,8 +63,9 @@ std::vector<double> trace(EncoderConfig config, const Processor& processor, int 
 
 std::map<std::string, std::vector<double>> gradients(EncoderConfig config, const Processor& processor) {
   config.dropout = config.attention_dropout = 0;
-  StepEngine engine(config, {}, processor);
-  ParameterStore& store = engine.model().parameters();
+  Model model(config, processor.allocator, true);
+  ParameterStore& store = model.parameters();
+  StepEngine engine(model, {}, processor);
   store.initialize(2);
   // Adapters begin with zeros, beside which others have no gradient.
   for (const ParameterId id : store.layout())
@@ -68,9 +74,9 @@ std::map<std::string, std::vector<double>> gradients(EncoderConfig config, const
       for (double& value : values) value *= 0.2;
       write_tensor(store.value(id), values, processor.allocator);
     }
-  engine.set_capacity({.tokens = 48, .sequences = 8, .longest = 16, .masked = 24, .unique_ids = 29});
+  engine.set_packs(EncoderPacks(model, trace_capacity));
   engine.clear_results();
-  engine.load(trace_batch(engine.model().token_embedding().right_rows(), 1));
+  engine.load(trace_batch(model.token_embedding().right_rows(), 1).block());
   engine.micro({.seed = 9, .step = 0, .pack = 0});
   engine.results();  // waits
   std::map<std::string, std::vector<double>> all;

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <cstddef>
+#include <span>
+
+#include "batches/lookup_ids.h"
 #include "kernels/core/memory.h"
 
 namespace comera {
 
-// Sizes that are fixed for a phase; what a batch really has is in PackedBatch::counts.
+// The most that one batch of a phase holds; what it really has is in PackedBatch::counts.
 struct PackCapacity {
   std::int64_t tokens = 0;      // T
   std::int64_t sequences = 0;   // S
@@ -13,15 +17,16 @@ struct PackCapacity {
   std::int64_t unique_ids = 0;  // U
 };
 
-// Sequences laid end to end without padding between them, in device memory; int32 but for the scores. Rows
-// beyond the counts are zero. All but token_rows lies in one block, so that a batch is one copy.
+// Sequences laid end to end without padding between them; int32 but for the scores. Rows beyond the counts
+// are zero, offsets beyond them repeat the last one. All but token_rows lies in one block: a loader fills
+// such a block on the host, and sending a batch to a device is one copy of it.
 class PackedBatch {
  public:
   PackedBatch() = default;
   PackedBatch(Allocator& allocator, const PackCapacity& capacity);
-  // The same layout over memory of somebody else's, without token_rows: a block to be sent.
+  // The same layout over a block of the host's, which has no token_rows.
   static PackedBatch over(void* memory, const PackCapacity& capacity);
-  // For dry runs: addresses that must not be read.
+  // For dry runs: addresses that nobody may read.
   static PackedBatch measuring(const PackCapacity& capacity, Device device = {});
 
   PackCapacity capacity;
@@ -31,7 +36,7 @@ class PackedBatch {
   Tensor sequence_offsets;  // (S + 1), repeats its last entry
   Tensor masked_positions;  // (P) token row of each target
   Tensor masked_targets;    // (P)
-  Tensor labels;            // (S) classes of the examples: of each sequence, or of pairs of them
+  Tensor labels;            // (S) classes of the examples, which are sequences or pairs of them
   Tensor scores;            // (S) float32, targets of a regression, of the examples
   Tensor unique_ids;        // (U) ascending
   Tensor unique_index;      // (T) place of each token's id in unique_ids
@@ -49,6 +54,9 @@ class PackedBatch {
   Tensor sequence_count() const { return counts.slice(1, {1}); }
   Tensor masked_count() const { return counts.slice(2, {1}); }
   Tensor unique_count() const { return counts.slice(3, {1}); }
+  // The tokens, for a table of them.
+  LookupIds tokens() const;
+
   Tensor example_count() const { return counts.slice(4, {1}); }
 
  private:

@@ -1,277 +1,8 @@
-// Every section, key, range and meaning of a recipe.
+// The keys of all sections but those of the model, and the list of sections.
 
 #include "recipes/schema.h"
 
 namespace comera::recipe_detail {
-
-template <>
-const Words<NormPlacement>& words_of() {
-  static const Words<NormPlacement> words = {{NormPlacement::post, "post"}, {NormPlacement::pre, "pre"}};
-  return words;
-}
-
-template <>
-const Words<Positions>& words_of() {
-  static const Words<Positions> words = {
-      {Positions::learned, "learned"}, {Positions::rotary, "rotary"}, {Positions::relative, "relative"}};
-  return words;
-}
-
-template <>
-const Words<HeadKind>& words_of() {
-  static const Words<HeadKind> words = {{HeadKind::mlm, "mlm"},
-                                        {HeadKind::classification, "classification"},
-                                        {HeadKind::regression, "regression"}};
-  return words;
-}
-
-template <>
-const Words<LookupKind>& words_of() {
-  static const Words<LookupKind> words = {
-      {LookupKind::naive, "naive"}, {LookupKind::unique, "unique"}, {LookupKind::halves, "halves"}};
-  return words;
-}
-
-template <>
-const Words<PlanKind>& words_of() {
-  static const Words<PlanKind> words = {{PlanKind::automatic, "automatic"},
-                                        {PlanKind::halves, "halves"},
-                                        {PlanKind::dense, "dense"},
-                                        {PlanKind::modewise, "modewise"}};
-  return words;
-}
-
-template <class Word>
-Words<Word> named_words(std::initializer_list<Word> list) {
-  Words<Word> words;
-  for (const Word word : list) words.emplace_back(word, name_of(word));
-  return words;
-}
-
-template <>
-const Words<OptimizerKind>& words_of() {
-  static const auto words =
-      named_words({OptimizerKind::adamw, OptimizerKind::muon, OptimizerKind::lamb, OptimizerKind::galore});
-  return words;
-}
-
-template <>
-const Words<GaloreProjection>& words_of() {
-  static const auto words =
-      named_words({GaloreProjection::std, GaloreProjection::reverse_std, GaloreProjection::right,
-                   GaloreProjection::left, GaloreProjection::full});
-  return words;
-}
-
-template <>
-const Words<Compute>& words_of() {
-  static const auto words =
-      named_words({Compute::fp32, Compute::tf32, Compute::bf16, Compute::fp8, Compute::fp64});
-  return words;
-}
-
-template <>
-const Words<DistributedBackend>& words_of() {
-  static const auto words =
-      named_words({DistributedBackend::automatic, DistributedBackend::mpi, DistributedBackend::nccl});
-  return words;
-}
-
-template <>
-const Words<Float8Config::Scaling>& words_of() {
-  static const auto words = named_words({Float8Config::Scaling::current, Float8Config::Scaling::delayed});
-  return words;
-}
-
-template <>
-const Words<Float8Config::Format>& words_of() {
-  static const auto words = named_words({Float8Config::Format::hybrid, Float8Config::Format::e4m3});
-  return words;
-}
-
-template <>
-const Words<data::TargetKind>& words_of() {
-  static const Words<data::TargetKind> words = {{data::TargetKind::file, "file"},
-                                                {data::TargetKind::dynamic, "dynamic"}};
-  return words;
-}
-
-template <>
-const Words<ScheduleKind>& words_of() {
-  static const Words<ScheduleKind> words = {{ScheduleKind::constant, "constant"},
-                                            {ScheduleKind::linear, "linear"},
-                                            {ScheduleKind::cosine, "cosine"},
-                                            {ScheduleKind::polynomial, "polynomial"}};
-  return words;
-}
-
-template <>
-const Words<PhaseObjective>& words_of() {
-  static const Words<PhaseObjective> words = {
-      {PhaseObjective::fixed, "fixed"}, {PhaseObjective::early, "early"}, {PhaseObjective::late, "late"}};
-  return words;
-}
-
-template <>
-const Words<RankPreset>& words_of() {
-  static const Words<RankPreset> words = {
-      {RankPreset::standard, "default"}, {RankPreset::paper, "paper"}, {RankPreset::reference, "reference"}};
-  return words;
-}
-
-template <>
-const Words<TargetBase>& words_of() {
-  static const Words<TargetBase> words = {
-      {TargetBase::late_start, "late_start"}, {TargetBase::initial, "initial"}, {TargetBase::dense, "dense"}};
-  return words;
-}
-
-template <>
-const Words<RankPenalty>& words_of() {
-  static const Words<RankPenalty> words = {{RankPenalty::l1_size, "l1_size"},
-                                           {RankPenalty::mean_gate, "mean_gate"}};
-  return words;
-}
-
-template <>
-const Words<Pooling>& words_of() {
-  static const Words<Pooling> words = {{Pooling::first, "first"}, {Pooling::mean, "mean"}};
-  return words;
-}
-
-template <>
-const Words<PairEncoding>& words_of() {
-  static const Words<PairEncoding> words = {{PairEncoding::joint, "joint"},
-                                            {PairEncoding::separate, "separate"}};
-  return words;
-}
-
-template <>
-const Words<data::TaskKind>& words_of() {
-  static const Words<data::TaskKind> words = {{data::TaskKind::classification, "classification"},
-                                              {data::TaskKind::regression, "regression"}};
-  return words;
-}
-
-template <>
-const Words<data::TaskMetric>& words_of() {
-  static const Words<data::TaskMetric> words = [] {
-    Words<data::TaskMetric> all;
-    for (const auto metric : {data::TaskMetric::accuracy, data::TaskMetric::f1, data::TaskMetric::matthews,
-                              data::TaskMetric::pearson, data::TaskMetric::spearman})
-      all.emplace_back(metric, data::name_of(metric));
-    return all;
-  }();
-  return words;
-}
-
-template <>
-const Words<data::TableFormat>& words_of() {
-  static const Words<data::TableFormat> words = {{data::TableFormat::automatic, "automatic"},
-                                                 {data::TableFormat::tsv, "tsv"},
-                                                 {data::TableFormat::csv, "csv"},
-                                                 {data::TableFormat::jsonl, "jsonl"},
-                                                 {data::TableFormat::text, "text"}};
-  return words;
-}
-
-template <>
-const std::vector<Key<ModelSection>>& keys_of() {
-  using S = ModelSection;
-  static const std::vector<Key<S>> keys = {
-      required(value("layers", &S::layers, from_to(1, 1024), "encoder blocks")),
-      required(value("hidden", &S::hidden, from_to(1, 1048576),
-                     "width of the residual stream; divisible by `heads`")),
-      required(value("heads", &S::heads, from_to(1, 1048576), "attention heads")),
-      required(value("ffn", &S::ffn, from_to(1, 1048576), "inner width of the feed-forward layers")),
-      value("vocabulary", &S::vocabulary, count(0), "token ids; 0: as many as the tokenizer has"),
-      value("max_positions", &S::max_positions, count(1),
-            "longest sequence that the model is trained with, tokens; with `learned` positions also the "
-            "longest "
-            "that it can ever take"),
-      value("positions", &S::positions,
-            "how attention knows where tokens are: a `learned` row for each position (BERT's), `rotary` "
-            "turns of "
-            "queries and keys, or `relative`: scores that fall with distance, by slopes of the head and the "
-            "side"),
-      value("rotary_theta", &S::rotary_theta, above(1),
-            "`rotary` positions: of a head of `size` numbers, the slowest pair turns by an angle of "
-            "rotary_theta^(2 / size - 1) per token"),
-      value("types", &S::types, count(1), "segment types"),
-      value("norm", &S::norm, "layer norm after (`post`) or before (`pre`) each sublayer"),
-      value("norm_eps", &S::norm_eps, above(0), "added to the variance in a layer norm"),
-      value("dropout", &S::dropout, from_to_below(0, 1),
-            "after the embedding, the attention output and the feed-forward layers"),
-      value("attention_dropout", &S::attention_dropout, from_to_below(0, 1), "of attention probabilities"),
-      value("head", &S::head,
-            "masked language model, or a classifier or regression on the sequence's vector (`finetune` sets "
-            "it by "
-            "its task)"),
-      value("classes", &S::classes, count(1), "classes of a classification head"),
-      value("pooling", &S::pooling,
-            "what a classification or regression looks at: the `first` token's hidden state, or the `mean` "
-            "of all"),
-      value("pairs", &S::pairs,
-            "how a task with two texts is put to the encoder: as one sequence, or each text by itself, so "
-            "that the "
-            "head compares two vectors"),
-      value("embedding_std", &S::embedding_std, above(0),
-            "standard deviation of the token embedding's entries at the start"),
-  };
-  return keys;
-}
-
-template <>
-const std::vector<Key<TTShape>>& keys_of() {
-  using S = TTShape;
-  static const std::vector<Key<S>> keys = {
-      required(value("input_modes", &S::input_modes, modes(), "their product is the layer's input width")),
-      required(value("output_modes", &S::output_modes, modes(), "their product is the layer's output width")),
-      required(value("ranks", &S::ranks, ranks(), "one per bond: one fewer than there are modes")),
-  };
-  return keys;
-}
-
-template <>
-const std::vector<Key<TTMShape>>& keys_of() {
-  using S = TTMShape;
-  static const std::vector<Key<S>> keys = {
-      required(value("row_modes", &S::row_modes, modes(),
-                     "their product is at least the vocabulary; what is beyond it is padding")),
-      required(value("column_modes", &S::column_modes, modes(), "their product is `model.hidden`")),
-      required(value("ranks", &S::ranks, ranks(), "one per bond: one fewer than there are row modes")),
-  };
-  return keys;
-}
-
-template <>
-const std::vector<Key<TensorizedSection>>& keys_of() {
-  using S = TensorizedSection;
-  static const std::vector<Key<S>> keys = {
-      value("enabled", &S::enabled, "`false` makes every layer dense: the dense twin of the same model"),
-      value("lookup", &S::lookup,
-            "how rows of the embedding are computed: per token, per unique id, or from merged halves"),
-      value("plan", &S::plan,
-            "how a TT layer is computed: the cheapest way, two products with the merged halves, with the "
-            "merged matrix, or mode by mode"),
-      optional_section("attention", &S::attention,
-                       "Tensor train of the query, key, value and output layers; dense when absent."),
-      optional_section("ffn_up", &S::ffn_up,
-                       "Tensor train of the first feed-forward layer; dense when absent."),
-      optional_section("ffn_down", &S::ffn_down,
-                       "Tensor train of the second feed-forward layer; dense when absent."),
-      optional_section(
-          "head", &S::head,
-          "Tensor train of a classifier's pooler or an MLM head's transform; dense when absent."),
-      optional_section("embedding", &S::embedding,
-                       "Tensor-train matrix of the token embedding; dense when absent."),
-      layer_ranks(
-          "ranks", &S::ranks,
-          "Ranks of single layers, instead of those of their kind. A checkpoint's recipe has them when "
-          "its layers' ranks differ."),
-  };
-  return keys;
-}
 
 template <>
 const std::vector<Key<GaloreOptions>>& keys_of() {
@@ -288,57 +19,35 @@ const std::vector<Key<GaloreOptions>>& keys_of() {
 }
 
 template <>
-const std::vector<Key<LowRankSection>>& keys_of() {
-  using S = LowRankSection;
-  static const std::vector<Key<S>> keys = {
-      required(value("rank", &S::rank, count(1),
-                     "of W = U V, of each of query, key and value by itself; at most the smaller one of "
-                     "`model.hidden` and `model.ffn`")),
-  };
-  return keys;
-}
-
-template <>
-const std::vector<Key<LteSection>>& keys_of() {
-  using S = LteSection;
-  static const std::vector<Key<S>> keys = {
-      required(value("lora_r", &S::lora_r, count(1), "rank of an adapter")),
-      required(value("lora_alpha", &S::lora_alpha, above(0),
-                     "adapters are multiplied by `lora_alpha` / `lora_r`; 1024 to 8192 in the paper's runs")),
-      required(value("num_heads", &S::num_heads, from_to(1, 1048576),
-                     "adapters of each layer, each of which sees its part of a pack's tokens; must divide "
-                     "`tokens_per_pack`")),
-      required(value("merge_steps", &S::merge_steps, count(1),
-                     "steps from one merge of all adapters into the weights to the next; there is one at the "
-                     "end of each phase, too")),
-  };
-  return keys;
-}
-
-template <>
 const std::vector<Key<OptimSection>>& keys_of() {
   using S = OptimSection;
+  using Base = OptimizerOptions;
   static const std::vector<Key<S>> keys = {
-      value("name", &S::name,
-            "`adamw`; `muon`: orthogonalised updates of linear layers' cores and dense matrices, AdamW for "
-            "the rest; `lamb`: AdamW's updates, scaled for each matrix and core by its norm; `galore`: "
-            "Adam's moments of dense linear layers in a subspace, AdamW for the rest"),
-      value("beta1", &S::beta1, from_to_below(0, 1), "AdamW, LAMB, GaLore: decay of the first moment"),
-      value("beta2", &S::beta2, from_to_below(0, 1), "AdamW, LAMB, GaLore: decay of the second moment"),
-      value("eps", &S::eps, above(0),
-            "AdamW, LAMB, GaLore: added to the root of the second moment; LAMB's and GaLore's papers have "
-            "1e-6"),
-      value("momentum", &S::momentum, from_to_below(0, 1),
-            "Muon: the share of its momentum that a step keeps; not used by the others"),
-      value("weight_decay", &S::weight_decay, at_least(0),
-            "decoupled decay of dense matrices; biases, norms and gates never decay"),
-      value("decay_cores", &S::decay_cores, "whether weight decay also acts on TT and TTM cores"),
+      inherited<S>(value(
+          "name", &Base::kind,
+          "`adamw`; `muon`: orthogonalised updates of linear layers' cores and dense matrices, AdamW for "
+          "the rest; `lamb`: AdamW's updates, scaled for each matrix and core by its norm; `galore`: "
+          "Adam's moments of dense linear layers in a subspace, AdamW for the rest")),
+      inherited<S>(value("beta1", &Base::beta1, from_to_below(0, 1),
+                         "AdamW, LAMB, GaLore: decay of the first moment")),
+      inherited<S>(value("beta2", &Base::beta2, from_to_below(0, 1),
+                         "AdamW, LAMB, GaLore: decay of the second moment")),
+      inherited<S>(value(
+          "eps", &Base::eps, above(0),
+          "AdamW, LAMB, GaLore: added to the root of the second moment; LAMB's and GaLore's papers have "
+          "1e-6")),
+      inherited<S>(value("momentum", &Base::momentum, from_to_below(0, 1),
+                         "Muon: the share of its momentum that a step keeps; not used by the others")),
+      inherited<S>(value("weight_decay", &Base::weight_decay, at_least(0),
+                         "decoupled decay of dense matrices; biases, norms and gates never decay")),
+      inherited<S>(
+          value("decay_cores", &Base::decay_cores, "whether weight decay also acts on TT and TTM cores")),
       value("clip_norm", &S::clip_norm, at_least(0), "largest norm of the whole gradient; 0: no clipping"),
       value("max_consecutive_skips", &S::max_consecutive_skips, count(1),
             "a step whose loss or gradient is not finite changes nothing and is skipped; this many in a row "
             "stop the run, with a checkpoint; 1: the first does"),
-      optional_section("galore", &S::galore,
-                       "What `galore` does, by its authors' names (Zhao et al., 2024)."),
+      inherited<S>(optional_section("galore", &Base::galore,
+                                    "What `galore` does, by its authors' names (Zhao et al., 2024).")),
   };
   return keys;
 }

@@ -1,4 +1,4 @@
-#include "kernels/core/packed_batch.h"
+#include "batches/packed_batch.h"
 
 #include <numeric>
 #include <utility>
@@ -49,6 +49,18 @@ PackedBatch::PackedBatch(Allocator& allocator, const PackCapacity& wanted) : cap
   std::iota(rows.begin(), rows.end(), 0);
   allocator.upload(token_rows.raw(), rows.data(), token_rows.bytes(), allocator.stream());
   allocator.synchronize(allocator.stream());
+}
+
+LookupIds PackedBatch::tokens() const {
+  return {.ids = token_ids,
+          .count = token_count(),
+          .rows = token_rows,
+          .unique_ids = unique_ids,
+          .unique_count = unique_count(),
+          .unique_index = unique_index,
+          .unique_order = unique_order,
+          .unique_offsets = unique_offsets,
+          .right_order = right_order};
 }
 
 PackedBatch PackedBatch::over(void* memory, const PackCapacity& capacity) {

@@ -1,0 +1,86 @@
+#include "model/encoder_packs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/step.h"
+
+namespace comera {
+
+namespace {
+
+class EncoderPack final : public Pack {
+ public:
+  EncoderPack(const Model& model, PackedBatch batch) : model_(model), batch_(std::move(batch)) {}
+
+  void* block() const override { return batch_.block(); }
+  std::size_t block_bytes() const override { return batch_.block_bytes(); }
+  void run(const Step& step, bool gradient) const override {
+    model_.run_pack(EncoderStep(step, batch_), gradient);
+  }
+
+ private:
+  const Model& model_;
+  PackedBatch batch_;
+};
+
+}  // namespace
+
+std::unique_ptr<Pack> EncoderPacks::allocate(Allocator& allocator) const {
+  return std::make_unique<EncoderPack>(model_, PackedBatch(allocator, capacity_));
+}
+
+std::unique_ptr<Pack> EncoderPacks::measuring(Device device) const {
+  return std::make_unique<EncoderPack>(model_, PackedBatch::measuring(capacity_, device));
+}
+
+std::size_t EncoderPacks::bytes() const {
+  const PackedBatch batch = PackedBatch::measuring(capacity_);
+  return batch.block_bytes() + batch.token_rows.bytes();
+}
+
+std::string EncoderPacks::text() const { return fmt::format("a pack of {} tokens", capacity_.tokens); }
+
+EncoderPacks EncoderPacks::with_tokens(std::int64_t tokens) const {
+  const auto part = [&](std::int64_t of) { return (of * tokens + capacity_.tokens - 1) / capacity_.tokens; };
+  // Masked positions are drawn: a small pack needs more room for chance.
+  const auto masked = static_cast<double>(part(capacity_.masked));
+  return {
+      model_,
+      {.tokens = tokens,
+       .sequences = part(capacity_.sequences),
+       .longest = capacity_.longest,
+       .masked = std::min(capacity_.masked, static_cast<std::int64_t>(masked + 5 * std::sqrt(masked) + 1)),
+       .unique_ids = std::min(capacity_.unique_ids, tokens)}};
+}
+
+// How many tokens a pack may have that is like this one otherwise; 0: not even its longest sequence's.
+std::int64_t EncoderPacks::tokens_that_fit(const std::function<bool(const PackLayout&)>& fits) const {
+  constexpr std::int64_t step = 64;
+  const std::int64_t parts = model_.config().lte ? model_.config().lte->num_heads : 1;
+  const auto tokens_of = [&](std::int64_t steps) {  // which can be divided into parts
+    const std::int64_t tokens = std::min(capacity_.longest + steps * step + parts - 1, capacity_.tokens);
+    return tokens / parts * parts;
+  };
+  std::int64_t least = 0, most = (capacity_.tokens - capacity_.longest + step - 1) / step;
+  if (!fits(with_tokens(tokens_of(least)))) return 0;
+  while (least < most) {
+    const std::int64_t middle = (least + most + 1) / 2;
+    if (fits(with_tokens(tokens_of(middle))))
+      least = middle;
+    else
+      most = middle - 1;
+  }
+  return tokens_of(least);
+}
+
+std::string EncoderPacks::how_to_fit(const std::function<bool(const PackLayout&)>& fits) const {
+  const std::int64_t tokens = tokens_that_fit(fits);
+  if (tokens > 0) return fmt::format("set tokens_per_pack to {} or less", tokens);
+  return fmt::format("not even one sequence of {} tokens fits: make sequences shorter or the model smaller",
+                     capacity_.longest);
+}
+
+}  // namespace comera

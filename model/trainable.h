@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/core/memory.h"
+#include "kernels/core/parameter.h"
+#include "kernels/ops/context.h"
+#include "tensorized/float8_state.h"
+#include "tensorized/ranked_layer.h"
+
+namespace comera {
+
+struct Step;
+
+// One batch in a device's memory, and the model that runs over it. A training step is one pack or several.
+class Pack {
+ public:
+  virtual ~Pack() = default;
+
+  // Where the batch lies. The host sends a block of the same layout (batches/).
+  virtual void* block() const = 0;
+  virtual std::size_t block_bytes() const = 0;
+  // Forward, loss and, with `gradient`, backward. Gradients of the sum of the losses are added to those of
+  // the parameters; loss, targets and hits are added to step.results.
+  virtual void run(const Step& step, bool gradient) const = 0;
+};
+
+// The packs of a phase, all of one size. A model of each kind has its own.
+class PackLayout {
+ public:
+  virtual ~PackLayout() = default;
+
+  virtual std::unique_ptr<Pack> allocate(Allocator& allocator) const = 0;
+  // For dry runs: its addresses are such that nobody may read them.
+  virtual std::unique_ptr<Pack> measuring(Device device) const = 0;
+  // What allocate() takes.
+  virtual std::size_t bytes() const = 0;
+  // For messages: "a pack of 5120 tokens".
+  virtual std::string text() const = 0;
+  // What a user can do to get packs that are small enough, as `fits` says of them: a part of a sentence.
+  virtual std::string how_to_fit(const std::function<bool(const PackLayout&)>& fits) const = 0;
+};
+
+// What can be trained (docs/adding-a-model.md): parameters, and what a StepEngine, an Optimizer and the
+// adaptation of ranks ask of the model that they belong to. A model's PackLayout runs it.
+class Trainable {
+ public:
+  virtual ~Trainable() = default;
+
+  ParameterStore& parameters() { return store_; }
+  const ParameterStore& parameters() const { return store_; }
+
+  // The tensor trains that have ranks, in forward order: without those that are removed.
+  virtual std::vector<RankedLayer> ranked_layers() const = 0;
+  // Scales of 8-bit operands; null without any.
+  virtual Float8State* float8() const { return nullptr; }
+  // Lets every layer's adapters become part of its weights (tensorized/lte_linear.h); nothing without any.
+  // Between an update and the next pack.
+  virtual void merge_adapters(const Context& /*context*/) const {}
+
+  // Called in every pack with the places of gradients in the flat vector to which this pack adds nothing
+  // more.
+  using GradientsReady = std::function<void(const std::vector<ParameterRange>&)>;
+  void on_gradients_ready(GradientsReady callback) { gradients_ready_ = std::move(callback); }
+
+ protected:
+  Trainable() = default;
+  Trainable(const Trainable&) = delete;  // modules refer to the store
+  Trainable& operator=(const Trainable&) = delete;
+
+  void gradients_are_ready(const std::vector<ParameterRange>& ranges) const {
+    if (gradients_ready_) gradients_ready_(ranges);
+  }
+
+  ParameterStore store_;
+
+ private:
+  GradientsReady gradients_ready_;
+};
+
+}  // namespace comera
