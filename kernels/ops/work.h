@@ -5,7 +5,7 @@
 
 namespace comera {
 
-// What an operation must at least do, from its shapes (kernels/ops/work.cpp):
+// What an operation must at least do, from its shapes (beside its check()):
 //
 //   flops   of its products, two for each multiply-add; element formulas such as GELU or exp are not counted
 //   bytes   each tensor once for reading and once for writing; what is added to counts as both
