@@ -11,7 +11,7 @@ namespace comera {
 //   bytes   each tensor once for reading and once for writing; what is added to counts as both
 //
 // What depends on the batch is counted at capacity: as many keys as the longest sequence may have, all rows.
-// Operations that are made of others (kernels/ops/compositions.cpp) are counted as those.
+// Operations that are made of others (kernels/ops/compositions.h) are counted as those.
 #define COMERA_WORK_OF(name) Work work_of(const name& operation);
 COMERA_OPERATIONS(COMERA_WORK_OF)
 #undef COMERA_WORK_OF
