@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/machine.h"
 
 namespace comera::COMERA_CUDA {
 
@@ -14,7 +15,7 @@ constexpr std::string_view names[] = {"cuda", "cuda, TF32"};
 #endif
 
 Backend make_backend(bool tf32) {
-  Backend table(names[tf32 ? 1 : 0], Device{DeviceKind::cuda, 0});
+  Backend table(names[tf32 ? 1 : 0], Device{DeviceKind::cuda, 0}, machine_of(first_gpu(), tf32));
 #define COMERA_REGISTER(file) register_##file(table, tf32);
   COMERA_CUDA_FILES(COMERA_REGISTER)
 #undef COMERA_REGISTER

@@ -1,5 +1,7 @@
 #include "kernels/cpu/plain/plain_backend.h"
 
+#include "kernels/cpu/machine.h"
+
 namespace comera {
 
 namespace plain {
@@ -14,7 +16,7 @@ void register_all(Backend& backend) {
 
 const Backend& plain_backend() {
   static const Backend backend = [] {
-    Backend table("plain", Device{});
+    Backend table("plain", Device{}, cpu_machine);
     plain::register_all(table);
     return table;
   }();
