@@ -8,6 +8,8 @@
 #include "cli/checkpoint_subject.h"
 #include "cli/commands.h"
 #include "cli/number_checks.h"
+#include "kernels/backends/backends.h"
+#include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
 #include "recipes/recipe.h"
 #include "reports/model_report.h"
@@ -90,6 +92,14 @@ void plot(const InspectOptions& options) {
   put("saved {}\n", options.plot.string());
 }
 
+// What the recipe's device is assumed to do. A recipe for a GPU may be looked at where there is none: then
+// the CPU stands for it.
+MachineModel machine_for(const Recipe& recipe) {
+  if (cuda_device_count() == 0) return cpu_processor().backend.machine();
+  const PrecisionSection& precision = recipe.precision;
+  return find_processor(recipe.run.device, precision.activations(), precision.operands()).backend.machine();
+}
+
 void inspect_model(const InspectOptions& options) {
   std::string subject = options.subjects[0];
   if (std::error_code none; std::filesystem::is_directory(subject, none))
@@ -114,7 +124,7 @@ void inspect_model(const InspectOptions& options) {
   const Model model(encoder_config(recipe, vocabulary), host_allocator(), false);
   if (checkpoint) check_parameters(*checkpoint, model.parameters());
   put("{}", model_report(model));
-  if (options.plan_tokens > 0) put("\n{}", plan_report(model, options.plan_tokens));
+  if (options.plan_tokens > 0) put("\n{}", plan_report(model, options.plan_tokens, machine_for(recipe)));
   if (options.precision_tokens > 0)
     put("\n{}", precision_report(recipe, model.config().vocabulary, options.precision_tokens,
                                  recipe.phases.empty() ? 128 : recipe.phases[0].length));

@@ -28,7 +28,7 @@ FeedForward::Saved FeedForward::forward(const EncoderStep& step, const Tensor& x
     run(step.context, Fill{.x = saved.y, .value = 0});
     return saved;
   }
-  if (in_one_pass_ && in_one_pass_->pays(x.dim(0))) {
+  if (in_one_pass_ && in_one_pass_->pays(step.context.backend.machine(), x.dim(0))) {
     saved.in_one_pass = in_one_pass_->forward(step.context, x, Activation::gelu);
     saved.y = saved.in_one_pass->y;
     return saved;

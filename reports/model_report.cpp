@@ -113,13 +113,13 @@ std::string model_report(const Model& model) {
   return text;
 }
 
-std::string plan_report(const Model& model, std::int64_t tokens) {
+std::string plan_report(const Model& model, std::int64_t tokens, const MachineModel& machine) {
   std::string text;
   std::set<std::string> seen;
   for (const Linear* linear : model.linears()) {
     std::string kind;
     for (int i = 0; i < linear->outputs(); ++i) kind += linear->shape_text(i) + "\n";
-    if (seen.insert(kind).second) text += linear->explain(tokens) + "\n";
+    if (seen.insert(kind).second) text += linear->explain(tokens, machine) + "\n";
   }
   return text;
 }

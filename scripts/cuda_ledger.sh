@@ -46,7 +46,7 @@ cmake --build --preset release -j 2 --target comera_cuda > "$work/build" || {
 # registers, and bytes spilled, of the stack and of shared memory.
 for source in kernels/cuda/*.cu; do
   file=$(basename "$source")
-  [[ $file != products_emulated.cu ]] || continue
+  [[ $file != matrix_product_emulated.cu ]] || continue
   [[ -e $objects/$file.o ]] || fail "$source is not in kernels/cuda/CMakeLists.txt"
   [[ -e $objects/$file.o.ptxas ]] || continue # compiled as host code
   awk -v OFS='\t' -v file="$file" '

@@ -147,7 +147,7 @@ void DenseLinear::backward_in_float8(const Context& context, const Saved& saved,
                              .type = saved.x.dtype()});
 }
 
-std::string DenseLinear::explain(std::int64_t tokens) const {
+std::string DenseLinear::explain(std::int64_t tokens, const MachineModel& /*machine*/) const {
   const double flops = 2e-9 * static_cast<double>(tokens * spec_.input_size * spec_.output_size) * outputs();
   return fmt::format("{}: {}, {} tokens\n  one product for each part: {:.3f} GFLOP\n", spec_.name,
                      shape_text(0), tokens, flops);

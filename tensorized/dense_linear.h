@@ -12,7 +12,7 @@ class DenseLinear final : public Linear {
   Saved forward(const Context& context, const Tensor& x, const Pass& pass) const override;
   void backward(const Context& context, const Saved& saved, const std::array<Tensor, max_group_outputs>& dy,
                 const Tensor& dx, bool accumulate_dx) const override;
-  std::string explain(std::int64_t tokens) const override;
+  std::string explain(std::int64_t tokens, const MachineModel& machine) const override;
   std::string shape_text(int output) const override;
 
  private:

@@ -74,8 +74,8 @@ class Linear {
                         bool accumulate_dx) const = 0;
   // Lets everything that training sees become part of what is evaluated; between steps.
   virtual void merge_adapters(const Context& /*context*/) const {}
-  // How it is evaluated for this many tokens, as text.
-  virtual std::string explain(std::int64_t tokens) const = 0;
+  // How such a machine evaluates it for this many tokens, as text.
+  virtual std::string explain(std::int64_t tokens, const MachineModel& machine) const = 0;
   // One line: "dense 768 x 768" or the modes and ranks of an output's train.
   virtual std::string shape_text(int output) const = 0;
 

@@ -74,7 +74,7 @@ void LowRankLinear::backward(const Context& context, const Saved& saved,
   }
 }
 
-std::string LowRankLinear::explain(std::int64_t tokens) const {
+std::string LowRankLinear::explain(std::int64_t tokens, const MachineModel& /*machine*/) const {
   const std::int64_t sizes = rank_ * (spec_.input_size + spec_.output_size) * outputs();
   return fmt::format("{}: {}, {} tokens\n  two products for each part: {:.3f} GFLOP\n", spec_.name,
                      shape_text(0), tokens, 2e-9 * static_cast<double>(tokens * sizes));

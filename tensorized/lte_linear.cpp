@@ -248,7 +248,7 @@ void LteLinear::merge_adapters(const Context& context) const {
   }
 }
 
-std::string LteLinear::explain(std::int64_t tokens) const {
+std::string LteLinear::explain(std::int64_t tokens, const MachineModel& /*machine*/) const {
   const std::int64_t n = spec_.input_size, m = spec_.output_size;
   const std::int64_t sizes = (n * m + 2 * form_.lora_r * (n + m)) * outputs();
   return fmt::format("{}: {}, {} tokens\n  in training five products for each part: {:.3f} GFLOP\n",

@@ -25,7 +25,7 @@ class LteLinear final : public Linear {
   void backward(const Context& context, const Saved& saved, const std::array<Tensor, max_group_outputs>& dy,
                 const Tensor& dx, bool accumulate_dx) const override;
   void merge_adapters(const Context& context) const override;
-  std::string explain(std::int64_t tokens) const override;
+  std::string explain(std::int64_t tokens, const MachineModel& machine) const override;
   std::string shape_text(int output) const override;
 
   // Whether it is one of a layer's adapters, or what has been merged of them: without them a dense layer is

@@ -6,8 +6,9 @@
 
 namespace comera {
 
-double MachineModel::seconds(const PlanCost& cost) const {
-  return cost.flops / flops_per_second + cost.bytes / bytes_per_second + cost.calls * seconds_per_call;
+double seconds_of(const PlanCost& cost, const MachineModel& machine, DType compute) {
+  return cost.flops / machine.flops_in(compute) + cost.bytes / machine.bytes_per_second +
+         cost.calls * machine.seconds_per_call;
 }
 
 namespace {
@@ -184,8 +185,8 @@ PlanCost plan_cost(const TTShape& shape, std::int64_t tokens, PlanPart part, Pla
   throw_error("plan_cost: choose a way first");
 }
 
-LinearPlan choose_plan(std::span<const TTShape> group, std::int64_t tokens, PlanKind wanted, DType compute,
-                       const MachineModel& machine) {
+LinearPlan choose_plan(const MachineModel& machine, std::span<const TTShape> group, std::int64_t tokens,
+                       PlanKind wanted, DType compute) {
   if (wanted != PlanKind::automatic) return {wanted, wanted, wanted};
   PlanKind best[3] = {};
   double total = 0;
@@ -195,7 +196,7 @@ LinearPlan choose_plan(std::span<const TTShape> group, std::int64_t tokens, Plan
       if (way == PlanKind::modewise && compute == DType::bfloat16) continue;
       PlanCost cost;
       for (const TTShape& shape : group) cost += plan_cost(shape, tokens, part, way);
-      const double seconds = machine.seconds(cost);
+      const double seconds = seconds_of(cost, machine, compute);
       if (way != PlanKind::halves && seconds >= least) continue;
       least = seconds;
       best[static_cast<int>(part)] = way;
@@ -204,14 +205,17 @@ LinearPlan choose_plan(std::span<const TTShape> group, std::int64_t tokens, Plan
   }
   PlanCost fused;
   for (const TTShape& shape : group) fused += Costs(shape, tokens, 4).fused_halves();
-  if (machine.seconds(fused) <= total) return {};
+  if (seconds_of(fused, machine, compute) <= total) return {};
   return {best[0], best[1], best[2]};
 }
 
-std::string explain_plan(const std::string& layer, const TTShape& shape, std::int64_t tokens,
-                         const LinearPlan& plan, const MachineModel& machine) {
+std::string explain_plan(const MachineModel& machine, const std::string& layer, const TTShape& shape,
+                         std::int64_t tokens, const LinearPlan& plan, DType compute) {
   const PlanKind chosen[] = {plan.forward, plan.input_gradient, plan.core_gradient};
   std::string text = fmt::format("{}: {}, {} tokens\n", layer, shape.text(), tokens);
+  text += fmt::format("  assumed: {:.0f} GFLOP/s, {:.0f} GB/s, {:.1f} us a call; nothing is measured\n",
+                      machine.flops_in(compute) * 1e-9, machine.bytes_per_second * 1e-9,
+                      machine.seconds_per_call * 1e6);
   text += fmt::format("  {:<16}{:<10}{:>12}{:>12}{:>8}{:>12}\n", "part", "way", "GFLOP", "MiB", "calls",
                       "est. ms");
   for (PlanPart part : all_parts)
@@ -219,14 +223,15 @@ std::string explain_plan(const std::string& layer, const TTShape& shape, std::in
       const PlanCost cost = plan_cost(shape, tokens, part, way);
       text += fmt::format("{} {:<16}{:<10}{:>12.4f}{:>12.2f}{:>8}{:>12.3f}\n",
                           chosen[static_cast<int>(part)] == way ? " *" : "  ", name_of(part), name_of(way),
-                          cost.flops * 1e-9, cost.bytes / 1048576, cost.calls, machine.seconds(cost) * 1e3);
+                          cost.flops * 1e-9, cost.bytes / 1048576, cost.calls,
+                          seconds_of(cost, machine, compute) * 1e3);
     }
   if (plan.forward == PlanKind::halves && plan.input_gradient == PlanKind::halves &&
       plan.core_gradient == PlanKind::halves) {
     const PlanCost cost = Costs(shape, tokens, 4).fused_halves();
     text += fmt::format(
         "  all by halves, sharing the merge, xA and d(xA): {:.4f} GFLOP, {:.2f} MiB, {} calls, {:.3f} ms\n",
-        cost.flops * 1e-9, cost.bytes / 1048576, cost.calls, machine.seconds(cost) * 1e3);
+        cost.flops * 1e-9, cost.bytes / 1048576, cost.calls, seconds_of(cost, machine, compute) * 1e3);
   }
   return text;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/core/dtype.h"
+#include "kernels/ops/machine.h"
 #include "tensorized/kinds.h"
 #include "tensorized/shapes.h"
 
@@ -24,15 +25,8 @@ struct PlanCost {
   }
 };
 
-// What the machine is assumed to do. Only ratios matter: they move the places where one plan overtakes
-// another.
-struct MachineModel {
-  double flops_per_second = 150e9;  // a product of the sizes of interest
-  double bytes_per_second = 15e9;
-  double seconds_per_call = 2e-6;
-
-  double seconds(const PlanCost& cost) const;
-};
+// How long that takes a machine whose products are computed in that type.
+double seconds_of(const PlanCost& cost, const MachineModel& machine, DType compute);
 
 // The ways: `halves` merges the train into A and B and multiplies twice (the paper's choice for many tokens);
 // `dense` merges it into W; `modewise` contracts one mode after the other and merges nothing (few tokens).
@@ -51,18 +45,17 @@ inline bool all_by_halves(const LinearPlan& plan) {
          plan.core_gradient == PlanKind::halves;
 }
 
-// The cheapest way for each part of a group of trains with one input, which are all evaluated the same way;
-// `wanted` forces one for all. Not mode by mode in bfloat16, which would be rounded to after every mode.
-LinearPlan choose_plan(std::span<const TTShape> group, std::int64_t tokens,
-                       PlanKind wanted = PlanKind::automatic, DType compute = DType::float32,
-                       const MachineModel& machine = {});
-inline LinearPlan choose_plan(const TTShape& shape, std::int64_t tokens,
-                              PlanKind wanted = PlanKind::automatic, DType compute = DType::float32,
-                              const MachineModel& machine = {}) {
-  return choose_plan(std::span(&shape, 1), tokens, wanted, compute, machine);
+// The cheapest way on a machine (Backend::machine) for each part of a group of trains with one input, which
+// are all evaluated the same way; `wanted` forces one for all. Not mode by mode in bfloat16, which would be
+// rounded to after every mode.
+LinearPlan choose_plan(const MachineModel& machine, std::span<const TTShape> group, std::int64_t tokens,
+                       PlanKind wanted = PlanKind::automatic, DType compute = DType::float32);
+inline LinearPlan choose_plan(const MachineModel& machine, const TTShape& shape, std::int64_t tokens,
+                              PlanKind wanted = PlanKind::automatic, DType compute = DType::float32) {
+  return choose_plan(machine, std::span(&shape, 1), tokens, wanted, compute);
 }
 // A table of all ways and parts with work, bytes, calls and estimated time; those of the plan are marked.
-std::string explain_plan(const std::string& layer, const TTShape& shape, std::int64_t tokens,
-                         const LinearPlan& plan, const MachineModel& machine = {});
+std::string explain_plan(const MachineModel& machine, const std::string& layer, const TTShape& shape,
+                         std::int64_t tokens, const LinearPlan& plan, DType compute = DType::float32);
 
 }  // namespace comera

@@ -63,11 +63,11 @@ void TTAttention::run_backward(const Context& context, Part part, const TTLinear
     run(context, operation);
 }
 
-bool TTAttention::pays(std::int64_t tokens, std::int64_t length) const {
+bool TTAttention::pays(const MachineModel& machine, std::int64_t tokens, std::int64_t length) const {
   for (const TTLinear* linear : {&projections_, &output_})
     for (int i = 0; i < linear->outputs(); ++i)
-      if (!linear->removed(i) &&
-          !all_by_halves(choose_plan(linear->train(i).shape, tokens, PlanKind::automatic, store_.compute())))
+      if (!linear->removed(i) && !all_by_halves(choose_plan(machine, linear->train(i).shape, tokens,
+                                                            PlanKind::automatic, store_.compute())))
         return false;
   const auto [r_query, r_key, r_value, r_output, unused] = ranks(in_float8());
   const auto t = static_cast<double>(tokens);

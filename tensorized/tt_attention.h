@@ -32,8 +32,9 @@ class TTAttention {
   using Float8Parts = std::array<Float8Layer, 2>;
   void use_float8(const Float8Parts& parts) { float8_ = parts; }
 
-  // Whether this takes fewer floating-point operations than forming Q, K and V, for sequences of `length`.
-  bool pays(std::int64_t tokens, std::int64_t length) const;
+  // Whether such a machine takes every layer by halves, and this takes fewer floating-point operations than
+  // forming Q, K and V, for sequences of `length`.
+  bool pays(const MachineModel& machine, std::int64_t tokens, std::int64_t length) const;
 
   struct Inputs {
     Tensor sequence_offsets;

@@ -12,9 +12,10 @@ TTFeedForward::TTFeedForward(const ParameterStore& store, const TTLinear& up, co
                "{} does not fit before {}", up.spec().name, down.spec().name);
 }
 
-bool TTFeedForward::pays(std::int64_t tokens) const {
+bool TTFeedForward::pays(const MachineModel& machine, std::int64_t tokens) const {
   for (const TTLinear* linear : {&up_, &down_})
-    if (!all_by_halves(choose_plan(linear->train(0).shape, tokens, linear->plan(), store_.compute())))
+    if (!all_by_halves(
+            choose_plan(machine, linear->train(0).shape, tokens, linear->plan(), store_.compute())))
       return false;
   return true;
 }

@@ -12,8 +12,8 @@ class TTFeedForward {
   // The layers must outlive this, and both or none of them use float8.
   TTFeedForward(const ParameterStore& store, const TTLinear& up, const TTLinear& down);
 
-  // Whether the planner takes both layers by halves for so many tokens.
-  bool pays(std::int64_t tokens) const;
+  // Whether the planner takes both layers by halves for so many tokens on such a machine.
+  bool pays(const MachineModel& machine, std::int64_t tokens) const;
 
   struct Saved {
     Tensor x;

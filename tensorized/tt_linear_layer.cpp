@@ -52,8 +52,8 @@ void TTLinear::merge(const Context& context, const Tensor& a, const std::array<T
   whole.write_back();
 }
 
-LinearPlan TTLinear::plan_for(std::int64_t tokens) const {
-  return choose_plan(live_shapes_, tokens, plan_, store_.compute());
+LinearPlan TTLinear::plan_for(std::int64_t tokens, const MachineModel& machine) const {
+  return choose_plan(machine, live_shapes_, tokens, plan_, store_.compute());
 }
 
 Tensor TTLinear::merge_to_dense(const Context& context, ArenaScope& scope, int i) const {
@@ -69,7 +69,7 @@ Tensor TTLinear::merge_to_dense(const Context& context, ArenaScope& scope, int i
 
 Linear::Saved TTLinear::forward(const Context& context, const Tensor& x, const Pass& pass) const {
   const std::int64_t tokens = x.dim(0);
-  const LinearPlan plan = plan_for(tokens);
+  const LinearPlan plan = plan_for(tokens, context.backend.machine());
   const ProductPlace place(context.products, spec_.name, why_not_float8(all_by_halves(plan)));
   Saved saved = begin(context, x, pass);
   auto& kept = saved.kept.emplace<KeptByTrain>();
@@ -273,13 +273,13 @@ std::vector<RankedLayer> TTLinear::ranked_layers() const {
   return list;
 }
 
-std::string TTLinear::explain(std::int64_t tokens) const {
-  const LinearPlan plan = plan_for(tokens);
+std::string TTLinear::explain(std::int64_t tokens, const MachineModel& machine) const {
+  const LinearPlan plan = plan_for(tokens, machine);
   std::string text;
   for (int i = 0; i < outputs(); ++i)
     text += removed(i)
                 ? fmt::format("{}: {}, nothing is computed but the bias\n", output_name(i), shapes_[i].text())
-                : explain_plan(output_name(i), shapes_[i], tokens, plan);
+                : explain_plan(machine, output_name(i), shapes_[i], tokens, plan, store_.compute());
   return text;
 }
 

@@ -13,7 +13,7 @@ class TTLinear final : public Linear {
   Saved forward(const Context& context, const Tensor& x, const Pass& pass) const override;
   void backward(const Context& context, const Saved& saved, const std::array<Tensor, max_group_outputs>& dy,
                 const Tensor& dx, bool accumulate_dx) const override;
-  std::string explain(std::int64_t tokens) const override;
+  std::string explain(std::int64_t tokens, const MachineModel& machine) const override;
   std::string shape_text(int output) const override { return shapes_[output].text(); }
   const TTLinear* as_tensor_train() const override { return this; }
   std::vector<RankedLayer> ranked_layers() const override;
@@ -35,7 +35,7 @@ class TTLinear final : public Linear {
   std::int64_t total_columns(bool padded) const;
   Float8Outputs float8_outputs() const;
   Tensor merge_to_dense(const Context& context, ArenaScope& scope, int i) const;
-  LinearPlan plan_for(std::int64_t tokens) const;
+  LinearPlan plan_for(std::int64_t tokens, const MachineModel& machine) const;
   void forward_by_halves(const Context& context, Saved& saved, KeptByTrain& kept) const;
   void backward_by_halves(const Context& context, const Saved& saved, const KeptByTrain& kept,
                           const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "kernels/core/check.h"
+#include "kernels/cpu/machine.h"
 #include "kernels/cpu/plain/plain_backend.h"
 #include "kernels/cpu/sgemm.h"
 #include "kernels/cpu/variants.h"
@@ -70,7 +71,7 @@ std::string_view cpu_instruction_set() {
 
 const Backend& cpu_backend() {
   static const Backend backend = [] {
-    Backend table("cpu", Device{});
+    Backend table("cpu", Device{}, cpu_machine);
     plain::register_all(table);
     const std::string_view set = cpu_instruction_set();
     if (set == "v3") {

@@ -145,7 +145,7 @@ void softmax_cross_entropy(const SoftmaxCrossEntropy& op, const KernelContext& c
 
 }  // namespace
 
-void register_cross_entropy(Backend& backend) {
+void register_cross_entropy(Backend& backend, bool /*tf32*/) {
   backend.set<SoftmaxCrossEntropy>(DType::float32, softmax_cross_entropy<float>,
                                    softmax_cross_entropy_scratch);
   backend.set<SoftmaxCrossEntropy>(DType::bfloat16, softmax_cross_entropy<bfloat16>,

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/machine.h"
 
 namespace comera::COMERA_CUDA {
 
@@ -14,21 +15,10 @@ constexpr std::string_view names[] = {"cuda", "cuda, TF32"};
 #endif
 
 Backend make_backend(bool tf32) {
-  Backend table(names[tf32 ? 1 : 0], Device{DeviceKind::cuda, 0});
-  register_attention_backward(table, tf32);
-  register_attention_forward(table, tf32);
-  register_cross_entropy(table);
-  register_elementwise(table);
-  register_float8(table);
-  register_directions(table);
-  register_muon(table);
-  register_norms(table);
-  register_optimizer(table);
-  register_products(table, tf32);
-  register_ranks(table);
-  register_rows(table);
-  register_ttm(table);
-  register_ttm_chain(table);
+  Backend table(names[tf32 ? 1 : 0], Device{DeviceKind::cuda, 0}, machine_of(first_gpu(), tf32));
+#define COMERA_REGISTER(file) register_##file(table, tf32);
+  COMERA_CUDA_FILES(COMERA_REGISTER)
+#undef COMERA_REGISTER
   return table;
 }
 

@@ -168,7 +168,7 @@ void follow_directions(const FollowDirections& op, const KernelContext& context)
 
 }  // namespace
 
-void register_directions(Backend& backend) {
+void register_directions(Backend& backend, bool /*tf32*/) {
   backend.set<AdamDirection>(DType::float32, adam_direction);
   backend.set<TrustRatios>(DType::float32, trust_ratios, trust_ratios_scratch);
   backend.set<FollowDirections>(DType::float32, follow_directions);

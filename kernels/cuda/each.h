@@ -8,6 +8,9 @@
 // Kernels of one shape around small operations, which are structs with a call operator for the device.
 namespace comera::COMERA_CUDA {
 
+// Ids, offsets and counts.
+inline const std::int32_t* ints(const Tensor& tensor) { return tensor.data<std::int32_t>(); }
+
 template <int V, class Operation>
 __global__ void __launch_bounds__(256) each_kernel(Operation op, std::int64_t count) {
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x * V;

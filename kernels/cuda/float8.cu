@@ -1,4 +1,4 @@
-// 8-bit copies of operands with their scales.
+// 8-bit copies of operands with their scales; their products are in matrix_product.cu.
 
 #include "kernels/cuda/activations.h"
 #include "kernels/cuda/kernels.h"
@@ -245,7 +245,7 @@ void next_scales(const Float8NextScales& op, const KernelContext& context) {
 
 }  // namespace
 
-void register_float8(Backend& backend) {
+void register_float8(Backend& backend, bool /*tf32*/) {
   backend.set<Float8Quantize>(DType::float32, quantize<float>, quantize_scratch);
   backend.set<Float8Quantize>(DType::bfloat16, quantize<bfloat16>, quantize_scratch);
   backend.set<Float8Expand>(DType::float32, expand<float>);

@@ -3,22 +3,35 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/ops/backend.h"
 
-// Each file of kernels registers its own. tf32: see backend() in cuda_backend.h.
+// The files with kernels, each with the stem that its operations have in kernels/ops. Each registers its own;
+// tf32: see backend() in cuda_backend.h.
+#define COMERA_CUDA_FILES(X)    \
+  X(attention_backward)         \
+  X(attention_forward)          \
+  X(bias_activation)            \
+  X(bias_dropout_residual_norm) \
+  X(cross_entropy)              \
+  X(directions)                 \
+  X(dropout)                    \
+  X(embedding)                  \
+  X(float8)                     \
+  X(gather)                     \
+  X(layer_norm)                 \
+  X(layout)                     \
+  X(matrix_product)             \
+  X(muon)                       \
+  X(optimizer)                  \
+  X(ranks)                      \
+  X(rotary)                     \
+  X(scale_columns)              \
+  X(sequence)                   \
+  X(ttm_chain)                  \
+  X(ttm_rows)
+
 namespace comera::COMERA_CUDA {
 
-void register_attention_backward(Backend& backend, bool tf32);
-void register_attention_forward(Backend& backend, bool tf32);
-void register_cross_entropy(Backend& backend);
-void register_directions(Backend& backend);
-void register_elementwise(Backend& backend);
-void register_float8(Backend& backend);
-void register_muon(Backend& backend);
-void register_norms(Backend& backend);
-void register_optimizer(Backend& backend);
-void register_ranks(Backend& backend);
-void register_products(Backend& backend, bool tf32);
-void register_rows(Backend& backend);
-void register_ttm(Backend& backend);
-void register_ttm_chain(Backend& backend);
+#define COMERA_DECLARE(file) void register_##file(Backend& backend, bool tf32);
+COMERA_CUDA_FILES(COMERA_DECLARE)
+#undef COMERA_DECLARE
 
 }  // namespace comera::COMERA_CUDA

@@ -238,6 +238,6 @@ void muon(const Muon& op, const KernelContext& context) {
 
 }  // namespace
 
-void register_muon(Backend& backend) { backend.set<Muon>(DType::float32, muon, muon_scratch); }
+void register_muon(Backend& backend, bool /*tf32*/) { backend.set<Muon>(DType::float32, muon, muon_scratch); }
 
 }  // namespace comera::COMERA_CUDA

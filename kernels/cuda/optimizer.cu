@@ -148,7 +148,7 @@ void adamw(const AdamW& op, const KernelContext& context) {
 
 }  // namespace
 
-void register_optimizer(Backend& backend) {
+void register_optimizer(Backend& backend, bool /*tf32*/) {
   backend.set<GradientNorm>(DType::float32, gradient_norm, gradient_norm_scratch);
   backend.set<AdamW>(DType::float32, adamw);
 }

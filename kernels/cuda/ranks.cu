@@ -387,7 +387,7 @@ void prune_ranks(const PruneRanks& op, const KernelContext& context) {
 
 }  // namespace
 
-void register_ranks(Backend& backend) {
+void register_ranks(Backend& backend, bool /*tf32*/) {
   backend.set<RankObjective>(DType::float32, rank_objective, rank_objective_scratch);
   backend.set<PruneRanks>(DType::float32, prune_ranks, prune_ranks_scratch);
 }

@@ -218,7 +218,7 @@ void ttm_chain_backward(const TTMChainBackward& op, const KernelContext& context
 
 }  // namespace
 
-void register_ttm_chain(Backend& backend) {
+void register_ttm_chain(Backend& backend, bool /*tf32*/) {
   backend.set<TTMChainForward>(DType::float32, ttm_chain_forward, ttm_chain_forward_scratch);
   backend.set<TTMChainBackward>(DType::float32, ttm_chain_backward, ttm_chain_backward_scratch);
 }

@@ -5,101 +5,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
-#include <memory>
-#include <new>
-#include <string>
-#include <thread>
-#include <vector>
 
+#include "kernels/emulation/block_state.h"
 #include "kernels/emulation/fiber.h"
 #include "kernels/emulation/sanitizers.h"
 
-// This file is compiled without ThreadSanitizer: fibers take turns, so that the scheduler's own state needs
-// no ordering, and what orders the threads of a kernel is said explicitly. For the same reason nothing here
-// calls the standard library while a kernel runs: its inline functions may be linked as instrumented
-// elsewhere.
+// How the threads of a block take turns, and where they meet.
 
 namespace comera::emulation {
 
+constinit thread_local Block* current_block = nullptr;
+constinit thread_local Thread* current = nullptr;
+
 namespace {
-
-enum class State : std::uint8_t { ready, running, at_barrier, in_warp, ended };
-
-struct Thread {
-  Index3 index;
-  int number = 0;
-  State state = State::ready;
-  Fiber* fiber = nullptr;  // null until it starts
-  // Of the meeting or barrier that it waits in.
-  unsigned mask = 0;
-  WarpWork work = nullptr;
-  void* payload = nullptr;
-  const char* file = "";
-  unsigned line = 0;
-};
-
-struct Random {
-  std::uint64_t state;
-  std::uint64_t next() {
-    state ^= state << 13;
-    state ^= state >> 7;
-    return state ^= state << 17;
-  }
-};
-
-// A block and everything that its threads need, for one host thread; used again for every block it runs.
-struct Block {
-  Launch launch;
-  Index3 index;
-  int count = 0;
-  int live = 0;
-  Thread threads[most_threads];
-
-  // Threads that can go on, in the order in which they became so.
-  int ready[most_threads] = {};
-  int first_ready = 0, ready_count = 0;
-
-  // A bit for each lane of a warp.
-  unsigned living[most_threads / warp_size] = {};
-  unsigned meeting[most_threads / warp_size] = {};  // in_warp
-
-  int waiting = 0;  // at the barrier
-  int predicates = 0, barrier_result = 0;
-
-  Order order = Order::forward;
-  Random random{1};
-
-  Fiber* main = nullptr;
-  Fiber* flow = nullptr;             // the one that runs
-  Fiber* fibers[most_threads] = {};  // made so far
-  int fiber_count = 0;
-  Fiber* idle[most_threads] = {};
-  int idle_count = 0;
-
-  void (*body)(const void*) = nullptr;
-  const void* context = nullptr;
-
-  std::byte* shared = nullptr;
-
-  char error[1024] = {};
-
-  // For ThreadSanitizer. Barriers use two objects in turn: arriving early at the next one orders nothing
-  // before this one.
-  char start_order = 0, end_order = 0, barrier_order[2] = {}, warp_order[most_threads / warp_size] = {};
-  unsigned barriers = 0;
-
-  Block() = default;
-  Block(const Block&) = delete;
-  Block& operator=(const Block&) = delete;
-  ~Block() {
-    for (int i = 0; i < fiber_count; ++i) delete fibers[i];
-    delete main;
-  }
-};
-
-thread_local Block* current_block = nullptr;
-thread_local Thread* current = nullptr;
 
 void add_ready(Block& block, Thread& thread) {
   thread.state = State::ready;
@@ -154,8 +72,6 @@ void go(Fiber& from, Fiber& to) {
   go(*block.flow, *block.main);
   std::abort();  // nobody comes back
 }
-
-void thread_entry();
 
 Fiber* take_fiber(Block& block, [[maybe_unused]] const Thread& thread) {
   // A race detector knows threads by their fibers: each of a block has one of its own.
@@ -246,7 +162,8 @@ void end_thread(Block& block, Thread& thread) {
   }
 }
 
-// What a fiber does: one thread after another, as long as those that come next have not started elsewhere.
+}  // namespace
+
 void thread_entry() {
   Fiber::begin();
   for (;;) {
@@ -311,118 +228,6 @@ void run_block(Block& block, const Index3& index) {
     current = nullptr;
     throw EmulationError(block.error);
   }
-}
-
-// Fibers live as long as their host thread.
-Block& block_of_this_thread() {
-  static thread_local std::unique_ptr<Block> block;
-  if (!block) {
-    block = std::make_unique<Block>();
-    block->main = block->flow = new Fiber;
-  }
-  return *block;
-}
-
-// As many bytes as were asked for, so that AddressSanitizer sees what is beyond.
-class SharedMemory {
- public:
-  explicit SharedMemory(std::size_t bytes) : bytes_(bytes), whole_((bytes + 128) / 128 * 128) {
-    data_ = static_cast<std::byte*>(std::aligned_alloc(128, whole_));
-    if (data_ == nullptr) throw std::bad_alloc();
-#if COMERA_ASAN
-    __asan_poison_memory_region(data_ + bytes_, whole_ - bytes_);
-#endif
-  }
-  ~SharedMemory() {
-#if COMERA_ASAN
-    __asan_unpoison_memory_region(data_ + bytes_, whole_ - bytes_);
-#endif
-    std::free(data_);
-  }
-  SharedMemory(const SharedMemory&) = delete;
-  SharedMemory& operator=(const SharedMemory&) = delete;
-  std::byte* data() const { return data_; }
-
- private:
-  std::byte* data_;
-  std::size_t bytes_, whole_;
-};
-
-struct Grid {
-  const Launch& launch;
-  void (*body)(const void*);
-  const void* context;
-  std::uint64_t workers;
-
-  std::uint64_t blocks() const { return std::uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z; }
-};
-
-// Every so-many'th block, so that each worker gets its share however short the kernel is.
-void run_blocks(const Grid& grid, std::uint64_t worker) {
-  Block& block = block_of_this_thread();
-  const SharedMemory shared(grid.launch.shared_bytes);
-  block.launch = grid.launch;
-  block.count = static_cast<int>(grid.launch.block.x * grid.launch.block.y * grid.launch.block.z);
-  block.body = grid.body;
-  block.context = grid.context;
-  block.shared = shared.data();
-  block.error[0] = '\0';
-  block.order = options().order;
-  block.random.state = (options().seed + worker + 1) * 0x9E3779B97F4A7C15u;
-  if (COMERA_TSAN)  // made here: making a fiber orders its maker before it
-    while (block.fiber_count < block.count) block.fibers[block.fiber_count++] = new Fiber(thread_entry);
-  struct Current {
-    explicit Current(Block& block) { current_block = &block; }
-    ~Current() { current_block = nullptr; }
-  } const running(block);
-  const std::uint64_t count = grid.blocks();
-  for (std::uint64_t turn = worker; turn < count; turn += grid.workers) {
-    std::uint64_t number = turn;
-    if (block.order == Order::reverse) number = count - 1 - turn;
-    const std::uint64_t x = grid.launch.grid.x, y = grid.launch.grid.y;
-    run_block(block, {static_cast<unsigned>(number % x), static_cast<unsigned>(number / x % y),
-                      static_cast<unsigned>(number / x / y)});
-  }
-}
-
-void check_launch(const Launch& launch) {
-  const auto refuse = [&](const std::string& what) {
-    throw EmulationError(std::string("kernel ") + launch.kernel + " cannot be launched: " + what);
-  };
-  const Index3 &grid = launch.grid, &block = launch.block;
-  const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
-  if (threads == 0 || threads > most_threads || block.z > 64)
-    refuse("a block of " + std::to_string(threads) + " threads");
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
-    refuse("a grid of " + std::to_string(grid.x) + " x " + std::to_string(grid.y) + " x " +
-           std::to_string(grid.z) + " blocks");
-  if (launch.shared_bytes > most_shared_bytes)
-    refuse(std::to_string(launch.shared_bytes) + " bytes of shared memory");
-  if (in_kernel()) refuse("it is launched by a kernel");
-}
-
-}  // namespace
-
-void run_grid(const Launch& launch, void (*body)(const void*), const void* context) {
-  check_launch(launch);
-  Grid grid{launch, body, context, static_cast<std::uint64_t>(std::max(options().workers, 1))};
-  grid.workers = std::min(grid.workers, grid.blocks());
-  // Host threads are made anew, so that only the launch orders them.
-  std::vector<std::exception_ptr> errors(grid.workers);
-  const auto work = [&](std::uint64_t worker) {
-    try {
-      run_blocks(grid, worker);
-    } catch (...) {
-      errors[worker] = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> others;
-    for (std::uint64_t worker = 1; worker < grid.workers; ++worker) others.emplace_back(work, worker);
-    work(0);
-  }
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
 }
 
 bool in_kernel() { return current_block != nullptr; }
@@ -491,24 +296,5 @@ void warp_meeting(unsigned mask, WarpWork work, void* payload, bool fence, const
 unsigned active_lanes() { return current_block->living[current->number / warp_size]; }
 
 void kernel_error(const char* what) { fail(what, current->file, current->line); }
-
-Options& options() {
-  static Options read = [] {
-    Options values;
-    const auto text = [](const char* name) {
-      const char* value = std::getenv(name);
-      return std::string(value != nullptr ? value : "");
-    };
-    const std::string order = text("COMERA_EMULATION_ORDER");
-    if (order == "reverse") values.order = Order::reverse;
-    if (order == "random") values.order = Order::random;
-    if (const std::string seed = text("COMERA_EMULATION_SEED"); !seed.empty())
-      values.seed = std::strtoull(seed.c_str(), nullptr, 10);
-    if (const std::string workers = text("COMERA_EMULATION_WORKERS"); !workers.empty())
-      values.workers = std::atoi(workers.c_str());
-    return values;
-  }();
-  return read;
-}
 
 }  // namespace comera::emulation

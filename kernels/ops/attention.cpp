@@ -1,6 +1,7 @@
 #include "kernels/ops/attention.h"
 
 #include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
 
 namespace comera {
 
@@ -37,9 +38,20 @@ void check_common(const char* name, const Operation& op) {
   if (op.dropout.active()) check_step_values(name, "step_inputs", op.step_inputs, sizeof(StepInputs));
 }
 
+template <class Operation>
+double keys_and_values(const Operation& op) {
+  return bytes_of(op.q.dim(0) * op.kv_heads() * (op.key_size() + op.value_size()), op.compute());
+}
+
 }  // namespace
 
 void AttentionForward::check() const { check_common("AttentionForward", *this); }
+
+Work work_of(const AttentionForward& op) {
+  const std::int64_t scores = op.q.dim(0) * op.longest * op.heads;
+  return {product(scores, op.key_size() + op.value_size(), 1),
+          once(op.q, op.out, op.log_sum_exp) + keys_and_values(op)};
+}
 
 void AttentionBackward::check() const {
   const char* name = "AttentionBackward";
@@ -48,6 +60,13 @@ void AttentionBackward::check() const {
   check_tensor(name, "dq", dq, q.shape(), compute());
   check_rows(name, "dk", dk, q.dim(0), kv_heads() * key_size(), k_stride, compute());
   check_rows(name, "dv", dv, q.dim(0), kv_heads() * value_size(), v_stride, compute());
+}
+
+// Scores again; gradients of dropped probabilities and of values; gradients of queries and of keys.
+Work work_of(const AttentionBackward& op) {
+  const std::int64_t scores = op.q.dim(0) * op.longest * op.heads;
+  return {product(scores, 3 * op.key_size() + 2 * op.value_size(), 1),
+          once(op.q, op.out, op.log_sum_exp, op.dout, op.dq) + 2 * keys_and_values(op)};
 }
 
 }  // namespace comera

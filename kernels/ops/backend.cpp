@@ -5,7 +5,8 @@
 
 namespace comera {
 
-Backend::Backend(std::string_view name, Device device) : name_(name), device_(device) {
+Backend::Backend(std::string_view name, Device device, const MachineModel& machine)
+    : name_(name), device_(device), machine_(machine) {
   register_compositions(*this);
 }
 

@@ -7,6 +7,7 @@
 
 #include "kernels/core/device.h"
 #include "kernels/core/dtype.h"
+#include "kernels/ops/machine.h"
 
 // Every operation, once. Each is a struct of its name in kernels/ops with its arguments, formula and shapes.
 #define COMERA_OPERATIONS(X)         \
@@ -106,8 +107,8 @@ class Backend {
  public:
   enum class Support : std::uint8_t { missing, composed, native };
 
-  Backend(std::string_view name,
-          Device device);  // starts with the compositions of kernels/ops/compositions.h
+  // Starts with the compositions of kernels/ops/compositions.h.
+  Backend(std::string_view name, Device device, const MachineModel& machine);
 
   // A kernel of this backend, with the scratch bytes that it needs for an operation (nullptr: none).
   template <class Operation>
@@ -126,6 +127,7 @@ class Backend {
 
   std::string_view name() const { return name_; }
   Device device() const { return device_; }
+  const MachineModel& machine() const { return machine_; }
   Support support(OperationId operation, DType compute) const;
 
  private:
@@ -144,6 +146,7 @@ class Backend {
 
   std::string_view name_;
   Device device_;
+  MachineModel machine_;
   std::array<Slot, operation_count * dtypes> slots_{};
 };
 

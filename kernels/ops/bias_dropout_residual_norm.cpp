@@ -1,6 +1,7 @@
 #include "kernels/ops/bias_dropout_residual_norm.h"
 
 #include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
 
 namespace comera {
 
@@ -20,6 +21,10 @@ void BiasDropoutResidualNormForward::check() const {
   check_tensor(name, "rstd", rstd, {rows}, master_of(compute()));
 }
 
+Work work_of(const BiasDropoutResidualNormForward& op) {
+  return {0, once(op.x, op.bias, op.residual, op.gamma, op.beta, op.sum, op.normed, op.mean, op.rstd)};
+}
+
 void BiasDropoutResidualNormBackward::check() const {
   const char* name = "BiasDropoutResidualNormBackward";
   const std::int64_t rows = dy.dim(0), width = dy.dim(1);
@@ -35,6 +40,11 @@ void BiasDropoutResidualNormBackward::check() const {
   check_tensor(name, "rstd", rstd, {rows}, master_of(compute()));
   check_tensor(name, "dgamma", dgamma, {width}, master_of(compute()));
   check_tensor(name, "dbeta", dbeta, {width}, master_of(compute()));
+}
+
+Work work_of(const BiasDropoutResidualNormBackward& op) {
+  return {0, once(op.dy, op.sum, op.gamma, op.mean, op.rstd, op.dresidual, op.dx) +
+                 twice(op.dbias, op.dgamma, op.dbeta)};
 }
 
 }  // namespace comera

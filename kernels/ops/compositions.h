@@ -1,10 +1,24 @@
 #pragma once
 
+#include "kernels/ops/backend.h"
+
+// Operations that can be made of others: a file STEM_composition.cpp for each stem of kernels/ops that has
+// some.
+#define COMERA_COMPOSITIONS(X) X(cross_entropy) X(float8) X(tt_feed_forward) X(tt_linear)
+
 namespace comera {
 
-class Backend;
+#define COMERA_DECLARE(stem) void compose_##stem(Backend& backend, DType compute);
+COMERA_COMPOSITIONS(COMERA_DECLARE)
+#undef COMERA_DECLARE
 
-// Gives every operation that can be made of others its composition, for every compute type.
-void register_compositions(Backend& backend);
+// Gives every such operation its composition, for every compute type.
+inline void register_compositions(Backend& backend) {
+  for (const DType compute : {DType::float32, DType::float64, DType::bfloat16}) {
+#define COMERA_COMPOSE(stem) compose_##stem(backend, compute);
+    COMERA_COMPOSITIONS(COMERA_COMPOSE)
+#undef COMERA_COMPOSE
+  }
+}
 
 }  // namespace comera

@@ -1,6 +1,7 @@
 #include "kernels/ops/cross_entropy.h"
 
 #include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
 
 namespace comera {
 
@@ -21,6 +22,10 @@ void SoftmaxCrossEntropy::check() const {
   check_step_values(name, "results", results, sizeof(StepResults));
 }
 
+Work work_of(const SoftmaxCrossEntropy& op) {
+  return {0, (op.gradient ? 2 : 1) * once(op.logits) + once(op.bias) + twice(op.dbias)};
+}
+
 void DenseMaskedCrossEntropy::check() const {
   const char* name = "DenseMaskedCrossEntropy";
   const std::int64_t rows = h.dim(0), width = h.dim(1), classes = table.dim(0);
@@ -34,6 +39,11 @@ void DenseMaskedCrossEntropy::check() const {
   check_tensor(name, "dtable", dtable, table.shape(), master_of(compute()));
   check_tensor(name, "dbias", dbias, bias.shape(), master_of(compute()));
   check_tensor(name, "dh", dh, h.shape(), compute());
+}
+
+Work work_of(const DenseMaskedCrossEntropy& op) {
+  const double logits = product(op.h.dim(0), op.table.dim(0), op.table.dim(1));
+  return {(op.gradient ? 3 : 1) * logits, once(op.h, op.table, op.bias, op.dh) + twice(op.dtable, op.dbias)};
 }
 
 void TTMMaskedCrossEntropy::check() const {
@@ -56,6 +66,14 @@ void TTMMaskedCrossEntropy::check() const {
   check_tensor(name, "dright", dright, right.shape(), master_of(compute()));
   check_tensor(name, "dbias", dbias, bias.shape(), master_of(compute()));
   check_tensor(name, "dh", dh, h.shape(), compute());
+}
+
+Work work_of(const TTMMaskedCrossEntropy& op) {
+  const std::int64_t rows = op.h.dim(0), right_rows = op.right.dim(2);
+  const double forward = product(rows, op.right.elements() * op.left.dim(1), 1) +
+                         product(rows, op.left.elements() * right_rows, 1);
+  return {(op.gradient ? 3 : 1) * forward,
+          once(op.h, op.left, op.right, op.bias, op.dh) + twice(op.dleft, op.dright, op.dbias)};
 }
 
 }  // namespace comera

@@ -1,6 +1,7 @@
 #include "kernels/ops/directions.h"
 
 #include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
 
 namespace comera {
 
@@ -14,6 +15,10 @@ void AdamDirection::check() const {
   check_step_values(name, "results", results, sizeof(StepResults));
 }
 
+Work work_of(const AdamDirection& op) {
+  return {0, once(op.segments) + 6 * bytes_of(op.elements, op.compute())};
+}
+
 void TrustRatios::check() const {
   const char* name = "TrustRatios";
   check_elements(name, "parameters", parameters, parameters.elements(), compute());
@@ -21,6 +26,10 @@ void TrustRatios::check() const {
   check_elements(name, "ratios", ratios, segment_count(), DType::float64);
   check_step_values(name, "segments", segments, segment_count() * sizeof(ParameterSegment));
   check_step_values(name, "results", results, sizeof(StepResults));
+}
+
+Work work_of(const TrustRatios& op) {
+  return {0, once(op.segments, op.ratios) + 3 * bytes_of(op.elements, op.compute())};
 }
 
 void FollowDirections::check() const {
@@ -31,6 +40,10 @@ void FollowDirections::check() const {
   check_step_values(name, "segments", segments, segment_count() * sizeof(ParameterSegment));
   check_step_values(name, "step_inputs", step_inputs, sizeof(StepInputs));
   check_step_values(name, "results", results, sizeof(StepResults));
+}
+
+Work work_of(const FollowDirections& op) {
+  return {0, once(op.segments, op.factors) + 3 * bytes_of(op.elements, op.compute())};
 }
 
 }  // namespace comera

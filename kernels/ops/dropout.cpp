@@ -1,6 +1,7 @@
 #include "kernels/ops/dropout.h"
 
 #include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
 
 namespace comera {
 
@@ -9,5 +10,7 @@ void Dropout::check() const {
   check_elements("Dropout", "y", y, x.elements(), compute());
   if (dropout.active()) check_step_values("Dropout", "step_inputs", step_inputs, sizeof(StepInputs));
 }
+
+Work work_of(const Dropout& op) { return {0, once(op.x, op.y)}; }
 
 }  // namespace comera

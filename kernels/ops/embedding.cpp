@@ -1,6 +1,7 @@
 #include "kernels/ops/embedding.h"
 
 #include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
 
 namespace comera {
 
@@ -16,6 +17,12 @@ void EmbeddingSum::check() const {
   check_tensor(name, "type_ids", type_ids, {tokens}, DType::int32);
 }
 
+// Rows of the tables are counted as often as tokens ask for them.
+Work work_of(const EmbeddingSum& op) {
+  return {0, (op.positions ? 3 : 2) * bytes_of(op.y.elements(), op.rows.dtype()) +
+                 once(op.y, op.index, op.position_ids, op.type_ids)};
+}
+
 void SegmentSum::check() const {
   const char* name = "SegmentSum";
   const std::int64_t tokens = dy.dim(0), width = dy.dim(1), segments = offsets.elements() - 1;
@@ -27,6 +34,11 @@ void SegmentSum::check() const {
   check_tensor(name, "out", out, {ids ? out.dim(0) : segments, width}, master_of(compute()));
 }
 
+Work work_of(const SegmentSum& op) {
+  const double rows = op.ids ? 2 * bytes_of(op.ids.elements() * op.dy.dim(1), op.out.dtype()) : once(op.out);
+  return {0, once(op.dy, op.order, op.offsets, op.ids) + rows};
+}
+
 void TableGradient::check() const {
   const char* name = "TableGradient";
   const std::int64_t tokens = dy.dim(0), width = dy.dim(1);
@@ -35,5 +47,7 @@ void TableGradient::check() const {
   check_elements(name, "count", count, 1, DType::int32);
   check_tensor(name, "dtable", dtable, {dtable.dim(0), width}, master_of(compute()));
 }
+
+Work work_of(const TableGradient& op) { return {0, once(op.dy, op.ids) + twice(op.dtable)}; }
 
 }  // namespace comera

@@ -1,6 +1,7 @@
 #include "kernels/ops/float8.h"
 
 #include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
 #include "kernels/shared/step_values.h"
 
 namespace comera {
@@ -66,11 +67,18 @@ void Float8Quantize::check() const {
   check_optional(name, "transposed", transposed, {padded_columns, padded_rows}, type());
 }
 
+Work work_of(const Float8Quantize& op) {
+  const double x = bytes_of(op.rows * op.columns, op.compute());
+  return {0, (op.scaling == Float8Quantize::Scaling::current ? 2 : 1) * x + once(op.y, op.transposed)};
+}
+
 void Float8Expand::check() const {
   check_float8("Float8Expand", "x", x.dtype());
   check_scales("Float8Expand", "scale", scale, 1);
   check_elements("Float8Expand", "y", y, x.elements(), compute());
 }
+
+Work work_of(const Float8Expand& op) { return {0, once(op.x, op.y)}; }
 
 void Float8Product::check() const {
   const char* name = "Float8Product";
@@ -91,16 +99,25 @@ void Float8Product::check() const {
   check_scales(name, "scale_b", scale_b, 1);
 }
 
+Work work_of(const Float8Product& op) {
+  const double c = bytes_of(op.m * op.n, op.c.dtype());
+  return {product(op.m, op.n, op.k), static_cast<double>((op.m + op.n) * op.k) + (op.accumulate ? 2 : 1) * c};
+}
+
 void Float8LinearForward::check() const {
   linear.check(linear.a.dtype());
   check_linear("Float8LinearForward", linear, scales, outputs);
 }
+
+Work work_of(const Float8LinearForward& op) { return work_of(op.linear); }
 
 void Float8LinearBackward::check() const {
   linear.check(linear.a.dtype());
   check_linear("Float8LinearBackward", linear, scales, outputs);
   check_float8("Float8LinearBackward", "the type of gradients", options.gradients);
 }
+
+Work work_of(const Float8LinearBackward& op) { return work_of(op.linear); }
 
 void Float8NextScales::check() const {
   const char* name = "Float8NextScales";
@@ -113,5 +130,7 @@ void Float8NextScales::check() const {
   check_elements(name, "position", position, 1, DType::int64);
   check_step_values(name, "results", results, sizeof(StepResults));
 }
+
+Work work_of(const Float8NextScales& op) { return {0, twice(op.scales, op.history) + once(op.largest)}; }
 
 }  // namespace comera

@@ -1,6 +1,7 @@
 #include "kernels/ops/gather.h"
 
 #include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
 
 namespace comera {
 
@@ -14,6 +15,8 @@ void GatherRows::check() const {
   check_elements(name, "count", count, 1, DType::int32);
 }
 
+Work work_of(const GatherRows& op) { return {0, twice(op.y)}; }
+
 void ScatterRows::check() const {
   const char* name = "ScatterRows";
   check_tensor(name, "dy", dy, {dy.dim(0), dy.dim(1)}, compute());
@@ -23,5 +26,7 @@ void ScatterRows::check() const {
   check_elements(name, "indices", indices, indices.elements(), DType::int32);
   check_elements(name, "count", count, 1, DType::int32);
 }
+
+Work work_of(const ScatterRows& op) { return {0, once(op.dy, op.dx)}; }
 
 }  // namespace comera

@@ -1,6 +1,7 @@
 #include "kernels/ops/layer_norm.h"
 
 #include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
 
 namespace comera {
 
@@ -15,6 +16,10 @@ void LayerNormForward::check() const {
   check_tensor(name, "rstd", rstd, {rows}, master_of(compute()));
 }
 
+Work work_of(const LayerNormForward& op) {
+  return {0, once(op.x, op.gamma, op.beta, op.y, op.mean, op.rstd)};
+}
+
 void LayerNormBackward::check() const {
   const char* name = "LayerNormBackward";
   const std::int64_t rows = x.dim(0), width = x.dim(1);
@@ -26,6 +31,11 @@ void LayerNormBackward::check() const {
   check_tensor(name, "dx", dx, {rows, width}, compute());
   check_tensor(name, "dgamma", dgamma, {width}, master_of(compute()));
   check_tensor(name, "dbeta", dbeta, {width}, master_of(compute()));
+}
+
+Work work_of(const LayerNormBackward& op) {
+  return {0, once(op.x, op.gamma, op.mean, op.rstd, op.dy) + (op.accumulate_dx ? 2 : 1) * once(op.dx) +
+                 twice(op.dgamma, op.dbeta)};
 }
 
 }  // namespace comera

@@ -1,6 +1,7 @@
 #include "kernels/ops/matrix_product.h"
 
 #include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
 
 namespace comera {
 
@@ -33,6 +34,16 @@ void MatrixProduct::check() const {
   check_operand("b", b, compute(), transpose_b ? n : k, transpose_b ? k : n, leading_b(), batch, stride_b);
   check_operand("c", c, c.dtype() == compute() ? compute() : master_of(compute()), m, n, leading_c(), batch,
                 stride_c);
+}
+
+Work work_of(const MatrixProduct& op) {
+  const auto matrices = [&](std::int64_t elements, bool all_different, DType dtype) {
+    return bytes_of(elements * (all_different ? op.batch : 1), dtype);
+  };
+  const double c = matrices(op.m * op.n, op.stride_c != 0, op.c.dtype());
+  return {product(op.m, op.n, op.k) * static_cast<double>(op.batch),
+          matrices(op.m * op.k, op.stride_a != 0, op.a.dtype()) +
+              matrices(op.k * op.n, op.stride_b != 0, op.b.dtype()) + (op.accumulate ? 2 * c : c)};
 }
 
 }  // namespace comera

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
 
 namespace comera {
 
@@ -30,6 +31,10 @@ void Muon::check() const {
   check_step_values(name, "matrices", matrices, sizes.count * sizeof(MuonMatrix));
   check_step_values(name, "step_inputs", step_inputs, sizeof(StepInputs));
   check_step_values(name, "results", results, sizeof(StepResults));
+}
+
+Work work_of(const Muon& op) {
+  return {op.sizes.operations, once(op.matrices) + 5 * bytes_of(op.sizes.elements, op.compute())};
 }
 
 }  // namespace comera

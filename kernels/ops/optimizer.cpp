@@ -1,6 +1,7 @@
 #include "kernels/ops/optimizer.h"
 
 #include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
 
 namespace comera {
 
@@ -13,6 +14,8 @@ void GradientNorm::check() const {
   check_step_values(name, "results", results, sizeof(StepResults));
 }
 
+Work work_of(const GradientNorm& op) { return {0, once(op.gradients, op.segments, op.norms)}; }
+
 void AdamW::check() const {
   const char* name = "AdamW";
   check_elements(name, "parameters", parameters, parameters.elements(), compute());
@@ -23,5 +26,7 @@ void AdamW::check() const {
   check_step_values(name, "step_inputs", step_inputs, sizeof(StepInputs));
   check_step_values(name, "results", results, sizeof(StepResults));
 }
+
+Work work_of(const AdamW& op) { return {0, once(op.segments) + 7 * bytes_of(op.elements, op.compute())}; }
 
 }  // namespace comera

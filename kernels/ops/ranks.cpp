@@ -1,8 +1,17 @@
 #include "kernels/ops/ranks.h"
 
 #include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
 
 namespace comera {
+
+namespace {
+
+double bytes_of_tables(const RankTables& tables, DType dtype) {
+  return once(tables.layers, tables.cores, tables.bonds) + bytes_of(tables.entries, dtype);
+}
+
+}  // namespace
 
 void RankTables::check(const char* operation) const {
   check_step_values(operation, "layers", layers, static_cast<std::size_t>(layer_count) * sizeof(RankLayer));
@@ -25,6 +34,10 @@ void RankObjective::check() const {
                name, cores_end, parameters.elements());
 }
 
+Work work_of(const RankObjective& op) {
+  return {0, bytes_of_tables(op.tables, op.compute()) + once(op.parameters) + twice(op.gradients)};
+}
+
 void PruneRanks::check() const {
   const char* name = "PruneRanks";
   tables.check(name);
@@ -35,5 +48,8 @@ void PruneRanks::check() const {
   check_step_values(name, "results", results, sizeof(StepResults));
   check_elements(name, "state", state, rank_state_numbers, DType::float64);
 }
+
+// Nothing dies in most steps.
+Work work_of(const PruneRanks& op) { return {0, bytes_of_tables(op.tables, op.compute())}; }
 
 }  // namespace comera

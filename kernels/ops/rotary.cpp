@@ -1,6 +1,7 @@
 #include "kernels/ops/rotary.h"
 
 #include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
 
 namespace comera {
 
@@ -11,6 +12,11 @@ void Rotary::check() const {
   COMERA_CHECK(x.dim(1) % size() == 0, "{}: width {} is no multiple of a head's {}", name, x.dim(1), size());
   check_tensor(name, "x", x, x.shape(), compute());
   check_tensor(name, "position_ids", position_ids, {x.dim(0)}, DType::int32);
+}
+
+// Rows of the table are counted as often as tokens ask for them.
+Work work_of(const Rotary& op) {
+  return {0, twice(op.x) + once(op.position_ids) + bytes_of(op.x.dim(0) * op.size(), op.turns.dtype())};
 }
 
 }  // namespace comera

@@ -1,6 +1,7 @@
 #include "kernels/ops/scale_columns.h"
 
 #include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
 
 namespace comera {
 
@@ -20,10 +21,16 @@ void check_common(const char* name, const Operation& op, const Tensor& y) {
 
 void ScaleColumnsForward::check() const { check_common("ScaleColumnsForward", *this, y); }
 
+Work work_of(const ScaleColumnsForward& op) { return {0, twice(op.x) + once(op.gate)}; }
+
 void ScaleColumnsBackward::check() const {
   check_common("ScaleColumnsBackward", *this, dy);
   check_elements("ScaleColumnsBackward", "dx", dx, x.elements(), compute());
   check_tensor("ScaleColumnsBackward", "dgate", dgate, gate.shape(), compute());
+}
+
+Work work_of(const ScaleColumnsBackward& op) {
+  return {0, once(op.x, op.gate, op.x /* dy */, op.dx) + twice(op.dgate)};
 }
 
 }  // namespace comera

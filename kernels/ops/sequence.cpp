@@ -1,6 +1,7 @@
 #include "kernels/ops/sequence.h"
 
 #include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
 #include "kernels/shared/step_values.h"
 
 namespace comera {
@@ -13,6 +14,8 @@ void SequenceMean::check() const {
   check_elements(name, "count", count, 1, DType::int32);
 }
 
+Work work_of(const SequenceMean& op) { return {0, once(op.x, op.y)}; }
+
 void SequenceMeanBackward::check() const {
   const char* name = "SequenceMeanBackward";
   check_tensor(name, "dy", dy, {dy.dim(0), dy.dim(1)}, compute());
@@ -21,12 +24,16 @@ void SequenceMeanBackward::check() const {
   check_elements(name, "count", count, 1, DType::int32);
 }
 
+Work work_of(const SequenceMeanBackward& op) { return {0, once(op.dy, op.dx)}; }
+
 void PairFeaturesForward::check() const {
   const char* name = "PairFeaturesForward";
   check_tensor(name, "x", x, {x.dim(0), x.dim(1)}, compute());
   check_elements(name, "count", count, 1, DType::int32);
   check_tensor(name, "y", y, {x.dim(0) / 2, 4 * x.dim(1)}, compute());
 }
+
+Work work_of(const PairFeaturesForward& op) { return {0, once(op.x, op.y)}; }
 
 void PairFeaturesBackward::check() const {
   const char* name = "PairFeaturesBackward";
@@ -36,6 +43,8 @@ void PairFeaturesBackward::check() const {
   check_tensor(name, "dx", dx, x.shape(), compute());
 }
 
+Work work_of(const PairFeaturesBackward& op) { return {0, once(op.x, op.dy, op.dx)}; }
+
 void SquaredError::check() const {
   const char* name = "SquaredError";
   check_tensor(name, "predictions", predictions, {predictions.dim(0), 1}, compute());
@@ -43,5 +52,7 @@ void SquaredError::check() const {
   check_elements(name, "count", count, 1, DType::int32);
   check_step_values(name, "results", results, sizeof(StepResults));
 }
+
+Work work_of(const SquaredError& op) { return {0, (op.gradient ? 2 : 1) * once(op.predictions)}; }
 
 }  // namespace comera

@@ -1,6 +1,7 @@
 #include "kernels/ops/tt_feed_forward.h"
 
 #include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
 
 namespace comera {
 
@@ -28,6 +29,14 @@ void TTFeedForwardForward::check() const {
   check_tensor("TTFeedForwardForward", "y", y, {x.dim(0), b_down.dim(1)}, compute());
 }
 
+Work work_of(const TTFeedForwardForward& op) {
+  const std::int64_t tokens = op.x.dim(0);
+  const std::int64_t weights =
+      op.a_up.elements() + op.b_up.elements() + op.a_down.elements() + op.b_down.elements();
+  return {product(tokens, weights, 1),
+          once(op.x, op.a_up, op.b_up, op.bias, op.a_down, op.b_down, op.xa, op.ha, op.y)};
+}
+
 void TTFeedForwardBackward::check() const {
   const char* name = "TTFeedForwardBackward";
   check_common(name, *this);
@@ -38,6 +47,16 @@ void TTFeedForwardBackward::check() const {
   check_tensor(name, "da_down", da_down, a_down.shape(), master_of(compute()));
   check_tensor(name, "db_down", db_down, b_down.shape(), master_of(compute()));
   check_tensor(name, "dx", dx, x.shape(), compute());
+}
+
+Work work_of(const TTFeedForwardBackward& op) {
+  const std::int64_t tokens = op.x.dim(0);
+  const std::int64_t weights =
+      op.a_up.elements() + op.b_up.elements() + op.a_down.elements() + op.b_down.elements();
+  return {2 * product(tokens, weights, 1) + product(tokens, op.b_up.elements(), 1),  // h again
+          once(op.x, op.a_up, op.b_up, op.bias, op.a_down, op.b_down, op.xa, op.ha, op.dy) +
+              twice(op.da_up, op.db_up, op.dbias, op.da_down, op.db_down) +
+              (op.accumulate_dx ? 2 : 1) * once(op.dx)};
 }
 
 }  // namespace comera

@@ -1,6 +1,7 @@
 #include "kernels/ops/tt_linear.h"
 
 #include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
 
 namespace comera {
 
@@ -37,6 +38,17 @@ void TTLinearForward::check(DType halves) const {
   }
 }
 
+Work work_of(const TTLinearForward& op) {
+  const std::int64_t tokens = op.x.dim(0);
+  Work work{product(tokens, op.a.dim(1), op.a.dim(0)), once(op.x, op.a, op.xa)};
+  for (int i = 0; i < op.outputs; ++i) {
+    const auto& out = op.output[i];
+    work.flops += product(tokens, out.b.dim(1), out.b.dim(0));
+    work.bytes += once(out.b, out.bias, out.u, out.y);
+  }
+  return work;
+}
+
 void TTLinearBackward::check(DType halves) const {
   check_common("TTLinearBackward", *this, halves);
   check_tensor("TTLinearBackward", "da", da, a.shape(), master_of(compute()));
@@ -51,6 +63,21 @@ void TTLinearBackward::check(DType halves) const {
     if (out.activation == Activation::gelu) check_tensor("TTLinearBackward", "u", out.u, shape, compute());
     if (out.activation == Activation::tanh) check_tensor("TTLinearBackward", "y", out.y, shape, compute());
   }
+}
+
+Work work_of(const TTLinearBackward& op) {
+  const std::int64_t tokens = op.x.dim(0);
+  Work work{2 * product(tokens, op.a.dim(1), op.a.dim(0)),
+            once(op.x, op.a, op.xa, op.dxa) + twice(op.da) + (op.accumulate_dx ? 2 : 1) * once(op.dx)};
+  for (int i = 0; i < op.outputs; ++i) {
+    const auto& out = op.output[i];
+    work.flops += 2 * product(tokens, out.b.dim(1), out.b.dim(0));
+    work.bytes += once(out.b) + twice(out.db, out.dbias);
+    work.bytes += out.activation == Activation::none
+                      ? once(out.dy)
+                      : once(out.activation == Activation::gelu ? out.u : out.y) + twice(out.dy);
+  }
+  return work;
 }
 
 }  // namespace comera

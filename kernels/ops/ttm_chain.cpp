@@ -1,6 +1,7 @@
 #include "kernels/ops/ttm_chain.h"
 
 #include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
 
 namespace comera {
 
@@ -26,9 +27,28 @@ void check_common(const char* name, const Operation& op, const Tensor& rows) {
   check_elements(name, "count", op.count, 1, DType::int32);
 }
 
+// Multiply-adds of one row of a chain of cores, twice.
+template <class Operation>
+double chain_flops(const Operation& op) {
+  double flops = 0;
+  std::int64_t width = 1;
+  for (int k = 0; k < op.cores; ++k) {
+    const Tensor& core = op.core[k];
+    if (k > 0) flops += product(width, core.dim(2) * core.dim(3), core.dim(0));
+    width *= core.dim(2);
+  }
+  return flops;
+}
+
 }  // namespace
 
 void TTMChainForward::check() const { check_common("TTMChainForward", *this, rows); }
+
+Work work_of(const TTMChainForward& op) {
+  double cores = 0;
+  for (int k = 0; k < op.cores; ++k) cores += once(op.core[k], op.gate[k]);
+  return {chain_flops(op) * static_cast<double>(op.rows.dim(0)), cores + once(op.ids, op.rows)};
+}
 
 void TTMChainBackward::check() const {
   check_common("TTMChainBackward", *this, drows);
@@ -36,6 +56,12 @@ void TTMChainBackward::check() const {
     check_tensor("TTMChainBackward", "dcore", dcore[k], core[k].shape(), compute());
     if (k + 1 < cores) check_tensor("TTMChainBackward", "dgate", dgate[k], gate[k].shape(), compute());
   }
+}
+
+Work work_of(const TTMChainBackward& op) {
+  double cores = 0;
+  for (int k = 0; k < op.cores; ++k) cores += once(op.core[k], op.gate[k]) + twice(op.dcore[k], op.dgate[k]);
+  return {3 * chain_flops(op) * static_cast<double>(op.drows.dim(0)), cores + once(op.ids, op.drows)};
 }
 
 }  // namespace comera

@@ -1,6 +1,7 @@
 #include "kernels/ops/ttm_rows.h"
 
 #include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
 
 namespace comera {
 
@@ -18,15 +19,28 @@ void check_common(const char* name, const Operation& op, const Tensor& rows) {
   check_elements(name, "count", op.count, 1, DType::int32);
 }
 
+double row_product(const Tensor& left, const Tensor& right, std::int64_t rows) {
+  return product(rows, left.dim(1) * left.dim(2), right.dim(2));
+}
+
 }  // namespace
 
 void TTMRowsForward::check() const { check_common("TTMRowsForward", *this, rows); }
+
+Work work_of(const TTMRowsForward& op) {
+  return {row_product(op.left, op.right, op.rows.dim(0)), once(op.left, op.right, op.ids, op.rows)};
+}
 
 void TTMRowsBackward::check() const {
   check_common("TTMRowsBackward", *this, drows);
   check_tensor("TTMRowsBackward", "right_order", right_order, {drows.dim(0)}, DType::int32);
   check_tensor("TTMRowsBackward", "dleft", dleft, left.shape(), compute());
   check_tensor("TTMRowsBackward", "dright", dright, right.shape(), compute());
+}
+
+Work work_of(const TTMRowsBackward& op) {
+  return {2 * row_product(op.left, op.right, op.drows.dim(0)),
+          once(op.left, op.right, op.ids, op.right_order, op.drows) + twice(op.dleft, op.dright)};
 }
 
 }  // namespace comera

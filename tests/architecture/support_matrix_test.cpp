@@ -45,7 +45,7 @@ std::string support_matrix() {
   std::string text =
       "# Support matrix\n"
       "What each backend has for every operation of `kernels/ops/backend.h` and compute type. *native*: a "
-      "kernel of its own; *composed*: made of other operations (`kernels/ops/compositions.cpp`); *missing*: "
+      "kernel of its own; *composed*: made of other operations (`kernels/ops/compositions.h`); *missing*: "
       "running it throws. The float64 kernels of `cpu` are those of `plain`, the oracle of the tests. `cuda` "
       "has no float64, `plain` no bfloat16; what is missing in bfloat16 is computed on float32 "
       "parameters.\n\n"

@@ -101,7 +101,7 @@ struct NarrowCase {
   EncoderConfig config;
 };
 
-std::vector<NarrowCase> narrow_cases() {
+std::vector<NarrowCase> narrow_cases(const MachineModel& machine) {
   std::vector<NarrowCase> cases;
   for (const bool tensorized : {true, false}) {
     cases.push_back({"mlm", small_config(tensorized)});
@@ -132,7 +132,7 @@ std::vector<NarrowCase> narrow_cases() {
   wide.tensorized.attention = wide.tensorized.ffn_up = wide.tensorized.ffn_down = wide.tensorized.head =
       shape;
   wide.tensorized.embedding = TTMShape{{4, 2, 4}, {4, 4, 4}, {5, 6}};
-  EXPECT_TRUE(all_by_halves(choose_plan(shape, 48, PlanKind::automatic, DType::bfloat16)));
+  EXPECT_TRUE(all_by_halves(choose_plan(machine, shape, 48, PlanKind::automatic, DType::bfloat16)));
   cases.push_back({"between halves", wide});
   return cases;
 }
@@ -146,7 +146,7 @@ double norm(const std::vector<double>& values) {
 }  // namespace
 
 void expect_narrow_gradients(const TestDevice& device) {
-  for (auto& [name, config] : narrow_cases()) {
+  for (auto& [name, config] : narrow_cases(device.backend.machine())) {
     const auto exact = gradients(config, {plain_backend(), host_allocator()});
     config.compute = DType::bfloat16;
     const auto got = gradients(config, device.with_graphs);

@@ -27,7 +27,7 @@ TEST(TTFeedForward, IsOneLayerAfterTheOther) {
     if (store.info(id).role == ParameterRole::core)
       write_tensor(store.value(id), normal_values(store.value(id).elements(), 100 + id));
   const TTFeedForward in_one_pass(store, *up->as_tensor_train(), *down->as_tensor_train());
-  EXPECT_TRUE(in_one_pass.pays(tokens));
+  EXPECT_TRUE(in_one_pass.pays(plain_backend().machine(), tokens));
 
   Harness harness(plain_backend());
   const Context& context = harness.context();

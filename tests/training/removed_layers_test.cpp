@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "checkpoints/model_state.h"
+#include "kernels/backends/processors.h"
 #include "reports/model_report.h"
 #include "tests/training/training_fixture.h"
 #include "training/checkpoint_recipe.h"
@@ -79,7 +80,8 @@ TEST_F(RemovedLayersRun, IsReported) {
   EXPECT_THAT(report, HasSubstr(fmt::format("{:<34}{:<48}{:>14}{:>8}\n", "encoder.0.attention.key",
                                             "[4,6 | 6,4] removed", 24, "")));
   EXPECT_THAT(model_report(whole), Not(HasSubstr("removed")));
-  EXPECT_THAT(plan_report(model, 96), HasSubstr("encoder.0.attention.key: [4,6 | 6,4] removed"));
+  EXPECT_THAT(plan_report(model, 96, cpu_processor().backend.machine()),
+              HasSubstr("encoder.0.attention.key: [4,6 | 6,4] removed"));
 }
 
 }  // namespace

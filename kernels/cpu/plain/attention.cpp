@@ -134,13 +134,17 @@ void attention_backward(const AttentionBackward& op, const KernelContext&) {
   }
 }
 
+template <class T>
+void register_for(Backend& backend) {
+  backend.set<AttentionForward>(dtype_of<T>, attention_forward<T>);
+  backend.set<AttentionBackward>(dtype_of<T>, attention_backward<T>);
+}
+
 }  // namespace
 
 void register_attention(Backend& backend) {
-  backend.set<AttentionForward>(DType::float32, attention_forward<float>);
-  backend.set<AttentionForward>(DType::float64, attention_forward<double>);
-  backend.set<AttentionBackward>(DType::float32, attention_backward<float>);
-  backend.set<AttentionBackward>(DType::float64, attention_backward<double>);
+  register_for<float>(backend);
+  register_for<double>(backend);
 }
 
 }  // namespace comera::plain

@@ -44,11 +44,16 @@ void softmax_cross_entropy(const SoftmaxCrossEntropy& op, const KernelContext&) 
   }
 }
 
+template <class T>
+void register_for(Backend& backend) {
+  backend.set<SoftmaxCrossEntropy>(dtype_of<T>, softmax_cross_entropy<T>);
+}
+
 }  // namespace
 
 void register_cross_entropy(Backend& backend) {
-  backend.set<SoftmaxCrossEntropy>(DType::float32, softmax_cross_entropy<float>);
-  backend.set<SoftmaxCrossEntropy>(DType::float64, softmax_cross_entropy<double>);
+  register_for<float>(backend);
+  register_for<double>(backend);
 }
 
 }  // namespace comera::plain

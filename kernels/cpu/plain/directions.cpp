@@ -75,15 +75,18 @@ void follow_directions(const FollowDirections& op, const KernelContext&) {
   }
 }
 
+template <class T>
+void register_for(Backend& backend) {
+  backend.set<AdamDirection>(dtype_of<T>, adam_direction<T>);
+  backend.set<TrustRatios>(dtype_of<T>, trust_ratios<T>);
+  backend.set<FollowDirections>(dtype_of<T>, follow_directions<T>);
+}
+
 }  // namespace
 
 void register_directions(Backend& backend) {
-  backend.set<AdamDirection>(DType::float32, adam_direction<float>);
-  backend.set<AdamDirection>(DType::float64, adam_direction<double>);
-  backend.set<TrustRatios>(DType::float32, trust_ratios<float>);
-  backend.set<TrustRatios>(DType::float64, trust_ratios<double>);
-  backend.set<FollowDirections>(DType::float32, follow_directions<float>);
-  backend.set<FollowDirections>(DType::float64, follow_directions<double>);
+  register_for<float>(backend);
+  register_for<double>(backend);
 }
 
 }  // namespace comera::plain

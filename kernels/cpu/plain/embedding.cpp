@@ -1,6 +1,5 @@
 #include "kernels/ops/embedding.h"
 #include "kernels/cpu/plain/plain_backend.h"
-#include "kernels/ops/gather.h"
 
 namespace comera::plain {
 
@@ -47,39 +46,17 @@ void table_gradient(const TableGradient& op, const KernelContext&) {
 }
 
 template <class T>
-void gather_rows(const GatherRows& op, const KernelContext&) {
-  const std::int64_t width = op.x.dim(1);
-  const std::int32_t count = *op.count.data<std::int32_t>();
-  for (std::int64_t i = 0; i < op.y.dim(0); ++i)
-    for (std::int64_t j = 0; j < width; ++j)
-      op.y.data<T>()[i * width + j] =
-          i < count ? op.x.data<T>()[op.indices.data<std::int32_t>()[i] * width + j] : 0;
-}
-
-template <class T>
-void scatter_rows(const ScatterRows& op, const KernelContext&) {
-  const std::int64_t width = op.dx.dim(1);
-  const std::int32_t count = *op.count.data<std::int32_t>();
-  T* dx = op.dx.data<T>();
-  for (std::int64_t i = 0; i < op.dx.elements(); ++i) dx[i] = 0;
-  for (std::int64_t i = 0; i < std::min<std::int64_t>(count, op.dy.dim(0)); ++i)
-    for (std::int64_t j = 0; j < width; ++j)
-      dx[op.indices.data<std::int32_t>()[i] * width + j] = op.dy.data<T>()[i * width + j];
+void register_for(Backend& backend) {
+  backend.set<EmbeddingSum>(dtype_of<T>, embedding_sum<T>);
+  backend.set<SegmentSum>(dtype_of<T>, segment_sum<T>);
+  backend.set<TableGradient>(dtype_of<T>, table_gradient<T>);
 }
 
 }  // namespace
 
 void register_embedding(Backend& backend) {
-  backend.set<EmbeddingSum>(DType::float32, embedding_sum<float>);
-  backend.set<EmbeddingSum>(DType::float64, embedding_sum<double>);
-  backend.set<SegmentSum>(DType::float32, segment_sum<float>);
-  backend.set<SegmentSum>(DType::float64, segment_sum<double>);
-  backend.set<TableGradient>(DType::float32, table_gradient<float>);
-  backend.set<TableGradient>(DType::float64, table_gradient<double>);
-  backend.set<GatherRows>(DType::float32, gather_rows<float>);
-  backend.set<GatherRows>(DType::float64, gather_rows<double>);
-  backend.set<ScatterRows>(DType::float32, scatter_rows<float>);
-  backend.set<ScatterRows>(DType::float64, scatter_rows<double>);
+  register_for<float>(backend);
+  register_for<double>(backend);
 }
 
 }  // namespace comera::plain

@@ -86,13 +86,17 @@ void next_scales(const Float8NextScales& op, const KernelContext&) {
   if (finite) ++position;
 }
 
+template <class T>
+void register_for(Backend& backend) {
+  backend.set<Float8Quantize>(dtype_of<T>, quantize<T>);
+  backend.set<Float8Expand>(dtype_of<T>, expand<T>);
+}
+
 }  // namespace
 
 void register_float8(Backend& backend) {
-  backend.set<Float8Quantize>(DType::float32, quantize<float>);
-  backend.set<Float8Quantize>(DType::float64, quantize<double>);
-  backend.set<Float8Expand>(DType::float32, expand<float>);
-  backend.set<Float8Expand>(DType::float64, expand<double>);
+  register_for<float>(backend);
+  register_for<double>(backend);
   backend.set<Float8NextScales>(DType::float32, next_scales);
 }
 

@@ -84,11 +84,16 @@ void muon(const Muon& op, const KernelContext&) {
            static_cast<T>(results.gradient_scale));
 }
 
+template <class T>
+void register_for(Backend& backend) {
+  backend.set<Muon>(dtype_of<T>, muon<T>);
+}
+
 }  // namespace
 
 void register_muon(Backend& backend) {
-  backend.set<Muon>(DType::float32, muon<float>);
-  backend.set<Muon>(DType::float64, muon<double>);
+  register_for<float>(backend);
+  register_for<double>(backend);
 }
 
 }  // namespace comera::plain

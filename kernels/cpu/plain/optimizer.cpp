@@ -68,13 +68,17 @@ void adamw(const AdamW& op, const KernelContext&) {
   }
 }
 
+template <class T>
+void register_for(Backend& backend) {
+  backend.set<GradientNorm>(dtype_of<T>, gradient_norm<T>);
+  backend.set<AdamW>(dtype_of<T>, adamw<T>);
+}
+
 }  // namespace
 
 void register_optimizer(Backend& backend) {
-  backend.set<GradientNorm>(DType::float32, gradient_norm<float>);
-  backend.set<GradientNorm>(DType::float64, gradient_norm<double>);
-  backend.set<AdamW>(DType::float32, adamw<float>);
-  backend.set<AdamW>(DType::float64, adamw<double>);
+  register_for<float>(backend);
+  register_for<double>(backend);
 }
 
 }  // namespace comera::plain

@@ -10,23 +10,36 @@ const Backend& plain_backend();
 
 namespace plain {
 
-// All operations: the CPU's backend begins with them too.
+// The files of this folder, each with the stem that its operations have in kernels/ops. Each registers its
+// own.
+#define COMERA_PLAIN_FILES(X)   \
+  X(attention)                  \
+  X(bias_activation)            \
+  X(bias_dropout_residual_norm) \
+  X(cross_entropy)              \
+  X(directions)                 \
+  X(dropout)                    \
+  X(embedding)                  \
+  X(float8)                     \
+  X(gather)                     \
+  X(layer_norm)                 \
+  X(layout)                     \
+  X(matrix_product)             \
+  X(muon)                       \
+  X(optimizer)                  \
+  X(ranks)                      \
+  X(rotary)                     \
+  X(scale_columns)              \
+  X(sequence)                   \
+  X(ttm_chain)                  \
+  X(ttm_rows)
+
+#define COMERA_DECLARE(file) void register_##file(Backend& backend);
+COMERA_PLAIN_FILES(COMERA_DECLARE)
+#undef COMERA_DECLARE
+
+// All of them: the CPU's backend begins with them too.
 void register_all(Backend& backend);
-// Every file registers its own, for both types.
-void register_products(Backend& backend);
-void register_attention(Backend& backend);
-void register_norms(Backend& backend);
-void register_embedding(Backend& backend);
-void register_ttm(Backend& backend);
-void register_cross_entropy(Backend& backend);
-void register_elementwise(Backend& backend);
-void register_float8(Backend& backend);
-void register_rotary(Backend& backend);
-void register_sequence(Backend& backend);
-void register_directions(Backend& backend);
-void register_muon(Backend& backend);
-void register_optimizer(Backend& backend);
-void register_ranks(Backend& backend);
 
 }  // namespace plain
 }  // namespace comera

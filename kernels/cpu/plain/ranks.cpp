@@ -203,13 +203,17 @@ void prune_ranks(const PruneRanks& op, const KernelContext& context) {
     state.live += static_cast<double>(ranks.larger(ranks.bonds[b], 0));
 }
 
+template <class T>
+void register_for(Backend& backend) {
+  backend.set<RankObjective>(dtype_of<T>, rank_objective<T>, scratch_of<RankObjective>);
+  backend.set<PruneRanks>(dtype_of<T>, prune_ranks<T>, scratch_of<PruneRanks>);
+}
+
 }  // namespace
 
 void register_ranks(Backend& backend) {
-  backend.set<RankObjective>(DType::float32, rank_objective<float>, scratch_of<RankObjective>);
-  backend.set<RankObjective>(DType::float64, rank_objective<double>, scratch_of<RankObjective>);
-  backend.set<PruneRanks>(DType::float32, prune_ranks<float>, scratch_of<PruneRanks>);
-  backend.set<PruneRanks>(DType::float64, prune_ranks<double>, scratch_of<PruneRanks>);
+  register_for<float>(backend);
+  register_for<double>(backend);
 }
 
 }  // namespace comera::plain

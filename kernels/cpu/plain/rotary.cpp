@@ -23,11 +23,16 @@ void rotary(const Rotary& op, const KernelContext&) {
   }
 }
 
+template <class T>
+void register_for(Backend& backend) {
+  backend.set<Rotary>(dtype_of<T>, rotary<T>);
+}
+
 }  // namespace
 
 void register_rotary(Backend& backend) {
-  backend.set<Rotary>(DType::float32, rotary<float>);
-  backend.set<Rotary>(DType::float64, rotary<double>);
+  register_for<float>(backend);
+  register_for<double>(backend);
 }
 
 }  // namespace comera::plain

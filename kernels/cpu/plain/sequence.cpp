@@ -85,19 +85,20 @@ void squared_error(const SquaredError& op, const KernelContext&) {
   }
 }
 
+template <class T>
+void register_for(Backend& backend) {
+  backend.set<SequenceMean>(dtype_of<T>, sequence_mean<T>);
+  backend.set<SequenceMeanBackward>(dtype_of<T>, sequence_mean_backward<T>);
+  backend.set<PairFeaturesForward>(dtype_of<T>, pair_features_forward<T>);
+  backend.set<PairFeaturesBackward>(dtype_of<T>, pair_features_backward<T>);
+  backend.set<SquaredError>(dtype_of<T>, squared_error<T>);
+}
+
 }  // namespace
 
 void register_sequence(Backend& backend) {
-  backend.set<SequenceMean>(DType::float32, sequence_mean<float>);
-  backend.set<SequenceMean>(DType::float64, sequence_mean<double>);
-  backend.set<SequenceMeanBackward>(DType::float32, sequence_mean_backward<float>);
-  backend.set<SequenceMeanBackward>(DType::float64, sequence_mean_backward<double>);
-  backend.set<PairFeaturesForward>(DType::float32, pair_features_forward<float>);
-  backend.set<PairFeaturesForward>(DType::float64, pair_features_forward<double>);
-  backend.set<PairFeaturesBackward>(DType::float32, pair_features_backward<float>);
-  backend.set<PairFeaturesBackward>(DType::float64, pair_features_backward<double>);
-  backend.set<SquaredError>(DType::float32, squared_error<float>);
-  backend.set<SquaredError>(DType::float64, squared_error<double>);
+  register_for<float>(backend);
+  register_for<double>(backend);
 }
 
 }  // namespace comera::plain

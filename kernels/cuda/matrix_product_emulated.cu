@@ -91,7 +91,7 @@ void narrow_product(const MatrixProduct& op, const KernelContext& context) {
 
 }  // namespace
 
-void register_products(Backend& backend, bool tf32) {
+void register_matrix_product(Backend& backend, bool tf32) {
   backend.set<MatrixProduct>(DType::float32, tf32 ? product<true> : product<false>);
   backend.set<MatrixProduct>(DType::bfloat16, narrow_product);
   for (const DType type : {DType::float32, DType::bfloat16}) backend.set<Float8Product>(type, float8_product);

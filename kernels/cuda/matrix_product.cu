@@ -265,7 +265,7 @@ void float8_product(const Float8Product& op, const KernelContext& context) {
 
 }  // namespace
 
-void register_products(Backend& backend, bool tf32) {
+void register_matrix_product(Backend& backend, bool tf32) {
   if (tf32)
     backend.set<MatrixProduct>(DType::float32, matrix_product<true>, matrix_product_scratch<true>);
   else

@@ -157,7 +157,7 @@ class Block {
 };
 }  // namespace
 
-std::size_t amx_linear_backward_scratch(const TTLinearBackward& op) {
+std::size_t amx_tt_linear_backward_scratch(const TTLinearBackward& op) {
   Scratch shared, thread;
   const Operands operands(op, shared);
   const GroupSums sums(op, shared);
@@ -165,7 +165,7 @@ std::size_t amx_linear_backward_scratch(const TTLinearBackward& op) {
   return shared.bytes() + thread.bytes() * static_cast<std::size_t>(thread_limit());
 }
 
-void amx_linear_backward(const TTLinearBackward& op, const KernelContext& context) {
+void amx_tt_linear_backward(const TTLinearBackward& op, const KernelContext& context) {
   const std::int64_t tokens = op.x.dim(0);
   if (tokens == 0) return;
   const int threads = thread_limit();

@@ -200,7 +200,7 @@ struct GroupSums {
 };
 }  // namespace
 
-std::size_t amx_feed_forward_backward_scratch(const TTFeedForwardBackward& op) {
+std::size_t amx_tt_feed_forward_backward_scratch(const TTFeedForwardBackward& op) {
   Scratch shared, thread;
   const Operands operands(op, shared);
   const GroupSums sums(op, shared);
@@ -208,7 +208,7 @@ std::size_t amx_feed_forward_backward_scratch(const TTFeedForwardBackward& op) {
   return shared.bytes() + thread.bytes() * static_cast<std::size_t>(thread_limit());
 }
 
-void amx_feed_forward_backward(const TTFeedForwardBackward& op, const KernelContext& context) {
+void amx_tt_feed_forward_backward(const TTFeedForwardBackward& op, const KernelContext& context) {
   const std::int64_t tokens = op.x.dim(0);
   if (tokens == 0) return;
   const int threads = thread_limit();

@@ -1,5 +1,5 @@
-#include "kernels/cpu/plain/plain_backend.h"
 #include "kernels/ops/matrix_product.h"
+#include "kernels/cpu/plain/plain_backend.h"
 
 namespace comera::plain {
 
@@ -33,11 +33,16 @@ void matrix_product(const MatrixProduct& op, const KernelContext&) {
   }
 }
 
+template <class T>
+void register_for(Backend& backend) {
+  backend.set<MatrixProduct>(dtype_of<T>, matrix_product<T>);
+}
+
 }  // namespace
 
-void register_products(Backend& backend) {
-  backend.set<MatrixProduct>(DType::float32, matrix_product<float>);
-  backend.set<MatrixProduct>(DType::float64, matrix_product<double>);
+void register_matrix_product(Backend& backend) {
+  register_for<float>(backend);
+  register_for<double>(backend);
 }
 
 }  // namespace comera::plain

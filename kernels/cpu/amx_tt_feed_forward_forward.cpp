@@ -103,14 +103,14 @@ void one_block(const TTFeedForwardForward& op, const Operands& operands, const M
 }
 }  // namespace
 
-std::size_t amx_feed_forward_forward_scratch(const TTFeedForwardForward& op) {
+std::size_t amx_tt_feed_forward_forward_scratch(const TTFeedForwardForward& op) {
   Scratch shared, thread;
   const Operands operands(op, shared);
   const Memory memory(op, thread);
   return shared.bytes() + thread.bytes() * static_cast<std::size_t>(thread_limit());
 }
 
-void amx_feed_forward_forward(const TTFeedForwardForward& op, const KernelContext& context) {
+void amx_tt_feed_forward_forward(const TTFeedForwardForward& op, const KernelContext& context) {
   const std::int64_t tokens = op.x.dim(0);
   const int threads = thread_limit();
   Scratch shared(context.scratch);

@@ -86,14 +86,14 @@ void one_block(const TTLinearForward& op, const Operands& operands, const Memory
 }
 }  // namespace
 
-std::size_t amx_linear_forward_scratch(const TTLinearForward& op) {
+std::size_t amx_tt_linear_forward_scratch(const TTLinearForward& op) {
   Scratch shared, thread;
   const Operands operands(op, shared);
   const Memory memory(op, thread);
   return shared.bytes() + thread.bytes() * static_cast<std::size_t>(thread_limit());
 }
 
-void amx_linear_forward(const TTLinearForward& op, const KernelContext& context) {
+void amx_tt_linear_forward(const TTLinearForward& op, const KernelContext& context) {
   const std::int64_t tokens = op.x.dim(0);
   const int threads = thread_limit();
   Scratch shared(context.scratch);

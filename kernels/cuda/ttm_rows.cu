@@ -126,7 +126,7 @@ void ttm_rows_backward(const TTMRowsBackward& op, const KernelContext& context) 
 
 }  // namespace
 
-void register_ttm(Backend& backend) {
+void register_ttm_rows(Backend& backend, bool /*tf32*/) {
   backend.set<TTMRowsForward>(DType::float32, ttm_rows_forward);
   backend.set<TTMRowsBackward>(DType::float32, ttm_rows_backward);
 }

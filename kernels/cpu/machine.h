@@ -1,0 +1,13 @@
+#pragma once
+
+#include "kernels/ops/machine.h"
+
+namespace comera {
+
+// A product of the sizes of interest on a few cores. The same for every CPU, see MachineModel.
+inline constexpr MachineModel cpu_machine{.flops_per_second = 150e9,
+                                          .narrow_flops_per_second = 150e9,
+                                          .bytes_per_second = 15e9,
+                                          .seconds_per_call = 2e-6};
+
+}  // namespace comera

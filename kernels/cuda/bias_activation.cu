@@ -1,0 +1,93 @@
+// A bias and an activation on every number, and their gradients.
+
+#include "kernels/cuda/activations.h"
+#include "kernels/cuda/each.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/ops/bias_activation.h"
+
+namespace comera::COMERA_CUDA {
+
+namespace {
+
+template <class T>
+struct BiasActivation {
+  T* u;
+  const float* bias;  // or null
+  std::int64_t width;
+  Activation activation;
+  T* y;
+
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    Values<V> value = load<V>(u + i);
+    if (bias != nullptr) {
+      const Values<V> added = load<V>(bias + i % width);
+#pragma unroll
+      for (int k = 0; k < V; ++k) value.at[k] += added.at[k];
+      store(u + i, value);
+    }
+    if (activation == Activation::none) return;
+#pragma unroll
+    for (int k = 0; k < V; ++k) value.at[k] = activate(activation, value.at[k]);
+    store(y + i, value);
+  }
+};
+
+template <class T>
+void bias_activation_forward(const BiasActivationForward& op, const KernelContext& context) {
+  const std::int64_t width = op.u.dim(1);
+  const bool active = op.activation != Activation::none;
+  each(context.stream,
+       BiasActivation<T>{op.u.data<T>(), op.bias ? op.bias.data<float>() : nullptr, width, op.activation,
+                         active ? op.y.data<T>() : nullptr},
+       op.u.elements(), width);
+}
+
+template <class T>
+struct ActivationGradient {
+  T* dy;
+  const T* u_or_y;  // null without an activation
+  Activation activation;
+  std::int64_t width;
+
+  template <int V>
+  __device__ Values<V> run(std::int64_t row, std::int64_t column) const {
+    const std::int64_t i = row * width + column;
+    Values<V> gradient = load<V>(dy + i);
+    if (activation == Activation::none) return gradient;
+    const Values<V> at = load<V>(u_or_y + i);
+#pragma unroll
+    for (int k = 0; k < V; ++k) gradient.at[k] *= slope(activation, at.at[k]);
+    store(dy + i, gradient);
+    return gradient;
+  }
+};
+
+std::size_t bias_activation_backward_scratch(const BiasActivationBackward& op) {
+  return op.dbias ? column_scratch(op.dy.dim(0), op.dy.dim(1)) : 0;
+}
+
+template <class T>
+void bias_activation_backward(const BiasActivationBackward& op, const KernelContext& context) {
+  const T* at = nullptr;
+  if (op.activation == Activation::gelu) at = op.u.data<T>();
+  if (op.activation == Activation::tanh) at = op.y.data<T>();
+  each_column(context.stream, ActivationGradient<T>{op.dy.data<T>(), at, op.activation, op.dy.dim(1)},
+              op.dy.dim(0), op.dy.dim(1), op.dbias ? op.dbias.data<float>() : nullptr, context.scratch);
+}
+
+template <class T>
+void register_for(Backend& backend) {
+  backend.set<BiasActivationForward>(dtype_of<T>, bias_activation_forward<T>);
+  backend.set<BiasActivationBackward>(dtype_of<T>, bias_activation_backward<T>,
+                                      bias_activation_backward_scratch);
+}
+
+}  // namespace
+
+void register_bias_activation(Backend& backend, bool /*tf32*/) {
+  register_for<float>(backend);
+  register_for<bfloat16>(backend);
+}
+
+}  // namespace comera::COMERA_CUDA

@@ -1,0 +1,77 @@
+// Columns times their gates, and the gradients.
+
+#include "kernels/cuda/each.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/ops/scale_columns.h"
+
+namespace comera::COMERA_CUDA {
+
+namespace {
+
+struct ScaledColumns {
+  const float *x, *gate;
+  std::int64_t width, ldy;
+  float* y;
+
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    Values<V> value = load<V>(x + i);
+    const Values<V> factor = load<V>(gate + i % width);
+#pragma unroll
+    for (int k = 0; k < V; ++k) value.at[k] *= factor.at[k];
+    store(y + i / width * ldy + i % width, value);
+  }
+};
+
+// The width for each(): rows that lie among those of others, `apart` from one another, may begin anywhere.
+std::int64_t width_among(std::int64_t width, std::int64_t apart, const float* first) {
+  const bool aligned = apart % 4 == 0 && reinterpret_cast<std::uintptr_t>(first) % (4 * sizeof(float)) == 0;
+  return aligned ? width : 1;
+}
+
+void scale_columns_forward(const ScaleColumnsForward& op, const KernelContext& context) {
+  const std::int64_t width = op.x.dim(1), ldy = op.ldy != 0 ? op.ldy : width;
+  auto* y = op.y.data<float>();
+  each(context.stream, ScaledColumns{op.x.data<float>(), op.gate.data<float>(), width, ldy, y},
+       op.x.elements(), width_among(width, ldy, y));
+}
+
+struct ScaledColumnsGradient {
+  const float *x, *gate, *dy;
+  std::int64_t width, ldy;
+  float* dx;
+
+  template <int V>
+  __device__ Values<V> run(std::int64_t row, std::int64_t column) const {
+    Values<V> contribution, gradient;
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      const float dy_here = dy[row * ldy + column + k];
+      contribution.at[k] = dy_here * x[row * width + column + k];
+      gradient.at[k] = dy_here * gate[column + k];
+    }
+    store(dx + row * width + column, gradient);
+    return contribution;
+  }
+};
+
+std::size_t scale_columns_backward_scratch(const ScaleColumnsBackward& op) {
+  return column_scratch(op.x.dim(0), op.x.dim(1));
+}
+
+void scale_columns_backward(const ScaleColumnsBackward& op, const KernelContext& context) {
+  const std::int64_t width = op.x.dim(1), ldy = op.ldy != 0 ? op.ldy : width;
+  each_column(context.stream,
+              ScaledColumnsGradient{op.x.data<float>(), op.gate.data<float>(), op.dy.data<float>(), width,
+                                    ldy, op.dx.data<float>()},
+              op.x.dim(0), width, op.dgate.data<float>(), context.scratch);
+}
+
+}  // namespace
+
+void register_scale_columns(Backend& backend, bool /*tf32*/) {
+  backend.set<ScaleColumnsForward>(DType::float32, scale_columns_forward);
+  backend.set<ScaleColumnsBackward>(DType::float32, scale_columns_backward, scale_columns_backward_scratch);
+}
+
+}  // namespace comera::COMERA_CUDA

@@ -1,0 +1,83 @@
+#include "kernels/ops/bias_activation.h"
+#include "kernels/ops/compositions.h"
+#include "kernels/ops/context.h"
+#include "kernels/ops/layout.h"
+#include "kernels/ops/matrix_product.h"
+#include "kernels/ops/tt_linear.h"
+
+namespace comera {
+
+namespace {
+
+void tt_linear_forward(const TTLinearForward& op, const Context& context) {
+  const std::int64_t tokens = op.x.dim(0), inputs = op.x.dim(1), total = op.a.dim(1);
+  run(context, MatrixProduct{.a = op.x, .b = op.a, .c = op.xa, .m = tokens, .n = total, .k = inputs});
+  for (int i = 0; i < op.outputs; ++i) {
+    const auto& out = op.output[i];
+    const std::int64_t rank = out.b.dim(0), width = out.b.dim(1);
+    const Tensor xa = op.xa.slice(out.column, {op.xa.elements() - out.column});
+    run(context,
+        MatrixProduct{.a = xa, .b = out.b, .c = out.u, .m = tokens, .n = width, .k = rank, .lda = total});
+    run(context,
+        BiasActivationForward{.u = out.u, .bias = out.bias, .activation = out.activation, .y = out.y});
+  }
+}
+
+void tt_linear_backward(const TTLinearBackward& op, const Context& context) {
+  const std::int64_t tokens = op.x.dim(0), inputs = op.x.dim(1), total = op.a.dim(1);
+  ArenaScope scope(context.arena);
+  Tensor dxa = op.dxa;
+  if (!dxa) {
+    dxa = scope.tensor({tokens, total}, op.compute());
+    run(context, Fill{.x = dxa, .value = 0});  // columns that no output uses
+  }
+  for (int i = 0; i < op.outputs; ++i) {
+    const auto& out = op.output[i];
+    const std::int64_t rank = out.b.dim(0), width = out.b.dim(1);
+    run(context, BiasActivationBackward{
+                     .u = out.u, .y = out.y, .activation = out.activation, .dy = out.dy, .dbias = out.dbias});
+    const Tensor xa = op.xa.slice(out.column, {op.xa.elements() - out.column});
+    run(context, MatrixProduct{.a = xa,
+                               .b = out.dy,
+                               .c = out.db,
+                               .m = rank,
+                               .n = width,
+                               .k = tokens,
+                               .transpose_a = true,
+                               .accumulate = true,
+                               .lda = total});
+    run(context, MatrixProduct{.a = out.dy,
+                               .b = out.b,
+                               .c = dxa.slice(out.column, {dxa.elements() - out.column}),
+                               .m = tokens,
+                               .n = rank,
+                               .k = width,
+                               .transpose_b = true,
+                               .ldc = total});
+  }
+  run(context, MatrixProduct{.a = op.x,
+                             .b = dxa,
+                             .c = op.da,
+                             .m = inputs,
+                             .n = total,
+                             .k = tokens,
+                             .transpose_a = true,
+                             .accumulate = true});
+  run(context, MatrixProduct{.a = dxa,
+                             .b = op.a,
+                             .c = op.dx,
+                             .m = tokens,
+                             .n = inputs,
+                             .k = total,
+                             .transpose_b = true,
+                             .accumulate = op.accumulate_dx});
+}
+
+}  // namespace
+
+void compose_tt_linear(Backend& backend, DType compute) {
+  backend.compose<TTLinearForward>(compute, tt_linear_forward);
+  backend.compose<TTLinearBackward>(compute, tt_linear_backward);
+}
+
+}  // namespace comera

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "kernels/core/tensor.h"
+#include "kernels/ops/work.h"
+
+// What work_of() of the operations is written with.
+namespace comera {
+
+// Bytes of tensors that are read or written once; those left out have none.
+template <class... Tensors>
+double once(const Tensors&... tensors) {
+  return (0.0 + ... + static_cast<double>(tensors ? tensors.bytes() : 0));
+}
+// Of tensors that are read and written.
+template <class... Tensors>
+double twice(const Tensors&... tensors) {
+  return 2 * once(tensors...);
+}
+// The flops of a product of matrices.
+inline double product(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+}
+inline double bytes_of(std::int64_t elements, DType dtype) {
+  return static_cast<double>(elements) * static_cast<double>(size_of(dtype));
+}
+
+}  // namespace comera
