@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/plot.h"
+#include "reports/plot_colours.h"
 #include "storage/durable_file.h"
 #include "training/json.h"
 #include "training/training_run.h"
@@ -14,8 +15,6 @@
 namespace comera {
 
 namespace {
-
-constexpr const char* colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
 
 Recipe run_of(const Method& method, const MethodsLearningOptions& options) {
   Recipe recipe = method.recipe;
@@ -78,7 +77,7 @@ std::string svg_of_learning(const std::vector<LearningCurve>& curves, std::int64
             .x_title = fmt::format("% of {} steps, and of {:.1f} minutes", steps, longest / 60)};
   plot.panels = {{.title = "training loss over steps"}, {.title = "training loss over time"}};
   for (std::size_t i = 0; i < curves.size(); ++i) {
-    const PlotSeries named{.name = curves[i].name, .colour = colours[i % std::size(colours)]};
+    const PlotSeries named{.name = curves[i].name, .colour = plot_colours::of_curve(i)};
     PlotSeries by_step = named, by_time = named;
     for (const LearningCurve::Point& point : curves[i].training) {
       by_step.points.push_back(

@@ -5,6 +5,7 @@
 
 #include "bench/methods_benchmark.h"
 #include "reports/plot.h"
+#include "reports/plot_colours.h"
 #include "training/json.h"
 
 namespace comera {
@@ -12,8 +13,6 @@ namespace comera {
 namespace {
 
 double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / 1048576; }
-
-constexpr const char* colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
 
 }  // namespace
 
@@ -82,8 +81,7 @@ std::string methods_svg(const MethodsReport& report) {
   plot.panels = {{.title = "peak memory, MiB", .from_zero = true}, {.title = "ms a step", .from_zero = true}};
   for (std::size_t m = 0; m < report.results.size(); ++m) {
     const MethodResult& result = report.results[m];
-    PlotSeries memory{
-        .name = result.name, .colour = colours[m % std::size(colours)], .style = PlotStyle::marked};
+    PlotSeries memory{.name = result.name, .colour = plot_colours::of_curve(m), .style = PlotStyle::marked};
     PlotSeries time = memory;
     for (const MethodCost& cost : result.costs) {
       const auto batch = static_cast<double>(cost.batch);

@@ -62,14 +62,17 @@ namespace {
 
 bool is_of_head(std::string_view parameter) { return parameter.starts_with("head."); }
 
-// The parameters that a checkpoint has for a store: all of them, or, if the head may be another one, all but
-// those of the head that are not in the file with the same shape. Error in one sentence if anything else
+bool is_adapter(const ParameterStore& store, ParameterId id) {
+  return LteLinear::is_adapter(store.info(id).name);
+}
+
+// The parameters that a checkpoint has for a store: all of them, or, for a new run, all but those of the head
+// and of adapters that are not in the file with the same shape. Error in one sentence if anything else
 // differs.
-std::vector<ParameterId> matching(const CheckpointReader& reader, const ParameterStore& store,
-                                  bool any_head) {
+std::vector<ParameterId> matching(const CheckpointReader& reader, const ParameterStore& store, bool new_run) {
   const std::string file = reader.path().string();
-  const std::string_view other = any_head ? "holds another encoder" : "is a checkpoint of another model";
-  const std::string_view advice = any_head
+  const std::string_view other = new_run ? "holds another encoder" : "is a checkpoint of another model";
+  const std::string_view advice = new_run
                                       ? "take [model] and [tensorized] from the recipe that it was made with"
                                       : "use the recipe that it was made with";
   std::vector<ParameterId> found;
@@ -77,7 +80,8 @@ std::vector<ParameterId> matching(const CheckpointReader& reader, const Paramete
     const ParameterInfo& info = store.info(id);
     const bool there = reader.has_tensor(path_of(info));
     const bool same = there && reader.tensor(path_of(info)).shape == dims(info.shape);
-    if (any_head && is_of_head(info.name) && !same) continue;
+    // Adapters that begin add nothing to the weights beside them.
+    if (new_run && !same && (is_of_head(info.name) || is_adapter(store, id))) continue;
     COMERA_CHECK(there, "{} {}: it has no {}; {}", file, other, info.name, advice);
     const CheckpointTensor& saved = reader.tensor(path_of(info));
     COMERA_CHECK(same, "{} {}: its {} is ({}), the recipe's is {}; {}", file, other, info.name,
@@ -90,9 +94,9 @@ std::vector<ParameterId> matching(const CheckpointReader& reader, const Paramete
     if (!saved.path.starts_with("/model/")) continue;
     const std::string name = saved.path.substr(7);
     // A merged model begins with its weights as any dense one does.
-    if (any_head && LteLinear::is_adapter(name)) continue;
-    COMERA_CHECK((any_head && is_of_head(name)) || store.find(name), "{} {}: the recipe's has no {}; {}",
-                 file, other, name, advice);
+    if (new_run && LteLinear::is_adapter(name)) continue;
+    COMERA_CHECK((new_run && is_of_head(name)) || store.find(name), "{} {}: the recipe's has no {}; {}", file,
+                 other, name, advice);
   }
   return found;
 }
@@ -101,7 +105,7 @@ void read(const CheckpointReader& reader, const ParameterStore& store, const std
   for (const ParameterId id : ids) load(reader, path_of(store.info(id)), store, store.value(id));
 }
 
-// A dense model takes weights without adapters, and would lose what these have learnt since a merge.
+// Who takes the weights without their adapters would lose what these have learnt since a merge.
 void require_merged(const CheckpointReader& reader) {
   const auto values = [&](const std::string& path) {
     return reader.tensor(path).dtype == DType::float64 ? reader.read_values<double>(path) : [&] {
@@ -115,8 +119,8 @@ void require_merged(const CheckpointReader& reader) {
     const std::string merged = tensor.path.substr(0, at) + ".merged_" + tensor.path.substr(at + 6);
     COMERA_CHECK(
         reader.has_tensor(merged) && values(tensor.path) == values(merged),
-        "{} was saved between two merges of [lte], so that a dense model would lose what its adapters "
-        "have learnt since; take a checkpoint of a step that is a multiple of lte.merge_steps",
+        "{} was saved between two merges of [lte], so that a model without these adapters would lose "
+        "what they have learnt since; take a checkpoint of a step that is a multiple of lte.merge_steps",
         reader.path().string());
   }
 }
@@ -132,15 +136,15 @@ void load_parameters(const CheckpointReader& reader, const ParameterStore& store
 }
 
 InitialParameters load_initial_parameters(const CheckpointReader& reader, const ParameterStore& store) {
-  if (std::ranges::none_of(store.layout(),
-                           [&](ParameterId id) { return LteLinear::is_adapter(store.info(id).name); }))
-    require_merged(reader);
   const std::vector<ParameterId> loaded = matching(reader, store, true);
+  if (std::ranges::none_of(loaded, [&](ParameterId id) { return is_adapter(store, id); }))
+    require_merged(reader);
   read(reader, store, loaded);
   InitialParameters result;
   result.loaded = static_cast<std::int64_t>(loaded.size());
   for (ParameterId id = 0; id < store.size(); ++id)
-    if (!std::ranges::binary_search(loaded, id)) result.fresh.push_back(store.info(id).name);
+    if (!std::ranges::binary_search(loaded, id) && !is_adapter(store, id))
+      result.fresh.push_back(store.info(id).name);
   return result;
 }
 

@@ -42,7 +42,7 @@ struct Batch {
   Batch() = default;
   // An empty batch of that capacity.
   explicit Batch(const PackCapacity& capacity);
-    Batch(const Batch& other);
+  Batch(const Batch& other);
   Batch(Batch&&) = default;  // the block stays where it is
   Batch& operator=(Batch&&) = default;
 
@@ -64,7 +64,7 @@ struct Batch {
   void append(const std::int32_t* ids, const std::int32_t* types, std::int64_t count,
               const std::vector<std::int32_t>& target_positions, const std::vector<std::int32_t>& target_ids);
 
-    PackCapacity capacity_;
+  PackCapacity capacity_;
   std::vector<std::int32_t> block_;
   std::span<std::int32_t> counts_;  // of the block, as PackedBatch has them
 };

@@ -7,6 +7,8 @@
 #include <limits>
 #include <string_view>
 
+#include "reports/plot_colours.h"
+
 namespace comera {
 
 namespace {
@@ -15,7 +17,6 @@ constexpr double width = 900, left = 76, right = 824;
 constexpr double head = 66, panel_height = 256, panel_head = 30, gap = 18, foot = 48;
 constexpr double names_height = 20;  // of the spans, above the first panel
 constexpr double letter = 6.6;       // about the width of a letter of 12 pixels
-constexpr const char* grey = "#707070";
 
 // Text for XML 1.0, which has no way to say most control characters.
 std::string escaped(std::string_view text) {
@@ -268,7 +269,7 @@ std::string svg_of(const Plot& plot) {
       ".axis {{ stroke: #444 }} .grid {{ stroke: #e4e4e4 }} "
       ".span {{ stroke: {2}; stroke-dasharray: 2 3 }} .name {{ fill: {2} }}</style>\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-      width, height, grey);
+      width, height, plot_colours::grey);
   text += text_at(left, 22, plot.title, "class=\"title\"");
   for (std::size_t i = 0; i < plot.panels.size(); ++i) text += panel_svg(plot, i, x);
   return text + "</svg>\n";

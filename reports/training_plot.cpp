@@ -9,6 +9,7 @@
 #include <string>
 
 #include "kernels/core/check.h"
+#include "reports/plot_colours.h"
 #include "storage/folder.h"
 
 namespace comera {
@@ -16,13 +17,6 @@ namespace comera {
 namespace {
 
 using nlohmann::json;
-
-constexpr const char* blue = "#0072b2";
-constexpr const char* orange = "#d55e00";
-constexpr const char* green = "#009e73";
-constexpr const char* grey = "#707070";
-// Of further held-out sets.
-constexpr const char* more_colours[] = {orange, green, "#cc79a7", "#e69f00", "#56b4e9"};
 
 struct Curves {
   std::vector<PlotPoint> loss, size, target, live, removed;
@@ -111,23 +105,24 @@ Plot training_plot(const std::filesystem::path& metrics) {
             .x_title = "step"};
   plot.spans = curves.phases;
   PlotPanel loss{.title = "Loss"};
-  if (!curves.loss.empty()) loss.series.push_back({"training", blue, PlotStyle::line, curves.loss});
+  if (!curves.loss.empty())
+    loss.series.push_back({"training", plot_colours::blue, PlotStyle::line, curves.loss});
   std::size_t set = 0;
   for (const auto& [name, points] : curves.held_out)
-    loss.series.push_back({name, more_colours[set++ % std::size(more_colours)], PlotStyle::marked, points});
+    loss.series.push_back({name, plot_colours::beside_blue(set++), PlotStyle::marked, points});
   plot.panels.push_back(std::move(loss));
   if (!curves.size.empty()) {
     PlotPanel size{.title = "Size of the tensor trains, S / S_init", .from_zero = true};
-    size.series.push_back({"size", blue, PlotStyle::line, curves.size});
+    size.series.push_back({"size", plot_colours::blue, PlotStyle::line, curves.size});
     const auto is_target = [](const PlotPoint& point) { return std::isfinite(point.y); };
     if (std::ranges::any_of(curves.target, is_target))
-      size.series.push_back({"target", grey, PlotStyle::dashed, curves.target});
+      size.series.push_back({"target", plot_colours::grey, PlotStyle::dashed, curves.target});
     plot.panels.push_back(std::move(size));
   }
   if (!curves.live.empty()) {
     PlotPanel ranks{.title = "Live ranks and removed layers", .from_zero = true};
-    ranks.series.push_back({"live ranks", blue, PlotStyle::line, curves.live});
-    ranks.series.push_back({"removed layers", orange, PlotStyle::steps, curves.removed, true});
+    ranks.series.push_back({"live ranks", plot_colours::blue, PlotStyle::line, curves.live});
+    ranks.series.push_back({"removed layers", plot_colours::orange, PlotStyle::steps, curves.removed, true});
     plot.panels.push_back(std::move(ranks));
   }
   return plot;

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "kernels/core/console.h"
 #include "recipes/recipe.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
@@ -45,6 +46,11 @@ std::string why_checkpoints_are_missed(const RunDirectory& run) {
     return fmt::format("the run has saved some there, since {} goes on to step {}", run.metrics().string(),
                        reach.last_step);
   return "";
+}
+
+void say_not_used(const FoundCheckpoint& found, std::FILE* output) {
+  for (const RefusedCheckpoint& refused : found.refused)
+    say_to(output, "not used: {}; the run goes on from {}\n", refused.reason, found.path.filename().string());
 }
 
 }  // namespace comera

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdio>
 #include <string>
 
+#include "checkpoints/checkpoint_directory.h"
 #include "training/run_directory.h"
 
 // A run that has saved checkpoints says so beside their folder, so that one whose checkpoints are gone (a
@@ -15,5 +17,9 @@ void sign_saved_checkpoints(const RunDirectory& run);
 // rest of a sentence; empty if the run can begin anew and nothing is lost. Runs of versions without the sign
 // are told by what else they left.
 std::string why_checkpoints_are_missed(const RunDirectory& run);
+
+// Says which newer checkpoints are damaged, so that the run goes on from an older one; before anything else
+// is done with it.
+void say_not_used(const FoundCheckpoint& found, std::FILE* output);
 
 }  // namespace comera

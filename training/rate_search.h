@@ -3,13 +3,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "recipes/recipe.h"
-#include "reports/plot.h"
+#include "training/rate_report.h"
 
 namespace comera {
 
@@ -20,30 +15,6 @@ struct RateSearchOptions {
   std::FILE* output = stderr;  // of progress
 };
 
-// One short training from the same start.
-struct RateTrial {
-  LearningRates rates;
-  double loss = 0;         // over its last fifth, nats per target; infinite if it was not finite
-  std::int64_t steps = 0;  // fewer than of others if it was given up, far behind the best at the same step
-};
-
-// Trials by rising rate, in which only the rates of one kind differ.
-struct RateCurve {
-  std::string name;  // of the kind, or "all" of them together
-  std::vector<RateTrial> trials;
-  std::size_t chosen = 0;  // the best, or one that is as good but for noise and nearer to where it began
-};
-
-struct RateReport {
-  std::int64_t steps = 0;         // of a trial; 0: it was stopped before any began
-  bool stopped = false;           // before all trials had run: nothing is advised
-  double start_loss = 0;          // of the first step, the same for all
-  std::vector<RateCurve> curves;  // "all" first, then of "cores", "gates" and "rest" what the model has
-  LearningRates advised;
-  // Kinds whose rate is below the best of the trials, since twice the best was much worse.
-  std::vector<std::string> lowered;
-};
-
 // Looks for the learning rates of a recipe's first phase by short trainings (a warm-up over a tenth of the
 // steps, then a linear fall to 0), all from the same weights and over the same batches, so that they differ
 // by their rates alone: first the rates of all kinds of parameters together, from a sixteenth to four times
@@ -52,10 +23,5 @@ struct RateReport {
 // UsageError if the recipe cannot be trained, or `minutes` are too few for trials of 50 steps; Error if all
 // trials diverge.
 RateReport find_rates(const Recipe& recipe, const RateSearchOptions& options);
-
-// The trials with bars, and what to put into a recipe.
-std::string describe(const RateReport& report);
-// Loss over the rate in powers of two of the recipe's.
-Plot plot_of(const RateReport& report, const LearningRates& recipe);
 
 }  // namespace comera

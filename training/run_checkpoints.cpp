@@ -54,7 +54,7 @@ void RunCheckpoints::keep_best() const {
 void RunCheckpoints::resume(const FoundCheckpoint& found, std::int64_t step,
                             const std::function<void(const std::string&)>& say) {
   for (const RefusedCheckpoint& refused : found.refused)
-    say(fmt::format("not used: {}; it is kept as {}", refused.reason,
+    say(fmt::format("{} is kept as {}", refused.path.filename().string(),
                     files_->set_aside(refused.path).filename().string()));
   step_ = step;
   last_ = found.path;

@@ -106,6 +106,7 @@ std::optional<FoundCheckpoint> find_checkpoint(Communicator& host, RunDirectory&
       say_to(options.output, "{} holds no checkpoint yet: the run begins anew\n", folder);
     }
     if (found) sign_saved_checkpoints(directory);
+    if (found) say_not_used(*found, options.output);
     return found ? found->path.string() : std::string();
   });
   if (!path.empty() && !found) found = FoundCheckpoint{.path = path, .step = 0, .refused = {}};

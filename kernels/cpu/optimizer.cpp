@@ -4,16 +4,12 @@
 
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/rows.h"
-#include "kernels/cpu/threads.h"
+#include "kernels/cpu/segment_pieces.h"
 
 COMERA_CPU_BEGIN
 
 namespace {
-// A fixed stretch of one tensor, and the sum of its squares.
-struct NormPiece {
-  std::int64_t begin = 0, count = 0;
-  double sum = 0;
-};
+using NormPieces = SegmentPieces<1>;
 
 struct AdamFactors {
   float scale, beta1, rest1, beta2, rest2, correction1, correction2, eps, rate, decay;
@@ -38,38 +34,28 @@ void adamw_stretch(const AdamW& op, const AdamFactors& f, std::int64_t begin, st
 }  // namespace
 
 std::size_t gradient_norm_scratch(const GradientNorm& op) {
-  return static_cast<std::size_t>(op.gradients.elements() / flat_piece + op.segment_count()) *
-         sizeof(NormPiece);
+  return NormPieces::bytes(op.gradients.elements(), op.segment_count());
 }
 
 void gradient_norm(const GradientNorm& op, const KernelContext& context) {
-  const auto* segments = static_cast<const ParameterSegment*>(op.segments.raw());
   const auto& inputs = *static_cast<const StepInputs*>(op.step_inputs.raw());
   auto& results = *static_cast<StepResults*>(op.results.raw());
-  auto* pieces = reinterpret_cast<NormPiece*>(context.scratch);
-  std::int64_t count = 0;
-  for (std::int64_t s = 0; s < op.segment_count(); ++s) {
-    for (std::int64_t at = 0; at < segments[s].count; at += flat_piece) {
-      pieces[count++] = {segments[s].offset + at, std::min(flat_piece, segments[s].count - at), 0};
-    }
-  }
-  parallel_pieces(count, thread_limit(), [&](std::int64_t i, int) {
-    pieces[i].sum = sum_of_squares(op.gradients.data<float>() + pieces[i].begin, pieces[i].count);
+  const NormPieces pieces(op.segments, op.segment_count(), context);
+  pieces.for_each([&](NormPieces::Piece& piece, const ParameterSegment& segment) {
+    piece.sum[0] = sum_of_squares(op.gradients.data<float>() + segment.offset + piece.begin, piece.count);
   });
   double total = 0;
   results.nonfinite = 0;
   results.first_nonfinite = -1;
-  const NormPiece* piece = pieces;
-  for (std::int64_t s = 0; s < op.segment_count(); ++s) {
-    double norm = 0;
-    for (std::int64_t at = 0; at < segments[s].count; at += flat_piece) norm += (piece++)->sum;
+  pieces.for_each_segment([&](std::int64_t s, const std::array<double, 1>& sum) {
+    const double norm = sum[0];
     op.norms.data<double>()[s] = norm;
     total += norm;
     if (!std::isfinite(norm) && results.nonfinite == 0) {
       results.nonfinite = 1;
       results.first_nonfinite = s;
     }
-  }
+  });
   if (!std::isfinite(results.loss_sum)) results.nonfinite = 1;
   const double per_target = inputs.targets > 0 ? 1 / inputs.targets : 0;
   results.gradient_norm = std::sqrt(total) * per_target;

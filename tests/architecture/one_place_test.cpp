@@ -33,7 +33,7 @@ const std::vector<Word>& words() {
       {"std::fstream", {}},
       {"fopen(", {}},
       {"O_CREAT", {"storage/durable_file.cpp"}},
-      {"H5Fcreate(", {"storage/hdf5.cpp"}},
+      {"H5Fcreate(", {"storage/hdf5_file.cpp"}},
       {"std::signal(", {"cli/process.cpp", "training/signals.cpp"}},
       {"sigaction(", {"training/signals.cpp"}},
   };

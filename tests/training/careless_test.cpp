@@ -118,9 +118,13 @@ TEST_F(Careless, ADamagedNewestCheckpoint) {
   expect(run_program({"eval", (folder() / "run").string()}), 1,
          {"name an older one instead", "step-00000003.h5"});
   expect(pretrain({"--resume", "auto"}), 1, {"--use-older-checkpoint"});
-  const ProgramResult resumed = pretrain({"--resume", "auto", "--use-older-checkpoint"});
+  const ProgramResult resumed =
+      pretrain({"--resume", "auto", "--use-older-checkpoint", "--set", "phase.1.learning_rate=1e-4"});
   EXPECT_EQ(resumed.code, 0) << resumed.output;
-  EXPECT_THAT(resumed.output, HasSubstr("it is kept as step-00000004.h5.damaged"));
+  // Before anything else is said or done.
+  EXPECT_THAT(resumed.output, testing::StartsWith("not used: " + newest.string()));
+  EXPECT_THAT(resumed.output, HasSubstr("; the run goes on from step-00000003.h5\n"));
+  EXPECT_THAT(resumed.output, HasSubstr("step-00000004.h5 is kept as step-00000004.h5.damaged\n"));
   EXPECT_THAT(resumed.output, HasSubstr("step-00000003.h5: step 3 of 12"));
   EXPECT_TRUE(fs::exists(checkpoints / "step-00000004.h5.damaged"));
 }

@@ -11,7 +11,6 @@
 
 #include "tests/training/adapters.h"
 #include "tests/training/training_fixture.h"
-#include "training/trained_model.h"
 
 namespace comera::test {
 namespace {
@@ -137,10 +136,6 @@ TEST_F(Resume, LowRankLayersContinueToTheBitOnAnyNumberOfThreads) {
   EXPECT_NE(result.output.find("low rank 24 x 5 x 24"), std::string::npos) << result.output;
 }
 
-std::vector<float> numbers(const fs::path& checkpoint, const std::string& parameter) {
-  return CheckpointReader(checkpoint).read_values<float>("/model/encoder.0.ffn.up." + parameter);
-}
-
 // In the middle of an interval, at a merge, at the end of a phase.
 TEST_F(Resume, AdaptersContinueToTheBitOnAnyNumberOfThreads) {
   const TrainingOutcome whole = train("whole", {}, with_adapters({"run.threads=1"}));
@@ -155,58 +150,6 @@ TEST_F(Resume, AdaptersContinueToTheBitOnAnyNumberOfThreads) {
     }
     EXPECT_EQ(whole.evaluation->loss, rest.evaluation->loss);
   }
-}
-
-// Weights change in merges only, biases never; a dense model begins with what has been merged.
-TEST_F(Resume, AdaptersAreMergedWhenTheRecipeSays) {
-  train("run", {}, with_adapters());
-  const auto at = [&](int step) {
-    return folder() / "run" / "checkpoints" / fmt::format("step-{:08}.h5", step);
-  };
-  for (int step = 2; step <= 12; ++step) {
-    const bool merged = step % 3 == 0 || step == 7;
-    EXPECT_EQ(numbers(at(step), "weight") != numbers(at(step - 1), "weight"), merged) << step;
-    EXPECT_EQ(numbers(at(step), "merged_a") == numbers(at(step), "lora_a"), merged) << step;
-    EXPECT_EQ(numbers(at(step), "merged_b") == numbers(at(step), "lora_b"), merged) << step;
-    EXPECT_NE(numbers(at(step), "lora_b"), numbers(at(step - 1), "lora_b")) << step;
-    EXPECT_EQ(numbers(at(step), "bias"), numbers(at(1), "bias")) << step;
-  }
-  const CheckpointReader reader(at(12));
-  EXPECT_FALSE(reader.has_tensor("/optimizer/encoder.0.ffn.up.weight/m"));
-  EXPECT_FALSE(reader.has_tensor("/optimizer/encoder.0.ffn.up.merged_a/m"));
-  EXPECT_TRUE(reader.has_tensor("/optimizer/encoder.0.ffn.up.lora_a/m"));
-  const ProgramResult inspected = run_program({"inspect", at(12).string()});
-  EXPECT_EQ(inspected.code, 0) << inspected.output;
-  for (const char* part :
-       {"dense 24 x 48 frozen, 4 adapters of rank 3", "frozen weights, merges", "of these not trained"})
-    EXPECT_NE(inspected.output.find(part), std::string::npos) << part << " in\n" << inspected.output;
-
-  // What predicts has no adapters to train, nor parts to divide tokens into.
-  const ProgramResult filled = run_program({"fill", (folder() / "run").string(), "return [MASK]"});
-  EXPECT_EQ(filled.code, 0) << filled.output;
-
-  const std::vector<std::string> dense = {
-      "tensorized.enabled=false", fmt::format("run.initial_checkpoint=\"{}\"", at(12).string()),
-      "phase.0.learning_rate=0", "phase.1.learning_rate=0", "optim.weight_decay=0"};
-  train("dense", {.stop_after = 1}, dense);
-  const fs::path begun = folder() / "dense" / "checkpoints" / "step-00000001.h5";
-  EXPECT_EQ(numbers(begun, "weight"), numbers(at(12), "weight"));
-  // Who evaluates a model from between two merges gets all of it.
-  const LoadedModel loaded(at(11), {}, {}, "cpu");
-  const auto number_in = [&](const std::string& parameter) {
-    const ParameterStore& store = loaded.model.parameters();
-    return read_tensor(store.value(*store.find("encoder.0.ffn.up." + parameter)));
-  };
-  EXPECT_EQ(number_in("merged_b"), number_in("lora_b"));
-  const std::vector<float> unmerged = numbers(at(11), "weight");
-  EXPECT_NE(number_in("weight"), std::vector<double>(unmerged.begin(), unmerged.end()));
-  const std::vector<float> adapters = numbers(at(11), "lora_b");
-  EXPECT_EQ(number_in("lora_b"), std::vector<double>(adapters.begin(), adapters.end()));
-  std::vector<std::string> between = dense;
-  between[1] = fmt::format("run.initial_checkpoint=\"{}\"", at(11).string());
-  EXPECT_THAT([&] { train("between", {.stop_after = 1}, between); },
-              testing::ThrowsMessage<Error>(testing::HasSubstr("was saved between two merges of [lte]")));
-  EXPECT_FALSE(CheckpointReader(begun).has_tensor("/model/encoder.0.ffn.up.lora_a"));
 }
 
 // Who changes the length of a phase that is over changes nothing of those to come.

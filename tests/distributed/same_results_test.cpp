@@ -1,0 +1,199 @@
+// What several ranks train is what one does.
+#include <random>
+
+#include "tests/distributed/ranks.h"
+#include "tests/training/float8_overrides.h"
+
+namespace comera::test {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<std::string> pruning() {
+  return {"phase.0.steps=8",
+          "phase.1.steps=12",
+          "phase.0.objective=early",
+          "phase.1.objective=late",
+          "phase.1.learning_rate={cores=1e-3, gates=0.15, rest=1e-3}",
+          "phase.1.schedule=constant",
+          "phase.1.adaptation.threshold=0.5",
+          "phase.1.adaptation.target_ratio=0.6",
+          "phase.1.adaptation.compact_interval=3"};
+}
+
+TEST_F(Ranks, MetricsSayHowLongRanksWaited) {
+  train(1, "one", {});
+  for (const nlohmann::json& line : lines("one")) EXPECT_FALSE(line.contains("waiting_ms")) << line;
+  train(2, "two", {});  // with five packs a step, of which the first rank has three
+  int counted = 0;
+  for (const nlohmann::json& line : lines("two")) {
+    if (!line.contains("ms_per_step")) continue;
+    const double sums = line.at("waiting_ms").at("sums"), ranks = line.at("waiting_ms").at("ranks");
+    EXPECT_GT(sums, 0) << line;
+    EXPECT_GT(ranks, 0) << line;
+    EXPECT_LT(sums + ranks, line.at("ms_per_step")) << line;
+    ++counted;
+  }
+  EXPECT_GT(counted, 1);
+}
+
+TEST_F(Ranks, EarlyAndLateStagesDoNotDependOnTheirNumber) {
+  train(1, "one", pruning());
+  const CheckpointReader reader(newest("one"));
+  ASSERT_NE(held_ranks(reader), load_rank_history(reader).stages.front().ranks) << "nothing was compacted";
+  for (const int ranks : {2, 4}) {
+    const std::string run = fmt::format("of-{}", ranks);
+    train(ranks, run, pruning());
+    expect_the_same("one", run, 1e-5);
+  }
+}
+
+TEST_F(Ranks, MuonDoesNotDependOnTheirNumber) {
+  std::vector<std::string> muon = pruning();
+  for (const char* more :
+       {"optim.name=muon", "phase.0.learning_rate={cores=0.01, embedding=1e-3, gates=1e-3, rest=1e-3}",
+        "phase.1.learning_rate={cores=0.01, embedding=1e-3, gates=0.15, rest=1e-3}"})
+    muon.emplace_back(more);
+  train(1, "one", muon);
+  train(2, "two", muon);
+  expect_the_same("one", "two", 1e-4);  // directions of small singular values follow rounding
+}
+
+// Each process finds the subspaces of some of the matrices.
+TEST_F(Ranks, LambAndGaloreDoNotDependOnTheirNumber) {
+  for (const std::vector<std::string>& optimizer :
+       {std::vector<std::string>{"optim.name=lamb"},
+        {"optim.name=galore", "optim.galore={rank=8, update_proj_gap=4}"}}) {
+    std::vector<std::string> overrides = pruning();
+    overrides.insert(overrides.end(), optimizer.begin(), optimizer.end());
+    const std::string name = optimizer.front();
+    train(1, name + "-one", overrides);
+    for (const int ranks : {2, 3}) {
+      const std::string run = fmt::format("{}-{}", name, ranks);
+      train(ranks, run, overrides);
+      expect_the_same(name + "-one", run, 1e-4);  // subspaces follow rounding
+    }
+  }
+}
+
+// Also stopped between two merges.
+TEST_F(Ranks, AdaptersDoNotDependOnTheirNumberAndContinueToTheBit) {
+  const std::vector<std::string> adapters = {
+      "tensorized.enabled=false", "lte={lora_r=3, lora_alpha=12, num_heads=4, merge_steps=3}",
+      "run.evaluation_interval=6", "phase.0.learning_rate=5e-3", "phase.1.learning_rate=5e-3"};
+  train(1, "one", adapters);
+  train(2, "two", adapters);
+  expect_the_same("one", "two", 1e-4);
+  train(2, "stopped", adapters, {"--stop-after", "5"});
+  train(2, "stopped", adapters, {"--resume", "auto"});
+  expect_equal_checkpoints(newest("two"), newest("stopped"));
+}
+
+TEST_F(Ranks, DenseModelsDoNotDependOnTheirNumber) {
+  const std::vector<std::string> dense = {"tensorized.enabled=false", "phase.0.steps=12", "phase.1.steps=8",
+                                          "distributed.bucket_mebibytes=1"};
+  train(1, "one", dense);
+  for (const int ranks : {2, 4}) {
+    const std::string run = fmt::format("of-{}", ranks);
+    train(ranks, run, dense);
+    expect_the_same("one", run, 1e-5);
+  }
+}
+
+TEST_F(Ranks, LowRankModelsDoNotDependOnTheirNumber) {
+  const std::vector<std::string> low_rank = {"tensorized.enabled=false", "low_rank.rank=5"};
+  train(1, "one", low_rank);
+  ASSERT_TRUE(CheckpointReader(newest("one")).has_tensor("/model/encoder.0.attention.query.u"));
+  train(2, "two", low_rank);
+  expect_the_same("one", "two", 1e-5);
+}
+
+TEST_F(Ranks, NarrowTypesDoNotDependOnTheirNumber) {
+  for (const char* compute : {"bf16", "fp8"}) {
+    const std::vector<std::string> narrow =
+        in_float8("delayed", {fmt::format("precision.compute={}", compute)});
+    train(1, fmt::format("one-{}", compute), narrow);
+    train(3, fmt::format("three-{}", compute), narrow);
+    expect_the_same(fmt::format("one-{}", compute), fmt::format("three-{}", compute), 2e-3);
+  }
+  EXPECT_TRUE(
+      CheckpointReader(newest("three-fp8")).has_tensor(std::string(float8_at) + "encoder.0.ffn.up/history"));
+}
+
+TEST_F(Ranks, AsManyTwiceGiveTheSameBits) {
+  train(3, "once", pruning());
+  train(3, "again", pruning());
+  expect_equal_checkpoints(newest("once"), newest("again"));
+}
+
+// Three begin, two go on, and one ends; the same number goes on to the same bits.
+TEST_F(Ranks, AnotherNumberGoesOn) {
+  train(1, "whole", pruning());
+  train(3, "moved", pruning(), {"--stop-after", "6"});
+  train(2, "moved", pruning(), {"--resume", "auto", "--stop-after", "13"});
+  train(1, "moved", pruning(), {"--resume", "auto"});
+  expect_the_same("whole", "moved", 1e-5);
+  train(2, "straight", pruning());
+  train(2, "stopped", pruning(), {"--stop-after", "11"});
+  train(2, "stopped", pruning(), {"--resume", "auto"});
+  expect_equal_checkpoints(newest("straight"), newest("stopped"));
+}
+
+// Every example is scored once, whoever scores it.
+TEST_F(Ranks, FineTuningIsScoredWhole) {
+  const std::vector<std::string> words = {"count", "total", "value", "index"};
+  for (const char* name : {"train.tsv", "dev.tsv"}) {
+    std::ofstream stream(folder() / name);
+    stream << "first\tsecond\tlabel\n";
+    std::mt19937 random(name[0]);
+    for (int i = 0; i < 131; ++i) {
+      const std::size_t a = random() % 4, b = random() % 2 != 0 ? a : random() % 4;
+      stream << fmt::format("{}\t{}\t{}\n", words[a], words[b], a == b ? "same" : "other");
+    }
+  }
+  const std::vector<std::string> task = {
+      "task.name=words", "task.text=[\"first\", \"second\"]", "task.label=label",
+      fmt::format("task.train=\"{}\"", (folder() / "train.tsv").string()),
+      fmt::format("task.validation=\"{}\"", (folder() / "dev.tsv").string())};
+  std::vector<nlohmann::json> scores;
+  for (const int ranks : {1, 3}) {
+    const std::string run = fmt::format("of-{}", ranks);
+    std::vector<std::string> all = command(run, task);
+    all[1] = "finetune";
+    const ProgramResult result = run_ranks(ranks, all);
+    ASSERT_EQ(result.code, 0) << result.output;
+    for (const auto& line : lines(run))
+      if (line.contains("validation")) scores.push_back(line["validation"]["dev"]);
+  }
+  ASSERT_GT(scores.size(), 0u);
+  ASSERT_EQ(scores.size() % 2, 0u);
+  for (std::size_t i = 0; i < scores.size() / 2; ++i) {
+    const auto &one = scores[i], &three = scores[scores.size() / 2 + i];
+    EXPECT_EQ(one["examples"], 131);
+    EXPECT_EQ(three["examples"], 131);
+    EXPECT_EQ(one["accuracy"], three["accuracy"]);
+    EXPECT_NEAR(one["loss"], three["loss"], 1e-5);
+  }
+}
+
+// One clock decides for all.
+TEST_F(Ranks, CheckpointsByTheClockAreOfAll) {
+  const std::vector<std::string> often = {"run.checkpoint_minutes=1e-9", "run.keep_checkpoints=99",
+                                          "run.evaluation_interval=0"};
+  train(2, "often", often);
+  train(2, "rare", {"run.evaluation_interval=0"});
+  EXPECT_EQ(checkpoint_steps(folder() / "often/checkpoints").size(), 12u);
+  EXPECT_EQ(checkpoint_steps(folder() / "rare/checkpoints").size(), 2u);
+  expect_equal_checkpoints(newest("often"), newest("rare"));
+}
+
+TEST_F(Ranks, TheOthersLogToFiles) {
+  train(2, "logged", {"phase.0.steps=2", "phase.0.warmup_steps=0", "phase.1.steps=1"});
+  std::ifstream file(folder() / "logged" / "ranks" / "rank-1.log");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_THAT(text, HasSubstr("2 ranks, MPI; this is rank 1 with "));
+  EXPECT_THAT(text, HasSubstr("step 3 of 3"));
+}
+
+}  // namespace
+}  // namespace comera::test
