@@ -1,7 +1,7 @@
 // What a rank's loader costs: one rank that takes all packs of a step, and one of many, which passes those of
 // the others by their lengths. One thread; masks as the recipes' (15 %).
 //
-//   comera_bench_loader FOLDER-OF-SHARDS [RANKS ...]
+//   comera_bench_loader FOLDER-OF-SHARDS [PROCESSES ...]
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -15,13 +15,13 @@ namespace {
 
 using namespace comera;
 
-void measure(const data::ShardSet& shards, std::int64_t ranks) {
+void measure(const data::ShardSet& shards, std::int64_t processes) {
   constexpr std::int64_t tokens = 4096, length = 128;
   data::LoaderOptions options;
   options.masking.probability = 0.15;
   options.capacity =
       data::capacity_for(tokens, length, options.masking.probability, shards.info().vocabulary, 1);
-  options.packs_per_step = options.ranks = ranks;
+  options.packs_per_step = options.world_size = processes;
   options.prefetch = 0;
   data::Loader loader(shards, options);
   loader.next();
@@ -31,21 +31,23 @@ void measure(const data::ShardSet& shards, std::int64_t ranks) {
   for (; seconds < 3; ++steps, seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC)
     loader.next();
   const double each = seconds / static_cast<double>(steps);
-  put("| {} | {:.2f} | {:.1f} |\n", ranks, 1e3 * each, 1e-6 * static_cast<double>(ranks * tokens) / each);
+  put("| {} | {:.2f} | {:.1f} |\n", processes, 1e3 * each,
+      1e-6 * static_cast<double>(processes * tokens) / each);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    say("comera_bench_loader FOLDER-OF-SHARDS [RANKS ...]\n");
+    say("comera_bench_loader FOLDER-OF-SHARDS [PROCESSES ...]\n");
     return 2;
   }
   try {
     const data::ShardSet shards(argv[1], "train");
-    put("| ranks | ms for a rank's pack of 4,096 tokens | million tokens/s gone through |\n|---|---|---|\n");
+    put("| processes | ms for a process's pack of 4,096 tokens | million tokens/s gone through "
+        "|\n|---|---|---|\n");
     if (argc == 2)
-      for (const std::int64_t ranks : {1, 8, 64, 512}) measure(shards, ranks);
+      for (const std::int64_t processes : {1, 8, 64, 512}) measure(shards, processes);
     for (int i = 2; i < argc; ++i) measure(shards, std::atoi(argv[i]));
   } catch (const std::exception& error) {
     say("error: {}\n", error.what());

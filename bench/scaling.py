@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Steps of one rank alone, of two jobs of one rank beside each other, of two ranks on one machine, and of two ranks
+"""Steps of one process alone, of two jobs of one process beside each other, of two processes on one machine, and of two processes
 on hosts with a link between them.
 
-Each rank has one thread and one pack of a step, so that all steps would take the same time if the ranks had memory
+Each process has one thread and one pack of a step, so that all steps would take the same time if the processes had memory
 and caches of their own, came together, and sums cost nothing. Two jobs beside each other, which exchange nothing,
-show what the first is worth; how long ranks wait for each other, and how long the one that comes last still waits
+show what the first is worth; how long processes wait for each other, and how long the one that comes last still waits
 for sums, are in the metrics of a run. Kinds of runs take turns, since a machine's speed may drift. Run it on a
 machine that does nothing else; the link needs root (scripts/two_hosts.sh).
 
@@ -22,15 +22,15 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODELS = {"tensor trains": [], "dense": ["--set", "tensorized.enabled=false"]}
-ALONE, APART, MACHINE = "one rank", "two jobs beside each other", "two ranks, one machine"
+ALONE, APART, MACHINE = "one process", "two jobs beside each other", "two processes, one machine"
 
 
 def steps_of(folder):
-    """Milliseconds of all steps but the first: in all, waiting for sums, waiting for other ranks."""
+    """Milliseconds of all steps but the first: in all, waiting for sums, waiting for other processes."""
     lines = [json.loads(line) for line in open(folder / "metrics.jsonl", encoding="utf-8")]
-    waits = [(line["ms_per_step"], line.get("waiting_ms", {"sums": 0, "ranks": 0}))
+    waits = [(line["ms_per_step"], line.get("waiting_ms", {"sums": 0, "processes": 0}))
              for line in lines if "ms_per_step" in line]
-    return [(step, waiting["sums"], waiting["ranks"]) for step, waiting in waits[1:]]
+    return [(step, waiting["sums"], waiting["processes"]) for step, waiting in waits[1:]]
 
 
 def launcher(place, rate):
@@ -69,7 +69,7 @@ def main():
     arguments = parser.parse_args()
     settings = [word for word in arguments.settings if word != "--"]
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    link = f"two ranks, {arguments.rate}"
+    link = f"two processes, {arguments.rate}"
     places = [ALONE, APART, MACHINE, link]
     models = {name: options for name, options in MODELS.items() if arguments.only in (None, name)}
     times = {(model, place): [] for model in models for place in places}
@@ -94,15 +94,15 @@ def main():
                     for output in outputs:
                         times[model, place] += steps_of(output)
     print("Medians, and in brackets the middle half, of all steps.\n")
-    print("| model | | step, ms | waiting for sums, ms | waiting for the other rank, ms | sums lose |")
+    print("| model | | step, ms | waiting for sums, ms | waiting for the other process, ms | sums lose |")
     print("|---|---|---|---|---|---|")
     for model in models:
         for place in places:
-            step, sums, ranks = zip(*times[model, place])
+            step, sums, processes = zip(*times[model, place])
             row = [of_middle_half(step)]
             if place not in (ALONE, APART):
                 lost = [100 * of_sums / (of_step - of_sums) for of_step, of_sums in zip(step, sums)]
-                row += [of_middle_half(sums), of_middle_half(ranks), of_middle_half(lost, 1) + " %"]
+                row += [of_middle_half(sums), of_middle_half(processes), of_middle_half(lost, 1) + " %"]
             print(f"| {model} | {place} | " + " | ".join(row + [""] * (4 - len(row))) + " |")
 
 

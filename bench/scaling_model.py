@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What summing gradients costs on many GPUs, by a model: prints a table in Markdown.
 
-A ring of R ranks sends 2 (R - 1) / R times the bytes of a gradient through each link, in 2 (R - 1) steps (Thakur,
+A ring of R processes sends 2 (R - 1) / R times the bytes of a gradient through each link, in 2 (R - 1) steps (Thakur,
 Rabenseifner and Gropp, 2005); a tree sends about twice the bytes in 2 log2 R steps. NCCL takes the quicker one, and
 so does this. Within a node of eight GPUs sums go over NVLink, between nodes over one InfiniBand adapter for each
 GPU, on an eighth of the gradient each. Nothing is hidden behind the backward pass here: that can only help.
@@ -22,12 +22,12 @@ INFINIBAND = (47e9, 60e-6, 5e-6)
 GPUS_OF_A_NODE = 8
 
 
-def all_reduce(ranks, size, link):
-    if ranks == 1:
+def all_reduce(processes, size, link):
+    if processes == 1:
         return 0.0
     rate, begin, latency = link
-    ring = 2 * (ranks - 1) / ranks * size / rate + 2 * (ranks - 1) * latency
-    tree = 2 * size / rate + 2 * math.ceil(math.log2(ranks)) * latency
+    ring = 2 * (processes - 1) / processes * size / rate + 2 * (processes - 1) * latency
+    tree = 2 * size / rate + 2 * math.ceil(math.log2(processes)) * latency
     return begin + min(ring, tree)
 
 

@@ -29,10 +29,11 @@ struct Loader::Impl {
   }
   ~Impl() { stop(); }
 
-  // Whether the step's pack of that number is this rank's.
-  bool mine(std::int64_t pack) const { return pack % options.ranks == options.rank; }
+  // Whether the step's pack of that number is this process's.
+  bool mine(std::int64_t pack) const { return pack % options.world_size == options.process; }
 
-  // Fills the slot with this rank's next pack, and passes the rest of the step once its share of it is done.
+  // Fills the slot with this process's next pack, and passes the rest of the step once its share of it is
+  // done.
   void fill(Slot& slot) {
     slot.failure = nullptr;
     slot.end = true;

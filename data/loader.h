@@ -25,9 +25,9 @@ struct LoaderOptions {
   PackCapacity capacity;
   MaskingOptions masking;
   std::int64_t seed = 0;
-  std::int64_t packs_per_step = 1;   // P: a global batch is P packs in order
-  std::int64_t rank = 0, ranks = 1;  // rank r takes packs r, r + R, … of each step
-  std::int64_t right_modulus = 0;    // see finish_batch
+  std::int64_t packs_per_step = 1;           // P: a global batch is P packs in order
+  std::int64_t process = 0, world_size = 1;  // process p of W takes packs p, p + W, …
+  std::int64_t right_modulus = 0;            // see finish_batch
   // One pass over the samples in the order of the shards, with the masks of epoch 0: for evaluation.
   bool one_pass = false;
   // With one_pass: in the order of epoch 0, so that the first packs are a random sample of the set.
@@ -38,8 +38,8 @@ struct LoaderOptions {
 
 // Packs whole samples (data/samples.h) into batches. The order is a permutation of the samples by (seed,
 // epoch). A pack takes the first sample left, then every further one that still fits, looking at most 64
-// places past the first one left. The packs do not depend on rank, ranks or prefetching; an epoch's last
-// pack is as full as the samples allow. Every sample comes exactly once per epoch.
+// places past the first one left. The packs do not depend on process, world_size or prefetching; an epoch's
+// last pack is as full as the samples allow. Every sample comes exactly once per epoch.
 class Loader {
  public:
   // shards must outlive the loader.
@@ -49,14 +49,14 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // This rank's next pack, valid until the next call of next, try_next or seek. Error after the end of one
+  // This process's next pack, valid until the next call of next, try_next or seek. Error after the end of one
   // pass. What the thread threw is thrown here, after the batches before it.
   const Batch& next();
   // Null after the end of one pass.
   const Batch* try_next();
 
-  // Behind the packs handed out; behind the whole step once this rank has had its share of it, so that it is
-  // then the same for every rank and any number of ranks.
+  // Behind the packs handed out; behind the whole step once this process has had its share of it, so that it
+  // is then the same for every process and any number of processes.
   LoaderPosition position() const;
   // Continues exactly from there (also with the seed that was in use). Error if it does not belong to these
   // samples.

@@ -22,7 +22,7 @@ struct MaskingOptions {
   std::shared_ptr<const WordTable> words = nullptr;
 };
 
-// Which mask a sequence gets. Nothing else enters: not the batch, its neighbours, the rank or the thread.
+// Which mask a sequence gets. Nothing else enters: not the batch, its neighbours, the process or the thread.
 struct MaskingKey {
   std::uint64_t seed = 0;
   std::int64_t epoch = 0;

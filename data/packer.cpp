@@ -19,10 +19,11 @@ LoaderOptions checked(LoaderOptions options, const SampleSource& samples) {
                                  capacity.unique_ids, capacity.longest));
   if (options.masking.probability > 0 && capacity.masked < 1)
     throw UsageError("a batch without room for masked positions cannot be masked");
-  if (options.packs_per_step < 1 || options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks ||
-      options.ranks > options.packs_per_step)
-    throw UsageError(fmt::format("rank {} of {} cannot share {} packs per step: give each rank at least one",
-                                 options.rank, options.ranks, options.packs_per_step));
+  if (options.packs_per_step < 1 || options.world_size < 1 || options.process < 0 ||
+      options.process >= options.world_size || options.world_size > options.packs_per_step)
+    throw UsageError(
+        fmt::format("process {} of {} cannot share {} packs per step: give each process at least one",
+                    options.process, options.world_size, options.packs_per_step));
   // A sample with more targets than a whole batch holds would never fit.
   auto& most = options.masking.most_targets;
   most = most < 0 ? capacity.masked : std::min(most, capacity.masked);
@@ -107,8 +108,8 @@ void Packer::read(Prepared& prepared) {
   read_masked({static_cast<std::uint64_t>(position_.seed), position_.epoch, prepared.number},
               prepared.sample);
   prepared.read = true;
-  // What is known without reading stays: ranks that do not read a sample go by it too. Unknown pieces are no
-  // targets, so that there may be fewer than room was kept for.
+  // What is known without reading stays: processes that do not read a sample go by it too. Unknown pieces are
+  // no targets, so that there may be fewer than room was kept for.
   if (sizes_suffice_) return;
   prepared.tokens = static_cast<std::int64_t>(prepared.sample.ids.size());
   prepared.targets = static_cast<std::int64_t>(prepared.sample.targets.ids.size());

@@ -7,10 +7,10 @@
 
 namespace comera {
 
-// Sums the gradients of all ranks while the backward pass still computes: what is ready is sent off as soon
-// as there is a bucket of it (as PyTorch's DistributedDataParallel does; Li et al., VLDB 2020). Blocks become
-// ready from the last to the first, and lie beside each other in the flat vector of each role: a bucket is up
-// to three ranges of it, and is not copied.
+// Sums the gradients of all processes while the backward pass still computes: what is ready is sent off as
+// soon as there is a bucket of it (as PyTorch's DistributedDataParallel does; Li et al., VLDB 2020). Blocks
+// become ready from the last to the first, and lie beside each other in the flat vector of each role: a
+// bucket is up to three ranges of it, and is not copied.
 class GradientSum {
  public:
   // gradients: the flat vector. Both must outlive it.

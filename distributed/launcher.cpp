@@ -54,8 +54,8 @@ bool launched_as_rank() {
   return false;
 }
 
-void kill_stuck_launcher(int rank) {
-  if (rank != 0) return;
+void kill_stuck_launcher(int process) {
+  if (process != 0) return;
   const pid_t launcher = getppid();
   const std::string comm_file = fmt::format("/proc/{}/comm", launcher);
   if (!is_mpirun(comm_file.c_str()) || fork() != 0) return;

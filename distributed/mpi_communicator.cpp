@@ -14,8 +14,8 @@
 #include "kernels/core/check.h"
 
 // One thread makes all calls of MPI, so that any MPI serves, sums go on while the model computes, and a wait
-// can end when another rank has died. It starts what it is given without blocking, in order, and looks after
-// it and after the other ranks. MPI's own handler of errors ends the job.
+// can end when another process has died. It starts what it is given without blocking, in order, and looks
+// after it and after the other processes. MPI's own handler of errors ends the job.
 
 namespace comera {
 
@@ -48,19 +48,19 @@ class MpiCommunicator final : public Communicator {
     service_->end();
   }
 
-  int local_rank() const override { return place_.local_rank; }
-  int local_ranks() const override { return place_.local_ranks; }
+  int local_process() const override { return place_.local_process; }
+  int local_processes() const override { return place_.local_processes; }
   int own_cpus() const override { return place_.own_cpus; }
   std::string name() const override { return "MPI"; }
 
   void begin_sum(const Tensor& values, const Stream&) override {
     const bool wide = values.dtype() == DType::float64;
-    COMERA_CHECK(wide || values.dtype() == DType::float32, "ranks sum float32 and float64, not {}",
+    COMERA_CHECK(wide || values.dtype() == DType::float32, "processes sum float32 and float64, not {}",
                  name_of(values.dtype()));
     begin_reduction(values, wide ? MPI_DOUBLE : MPI_FLOAT, MPI_SUM);
   }
   void begin_max(const Tensor& words, const Stream&) override {
-    COMERA_CHECK(words.bytes() % 4 == 0, "ranks compare words of 4 bytes, not {} bytes", words.bytes());
+    COMERA_CHECK(words.bytes() % 4 == 0, "processes compare words of 4 bytes, not {} bytes", words.bytes());
     begin_reduction(Tensor(words.raw(), {static_cast<std::int64_t>(words.bytes() / 4)}, DType::float32),
                     MPI_UINT32_T, MPI_MAX);
   }
@@ -82,7 +82,7 @@ class MpiCommunicator final : public Communicator {
 
   std::vector<std::string> gather(const std::string& text) override {
     std::vector<std::string> all;
-    for (int of = 0; of < ranks(); ++of) all.push_back(broadcast_from(of, text));
+    for (int of = 0; of < world_size(); ++of) all.push_back(broadcast_from(of, text));
     return all;
   }
 
@@ -193,8 +193,8 @@ class MpiCommunicator final : public Communicator {
       if (ok) {
         MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
         MPI_Comm_dup(MPI_COMM_WORLD, &of_watch);
-        MPI_Comm_rank(comm_, &place.rank);
-        MPI_Comm_size(comm_, &place.ranks);
+        MPI_Comm_rank(comm_, &place.process);
+        MPI_Comm_size(comm_, &place.world_size);
         find_neighbours(place);
       }
       const std::scoped_lock lock(mutex_);
@@ -207,16 +207,16 @@ class MpiCommunicator final : public Communicator {
       return ok;
     }
 
-    // Ranks of this machine, and how they share its CPUs: those with the same set of CPUs share it.
+    // Processes of this machine, and how they share its CPUs: those with the same set of CPUs share it.
     static void find_neighbours(MpiPlace& place) {
       MPI_Comm local = MPI_COMM_NULL;
       MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local);
-      MPI_Comm_rank(local, &place.local_rank);
-      MPI_Comm_size(local, &place.local_ranks);
+      MPI_Comm_rank(local, &place.local_process);
+      MPI_Comm_size(local, &place.local_processes);
       cpu_set_t own;
       CPU_ZERO(&own);
       sched_getaffinity(0, sizeof own, &own);
-      std::vector<cpu_set_t> sets(place.local_ranks);
+      std::vector<cpu_set_t> sets(place.local_processes);
       MPI_Allgather(&own, sizeof own, MPI_BYTE, sets.data(), sizeof own, MPI_BYTE, local);
       const auto sharing =
           std::ranges::count_if(sets, [&](const cpu_set_t& set) { return CPU_EQUAL(&set, &own); });
@@ -228,7 +228,7 @@ class MpiCommunicator final : public Communicator {
       Name name{};
       int length = 0;
       MPI_Get_processor_name(name.data(), &length);
-      std::vector<Name> names(place.ranks);
+      std::vector<Name> names(place.world_size);
       MPI_Allgather(name.data(), name.size(), MPI_CHAR, names.data(), name.size(), MPI_CHAR, MPI_COMM_WORLD);
       for (const Name& host : names) place.hosts.emplace_back(host.data());
     }
@@ -283,7 +283,9 @@ class MpiCommunicator final : public Communicator {
   };
 
   MpiCommunicator(MpiPlace place, std::unique_ptr<Service> service)
-      : Communicator(place.rank, place.ranks), place_(std::move(place)), service_(std::move(service)) {}
+      : Communicator(place.process, place.world_size),
+        place_(std::move(place)),
+        service_(std::move(service)) {}
 
   Ticket enter(std::function<MPI_Request(MPI_Comm)> begin) { return service_->enter(std::move(begin)); }
 

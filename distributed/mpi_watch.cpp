@@ -19,7 +19,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr int life_tag = 1, failure_tag = 2;
 constexpr double life_interval = 1;         // seconds between signs of life
-constexpr double failure_collection = 0.5;  // seconds the first rank waits for others to say the same
+constexpr double failure_collection = 0.5;  // seconds the first process waits for others to say the same
 constexpr double asleep = 2;                // seconds between two looks that nobody awake needs
 
 void drop(MPI_Request& request) {
@@ -49,9 +49,9 @@ void MpiWatch::start(MPI_Comm communicator, const MpiPlace& place) {
   comm_ = communicator;
   place_ = &place;
   last_look_ = awake_since_ = Clock::now();
-  heard_.assign(place.ranks, {last_look_, 0});
-  sending_.assign(place.ranks, MPI_REQUEST_NULL);
-  sent_.assign(place.ranks, Life{});
+  heard_.assign(place.world_size, {last_look_, 0});
+  sending_.assign(place.world_size, MPI_REQUEST_NULL);
+  sent_.assign(place.world_size, Life{});
 }
 
 void MpiWatch::end() {
@@ -75,18 +75,18 @@ void MpiWatch::look(const Progress& progress) {
     patience = patience_;
   }
   if (own.exit_code != 0) {
-    if (place_->rank == 0) end_after_collecting(own);
+    if (place_->process == 0) end_after_collecting(own);
     return report(own);
   }
   if (now - last_sign_ >= Seconds(life_interval)) {
     last_sign_ = now;
-    if (place_->rank == 0)
-      for (int rank = 1; rank < place_->ranks; ++rank) send_life(rank, progress.entered);
+    if (place_->process == 0)
+      for (int process = 1; process < place_->world_size; ++process) send_life(process, progress.entered);
     else
       send_life(0, progress.entered);
   }
   receive_life(now);
-  if (place_->rank == 0)
+  if (place_->process == 0)
     if (const Failure other = received_failure(); other.exit_code != 0) end_after_collecting(other);
   check_silence(now, patience);
   check_stall(progress, now, patience);
@@ -94,12 +94,12 @@ void MpiWatch::look(const Progress& progress) {
 
 // ---- Signs of life.
 
-void MpiWatch::send_life(int rank, std::int64_t entered) {
+void MpiWatch::send_life(int process, std::int64_t entered) {
   int done = 1;
-  if (sending_[rank] != MPI_REQUEST_NULL) MPI_Test(&sending_[rank], &done, MPI_STATUS_IGNORE);
+  if (sending_[process] != MPI_REQUEST_NULL) MPI_Test(&sending_[process], &done, MPI_STATUS_IGNORE);
   if (done == 0) return;
-  sent_[rank].entered = entered;
-  MPI_Isend(&sent_[rank], sizeof(Life), MPI_BYTE, rank, life_tag, comm_, &sending_[rank]);
+  sent_[process].entered = entered;
+  MPI_Isend(&sent_[process], sizeof(Life), MPI_BYTE, process, life_tag, comm_, &sending_[process]);
 }
 
 void MpiWatch::receive_life(Clock::time_point now) {
@@ -114,23 +114,26 @@ void MpiWatch::receive_life(Clock::time_point now) {
   }
 }
 
-std::string MpiWatch::named(int rank) const { return fmt::format("rank {} ({})", rank, place_->hosts[rank]); }
+std::string MpiWatch::named(int process) const {
+  return fmt::format("process {} ({})", process, place_->hosts[process]);
+}
 
-// What is wrong with the first rank is seen by all others at once: one after the other they get time to say
-// it and to end the rest.
+// What is wrong with the first process is seen by all others at once: one after the other they get time to
+// say it and to end the rest.
 void MpiWatch::give_way() const {
-  if (place_->rank > 1) std::this_thread::sleep_for(std::chrono::seconds(std::min(place_->rank - 1, 30)));
+  if (place_->process > 1)
+    std::this_thread::sleep_for(std::chrono::seconds(std::min(place_->process - 1, 30)));
 }
 
 void MpiWatch::check_silence(Clock::time_point now, const Communicator::Patience& patience) {
-  const int first = place_->rank == 0 ? 1 : 0, end = place_->rank == 0 ? place_->ranks : 1;
-  for (int rank = first; rank < end; ++rank) {
-    if (now - heard_[rank].when <= Seconds(patience.silent_seconds)) continue;
+  const int first = place_->process == 0 ? 1 : 0, end = place_->process == 0 ? place_->world_size : 1;
+  for (int process = first; process < end; ++process) {
+    if (now - heard_[process].when <= Seconds(patience.silent_seconds)) continue;
     give_way();
-    kill_stuck_launcher(place_->rank);
+    kill_stuck_launcher(place_->process);
     end_job(1, fmt::format(
                    "nothing has been heard of {} for {:.0f} s: it has died or the network to it is broken",
-                   named(rank), patience.silent_seconds));
+                   named(process), patience.silent_seconds));
   }
 }
 
@@ -138,26 +141,27 @@ void MpiWatch::check_stall(const Progress& progress, Clock::time_point now,
                            const Communicator::Patience& patience) {
   if (!progress.waiting || now - std::max(progress.since, awake_since_) <= Seconds(patience.stalled_seconds))
     return;
-  // The first rank knows how far all others are, they know of nobody but the first.
-  const int first = place_->rank == 0 ? 1 : 0, end = place_->rank == 0 ? place_->ranks : 1;
+  // The first process knows how far all others are, they know of nobody but the first.
+  const int first = place_->process == 0 ? 1 : 0, end = place_->process == 0 ? place_->world_size : 1;
   std::string who;
-  for (int rank = first; rank < end; ++rank)
-    if (heard_[rank].entered < progress.entered) who += (who.empty() ? "" : ", ") + named(rank);
-  if (place_->rank != 0 && who.empty()) return;
+  for (int process = first; process < end; ++process)
+    if (heard_[process].entered < progress.entered) who += (who.empty() ? "" : ", ") + named(process);
+  if (place_->process != 0 && who.empty()) return;
   give_way();
-  kill_stuck_launcher(place_->rank);
-  end_job(1, who.empty()
-                 ? fmt::format(
-                       "all ranks have come to the same place, but have exchanged nothing for {:.0f} s: the "
-                       "network between them is broken",
-                       patience.stalled_seconds)
-                 : fmt::format("{} lives, but has not come to where the others have waited for {:.0f} s", who,
-                               patience.stalled_seconds));
+  kill_stuck_launcher(place_->process);
+  end_job(1,
+          who.empty()
+              ? fmt::format(
+                    "all processes have come to the same place, but have exchanged nothing for {:.0f} s: the "
+                    "network between them is broken",
+                    patience.stalled_seconds)
+              : fmt::format("{} lives, but has not come to where the others have waited for {:.0f} s", who,
+                            patience.stalled_seconds));
 }
 
 // ---- Ends.
 
-// To the first rank, which speaks for all.
+// To the first process, which speaks for all.
 void MpiWatch::report(const Failure& own) {
   if (report_.empty()) {
     report_ = std::to_string(own.exit_code) + ' ' + own.message;
@@ -183,7 +187,7 @@ MpiWatch::Failure MpiWatch::received_failure() {
   return {std::max(std::atoi(text.c_str()), 1), text.substr(space + 1)};
 }
 
-// What this rank says, or what others said while this one goes on.
+// What this process says, or what others said while this one goes on.
 void MpiWatch::end_after_collecting(const Failure& first) {
   const auto until = Clock::now() + Seconds(failure_collection);
   while (Clock::now() < until) {
@@ -197,15 +201,15 @@ void MpiWatch::end_after_collecting(const Failure& first) {
   }
   std::string said;
   if (own.exit_code != 0) {
-    // What all ranks say is nobody's in particular.
+    // What all processes say is nobody's in particular.
     const auto same = failed_.find(own.message);
     const bool everybody =
-        same != failed_.end() && static_cast<int>(same->second.size()) == place_->ranks - 1;
+        same != failed_.end() && static_cast<int>(same->second.size()) == place_->world_size - 1;
     said = everybody ? own.message : named(0) + ": " + own.message;
     failed_.erase(own.message);
   }
-  for (const auto& [message, ranks] : failed_)
-    said += fmt::format("{}{}: {}", said.empty() ? "" : "; ", named(*ranks.begin()), message);
+  for (const auto& [message, processes] : failed_)
+    said += fmt::format("{}{}: {}", said.empty() ? "" : "; ", named(*processes.begin()), message);
   end_job(first.exit_code, said, own.exit_code == 0);
 }
 

@@ -15,14 +15,14 @@
 
 namespace comera {
 
-// Where a rank of MPI is.
+// Where a process of MPI is.
 struct MpiPlace {
-  int rank = 0, ranks = 1, local_rank = 0, local_ranks = 1, own_cpus = 1;
-  std::vector<std::string> hosts;  // of each rank
+  int process = 0, world_size = 1, local_process = 0, local_processes = 1, own_cpus = 1;
+  std::vector<std::string> hosts;  // of each process
 };
 
-// Whether the other ranks live and come to where they are waited for, and how a job ends that cannot go on.
-// Signs of life go between the first rank and each of the others.
+// Whether the other processes live and come to where they are waited for, and how a job ends that cannot go
+// on. Signs of life go between the first process and each of the others.
 class MpiWatch {
  public:
   using Clock = std::chrono::steady_clock;
@@ -39,8 +39,8 @@ class MpiWatch {
 
   // A communicator of its own; `place` as long as this.
   void start(MPI_Comm communicator, const MpiPlace& place);
-  // What this rank knows of collective operations: to how many it has come, and since when it waits for one
-  // to move (if it does).
+  // What this process knows of collective operations: to how many it has come, and since when it waits for
+  // one to move (if it does).
   struct Progress {
     std::int64_t entered = 0;
     bool waiting = false;
@@ -54,7 +54,7 @@ class MpiWatch {
     int exit_code = 0;
     std::string message;
   };
-  // A sign of life: to how many collective operations the rank has come.
+  // A sign of life: to how many collective operations the process has come.
   struct Life {
     std::int64_t entered = 0;
   };
@@ -63,8 +63,8 @@ class MpiWatch {
     std::int64_t entered;
   };
 
-  std::string named(int rank) const;
-  void send_life(int rank, std::int64_t entered);
+  std::string named(int process) const;
+  void send_life(int process, std::int64_t entered);
   void receive_life(Clock::time_point now);
   void check_silence(Clock::time_point now, const Communicator::Patience& patience);
   void check_stall(const Progress& progress, Clock::time_point now, const Communicator::Patience& patience);

@@ -68,18 +68,21 @@ void check(cudaError_t error, const char* call) {
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(Communicator& host, Device device, const Patience& patience)
-      : Communicator(host.rank(), host.ranks()), host_(host), stalled_seconds_(patience.stalled_seconds) {
+      : Communicator(host.process(), host.world_size()),
+        host_(host),
+        stalled_seconds_(patience.stalled_seconds) {
     check(cudaSetDevice(device.index), "cudaSetDevice");
     ncclUniqueId id{};
     if (first()) check(library().get_unique_id(&id), "ncclGetUniqueId");
     const std::string text = host.broadcast({id.internal, sizeof id.internal});
     std::memcpy(id.internal, text.data(), sizeof id.internal);
-    in_time([&] { check(library().comm_init_rank(&comm_, ranks(), id, rank()), "ncclCommInitRank"); });
+    in_time(
+        [&] { check(library().comm_init_rank(&comm_, world_size(), id, process()), "ncclCommInitRank"); });
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
   }
   ~NcclCommunicator() override {
-    // Where this rank fails, the others are not here: all would have to destroy the communicator together,
+    // Where this process fails, the others are not here: all would have to destroy the communicator together,
     // and what is on the stream may wait for them. The process is about to end.
     if (std::uncaught_exceptions() > 0) return;
     cudaStreamSynchronize(stream_);
@@ -88,14 +91,14 @@ class NcclCommunicator final : public Communicator {
     cudaStreamDestroy(stream_);
   }
 
-  int local_rank() const override { return host_.local_rank(); }
-  int local_ranks() const override { return host_.local_ranks(); }
+  int local_process() const override { return host_.local_process(); }
+  int local_processes() const override { return host_.local_processes(); }
   int own_cpus() const override { return host_.own_cpus(); }
   std::string name() const override { return "NCCL " + nccl_version(); }
 
   void begin_sum(const Tensor& values, const Stream& stream) override {
     const bool wide = values.dtype() == DType::float64;
-    COMERA_CHECK(wide || values.dtype() == DType::float32, "ranks sum float32 and float64, not {}",
+    COMERA_CHECK(wide || values.dtype() == DType::float32, "processes sum float32 and float64, not {}",
                  name_of(values.dtype()));
     begin(values, static_cast<std::size_t>(values.elements()), wide ? ncclDouble : ncclFloat, ncclSum,
           stream);
@@ -142,7 +145,7 @@ class NcclCommunicator final : public Communicator {
   void fail(int exit_code, const std::string& message) override { host_.fail(exit_code, message); }
 
  private:
-  // A call that returns when all ranks have made it, and looks after none of them.
+  // A call that returns when all processes have made it, and looks after none of them.
   template <class Call>
   void in_time(const Call& call) {
     if (alone()) return call();
@@ -152,7 +155,7 @@ class NcclCommunicator final : public Communicator {
       std::unique_lock lock(mutex);
       changed.wait_for(lock, stop, std::chrono::duration<double>(stalled_seconds_), [] { return false; });
       if (!stop.stop_requested())
-        fail(1, fmt::format("NCCL has not connected the GPUs within {:.0f} s: a rank's GPU or the network "
+        fail(1, fmt::format("NCCL has not connected the GPUs within {:.0f} s: a process's GPU or the network "
                             "between them has failed; NCCL_DEBUG=INFO shows more",
                             stalled_seconds_));
     });
@@ -160,7 +163,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   // What is put on `later` from now on comes after what is on `earlier` now. While one of them captures, the
-  // other one joins it. All ranks must capture, or none: their recipes have been compared.
+  // other one joins it. All processes must capture, or none: their recipes have been compared.
   void order(cudaStream_t later, cudaStream_t earlier) {
     check(cudaEventRecord(event_, earlier), "cudaEventRecord");
     check(cudaStreamWaitEvent(later, event_, 0), "cudaStreamWaitEvent");

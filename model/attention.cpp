@@ -24,10 +24,10 @@ Attention::Attention(ParameterStore& store, const EncoderConfig& config, const P
   projections_ = make_linear(store, projections, config.form_of(tensorized.attention, projections));
   output_ = make_linear(store, output, config.form_of(tensorized.attention, output));
   const TTLinear* projected = projections_->as_tensor_train();
-  const TTLinear* put_out = output_->as_tensor_train();
-  if (projected != nullptr && put_out != nullptr && tensorized.plan == PlanKind::automatic &&
-      !put_out->any_removed() && config.positions != Positions::rotary)
-    between_halves_ = std::make_unique<TTAttention>(store, *projected, *put_out, heads_);
+  const TTLinear* output_train = output_->as_tensor_train();
+  if (projected != nullptr && output_train != nullptr && tensorized.plan == PlanKind::automatic &&
+      !output_train->any_removed() && config.positions != Positions::rotary)
+    between_halves_ = std::make_unique<TTAttention>(store, *projected, *output_train, heads_);
 }
 
 TTAttention::Inputs Attention::inputs(const EncoderStep& step) const {

@@ -115,9 +115,9 @@ struct RunSection {
   friend bool operator==(const RunSection&, const RunSection&) = default;
 };
 
-// What sums over the ranks of a job.
+// What sums over the processes of a job.
 enum class DistributedBackend : std::uint8_t {
-  automatic,  // NCCL if there are several ranks with GPUs, MPI on CPUs
+  automatic,  // NCCL if there are several processes with GPUs, MPI on CPUs
   mpi,
   nccl,
 };
@@ -126,7 +126,7 @@ constexpr const char* name_of(DistributedBackend backend) {
   return names[static_cast<int>(backend)];
 }
 
-// Of a job of several ranks (mpirun, srun). The result does not depend on their number but for rounding.
+// Of a job of several processes (mpirun, srun). The result does not depend on their number but for rounding.
 struct DistributedSection {
   DistributedBackend backend = DistributedBackend::automatic;
   std::int64_t bucket_mebibytes = 1;

@@ -130,14 +130,14 @@ const std::vector<Key<DistributedSection>>& keys_of() {
   using S = DistributedSection;
   static const std::vector<Key<S>> keys = {
       value("backend", &S::backend,
-            "`auto`: NCCL between GPUs, MPI between CPUs; `nccl`: also for one rank alone"),
+            "`auto`: NCCL between GPUs, MPI between CPUs; `nccl`: also for one process alone"),
       value("bucket_mebibytes", &S::bucket_mebibytes, from_to(1, 4096),
-            "gradients are summed over the ranks while the backward pass goes on, as soon as so many are "
+            "gradients are summed over the processes while the backward pass goes on, as soon as so many are "
             "ready"),
       value("silence_seconds", &S::silence_seconds, from_to(2.0, 86400.0),
-            "a job ends when nothing has been heard of a rank for so long"),
+            "a job ends when nothing has been heard of a process for so long"),
       value("stall_seconds", &S::stall_seconds, from_to(2.0, 86400.0),
-            "a job ends when a rank lives, but has not come for so long to where the others wait for it"),
+            "a job ends when a process lives, but has not come for so long to where the others wait for it"),
   };
   return keys;
 }
@@ -313,7 +313,7 @@ const std::vector<Key<Recipe>>& keys_of() {
       section("data", &S::data, "Shards, tokenizer and masking."),
       section("task", &S::task, "What `comera finetune` learns. Pretraining does not look at it."),
       section("precision", &S::precision, "Number formats."),
-      section("distributed", &S::distributed, "Jobs of several ranks, started by mpirun or srun."),
+      section("distributed", &S::distributed, "Jobs of several processes, started by mpirun or srun."),
       section("run", &S::run, "The run's directory and what is written when."),
       sections("phase", &S::phases,
                "Phases follow each other in the file's order; there is at least one. In `--set`, N counts "

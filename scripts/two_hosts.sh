@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command as two ranks on two hosts of its own on this machine: network namespaces, with a link of a
+# Runs a command as two processes on two hosts of its own on this machine: network namespaces, with a link of a
 # given speed between them. For measuring and testing what crosses a network; needs root and iproute2.
 #   scripts/two_hosts.sh [--rate 1gbit] [--delay 0.1ms] COMMAND …
 #   scripts/two_hosts.sh --check     whether this machine can

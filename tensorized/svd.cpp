@@ -62,11 +62,11 @@ struct Gram {
 
 // Of A Aᵀ, or of Aᵀ A with `inner`.
 Gram eigen_of_gram(std::span<const double> a, std::int64_t m, std::int64_t n, bool inner, bool with_vectors) {
-  const int apart = as_int(n), query = -1, size = as_int(inner ? n : m), summed = as_int(inner ? m : n);
+  const int ld = as_int(n), query = -1, size = as_int(inner ? n : m), summed = as_int(inner ? m : n);
   Gram gram{.vectors = std::vector<double>(static_cast<std::size_t>(size) * size),
             .values = std::vector<double>(size)};
-  cblas_dsyrk(CblasColMajor, CblasLower, inner ? CblasNoTrans : CblasTrans, size, summed, 1, a.data(), apart,
-              0, gram.vectors.data(), size);
+  cblas_dsyrk(CblasColMajor, CblasLower, inner ? CblasNoTrans : CblasTrans, size, summed, 1, a.data(), ld, 0,
+              gram.vectors.data(), size);
   const char* job = with_vectors ? "V" : "N";
   int info = 0, wanted_integers = 0;
   double wanted = 0;

@@ -81,8 +81,8 @@ bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const Pac
   options.masking.probability = 0;
   options.right_modulus = model_.token_embedding().right_rows();
   options.one_pass = true;
-  options.packs_per_step = options.ranks = share.ranks;
-  options.rank = share.rank;
+  options.packs_per_step = options.world_size = share.world_size;
+  options.process = share.process;
   data::Loader loader(std::move(samples), options);
   const Tensor values = this->values(batch_.capacity);
   while (const data::Batch* batch = loader.try_next()) {

@@ -13,9 +13,9 @@
 
 namespace comera {
 
-// The packs of one rank: every so-many'th.
+// The packs of one process: every so-many'th.
 struct PackShare {
-  std::int64_t rank = 0, ranks = 1;
+  std::int64_t process = 0, world_size = 1;
 };
 
 // Runs a model forward only: no dropout, no gradients, and memory that does not grow with its depth.
@@ -36,7 +36,7 @@ class InferenceEngine {
   // Numbers that each sequence or masked position gets.
   std::int64_t width() const;
 
-  // Runs over all samples in packs of that capacity, or over a rank's share of the packs. visit gets a
+  // Runs over all samples in packs of that capacity, or over a process's share of the packs. visit gets a
   // sample's number and its numbers, samples in no particular order; with Output::logits once for each of the
   // sample's targets, in their order. False if `stop` asked for an end on the way.
   using Visit = std::function<void(std::int64_t sample, std::span<const double> values)>;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "storage/hash.h"
-#include "training/rank_agreement.h"
+#include "training/process_agreement.h"
 
 namespace comera {
 
@@ -18,8 +18,8 @@ Job::Step Job::share(const Step& own) {
   std::vector<double> all = {own.targets, static_cast<double>(own.tokens), stop ? 1. : 0.,
                              first() && own.save ? 1. : 0.};
   const std::size_t behind = all.size();
-  all.resize(behind + host_.ranks());
-  all[behind + host_.rank()] = own.waited_ms;
+  all.resize(behind + host_.world_size());
+  all[behind + host_.process()] = own.waited_ms;
   host_.sum(all);
   stop_agreed_ |= all[2] > 0;
   const std::span<const double> waited = std::span(all).subspan(behind);

@@ -80,13 +80,14 @@ std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine, const
   options.seed = evaluation_seed;
   options.one_pass = true;
   options.permuted = most_packs > 0;  // the first packs are then a fair sample
-  options.packs_per_step = options.ranks = communicator.ranks();
-  options.rank = communicator.rank();
+  options.packs_per_step = options.world_size = communicator.world_size();
+  options.process = communicator.process();
   data::Loader loader(held_out_->samples(options.capacity.longest, cache_bytes), options);
   Evaluation evaluation;
   engine.clear_results();
   bool stopped = false;
-  for (std::int64_t pack = options.rank; most_packs == 0 || pack < most_packs; pack += options.ranks) {
+  for (std::int64_t pack = options.process; most_packs == 0 || pack < most_packs;
+       pack += options.world_size) {
     const data::Batch* batch = loader.try_next();
     if (batch == nullptr) break;
     stopped = stop && stop();

@@ -116,9 +116,9 @@ void RunDirectory::write_tokenizer(std::string_view bytes) const {
   storage::keep_file_durably(tokenizer(), bytes);
 }
 
-void RunDirectory::make_rank_logs() {
-  own_rank_logs_ = !storage::is_taken(rank_logs());
-  storage::create_directories_durably(rank_logs());
+void RunDirectory::make_process_logs() {
+  own_process_logs_ = !storage::is_taken(process_logs());
+  storage::create_directories_durably(process_logs());
 }
 
 RunDirectory::RunDirectory(std::filesystem::path path, bool resumes)
@@ -137,7 +137,7 @@ RunDirectory::~RunDirectory() {
 void RunDirectory::remove_own() const {
   std::error_code ignored;
   if (own_checkpoints_) std::filesystem::remove(checkpoints(), ignored);  // if it is empty
-  if (own_rank_logs_) std::filesystem::remove_all(rank_logs(), ignored);
+  if (own_process_logs_) std::filesystem::remove_all(process_logs(), ignored);
   if (own_lock_) std::filesystem::remove(path_ / "lock", ignored);
 }
 

@@ -25,7 +25,8 @@ class RunDirectory {
   // (resume), or holds no run but a file that a run would write over, and Error when another process uses it,
   // with that process's id.
   RunDirectory(std::filesystem::path path, RunMode mode);
-  // Of a run that another process (the first rank of its job) owns: not locked, nothing is made or removed.
+  // Of a run that another process (the first process of its job) owns: not locked, nothing is made or
+  // removed.
   RunDirectory(std::filesystem::path path, bool resumes);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
@@ -43,14 +44,14 @@ class RunDirectory {
   // Says that the run has saved checkpoints.
   std::filesystem::path saved() const { return path_ / "saved"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
-  std::filesystem::path rank_logs() const { return path_ / "ranks"; }  // of a job of several ranks
+  std::filesystem::path process_logs() const { return path_ / "processes"; }  // of a job of several processes
 
   // To be called when a run that was asked to be resumed has no checkpoint: from now on it begins. UsageError
   // if what is there is not what such a run leaves, but somebody else's that would be written over.
   void begin_anew();
 
-  // Makes rank_logs().
-  void make_rank_logs();
+  // Makes process_logs().
+  void make_process_logs();
 
   // best.h5, or best-phase-N.h5, if there is one.
   std::optional<std::filesystem::path> any_best() const;
@@ -74,7 +75,7 @@ class RunDirectory {
   int lock_ = -1;
   bool resumes_ = false;
   // Whether they are this object's, to be removed with it if no run begins.
-  bool own_lock_ = false, own_rank_logs_ = false, own_checkpoints_ = false;
+  bool own_lock_ = false, own_process_logs_ = false, own_checkpoints_ = false;
 };
 
 }  // namespace comera

@@ -14,7 +14,7 @@
 #include "training/lost_checkpoints.h"
 #include "training/masked_language_task.h"
 #include "training/phase.h"
-#include "training/rank_agreement.h"
+#include "training/process_agreement.h"
 #include "training/sequence_task.h"
 #include "training/trained_model.h"
 
@@ -47,11 +47,11 @@ const std::string& checked_path(const std::string& path, const char* key) {
 // Each process needs a pack of each step.
 void require_packs(const Recipe& recipe, const Communicator& host) {
   for (std::size_t phase = 0; phase < recipe.phases.size(); ++phase)
-    if (const std::int64_t packs = recipe.phases[phase].packs_per_step; packs < host.ranks())
+    if (const std::int64_t packs = recipe.phases[phase].packs_per_step; packs < host.world_size())
       throw UsageError(fmt::format(
           "phase.{0}.packs_per_step = {1}, but the job has {2} ranks, which share the packs of a step: "
           "give it {2} or a multiple (and fewer tokens_per_pack for as many tokens in a step)",
-          phase, packs, host.ranks()));
+          phase, packs, host.world_size()));
 }
 
 // The first process holds the lock.
@@ -69,17 +69,17 @@ std::unique_ptr<RunDirectory> open_directory(Communicator& host, const std::file
 // The first process speaks to people, the others to a file each.
 Log open_log(Communicator& host, RunDirectory& directory) {
   on_first(host, [&] {
-    if (!host.alone()) directory.make_rank_logs();
+    if (!host.alone()) directory.make_process_logs();
     return std::string();
   });
   if (host.first()) return nullptr;
-  const std::filesystem::path file = directory.rank_logs() / fmt::format("rank-{}.log", host.rank());
+  const std::filesystem::path file = directory.process_logs() / fmt::format("process-{}.log", host.process());
   Log log;
   try {
     log.reset(fdopen(storage::FileDescriptor::open_own(file).release(), "a"));
   } catch (const Error& error) {
     throw_error(
-        fmt::format("{}; is {} a folder that all ranks see?", error.what(), directory.path().string()));
+        fmt::format("{}; is {} a folder that all processes see?", error.what(), directory.path().string()));
   }
   COMERA_CHECK(log != nullptr, "{}: could not be opened as a log", file.string());
   std::setvbuf(log.get(), nullptr, _IOLBF, 0);
@@ -145,27 +145,27 @@ data::Tokenizer load_tokenizer(Communicator& host, const Recipe& recipe,
   return tokenizer;
 }
 
-// Each rank of a machine has a GPU of its own: that of its number, or the only one that it sees.
+// Each process of a machine has a GPU of its own: that of its number, or the only one that it sees.
 std::string own_device(const std::string& device, Communicator& host) {
   if (host.alone() || device == "cpu") return device;
   const int gpus = cuda_device_count();
   const std::vector<std::string> only = host.gather(gpus == 1 ? cuda_device_address(0) : "");
-  if (gpus == 1 && std::ranges::count(only, only[host.rank()]) == 1)
+  if (gpus == 1 && std::ranges::count(only, only[host.process()]) == 1)
     return device == "auto" ? "cuda:0" : device;
-  if (host.local_ranks() == 1) return device;
+  if (host.local_processes() == 1) return device;
   if (device == "auto" && gpus == 0) return device;
   if (device != "auto" && device != "cuda")
     throw UsageError(fmt::format(
-        "run.device = \"{}\" is one GPU, but {} ranks of this job run on this machine: give \"cuda\", "
+        "run.device = \"{}\" is one GPU, but {} processes of this job run on this machine: give \"cuda\", "
         "and each takes the GPU of its number",
-        device, host.local_ranks()));
-  if (gpus > 0 && host.local_ranks() > gpus)
-    throw UsageError(
-        fmt::format("{} ranks of this job run on this machine, which has {} GPUs: start as many ranks as "
-                    "there are GPUs, or "
-                    "train on the CPUs with --device cpu",
-                    host.local_ranks(), gpus));
-  return gpus > 0 ? fmt::format("cuda:{}", host.local_rank()) : device;
+        device, host.local_processes()));
+  if (gpus > 0 && host.local_processes() > gpus)
+    throw UsageError(fmt::format(
+        "{} processes of this job run on this machine, which has {} GPUs: start as many processes as "
+        "there are GPUs, or "
+        "train on the CPUs with --device cpu",
+        host.local_processes(), gpus));
+  return gpus > 0 ? fmt::format("cuda:{}", host.local_process()) : device;
 }
 
 Processor processor_for(const Recipe& recipe, const TrainingOptions& options, Communicator& host) {

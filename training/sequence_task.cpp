@@ -158,13 +158,15 @@ std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task&
                                       const PackCapacity& capacity, const EncoderConfig& config,
                                       const std::function<bool()>& stop, Communicator& communicator) {
   const std::int64_t width = engine.width();
-  std::vector<double> values(examples.count() * width + 1);  // other ranks' are 0; the last: whether to stop
+  std::vector<double> values(examples.count() * width +
+                             1);  // other processes' are 0; the last: whether to stop
   auto samples = samples_for(config, task, examples, capacity.longest);
-  const bool whole = engine.run(std::move(samples), capacity,
-                                [&](std::int64_t sample, std::span<const double> row) {
-                                  std::ranges::copy(row, values.begin() + sample * width);
-                                },
-                                stop, {.rank = communicator.rank(), .ranks = communicator.ranks()});
+  const bool whole =
+      engine.run(std::move(samples), capacity,
+                 [&](std::int64_t sample, std::span<const double> row) {
+                   std::ranges::copy(row, values.begin() + sample * width);
+                 },
+                 stop, {.process = communicator.process(), .world_size = communicator.world_size()});
   values.back() = whole ? 0 : 1;
   communicator.sum(values);
   if (values.back() > 0) return std::nullopt;

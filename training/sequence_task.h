@@ -15,8 +15,8 @@ data::Task task_of(const TaskSection& section);
 // model.classes. Reads the training files' labels if the recipe leaves them open.
 Recipe resolve_task(const Recipe& recipe);
 
-// The scores of a model with a sequence head on one set of examples, which the ranks share. Nothing if `stop`
-// asks for an end.
+// The scores of a model with a sequence head on one set of examples, which the processes share. Nothing if
+// `stop` asks for an end.
 std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task& task,
                                       const data::Examples& examples, const std::string& set,
                                       const PackCapacity& capacity, const EncoderConfig& config,

@@ -5,7 +5,7 @@
 
 namespace comera {
 
-// SIGINT, SIGTERM, SIGUSR1 (which mpirun hands on to the ranks it started) and SIGHUP (the terminal was
+// SIGINT, SIGTERM, SIGUSR1 (which mpirun hands on to the processes it started) and SIGHUP (the terminal was
 // closed) as requests to stop at the next good moment: the training run then saves and stops. A second signal
 // ends the process at once, but for SIGHUP, which comes twice when a terminal is closed. Until begin(), the
 // first one does. A SIGHUP that is ignored when this is made, as under nohup, stays ignored. SIGQUIT keeps
@@ -24,7 +24,7 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
   void begin();
-  // Says nothing when a signal comes: another rank of the job does.
+  // Says nothing when a signal comes: another process of the job does.
   void silence();
   bool requested() const { return number() != 0; }
   // SIGINT, SIGTERM, SIGUSR1, SIGHUP, or 0.

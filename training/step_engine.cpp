@@ -41,7 +41,7 @@ void StepEngine::clear_results() {
 
 const StepResults& StepEngine::results() {
   if (fetched_) return host_results_;
-  // First, since copying into the host's memory waits for the stream without looking after the ranks.
+  // First, since copying into the host's memory waits for the stream without looking after the processes.
   if (communicator_ != nullptr) communicator_->wait(stream_);
   allocator().download(&host_results_, results_.data(), sizeof host_results_, stream_);
   allocator().synchronize(stream_);
@@ -202,7 +202,8 @@ void StepEngine::refresh_optimizer(std::int64_t update) {
     optimizer_->refresh(0, 1);
     return;
   }
-  communicator_->begin_sum(optimizer_->refresh(communicator_->rank(), communicator_->ranks()), stream_);
+  communicator_->begin_sum(optimizer_->refresh(communicator_->process(), communicator_->world_size()),
+                           stream_);
   communicator_->finish(stream_);
 }
 

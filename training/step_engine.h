@@ -21,8 +21,8 @@ struct RankStep {
 };
 
 // A model's optimizer and all memory of a step, and the graphs of a phase: `micro` (forward, loss,
-// backward and accumulation of one pack), the same for this rank's last pack of a step, which sums over all
-// ranks on the way, and `apply` (norm, clipping, optimizer).
+// backward and accumulation of one pack), the same for this process's last pack of a step, which sums over
+// all processes on the way, and `apply` (norm, clipping, optimizer).
 class StepEngine {
  public:
   // The model must be in the processor's memory, with gradients, and outlive this.
@@ -37,11 +37,11 @@ class StepEngine {
   Allocator& allocator() const { return processor_.allocator; }
   const Optimizer& optimizer() const { return *optimizer_; }
 
-  // From now on this is one of several ranks, and sums gradients in buckets of so many bytes. Before
+  // From now on this is one of several processes, and sums gradients in buckets of so many bytes. Before
   // set_packs(). The communicator must outlive this.
   void join(Communicator& communicator, std::int64_t bucket_bytes);
-  // Milliseconds that the host has waited for other ranks behind its last pack. Where a GPU waits instead it
-  // is of no meaning.
+  // Milliseconds that the host has waited for other processes behind its last pack. Where a GPU waits instead
+  // it is of no meaning.
   double waited_ms() const { return waited_ms_; }
 
   // From now on apply() also descends the objective of a stage and prunes; or no longer does. Before
@@ -60,7 +60,7 @@ class StepEngine {
   // one of the phase's packs.
   void load(std::span<const std::byte> block);
   // One pack of a training step: gradients, loss and counts are added. `last`: then they are summed over all
-  // ranks, and so are the largest magnitudes that 8-bit scales follow from.
+  // processes, and so are the largest magnitudes that 8-bit scales follow from.
   void micro(const DropoutKey& key, bool last = true);
   // The end of a step, with `targets` in the global batch.
   void apply(std::int64_t update, double targets, const StepRates& learning_rates, double max_norm,
@@ -103,7 +103,7 @@ class StepEngine {
   std::unique_ptr<Pack> pack_;
   Communicator* communicator_ = nullptr;  // null: alone
   std::optional<GradientSum> gradient_sum_;
-  bool summing_ = false;  // gradients that become ready are this rank's of the step
+  bool summing_ = false;  // gradients that become ready are this process's of the step
   double waited_ms_ = 0;
   Graph micro_, last_, apply_, merge_, evaluate_;
 };

@@ -44,8 +44,8 @@ void TrainingRun::make_engine() {
 
 data::LoaderOptions TrainingRun::loader_options(std::int64_t phase) const {
   data::LoaderOptions options = comera::loader_options(setup_.recipe, phase, *setup_.task, *model_);
-  options.rank = setup_.host->rank();
-  options.ranks = setup_.host->ranks();
+  options.process = setup_.host->process();
+  options.world_size = setup_.host->world_size();
   return options;
 }
 
@@ -80,14 +80,15 @@ void TrainingRun::resume() {
 void TrainingRun::say_place() const {
   const Communicator& host = *setup_.host;
   if (host.alone()) return;
-  setup_.say(fmt::format("{} ranks, {}; this is rank {} with {}, {} threads", host.ranks(),
-                         communicator().name(), host.rank(), setup_.processor->backend.name(),
+  setup_.say(fmt::format("{} processes, {}; this is process {} with {}, {} threads", host.world_size(),
+                         communicator().name(), host.process(), setup_.processor->backend.name(),
                          thread_count()));
   const std::int64_t here = sysconf(_SC_NPROCESSORS_ONLN);
-  if (setup_.recipe.run.threads == 0 && 2 * host.own_cpus() * host.local_ranks() <= here)
-    setup_.say(fmt::format(
-        "its machine has {} CPUs and {} ranks: mpirun --bind-to none, or --map-by slot:PE=N, gives each more",
-        here, host.local_ranks()));
+  if (setup_.recipe.run.threads == 0 && 2 * host.own_cpus() * host.local_processes() <= here)
+    setup_.say(
+        fmt::format("its machine has {} CPUs and {} processes: mpirun --bind-to none, or --map-by slot:PE=N, "
+                    "gives each more",
+                    here, host.local_processes()));
 }
 
 // The ranks that layers began with: what adaptation has made of them is in the checkpoints.

@@ -141,8 +141,8 @@ void TrainingRun::step() {
   const data::LoaderPosition before = phase_->loader->position();
   engine_->clear_results();
   Job::Step own;
-  const std::int64_t processes = job_.host().ranks();
-  for (std::int64_t pack = job_.host().rank(); pack < section().packs_per_step; pack += processes) {
+  const std::int64_t processes = job_.host().world_size();
+  for (std::int64_t pack = job_.host().process(); pack < section().packs_per_step; pack += processes) {
     const data::Batch& batch = phase_->loader->next();
     engine_->load(batch.block());
     engine_->micro({.seed = static_cast<std::uint64_t>(recipe.run.seed),
@@ -154,17 +154,17 @@ void TrainingRun::step() {
   }
   own.save = job_.first() && checkpoints_.due();  // by one clock
   own.waited_ms = engine_->waited_ms();
-  const Job::Step all = job_.share(own);
-  save_agreed_ = all.save;
+  const Job::Step total = job_.share(own);
+  save_agreed_ = total.save;
   const StepRates rates = step_rates(section().learning_rate, phase_->schedule.factor(state_.phase_step));
   // Moments know nothing of skipped steps, so that their bias is that of the updates that were made.
-  engine_->apply(state_.step - state_.skipped, all.targets, rates, recipe.optim.clip_norm,
+  engine_->apply(state_.step - state_.skipped, total.targets, rates, recipe.optim.clip_norm,
                  ranks_.begin_step(state_.phase_step, plan_.steps(state_.phase)));
   if (engine_->results().nonfinite == 0)
     state_.add_loss(engine_->results().loss_sum, engine_->results().target_count);
   else
     skip_step(before);
-  state_.tokens += all.tokens;
+  state_.tokens += total.tokens;
   ++state_.step;
   ++state_.phase_step;
   if (ranks_.end_step(*engine_)) refuse_collapsed(fmt::format("step {} left", state_.step));
@@ -184,7 +184,7 @@ void TrainingRun::log_step(const Speed& speed) {
   const std::optional<Job::Waiting> waiting = job_.take_waiting();
   // A GPU waits by itself, unseen by the host.
   if (waiting && setup_.processor->allocator.device().kind == DeviceKind::cpu)
-    line["waiting_ms"] = {{"sums", waiting->sums}, {"ranks", waiting->processes}};
+    line["waiting_ms"] = {{"sums", waiting->sums}, {"processes", waiting->processes}};
   write_metrics(state_.step, line);
   state_.window_loss = 0;
   state_.window_targets = 0;

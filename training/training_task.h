@@ -10,7 +10,7 @@
 #include "model/model.h"
 #include "training/evaluation.h"
 #include "training/json.h"
-#include "training/rank_agreement.h"
+#include "training/process_agreement.h"
 #include "training/step_engine.h"
 
 namespace comera {
@@ -38,7 +38,7 @@ class TrainingTask {
 
   virtual bool evaluates() const = 0;
   // Of the engine's model, on held-out data; with `most_packs`, on so many packs of it (0: all). Nothing if
-  // `stop` asks for an end. The ranks share the packs, and all get the whole's result.
+  // `stop` asks for an end. The processes share the packs, and all get the whole's result.
   virtual std::optional<Evaluation> evaluate(StepEngine& engine, const Model& model,
                                              const data::LoaderOptions& options, std::int64_t most_packs,
                                              const std::function<bool()>& stop,

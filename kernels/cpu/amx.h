@@ -39,16 +39,15 @@ class AmxTiles {
 // Rows of A: `whole` steps as they lie, and one more that is padded with zeros, or none.
 struct AmxRows {
   const bfloat16* a;
-  std::int64_t apart;
+  std::int64_t ld;
   std::int64_t whole;
   const bfloat16* rest = nullptr;  // (32, 32)
 };
 
-inline __attribute__((always_inline)) void amx_step(const bfloat16* a, std::int64_t apart,
-                                                    const bfloat16* b) {
-  const std::int64_t bytes = apart * 2;
+inline __attribute__((always_inline)) void amx_step(const bfloat16* a, std::int64_t ld, const bfloat16* b) {
+  const std::int64_t bytes = ld * 2;
   _tile_loadd(4, a, bytes);
-  _tile_loadd(5, a + 16 * apart, bytes);
+  _tile_loadd(5, a + 16 * ld, bytes);
   _tile_loadd(6, b, 64);
   _tile_loadd(7, b + 512, 64);
   _tile_dpbf16ps(0, 4, 6);
@@ -57,17 +56,16 @@ inline __attribute__((always_inline)) void amx_step(const bfloat16* a, std::int6
   _tile_dpbf16ps(3, 5, 7);
 }
 
-// A block of sums, whose rows lie `apart` apart, = A B or += A B of a panel of B: for each 32 of k, two tiles
+// A block of sums, whose rows lie `ld` apart, = A B or += A B of a panel of B: for each 32 of k, two tiles
 // of 16 pairs of rows x 16 columns.
-inline void amx_multiply(const AmxRows& rows, const bfloat16* panel, float* sums, std::int64_t apart,
-                         bool add) {
-  const std::int64_t bytes = apart * 4;
+inline void amx_multiply(const AmxRows& rows, const bfloat16* panel, float* sums, std::int64_t ld, bool add) {
+  const std::int64_t bytes = ld * 4;
   asm volatile("" ::: "memory");  // GCC does not know that tiles are loaded from what was stored just before
   if (add) {
     _tile_loadd(0, sums, bytes);
     _tile_loadd(1, sums + 16, bytes);
-    _tile_loadd(2, sums + 16 * apart, bytes);
-    _tile_loadd(3, sums + 16 * apart + 16, bytes);
+    _tile_loadd(2, sums + 16 * ld, bytes);
+    _tile_loadd(3, sums + 16 * ld + 16, bytes);
   } else {
     _tile_zero(0);
     _tile_zero(1);
@@ -75,12 +73,12 @@ inline void amx_multiply(const AmxRows& rows, const bfloat16* panel, float* sums
     _tile_zero(3);
   }
   for (std::int64_t step = 0; step < rows.whole; ++step, panel += amx_block * amx_block)
-    amx_step(rows.a + step * amx_block, rows.apart, panel);
+    amx_step(rows.a + step * amx_block, rows.ld, panel);
   if (rows.rest != nullptr) amx_step(rows.rest, amx_block, panel);
   _tile_stored(0, sums, bytes);
   _tile_stored(1, sums + 16, bytes);
-  _tile_stored(2, sums + 16 * apart, bytes);
-  _tile_stored(3, sums + 16 * apart + 16, bytes);
+  _tile_stored(2, sums + 16 * ld, bytes);
+  _tile_stored(3, sums + 16 * ld + 16, bytes);
 }
 
 inline __mmask16 pairs_mask(std::int64_t count) {
@@ -123,36 +121,36 @@ inline void transpose_pairs(__m512i* r) {
 // 16 x 16 pairs of x, whose rows and columns end where they do: of two rows each (rows_paired: pair (p, j) is
 // x[2 p][j], x[2 p + 1][j]; rows of the 32, columns of the 16 there are), or of two columns each (x[p][2 j],
 // x[p][2 j + 1]; rows of the 16, columns of the 32).
-inline void load_paired_rows(const bfloat16* x, std::int64_t apart, std::int64_t rows, std::int64_t columns,
+inline void load_paired_rows(const bfloat16* x, std::int64_t ld, std::int64_t rows, std::int64_t columns,
                              __m512i* pairs) {
   for (int p = 0; p < 16; ++p) {
-    const bfloat16* first = x + 2 * p * apart;
+    const bfloat16* first = x + 2 * p * ld;
     pairs[p] = 2 * p >= rows ? _mm512_setzero_si512()
-                             : pairs_of(first, 2 * p + 1 < rows ? first + apart : nullptr, columns);
+                             : pairs_of(first, 2 * p + 1 < rows ? first + ld : nullptr, columns);
   }
 }
-inline void load_paired_columns(const bfloat16* x, std::int64_t apart, std::int64_t rows,
-                                std::int64_t columns, __m512i* pairs) {
+inline void load_paired_columns(const bfloat16* x, std::int64_t ld, std::int64_t rows, std::int64_t columns,
+                                __m512i* pairs) {
   const __mmask32 mask = columns >= 32 ? 0xffffffffu : columns <= 0 ? 0u : (1u << columns) - 1u;
   for (int p = 0; p < 16; ++p)
-    pairs[p] = p < rows ? _mm512_maskz_loadu_epi16(mask, x + p * apart) : _mm512_setzero_si512();
+    pairs[p] = p < rows ? _mm512_maskz_loadu_epi16(mask, x + p * ld) : _mm512_setzero_si512();
 }
-inline void store_pairs(const __m512i* pairs, bfloat16* to, std::int64_t apart) {
-  for (int p = 0; p < 16; ++p) _mm512_storeu_si512(to + p * apart, pairs[p]);
+inline void store_pairs(const __m512i* pairs, bfloat16* to, std::int64_t ld) {
+  for (int p = 0; p < 16; ++p) _mm512_storeu_si512(to + p * ld, pairs[p]);
 }
 
 // A panel of op(B): columns [0, n), n <= 32, of k rows, padded with zeros. b: its first column; stored k x n,
 // or n x k if it is transposed.
-inline void amx_pack_panel(const bfloat16* b, std::int64_t apart, bool transposed, std::int64_t k,
+inline void amx_pack_panel(const bfloat16* b, std::int64_t ld, bool transposed, std::int64_t k,
                            std::int64_t n, bfloat16* panel) {
   __m512i pairs[16];
   for (std::int64_t l = 0; l < k; l += amx_block) {
     for (std::int64_t j = 0; j < amx_block; j += 16, panel += 512) {
       if (transposed) {
-        load_paired_columns(b + j * apart + l, apart, n - j, k - l, pairs);
+        load_paired_columns(b + j * ld + l, ld, n - j, k - l, pairs);
         transpose_pairs(pairs);
       } else {
-        load_paired_rows(b + l * apart + j, apart, k - l, n - j, pairs);
+        load_paired_rows(b + l * ld + j, ld, k - l, n - j, pairs);
       }
       store_pairs(pairs, panel, amx_block);
     }
@@ -161,16 +159,16 @@ inline void amx_pack_panel(const bfloat16* b, std::int64_t apart, bool transpose
 
 // Rows [0, m), m <= 32, of op(A) as 32 rows that lie `width` apart, padded with zeros to whole steps; a: its
 // first row, stored m x k, or k x m if it is transposed.
-inline void amx_pack_rows(const bfloat16* a, std::int64_t apart, bool transposed, std::int64_t m,
-                          std::int64_t k, bfloat16* rows, std::int64_t width) {
+inline void amx_pack_rows(const bfloat16* a, std::int64_t ld, bool transposed, std::int64_t m, std::int64_t k,
+                          bfloat16* rows, std::int64_t width) {
   __m512i pairs[16];
   for (std::int64_t l = 0; l < k; l += amx_block) {
     for (std::int64_t i = 0; i < amx_block; i += 16) {
       if (transposed) {
-        load_paired_rows(a + l * apart + i, apart, k - l, m - i, pairs);
+        load_paired_rows(a + l * ld + i, ld, k - l, m - i, pairs);
         transpose_pairs(pairs);
       } else {
-        load_paired_columns(a + i * apart + l, apart, m - i, k - l, pairs);
+        load_paired_columns(a + i * ld + l, ld, m - i, k - l, pairs);
       }
       store_pairs(pairs, rows + i * width + l, width);
     }
@@ -178,23 +176,22 @@ inline void amx_pack_rows(const bfloat16* a, std::int64_t apart, bool transposed
 }
 
 // The first m of 32 rows of A, as they lie where that is possible; rest: room for 32 rows of whole_blocks(k).
-inline AmxRows amx_rows(const bfloat16* a, std::int64_t apart, std::int64_t m, std::int64_t k,
-                        bfloat16* rest) {
+inline AmxRows amx_rows(const bfloat16* a, std::int64_t ld, std::int64_t m, std::int64_t k, bfloat16* rest) {
   const std::int64_t whole = k / amx_block, left = k - whole * amx_block;
   if (m < amx_block) {
-    amx_pack_rows(a, apart, false, m, k, rest, whole_blocks(k));
+    amx_pack_rows(a, ld, false, m, k, rest, whole_blocks(k));
     return {rest, whole_blocks(k), whole_blocks(k) / amx_block};
   }
-  if (left == 0) return {a, apart, whole};
-  amx_pack_rows(a + whole * amx_block, apart, false, m, left, rest, amx_block);
-  return {a, apart, whole, rest};
+  if (left == 0) return {a, ld, whole};
+  amx_pack_rows(a + whole * amx_block, ld, false, m, left, rest, amx_block);
+  return {a, ld, whole, rest};
 }
 
 // Rows [0, rows) and columns [0, columns), at most 32, of a block of sums.
 template <class T>
-inline void amx_store(const float* sums, std::int64_t apart, std::int64_t rows, std::int64_t columns, T* c,
+inline void amx_store(const float* sums, std::int64_t ld, std::int64_t rows, std::int64_t columns, T* c,
                       std::int64_t ldc, bool accumulate) {
-  for (std::int64_t r = 0; r < rows; ++r, c += ldc, sums += apart) {
+  for (std::int64_t r = 0; r < rows; ++r, c += ldc, sums += ld) {
     for (std::int64_t v = 0; v < columns; v += lanes) {
       vec value = load(sums + v);
       if (columns - v >= lanes) {

@@ -8,19 +8,19 @@
 COMERA_CPU_BEGIN
 
 // Rows of a sequence (k or v of a head) as panels: of themselves, or of their transpose.
-inline void amx_pack_sequence(const bfloat16* x, std::int64_t apart, std::int64_t length, std::int64_t width,
+inline void amx_pack_sequence(const bfloat16* x, std::int64_t ld, std::int64_t length, std::int64_t width,
                               bool across, bfloat16* panels) {
   const std::int64_t k = across ? width : length, n = across ? length : width;
   for (std::int64_t j = 0; j < n; j += amx_block)
-    amx_pack_panel(x + (across ? j * apart : j), apart, across, k, std::min(amx_block, n - j),
+    amx_pack_panel(x + (across ? j * ld : j), ld, across, k, std::min(amx_block, n - j),
                    panels + j * whole_blocks(k));
 }
 
-// C = A B of 32 rows and n columns, the sums' rows `apart` apart.
+// C = A B of 32 rows and n columns, the sums' rows `ld` apart.
 inline void amx_row_product(const AmxRows& rows, const bfloat16* panels, std::int64_t k, std::int64_t n,
-                            float* sums, std::int64_t apart, bool add) {
+                            float* sums, std::int64_t ld, bool add) {
   for (std::int64_t j = 0; j < n; j += amx_block)
-    amx_multiply(rows, panels + j * whole_blocks(k), sums + j, apart, add);
+    amx_multiply(rows, panels + j * whole_blocks(k), sums + j, ld, add);
 }
 
 inline std::int64_t amx_score_stride(std::int64_t longest) { return whole_blocks(longest) + 16; }

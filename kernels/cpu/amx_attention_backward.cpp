@@ -67,11 +67,11 @@ class Sequence {
 
  private:
   // scores (rows x length) = x Kᵀ
-  void products_with_sequence(const bfloat16* x, std::int64_t apart, std::int64_t rows, std::int64_t width,
+  void products_with_sequence(const bfloat16* x, std::int64_t ld, std::int64_t rows, std::int64_t width,
                               const bfloat16* panels, float* scores) const {
     const std::int64_t score_apart = amx_score_stride(op_.longest);
     for (std::int64_t i = 0; i < rows; i += amx_block) {
-      const AmxRows of_x = amx_rows(x + i * apart, apart, std::min(amx_block, rows - i), width, memory_.rest);
+      const AmxRows of_x = amx_rows(x + i * ld, ld, std::min(amx_block, rows - i), width, memory_.rest);
       amx_row_product(of_x, panels, width, piece_.length, scores + i * score_apart, score_apart, false);
     }
   }
@@ -80,14 +80,14 @@ class Sequence {
   void rows_of_scores(std::int64_t head, std::int64_t begin, std::int64_t rows, const bfloat16* dout,
                       const bfloat16* out) const {
     const std::int64_t place = head * op_.q.dim(0) + piece_.first + begin;
-    const std::int64_t length = piece_.length, apart = amx_score_stride(op_.longest);
+    const std::int64_t length = piece_.length, ld = amx_score_stride(op_.longest);
     const std::int64_t out_width = op_.out.dim(1), out_size = out_width / op_.heads;
     const Slopes slopes(op_, head);
     ScoreDropout dropout{key_, op_.dropout.site, op_.longest, length, memory_.bytes};
     if (drops) dropout.begin(place, rows);
     for (std::int64_t i = 0; i < rows; ++i) {
       const bfloat16* dout_row = dout + i * out_width;
-      float *scores = memory_.scores + i * apart, *gradients = memory_.gradients + i * apart;
+      float *scores = memory_.scores + i * ld, *gradients = memory_.gradients + i * ld;
       const Row row{op_.log_sum_exp.data<float>()[place + i],
                     dot(dout_row, out + i * out_width, out_size),
                     static_cast<float>(op_.scale),
@@ -97,37 +97,36 @@ class Sequence {
                     drops ? dropout.row(i) : nullptr};
       slopes.scale_and_add(scores, row.scale, begin + i, length);
       score_gradients<drops>(row, scores, gradients, length);
-      narrow_row(scores, length, memory_.p.at + i * memory_.p.apart);
-      narrow_row(gradients, length, memory_.ds.at + i * memory_.ds.apart);
+      narrow_row(scores, length, memory_.p.at + i * memory_.p.ld);
+      narrow_row(gradients, length, memory_.ds.at + i * memory_.ds.ld);
     }
   }
 
   // sums (length x width) = pᵀ x, or +=
-  void gradient_of_sequence(const AmxBlock& p, const bfloat16* x, std::int64_t apart, std::int64_t rows,
+  void gradient_of_sequence(const AmxBlock& p, const bfloat16* x, std::int64_t ld, std::int64_t rows,
                             std::int64_t width, float* sums, bool add) const {
     const std::int64_t length = piece_.length, steps = whole_blocks(rows) / amx_block;
     const AmxBlock& across = memory_.across;
     for (std::int64_t i = 0; i < length; i += amx_block)
-      amx_pack_rows(p.at + i, p.apart, true, std::min(amx_block, length - i), rows,
-                    across.at + i * across.apart, across.apart);
+      amx_pack_rows(p.at + i, p.ld, true, std::min(amx_block, length - i), rows, across.at + i * across.ld,
+                    across.ld);
     const std::int64_t sums_apart = whole_blocks(width);
     for (std::int64_t j = 0; j < width; j += amx_block) {
-      amx_pack_panel(x + j, apart, false, rows, std::min(amx_block, width - j), memory_.panel);
+      amx_pack_panel(x + j, ld, false, rows, std::min(amx_block, width - j), memory_.panel);
       for (std::int64_t i = 0; i < length; i += amx_block)
-        amx_multiply({across.at + i * across.apart, across.apart, steps}, memory_.panel,
-                     sums + i * sums_apart + j, sums_apart, add);
+        amx_multiply({across.at + i * across.ld, across.ld, steps}, memory_.panel, sums + i * sums_apart + j,
+                     sums_apart, add);
     }
   }
 
   // dq = dS K
   void gradient_of_queries(std::int64_t rows, bfloat16* dq) const {
-    const std::int64_t length = piece_.length, width = op_.key_size(), apart = whole_blocks(width);
+    const std::int64_t length = piece_.length, width = op_.key_size(), ld = whole_blocks(width);
     const AmxBlock& ds = memory_.ds;
     for (std::int64_t i = 0; i < rows; i += amx_block) {
-      amx_row_product({ds.at + i * ds.apart, ds.apart, whole_blocks(length) / amx_block}, memory_.keys,
-                      length, width, memory_.sums, apart, false);
-      copy_rows(memory_.sums, apart, std::min(amx_block, rows - i), width, dq + i * op_.q.dim(1),
-                op_.q.dim(1));
+      amx_row_product({ds.at + i * ds.ld, ds.ld, whole_blocks(length) / amx_block}, memory_.keys, length,
+                      width, memory_.sums, ld, false);
+      copy_rows(memory_.sums, ld, std::min(amx_block, rows - i), width, dq + i * op_.q.dim(1), op_.q.dim(1));
     }
   }
 

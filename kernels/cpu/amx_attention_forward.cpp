@@ -37,23 +37,23 @@ class Sequence {
   void queries(std::int64_t head, std::int64_t begin, std::int64_t rows) const {
     const std::int64_t length = piece_.length, first = piece_.first + begin, q_width = op_.q.dim(1);
     const std::int64_t key_size = op_.key_size(), value_size = op_.value_size();
-    const std::int64_t apart = amx_score_stride(op_.longest), place = head * op_.q.dim(0) + first;
+    const std::int64_t ld = amx_score_stride(op_.longest), place = head * op_.q.dim(0) + first;
     const AmxRows q = amx_rows(op_.q.data<bfloat16>() + first * q_width + head * key_size, q_width, rows,
                                key_size, memory_.rest);
-    amx_row_product(q, memory_.keys, key_size, length, memory_.scores, apart, false);
+    amx_row_product(q, memory_.keys, key_size, length, memory_.scores, ld, false);
     ScoreDropout dropout{key_, op_.dropout.site, op_.longest, length, memory_.bytes};
     if (drops) dropout.begin(place, rows);
     const Slopes slopes(op_, head);
     RowSums sums[amx_block];
     for (std::int64_t i = 0; i < rows; ++i) {
-      float* scores = memory_.scores + i * apart;
+      float* scores = memory_.scores + i * ld;
       slopes.scale_and_add(scores, static_cast<float>(op_.scale), begin + i, length);
       sums[i] = softmax_row<drops>(scores, length, drops ? dropout.row(i) : nullptr, op_.dropout.threshold());
       op_.log_sum_exp.data<float>()[place + i] = sums[i].log_sum_exp;
-      narrow_row(scores, length, memory_.p.at + i * memory_.p.apart);
+      narrow_row(scores, length, memory_.p.at + i * memory_.p.ld);
     }
     const std::int64_t out_apart = whole_blocks(value_size);
-    amx_row_product({memory_.p.at, memory_.p.apart, whole_blocks(length) / amx_block}, memory_.values, length,
+    amx_row_product({memory_.p.at, memory_.p.ld, whole_blocks(length) / amx_block}, memory_.values, length,
                     value_size, memory_.out, out_apart, false);
     const std::int64_t out_width = op_.out.dim(1), out_size = out_width / op_.heads;
     const float kept = drops ? static_cast<float>(op_.dropout.scale()) : 1.F;

@@ -12,13 +12,13 @@ inline constexpr std::int64_t amx_most_rows = 128;  // of a block
 // A weight's gradient, of whole blocks: ranks x columns, so that its rows are long.
 struct AmxWeightSums {
   float* at = nullptr;
-  std::int64_t ranks = 0, apart = 0;
+  std::int64_t ranks = 0, ld = 0;
 
   AmxWeightSums() = default;
   AmxWeightSums(std::int64_t rank, std::int64_t columns, Scratch& scratch)
       : at(scratch.floats(whole_blocks(rank) * whole_blocks(columns))),
         ranks(whole_blocks(rank)),
-        apart(whole_blocks(columns)) {}
+        ld(whole_blocks(columns)) {}
 };
 
 // A block of rows of a group; panel: room for amx_most_rows x 32.
@@ -30,21 +30,21 @@ struct AmxRowBlock {
   std::int64_t rows_from(std::int64_t i) const { return std::min(amx_block, rows - i); }
 
   // The transpose of these rows of x (rows x width), as a left operand.
-  void pack_across(const bfloat16* x, std::int64_t apart, std::int64_t width, const AmxBlock& across) const {
+  void pack_across(const bfloat16* x, std::int64_t ld, std::int64_t width, const AmxBlock& across) const {
     for (std::int64_t i = 0; i < width; i += amx_block)
-      amx_pack_rows(x + i, apart, true, std::min(amx_block, width - i), rows, across.at + i * across.apart,
-                    across.apart);
+      amx_pack_rows(x + i, ld, true, std::min(amx_block, width - i), rows, across.at + i * across.ld,
+                    across.ld);
   }
 
-  // sums (ranks x columns) = left right, or +=; left: a transpose, right: these rows, `apart` apart.
-  void weight_gradient(const AmxBlock& left, const bfloat16* right, std::int64_t apart, std::int64_t columns,
+  // sums (ranks x columns) = left right, or +=; left: a transpose, right: these rows, `ld` apart.
+  void weight_gradient(const AmxBlock& left, const bfloat16* right, std::int64_t ld, std::int64_t columns,
                        const AmxWeightSums& sums, std::int64_t first_column = 0) const {
     const std::int64_t steps = whole_blocks(rows) / amx_block;
     for (std::int64_t j = 0; j < columns; j += amx_block) {
-      amx_pack_panel(right + j, apart, false, rows, std::min(amx_block, columns - j), panel);
+      amx_pack_panel(right + j, ld, false, rows, std::min(amx_block, columns - j), panel);
       for (std::int64_t i = 0; i < sums.ranks; i += amx_block)
-        amx_multiply({left.at + i * left.apart, left.apart, steps}, panel,
-                     sums.at + i * sums.apart + first_column + j, sums.apart, !first);
+        amx_multiply({left.at + i * left.ld, left.ld, steps}, panel, sums.at + i * sums.ld + first_column + j,
+                     sums.ld, !first);
     }
   }
 };
@@ -56,14 +56,14 @@ void amx_add_groups(const Tensor& to, std::int64_t groups, int threads, const Su
   parallel_pieces(to.dim(0), threads, [&](std::int64_t r, int) {
     add_pieces_of_groups(to.data<float>() + r * columns, columns, groups, [&](std::int64_t g) {
       const AmxWeightSums& sums = sums_of(g);
-      return sums.at + r * sums.apart;
+      return sums.at + r * sums.ld;
     });
   });
 }
 template <class SumsOf>
 void amx_add_groups_transposed(const Tensor& to, std::int64_t groups, int threads, const SumsOf& sums_of) {
   add_groups_transposed(
-      to, groups, threads, [&](std::int64_t g) { return sums_of(g).at; }, sums_of(0).apart);
+      to, groups, threads, [&](std::int64_t g) { return sums_of(g).at; }, sums_of(0).ld);
 }
 
 COMERA_CPU_END

@@ -66,9 +66,9 @@ class AmxProduct {
         const bfloat16* panel = panels_ + (j0 + j) * depth_ + l * amx_block;
         for (std::int64_t i = 0; i < height; i += amx_block) {
           float* sums = thread.sums + (at_once ? 0 : i * tile_size + j);
-          const std::int64_t apart = at_once ? amx_block : tile_size;
-          amx_multiply(rows[i / amx_block], panel, sums, apart, l > 0);
-          if (l + steps_of_k >= depth_) store(sums, apart, batch, i0 + i, j0 + j);
+          const std::int64_t ld = at_once ? amx_block : tile_size;
+          amx_multiply(rows[i / amx_block], panel, sums, ld, l > 0);
+          if (l + steps_of_k >= depth_) store(sums, ld, batch, i0 + i, j0 + j);
         }
       }
     }
@@ -97,13 +97,12 @@ class AmxProduct {
     return amx_rows(a, lda_, std::min(amx_block, op_.m - i), steps, rest);
   }
 
-  void store(const float* sums, std::int64_t apart, std::int64_t batch, std::int64_t i,
-             std::int64_t j) const {
+  void store(const float* sums, std::int64_t ld, std::int64_t batch, std::int64_t i, std::int64_t j) const {
     const std::int64_t at = batch * op_.stride_c + i * ldc_ + j;
     const std::int64_t rows = std::min(amx_block, op_.m - i), columns = std::min(amx_block, op_.n - j);
     if (op_.c.dtype() == DType::float32)
-      return amx_store(sums, apart, rows, columns, op_.c.data<float>() + at, ldc_, op_.accumulate);
-    amx_store(sums, apart, rows, columns, op_.c.data<bfloat16>() + at, ldc_, op_.accumulate);
+      return amx_store(sums, ld, rows, columns, op_.c.data<float>() + at, ldc_, op_.accumulate);
+    amx_store(sums, ld, rows, columns, op_.c.data<bfloat16>() + at, ldc_, op_.accumulate);
   }
 
   const MatrixProduct& op_;

@@ -28,11 +28,11 @@ class AmxOperand {
 
   void pack(int threads) const {
     const auto* from = from_.data<bfloat16>();
-    const std::int64_t apart = from_.dim(1);
+    const std::int64_t ld = from_.dim(1);
     parallel_pieces(whole_blocks(n_) / amx_block, threads, [&](std::int64_t i, int) {
       const std::int64_t j = i * amx_block;
-      amx_pack_panel(from + (transposed_ ? j * apart : j), apart, transposed_, k_,
-                     std::min(amx_block, n_ - j), panels_ + j * depth());
+      amx_pack_panel(from + (transposed_ ? j * ld : j), ld, transposed_, k_, std::min(amx_block, n_ - j),
+                     panels_ + j * depth());
     });
   }
 
@@ -46,12 +46,12 @@ class AmxOperand {
 // A block of rows of bfloat16, whose rows are whole steps of k wide.
 struct AmxBlock {
   bfloat16* at = nullptr;
-  std::int64_t apart = 0;
+  std::int64_t ld = 0;
 
   AmxBlock() = default;
   AmxBlock(std::int64_t rows, std::int64_t columns, Scratch& scratch)
-      : at(scratch.narrow(whole_blocks(rows) * whole_blocks(columns))), apart(whole_blocks(columns)) {}
-  AmxRows rows(std::int64_t i) const { return {at + i * apart, apart, apart / amx_block}; }
+      : at(scratch.narrow(whole_blocks(rows) * whole_blocks(columns))), ld(whole_blocks(columns)) {}
+  AmxRows rows(std::int64_t i) const { return {at + i * ld, ld, ld / amx_block}; }
 };
 
 COMERA_CPU_END

@@ -84,7 +84,7 @@ class Block {
     const auto* xa = op_.xa.data<bfloat16>() + begin_ * rank_up;
     for (std::int64_t i = 0; i < rows_; i += amx_block)
       amx_pack_rows(xa + i * rank_up, rank_up, false, block_.rows_from(i), rank_up,
-                    memory_.xa.at + i * memory_.xa.apart, memory_.xa.apart);
+                    memory_.xa.at + i * memory_.xa.ld, memory_.xa.ld);
     block_.pack_across(xa, rank_up, rank_up, memory_.xa_across);
     block_.pack_across(op_.ha.data<bfloat16>() + begin_ * rank_down, rank_down, rank_down, memory_.ha_across);
     output();
@@ -102,11 +102,10 @@ class Block {
       const AmxRows rows = amx_rows(dy + i * outputs, outputs, block_.rows_from(i), outputs, memory_.rest);
       for (std::int64_t j = 0; j < rank; j += amx_block) {
         amx_multiply(rows, operands_.b_down_across.panel(j), memory_.sums, amx_block, false);
-        amx_store(memory_.sums, amx_block, amx_block, amx_block, dha.at + i * dha.apart + j, dha.apart,
-                  false);
+        amx_store(memory_.sums, amx_block, amx_block, amx_block, dha.at + i * dha.ld + j, dha.ld, false);
       }
     }
-    block_.pack_across(dha.at, dha.apart, rank, memory_.dha_across);
+    block_.pack_across(dha.at, dha.ld, rank, memory_.dha_across);
     block_.weight_gradient(memory_.ha_across, dy, outputs, outputs, sums_.db_down);
   }
 
@@ -121,17 +120,17 @@ class Block {
         amx_multiply(memory_.xa.rows(i), operands_.b_up.panel(c + j), memory_.sums, amx_block, false);
         amx_multiply(memory_.dha.rows(i), operands_.a_down_across.panel(c + j), memory_.other_sums, amx_block,
                      false);
-        activate<activation>(operands_.bias + c + j, h.at + i * h.apart + j, du.at + i * du.apart + j,
+        activate<activation>(operands_.bias + c + j, h.at + i * h.ld + j, du.at + i * du.ld + j,
                              sums_.dbias + c + j);
       }
     }
-    block_.weight_gradient(memory_.dha_across, h.at, h.apart, columns, sums_.da_down, c);
-    block_.weight_gradient(memory_.xa_across, du.at, du.apart, columns, sums_.db_up, c);
-    const std::int64_t apart = memory_.dxa.apart;
+    block_.weight_gradient(memory_.dha_across, h.at, h.ld, columns, sums_.da_down, c);
+    block_.weight_gradient(memory_.xa_across, du.at, du.ld, columns, sums_.db_up, c);
+    const std::int64_t ld = memory_.dxa.ld;
     for (std::int64_t i = 0; i < rows_; i += amx_block) {
-      for (std::int64_t j = 0; j < apart; j += amx_block)
-        amx_multiply({du.at + i * du.apart, du.apart, columns / amx_block}, operands_.b_up_across.panel(j, c),
-                     memory_.dxa_sums + i * apart + j, apart, c > 0);
+      for (std::int64_t j = 0; j < ld; j += amx_block)
+        amx_multiply({du.at + i * du.ld, du.ld, columns / amx_block}, operands_.b_up_across.panel(j, c),
+                     memory_.dxa_sums + i * ld + j, ld, c > 0);
     }
   }
 
@@ -145,8 +144,8 @@ class Block {
         const ValueAndSlope both =
             activated_with_slope<activation>(load(memory_.sums + r * amx_block + v) + b);
         const vec gradient = load(memory_.other_sums + r * amx_block + v) * both.slope;
-        store(h + r * memory_.h.apart + v, both.value);
-        store(du + r * memory_.du.apart + v, gradient);
+        store(h + r * memory_.h.ld + v, both.value);
+        store(du + r * memory_.du.ld + v, gradient);
         total += gradient;
       }
       store(dbias + v, total);
@@ -157,16 +156,16 @@ class Block {
     const std::int64_t inputs = op_.x.dim(1), rank = op_.a_up.dim(1);
     const AmxBlock& dxa = memory_.dxa;
     for (std::int64_t i = 0; i < rows_; i += amx_block) {
-      for (std::int64_t j = 0; j < dxa.apart; j += amx_block)
-        amx_store(memory_.dxa_sums + i * dxa.apart + j, dxa.apart, amx_block, amx_block,
-                  dxa.at + i * dxa.apart + j, dxa.apart, false);
+      for (std::int64_t j = 0; j < dxa.ld; j += amx_block)
+        amx_store(memory_.dxa_sums + i * dxa.ld + j, dxa.ld, amx_block, amx_block, dxa.at + i * dxa.ld + j,
+                  dxa.ld, false);
       for (std::int64_t j = 0; j < inputs; j += amx_block) {
         amx_multiply(dxa.rows(i), operands_.a_up_across.panel(j), memory_.sums, amx_block, false);
         amx_store(memory_.sums, amx_block, block_.rows_from(i), std::min(amx_block, inputs - j),
                   op_.dx.data<bfloat16>() + (begin_ + i) * inputs + j, inputs, op_.accumulate_dx);
       }
     }
-    block_.pack_across(dxa.at, dxa.apart, rank, memory_.dxa_across);
+    block_.pack_across(dxa.at, dxa.ld, rank, memory_.dxa_across);
     block_.weight_gradient(memory_.dxa_across, op_.x.data<bfloat16>() + begin_ * inputs, inputs, inputs,
                            sums_.da_up);
   }

@@ -44,19 +44,19 @@ struct Memory {
 };
 
 template <Activation activation>
-void activate(const float* sums, const float* bias, bfloat16* h, std::int64_t apart) {
+void activate(const float* sums, const float* bias, bfloat16* h, std::int64_t ld) {
   for (std::int64_t r = 0; r < amx_block; ++r) {
     for (std::int64_t v = 0; v < amx_block; v += lanes)
-      store(h + r * apart + v, activated<activation>(load(sums + r * amx_block + v) + load(bias + v)));
+      store(h + r * ld + v, activated<activation>(load(sums + r * amx_block + v) + load(bias + v)));
   }
 }
 
 // The result of 32 rows of A, or of as many as there are, goes to c, and as a left operand of the next
 // product to `next`.
-void keep(const float* sums, std::int64_t apart, std::int64_t rows, std::int64_t j, std::int64_t n,
-          bfloat16* c, const AmxBlock& next) {
-  amx_store(sums, apart, rows, std::min(amx_block, n - j), c + j, n, false);
-  amx_store(sums, apart, amx_block, amx_block, next.at + j, next.apart, false);
+void keep(const float* sums, std::int64_t ld, std::int64_t rows, std::int64_t j, std::int64_t n, bfloat16* c,
+          const AmxBlock& next) {
+  amx_store(sums, ld, rows, std::min(amx_block, n - j), c + j, n, false);
+  amx_store(sums, ld, amx_block, amx_block, next.at + j, next.ld, false);
 }
 
 template <Activation activation>
@@ -74,10 +74,10 @@ void one_block(const TTFeedForwardForward& op, const Operands& operands, const M
     const std::int64_t columns = std::min(chunk_columns, whole_blocks(inner - c));
     for (std::int64_t j = 0; j < columns; j += amx_block) {
       amx_multiply(memory.xa.rows(0), operands.b_up.panel(c + j), memory.sums, amx_block, false);
-      activate<activation>(memory.sums, operands.bias + c + j, memory.h.at + j, memory.h.apart);
+      activate<activation>(memory.sums, operands.bias + c + j, memory.h.at + j, memory.h.ld);
     }
     for (std::int64_t j = 0; j < rank_down; j += amx_block)
-      amx_multiply({memory.h.at, memory.h.apart, columns / amx_block}, operands.a_down.panel(j, c),
+      amx_multiply({memory.h.at, memory.h.ld, columns / amx_block}, operands.a_down.panel(j, c),
                    memory.ha_sums + j, ha_apart, c > 0);
   }
   for (std::int64_t j = 0; j < rank_down; j += amx_block)

@@ -70,9 +70,9 @@ class Block {
 
   void run() const {
     const AmxBlock& dxa = memory_.dxa;
-    std::fill_n(dxa.at, amx_most_rows * dxa.apart, bfloat16(0.F));
+    std::fill_n(dxa.at, amx_most_rows * dxa.ld, bfloat16(0.F));
     if (op_.dxa)
-      copy_rows(op_.dxa.data<bfloat16>() + block_.begin * all_, all_, block_.rows, all_, dxa.at, dxa.apart);
+      copy_rows(op_.dxa.data<bfloat16>() + block_.begin * all_, all_, block_.rows, all_, dxa.at, dxa.ld);
     for (int i = 0; i < op_.outputs; ++i) {
       output_gradient(i);
       output(i);
@@ -127,7 +127,7 @@ class Block {
       for (std::int64_t j = 0; j < rank; j += amx_block) {
         amx_multiply(rows, operands_.b_across[i].panel(j), memory_.sums, amx_block, false);
         amx_store(memory_.sums, amx_block, block_.rows_from(r), std::min(amx_block, rank - j),
-                  dxa.at + r * dxa.apart + output.column + j, dxa.apart, false);
+                  dxa.at + r * dxa.ld + output.column + j, dxa.ld, false);
       }
     }
   }
@@ -143,7 +143,7 @@ class Block {
                   inputs, op_.accumulate_dx);
       }
     }
-    block_.pack_across(dxa.at, dxa.apart, all_, memory_.dxa_across);
+    block_.pack_across(dxa.at, dxa.ld, all_, memory_.dxa_across);
     block_.weight_gradient(memory_.dxa_across, op_.x.data<bfloat16>() + block_.begin * inputs, inputs, inputs,
                            sums_.da);
   }

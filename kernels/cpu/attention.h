@@ -84,10 +84,10 @@ void for_each_piece(const Operation& op, const Body& body) {
 
 // Rows at and beyond the last sequence, of `width` columns.
 template <class T>
-void clear_padding(const Tensor& tensor, std::int64_t rows, std::int64_t width, std::int64_t apart,
+void clear_padding(const Tensor& tensor, std::int64_t rows, std::int64_t width, std::int64_t ld,
                    const Tensor& sequence_offsets) {
   const std::int64_t used = sequence_offsets.data<std::int32_t>()[sequence_offsets.elements() - 1];
-  for (std::int64_t t = used; t < rows; ++t) std::fill_n(tensor.data<T>() + t * apart, width, T(0.F));
+  for (std::int64_t t = used; t < rows; ++t) std::fill_n(tensor.data<T>() + t * ld, width, T(0.F));
 }
 
 // log_sum_exp (heads, T) of rows that no sequence has.

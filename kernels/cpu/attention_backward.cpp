@@ -65,7 +65,7 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
   const std::int64_t tokens = op.q.dim(0), q_width = op.q.dim(1), out_width = op.out.dim(1);
   const std::int64_t key_size = op.key_size(), value_size = op.value_size(), out_size = out_width / op.heads;
   const std::int64_t k_stride = key_stride(op), v_stride = value_stride(op);
-  const std::int64_t block = query_rows(op.longest), apart = score_stride(op.longest);
+  const std::int64_t block = query_rows(op.longest), ld = score_stride(op.longest);
   const DropoutKey key = dropout_key(op);
   const bool drops = op.dropout.active();
   const std::int64_t groups = head_groups(op);
@@ -98,9 +98,9 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
         const T* dout = op.dout.data<T>() + out_at;
         const T* out = op.out.data<T>() + out_at;
         multiply_into(widened(q, q_width, rows, key_size, memory.wide_queries), memory.keys_across, rows,
-                      length, key_size, {memory.p, apart, Into::set, static_cast<float>(op.scale)});
+                      length, key_size, {memory.p, ld, Into::set, static_cast<float>(op.scale)});
         multiply_into(widened(dout, out_width, rows, value_size, memory.wide_dout), memory.values_across,
-                      rows, length, value_size, {memory.ds, apart, Into::set});
+                      rows, length, value_size, {memory.ds, ld, Into::set});
         ScoreDropout dropout{key, op.dropout.site, op.longest, length, memory.bytes};
         if (drops) dropout.begin(head * tokens + first, rows);
         for (std::int64_t i = 0; i < rows; ++i) {
@@ -113,22 +113,22 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
                   static_cast<float>(op.dropout.scale()),
                   op.dropout.threshold(),
                   nullptr};
-          slopes.add(memory.p + i * apart, begin + i, length);
+          slopes.add(memory.p + i * ld, begin + i, length);
           if (drops) {
             row.bytes = dropout.row(i);
-            score_gradients<true>(row, memory.p + i * apart, memory.ds + i * apart, length);
+            score_gradients<true>(row, memory.p + i * ld, memory.ds + i * ld, length);
           } else {
-            score_gradients<false>(row, memory.p + i * apart, memory.ds + i * apart, length);
+            score_gradients<false>(row, memory.p + i * ld, memory.ds + i * ld, length);
           }
         }
         const Into into = begin == 0 && head == piece.head_begin ? Into::set : Into::add;
         pack(dout, out_width, rows, value_size, memory.dout);
-        multiply_into({memory.p, 1, apart}, memory.dout, length, value_size, rows,
+        multiply_into({memory.p, 1, ld}, memory.dout, length, value_size, rows,
                       {dv.at(piece, kv, memory.dv), dv.rows_apart(), into});
         pack(q, q_width, rows, key_size, memory.queries);
-        multiply_into({memory.ds, 1, apart}, memory.queries, length, key_size, rows,
+        multiply_into({memory.ds, 1, ld}, memory.queries, length, key_size, rows,
                       {dk.at(piece, kv, memory.dk), dk.rows_apart(), into});
-        set_product({memory.ds, apart}, memory.keys, rows, key_size, length,
+        set_product({memory.ds, ld}, memory.keys, rows, key_size, length,
                     StoreTileAs<T>{op.dq.data<T>() + q_at, q_width, Into::set});
       }
     }

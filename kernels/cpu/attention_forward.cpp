@@ -53,7 +53,7 @@ void attention_forward(const AttentionForward& op, const KernelContext& context)
   const std::int64_t tokens = op.q.dim(0), q_width = op.q.dim(1), out_width = op.out.dim(1);
   const std::int64_t key_size = op.key_size(), value_size = op.value_size(), out_size = out_width / op.heads;
   const std::int64_t k_stride = key_stride(op), v_stride = value_stride(op);
-  const std::int64_t block = query_rows(op.longest), apart = score_stride(op.longest);
+  const std::int64_t block = query_rows(op.longest), ld = score_stride(op.longest);
   const std::size_t thread_bytes = context.scratch_bytes / static_cast<std::size_t>(thread_limit());
   const DropoutKey key = dropout_key(op);
   const bool drops = op.dropout.active();
@@ -77,12 +77,12 @@ void attention_forward(const AttentionForward& op, const KernelContext& context)
         const Left queries = widened(op.q.data<T>() + first * q_width + head * key_size, q_width, rows,
                                      key_size, memory.queries);
         multiply_into(queries, memory.keys, rows, length, key_size,
-                      {memory.scores, apart, Into::set, static_cast<float>(op.scale)});
+                      {memory.scores, ld, Into::set, static_cast<float>(op.scale)});
         ScoreDropout dropout{key, op.dropout.site, op.longest, length, memory.bytes};
         if (drops) dropout.begin(head * tokens + first, rows);
         for (std::int64_t i = 0; i < rows; ++i) {
           const std::int64_t row = head * tokens + first + i;
-          float* scores = memory.scores + i * apart;
+          float* scores = memory.scores + i * ld;
           slopes.add(scores, begin + i, length);
           RowSums sums;
           if (drops) {
@@ -94,7 +94,7 @@ void attention_forward(const AttentionForward& op, const KernelContext& context)
           memory.row_scale[i] = sums.inverse * kept;
           if (op.append_one) out[i * out_width + value_size] = T(sums.kept * memory.row_scale[i]);
         }
-        multiply({memory.scores, apart}, memory.values, rows, value_size, length,
+        multiply({memory.scores, ld}, memory.values, rows, value_size, length,
                  StoreScaled<T>{{out, out_width, Into::set}, memory.row_scale});
       }
     }

@@ -87,11 +87,11 @@ inline RowSums softmax_row(float* scores, std::int64_t length, const std::uint8_
 template <class T>
 struct SharedGradient {
   const Tensor& gradient;
-  std::int64_t width, apart;  // of one head; of gradient's rows
+  std::int64_t width, ld;  // of one head; of gradient's rows
   std::int64_t rows, groups;
   float* sums;  // (groups, rows, width), or nullptr
 
-  T* place(std::int64_t kv, std::int64_t row) const { return gradient.data<T>() + row * apart + kv * width; }
+  T* place(std::int64_t kv, std::int64_t row) const { return gradient.data<T>() + row * ld + kv * width; }
   float* of_group(std::int64_t group, std::int64_t row) const { return sums + (group * rows + row) * width; }
 
   // Where the sums of a piece whose rows begin here are.
@@ -103,18 +103,18 @@ struct SharedGradient {
       return place(kv, piece.first);
     }
   }
-  std::int64_t rows_apart() const { return sums == nullptr && !is_narrow<T> ? apart : width; }
+  std::int64_t rows_apart() const { return sums == nullptr && !is_narrow<T> ? ld : width; }
 
   void finish(const AttentionPiece& piece, std::int64_t kv, const float* own) const {
     if (!is_narrow<T> || sums != nullptr) return;
-    copy_rows(own, width, piece.length, width, place(kv, piece.first), apart);
+    copy_rows(own, width, piece.length, width, place(kv, piece.first), ld);
   }
 
   // A piece's sums that lie elsewhere, for kernels that keep them so in any case.
   void keep(const AttentionPiece& piece, std::int64_t kv, const float* own, std::int64_t own_apart) const {
     if (sums != nullptr)
       return copy_rows(own, own_apart, piece.length, width, of_group(piece.group, piece.first), width);
-    copy_rows(own, own_apart, piece.length, width, place(kv, piece.first), apart);
+    copy_rows(own, own_apart, piece.length, width, place(kv, piece.first), ld);
   }
 
   void add_groups() const {

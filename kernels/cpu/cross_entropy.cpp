@@ -40,8 +40,8 @@ Memory take(const SoftmaxCrossEntropy& op, Scratch& scratch) {
 template <class T>
 class LogitRow {
  public:
-  LogitRow(T* first, std::int64_t runs, std::int64_t inner, std::int64_t apart, std::int64_t classes)
-      : first_(first), runs_(runs), inner_(inner), apart_(apart), classes_(classes) {}
+  LogitRow(T* first, std::int64_t runs, std::int64_t inner, std::int64_t ld, std::int64_t classes)
+      : first_(first), runs_(runs), inner_(inner), apart_(ld), classes_(classes) {}
 
   T& at(std::int64_t c) const { return run(c / inner_)[c % inner_]; }
   // body(z, class of z[0], count)

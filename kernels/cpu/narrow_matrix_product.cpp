@@ -34,11 +34,10 @@ void for_rows(std::int64_t rows, std::int64_t columns, const Body& body) {
   });
 }
 
-void widen(const bfloat16* from, std::int64_t apart, std::int64_t rows, std::int64_t columns, float* to) {
+void widen(const bfloat16* from, std::int64_t ld, std::int64_t rows, std::int64_t columns, float* to) {
   for_rows(rows, columns, [&](std::int64_t i) {
-    for_columns(0, columns, [&](std::int64_t c, auto at) {
-      at.store(to + i * columns + c, at.load(from + i * apart + c));
-    });
+    for_columns(0, columns,
+                [&](std::int64_t c, auto at) { at.store(to + i * columns + c, at.load(from + i * ld + c)); });
   });
 }
 

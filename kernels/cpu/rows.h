@@ -65,12 +65,12 @@ inline void for_flat_pieces(std::int64_t elements, const Body& body) {
 // Rows are summed over in fixed pieces, whose sums are added in order.
 inline std::int64_t row_pieces(std::int64_t rows) { return std::clamp<std::int64_t>(rows / 64, 1, 16); }
 
-// to += from[0] + from[1] + ..., the pieces' sums of `width` columns, `apart` apart.
-inline void add_pieces(float* to, const float* from, std::int64_t apart, std::int64_t pieces,
+// to += from[0] + from[1] + ..., the pieces' sums of `width` columns, `ld` apart.
+inline void add_pieces(float* to, const float* from, std::int64_t ld, std::int64_t pieces,
                        std::int64_t width) {
   for_columns(0, width, [&](std::int64_t c, auto at) {
     vec total = at.load(from + c);
-    for (std::int64_t p = 1; p < pieces; ++p) total += at.load(from + p * apart + c);
+    for (std::int64_t p = 1; p < pieces; ++p) total += at.load(from + p * ld + c);
     at.store(to + c, at.load(to + c) + total);
   });
 }

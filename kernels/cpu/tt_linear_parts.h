@@ -103,19 +103,19 @@ void add_groups(const Tensor& to, std::int64_t groups, int threads, const From& 
   });
 }
 
-// The same for a matrix whose sums are transposed, with rows `apart` apart (0: adjacent).
+// The same for a matrix whose sums are transposed, with rows `ld` apart (0: adjacent).
 template <class From>
 void add_groups_transposed(const Tensor& to, std::int64_t groups, int threads, const From& from,
-                           std::int64_t apart = 0) {
+                           std::int64_t ld = 0) {
   constexpr std::int64_t columns = 64;
   const std::int64_t inputs = to.dim(0), rank = to.dim(1);
-  if (apart == 0) apart = inputs;
+  if (ld == 0) ld = inputs;
   parallel_pieces((inputs + columns - 1) / columns, threads, [&](std::int64_t p, int) {
     const std::int64_t begin = p * columns, count = std::min(columns, inputs - begin);
     float* row = to.data<float>() + begin * rank;
     for (std::int64_t r = 0; r < rank; ++r) {
       float total[columns] = {};
-      add_pieces_of_groups(total, count, groups, [&](std::int64_t g) { return from(g) + r * apart + begin; });
+      add_pieces_of_groups(total, count, groups, [&](std::int64_t g) { return from(g) + r * ld + begin; });
       for (std::int64_t n = 0; n < count; ++n) row[n * rank + r] += total[n];
     }
   });

@@ -21,12 +21,9 @@ inline void copy_rows(const From* from, std::int64_t from_apart, std::int64_t ro
   }
 }
 
-inline Left widened(const float* x, std::int64_t apart, std::int64_t, std::int64_t, float*) {
-  return {x, apart};
-}
-inline Left widened(const bfloat16* x, std::int64_t apart, std::int64_t rows, std::int64_t width,
-                    float* copy) {
-  copy_rows(x, apart, rows, width, copy, width);
+inline Left widened(const float* x, std::int64_t ld, std::int64_t, std::int64_t, float*) { return {x, ld}; }
+inline Left widened(const bfloat16* x, std::int64_t ld, std::int64_t rows, std::int64_t width, float* copy) {
+  copy_rows(x, ld, rows, width, copy, width);
   return {copy, width};
 }
 inline Left transposed(const Left& left) { return {left.a, left.step, left.row}; }

@@ -31,12 +31,12 @@ struct AttentionTiles {
 template <class T>
 struct HeadRows {
   T* at = nullptr;
-  std::int64_t apart = 0;  // elements from row to row
-  int size = 0;            // of a head
-  bool vector = false;     // every head's rows begin at multiples of 16 bytes and are whole ones
+  std::int64_t ld = 0;  // elements from row to row
+  int size = 0;         // of a head
+  bool vector = false;  // every head's rows begin at multiples of 16 bytes and are whole ones
 
   __device__ __forceinline__ T* row(std::int64_t row, int head) const {
-    return at + row * apart + std::int64_t{head} * size;
+    return at + row * ld + std::int64_t{head} * size;
   }
 };
 
@@ -60,11 +60,10 @@ struct Attention {
 };
 
 template <class T>
-HeadRows<T> head_rows(const Tensor& tensor, std::int64_t apart, std::int64_t size) {
+HeadRows<T> head_rows(const Tensor& tensor, std::int64_t ld, std::int64_t size) {
   constexpr std::int64_t whole = 16 / sizeof(T);
-  return {
-      tensor.data<T>(), apart, static_cast<int>(size),
-      apart % whole == 0 && size % whole == 0 && reinterpret_cast<std::uintptr_t>(tensor.raw()) % 16 == 0};
+  return {tensor.data<T>(), ld, static_cast<int>(size),
+          ld % whole == 0 && size % whole == 0 && reinterpret_cast<std::uintptr_t>(tensor.raw()) % 16 == 0};
 }
 
 template <class T, class Operation>
@@ -166,7 +165,7 @@ __device__ __forceinline__ void clear_padding(const HeadRows<T>& to, int heads, 
   const std::int64_t blocks = std::int64_t{gridDim.y} * gridDim.z;
   for (std::int64_t row = used + blockIdx.y + gridDim.y * blockIdx.z; row < rows; row += blocks)
     for (std::int64_t column = threadIdx.x; column < width; column += attention_threads)
-      to.at[row * to.apart + column] = T(0.F);
+      to.at[row * to.ld + column] = T(0.F);
 }
 
 // The factors of dropout of one row of scores; decisions come sixteen at a time.

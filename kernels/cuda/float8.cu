@@ -36,10 +36,10 @@ constexpr std::size_t max_scratch = threads / warp * sizeof(unsigned);
 template <class T>
 struct Source {
   const T* x;
-  std::int64_t rows, columns, apart;
+  std::int64_t rows, columns, ld;
 
   __device__ __forceinline__ float at(std::int64_t row, std::int64_t column) const {
-    return static_cast<float>(x[row * apart + column]);
+    return static_cast<float>(x[row * ld + column]);
   }
 };
 
@@ -86,8 +86,8 @@ template <class F, class From>
 __global__ void __launch_bounds__(threads)
     quantize_tiles(From from, const Float8Scale* scale, F* y, F* transposed, std::int64_t padded_rows,
                    std::int64_t padded_columns, unsigned* partial) {
-  constexpr int apart = tile + 4;
-  auto* codes = shared_array<F>(tile * apart + max_scratch);
+  constexpr int ld = tile + 4;
+  auto* codes = shared_array<F>(tile * ld + max_scratch);
   const float factor = scale->scale;
   const std::int64_t first_row = std::int64_t{blockIdx.x} * tile,
                      first_column = std::int64_t{blockIdx.y} * tile;
@@ -103,13 +103,13 @@ __global__ void __launch_bounds__(threads)
       if (row < from.rows && column + i < from.columns) value = from.at(row, column + i);
       most = max(most, magnitude_bits(value));
       packed.at[i] = float8_code<F>(value, factor);
-      codes[r * apart + four + i] = packed.at[i];
+      codes[r * ld + four + i] = packed.at[i];
     }
     if (y != nullptr && row < padded_rows && column < padded_columns)
       *reinterpret_cast<Packed<F, 4>*>(y + row * padded_columns + column) = packed;
   }
   if (partial != nullptr) {
-    most = block_max(most, reinterpret_cast<unsigned*>(codes + tile * apart));
+    most = block_max(most, reinterpret_cast<unsigned*>(codes + tile * ld));
     if (threadIdx.x == 0) partial[std::int64_t{blockIdx.y} * gridDim.x + blockIdx.x] = most;
   }
   if (transposed == nullptr) return;
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(threads)
     if (row >= padded_rows || column >= padded_columns) continue;
     Packed<F, 4> packed;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) packed.at[i] = codes[(four + i) * apart + c];
+    for (int i = 0; i < 4; ++i) packed.at[i] = codes[(four + i) * ld + c];
     *reinterpret_cast<Packed<F, 4>*>(transposed + column * padded_rows + row) = packed;
   }
 }

@@ -23,9 +23,9 @@ struct ScaledColumns {
   }
 };
 
-// The width for each(): rows that lie among those of others, `apart` from one another, may begin anywhere.
-std::int64_t width_among(std::int64_t width, std::int64_t apart, const float* first) {
-  const bool aligned = apart % 4 == 0 && reinterpret_cast<std::uintptr_t>(first) % (4 * sizeof(float)) == 0;
+// The width for each(): rows that lie among those of others, `ld` from one another, may begin anywhere.
+std::int64_t width_among(std::int64_t width, std::int64_t ld, const float* first) {
+  const bool aligned = ld % 4 == 0 && reinterpret_cast<std::uintptr_t>(first) % (4 * sizeof(float)) == 0;
   return aligned ? width : 1;
 }
 

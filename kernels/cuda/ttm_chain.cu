@@ -68,7 +68,7 @@ __device__ __forceinline__ void run_chain(const Chain& chain, std::int64_t id, f
   for (int k = 0; k < chain.cores; ++k) {
     const ChainCore& core = chain.at[k];
     const float* slice = core.core + id / core.id_divisor % core.rows * core.columns * core.rank;
-    const std::int64_t apart = core.rows * core.columns * core.rank;  // from rank to rank before
+    const std::int64_t stride = core.rows * core.columns * core.rank;  // from rank to rank before
     const float* before = k > 0 ? z + chain.at[k - 1].place : nullptr;
     float* to = k + 1 < chain.cores ? z + core.place : row;
     if (to == nullptr) return;
@@ -79,7 +79,7 @@ __device__ __forceinline__ void run_chain(const Chain& chain, std::int64_t id, f
         sum = slice[inner];
       else
         for (std::int64_t a = 0; a < core.rank_before; ++a)
-          sum += before[m * core.rank_before + a] * chain.at[k - 1].gate[a] * slice[a * apart + inner];
+          sum += before[m * core.rank_before + a] * chain.at[k - 1].gate[a] * slice[a * stride + inner];
       to[e] = sum;
     }
     __syncthreads();  // the next core reads what other threads wrote
@@ -122,14 +122,14 @@ __global__ void __launch_bounds__(threads)
   for (int k = chain.cores - 1; k > 0; --k) {
     const ChainCore &core = chain.at[k], &before = chain.at[k - 1];
     const float* slice = core.core + id / core.id_divisor % core.rows * core.columns * core.rank;
-    const std::int64_t apart = core.rows * core.columns * core.rank, inner = core.columns * core.rank;
+    const std::int64_t stride = core.rows * core.columns * core.rank, inner = core.columns * core.rank;
     const float* from = k + 1 < chain.cores ? dz + core.place : drows + u * chain.width;
     for (std::int64_t e = threadIdx.x; e < before.prefix * before.rank; e += threads) {
       const std::int64_t m = e / before.rank, a = e % before.rank;
       float sum = 0;
       for (std::int64_t i = 0; i < inner; ++i) {
         const float gate = core.gate != nullptr ? core.gate[i % core.rank] : 1;
-        sum += from[m * inner + i] * gate * slice[a * apart + i];
+        sum += from[m * inner + i] * gate * slice[a * stride + i];
       }
       dz[before.place + e] = sum;
     }

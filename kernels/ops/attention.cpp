@@ -7,12 +7,12 @@ namespace comera {
 
 namespace {
 
-// Keys or values, or their gradients: a tensor of rows, or flat memory with rows `apart` elements apart.
+// Keys or values, or their gradients: a tensor of rows, or flat memory with rows `ld` elements apart.
 void check_rows(const char* operation, const char* name, const Tensor& tensor, std::int64_t rows,
-                std::int64_t width, std::int64_t apart, DType dtype) {
-  if (apart == 0) return check_tensor(operation, name, tensor, {rows, width}, dtype);
-  COMERA_CHECK(apart >= width, "{}: rows of {} are {} wide but {} apart", operation, name, width, apart);
-  const std::int64_t least = rows == 0 ? 0 : (rows - 1) * apart + width;
+                std::int64_t width, std::int64_t ld, DType dtype) {
+  if (ld == 0) return check_tensor(operation, name, tensor, {rows, width}, dtype);
+  COMERA_CHECK(ld >= width, "{}: rows of {} are {} wide but {} apart", operation, name, width, ld);
+  const std::int64_t least = rows == 0 ? 0 : (rows - 1) * ld + width;
   COMERA_CHECK(tensor.elements() >= least, "{}: {} has {} elements, needs {}", operation, name,
                tensor.elements(), least);
   check_elements(operation, name, tensor, tensor.elements(), dtype);

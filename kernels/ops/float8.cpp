@@ -18,15 +18,15 @@ void check_float8(const char* operation, const char* name, DType type) {
 }
 
 void check_operand(const char* name, const Tensor& tensor, std::int64_t rows, std::int64_t columns,
-                   std::int64_t apart) {
+                   std::int64_t ld) {
   check_float8("Float8Product", name, tensor.dtype());
-  COMERA_CHECK(apart >= columns && apart % float8_multiple == 0,
+  COMERA_CHECK(ld >= columns && ld % float8_multiple == 0,
                "Float8Product: {} has rows of {} elements {} apart, expected at least as many and a multiple "
                "of {}",
-               name, columns, apart, float8_multiple);
-  COMERA_CHECK(rows == 0 || (rows - 1) * apart + columns <= tensor.elements(),
+               name, columns, ld, float8_multiple);
+  COMERA_CHECK(rows == 0 || (rows - 1) * ld + columns <= tensor.elements(),
                "Float8Product: {} {} is too small for {} x {} with rows {} apart", name,
-               tensor.shape().text(), rows, columns, apart);
+               tensor.shape().text(), rows, columns, ld);
 }
 
 // What both passes ask of a linear's shapes.

@@ -26,9 +26,9 @@ struct Float8Quantize {
     kept,     // as it stands, and nothing is kept: the same tensor again, or an evaluation
   };
 
-  Tensor x;  // rows `apart` elements apart
+  Tensor x;  // rows `ld` elements apart
   std::int64_t rows = 0, columns = 0;
-  std::int64_t apart = 0;  // 0: adjacent
+  std::int64_t ld = 0;  // 0: adjacent
   Activation activation = Activation::none;
   Scaling scaling = Scaling::current;
   int margin = 0;     // current: the scale is 2^margin times smaller than it could be
@@ -36,7 +36,7 @@ struct Float8Quantize {
   Tensor y;           // out (padded rows, padded columns) of an 8-bit type, or left out
   Tensor transposed;  // out (padded columns, padded rows) of the same type, or left out
 
-  std::int64_t leading() const { return apart ? apart : columns; }
+  std::int64_t leading() const { return ld ? ld : columns; }
   DType type() const { return y ? y.dtype() : transposed.dtype(); }
   DType compute() const { return x.dtype(); }
   void check() const;

@@ -7,21 +7,20 @@ namespace comera {
 
 namespace {
 // Elements from the first to the last that a rows x columns matrix and its batches touch.
-std::int64_t extent(std::int64_t rows, std::int64_t columns, std::int64_t apart, std::int64_t batch,
+std::int64_t extent(std::int64_t rows, std::int64_t columns, std::int64_t ld, std::int64_t batch,
                     std::int64_t stride) {
-  return rows == 0 || columns == 0 ? 0 : (batch - 1) * stride + (rows - 1) * apart + columns;
+  return rows == 0 || columns == 0 ? 0 : (batch - 1) * stride + (rows - 1) * ld + columns;
 }
 
 void check_operand(const char* name, const Tensor& tensor, DType dtype, std::int64_t rows,
-                   std::int64_t columns, std::int64_t apart, std::int64_t batch, std::int64_t stride) {
+                   std::int64_t columns, std::int64_t ld, std::int64_t batch, std::int64_t stride) {
   COMERA_CHECK(tensor.dtype() == dtype, "MatrixProduct: {} must be {}, not {}", name, name_of(dtype),
                name_of(tensor.dtype()));
-  COMERA_CHECK(apart >= columns, "MatrixProduct: {} has rows of {} elements only {} apart", name, columns,
-               apart);
-  const std::int64_t needed = extent(rows, columns, apart, batch, stride);
+  COMERA_CHECK(ld >= columns, "MatrixProduct: {} has rows of {} elements only {} apart", name, columns, ld);
+  const std::int64_t needed = extent(rows, columns, ld, batch, stride);
   COMERA_CHECK(needed <= tensor.elements(),
                "MatrixProduct: {} {} is too small for {} x {} with rows {} apart", name,
-               tensor.shape().text(), rows, columns, apart);
+               tensor.shape().text(), rows, columns, ld);
 }
 }  // namespace
 

@@ -9,12 +9,12 @@ namespace {
 
 template <class Operation>
 void check_common(const char* name, const Operation& op, const Tensor& y) {
-  const std::int64_t rows = op.x.dim(0), width = op.x.dim(1), apart = op.ldy ? op.ldy : width;
+  const std::int64_t rows = op.x.dim(0), width = op.x.dim(1), ld = op.ldy ? op.ldy : width;
   check_tensor(name, "x", op.x, {rows, width}, op.compute());
   check_tensor(name, "gate", op.gate, {width}, op.compute());
-  COMERA_CHECK(apart >= width && y.dtype() == op.compute() && y && (rows - 1) * apart + width <= y.elements(),
+  COMERA_CHECK(ld >= width && y.dtype() == op.compute() && y && (rows - 1) * ld + width <= y.elements(),
                "{}: y {} is too small for {} rows of {} that are {} apart", name, y.shape().text(), rows,
-               width, apart);
+               width, ld);
 }
 
 }  // namespace

@@ -59,8 +59,8 @@ std::string difference_in_file(const fs::path& ours, const fs::path& theirs) {
 bool is_known(const fs::path& relative) {
   const std::string name = relative.filename();
   static const std::set<std::string> known = {
-      "lock",   "metrics.jsonl", "recipe.toml", "tokenizer.model", "checkpoints", "best.h5",
-      "latest", "saved",         "ranks"};
+      "lock",    "metrics.jsonl", "recipe.toml", "tokenizer.model", "checkpoints",
+      "best.h5", "latest",        "saved",       "processes"};
   if (known.contains(name)) return true;
   return name.ends_with(".h5") && (name.starts_with("step-") || name.starts_with("best-phase-"));
 }
@@ -68,7 +68,7 @@ bool is_known(const fs::path& relative) {
 std::string left_over(const fs::path& run) {
   for (const auto& entry : fs::recursive_directory_iterator(run)) {
     const fs::path relative = entry.path().lexically_relative(run);
-    if (*relative.begin() != "ranks" && !is_known(relative)) return relative.string() + " is left over";
+    if (*relative.begin() != "processes" && !is_known(relative)) return relative.string() + " is left over";
   }
   return "";
 }

@@ -83,22 +83,22 @@ void add_elementwise_cases(std::vector<OperationCase>& cases) {
   // Widths that may and may not be moved four at a time, among others' rows or not, and beginning where four
   // may not be moved although width and distance would allow it.
   struct Columns {
-    std::int64_t width, apart, begin;
+    std::int64_t width, ld, begin;
   };
   for (const Columns& columns : {Columns{37, 0, 0}, {37, 40, 0}, {36, 40, 0}, {36, 40, 3}}) {
-    const std::int64_t rows = 71, width = columns.width, apart = columns.apart, begin = columns.begin;
-    const Shape among{rows + 1, apart > 0 ? apart : width};
-    const std::string name = fmt::format("{}_{}_{}", width, apart, begin);
+    const std::int64_t rows = 71, width = columns.width, ld = columns.ld, begin = columns.begin;
+    const Shape among{rows + 1, ld > 0 ? ld : width};
+    const std::string name = fmt::format("{}_{}_{}", width, ld, begin);
     cases.push_back({"ScaleColumnsForward_" + name, 1e-6, [=](World& world) {
                        ScaleColumnsForward op;
                        op.x = world.input({rows, width}), op.gate = world.input({width});
-                       op.y = world.output("y", among).slice(begin, {rows, among[1]}), op.ldy = apart;
+                       op.y = world.output("y", among).slice(begin, {rows, among[1]}), op.ldy = ld;
                        world.run(op);
                      }});
     cases.push_back({"ScaleColumnsBackward_" + name, 4e-6, [=](World& world) {
                        ScaleColumnsBackward op;
                        op.x = world.input({rows, width}), op.gate = world.input({width});
-                       op.dy = world.input(among).slice(begin, {rows, among[1]}), op.ldy = apart;
+                       op.dy = world.input(among).slice(begin, {rows, among[1]}), op.ldy = ld;
                        op.dx = world.output("dx", {rows, width}), op.dgate = world.output("dgate", {width});
                        world.run(op);
                      }});

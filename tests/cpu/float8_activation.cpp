@@ -16,14 +16,14 @@ namespace {
 
 using Scaling = Float8Quantize::Scaling;
 
-constexpr std::int64_t rows = 90, columns = 86, apart = 91;  // tiles that end within a vector
+constexpr std::int64_t rows = 90, columns = 86, ld = 91;  // tiles that end within a vector
 
 // The smaller ones are those that a history or a scale may be made of.
 std::vector<float> numbers(Scaling scaling) {
   std::mt19937 random(23);
   std::normal_distribution<float> normal(0, 2);
   std::vector<float> values;
-  for (std::uint32_t i = 0; i < rows * apart; ++i) {
+  for (std::uint32_t i = 0; i < rows * ld; ++i) {
     const std::uint32_t word = i << 19;  // every exponent of either sign, exact in bfloat16
     float value;
     std::memcpy(&value, &word, sizeof value);
@@ -43,8 +43,8 @@ struct Quantized {
                                 bool first) const {
     World world(backend, compute, allocator);
     Float8Quantize op;
-    op.rows = rows, op.columns = columns, op.apart = apart, op.scaling = scaling;
-    op.x = world.chosen("x", {rows, apart}, numbers(scaling));
+    op.rows = rows, op.columns = columns, op.ld = ld, op.scaling = scaling;
+    op.x = world.chosen("x", {rows, ld}, numbers(scaling));
     const Tensor scale = world.chosen_float("scale", {8, 0.125F, 0.5F, 0});
     op.scale = {scale.raw(), {sizeof(Float8Scale)}, DType::uint8, scale.device()};
     op.y = world.codes("y", {float8_padded(rows), float8_padded(columns)}, type);

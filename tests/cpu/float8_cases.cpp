@@ -32,7 +32,7 @@ std::vector<float> quarters(std::int64_t count, std::uint32_t seed, int most = 4
 
 struct QuantizeCase {
   std::string name;
-  std::int64_t rows = 0, columns = 0, apart = 0;
+  std::int64_t rows = 0, columns = 0, ld = 0;
   Activation activation = Activation::none;
   DType type = e4m3;
   Float8Quantize::Scaling scaling = Float8Quantize::Scaling::current;
@@ -64,7 +64,7 @@ std::vector<float> numbers_for(const QuantizeCase& c) {
     return static_cast<float>(bfloat16(std::pow(10.F, static_cast<float>(random() % 5000) / 1000 - 4) *
                                        (random() % 2 == 0 ? 1.F : -1.F)));
   };
-  std::vector<float> values(static_cast<std::size_t>(c.rows * (c.apart > 0 ? c.apart : c.columns)));
+  std::vector<float> values(static_cast<std::size_t>(c.rows * (c.ld > 0 ? c.ld : c.columns)));
   for (float& value : values) value = draw();
   if (c.activation != Activation::none) {
     values[0] = 16;
@@ -87,7 +87,7 @@ void add_quantize(std::vector<OperationCase>& cases, const QuantizeCase& c) {
                      const std::int64_t rows = float8_padded(c.rows), columns = float8_padded(c.columns);
                      Float8Quantize op;
                      op.x = world.chosen("x", {static_cast<std::int64_t>(values.size())}, values);
-                     op.rows = c.rows, op.columns = c.columns, op.apart = c.apart;
+                     op.rows = c.rows, op.columns = c.columns, op.ld = c.ld;
                      op.activation = c.activation;
                      op.scaling = c.scaling, op.margin = c.margin;
                      op.scale = scales_in(world, {c.before});
@@ -254,7 +254,7 @@ void add_float8_cases(std::vector<OperationCase>& cases) {
   add_quantize(cases, {.name = "both", .rows = 37, .columns = 70});
   add_quantize(cases, {.name = "straight", .rows = 130, .columns = 16, .transposed = false});
   add_quantize(cases, {.name = "transposed", .rows = 5, .columns = 200, .straight = false});
-  add_quantize(cases, {.name = "apart", .rows = 21, .columns = 33, .apart = 50});
+  add_quantize(cases, {.name = "apart", .rows = 21, .columns = 33, .ld = 50});
   add_quantize(cases, {.name = "gradients", .rows = 37, .columns = 70, .type = e5m2, .margin = 2});
   add_quantize(cases, {.name = "delayed", .rows = 70, .columns = 70, .scaling = Scaling::delayed});
   add_quantize(cases, {.name = "delayed_larger_before",
@@ -285,12 +285,12 @@ void add_float8_cases(std::vector<OperationCase>& cases) {
     add({.name = "both", .rows = 37, .columns = 70});
     add({.name = "straight", .rows = 130, .columns = 16, .transposed = false});
     add({.name = "transposed", .rows = 5, .columns = 200, .straight = false});
-    add({.name = "apart", .rows = 21, .columns = 33, .apart = 50});
+    add({.name = "apart", .rows = 21, .columns = 33, .ld = 50});
     add({.name = "gradients", .rows = 37, .columns = 70, .type = e5m2, .margin = 2});
     add({.name = "delayed", .rows = 70, .columns = 70, .scaling = Scaling::delayed});
     add({.name = "kept", .rows = 20, .columns = 20, .scaling = Scaling::kept});
     add({.name = "one", .rows = 1, .columns = 1});
-    add({.name = "nothing", .rows = 7, .columns = 0, .apart = 3});
+    add({.name = "nothing", .rows = 7, .columns = 0, .ld = 3});
     for (const Scaling scaling : {Scaling::current, Scaling::delayed}) {
       const std::string whose = scaling == Scaling::current ? "" : "_delayed";
       add({.name = "infinity" + whose, .rows = 4, .columns = 5, .scaling = scaling, .at_5 = infinity});

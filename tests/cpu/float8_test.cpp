@@ -151,9 +151,9 @@ TYPED_TEST(Float8, TheScaleUsesTheWholeRange) {
     EXPECT_EQ(scale.scale * scale.inverse, 1);
     EXPECT_LE(amax * scale.scale, largest);
     EXPECT_GT(2 * amax * scale.scale, largest);
-    Float8Scale apart;
-    set_float8_scale(amax, largest, 3, apart);
-    EXPECT_EQ(apart.scale * 8, scale.scale);
+    Float8Scale ld;
+    set_float8_scale(amax, largest, 3, ld);
+    EXPECT_EQ(ld.scale * 8, scale.scale);
   }
   // Nothing can be said, or only that it is far outside.
   for (const float amax :

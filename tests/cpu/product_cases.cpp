@@ -13,17 +13,17 @@ struct Size {
 };
 
 void product_case(std::vector<OperationCase>& cases, Size size, bool transpose_a, bool transpose_b,
-                  bool accumulate, std::int64_t apart, bool into_master = false) {
+                  bool accumulate, std::int64_t ld, bool into_master = false) {
   const std::string name = fmt::format(
       "MatrixProduct_{}{}_{}_{}_{}{}{}{}", transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', size.m, size.n,
-      size.k, accumulate ? "_accumulate" : "", apart > 0 ? "_apart" : "", into_master ? "_master" : "");
+      size.k, accumulate ? "_accumulate" : "", ld > 0 ? "_apart" : "", into_master ? "_master" : "");
   cases.push_back({name, 2e-6, [=](World& world) {
                      MatrixProduct op;
                      op.m = size.m, op.n = size.n, op.k = size.k;
                      op.transpose_a = transpose_a, op.transpose_b = transpose_b, op.accumulate = accumulate;
-                     op.lda = (transpose_a ? size.m : size.k) + apart;
-                     op.ldb = (transpose_b ? size.k : size.n) + apart;
-                     op.ldc = size.n + apart;
+                     op.lda = (transpose_a ? size.m : size.k) + ld;
+                     op.ldb = (transpose_b ? size.k : size.n) + ld;
+                     op.ldc = size.n + ld;
                      op.a = world.input({transpose_a ? size.k : size.m, op.lda});
                      op.b = world.input({transpose_b ? size.n : size.k, op.ldb});
                      const Shape result{size.m, op.ldc};

@@ -165,9 +165,9 @@ TEST_F(LoaderTest, ResumesExactlyAnywhere) {
 
 static void expect_shared(const ShardSet& shards, LoaderOptions given) {
   Loader alone(shards, given);
-  given.ranks = 2;
+  given.world_size = 2;
   Loader zero(shards, given);
-  given.rank = 1;
+  given.process = 1;
   Loader one(shards, given);
   for (int step = 0; step < 30; ++step) {
     for (std::int64_t p = 0; p < given.packs_per_step; ++p)
@@ -330,8 +330,8 @@ TEST_F(LoaderTest, SaysWhatIsWrongWithItsOptions) {
   given.capacity.longest = 512;
   EXPECT_THAT(make(), HasSubstr("no room for a sequence of 512"));
   given = options();
-  given.ranks = 2;
-  EXPECT_THAT(make(), HasSubstr("rank 0 of 2"));
+  given.world_size = 2;
+  EXPECT_THAT(make(), HasSubstr("process 0 of 2"));
   given = options();
   given.capacity.unique_ids = 10;
   EXPECT_THAT(make(), HasSubstr("10 distinct ids"));

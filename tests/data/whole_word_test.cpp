@@ -254,9 +254,9 @@ TEST_F(WholeWordLoader, ResumesExactlyAnywhereAndPrefetchingChangesNothing) {
 TEST_F(WholeWordLoader, RanksShareTheSameGlobalBatches) {
   options_.packs_per_step = 3;
   Loader alone(*shards_, options_);
-  options_.ranks = 2;
+  options_.world_size = 2;
   Loader zero(*shards_, options_);
-  options_.rank = 1;
+  options_.process = 1;
   Loader one(*shards_, options_);
   for (int step = 0; step < 20; ++step) {
     for (int p = 0; p < 3; ++p) expect_equal((p % 2 == 0 ? zero : one).next(), alone.next());

@@ -1,9 +1,10 @@
-// Ranks that die, hang, differ or are told to stop: how the job ends, and that it goes on from what it saved.
+// Processes that die, hang, differ or are told to stop: how the job ends, and that it goes on from what it
+// saved.
 #include <signal.h>
 
 #include <random>
 
-#include "tests/distributed/ranks.h"
+#include "tests/distributed/processes.h"
 
 namespace comera::test {
 namespace {
@@ -37,16 +38,16 @@ void wait_for_checkpoint(const fs::path& run) {
 }
 
 // Killed, or stopped for good, at random moments: the job ends by itself, and its last checkpoint is good.
-TEST_F(Ranks, ADeadRankEndsTheJobWhichGoesOn) {
+TEST_F(Processes, ADeadRankEndsTheJobWhichGoesOn) {
   std::mt19937 random(7);
   for (const int signal : {SIGKILL, SIGSTOP, SIGKILL}) {
     const std::string run = fmt::format("dead-{}-{}", signal, random() % 1000);
     Mpirun job(3, command(run, long_run()));
     wait_for_checkpoint(folder() / run);
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 700));
-    const std::vector<pid_t> ranks = processes_of((folder() / run).string());
-    ASSERT_EQ(ranks.size(), 3u);
-    const pid_t victim = ranks[random() % 3];
+    const std::vector<pid_t> processes = processes_of((folder() / run).string());
+    ASSERT_EQ(processes.size(), 3u);
+    const pid_t victim = processes[random() % 3];
     kill(victim, signal);
     const auto start = std::chrono::steady_clock::now();
     const ProgramResult result = job.wait();
@@ -54,12 +55,12 @@ TEST_F(Ranks, ADeadRankEndsTheJobWhichGoesOn) {
     EXPECT_LT(seconds, 25);
     EXPECT_NE(result.code, 0);
     if (signal == SIGSTOP) {
-      EXPECT_THAT(result.output, HasSubstr("comera: error: nothing has been heard of rank "));
+      EXPECT_THAT(result.output, HasSubstr("comera: error: nothing has been heard of process "));
       EXPECT_THAT(result.output, HasSubstr("the last good checkpoint is "));
     } else {
       EXPECT_THAT(result.output, HasSubstr("exited on signal 9"));
     }
-    EXPECT_TRUE(processes_of((folder() / run).string()).empty()) << "a rank is left";
+    EXPECT_TRUE(processes_of((folder() / run).string()).empty()) << "a process is left";
     const std::int64_t last = checkpoint_steps(folder() / run / "checkpoints").back();
     for (const int number : {2, 1}) {
       const ProgramResult more = run_ranks(
@@ -72,7 +73,7 @@ TEST_F(Ranks, ADeadRankEndsTheJobWhichGoesOn) {
 }
 
 // Two hosts of their own on this machine, if it lets us make them, and a link between them that goes down.
-TEST_F(Ranks, ALinkThatStopsEndsTheJobWhichGoesOn) {
+TEST_F(Processes, ALinkThatStopsEndsTheJobWhichGoesOn) {
   const ProgramResult check = Mpirun({COMERA_TWO_HOSTS, "--check"}, {}).wait();
   if (check.code != 0) GTEST_SKIP() << check.output;
   std::mt19937 random(11);
@@ -88,11 +89,12 @@ TEST_F(Ranks, ALinkThatStopsEndsTheJobWhichGoesOn) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     EXPECT_LT(seconds, 40);
     EXPECT_NE(result.code, 0);
-    EXPECT_THAT(result.output,
-                HasSubstr("comera: error: nothing has been heard of rank 1 (host-b) for 3 s: it has died or "
-                          "the network to it is broken; the last good checkpoint is "));
+    EXPECT_THAT(
+        result.output,
+        HasSubstr("comera: error: nothing has been heard of process 1 (host-b) for 3 s: it has died or "
+                  "the network to it is broken; the last good checkpoint is "));
     EXPECT_THAT(result.output, testing::Not(HasSubstr("two_hosts: error: killed")));
-    EXPECT_TRUE(processes_of((folder() / run).string()).empty()) << "a rank is left";
+    EXPECT_TRUE(processes_of((folder() / run).string()).empty()) << "a process is left";
     const std::int64_t last = checkpoint_steps(folder() / run / "checkpoints").back();
     for (const int number : {2, 1}) {
       const ProgramResult more = run_ranks(
@@ -103,8 +105,8 @@ TEST_F(Ranks, ALinkThatStopsEndsTheJobWhichGoesOn) {
   }
 }
 
-// As Slurm asks before it takes the machines away: mpirun hands SIGUSR1 on to all ranks.
-TEST_F(Ranks, ASignalStopsAllAtTheSameStep) {
+// As Slurm asks before it takes the machines away: mpirun hands SIGUSR1 on to all processes.
+TEST_F(Processes, ASignalStopsAllAtTheSameStep) {
   Mpirun job(3, command("asked", long_run()));
   wait_for_checkpoint(folder() / "asked");
   kill(job.pid(), SIGUSR1);
@@ -117,39 +119,39 @@ TEST_F(Ranks, ASignalStopsAllAtTheSameStep) {
       << "said more than once";
 }
 
-TEST_F(Ranks, DriftIsFoundBeforeItIsSaved) {
+TEST_F(Processes, DriftIsFoundBeforeItIsSaved) {
   const std::string run = (folder() / "drift").string();
   const ProgramResult result =
       run_ranks(2, {COMERA_WORKER, "drift", write_recipe().string(), fmt::format("run.output=\"{}\"", run),
                     "run.threads=1", "run.checkpoint_interval=2"});
   EXPECT_EQ(result.code, 1) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("rank 1 has another model than rank 0"));
+  EXPECT_THAT(result.output, HasSubstr("process 1 has another model than process 0"));
   EXPECT_THAT(result.output, HasSubstr("step-00000002.h5; mend that and go on with --resume auto"));
   EXPECT_EQ(checkpoint_steps(folder() / "drift" / "checkpoints"), std::vector<std::int64_t>{2});
 }
 
-TEST_F(Ranks, AnErrorOnOneEndsAll) {
+TEST_F(Processes, AnErrorOnOneEndsAll) {
   const std::string run = (folder() / "hit").string();
   const ProgramResult result =
       run_ranks(3, {COMERA_WORKER, "hit", write_recipe().string(), fmt::format("run.output=\"{}\"", run),
                     "run.threads=1", "run.checkpoint_interval=2", "phase.0.packs_per_step=5",
                     "phase.1.packs_per_step=5"});
   EXPECT_EQ(result.code, 1) << result.output;
-  EXPECT_THAT(result.output,
-              testing::ContainsRegex("comera: error: rank 1 \\([^)]*\\): this rank's disk has gone; the "
-                                     "last good checkpoint is [^ ]*step-00000002.h5"));
+  EXPECT_THAT(result.output, testing::ContainsRegex(
+                                 "comera: error: process 1 \\([^)]*\\): this process's disk has gone; the "
+                                 "last good checkpoint is [^ ]*step-00000002.h5"));
   EXPECT_EQ(result.output.find("has gone"), result.output.rfind("has gone")) << result.output;
 }
 
 // As Ctrl-Z, or a batch system that gives the machine to another job for a while.
-TEST_F(Ranks, AJobThatWasSuspendedGoesOn) {
+TEST_F(Processes, AJobThatWasSuspendedGoesOn) {
   Mpirun job(3, command("suspended", long_run()));
   wait_for_checkpoint(folder() / "suspended");
-  const auto ranks = processes_of((folder() / "suspended").string());
-  ASSERT_EQ(ranks.size(), 3u);
-  for (const pid_t rank : ranks) kill(rank, SIGSTOP);
+  const auto processes = processes_of((folder() / "suspended").string());
+  ASSERT_EQ(processes.size(), 3u);
+  for (const pid_t process : processes) kill(process, SIGSTOP);
   std::this_thread::sleep_for(std::chrono::seconds(5));
-  for (const pid_t rank : ranks) kill(rank, SIGCONT);
+  for (const pid_t process : processes) kill(process, SIGCONT);
   const std::int64_t before = checkpoint_steps(folder() / "suspended" / "checkpoints").back();
   for (int i = 0; i < 100 && checkpoint_steps(folder() / "suspended" / "checkpoints").back() < before + 10;
        ++i)

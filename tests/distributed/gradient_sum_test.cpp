@@ -37,21 +37,21 @@ TEST(GradientSum, SumsEveryGradientOnce) {
     const ParameterStore& store = model.parameters();
     std::size_t calls_before = 1 << 20;
     for (const std::int64_t bucket : {std::int64_t{1}, std::int64_t{4096}, std::int64_t{1} << 30}) {
-      Noting ranks;
-      ranks.base = static_cast<const float*>(store.gradients().raw());
+      Noting processes;
+      processes.base = static_cast<const float*>(store.gradients().raw());
       Tensor gradients(store.gradients().raw(), store.gradients().shape(), DType::float32);
-      GradientSum sum(ranks, gradients, bucket);
+      GradientSum sum(processes, gradients, bucket);
       for (int block = store.blocks(); block-- > 0;) sum.ready(store.block_ranges(block), {});
       sum.flush({});
       std::vector<int> times(static_cast<std::size_t>(gradients.elements()));
-      for (const ParameterRange& call : ranks.calls)
+      for (const ParameterRange& call : processes.calls)
         for (std::int64_t i = 0; i < call.count; ++i) ++times[static_cast<std::size_t>(call.begin + i)];
       for (const ParameterId id : store.layout())
         for (std::int64_t i = 0; i < store.info(id).shape.elements(); ++i)
           ASSERT_EQ(times[static_cast<std::size_t>(store.offset(id) + i)], 1) << store.info(id).name;
       for (const int count : times) ASSERT_LE(count, 1);
-      EXPECT_LT(ranks.calls.size(), calls_before);
-      calls_before = ranks.calls.size();
+      EXPECT_LT(processes.calls.size(), calls_before);
+      calls_before = processes.calls.size();
     }
     EXPECT_LE(calls_before, static_cast<std::size_t>(trained_roles));  // all in one bucket
   }
@@ -60,18 +60,18 @@ TEST(GradientSum, SumsEveryGradientOnce) {
 // Only padding is summed with what lies beside it: a tensor between two others may not be ready.
 TEST(GradientSum, LeavesOutWhatIsBetween) {
   std::vector<float> memory(256);
-  Noting ranks;
-  ranks.base = memory.data();
-  GradientSum sum(ranks, Tensor(memory.data(), {256}, DType::float32), 1 << 20);
+  Noting processes;
+  processes.base = memory.data();
+  GradientSum sum(processes, Tensor(memory.data(), {256}, DType::float32), 1 << 20);
   sum.ready({{.begin = 160, .count = 40}}, {});
   sum.ready({{.begin = 128, .count = 20}}, {});  // 12 numbers before it
   sum.ready({{.begin = 64, .count = 40}}, {});   // 24
   sum.flush({});
-  ASSERT_EQ(ranks.calls.size(), 2u);
-  EXPECT_EQ(ranks.calls[0].begin, 128);
-  EXPECT_EQ(ranks.calls[0].count, 72);
-  EXPECT_EQ(ranks.calls[1].begin, 64);
-  EXPECT_EQ(ranks.calls[1].count, 40);
+  ASSERT_EQ(processes.calls.size(), 2u);
+  EXPECT_EQ(processes.calls[0].begin, 128);
+  EXPECT_EQ(processes.calls[0].count, 72);
+  EXPECT_EQ(processes.calls[1].begin, 64);
+  EXPECT_EQ(processes.calls[1].count, 40);
 }
 
 }  // namespace

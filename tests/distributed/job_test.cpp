@@ -1,4 +1,4 @@
-// What ranks tell one another, and how a job ends that cannot go on.
+// What processes tell one another, and how a job ends that cannot go on.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -19,9 +19,9 @@ class Job : public testing::Test {
 };
 
 TEST_F(Job, SumsAndMaximaAreThoseOfAllRanks) {
-  for (const int ranks : {1, 2, 3, 4}) {
-    const ProgramResult result = run_ranks(ranks, {COMERA_WORKER, "sums"});
-    EXPECT_EQ(result.code, 0) << ranks << ": " << result.output;
+  for (const int processes : {1, 2, 3, 4}) {
+    const ProgramResult result = run_ranks(processes, {COMERA_WORKER, "sums"});
+    EXPECT_EQ(result.code, 0) << processes << ": " << result.output;
     EXPECT_THAT(result.output, HasSubstr("done"));
   }
 }
@@ -31,14 +31,14 @@ TEST_F(Job, TextsAndErrorsReachEveryRank) {
   EXPECT_EQ(result.code, 0) << result.output;
 }
 
-// OpenMP's settings bind the first thread before a rank looks at what it was given.
+// OpenMP's settings bind the first thread before a process looks at what it was given.
 TEST_F(Job, RanksShareTheCPUsHoweverOpenMPBindsThreads) {
   const int cpus = one_process().own_cpus();
   for (const char* setting : {"OMP_PROC_BIND=false", "OMP_PROC_BIND=close", "OMP_PLACES=cores"})
-    for (const int ranks : {1, 2}) {
-      const ProgramResult result = run_ranks(ranks, {"/usr/bin/env", setting, COMERA_WORKER, "cpus"});
+    for (const int processes : {1, 2}) {
+      const ProgramResult result = run_ranks(processes, {"/usr/bin/env", setting, COMERA_WORKER, "cpus"});
       EXPECT_EQ(result.code, 0) << result.output;
-      EXPECT_THAT(result.output, HasSubstr(fmt::format("{} CPUs", std::max(1, cpus / ranks)))) << setting;
+      EXPECT_THAT(result.output, HasSubstr(fmt::format("{} CPUs", std::max(1, cpus / processes)))) << setting;
     }
 }
 
@@ -55,13 +55,14 @@ TEST(Nccl, HasTheFunctionsThatAreUsed) {
 }
 
 TEST_F(Job, ARankThatDoesNotComeIsNamed) {
-  for (const auto& [ranks, late] : {std::pair(2, 1), std::pair(3, 2), std::pair(4, 0)}) {
-    const ProgramResult result = run_ranks(ranks, {COMERA_WORKER, "stall", std::to_string(late)});
+  for (const auto& [processes, late] : {std::pair(2, 1), std::pair(3, 2), std::pair(4, 0)}) {
+    const ProgramResult result = run_ranks(processes, {COMERA_WORKER, "stall", std::to_string(late)});
     EXPECT_NE(result.code, 0);
-    EXPECT_THAT(result.output, ContainsRegex(fmt::format(
-                                   "comera: error: rank {} \\([^)]*\\) lives, but has not come to where the "
-                                   "others have waited for 2 s; this is the advice",
-                                   late)));
+    EXPECT_THAT(result.output,
+                ContainsRegex(
+                    fmt::format("comera: error: process {} \\([^)]*\\) lives, but has not come to where the "
+                                "others have waited for 2 s; this is the advice",
+                                late)));
     EXPECT_EQ(result.output.find("comera: error"), result.output.rfind("comera: error")) << result.output;
   }
 }
@@ -69,8 +70,8 @@ TEST_F(Job, ARankThatDoesNotComeIsNamed) {
 TEST_F(Job, OneRanksFailureEndsAllWithItsNameAndExitCode) {
   const ProgramResult result = run_ranks(3, {COMERA_WORKER, "fail"});
   EXPECT_EQ(result.code, 2) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("comera: error: rank 2 ("));
-  EXPECT_THAT(result.output, HasSubstr("only this rank has failed"));
+  EXPECT_THAT(result.output, HasSubstr("comera: error: process 2 ("));
+  EXPECT_THAT(result.output, HasSubstr("only this process has failed"));
 }
 
 TEST_F(Job, AFailureThatAllHaveIsSaidOnce) {

@@ -17,8 +17,8 @@
 
 namespace comera::test {
 
-// mpirun of this machine, for several ranks on few cores. Sanitizers find leaks in MPI's library that are not
-// ours.
+// mpirun of this machine, for several processes on few cores. Sanitizers find leaks in MPI's library that are
+// not ours.
 class Mpirun {
  public:
   static std::string missing() {
@@ -26,10 +26,10 @@ class Mpirun {
     return access(COMERA_MPIRUN, X_OK) == 0 ? "" : "mpirun was not found";
   }
 
-  Mpirun(int ranks, const std::vector<std::string>& command)
-      : Mpirun({COMERA_MPIRUN, "-np", std::to_string(ranks), "--bind-to", "none"}, command) {}
+  Mpirun(int processes, const std::vector<std::string>& command)
+      : Mpirun({COMERA_MPIRUN, "-np", std::to_string(processes), "--bind-to", "none"}, command) {}
 
-  // With something else before the command that starts it as ranks.
+  // With something else before the command that starts it as processes.
   Mpirun(std::vector<std::string> words, const std::vector<std::string>& command) {
     EXPECT_NE(mkdtemp(folder_.data()), nullptr);
     int ends[2];
@@ -85,8 +85,8 @@ class Mpirun {
   ProgramResult result_;
 };
 
-inline ProgramResult run_ranks(int ranks, const std::vector<std::string>& command) {
-  return Mpirun(ranks, command).wait();
+inline ProgramResult run_ranks(int processes, const std::vector<std::string>& command) {
+  return Mpirun(processes, command).wait();
 }
 
 }  // namespace comera::test

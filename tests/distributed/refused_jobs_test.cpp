@@ -1,6 +1,6 @@
-// Jobs whose ranks were not given the same are refused before they begin.
+// Jobs whose processes were not given the same are refused before they begin.
 #include "kernels/backends/backends.h"
-#include "tests/distributed/ranks.h"
+#include "tests/distributed/processes.h"
 
 namespace comera::test {
 namespace {
@@ -8,7 +8,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-TEST_F(Ranks, WhoIsStartedOtherwiseThanTheFirstIsRefused) {
+TEST_F(Processes, WhoIsStartedOtherwiseThanTheFirstIsRefused) {
   const auto started = [this](const std::vector<std::string>& overrides,
                               const std::vector<std::string>& options) {
     std::vector<std::string> all = command("other", {}, {"--stop-after", "3"});
@@ -19,16 +19,17 @@ TEST_F(Ranks, WhoIsStartedOtherwiseThanTheFirstIsRefused) {
     EXPECT_EQ(result.code, 2) << result.output;
     return result.output;
   };
-  EXPECT_THAT(started({}, {"--stop-after", "5"}),
-              HasSubstr("rank 1 was started with 'pretrain --resume never --stop-after 5', but rank 0 with "
-                        "'pretrain --resume never --stop-after 3'; give all the same"));
+  EXPECT_THAT(
+      started({}, {"--stop-after", "5"}),
+      HasSubstr("process 1 was started with 'pretrain --resume never --stop-after 5', but process 0 with "
+                "'pretrain --resume never --stop-after 3'; give all the same"));
   EXPECT_THAT(started({"phase.1.steps=21"}, {"--stop-after", "3"}),
-              HasSubstr("rank 1 was started with another recipe than rank 0; give all the same: it has "
+              HasSubstr("process 1 was started with another recipe than process 0; give all the same: it has "
                         "phase.1.steps = 21 instead of "));
 }
 
 // Machines with folders of the same name, which hold something else on the second.
-TEST_F(Ranks, OtherFilesOfTheSameNameAreRefused) {
+TEST_F(Processes, OtherFilesOfTheSameNameAreRefused) {
   const auto make = [this](const char* machine, const std::vector<std::string>& command) {
     std::vector<std::string> all = {"/usr/bin/env", "-C", (folder() / machine).string(), COMERA_PROGRAM};
     all.insert(all.end(), command.begin(), command.end());
@@ -61,12 +62,12 @@ TEST_F(Ranks, OtherFilesOfTheSameNameAreRefused) {
   const auto expect_refusal = [&](const std::string& what, const std::vector<std::string>& settings = {}) {
     const ProgramResult result = on_both("refused", settings);
     EXPECT_EQ(result.code, 2) << result.output;
-    EXPECT_THAT(result.output, HasSubstr("comera: error: rank 1 has " + what));
+    EXPECT_THAT(result.output, HasSubstr("comera: error: process 1 has " + what));
     EXPECT_FALSE(fs::exists(folder() / "refused"));
   };
   const ProgramResult same = on_both("same", {});
   EXPECT_EQ(same.code, 0) << same.output;
-  const std::string give = " than rank 0; give all machines the same files";
+  const std::string give = " than process 0; give all machines the same files";
   fs::rename(folder() / "two/shards", folder() / "two/as-before");
   make_shards("two", "0.4");
   expect_refusal("something else in shards/train-00000.h5 (data.train)" + give);
@@ -89,7 +90,7 @@ TEST_F(Ranks, OtherFilesOfTheSameNameAreRefused) {
   expect_refusal("something else in tok.model (data.tokenizer)" + give);
 }
 
-TEST_F(Ranks, OtherTablesOfTheSameNameAreRefused) {
+TEST_F(Processes, OtherTablesOfTheSameNameAreRefused) {
   for (const char* machine : {"one", "two"}) {
     fs::create_directories(folder() / machine);
     for (const char* name : {"train.tsv", "dev.tsv"}) {
@@ -115,7 +116,8 @@ TEST_F(Ranks, OtherTablesOfTheSameNameAreRefused) {
   std::ofstream(folder() / "two/dev.tsv", std::ios::app) << "one more\tsame\n";
   ProgramResult result = on_both();
   EXPECT_EQ(result.code, 2) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("rank 1 has something else in dev.tsv (task.validation) than rank 0"));
+  EXPECT_THAT(result.output,
+              HasSubstr("process 1 has something else in dev.tsv (task.validation) than process 0"));
   // The same texts with labels of the same numbers and other names.
   fs::copy(folder() / "one/dev.tsv", folder() / "two", fs::copy_options::overwrite_existing);
   for (const char* name : {"train.tsv", "dev.tsv"}) {
@@ -126,11 +128,12 @@ TEST_F(Ranks, OtherTablesOfTheSameNameAreRefused) {
   }
   result = on_both();
   EXPECT_EQ(result.code, 2) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("rank 1 has something else in the labels in train.tsv (task.label)"));
+  EXPECT_THAT(result.output,
+              HasSubstr("process 1 has something else in the labels in train.tsv (task.label)"));
 }
 
 // An older CPU adds in other lanes.
-TEST_F(Ranks, OtherInstructionSetsAreRefused) {
+TEST_F(Processes, OtherInstructionSetsAreRefused) {
   if (std::string(instruction_set()) == "v3") GTEST_SKIP() << "this CPU has no other instruction set";
   std::vector<std::string> all = command("mixed", {});
   all.insert(all.end(), {":", "-np", "1", "/usr/bin/env", "COMERA_ISA=v3"});
@@ -138,14 +141,14 @@ TEST_F(Ranks, OtherInstructionSetsAreRefused) {
   all.insert(all.end(), second.begin(), second.end());
   const ProgramResult result = run_ranks(1, all);
   EXPECT_EQ(result.code, 2) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("rank 1 would compute with v3, rank 0 with v4"));
+  EXPECT_THAT(result.output, HasSubstr("process 1 would compute with v3, process 0 with v4"));
   EXPECT_THAT(result.output, HasSubstr("COMERA_ISA=v3"));
 }
 
-TEST_F(Ranks, TooManyForAStepAreRefused) {
+TEST_F(Processes, TooManyForAStepAreRefused) {
   const ProgramResult result = run_ranks(3, command("refused", {"phase.1.packs_per_step=2"}));
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.output, HasSubstr("phase.1.packs_per_step = 2, but the job has 3 ranks"));
+  EXPECT_THAT(result.output, HasSubstr("phase.1.packs_per_step = 2, but the job has 3 processes"));
   EXPECT_FALSE(fs::exists(folder() / "refused"));
 }
 

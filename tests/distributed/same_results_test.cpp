@@ -1,7 +1,7 @@
-// What several ranks train is what one does.
+// What several processes train is what one does.
 #include <random>
 
-#include "tests/distributed/ranks.h"
+#include "tests/distributed/processes.h"
 #include "tests/training/float8_overrides.h"
 
 namespace comera::test {
@@ -21,34 +21,34 @@ std::vector<std::string> pruning() {
           "phase.1.adaptation.compact_interval=3"};
 }
 
-TEST_F(Ranks, MetricsSayHowLongRanksWaited) {
+TEST_F(Processes, MetricsSayHowLongRanksWaited) {
   train(1, "one", {});
   for (const nlohmann::json& line : lines("one")) EXPECT_FALSE(line.contains("waiting_ms")) << line;
-  train(2, "two", {});  // with five packs a step, of which the first rank has three
+  train(2, "two", {});  // with five packs a step, of which the first process has three
   int counted = 0;
   for (const nlohmann::json& line : lines("two")) {
     if (!line.contains("ms_per_step")) continue;
-    const double sums = line.at("waiting_ms").at("sums"), ranks = line.at("waiting_ms").at("ranks");
+    const double sums = line.at("waiting_ms").at("sums"), processes = line.at("waiting_ms").at("processes");
     EXPECT_GT(sums, 0) << line;
-    EXPECT_GT(ranks, 0) << line;
-    EXPECT_LT(sums + ranks, line.at("ms_per_step")) << line;
+    EXPECT_GT(processes, 0) << line;
+    EXPECT_LT(sums + processes, line.at("ms_per_step")) << line;
     ++counted;
   }
   EXPECT_GT(counted, 1);
 }
 
-TEST_F(Ranks, EarlyAndLateStagesDoNotDependOnTheirNumber) {
+TEST_F(Processes, EarlyAndLateStagesDoNotDependOnTheirNumber) {
   train(1, "one", pruning());
   const CheckpointReader reader(newest("one"));
   ASSERT_NE(held_ranks(reader), load_rank_history(reader).stages.front().ranks) << "nothing was compacted";
-  for (const int ranks : {2, 4}) {
-    const std::string run = fmt::format("of-{}", ranks);
-    train(ranks, run, pruning());
+  for (const int processes : {2, 4}) {
+    const std::string run = fmt::format("of-{}", processes);
+    train(processes, run, pruning());
     expect_the_same("one", run, 1e-5);
   }
 }
 
-TEST_F(Ranks, MuonDoesNotDependOnTheirNumber) {
+TEST_F(Processes, MuonDoesNotDependOnTheirNumber) {
   std::vector<std::string> muon = pruning();
   for (const char* more :
        {"optim.name=muon", "phase.0.learning_rate={cores=0.01, embedding=1e-3, gates=1e-3, rest=1e-3}",
@@ -60,7 +60,7 @@ TEST_F(Ranks, MuonDoesNotDependOnTheirNumber) {
 }
 
 // Each process finds the subspaces of some of the matrices.
-TEST_F(Ranks, LambAndGaloreDoNotDependOnTheirNumber) {
+TEST_F(Processes, LambAndGaloreDoNotDependOnTheirNumber) {
   for (const std::vector<std::string>& optimizer :
        {std::vector<std::string>{"optim.name=lamb"},
         {"optim.name=galore", "optim.galore={rank=8, update_proj_gap=4}"}}) {
@@ -68,16 +68,16 @@ TEST_F(Ranks, LambAndGaloreDoNotDependOnTheirNumber) {
     overrides.insert(overrides.end(), optimizer.begin(), optimizer.end());
     const std::string name = optimizer.front();
     train(1, name + "-one", overrides);
-    for (const int ranks : {2, 3}) {
-      const std::string run = fmt::format("{}-{}", name, ranks);
-      train(ranks, run, overrides);
+    for (const int processes : {2, 3}) {
+      const std::string run = fmt::format("{}-{}", name, processes);
+      train(processes, run, overrides);
       expect_the_same(name + "-one", run, 1e-4);  // subspaces follow rounding
     }
   }
 }
 
 // Also stopped between two merges.
-TEST_F(Ranks, AdaptersDoNotDependOnTheirNumberAndContinueToTheBit) {
+TEST_F(Processes, AdaptersDoNotDependOnTheirNumberAndContinueToTheBit) {
   const std::vector<std::string> adapters = {
       "tensorized.enabled=false", "lte={lora_r=3, lora_alpha=12, num_heads=4, merge_steps=3}",
       "run.evaluation_interval=6", "phase.0.learning_rate=5e-3", "phase.1.learning_rate=5e-3"};
@@ -89,18 +89,18 @@ TEST_F(Ranks, AdaptersDoNotDependOnTheirNumberAndContinueToTheBit) {
   expect_equal_checkpoints(newest("two"), newest("stopped"));
 }
 
-TEST_F(Ranks, DenseModelsDoNotDependOnTheirNumber) {
+TEST_F(Processes, DenseModelsDoNotDependOnTheirNumber) {
   const std::vector<std::string> dense = {"tensorized.enabled=false", "phase.0.steps=12", "phase.1.steps=8",
                                           "distributed.bucket_mebibytes=1"};
   train(1, "one", dense);
-  for (const int ranks : {2, 4}) {
-    const std::string run = fmt::format("of-{}", ranks);
-    train(ranks, run, dense);
+  for (const int processes : {2, 4}) {
+    const std::string run = fmt::format("of-{}", processes);
+    train(processes, run, dense);
     expect_the_same("one", run, 1e-5);
   }
 }
 
-TEST_F(Ranks, LowRankModelsDoNotDependOnTheirNumber) {
+TEST_F(Processes, LowRankModelsDoNotDependOnTheirNumber) {
   const std::vector<std::string> low_rank = {"tensorized.enabled=false", "low_rank.rank=5"};
   train(1, "one", low_rank);
   ASSERT_TRUE(CheckpointReader(newest("one")).has_tensor("/model/encoder.0.attention.query.u"));
@@ -108,7 +108,7 @@ TEST_F(Ranks, LowRankModelsDoNotDependOnTheirNumber) {
   expect_the_same("one", "two", 1e-5);
 }
 
-TEST_F(Ranks, NarrowTypesDoNotDependOnTheirNumber) {
+TEST_F(Processes, NarrowTypesDoNotDependOnTheirNumber) {
   for (const char* compute : {"bf16", "fp8"}) {
     const std::vector<std::string> narrow =
         in_float8("delayed", {fmt::format("precision.compute={}", compute)});
@@ -120,14 +120,14 @@ TEST_F(Ranks, NarrowTypesDoNotDependOnTheirNumber) {
       CheckpointReader(newest("three-fp8")).has_tensor(std::string(float8_at) + "encoder.0.ffn.up/history"));
 }
 
-TEST_F(Ranks, AsManyTwiceGiveTheSameBits) {
+TEST_F(Processes, AsManyTwiceGiveTheSameBits) {
   train(3, "once", pruning());
   train(3, "again", pruning());
   expect_equal_checkpoints(newest("once"), newest("again"));
 }
 
 // Three begin, two go on, and one ends; the same number goes on to the same bits.
-TEST_F(Ranks, AnotherNumberGoesOn) {
+TEST_F(Processes, AnotherNumberGoesOn) {
   train(1, "whole", pruning());
   train(3, "moved", pruning(), {"--stop-after", "6"});
   train(2, "moved", pruning(), {"--resume", "auto", "--stop-after", "13"});
@@ -140,7 +140,7 @@ TEST_F(Ranks, AnotherNumberGoesOn) {
 }
 
 // Every example is scored once, whoever scores it.
-TEST_F(Ranks, FineTuningIsScoredWhole) {
+TEST_F(Processes, FineTuningIsScoredWhole) {
   const std::vector<std::string> words = {"count", "total", "value", "index"};
   for (const char* name : {"train.tsv", "dev.tsv"}) {
     std::ofstream stream(folder() / name);
@@ -156,11 +156,11 @@ TEST_F(Ranks, FineTuningIsScoredWhole) {
       fmt::format("task.train=\"{}\"", (folder() / "train.tsv").string()),
       fmt::format("task.validation=\"{}\"", (folder() / "dev.tsv").string())};
   std::vector<nlohmann::json> scores;
-  for (const int ranks : {1, 3}) {
-    const std::string run = fmt::format("of-{}", ranks);
+  for (const int processes : {1, 3}) {
+    const std::string run = fmt::format("of-{}", processes);
     std::vector<std::string> all = command(run, task);
     all[1] = "finetune";
-    const ProgramResult result = run_ranks(ranks, all);
+    const ProgramResult result = run_ranks(processes, all);
     ASSERT_EQ(result.code, 0) << result.output;
     for (const auto& line : lines(run))
       if (line.contains("validation")) scores.push_back(line["validation"]["dev"]);
@@ -177,7 +177,7 @@ TEST_F(Ranks, FineTuningIsScoredWhole) {
 }
 
 // One clock decides for all.
-TEST_F(Ranks, CheckpointsByTheClockAreOfAll) {
+TEST_F(Processes, CheckpointsByTheClockAreOfAll) {
   const std::vector<std::string> often = {"run.checkpoint_minutes=1e-9", "run.keep_checkpoints=99",
                                           "run.evaluation_interval=0"};
   train(2, "often", often);
@@ -187,11 +187,11 @@ TEST_F(Ranks, CheckpointsByTheClockAreOfAll) {
   expect_equal_checkpoints(newest("often"), newest("rare"));
 }
 
-TEST_F(Ranks, TheOthersLogToFiles) {
+TEST_F(Processes, TheOthersLogToFiles) {
   train(2, "logged", {"phase.0.steps=2", "phase.0.warmup_steps=0", "phase.1.steps=1"});
-  std::ifstream file(folder() / "logged" / "ranks" / "rank-1.log");
+  std::ifstream file(folder() / "logged" / "processes" / "process-1.log");
   const std::string text((std::istreambuf_iterator<char>(file)), {});
-  EXPECT_THAT(text, HasSubstr("2 ranks, MPI; this is rank 1 with "));
+  EXPECT_THAT(text, HasSubstr("2 processes, MPI; this is process 1 with "));
   EXPECT_THAT(text, HasSubstr("step 3 of 3"));
 }
 

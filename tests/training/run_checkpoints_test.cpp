@@ -163,7 +163,7 @@ TEST_F(RunCheckpointsTest, ModelsThatDifferAreNotSaved) {
   EXPECT_THAT(host.advice, AllOf(HasSubstr("step-00000001.h5"), EndsWith(": go on with --resume auto")));
   host.other_has = "another hash";
   EXPECT_THAT(error_of([&] { save(checkpoints, 2); }),
-              AllOf(StartsWith("at step 2 rank 1 has another model than rank 0"),
+              AllOf(StartsWith("at step 2 process 1 has another model than process 0"),
                     HasSubstr("step-00000001.h5; mend that and go on with --resume auto")));
   EXPECT_TRUE(checkpoints.has(1));
   EXPECT_EQ(there(), Steps{1});

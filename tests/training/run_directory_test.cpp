@@ -84,14 +84,14 @@ TEST(RunDirectory, AnyFileOfARunMakesItOne) {
 // What stood in the directory before is neither removed nor written over, whether a run begins there or not.
 TEST(RunDirectory, FilesOfTheUserStay) {
   TemporaryFolder folder;
-  std::filesystem::create_directories(folder / "mine/ranks");
-  folder.write("mine/ranks/rank-1.log", "the user's");
+  std::filesystem::create_directories(folder / "mine/processes");
+  folder.write("mine/processes/process-1.log", "the user's");
   folder.write("mine/lock", "");
   {
     RunDirectory run(folder / "mine", RunMode::automatic);
-    run.make_rank_logs();
+    run.make_process_logs();
   }
-  EXPECT_EQ(read_text(folder / "mine/ranks/rank-1.log"), "the user's");
+  EXPECT_EQ(read_text(folder / "mine/processes/process-1.log"), "the user's");
   EXPECT_TRUE(std::filesystem::exists(folder / "mine/lock"));
 
   for (const auto& [name, content] :

@@ -93,9 +93,9 @@ void attention_backward(const AttentionBackward& op, const KernelContext&) {
   const std::int64_t k_stride = key_stride(op), v_stride = value_stride(op);
   const Sequences sequences(op);
   const DropoutKey key = key_of(op);
-  const auto clear = [rows](const Tensor& tensor, std::int64_t width, std::int64_t apart) {
+  const auto clear = [rows](const Tensor& tensor, std::int64_t width, std::int64_t ld) {
     for (std::int64_t t = 0; t < rows; ++t)
-      for (std::int64_t c = 0; c < width; ++c) tensor.data<T>()[t * apart + c] = 0;
+      for (std::int64_t c = 0; c < width; ++c) tensor.data<T>()[t * ld + c] = 0;
   };
   clear(op.dq, q_width, q_width);
   clear(op.dk, op.kv_heads() * key_size, k_stride);

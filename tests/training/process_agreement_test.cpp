@@ -1,4 +1,4 @@
-#include "training/rank_agreement.h"
+#include "training/process_agreement.h"
 
 #include <gmock/gmock.h>
 
@@ -11,8 +11,8 @@ namespace {
 using test::error_of;
 using testing::HasSubstr;
 
-// Ranks that exist in a test alone: rank 0 of three, of which the second says what it is told to, and the
-// third what rank 0 says.
+// Processes that exist in a test alone: process 0 of three, of which the second says what it is told to, and
+// the third what process 0 says.
 class FakeRanks final : public Communicator {
  public:
   explicit FakeRanks(std::vector<std::string> second = {}) : Communicator(0, 3), second_(std::move(second)) {}
@@ -35,11 +35,11 @@ class FakeRanks final : public Communicator {
   std::string heard_;
 };
 
-// What a rank says of these files.
+// What a process says of these files.
 std::string said_of(const std::vector<GivenFile>& files) {
-  FakeRanks ranks;
-  require_same_files(ranks, files);
-  return ranks.heard();
+  FakeRanks processes;
+  require_same_files(processes, files);
+  return processes.heard();
 }
 
 TEST(RankAgreement, TheRankAndTheFileAreNamed) {
@@ -48,8 +48,8 @@ TEST(RankAgreement, TheRankAndTheFileAreNamed) {
   const GivenFile tokenizer{"data.tokenizer", "tok.model", "cc"};
   const auto said = [](const std::vector<GivenFile>& own, const std::vector<GivenFile>& theirs) {
     return error_of([&] {
-      FakeRanks ranks({said_of(theirs)});
-      require_same_files(ranks, own);
+      FakeRanks processes({said_of(theirs)});
+      require_same_files(processes, own);
     });
   };
   EXPECT_EQ(said({train, tokenizer}, {train, tokenizer}), "");
@@ -57,12 +57,13 @@ TEST(RankAgreement, TheRankAndTheFileAreNamed) {
   GivenFile other = train;
   other.content = "ab";
   EXPECT_EQ(said({train, tokenizer}, {other, tokenizer}),
-            "rank 1 has something else in shards/train-00000.h5 (data.train) than rank 0" + give);
+            "process 1 has something else in shards/train-00000.h5 (data.train) than process 0" + give);
   EXPECT_EQ(said({train, more}, {train}),
-            "rank 1 has no shards/train-00001.h5 (data.train), which rank 0 has" + give);
+            "process 1 has no shards/train-00001.h5 (data.train), which process 0 has" + give);
   EXPECT_EQ(said({train}, {train, more}),
-            "rank 1 has shards/train-00001.h5 (data.train), which rank 0 has not" + give);
-  EXPECT_EQ(said({train, more}, {more, train}), "rank 1 has the files in another order than rank 0" + give);
+            "process 1 has shards/train-00001.h5 (data.train), which process 0 has not" + give);
+  EXPECT_EQ(said({train, more}, {more, train}),
+            "process 1 has the files in another order than process 0" + give);
 }
 
 TEST(RankAgreement, ADifferenceIsAMistakeOfUseButForModels) {
@@ -74,7 +75,7 @@ TEST(RankAgreement, ADifferenceIsAMistakeOfUseButForModels) {
   EXPECT_THROW(require_same_model(model, 7, "hash"), Error);
   FakeRanks again({"other"});
   EXPECT_THAT(error_of([&] { require_same_model(again, 7, "hash"); }),
-              HasSubstr("at step 7 rank 1 has another model than rank 0"));
+              HasSubstr("at step 7 process 1 has another model than process 0"));
 }
 
 TEST(RankAgreement, OneProcessAgreesWithItself) {

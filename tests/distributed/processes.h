@@ -13,14 +13,14 @@
 
 namespace comera::test {
 
-// Whole runs of one, two, three and four ranks, beside one another.
-class Ranks : public TrainingFixture {
+// Whole runs of one, two, three and four processes, beside one another.
+class Processes : public TrainingFixture {
  protected:
   void SetUp() override {
     if (const std::string reason = Mpirun::missing(); !reason.empty()) GTEST_SKIP() << reason;
   }
 
-  // Five packs a step: two and four ranks have shares of different size.
+  // Five packs a step: two and four processes have shares of different size.
   std::vector<std::string> command(const std::string& run, const std::vector<std::string>& overrides,
                                    const std::vector<std::string>& options = {}) const {
     std::vector<std::string> all = {COMERA_PROGRAM, "pretrain", write_recipe().string(), "--output",
@@ -34,9 +34,9 @@ class Ranks : public TrainingFixture {
     all.insert(all.end(), options.begin(), options.end());
     return all;
   }
-  void train(int ranks, const std::string& run, const std::vector<std::string>& overrides,
+  void train(int processes, const std::string& run, const std::vector<std::string>& overrides,
              const std::vector<std::string>& options = {}) const {
-    const ProgramResult result = run_ranks(ranks, command(run, overrides, options));
+    const ProgramResult result = run_ranks(processes, command(run, overrides, options));
     ASSERT_EQ(result.code, 0) << result.output;
   }
 
@@ -70,7 +70,7 @@ class Ranks : public TrainingFixture {
     EXPECT_EQ(one.attributes("/data"), other.attributes("/data"));
     EXPECT_EQ(one.integer("/trainer", "tokens"), other.integer("/trainer", "tokens"));
     EXPECT_EQ(held_ranks(one), held_ranks(other));
-    // Scales and magnitudes of 8-bit operands are of all packs, not of a rank's.
+    // Scales and magnitudes of 8-bit operands are of all packs, not of a process's.
     for (const auto& tensor : one.tensors()) {
       if (!tensor.path.starts_with(float8_at)) continue;
       const auto values = one.read_values<float>(tensor.path), others = other.read_values<float>(tensor.path);
