@@ -49,7 +49,7 @@ void require_packs(const Recipe& recipe, const Communicator& host) {
   for (std::size_t phase = 0; phase < recipe.phases.size(); ++phase)
     if (const std::int64_t packs = recipe.phases[phase].packs_per_step; packs < host.world_size())
       throw UsageError(fmt::format(
-          "phase.{0}.packs_per_step = {1}, but the job has {2} ranks, which share the packs of a step: "
+          "phase.{0}.packs_per_step = {1}, but the job has {2} processes, which share the packs of a step: "
           "give it {2} or a multiple (and fewer tokens_per_pack for as many tokens in a step)",
           phase, packs, host.world_size()));
 }

@@ -57,6 +57,8 @@ inline EncoderConfig lte_config() {
 // The six-encoder of CoMERA's MNLI experiments.
 inline EncoderConfig six_encoder() {
   EncoderConfig config;
+  config.layers = 6, config.hidden = 768, config.heads = 12, config.ffn = 3072;
+  config.vocabulary = 30522;
   config.head = HeadKind::classification;
   config.norm_eps = 1e-9;
   config.embedding_std = 1;
