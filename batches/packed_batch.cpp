@@ -1,8 +1,12 @@
 #include "batches/packed_batch.h"
 
+#include <array>
+#include <cstring>
 #include <numeric>
 #include <utility>
 #include <vector>
+
+#include "kernels/core/check.h"
 
 namespace comera {
 
@@ -27,7 +31,8 @@ void PackedBatch::lay_out(std::int32_t* base, Device device) {
                                   {&unique_order, tokens},
                                   {&unique_offsets, unique + 1},
                                   {&right_order, unique},
-                                  {&counts, std::int64_t{5}}}) {
+                                  {&counts, std::int64_t{5}},
+                                  {&capacities, std::int64_t{5}}}) {
     *tensor = Tensor(base, {elements}, DType::int32, device);
     base += aligned(elements);
   }
@@ -41,7 +46,7 @@ std::size_t PackedBatch::block_bytes() const {
                                   static_cast<std::byte*>(block()));
 }
 
-PackedBatch::PackedBatch(Allocator& allocator, const PackCapacity& wanted) : capacity(wanted) {
+PackedBatch::PackedBatch(Allocator& allocator, const PackCapacity& wanted) {
   *this = measuring(wanted, allocator.device());  // for the sizes
   memory_ = Buffer(allocator, block_bytes() + token_rows.bytes(), MemoryKind::workspace);
   lay_out(static_cast<std::int32_t*>(memory_.data()), allocator.device());
@@ -61,6 +66,23 @@ LookupIds PackedBatch::tokens() const {
           .unique_order = unique_order,
           .unique_offsets = unique_offsets,
           .right_order = right_order};
+}
+
+void PackedBatch::check(std::span<const std::byte> block) const {
+  PackCapacity of;
+  if (block.size() == block_bytes()) {
+    std::array<std::int32_t, 5> filled{};
+    const auto* base = static_cast<const std::byte*>(this->block());
+    std::memcpy(filled.data(), block.data() + (static_cast<const std::byte*>(capacities.raw()) - base),
+                sizeof filled);
+    of = {filled[0], filled[1], filled[2], filled[3], filled[4]};
+  }
+  COMERA_CHECK(
+      of == capacity,
+      "a batch of {} bytes was filled for another capacity than {} tokens, {} sequences of up to {}, {} "
+      "masked positions and {} unique ids",
+      block.size(), capacity.tokens, capacity.sequences, capacity.longest, capacity.masked,
+      capacity.unique_ids);
 }
 
 PackedBatch PackedBatch::over(void* memory, const PackCapacity& capacity) {

@@ -15,6 +15,7 @@ struct PackCapacity {
   std::int64_t longest = 0;     // no sequence is longer
   std::int64_t masked = 0;      // P; 0 without masked positions
   std::int64_t unique_ids = 0;  // U
+  friend bool operator==(const PackCapacity&, const PackCapacity&) = default;
 };
 
 // Sequences laid end to end without padding between them; int32 but for the scores. Rows beyond the counts
@@ -44,20 +45,22 @@ class PackedBatch {
   Tensor unique_offsets;    // (U + 1) into unique_order
   Tensor right_order;       // (U) places in unique_ids, sorted by (id % right rows of the TTM, id)
   Tensor counts;            // (5)
+  Tensor capacities;        // (5) T, S, longest, P, U: which capacity the block was filled for
   Tensor token_rows;        // (T) 0, 1, 2, ...
 
   // The block that a batch is: from token_ids to token_rows.
   void* block() const { return token_ids.raw(); }
   std::size_t block_bytes() const;
+  // Throws Error if a block of the host's was filled for another capacity.
+  void check(std::span<const std::byte> block) const;
 
   Tensor token_count() const { return counts.slice(0, {1}); }
   Tensor sequence_count() const { return counts.slice(1, {1}); }
   Tensor masked_count() const { return counts.slice(2, {1}); }
   Tensor unique_count() const { return counts.slice(3, {1}); }
+  Tensor example_count() const { return counts.slice(4, {1}); }
   // The tokens, for a table of them.
   LookupIds tokens() const;
-
-  Tensor example_count() const { return counts.slice(4, {1}); }
 
  private:
   void lay_out(std::int32_t* base, Device device);

@@ -1,5 +1,5 @@
-// What a rank's loader costs: one rank that takes all packs of a step, and one of many, which passes those of
-// the others by their lengths. One thread; masks as the recipes' (15 %).
+// What a process's loader costs: one process that takes all packs of a step, and one of many, which passes
+// those of the others by their lengths. One thread; masks as the recipes' (15 %).
 //
 //   comera_bench_loader FOLDER-OF-SHARDS [PROCESSES ...]
 #include <fmt/format.h>

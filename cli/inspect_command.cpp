@@ -95,9 +95,8 @@ void plot(const InspectOptions& options) {
 // What the recipe's device is assumed to do. A recipe for a GPU may be looked at where there is none: then
 // the CPU stands for it.
 MachineModel machine_for(const Recipe& recipe) {
-  if (cuda_device_count() == 0) return cpu_processor().backend.machine();
-  const PrecisionSection& precision = recipe.precision;
-  return find_processor(recipe.run.device, precision.activations(), precision.operands()).backend.machine();
+  const bool on_cpu = recipe.run.device == "cpu" || cuda_device_count() == 0;
+  return backend_of(on_cpu ? DeviceKind::cpu : DeviceKind::cuda, recipe.precision.operands()).machine();
 }
 
 void inspect_model(const InspectOptions& options) {

@@ -22,8 +22,8 @@ struct TrainingCommandOptions {
 
 void add_training_options(CLI::App& command, TrainingCommandOptions& options);
 
-// Runs `command` in this process as it is, or as a rank of the job that it was started for: then what goes
-// wrong in one rank ends them all.
+// Runs `command` in this process as it is, or as a process of the job that it was started for: then what goes
+// wrong in one of them ends them all.
 using TrainingCommand = std::function<void(Communicator& communicator, StopSignals& signals)>;
 void run_in_job(const TrainingCommand& command);
 

@@ -74,6 +74,7 @@ Batch::Batch(const PackCapacity& capacity) : capacity_(capacity) {
   unique_offsets = integers(arrays.unique_offsets);
   right_order = integers(arrays.right_order);
   counts_ = integers(arrays.counts);
+  capacities_ = integers(arrays.capacities);
   scores = std::span(arrays.scores.data<float>(), static_cast<std::size_t>(capacity.sequences));
   samples.resize(static_cast<std::size_t>(capacity.sequences));
 }
@@ -141,6 +142,7 @@ void Batch::add_sequence(const Sample& sample, const Targets& targets, std::int6
 }
 
 void finish_batch(Batch& batch, std::int64_t right_modulus) {
+  COMERA_CHECK(!batch.counts_.empty(), "a batch without memory was finished");
   const std::int64_t count = batch.tokens;
   const std::int32_t* ids = batch.token_ids.data();
   const auto [smallest, largest] = std::minmax_element(ids, ids + count);
@@ -179,6 +181,10 @@ void finish_batch(Batch& batch, std::int64_t right_modulus) {
   fill_after(batch.sequence_offsets, batch.sequences, batch.tokens);
   std::ranges::copy(std::array{batch.tokens, batch.sequences, batch.masked, batch.unique, batch.examples},
                     batch.counts_.begin());
+  const PackCapacity& of = batch.capacity_;
+  std::ranges::transform(std::array{of.tokens, of.sequences, of.longest, of.masked, of.unique_ids},
+                         batch.capacities_.begin(),
+                         [](std::int64_t n) { return static_cast<std::int32_t>(n); });
 }
 
 }  // namespace comera::data

@@ -66,7 +66,7 @@ struct Batch {
 
   PackCapacity capacity_;
   std::vector<std::int32_t> block_;
-  std::span<std::int32_t> counts_;  // of the block, as PackedBatch has them
+  std::span<std::int32_t> counts_, capacities_;  // of the block, as PackedBatch has them
 };
 
 // Fills unique_*, right_order and the block's counts from token_ids[0, tokens), and repeats the last sequence

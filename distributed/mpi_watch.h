@@ -15,7 +15,7 @@
 
 namespace comera {
 
-// Where a process of MPI is.
+// Where this process is in its job.
 struct MpiPlace {
   int process = 0, world_size = 1, local_process = 0, local_processes = 1, own_cpus = 1;
   std::vector<std::string> hosts;  // of each process

@@ -17,6 +17,7 @@ class EncoderPack final : public Pack {
 
   void* block() const override { return batch_.block(); }
   std::size_t block_bytes() const override { return batch_.block_bytes(); }
+  void check(std::span<const std::byte> block) const override { batch_.check(block); }
   void run(const Step& step, bool gradient) const override {
     model_.run_pack(EncoderStep(step, batch_), gradient);
   }

@@ -13,6 +13,7 @@ class EncoderPacks final : public PackLayout {
 
   std::unique_ptr<Pack> allocate(Allocator& allocator) const override;
   std::unique_ptr<Pack> measuring(Device device) const override;
+  const Trainable& model() const override { return model_; }
   std::size_t bytes() const override;
   std::string text() const override;
   std::string how_to_fit(const std::function<bool(const PackLayout&)>& fits) const override;

@@ -55,12 +55,6 @@ void Model::add_float8(const Float8Config& config, Allocator& allocator) {
     }
 }
 
-void Model::begin_pass(const Context& context, bool training) const {
-  if (float8_) float8_->record(training);
-  if (store_.compute() != store_.dtype())
-    run(context, Cast{.x = store_.all_values(), .y = store_.product_values()});
-}
-
 void Model::run_pack(const EncoderStep& step, bool gradient) const {
   const Context& context = step.context;
   Arena& arena = context.arena;

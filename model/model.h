@@ -48,8 +48,7 @@ class Model final : public Trainable {
  private:
   std::vector<Linear*> layers() const;
   void add_float8(const Float8Config& config, Allocator& allocator);
-  // Before a pass: weights in the type of activations, rounded anew, and whether scales learn of it.
-  void begin_pass(const Context& context, bool training) const;
+
   void ready(int block) const { gradients_are_ready(block_ranges_[block]); }
 
   EncoderConfig config_;

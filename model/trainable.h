@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 namespace comera {
 
 struct Step;
+class Trainable;
 
 // One batch in a device's memory, and the model that runs over it. A training step is one pack or several.
 class Pack {
@@ -24,6 +26,8 @@ class Pack {
   // Where the batch lies. The host sends a block of the same layout (batches/).
   virtual void* block() const = 0;
   virtual std::size_t block_bytes() const = 0;
+  // Throws Error if a block was not filled for packs of this size.
+  virtual void check(std::span<const std::byte> block) const = 0;
   // Forward, loss and, with `gradient`, backward. Gradients of the sum of the losses are added to those of
   // the parameters; loss, targets and hits are added to step.results.
   virtual void run(const Step& step, bool gradient) const = 0;
@@ -37,6 +41,8 @@ class PackLayout {
   virtual std::unique_ptr<Pack> allocate(Allocator& allocator) const = 0;
   // For dry runs: its addresses are such that nobody may read them.
   virtual std::unique_ptr<Pack> measuring(Device device) const = 0;
+  // The model that its packs run.
+  virtual const Trainable& model() const = 0;
   // What allocate() takes.
   virtual std::size_t bytes() const = 0;
   // For messages: "a pack of 5120 tokens".
@@ -72,6 +78,9 @@ class Trainable {
   Trainable(const Trainable&) = delete;  // modules refer to the store
   Trainable& operator=(const Trainable&) = delete;
 
+  // Before every pass: weights in the type of activations, rounded anew, and whether scales of 8-bit operands
+  // learn from it.
+  void begin_pass(const Context& context, bool training) const;
   void gradients_are_ready(const std::vector<ParameterRange>& ranges) const {
     if (gradients_ready_) gradients_ready_(ranges);
   }

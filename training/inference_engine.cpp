@@ -87,6 +87,7 @@ bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const Pac
   const Tensor values = this->values(batch_.capacity);
   while (const data::Batch* batch = loader.try_next()) {
     if (stop && stop()) return false;
+    batch_.check(batch->block());
     std::memcpy(feed_->next(), batch->block().data(), batch->block().size());
     feed_->send();
     graph_.launch();

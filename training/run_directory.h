@@ -25,7 +25,7 @@ class RunDirectory {
   // (resume), or holds no run but a file that a run would write over, and Error when another process uses it,
   // with that process's id.
   RunDirectory(std::filesystem::path path, RunMode mode);
-  // Of a run that another process (the first process of its job) owns: not locked, nothing is made or
+  // Of a run that the first process of the job owns: not locked, nothing is made or
   // removed.
   RunDirectory(std::filesystem::path path, bool resumes);
   ~RunDirectory();

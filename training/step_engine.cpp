@@ -27,6 +27,10 @@ StepEngine::StepEngine(Trainable& model, const Processor& processor)
   clear_results();
 }
 
+StepEngine::~StepEngine() {
+  if (communicator_ != nullptr) model_.on_gradients_ready({});
+}
+
 void StepEngine::send_inputs() {
   std::memcpy(inputs_feed_->next(), &host_inputs_, sizeof host_inputs_);
   inputs_feed_->send();
@@ -93,7 +97,9 @@ std::string StepEngine::does_not_fit(const PackLayout& packs, const Arena::Plan&
 }
 
 void StepEngine::set_packs(const PackLayout& packs) {
+  COMERA_CHECK(&packs.model() == &model_, "the packs are of another model than the engine's");
   const Arena::Plan plan = plan_for(*packs.measuring(allocator().device()));
+  for (Graph* graph : {&micro_, &last_, &apply_, &merge_, &evaluate_}) *graph = Graph();  // of the old pack
   context_.reset();
   arena_.reset();
   pack_feed_.reset();
@@ -161,8 +167,8 @@ void StepEngine::run_apply(const Context& context) const {
 }
 
 void StepEngine::load(std::span<const std::byte> block) {
-  COMERA_CHECK(block.size() == pack_->block_bytes(), "a batch of {} bytes was loaded where packs have {}",
-               block.size(), pack_->block_bytes());
+  COMERA_CHECK(pack_ != nullptr, "a batch was loaded before the size of packs was set");
+  pack_->check(block);
   std::memcpy(pack_feed_->next(), block.data(), block.size());
   pack_feed_->send();
 }

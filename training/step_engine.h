@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,6 +31,7 @@ class StepEngine {
   StepEngine(Trainable& model, const OptimizerOptions& optimizer, const Processor& processor);
   // Only to evaluate: without an optimizer, and the model needs no gradients.
   StepEngine(Trainable& model, const Processor& processor);
+  ~StepEngine();
   StepEngine(const StepEngine&) = delete;
   StepEngine& operator=(const StepEngine&) = delete;
 

@@ -15,7 +15,12 @@ bool computes_in(const Backend& backend, DType compute) {
 }  // namespace
 
 std::string computes_with(const Processor& processor, DType compute) {
-  if (processor.allocator.device().kind != DeviceKind::cpu) return std::string(processor.backend.name());
+  if (processor.allocator.device().kind != DeviceKind::cpu) {
+    const MachineModel& machine = processor.backend.machine();  // its plans follow from these numbers
+    return fmt::format("{} with plans for {:.0f} and {:.0f} TFLOP/s and {:.0f} GB/s",
+                       processor.backend.name(), machine.flops_per_second * 1e-12,
+                       machine.narrow_flops_per_second * 1e-12, machine.bytes_per_second * 1e-9);
+  }
   const std::string set = instruction_set();
   return set == "amx" && compute != DType::bfloat16 ? "v4" : set;  // only bfloat16 makes use of AMX
 }

@@ -14,7 +14,8 @@ struct GpuProperties {
 };
 
 namespace cuda {
-// The first one, which stands for all of a machine: processes of a job plan alike. Without a GPU an H100. In
+// The first one, which stands for all of a machine. Processes whose GPUs differ would plan differently: what
+// a job compares and a checkpoint keeps (computes_with()) has these numbers. Without a GPU an H100. In
 // emulation always an H100, whatever a test makes of the emulated machine.
 GpuProperties first_gpu();
 // Computed from the properties, not measured: what no product of the sizes of interest reaches, but neither

@@ -29,7 +29,7 @@ class Mpirun {
   Mpirun(int processes, const std::vector<std::string>& command)
       : Mpirun({COMERA_MPIRUN, "-np", std::to_string(processes), "--bind-to", "none"}, command) {}
 
-  // With something else before the command that starts it as processes.
+  // With something else before the command of each process.
   Mpirun(std::vector<std::string> words, const std::vector<std::string>& command) {
     EXPECT_NE(mkdtemp(folder_.data()), nullptr);
     int ends[2];

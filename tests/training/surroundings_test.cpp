@@ -197,10 +197,10 @@ TEST_F(TrainingSurroundings, WhatAKilledRunLeftIsRemovedAndNothingElse) {
 
 // A run that cannot begin, or begins beside them, leaves a user's own files as they were.
 TEST_F(TrainingSurroundings, FilesOfTheUserInTheOutputFolderStay) {
-  fs::create_directories(run() / "ranks");
-  std::ofstream(run() / "ranks/mine.txt") << "the user's";
+  fs::create_directories(run() / "processes");
+  std::ofstream(run() / "processes/mine.txt") << "the user's";
   expect_refusal(shell("$C pretrain $R --set data.train=nowhere"), 1, {"nowhere"});
-  EXPECT_EQ(read_text(run() / "ranks/mine.txt"), "the user's");
+  EXPECT_EQ(read_text(run() / "processes/mine.txt"), "the user's");
   std::ofstream(run() / "best.h5") << "the user's";
   expect_refusal(shell("$C pretrain $R"), 2, {"holds another run"});
   EXPECT_EQ(read_text(run() / "best.h5"), "the user's");
