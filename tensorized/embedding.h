@@ -18,7 +18,8 @@ struct TTMCores;
 // language model.
 class Embedding {
  public:
-  // What a lookup gives: the row of id t is rows[index[t]]. Rows have the type of parameters, whatever that of activations is.
+  // What a lookup gives: the row of id t is rows[index[t]]. Rows have the type of parameters, whatever that
+  // of activations is.
   struct Rows {
     Tensor rows;   // (R, width)
     Tensor index;  // int32 (T)
