@@ -105,7 +105,7 @@ void CheckpointReader::read_raw(const std::string& path, DType dtype, void* data
 void CheckpointReader::read(const std::string& path, const Tensor& into) const {
   const CheckpointTensor& found = tensor(path);
   std::vector<std::int64_t> wanted;
-  for (int axis = 0; axis < into.shape().rank(); ++axis) wanted.push_back(into.dim(axis));
+  for (int axis = 0; axis < into.shape().dims(); ++axis) wanted.push_back(into.dim(axis));
   COMERA_CHECK(into.device().kind == DeviceKind::cpu, "checkpoint: '{}' is read into host memory only", path);
   COMERA_CHECK(found.shape == wanted, "{}: '{}' has the shape {}, but {} is expected", state_->path.string(),
                path, text_of(found.shape), text_of(wanted));

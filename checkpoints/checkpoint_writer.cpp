@@ -28,7 +28,7 @@ namespace {
 
 std::vector<std::int64_t> dims_of(const Shape& shape) {
   std::vector<std::int64_t> dims;
-  for (int axis = 0; axis < shape.rank(); ++axis) dims.push_back(shape[axis]);
+  for (int axis = 0; axis < shape.dims(); ++axis) dims.push_back(shape[axis]);
   return dims;
 }
 
@@ -45,7 +45,7 @@ void CheckpointWriter::tensor(const std::string& path, const Tensor& tensor, con
   COMERA_CHECK(path.size() > 1 && path[0] == '/' && path.find('\n') == path.npos,
                "a checkpoint's tensor needs a name such as '/model/weight', not '{}'", path);
   COMERA_CHECK(tensor.device().kind == DeviceKind::cpu, "checkpoint: '{}' is not in the host's memory", path);
-  COMERA_CHECK(tensor.shape().rank() > 0, "checkpoint: '{}' has no shape", path);
+  COMERA_CHECK(tensor.shape().dims() > 0, "checkpoint: '{}' has no shape", path);
   COMERA_CHECK(!state_->file.exists(path), "{}: '{}' is written twice", state_->durable.path().string(),
                path);
   state_->file.write(path, tensor.dtype(), dims_of(tensor.shape()), tensor.raw());

@@ -14,7 +14,7 @@ namespace {
 
 std::vector<std::int64_t> dims(const Shape& shape) {
   std::vector<std::int64_t> list;
-  for (int axis = 0; axis < shape.rank(); ++axis) list.push_back(shape[axis]);
+  for (int axis = 0; axis < shape.dims(); ++axis) list.push_back(shape[axis]);
   return list;
 }
 
@@ -49,7 +49,7 @@ void save_parameters(CheckpointWriter& writer, const ParameterStore& store) {
     if (info.role == ParameterRole::core) {
       attributes["ranks"] = std::vector{info.shape[0], info.shape[-1]};
       std::vector<std::int64_t> modes;  // one of a linear's core; row and column mode of an embedding's
-      for (int axis = 1; axis + 1 < info.shape.rank(); ++axis) modes.push_back(info.shape[axis]);
+      for (int axis = 1; axis + 1 < info.shape.dims(); ++axis) modes.push_back(info.shape[axis]);
       attributes["modes"] = modes;
     } else if (info.role == ParameterRole::gate) {
       attributes["ranks"] = std::vector{info.shape[0]};
@@ -105,8 +105,9 @@ void read(const CheckpointReader& reader, const ParameterStore& store, const std
   for (const ParameterId id : ids) load(reader, path_of(store.info(id)), store, store.value(id));
 }
 
-// Who takes the weights without their adapters would lose what these have learnt since a merge.
-void require_merged(const CheckpointReader& reader) {
+}  // namespace
+
+void require_merged_adapters(const CheckpointReader& reader, std::string_view otherwise) {
   const auto values = [&](const std::string& path) {
     return reader.tensor(path).dtype == DType::float64 ? reader.read_values<double>(path) : [&] {
       const std::vector<float> single = reader.read_values<float>(path);
@@ -119,13 +120,11 @@ void require_merged(const CheckpointReader& reader) {
     const std::string merged = tensor.path.substr(0, at) + ".merged_" + tensor.path.substr(at + 6);
     COMERA_CHECK(
         reader.has_tensor(merged) && values(tensor.path) == values(merged),
-        "{} was saved between two merges of [lte], so that a model without these adapters would lose "
-        "what they have learnt since; take a checkpoint of a step that is a multiple of lte.merge_steps",
-        reader.path().string());
+        "{} was saved between two merges of [lte], so that {} what its adapters have learnt since; take a "
+        "checkpoint of a step that is a multiple of lte.merge_steps",
+        reader.path().string(), otherwise);
   }
 }
-
-}  // namespace
 
 void check_parameters(const CheckpointReader& reader, const ParameterStore& store) {
   matching(reader, store, false);
@@ -138,7 +137,7 @@ void load_parameters(const CheckpointReader& reader, const ParameterStore& store
 InitialParameters load_initial_parameters(const CheckpointReader& reader, const ParameterStore& store) {
   const std::vector<ParameterId> loaded = matching(reader, store, true);
   if (std::ranges::none_of(loaded, [&](ParameterId id) { return is_adapter(store, id); }))
-    require_merged(reader);
+    require_merged_adapters(reader, "a model without them would lose");
   read(reader, store, loaded);
   InitialParameters result;
   result.loaded = static_cast<std::int64_t>(loaded.size());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,11 @@ struct InitialParameters {
 // read. A model whose tensor trains have ranks of their own must be built with them first: take_ranks() in
 // training/checkpoint_recipe.h. Error in one sentence if the encoders differ.
 InitialParameters load_initial_parameters(const CheckpointReader& reader, const ParameterStore& store);
+
+// Throws Error unless the adapters of [lte] that a checkpoint holds, if any, have been merged into the
+// weights since they were last trained. `otherwise`: what would happen to "what its adapters have learnt
+// since".
+void require_merged_adapters(const CheckpointReader& reader, std::string_view otherwise);
 
 // The tensors of the model and of its optimizer, by their paths, that hold numbers which are not finite.
 // Loading refuses them. Reads all of them once.

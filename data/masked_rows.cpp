@@ -16,7 +16,7 @@ const std::int32_t* row_of(const std::vector<std::int32_t>& values, std::int64_t
 
 }  // namespace
 
-storage::hdf5::Dataset MaskedRowFile::open(const char* dataset, std::size_t rank) {
+storage::hdf5::Dataset MaskedRowFile::open(const char* dataset, std::size_t dims) {
   COMERA_CHECK(file_.exists(dataset),
                "{}: has no '{}'; a file of masked sequences needs input_ids, input_mask, segment_ids, "
                "masked_lm_positions and masked_lm_ids",
@@ -26,8 +26,8 @@ storage::hdf5::Dataset MaskedRowFile::open(const char* dataset, std::size_t rank
   COMERA_CHECK(info.dtype != DType::float32 && info.dtype != DType::float64,
                "{}: '{}' holds floating-point numbers, integers were expected", name_, dataset);
   // Labels may stand in a column.
-  const bool fits = info.shape.size() == rank || (rank == 1 && info.shape.size() == 2 && info.shape[1] == 1);
-  COMERA_CHECK(fits, "{}: '{}' has {} dimensions, {} were expected", name_, dataset, info.shape.size(), rank);
+  const bool fits = info.shape.size() == dims || (dims == 1 && info.shape.size() == 2 && info.shape[1] == 1);
+  COMERA_CHECK(fits, "{}: '{}' has {} dimensions, {} were expected", name_, dataset, info.shape.size(), dims);
   COMERA_CHECK(info.shape.size() < 2 || info.shape[1] <= widest_row,
                "{}: the rows of '{}' have {} entries, at most {} are read", name_, dataset, info.shape[1],
                widest_row);

@@ -55,7 +55,7 @@ class MaskedRowFile {
   void take(const Rows& rows, std::int64_t row, bool restored, Sample& to) const;
 
  private:
-  storage::hdf5::Dataset open(const char* dataset, std::size_t rank);
+  storage::hdf5::Dataset open(const char* dataset, std::size_t dims);
   void check_row(const Rows& rows, std::int64_t row, std::int32_t vocabulary, const SpecialIds& special);
   // How many targets the row has.
   std::int64_t check_targets(const Rows& rows, std::int64_t row, std::int32_t vocabulary,

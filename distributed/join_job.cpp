@@ -4,6 +4,6 @@
 
 namespace comera {
 
-std::unique_ptr<Communicator> join_job() { return launched_as_rank() ? start_mpi() : nullptr; }
+std::unique_ptr<Communicator> join_job() { return launched_as_process() ? start_mpi() : nullptr; }
 
 }  // namespace comera

@@ -33,7 +33,7 @@ bool is_mpirun(const char* comm_file) {
 
 }  // namespace
 
-bool launched_as_rank() {
+bool launched_as_process() {
   // Then there is nothing to join, and no need of MPI.
   constexpr std::array sizes = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
   const auto one = [](const char* name) {

@@ -4,7 +4,7 @@ namespace comera {
 
 // Whether a launcher of MPI says that this process is one of several. UsageError if srun has started several
 // without telling them how to find one another.
-bool launched_as_rank();
+bool launched_as_process();
 
 // mpirun ends when all its daemons have said that their processes are dead; for one behind a broken network
 // it waits until TCP gives up, a quarter of an hour. On the first process, if mpirun is its parent: a process

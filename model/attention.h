@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "model/config.h"
+#include "model/encoder_step.h"
 #include "model/positions.h"
-#include "model/step.h"
 #include "tensorized/linear.h"
 #include "tensorized/tt_attention.h"
 

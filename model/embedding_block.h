@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "model/config.h"
+#include "model/encoder_step.h"
 #include "model/layer_norm.h"
-#include "model/step.h"
 #include "tensorized/embedding.h"
 
 namespace comera {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/step.h"
+#include "model/encoder_step.h"
 
 namespace comera {
 

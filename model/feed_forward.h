@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "model/config.h"
-#include "model/step.h"
+#include "model/encoder_step.h"
 #include "tensorized/linear.h"
 #include "tensorized/tt_feed_forward.h"
 

@@ -4,8 +4,8 @@
 
 #include "model/config.h"
 #include "model/embedding_block.h"
+#include "model/encoder_step.h"
 #include "model/layer_norm.h"
-#include "model/step.h"
 #include "tensorized/linear.h"
 
 namespace comera {

@@ -151,9 +151,9 @@ DatasetInfo describe(const State& file, hid_t dataset, std::string_view path) {
   const Handle space(H5Dget_space(dataset), H5Sclose);
   const Handle type(H5Dget_type(dataset), H5Tclose);
   if (space < 0 || type < 0) fail(file.path, fmt::format("read the shape of '{}'", path));
-  const int rank = H5Sget_simple_extent_ndims(space);
-  std::vector<hsize_t> dims(static_cast<std::size_t>(std::max(rank, 0)));
-  if (rank < 0 || (rank > 0 && H5Sget_simple_extent_dims(space, dims.data(), nullptr) < 0))
+  const int count = H5Sget_simple_extent_ndims(space);
+  std::vector<hsize_t> dims(static_cast<std::size_t>(std::max(count, 0)));
+  if (count < 0 || (count > 0 && H5Sget_simple_extent_dims(space, dims.data(), nullptr) < 0))
     fail(file.path, fmt::format("read the shape of '{}'", path));
   info.shape.assign(dims.begin(), dims.end());
   check_shape(file, dims, path);

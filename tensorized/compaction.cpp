@@ -76,8 +76,8 @@ struct Slices {
   std::int64_t rows, middle, columns;
 
   explicit Slices(const Shape& shape)
-      : rows(shape.rank() > 1 ? shape[0] : 1), middle(1), columns(shape[shape.rank() - 1]) {
-    for (int axis = 1; axis + 1 < shape.rank(); ++axis) middle *= shape[axis];
+      : rows(shape.dims() > 1 ? shape[0] : 1), middle(1), columns(shape[shape.dims() - 1]) {
+    for (int axis = 1; axis + 1 < shape.dims(); ++axis) middle *= shape[axis];
   }
 };
 
@@ -91,9 +91,9 @@ Shape kept_shape(const Shape& shape, const Selection& selection) {
   if (selection.whole()) return shape;
   const std::int64_t first = selection.first ? std::ssize(*selection.first) : shape[0];
   const std::int64_t last = selection.last ? std::ssize(*selection.last) : shape[-1];
-  if (shape.rank() == 1) return {last};                             // a gate
-  if (shape.rank() == 3) return {first, shape[1], last};            // a core of a linear
-  if (shape.rank() == 4) return {first, shape[1], shape[2], last};  // of an embedding
+  if (shape.dims() == 1) return {last};                             // a gate
+  if (shape.dims() == 3) return {first, shape[1], last};            // a core of a linear
+  if (shape.dims() == 4) return {first, shape[1], shape[2], last};  // of an embedding
   throw_error(fmt::format("{} is neither a gate nor a core", shape.text()));
 }
 

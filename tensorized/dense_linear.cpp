@@ -20,8 +20,7 @@ DenseLinear::DenseLinear(ParameterStore& store, const Spec& spec) : Linear(store
   }
 }
 
-Linear::Saved DenseLinear::forward(const Context& context, const Tensor& x, const Pass& pass) const {
-  const ProductPlace place(context.products, spec_.name, why_not_float8(true));
+Linear::Saved DenseLinear::run_forward(const Context& context, const Tensor& x, const Pass& pass) const {
   Saved saved = begin(context, x, pass);
   if (in_float8())
     forward_in_float8(context, saved);
@@ -69,10 +68,9 @@ void DenseLinear::forward_in_float8(const Context& context, const Saved& saved) 
   }
 }
 
-void DenseLinear::backward(const Context& context, const Saved& saved,
-                           const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                           bool accumulate_dx) const {
-  const ProductPlace place(context.products, spec_.name, why_not_float8(true));
+void DenseLinear::run_backward(const Context& context, const Saved& saved,
+                               const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                               bool accumulate_dx) const {
   for (int i = 0; i < outputs(); ++i) {
     undo_bias_and_activation(context, saved, i, dy[i]);
     if (in_float8())

@@ -9,13 +9,15 @@ class DenseLinear final : public Linear {
  public:
   DenseLinear(ParameterStore& store, const Spec& spec);
 
-  Saved forward(const Context& context, const Tensor& x, const Pass& pass) const override;
-  void backward(const Context& context, const Saved& saved, const std::array<Tensor, max_group_outputs>& dy,
-                const Tensor& dx, bool accumulate_dx) const override;
   std::string explain(std::int64_t tokens, const MachineModel& machine) const override;
   std::string shape_text(int output) const override;
 
  private:
+  Saved run_forward(const Context& context, const Tensor& x, const Pass& pass) const override;
+  void run_backward(const Context& context, const Saved& saved,
+                    const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                    bool accumulate_dx) const override;
+
   bool in_float8() const { return float8_ && fits_float8(); }
   void forward_products(const Context& context, const Saved& saved) const;
   void backward_products(const Context& context, const Saved& saved, int i, const Tensor& dy,

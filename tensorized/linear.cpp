@@ -10,6 +10,32 @@
 
 namespace comera {
 
+Linear::Saved Linear::forward(const Context& context, const Tensor& x, const Pass& pass) const {
+  const ProductPlace place = place_of_pass(context, x.dim(0));
+  return run_forward(context, x, pass);
+}
+
+void Linear::backward(const Context& context, const Saved& saved,
+                      const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                      bool accumulate_dx) const {
+  const ProductPlace place = place_of_pass(context, saved.x.dim(0));
+  run_backward(context, saved, dy, dx, accumulate_dx);
+}
+
+ProductPlace Linear::place_of_pass(const Context& context, std::int64_t tokens) const {
+  // Only a log needs to know, and a plan is not free.
+  return place(context, context.products == nullptr || suits_float8(tokens, context.backend.machine()));
+}
+
+ProductPlace Linear::place(const Context& context, bool suited) const {
+  const char* why = "";
+  if (float8_ && !fits_float8())
+    why = "its sizes are not multiples of 16";
+  else if (float8_ && !suited)
+    why = "not evaluated by halves, which is cheaper for so few rows";
+  return {context.products, spec_.name, why};
+}
+
 void Linear::add_bias(ParameterStore& store, int i, ParameterRole role) {
   biases_.push_back(store.add(
       {.name = output_name(i) + ".bias",

@@ -67,11 +67,10 @@ class Linear {
   Linear(const Linear&) = delete;
   Linear& operator=(const Linear&) = delete;
 
-  virtual Saved forward(const Context& context, const Tensor& x, const Pass& pass) const = 0;
+  Saved forward(const Context& context, const Tensor& x, const Pass& pass) const;
   // dy_i are overwritten. dx is written, or added to with accumulate_dx. Parameter gradients are added.
-  virtual void backward(const Context& context, const Saved& saved,
-                        const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                        bool accumulate_dx) const = 0;
+  void backward(const Context& context, const Saved& saved, const std::array<Tensor, max_group_outputs>& dy,
+                const Tensor& dx, bool accumulate_dx) const;
   // Lets everything that training sees become part of what is evaluated; between steps.
   virtual void merge_adapters(const Context& /*context*/) const {}
   // How such a machine evaluates it for this many tokens, as text.
@@ -94,13 +93,8 @@ class Linear {
     return spec_.input_size % float8_multiple == 0 && spec_.output_size % float8_multiple == 0;
   }
 
-  // For a log of products: why those of this layer are not in 8 bits, or "" if they are, or are not meant to
-  // be.
-  const char* why_not_float8(bool by_halves) const {
-    if (!float8_) return "";
-    if (!fits_float8()) return "its sizes are not multiples of 16";
-    return by_halves ? "" : "not evaluated by halves, which is cheaper for so few rows";
-  }
+  // The scope of this layer's products in a log of them. `suited`: whether they could have 8-bit operands.
+  [[nodiscard]] ProductPlace place(const Context& context, bool suited = true) const;
 
   int outputs() const { return static_cast<int>(spec_.outputs.size()); }
   ParameterId bias(int i = 0) const { return biases_[i]; }
@@ -108,6 +102,14 @@ class Linear {
   std::string output_name(int i) const { return spec_.output_name(i); }
 
  protected:
+  // The two passes, in the scope of this layer.
+  virtual Saved run_forward(const Context& context, const Tensor& x, const Pass& pass) const = 0;
+  virtual void run_backward(const Context& context, const Saved& saved,
+                            const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                            bool accumulate_dx) const = 0;
+  // Whether the products for so many tokens could have 8-bit operands, sizes aside.
+  virtual bool suits_float8(std::int64_t /*tokens*/, const MachineModel& /*machine*/) const { return true; }
+
   void add_bias(ParameterStore& store, int i, ParameterRole role = ParameterRole::dense);
   // With memory for u and, with an activation, y.
   Saved begin(const Context& context, const Tensor& x, const Pass& pass) const;
@@ -120,6 +122,9 @@ class Linear {
   Spec spec_;
   std::vector<ParameterId> biases_;
   std::optional<Float8Layer> float8_;
+
+ private:
+  ProductPlace place_of_pass(const Context& context, std::int64_t tokens) const;
 };
 
 // What the W_i of a layer are made of.

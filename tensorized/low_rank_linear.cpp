@@ -30,8 +30,7 @@ LowRankLinear::LowRankLinear(ParameterStore& store, const Spec& spec, std::int64
 }
 
 // The operation of a tensor train's halves is just this.
-Linear::Saved LowRankLinear::forward(const Context& context, const Tensor& x, const Pass& pass) const {
-  const ProductPlace place(context.products, spec_.name);
+Linear::Saved LowRankLinear::run_forward(const Context& context, const Tensor& x, const Pass& pass) const {
   Saved saved = begin(context, x, pass);
   auto& kept = saved.kept.emplace<KeptByFactors>();
   for (int i = 0; i < outputs(); ++i) {
@@ -48,10 +47,9 @@ Linear::Saved LowRankLinear::forward(const Context& context, const Tensor& x, co
   return saved;
 }
 
-void LowRankLinear::backward(const Context& context, const Saved& saved,
-                             const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                             bool accumulate_dx) const {
-  const ProductPlace place(context.products, spec_.name);
+void LowRankLinear::run_backward(const Context& context, const Saved& saved,
+                                 const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                                 bool accumulate_dx) const {
   const auto& kept = std::get<KeptByFactors>(saved.kept);
   for (int i = 0; i < outputs(); ++i) {
     TTLinearBackward operation{.x = saved.x,

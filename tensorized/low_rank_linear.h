@@ -11,13 +11,15 @@ class LowRankLinear final : public Linear {
  public:
   LowRankLinear(ParameterStore& store, const Spec& spec, std::int64_t rank);
 
-  Saved forward(const Context& context, const Tensor& x, const Pass& pass) const override;
-  void backward(const Context& context, const Saved& saved, const std::array<Tensor, max_group_outputs>& dy,
-                const Tensor& dx, bool accumulate_dx) const override;
   std::string explain(std::int64_t tokens, const MachineModel& machine) const override;
   std::string shape_text(int output) const override;
 
  private:
+  Saved run_forward(const Context& context, const Tensor& x, const Pass& pass) const override;
+  void run_backward(const Context& context, const Saved& saved,
+                    const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                    bool accumulate_dx) const override;
+
   std::int64_t rank_;
   std::vector<ParameterId> left_, right_;  // U_i, V_i
 };

@@ -60,8 +60,7 @@ void LteLinear::scale(const Context& context, const Tensor& rows, const Tensor& 
   product.write_back();
 }
 
-Linear::Saved LteLinear::forward(const Context& context, const Tensor& x, const Pass& pass) const {
-  const ProductPlace place(context.products, spec_.name);
+Linear::Saved LteLinear::run_forward(const Context& context, const Tensor& x, const Pass& pass) const {
   Saved saved = begin(context, x, pass);
   auto& kept = saved.kept.emplace<KeptByFactors>();
   COMERA_CHECK(!pass.training || x.dim(0) % form_.num_heads == 0,
@@ -126,10 +125,9 @@ void LteLinear::add_adapters(const Context& context, const Output& output, const
   }
 }
 
-void LteLinear::backward(const Context& context, const Saved& saved,
-                         const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                         bool accumulate_dx) const {
-  const ProductPlace place(context.products, spec_.name);
+void LteLinear::run_backward(const Context& context, const Saved& saved,
+                             const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                             bool accumulate_dx) const {
   const auto& kept = std::get<KeptByFactors>(saved.kept);
   for (int i = 0; i < outputs(); ++i) {
     undo_bias_and_activation(context, saved, i, dy[i]);

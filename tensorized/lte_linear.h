@@ -21,9 +21,6 @@ class LteLinear final : public Linear {
  public:
   LteLinear(ParameterStore& store, const Spec& spec, const LteForm& form);
 
-  Saved forward(const Context& context, const Tensor& x, const Pass& pass) const override;
-  void backward(const Context& context, const Saved& saved, const std::array<Tensor, max_group_outputs>& dy,
-                const Tensor& dx, bool accumulate_dx) const override;
   void merge_adapters(const Context& context) const override;
   std::string explain(std::int64_t tokens, const MachineModel& machine) const override;
   std::string shape_text(int output) const override;
@@ -33,6 +30,11 @@ class LteLinear final : public Linear {
   static bool is_adapter(std::string_view parameter);
 
  private:
+  Saved run_forward(const Context& context, const Tensor& x, const Pass& pass) const override;
+  void run_backward(const Context& context, const Saved& saved,
+                    const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                    bool accumulate_dx) const override;
+
   // A_h and B_h, or A'_h and B'_h, of all heads.
   struct Factors {
     ParameterId a = -1;  // (H, r, inputs)

@@ -230,7 +230,7 @@ TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& in
                     .b_value = arena.saved({r_value + 1, hidden_}, master),
                     .b_key = arena.saved({r_key, hidden_}, master),
                     .log_sum_exp = arena.saved({heads_, tokens}, master)};
-  const ProductPlace place(context.products, projections_.spec().name, projections_.why_not_float8(true));
+  const ProductPlace place = projections_.place(context);
   merge(context, saved);
   TTLinearForward query_forward{.x = x, .a = saved.a, .xa = saved.xa, .outputs = 1, .output = {}};
   query_forward.output[0] = {.column = 0, .b = saved.c, .bias = saved.c_bias, .u = saved.query, .y = {}};
@@ -254,7 +254,7 @@ TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& in
                                   .v_stride = all,
                                   .slopes = inputs.slopes});
   }
-  const ProductPlace output_place(context.products, output_.spec().name, output_.why_not_float8(true));
+  const ProductPlace output_place = output_.place(context);
   TTLinearForward output_forward{
       .x = saved.attended, .a = saved.f, .xa = saved.xa_output, .outputs = 1, .output = {}};
   output_forward.output[0] = {.column = 0, .b = saved.b_output, .bias = {}, .u = saved.y, .y = {}};
@@ -287,10 +287,10 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
   of_output.output[0] = {
       .column = 0, .b = saved.b_output, .db = db_output, .dbias = {}, .u = {}, .y = {}, .dy = dy};
   {
-    const ProductPlace place(context.products, output_.spec().name, output_.why_not_float8(true));
+    const ProductPlace place = output_.place(context);
     run_backward(context, Part::to_output, of_output);
   }
-  const ProductPlace place(context.products, projections_.spec().name, projections_.why_not_float8(true));
+  const ProductPlace place = projections_.place(context);
   const Tensor dquery = scope.tensor(saved.query.shape(), dtype);
   const Tensor dxa = scope.tensor(saved.xa.shape(), dtype);
   if (unused > 0) run(context, Fill{.x = dxa, .value = 0});

@@ -38,7 +38,7 @@ TTFeedForward::Saved TTFeedForward::forward(const Context& context, const Tensor
                     .ha = arena.saved({tokens, columns(down_)}, dtype),
                     .y = arena.saved({tokens, down_.spec().output_size}, dtype),
                     .float8 = float8};
-  const ProductPlace place(context.products, up_.spec().name, up_.why_not_float8(true));
+  const ProductPlace place = up_.place(context);
   up_.merge(context, saved.a_up, {saved.b_up}, float8);
   down_.merge(context, saved.a_down, {saved.b_down}, float8);
   if (float8) {
@@ -60,7 +60,7 @@ TTFeedForward::Saved TTFeedForward::forward(const Context& context, const Tensor
 
 void TTFeedForward::backward(const Context& context, const Saved& saved, Activation activation,
                              const Tensor& dy, const Tensor& dx, bool accumulate_dx) const {
-  const ProductPlace place(context.products, up_.spec().name, up_.why_not_float8(true));
+  const ProductPlace place = up_.place(context);
   ArenaScope scope(context.arena);
   const auto zeros_like = [&](const Tensor& value) {
     const Tensor tensor = scope.tensor(value.shape(), store_.dtype());
@@ -105,7 +105,7 @@ void TTFeedForward::forward_in_float8(const Context& context, const Saved& saved
   ArenaScope scope(context.arena);
   const Tensor u = scope.tensor({saved.x.dim(0), up_.spec().output_size}, saved.x.dtype());
   run(context, inner_in_float8(saved, u));
-  const ProductPlace place(context.products, down_.spec().name);
+  const ProductPlace place = down_.place(context);
   TTLinearForward down{.x = u, .a = saved.a_down, .xa = saved.ha, .outputs = 1, .output = {}};
   down.output[0] = {.b = saved.b_down, .bias = {}, .u = saved.y, .y = {}};
   run(context, Float8LinearForward{.linear = down,
@@ -133,7 +133,7 @@ void TTFeedForward::backward_in_float8(const Context& context, const Saved& save
                         .dxa = {}};
   down.output[0] = {.b = saved.b_down, .db = to.db_down, .dbias = {}, .u = {}, .y = {}, .dy = to.dy};
   {
-    const ProductPlace place(context.products, down_.spec().name);
+    const ProductPlace place = down_.place(context);
     run(context, Float8LinearBackward{.linear = down,
                                       .scales = down_.float8()->scales(),
                                       .options = down_.float8()->options(),

@@ -67,10 +67,9 @@ Tensor TTLinear::merge_to_dense(const Context& context, ArenaScope& scope, int i
   return in_type(context, scope, w, store_.compute());
 }
 
-Linear::Saved TTLinear::forward(const Context& context, const Tensor& x, const Pass& pass) const {
+Linear::Saved TTLinear::run_forward(const Context& context, const Tensor& x, const Pass& pass) const {
   const std::int64_t tokens = x.dim(0);
   const LinearPlan plan = plan_for(tokens, context.backend.machine());
-  const ProductPlace place(context.products, spec_.name, why_not_float8(all_by_halves(plan)));
   Saved saved = begin(context, x, pass);
   auto& kept = saved.kept.emplace<KeptByTrain>();
   kept.plan = plan;
@@ -128,12 +127,11 @@ void TTLinear::forward_by_halves(const Context& context, Saved& saved, KeptByTra
     run(context, operation);
 }
 
-void TTLinear::backward(const Context& context, const Saved& saved,
-                        const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                        bool accumulate_dx) const {
+void TTLinear::run_backward(const Context& context, const Saved& saved,
+                            const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                            bool accumulate_dx) const {
   const KeptByTrain& kept = std::get<KeptByTrain>(saved.kept);
   const bool by_halves = all_by_halves(kept.plan);
-  const ProductPlace place(context.products, spec_.name, why_not_float8(by_halves));
   // By halves both are part of the operation; without a train only the bias has a gradient.
   for (int i = 0; i < outputs(); ++i)
     if (removed(i) ? saved.pass.biased : !by_halves) undo_bias_and_activation(context, saved, i, dy[i]);

@@ -10,9 +10,6 @@ class TTLinear final : public Linear {
  public:
   TTLinear(ParameterStore& store, const Spec& spec, std::vector<TTShape> shapes, PlanKind plan);
 
-  Saved forward(const Context& context, const Tensor& x, const Pass& pass) const override;
-  void backward(const Context& context, const Saved& saved, const std::array<Tensor, max_group_outputs>& dy,
-                const Tensor& dx, bool accumulate_dx) const override;
   std::string explain(std::int64_t tokens, const MachineModel& machine) const override;
   std::string shape_text(int output) const override { return shapes_[output].text(); }
   const TTLinear* as_tensor_train() const override { return this; }
@@ -31,6 +28,14 @@ class TTLinear final : public Linear {
              bool padded = false) const;
 
  private:
+  Saved run_forward(const Context& context, const Tensor& x, const Pass& pass) const override;
+  void run_backward(const Context& context, const Saved& saved,
+                    const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                    bool accumulate_dx) const override;
+  bool suits_float8(std::int64_t tokens, const MachineModel& machine) const override {
+    return all_by_halves(plan_for(tokens, machine));
+  }
+
   std::int64_t columns(int i, bool padded) const { return padded ? float8_padded(rank(i)) : rank(i); }
   std::int64_t total_columns(bool padded) const;
   Float8Outputs float8_outputs() const;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 
+#include "checkpoints/model_state.h"
 #include "recipes/changes.h"
 
 namespace comera {
@@ -45,6 +46,8 @@ void require_same_encoder(const Recipe& recipe, const CheckpointReader& reader) 
         throw UsageError(fmt::format(
             "{} was trained with {} = {}, but the recipe has {}; use the recipe that it was made with",
             reader.path().string(), key, change.from, change.to));
+  if (saved.lte && recipe.lte && saved.lte->lora_alpha != recipe.lte->lora_alpha)
+    require_merged_adapters(reader, "another lte.lora_alpha would scale anew");
 }
 
 void take_ranks(Recipe& recipe, const CheckpointReader& reader, RanksOf checkpoint) {

@@ -14,7 +14,8 @@ namespace comera {
 Recipe checkpoint_recipe(const CheckpointReader& reader, const std::vector<std::string>& overrides = {});
 
 // Refuses a recipe whose encoder computes something else with the same parameters: another model.heads,
-// model.norm, model.positions or model.rotary_theta. UsageError that names the checkpoint and the key.
+// model.norm, model.positions or model.rotary_theta. UsageError that names the checkpoint and the key. Error
+// if adapters that are not merged would have another lte.lora_alpha.
 void require_same_encoder(const Recipe& recipe, const CheckpointReader& reader);
 
 // Gives the recipe the ranks of the checkpoint's single layers, so that a model made of it can hold their

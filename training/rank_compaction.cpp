@@ -15,7 +15,7 @@ constexpr std::string_view parameters_at = "/model/", optimizer_at = "/optimizer
 
 std::vector<std::int64_t> sizes_of(const Shape& shape) {
   std::vector<std::int64_t> sizes;
-  for (int axis = 0; axis < shape.rank(); ++axis) sizes.push_back(shape[axis]);
+  for (int axis = 0; axis < shape.dims(); ++axis) sizes.push_back(shape[axis]);
   return sizes;
 }
 

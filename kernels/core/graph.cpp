@@ -1,8 +1,11 @@
 #include "kernels/core/graph.h"
 
+#include "kernels/core/check.h"
+
 namespace comera {
 
 void Graph::launch() {
+  COMERA_CHECK(body_, "a graph without work was launched");
   struct Forbidden {
     Allocator& allocator;
     explicit Forbidden(Allocator& wanted) : allocator(wanted) { allocator.forbid(true); }

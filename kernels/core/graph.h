@@ -16,6 +16,7 @@ class Graph {
   Graph(Allocator& allocator, const Stream& stream, std::function<void()> body, bool record = true)
       : allocator_(&allocator), stream_(stream), body_(std::move(body)), record_(record) {}
 
+  // Throws Error if there is nothing to launch.
   void launch();
 
  private:

@@ -5,23 +5,23 @@
 namespace comera {
 
 Shape::Shape(std::initializer_list<std::int64_t> dims) {
-  COMERA_CHECK(dims.size() <= max_rank, "a shape has at most {} dimensions, not {}", max_rank, dims.size());
+  COMERA_CHECK(dims.size() <= max_dims, "a shape has at most {} dimensions, not {}", max_dims, dims.size());
   for (auto dim : dims) {
     COMERA_CHECK(dim >= 0, "a dimension cannot be negative, but {} was given", dim);
-    dims_[rank_++] = dim;
+    dims_[count_++] = dim;
   }
 }
 
 std::int64_t Shape::elements() const {
-  if (rank_ == 0) return 0;
+  if (count_ == 0) return 0;
   std::int64_t product = 1;
-  for (int axis = 0; axis < rank_; ++axis) product *= dims_[axis];
+  for (int axis = 0; axis < count_; ++axis) product *= dims_[axis];
   return product;
 }
 
 std::string Shape::text() const {
   std::string out = "(";
-  for (int axis = 0; axis < rank_; ++axis) out += fmt::format("{}{}", axis ? ", " : "", dims_[axis]);
+  for (int axis = 0; axis < count_; ++axis) out += fmt::format("{}{}", axis ? ", " : "", dims_[axis]);
   return out + ")";
 }
 

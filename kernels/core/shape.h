@@ -10,21 +10,21 @@ namespace comera {
 // Up to six dimensions, row-major, slowest first. No dimensions: no elements.
 class Shape {
  public:
-  static constexpr int max_rank = 6;
+  static constexpr int max_dims = 6;
 
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> dims);
 
-  int rank() const { return rank_; }
-  std::int64_t operator[](int axis) const { return dims_[axis < 0 ? axis + rank_ : axis]; }
+  int dims() const { return count_; }
+  std::int64_t operator[](int axis) const { return dims_[axis < 0 ? axis + count_ : axis]; }
   std::int64_t elements() const;
   std::string text() const;  // "(4, 8)"
 
   friend bool operator==(const Shape&, const Shape&) = default;
 
  private:
-  std::array<std::int64_t, max_rank> dims_{};
-  int rank_ = 0;
+  std::array<std::int64_t, max_dims> dims_{};
+  int count_ = 0;
 };
 
 }  // namespace comera

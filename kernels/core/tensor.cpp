@@ -20,7 +20,7 @@ Tensor Tensor::rows(std::int64_t begin, std::int64_t count) const {
   const std::int64_t width = shape_[0] == 0 ? 0 : elements() / shape_[0];
   COMERA_CHECK(begin >= 0 && begin + count <= shape_[0], "rows {}..{} are outside of {}", begin,
                begin + count, shape_.text());
-  return slice(begin * width, shape_.rank() == 1 ? Shape{count} : Shape{count, width});
+  return slice(begin * width, shape_.dims() == 1 ? Shape{count} : Shape{count, width});
 }
 
 void Tensor::check_dtype(DType wanted) const {

@@ -7,7 +7,7 @@ namespace comera {
 
 void SoftmaxCrossEntropy::check() const {
   const char* name = "SoftmaxCrossEntropy";
-  COMERA_CHECK(logits.shape().rank() == 3, "{}: logits must be (outer, rows, inner), not {}", name,
+  COMERA_CHECK(logits.shape().dims() == 3, "{}: logits must be (outer, rows, inner), not {}", name,
                logits.shape().text());
   const std::int64_t padded = logits.dim(0) * logits.dim(2);
   COMERA_CHECK(classes >= 1 && classes <= padded, "{}: {} classes do not fit {} columns", name, classes,
@@ -48,7 +48,7 @@ Work work_of(const DenseMaskedCrossEntropy& op) {
 
 void TTMMaskedCrossEntropy::check() const {
   const char* name = "TTMMaskedCrossEntropy";
-  COMERA_CHECK(left.shape().rank() == 3 && right.shape().rank() == 3,
+  COMERA_CHECK(left.shape().dims() == 3 && right.shape().dims() == 3,
                "{}: the halves must be (L, nl, rank) and (nr, rank, R), not {} and {}", name,
                left.shape().text(), right.shape().text());
   const std::int64_t rows = h.dim(0), width = left.dim(1) * right.dim(0);

@@ -124,7 +124,7 @@ void Float8NextScales::check() const {
   const std::int64_t count = largest.elements();
   check_scales(name, "scales", scales, count);
   check_elements(name, "largest", largest, count, DType::float32);
-  COMERA_CHECK(history.shape().rank() == 2 && history.dim(0) == count && history.dim(1) > 0,
+  COMERA_CHECK(history.shape().dims() == 2 && history.dim(0) == count && history.dim(1) > 0,
                "{}: the history {} is not one of {} tensors", name, history.shape().text(), count);
   check_elements(name, "history", history, history.elements(), DType::float32);
   check_elements(name, "position", position, 1, DType::int64);

@@ -6,7 +6,7 @@
 namespace comera {
 
 void SwapAxes::check() const {
-  COMERA_CHECK(x.shape().rank() == 4, "SwapAxes: x must have 4 dimensions, not {}", x.shape().text());
+  COMERA_CHECK(x.shape().dims() == 4, "SwapAxes: x must have 4 dimensions, not {}", x.shape().text());
   check_tensor("SwapAxes", "x", x, x.shape(), compute());
   check_elements("SwapAxes", "y", y, x.elements(), compute());
 }

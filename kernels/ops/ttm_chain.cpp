@@ -14,7 +14,7 @@ void check_common(const char* name, const Operation& op, const Tensor& rows) {
   std::int64_t rank = 1, width = 1;
   for (int k = 0; k < op.cores; ++k) {
     const Tensor& core = op.core[k];
-    COMERA_CHECK(core.shape().rank() == 4, "{}: core {} must be (r, m, n, r'), not {}", name, k,
+    COMERA_CHECK(core.shape().dims() == 4, "{}: core {} must be (r, m, n, r'), not {}", name, k,
                  core.shape().text());
     check_tensor(name, "core", core, {rank, core.dim(1), core.dim(2), core.dim(3)}, op.compute());
     rank = core.dim(3);

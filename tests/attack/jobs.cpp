@@ -1,4 +1,4 @@
-// Several processes: ranks that are killed, stopped or told different things, and runs that begin at once in
+// Several processes that are killed, stopped or told different things, and runs that begin at once in
 // one folder.
 #include <fmt/format.h>
 #include <unistd.h>
@@ -40,14 +40,14 @@ Call training_job(const Try& own, const std::string& recipe) {
   return job_of(own, arguments);
 }
 
-// The processes of the ranks, which mpirun's have started.
-std::vector<pid_t> ranks_of(const Try& own, const Child& job) {
-  std::vector<pid_t> ranks;
+// The processes of the job, which mpirun's have started.
+std::vector<pid_t> processes_of(const Try& own, const Child& job) {
+  std::vector<pid_t> processes;
   std::error_code code;
   for (const pid_t process : job.descendants())
     if (fs::read_symlink(fmt::format("/proc/{}/exe", process), code) == own.sample().program())
-      ranks.push_back(process);
-  return ranks;
+      processes.push_back(process);
+  return processes;
 }
 
 void wait_for_steps(Child& job, const fs::path& run, std::int64_t steps) {
@@ -92,7 +92,7 @@ void go_on(Try& own, const std::string& recipe) {
     own.fail(found);
 }
 
-// One rank, once or twice in a run.
+// One process, once or twice in a run.
 void killed_ranks(Try& own) {
   if (!has_ranks(own)) return;
   const std::string recipe = own.chance.pick(recipes());
@@ -103,17 +103,17 @@ void killed_ranks(Try& own) {
     Child job(call);
     wait_for_steps(job, run, own.chance.between(0, 6));
     job.wait_for(0.03 * own.chance.share());
-    const std::vector<pid_t> ranks = ranks_of(own, job);
-    if (!ranks.empty()) kill(own.chance.pick(ranks), SIGKILL);
+    const std::vector<pid_t> processes = processes_of(own, job);
+    if (!processes.empty()) kill(own.chance.pick(processes), SIGKILL);
     const Ending ending = job.end();
     own.note(fmt::format("killed at step {}: exit code {}, {:.1f} s\n{}", last_metrics_step(run), ending.code,
                          ending.seconds, ending.err));
-    if (ending.late) own.fail("the job did not end when one of its ranks was killed");
+    if (ending.late) own.fail("the job did not end when one of its processes was killed");
   }
   go_on(own, recipe);
 }
 
-// SIGTERM to all ranks, as Slurm does it, or SIGUSR1 to mpirun.
+// SIGTERM to all processes, as Slurm does it, or SIGUSR1 to mpirun.
 void stopped_jobs(Try& own) {
   if (!has_ranks(own)) return;
   const std::string recipe = own.chance.pick(recipes());
@@ -125,17 +125,17 @@ void stopped_jobs(Try& own) {
   if (by_mpirun)
     job.send(SIGUSR1);
   else
-    for (const pid_t rank : ranks_of(own, job)) kill(rank, SIGTERM);
+    for (const pid_t process : processes_of(own, job)) kill(process, SIGTERM);
   const Ending ending = job.end();
   own.note(fmt::format("{}: exit code {}, {:.1f} s\n{}{}",
-                       by_mpirun ? "SIGUSR1 to mpirun" : "SIGTERM to all ranks", ending.code, ending.seconds,
-                       ending.out, ending.err));
+                       by_mpirun ? "SIGUSR1 to mpirun" : "SIGTERM to all processes", ending.code,
+                       ending.seconds, ending.out, ending.err));
   if (ending.code != 0) own.fail(fmt::format("a job that was asked to stop ended with {}", ending.code));
   if (last_metrics_step(run) > newest_step(run)) own.fail("a step was done and not saved");
   go_on(own, recipe);
 }
 
-// A rank that hangs is named, and the job ends; a job that is suspended as a whole goes on.
+// A process that hangs is named, and the job ends; a job that is suspended as a whole goes on.
 void silent_ranks(Try& own) {
   if (!has_ranks(own)) return;
   const std::string recipe = own.chance.pick(recipes());
@@ -144,33 +144,33 @@ void silent_ranks(Try& own) {
   const Call call = training_job(own, recipe);
   Child job(call);
   wait_for_steps(job, run, own.chance.between(1, 5));
-  const std::vector<pid_t> ranks = ranks_of(own, job);
-  if (ranks.size() != 2) {
+  const std::vector<pid_t> processes = processes_of(own, job);
+  if (processes.size() != 2) {
     own.note("the job had ended before");
   } else if (all) {
-    for (const pid_t rank : ranks) kill(rank, SIGSTOP);
+    for (const pid_t process : processes) kill(process, SIGSTOP);
     job.wait_for(0.5 + own.chance.share());
-    for (const pid_t rank : ranks) kill(rank, SIGCONT);
+    for (const pid_t process : processes) kill(process, SIGCONT);
     const Ending ending = job.end();
     own.note(fmt::format("suspended: exit code {}\n{}", ending.code, ending.err));
     if (ending.code != 0) own.fail(fmt::format("a job that was suspended ended with {}", ending.code));
   } else {
-    kill(own.chance.pick(ranks), SIGSTOP);
+    kill(own.chance.pick(processes), SIGSTOP);
     const Ending ending = job.end();
     if (ending.late || ending.code == 0)
-      own.fail(fmt::format("a job of which a rank hangs {}", ending.late ? "did not end" : "ended well"));
+      own.fail(fmt::format("a job of which a process hangs {}", ending.late ? "did not end" : "ended well"));
     own.note(
-        fmt::format("a rank hangs: exit code {}, {:.1f} s\n{}", ending.code, ending.seconds, ending.err));
+        fmt::format("a process hangs: exit code {}, {:.1f} s\n{}", ending.code, ending.seconds, ending.err));
   }
   go_on(own, recipe);
 }
 
-// Each rank has a folder of its own with files of the same names.
+// Each process has a folder of its own with files of the same names.
 void different_ranks(Try& own) {
   if (!has_ranks(own)) return;
   const Sample& sample = own.sample();
-  for (const char* rank : {"a", "b"}) {
-    const fs::path folder = own.folder() / rank;
+  for (const char* name : {"a", "b"}) {
+    const fs::path folder = own.folder() / name;
     fs::create_directories(folder);
     fs::copy(sample.file("shards"), folder / "shards");
     fs::copy_file(sample.file("plain.toml"), folder / "recipe.toml");
@@ -216,13 +216,13 @@ void different_ranks(Try& own) {
                                           (own.folder() / "run").string()};
   Call call = job_of(own, {});
   call.words = {call.words[0], "--bind-to", "none"};
-  for (const char* rank : {"a", "b"}) {
+  for (const char* name : {"a", "b"}) {
     if (call.words.size() > 3) call.words.emplace_back(":");
-    call.words.insert(call.words.end(), {"-np", "1", "-wdir", (own.folder() / rank).string()});
+    call.words.insert(call.words.end(), {"-np", "1", "-wdir", (own.folder() / name).string()});
     call.words.insert(call.words.end(), train.begin(), train.end());
   }
   expect_sentence(own, call, run(call), parts);
-  if (newest_step(own.folder() / "run") >= 0) own.fail("ranks of different minds have trained");
+  if (newest_step(own.folder() / "run") >= 0) own.fail("processes of different minds have trained");
 }
 
 // One of two has the folder; the other is refused, or comes after it.

@@ -169,7 +169,7 @@ std::vector<std::string> settings_of_ranks() {
   return {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
           "OMPI_MCA_rmaps_base_oversubscribe=1",
           "OMPI_MCA_btl_vader_single_copy_mechanism=none",  // not allowed in all containers
-          // Killed ranks leave their shared memory behind; here it goes with the attack's folder.
+          // Killed processes leave their shared memory behind; here it goes with the attack's folder.
           "OMPI_MCA_btl_vader_backing_directory=" + fs::temp_directory_path().string()};
 }
 
@@ -323,7 +323,7 @@ const Sample::Finished& Sample::finished_by_two(const std::string& recipe) const
   job.limits = {.seconds = 120, .memory = 0};
   const Ending ending = run(job);
   if (ending.code != 0)
-    throw std::runtime_error(fmt::format("a job of two ranks failed: {}\n{}", text_of(job), ending.err));
+    throw std::runtime_error(fmt::format("a job of two processes failed: {}\n{}", text_of(job), ending.err));
   found.run = folder / "run";
   found.seconds = ending.seconds;
   return found;

@@ -35,7 +35,7 @@ class Sample {
     double seconds = 0;
   };
   const Finished& finished(const std::string& recipe) const;
-  // The run of a job of two ranks, where there is MPI.
+  // The run of a job of two processes, where there is MPI.
   const Finished& finished_by_two(const std::string& recipe) const;
   const fs::path& half(const std::string& recipe) const;  // the run's folder
   // Of address space, in which the program can begin. Libraries that it needs fail, or wait for ever, in
@@ -56,7 +56,7 @@ class Sample {
   mutable std::int64_t least_memory_ = 0;
 };
 
-// The command that starts two ranks on few cores; empty where there is no mpirun. `before` comes before the
+// The command that starts two processes on few cores; empty where there is no mpirun. `before` comes before the
 // program.
 std::vector<std::string> two_ranks(const std::vector<std::string>& command);
 std::vector<std::string> settings_of_ranks();

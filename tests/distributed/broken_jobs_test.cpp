@@ -63,7 +63,7 @@ TEST_F(Processes, ADeadRankEndsTheJobWhichGoesOn) {
     EXPECT_TRUE(processes_of((folder() / run).string()).empty()) << "a process is left";
     const std::int64_t last = checkpoint_steps(folder() / run / "checkpoints").back();
     for (const int number : {2, 1}) {
-      const ProgramResult more = run_ranks(
+      const ProgramResult more = run_processes(
           number, command(run, long_run(),
                           {"--resume", "auto", "--stop-after", std::to_string(last + 4 * (3 - number))}));
       EXPECT_EQ(more.code, 0) << more.output;
@@ -97,7 +97,7 @@ TEST_F(Processes, ALinkThatStopsEndsTheJobWhichGoesOn) {
     EXPECT_TRUE(processes_of((folder() / run).string()).empty()) << "a process is left";
     const std::int64_t last = checkpoint_steps(folder() / run / "checkpoints").back();
     for (const int number : {2, 1}) {
-      const ProgramResult more = run_ranks(
+      const ProgramResult more = run_processes(
           number, command(run, long_run(),
                           {"--resume", "auto", "--stop-after", std::to_string(last + 4 * (3 - number))}));
       EXPECT_EQ(more.code, 0) << more.output;
@@ -122,7 +122,7 @@ TEST_F(Processes, ASignalStopsAllAtTheSameStep) {
 TEST_F(Processes, DriftIsFoundBeforeItIsSaved) {
   const std::string run = (folder() / "drift").string();
   const ProgramResult result =
-      run_ranks(2, {COMERA_WORKER, "drift", write_recipe().string(), fmt::format("run.output=\"{}\"", run),
+      run_processes(2, {COMERA_WORKER, "drift", write_recipe().string(), fmt::format("run.output=\"{}\"", run),
                     "run.threads=1", "run.checkpoint_interval=2"});
   EXPECT_EQ(result.code, 1) << result.output;
   EXPECT_THAT(result.output, HasSubstr("process 1 has another model than process 0"));
@@ -133,7 +133,7 @@ TEST_F(Processes, DriftIsFoundBeforeItIsSaved) {
 TEST_F(Processes, AnErrorOnOneEndsAll) {
   const std::string run = (folder() / "hit").string();
   const ProgramResult result =
-      run_ranks(3, {COMERA_WORKER, "hit", write_recipe().string(), fmt::format("run.output=\"{}\"", run),
+      run_processes(3, {COMERA_WORKER, "hit", write_recipe().string(), fmt::format("run.output=\"{}\"", run),
                     "run.threads=1", "run.checkpoint_interval=2", "phase.0.packs_per_step=5",
                     "phase.1.packs_per_step=5"});
   EXPECT_EQ(result.code, 1) << result.output;

@@ -18,25 +18,25 @@ class Job : public testing::Test {
   }
 };
 
-TEST_F(Job, SumsAndMaximaAreThoseOfAllRanks) {
+TEST_F(Job, SumsAndMaximaAreThoseOfAllProcesses) {
   for (const int processes : {1, 2, 3, 4}) {
-    const ProgramResult result = run_ranks(processes, {COMERA_WORKER, "sums"});
+    const ProgramResult result = run_processes(processes, {COMERA_WORKER, "sums"});
     EXPECT_EQ(result.code, 0) << processes << ": " << result.output;
     EXPECT_THAT(result.output, HasSubstr("done"));
   }
 }
 
 TEST_F(Job, TextsAndErrorsReachEveryRank) {
-  const ProgramResult result = run_ranks(3, {COMERA_WORKER, "texts"});
+  const ProgramResult result = run_processes(3, {COMERA_WORKER, "texts"});
   EXPECT_EQ(result.code, 0) << result.output;
 }
 
 // OpenMP's settings bind the first thread before a process looks at what it was given.
-TEST_F(Job, RanksShareTheCPUsHoweverOpenMPBindsThreads) {
+TEST_F(Job, ProcessesShareTheCPUsHoweverOpenMPBindsThreads) {
   const int cpus = one_process().own_cpus();
   for (const char* setting : {"OMP_PROC_BIND=false", "OMP_PROC_BIND=close", "OMP_PLACES=cores"})
     for (const int processes : {1, 2}) {
-      const ProgramResult result = run_ranks(processes, {"/usr/bin/env", setting, COMERA_WORKER, "cpus"});
+      const ProgramResult result = run_processes(processes, {"/usr/bin/env", setting, COMERA_WORKER, "cpus"});
       EXPECT_EQ(result.code, 0) << result.output;
       EXPECT_THAT(result.output, HasSubstr(fmt::format("{} CPUs", std::max(1, cpus / processes)))) << setting;
     }
@@ -56,7 +56,7 @@ TEST(Nccl, HasTheFunctionsThatAreUsed) {
 
 TEST_F(Job, ARankThatDoesNotComeIsNamed) {
   for (const auto& [processes, late] : {std::pair(2, 1), std::pair(3, 2), std::pair(4, 0)}) {
-    const ProgramResult result = run_ranks(processes, {COMERA_WORKER, "stall", std::to_string(late)});
+    const ProgramResult result = run_processes(processes, {COMERA_WORKER, "stall", std::to_string(late)});
     EXPECT_NE(result.code, 0);
     EXPECT_THAT(result.output,
                 ContainsRegex(
@@ -67,15 +67,15 @@ TEST_F(Job, ARankThatDoesNotComeIsNamed) {
   }
 }
 
-TEST_F(Job, OneRanksFailureEndsAllWithItsNameAndExitCode) {
-  const ProgramResult result = run_ranks(3, {COMERA_WORKER, "fail"});
+TEST_F(Job, AFailureOfOneProcessEndsAllWithItsNameAndExitCode) {
+  const ProgramResult result = run_processes(3, {COMERA_WORKER, "fail"});
   EXPECT_EQ(result.code, 2) << result.output;
   EXPECT_THAT(result.output, HasSubstr("comera: error: process 2 ("));
   EXPECT_THAT(result.output, HasSubstr("only this process has failed"));
 }
 
 TEST_F(Job, AFailureThatAllHaveIsSaidOnce) {
-  const ProgramResult result = run_ranks(3, {COMERA_WORKER, "nonsense"});
+  const ProgramResult result = run_processes(3, {COMERA_WORKER, "nonsense"});
   EXPECT_EQ(result.code, 2);
   const std::size_t first = result.output.find("there is no case nonsense");
   ASSERT_NE(first, std::string::npos) << result.output;

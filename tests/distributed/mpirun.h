@@ -85,7 +85,7 @@ class Mpirun {
   ProgramResult result_;
 };
 
-inline ProgramResult run_ranks(int processes, const std::vector<std::string>& command) {
+inline ProgramResult run_processes(int processes, const std::vector<std::string>& command) {
   return Mpirun(processes, command).wait();
 }
 

@@ -36,7 +36,7 @@ class Processes : public TrainingFixture {
   }
   void train(int processes, const std::string& run, const std::vector<std::string>& overrides,
              const std::vector<std::string>& options = {}) const {
-    const ProgramResult result = run_ranks(processes, command(run, overrides, options));
+    const ProgramResult result = run_processes(processes, command(run, overrides, options));
     ASSERT_EQ(result.code, 0) << result.output;
   }
 

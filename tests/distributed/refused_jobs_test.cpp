@@ -15,7 +15,7 @@ TEST_F(Processes, WhoIsStartedOtherwiseThanTheFirstIsRefused) {
     all.insert(all.end(), {":", "-np", "1"});
     const std::vector<std::string> second = command("other", overrides, options);
     all.insert(all.end(), second.begin(), second.end());
-    const ProgramResult result = run_ranks(1, all);
+    const ProgramResult result = run_processes(1, all);
     EXPECT_EQ(result.code, 2) << result.output;
     return result.output;
   };
@@ -33,7 +33,7 @@ TEST_F(Processes, OtherFilesOfTheSameNameAreRefused) {
   const auto make = [this](const char* machine, const std::vector<std::string>& command) {
     std::vector<std::string> all = {"/usr/bin/env", "-C", (folder() / machine).string(), COMERA_PROGRAM};
     all.insert(all.end(), command.begin(), command.end());
-    const ProgramResult result = run_ranks(1, all);
+    const ProgramResult result = run_processes(1, all);
     ASSERT_EQ(result.code, 0) << result.output;
   };
   const std::string source = (corpus() / "source").string();
@@ -57,7 +57,7 @@ TEST_F(Processes, OtherFilesOfTheSameNameAreRefused) {
       const std::vector<std::string> own = command(run, settings);
       all.insert(all.end(), own.begin(), own.end());
     }
-    return run_ranks(1, all);
+    return run_processes(1, all);
   };
   const auto expect_refusal = [&](const std::string& what, const std::vector<std::string>& settings = {}) {
     const ProgramResult result = on_both("refused", settings);
@@ -111,7 +111,7 @@ TEST_F(Processes, OtherTablesOfTheSameNameAreRefused) {
       own[1] = "finetune";
       all.insert(all.end(), own.begin(), own.end());
     }
-    return run_ranks(1, all);
+    return run_processes(1, all);
   };
   std::ofstream(folder() / "two/dev.tsv", std::ios::app) << "one more\tsame\n";
   ProgramResult result = on_both();
@@ -139,14 +139,14 @@ TEST_F(Processes, OtherInstructionSetsAreRefused) {
   all.insert(all.end(), {":", "-np", "1", "/usr/bin/env", "COMERA_ISA=v3"});
   const std::vector<std::string> second = command("mixed", {});
   all.insert(all.end(), second.begin(), second.end());
-  const ProgramResult result = run_ranks(1, all);
+  const ProgramResult result = run_processes(1, all);
   EXPECT_EQ(result.code, 2) << result.output;
   EXPECT_THAT(result.output, HasSubstr("process 1 would compute with v3, process 0 with v4"));
   EXPECT_THAT(result.output, HasSubstr("COMERA_ISA=v3"));
 }
 
 TEST_F(Processes, TooManyForAStepAreRefused) {
-  const ProgramResult result = run_ranks(3, command("refused", {"phase.1.packs_per_step=2"}));
+  const ProgramResult result = run_processes(3, command("refused", {"phase.1.packs_per_step=2"}));
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.output, HasSubstr("phase.1.packs_per_step = 2, but the job has 3 processes"));
   EXPECT_FALSE(fs::exists(folder() / "refused"));

@@ -21,7 +21,7 @@ std::vector<std::string> pruning() {
           "phase.1.adaptation.compact_interval=3"};
 }
 
-TEST_F(Processes, MetricsSayHowLongRanksWaited) {
+TEST_F(Processes, MetricsSayHowLongProcessesWaited) {
   train(1, "one", {});
   for (const nlohmann::json& line : lines("one")) EXPECT_FALSE(line.contains("waiting_ms")) << line;
   train(2, "two", {});  // with five packs a step, of which the first process has three
@@ -160,7 +160,7 @@ TEST_F(Processes, FineTuningIsScoredWhole) {
     const std::string run = fmt::format("of-{}", processes);
     std::vector<std::string> all = command(run, task);
     all[1] = "finetune";
-    const ProgramResult result = run_ranks(processes, all);
+    const ProgramResult result = run_processes(processes, all);
     ASSERT_EQ(result.code, 0) << result.output;
     for (const auto& line : lines(run))
       if (line.contains("validation")) scores.push_back(line["validation"]["dev"]);

@@ -91,7 +91,7 @@ class Oracle : public testing::TestWithParam<Case> {
       ASSERT_TRUE(id) << "the model has no " << parameter.name;
       const ParameterInfo& info = store().info(*id);
       std::string shape;
-      for (int axis = 0; axis < info.shape.rank(); ++axis)
+      for (int axis = 0; axis < info.shape.dims(); ++axis)
         shape += fmt::format("{}{}", axis > 0 ? "x" : "", info.shape[axis]);
       ASSERT_EQ(shape, parameter.shape) << parameter.name;
       ASSERT_EQ(name_of(info.role), parameter.role) << parameter.name;

@@ -180,7 +180,7 @@ TEST_F(RankReport, ForeignCoresAreRefused) {
   for (const CheckpointTensor& tensor : reader.tensors()) {
     std::vector<float> values = reader.read_values<float>(tensor.path);
     Shape shape = tensor.path.ends_with("encoder.0.attention.value.core.3") ? Shape{8, 4, 2} : Shape();
-    if (shape.rank() == 0) {
+    if (shape.dims() == 0) {
       const auto& dims = tensor.shape;
       shape = dims.size() == 1   ? Shape{dims[0]}
               : dims.size() == 2 ? Shape{dims[0], dims[1]}

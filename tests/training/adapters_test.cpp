@@ -110,6 +110,13 @@ TEST_F(Adapters, BeginWithADenseModelAndWithOthers) {
   EXPECT_NEAR(loss_of(wider), loss_of(merged), 1e-6);
   EXPECT_THAT([&] { train("refused", {.stop_after = 1}, begun_with(between, wide)); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("was saved between two merges of [lte]")));
+
+  // Of the same size, but multiplied by something else: only what has been merged does not depend on it.
+  const char* louder = "lte={lora_r=4, lora_alpha=24, num_heads=4, merge_steps=3}";
+  EXPECT_NEAR(loss_of(train("louder", {.stop_after = 1}, begun_with(merged, louder)).checkpoint),
+              loss_of(merged), 1e-6);
+  EXPECT_THAT([&] { train("scaled", {.stop_after = 1}, begun_with(between, louder)); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("another lte.lora_alpha would scale anew")));
 }
 
 }  // namespace
