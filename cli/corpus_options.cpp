@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "data/corpus_filters.h"
 #include "data/table_corpus.h"
 #include "kernels/core/console.h"
 #include "reports/number_text.h"
@@ -58,17 +59,20 @@ void add_corpus_options(CLI::App& command, CorpusInput& input, const char* max_b
       ->capture_default_str();
 }
 
-std::unique_ptr<data::DocumentSource> open_corpus(const CorpusInput& input) {
+namespace {
+
+std::unique_ptr<data::DocumentSource> open_part(const CorpusInput& input,
+                                                const std::vector<std::filesystem::path>& inputs) {
   if (input.text.empty()) {
     data::CorpusOptions options;
-    options.inputs = input.inputs;
+    options.inputs = inputs;
     options.languages = input.languages;
     options.min_bytes = input.min_bytes.value_or(options.min_bytes);
     options.max_bytes = input.max_bytes;
     return std::make_unique<data::FileCorpus>(options);
   }
   data::TableCorpusOptions options;
-  options.inputs = input.inputs;
+  options.inputs = inputs;
   for (const std::string& columns : input.text) options.documents.push_back(split_names(columns));
   options.header = !input.no_header;
   options.language_column = input.language_column;
@@ -76,6 +80,18 @@ std::unique_ptr<data::DocumentSource> open_corpus(const CorpusInput& input) {
   options.min_bytes = input.min_bytes.value_or(options.min_bytes);
   options.max_bytes = input.max_bytes;
   return std::make_unique<data::TableCorpus>(options);
+}
+
+}  // namespace
+
+std::unique_ptr<data::DocumentSource> open_corpus(const CorpusInput& input) {
+  std::unique_ptr<data::DocumentSource> corpus = open_part(input, input.inputs);
+  if (!input.held_out.empty())
+    corpus = std::make_unique<data::WithoutTrainingFunctions>(
+        std::make_unique<data::TrainingThenHeldOut>(std::move(corpus), open_part(input, input.held_out)));
+  if (input.near_duplicates)
+    corpus = std::make_unique<data::WithoutNearDuplicates>(std::move(corpus), *input.near_duplicates);
+  return corpus;
 }
 
 void CorpusProgress::update(std::int64_t documents, std::int64_t bytes) {
@@ -100,7 +116,15 @@ void print_corpus_counts(const data::CorpusCounts& counts) {
   row("kept", counts.documents, counts.bytes);
   for (const auto& [language, count] : counts.languages) row("  " + language, count.documents, count.bytes);
   put("{:<{}}{:>14}\n", "dropped", widest + 2, grouped(dropped));
-  for (const auto& [reason, count] : counts.dropped) put("  {:<{}}{:>14}\n", reason, widest, grouped(count));
+  for (const auto& [reason, count] : counts.dropped) {
+    put("  {:<{}}{:>14}\n", reason, widest, grouped(count));
+    if (reason != data::near_duplicate) continue;
+    for (const auto& [language, of] : counts.languages)
+      if (of.near_duplicates > 0)
+        put("    {:<{}}{:>14}{:>13.1f}%\n", language, widest - 2, grouped(of.near_duplicates),
+            100.0 * static_cast<double>(of.near_duplicates) /
+                static_cast<double>(of.documents + of.near_duplicates));
+  }
   for (const std::string& note : counts.notes) say("note: {}\n", note);
   if (counts.more_notes > 0) say("note: {} more files had such faults\n", grouped(counts.more_notes));
 }

@@ -21,6 +21,8 @@ struct CorpusInput {
   bool no_header = false;
   std::optional<std::int64_t> min_bytes;  // not given: the source's own
   std::int64_t max_bytes = 1 << 20;
+  std::vector<std::filesystem::path> held_out;  // of shards: documents of these are held out, and no others
+  std::optional<double> near_duplicates;        // the similarity from which on they are dropped
 };
 
 // --input, --text, --language-column, --no-header, --languages, --min-bytes and the upper limit, shared by

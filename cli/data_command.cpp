@@ -78,8 +78,22 @@ void add_data_command(CLI::App& program) {
   command->add_option("--output", options->build.output, "Folder for the shards")
       ->required()
       ->type_name("DIR");
-  command->add_option("--held-out", options->build.held_out, "Fraction of the documents kept for validation")
-      ->capture_default_str();
+  CLI::Option* share =
+      command
+          ->add_option("--held-out", options->build.held_out, "Fraction of the documents kept for validation")
+          ->capture_default_str();
+  command
+      ->add_option("--held-out-input", options->corpus.held_out,
+                   "Keep the documents of these folders or files for validation, and no others; those that "
+                   "share a function with the others are left out")
+      ->excludes(share)
+      ->type_name("PATH");
+  command
+      ->add_option(
+          "--near-duplicates", options->corpus.near_duplicates,
+          "Leave out documents that are similar to one before: from this Jaccard similarity of their "
+          "runs of five words on, such as 0.8 (not given: only equal ones)")
+      ->type_name("SIMILARITY");
   command
       ->add_option("--tokens-per-shard", options->build.tokens_per_shard, "Begin a new shard after this many")
       ->capture_default_str();

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "cli/commands.h"
@@ -59,20 +60,32 @@ void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
   if (options.json) put("{}\n", json_text(sets));
 }
 
+// A model can be evaluated without what it was trained on.
+void forget_missing_training_data(DataSection& data) {
+  std::error_code code;
+  const auto is_missing = [&](const std::string& folder) {
+    const bool missing = !std::filesystem::exists(folder, code);
+    if (missing) say("{}: the training data are not there, so that no unigram baseline is known\n", folder);
+    return missing;
+  };
+  if (data.sources.empty() && is_missing(data.train)) data.train.clear();
+  if (std::ranges::any_of(data.sources, [&](const DataSource& source) { return is_missing(source.folder); }))
+    data.sources.clear();
+}
+
 void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
   if (!options.input.empty())
     throw UsageError(
         "--input is for a fine-tuned model; this one is pretrained: give --data FOLDER of shards");
   DataSection data = loaded.recipe.data;
   if (!options.data.empty()) data.validation = options.data;
-  if (data.validation.empty())
+  if (data.validation.empty() && data.sources.empty())
     throw UsageError("there is nothing to evaluate on: give --data FOLDER of shards");
-  if (options.data.empty()) check_recipe_path(data.validation, options, "--data FOLDER");
-  std::error_code code;
-  if (!std::filesystem::exists(data.train, code)) {
-    say("{}: the training data are not there, so that no unigram baseline is known\n", data.train);
-    data.train.clear();
+  if (options.data.empty()) {
+    if (!data.validation.empty()) check_recipe_path(data.validation, options, "--data FOLDER");
+    for (const DataSource& source : data.sources) check_recipe_path(source.folder, options, "--data FOLDER");
   }
+  forget_missing_training_data(data);
   data.tokenizer = loaded.trained.tokenizer.string();
   MaskedLanguageTask task(data, loaded.tokenizer, loaded.model.config());
   StepEngine engine(loaded.model, loaded.processor);

@@ -26,6 +26,9 @@ void print_held_out(const Evaluation& e) {
   const double gain = e.baselines.unigram - e.loss;
   put("baselines        unigram {:.4f}, uniform {:.4f}: the model is {:.4f} nat {} than unigram\n",
       e.baselines.unigram, e.baselines.uniform, std::abs(gain), gain >= 0 ? "better" : "worse");
+  for (const SourceEvaluation& source : e.sources)
+    put("  {:<14} {:.4f} nats over {} tokens; masked accuracy {:.2f} %; unigram {:.4f}\n", source.name,
+        source.loss, source.targets, 100 * source.accuracy, source.baselines.unigram);
 }
 
 struct PretrainOptions {

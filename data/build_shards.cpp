@@ -81,7 +81,7 @@ class Pipeline {
       while (bundle.bytes < bundle_bytes && (more = source_.next(document))) {
         bundle.bytes += static_cast<std::int64_t>(document.text.size());
         bundle.texts.push_back(std::move(document.text));
-        bundle.held_out.push_back(is_held_out(document.hash, held_out_));
+        bundle.held_out.push_back(document.held_out.value_or(is_held_out(document.hash, held_out_)));
       }
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return stopped_ || read_ - written_ < capacity_; });

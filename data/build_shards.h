@@ -16,10 +16,11 @@ struct BuildProgress {
 };
 
 struct BuildOptions {
-  std::filesystem::path output;             // made if it is missing; see build_shards
-  double held_out = 0.02;                   // fraction of the documents that goes to the validation split
-  std::int64_t tokens_per_shard = 1 << 26;  // 256 MiB
-  int threads = 0;                          // that tokenize; 0: one per core
+  std::filesystem::path output;  // made if it is missing; see build_shards
+  double held_out = 0.02;  // fraction of the documents that goes to the validation split, if their source
+                           // does not say so itself
+  std::int64_t tokens_per_shard = 1 << 26;                  // 256 MiB
+  int threads = 0;                                          // that tokenize; 0: one per core
   std::function<void(const BuildProgress&)> progress = {};  // called in the calling thread
 };
 

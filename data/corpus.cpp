@@ -88,16 +88,52 @@ bool FileCorpus::next(Document& document) {
   return false;
 }
 
-void CorpusCounts::add(const Document& document) {
-  const auto size = static_cast<std::int64_t>(document.text.size());
-  ++documents;
-  bytes += size;
-  if (document.language.empty()) return;
+namespace {
+
+// Where documents of a language are counted. Of a source's languages so many are told apart.
+LanguageCounts& counts_of(std::map<std::string, LanguageCounts>& languages, const std::string& language) {
   constexpr std::size_t most_languages = 256;
-  const bool one_more = languages.size() < most_languages || languages.contains(document.language);
-  LanguageCounts& counts = languages[one_more ? document.language : "(others)"];
-  ++counts.documents;
-  counts.bytes += size;
+  const bool one_more = languages.size() < most_languages || languages.contains(language);
+  return languages[one_more ? language : "(others)"];
+}
+
+}  // namespace
+
+void LanguageCounts::add(const Document& document) {
+  ++documents;
+  bytes += static_cast<std::int64_t>(document.text.size());
+}
+
+void CorpusCounts::add(const Document& document) {
+  ++documents;
+  bytes += static_cast<std::int64_t>(document.text.size());
+  if (!document.language.empty()) counts_of(languages, document.language).add(document);
+}
+
+void CorpusCounts::add(const CorpusCounts& other) {
+  documents += other.documents;
+  bytes += other.bytes;
+  for (const auto& [language, more] : other.languages) {
+    LanguageCounts& counts = counts_of(languages, language);
+    counts.documents += more.documents;
+    counts.bytes += more.bytes;
+    counts.near_duplicates += more.near_duplicates;
+  }
+  for (const auto& [reason, count] : other.dropped) dropped[reason] += count;
+  for (const std::string& sentence : other.notes) note(sentence);
+  more_notes += other.more_notes;
+}
+
+void CorpusCounts::take_back(const std::string& language, const LanguageCounts& given,
+                             const std::string& reason) {
+  documents -= given.documents;
+  bytes -= given.bytes;
+  dropped[reason] += given.documents;
+  if (language.empty()) return;
+  LanguageCounts& counts = counts_of(languages, language);
+  counts.documents -= given.documents;
+  counts.bytes -= given.bytes;
+  if (reason == near_duplicate) counts.near_duplicates += given.documents;
 }
 
 void CorpusCounts::note(std::string sentence) {

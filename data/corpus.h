@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,12 +18,20 @@ struct Document {
   std::string name;       // where it came from, for messages
   std::string language;   // empty: not known
   storage::Hash128 hash;  // of text
+  // Whether it belongs to the held-out part; not given: its content decides (is_held_out).
+  std::optional<bool> held_out = {};
 };
 
 struct LanguageCounts {
   std::int64_t documents = 0;
   std::int64_t bytes = 0;
+  std::int64_t near_duplicates = 0;  // documents that were dropped as such, and are not counted above
+
+  void add(const Document& document);
 };
+
+// A reason for dropping: see WithoutNearDuplicates.
+inline constexpr const char* near_duplicate = "near duplicate";
 
 // What a source gave and what it dropped, by reason.
 struct CorpusCounts {
@@ -36,6 +45,10 @@ struct CorpusCounts {
 
   // A document that is given. Of its languages the first 256 are counted by name.
   void add(const Document& document);
+  // Those of another source. Of its notes only so many are kept as of one source.
+  void add(const CorpusCounts& other);
+  // Documents that had been given are dropped after all.
+  void take_back(const std::string& language, const LanguageCounts& given, const std::string& reason);
   void note(std::string sentence);
 };
 
@@ -46,7 +59,7 @@ class DocumentSource {
   // False at the end.
   virtual bool next(Document& document) = 0;
   // So far.
-  virtual const CorpusCounts& counts() const = 0;
+  virtual CorpusCounts counts() const = 0;
 };
 
 // Reasons for dropping: "other suffix", "other language", "too small", "too large", "binary" (a NUL byte),
@@ -66,7 +79,7 @@ class FileCorpus : public DocumentSource {
   // UsageError if an input does not exist or a language is unknown.
   explicit FileCorpus(CorpusOptions options);
   bool next(Document& document) override;
-  const CorpusCounts& counts() const override { return counts_; }
+  CorpusCounts counts() const override { return counts_; }
 
  private:
   bool take(const FileWalk::File& file, Document& document);

@@ -1,36 +1,12 @@
 #include "data/functions.h"
 
 #include <algorithm>
-#include <array>
-#include <cctype>
+
+#include "data/code_layout.h"
 
 namespace comera::data {
 
 namespace {
-
-constexpr std::array brace_languages = {"c",      "cpp", "cuda", "csharp", "go",         "java", "javascript",
-                                        "kotlin", "php", "rust", "scala",  "typescript", "swift"};
-
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    lines.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
-  }
-  return lines;
-}
-
-std::size_t indent_of(std::string_view line) { return std::min(line.find_first_not_of(" \t"), line.size()); }
-
-bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\f") == std::string_view::npos; }
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
-  return text;
-}
 
 // Lines without their common indentation and blank ends.
 std::string joined(const std::vector<std::string_view>& lines) {
@@ -43,16 +19,6 @@ std::string joined(const std::vector<std::string_view>& lines) {
 }
 
 bool contains(std::string_view characters, char c) { return characters.find(c) != std::string_view::npos; }
-
-bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
-
-// The identifier that ends where `text` ends.
-std::string_view last_name(std::string_view text) {
-  text = trimmed(text);
-  std::size_t begin = text.size();
-  while (begin > 0 && is_name(text[begin - 1])) --begin;
-  return text.substr(begin);
-}
 
 // The identifier that `text` begins with, if one of `brackets` follows it.
 std::string_view name_before(std::string_view text, std::string_view brackets) {
@@ -145,26 +111,6 @@ std::vector<DocumentedFunction> python_functions(std::string_view source) {
 
 // ---- Languages with braces
 
-// Past the string, character or comment that begins at `at`, or at itself.
-std::size_t past_quoted(std::string_view source, std::size_t at, bool rust) {
-  const char c = source[at];
-  const std::string_view next = source.substr(at + 1, 2);
-  const bool lifetime = rust && c == '\'' && !next.empty() && is_name(next[0]) && !next.ends_with('\'');
-  if (lifetime) return at;
-  if (c == '"' || c == '\'' || c == '`') {
-    std::size_t i = at + 1;
-    while (i < source.size() && source[i] != c && (c == '`' || source[i] != '\n'))
-      i += source[i] == '\\' ? 2 : 1;
-    return std::min(i + 1, source.size());
-  }
-  if (source.substr(at, 2) == "//") return std::min(source.find('\n', at), source.size());
-  if (source.substr(at, 2) == "/*") {
-    const std::size_t end = source.find("*/", at + 2);
-    return end == std::string_view::npos ? source.size() : end + 2;
-  }
-  return at;
-}
-
 // The brace that opens the block of a signature that begins at `at`: before a blank line or the end of a
 // statement, and not among the parameters. source.size() if there is none.
 std::size_t block_of(std::string_view source, std::size_t at, bool rust) {
@@ -182,22 +128,6 @@ std::size_t block_of(std::string_view source, std::size_t at, bool rust) {
     ++at;
   }
   return source.size();
-}
-
-// Past the brace that closes the one at `open`; 0 if there is none.
-std::size_t past_block(std::string_view source, std::size_t open, bool rust) {
-  int depth = 0;
-  for (std::size_t i = open; i < source.size();) {
-    const std::size_t past = past_quoted(source, i, rust);
-    if (past != i) {
-      i = past;
-      continue;
-    }
-    depth += source[i] == '{' ? 1 : source[i] == '}' ? -1 : 0;
-    ++i;
-    if (depth == 0) return i;
-  }
-  return 0;
 }
 
 std::string comment_text(std::string_view comment) {
@@ -279,8 +209,7 @@ std::vector<DocumentedFunction> brace_functions(std::string_view source, std::st
 std::vector<DocumentedFunction> find_documented_functions(std::string_view source,
                                                           std::string_view language) {
   if (language == "python") return python_functions(source);
-  if (std::ranges::find(brace_languages, language) != brace_languages.end())
-    return brace_functions(source, language);
+  if (has_braces(language)) return brace_functions(source, language);
   return {};
 }
 

@@ -63,6 +63,7 @@ Packer::Packer(std::unique_ptr<SampleSource> samples, const LoaderOptions& optio
 }
 
 void Packer::begin_epoch() {
+  samples_->begin_epoch(static_cast<std::uint64_t>(position_.seed), position_.epoch);
   order_ = Permutation(samples_->count(), static_cast<std::uint64_t>(position_.seed), position_.epoch);
   for (Prepared& prepared : prepared_) prepared.place = -1;
 }

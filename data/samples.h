@@ -36,11 +36,14 @@ class SampleSource {
   virtual const SpecialIds& special() const = 0;
 
   virtual std::int64_t count() const = 0;
+  // From now on its samples are those of an epoch. Before the first call they are those of seed 0 and epoch
+  // 0.
+  virtual void begin_epoch(std::uint64_t /*seed*/, std::int64_t /*epoch*/) {}
   // 1, or 2 for pairs whose texts are sequences of their own.
   virtual std::int64_t sequences_per_sample() const { return 1; }
-  // Tokens of each sample, with [CLS] and [SEP].
+  // Tokens of each sample of epoch 0, with [CLS] and [SEP]. Also while another thread reads.
   virtual std::vector<std::int32_t> lengths() const = 0;
-  // Of one; without reading it.
+  // Of one of this epoch; without reading it.
   virtual std::int64_t length(std::int64_t sample) const = 0;
   // Whether samples are masked already. Their targets must fit into a batch.
   virtual bool masked() const { return false; }

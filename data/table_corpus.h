@@ -37,7 +37,7 @@ class TableCorpus : public DocumentSource {
   // UsageError if an input does not exist or no column is given.
   explicit TableCorpus(TableCorpusOptions options);
   bool next(Document& document) override;
-  const CorpusCounts& counts() const override { return counts_; }
+  CorpusCounts counts() const override { return counts_; }
 
  private:
   bool open_table();

@@ -7,6 +7,11 @@
 
 namespace comera {
 
+std::string DataSource::name() const {
+  const std::filesystem::path path = std::filesystem::path(folder).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
 double LearningRates::largest() const {
   double largest = 0;
   for_each([&](const char*, double rate) { largest = std::max(largest, rate); });

@@ -44,15 +44,25 @@ struct OptimSection : OptimizerOptions {
   friend bool operator==(const OptimSection&, const OptimSection&) = default;
 };
 
+// Shards of several corpora: [[data.source]].
+struct DataSource {
+  std::string folder;            // directory of its shards, for training and held out
+  std::optional<double> weight;  // share of the training tokens, against the other sources' weights
+  // The folder's own name, which tells it from the others.
+  std::string name() const;
+  friend bool operator==(const DataSource&, const DataSource&) = default;
+};
+
 struct DataSection {
   std::string train;       // directory of shards
-  std::string validation;  // the same; empty: no evaluation
+  std::string validation;  // the same; empty: no evaluation, but for that of sources
   std::string tokenizer;   // path of the tokenizer's model
   double mask_probability = 0.15;
   double replace_share = 0.8;  // of the masked tokens: become the mask token
   double random_share = 0.1;   // of the masked tokens: become a random token; the rest stay
   bool whole_word_masking = false;
   data::TargetKind targets = data::TargetKind::file;  // of files that are masked already
+  std::vector<DataSource> sources;  // instead of train; their held-out parts unless validation
   friend bool operator==(const DataSection&, const DataSection&) = default;
 };
 

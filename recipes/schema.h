@@ -44,6 +44,8 @@ const std::vector<Key<LteSection>>& keys_of();
 template <>
 const std::vector<Key<OptimSection>>& keys_of();
 template <>
+const std::vector<Key<DataSource>>& keys_of();
+template <>
 const std::vector<Key<DataSection>>& keys_of();
 template <>
 const std::vector<Key<PrecisionSection>>& keys_of();
@@ -206,13 +208,13 @@ Key<S> layer_ranks(const char* name, LayerRanks S::*member, const std::string& d
   return key;
 }
 
-// [[name]], at least one of them.
+// [[name]], at least one of them; or, if it is not required(), none.
 template <class S, class T>
 Key<S> sections(const char* name, std::vector<T> S::*member, const std::string& doc) {
   Key<S> key;
   key.name = name;
   key.read = [member](S& out, const toml::node& node, const Path& path, Reader& reader) {
-    const std::string expected = "a list of at least one [[" + path.name() + "]]";
+    const std::string expected = "a list of at least one [[" + path.text() + "]]";
     const toml::array* list = node.as_array();
     if (!list || list->empty()) reader.wrong_value(node, path, expected);
     (out.*member).clear();
@@ -225,16 +227,16 @@ Key<S> sections(const char* name, std::vector<T> S::*member, const std::string& 
   key.write = [member](const S& from, const Path& path, Writer& writer) {
     const std::vector<T>& entries = from.*member;
     for (std::size_t i = 0; i < entries.size(); ++i) {
-      writer.section("[[" + path.name() + "]]");
+      writer.section("[[" + path.text() + "]]");
       writer.entry(path, i);
       for (const auto& inner : keys_of<T>()) inner.write(entries[i], path / inner.name, writer);
     }
   };
   key.describe = [doc](const Path& path, bool, Reference& reference) {
-    reference.section("[[" + path.name() + "]]", doc);
+    reference.section("[[" + path.text() + "]]", doc);
     for (const auto& inner : keys_of<T>()) inner.describe(path / "N" / inner.name, inner.required, reference);
   };
-  return required(std::move(key));
+  return key;
 }
 
 }  // namespace comera::recipe_detail

@@ -53,6 +53,19 @@ const std::vector<Key<OptimSection>>& keys_of() {
 }
 
 template <>
+const std::vector<Key<DataSource>>& keys_of() {
+  using S = DataSource;
+  static const std::vector<Key<S>> keys = {
+      required(value("folder", &S::folder,
+                     "directory of its shards; its name, without those before it, is the source's")),
+      value("weight", &S::weight, above(0),
+            "its share of the training tokens, against the others' weights; all sources have one, or none: "
+            "then each is seen as often as the others"),
+  };
+  return keys;
+}
+
+template <>
 const std::vector<Key<DataSection>>& keys_of() {
   using S = DataSection;
   static const std::vector<Key<S>> keys = {
@@ -69,6 +82,9 @@ const std::vector<Key<DataSection>>& keys_of() {
             "whether all pieces of a word or identifier are predicted together"),
       value("targets", &S::targets,
             "of files of masked sequences: to predict what the `file` says, or to mask anew in every epoch"),
+      sections("source", &S::sources,
+               "Several corpora instead of `data.train` (docs/data.md), each a section of its own. Held-out "
+               "losses are reported for each, unless `data.validation` names another set."),
   };
   return keys;
 }
@@ -315,9 +331,10 @@ const std::vector<Key<Recipe>>& keys_of() {
       section("precision", &S::precision, "Number formats."),
       section("distributed", &S::distributed, "Jobs of several processes, started by mpirun or srun."),
       section("run", &S::run, "The run's directory and what is written when."),
-      sections("phase", &S::phases,
-               "Phases follow each other in the file's order; there is at least one. In `--set`, N counts "
-               "from 0: `--set phase.0.steps=100`."),
+      required(sections(
+          "phase", &S::phases,
+          "Phases follow each other in the file's order; there is at least one. In `--set`, N counts "
+          "from 0: `--set phase.0.steps=100`.")),
   };
   return keys;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "kernels/core/device_name.h"
@@ -16,11 +17,31 @@ namespace recipe_detail {
 
 namespace {
 
+void check_sources(const DataSection& data, const Places& places) {
+  if (!data.sources.empty() && !data.train.empty())
+    places.fail("data.train", "data.train and [[data.source]] both say what to train on; leave one out");
+  std::map<std::string, std::size_t> numbers;
+  for (std::size_t i = 0; i < data.sources.size(); ++i) {
+    const DataSource& source = data.sources[i];
+    const std::string key = fmt::format("data.source.{}", i);
+    const auto [same, added] = numbers.emplace(source.name(), i);
+    if (!added)
+      places.fail(key + ".folder",
+                  fmt::format("{}.folder and data.source.{}.folder both end in \"{}\", the name by which a "
+                              "source is known; rename one",
+                              key, same->second, source.name()));
+    if (source.weight.has_value() != data.sources[0].weight.has_value())
+      places.fail(key, fmt::format("{} has {} weight, unlike data.source.0; give all sources one, or none",
+                                   key, source.weight ? "a" : "no"));
+  }
+}
+
 void check_data(const DataSection& data, const Places& places) {
   if (data.replace_share + data.random_share > 1)
     places.fail("data.random_share",
                 fmt::format("data.random_share = {} and data.replace_share = {} add up to more than 1",
                             data.random_share, data.replace_share));
+  check_sources(data, places);
 }
 
 // The root of the smallest float32 number, about: a gradient below it has a square of 0.
@@ -278,7 +299,7 @@ void require_training_keys(const Recipe& recipe) {
 }
 
 void require_pretraining_keys(const Recipe& recipe) {
-  if (recipe.data.train.empty())
+  if (recipe.data.train.empty() && recipe.data.sources.empty())
     throw UsageError("data.train is empty; pretraining needs it: --set data.train=PATH");
   require_training_keys(recipe);
 }

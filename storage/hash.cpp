@@ -56,6 +56,15 @@ bool HashSet::place(Hash128 hash) {
   }
 }
 
+bool HashSet::contains(Hash128 hash) const {
+  if (slots_.empty()) return false;
+  if (hash == Hash128{}) hash.low = 1;  // as it was inserted
+  const std::size_t mask = slots_.size() - 1;
+  for (std::size_t at = hash.low & mask; slots_[at] != Hash128{}; at = (at + 1) & mask)
+    if (slots_[at] == hash) return true;
+  return false;
+}
+
 bool HashSet::insert(Hash128 hash) {
   if (hash == Hash128{}) hash.low = 1;  // zero marks a free slot
   if (4 * (size_ + 1) > 3 * slots_.size()) {

@@ -37,6 +37,7 @@ class HashSet {
  public:
   // False if it was there already.
   bool insert(Hash128 hash);
+  bool contains(Hash128 hash) const;
   std::size_t size() const { return size_; }
 
  private:

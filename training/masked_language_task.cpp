@@ -1,9 +1,12 @@
 #include "training/masked_language_task.h"
 
+#include <fmt/ranges.h>
+
 #include <nlohmann/json.hpp>
 
 #include <cmath>
 
+#include "data/mixed_sequences.h"
 #include "data/samples.h"
 #include "training/phase.h"
 
@@ -14,47 +17,78 @@ constexpr std::int64_t evaluation_seed = 20251;  // of masks: whatever the run's
 const std::int64_t cache_bytes = data::LoaderOptions().cache_bytes;
 }  // namespace
 
+namespace {
+
+std::unique_ptr<data::SequenceSet> open(const std::string& folder, const char* split,
+                                        const data::Tokenizer& tokenizer, const DataSection& data,
+                                        const EncoderConfig& config) {
+  auto set = data::open_sequences(folder, split, tokenizer, data.targets);
+  set->check_types(static_cast<std::int32_t>(config.types));
+  COMERA_CHECK(set->has_targets(), "{}: there is nothing to predict in it: {}; give other data", folder,
+               set->masked() ? "no row of its files has a target in masked_lm_positions"
+                             : "it holds no pieces but unknown and special ones");
+  return set;
+}
+
+}  // namespace
+
 MaskedLanguageTask::MaskedLanguageTask(const DataSection& data, const data::Tokenizer& tokenizer,
                                        const EncoderConfig& config)
     : data_(data), learned_positions_(config.positions == Positions::learned) {
-  const auto check_targets = [&](const data::SequenceSet& set, const std::string& folder) {
-    COMERA_CHECK(set.has_targets(), "{}: there is nothing to predict in it: {}; give other data", folder,
-                 set.masked() ? "no row of its files has a target in masked_lm_positions"
-                              : "it holds no pieces but unknown and special ones");
-  };
   if (data.whole_word_masking) words_ = std::make_shared<const data::WordTable>(tokenizer);
   if (!data.train.empty()) {
-    train_ = data::open_sequences(data.train, "train", tokenizer, data.targets);
-    train_->check_types(static_cast<std::int32_t>(config.types));
-    if (words_ && train_->masked())
-      throw UsageError(fmt::format(
-          "data.whole_word_masking cannot be had with the targets of {}; set data.targets to \"dynamic\"",
-          data.train));
+    train_ = open(data.train, "train", tokenizer, data, config);
+  } else if (!data.sources.empty()) {
+    std::vector<data::MixedPart> parts;
+    for (const DataSource& source : data.sources)
+      parts.push_back({source.folder, open(source.folder, "train", tokenizer, data, config), source.weight});
+    train_ = data::mix(std::move(parts));
   }
-  if (train_) check_targets(*train_, data.train);
-  if (data.validation.empty()) return;
-  held_out_ = data::open_sequences(data.validation, "validation", tokenizer, data.targets);
-  held_out_->check_types(static_cast<std::int32_t>(config.types));
-  check_targets(*held_out_, data.validation);
-  COMERA_CHECK(!train_ || held_out_->fingerprint() != train_->fingerprint(),
-               "{}: the held-out data are the training data; give data.validation others", data.validation);
+  if (words_ && train_ && train_->masked())
+    throw UsageError(fmt::format(
+        "data.whole_word_masking cannot be had with the targets of {}; set data.targets to \"dynamic\"",
+        source()));
+  open_held_out(tokenizer, config);
+}
+
+void MaskedLanguageTask::open_held_out(const data::Tokenizer& tokenizer, const EncoderConfig& config) {
+  if (!data_.validation.empty()) {
+    held_out_.push_back({data_.validation, open(data_.validation, "validation", tokenizer, data_, config)});
+    COMERA_CHECK(!train_ || held_out_[0].set->fingerprint() != train_->fingerprint(),
+                 "{}: the held-out data are the training data; give data.validation others",
+                 data_.validation);
+    return;
+  }
+  for (const DataSource& source : data_.sources)
+    held_out_.push_back({source.folder, open(source.folder, "validation", tokenizer, data_, config),
+                         source.name(), source.weight.value_or(0)});
+}
+
+std::string MaskedLanguageTask::source() const {
+  if (data_.sources.empty()) return data_.train;
+  std::vector<std::string> folders;
+  for (const DataSource& source : data_.sources) folders.push_back(source.folder);
+  return fmt::format("{}", fmt::join(folders, ", "));
 }
 
 void MaskedLanguageTask::require_masks_to_draw(const std::vector<PhaseSection>& phases) const {
   if (train_ && train_->masked())
-    refuse_mask_probability(phases,
-                            fmt::format("changes nothing, for {} has targets of its own", data_.train));
+    refuse_mask_probability(phases, fmt::format("changes nothing, for {} has targets of its own", source()));
 }
 
 std::vector<GivenFile> MaskedLanguageTask::inputs() const {
   std::vector<GivenFile> inputs;
-  const auto add = [&](const char* key, const std::string& folder, const data::SequenceSet* set) {
-    if (set == nullptr) return;
-    for (const data::FileFingerprint& file : set->files())
+  const auto add = [&](const std::string& key, const std::string& folder, const data::SequenceSet& set) {
+    for (const data::FileFingerprint& file : set.files())
       inputs.push_back({key, (std::filesystem::path(folder) / file.name).string(), file.content});
   };
-  add("data.train", data_.train, train_.get());
-  add("data.validation", data_.validation, held_out_.get());
+  if (data_.sources.empty() && train_) add("data.train", data_.train, *train_);
+  // The files of a mixture come in the order of its sources.
+  if (!data_.sources.empty())
+    for (const data::FileFingerprint& file : train_->files())
+      inputs.push_back({"data.source", file.name, file.content});
+  for (const HeldOut& held_out : held_out_)
+    add(held_out.name.empty() ? "data.validation" : "data.source", held_out.folder, *held_out.set);
   return inputs;
 }
 
@@ -67,6 +101,32 @@ data::MaskingOptions MaskedLanguageTask::masking() const {
           .replace_mask = data_.replace_share,
           .replace_random = data_.random_share,
           .words = words_};
+}
+
+// What one set's packs add up to.
+struct MaskedLanguageTask::Sums {
+  double loss = 0, targets = 0, correct = 0;
+  double unigram = 0, unigram_targets = 0;
+};
+
+std::optional<MaskedLanguageTask::Sums> MaskedLanguageTask::evaluate(
+    StepEngine& engine, const HeldOut& held_out, const data::LoaderOptions& options, std::int64_t most_packs,
+    const std::function<bool()>& stop) const {
+  data::Loader loader(held_out.set->samples(options.capacity.longest, cache_bytes), options);
+  data::Baselines baselines;
+  engine.clear_results();
+  for (std::int64_t pack = options.process; most_packs == 0 || pack < most_packs;
+       pack += options.world_size) {
+    const data::Batch* batch = loader.try_next();
+    if (batch == nullptr) break;
+    if (stop && stop()) return std::nullopt;
+    engine.load(batch->block());
+    engine.evaluate();
+    if (unigram_) data::add_to_baselines(*unigram_, *batch, baselines);
+  }
+  const StepResults results = engine.results();
+  const auto known = static_cast<double>(baselines.targets);
+  return Sums{results.loss_sum, results.target_count, results.correct, baselines.unigram * known, known};
 }
 
 std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine, const Model& /*model*/,
@@ -82,40 +142,53 @@ std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine, const
   options.permuted = most_packs > 0;  // the first packs are then a fair sample
   options.packs_per_step = options.world_size = communicator.world_size();
   options.process = communicator.process();
-  data::Loader loader(held_out_->samples(options.capacity.longest, cache_bytes), options);
-  Evaluation evaluation;
-  engine.clear_results();
   bool stopped = false;
-  for (std::int64_t pack = options.process; most_packs == 0 || pack < most_packs;
-       pack += options.world_size) {
-    const data::Batch* batch = loader.try_next();
-    if (batch == nullptr) break;
-    stopped = stop && stop();
-    if (stopped) break;
-    engine.load(batch->block());
-    engine.evaluate();
-    if (unigram_) data::add_to_baselines(*unigram_, *batch, evaluation.baselines);
+  std::vector<Sums> sums(held_out_.size());
+  for (std::size_t i = 0; i < sums.size() && !stopped; ++i) {
+    const std::optional<Sums> own = evaluate(engine, held_out_[i], options, most_packs, stop);
+    stopped = !own;
+    if (own) sums[i] = *own;
   }
-  const StepResults own = engine.results();
   engine.clear_results();
-  data::Baselines& baselines = evaluation.baselines;
-  const auto known = static_cast<double>(baselines.targets);
-  double all[] = {own.loss_sum, own.target_count, own.correct, baselines.unigram * known,
-                  known,        stopped ? 1. : 0.};
-  communicator.sum(all);
-  const auto& [loss, targets, correct, unigram, unigram_targets, stops] = all;
+  static_assert(sizeof(Sums) == 5 * sizeof(double));
+  communicator.sum({&sums[0].loss, 5 * sums.size()});
+  double stops = stopped ? 1 : 0;
+  communicator.sum({&stops, 1});
   if (stops > 0) return std::nullopt;
-  evaluation.targets = static_cast<std::int64_t>(targets);
-  COMERA_CHECK(evaluation.targets > 0,
-               "the held-out set has no targets to evaluate; give more held-out data");
-  evaluation.loss = loss / targets;
-  evaluation.accuracy = correct / targets;
-  evaluation.score = -evaluation.loss;
-  if (unigram_)
-    baselines = {.uniform = std::log(static_cast<double>(unigram_->vocabulary())),
-                 .unigram = unigram_targets > 0 ? unigram / unigram_targets : 0,
-                 .targets = static_cast<std::int64_t>(unigram_targets)};
-  return evaluation;
+  return evaluation_of(sums);
+}
+
+Evaluation MaskedLanguageTask::evaluation_of(const std::vector<Sums>& sums) const {
+  const double uniform = unigram_ ? std::log(static_cast<double>(unigram_->vocabulary())) : 0;
+  Evaluation all;
+  double weights = 0, unigram_targets = 0;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const Sums& sum = sums[i];
+    const HeldOut& held_out = held_out_[i];
+    COMERA_CHECK(sum.targets > 0, "{}: the held-out set has no targets to evaluate; give more held-out data",
+                 held_out.folder);
+    SourceEvaluation own{.name = held_out.name,
+                         .loss = sum.loss / sum.targets,
+                         .accuracy = sum.correct / sum.targets,
+                         .targets = static_cast<std::int64_t>(sum.targets),
+                         .baselines = {}};
+    if (unigram_)
+      own.baselines = {uniform, sum.unigram_targets > 0 ? sum.unigram / sum.unigram_targets : 0,
+                       static_cast<std::int64_t>(sum.unigram_targets)};
+    const double weight = held_out.weight > 0 ? held_out.weight : sum.targets;
+    weights += weight;
+    all.loss += weight * own.loss;
+    all.accuracy += weight * own.accuracy;
+    all.baselines.unigram += weight * own.baselines.unigram;
+    all.targets += own.targets;
+    unigram_targets += sum.unigram_targets;
+    if (!held_out.name.empty()) all.sources.push_back(std::move(own));
+  }
+  all.loss /= weights;
+  all.accuracy /= weights;
+  all.score = -all.loss;
+  all.baselines = {uniform, all.baselines.unigram / weights, static_cast<std::int64_t>(unigram_targets)};
+  return all;
 }
 
 std::string MaskedLanguageTask::describe(const Evaluation& e) const {
@@ -123,6 +196,8 @@ std::string MaskedLanguageTask::describe(const Evaluation& e) const {
   std::string text = fmt::format("held-out loss {:.4f}, masked accuracy {:.2f} %", e.loss, 100 * e.accuracy);
   if (e.baselines.targets > 0)
     text += fmt::format(" (unigram {:.4f}, uniform {:.4f})", e.baselines.unigram, e.baselines.uniform);
+  for (const SourceEvaluation& source : e.sources)
+    text += fmt::format("{}{} {:.4f}", &source == e.sources.data() ? "; " : ", ", source.name, source.loss);
   return text;
 }
 
@@ -148,6 +223,13 @@ Json MaskedLanguageTask::metrics(const Evaluation& e) const {
   if (e.baselines.targets > 0) {
     values["unigram_loss"] = e.baselines.unigram;
     values["uniform_loss"] = e.baselines.uniform;
+  }
+  for (const SourceEvaluation& source : e.sources) {
+    Json& of = values["sources"][source.name];
+    set_if_finite(of, "validation_loss", source.loss);
+    of["validation_accuracy"] = source.accuracy;
+    of["validation_targets"] = source.targets;
+    if (source.baselines.targets > 0) of["unigram_loss"] = source.baselines.unigram;
   }
   return values;
 }

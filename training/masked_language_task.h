@@ -11,12 +11,12 @@ namespace comera {
 // Pretraining: masked tokens of shards, or of files of masked sequences.
 class MaskedLanguageTask final : public TrainingTask {
  public:
-  // Opens the shards. Error if they do not fit the tokenizer or the model. Without data.train it can only
-  // evaluate, and knows no unigram baseline.
+  // Opens the shards. Error if they do not fit the tokenizer or the model. Without data.train or sources it
+  // can only evaluate, and knows no unigram baseline.
   MaskedLanguageTask(const DataSection& data, const data::Tokenizer& tokenizer, const EncoderConfig& config);
 
   const char* name() const override { return "pretrain"; }
-  std::string source() const override { return data_.train; }
+  std::string source() const override;
   std::string fingerprint() const override { return train_->fingerprint(); }
   std::vector<GivenFile> inputs() const override;
   std::unique_ptr<data::SampleSource> samples(std::int64_t length) const override;
@@ -25,7 +25,7 @@ class MaskedLanguageTask final : public TrainingTask {
   // their files.
   void require_masks_to_draw(const std::vector<PhaseSection>& phases) const;
   std::int64_t targets(const data::Batch& batch) const override { return batch.masked; }
-  bool evaluates() const override { return held_out_ != nullptr; }
+  bool evaluates() const override { return !held_out_.empty(); }
   // The masks are the same in every evaluation with the same sequence length.
   std::optional<Evaluation> evaluate(StepEngine& engine, const Model& model,
                                      const data::LoaderOptions& options, std::int64_t most_packs,
@@ -38,11 +38,26 @@ class MaskedLanguageTask final : public TrainingTask {
   bool keeps_best() const override { return false; }
 
  private:
+  struct HeldOut {
+    std::string folder;
+    std::unique_ptr<data::SequenceSet> set;
+    std::string name = {};  // of its source
+    double weight = 0;      // 0: its targets count as they are
+  };
+  void open_held_out(const data::Tokenizer& tokenizer, const EncoderConfig& config);
+  // Of one set, as sums; nothing if `stop` asks for an end.
+  struct Sums;
+  std::optional<Sums> evaluate(StepEngine& engine, const HeldOut& held_out,
+                               const data::LoaderOptions& options, std::int64_t most_packs,
+                               const std::function<bool()>& stop) const;
+  Evaluation evaluation_of(const std::vector<Sums>& sums) const;
+
   DataSection data_;
   bool learned_positions_ = false;
-  std::unique_ptr<data::SequenceSet> train_, held_out_;  // null without
-  std::shared_ptr<const data::WordTable> words_;         // null unless whole words are masked
-  std::optional<data::UnigramModel> unigram_;            // when it is first needed
+  std::unique_ptr<data::SequenceSet> train_;  // null without
+  std::vector<HeldOut> held_out_;
+  std::shared_ptr<const data::WordTable> words_;  // null unless whole words are masked
+  std::optional<data::UnigramModel> unigram_;     // when it is first needed
 };
 
 }  // namespace comera

@@ -39,7 +39,7 @@ class SmallCorpus : public DocumentSource {
     counts_.bytes += static_cast<std::int64_t>(document.text.size());
     return true;
   }
-  const CorpusCounts& counts() const override { return counts_; }
+  CorpusCounts counts() const override { return counts_; }
 
  private:
   std::vector<std::string> documents_;

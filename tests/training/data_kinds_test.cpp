@@ -1,5 +1,6 @@
 // Training on whole words and on files of masked sequences, stopped and resumed.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -7,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "data/build_shards.h"
 #include "data/tokenizers/tokenizer.h"
 #include "storage/hash.h"
 #include "storage/hdf5.h"
@@ -85,6 +87,95 @@ class DataKinds : public TrainingFixture {
     return {"data.train=" + rows, "data.validation=" + rows, "data.targets=" + targets};
   }
 };
+
+// Two sources that differ: the fixture's, and lists of numbers.
+class Sources : public DataKinds {
+ protected:
+  Sources() {
+    fs::create_directories(folder() / "source");
+    for (int i = 0; i < 40; ++i) {
+      std::ofstream file(folder() / "source" / fmt::format("f{}.txt", i));
+      for (std::uint64_t j = 0; j < 60; ++j)
+        file << storage::mix64(1000 * i + j) % 1000 << (j % 9 == 8 ? '\n' : ' ');
+    }
+    data::FileCorpus documents({.inputs = {folder() / "source"}, .languages = {}});
+    data::build_shards(documents, data::Tokenizer::load(corpus() / "tok.model"),
+                       {.output = folder() / "numbers", .held_out = 0.3});
+  }
+  std::vector<std::string> mixed(const char* of_code, const char* of_numbers) const {
+    return {"data.train=''", "data.validation=''",
+            fmt::format("data.source=[{{folder='{}'{}}}, {{folder='{}/numbers/'{}}}]", corpus().string(),
+                        of_code, folder().string(), of_numbers)};
+  }
+  std::string refusal(const std::vector<std::string>& overrides) {
+    try {
+      train("refused", {}, overrides);
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return {};
+  }
+};
+
+TEST_F(Sources, ResumeToTheBitAndAreEvaluatedEach) {
+  const TrainingOutcome even = expect_to_resume("even", mixed(", weight=1", ", weight=1"));
+  ASSERT_EQ(even.evaluation->sources.size(), 2);
+  const SourceEvaluation &code = even.evaluation->sources[0], &numbers = even.evaluation->sources[1];
+  EXPECT_EQ(code.name, corpus().filename().string());
+  EXPECT_EQ(numbers.name, "numbers");
+  EXPECT_NEAR(even.evaluation->loss, (code.loss + numbers.loss) / 2, 1e-12);
+  EXPECT_EQ(even.evaluation->targets, code.targets + numbers.targets);
+  EXPECT_NE(code.loss, numbers.loss);
+  EXPECT_NE(code.baselines.unigram, numbers.baselines.unigram);
+  // Each as a set of its own.
+  std::vector<std::string> alone = mixed(", weight=1", ", weight=1");
+  alone[1] = fmt::format("data.validation='{}/numbers'", folder().string());
+  const TrainingOutcome only = train("alone", {}, alone);
+  EXPECT_EQ(only.evaluation->loss, numbers.loss) << "of the same model";
+  EXPECT_TRUE(only.evaluation->sources.empty());
+
+  const TrainingOutcome uneven = train("uneven", {}, mixed(", weight=20", ", weight=1"));
+  EXPECT_LT(uneven.evaluation->sources[0].loss, code.loss);
+  EXPECT_GT(uneven.evaluation->sources[1].loss, numbers.loss);
+  EXPECT_NEAR(uneven.evaluation->loss,
+              (20 * uneven.evaluation->sources[0].loss + uneven.evaluation->sources[1].loss) / 21, 1e-12);
+
+  // Without weights by the targets, and in metrics.
+  const TrainingOutcome plain = train("plain", {}, mixed("", ""));
+  const auto& of = plain.evaluation->sources;
+  EXPECT_NEAR(
+      plain.evaluation->loss,
+      (of[0].loss * static_cast<double>(of[0].targets) + of[1].loss * static_cast<double>(of[1].targets)) /
+          static_cast<double>(plain.evaluation->targets),
+      1e-12);
+  std::ifstream stream(folder() / "plain" / "metrics.jsonl");
+  double last = 0;
+  for (std::string line; std::getline(stream, line);)
+    if (const auto values = nlohmann::json::parse(line); values.contains("sources"))
+      last = values["sources"]["numbers"]["validation_loss"];
+  EXPECT_NEAR(last, of[1].loss, 1e-12);
+  const ProgramResult evaluated = run_program({"eval", plain.checkpoint.string(), "--json"});
+  EXPECT_EQ(evaluated.code, 0) << evaluated.output;
+  EXPECT_THAT(evaluated.output, testing::HasSubstr("\"numbers\""));
+}
+
+TEST_F(Sources, WhatDoesNotGoTogetherIsRefused) {
+  std::vector<std::string> both = mixed("", "");
+  both.erase(both.begin());
+  EXPECT_THAT(refusal(both), testing::HasSubstr("data.train and [[data.source]] both say what to train on"));
+  EXPECT_THAT(refusal(mixed(", weight=1", "")),
+              testing::HasSubstr("data.source.1 has no weight, unlike data.source.0"));
+  EXPECT_THAT(refusal(mixed(", weight=0", ", weight=1")), testing::HasSubstr("data.source.0.weight"));
+  const std::string code = corpus().string();
+  EXPECT_THAT(
+      refusal({"data.train=''", fmt::format("data.source=[{{folder='{0}'}}, {{folder='{0}/'}}]", code)}),
+      testing::HasSubstr("data.source.1.folder and data.source.0.folder both end in"));
+  EXPECT_THAT(refusal({"data.train=''", "data.source=[]"}),
+              testing::HasSubstr("at least one [[data.source]]"));
+  EXPECT_THAT(refusal({"data.train=''", "data.validation=''", "data.source=[{folder='nowhere'}]"}),
+              testing::HasSubstr("nowhere"));
+  EXPECT_THAT(refusal({"data.train=''"}), testing::HasSubstr("data.train is empty"));
+}
 
 TEST_F(DataKinds, WholeWordsResumeToTheBitAndAreNotSingleTokens) {
   const TrainingOutcome words = expect_to_resume("words", {"data.whole_word_masking=true"});

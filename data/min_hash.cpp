@@ -1,0 +1,87 @@
+#include "data/min_hash.h"
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+
+#include "storage/hash.h"
+
+namespace comera::data {
+namespace {
+
+bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || (c & 0x80) != 0; }
+bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
+
+// Scrambles all bits (the finaliser of MurmurHash3), in operations that processors do in parallel.
+std::uint32_t mix32(std::uint32_t x) {
+  x = (x ^ (x >> 16)) * 0x85ebca6bu;
+  x = (x ^ (x >> 13)) * 0xc2b2ae35u;
+  return x ^ (x >> 16);
+}
+
+std::uint64_t hash_of(std::string_view word) {
+  std::uint64_t hash = word.size();
+  for (const char c : word) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return storage::mix64(hash);
+}
+
+}  // namespace
+
+MinHash::MinHash() : seeds_() {
+  for (int i = 0; i < functions; ++i)
+    seeds_[i] = static_cast<std::uint32_t>(storage::mix64(static_cast<std::uint64_t>(i)));
+}
+
+std::optional<MinHash::Signature> MinHash::operator()(std::string_view text) {
+  runs_.clear();
+  std::array<std::uint64_t, words_per_run> last{};
+  std::size_t words = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    if (is_space(text[at])) {
+      ++at;
+      continue;
+    }
+    std::size_t end = at + 1;
+    if (is_name(text[at]))
+      while (end < text.size() && is_name(text[end])) ++end;
+    last[words++ % words_per_run] = hash_of(text.substr(at, end - at));
+    at = end;
+    if (words < words_per_run) continue;
+    std::uint64_t run = 0;
+    for (std::size_t i = 0; i < words_per_run; ++i)
+      run = storage::mix64(run ^ last[(words + i) % words_per_run]);  // from the oldest on
+    runs_.push_back(static_cast<std::uint32_t>(run));
+  }
+  if (runs_.empty()) return std::nullopt;
+  std::ranges::sort(runs_);
+  runs_.erase(std::unique(runs_.begin(), runs_.end()), runs_.end());
+  Signature smallest;
+  smallest.fill(std::numeric_limits<std::uint32_t>::max());
+  for (const std::uint32_t run : runs_)
+    for (int i = 0; i < functions; ++i) smallest[i] = std::min(smallest[i], mix32(run ^ seeds_[i]));
+  return smallest;
+}
+
+double MinHash::similarity(const Signature& a, const Signature& b) {
+  int equal = 0;
+  for (int i = 0; i < functions; ++i) equal += a[i] == b[i];
+  return static_cast<double>(equal) / functions;
+}
+
+bool DissimilarSignatures::insert(const MinHash::Signature& signature) {
+  std::array<std::uint64_t, bands> keys;
+  for (int band = 0; band < bands; ++band) {
+    keys[band] = static_cast<std::uint64_t>(band);
+    for (int row = 0; row < rows; ++row)
+      keys[band] = storage::mix64(keys[band] ^ signature[static_cast<std::size_t>(band * rows + row)]);
+    const auto [begin, end] = with_band_[band].equal_range(keys[band]);
+    for (auto candidate = begin; candidate != end; ++candidate)
+      if (MinHash::similarity(signatures_[candidate->second], signature) >= similarity_) return false;
+  }
+  const auto number = static_cast<std::uint32_t>(signatures_.size());
+  for (int band = 0; band < bands; ++band) with_band_[band].emplace(keys[band], number);
+  signatures_.push_back(signature);
+  return true;
+}
+
+}  // namespace comera::data
