@@ -56,8 +56,8 @@ class Sample {
   mutable std::int64_t least_memory_ = 0;
 };
 
-// The command that starts two processes on few cores; empty where there is no mpirun. `before` comes before the
-// program.
+// The command that starts two processes on few cores; empty where there is no mpirun. `before` comes before
+// the program.
 std::vector<std::string> two_ranks(const std::vector<std::string>& command);
 std::vector<std::string> settings_of_ranks();
 
