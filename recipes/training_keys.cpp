@@ -191,6 +191,13 @@ const std::vector<Key<RunSection>>& keys_of() {
           "a checkpoint is saved at the end of the step in which so many minutes have passed since the last "
           "one, so that a crash loses little more; 0: never for the time alone"),
       value("keep_checkpoints", &S::keep_checkpoints, count(1), "how many of the newest are kept"),
+      value("milestone_interval", &S::milestone_interval, count(0),
+            "steps from one checkpoint that is kept for good, in `milestones/`, to the next; 0: none"),
+      value("max_hours", &S::max_hours, above(0),
+            "how long the run trains: phases then end when their time does, rates and targets of ranks go by "
+            "it, and the phases' steps say only how the hours are divided, by the tokens of their packs. "
+            "Evaluations and checkpoints on the way count, those at the very end, and the time in which a "
+            "stopped run does not run, do not"),
   };
   return keys;
 }

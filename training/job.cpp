@@ -16,7 +16,7 @@ Job::Step Job::share(const Step& own) {
   if (alone()) return own;
   const bool stop = stop_requested_ && stop_requested_();
   std::vector<double> all = {own.targets, static_cast<double>(own.tokens), stop ? 1. : 0.,
-                             first() && own.save ? 1. : 0.};
+                             first() && own.save ? 1. : 0., first() ? own.seconds : 0.};
   const std::size_t behind = all.size();
   all.resize(behind + host_.world_size());
   all[behind + host_.process()] = own.waited_ms;
@@ -31,7 +31,8 @@ Job::Step Job::share(const Step& own) {
   return {.targets = all[0],
           .tokens = static_cast<std::int64_t>(all[1]),
           .save = all[3] > 0,
-          .waited_ms = own.waited_ms};
+          .waited_ms = own.waited_ms,
+          .seconds = all[4]};
 }
 
 bool Job::stop_wanted() const { return stop_agreed_ || (alone() && stop_requested_ && stop_requested_()); }

@@ -35,7 +35,8 @@ class MaskedLanguageTask final : public TrainingTask {
   // Where the loss is still that of the unigram baseline, within `plateau` nats, after half of the steps.
   std::string advice(const Evaluation& evaluation, double done) const override;
   static constexpr double plateau = 0.1;
-  bool keeps_best() const override { return false; }
+  bool keeps_best() const override { return evaluates(); }
+  bool compares_lengths() const override { return false; }  // more context, easier targets
 
  private:
   struct HeldOut {

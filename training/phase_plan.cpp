@@ -29,6 +29,28 @@ PhasePlan::PhasePlan(const Recipe& recipe, const std::function<std::int64_t(std:
     steps_.push_back(steps);
     steps_per_epoch_.push_back(counted ? steps_of(1) : 0);
     epochs_.push_back(section.epochs);
+    step_costs_.push_back(static_cast<double>(section.packs_per_step * section.tokens_per_pack));
+  }
+  if (recipe.run.max_hours) {
+    double all = 0;
+    for (std::size_t phase = 0; phase < steps_.size(); ++phase)
+      deadlines_.push_back(all += static_cast<double>(steps_[phase]) * step_costs_[phase]);
+    for (double& deadline : deadlines_) deadline *= 3600 * *recipe.run.max_hours / all;
+  }
+}
+
+void PhasePlan::replan(const Spent& spent) {
+  if (!timed() || spent.phase_step == 0) return;
+  const auto now = static_cast<std::size_t>(spent.phase);
+  const double pace = std::max(spent.phase_seconds, 1e-9) / static_cast<double>(spent.phase_step);
+  double begin = spent.seconds;
+  for (std::size_t phase = now; phase < steps_.size(); ++phase) {
+    const double left = std::max(deadlines_[phase] - begin, 0.0);
+    const double steps = left / (pace * step_costs_[phase] / step_costs_[now]);
+    begin = std::max(begin, deadlines_[phase]);
+    // A phase that comes has at least one step; this one has had it.
+    const std::int64_t whole = std::llround(std::min(steps, 1e15));
+    steps_[phase] = phase == now ? spent.phase_step + whole : std::max<std::int64_t>(whole, 1);
   }
 }
 
@@ -39,7 +61,10 @@ std::int64_t PhasePlan::total() const {
 void PhasePlan::keep_begun(const std::vector<std::int64_t>& begun, const Recipe& before) {
   const std::size_t known = std::min({begun.size(), steps_.size(), before.phases.size()});
   for (std::size_t phase = 0; phase < known; ++phase)
-    if (epochs_[phase] && epochs_[phase] == before.phases[phase].epochs) steps_[phase] = begun[phase];
+    if (timed())
+      steps_[phase] = begun[phase];
+    else if (epochs_[phase] && epochs_[phase] == before.phases[phase].epochs)
+      steps_[phase] = begun[phase];
 }
 
 bool PhasePlan::ends_evaluation_epoch(std::int64_t phase, std::int64_t phase_step) const {

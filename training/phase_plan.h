@@ -9,7 +9,8 @@
 
 namespace comera {
 
-// How many steps each phase of a run has, and where in them evaluations are due.
+// How many steps each phase of a run has, and where in them evaluations are due. With run.max_hours they are
+// estimates, which follow the clock until a phase's time is over.
 class PhasePlan {
  public:
   PhasePlan() = default;
@@ -23,8 +24,18 @@ class PhasePlan {
   std::int64_t total() const;
 
   // Of a run that goes on: a phase that is counted in epochs keeps the steps it was begun with, unless the
-  // recipe asks for other epochs than `before` did.
+  // recipe asks for other epochs than `before` did; a timed one keeps its estimates.
   void keep_begun(const std::vector<std::int64_t>& begun, const Recipe& before);
+
+  // Whether phases end when their time does.
+  bool timed() const { return !deadlines_.empty(); }
+  // Of a timed run that stands in a phase: how many steps this phase and those after it have, at the pace of
+  // this phase's steps until now. Does nothing before its first step.
+  struct Spent {
+    std::int64_t phase = 0, phase_step = 0;
+    double seconds = 0, phase_seconds = 0;
+  };
+  void replan(const Spent& spent);
 
   // Whether this step of the phase is the last of one of its run.evaluation_epochs.
   bool ends_evaluation_epoch(std::int64_t phase, std::int64_t phase_step) const;
@@ -34,6 +45,9 @@ class PhasePlan {
   std::vector<std::int64_t> steps_per_epoch_;  // 0: nobody asks
   std::vector<std::optional<double>> epochs_;  // that the recipe asks for
   double evaluation_epochs_ = 0;
+  std::vector<double> step_costs_;  // of each phase, in tokens that packs have room for
+  std::vector<double>
+      deadlines_;  // of each phase: seconds from the run's beginning; empty if it is not timed
 };
 
 }  // namespace comera

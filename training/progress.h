@@ -37,6 +37,8 @@ class ProgressBar {
 
   // Cheap: draws at most ten times a second on a terminal, once in ten seconds elsewhere, and at the end.
   void update(std::int64_t done, std::string_view note = "");
+  // The work turns out to be longer or shorter.
+  void set_total(std::int64_t total) { state_.total = total; }
   // What passed since the last update was no step's time, such as an evaluation's.
   void skip_time() { last_update_ = Clock::now(); }
   // Says at once what takes long beside steps.

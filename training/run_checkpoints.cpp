@@ -42,11 +42,18 @@ void RunCheckpoints::save_aside(const std::filesystem::path& file, const Write& 
   });
 }
 
+// Checkpoints never change, so that another name for the same file is as good as a copy, and takes no room.
 void RunCheckpoints::keep_best() const {
   on_first(job_.host(), [&] {
-    // Checkpoints never change, so that another name for the same file is as good as a copy, and takes no
-    // room.
     storage::link_file_durably(last_, directory_.best());
+    return std::string();
+  });
+}
+
+void RunCheckpoints::keep_milestone() const {
+  on_first(job_.host(), [&] {
+    storage::create_directories_durably(directory_.milestones());
+    storage::link_file_durably(last_, directory_.milestones() / last_.filename());
     return std::string();
   });
 }

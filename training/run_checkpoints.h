@@ -35,6 +35,8 @@ class RunCheckpoints {
   void save_aside(const std::filesystem::path& file, const Write& write) const;
   // The last one, of which there must be one, is the best model so far. Every process calls it.
   void keep_best() const;
+  // The last one, of which there must be one, is kept for good. Every process calls it.
+  void keep_milestone() const;
   // The run goes on from this one; those that were refused are set aside, which `say` is told.
   void resume(const FoundCheckpoint& found, std::int64_t step,
               const std::function<void(const std::string&)>& say);

@@ -44,6 +44,8 @@ class RunDirectory {
   // Says that the run has saved checkpoints.
   std::filesystem::path saved() const { return path_ / "saved"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  // Those that are never removed.
+  std::filesystem::path milestones() const { return path_ / "milestones"; }
   std::filesystem::path process_logs() const { return path_ / "processes"; }  // of a job of several processes
 
   // To be called when a run that was asked to be resumed has no checkpoint: from now on it begins. UsageError

@@ -103,6 +103,8 @@ DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts&
   // A run is begun once, and --from need not be said again.
   recipe.run.initial_checkpoint = before.run.initial_checkpoint;
   run.plan.keep_begun(reader.list("/trainer", "steps_of_phase"), before);
+  // The hours may be others now.
+  run.plan.replan({run.state.phase, run.state.phase_step, run.state.seconds, run.state.phase_seconds});
   require_place(run, before, file);
   const std::string set = reader.text("/environment", "instruction_set"), own = instruction_set(run.setup);
   if (set != own)

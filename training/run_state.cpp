@@ -3,20 +3,26 @@
 namespace comera {
 
 Attributes RunState::attributes() const {
-  return {{"step", step},
-          {"phase", phase},
-          {"phase_step", phase_step},
-          {"tokens", tokens},
-          {"window_loss", window_loss},
-          {"window_targets", window_targets},
-          {"best_score", best_score},
-          {"best_step", best_step},
-          {"evaluated_step", evaluated_step},
-          {"logged_step", logged.step},
-          {"logged_lines", logged.lines},
-          {"skipped_steps", skipped},
-          {"skipped_in_a_row", skipped_in_a_row},
-          {"first_nonfinite", first_nonfinite}};
+  Attributes saved = {{"step", step},
+                      {"phase", phase},
+                      {"phase_step", phase_step},
+                      {"tokens", tokens},
+                      {"window_loss", window_loss},
+                      {"window_targets", window_targets},
+                      {"best_score", best_score},
+                      {"best_step", best_step},
+                      {"evaluated_step", evaluated_step},
+                      {"logged_step", logged.step},
+                      {"logged_lines", logged.lines},
+                      {"skipped_steps", skipped},
+                      {"skipped_in_a_row", skipped_in_a_row},
+                      {"first_nonfinite", first_nonfinite}};
+  // The clock must not make two checkpoints of the same steps differ.
+  if (seconds > 0) {
+    saved["seconds"] = seconds;
+    saved["phase_seconds"] = phase_seconds;
+  }
+  return saved;
 }
 
 RunState RunState::load(const CheckpointReader& reader) {
@@ -41,6 +47,10 @@ RunState RunState::load(const CheckpointReader& reader) {
     state.skipped = reader.integer(at, "skipped_steps");
     state.skipped_in_a_row = reader.integer(at, "skipped_in_a_row");
     state.first_nonfinite = reader.text(at, "first_nonfinite");
+  }
+  if (saved.contains("seconds")) {
+    state.seconds = reader.number(at, "seconds");
+    state.phase_seconds = reader.number(at, "phase_seconds");
   }
   // Absent in files of versions that did not look after their metrics.
   if (saved.contains("logged_step")) state.logged.step = reader.integer(at, "logged_step");

@@ -14,6 +14,8 @@ struct RunState {
   std::int64_t phase = 0;       // index of the current phase
   std::int64_t phase_step = 0;  // steps done in it
   std::int64_t tokens = 0;      // seen
+  double seconds = 0;           // of a run with run.max_hours: trained,
+  double phase_seconds = 0;     // and in the current phase
   double window_loss = 0;       // loss and targets since the last line of metrics
   double window_targets = 0;
   double best_score = 0;            // of the evaluations so far

@@ -73,6 +73,7 @@ TrainingOutcome TrainingRun::train() {
   progress_ =
       std::make_unique<ProgressBar>(setup_.task->name(), plan_.total(), state_.step, setup_.options.output);
   checkpoints_.start_clock();
+  accounted_ = std::chrono::steady_clock::now();
   Stopwatch watch(state_.tokens);
   std::optional<Evaluation> evaluation;
   open_phase();
@@ -83,6 +84,7 @@ TrainingOutcome TrainingRun::train() {
       if (!checkpoints_.has(state_.step)) save();
       ++state_.phase;
       state_.phase_step = 0;
+      state_.phase_seconds = 0;
       open_phase();
     }
     progress_->skip_time();
@@ -97,6 +99,7 @@ TrainingOutcome TrainingRun::train() {
     if (phase_done()) ranks_.close(state_, [this](const std::string& line) { say(line); });
     if (evaluation_due()) evaluation = evaluate(true);
     if (save_due() && !checkpoints_.has(state_.step)) save();
+    if (milestone_due()) checkpoints_.keep_milestone();
     if (setup_.options.after_step) setup_.options.after_step(state_.step);
   }
   if (!checkpoints_.has(state_.step)) save();
@@ -131,7 +134,10 @@ void TrainingRun::open_phase() {
   const std::int64_t steps = plan_.steps(state_.phase);
   phase_->schedule = schedule_of(section(), steps);
   const auto tell = [this](const std::string& line) { setup_.say(line); };
-  if (ranks_.open(*engine_, state_, steps, phase_->schedule, tell)) set_best_aside();
+  const bool other_size = ranks_.open(*engine_, state_, steps, phase_->schedule, tell);
+  const bool other_length = state_.phase > 0 && state_.phase_step == 0 && !setup_.task->compares_lengths() &&
+                            section().length != setup_.recipe.phases[state_.phase - 1].length;
+  if (other_size || other_length) set_best_aside();
   engine_->set_packs(EncoderPacks(*model_, phase_->options.capacity));
 }
 
@@ -154,6 +160,9 @@ void TrainingRun::step() {
   }
   own.save = job_.first() && checkpoints_.due();  // by one clock
   own.waited_ms = engine_->waited_ms();
+  const auto now = std::chrono::steady_clock::now();
+  own.seconds = std::chrono::duration<double>(now - accounted_).count();
+  accounted_ = now;
   const Job::Step total = job_.share(own);
   save_agreed_ = total.save;
   const StepRates rates = step_rates(section().learning_rate, phase_->schedule.factor(state_.phase_step));
@@ -167,8 +176,19 @@ void TrainingRun::step() {
   state_.tokens += total.tokens;
   ++state_.step;
   ++state_.phase_step;
+  take_time(total.seconds);
   if (ranks_.end_step(*engine_)) refuse_collapsed(fmt::format("step {} left", state_.step));
   if (merge_due()) engine_->merge_adapters();
+}
+
+// Phases end when their time does, and what goes by steps, rates and targets of ranks, goes by it too.
+void TrainingRun::take_time(double seconds) {
+  if (!plan_.timed()) return;
+  state_.seconds += seconds;
+  state_.phase_seconds += seconds;
+  plan_.replan({state_.phase, state_.phase_step, state_.seconds, state_.phase_seconds});
+  phase_->schedule.steps = plan_.steps(state_.phase);
+  progress_->set_total(plan_.total());
 }
 
 // Counted in steps, as evaluations are, so that those that fall on a merge do so after skipped steps too.
@@ -241,8 +261,11 @@ bool TrainingRun::stop_here() const {
   return job_.stop_wanted() || (after > 0 && state_.step >= after);
 }
 
+bool TrainingRun::milestone_due() const { return divides(setup_.recipe.run.milestone_interval, state_.step); }
+
 bool TrainingRun::save_due() const {
-  return save_agreed_ || phase_done() || divides(setup_.recipe.run.checkpoint_interval, state_.step);
+  return save_agreed_ || phase_done() || milestone_due() ||
+         divides(setup_.recipe.run.checkpoint_interval, state_.step);
 }
 
 TrainingOutcome TrainingRun::outcome() const {

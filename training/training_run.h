@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -74,6 +75,7 @@ class TrainingRun {
   TrainingOutcome train();
   void open_phase();
   void step();
+  void take_time(double seconds);
   bool merge_due() const;
   void log_step(const Speed& speed);
   void compact();
@@ -82,6 +84,7 @@ class TrainingRun {
   void take_best(const Evaluation& evaluation);
   bool stop_here() const;
   bool save_due() const;
+  bool milestone_due() const;
   TrainingOutcome outcome() const;
   void say(const std::string& line) const;
   void write_metrics(std::int64_t step, const Json& line);
@@ -112,6 +115,7 @@ class TrainingRun {
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<Phase> phase_;
   std::unique_ptr<ProgressBar> progress_;
+  std::chrono::steady_clock::time_point accounted_;  // until when a timed run's time is in state_
   bool save_agreed_ = false;  // the first process wants the step that is done to be saved
 };
 

@@ -51,6 +51,8 @@ class TrainingTask {
   virtual std::string advice(const Evaluation& /*evaluation*/, double /*done*/) const { return {}; }
   // Whether the best model by Evaluation::score is kept besides the last ones.
   virtual bool keeps_best() const = 0;
+  // Whether scores at different sequence lengths compare.
+  virtual bool compares_lengths() const { return true; }
 };
 
 }  // namespace comera

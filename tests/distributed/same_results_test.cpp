@@ -89,6 +89,28 @@ TEST_F(Processes, AdaptersDoNotDependOnTheirNumberAndContinueToTheBit) {
   expect_equal_checkpoints(newest("two"), newest("stopped"));
 }
 
+TEST_F(Processes, SourcesDoNotDependOnTheirNumber) {
+  std::filesystem::create_directory_symlink(corpus(), folder() / "again");
+  const std::vector<std::string> sources = {
+      "data.train=''", "data.validation=''",
+      fmt::format("data.source=[{{folder='{}', weight=2}}, {{folder='{}/again', weight=1}}]",
+                  corpus().string(), folder().string())};
+  train(1, "one", sources);
+  train(2, "two", sources);
+  expect_the_same("one", "two", 1e-5);
+  train(2, "stopped", sources, {"--stop-after", "5"});
+  train(2, "stopped", sources, {"--resume", "auto"});
+  expect_equal_checkpoints(newest("two"), newest("stopped"));
+}
+
+// By the first one's clock: whoever stopped at another step would wait for the others for ever.
+TEST_F(Processes, EndTogetherWhenTheirHoursAreOver) {
+  train(2, "run", {"run.max_hours=0.0006"});
+  const CheckpointReader reader(newest("run"));
+  EXPECT_GE(reader.number("/trainer", "seconds"), 0.9 * 0.0006 * 3600);
+  EXPECT_EQ(reader.integer("/trainer", "phase"), 1);
+}
+
 TEST_F(Processes, DenseModelsDoNotDependOnTheirNumber) {
   const std::vector<std::string> dense = {"tensorized.enabled=false", "phase.0.steps=12", "phase.1.steps=8",
                                           "distributed.bucket_mebibytes=1"};

@@ -56,6 +56,55 @@ TEST(PhasePlan, APhaseOfEpochsKeepsTheStepsItWasBegunWith) {
   EXPECT_EQ(more_phases.steps(1), 12);
 }
 
+// Two phases whose packs have as much room.
+Recipe timed(double hours) {
+  Recipe recipe = two_phases();
+  recipe.phases[1].epochs.reset();
+  recipe.phases[1].steps = 10;
+  recipe.phases[1].packs_per_step = 2;
+  for (PhaseSection& phase : recipe.phases) phase.tokens_per_pack = 1024;
+  recipe.run.max_hours = hours;
+  return recipe;
+}
+
+TEST(PhasePlan, WithHoursPhasesEndWhenTheirTimeDoes) {
+  // 40 steps of one pack and 10 of two: two thirds of six minutes, and one third.
+  PhasePlan plan(timed(0.1), {});
+  EXPECT_TRUE(plan.timed());
+  EXPECT_THAT(plan.steps(), testing::ElementsAre(40, 10)) << "before anything is known";
+  plan.replan({.phase = 0, .phase_step = 0, .seconds = 0, .phase_seconds = 0});
+  EXPECT_THAT(plan.steps(), testing::ElementsAre(40, 10));
+  // 2 s a step: 120 in 240 s, and of those with two packs 30 in 120 s.
+  plan.replan({.phase = 0, .phase_step = 5, .seconds = 10, .phase_seconds = 10});
+  EXPECT_THAT(plan.steps(), testing::ElementsAre(120, 30));
+  // It turns out to be slower, and the pace of now is that of all steps until now.
+  plan.replan({.phase = 0, .phase_step = 50, .seconds = 200, .phase_seconds = 200});
+  EXPECT_THAT(plan.steps(), testing::ElementsAre(60, 15));
+  // The time is over, a little late.
+  plan.replan({.phase = 0, .phase_step = 59, .seconds = 239, .phase_seconds = 239});
+  EXPECT_EQ(plan.steps(0), 59) << "half a step is no step";
+  // The second phase has what is left, at its own pace.
+  plan.replan({.phase = 1, .phase_step = 1, .seconds = 250, .phase_seconds = 11});
+  EXPECT_THAT(plan.steps(), testing::ElementsAre(59, 11));
+  plan.replan({.phase = 1, .phase_step = 4, .seconds = 500, .phase_seconds = 261});
+  EXPECT_EQ(plan.steps(1), 4) << "long past the end, for which a single step was to blame";
+  EXPECT_EQ(plan.total(), 63);
+}
+
+TEST(PhasePlan, MoreHoursGoOnWhereARunHadEnded) {
+  PhasePlan plan(timed(0.2), {});
+  plan.keep_begun({59, 4}, timed(0.1));
+  plan.replan({.phase = 1, .phase_step = 4, .seconds = 360, .phase_seconds = 120});
+  EXPECT_THAT(plan.steps(), testing::ElementsAre(59, 16)) << "of 720 s 360 are left, at 30 s a step";
+}
+
+TEST(PhasePlan, WithoutHoursTheClockChangesNothing) {
+  PhasePlan plan(two_phases(), [](std::int64_t) { return 30; });
+  EXPECT_FALSE(plan.timed());
+  plan.replan({.phase = 0, .phase_step = 5, .seconds = 1000, .phase_seconds = 1000});
+  EXPECT_THAT(plan.steps(), testing::ElementsAre(40, 12));
+}
+
 TEST(PhasePlan, EvaluationsAreSpreadOverEpochs) {
   Recipe recipe = two_phases();
   recipe.run.evaluation_epochs = 0.5;

@@ -11,7 +11,8 @@ namespace {
 // One of several processes, beside others that say what it is given.
 class OneOfThree final : public Communicator {
  public:
-  OneOfThree(int rank, std::vector<double> others) : Communicator(rank, 3), others_(std::move(others)) {}
+  OneOfThree(int process, std::vector<double> others)
+      : Communicator(process, 3), others_(std::move(others)) {}
   void begin_sum(const Tensor&, const Stream&) override {}
   void begin_max(const Tensor&, const Stream&) override {}
   void finish(const Stream&) override {}
@@ -24,7 +25,7 @@ class OneOfThree final : public Communicator {
   void fail(int, const std::string& message) override { throw Error(message); }
 
  private:
-  std::vector<double> others_;  // targets, tokens, stop, save, and the milliseconds of each process
+  std::vector<double> others_;  // targets, tokens, stop, save, seconds, and the milliseconds of each process
 };
 
 TEST(SharedStep, AProcessAloneAgreesWithItself) {
@@ -41,24 +42,26 @@ TEST(SharedStep, AProcessAloneAgreesWithItself) {
 }
 
 TEST(SharedStep, TargetsAndTokensAreSummed) {
-  OneOfThree second(1, {10, 200, 0, 1, 2, 0, 8});
+  OneOfThree second(1, {10, 200, 0, 1, 1.5, 2, 0, 8});
   Job job(second, {});
   // Only the first process's clock says when to save, so that this one's wish does not count.
-  const Job::Step step = job.share({.targets = 5, .tokens = 70, .save = true, .waited_ms = 5});
+  const Job::Step step =
+      job.share({.targets = 5, .tokens = 70, .save = true, .waited_ms = 5, .seconds = 100});
   EXPECT_EQ(step.targets, 15);
   EXPECT_EQ(step.tokens, 270);
   EXPECT_TRUE(step.save) << "the first one's";
+  EXPECT_EQ(step.seconds, 1.5) << "by the first one's clock";
   EXPECT_FALSE(job.stop_wanted());
-  OneOfThree alone_in_this(1, {10, 200, 0, 0, 2, 0, 8});
+  OneOfThree alone_in_this(1, {10, 200, 0, 0, 1.5, 2, 0, 8});
   EXPECT_FALSE(Job(alone_in_this, {}).share({.save = true}).save);
 }
 
 TEST(SharedStep, OneThatIsAskedToStopStopsAll) {
-  OneOfThree others_asked(0, {0, 0, 1, 0, 0, 0, 0});
+  OneOfThree others_asked(0, {0, 0, 1, 0, 0, 0, 0, 0});
   Job job(others_asked, [] { return false; });
   job.share({});
   EXPECT_TRUE(job.stop_wanted());
-  OneOfThree nobody_asked(0, {0, 0, 0, 0, 0, 0, 0});
+  OneOfThree nobody_asked(0, {0, 0, 0, 0, 0, 0, 0, 0});
   Job asked(nobody_asked, [] { return true; });
   EXPECT_FALSE(asked.stop_wanted()) << "the others do not know yet";
   asked.share({});
@@ -67,7 +70,7 @@ TEST(SharedStep, OneThatIsAskedToStopStopsAll) {
 
 // Who comes last waits for the sums only: what the others waited beyond that, they waited for it.
 TEST(SharedStep, WaitingIsSplitInSumsAndProcesses) {
-  OneOfThree second(1, {0, 0, 0, 0, 2, 0, 8});
+  OneOfThree second(1, {0, 0, 0, 0, 0, 2, 0, 8});
   Job job(second, {});
   job.share({.waited_ms = 5});
   job.share({.waited_ms = 5});
