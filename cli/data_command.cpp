@@ -56,6 +56,8 @@ void make_shards(DataOptions& options) {
     return data::build_shards(*corpus, tokenizer, options.build);
   }();
   print_corpus_counts(counts.corpus);
+  if (!options.corpus.held_out.empty() && counts.validation.documents == 0)
+    say("note: no document of --held-out-input is left, so that nothing is held out; name other folders\n");
   put("\n{:<24}{:>14}{:>14}{:>14}\n", "", "documents", "tokens", "shards");
   print_split("train", counts.train);
   print_split("validation", counts.validation);

@@ -82,8 +82,12 @@ void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
   if (data.validation.empty() && data.sources.empty())
     throw UsageError("there is nothing to evaluate on: give --data FOLDER of shards");
   if (options.data.empty()) {
-    if (!data.validation.empty()) check_recipe_path(data.validation, options, "--data FOLDER");
-    for (const DataSource& source : data.sources) check_recipe_path(source.folder, options, "--data FOLDER");
+    if (!data.validation.empty()) {
+      check_recipe_path(data.validation, options, "--data FOLDER");
+    } else {  // the held-out parts of the sources are evaluated
+      for (const DataSource& source : data.sources)
+        check_recipe_path(source.folder, options, "--data FOLDER");
+    }
   }
   forget_missing_training_data(data);
   data.tokenizer = loaded.trained.tokenizer.string();
@@ -97,7 +101,8 @@ void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
   loading.right_modulus = loaded.model.token_embedding().right_rows();
   engine.set_packs(EncoderPacks(loaded.model, loading.capacity));
   const Evaluation evaluation = *task.evaluate(engine, loaded.model, loading, 0, {}, one_process());
-  require_finite(evaluation.loss, options.inference, data.validation);
+  require_finite(evaluation.loss, options.inference,
+                 data.validation.empty() ? data.sources[0].folder : data.validation);
   if (options.json)
     put("{}\n", json_text(task.metrics(evaluation)));
   else

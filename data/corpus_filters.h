@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "data/corpus.h"
 #include "data/min_hash.h"

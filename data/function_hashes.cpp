@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <span>
 #include <string>
 
 #include "data/code_layout.h"
@@ -63,6 +64,7 @@ class Functions {
 
   void add_blocks(std::string_view source) {
     std::size_t statement = 0;
+    int unclosed = 0;
     for (std::size_t at = 0; at < source.size();) {
       const std::size_t past = past_quoted(source, at, rust_);
       if (past != at) {
@@ -73,7 +75,12 @@ class Functions {
       }
       if (source[at] == '{' && is_signature(source.substr(statement, at - statement))) {
         const std::size_t close = past_block(source, at, rust_);
-        if (close == 0) return;
+        // Two branches of an #ifdef may open the same block: what is in it may still be found.
+        if (close == 0) {
+          if (++unclosed > most_unclosed) return;
+          statement = ++at;
+          continue;
+        }
         add(source.substr(statement, close - statement));
         at = statement = close;
         continue;
@@ -89,15 +96,84 @@ class Functions {
   std::size_t past(std::string_view code, std::size_t at) const {
     return braces_ ? past_quoted(code, at, rust_) : past_quoted_or_hash(code, at);
   }
-  static bool is_signature(std::string_view text) {
-    const std::size_t parenthesis = text.find('(');
-    if (parenthesis == std::string_view::npos) return false;
-    const std::string_view name = last_name(text.substr(0, parenthesis));
-    static constexpr std::string_view control[] = {"if",     "for",    "foreach",     "while", "switch",
-                                                   "catch",  "select", "match",       "using", "lock",
-                                                   "return", "with",   "synchronized"};
-    return std::ranges::find(control, name) == std::end(control);
+  // Whether what stands before a block, since the last statement, is the head of a function.
+  bool is_signature(std::string_view text) const {
+    int depth = 0;
+    std::size_t parenthesis = std::string_view::npos;  // the first one that is no annotation's
+    for (std::size_t at = 0; at < text.size();) {
+      if (const std::size_t past = past_quoted(text, at, rust_); past != at) {
+        at = past;
+        continue;
+      }
+      if (const std::size_t past = past_annotation(text, at); past != at) {
+        at = past;
+        continue;
+      }
+      if (is_name(text[at])) {
+        const std::string_view word = word_at(text, at);
+        if (depth == 0 && is_one_of(word, types)) return false;
+        at += word.size();
+        continue;
+      }
+      if (text[at] == '(' && depth++ == 0 && parenthesis == std::string_view::npos) parenthesis = at;
+      depth -= text[at] == ')';
+      ++at;
+    }
+    // Within parentheses a block is an argument, such as a function that wraps all of a file.
+    return depth == 0 && parenthesis != std::string_view::npos &&
+           !is_one_of(last_name(text.substr(0, parenthesis)), control);
   }
+
+  // @Name(...), #[...], __attribute__((...)) and template <...>.
+  std::size_t past_annotation(std::string_view text, std::size_t at) const {
+    if (text.substr(at, 2) == "#[") return past_brackets(text, at + 1, '[', ']');
+    std::size_t end = at;
+    if (text[at] == '@') {
+      ++end;
+      while (end < text.size() && (is_name(text[end]) || text[end] == '.')) ++end;
+    } else if (is_name(text[at]) && is_one_of(word_at(text, at), attributes)) {
+      end = at + word_at(text, at).size();
+    } else if (is_name(text[at]) && word_at(text, at) == "template") {
+      end = std::min(text.find('<', at), text.size());
+      return past_brackets(text, end, '<', '>');
+    } else {
+      return at;
+    }
+    return end < text.size() && text[end] == '(' ? past_brackets(text, end, '(', ')') : end;
+  }
+
+  std::size_t past_brackets(std::string_view text, std::size_t at, char open, char close) const {
+    int depth = 0;
+    while (at < text.size()) {
+      if (const std::size_t past = past_quoted(text, at, rust_); past != at) {
+        at = past;
+        continue;
+      }
+      depth += (text[at] == open) - (text[at] == close);
+      ++at;
+      if (depth == 0) break;
+    }
+    return at;
+  }
+
+  static std::string_view word_at(std::string_view text, std::size_t at) {
+    std::size_t end = at;
+    while (end < text.size() && is_name(text[end])) ++end;
+    return text.substr(at, end - at);
+  }
+  static bool is_one_of(std::string_view word, std::span<const std::string_view> words) {
+    return std::ranges::find(words, word) != words.end();
+  }
+
+  // With parentheses and a block, but no functions.
+  static constexpr std::string_view control[] = {"if",     "for",    "foreach",     "while", "switch",
+                                                 "catch",  "select", "match",       "using", "lock",
+                                                 "return", "with",   "synchronized"};
+  // What has functions in it.
+  static constexpr std::string_view types[] = {"class", "interface", "trait", "impl",
+                                               "mod",   "namespace", "enum",  "record"};
+  static constexpr std::string_view attributes[] = {"__attribute__", "__declspec", "alignas"};
+  static constexpr int most_unclosed = 1000;
 
   bool braces_, rust_;
   std::string normal_;

@@ -70,17 +70,23 @@ double MinHash::similarity(const Signature& a, const Signature& b) {
 
 bool DissimilarSignatures::insert(const MinHash::Signature& signature) {
   std::array<std::uint64_t, bands> keys;
+  ++inserts_;
   for (int band = 0; band < bands; ++band) {
     keys[band] = static_cast<std::uint64_t>(band);
     for (int row = 0; row < rows; ++row)
       keys[band] = storage::mix64(keys[band] ^ signature[static_cast<std::size_t>(band * rows + row)]);
     const auto [begin, end] = with_band_[band].equal_range(keys[band]);
-    for (auto candidate = begin; candidate != end; ++candidate)
-      if (MinHash::similarity(signatures_[candidate->second], signature) >= similarity_) return false;
+    for (auto candidate = begin; candidate != end; ++candidate) {
+      const std::uint32_t number = candidate->second;
+      if (compared_in_[number] == inserts_) continue;  // they meet in another band, too
+      compared_in_[number] = inserts_;
+      if (MinHash::similarity(signatures_[number], signature) >= similarity_) return false;
+    }
   }
   const auto number = static_cast<std::uint32_t>(signatures_.size());
   for (int band = 0; band < bands; ++band) with_band_[band].emplace(keys[band], number);
   signatures_.push_back(signature);
+  compared_in_.push_back(0);
   return true;
 }
 

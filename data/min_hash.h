@@ -44,6 +44,8 @@ class DissimilarSignatures {
 
   double similarity_;
   std::vector<MinHash::Signature> signatures_;
+  std::vector<std::uint32_t> compared_in_;  // of each signature: the last insert() that compared it
+  std::uint32_t inserts_ = 0;
   std::array<std::unordered_multimap<std::uint64_t, std::uint32_t>, bands> with_band_;
 };
 

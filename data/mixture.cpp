@@ -35,13 +35,10 @@ Mixture::Mixture(std::vector<Part> parts) {
     const double passes = part.weight ? *part.weight / weights * all / tokens[s] : 1;
     const auto drawn = static_cast<std::int64_t>(
         std::max(1.0, std::round(passes * static_cast<double>(part.samples->count()))));
-    sources_.push_back({.samples = std::move(part.samples), .begin = end, .end = end + drawn});
+    sources_.push_back(
+        {.samples = std::move(part.samples), .begin = end, .end = end + drawn, .passes = passes});
     end += drawn;
   }
-}
-
-double Mixture::passes(std::size_t source) const {
-  return static_cast<double>(drawn(source)) / static_cast<double>(sources_[source].samples->count());
 }
 
 std::int64_t Mixture::drawn(std::size_t source) const {

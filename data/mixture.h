@@ -37,14 +37,15 @@ class Mixture final : public SampleSource {
   std::int64_t length(std::int64_t sample) const override;
   void read(std::int64_t sample, Sample& to) override;
 
-  // How many samples of a source an epoch has, and how often it goes through all of them.
+  // How many samples of a source an epoch has, and how often it is to go through all of them.
   std::int64_t drawn(std::size_t source) const;
-  double passes(std::size_t source) const;
+  double passes(std::size_t source) const { return sources_[source].passes; }
 
  private:
   struct Source {
     std::unique_ptr<SampleSource> samples;
     std::int64_t begin = 0, end = 0;  // the mixture's samples begin … end − 1 are its
+    double passes = 0;                // as the weights ask for, before they are made whole samples
     // In this epoch they begin at `place` of `order`, and go on in `next`, or in still later ones.
     std::int64_t round = 0, place = 0;
   };

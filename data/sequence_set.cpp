@@ -138,6 +138,13 @@ bool holds_masked_rows(const std::vector<std::filesystem::path>& files) {
 
 }  // namespace
 
+bool has_held_out(const std::filesystem::path& folder) {
+  const std::vector<std::filesystem::path> files = list(folder);
+  return holds_masked_rows(files) || std::ranges::any_of(files, [](const std::filesystem::path& file) {
+           return file.filename().string().starts_with("validation-");
+         });
+}
+
 std::unique_ptr<SequenceSet> open_sequences(const std::filesystem::path& folder, const std::string& split,
                                             const Tokenizer& tokenizer, TargetKind targets) {
   std::vector<std::filesystem::path> files = list(folder);

@@ -55,4 +55,7 @@ std::unique_ptr<SequenceSet> open_sequences(const std::filesystem::path& folder,
                                             const Tokenizer& tokenizer,
                                             TargetKind targets = TargetKind::file);
 
+// Whether a folder has a "validation" split; without looking into the files.
+bool has_held_out(const std::filesystem::path& folder);
+
 }  // namespace comera::data

@@ -181,7 +181,7 @@ const std::vector<Key<RunSection>>& keys_of() {
             "passes over the training data from one evaluation to the next, beside `evaluation_interval`; 0: "
             "none"),
       value("evaluation_batches", &S::evaluation_batches, count(0),
-            "packs of the validation set to use; 0: the whole set"),
+            "packs of the validation set, or of each source's, to use; 0: the whole set"),
       value(
           "checkpoint_interval", &S::checkpoint_interval, count(0),
           "steps from one checkpoint to the next, beside `checkpoint_minutes`; 0: no more than those and at "
@@ -195,7 +195,9 @@ const std::vector<Key<RunSection>>& keys_of() {
             "steps from one checkpoint that is kept for good, in `milestones/`, to the next; 0: none"),
       value("max_hours", &S::max_hours, above(0),
             "how long the run trains: phases then end when their time does, rates and targets of ranks go by "
-            "it, and the phases' steps say only how the hours are divided, by the tokens of their packs. "
+            "it, and the phases' steps say only how the hours are divided, by the tokens of their packs; "
+            "warm-up is "
+            "no larger a share of a phase than of its steps. "
             "Evaluations and checkpoints on the way count, those at the very end, and the time in which a "
             "stopped run does not run, do not"),
   };

@@ -24,6 +24,10 @@ void check_sources(const DataSection& data, const Places& places) {
   for (std::size_t i = 0; i < data.sources.size(); ++i) {
     const DataSource& source = data.sources[i];
     const std::string key = fmt::format("data.source.{}", i);
+    if (source.name().empty())
+      places.fail(
+          key + ".folder",
+          fmt::format("{}.folder = \"{}\" has no name; give the folder of the shards", key, source.folder));
     const auto [same, added] = numbers.emplace(source.name(), i);
     if (!added)
       places.fail(key + ".folder",
@@ -300,7 +304,8 @@ void require_training_keys(const Recipe& recipe) {
 
 void require_pretraining_keys(const Recipe& recipe) {
   if (recipe.data.train.empty() && recipe.data.sources.empty())
-    throw UsageError("data.train is empty; pretraining needs it: --set data.train=PATH");
+    throw UsageError(
+        "data.train is empty; pretraining needs it: --set data.train=PATH (or several [[data.source]])");
   require_training_keys(recipe);
 }
 

@@ -7,6 +7,7 @@
 # list that `apt-get update` has fetched; nothing is installed. What was made for a language is not made
 # again. Packages keep the licences that they come with: see /usr/share/doc in each.
 set -euo pipefail
+export LC_ALL=C # numbers with points, for printf and awk
 
 fail() {
   printf 'corpus: error: %s\n' "$*" >&2
@@ -158,14 +159,16 @@ trap 'rm -rf "$scratch"' EXIT
 # Unpacks the archives in which packages of sources bring them, each beside itself; not those of test data.
 unpack_archives() {
   local archive
+  find "$1" -type f \( -name src.zip -o -path "$1/usr/src/*" \( -name '*.tar' -o -name '*.tar.xz' -o -name '*.tar.gz' \
+    -o -name '*.tar.bz2' \) \) -print0 > "$scratch/archives"
   while IFS= read -r -d '' archive; do
     mkdir "$archive.files"
     case "$archive" in
-      *.zip) unzip -q "$archive" -d "$archive.files" ;;
+      *.zip) unzip -q -o "$archive" -d "$archive.files" < /dev/null ;;
       *) tar -xf "$archive" -C "$archive.files" ;;
     esac
     rm "$archive"
-  done < <(find "$1" -type f \( -name src.zip -o -path "$1/usr/src/*.tar.*" \) -print0)
+  done < "$scratch/archives"
 }
 
 # Copies the files of a language from a folder into another, at the same places.
@@ -179,21 +182,26 @@ copy_files() {
 
 take() {
   local language=$1 part=$2 package=$3 version files bytes
-  local to=$output/$language/$part/$package
-  if [[ -d $to ]]; then return; fi
-  rm -rf "$scratch/package" "$to.partial"
+  local to=$output/$language/$part/$package row
+  row=$(printf '%s\t%s\t%s\t' "$language" "$part" "$package")
+  # Whole, and in the manifest: a script that was killed may have left one of both.
+  if [[ -d $to ]] && grep -qF "$row" "$manifest"; then return; fi
+  rm -rf "$scratch/package" "$to" "$output/.partial"
   mkdir -p "$scratch/package/files"
   (cd "$scratch/package" && apt-get -qq -o APT::Sandbox::User=root download "$package") ||
     fail "$package could not be fetched; run 'apt-get update' as root, and see that this is Debian 12"
   version=$(dpkg-deb -f "$scratch/package/"*.deb Version)
   dpkg-deb -x "$scratch/package/"*.deb "$scratch/package/files"
   unpack_archives "$scratch/package/files"
-  copy_files "$scratch/package/files" "$to.partial" "$language"
-  files=$(find "$to.partial" -type f | wc -l)
-  ((files > 0)) || fail "$package has no files of $language"
-  bytes=$(find "$to.partial" -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum }')
-  mv "$to.partial" "$to"
-  printf '%s\t%s\t%s\t%s\t%d\t%d\n' "$language" "$part" "$package" "$version" "$files" "$bytes" >> "$manifest"
+  copy_files "$scratch/package/files" "$output/.partial" "$language"
+  files=$(find "$output/.partial" -type f | wc -l)
+  ((files > 0)) || fail "$package $version has no files of $language; take it out of the list in this script"
+  bytes=$(find "$output/.partial" -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum }')
+  mkdir -p "${to%/*}"
+  mv "$output/.partial" "$to"
+  { grep -vF "$row" "$manifest" || true; } > "$output/.manifest"
+  printf '%s%s\t%d\t%d\n' "$row" "$version" "$files" "$bytes" >> "$output/.manifest"
+  mv "$output/.manifest" "$manifest"
   printf '%-11s %-9s %-44s %6d files %8.1f MB\n' "$language" "$part" "$package" "$files" \
     "$(awk "BEGIN { print $bytes / 1e6 }")"
 }

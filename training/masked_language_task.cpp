@@ -15,9 +15,6 @@ namespace comera {
 namespace {
 constexpr std::int64_t evaluation_seed = 20251;  // of masks: whatever the run's seed, phase and step
 const std::int64_t cache_bytes = data::LoaderOptions().cache_bytes;
-}  // namespace
-
-namespace {
 
 std::unique_ptr<data::SequenceSet> open(const std::string& folder, const char* split,
                                         const data::Tokenizer& tokenizer, const DataSection& data,
@@ -38,10 +35,13 @@ MaskedLanguageTask::MaskedLanguageTask(const DataSection& data, const data::Toke
   if (data.whole_word_masking) words_ = std::make_shared<const data::WordTable>(tokenizer);
   if (!data.train.empty()) {
     train_ = open(data.train, "train", tokenizer, data, config);
+    trained_on_.push_back(train_->fingerprint());
   } else if (!data.sources.empty()) {
     std::vector<data::MixedPart> parts;
-    for (const DataSource& source : data.sources)
+    for (const DataSource& source : data.sources) {
       parts.push_back({source.folder, open(source.folder, "train", tokenizer, data, config), source.weight});
+      trained_on_.push_back(parts.back().set->fingerprint());
+    }
     train_ = data::mix(std::move(parts));
   }
   if (words_ && train_ && train_->masked())
@@ -52,16 +52,16 @@ MaskedLanguageTask::MaskedLanguageTask(const DataSection& data, const data::Toke
 }
 
 void MaskedLanguageTask::open_held_out(const data::Tokenizer& tokenizer, const EncoderConfig& config) {
-  if (!data_.validation.empty()) {
-    held_out_.push_back({data_.validation, open(data_.validation, "validation", tokenizer, data_, config)});
-    COMERA_CHECK(!train_ || held_out_[0].set->fingerprint() != train_->fingerprint(),
-                 "{}: the held-out data are the training data; give data.validation others",
-                 data_.validation);
-    return;
-  }
+  const auto add = [&](const std::string& folder, const std::string& name, double weight) {
+    auto set = open(folder, "validation", tokenizer, data_, config);
+    COMERA_CHECK(std::ranges::find(trained_on_, set->fingerprint()) == trained_on_.end(),
+                 "{}: the held-out data are the training data; give data.validation others", folder);
+    held_out_.push_back({folder, std::move(set), name, weight});
+  };
+  if (!data_.validation.empty()) return add(data_.validation, "", 0);
+  // A source without a held-out part is one that nobody wants to evaluate.
   for (const DataSource& source : data_.sources)
-    held_out_.push_back({source.folder, open(source.folder, "validation", tokenizer, data_, config),
-                         source.name(), source.weight.value_or(0)});
+    if (data::has_held_out(source.folder)) add(source.folder, source.name(), source.weight.value_or(0));
 }
 
 std::string MaskedLanguageTask::source() const {

@@ -55,6 +55,7 @@ class MaskedLanguageTask final : public TrainingTask {
 
   DataSection data_;
   bool learned_positions_ = false;
+  std::vector<std::string> trained_on_;       // fingerprints of each source
   std::unique_ptr<data::SequenceSet> train_;  // null without
   std::vector<HeldOut> held_out_;
   std::shared_ptr<const data::WordTable> words_;  // null unless whole words are masked

@@ -31,6 +31,7 @@ PhasePlan::PhasePlan(const Recipe& recipe, const std::function<std::int64_t(std:
     epochs_.push_back(section.epochs);
     step_costs_.push_back(static_cast<double>(section.packs_per_step * section.tokens_per_pack));
   }
+  asked_steps_ = steps_;
   if (recipe.run.max_hours) {
     double all = 0;
     for (std::size_t phase = 0; phase < steps_.size(); ++phase)
@@ -60,11 +61,17 @@ std::int64_t PhasePlan::total() const {
 
 void PhasePlan::keep_begun(const std::vector<std::int64_t>& begun, const Recipe& before) {
   const std::size_t known = std::min({begun.size(), steps_.size(), before.phases.size()});
-  for (std::size_t phase = 0; phase < known; ++phase)
-    if (timed())
-      steps_[phase] = begun[phase];
-    else if (epochs_[phase] && epochs_[phase] == before.phases[phase].epochs)
-      steps_[phase] = begun[phase];
+  const bool was_timed = before.run.max_hours.has_value();
+  for (std::size_t phase = 0; phase < known; ++phase) {
+    const bool same_epochs = epochs_[phase] && epochs_[phase] == before.phases[phase].epochs;
+    if (timed() || (same_epochs && !was_timed)) steps_[phase] = begun[phase];
+  }
+}
+
+std::int64_t PhasePlan::warmup(std::int64_t phase, std::int64_t asked) const {
+  if (!timed()) return asked;
+  const double share = static_cast<double>(asked) / static_cast<double>(asked_steps_[phase]);
+  return std::min<std::int64_t>(asked, std::llround(share * static_cast<double>(steps_[phase])));
 }
 
 bool PhasePlan::ends_evaluation_epoch(std::int64_t phase, std::int64_t phase_step) const {

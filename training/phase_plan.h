@@ -36,18 +36,20 @@ class PhasePlan {
     double seconds = 0, phase_seconds = 0;
   };
   void replan(const Spent& spent);
+  // Warm-up of so many steps in a phase: in a timed run no larger a share of it than of the recipe's steps.
+  std::int64_t warmup(std::int64_t phase, std::int64_t asked) const;
 
   // Whether this step of the phase is the last of one of its run.evaluation_epochs.
   bool ends_evaluation_epoch(std::int64_t phase, std::int64_t phase_step) const;
 
  private:
   std::vector<std::int64_t> steps_;
+  std::vector<std::int64_t> asked_steps_;      // before the clock was looked at
   std::vector<std::int64_t> steps_per_epoch_;  // 0: nobody asks
   std::vector<std::optional<double>> epochs_;  // that the recipe asks for
   double evaluation_epochs_ = 0;
-  std::vector<double> step_costs_;  // of each phase, in tokens that packs have room for
-  std::vector<double>
-      deadlines_;  // of each phase: seconds from the run's beginning; empty if it is not timed
+  std::vector<double> step_costs_;  // in tokens that a step's packs have room for
+  std::vector<double> deadlines_;   // in seconds from the run's beginning; empty if the run is not timed
 };
 
 }  // namespace comera

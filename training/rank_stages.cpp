@@ -163,7 +163,7 @@ bool RankStages::open(StepEngine& engine, const RunState& state, std::int64_t st
       size_target_ = target_of(state.phase, live, others) / units_.size;
       size_start_ = state_.size_left;
       warn_of_long_steps(section, resolved.stage.threshold, say);
-      warn_of_short_way(section, steps, schedule, say);
+      if (!recipe_.run.max_hours) warn_of_short_way(section, steps, schedule, say);
     }
   }
   objective_ = section.objective;

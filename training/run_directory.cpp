@@ -64,6 +64,7 @@ RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode)
     for (const auto& file : {recipe(), tokenizer(), best(), nonfinite(), collapsed(), saved()})
       storage::remove_left_overs_of(file);
     storage::remove_left_overs_of_ended_in(path_);
+    storage::remove_left_overs_of_ended_in(milestones());
     resumes_ = holds_run();
     if (mode == RunMode::fresh && resumes_)
       throw UsageError(

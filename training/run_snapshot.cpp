@@ -16,18 +16,36 @@ std::string instruction_set(const RunSetup& setup) {
   return computes_with(*setup.processor, setup.recipe.precision.activations());
 }
 
+std::vector<std::pair<std::string, std::optional<double>>> weights_of(const Recipe& recipe) {
+  std::vector<std::pair<std::string, std::optional<double>>> weights;
+  for (const DataSource& source : recipe.data.sources) weights.emplace_back(source.name(), source.weight);
+  return weights;
+}
+
 void require_same_run(const CheckpointReader& reader, const Recipe& before, const RunSetup& setup) {
   const std::string file = reader.path().string();
+  // The position in the data is one in the order that follows from them.
+  if (const auto weights = weights_of(before), now = weights_of(setup.recipe); weights != now)
+    throw UsageError(fmt::format(
+        "{} was trained with other sources or weights in [[data.source]]; go on with those, or begin "
+        "a new run from this checkpoint (--from)",
+        file));
   COMERA_CHECK(reader.text("/data", "fingerprint") == setup.task->fingerprint(),
                "{} was trained on other data than {} now holds: resume with the same data", file,
                setup.task->source());
   const std::int64_t seed = reader.integer("/rng", "seed");
   COMERA_CHECK(seed == setup.recipe.run.seed, "{} was trained with run.seed = {}, but the recipe has {}",
                file, seed, setup.recipe.run.seed);
-  require_same_encoder(setup.recipe, reader);
   if (before.lte != setup.recipe.lte)
     throw UsageError(fmt::format(
         "{} was trained with another [lte], to whose merges its adapters belong; go on with that", file));
+  require_same_encoder(setup.recipe, reader);
+  if (setup.recipe.run.max_hours && !before.run.max_hours && reader.integer("/trainer", "step") > 0)
+    throw UsageError(
+        fmt::format("{} was trained without run.max_hours, so that nobody knows how long; leave it out, or "
+                    "begin a new run "
+                    "from this checkpoint (--from)",
+                    file));
   if (before.optim.kind != setup.recipe.optim.kind)
     throw UsageError(fmt::format(
         "{} was trained with another optim.name, to which its moments belong; go on with that, or begin a "

@@ -133,6 +133,7 @@ void TrainingRun::open_phase() {
   place_.reset();
   const std::int64_t steps = plan_.steps(state_.phase);
   phase_->schedule = schedule_of(section(), steps);
+  phase_->schedule.warmup_steps = plan_.warmup(state_.phase, section().warmup_steps);
   const auto tell = [this](const std::string& line) { setup_.say(line); };
   const bool other_size = ranks_.open(*engine_, state_, steps, phase_->schedule, tell);
   const bool other_length = state_.phase > 0 && state_.phase_step == 0 && !setup_.task->compares_lengths() &&
@@ -165,7 +166,8 @@ void TrainingRun::step() {
   accounted_ = now;
   const Job::Step total = job_.share(own);
   save_agreed_ = total.save;
-  const StepRates rates = step_rates(section().learning_rate, phase_->schedule.factor(state_.phase_step));
+  phase_->rate_factor = phase_->schedule.factor(state_.phase_step);
+  const StepRates rates = step_rates(section().learning_rate, phase_->rate_factor);
   // Moments know nothing of skipped steps, so that their bias is that of the updates that were made.
   engine_->apply(state_.step - state_.skipped, total.targets, rates, recipe.optim.clip_norm,
                  ranks_.begin_step(state_.phase_step, plan_.steps(state_.phase)));
@@ -188,6 +190,7 @@ void TrainingRun::take_time(double seconds) {
   state_.phase_seconds += seconds;
   plan_.replan({state_.phase, state_.phase_step, state_.seconds, state_.phase_seconds});
   phase_->schedule.steps = plan_.steps(state_.phase);
+  phase_->schedule.warmup_steps = plan_.warmup(state_.phase, section().warmup_steps);
   progress_->set_total(plan_.total());
 }
 
@@ -198,8 +201,7 @@ bool TrainingRun::merge_due() const {
 }
 
 void TrainingRun::log_step(const Speed& speed) {
-  Json line = step_metrics(section(), phase_->schedule.factor(state_.phase_step - 1), *engine_, setup_.config,
-                           state_, speed);
+  Json line = step_metrics(section(), phase_->rate_factor, *engine_, setup_.config, state_, speed);
   ranks_.add_metrics(line);
   const std::optional<Job::Waiting> waiting = job_.take_waiting();
   // A GPU waits by itself, unseen by the host.

@@ -57,6 +57,7 @@ class TrainingRun {
     data::LoaderOptions options;
     std::unique_ptr<data::Loader> loader;
     Schedule schedule;
+    double rate_factor = 0;  // of the last step
   };
   class Stopwatch;
 

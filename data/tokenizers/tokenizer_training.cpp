@@ -17,8 +17,10 @@ std::map<storage::Hash128, std::string> sample(DocumentSource& source, const Tok
   std::int64_t kept_bytes = 0;
   std::optional<storage::Hash128> limit;  // the smallest hash that had to go
   Document document;
+  std::int64_t documents = 0, bytes = 0;  // a source's own counts are too many to be asked for so often
   while (source.next(document)) {
-    if (options.progress) options.progress(source.counts().documents, source.counts().bytes);
+    bytes += static_cast<std::int64_t>(document.text.size());
+    if (options.progress) options.progress(++documents, bytes);
     if (limit && document.hash >= *limit) continue;
     const auto size = static_cast<std::int64_t>(document.text.size());
     if (kept.emplace(document.hash, std::move(document.text)).second) kept_bytes += size;

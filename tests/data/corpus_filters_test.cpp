@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "data/build_shards.h"
 #include "data/shard.h"
 #include "kernels/core/check.h"

@@ -99,6 +99,41 @@ public class Counter {
   EXPECT_THAT(function_hashes(alone, "java"), testing::ElementsAre(found[0]));
 }
 
+// What has functions in it is not taken for one, whatever parentheses it has.
+TEST(FunctionHashes, LooksIntoClassesModulesAndWrappers) {
+  const std::string one =
+      "int add(int a, int b) { return first_of_many(a) + second_of_many(b) + third_of_many(a, b) + "
+      "fourth_of_them(a - b, 10); }";
+  const std::string two =
+      "int sub(int a, int b) { return first_of_many(a) - second_of_many(b) - third_of_many(a, b) - "
+      "fourth_of_them(a + b, 10); }";
+  const auto plain = function_hashes(one + "\n" + two, "java");
+  ASSERT_EQ(plain.size(), 2);
+  const auto within = [&](const std::string& before, const std::string& after, const char* language) {
+    return function_hashes(before + "\n  " + one + "\n  " + two + after, language);
+  };
+  EXPECT_EQ(within("class A {", "}", "java"), plain);
+  EXPECT_EQ(within("@SuppressWarnings({\"unchecked\", \"a)b\"})\npublic class A {", "}", "java"), plain);
+  EXPECT_EQ(within("@Generated(\"x\") @Other public final class A extends B {", "}", "java"), plain);
+  EXPECT_EQ(within("#[cfg(test)]\nmod tests {", "}", "rust"), plain);
+  EXPECT_EQ(within("class __attribute__((visibility(\"default\"))) A {", "};", "cpp"), plain);
+  EXPECT_EQ(within("(function (root) {", "})(this);", "javascript"), plain);
+  EXPECT_EQ(within("define('name', ['other'], function (other) {", "});", "javascript"), plain);
+  EXPECT_TRUE(
+      function_hashes("#[derive(Debug, Clone)] struct A { " + std::string(120, 'a') + ": i32 }", "rust")
+          .empty());
+  // A struct is what C's functions return.
+  EXPECT_EQ(function_hashes("static struct node *find(struct list *list) {" + one.substr(24), "c").size(), 1);
+}
+
+TEST(FunctionHashes, ABlockThatTwoBranchesOpenHidesNothing) {
+  const std::string rest =
+      "\nint add(int a, int b) { return first_of_many(a) + second_of_many(b) + third_of_many(a, b) + "
+      "fourth_of_them(a - b, 100); }\n";
+  const std::string broken = "#ifdef A\nint f(int a) {\n#else\nint f(long a) {\n#endif\n  return a;\n}\n";
+  EXPECT_THAT(function_hashes(broken + rest, "c"), testing::Contains(function_hashes(rest, "c").at(0)));
+}
+
 TEST(FunctionHashes, FindsFunctionsOfOtherLanguagesWithBraces) {
   const std::string body =
       "{ first = second + third; log(\"a rather long text that makes the function long enough to count, "

@@ -77,6 +77,14 @@ TEST(Mixture, AnEpochHasTheTokensOfAllAndEachItsShare) {
   for (std::int64_t i = 0; i < mixed.count(); ++i) EXPECT_EQ(lengths[i], mixed.length(i));
 }
 
+// What baselines count by is what the weights ask for, not what whole samples make of it.
+TEST(Mixture, PassesAreNotRoundedToSamples) {
+  Mixture mixed = mixture({1, 49}, Numbers(100, 1, 1000), Numbers(1000, 100, 100));
+  EXPECT_EQ(mixed.drawn(0), 1);
+  EXPECT_DOUBLE_EQ(mixed.passes(0), 11000.0 / 50 / 1000);
+  EXPECT_DOUBLE_EQ(mixed.passes(1), 11000.0 * 49 / 50 / 10000);
+}
+
 TEST(Mixture, WithoutWeightsEachComesAsItIs) {
   Mixture mixed = mixture({}, Numbers(100, 100, 3), Numbers(1000, 60, 10));
   EXPECT_EQ(mixed.drawn(0), 100);

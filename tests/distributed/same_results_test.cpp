@@ -25,15 +25,20 @@ TEST_F(Processes, MetricsSayHowLongProcessesWaited) {
   train(1, "one", {});
   for (const nlohmann::json& line : lines("one")) EXPECT_FALSE(line.contains("waiting_ms")) << line;
   train(2, "two", {});  // with five packs a step, of which the first process has three
+  // Of single steps a process may wait longer than the first one's step takes: they begin one after the
+  // other.
+  double waited = 0, all = 0;
   int counted = 0;
   for (const nlohmann::json& line : lines("two")) {
     if (!line.contains("ms_per_step")) continue;
     const double sums = line.at("waiting_ms").at("sums"), processes = line.at("waiting_ms").at("processes");
     EXPECT_GT(sums, 0) << line;
     EXPECT_GT(processes, 0) << line;
-    EXPECT_LT(sums + processes, line.at("ms_per_step")) << line;
+    waited += sums + processes;
+    all += line.at("ms_per_step").get<double>();
     ++counted;
   }
+  EXPECT_LT(waited, all);
   EXPECT_GT(counted, 1);
 }
 

@@ -159,6 +159,41 @@ TEST_F(Sources, ResumeToTheBitAndAreEvaluatedEach) {
   EXPECT_THAT(evaluated.output, testing::HasSubstr("\"numbers\""));
 }
 
+// The held-out part of a source whose files say nothing of training is the whole.
+TEST_F(Sources, WhatIsTrainedOnIsNotHeldOut) {
+  write_rows("a.hdf5", 40, 1);
+  const std::string rows = (folder() / "rows").string();
+  const std::string of_rows = fmt::format("data.source=[{{folder='{}'}}]", rows);
+  EXPECT_THAT(refusal({"data.train=''", "data.validation=''", of_rows}),
+              testing::HasSubstr("the held-out data are the training data"));
+  EXPECT_THAT(refusal({"data.train=''", "data.validation=" + rows, of_rows}),
+              testing::HasSubstr("the held-out data are the training data"));
+}
+
+TEST_F(Sources, ThoseWithoutAHeldOutPartAreTrainedOn) {
+  fs::remove(folder() / "numbers" / "validation-00000.h5");
+  const TrainingOutcome outcome = train("run", {}, mixed(", weight=1", ", weight=1"));
+  ASSERT_EQ(outcome.evaluation->sources.size(), 1);
+  EXPECT_EQ(outcome.evaluation->loss, outcome.evaluation->sources[0].loss);
+}
+
+TEST_F(Sources, OtherWeightsAreAnotherOrderOfTheData) {
+  train("run", {.stop_after = 2}, mixed(", weight=1", ", weight=2"));
+  EXPECT_THAT([&] { train("run", {.mode = RunMode::resume}, mixed(", weight=2", ", weight=1")); },
+              testing::ThrowsMessage<UsageError>(testing::HasSubstr("other sources or weights")));
+}
+
+TEST_F(Sources, AModelIsEvaluatedWithoutThemWhereOthersAreNamed) {
+  std::vector<std::string> settings = mixed("", "");
+  fs::copy(folder() / "numbers", folder() / "held-out");
+  settings[1] = fmt::format("data.validation='{}/held-out'", folder().string());
+  const TrainingOutcome outcome = train("run", {}, settings);
+  fs::rename(folder() / "numbers", folder() / "elsewhere");
+  const ProgramResult evaluated = run_program({"eval", outcome.checkpoint.string()});
+  EXPECT_EQ(evaluated.code, 0) << evaluated.output;
+  EXPECT_THAT(evaluated.output, testing::HasSubstr("no unigram baseline"));
+}
+
 TEST_F(Sources, WhatDoesNotGoTogetherIsRefused) {
   std::vector<std::string> both = mixed("", "");
   both.erase(both.begin());
@@ -175,6 +210,54 @@ TEST_F(Sources, WhatDoesNotGoTogetherIsRefused) {
   EXPECT_THAT(refusal({"data.train=''", "data.validation=''", "data.source=[{folder='nowhere'}]"}),
               testing::HasSubstr("nowhere"));
   EXPECT_THAT(refusal({"data.train=''"}), testing::HasSubstr("data.train is empty"));
+}
+
+// By the program: packages that are held out, without what they share with others or nearly repeat.
+TEST_F(DataKinds, ShardsOfHeldOutPackages) {
+  const auto write = [&](const std::string& name, const std::string& text) {
+    fs::create_directories((folder() / name).parent_path());
+    std::ofstream(folder() / name) << text;
+  };
+  const auto body = [](std::uint64_t seed, int words) {
+    std::string text;
+    for (int i = 0; i < words; ++i)
+      text += fmt::format("name_{} = other_{}\n",
+                          storage::mix64(seed * 1000 + static_cast<std::uint64_t>(i)) % 1000, i);
+    return text;
+  };
+  const std::string function =
+      "def shared(first, second):\n    total = first * second + first // second\n    print(total, first, "
+      "second)\n"
+      "    return sorted([total, first, second, first - second], reverse=True)[0]\n";
+  write("train/a/one.py", body(1, 60) + function);
+  write("train/a/two.py", body(2, 60));
+  write("train/b/near.py", body(2, 60) + "last = 1\n");
+  write("held/c/new.py", body(3, 60));
+  write("held/c/copied.py", body(4, 60) + function);
+  const std::vector<std::string> command = {"data",
+                                            "--input",
+                                            (folder() / "train").string(),
+                                            "--held-out-input",
+                                            (folder() / "held").string(),
+                                            "--near-duplicates",
+                                            "0.8",
+                                            "--tokenizer",
+                                            (corpus() / "tok.model").string(),
+                                            "--output",
+                                            (folder() / "shards").string()};
+  const ProgramResult made = run_program(command);
+  ASSERT_EQ(made.code, 0) << made.output;
+  EXPECT_EQ(data::ShardSet(folder() / "shards", "train").documents(), 2);
+  EXPECT_EQ(data::ShardSet(folder() / "shards", "validation").documents(), 1);
+  for (const char* reason : {"near duplicate", "function in training data"})
+    EXPECT_THAT(made.output, testing::ContainsRegex(fmt::format("{} +1\n", reason)));
+  std::vector<std::string> refused = command;
+  refused.insert(refused.end(), {"--overwrite", "--held-out", "0.1"});
+  expect(run_program(refused), 2, {"--held-out"});
+  refused = command;
+  refused[6] = "7";
+  refused.emplace_back("--overwrite");
+  expect(run_program(refused), 2, {"between 0.5 and 1"});
 }
 
 TEST_F(DataKinds, WholeWordsResumeToTheBitAndAreNotSingleTokens) {

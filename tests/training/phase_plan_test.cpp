@@ -98,6 +98,26 @@ TEST(PhasePlan, MoreHoursGoOnWhereARunHadEnded) {
   EXPECT_THAT(plan.steps(), testing::ElementsAre(59, 16)) << "of 720 s 360 are left, at 30 s a step";
 }
 
+TEST(PhasePlan, EpochsAreCountedAnewWhenHoursAreTakenAway) {
+  Recipe recipe = two_phases();
+  Recipe before = recipe;
+  before.run.max_hours = 1;
+  PhasePlan plan(recipe, [](std::int64_t) { return 30; });
+  plan.keep_begun({400, 417}, before);
+  EXPECT_THAT(plan.steps(), testing::ElementsAre(40, 12));
+}
+
+TEST(PhasePlan, WarmUpIsNoLargerAShareThanItWas) {
+  PhasePlan plan(timed(0.1), {});
+  EXPECT_EQ(plan.warmup(0, 10), 10);
+  plan.replan({.phase = 0, .phase_step = 1, .seconds = 12, .phase_seconds = 12});  // 20 steps of 40
+  EXPECT_EQ(plan.steps(0), 20);
+  EXPECT_EQ(plan.warmup(0, 10), 5);
+  plan.replan({.phase = 0, .phase_step = 1, .seconds = 1, .phase_seconds = 1});
+  EXPECT_EQ(plan.warmup(0, 10), 10) << "nor more steps than were asked for";
+  EXPECT_EQ(PhasePlan(two_phases(), [](std::int64_t) { return 30; }).warmup(0, 10), 10);
+}
+
 TEST(PhasePlan, WithoutHoursTheClockChangesNothing) {
   PhasePlan plan(two_phases(), [](std::int64_t) { return 30; });
   EXPECT_FALSE(plan.timed());

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -49,7 +50,7 @@ TEST_F(TimedRun, EndsWithItsTimeAndDividesItByTheTokensOfItsPhases) {
   EXPECT_EQ(lines.size(), outcome.step) << "whatever the recipe's steps are";
   std::map<std::string, int> in_phase;
   for (const auto& line : lines) ++in_phase[line["phase"]];
-  EXPECT_EQ(in_phase.size(), 2);
+  ASSERT_EQ(in_phase.size(), 2);
   // The rates have fallen to where the schedule ends, as nearly as one step allows.
   const auto rate = [](const nlohmann::json& line) {
     const auto& rates = line["learning_rate"];
@@ -77,6 +78,25 @@ TEST_F(TimedRun, GoesOnWithTheTimeThatIsLeft) {
   EXPECT_GT(longer.step, resumed.step);
 }
 
+// Nobody knows how long a run without hours has trained, nor how many steps one with hours was asked for.
+TEST_F(TimedRun, HoursBelongToARunFromItsBeginning) {
+  train("without", {.stop_after = 2}, {});
+  EXPECT_THAT([&] { train("without", {.mode = RunMode::resume}, {hours(seconds)}); },
+              testing::ThrowsMessage<UsageError>(testing::HasSubstr("was trained without run.max_hours")));
+  train("with", {.stop_after = 2}, {hours(seconds)});
+  const TrainingOutcome outcome = train("with", {.mode = RunMode::resume}, {});
+  EXPECT_EQ(outcome.step, 12) << "the recipe's steps";
+}
+
+TEST_F(TimedRun, AMilestoneThatAKillHasLostIsKeptLater) {
+  const std::vector<std::string> settings = {"run.milestone_interval=3", "run.keep_checkpoints=1"};
+  train("run", {.stop_after = 3}, settings);
+  const fs::path milestone = folder() / "run" / "milestones" / "step-00000003.h5";
+  ASSERT_TRUE(fs::remove(milestone));
+  train("run", {.mode = RunMode::resume}, settings);
+  EXPECT_EQ(CheckpointReader(milestone).integer("/trainer", "step"), 3);
+}
+
 TEST_F(TimedRun, ACheckpointWithoutHoursSaysNothingOfTheClock) {
   const TrainingOutcome outcome = train("run", {.stop_after = 2}, {});
   EXPECT_FALSE(CheckpointReader(outcome.checkpoint).attributes("/trainer").contains("seconds"));
@@ -100,9 +120,11 @@ TEST_F(TimedRun, TheBestModelOfAPretrainingIsKept) {
   const TrainingOutcome outcome = train("run", {}, {"run.evaluation_interval=2"});
   ASSERT_FALSE(outcome.best.empty());
   EXPECT_GT(outcome.best_step, 7);
+  EXPECT_TRUE(fs::exists(folder() / "run" / "best-phase-0.h5")) << "of the first phase";
   EXPECT_TRUE(fs::exists(folder() / "run" / "best.h5"));
   EXPECT_EQ(CheckpointReader(outcome.best).integer("/trainer", "step"), outcome.best_step);
-  EXPECT_LE(-outcome.best_score, outcome.evaluation->loss);
+  const ProgramResult evaluated = run_program({"eval", outcome.best.string(), "--json"});
+  EXPECT_NEAR(nlohmann::json::parse(evaluated.output)["validation_loss"], -outcome.best_score, 1e-6);
 }
 
 }  // namespace
