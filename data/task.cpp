@@ -74,6 +74,10 @@ const std::vector<Task>& tasks() {
 
 }  // namespace
 
+bool is_of_regression(TaskMetric metric) {
+  return metric == TaskMetric::pearson || metric == TaskMetric::spearman;
+}
+
 std::string_view name_of(TaskMetric metric) {
   switch (metric) {
     case TaskMetric::accuracy:

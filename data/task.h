@@ -14,6 +14,8 @@ enum class TaskKind : std::uint8_t { classification, regression };
 // What one number says how good a model is; larger is better.
 enum class TaskMetric : std::uint8_t { accuracy, f1, matthews, pearson, spearman };
 std::string_view name_of(TaskMetric metric);
+// Whether it scores numbers; the others score classes.
+bool is_of_regression(TaskMetric metric);
 
 // Where the examples of a task are and what they look like.
 struct Task {

@@ -114,8 +114,7 @@ data::Task task_of(const TaskSection& section) {
   if (task.kind == data::TaskKind::regression && !task.labels.empty())
     throw UsageError("task.labels names classes, but task.kind is \"regression\"; leave one of them out");
   check_labels(section.labels);
-  const bool of_regression =
-      task.metric == data::TaskMetric::pearson || task.metric == data::TaskMetric::spearman;
+  const bool of_regression = data::is_of_regression(task.metric);
   if (of_regression != (task.kind == data::TaskKind::regression))
     throw UsageError(fmt::format("task.metric = \"{}\" does not belong to a {}", data::name_of(task.metric),
                                  of_regression ? "classification" : "regression"));
