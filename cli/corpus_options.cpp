@@ -23,6 +23,27 @@ std::vector<std::string> split_names(const std::string& list) {
   return names;
 }
 
+std::unique_ptr<data::DocumentSource> open_part(const CorpusInput& input,
+                                                const std::vector<std::filesystem::path>& inputs) {
+  if (input.text.empty()) {
+    data::CorpusOptions options;
+    options.inputs = inputs;
+    options.languages = input.languages;
+    options.min_bytes = input.min_bytes.value_or(options.min_bytes);
+    options.max_bytes = input.max_bytes;
+    return std::make_unique<data::FileCorpus>(options);
+  }
+  data::TableCorpusOptions options;
+  options.inputs = inputs;
+  for (const std::string& columns : input.text) options.documents.push_back(split_names(columns));
+  options.header = !input.no_header;
+  options.language_column = input.language_column;
+  options.languages = input.languages;
+  options.min_bytes = input.min_bytes.value_or(options.min_bytes);
+  options.max_bytes = input.max_bytes;
+  return std::make_unique<data::TableCorpus>(options);
+}
+
 }  // namespace
 
 void add_corpus_options(CLI::App& command, CorpusInput& input, const char* max_bytes_name) {
@@ -58,31 +79,6 @@ void add_corpus_options(CLI::App& command, CorpusInput& input, const char* max_b
   command.add_option(max_bytes_name, input.max_bytes, "Leave out larger files, or texts of tables")
       ->capture_default_str();
 }
-
-namespace {
-
-std::unique_ptr<data::DocumentSource> open_part(const CorpusInput& input,
-                                                const std::vector<std::filesystem::path>& inputs) {
-  if (input.text.empty()) {
-    data::CorpusOptions options;
-    options.inputs = inputs;
-    options.languages = input.languages;
-    options.min_bytes = input.min_bytes.value_or(options.min_bytes);
-    options.max_bytes = input.max_bytes;
-    return std::make_unique<data::FileCorpus>(options);
-  }
-  data::TableCorpusOptions options;
-  options.inputs = inputs;
-  for (const std::string& columns : input.text) options.documents.push_back(split_names(columns));
-  options.header = !input.no_header;
-  options.language_column = input.language_column;
-  options.languages = input.languages;
-  options.min_bytes = input.min_bytes.value_or(options.min_bytes);
-  options.max_bytes = input.max_bytes;
-  return std::make_unique<data::TableCorpus>(options);
-}
-
-}  // namespace
 
 std::unique_ptr<data::DocumentSource> open_corpus(const CorpusInput& input) {
   std::unique_ptr<data::DocumentSource> corpus = open_part(input, input.inputs);

@@ -26,8 +26,8 @@ CorpusCounts DocumentFilter::counts() const {
 WithoutNearDuplicates::WithoutNearDuplicates(std::unique_ptr<DocumentSource> source, double similarity)
     : DocumentFilter(std::move(source)), kept_(similarity) {
   if (!(similarity >= 0.5 && similarity <= 1))
-    throw UsageError(
-        fmt::format("near duplicates have a similarity between 0.5 and 1, {} was given", similarity));
+    throw UsageError(fmt::format(
+        "--near-duplicates is a similarity between 0.5 and 1, such as 0.8, but {} was given", similarity));
 }
 
 const char* WithoutNearDuplicates::reject(const Document& document) {

@@ -30,8 +30,8 @@ class DocumentFilter : public DocumentSource {
 // pass. Memory: about 1.2 kB for each document that is given.
 class WithoutNearDuplicates final : public DocumentFilter {
  public:
-  // similarity: of the sets of runs of five words (data/min_hash.h), from which on a document is dropped.
-  // UsageError unless it is at least 0.5, below which too few would be found, and at most 1.
+  // similarity: the Jaccard similarity of the sets of shingles (data/min_hash.h), from which on a document is
+  // dropped. UsageError unless it is at least 0.5, below which too few would be found, and at most 1.
   WithoutNearDuplicates(std::unique_ptr<DocumentSource> source, double similarity);
 
  protected:
@@ -39,7 +39,7 @@ class WithoutNearDuplicates final : public DocumentFilter {
 
  private:
   MinHash hash_;
-  DissimilarSignatures kept_;
+  MinHashIndex kept_;
 };
 
 // Drops held-out documents that share a function with a document for training (data/function_hashes.h), as

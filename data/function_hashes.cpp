@@ -12,12 +12,14 @@ namespace {
 
 bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 
+bool is_triple_quote(std::string_view three) { return three == "\"\"\"" || three == "'''"; }
+
 // Past the string or comment that begins at `at`, or at itself: of languages whose comments begin with #.
 std::size_t past_quoted_or_hash(std::string_view source, std::size_t at) {
   if (source[at] == '#') return std::min(source.find('\n', at), source.size());
   if (source[at] != '"' && source[at] != '\'') return at;
   const std::string_view three = source.substr(at, 3);
-  if (three.size() == 3 && three[1] == three[0] && three[2] == three[0]) {
+  if (is_triple_quote(three)) {
     const std::size_t end = source.find(three, at + 3);
     return end == std::string_view::npos ? source.size() : end + 3;
   }
@@ -33,7 +35,7 @@ class Functions {
     normal_.clear();
     for (std::size_t at = 0; at < code.size();) {
       const std::size_t behind = past(code, at);
-      const bool comment = behind != at && code[at] == (braces_ ? '/' : '#');
+      const bool comment = behind != at && is_comment(code.substr(at, 3));
       if (behind != at && !comment) normal_.append(code.substr(at, behind - at));
       if (behind == at && !is_space(code[at])) normal_ += code[at];
       at = std::max(behind, at + 1);
@@ -95,6 +97,10 @@ class Functions {
  private:
   std::size_t past(std::string_view code, std::size_t at) const {
     return braces_ ? past_quoted(code, at, rust_) : past_quoted_or_hash(code, at);
+  }
+  // Docstrings, which say in other words what other functions say, count as comments.
+  bool is_comment(std::string_view beginning) const {
+    return braces_ ? beginning[0] == '/' : beginning[0] == '#' || is_triple_quote(beginning);
   }
   // Whether what stands before a block, since the last statement, is the head of a function.
   bool is_signature(std::string_view text) const {

@@ -33,8 +33,8 @@ MinHash::MinHash() : seeds_() {
 }
 
 std::optional<MinHash::Signature> MinHash::operator()(std::string_view text) {
-  runs_.clear();
-  std::array<std::uint64_t, words_per_run> last{};
+  shingles_.clear();
+  std::array<std::uint64_t, words_per_shingle> last{};
   std::size_t words = 0;
   for (std::size_t at = 0; at < text.size();) {
     if (is_space(text[at])) {
@@ -44,21 +44,21 @@ std::optional<MinHash::Signature> MinHash::operator()(std::string_view text) {
     std::size_t end = at + 1;
     if (is_name(text[at]))
       while (end < text.size() && is_name(text[end])) ++end;
-    last[words++ % words_per_run] = hash_of(text.substr(at, end - at));
+    last[words++ % words_per_shingle] = hash_of(text.substr(at, end - at));
     at = end;
-    if (words < words_per_run) continue;
-    std::uint64_t run = 0;
-    for (std::size_t i = 0; i < words_per_run; ++i)
-      run = storage::mix64(run ^ last[(words + i) % words_per_run]);  // from the oldest on
-    runs_.push_back(static_cast<std::uint32_t>(run));
+    if (words < words_per_shingle) continue;
+    std::uint64_t shingle = 0;
+    for (std::size_t i = 0; i < words_per_shingle; ++i)
+      shingle = storage::mix64(shingle ^ last[(words + i) % words_per_shingle]);  // from the oldest on
+    shingles_.push_back(static_cast<std::uint32_t>(shingle));
   }
-  if (runs_.empty()) return std::nullopt;
-  std::ranges::sort(runs_);
-  runs_.erase(std::unique(runs_.begin(), runs_.end()), runs_.end());
+  if (shingles_.empty()) return std::nullopt;
+  std::ranges::sort(shingles_);
+  shingles_.erase(std::unique(shingles_.begin(), shingles_.end()), shingles_.end());
   Signature smallest;
   smallest.fill(std::numeric_limits<std::uint32_t>::max());
-  for (const std::uint32_t run : runs_)
-    for (int i = 0; i < functions; ++i) smallest[i] = std::min(smallest[i], mix32(run ^ seeds_[i]));
+  for (const std::uint32_t shingle : shingles_)
+    for (int i = 0; i < functions; ++i) smallest[i] = std::min(smallest[i], mix32(shingle ^ seeds_[i]));
   return smallest;
 }
 
@@ -68,7 +68,7 @@ double MinHash::similarity(const Signature& a, const Signature& b) {
   return static_cast<double>(equal) / functions;
 }
 
-bool DissimilarSignatures::insert(const MinHash::Signature& signature) {
+bool MinHashIndex::insert(const MinHash::Signature& signature) {
   std::array<std::uint64_t, bands> keys;
   ++inserts_;
   for (int band = 0; band < bands; ++band) {

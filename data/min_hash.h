@@ -9,13 +9,14 @@
 
 namespace comera::data {
 
-// MinHash (Broder, 1997): of each of 128 hash functions its smallest value over all runs of five words of a
-// text, a word being a name, a number or any other single sign. The share of places in which two signatures
-// agree estimates the Jaccard similarity of the sets of these runs; its standard error is at most 0.044.
+// MinHash (Broder, 1997): of each of 128 hash functions its smallest value over all shingles of a text. A
+// shingle is five words in a row, a word being a name, a number or any other single character. The share of
+// places in which two signatures agree estimates the Jaccard similarity of the two sets of shingles; its
+// standard error is at most 0.044.
 class MinHash {
  public:
   static constexpr int functions = 128;
-  static constexpr int words_per_run = 5;
+  static constexpr int words_per_shingle = 5;
   using Signature = std::array<std::uint32_t, functions>;
 
   MinHash();
@@ -25,16 +26,16 @@ class MinHash {
 
  private:
   Signature seeds_;
-  std::vector<std::uint32_t> runs_;  // of the text
+  std::vector<std::uint32_t> shingles_;  // of the text
 };
 
-// Signatures of which no two are similar. Candidates are found by 16 bands of 8 places: two texts of
-// similarity s have a band in common with the probability 1 - (1 - s^8)^16, which is 0.61 at 0.7, 0.95 at 0.8
-// and 0.9999 at 0.9. Memory: about 1.2 kB for each.
-class DissimilarSignatures {
+// Signatures of which no two are similar, found by locality-sensitive hashing: 16 bands of 8 places. Two
+// texts of similarity s have a band in common with the probability 1 - (1 - s^8)^16, which is 0.61 at 0.7,
+// 0.95 at 0.8 and 0.9999 at 0.9. Memory: about 1.2 kB for each.
+class MinHashIndex {
  public:
   // similarity: from which on two are too similar.
-  explicit DissimilarSignatures(double similarity) : similarity_(similarity) {}
+  explicit MinHashIndex(double similarity) : similarity_(similarity) {}
   // False if one that is there is similar.
   bool insert(const MinHash::Signature& signature);
 

@@ -46,7 +46,7 @@ class Mixture final : public SampleSource {
     std::unique_ptr<SampleSource> samples;
     std::int64_t begin = 0, end = 0;  // the mixture's samples begin … end − 1 are its
     double passes = 0;                // as the weights ask for, before they are made whole samples
-    // In this epoch they begin at `place` of `order`, and go on in `next`, or in still later ones.
+    // Where its order stands when this epoch begins: how often it was gone through, and how far.
     std::int64_t round = 0, place = 0;
   };
   struct Place {

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A corpus of real code in eight languages from Debian's packages, about 500 MB: for each language a folder
+# A corpus of real code in eight languages from Debian's packages, about 1.3 GB: for each language a folder
 # for training and one that is held out, split by package.
 #   scripts/corpus_debian.sh OUTPUT [LANGUAGE ...]
 # Writes OUTPUT/LANGUAGE/train/PACKAGE/..., OUTPUT/LANGUAGE/held-out/PACKAGE/... and OUTPUT/manifest.tsv
 # (language, part, package, version, files, bytes). Needs apt-get, dpkg-deb, tar, xz and unzip, and a package
 # list that `apt-get update` has fetched; nothing is installed. What was made for a language is not made
-# again. Packages keep the licences that they come with: see /usr/share/doc in each.
+# again. Files keep their licences: /usr/share/doc/PACKAGE/copyright of each package.
 set -euo pipefail
 export LC_ALL=C # numbers with points, for printf and awk
 

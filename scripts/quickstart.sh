@@ -201,6 +201,7 @@ All of it is in $folder:
   run/recipe.toml           the recipe with every key
   run/metrics.jsonl         one line for each logging interval and evaluation
   run/training.svg          loss, size and ranks over the steps
+  run/best.h5               the checkpoint with the lowest held-out loss
   run/checkpoints/          the newest checkpoints (HDF5)
   pairs/, task/             documentation and functions, and the encoder that was fine-tuned on them
 

@@ -43,8 +43,7 @@ void require_same_run(const CheckpointReader& reader, const Recipe& before, cons
   if (setup.recipe.run.max_hours && !before.run.max_hours && reader.integer("/trainer", "step") > 0)
     throw UsageError(
         fmt::format("{} was trained without run.max_hours, so that nobody knows how long; leave it out, or "
-                    "begin a new run "
-                    "from this checkpoint (--from)",
+                    "begin a new run from this checkpoint (--from)",
                     file));
   if (before.optim.kind != setup.recipe.optim.kind)
     throw UsageError(fmt::format(

@@ -35,11 +35,11 @@ TEST(FunctionHashes, FindsPythonsFunctionsButNotTheShortest) {
   EXPECT_TRUE(function_hashes("total = 1\n", "python").empty());
 }
 
-// Comments, white space and the place in the file do not count; everything else does.
+// Comments, docstrings, white space and the place in the file do not count; everything else does.
 TEST(FunctionHashes, SeeTheSameFunctionInAnotherLayout) {
   const std::string moved = R"(
 def add(self, amount, factor=1):
-  """Adds."""
+  '''Adds, in other words.'''
   for index in range(amount):
 
       self.total += index*factor  # here too

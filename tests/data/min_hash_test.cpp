@@ -24,7 +24,7 @@ std::vector<int> random_words(std::size_t count, std::uint64_t seed) {
   return words;
 }
 
-// Of the sets of runs of five words.
+// Of the sets of shingles.
 double jaccard(const std::vector<int>& a, const std::vector<int>& b) {
   const auto runs = [](const std::vector<int>& words) {
     std::set<std::vector<int>> set;
@@ -65,7 +65,7 @@ TEST(MinHash, DoesNotSeeWhiteSpaceButSeesOrder) {
 
 TEST(MinHash, SimilarTextsAreFoundAndOthersAreNot) {
   MinHash hash;
-  DissimilarSignatures kept(0.8);
+  MinHashIndex kept(0.8);
   std::vector<std::vector<int>> texts;
   for (std::uint64_t seed = 0; seed < 200; ++seed) texts.push_back(random_words(300, seed));
   for (const auto& text : texts) EXPECT_TRUE(kept.insert(*hash(text_of(text))));
