@@ -22,6 +22,7 @@
 #include "kernels/core/console.h"
 #include "model/encoder_packs.h"
 #include "training/checkpoint_recipe.h"
+#include "training/checkpoint_tokenizer.h"
 #include "training/dense_compaction.h"
 #include "training/inference_engine.h"
 #include "training/masked_language_task.h"
@@ -40,7 +41,7 @@ Evaluation evaluate_checkpoint(const std::filesystem::path& checkpoint) {
   load_parameters(reader, model.parameters());
   StepEngine engine(model, processor);
   data::LoaderOptions options;
-  const data::Tokenizer tokenizer = data::Tokenizer::load(recipe.data.tokenizer);
+  const data::Tokenizer tokenizer = load_tokenizer(recipe.data.tokenizer);
   MaskedLanguageTask task(recipe.data, tokenizer, config);
   options.masking = task.masking();
   options.capacity =

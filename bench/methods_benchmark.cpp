@@ -15,13 +15,6 @@ namespace comera {
 
 namespace {
 
-std::array<std::size_t, memory_kinds> memory_in_use(const Allocator& allocator) {
-  std::array<std::size_t, memory_kinds> bytes{};
-  for (int kind = 0; kind < memory_kinds; ++kind)
-    bytes[kind] = allocator.use(static_cast<MemoryKind>(kind)).current;
-  return bytes;
-}
-
 StepBenchmarkOptions step_options(const MethodsBenchmarkOptions& options, const Method& method,
                                   std::int64_t batch) {
   StepBenchmarkOptions step;
@@ -32,57 +25,12 @@ StepBenchmarkOptions step_options(const MethodsBenchmarkOptions& options, const 
   return step;
 }
 
-// One method's model, whose memory is all that was taken between its beginning and its end.
-class MethodTimer {
- public:
-  MethodTimer(const MethodsBenchmarkOptions& options, const Method& method, const Processor& processor)
-      : options_(options),
-        method_(method),
-        allocator_(processor.allocator),
-        before_(memory_in_use(allocator_)),
-        stepper_(step_options(options, method, options.batches.front()), processor) {}
-
-  MethodCost cost(std::int64_t batch) {
-    stepper_.set_batch(step_options(options_, method_, batch));
-    MethodCost cost{.batch = batch};
-    const auto now = memory_in_use(allocator_);
-    for (int kind = 0; kind < memory_kinds; ++kind) cost.bytes[kind] = now[kind] - before_[kind];
-    // An arena is one block; what of it is scratch is no activation.
-    const Arena::Plan& plan = stepper_.arena_plan();
-    const std::size_t scratch = plan.total - plan.saved;
-    cost.bytes[static_cast<int>(MemoryKind::activations)] -= scratch;
-    cost.bytes[static_cast<int>(MemoryKind::workspace)] += scratch;
-    return cost;
-  }
-  double step() { return stepper_.step(); }
-  double merge() { return stepper_.merge(); }
-  double refresh() { return stepper_.refresh(); }
-  std::int64_t parameters() { return stepper_.parameters().count(); }
-
- private:
-  const MethodsBenchmarkOptions& options_;
-  const Method& method_;
-  Allocator& allocator_;
-  std::array<std::size_t, memory_kinds> before_;
-  Stepper stepper_;
-};
-
-// Enough steps for a quick one to be timed well.
-std::vector<double> times(MethodTimer& timer) {
-  timer.step();  // memory is touched for the first time
-  std::vector<double> seconds = {timer.step()};
-  while (std::ssize(seconds) < 5 && std::reduce(seconds.begin(), seconds.end()) < 1)
-    seconds.push_back(timer.step());
-  return seconds;
-}
-
 }  // namespace
 
 std::size_t MethodCost::total_bytes() const { return std::reduce(bytes.begin(), bytes.end()); }
 
 double MethodResult::mean_seconds(const MethodCost& cost) const {
-  return cost.seconds +
-         (occasional_steps > 0 ? occasional_seconds / static_cast<double>(occasional_steps) : 0);
+  return cost.seconds + occasional.seconds_per_step();
 }
 
 MethodsReport benchmark_methods(const MethodsBenchmarkOptions& options) {
@@ -105,8 +53,7 @@ MethodsReport benchmark_methods(const MethodsBenchmarkOptions& options) {
 
   std::vector<std::vector<std::vector<double>>> seconds(options.methods.size());  // by method and batch
   for (const Method& method : options.methods) {
-    report.results.push_back(
-        {.name = method.name, .detail = method.detail, .occasional_work = {}, .costs = {}});
+    report.results.push_back({.name = method.name, .detail = method.detail, .occasional = {}, .costs = {}});
     seconds[report.results.size() - 1].resize(options.batches.size());
     for (const std::int64_t batch : options.batches) {
       check_lengths(step_options(options, method, batch));
@@ -122,27 +69,16 @@ MethodsReport benchmark_methods(const MethodsBenchmarkOptions& options) {
     for (std::size_t m = 0; m < options.methods.size(); ++m) {
       const Method& method = options.methods[m];
       MethodResult& result = report.results[m];
-      MethodTimer timer(options, method, processor);
-      timer.cost(options.batches.front());
-      timer.step();
-      if (round == 0 && method.recipe.optim.kind == OptimizerKind::galore) {
-        result.occasional_work = "finding subspaces";
-        result.occasional_steps = method.recipe.optim.galore.value_or(GaloreOptions()).update_proj_gap;
-        result.occasional_seconds = timer.refresh();
-      }
-      if (round == 0 && method.recipe.lte) {
-        result.occasional_work = "merging";
-        result.occasional_steps = method.recipe.lte->merge_steps;
-        timer.merge();
-        result.occasional_seconds = timer.merge();
-      }
-      result.parameters = timer.parameters();
+      Stepper stepper(step_options(options, method, options.batches.front()), processor);
+      stepper.step();
+      if (round == 0) result.occasional = occasional_work(stepper, method.recipe);
+      result.parameters = stepper.parameters().count();
       for (std::size_t b = 0; b < options.batches.size(); ++b) {
         say(fmt::format("round {} of {}: {}, batch {}", round + 1, options.rounds, method.name,
                         options.batches[b]));
-        const MethodCost cost = timer.cost(options.batches[b]);
-        if (round == 0) result.costs.push_back(cost);
-        std::ranges::copy(times(timer), std::back_inserter(seconds[m][b]));
+        stepper.set_batch(step_options(options, method, options.batches[b]));
+        if (round == 0) result.costs.push_back({.batch = options.batches[b], .bytes = stepper.memory()});
+        std::ranges::copy(step_times(stepper), std::back_inserter(seconds[m][b]));
       }
     }
   }

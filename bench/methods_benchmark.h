@@ -1,12 +1,12 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "bench/methods.h"
+#include "bench/step_benchmark.h"
 #include "kernels/core/memory.h"
 
 namespace comera {
@@ -22,21 +22,19 @@ struct MethodsBenchmarkOptions {
 };
 
 // A method's step at one batch. Seconds are of whole steps without what is done on some of them only
-// (MethodResult::occasional_seconds).
+// (MethodResult::occasional).
 struct MethodCost {
   std::int64_t batch = 0;
   double seconds = 0, least = 0, most = 0;  // median, and the range
-  std::array<std::size_t, memory_kinds> bytes{};
+  MemoryByKind bytes{};
 
   std::size_t total_bytes() const;
 };
 
 struct MethodResult {
   std::string name, detail;
-  std::int64_t parameters = 0;        // of the model
-  std::string occasional_work;        // "finding subspaces", "merging"
-  double occasional_seconds = 0;      // of finding GaLore's subspaces, or of LTE's merge
-  std::int64_t occasional_steps = 0;  // so many steps have that once; 0: none
+  std::int64_t parameters = 0;  // of the model
+  OccasionalWork occasional;
   std::vector<MethodCost> costs;
 
   // A step of the batch, with its share of what is done on some steps only.

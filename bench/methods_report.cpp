@@ -21,9 +21,9 @@ std::string methods_text(const MethodsReport& report) {
                                  report.machine, report.length);
   for (const MethodResult& result : report.results) {
     text += fmt::format("  {:<14} {} parameters; {}", result.name, result.parameters, result.detail);
-    if (result.occasional_steps > 0)
-      text += fmt::format("; {} takes {:.3f} s every {} steps, spread over them here", result.occasional_work,
-                          result.occasional_seconds, result.occasional_steps);
+    if (result.occasional.steps > 0)
+      text += fmt::format("; {} takes {:.3f} s every {} steps, spread over them here", result.occasional.name,
+                          result.occasional.seconds, result.occasional.steps);
     text += '\n';
   }
   const MethodResult& first = report.results.front();
@@ -66,9 +66,9 @@ std::string methods_json(const MethodsReport& report) {
     methods.push_back({{"method", result.name},
                        {"detail", result.detail},
                        {"parameters", result.parameters},
-                       {"occasional_work", result.occasional_work},
-                       {"occasional_seconds", result.occasional_seconds},
-                       {"occasional_steps", result.occasional_steps},
+                       {"occasional_work", result.occasional.name},
+                       {"occasional_seconds", result.occasional.seconds},
+                       {"occasional_steps", result.occasional.steps},
                        {"steps", costs}});
   }
   const Json all = {

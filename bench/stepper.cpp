@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 
 #include "model/encoder_packs.h"
@@ -12,7 +13,12 @@ namespace comera {
 
 namespace {
 
-constexpr double mask_probability = 0.15;
+MemoryByKind memory_in_use(const Allocator& allocator) {
+  MemoryByKind bytes{};
+  for (int kind = 0; kind < memory_kinds; ++kind)
+    bytes[kind] = allocator.use(static_cast<MemoryKind>(kind)).current;
+  return bytes;
+}
 
 }  // namespace
 
@@ -41,7 +47,7 @@ void check_lengths(const StepBenchmarkOptions& options) {
 PackCapacity capacity_of(const StepBenchmarkOptions& options) {
   const EncoderConfig& config = options.config;
   PackCapacity capacity =
-      data::capacity_for(options.tokens, options.length, mask_probability, config.vocabulary);
+      data::capacity_for(options.tokens, options.length, options.mask_probability, config.vocabulary);
   capacity.sequences = std::max<std::int64_t>(capacity.sequences, options.tokens / options.length);
   if (config.head != HeadKind::mlm) capacity.masked = 0;
   return capacity;
@@ -63,7 +69,7 @@ data::Batch random_batch(const StepBenchmarkOptions& options, const PackCapacity
     std::vector<std::int32_t> ids(options.length), positions, targets;
     for (std::int64_t i = 0; i < options.length; ++i) {
       ids[i] = draw();
-      if (config.head == HeadKind::mlm && uniform(engine) < mask_probability) {
+      if (config.head == HeadKind::mlm && uniform(engine) < options.mask_probability) {
         positions.push_back(static_cast<std::int32_t>(i));
         targets.push_back(draw());
       }
@@ -76,7 +82,10 @@ data::Batch random_batch(const StepBenchmarkOptions& options, const PackCapacity
 }
 
 Stepper::Stepper(const EncoderConfig& config, const StepBenchmarkOptions& options, const Processor& processor)
-    : model_(config, processor.allocator, true), engine_(model_, options.optimizer, processor) {
+    : allocator_(processor.allocator),
+      before_(memory_in_use(allocator_)),
+      model_(config, processor.allocator, true),
+      engine_(model_, options.optimizer, processor) {
   model_.parameters().initialize(1);
   set_batch(options);
 }
@@ -85,13 +94,28 @@ void Stepper::set_batch(const StepBenchmarkOptions& options) {
   const PackCapacity capacity = capacity_of(options);
   engine_.set_packs(EncoderPacks(model_, capacity));
   engine_.load(random_batch(options, capacity, model_.token_embedding().right_rows()).block());
-  targets_ = static_cast<double>(options.tokens) * mask_probability;
+  targets_ = static_cast<double>(options.tokens) * options.mask_probability;
+}
+
+void Stepper::adapt_ranks(const RankStageOptions& stage) {
+  engine_.adapt_ranks(measure_rank_units(model_.parameters(), model_.ranked_layers()), stage, {});
+}
+
+void Stepper::micro() {
+  engine_.clear_results();
+  engine_.micro({.seed = 1, .step = static_cast<std::uint32_t>(update_), .pack = 0});
+}
+
+double Stepper::pack() {
+  const auto start = Clock::now();
+  micro();
+  engine_.results();
+  return seconds_since(start);
 }
 
 double Stepper::step() {
   const auto start = Clock::now();
-  engine_.clear_results();
-  engine_.micro({.seed = 1, .step = static_cast<std::uint32_t>(update_), .pack = 0});
+  micro();
   apply();
   return seconds_since(start);
 }
@@ -103,9 +127,7 @@ void Stepper::apply() {
 }
 
 double Stepper::refresh() {
-  engine_.clear_results();
-  engine_.micro({.seed = 1, .step = static_cast<std::uint32_t>(update_), .pack = 0});
-  engine_.results();
+  pack();
   const auto start = Clock::now();
   engine_.refresh_optimizer(0);
   const double seconds = seconds_since(start);
@@ -120,6 +142,15 @@ double Stepper::merge() {
   return seconds_since(start);
 }
 
+MemoryByKind Stepper::memory() const {
+  MemoryByKind bytes = memory_in_use(allocator_);
+  for (int kind = 0; kind < memory_kinds; ++kind) bytes[kind] -= before_[kind];
+  const std::size_t scratch = arena_plan().total - arena_plan().saved;
+  bytes[static_cast<int>(MemoryKind::activations)] -= scratch;
+  bytes[static_cast<int>(MemoryKind::workspace)] += scratch;
+  return bytes;
+}
+
 double Stepper::memory_mib() {
   const ParameterStore& store = model_.parameters();
   std::size_t kept = 0;
@@ -128,6 +159,29 @@ double Stepper::memory_mib() {
   return static_cast<double>(store.all_values().bytes() + store.gradients().bytes() + kept + rounded +
                              engine_.arena_plan().total) /
          1048576;
+}
+
+OccasionalWork occasional_work(Stepper& stepper, const Recipe& recipe) {
+  OccasionalWork work;
+  if (recipe.optim.kind == OptimizerKind::galore) {
+    work.name = "finding subspaces";
+    work.steps = recipe.optim.galore.value_or(GaloreOptions()).update_proj_gap;
+    work.seconds = stepper.refresh();
+  } else if (recipe.lte) {
+    work.name = "merging";
+    work.steps = recipe.lte->merge_steps;
+    stepper.merge();  // memory is touched for the first time
+    work.seconds = stepper.merge();
+  }
+  return work;
+}
+
+std::vector<double> step_times(Stepper& stepper) {
+  stepper.step();  // memory is touched for the first time
+  std::vector<double> seconds = {stepper.step()};
+  while (std::ssize(seconds) < 5 && std::reduce(seconds.begin(), seconds.end()) < 1)
+    seconds.push_back(stepper.step());
+  return seconds;
 }
 
 }  // namespace comera

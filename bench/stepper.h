@@ -8,6 +8,7 @@
 #include "data/batch.h"
 #include "kernels/ops/processor.h"
 #include "model/model.h"
+#include "recipes/recipe.h"
 #include "training/step_engine.h"
 
 // What the benchmarks of whole steps share.
@@ -41,21 +42,36 @@ class Stepper {
   // From now on steps are of this many tokens; the model is the same.
   void set_batch(const StepBenchmarkOptions& options);
 
-  double step();     // its seconds
+  // From now on steps also descend and prune ranks as such a stage does.
+  void adapt_ranks(const RankStageOptions& stage);  // before set_batch()
+  void keep_ranks() { engine_.keep_ranks(); }       // or no longer do
+
+  double step();     // its seconds, with one pack
+  double pack();     // of a further pack's forward and backward
   double merge();    // of a model with adapters
   double refresh();  // of an optimizer that does something before some updates
   // Of parameters, gradients, moments, activations and scratch.
   double memory_mib();
+  // All that was allocated since this was made. What of a step's memory is scratch is workspace.
+  MemoryByKind memory() const;
   const Arena::Plan& arena_plan() const { return engine_.arena_plan(); }
   const ParameterStore& parameters() { return model_.parameters(); }
 
  private:
+  void micro();
   void apply();
 
+  Allocator& allocator_;
+  MemoryByKind before_;  // in use before the model was made
   Model model_;
   StepEngine engine_;
   double targets_ = 1;
   std::int64_t update_ = 0;
 };
+
+OccasionalWork occasional_work(Stepper& stepper, const Recipe& recipe);
+
+// Seconds of steps, after one that is not counted: as many as a second has, from one to five.
+std::vector<double> step_times(Stepper& stepper);
 
 }  // namespace comera

@@ -3,7 +3,7 @@
 
     bench/sweep.py train --comera build/release/cli/comera --recipe bench/learning.toml --folder /tmp/sweep \
         --data shards --tokenizer tokenizer.model --seeds 1-5 --results results.jsonl variants.txt
-    bench/sweep.py table results.jsonl --base NAME [--minutes] [--plot losses.svg]
+    bench/sweep.py table results.jsonl --base NAME [--minutes | --ms NAME=MS ...] [--plot losses.svg]
 
 A line of variants.txt is a name and the recipe's keys that it changes: `relative model.positions='relative'`; what
 follows # is not read. Results are lines of JSON, one for each run that ended; what is there already is not trained
@@ -126,9 +126,17 @@ def table(options):
 
 def plot(options, results):
     """Held-out loss of each run over its steps or minutes; one colour a variant."""
-    at = 1 if options.minutes else 0
-    unit = 60 if options.minutes else 1
-    curves = [(index, [(point[at] / unit, point[2]) for point in entry["curve"]])
+    milliseconds = {name: float(value) for name, value in (each.split("=") for each in options.ms)}
+    if milliseconds:
+        results = {name: results[name] for name in milliseconds}
+    in_minutes = options.minutes or bool(milliseconds)
+
+    def x_of(name, point):
+        if milliseconds:
+            return point[0] * milliseconds[name] / 60000
+        return point[1] / 60 if options.minutes else point[0]
+
+    curves = [(index, [(x_of(name, point), point[2]) for point in entry["curve"]])
               for index, name in enumerate(results) for entry in results[name].values() if entry.get("curve")]
     points = [point for _, curve in curves for point in curve]
     right, low, high = max(x for x, _ in points), min(y for _, y in points), max(y for _, y in points)
@@ -149,7 +157,7 @@ def plot(options, results):
         parts.append(f'<polyline points="{line}" stroke="{COLOURS[index % len(COLOURS)]}" fill="none" opacity="0.8"/>')
     for index, name in enumerate(results):
         parts.append(f'<text x="{width - 180}" y="{30 + 18 * index}" fill="{COLOURS[index % len(COLOURS)]}">{name}</text>')
-    parts.append(f'<text x="{width / 3:.0f}" y="{height - 8}">{"minutes" if options.minutes else "steps"}; '
+    parts.append(f'<text x="{width / 3:.0f}" y="{height - 8}">{"minutes" if in_minutes else "steps"}; '
                  'held-out loss, nats</text></svg>')
     pathlib.Path(options.plot).write_text("\n".join(parts) + "\n")
 
@@ -169,7 +177,10 @@ def main():
     comparing.add_argument("--base")
     comparing.add_argument("--plateau", type=float, default=0.1, help="nats below unigram that are none")
     comparing.add_argument("--plot")
-    comparing.add_argument("--minutes", action="store_true", help="the plot's axis")
+    comparing.add_argument("--minutes", action="store_true", help="the plot's axis, by the runs' own clocks")
+    comparing.add_argument("--ms", action="append", default=[], metavar="VARIANT=MS",
+                           help="the plot's axis in minutes of so many milliseconds a step, of these variants only: "
+                                "for runs that shared the machine")
     options = parser.parse_args()
     {"train": train, "table": table}[options.command](options)
 

@@ -20,6 +20,9 @@ namespace comera {
 using AttributeValue = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>;
 using Attributes = std::map<std::string, AttributeValue>;
 
+// Whether a file begins as a checkpoint does, whatever its name.
+bool is_checkpoint(const std::filesystem::path& path);
+
 // Writes under a temporary name; without commit() nothing of it is left.
 class CheckpointWriter {
  public:

@@ -54,6 +54,8 @@ void add_groups(const hdf5::File& file, const std::string& within, std::vector<s
 
 }  // namespace
 
+bool is_checkpoint(const std::filesystem::path& path) { return checkpoint_detail::is_sealed(path); }
+
 CheckpointReader::CheckpointReader(const std::filesystem::path& path) : state_(std::make_unique<State>()) {
   state_->path = path;
   state_->records = checkpoint_detail::open_sealed(path);  // before HDF5 sees it
@@ -104,11 +106,10 @@ void CheckpointReader::read_raw(const std::string& path, DType dtype, void* data
 
 void CheckpointReader::read(const std::string& path, const Tensor& into) const {
   const CheckpointTensor& found = tensor(path);
-  std::vector<std::int64_t> wanted;
-  for (int axis = 0; axis < into.shape().dims(); ++axis) wanted.push_back(into.dim(axis));
   COMERA_CHECK(into.device().kind == DeviceKind::cpu, "checkpoint: '{}' is read into host memory only", path);
-  COMERA_CHECK(found.shape == wanted, "{}: '{}' has the shape {}, but {} is expected", state_->path.string(),
-               path, text_of(found.shape), text_of(wanted));
+  COMERA_CHECK(std::ranges::equal(found.shape, into.shape().sizes()),
+               "{}: '{}' has the shape {}, but {} is expected", state_->path.string(), path,
+               text_of(found.shape), into.shape().text());
   read_raw(path, into.dtype(), into.raw());
 }
 

@@ -24,16 +24,6 @@ CheckpointWriter::State::~State() {
   }
 }
 
-namespace {
-
-std::vector<std::int64_t> dims_of(const Shape& shape) {
-  std::vector<std::int64_t> dims;
-  for (int axis = 0; axis < shape.dims(); ++axis) dims.push_back(shape[axis]);
-  return dims;
-}
-
-}  // namespace
-
 CheckpointWriter::CheckpointWriter(std::filesystem::path path)
     : state_(std::make_unique<State>(std::move(path))) {
   state_->file = hdf5::File::create(state_->durable.temporary(), {.user_block = storage::seal_bytes});
@@ -48,7 +38,8 @@ void CheckpointWriter::tensor(const std::string& path, const Tensor& tensor, con
   COMERA_CHECK(tensor.shape().dims() > 0, "checkpoint: '{}' has no shape", path);
   COMERA_CHECK(!state_->file.exists(path), "{}: '{}' is written twice", state_->durable.path().string(),
                path);
-  state_->file.write(path, tensor.dtype(), dims_of(tensor.shape()), tensor.raw());
+  const auto sizes = tensor.shape().sizes();
+  state_->file.write(path, tensor.dtype(), {sizes.begin(), sizes.end()}, tensor.raw());
   state_->tensors.push_back({path, 0, 0, storage::checksum(tensor.raw(), tensor.bytes())});
   for (const auto& [name, value] : values) attribute(path, name, value);
 }

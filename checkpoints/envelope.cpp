@@ -91,6 +91,10 @@ void seal(const storage::FileDescriptor& file, std::vector<TensorRecord> tensors
                                  kind));
 }
 
+bool is_sealed(const std::filesystem::path& path) {
+  return storage::start_of(path, kind) == storage::FileStart::seal;
+}
+
 std::vector<TensorRecord> open_sealed(const std::filesystem::path& path) {
   const auto [file, seal] = storage::open_sealed(path, kind);
   const Manifest place = parse_place(path, seal);

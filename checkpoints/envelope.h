@@ -31,6 +31,9 @@ struct TensorRecord {
 // back first: Error if they are not those that the records have the checksums of.
 void seal(const storage::FileDescriptor& file, std::vector<TensorRecord> tensors);
 
+// Whether a file begins as what seal() has sealed.
+bool is_sealed(const std::filesystem::path& path);
+
 // Verifies everything but the tensors and returns their records by place. Throws Error with the file's name
 // and what is wrong with it.
 std::vector<TensorRecord> open_sealed(const std::filesystem::path& path);

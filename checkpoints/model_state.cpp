@@ -12,12 +12,6 @@ namespace comera {
 
 namespace {
 
-std::vector<std::int64_t> dims(const Shape& shape) {
-  std::vector<std::int64_t> list;
-  for (int axis = 0; axis < shape.dims(); ++axis) list.push_back(shape[axis]);
-  return list;
-}
-
 std::string path_of(const ParameterInfo& info) { return "/model/" + info.name; }
 
 std::string path_of(const ParameterStore& store, const ParameterState& state) {
@@ -79,7 +73,7 @@ std::vector<ParameterId> matching(const CheckpointReader& reader, const Paramete
   for (ParameterId id = 0; id < store.size(); ++id) {
     const ParameterInfo& info = store.info(id);
     const bool there = reader.has_tensor(path_of(info));
-    const bool same = there && reader.tensor(path_of(info)).shape == dims(info.shape);
+    const bool same = there && std::ranges::equal(reader.tensor(path_of(info)).shape, info.shape.sizes());
     // Adapters that begin add nothing to the weights beside them.
     if (new_run && !same && (is_of_head(info.name) || is_adapter(store, id))) continue;
     COMERA_CHECK(there, "{} {}: it has no {}; {}", file, other, info.name, advice);

@@ -10,6 +10,7 @@
 #include "kernels/core/console.h"
 #include "reports/number_text.h"
 #include "storage/folder.h"
+#include "training/checkpoint_tokenizer.h"
 
 namespace comera::cli {
 namespace {
@@ -45,7 +46,7 @@ void check_folder(const std::filesystem::path& output, bool overwrite) {
 void make_shards(DataOptions& options) {
   const auto& output = options.build.output;
   check_folder(output, options.overwrite);
-  const data::Tokenizer tokenizer = data::Tokenizer::load(options.tokenizer);
+  const data::Tokenizer tokenizer = load_tokenizer(options.tokenizer);
   for (const std::string& note : tokenizer.notes()) say("note: {}\n", note);
   const auto corpus = open_corpus(options.corpus);
   const data::BuildCounts counts = [&] {
@@ -74,7 +75,9 @@ void add_data_command(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("data", "Tokenize source code, text or columns of tables into HDF5 shards");
   add_corpus_options(*command, options->corpus, "--max-bytes");
-  command->add_option("--tokenizer", options->tokenizer, "A model written by 'comera tokenizer'")
+  command
+      ->add_option("--tokenizer", options->tokenizer,
+                   "A model written by 'comera tokenizer', or a checkpoint, which carries its own")
       ->required()
       ->type_name("FILE");
   command->add_option("--output", options->build.output, "Folder for the shards")

@@ -1,11 +1,9 @@
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/run_training.h"
 #include "cli/training_options.h"
-#include "kernels/core/console.h"
 
 namespace comera::cli {
 
@@ -15,18 +13,7 @@ void finetune(const TrainingCommandOptions& options, Communicator& communicator,
   const Recipe recipe = load_training_recipe(options);
   TrainingOptions training = training_options(options, communicator, signals);
   training.finetune = true;
-  TrainingRun run(recipe, training);
-  signals.begin();  // until here a signal just ends the program: nothing can be lost
-  if (run.finished() && communicator.first())
-    put("this run is finished already; give it more steps to go on\n");
-  const TrainingOutcome outcome = run.run();
-  if (!communicator.first()) return;
-  if (!outcome.finished) return print_stopped(run, outcome);
-  if (outcome.evaluation) put("last             {}\n", run.task().describe(*outcome.evaluation));
-  if (!outcome.best.empty())
-    put("best             {} {:.4f} at step {}: {}\n", data::name_of(*run.recipe().task.metric),
-        outcome.best_score, outcome.best_step, outcome.best.string());
-  print_costs(run, outcome);
+  run_training(recipe, training, signals);
 }
 
 }  // namespace

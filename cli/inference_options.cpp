@@ -21,7 +21,7 @@ void add_inference_options(CLI::App& command, InferenceOptions& options) {
       ->required()
       ->type_name("MODEL");
   command.add_option("--tokenizer", options.tokenizer,
-                     "The tokenizer it was trained with, if it is not in the run's directory");
+                     "The tokenizer it was trained with, instead of the one that the checkpoint carries");
   command
       .add_option("--set", options.overrides,
                   "Overrides a key of the model's recipe, such as task.header=false; may be repeated")

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "bench/phase_costs.h"
 #include "checkpoints/checkpoint_file.h"
 #include "checkpoints/model_state.h"
 #include "cli/checkpoint_subject.h"
@@ -27,8 +28,8 @@ struct InspectOptions {
   std::vector<std::string> subjects;
   std::vector<std::string> overrides;
   std::int64_t vocabulary = 0;
-  std::int64_t plan_tokens = 0, precision_tokens = 0;
-  bool ranks = false;
+  std::int64_t linear_tokens = 0, precision_tokens = 0;
+  bool ranks = false, plan = false;
   std::filesystem::path plot;
 };
 
@@ -41,7 +42,8 @@ void refuse_model_options(const InspectOptions& options, const std::string& what
   };
   refuse(!options.overrides.empty(), "--set");
   refuse(options.vocabulary > 0, "--vocabulary");
-  refuse(options.plan_tokens > 0, "--plan");
+  refuse(options.plan, "--plan");
+  refuse(options.linear_tokens > 0, "--explain-linears");
   refuse(options.precision_tokens > 0, "--explain-precision");
 }
 
@@ -123,10 +125,15 @@ void inspect_model(const InspectOptions& options) {
   const Model model(encoder_config(recipe, vocabulary), host_allocator(), false);
   if (checkpoint) check_parameters(*checkpoint, model.parameters());
   put("{}", model_report(model));
-  if (options.plan_tokens > 0) put("\n{}", plan_report(model, options.plan_tokens, machine_for(recipe)));
+  if (options.linear_tokens > 0)
+    put("\n{}", linears_report(model, options.linear_tokens, machine_for(recipe)));
   if (options.precision_tokens > 0)
     put("\n{}", precision_report(recipe, model.config().vocabulary, options.precision_tokens,
                                  recipe.phases.empty() ? 128 : recipe.phases[0].length));
+  if (!options.plan) return;
+  flush_output();  // what follows takes a while
+  prepare_threads(static_cast<int>(recipe.run.threads));
+  put("\n{}", phase_costs_text(measure_phases(recipe, model.config().vocabulary)));
 }
 
 void inspect(const InspectOptions& options) {
@@ -162,13 +169,19 @@ void add_inspect_command(CLI::App& program) {
                    "Vocabulary, where the recipe leaves it to the tokenizer")
       ->check(positive_number);
   command
-      ->add_option("--plan", options->plan_tokens, "Also show how layers are evaluated for this many tokens")
+      ->add_option(
+          "--explain-linears", options->linear_tokens,
+          "Also show how each linear layer is computed for this many tokens, and what other ways cost")
+      ->type_name("TOKENS")
       ->check(positive_number);
   command
       ->add_option("--explain-precision", options->precision_tokens,
                    "Also list every product of a training step on this many tokens, with its type and why")
       ->type_name("TOKENS")
       ->check(positive_number);
+  command->add_flag("--plan", options->plan,
+                    "Also measure what training takes on this machine: milliseconds a step, hours and memory "
+                    "of each phase");
   command->add_flag("--ranks", options->ranks,
                     "Show a checkpoint's ranks at the start, after each phase and now, with the sizes that "
                     "follow from them");
@@ -178,7 +191,8 @@ void add_inspect_command(CLI::App& program) {
       ->type_name("FILE.svg");
   command->footer(
       "Examples:\n"
-      "  comera inspect recipes/six_encoder_mnli.toml --plan 4096\n"
+      "  comera inspect recipes/six_encoder_mnli.toml --plan\n"
+      "  comera inspect recipes/six_encoder_mnli.toml --explain-linears 4096\n"
       "  comera inspect recipes/six_encoder_mnli.toml --set precision.compute=fp8 --explain-precision 4096\n"
       "  comera inspect runs/first --ranks\n"
       "  comera inspect runs/first runs/second\n"

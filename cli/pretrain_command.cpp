@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cmath>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/number_checks.h"
 #include "cli/output_options.h"
+#include "cli/run_training.h"
 #include "cli/training_options.h"
 #include "kernels/core/console.h"
 #include "storage/durable_file.h"
@@ -15,21 +15,6 @@
 namespace comera::cli {
 
 namespace {
-
-void print_held_out(const Evaluation& e) {
-  if (!std::isfinite(e.loss)) {
-    put("held-out loss    not finite: the model has diverged; train with a lower learning rate\n");
-    return;
-  }
-  put("held-out loss    {:.4f} nats per masked token over {} tokens; masked accuracy {:.2f} %\n", e.loss,
-      e.targets, 100 * e.accuracy);
-  const double gain = e.baselines.unigram - e.loss;
-  put("baselines        unigram {:.4f}, uniform {:.4f}: the model is {:.4f} nat {} than unigram\n",
-      e.baselines.unigram, e.baselines.uniform, std::abs(gain), gain >= 0 ? "better" : "worse");
-  for (const SourceEvaluation& source : e.sources)
-    put("  {:<14} {:.4f} nats over {} tokens; masked accuracy {:.2f} %; unigram {:.4f}\n", source.name,
-        source.loss, source.targets, 100 * source.accuracy, source.baselines.unigram);
-}
 
 struct PretrainOptions {
   TrainingCommandOptions training;
@@ -69,19 +54,6 @@ void find_rate(const PretrainOptions& options, const Communicator& communicator,
   put("saved    {}\n", options.plot.string());
 }
 
-void pretrain(const TrainingCommandOptions& options, Communicator& communicator, StopSignals& signals) {
-  const Recipe recipe = load_training_recipe(options);
-  TrainingRun run(recipe, training_options(options, communicator, signals));
-  signals.begin();  // until here a signal just ends the program: nothing can be lost
-  if (run.finished() && communicator.first())
-    put("this run is finished already; give it more steps to go on\n");
-  const TrainingOutcome outcome = run.run();
-  if (!communicator.first()) return;
-  if (!outcome.finished) return print_stopped(run, outcome);
-  if (outcome.evaluation) print_held_out(*outcome.evaluation);
-  print_costs(run, outcome);
-}
-
 }  // namespace
 
 void add_pretrain_command(CLI::App& program) {
@@ -116,7 +88,8 @@ void add_pretrain_command(CLI::App& program) {
       if (options->find_rate)
         find_rate(*options, communicator, signals);
       else
-        pretrain(options->training, communicator, signals);
+        run_training(load_training_recipe(options->training),
+                     training_options(options->training, communicator, signals), signals);
     });
   });
 }

@@ -10,47 +10,27 @@
 #include "checkpoints/checkpoint_file.h"
 #include "cli/device_option.h"
 #include "cli/number_checks.h"
-#include "kernels/core/console.h"
-#include "reports/model_report.h"
-#include "reports/number_text.h"
 #include "storage/folder.h"
 #include "training/trained_model.h"
 
 namespace comera::cli {
 
-namespace {
-
-double mebibytes(double bytes) { return bytes / 1048576; }
-
-void print_memory(TrainingRun& run) {
-  const Allocator& allocator = run.engine().allocator();
-  const Arena::Plan& plan = run.engine().arena_plan();
-  const auto peak = [&](MemoryKind kind) { return mebibytes(static_cast<double>(allocator.use(kind).peak)); };
-  put("peak memory      parameters {:.1f}, gradients {:.1f}, optimizer {:.1f}, activations {:.1f}, workspace "
-      "{:.1f} "
-      "MiB\n",
-      peak(MemoryKind::parameters), peak(MemoryKind::gradients), peak(MemoryKind::optimizer),
-      mebibytes(static_cast<double>(plan.saved)),
-      mebibytes(static_cast<double>(plan.total - plan.saved)) + peak(MemoryKind::workspace));
-}
-
-}  // namespace
-
-namespace {
-
-// The recipe in a run's folder, or if it was lost or is damaged, that of its newest checkpoint.
-std::optional<Recipe> recipe_of_run(const std::filesystem::path& run) {
+std::optional<Recipe> recipe_of_run(const std::filesystem::path& run,
+                                    const std::vector<std::string>& overrides) {
   std::error_code code;
   const std::filesystem::path file = run / "recipe.toml", checkpoints = run / "checkpoints";
   if (!std::filesystem::exists(checkpoints, code)) return std::nullopt;  // the file is somebody else's
   try {
-    return load_recipe(file, {});
+    return load_recipe(file, overrides);
   } catch (const Error&) {
     const auto newest = find_latest(checkpoints, ResumeMode::newest_to_read);
     if (!newest) return std::nullopt;
-    return parse_stored_recipe(CheckpointReader(newest->path).text("/recipe", "toml"), newest->path.string());
+    return parse_stored_recipe(CheckpointReader(newest->path).text("/recipe", "toml"), newest->path.string(),
+                               overrides);
   }
 }
+
+namespace {
 
 // Whether a model that is named by its checkpoint or by its run's folder is that of this checkpoint.
 bool is_model_of(const std::filesystem::path& named, const std::filesystem::path& checkpoint) {
@@ -160,7 +140,8 @@ Recipe load_training_recipe(const TrainingCommandOptions& options) {
     // From the root, since a resumed run may be asked for from another folder.
     recipe.run.initial_checkpoint =
         storage::from_root(origin->trained.checkpoint).lexically_normal().string();
-    if (recipe.data.tokenizer.empty()) recipe.data.tokenizer = origin->trained.tokenizer.string();
+    if (recipe.data.tokenizer.empty() && !origin->trained.tokenizer.empty())
+      recipe.data.tokenizer = storage::from_root(origin->trained.tokenizer).lexically_normal().string();
   }
   if (!options.output.empty()) recipe.run.output = options.output;
   if (!options.device.empty()) recipe.run.device = options.device;
@@ -180,43 +161,6 @@ TrainingOptions training_options(const TrainingCommandOptions& options, Communic
   training.stop_after = options.stop_after;
   training.stop_requested = [&signals] { return signals.requested(); };
   return training;
-}
-
-void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
-  const std::int64_t parameters = run.engine().model().parameters().count();
-  const std::int64_t dense = dense_parameters(run.config());
-  if (outcome.tokens_per_second > 0) put("speed            {:.0f} tokens/s\n", outcome.tokens_per_second);
-  const bool is_dense = parameters == dense;
-  if (is_dense)
-    put("parameters       {}, all dense\n", parameters);
-  else
-    put("parameters       {} against {} of the dense twin: {}\n", parameters, dense,
-        times_text(dense, parameters));
-  std::error_code code;  // somebody may have taken the file away
-  const auto bytes = std::filesystem::file_size(outcome.checkpoint, code);
-  const double size = code ? 0 : static_cast<double>(bytes);
-  // A checkpoint is the parameters and two moments for each, or less of what Muon and GaLore update.
-  const OptimizerKind optimizer = run.recipe().optim.kind;
-  const bool less = optimizer == OptimizerKind::muon || optimizer == OptimizerKind::galore;
-  const double dense_size = (optimizer == OptimizerKind::galore ? 1.0
-                             : less                             ? 2.0
-                                                                : 3.0) *
-                            static_cast<double>(dense) * size_of(run.engine().model().parameters().dtype());
-  put("checkpoint       {:.1f} MiB with optimizer state{}\n", mebibytes(size),
-      is_dense ? ""
-               : fmt::format("; the dense twin's would be {}{:.1f} MiB", less ? "at least " : "",
-                             mebibytes(dense_size)));
-  print_memory(run);
-  if (outcome.skipped > 0)
-    put("skipped          {} of {} steps, which were not finite\n", outcome.skipped, outcome.step);
-  put("saved            {}\n", outcome.checkpoint.string());
-}
-
-void print_stopped(const TrainingRun& run, const TrainingOutcome& outcome) {
-  const std::string skipped =
-      outcome.skipped > 0 ? fmt::format(", {} of them skipped, which were not finite", outcome.skipped) : "";
-  put("stopped at step {} of {}{}; saved in {}\ngo on with the same command and --resume auto\n",
-      outcome.step, run.total_steps(), skipped, outcome.checkpoint.string());
 }
 
 }  // namespace comera::cli

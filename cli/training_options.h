@@ -33,8 +33,9 @@ Recipe load_training_recipe(const TrainingCommandOptions& options);
 TrainingOptions training_options(const TrainingCommandOptions& options, Communicator& communicator,
                                  const StopSignals& signals);
 
-// Speed, sizes, memory and where the checkpoint is, on stdout.
-void print_costs(TrainingRun& run, const TrainingOutcome& outcome);
-void print_stopped(const TrainingRun& run, const TrainingOutcome& outcome);
+// The recipe in a run's folder, or if it was lost or is damaged, that of its newest checkpoint; nothing if
+// the folder is no run's.
+std::optional<Recipe> recipe_of_run(const std::filesystem::path& run,
+                                    const std::vector<std::string>& overrides = {});
 
 }  // namespace comera::cli

@@ -122,6 +122,7 @@ struct RunSection {
   std::int64_t checkpoint_interval = 0;  // 0: none but those of time and at the end of each phase
   double checkpoint_minutes = 10;        // of wall clock, beside checkpoint_interval; 0: none
   std::int64_t keep_checkpoints = 3;
+  bool use_older_checkpoint = false;
   std::int64_t milestone_interval = 0;   // 0: no milestones
   std::optional<double> max_hours = {};  // of training; not given: the phases' steps
   friend bool operator==(const RunSection&, const RunSection&) = default;

@@ -71,7 +71,8 @@ const std::vector<Key<DataSection>>& keys_of() {
   static const std::vector<Key<S>> keys = {
       value("train", &S::train, "directory of the training shards; needed to train"),
       value("validation", &S::validation, "directory of the validation shards; empty: no evaluation"),
-      value("tokenizer", &S::tokenizer, "the tokenizer's model file; needed to train"),
+      value("tokenizer", &S::tokenizer,
+            "the tokenizer's model file, or a checkpoint, which carries its own; needed to train"),
       value("mask_probability", &S::mask_probability, above_to(0, 1),
             "share of the tokens to predict; of training, unless a phase has another"),
       value("replace_share", &S::replace_share, from_to(0, 1),
@@ -191,6 +192,10 @@ const std::vector<Key<RunSection>>& keys_of() {
           "a checkpoint is saved at the end of the step in which so many minutes have passed since the last "
           "one, so that a crash loses little more; 0: never for the time alone"),
       value("keep_checkpoints", &S::keep_checkpoints, count(1), "how many of the newest are kept"),
+      value("use_older_checkpoint", &S::use_older_checkpoint,
+            "a run whose newest checkpoint is damaged says so, renames it and is resumed from the one before "
+            "it; "
+            "for jobs that nobody watches"),
       value("milestone_interval", &S::milestone_interval, count(0),
             "steps from one checkpoint that is kept for good, in `milestones/`, to the next; 0: none"),
       value("max_hours", &S::max_hours, above(0),

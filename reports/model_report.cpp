@@ -113,7 +113,7 @@ std::string model_report(const Model& model) {
   return text;
 }
 
-std::string plan_report(const Model& model, std::int64_t tokens, const MachineModel& machine) {
+std::string linears_report(const Model& model, std::int64_t tokens, const MachineModel& machine) {
   std::string text;
   std::set<std::string> seen;
   for (const Linear* linear : model.linears()) {

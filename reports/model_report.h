@@ -12,7 +12,7 @@ std::string model_report(const Model& model);
 
 // How such a machine evaluates each kind of linear layer for a pack of this many tokens: all ways with their
 // costs.
-std::string plan_report(const Model& model, std::int64_t tokens, const MachineModel& machine);
+std::string linears_report(const Model& model, std::int64_t tokens, const MachineModel& machine);
 
 // Elements of all parameters (without gates) of the same model with every layer dense, without allocating it.
 std::int64_t dense_parameters(const EncoderConfig& config);

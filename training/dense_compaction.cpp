@@ -7,6 +7,7 @@
 #include "checkpoints/model_state.h"
 #include "model/model.h"
 #include "training/checkpoint_recipe.h"
+#include "training/checkpoint_tokenizer.h"
 
 namespace comera {
 
@@ -124,6 +125,7 @@ class Compaction {
     save_parameters(writer, store);
     for (const char* group : {"/trainer", "/data", "/rng", "/environment"})
       writer.attributes(group, dense.attributes(group));
+    copy_tokenizer(dense, writer);
     writer.attributes("/recipe", {{"toml", to_toml(result_.recipe)}});
     writer.attributes("/compaction", {{"method", std::string("tt-svd")},
                                       {"error", options_.error},

@@ -127,6 +127,8 @@ MetricsReach reach_of_metrics(const std::filesystem::path& path) {
     const json values = json::parse(line);
     if (const auto phase = values.find("phase"); phase != values.end() && phase->is_string())
       phases.insert(phase->get<std::string>());
+    if (const auto ms = values.find("ms_per_step"); ms != values.end() && ms->is_number())
+      reach.seconds_per_step = ms->get<double>() / 1e3;
   }
   reach.phases = std::max<std::int64_t>(1, std::ssize(phases));
   return reach;

@@ -51,7 +51,8 @@ class MetricsWriter {
 // What the file says of how far its run has come; steps are 0 and phases 1 if there is none.
 struct MetricsReach {
   std::int64_t last_step = 0;
-  std::int64_t phases = 1;  // that have lines
+  std::int64_t phases = 1;      // that have lines
+  double seconds_per_step = 0;  // of the last steps; 0: not known
 };
 MetricsReach reach_of_metrics(const std::filesystem::path& path);
 

@@ -59,6 +59,13 @@ std::int64_t PhasePlan::total() const {
   return std::accumulate(steps_.begin(), steps_.end(), std::int64_t{0});
 }
 
+double PhasePlan::work_left(std::int64_t phase, std::int64_t phase_step) const {
+  double work = static_cast<double>(steps_[phase] - phase_step);
+  for (std::int64_t next = phase + 1; next < phases(); ++next)
+    work += static_cast<double>(steps_[next]) * step_costs_[next] / step_costs_[phase];
+  return work;
+}
+
 void PhasePlan::keep_begun(const std::vector<std::int64_t>& begun, const Recipe& before) {
   const std::size_t known = std::min({begun.size(), steps_.size(), before.phases.size()});
   const bool was_timed = before.run.max_hours.has_value();

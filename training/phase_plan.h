@@ -22,6 +22,9 @@ class PhasePlan {
   std::int64_t steps(std::int64_t phase) const { return steps_[phase]; }
   const std::vector<std::int64_t>& steps() const { return steps_; }
   std::int64_t total() const;
+  // What is left behind so many steps of a phase, in steps of that phase: those of others count as their
+  // tokens do.
+  double work_left(std::int64_t phase, std::int64_t phase_step) const;
 
   // Of a run that goes on: a phase that is counted in epochs keeps the steps it was begun with, unless the
   // recipe asks for other epochs than `before` did; a timed one keeps its estimates.

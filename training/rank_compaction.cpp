@@ -6,18 +6,13 @@
 #include "checkpoints/model_state.h"
 #include "model/rank_sizes.h"
 #include "training/checkpoint_recipe.h"
+#include "training/checkpoint_tokenizer.h"
 
 namespace comera {
 
 namespace {
 
 constexpr std::string_view parameters_at = "/model/", optimizer_at = "/optimizer/";
-
-std::vector<std::int64_t> sizes_of(const Shape& shape) {
-  std::vector<std::int64_t> sizes;
-  for (int axis = 0; axis < shape.dims(); ++axis) sizes.push_back(shape[axis]);
-  return sizes;
-}
 
 // Room for the states that a checkpoint's optimizer keeps of a model's parameters: "m" and "v" of
 // "/optimizer/embedding.tokens.core.0/m" and so on, each with a number for each entry of its parameter. None
@@ -35,7 +30,7 @@ class StatesOfFile {
                    tensor.path);
       if (!own) continue;
       const Shape& expected = full.info(*whole).shape;
-      COMERA_CHECK(std::ranges::equal(tensor.shape, sizes_of(expected)),
+      COMERA_CHECK(std::ranges::equal(tensor.shape, expected.sizes()),
                    "{}: '{}' has not the shape of its parameter, {}", reader.path().string(), tensor.path,
                    expected.text());
       const Shape& shape = store.info(*own).shape;
@@ -60,12 +55,14 @@ bool is_of_parameters(const std::string& path) {
 // All that does not depend on ranks.
 void copy_others(const CheckpointReader& from, CheckpointWriter& to) {
   for (const CheckpointTensor& tensor : from.tensors())
-    COMERA_CHECK(is_of_parameters(tensor.path) || tensor.path.starts_with(float8_at),
+    COMERA_CHECK(is_of_parameters(tensor.path) || tensor.path.starts_with(float8_at) ||
+                     tensor.path == tokenizer_in_checkpoint,
                  "{} has '{}', of which this version does not know whether it depends on ranks",
                  from.path().string(), tensor.path);
   for (const std::string& group : from.groups())
     if (!is_of_parameters(group) && !(group + "/").starts_with(float8_at) && group != "/recipe")
       to.attributes(group, from.attributes(group));
+  copy_tokenizer(from, to);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "kernels/backends/processors.h"
 #include "model/encoder_packs.h"
 #include "training/checkpoint_recipe.h"
+#include "training/checkpoint_tokenizer.h"
 #include "training/phase.h"
 #include "training/progress.h"
 #include "training/trained_model.h"
@@ -44,7 +45,7 @@ Recipe with_initial_ranks(Recipe recipe) {
 RateTrials::RateTrials(const Recipe& recipe, const RateSearchOptions& options)
     : options_(options),
       recipe_(with_initial_ranks(recipe)),
-      tokenizer_(data::Tokenizer::load(recipe.data.tokenizer)),
+      tokenizer_(load_tokenizer(recipe.data.tokenizer)),
       config_(encoder_config(recipe_, tokenizer_.vocabulary())),
       processor_(
           find_processor(recipe.run.device, recipe.precision.activations(), recipe.precision.operands())),

@@ -11,6 +11,7 @@
 #include "kernels/core/console.h"
 #include "storage/durable_file.h"
 #include "training/checkpoint_recipe.h"
+#include "training/checkpoint_tokenizer.h"
 #include "training/lost_checkpoints.h"
 #include "training/masked_language_task.h"
 #include "training/phase.h"
@@ -129,10 +130,10 @@ Recipe with_ranks(Recipe recipe, const std::optional<FoundCheckpoint>& found) {
 
 // With the checkpoint that the run begins with, which must have been trained with it: what the model is like
 // follows from both, and is no fault of the recipe's where they do not fit.
-data::Tokenizer load_tokenizer(Communicator& host, const Recipe& recipe,
-                               const std::optional<FoundCheckpoint>& found) {
+data::Tokenizer tokenizer_of(Communicator& host, const Recipe& recipe,
+                             const std::optional<FoundCheckpoint>& found) {
   const std::string& file = checked_path(recipe.data.tokenizer, "data.tokenizer");
-  data::Tokenizer tokenizer = data::Tokenizer::load(file);
+  data::Tokenizer tokenizer = load_tokenizer(file);
   std::vector<GivenFile> given = {{"data.tokenizer", file, tokenizer.hash()}};
   std::optional<CheckpointReader> start;
   if (const std::filesystem::path first = first_checkpoint(recipe, found); !first.empty())
@@ -222,6 +223,7 @@ std::unique_ptr<TrainingTask> make_task(const RunSetup& setup) {
 void RunSetup::say(std::string_view line) const { say_to(options.output, "{}\n", line); }
 
 RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : options(given_options) {
+  if (given.run.use_older_checkpoint) options.resume = ResumeMode::newest_valid;
   // 1. Whether all processes were started for the same run.
   host = options.communicator != nullptr ? options.communicator : &one_process();
   host->set_patience(patience_of(given.distributed));
@@ -237,7 +239,7 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
   recipe = with_ranks(options.finetune ? resolve_task(given) : given, found);
   asked_ranks = given.tensorized.ranks;
   // 4. The tokenizer and that checkpoint: the same bytes everywhere.
-  tokenizer = load_tokenizer(*host, recipe, found);
+  tokenizer = tokenizer_of(*host, recipe, found);
   config = encoder_config(recipe, tokenizer->vocabulary());
   // 5. A device for each process, and what sums between them.
   processor.emplace(processor_for(recipe, options, *host));

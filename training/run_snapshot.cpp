@@ -7,6 +7,7 @@
 #include "kernels/backends/processors.h"
 #include "recipes/changes.h"
 #include "training/checkpoint_recipe.h"
+#include "training/checkpoint_tokenizer.h"
 
 namespace comera {
 
@@ -100,6 +101,7 @@ void write_snapshot(CheckpointWriter& writer, const RunParts& run, const DataPla
                               {"vocabulary", std::int64_t{run.setup.tokenizer->vocabulary()}},
                               {"tokenizer_hash", run.setup.tokenizer->hash()},
                               {"fingerprint", run.setup.task->fingerprint()}});
+  save_tokenizer(writer, *run.setup.tokenizer);
   run.ranks.save(writer);
   if (const Float8State* float8 = run.engine.model().float8()) save_float8(writer, *float8);
 }

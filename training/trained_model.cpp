@@ -7,6 +7,7 @@
 #include "checkpoints/model_state.h"
 #include "kernels/backends/processors.h"
 #include "storage/folder.h"
+#include "training/checkpoint_tokenizer.h"
 
 namespace comera {
 
@@ -16,16 +17,16 @@ std::filesystem::path checked_tokenizer(const TrainedModel& trained, const std::
   if (!given.empty()) return given;
   if (trained.tokenizer.empty())
     throw UsageError(fmt::format(
-        "{}: there is no tokenizer.model in its run's directory; give the one it was trained with: "
-        "--tokenizer FILE",
+        "{}: it carries no tokenizer, as checkpoints of earlier versions, and there is no tokenizer.model in "
+        "its run's directory; give the one it was trained with: --tokenizer FILE",
         trained.checkpoint.string()));
   return trained.tokenizer;
 }
 
 // Before anything is made of its size.
-data::Tokenizer load_tokenizer(const TrainedModel& trained, const std::filesystem::path& given) {
+data::Tokenizer tokenizer_of(const TrainedModel& trained, const std::filesystem::path& given) {
   const std::filesystem::path file = checked_tokenizer(trained, given);
-  data::Tokenizer tokenizer = data::Tokenizer::load(file);
+  data::Tokenizer tokenizer = load_tokenizer(file);
   require_same_tokenizer(CheckpointReader(trained.checkpoint), tokenizer, file.string());
   return tokenizer;
 }
@@ -67,24 +68,14 @@ TrainedModel find_trained_model(const std::filesystem::path& path) {
       throw UsageError(fmt::format("{}: no such checkpoint or run directory", path.string()));
     trained.checkpoint = path;
   }
-  trained.recipe = CheckpointReader(trained.checkpoint).text("/recipe", "toml");
+  const CheckpointReader reader(trained.checkpoint);
+  trained.recipe = reader.text("/recipe", "toml");
+  if (has_tokenizer(reader)) trained.tokenizer = trained.checkpoint;
   const std::filesystem::path folder = storage::from_root(trained.checkpoint).parent_path();
   for (const std::filesystem::path& place : {folder, folder.parent_path()})
     if (trained.tokenizer.empty() && std::filesystem::exists(place / "tokenizer.model", code))
       trained.tokenizer = place / "tokenizer.model";
   return trained;
-}
-
-void require_same_tokenizer(const CheckpointReader& reader, const data::Tokenizer& tokenizer,
-                            const std::string& name) {
-  if (reader.text("/data", "tokenizer_hash") == tokenizer.hash()) return;
-  const std::int64_t pieces = reader.integer("/data", "vocabulary");
-  throw Error(fmt::format(
-      "{} was trained with another tokenizer than {}: that has {} pieces, {}; give the "
-      "one it was trained with",
-      reader.path().string(), name, tokenizer.vocabulary(),
-      pieces == tokenizer.vocabulary() ? "as many, but other ones"
-                                       : fmt::format("and the checkpoint was made for {}", pieces)));
 }
 
 namespace {
@@ -109,7 +100,7 @@ LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesyste
           for_length(for_device(parse_stored_recipe(trained.recipe, trained.checkpoint.string(), overrides),
                                 overrides, device),
                      length)),
-      tokenizer(load_tokenizer(trained, given)),
+      tokenizer(tokenizer_of(trained, given)),
       processor(find_processor(device, recipe.precision.activations(), recipe.precision.operands())),
       model(encoder_config(recipe, tokenizer.vocabulary()), processor.allocator, false) {
   const CheckpointReader reader(trained.checkpoint);

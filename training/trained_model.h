@@ -14,22 +14,18 @@ namespace comera {
 // A checkpoint with the recipe and the tokenizer that belong to it.
 struct TrainedModel {
   std::filesystem::path checkpoint;
-  std::filesystem::path tokenizer;  // of its run's directory; empty if there is none
-  std::string recipe;               // TOML
+  // The checkpoint itself if it carries one, else a file in its run's directory; empty if there is none.
+  std::filesystem::path tokenizer;
+  std::string recipe;  // TOML
 };
 
 // path: a checkpoint, or a run's directory, of which the best checkpoint is taken if there is one, else the
 // newest. Error if there is none or it is damaged.
 TrainedModel find_trained_model(const std::filesystem::path& path);
 
-// Refuses a tokenizer that the checkpoint was not trained with: its ids mean other pieces. name: where the
-// tokenizer comes from.
-void require_same_tokenizer(const CheckpointReader& reader, const data::Tokenizer& tokenizer,
-                            const std::string& name);
-
 // A trained model in a device's memory, for evaluation and prediction.
 struct LoadedModel {
-  // tokenizer: instead of the one in the run's directory, if it is not empty. Error if it is not the one that
+  // tokenizer: instead of the checkpoint's, if it is not empty. Error if it is not the one that
   // the model was trained with. device: as find_processor() takes it. length: that sequences may have, which
   // is more than model.max_positions only where positions are not learned.
   LoadedModel(const std::filesystem::path& path, const std::filesystem::path& tokenizer,

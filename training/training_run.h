@@ -33,6 +33,12 @@ struct TrainingOutcome {
   std::int64_t skipped = 0;  // steps of the whole run that were not finite and changed nothing
 };
 
+// Where a run stands.
+struct RunPlace {
+  std::string phase;     // its name
+  double work_left = 0;  // in steps of that phase
+};
+
 // Pretraining or fine-tuning as a recipe says: phases of steps, evaluation, metrics, checkpoints, and
 // resuming to the bit. In a job of several processes each has its share of every step's packs, and all have
 // the same model; only the first one writes the run's files.
@@ -49,6 +55,7 @@ class TrainingRun {
   const Recipe& recipe() const { return setup_.recipe; }
   const EncoderConfig& config() const { return setup_.config; }
   std::int64_t total_steps() const { return plan_.total(); }
+  RunPlace place() const { return {section().name, plan_.work_left(state_.phase, state_.phase_step)}; }
   // Whether there is nothing left to do.
   bool finished() const { return phase_done() && state_.phase + 1 == plan_.phases(); }
 

@@ -113,14 +113,17 @@ class HostAllocator final : public Allocator {
     std::memcpy(host, device_memory, bytes);
   }
   void synchronize(const Stream&) override {}
+  std::size_t available() const override {
+    static const std::size_t most = most_memory();
+    std::size_t held = 0;
+    for (int kind = 0; kind < memory_kinds; ++kind) held += use(static_cast<MemoryKind>(kind)).current;
+    return most - std::min(most, held);
+  }
 
  private:
   static std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
   void* do_allocate(std::size_t bytes) override {
-    static const std::size_t most = most_memory();
-    std::size_t held = 0;
-    for (int kind = 0; kind < memory_kinds; ++kind) held += use(static_cast<MemoryKind>(kind)).current;
-    if (bytes > most - std::min(most, held)) return nullptr;
+    if (bytes > available()) return nullptr;
     void* data = std::aligned_alloc(64, rounded(bytes));
     if (data != nullptr) std::memset(data, 0, rounded(bytes));
     return data;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 
 namespace comera {
@@ -18,6 +19,7 @@ class Shape {
   int dims() const { return count_; }
   std::int64_t operator[](int axis) const { return dims_[axis < 0 ? axis + count_ : axis]; }
   std::int64_t elements() const;
+  std::span<const std::int64_t> sizes() const { return {dims_.data(), static_cast<std::size_t>(count_)}; }
   std::string text() const;  // "(4, 8)"
 
   friend bool operator==(const Shape&, const Shape&) = default;

@@ -30,14 +30,13 @@ class OneThread {
 };
 
 // piece(i, thread) for i in [0, count), in any order, on at most `threads` threads. What a piece computes
-// must depend on i alone, and pieces write to separate places: then results do not depend on threads.
+// must depend on i alone, and pieces write to separate places: then results do not depend on threads. One
+// thread takes the same path as several: if the body of a piece were compiled twice, the compiler could
+// round a * b + c * d in two ways.
 template <class Piece>
 void parallel_pieces(std::int64_t count, int threads, const Piece& piece) {
-  threads = static_cast<int>(std::min<std::int64_t>(threads, count));
-  if (threads <= 1) {
-    for (std::int64_t i = 0; i < count; ++i) piece(i, 0);
-    return;
-  }
+  if (count <= 0) return;
+  threads = static_cast<int>(std::clamp<std::int64_t>(threads, 1, count));
   std::exception_ptr failure;  // an exception must not leave a parallel region
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
   for (std::int64_t i = 0; i < count; ++i) {

@@ -91,11 +91,11 @@ TEST_F(Methods, MemoryIsThatOfTheModelAndItsStep) {
             2 * bytes_of(dense.costs[0], MemoryKind::parameters));
   EXPECT_LT(bytes_of(galore.costs[0], MemoryKind::optimizer),
             bytes_of(dense.costs[0], MemoryKind::optimizer));
-  EXPECT_EQ(report.results[4].occasional_steps, 5);
-  EXPECT_EQ(dense.occasional_steps, 0);
-  EXPECT_EQ(galore.occasional_steps, 200);
+  EXPECT_EQ(report.results[4].occasional.steps, 5);
+  EXPECT_EQ(dense.occasional.steps, 0);
+  EXPECT_EQ(galore.occasional.steps, 200);
   EXPECT_DOUBLE_EQ(galore.mean_seconds(galore.costs[0]),
-                   galore.costs[0].seconds + galore.occasional_seconds / 200);
+                   galore.costs[0].seconds + galore.occasional.seconds / 200);
 
   const nlohmann::json json = nlohmann::json::parse(methods_json(report));
   for (const nlohmann::json& method : json.at("methods"))

@@ -27,7 +27,7 @@ class Surroundings : public testing::Test, protected Shell {
 
 // The commands that print most in one way or another.
 const std::vector<std::string> printing = {"$C --help", "$C --version", "$C bench precision --help",
-                                           "$C inspect $R", "$C inspect $R --plan 64"};
+                                           "$C inspect $R", "$C inspect $R --explain-linears 64"};
 
 TEST_F(Surroundings, OutputThatCannotBeWrittenIsAFailure) {
   for (const std::string& command : printing)

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "model/model.h"
+#include "reports/model_report.h"
 #include "tests/recipes/sample.h"
 
 namespace comera::test {
@@ -28,12 +30,27 @@ TEST(RecipeFiles, SixEncoderHasThePapersSize) {
   EXPECT_EQ(config.head, HeadKind::classification);
 }
 
-TEST(RecipeFiles, CodeBertHasTwoPhases) {
-  const Recipe recipe = delivered("codebert_base.toml");
-  ASSERT_EQ(recipe.phases.size(), 2);
-  EXPECT_EQ(recipe.phases[0].length, 128);
-  EXPECT_EQ(recipe.phases[1].length, 512);
-  EXPECT_EQ(encoder_config(recipe).vocabulary, 50265);
+// Short sequences first, with an early stage; then long ones, with a late stage.
+TEST(RecipeFiles, CodeBertHasTwoPhasesOfWhichTheSecondCompresses) {
+  for (const char* name : {"codebert_base.toml", "codebert_large.toml", "codebert_large_muon.toml"}) {
+    const Recipe recipe = delivered(name);
+    ASSERT_EQ(recipe.phases.size(), 2) << name;
+    EXPECT_EQ(recipe.phases[0].length, 128) << name;
+    EXPECT_EQ(recipe.phases[0].objective, PhaseObjective::early) << name;
+    EXPECT_EQ(recipe.phases[1].length, 512) << name;
+    EXPECT_EQ(recipe.phases[1].objective, PhaseObjective::late) << name;
+    EXPECT_EQ(encoder_config(recipe).vocabulary, 50265) << name;
+  }
+}
+
+// The paper: 355 million numbers, 4.23 times more than the tensor trains with the dense embedding.
+TEST(RecipeFiles, LargeHasThePapersRatio) {
+  const EncoderConfig config = encoder_config(delivered("codebert_large.toml"));
+  EXPECT_FALSE(config.tensorized.embedding);
+  const Model model(config, host_allocator(), false);
+  const std::int64_t dense = dense_parameters(config), own = model.parameters().count();
+  EXPECT_NEAR(static_cast<double>(dense), 355e6, 0.5e6);
+  EXPECT_NEAR(static_cast<double>(dense) / static_cast<double>(own), 4.23, 0.015);
 }
 
 TEST(RecipeFiles, QuickstartTakesTheTokenizersVocabulary) {

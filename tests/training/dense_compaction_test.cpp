@@ -362,7 +362,7 @@ TEST_F(CompactCommand, WritesAnOrdinaryCheckpoint) {
                            "the whole model", "optimizer state"})
     EXPECT_THAT(result.output, HasSubstr(part));
   const std::string file = (folder() / "new" / "folder" / trained_dense().filename()).string();
-  const ProgramResult inspected = run_program({"inspect", file, "--plan", "64"});
+  const ProgramResult inspected = run_program({"inspect", file, "--explain-linears", "64"});
   EXPECT_EQ(inspected.code, 0) << inspected.output;
   EXPECT_THAT(inspected.output, HasSubstr("step 61"));
   const LayerRanks ranks = checkpoint_recipe(CheckpointReader(file)).tensorized.ranks;

@@ -80,7 +80,7 @@ TEST_F(RemovedLayersRun, IsReported) {
   EXPECT_THAT(report, HasSubstr(fmt::format("{:<34}{:<48}{:>14}{:>8}\n", "encoder.0.attention.key",
                                             "[4,6 | 6,4] removed", 24, "")));
   EXPECT_THAT(model_report(whole), Not(HasSubstr("removed")));
-  EXPECT_THAT(plan_report(model, 96, cpu_processor().backend.machine()),
+  EXPECT_THAT(linears_report(model, 96, cpu_processor().backend.machine()),
               HasSubstr("encoder.0.attention.key: [4,6 | 6,4] removed"));
 }
 

@@ -1,0 +1,96 @@
+#include "cli/run_training.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "kernels/core/console.h"
+#include "reports/model_report.h"
+#include "reports/number_text.h"
+
+namespace comera::cli {
+
+namespace {
+
+double mebibytes(double bytes) { return bytes / 1048576; }
+
+void print_memory(TrainingRun& run) {
+  const Allocator& allocator = run.engine().allocator();
+  const Arena::Plan& plan = run.engine().arena_plan();
+  const auto peak = [&](MemoryKind kind) { return mebibytes(static_cast<double>(allocator.use(kind).peak)); };
+  put("peak memory      parameters {:.1f}, gradients {:.1f}, optimizer {:.1f}, activations {:.1f}, workspace "
+      "{:.1f} "
+      "MiB\n",
+      peak(MemoryKind::parameters), peak(MemoryKind::gradients), peak(MemoryKind::optimizer),
+      mebibytes(static_cast<double>(plan.saved)),
+      mebibytes(static_cast<double>(plan.total - plan.saved)) + peak(MemoryKind::workspace));
+}
+
+void print_held_out(const Evaluation& e) {
+  if (!std::isfinite(e.loss)) {
+    put("held-out loss    not finite: the model has diverged; train with a lower learning rate\n");
+    return;
+  }
+  put("held-out loss    {:.4f} nats per masked token over {} tokens; masked accuracy {:.2f} %\n", e.loss,
+      e.targets, 100 * e.accuracy);
+  const double gain = e.baselines.unigram - e.loss;
+  put("baselines        unigram {:.4f}, uniform {:.4f}: the model is {:.4f} nat {} than unigram\n",
+      e.baselines.unigram, e.baselines.uniform, std::abs(gain), gain >= 0 ? "better" : "worse");
+  for (const SourceEvaluation& source : e.sources)
+    put("  {:<14} {:.4f} nats over {} tokens; masked accuracy {:.2f} %; unigram {:.4f}\n", source.name,
+        source.loss, source.targets, 100 * source.accuracy, source.baselines.unigram);
+}
+
+void print_scores(const TrainingRun& run, const TrainingOutcome& outcome) {
+  if (outcome.evaluation) put("last             {}\n", run.task().describe(*outcome.evaluation));
+  if (!outcome.best.empty())
+    put("best             {} {:.4f} at step {}: {}\n", data::name_of(*run.recipe().task.metric),
+        outcome.best_score, outcome.best_step, outcome.best.string());
+}
+
+// Speed, sizes, memory and where the checkpoint is.
+void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
+  const std::int64_t parameters = run.engine().model().parameters().count();
+  const std::int64_t dense = dense_parameters(run.config());
+  if (outcome.tokens_per_second > 0) put("speed            {:.0f} tokens/s\n", outcome.tokens_per_second);
+  if (parameters == dense)
+    put("parameters       {}, all dense\n", parameters);
+  else
+    put("parameters       {} against {} of the dense twin: {}\n", parameters, dense,
+        times_text(dense, parameters));
+  std::error_code code;  // somebody may have taken the file away
+  const auto bytes = std::filesystem::file_size(outcome.checkpoint, code);
+  put("checkpoint       {:.1f} MiB with optimizer state\n", code ? 0 : mebibytes(static_cast<double>(bytes)));
+  print_memory(run);
+  if (outcome.skipped > 0)
+    put("skipped          {} of {} steps, which were not finite\n", outcome.skipped, outcome.step);
+  put("saved            {}\n", outcome.checkpoint.string());
+}
+
+void print_stopped(const TrainingRun& run, const TrainingOutcome& outcome) {
+  const std::string skipped =
+      outcome.skipped > 0 ? fmt::format(", {} of them skipped, which were not finite", outcome.skipped) : "";
+  put("stopped at step {} of {}{}; saved in {}\ngo on with: comera resume {}\n", outcome.step,
+      run.total_steps(), skipped, outcome.checkpoint.string(), run.recipe().run.output);
+}
+
+}  // namespace
+
+void run_training(const Recipe& recipe, const TrainingOptions& options, StopSignals& signals,
+                  const RunBegins& begun) {
+  TrainingRun run(recipe, options);
+  signals.begin();  // until here a signal just ends the program: nothing can be lost
+  const bool first = options.communicator == nullptr || options.communicator->first();
+  if (run.finished() && first) put("this run is finished already; give it more steps to go on\n");
+  if (begun && first) begun(run);
+  const TrainingOutcome outcome = run.run();
+  if (!first) return;
+  if (!outcome.finished) return print_stopped(run, outcome);
+  if (options.finetune)
+    print_scores(run, outcome);
+  else if (outcome.evaluation)
+    print_held_out(*outcome.evaluation);
+  print_costs(run, outcome);
+}
+
+}  // namespace comera::cli

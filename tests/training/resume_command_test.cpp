@@ -1,0 +1,97 @@
+// `comera resume`: a run goes on with nothing but its folder.
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "tests/training/finetune_fixture.h"
+
+namespace comera::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+class ResumeCommand : public Finetune {
+ protected:
+  fs::path stopped(const std::string& name, std::int64_t step,
+                   const std::vector<std::string>& overrides = {}) const {
+    TrainingRun run(recipe(name, overrides), {.stop_after = step, .output = silent()});
+    run.run();
+    return folder() / name;
+  }
+  static ProgramResult resume(const fs::path& run, std::vector<std::string> more = {}) {
+    more.insert(more.begin(), {"resume", run.string()});
+    return run_program(more);
+  }
+  static fs::path last(const fs::path& run, const char* step) {
+    return run / "checkpoints" / fmt::format("step-{:0>8}.h5", step);
+  }
+};
+
+TEST_F(ResumeCommand, GoesOnToTheSameEnd) {
+  const fs::path whole = stopped("whole", 0), run = stopped("run", 4);
+  const ProgramResult resumed = resume(run);
+  EXPECT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_THAT(resumed.output,
+              AllOf(HasSubstr("step 4 of 12"),
+                    ContainsRegex(
+                        "in phase 'short'; at the pace of the last steps the run takes another .* s, until "),
+                    HasSubstr("held-out loss")));
+  expect_equal_checkpoints(last(whole, "12"), last(run, "12"));
+  EXPECT_THAT(resume(run).output, HasSubstr("this run is finished already"));
+}
+
+TEST_F(ResumeCommand, TakesAFineTuningForOne) {
+  const std::string run = (folder() / "run").string();
+  ASSERT_EQ(run_program(arguments("finetune", {"--output", run, "--stop-after", "5"})).code, 0);
+  ASSERT_EQ(run_program(arguments("finetune", {"--output", (folder() / "whole").string()})).code, 0);
+  const ProgramResult resumed = resume(run);
+  EXPECT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_THAT(resumed.output, HasSubstr("best             accuracy"));
+  expect_equal_checkpoints(last(folder() / "whole", "12"), last(run, "12"));
+}
+
+TEST_F(ResumeCommand, StopsWhenItsHoursAreOver) {
+  const fs::path run = stopped("run", 2, {"run.log_interval=1"});
+  const ProgramResult resumed = resume(run, {"--hours", "1e-9"});
+  EXPECT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_THAT(resumed.output,
+              AllOf(HasSubstr("stopped at step 2 of 12"), HasSubstr("; --hours ends it before, "),
+                    HasSubstr("go on with: comera resume " + run.string())));
+}
+
+TEST_F(ResumeCommand, TheFolderMayHaveMoved) {
+  const fs::path run = stopped("run", 4), whole = stopped("whole", 0);
+  fs::rename(run, folder() / "moved");
+  const ProgramResult resumed = resume(
+      folder() / "moved", {"--set", "data.tokenizer=/nowhere/tokenizer.model", "--set", "run.threads=1"});
+  EXPECT_EQ(resumed.code, 0) << resumed.output;
+  expect_equal_checkpoints(last(whole, "12"), last(folder() / "moved", "12"));
+  EXPECT_FALSE(fs::exists(run));
+}
+
+TEST_F(ResumeCommand, AnOlderCheckpointIfTheRecipeAllowsIt) {
+  const auto damaged = [&](const char* name, const std::vector<std::string>& overrides) {
+    std::vector<std::string> all = {"run.checkpoint_interval=2"};
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    const fs::path run = stopped(name, 4, all);
+    fs::resize_file(last(run, "4"), fs::file_size(last(run, "4")) - 100);
+    return run;
+  };
+  expect(resume(damaged("strict", {})), 1, {"step-00000004.h5", "truncated"});
+  const ProgramResult resumed = resume(damaged("lenient", {"run.use_older_checkpoint=true"}));
+  EXPECT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_THAT(resumed.output, HasSubstr("goes on from step-00000002.h5"));
+}
+
+TEST_F(ResumeCommand, WhatIsNoRunIsRefused) {
+  expect(resume(folder() / "nothing"), 2, {"nothing: no such run", "--output"});
+  fs::create_directory(folder() / "empty");
+  expect(resume(folder() / "empty"), 2, {"empty: is no run of comera"});
+  expect(resume(stopped("run", 2), {"--set", "run.treads=1"}), 2, {"run.treads"});
+}
+
+}  // namespace
+}  // namespace comera::test

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "checkpoints/checkpoint_file.h"
+#include "data/tokenizers/tokenizer.h"
+
+namespace comera {
+
+// A checkpoint carries the tokenizer that it was trained with, so that the one file is enough: the bytes of
+// the tokenizer's file. Checkpoints of earlier versions have none.
+inline constexpr const char* tokenizer_in_checkpoint = "/data/tokenizer";
+void save_tokenizer(CheckpointWriter& writer, const data::Tokenizer& tokenizer);
+bool has_tokenizer(const CheckpointReader& reader);
+void copy_tokenizer(const CheckpointReader& from, CheckpointWriter& to);
+
+// path: a tokenizer's file, or a checkpoint, of which the tokenizer that it carries is taken. Error if it is
+// neither, and UsageError if it carries none.
+data::Tokenizer load_tokenizer(const std::filesystem::path& path);
+
+// Refuses a tokenizer that the checkpoint was not trained with: its ids mean other pieces. name: where the
+// tokenizer comes from.
+void require_same_tokenizer(const CheckpointReader& reader, const data::Tokenizer& tokenizer,
+                            const std::string& name);
+
+}  // namespace comera
