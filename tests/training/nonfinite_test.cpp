@@ -146,6 +146,7 @@ TEST_F(Nonfinite, StopsAtTheFirstWhereNoneMayBeSkipped) {
   EXPECT_EQ(reader.attributes("/trainer"), expected.attributes("/trainer"));
   EXPECT_EQ(reader.attributes("/data"), expected.attributes("/data"));
   for (const CheckpointTensor& tensor : reader.tensors()) {
+    if (tensor.dtype != DType::float32) continue;  // the tokenizer
     if (tensor.path == "/model/encoder.1.norm1.weight") continue;
     for (float value : reader.read_values<float>(tensor.path))
       ASSERT_TRUE(std::isfinite(value)) << tensor.path;

