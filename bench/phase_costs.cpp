@@ -76,6 +76,7 @@ PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary) {
   if (recipe.phases.empty())
     throw UsageError("the recipe has no phases, so that there is nothing to plan; give it a [[phase]]");
   const EncoderConfig config = encoder_config(recipe, vocabulary);
+  prepare_threads(static_cast<int>(recipe.run.threads));
   Processor processor = find_processor(recipe.run.device, config.compute, recipe.precision.operands());
   processor.graphs = recipe.run.graphs;
   PhaseCosts costs{

@@ -30,7 +30,8 @@ struct PhaseCosts {
   std::vector<PhaseCost> phases;
 };
 
-// Trains a model of random weights on random tokens, a few steps of each phase, on the recipe's device.
+// Trains a model of random weights on random tokens, a few steps of each phase, on the recipe's device and
+// threads.
 // UsageError for a recipe without phases, and for what the device cannot do.
 PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary);
 

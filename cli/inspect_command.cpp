@@ -132,7 +132,6 @@ void inspect_model(const InspectOptions& options) {
                                  recipe.phases.empty() ? 128 : recipe.phases[0].length));
   if (!options.plan) return;
   flush_output();  // what follows takes a while
-  prepare_threads(static_cast<int>(recipe.run.threads));
   put("\n{}", phase_costs_text(measure_phases(recipe, model.config().vocabulary)));
 }
 
