@@ -9,6 +9,7 @@
 #include "cli/checkpoint_subject.h"
 #include "cli/commands.h"
 #include "cli/number_checks.h"
+#include "cli/recipe_options.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
@@ -105,6 +106,8 @@ void inspect_model(const InspectOptions& options) {
   std::string subject = options.subjects[0];
   if (std::error_code none; std::filesystem::is_directory(subject, none))
     subject = checkpoint_subject(subject, "a recipe (.toml), a checkpoint (.h5)").string();
+  else if (!std::filesystem::exists(subject, none) && !subject.ends_with(".h5"))
+    subject = find_recipe(subject).string();
   Recipe recipe;
   std::optional<CheckpointReader> checkpoint;
   std::int64_t vocabulary = options.vocabulary;

@@ -1,11 +1,57 @@
 #include "cli/recipe_options.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "recipes/suggest.h"
+#include "storage/folder.h"
 
 namespace comera::cli {
 
+namespace {
+
+// PREFIX/share/comera/recipes of a program in PREFIX/bin, or recipes/ of the source that a program was built
+// within. Empty if there is neither.
+std::filesystem::path recipes_folder() {
+  std::error_code code;
+  std::filesystem::path place = std::filesystem::read_symlink("/proc/self/exe", code).parent_path();
+  for (int level = 0; level < 5 && !code && place.has_relative_path(); ++level, place = place.parent_path())
+    for (const char* folder : {"share/comera/recipes", "recipes"})
+      if (std::filesystem::exists(place / folder / "quickstart.toml", code)) return place / folder;
+  return {};
+}
+
+bool is_plain_name(const std::string& given) {
+  return !given.empty() && given.find('/') == std::string::npos;
+}
+
+}  // namespace
+
+std::filesystem::path find_recipe(const std::string& given) {
+  std::error_code code;
+  const bool is_file = std::filesystem::exists(given, code) && !std::filesystem::is_directory(given, code);
+  if (is_file || !is_plain_name(given)) return given;
+  const std::filesystem::path folder = recipes_folder();
+  std::vector<std::string> names;
+  for (const std::filesystem::path& file : storage::entries_of(folder, code))
+    if (file.extension() == ".toml") names.push_back(file.stem().string());
+  std::ranges::sort(names);
+  const std::string name = std::filesystem::path(given).extension() == ".toml"
+                               ? std::filesystem::path(given).stem().string()
+                               : given;
+  if (std::ranges::find(names, name) != names.end()) return folder / (name + ".toml");
+  throw UsageError(fmt::format("{}: no such file, nor a recipe of that name{}", given,
+                               names.empty() ? "" : suggestion(name, names)));
+}
+
 void add_recipe_options(CLI::App& command, RecipeOptions& options) {
-  command.add_option("recipe", options.file, "The recipe, a TOML file")->required()->type_name("RECIPE");
+  command
+      .add_option("recipe", options.file,
+                  "The recipe: a TOML file, or the name of one that came with the program")
+      ->required()
+      ->type_name("RECIPE");
   // One value each: what follows may be the next argument of the command.
   command
       .add_option("--set", options.overrides,

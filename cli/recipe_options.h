@@ -12,12 +12,17 @@ class App;
 
 namespace comera::cli {
 
+// The file that was given if there is one, else the recipe of that name ("quickstart", "quickstart.toml")
+// among those that came with the program. UsageError for a name that none of them has.
+std::filesystem::path find_recipe(const std::string& given);
+
 // RECIPE and --set, as every command that works with a recipe has them.
 struct RecipeOptions {
-  std::filesystem::path file;
+  std::string file;  // as it was given
   std::vector<std::string> overrides;
 
-  Recipe load() const { return load_recipe(file, overrides); }
+  std::filesystem::path path() const { return find_recipe(file); }
+  Recipe load() const { return load_recipe(path(), overrides); }
 };
 
 void add_recipe_options(CLI::App& command, RecipeOptions& options);

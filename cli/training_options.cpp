@@ -69,7 +69,7 @@ struct Origin {
 std::optional<Origin> begun_with(const TrainingCommandOptions& options) {
   if (options.resume == "never") return std::nullopt;
   const std::filesystem::path run =
-      options.output.empty() ? run_output(options.recipe.file, options.recipe.overrides) : options.output;
+      options.output.empty() ? run_output(options.recipe.path(), options.recipe.overrides) : options.output;
   const std::optional<Recipe> recipe = run.empty() ? std::nullopt : recipe_of_run(run);
   if (!recipe) return std::nullopt;
   TrainedModel trained;
@@ -134,7 +134,7 @@ Recipe load_training_recipe(const TrainingCommandOptions& options) {
     origin = {trained, trained.checkpoint.string()};
   }
   Recipe recipe =
-      load_recipe(options.recipe.file, options.recipe.overrides,
+      load_recipe(options.recipe.path(), options.recipe.overrides,
                   origin ? BaseRecipe{origin->trained.recipe, origin->recipe_file} : BaseRecipe());
   if (origin) {
     // From the root, since a resumed run may be asked for from another folder.

@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "tests/support/temporary_folder.h"
+
 namespace comera::cli {
 namespace {
 
@@ -28,6 +30,27 @@ TEST(RecipeOptions, SetMayBeRepeated) {
 TEST(RecipeOptions, ARecipeIsNeeded) {
   EXPECT_THROW(parse({"--set", "a.b=1"}), CLI::RequiredError);
   EXPECT_THROW(parse({"recipe.toml", "--set"}), CLI::ParseError);
+}
+
+TEST(RecipeOptions, ARecipeThatCameWithTheProgramIsFoundByItsName) {
+  const std::filesystem::path delivered = COMERA_SOURCE_DIR "/recipes/quickstart.toml";
+  for (const char* name : {"quickstart", "quickstart.toml"})
+    EXPECT_TRUE(std::filesystem::equivalent(parse({name}).path(), delivered)) << name;
+  EXPECT_EQ(parse({"./quickstart"}).path(), "./quickstart") << "a path is no name";
+  EXPECT_THAT([] { parse({"quikstart"}).path(); },
+              testing::ThrowsMessage<UsageError>(testing::HasSubstr("did you mean 'quickstart'?")));
+}
+
+TEST(RecipeOptions, AFileOfThatNameComesFirst) {
+  const test::TemporaryFolder folder;
+  folder.write("quickstart", "[model]\n");
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  EXPECT_EQ(parse({"quickstart"}).path(), "quickstart");
+  std::filesystem::remove("quickstart");
+  std::filesystem::create_directory("quickstart");
+  EXPECT_EQ(parse({"quickstart"}).path().filename(), "quickstart.toml") << "a folder is no recipe";
+  std::filesystem::current_path(before);
 }
 
 }  // namespace

@@ -11,7 +11,6 @@ namespace comera::test {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
 
 class CarriedTokenizer : public Finetune {
  protected:

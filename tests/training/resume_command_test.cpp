@@ -76,7 +76,7 @@ TEST_F(ResumeCommand, AnOlderCheckpointIfTheRecipeAllowsIt) {
   const auto damaged = [&](const char* name, const std::vector<std::string>& overrides) {
     std::vector<std::string> all = {"run.checkpoint_interval=2"};
     all.insert(all.end(), overrides.begin(), overrides.end());
-    const fs::path run = stopped(name, 4, all);
+    fs::path run = stopped(name, 4, all);
     fs::resize_file(last(run, "4"), fs::file_size(last(run, "4")) - 100);
     return run;
   };
