@@ -37,6 +37,8 @@ void add_commands(CLI::App& program) {
   add_predict_command(program);
   add_embed_command(program);
   add_fill_command(program);
+  add_export_command(program);
+  add_import_command(program);
   add_inspect_command(program);
   add_compact_command(program);
   add_bench_command(program);

@@ -4,7 +4,7 @@ get_property(libraries GLOBAL PROPERTY COMERA_LIBRARIES)
 install(TARGETS ${libraries} EXPORT comeraTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS comera RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-foreach(folder kernels batches tensorized model optim distributed storage data checkpoints recipes reports training)
+foreach(folder kernels batches tensorized model optim distributed storage data checkpoints recipes reports training exchange)
   install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/comera
     FILES_MATCHING PATTERN "*.h")
 endforeach()

@@ -57,4 +57,8 @@ std::string DenseEmbedding::shape_text() const {
   return fmt::format("dense {} x {}", shape[0], shape[1]);
 }
 
+std::vector<double> DenseEmbedding::table() const {
+  return read_tensor(store_.value(table_), store_.allocator());
+}
+
 }  // namespace comera

@@ -14,6 +14,7 @@ class DenseEmbedding final : public Embedding {
   void cross_entropy(const Context& context, const Decoder& decoder) const override;
   void decode(const Context& context, const Tensor& h, const Tensor& y) const override;
   std::string shape_text() const override;
+  std::vector<double> table() const override;
 
  private:
   const ParameterStore& store_;

@@ -155,4 +155,8 @@ std::string DenseLinear::shape_text(int /*output*/) const {
   return fmt::format("dense {} x {}", spec_.input_size, spec_.output_size);
 }
 
+std::vector<double> DenseLinear::matrix(int output) const {
+  return read_tensor(store_.value(weights_[output]), store_.allocator());
+}
+
 }  // namespace comera

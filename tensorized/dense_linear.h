@@ -11,6 +11,7 @@ class DenseLinear final : public Linear {
 
   std::string explain(std::int64_t tokens, const MachineModel& machine) const override;
   std::string shape_text(int output) const override;
+  std::vector<double> matrix(int output) const override;
 
  private:
   Saved run_forward(const Context& context, const Tensor& x, const Pass& pass) const override;

@@ -47,6 +47,8 @@ class Embedding {
   // in that of activations.
   virtual void decode(const Context& context, const Tensor& h, const Tensor& y) const = 0;
   virtual std::string shape_text() const = 0;
+  // The table (rows, width) row-major, on the host and in double; rows are those of the vocabulary.
+  virtual std::vector<double> table() const = 0;
   // Its train if it is one: for what is done with the parameters of all trains.
   virtual const TTMCores* as_tensor_train() const { return nullptr; }
   // Right rows of the train, for LookupIds::right_order; 0 if that order is not needed.

@@ -78,6 +78,10 @@ class Linear {
   // One line: "dense 768 x 768" or the modes and ranks of an output's train.
   virtual std::string shape_text(int output) const = 0;
 
+  // W_i as it is evaluated, (inputs, outputs) row-major, on the host and in double. The parameters must be in
+  // the memory of their allocator, with adapters merged.
+  virtual std::vector<double> matrix(int output = 0) const = 0;
+
   // Itself if it is a tensor train: for what is computed across several layers (tensorized/tt_attention.h).
   virtual const TTLinear* as_tensor_train() const { return nullptr; }
   // What has ranks that training may change, in the order of the outputs; removed trains have none.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/ops/tt_linear.h"
+#include "tensorized/densify.h"
 
 namespace comera {
 
@@ -80,6 +81,12 @@ std::string LowRankLinear::explain(std::int64_t tokens, const MachineModel& /*ma
 
 std::string LowRankLinear::shape_text(int /*output*/) const {
   return fmt::format("low rank {} x {} x {}", spec_.input_size, rank_, spec_.output_size);
+}
+
+std::vector<double> LowRankLinear::matrix(int output) const {
+  return matrix_product(read_tensor(store_.value(left_[output]), store_.allocator()),
+                        read_tensor(store_.value(right_[output]), store_.allocator()), spec_.input_size,
+                        rank_, spec_.output_size);
 }
 
 }  // namespace comera

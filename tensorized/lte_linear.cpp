@@ -258,4 +258,8 @@ std::string LteLinear::shape_text(int /*output*/) const {
                      form_.num_heads, form_.lora_r);
 }
 
+std::vector<double> LteLinear::matrix(int output) const {
+  return read_tensor(store_.value(parts_[output].weight), store_.allocator());
+}
+
 }  // namespace comera

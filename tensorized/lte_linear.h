@@ -24,6 +24,7 @@ class LteLinear final : public Linear {
   void merge_adapters(const Context& context) const override;
   std::string explain(std::int64_t tokens, const MachineModel& machine) const override;
   std::string shape_text(int output) const override;
+  std::vector<double> matrix(int output) const override;
 
   // Whether it is one of a layer's adapters, or what has been merged of them: without them a dense layer is
   // left. For the names of a checkpoint.

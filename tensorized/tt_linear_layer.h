@@ -1,5 +1,6 @@
 #pragma once
 
+#include "tensorized/densify.h"
 #include "tensorized/linear.h"
 #include "tensorized/tt_chain.h"
 
@@ -12,6 +13,7 @@ class TTLinear final : public Linear {
 
   std::string explain(std::int64_t tokens, const MachineModel& machine) const override;
   std::string shape_text(int output) const override { return shapes_[output].text(); }
+  std::vector<double> matrix(int output) const override { return densify(store_, trains_[output]); }
   const TTLinear* as_tensor_train() const override { return this; }
   std::vector<RankedLayer> ranked_layers() const override;
   bool removed(int output = 0) const override { return shapes_[output].removed(); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "tensorized/densify.h"
 #include "tensorized/embedding.h"
 #include "tensorized/ttm_chain.h"
 
@@ -21,6 +22,7 @@ class TTMEmbedding final : public Embedding {
   void cross_entropy(const Context& context, const Decoder& decoder) const override;
   void decode(const Context& context, const Tensor& h, const Tensor& y) const override;
   std::string shape_text() const override { return train_.shape.text(); }
+  std::vector<double> table() const override { return densify(store_, train_, vocabulary_); }
   const TTMCores* as_tensor_train() const override { return &train_; }
   std::int64_t right_rows() const override { return train_.right_rows(); }
 

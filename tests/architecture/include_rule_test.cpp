@@ -49,8 +49,9 @@ const std::map<std::string, Names, std::less<>>& allowed_includes() {
       {"recipes", files},
       {"reports", with(files, {"recipes", "kernels/backends"})},
       {"training", runs},
+      {"exchange", with(runs, {"training"})},
       {"bench", with(runs, {"training", "kernels/cpu"})},
-      {"cli", with(runs, {"training", "bench"})},
+      {"cli", with(runs, {"training", "exchange", "bench"})},
   };
   return rules;
 }

@@ -48,8 +48,9 @@ bool is_source(const fs::path& file) {
 TEST(OnePlace, PrintsOpensAndCatches) {
   const fs::path root = COMERA_SOURCE_DIR;
   int files = 0;
-  for (const char* folder : {"batches", "bench", "checkpoints", "cli", "data", "distributed", "kernels",
-                             "model", "optim", "recipes", "reports", "storage", "tensorized", "training"})
+  for (const char* folder :
+       {"batches", "bench", "checkpoints", "cli", "data", "distributed", "exchange", "kernels", "model",
+        "optim", "recipes", "reports", "storage", "tensorized", "training"})
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       if (!is_source(entry.path())) continue;
       ++files;

@@ -1,0 +1,90 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/device_option.h"
+#include "cli/number_checks.h"
+#include "exchange/export_model.h"
+#include "kernels/backends/backends.h"
+#include "kernels/core/console.h"
+#include "storage/durable_file.h"
+
+namespace comera::cli {
+
+namespace {
+
+struct ExportCommandOptions {
+  std::filesystem::path model, folder, tokenizer;
+  exchange::ExportOptions exported;
+  std::string device = "auto";
+  std::int64_t threads = 0;
+  bool overwrite = false;
+
+  // Nothing of a folder's is replaced without being asked for, and nothing but files of an export ever.
+  void check() const {
+    std::error_code code;
+    if (!storage::is_taken(folder)) return;
+    if (!std::filesystem::is_directory(folder, code))
+      throw UsageError(fmt::format("--to {}: is a file; give a folder", folder.string()));
+    if (std::filesystem::is_empty(folder, code)) return;
+    const bool exported_before = std::filesystem::exists(folder / "config.json", code);
+    if (!exported_before)
+      throw UsageError(
+          fmt::format("--to {}: the folder holds something else; give a new one", folder.string()));
+    if (!overwrite)
+      throw UsageError(fmt::format("--to {}: holds a model already; give another folder, or --overwrite",
+                                   folder.string()));
+    for (const std::string& file : exchange::exported_files()) std::filesystem::remove(folder / file, code);
+  }
+};
+
+void export_model(const ExportCommandOptions& options) {
+  prepare_threads(static_cast<int>(options.threads));
+  // In float32, whatever it was trained in: that is what is written.
+  const LoadedModel loaded(options.model, options.tokenizer, {"precision.compute=fp32"}, options.device);
+  options.check();
+  std::error_code code;
+  const bool is_run = std::filesystem::is_directory(options.model, code);
+  const exchange::Exported exported = exchange::export_model(
+      loaded, is_run ? options.model : std::filesystem::path(), options.folder, options.exported);
+  if (exported.form == exchange::Form::comera)
+    put("{}: a model of type comera, which brings its own modelling file (trust_remote_code=True), since "
+        "{}\n",
+        options.folder.string(), exported.reason);
+  else
+    put("{}: a model of type {}, which transformers loads by itself\n", options.folder.string(),
+        exchange::name_of(exported.form));
+  put("{} numbers; read back, its logits differ from the model's by at most {:.2g} (the largest is {:.3g})\n",
+      exported.parameters, exported.difference, exported.largest_logit);
+}
+
+}  // namespace
+
+void add_export_command(CLI::App& program) {
+  auto options = std::make_shared<ExportCommandOptions>();
+  CLI::App* command = program.add_subcommand(
+      "export", "Write a trained model as files that Hugging Face's transformers loads");
+  command
+      ->add_option("model", options->model,
+                   "A checkpoint, or a run's directory (its best model, or its newest)")
+      ->required()
+      ->type_name("MODEL");
+  command->add_option("--to", options->folder, "A new folder for the files")->required()->type_name("DIR");
+  command->add_flag("--tensor-trains", options->exported.tensor_trains,
+                    "The cores themselves, many times smaller, with a modelling file that runs them");
+  command->add_option("--tokenizer", options->tokenizer,
+                      "The tokenizer it was trained with, instead of the one that the checkpoint carries");
+  command->add_flag("--overwrite", options->overwrite, "Replace a model that the folder holds");
+  add_device_option(*command, options->device);
+  command->add_option("--threads", options->threads, "CPU threads; 0: all")->check(number_of_threads);
+  command->footer(
+      "Example: comera export runs/first --to first-hf\n"
+      "What it becomes follows from the model: BERT, MegatronBERT, RoFormer, or a model with a modelling "
+      "file of "
+      "its own: docs/exchange.md");
+  command->callback([options] { export_model(*options); });
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,356 @@
+# The encoder of comera for Hugging Face's transformers (trust_remote_code): tensor-train or dense layers,
+# learned, rotary or relative positions, post- or pre-norm. Written by `comera export` beside the weights that
+# it runs; it needs torch and transformers only.
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from transformers import PretrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput, SequenceClassifierOutput
+
+
+class ComeraConfig(PretrainedConfig):
+    model_type = "comera"
+
+    def __init__(self, vocab_size=320, hidden_size=64, num_hidden_layers=1, num_attention_heads=1,
+                 intermediate_size=256, max_position_embeddings=128, type_vocab_size=2, layer_norm_eps=1e-12,
+                 hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, initializer_range=0.02,
+                 positions="learned", rotary_theta=10000.0, slopes=None, norm="post", pooling="first",
+                 pairs="joint", tensor_trains=None, pad_token_id=0, **kwargs):
+        self.vocab_size = vocab_size
+        self.hidden_size = hidden_size
+        self.num_hidden_layers = num_hidden_layers
+        self.num_attention_heads = num_attention_heads
+        self.intermediate_size = intermediate_size
+        self.max_position_embeddings = max_position_embeddings
+        self.type_vocab_size = type_vocab_size
+        self.layer_norm_eps = layer_norm_eps
+        self.hidden_dropout_prob = hidden_dropout_prob
+        self.attention_probs_dropout_prob = attention_probs_dropout_prob
+        self.initializer_range = initializer_range
+        self.positions = positions  # "learned", "rotary" or "relative"
+        self.rotary_theta = rotary_theta
+        self.slopes = slopes  # of relative positions: for each head those before and behind a query
+        self.norm = norm  # "post" or "pre"
+        self.pooling = pooling  # of a sequence's head: "first" or "mean"
+        self.pairs = pairs  # "joint", or "separate": two texts that are encoded each by itself
+        # Modes and ranks of the layers that are tensor trains, by their names; ranks of 0: W is zero.
+        self.tensor_trains = tensor_trains or {}
+        super().__init__(pad_token_id=pad_token_id, **kwargs)
+
+
+class Linear(nn.Module):
+    """y = x W + bias, W (inputs, outputs)."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(inputs, outputs))
+        self.bias = nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x):
+        return x @ self.weight + self.bias
+
+
+class TensorTrainLinear(nn.Module):
+    """The same with W a tensor train: cores (r_before, mode, r_behind), those of the input modes first."""
+
+    def __init__(self, inputs, outputs, shape):
+        super().__init__()
+        self.inputs, self.outputs = inputs, outputs
+        self.input_modes, modes = len(shape["input_modes"]), shape["input_modes"] + shape["output_modes"]
+        ranks = [1] + shape["ranks"] + [1]
+        self.removed = not any(shape["ranks"])
+        sizes = [] if self.removed else [(ranks[k], n, ranks[k + 1]) for k, n in enumerate(modes)]
+        self.core = nn.ParameterList([nn.Parameter(torch.empty(size)) for size in sizes])
+        self.bias = nn.Parameter(torch.zeros(outputs))
+
+    def halves(self):
+        """A (inputs, rank) and B (rank, outputs), whose product is W."""
+        a = self.core[0]
+        for core in self.core[1:self.input_modes]:
+            a = torch.tensordot(a, core, 1)
+        b = self.core[self.input_modes]
+        for core in self.core[self.input_modes + 1:]:
+            b = torch.tensordot(b, core, 1)
+        return a.reshape(self.inputs, -1), b.reshape(-1, self.outputs)
+
+    def forward(self, x):
+        if self.removed:
+            return self.bias.expand(*x.shape[:-1], self.outputs)
+        a, b = self.halves()
+        return (x @ a) @ b + self.bias
+
+
+class Table(nn.Module):
+    """A row for each token, also the decoder of a masked-language head."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(config.vocab_size, config.hidden_size))
+
+    def forward(self, ids):
+        return F.embedding(ids, self.weight)
+
+    def decode(self, h):
+        return h @ self.weight.T
+
+
+class TensorTrainTable(nn.Module):
+    """The same as a tensor-train matrix: cores (r_before, rows, columns, r_behind)."""
+
+    def __init__(self, config, shape):
+        super().__init__()
+        self.vocabulary = config.vocab_size
+        rows, columns, ranks = shape["row_modes"], shape["column_modes"], [1] + shape["ranks"] + [1]
+        self.left = len(rows) - len(rows) // 2  # cores of the left half
+        self.core = nn.ParameterList([
+            nn.Parameter(torch.empty(ranks[k], rows[k], columns[k], ranks[k + 1])) for k in range(len(rows))
+        ])
+
+    @staticmethod
+    def merge(cores):
+        """(r, R, C, s): the cores as one."""
+        merged = cores[0]
+        for core in cores[1:]:
+            merged = torch.einsum("amnb,bpqc->ampnqc", merged, core)
+            a, m, p, n, q, c = merged.shape
+            merged = merged.reshape(a, m * p, n * q, c)
+        return merged
+
+    def halves(self):
+        """left (rows, columns, rank) and right (rank, rows, columns)."""
+        left = self.merge(self.core[:self.left])[0]
+        if self.left == len(self.core):
+            return left, left.new_ones(1, 1, 1)
+        return left, self.merge(self.core[self.left:])[..., 0]
+
+    def forward(self, ids):
+        left, right = self.halves()
+        rows = torch.einsum("...ak,k...b->...ab", left[ids // right.shape[1]], right[:, ids % right.shape[1]])
+        return rows.flatten(-2)
+
+    def decode(self, h):
+        left, right = self.halves()
+        h = h.unflatten(-1, (left.shape[1], right.shape[2]))
+        inner = torch.einsum("...ab,krb->...akr", h, right)
+        return torch.einsum("...akr,lak->...lr", inner, left).flatten(-2)[..., :self.vocabulary]
+
+
+def linear(config, name, inputs, outputs):
+    shape = config.tensor_trains.get(name)
+    return Linear(inputs, outputs) if shape is None else TensorTrainLinear(inputs, outputs, shape)
+
+
+def layer_norm(config):
+    return nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+
+
+class Embedding(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        shape = config.tensor_trains.get("embedding.tokens")
+        self.tokens = Table(config) if shape is None else TensorTrainTable(config, shape)
+        if config.positions == "learned":
+            self.positions = nn.Parameter(torch.empty(config.max_position_embeddings, config.hidden_size))
+        self.types = nn.Parameter(torch.empty(config.type_vocab_size, config.hidden_size))
+        self.norm = layer_norm(config) if config.norm == "post" else nn.Identity()
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.learned = config.positions == "learned"
+
+    def forward(self, ids, types):
+        x = self.tokens(ids) + self.types[types]
+        if self.learned:
+            x = x + self.positions[:ids.shape[1]]
+        return self.dropout(self.norm(x))
+
+
+class Attention(nn.Module):
+    def __init__(self, config, name):
+        super().__init__()
+        width = config.hidden_size
+        self.heads, self.dropout = config.num_attention_heads, config.attention_probs_dropout_prob
+        for part in ("query", "key", "value", "output"):
+            setattr(self, part, linear(config, f"{name}.{part}", width, width))
+
+    def forward(self, x, scores, turns):
+        q, k, v = (layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+                   for layer in (self.query, self.key, self.value))
+        if turns is not None:
+            q, k = turn(q, *turns), turn(k, *turns)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=scores,
+                                           dropout_p=self.dropout if self.training else 0.0)
+        return self.output(y.transpose(1, 2).flatten(-2))
+
+
+def turn(x, cos, sin):
+    """Numbers i and i + size / 2 of a head are a point that is turned."""
+    a, b = x.chunk(2, -1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+
+class FeedForward(nn.Module):
+    def __init__(self, config, name):
+        super().__init__()
+        self.up = linear(config, name + ".up", config.hidden_size, config.intermediate_size)
+        self.down = linear(config, name + ".down", config.intermediate_size, config.hidden_size)
+
+    def forward(self, x):
+        return self.down(F.gelu(self.up(x)))
+
+
+class Block(nn.Module):
+    def __init__(self, config, name):
+        super().__init__()
+        self.attention = Attention(config, name + ".attention")
+        self.norm1 = layer_norm(config)
+        self.ffn = FeedForward(config, name + ".ffn")
+        self.norm2 = layer_norm(config)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.pre = config.norm == "pre"
+
+    def forward(self, x, scores, turns):
+        if self.pre:
+            x = x + self.dropout(self.attention(self.norm1(x), scores, turns))
+            return x + self.dropout(self.ffn(self.norm2(x)))
+        x = self.norm1(x + self.dropout(self.attention(x, scores, turns)))
+        return self.norm2(x + self.dropout(self.ffn(x)))
+
+
+class Encoder(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        for i in range(config.num_hidden_layers):
+            self.add_module(str(i), Block(config, f"encoder.{i}"))
+        self.norm = layer_norm(config) if config.norm == "pre" else nn.Identity()
+        self.config = config
+
+    def forward(self, x, mask, output_hidden_states=False):
+        config, length = self.config, x.shape[1]
+        scores = x.new_zeros(x.shape[0], 1, 1, length).masked_fill(~mask[:, None, None, :], -torch.inf)
+        turns = None
+        if config.positions == "relative":
+            distance = torch.arange(length, device=x.device)[None] - torch.arange(length, device=x.device)[:, None]
+            before, behind = torch.tensor(config.slopes, device=x.device, dtype=x.dtype)[..., None, None].unbind(1)
+            scores = scores - torch.where(distance < 0, before, behind) * distance.abs()
+        elif config.positions == "rotary":
+            half = config.hidden_size // config.num_attention_heads // 2
+            speeds = config.rotary_theta ** (-torch.arange(half, dtype=torch.float64) / half)
+            angles = torch.arange(length, dtype=torch.float64)[:, None] * speeds
+            turns = angles.cos().to(x), angles.sin().to(x)
+        states = [x]
+        for i in range(config.num_hidden_layers):
+            x = getattr(self, str(i))(x, scores, turns)
+            states.append(x)
+        return self.norm(x), tuple(states) if output_hidden_states else None
+
+
+class ComeraPreTrainedModel(PreTrainedModel):
+    config_class = ComeraConfig
+    base_model_prefix = "comera"
+    _no_split_modules = ["Block"]
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        for name, parameter in module.named_parameters(recurse=False):
+            if isinstance(module, nn.LayerNorm) or parameter.dim() < 2:
+                parameter.fill_(1.0 if isinstance(module, nn.LayerNorm) and name == "weight" else 0.0)
+            elif isinstance(module, Linear):
+                parameter.normal_(0.0, math.sqrt(1 / sum(parameter.shape)))
+            else:
+                parameter.normal_(0.0, self.config.initializer_range)
+
+
+class ComeraModel(ComeraPreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.embedding = Embedding(config)
+        self.encoder = Encoder(config)
+        self.post_init()
+
+    def forward(self, input_ids, attention_mask=None, token_type_ids=None, output_hidden_states=None,
+                return_dict=None, **_):
+        if attention_mask is None:
+            attention_mask = torch.ones_like(input_ids)
+        if token_type_ids is None:
+            token_type_ids = torch.zeros_like(input_ids)
+        x = self.embedding(input_ids, token_type_ids)
+        hidden, states = self.encoder(x, attention_mask.bool(), bool(output_hidden_states))
+        return BaseModelOutput(last_hidden_state=hidden, hidden_states=states)
+
+
+class MaskedLanguageHead(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.transform = linear(config, "head.transform", config.hidden_size, config.hidden_size)
+        self.norm = layer_norm(config)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+
+    def forward(self, hidden, table):
+        return table.decode(self.norm(F.gelu(self.transform(hidden)))) + self.bias
+
+
+class ComeraForMaskedLM(ComeraPreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.comera = ComeraModel(config)
+        self.head = MaskedLanguageHead(config)
+        self.post_init()
+
+    def forward(self, input_ids, attention_mask=None, token_type_ids=None, labels=None,
+                output_hidden_states=None, return_dict=None, **_):
+        found = self.comera(input_ids, attention_mask, token_type_ids, output_hidden_states)
+        logits = self.head(found.last_hidden_state, self.comera.embedding.tokens)
+        loss = None if labels is None else F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+        return MaskedLMOutput(loss=loss, logits=logits, hidden_states=found.hidden_states)
+
+
+class SequenceHead(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        separate = config.pairs == "separate"
+        self.pooler = linear(config, "head.pooler", config.hidden_size, config.hidden_size)
+        self.classifier = Linear((4 if separate else 1) * config.hidden_size, config.num_labels)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.mean = config.pooling == "mean"
+
+    def pool(self, hidden, mask):
+        if self.mean:
+            weights = mask.to(hidden)[..., None]
+            hidden = (hidden * weights).sum(1) / weights.sum(1)
+        else:
+            hidden = hidden[:, 0]
+        return torch.tanh(self.pooler(hidden))
+
+
+class ComeraForSequenceClassification(ComeraPreTrainedModel):
+    """Where config.pairs is "separate", the second text of each pair is given as second_input_ids."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.comera = ComeraModel(config)
+        self.head = SequenceHead(config)
+        self.post_init()
+
+    def pooled(self, ids, mask, types, output_hidden_states=None):
+        if mask is None:
+            mask = torch.ones_like(ids)
+        found = self.comera(ids, mask, types, output_hidden_states)
+        return self.head.pool(found.last_hidden_state, mask), found.hidden_states
+
+    def forward(self, input_ids, attention_mask=None, token_type_ids=None, second_input_ids=None,
+                second_attention_mask=None, labels=None, output_hidden_states=None, return_dict=None, **_):
+        features, states = self.pooled(input_ids, attention_mask, token_type_ids, output_hidden_states)
+        if self.config.pairs == "separate":
+            if second_input_ids is None:
+                raise ValueError("this model compares two texts: give the second one as second_input_ids")
+            other, _states = self.pooled(second_input_ids, second_attention_mask, None)
+            features = torch.cat((features, other, (features - other).abs(), features * other), -1)
+        logits = self.head.classifier(self.head.dropout(features))
+        loss = None
+        if labels is not None:
+            regression = self.num_labels == 1
+            loss = (F.mse_loss(logits.squeeze(-1), labels.to(logits)) if regression
+                    else F.cross_entropy(logits, labels))
+        return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=states)
