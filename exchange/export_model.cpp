@@ -1,5 +1,7 @@
 #include "exchange/export_model.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -27,8 +29,6 @@ EncoderConfig config_to_write(const EncoderConfig& config, bool tensor_trains) {
   return written;
 }
 
-bool has_trains(const EncoderConfig& config) { return config.tensorized.any(); }
-
 }  // namespace
 
 std::vector<std::string> exported_files() {
@@ -37,44 +37,40 @@ std::vector<std::string> exported_files() {
       "tokenizer_config.json", "special_tokens_map.json"};
 }
 
-Exported export_model(const LoadedModel& loaded, const std::filesystem::path& run,
-                      const std::filesystem::path& folder, const ExportOptions& options) {
-  const EncoderConfig& config = loaded.model.config();
-  if (options.tensor_trains && !has_trains(config))
-    throw UsageError(fmt::format("{}: the model has no tensor trains; export it without --tensor-trains",
-                                 loaded.trained.checkpoint.string()));
-  Exported exported;
-  if (options.tensor_trains) {
-    exported.reason = "it keeps its tensor trains";
-  } else {
-    const FormChoice choice = form_of(config);
-    exported.form = choice.form;
-    exported.reason = choice.reason;
-  }
-  const data::SpecialIds& special = loaded.tokenizer.special();
-  const TransformersConfig written{.model = config_to_write(config, options.tensor_trains),
-                                   .form = exported.form,
-                                   .labels = loaded.recipe.task.labels};
+Exported export_weights(const Model& model, const Processor& processor, const data::SpecialIds& special,
+                        const std::vector<std::string>& labels, const std::filesystem::path& folder,
+                        const ExportOptions& options) {
+  const EncoderConfig& config = model.config();
+  if (options.tensor_trains && !config.tensorized.any())
+    throw UsageError("the model has no tensor trains; export it without --tensor-trains");
+  const FormChoice choice =
+      options.tensor_trains ? FormChoice{Form::comera, "it keeps its tensor trains"} : form_of(config);
+  const TransformersConfig written{
+      .model = config_to_write(config, options.tensor_trains), .form = choice.form, .labels = labels};
   storage::create_directories_durably(folder);
   {
     std::optional<Model> dense;
     if (!options.tensor_trains) {
       dense.emplace(written.model, host_allocator(), false);
-      densify(loaded.model, *dense);
+      densify(model, *dense);
     }
-    write_weights(folder, dense ? *dense : loaded.model, exported.form);
+    write_weights(folder, dense ? *dense : model, choice.form);
   }
   storage::write_file_durably(folder / "config.json", config_json(written, special));
-  if (exported.form == Form::comera)
+  if (choice.form == Form::comera)
     storage::write_file_durably(folder / "modeling_comera.py", modeling_file());
 
-  const Processor cpu = find_processor("cpu", written.model.compute, OperandKind{});
+  const Processor cpu = cpu_processor();
   const TransformersConfig read = read_config(folder);
   const Model again(read.model, cpu.allocator, false);
   const std::vector<std::string> fresh = read_weights(SafetensorsReader(folder), read.form, again);
-  COMERA_CHECK(fresh.empty(), "{}: what was written has no {}", folder.string(), fresh.front());
+  COMERA_CHECK(fresh.empty(), "{}: what was written has no {}", folder.string(), fmt::join(fresh, ", "));
+  Exported exported{.form = choice.form,
+                    .reason = choice.reason,
+                    .parameters = again.parameters().count(),
+                    .dense = dense_parameters(config)};
   const std::vector<data::Sample> samples = probes(config, special);
-  const auto before = answers(loaded.model, loaded.processor, special, samples);
+  const auto before = answers(model, processor, special, samples);
   exported.difference = largest_difference(before, answers(again, cpu, special, samples));
   for (const std::vector<double>& logits : before)
     for (const double logit : logits)
@@ -83,8 +79,13 @@ Exported export_model(const LoadedModel& loaded, const std::filesystem::path& ru
                "{}: what was written says something else than the model: logits differ by up to {:.3g}, the "
                "largest is {:.3g}",
                folder.string(), exported.difference, exported.largest_logit);
-  exported.parameters = again.parameters().count();
-  exported.dense = dense_parameters(config);
+  return exported;
+}
+
+Exported export_model(const LoadedModel& loaded, const std::filesystem::path& run,
+                      const std::filesystem::path& folder, const ExportOptions& options) {
+  const Exported exported = export_weights(loaded.model, loaded.processor, loaded.tokenizer.special(),
+                                           loaded.recipe.task.labels, folder, options);
   storage::write_file_durably(folder / "README.md", model_card(loaded, run, exported));
   return exported;
 }

@@ -22,15 +22,20 @@ struct Exported {
   double largest_logit = 0;     // beside the largest logit
 };
 
-// Writes a model as a folder that Hugging Face's transformers loads: config.json, model.safetensors, the
-// tokenizer's files, README.md, and modeling_comera.py where the form needs it. Then reads it back and
-// compares what both say (probe.h). run: the run's folder if the model came from one, for its scores; else
-// empty. Throws UsageError if tensor trains are asked of a model without any, and Error if what was read back
-// says something else.
+// Writes a model's config.json and model.safetensors, with modeling_comera.py where the form needs it, into a
+// folder, which is made if need be. Then reads them back and compares what both models say (probe.h): Error
+// if that is something else. special: of the tokenizer; labels: of a classification head, empty if they have
+// no names. Throws UsageError if tensor trains are asked of a model without any.
+Exported export_weights(const Model& model, const Processor& processor, const data::SpecialIds& special,
+                        const std::vector<std::string>& labels, const std::filesystem::path& folder,
+                        const ExportOptions& options);
+
+// The same, and the tokenizer's files and README.md, so that Hugging Face's transformers loads the folder.
+// run: the run's folder if the model came from one, for its scores; else empty.
 Exported export_model(const LoadedModel& loaded, const std::filesystem::path& run,
                       const std::filesystem::path& folder, const ExportOptions& options);
 
-// The files that it writes, for those who want to know before.
+// The files that it may write.
 std::vector<std::string> exported_files();
 
 }  // namespace comera::exchange

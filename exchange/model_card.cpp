@@ -118,8 +118,8 @@ std::string model_card(const LoadedModel& loaded, const std::filesystem::path& r
       mlm ? "fill-mask" : "text-classification",
       run.empty() ? loaded.trained.checkpoint.stem().string() : storage::from_root(run).filename().string());
   text += fmt::format(
-      "An encoder that [CoMERA](https://arxiv.org/abs/2405.14377)'s method can train with "
-      "tensor-compressed weights: {}.\n\n",
+      "An encoder of comera, which trains tensor-compressed weights (CoMERA: Yang et al., NeurIPS 2024): "
+      "{}.\n\n",
       architecture(config));
   const std::int64_t own = loaded.model.parameters().count();
   text += fmt::format(

@@ -143,6 +143,8 @@ void SafetensorsReader::read_header(std::size_t number) {
   std::vector<std::pair<std::int64_t, std::int64_t>> places;
   try {
     const Json header = Json::parse(text);
+    COMERA_CHECK(header.is_object(), "{}: is no safetensors file, or is damaged: its header cannot be read",
+                 name);
     for (const auto& [key, value] : header.items()) {
       if (key == "__metadata__") continue;
       Entry entry{.file = number,

@@ -1,0 +1,192 @@
+// Models of every kind, written as Hugging Face's files and read back. That transformers says the same of
+// these files is checked by tests/oracle/check_exports.py.
+#include "exchange/export_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "exchange/probe.h"
+#include "exchange/transformers_folder.h"
+#include "kernels/backends/processors.h"
+#include "model/densify.h"
+#include "tests/model/configs.h"
+#include "tests/support/harness.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/tensorized/dense_oracle.h"
+
+namespace comera::exchange {
+namespace {
+
+using test::error_of;
+using test::TemporaryFolder;
+using testing::HasSubstr;
+
+// Norms and gates begin at 1 and biases at 0, where mistakes do not show.
+void shake(Model& model) {
+  ParameterStore& store = model.parameters();
+  store.initialize(3);
+  for (ParameterId id = 0; id < store.size(); ++id) {
+    if (store.info(id).shape.dims() != 1) continue;
+    std::vector<double> values = read_tensor(store.value(id));
+    const auto noise = test::normal_values(std::ssize(values), static_cast<std::uint64_t>(id));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += 0.3 * noise[i];
+    write_tensor(store.value(id), values);
+  }
+}
+
+// float32 is what the files hold of models in double, whose weights and logits are large here.
+constexpr double most_difference = 1e-4;
+
+struct Case {
+  const char* name;
+  EncoderConfig config;
+  Form form;
+
+  friend void PrintTo(const Case& tested, std::ostream* out) { *out << tested.name; }
+};
+
+EncoderConfig with(EncoderConfig config, const std::function<void(EncoderConfig&)>& change) {
+  change(config);
+  return config;
+}
+
+std::vector<Case> cases() {
+  using test::small_config;
+  const auto rotary = [](EncoderConfig& config) {
+    config.positions = Positions::rotary;
+    config.rotary_theta = 300;
+  };
+  const auto relative = [](EncoderConfig& config) { config.positions = Positions::relative; };
+  const auto first = [](EncoderConfig& config) { config.pooling = Pooling::first; };
+  const auto pre = NormPlacement::pre;
+  return {
+      {"bert_dense", small_config(false), Form::bert},
+      {"bert_trains", small_config(true), Form::bert},
+      {"bert_removed", test::removed_config(), Form::bert},
+      {"bert_low_rank", test::low_rank_config(), Form::bert},
+      {"bert_lte", test::lte_config(), Form::bert},
+      {"bert_classes", small_config(true, HeadKind::classification), Form::bert},
+      {"bert_score", with(small_config(true, HeadKind::regression), first), Form::bert},
+      {"bert_one_type", with(small_config(true), [](EncoderConfig& c) { c.types = 1; }), Form::bert},
+      {"megatron", small_config(true, HeadKind::mlm, pre), Form::megatron_bert},
+      {"megatron_classes", small_config(false, HeadKind::classification, pre), Form::megatron_bert},
+      {"megatron_removed", test::removed_config(HeadKind::mlm, pre), Form::megatron_bert},
+      {"roformer", with(small_config(true), rotary), Form::roformer},
+      {"roformer_removed", with(test::removed_config(), rotary), Form::roformer},
+      {"rotary_classes", with(small_config(true, HeadKind::classification), rotary), Form::comera},
+      {"rotary_pre", with(small_config(true, HeadKind::mlm, pre), rotary), Form::comera},
+      {"relative", with(small_config(true), relative), Form::comera},
+      {"relative_dense", with(small_config(false), relative), Form::comera},
+      {"relative_removed", with(test::removed_config(), relative), Form::comera},
+      {"mean", small_config(true, HeadKind::regression), Form::comera},
+      {"separate",
+       with(small_config(true, HeadKind::classification),
+            [](EncoderConfig& c) { c.pairs = PairEncoding::separate; }),
+       Form::comera},
+  };
+}
+
+class Export : public testing::TestWithParam<Case> {};
+
+TEST_P(Export, SaysTheSameWhenItIsReadBack) {
+  Model model(GetParam().config, host_allocator(), false);
+  shake(model);
+  const Processor cpu = cpu_processor();
+  const data::SpecialIds special;
+  const auto samples = probes(model.config(), special);
+  const auto before = answers(model, cpu, special, samples);
+  for (const bool trains : {false, true}) {
+    if (trains && !model.config().tensorized.any()) continue;
+    const TemporaryFolder folder;
+    const Exported exported =
+        export_weights(model, cpu, special, {}, folder.path(), {.tensor_trains = trains});
+    EXPECT_EQ(exported.form, trains ? Form::comera : GetParam().form);
+    EXPECT_EQ(exported.form == Form::comera, !exported.reason.empty());
+    EXPECT_LT(exported.difference, most_difference);
+    EXPECT_GT(exported.largest_logit, 0.1);
+    EXPECT_EQ(std::filesystem::exists(folder / "modeling_comera.py"), exported.form == Form::comera);
+    // Not only by the same code's word.
+    const TransformersConfig read = read_config(folder.path());
+    const Model again(read.model, host_allocator(), false);
+    EXPECT_TRUE(read_weights(SafetensorsReader(folder.path()), read.form, again).empty());
+    EXPECT_LT(largest_difference(before, answers(again, cpu, special, samples)), most_difference);
+    if (trains) {
+      EXPECT_EQ(again.parameters().count(), model.parameters().count());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Exchange, Export, testing::ValuesIn(cases()),
+                         [](const auto& tested) { return std::string(tested.param.name); });
+
+// By the definition of each entry.
+TEST(Densify, MakesTheMatricesThatTrainsStandFor) {
+  Model model(test::small_config(true), host_allocator(), false);
+  model.parameters().initialize(5);
+  test::disturb_gates(model.parameters());
+  const ParameterStore& store = model.parameters();
+  const TTMShape shape = *model.config().tensorized.embedding_shape();
+  std::vector<double> table = test::densify(store, EncoderConfig::embedding_layer, shape);
+  table.resize(static_cast<std::size_t>(model.config().vocabulary * model.config().hidden));
+  EXPECT_LT(test::relative_error(model.token_embedding().table(), table), 1e-14);
+  int trains = 0;
+  for (const Linear* linear : model.linears()) {
+    const auto shapes = model.config().linear_layers();
+    for (int i = 0; i < linear->outputs(); ++i) {
+      const auto layer = std::ranges::find(shapes, linear->output_name(i), &EncoderConfig::LinearLayer::name);
+      if (layer == shapes.end()) continue;
+      TTCores train{.shape = *layer->shape, .cores = {}, .gates = {}};
+      for (int k = 0; k < train.shape.order(); ++k)
+        train.cores.push_back(*store.find(fmt::format("{}.core.{}", layer->name, k)));
+      for (int k = 0; k + 1 < train.shape.order(); ++k)
+        train.gates.push_back(*store.find(fmt::format("{}.gate.{}", layer->name, k)));
+      EXPECT_LT(test::relative_error(linear->matrix(i), test::densify(store, train)), 1e-14) << layer->name;
+      ++trains;
+    }
+  }
+  EXPECT_EQ(trains, 13);
+}
+
+TEST(ExportConfig, HasWhatTransformersNeeds) {
+  EncoderConfig config = test::small_config(false, HeadKind::classification);
+  config.compute = DType::float32;
+  const data::SpecialIds special{.pad = 7};
+  const auto json = nlohmann::json::parse(
+      config_json({.model = config, .form = Form::bert, .labels = {"a", "b", "c"}}, special));
+  EXPECT_EQ(json["model_type"], "bert");
+  EXPECT_EQ(json["architectures"][0], "BertForSequenceClassification");
+  EXPECT_EQ(json["pad_token_id"], 7);
+  EXPECT_EQ(json["id2label"]["2"], "c");
+  EXPECT_EQ(json["label2id"]["b"], 1);
+  EXPECT_EQ(json["problem_type"], "single_label_classification");
+  EXPECT_FALSE(json.contains("auto_map"));
+  config.positions = Positions::relative;
+  config.head = HeadKind::mlm;
+  const auto own = nlohmann::json::parse(config_json({.model = config, .form = Form::comera}, special));
+  EXPECT_EQ(own["auto_map"]["AutoModelForMaskedLM"], "modeling_comera.ComeraForMaskedLM");
+  EXPECT_EQ(own["slopes"].size(), 3U);
+  EXPECT_FALSE(own.contains("id2label"));
+}
+
+TEST(ExportRefuses, TensorTrainsOfADenseModelAreRefused) {
+  const Model model(test::small_config(false), host_allocator(), false);
+  const TemporaryFolder folder;
+  EXPECT_THAT(error_of([&] {
+                export_weights(model, cpu_processor(), {}, {}, folder / "new", {.tensor_trains = true});
+              }),
+              HasSubstr("has no tensor trains"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "new"));
+}
+
+// The largest difference must see what no comparison of numbers sees.
+TEST(ExportRefuses, AnAnswerThatIsNotFiniteIsADifference) {
+  EXPECT_EQ(largest_difference({{1, std::nan("")}}, {{1, 2}}), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(largest_difference({{std::nan("")}, {1}}, {{std::nan("")}, {1}}),
+            std::numeric_limits<double>::infinity());
+  EXPECT_EQ(largest_difference({{1, 2}, {3}}, {{1, 2}, {5}}), 2);
+}
+
+}  // namespace
+}  // namespace comera::exchange

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Writes tests/oracle/transformers/: small models of Hugging Face's transformers with random weights, and what they
+say of a few sequences. Import must agree with them (tests/exchange/import_test.cpp).
+
+    python3 tests/oracle/make_transformers_models.py        # needs torch and transformers
+"""
+import json
+import pathlib
+import shutil
+
+import torch
+from transformers import (BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel, MegatronBertConfig,
+                          MegatronBertForMaskedLM, RobertaConfig, RobertaForMaskedLM, RobertaForSequenceClassification)
+
+FOLDER = pathlib.Path(__file__).parent / "transformers"
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + [f"{p}{c}" for c in "abcdefghij" for p in ("", "##")]
+SIZES = dict(vocab_size=len(PIECES), hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=12,
+             max_position_embeddings=14, initializer_range=0.5, attention_probs_dropout_prob=0.0)
+RANDOM = torch.Generator().manual_seed(7)
+
+
+def shake(model):
+    """Norms and biases begin at 1 and 0, where mistakes do not show."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() == 1:
+                parameter.add_(0.3 * torch.randn(parameter.shape, generator=RANDOM))
+
+
+def sequences(config, first):
+    found = []
+    for length in (12, 9, 2):
+        ids = torch.randint(5, len(PIECES), (1, length), generator=RANDOM)
+        ids[0, 0] = first
+        types = torch.zeros_like(ids)
+        if config.type_vocab_size > 1:
+            types[0, length // 2:] = 1
+        found.append((ids, types))
+    return found
+
+
+def save(name, model, first=2):
+    model.eval()
+    shake(model)
+    folder = FOLDER / name
+    model.save_pretrained(folder)
+    cases = []
+    for ids, types in sequences(model.config, first):
+        with torch.no_grad():
+            out = model(input_ids=ids, token_type_ids=types)
+        said = out.logits[0] if hasattr(out, "logits") else out.last_hidden_state[0]
+        cases.append({"ids": ids[0].tolist(), "types": types[0].tolist(), "said": said.flatten().tolist()})
+    (folder / "cases.json").write_text(json.dumps(cases) + "\n")
+    (folder / "vocab.txt").write_text("\n".join(PIECES) + "\n")
+
+
+def main():
+    torch.manual_seed(11)
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    roberta = dict(SIZES, type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1)
+    labels = dict(id2label={0: "no", 1: "maybe", 2: "yes"}, label2id={"no": 0, "maybe": 1, "yes": 2})
+    save("bert_mlm", BertForMaskedLM(BertConfig(**SIZES)))
+    save("bert_classes", BertForSequenceClassification(BertConfig(**SIZES, **labels)))
+    save("bert_score", BertForSequenceClassification(BertConfig(**SIZES, num_labels=1)))
+    save("bert_encoder", BertModel(BertConfig(**SIZES)))
+    save("megatron_mlm", MegatronBertForMaskedLM(MegatronBertConfig(**SIZES)))
+    save("roberta_mlm", RobertaForMaskedLM(RobertaConfig(**roberta)))
+    save("roberta_classes", RobertaForSequenceClassification(RobertaConfig(**roberta, **labels)))
+
+
+if __name__ == "__main__":
+    main()
