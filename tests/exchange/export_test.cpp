@@ -128,7 +128,7 @@ TEST(Densify, MakesTheMatricesThatTrainsStandFor) {
   test::disturb_gates(model.parameters());
   const ParameterStore& store = model.parameters();
   const TTMShape shape = *model.config().tensorized.embedding_shape();
-  std::vector<double> table = test::densify(store, EncoderConfig::embedding_layer, shape);
+  std::vector<double> table = test::by_definition(store, EncoderConfig::embedding_layer, shape);
   table.resize(static_cast<std::size_t>(model.config().vocabulary * model.config().hidden));
   EXPECT_LT(test::relative_error(model.token_embedding().table(), table), 1e-14);
   int trains = 0;
@@ -142,7 +142,8 @@ TEST(Densify, MakesTheMatricesThatTrainsStandFor) {
         train.cores.push_back(*store.find(fmt::format("{}.core.{}", layer->name, k)));
       for (int k = 0; k + 1 < train.shape.order(); ++k)
         train.gates.push_back(*store.find(fmt::format("{}.gate.{}", layer->name, k)));
-      EXPECT_LT(test::relative_error(linear->matrix(i), test::densify(store, train)), 1e-14) << layer->name;
+      EXPECT_LT(test::relative_error(linear->matrix(i), test::by_definition(store, train)), 1e-14)
+          << layer->name;
       ++trains;
     }
   }

@@ -10,7 +10,7 @@ namespace comera::test {
 
 // Every entry of a tensor train's matrix straight from the definition: the product of the cores' slices, each
 // followed by its gate. (inputs, outputs), row-major.
-inline std::vector<double> densify(const ParameterStore& store, const TTCores& train) {
+inline std::vector<double> by_definition(const ParameterStore& store, const TTCores& train) {
   const TTShape& shape = train.shape;
   if (shape.removed()) return std::vector<double>(shape.input_size() * shape.output_size(), 0);
   std::vector<double> matrix;
@@ -39,8 +39,8 @@ inline std::vector<double> densify(const ParameterStore& store, const TTCores& t
 }
 
 // The same for a tensor-train matrix: (rows, columns).
-inline std::vector<double> densify(const ParameterStore& store, const std::string& name,
-                                   const TTMShape& shape) {
+inline std::vector<double> by_definition(const ParameterStore& store, const std::string& name,
+                                         const TTMShape& shape) {
   std::vector<double> table;
   for (std::int64_t id = 0; id < shape.rows(); ++id)
     for (std::int64_t column = 0; column < shape.columns(); ++column) {

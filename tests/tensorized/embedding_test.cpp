@@ -47,7 +47,7 @@ class TTMEmbeddingAgainstDense : public testing::TestWithParam<Case> {
     store_.initialize(3);
     disturb_gates(store_);
     batch_ = random_batch({5, 1, 9, 4}, c.vocabulary, embedding_->right_rows());
-    table_ = densify(store_, "tokens", c.shape);
+    table_ = by_definition(store_, "tokens", c.shape);
   }
 
   ParameterStore store_;

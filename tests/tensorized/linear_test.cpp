@@ -99,7 +99,7 @@ TEST_P(TTLinearAgainstDense, ForwardAndGradients) {
 
   const auto saved = layer->forward(harness.context(), x, {.activation = Activation::gelu});
   for (int i = 0; i < outputs; ++i) {
-    const std::vector<double> w = densify(store, layer->as_tensor_train()->train(i));
+    const std::vector<double> w = by_definition(store, layer->as_tensor_train()->train(i));
     std::vector<double> expected;
     for (std::int64_t t = 0; t < c.tokens; ++t)
       for (std::int64_t j = 0; j < m; ++j) {

@@ -341,8 +341,8 @@ TEST(TTSVD, LayoutsAreThoseOfTheLayers) {
   for (int k = 0; k < shape.order(); ++k) write_tensor(store.value(train.cores[k]), linear.cores[k]);
   for (int k = 0; k < table_shape.order(); ++k)
     write_tensor(store.value(table_train.cores[k]), embedding.cores[k]);
-  EXPECT_LT(relative_error(densify(store, train), matrix), 1e-14);
-  std::vector<double> rows = densify(store, "tokens", table_with_ranks);
+  EXPECT_LT(relative_error(by_definition(store, train), matrix), 1e-14);
+  std::vector<double> rows = by_definition(store, "tokens", table_with_ranks);
   for (std::int64_t i = vocabulary * width; i < std::ssize(rows); ++i) EXPECT_NEAR(rows[i], 0, 1e-13);
   rows.resize(vocabulary * width);
   EXPECT_LT(relative_error(rows, table), 1e-14);
