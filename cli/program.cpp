@@ -37,6 +37,7 @@ void add_commands(CLI::App& program) {
   add_predict_command(program);
   add_embed_command(program);
   add_fill_command(program);
+  add_glue_command(program);
   add_export_command(program);
   add_import_command(program);
   add_inspect_command(program);

@@ -1,0 +1,264 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/device_option.h"
+#include "cli/number_checks.h"
+#include "cli/training_options.h"
+#include "data/batch.h"
+#include "data/glue.h"
+#include "kernels/backends/backends.h"
+#include "kernels/core/console.h"
+#include "storage/durable_file.h"
+#include "training/glue_results.h"
+#include "training/glue_submission.h"
+#include "training/inference_engine.h"
+#include "training/sequence_task.h"
+#include "training/trained_model.h"
+
+namespace comera::cli {
+
+namespace {
+
+struct GlueCommandOptions {
+  RecipeOptions recipe;
+  std::string from, device;
+  std::filesystem::path data, output;
+  std::vector<std::string> tasks;
+  std::int64_t seeds = 3, max_steps = 0;
+  double small_epochs = 10;
+  bool from_mnli = false;
+};
+
+// Whose examples are most alike those of MNLI.
+bool learns_from_mnli(const std::string& task) { return task == "rte" || task == "mrpc" || task == "stsb"; }
+
+class GlueBenchmark {
+ public:
+  GlueBenchmark(const GlueCommandOptions& options, Communicator& communicator, StopSignals& signals)
+      : options_(options), communicator_(communicator), signals_(signals) {}
+
+  void run() {
+    const std::vector<std::string> tasks = find_tasks();
+    storage::create_directories_durably(options_.output);
+    for (const std::string& task : tasks) {
+      for (std::int64_t seed = 1; seed <= options_.seeds; ++seed)
+        if (!run_once(task, seed)) {
+          put("{}stopped; the same command goes on\n", table_.text());
+          return;
+        }
+      write_submissions(task);
+      write_table();
+    }
+    put("{}results in {}\n", table_.text(), (options_.output / "glue.json").string());
+  }
+
+ private:
+  // The largest first, so that MNLI's model is there for those that may begin with it.
+  std::vector<std::string> find_tasks() {
+    const std::vector<std::string> order = {"mnli", "qqp",  "qnli", "sst2", "cola",
+                                            "stsb", "mrpc", "rte",  "wnli"};
+    for (const std::string& task : options_.tasks) static_cast<void>(data::glue_folder(task));
+    std::vector<std::string> found;
+    for (const std::string& name : order) {
+      if (!options_.tasks.empty() && std::ranges::find(options_.tasks, name) == options_.tasks.end())
+        continue;
+      const data::Task task = data::glue_task(name, options_.data / data::glue_folder(name));
+      std::string missing;
+      for (const auto* sets : {&task.train, &task.validation})
+        for (const data::Task::Set& set : *sets)
+          if (std::error_code code; missing.empty() && !std::filesystem::exists(set.file, code))
+            missing = fmt::format("there is no {}", set.file.string());
+      if (missing.empty())
+        found.push_back(name);
+      else
+        table_.leave_out(name, missing);
+    }
+    if (found.empty())
+      throw UsageError(
+          fmt::format("{}: holds no task's files; give the folder that has MNLI, RTE and so on, each "
+                      "with train.tsv and dev.tsv",
+                      options_.data.string()));
+    return found;
+  }
+
+  std::filesystem::path folder_of(const std::string& task, std::int64_t seed) const {
+    return options_.output / "runs" / fmt::format("{}-{}", task, seed);
+  }
+
+  TrainingCommandOptions command_for(const std::string& task, std::int64_t seed) const {
+    TrainingCommandOptions command;
+    command.recipe.file = options_.recipe.file;
+    command.from = options_.from;
+    if (options_.from_mnli && learns_from_mnli(task) && mnli_is_done_)
+      command.from = (folder_of("mnli", table_.best_of("mnli").seed) / "best.h5").string();
+    command.output = folder_of(task, seed).string();
+    command.resume = "auto";
+    command.device = options_.device;
+    const std::filesystem::path data = options_.data / data::glue_folder(task);
+    command.recipe.overrides = {fmt::format("task.name=\"{}\"", task),
+                                fmt::format("task.folder=\"{}\"", data.string()),
+                                fmt::format("run.seed={}", seed)};
+    if (data::has_few_examples(task))
+      command.recipe.overrides.push_back(fmt::format("phase.0.epochs={}", options_.small_epochs));
+    for (const std::string& own : options_.recipe.overrides) command.recipe.overrides.push_back(own);
+    return command;
+  }
+
+  Recipe recipe_for(const TrainingCommandOptions& command) const {
+    Recipe recipe = load_training_recipe(command);
+    if (options_.max_steps > 0)
+      for (PhaseSection& phase : recipe.phases) {
+        phase.epochs.reset();
+        phase.steps = std::min(phase.steps.value_or(options_.max_steps), options_.max_steps);
+        phase.warmup_steps = std::min(phase.warmup_steps, *phase.steps);
+      }
+    return resolve_task(recipe);
+  }
+
+  // False if a signal has stopped it.
+  bool run_once(const std::string& task, std::int64_t seed) {
+    const TrainingCommandOptions command = command_for(task, seed);
+    const Recipe recipe = recipe_for(command);
+    std::optional<GlueResult> result = read_result(command.output, recipe);
+    if (!result) {
+      say("{}, seed {} of {}\n", task, seed, options_.seeds);
+      TrainingOptions training = training_options(command, communicator_, signals_);
+      training.finetune = true;
+      TrainingRun run(recipe, training);
+      if (!began_) signals_.begin();
+      began_ = true;
+      const TrainingOutcome outcome = run.run();
+      if (!outcome.finished) return false;
+      COMERA_CHECK(!outcome.best.empty(),
+                   "{}: has no best model, since no evaluation was finite; train it with "
+                   "lower rates (--set phase.0.learning_rate=…)",
+                   command.output);
+      result = score_run(task, seed, recipe, outcome);
+      write_result(command.output, *result);
+    }
+    table_.add(*result);
+    mnli_is_done_ = mnli_is_done_ || task == "mnli";
+    return true;
+  }
+
+  GlueResult score_run(const std::string& task, std::int64_t seed, const Recipe& recipe,
+                       const TrainingOutcome& outcome) const {
+    const LoadedModel loaded(outcome.best, {}, {}, recipe.run.device);
+    GlueResult result{.task = task,
+                      .seed = seed,
+                      .numbers = {},
+                      .best_step = outcome.best_step,
+                      .steps = outcome.step,
+                      .recipe = recipe};
+    const data::Task described = task_of(recipe.task);
+    const std::int64_t length = recipe.phases.at(0).length;
+    const PackCapacity capacity =
+        data::capacity_for(std::max<std::int64_t>(4096, length), length, 0, loaded.model.config().vocabulary);
+    InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
+    std::vector<data::TaskScores> scores;
+    for (const data::Task::Set& set : described.validation) {
+      const auto examples = data::Examples::read(described, {set}, loaded.tokenizer, true, length);
+      scores.push_back(*score(engine, described, examples, set.name, capacity, loaded.model.config()));
+      result.examples += examples.count();
+    }
+    for (const data::GlueNumber& number : data::glue_numbers(task))
+      result.numbers.push_back(
+          std::ranges::find(scores, number.set, &data::TaskScores::set)->value(number.metric));
+    return result;
+  }
+
+  void write_submissions(const std::string& task) const {
+    const std::vector<data::GlueTest> tests = data::glue_tests(task, options_.data);
+    if (tests.empty()) return;
+    const std::filesystem::path folder = options_.output / "submission";
+    storage::create_directories_durably(folder);
+    const GlueResult& best = table_.best_of(task);
+    const LoadedModel loaded(folder_of(task, best.seed) / "best.h5", {}, {}, best.recipe.run.device);
+    for (const data::GlueTest& test : tests) {
+      const std::int64_t unread =
+          write_submission(loaded, test, best.recipe.phases.at(0).length, folder / test.submission);
+      if (unread > 0)
+        say("{}: {} rows cannot be read; they have the first label in {}\n", test.file.string(), unread,
+            test.submission);
+    }
+  }
+
+  void write_table() const {
+    Json json = table_.json();
+    json["from"] = options_.from;
+    storage::write_file_durably(options_.output / "glue.json", json.dump(2) + "\n");
+    storage::write_file_durably(options_.output / "glue.txt", table_.text());
+  }
+
+  const GlueCommandOptions& options_;
+  Communicator& communicator_;
+  StopSignals& signals_;
+  GlueTable table_;
+  bool began_ = false, mnli_is_done_ = false;
+};
+
+void glue(const GlueCommandOptions& options, Communicator& communicator, StopSignals& signals) {
+  if (!communicator.alone())
+    throw UsageError(
+        "comera glue runs in one process; fine-tune a task by itself with several (comera finetune)");
+  GlueBenchmark(options, communicator, signals).run();
+}
+
+}  // namespace
+
+void add_glue_command(CLI::App& program) {
+  auto options = std::make_shared<GlueCommandOptions>();
+  options->recipe.file = "glue";
+  CLI::App* command = program.add_subcommand(
+      "glue", "Fine-tune a pretrained model on every task of GLUE whose data is there, and make the table");
+  command->add_option("--from", options->from, "The pretrained model: a checkpoint or a run's directory")
+      ->required()
+      ->type_name("MODEL");
+  command
+      ->add_option("--data", options->data, "Folder with CoLA, MNLI, MRPC and so on, as they are published")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("--output", options->output, "Folder for the runs, the table and the predictions")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("--seeds", options->seeds, "Runs of each task")
+      ->check(positive_number)
+      ->capture_default_str();
+  command->add_option("--tasks", options->tasks, "Only these, such as mnli,rte")->delimiter(',');
+  command->add_flag("--from-mnli", options->from_mnli,
+                    "RTE, MRPC and STS-B begin with the best model of MNLI instead of the pretrained one");
+  command->add_option("--recipe", options->recipe.file, "How to fine-tune")
+      ->type_name("RECIPE")
+      ->capture_default_str();
+  command
+      ->add_option("--set", options->recipe.overrides,
+                   "Overrides a key of the recipe for all tasks, such as phase.0.epochs=5; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
+  command
+      ->add_option(
+          "--small-epochs", options->small_epochs,
+          "Passes over the training sets of fewer than 10,000 examples (CoLA, MRPC, RTE, STS-B, WNLI)")
+      ->check(number_above_0(1e4))
+      ->capture_default_str();
+  command->add_option("--max-steps", options->max_steps, "At most so many steps a run, to try it out")
+      ->check(positive_number);
+  add_device_option(*command, options->device);
+  command->footer(
+      "Example: comera glue --from runs/first --data glue --seeds 3 --output runs/glue\n"
+      "The same command goes on where it was stopped or killed. OUTPUT/glue.json has all numbers, "
+      "OUTPUT/submission "
+      "the predictions for GLUE's server, of each task's best seed: docs/finetuning.md");
+  command->callback([options] {
+    run_in_job(
+        [&](Communicator& communicator, StopSignals& signals) { glue(*options, communicator, signals); });
+  });
+}
+
+}  // namespace comera::cli

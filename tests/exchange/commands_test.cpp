@@ -1,0 +1,72 @@
+// Export and import as the program runs them.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/temporary_folder.h"
+#include "tests/training/training_fixture.h"
+
+namespace comera::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class ExchangeCommands : public TrainingFixture {
+ protected:
+  ExchangeCommands() {
+    TrainingRun run(recipe("run"), {.output = std::fopen("/dev/null", "w")});
+    run.run();
+  }
+  std::string in(const std::string& name) const { return (folder() / name).string(); }
+};
+
+TEST_F(ExchangeCommands, GoRound) {
+  const ProgramResult exported = run_program({"export", in("run"), "--to", in("hf")});
+  ASSERT_EQ(exported.code, 0) << exported.output;
+  EXPECT_THAT(exported.output, HasSubstr("a model of type bert, which transformers loads by itself"));
+  EXPECT_THAT(exported.output, HasSubstr("its logits differ from the model's by at most"));
+  const std::string card = read_text(folder() / "hf/README.md");
+  for (const char* part : {"pipeline_tag: fill-mask", "12 steps on", "| validation_loss |", "[[phase]]"})
+    EXPECT_THAT(card, HasSubstr(part));
+  EXPECT_THAT(card, testing::Not(HasSubstr(folder().string())));  // nobody else's folders
+  // Of an export the vocabulary is the tokenizer's own file for now.
+  const ProgramResult imported = run_program(
+      {"import", in("hf"), "--tokenizer", in("run") + "/tokenizer.model", "--output", in("back.h5")});
+  ASSERT_EQ(imported.code, 0) << imported.output;
+  const auto loss = [&](const std::string& model) {
+    const ProgramResult eval = run_program({"eval", model, "--data", corpus().string(), "--json"});
+    EXPECT_EQ(eval.code, 0) << eval.output;
+    return nlohmann::json::parse(eval.output.substr(eval.output.find('{')))["validation_loss"].get<double>();
+  };
+  const auto newest = folder() / "run/checkpoints/step-00000012.h5";
+  ASSERT_EQ(run_program({"export", newest.string(), "--to", in("hf"), "--overwrite"}).code, 0);
+  ASSERT_EQ(run_program({"import", in("hf"), "--tokenizer", in("run") + "/tokenizer.model", "--output",
+                         in("back.h5"), "--overwrite"})
+                .code,
+            0);
+  EXPECT_NEAR(loss(in("back.h5")), loss(newest.string()), 1e-5);
+
+  const ProgramResult trains = run_program({"export", in("run"), "--to", in("small"), "--tensor-trains"});
+  ASSERT_EQ(trains.code, 0) << trains.output;
+  EXPECT_LT(fs::file_size(folder() / "small/model.safetensors"),
+            fs::file_size(folder() / "hf/model.safetensors"));
+  EXPECT_THAT(read_text(folder() / "small/modeling_comera.py"), HasSubstr("class ComeraForMaskedLM"));
+}
+
+TEST_F(ExchangeCommands, RefuseWhatIsInTheWay) {
+  ASSERT_EQ(run_program({"export", in("run"), "--to", in("hf")}).code, 0);
+  expect(run_program({"export", in("run"), "--to", in("hf")}), 2, {"holds a model already", "--overwrite"});
+  expect(run_program({"export", in("run"), "--to", in("run")}), 2, {"holds something else"});
+  expect(run_program({"export", in("run"), "--to", in("recipe.toml").empty() ? "" : write_recipe().string()}),
+         2, {"is a file; give a folder"});
+  expect(run_program({"export", in("gone"), "--to", in("x")}), 2, {"no such checkpoint"});
+  expect(run_program({"import", in("gone"), "--output", in("x.h5")}), 2, {"no such folder"});
+  expect(run_program({"import", in("hf"), "--output", in("x")}), 2, {"ends with .h5"});
+  expect(run_program({"import", in("run"), "--output", in("x.h5")}), 1, {"config.json"});
+  EXPECT_FALSE(fs::exists(folder() / "x.h5"));
+  EXPECT_FALSE(fs::exists(folder() / "x"));
+}
+
+}  // namespace
+}  // namespace comera::test
