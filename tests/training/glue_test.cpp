@@ -51,8 +51,8 @@ class GlueCommand : public Finetune {
     }
   }
 
-  std::vector<std::string> arguments(const std::string& output,
-                                     const std::vector<std::string>& more = {}) const {
+  std::vector<std::string> arguments(const std::string& output, const std::vector<std::string>& more = {},
+                                     const std::string& seeds = "2") const {
     std::vector<std::string> all = {"glue",
                                     "--from",
                                     (folder() / "pretrained").string(),
