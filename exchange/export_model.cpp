@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/tokenizers/tokenizer_json.h"
 #include "exchange/model_card.h"
 #include "exchange/modeling_file.h"
 #include "exchange/probe.h"
@@ -32,9 +33,10 @@ EncoderConfig config_to_write(const EncoderConfig& config, bool tensor_trains) {
 }  // namespace
 
 std::vector<std::string> exported_files() {
-  return {
-      "config.json",           "model.safetensors",      "README.md", "modeling_comera.py", "tokenizer.json",
-      "tokenizer_config.json", "special_tokens_map.json"};
+  std::vector<std::string> files = {"config.json", "model.safetensors", "README.md", "modeling_comera.py"};
+  const std::vector<std::string> of_tokenizer = data::tokenizer_files();
+  files.insert(files.end(), of_tokenizer.begin(), of_tokenizer.end());
+  return files;
 }
 
 Exported export_weights(const Model& model, const Processor& processor, const data::SpecialIds& special,
@@ -86,6 +88,9 @@ Exported export_model(const LoadedModel& loaded, const std::filesystem::path& ru
                       const std::filesystem::path& folder, const ExportOptions& options) {
   const Exported exported = export_weights(loaded.model, loaded.processor, loaded.tokenizer.special(),
                                            loaded.recipe.task.labels, folder, options);
+  const EncoderConfig& config = loaded.model.config();
+  data::write_tokenizer_folder(loaded.tokenizer, folder, config.types,
+                               config.positions == Positions::learned ? config.max_positions : 0);
   storage::write_file_durably(folder / "README.md", model_card(loaded, run, exported));
   return exported;
 }

@@ -1,6 +1,7 @@
 #include "exchange/import_model.h"
 
 #include "checkpoints/model_state.h"
+#include "data/tokenizers/tokenizer_json.h"
 #include "exchange/transformers_folder.h"
 #include "recipes/recipe.h"
 #include "training/checkpoint_tokenizer.h"
@@ -40,7 +41,9 @@ Imported import_model(const std::filesystem::path& folder, const std::filesystem
   const TransformersConfig config = read_config(folder);
   const SafetensorsReader reader(folder);
   const data::Tokenizer tokenizer =
-      tokenizer_file.empty() ? data::Tokenizer::load(folder / "vocab.txt") : load_tokenizer(tokenizer_file);
+      tokenizer_file.empty()
+          ? data::Tokenizer::from_bytes(data::read_tokenizer_folder(folder), folder.string())
+          : load_tokenizer(tokenizer_file);
   COMERA_CHECK(tokenizer.vocabulary() <= config.model.vocabulary,
                "{}: its tokenizer has {} pieces, but the model only {} rows for them", folder.string(),
                tokenizer.vocabulary(), config.model.vocabulary);
