@@ -13,7 +13,8 @@ namespace {
 
 int print_ids(int argc, char** argv) {
   if (argc < 4) {
-    say("usage: print_ids TOKENIZER TEXT IDS [FOLDER]; a TOKENIZER is a file or a folder of Hugging Face's\n");
+    say("usage: print_ids TOKENIZER TEXT IDS [FOLDER]; a TOKENIZER is a file or a folder of Hugging "
+        "Face's\n");
     return 2;
   }
   const std::filesystem::path path = argv[1];
