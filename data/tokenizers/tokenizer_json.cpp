@@ -1,15 +1,9 @@
 #include "data/tokenizers/tokenizer_json.h"
 
-#include <fmt/ranges.h>
-
-#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "data/tokenizers/byte_level_bpe.h"
-#include "kernels/core/check.h"
 #include "storage/durable_file.h"
-#include "storage/small_file.h"
 
 namespace comera::data {
 
@@ -40,7 +34,7 @@ Json post_processor(const Tokenizer& tokenizer, std::int64_t types) {
   return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", tokens}};
 }
 
-// By their names in transformers.
+// The special pieces by the names that transformers has for them.
 std::vector<std::pair<const char*, std::int32_t>> named_tokens(const SpecialIds& special) {
   return {{"pad_token", special.pad},
           {"unk_token", special.unknown},
@@ -62,8 +56,8 @@ Json names_of_special(const Tokenizer& tokenizer) {
 }  // namespace
 
 nlohmann::ordered_json ids_by_piece(std::span<const std::string> pieces) {
-  Json::object_t
-      ids;  // appended to, since finding a member of such an object takes as long as it has members
+  // Appended to, since finding a member of such an object takes as long as it has members.
+  Json::object_t ids;
   for (std::size_t id = 0; id < pieces.size(); ++id) ids.emplace_back(pieces[id], id);
   return ids;
 }

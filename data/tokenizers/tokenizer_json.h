@@ -13,8 +13,10 @@ namespace comera::data {
 // Tokenizers as Hugging Face's tokenizers and transformers keep them.
 
 // The text of a tokenizer.json that gives the ids that this tokenizer gives, but that it makes special pieces
-// of their names in text. Sequences are [CLS] A [SEP] and [CLS] A [SEP] B [SEP], with types 0 and 1, or 0
-// only for a model with one type. Error for a SentencePiece model that changes text.
+// of their names in text, and that of a unigram model's sequences with one score, such as orders of a long
+// run's pieces, it may take another (SentencePiece lets rounding decide). Sequences are [CLS] A [SEP] and
+// [CLS] A [SEP] B [SEP], with types 0 and 1, or 0 only for a model with one type. Error for a SentencePiece
+// model that changes text.
 std::string tokenizer_json(const Tokenizer& tokenizer, std::int64_t types = 2);
 
 // What transformers wants beside it: the names of the special pieces, and, in tokenizer_config.json, how many

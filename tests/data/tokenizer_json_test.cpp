@@ -317,6 +317,11 @@ TEST(TokenizerFolder, TakesTheFilesOfOlderModels) {
               HasSubstr("tokenizer.json: is damaged: it has no model"));
 }
 
+void expect_refused(const std::string& bytes, const std::string& message) {
+  EXPECT_THAT(test::error_of([&] { Tokenizer::from_bytes(bytes, "t.json"); }),
+              testing::AllOf(HasSubstr("t.json: "), HasSubstr(message)));
+}
+
 // A small byte-level BPE, changed by a patch (RFC 7386, where null removes a member).
 std::string patched(const std::string& patch) {
   json file = json::parse(R"({"added_tokens": [{"id": 3, "content": "<mask>", "special": true}],
@@ -360,10 +365,7 @@ TEST(TokenizerJson, WhatIsNotKnownIsRefusedByName) {
       {R"({"added_tokens": [{"id": 3, "content": "xx", "special": false}]})",
        R"(its added token "xx" has special = false)"},
   };
-  for (const auto& [patch, message] : refused)
-    EXPECT_THAT(test::error_of([&] { Tokenizer::from_bytes(patched(patch), "t.json"); }),
-                testing::AllOf(HasSubstr("t.json: "), HasSubstr(message)))
-        << patch;
+  for (const auto& [patch, message] : refused) expect_refused(patched(patch), message);
   json bert = json::parse(tokenizer_json(Tokenizer::load(oracle + "/wordpiece_uncased_vocab.txt")));
   for (const auto& [patch, message] : std::vector<std::pair<std::string, std::string>>{
            {R"({"normalizer": {"lowercase": false}})",
@@ -376,7 +378,7 @@ TEST(TokenizerJson, WhatIsNotKnownIsRefusedByName) {
            {R"({"model": {"vocab": {"a\nb": 200}}})", "is damaged"}}) {
     json changed = bert;
     changed.merge_patch(json::parse(patch));
-    EXPECT_THAT(test::error_of([&] { Tokenizer::from_bytes(changed.dump(), "t"); }), HasSubstr(message));
+    expect_refused(changed.dump(), message);
   }
 }
 
@@ -412,10 +414,7 @@ TEST(TokenizerJson, WhatIsDamagedIsRefused) {
        R"(the id of "<mask>" is 5)"},
       {R"({"added_tokens": [{"id": 1, "content": "a", "special": true}]})", R"("a" has two ids)"},
   };
-  for (const auto& [patch, message] : damaged)
-    EXPECT_THAT(test::error_of([&] { Tokenizer::from_bytes(patched(patch), "t.json"); }),
-                testing::AllOf(HasSubstr("t.json: "), HasSubstr(message)))
-        << patch;
+  for (const auto& [patch, message] : damaged) expect_refused(patched(patch), message);
   const std::string whole = patched("{}");
   for (const auto& [bytes, message] : std::vector<std::pair<std::string, std::string>>{
            {"{", "is damaged: it is no JSON"},
@@ -426,7 +425,7 @@ TEST(TokenizerJson, WhatIsDamagedIsRefused) {
            {"{\"a\":" + std::string(1000000, '[') + std::string(1000000, ']') + "}",
             "it is nested too deeply"},
            {"{\"a\": 1" + std::string(400, '0') + "}", "it is no JSON"}})
-    EXPECT_THAT(test::error_of([&] { Tokenizer::from_bytes(bytes, "t.json"); }), HasSubstr(message));
+    expect_refused(bytes, message);
 }
 
 // Whatever byte of a file is wrong: a tokenizer, or an error.
