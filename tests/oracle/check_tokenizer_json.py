@@ -5,10 +5,11 @@ wrote with the ids that this project gives them:
     print_ids TOKENIZER TEXT IDS FOLDER
     python3 tests/oracle/check_tokenizer_json.py FOLDER TEXT IDS
 
-FOLDER has tokenizer.json and, for transformers, its companions; TEXT has lines that end with "\n". Pairs of
-neighbouring lines are compared too, and the text that comes back. Lines with the name of a special piece are
-left out, since only the libraries make the piece of it. For unigram models, sequences of the same score are
-counted apart. Ends with 1 if anything else differs. Needs tokenizers and transformers (0.23 and 5.24 were used).
+FOLDER has tokenizer.json and, for transformers, its companions; TEXT has lines, or texts that each end with a
+zero byte. Pairs of neighbouring ones are compared too, and the text that comes back. Texts with the name of a
+special piece are left out, since only the libraries make the piece of it. For unigram models, sequences of the
+same score are counted apart. Ends with 1 if anything else differs. Needs tokenizers and transformers (0.23 and
+5.24 were used).
 """
 import json
 import logging
@@ -20,7 +21,8 @@ from transformers import AutoTokenizer
 
 
 def lines_of(path):
-    return pathlib.Path(path).read_bytes().decode("utf-8").split("\n")[:-1]
+    text = pathlib.Path(path).read_bytes().decode("utf-8")
+    return text.split("\0" if text.endswith("\0") else "\n")[:-1]
 
 
 def main(folder, text, ids):
@@ -56,8 +58,8 @@ def main(folder, text, ids):
             pairs += pair["input_ids"] != first + second or \
                 pair["token_type_ids"] != [0] * len(first) + [1] * len(second)
         before = (line, expected)
-    print(f"{folder}: {len(kept)} lines ({len(lines) - len(kept)} left out), {sum(len(e) for _, e in kept)} ids; "
-          f"differ: {len(differ)} lines" + (f", {ties} by ties" if scores else "") +
+    print(f"{folder}: {len(kept)} texts ({len(lines) - len(kept)} left out), {sum(len(e) for _, e in kept)} ids; "
+          f"differ: {len(differ)}" + (f", {ties} by ties" if scores else "") +
           f"; of the others in transformers {by_transformers}, as pairs {pairs}; not given back: {not_back}")
     for line, found, expected in differ[:5]:
         at = next((k for k, (a, b) in enumerate(zip(found, expected)) if a != b), min(len(found), len(expected)))

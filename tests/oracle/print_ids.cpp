@@ -1,7 +1,9 @@
-// What ids a tokenizer gives the lines of a text, for comparison with another program:
-// check_tokenizer_json.py. Writes a line of ids for each line, and, if a folder is given, the tokenizer as
-// Hugging Face's transformers take it.
+// What ids a tokenizer gives the lines of a file, or its texts, if each ends with a zero byte, for comparison
+// with another program: check_tokenizer_json.py. Writes a line of ids for each, and, if a folder is given,
+// the tokenizer as Hugging Face's transformers take it.
 #include <fstream>
+#include <iterator>
+#include <sstream>
 #include <string>
 
 #include "data/tokenizers/tokenizer_json.h"
@@ -20,12 +22,15 @@ int print_ids(int argc, char** argv) {
   const std::filesystem::path path = argv[1];
   const data::Tokenizer tokenizer =
       is_directory(path) ? data::load_tokenizer_folder(path) : data::Tokenizer::load(path);
-  std::ifstream text(argv[2], std::ios::binary);
+  std::ifstream file(argv[2], std::ios::binary);
+  const std::string all(std::istreambuf_iterator<char>(file), {});
+  std::istringstream texts(all);
   std::ofstream ids(argv[3], std::ios::binary);
   data::Encoder encoder(tokenizer);
-  for (std::string line; std::getline(text, line);) {
+  const char end = all.ends_with('\0') ? '\0' : '\n';
+  for (std::string text; std::getline(texts, text, end);) {
     std::vector<std::int32_t> found;
-    encoder.encode(line, found);
+    encoder.encode(text, found);
     for (const std::int32_t id : found) ids << id << ' ';
     ids << '\n';
   }
