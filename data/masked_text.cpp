@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "data/tokenizers/utf8.h"
+
 namespace comera::data {
 
 namespace {
@@ -59,7 +61,8 @@ Reading MaskedTextReader::filled(const MaskedText& text, std::size_t mark, std::
   std::string& before = reading.before;
   if (text.takes_space[mark]) before.pop_back();
   const PieceText piece = tokenizer_.text(id);
-  const bool readable = !piece.bytes.empty() && (!piece.byte || kind_of(piece.bytes[0]) != other);
+  const bool readable =
+      !piece.bytes.empty() && is_utf8(piece.bytes) && (!piece.byte || kind_of(piece.bytes[0]) != other);
   reading.filling = readable ? piece.bytes : tokenizer_.piece(id);
   if (piece.inside_word)
     while (ends_with_space(before)) before.pop_back();

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes data/tokenizers/unicode_tables.cpp: what BERT's basic tokenization needs to know of Unicode.
+"""Writes data/tokenizers/unicode_tables.cpp: what BERT's basic tokenization and byte-level BPE need to
+know of Unicode.
 
     python3 scripts/make_unicode_tables.py > data/tokenizers/unicode_tables.cpp
 """
@@ -68,6 +69,8 @@ def main():
     print_ranges("control_ranges", ranges(lambda c: category(c) in ("Cc", "Cf", "Co", "Cs") and chr(c) not in "\t\n\r"))
     print_ranges("space_ranges", ranges(lambda c: category(c) in ("Zs", "Zl", "Zp") or chr(c) in "\t\n\r"))
     print_ranges("mark_ranges", merged)
+    print_ranges("letter_ranges", ranges(lambda c: category(c).startswith("L")))
+    print_ranges("number_ranges", ranges(lambda c: category(c).startswith("N")))
     print_table("constexpr Fold folds", ["{0x%X,{%s}}" % (code, ",".join("0x%X" % c for c in to))
                                          for code, to in mapped])
     print("// clang-format on\n\n}  // namespace\n")
@@ -77,7 +80,7 @@ def main():
   return after != ranges.begin() && c <= std::prev(after)->last;
 }
 """)
-    for name in ("punctuation", "control", "space", "mark"):
+    for name in ("punctuation", "control", "space", "mark", "letter", "number"):
         print(f"std::span<const Range> {name}_characters() {{ return {name}_ranges; }}")
     print("std::span<const Fold> case_and_accent_folds() { return folds; }\n\n}  // namespace comera::data")
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,7 +14,7 @@ namespace comera::data {
 // What a piece stands for.
 struct PieceText {
   std::string bytes;         // empty for a special piece
-  bool byte = false;         // a single byte, for characters that have no piece
+  bool byte = false;         // a single byte, for characters that have no piece, or other parts of characters
   bool inside_word = false;  // never begins a word
 };
 
@@ -45,7 +46,14 @@ class PieceModel {
   virtual void encode_between(std::string_view part, bool piece_before, bool piece_behind,
                               std::vector<std::int32_t>& ids) const = 0;
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
+  // The members of a tokenizer.json (tokenizer_json.h) that describe the same model: normalizer,
+  // pre_tokenizer, decoder, model, and in added_tokens id and content of pieces that are found in text before
+  // all others. Error if nothing there gives the same ids.
+  virtual nlohmann::ordered_json tokenizer_json() const = 0;
 };
+
+// The pieces as members of an object whose values are their ids.
+nlohmann::ordered_json ids_by_piece(std::span<const std::string> pieces);
 
 // U+2581, which SentencePiece puts for a space.
 inline constexpr std::string_view space_symbol = "\xe2\x96\x81";

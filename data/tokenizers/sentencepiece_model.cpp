@@ -1,6 +1,12 @@
 #include <sentencepiece_processor.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+
 #include "data/tokenizers/piece_model.h"
+#include "data/tokenizers/sentencepiece_proto.h"
+#include "data/tokenizers/utf8.h"
 #include "kernels/core/check.h"
 
 namespace comera::data {
@@ -9,32 +15,6 @@ namespace {
 void spaces_for_symbols(std::string& piece) {
   for (auto at = piece.find(space_symbol); at != std::string::npos; at = piece.find(space_symbol, at))
     piece.replace(at, space_symbol.size(), 1, ' ');
-}
-
-// Reads one base-128 number of the protocol buffer format; false at the end of the bytes.
-bool read_varint(std::string_view bytes, std::size_t& at, std::uint64_t& value) {
-  value = 0;
-  for (int shift = 0; shift < 64 && at < bytes.size(); shift += 7) {
-    const auto byte = static_cast<unsigned char>(bytes[at++]);
-    value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
-    if (byte < 0x80) return true;
-  }
-  return false;
-}
-
-// Whether the outermost message is whole: pieces (field 1), then the trainer's and the normaliser's settings
-// (2 and 3). A file cut between two pieces still parses, so SentencePiece would not notice.
-bool is_whole_model(std::string_view bytes) {
-  std::array<bool, 4> seen{};
-  for (std::size_t at = 0; at < bytes.size();) {
-    std::uint64_t key = 0;
-    std::uint64_t length = 0;
-    if (!read_varint(bytes, at, key) || (key & 7) != 2 || !read_varint(bytes, at, length)) return false;
-    if (length > bytes.size() - at) return false;
-    if ((key >> 3) < seen.size()) seen[key >> 3] = true;
-    at += length;
-  }
-  return seen[1] && seen[2] && seen[3];
 }
 
 class SentencePieceModel final : public PieceModel {
@@ -128,15 +108,89 @@ class SentencePieceModel final : public PieceModel {
     return text;
   }
 
+  nlohmann::ordered_json tokenizer_json() const override;
+
  private:
   sentencepiece::SentencePieceProcessor processor_;
   std::int32_t byte_zero_ = -1;  // id of the piece of byte 0; the 255 others follow; -1: none
 };
 
+using Json = nlohmann::ordered_json;
+using Kind = SentencePieceFile::Kind;
+
+// SentencePiece joins the two neighbours whose piece has the highest score; tokenizers joins pairs in the
+// order of a list. All pairs that make a piece stand where its score puts it.
+Json merges_of(const SentencePieceFile& file) {
+  std::unordered_set<std::string_view> pieces;
+  std::vector<const SentencePieceFile::Piece*> order;
+  for (const SentencePieceFile::Piece& piece : file.pieces) {
+    if (piece.kind != Kind::normal) continue;
+    pieces.emplace(piece.text);
+    order.push_back(&piece);
+  }
+  std::ranges::stable_sort(order, std::greater<>(), &SentencePieceFile::Piece::score);
+  Json merges = Json::array();
+  for (const SentencePieceFile::Piece* joined : order) {
+    const std::string_view piece = joined->text;
+    std::size_t at = 0;
+    for (next_character(piece, at); at < piece.size(); next_character(piece, at))
+      if (pieces.contains(piece.substr(0, at)) && pieces.contains(piece.substr(at)))
+        merges.push_back({piece.substr(0, at), piece.substr(at)});
+  }
+  return merges;
+}
+
+// What never comes from text must lose against every other way to write it.
+constexpr double never = -1e6;
+
+Json unigram_scores(const SentencePieceFile& file) {
+  Json scores = Json::array();
+  for (const auto& piece : file.pieces)
+    scores.push_back({piece.text, piece.kind == Kind::normal ? static_cast<double>(piece.score) : never});
+  return scores;
+}
+
+Json SentencePieceModel::tokenizer_json() const {
+  SentencePieceFile file = read_sentencepiece(processor_.serialized_model_proto());
+  const bool is_known =
+      (file.bpe || file.unigram) && file.byte_fallback && file.charsmap.empty() && !file.dummy_prefix &&
+      !file.removes_spaces && file.escapes_spaces &&
+      std::ranges::none_of(file.pieces, [](const auto& piece) { return piece.kind == Kind::unused; });
+  COMERA_CHECK(
+      is_known,
+      "this SentencePiece model has no tokenizer.json here, since it normalises text, adds or removes "
+      "spaces, or has no pieces for single bytes; train one with 'comera tokenizer'");
+  // With spaces as they are, U+2581 in text is a character like others, and nothing needs to be normalised.
+  std::vector<std::string> pieces;
+  Json added = Json::array();
+  for (auto& piece : file.pieces) {
+    spaces_for_symbols(piece.text);
+    if (piece.kind == Kind::user_defined) added.push_back({{"id", pieces.size()}, {"content", piece.text}});
+    pieces.push_back(piece.text);
+  }
+  Json model = {{"type", "Unigram"}, {"unk_id", unknown()}, {"byte_fallback", true}};
+  if (file.bpe)
+    model = {{"type", "BPE"},
+             {"dropout", nullptr},
+             {"unk_token", piece(unknown())},
+             {"fuse_unk", false},
+             {"byte_fallback", true},
+             {"ignore_merges", false},
+             {"vocab", ids_by_piece(pieces)},
+             {"merges", merges_of(file)}};
+  else
+    model["vocab"] = unigram_scores(file);
+  return {{"normalizer", nullptr},
+          {"pre_tokenizer", nullptr},
+          {"decoder", {{"type", "Sequence"}, {"decoders", {{{"type", "ByteFallback"}}, {{"type", "Fuse"}}}}}},
+          {"model", model},
+          {"added_tokens", added}};
+}
+
 }  // namespace
 
 std::unique_ptr<PieceModel> open_sentencepiece(const std::string& bytes, const std::string& name) {
-  if (!is_whole_model(bytes)) return nullptr;
+  if (!is_whole_sentencepiece(bytes)) return nullptr;
   return std::make_unique<SentencePieceModel>(bytes, name);
 }
 

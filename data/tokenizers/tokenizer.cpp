@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "data/tokenizers/tokenizer_json.h"
 #include "kernels/core/check.h"
 #include "storage/small_file.h"
 
@@ -40,7 +41,8 @@ Tokenizer::~Tokenizer() = default;
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   constexpr std::int64_t limit = std::int64_t{256} << 20;  // some fifty times the largest in use
   return from_bytes(
-      storage::read_small_file(path, limit, "a tokenizer, a SentencePiece model or WordPiece's vocab.txt"),
+      storage::read_small_file(
+          path, limit, "a tokenizer, a SentencePiece model, WordPiece's vocab.txt or a tokenizer.json"),
       path.string());
 }
 
@@ -49,13 +51,15 @@ Tokenizer Tokenizer::from_bytes(std::string bytes, const std::string& name) {
   tokenizer.model_ = open_sentencepiece(bytes, name);
   const bool sentencepiece = tokenizer.model_ != nullptr;
   if (!sentencepiece) tokenizer.model_ = open_wordpiece(bytes, name);
+  if (tokenizer.model_ == nullptr) tokenizer.model_ = open_tokenizer_json(bytes, name);
   COMERA_CHECK(
       tokenizer.model_ != nullptr,
       "{}: is not a SentencePiece model, or is truncated; nor is it a WordPiece vocabulary, one piece "
-      "per line with [UNK] among them",
+      "per line with [UNK] among them, or a tokenizer.json",
       name);
   tokenizer.find_special(name);
   tokenizer.cuts_ = tokenizer.model_->cuts();
+  tokenizer.sentencepiece_ = sentencepiece;
   tokenizer.symbols_apart_ = sentencepiece && tokenizer.cuts_ != Cuts{};
   tokenizer.restores_text_ = true;
   for (const std::string_view text : awkward_texts)

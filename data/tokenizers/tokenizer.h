@@ -30,14 +30,15 @@ struct SpecialIds {
   friend bool operator==(const SpecialIds&, const SpecialIds&) = default;
 };
 
-// A SentencePiece model, or a WordPiece vocabulary (vocab.txt). One that 'comera tokenizer' trained gives
-// back exactly the text it was given: spaces, tabs, line ends and every character of well-formed UTF-8. One
-// made elsewhere is taken as it is: its special pieces may be called [PAD] or <pad>, [CLS], <cls> or <s>,
-// [SEP], <sep> or </s>, [MASK] or <mask>; those it lacks get ids behind its pieces; and it may normalise
-// text, which then does not come back exactly. notes() says so. Immutable, and may be shared by threads.
+// A SentencePiece model, a WordPiece vocabulary (vocab.txt), or a tokenizer.json (tokenizer_json.h). One that
+// 'comera tokenizer' trained gives back exactly the text it was given: spaces, tabs, line ends and every
+// character of well-formed UTF-8. One made elsewhere is taken as it is: its special pieces may be called
+// [PAD] or <pad>, [CLS], <cls> or <s>, [SEP], <sep> or </s>, [MASK] or <mask>; those it lacks get ids behind
+// its pieces; and it may normalise text, which then does not come back exactly. notes() says so. Immutable,
+// and may be shared by threads.
 class Tokenizer {
  public:
-  // Error if the file is neither, or is a truncated model.
+  // Error if the file is none of them, or is a truncated model.
   static Tokenizer load(const std::filesystem::path& path);
   // name: for messages.
   static Tokenizer from_bytes(std::string bytes, const std::string& name);
@@ -65,6 +66,8 @@ class Tokenizer {
   // Of the file's bytes: shards carry it, so that they are not read with another tokenizer.
   const std::string& hash() const { return hash_; }
   const std::string& bytes() const { return bytes_; }
+  bool is_sentencepiece() const { return sentencepiece_; }
+  const PieceModel& model() const { return *model_; }
 
  private:
   friend class Encoder;
@@ -84,6 +87,7 @@ class Tokenizer {
   std::vector<std::string> added_;  // special pieces behind those of the model
   std::vector<std::string> notes_;
   bool restores_text_ = false;
+  bool sentencepiece_ = false;
   bool special_in_text_ = false;  // the model makes special pieces of their names in text
   bool symbols_apart_ = false;    // U+2581 and NUL are encoded by themselves
   Cuts cuts_{};

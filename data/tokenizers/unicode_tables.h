@@ -3,7 +3,7 @@
 #include <array>
 #include <span>
 
-// Tables of Unicode that BERT's basic tokenization and the bounds of words need; written by
+// Tables of Unicode that BERT's basic tokenization, byte-level BPE and the bounds of words need; written by
 // scripts/make_unicode_tables.py.
 namespace comera::data {
 
@@ -19,6 +19,8 @@ std::span<const Range> punctuation_characters();  // above ASCII: categories P*
 std::span<const Range> control_characters();      // Cc, Cf, Co, Cs, but tab, line feed and carriage return
 std::span<const Range> space_characters();        // Zs, Zl, Zp and those three
 std::span<const Range> mark_characters();         // that vanish when accents are stripped
+std::span<const Range> letter_characters();       // L*
+std::span<const Range> number_characters();       // N*
 
 // What a character becomes in lower case, decomposed and without accents, if that is not itself; 0 fills up.
 // Hangul syllables, which are decomposed by arithmetic, are not in it.

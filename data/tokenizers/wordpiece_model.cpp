@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "data/tokenizers/piece_model.h"
@@ -126,6 +127,24 @@ class WordPieceModel final : public PieceModel {
       text += joined ? piece.substr(2) : piece;
     }
     return text;
+  }
+
+  nlohmann::ordered_json tokenizer_json() const override {
+    return {{"normalizer",
+             {{"type", "BertNormalizer"},
+              {"clean_text", true},
+              {"handle_chinese_chars", true},
+              {"strip_accents", nullptr},
+              {"lowercase", lowers_}}},
+            {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+            {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", false}}},
+            {"model",
+             {{"type", "WordPiece"},
+              {"unk_token", "[UNK]"},
+              {"continuing_subword_prefix", "##"},
+              {"max_input_chars_per_word", longest_word},
+              {"vocab", ids_by_piece(pieces_)}}},
+            {"added_tokens", nlohmann::ordered_json::array()}};
   }
 
  private:

@@ -29,6 +29,25 @@ constexpr Range apart[] = {
     {0xFF00, 0x10FFFF},  // full and half width forms; emoji, rare ideographs and all beyond the first plane
 };
 
+bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
+// Whether text begins with a word character. Where a piece ends within its first character, that one's first
+// byte tells the scripts of two bytes, which are letters nearly all, from the rest.
+bool is_word(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  if (continues_character(text[0])) return false;
+  const std::size_t length = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  std::size_t at = 0;
+  return text.size() < length ? length == 2 : is_word_character(next_character(text, at));
+}
+
+// A piece that only continues a character ends as the word that it is in.
+bool ends_as_word(std::string_view text) {
+  std::size_t last = text.size();
+  while (last > 0 && continues_character(text[last - 1])) --last;
+  return last == 0 || is_word(text.substr(last - 1));
+}
+
 }  // namespace
 
 bool is_word_character(char32_t c) {
@@ -43,17 +62,9 @@ WordTable::WordTable(const Tokenizer& tokenizer) : edges_(static_cast<std::size_
     const PieceText piece = tokenizer.text(id);
     if (piece.bytes.empty()) continue;
     std::uint8_t& edge = edges_[static_cast<std::size_t>(id)];
-    if (piece.byte && static_cast<unsigned char>(piece.bytes[0]) >= 0x80) {
-      // A byte of a character that has no piece: the first byte tells the scripts of two bytes, which are
-      // letters nearly all, from the rest.
-      const auto byte = static_cast<unsigned char>(piece.bytes[0]);
-      edge = byte < 0xC0 ? inside | right : byte < 0xE0 ? left | right : 0;
-      continue;
-    }
-    if (piece.inside_word) edge |= inside;
-    std::size_t at = 0;
-    if (is_word_character(next_character(piece.bytes, at))) edge |= left;
-    if (is_word_character(last_character(piece.bytes))) edge |= right;
+    if (piece.inside_word || continues_character(piece.bytes[0])) edge |= inside;
+    if (is_word(piece.bytes)) edge |= left;
+    if (ends_as_word(piece.bytes)) edge |= right;
   }
 }
 

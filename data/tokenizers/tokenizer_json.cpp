@@ -1,0 +1,107 @@
+#include "data/tokenizers/tokenizer_json.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "storage/durable_file.h"
+
+namespace comera::data {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json special_token(const Tokenizer& tokenizer, std::int32_t id) {
+  const std::string piece = tokenizer.piece(id);
+  return {{piece, {{"id", piece}, {"ids", {id}}, {"tokens", {piece}}}}};
+}
+
+Json post_processor(const Tokenizer& tokenizer, std::int64_t types) {
+  const auto special = [&](std::int32_t id, int type) -> Json {
+    return {{"SpecialToken", {{"id", tokenizer.piece(id)}, {"type_id", type}}}};
+  };
+  const auto sequence = [](const char* name, int type) -> Json {
+    return {{"Sequence", {{"id", name}, {"type_id", type}}}};
+  };
+  const SpecialIds& ids = tokenizer.special();
+  const int second = types > 1 ? 1 : 0;
+  Json tokens = special_token(tokenizer, ids.cls);
+  tokens.update(special_token(tokenizer, ids.separator));
+  const Json single = {special(ids.cls, 0), sequence("A", 0), special(ids.separator, 0)};
+  Json pair = single;
+  pair.push_back(sequence("B", second));
+  pair.push_back(special(ids.separator, second));
+  return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", tokens}};
+}
+
+// The special pieces by the names that transformers has for them.
+std::vector<std::pair<const char*, std::int32_t>> named_tokens(const SpecialIds& special) {
+  return {{"pad_token", special.pad},
+          {"unk_token", special.unknown},
+          {"cls_token", special.cls},
+          {"sep_token", special.separator},
+          {"mask_token", special.mask}};
+}
+
+std::string pretty(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json names_of_special(const Tokenizer& tokenizer) {
+  Json names = Json::object();
+  for (const auto& [name, id] : named_tokens(tokenizer.special())) names[name] = tokenizer.piece(id);
+  return names;
+}
+
+}  // namespace
+
+nlohmann::ordered_json ids_by_piece(std::span<const std::string> pieces) {
+  // Appended to, since finding a member of such an object takes as long as it has members.
+  Json::object_t ids;
+  for (std::size_t id = 0; id < pieces.size(); ++id) ids.emplace_back(pieces[id], id);
+  return ids;
+}
+
+std::string tokenizer_json(const Tokenizer& tokenizer, std::int64_t types) {
+  Json parts = tokenizer.model().tokenizer_json();
+  std::map<std::int32_t, Json> added;  // in the order of their ids
+  const auto add = [&](std::int32_t id, const std::string& content, bool special) {
+    added[id] = {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
+                 {"rstrip", false}, {"normalized", false}, {"special", special}};
+  };
+  for (const Json& token : parts["added_tokens"])
+    add(token["id"].get<std::int32_t>(), token["content"].get<std::string>(), false);
+  for (const auto& [name, id] : named_tokens(tokenizer.special())) add(id, tokenizer.piece(id), true);
+  Json json = {
+      {"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}, {"added_tokens", Json::array()}};
+  for (const auto& [id, token] : added) json["added_tokens"].push_back(token);
+  for (const char* part : {"normalizer", "pre_tokenizer"}) json[part] = parts[part];
+  json["post_processor"] = post_processor(tokenizer, types);
+  for (const char* part : {"decoder", "model"}) json[part] = parts[part];
+  return pretty(json);
+}
+
+std::string special_tokens_map(const Tokenizer& tokenizer) { return pretty(names_of_special(tokenizer)); }
+
+std::string tokenizer_config(const Tokenizer& tokenizer, std::int64_t longest) {
+  Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
+  if (longest > 0) config["model_max_length"] = longest;
+  config["model_input_names"] = {"input_ids", "token_type_ids", "attention_mask"};
+  config.update(names_of_special(tokenizer));
+  return pretty(config);
+}
+
+std::vector<std::string> tokenizer_files() {
+  return {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.model"};
+}
+
+void write_tokenizer_folder(const Tokenizer& tokenizer, const std::filesystem::path& folder,
+                            std::int64_t types, std::int64_t longest) {
+  storage::write_file_durably(folder / "tokenizer.json", tokenizer_json(tokenizer, types));
+  storage::write_file_durably(folder / "special_tokens_map.json", special_tokens_map(tokenizer));
+  storage::write_file_durably(folder / "tokenizer_config.json", tokenizer_config(tokenizer, longest));
+  if (tokenizer.is_sentencepiece())
+    storage::write_file_durably(folder / "tokenizer.model", tokenizer.bytes());
+}
+
+}  // namespace comera::data

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/tokenizers/tokenizer.h"
+
+namespace comera::data {
+
+// Tokenizers as Hugging Face's tokenizers and transformers keep them.
+
+// The text of a tokenizer.json that gives the ids that this tokenizer gives, but that it makes special pieces
+// of their names in text, and that of a unigram model's sequences with one score, such as orders of a long
+// run's pieces, it may take another (SentencePiece lets rounding decide). Sequences are [CLS] A [SEP] and
+// [CLS] A [SEP] B [SEP], with types 0 and 1, or 0 only for a model with one type. Error for a SentencePiece
+// model that changes text.
+std::string tokenizer_json(const Tokenizer& tokenizer, std::int64_t types = 2);
+
+// What transformers wants beside it: the names of the special pieces, and, in tokenizer_config.json, how many
+// tokens the model takes; longest = 0: any number.
+std::string special_tokens_map(const Tokenizer& tokenizer);
+std::string tokenizer_config(const Tokenizer& tokenizer, std::int64_t longest);
+
+// Writes the three files. A SentencePiece model lies beside them as it is, tokenizer.model, for
+// load_tokenizer_folder().
+void write_tokenizer_folder(const Tokenizer& tokenizer, const std::filesystem::path& folder,
+                            std::int64_t types, std::int64_t longest);
+// The files that it may write.
+std::vector<std::string> tokenizer_files();
+
+// A folder's tokenizer: tokenizer.model, tokenizer.json, vocab.txt, or vocab.json with merges.txt, whichever
+// is there first in this order. Error, with the file's name, if there is none, or it is damaged or of a kind
+// that is not known here.
+Tokenizer load_tokenizer_folder(const std::filesystem::path& folder);
+// Its bytes, for Tokenizer::from_bytes().
+std::string read_tokenizer_folder(const std::filesystem::path& folder);
+
+// A byte-level BPE model (RoBERTa's, GPT-2's) or a WordPiece one (BERT's) in a tokenizer.json. Null if the
+// bytes are no JSON object; Error, with `name`, for what is damaged or of a kind that is not known here.
+std::unique_ptr<PieceModel> open_tokenizer_json(const std::string& bytes, const std::string& name);
+
+}  // namespace comera::data
