@@ -86,8 +86,8 @@ Exported export_weights(const Model& model, const Processor& processor, const da
 
 Exported export_model(const LoadedModel& loaded, const std::filesystem::path& run,
                       const std::filesystem::path& folder, const ExportOptions& options) {
-  const Exported exported = export_weights(loaded.model, loaded.processor, loaded.tokenizer.special(),
-                                           loaded.recipe.task.labels, folder, options);
+  Exported exported = export_weights(loaded.model, loaded.processor, loaded.tokenizer.special(),
+                                     loaded.recipe.task.labels, folder, options);
   const EncoderConfig& config = loaded.model.config();
   data::write_tokenizer_folder(loaded.tokenizer, folder, config.types,
                                config.positions == Positions::learned ? config.max_positions : 0);

@@ -164,7 +164,7 @@ class Copy {
     folder_.write("config.json", config.dump());
   }
   std::string error() const {
-    const std::string error = error_of([&] { import_model(path(), {}, path() / "out.h5"); });
+    std::string error = error_of([&] { import_model(path(), {}, path() / "out.h5"); });
     EXPECT_FALSE(fs::exists(path() / "out.h5"));
     return error;
   }
@@ -197,10 +197,10 @@ TEST(ImportRefuses, ConfigurationsOfOtherModels) {
       {"vocab_size", 26, "but config.json makes it"},
       {"max_position_embeddings", 15, "but config.json makes it"},
   };
-  for (const auto& [key, value, error] : cases) {
+  for (const auto& refused : cases) {
     const Copy copy("bert_mlm");
-    copy.change_config([&](json& config) { config[key] = value; });
-    EXPECT_THAT(copy.error(), HasSubstr(error)) << key << " = " << value;
+    copy.change_config([&](json& config) { config[refused.key] = refused.value; });
+    EXPECT_THAT(copy.error(), HasSubstr(refused.error)) << refused.key << " = " << refused.value;
   }
 }
 

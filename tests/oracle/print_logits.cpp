@@ -57,7 +57,7 @@ int print_logits(int argc, char** argv) {
   const auto logits = exchange::answers(loaded.model, loaded.processor, loaded.tokenizer.special(), samples);
   std::vector<exchange::TensorToWrite> tensors;
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    const auto add = [&](const char* name, std::vector<double> values) {
+    const auto add = [&](const char* name, const std::vector<double>& values) {
       const std::int64_t size = std::ssize(values);
       tensors.push_back({fmt::format("{}.{}", i, name), {size}, [values] { return values; }});
     };
