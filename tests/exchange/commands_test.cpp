@@ -30,9 +30,7 @@ TEST_F(ExchangeCommands, GoRound) {
   for (const char* part : {"pipeline_tag: fill-mask", "12 steps on", "| validation_loss |", "[[phase]]"})
     EXPECT_THAT(card, HasSubstr(part));
   EXPECT_THAT(card, testing::Not(HasSubstr(folder().string())));  // nobody else's folders
-  // Of an export the vocabulary is the tokenizer's own file for now.
-  const ProgramResult imported = run_program(
-      {"import", in("hf"), "--tokenizer", in("run") + "/tokenizer.model", "--output", in("back.h5")});
+  const ProgramResult imported = run_program({"import", in("hf"), "--output", in("back.h5")});
   ASSERT_EQ(imported.code, 0) << imported.output;
   const auto loss = [&](const std::string& model) {
     const ProgramResult eval = run_program({"eval", model, "--data", corpus().string(), "--json"});
@@ -41,10 +39,7 @@ TEST_F(ExchangeCommands, GoRound) {
   };
   const auto newest = folder() / "run/checkpoints/step-00000012.h5";
   ASSERT_EQ(run_program({"export", newest.string(), "--to", in("hf"), "--overwrite"}).code, 0);
-  ASSERT_EQ(run_program({"import", in("hf"), "--tokenizer", in("run") + "/tokenizer.model", "--output",
-                         in("back.h5"), "--overwrite"})
-                .code,
-            0);
+  ASSERT_EQ(run_program({"import", in("hf"), "--output", in("back.h5"), "--overwrite"}).code, 0);
   EXPECT_NEAR(loss(in("back.h5")), loss(newest.string()), 1e-5);
 
   const ProgramResult trains = run_program({"export", in("run"), "--to", in("small"), "--tensor-trains"});
