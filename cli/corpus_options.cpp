@@ -46,16 +46,17 @@ std::unique_ptr<data::DocumentSource> open_part(const CorpusInput& input,
 
 }  // namespace
 
-void add_corpus_options(CLI::App& command, CorpusInput& input, const char* max_bytes_name) {
-  command.add_option("--input", input.inputs, "Folders (read with all below them) or files")
-      ->required()
-      ->type_name("PATH");
+CLI::Option* add_corpus_options(CLI::App& command, CorpusInput& input, const char* max_bytes_name) {
+  CLI::Option* paths =
+      command.add_option("--input", input.inputs, "Folders (read with all below them) or files")
+          ->type_name("PATH");
   CLI::Option* text =
       command
           .add_option("--text", input.text,
                       "Read tables (TSV, CSV, JSONL, lines of text; plain or .gz) and take these columns of "
                       "each row as one document, with a line end between them; given again, each list makes "
                       "a document of its own. Of plain text the column is called 'text'")
+          ->needs(paths)
           ->allow_extra_args(false)
           ->type_name("COLUMN,...");
   command
@@ -72,12 +73,17 @@ void add_corpus_options(CLI::App& command, CorpusInput& input, const char* max_b
                   fmt::format("Only these, separated by commas (default: all). Of files: {}; of tables: what "
                               "the language column holds",
                               fmt::join(data::known_languages(), ", ")))
+      ->needs(paths)
       ->delimiter(',')
       ->type_name("NAME");
-  command.add_option("--min-bytes", input.min_bytes,
-                     "Leave out smaller files (default: 32) or texts of tables (default: 1)");
+  command
+      .add_option("--min-bytes", input.min_bytes,
+                  "Leave out smaller files (default: 32) or texts of tables (default: 1)")
+      ->needs(paths);
   command.add_option(max_bytes_name, input.max_bytes, "Leave out larger files, or texts of tables")
+      ->needs(paths)
       ->capture_default_str();
+  return paths;
 }
 
 std::unique_ptr<data::DocumentSource> open_corpus(const CorpusInput& input) {

@@ -26,8 +26,8 @@ struct CorpusInput {
 };
 
 // --input, --text, --language-column, --no-header, --languages, --min-bytes and the upper limit, shared by
-// the commands that read a corpus.
-void add_corpus_options(CLI::App& command, CorpusInput& input, const char* max_bytes_name);
+// the commands that read a corpus. Gives --input, which the others need.
+CLI::Option* add_corpus_options(CLI::App& command, CorpusInput& input, const char* max_bytes_name);
 
 // UsageError if they name no corpus.
 std::unique_ptr<data::DocumentSource> open_corpus(const CorpusInput& input);

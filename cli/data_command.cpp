@@ -5,10 +5,10 @@
 
 #include "cli/commands.h"
 #include "cli/corpus_options.h"
+#include "cli/corpus_work.h"
 #include "cli/number_checks.h"
 #include "data/build_shards.h"
 #include "kernels/core/console.h"
-#include "reports/number_text.h"
 #include "storage/folder.h"
 #include "training/checkpoint_tokenizer.h"
 
@@ -21,11 +21,6 @@ struct DataOptions {
   std::filesystem::path tokenizer;
   bool overwrite = false;
 };
-
-void print_split(const char* name, const data::SplitCounts& counts) {
-  put("{:<24}{:>14}{:>14}{:>14}\n", name, grouped(counts.documents), grouped(counts.tokens),
-      grouped(counts.shards));
-}
 
 // What a build that was stopped has left (*.partial) does not count.
 bool holds_files(const std::filesystem::path& folder) {
@@ -43,29 +38,15 @@ void check_folder(const std::filesystem::path& output, bool overwrite) {
         "{}: exists and is not an empty folder; give --overwrite to replace its shards", output.string()));
 }
 
-void make_shards(DataOptions& options) {
+void make_data(const DataOptions& options) {
   const auto& output = options.build.output;
   check_folder(output, options.overwrite);
   const data::Tokenizer tokenizer = load_tokenizer(options.tokenizer);
   for (const std::string& note : tokenizer.notes()) say("note: {}\n", note);
   const auto corpus = open_corpus(options.corpus);
-  const data::BuildCounts counts = [&] {
-    CorpusProgress progress("tokenizing");
-    options.build.progress = [&](const data::BuildProgress& now) {
-      progress.update(now.documents, now.bytes);
-    };
-    return data::build_shards(*corpus, tokenizer, options.build);
-  }();
-  print_corpus_counts(counts.corpus);
+  const data::BuildCounts counts = make_shards(*corpus, tokenizer, options.build);
   if (!options.corpus.held_out.empty() && counts.validation.documents == 0)
     say("note: no document of --held-out-input is left, so that nothing is held out; name other folders\n");
-  put("\n{:<24}{:>14}{:>14}{:>14}\n", "", "documents", "tokens", "shards");
-  print_split("train", counts.train);
-  print_split("validation", counts.validation);
-  const double tokens = static_cast<double>(counts.train.tokens + counts.validation.tokens);
-  const double bytes = static_cast<double>(counts.corpus.bytes);
-  put("\n{:.2f} bytes per token, {:.1f} s, {:.1f} MB/s\nwrote {}\n", tokens > 0 ? bytes / tokens : 0.0,
-      counts.seconds, bytes * 1e-6 / counts.seconds, output.string());
 }
 
 }  // namespace
@@ -74,7 +55,7 @@ void add_data_command(CLI::App& program) {
   auto options = std::make_shared<DataOptions>();
   CLI::App* command =
       program.add_subcommand("data", "Tokenize source code, text or columns of tables into HDF5 shards");
-  add_corpus_options(*command, options->corpus, "--max-bytes");
+  add_corpus_options(*command, options->corpus, "--max-bytes")->required();
   command
       ->add_option("--tokenizer", options->tokenizer,
                    "A model written by 'comera tokenizer', or a checkpoint, which carries its own")
@@ -112,7 +93,7 @@ void add_data_command(CLI::App& program) {
       "--held-out 0.02\n"
       "  comera data --input CodeSearchNet/python --text docstring,code --tokenizer tokenizer.model --output "
       "shards");
-  command->callback([options] { make_shards(*options); });
+  command->callback([options] { make_data(*options); });
 }
 
 }  // namespace comera::cli

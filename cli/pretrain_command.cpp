@@ -2,14 +2,19 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/number_checks.h"
 #include "cli/output_options.h"
+#include "cli/run_input.h"
 #include "cli/run_training.h"
 #include "cli/training_options.h"
+#include "cli/training_plan.h"
 #include "kernels/core/console.h"
+#include "reports/number_text.h"
 #include "storage/durable_file.h"
+#include "training/checkpoint_tokenizer.h"
 #include "training/rate_search.h"
 
 namespace comera::cli {
@@ -18,11 +23,20 @@ namespace {
 
 struct PretrainOptions {
   TrainingCommandOptions training;
+  RunInput input;
+  double hours = 0;  // 0: as the recipe says
+  bool dry_run = false;
   bool find_rate = false;
   double minutes = 5;
   std::int64_t trial_steps = 0;
   std::filesystem::path plot;
 };
+
+Recipe recipe_of(const PretrainOptions& options) {
+  TrainingCommandOptions training = options.training;
+  if (options.hours > 0) training.recipe.overrides.push_back(fmt::format("run.max_hours={}", options.hours));
+  return load_training_recipe(training);
+}
 
 void find_rate(const PretrainOptions& options, const Communicator& communicator, StopSignals& signals) {
   if (!communicator.alone())
@@ -38,7 +52,7 @@ void find_rate(const PretrainOptions& options, const Communicator& communicator,
           fmt::format("{}: --plot writes SVG; give the file a name in .svg", options.plot.string()));
     prepare_output(options.plot);
   }
-  const Recipe recipe = load_training_recipe(options.training);
+  const Recipe recipe = recipe_of(options);
   signals.begin();
   const RateReport report = find_rates(
       recipe, {.minutes = options.minutes, .steps = options.trial_steps, .stop_requested = [&signals] {
@@ -54,15 +68,72 @@ void find_rate(const PretrainOptions& options, const Communicator& communicator,
   put("saved    {}\n", options.plot.string());
 }
 
+// Of what is there: of data that would have to be made, their size is guessed.
+PlannedData planned_data(const Recipe& recipe, const PretrainOptions& options,
+                         const std::optional<data::Tokenizer>& tokenizer) {
+  if (!options.input.given()) return {.vocabulary = tokenizer->vocabulary(), .tokenizer = &*tokenizer};
+  constexpr double bytes_per_token = 3.3;  // of source code with some ten thousand pieces
+  const auto corpus = open_corpus(options.input.corpus);
+  {
+    CorpusProgress progress("reading");
+    data::Document document;
+    while (corpus->next(document)) progress.update(corpus->counts().documents, corpus->counts().bytes);
+  }
+  print_corpus_counts(corpus->counts());
+  const double tokens = static_cast<double>(corpus->counts().bytes) / bytes_per_token;
+  const std::int64_t vocabulary = tokenizer ? tokenizer->vocabulary() : vocabulary_for(recipe, options.input);
+  put("\ntokens           about {} million, and a vocabulary of {}\n",
+      fmt::format("{:.{}f}", tokens * 1e-6, tokens < 1e7 ? 2 : 0), grouped(vocabulary));
+  return {.vocabulary = vocabulary, .tokens = tokens * (1 - options.input.held_out)};
+}
+
+void dry_run(const PretrainOptions& options, const Communicator& communicator) {
+  if (!communicator.alone()) throw UsageError("--dry-run runs in one process; start it without mpirun");
+  const Recipe recipe = recipe_of(options);
+  std::optional<data::Tokenizer> tokenizer;
+  if (!recipe.data.tokenizer.empty()) tokenizer = load_tokenizer(recipe.data.tokenizer);
+  if (!options.input.given()) require_pretraining_keys(recipe);
+  print_training_plan(recipe, planned_data(recipe, options, tokenizer));
+  put("nothing was written\n");
+}
+
+// Says what is to come, unless a run goes on that has said so.
+void make_data(Recipe& recipe, const TrainingOptions& training, const PretrainOptions& options,
+               Communicator& communicator) {
+  recipe = make_run_data(recipe, options.input, training.mode, communicator);
+  if (!communicator.first() || recipe_of_run(recipe.run.output)) return;
+  const data::Tokenizer tokenizer = load_tokenizer(recipe.data.tokenizer);
+  put("\n");
+  print_training_plan(recipe, {.vocabulary = tokenizer.vocabulary(), .tokenizer = &tokenizer});
+  put("\n");
+  flush_output();
+}
+
+void pretrain(const PretrainOptions& options, Communicator& communicator, StopSignals& signals) {
+  Recipe recipe = recipe_of(options);
+  const TrainingOptions training = training_options(options.training, communicator, signals);
+  if (options.input.given()) make_data(recipe, training, options, communicator);
+  run_training(recipe, training, signals);
+}
+
 }  // namespace
 
 void add_pretrain_command(CLI::App& program) {
   auto options = std::make_shared<PretrainOptions>();
   CLI::App* command = program.add_subcommand("pretrain", "Pretrain a model as a recipe says");
   add_training_options(*command, options->training);
+  CLI::Option* input = add_run_input_options(*command, options->input);
+  command
+      ->add_option("--hours", options->hours,
+                   "Train for so long: the schedule of rates and phases ends then (run.max_hours)")
+      ->check(number_above_0(1e6));
+  CLI::Option* dry = command->add_flag("--dry-run", options->dry_run,
+                                       "Write and train nothing, but say what the run would take: size, "
+                                       "passes, memory and time, measured here");
   CLI::Option* find = command->add_flag(
       "--find-rate", options->find_rate,
       "Train nothing but short trials, and say which learning rates are best for each kind of parameter");
+  find->excludes(input)->excludes(dry);
   CLI::Option* minutes =
       command->add_option("--minutes", options->minutes, "Of all trials of --find-rate together, about")
           ->needs(find)
@@ -77,8 +148,10 @@ void add_pretrain_command(CLI::App& program) {
       ->needs(find)
       ->type_name("FILE.svg");
   command->footer(
-      "Example: comera pretrain recipes/quickstart.toml --set data.train=corpus --set data.validation=corpus "
-      "\\\n"
+      "Examples:\n"
+      "  comera pretrain quickstart --input ~/src --output runs/first\n"
+      "  comera pretrain quickstart --input ~/src --output runs/first --hours 8 --dry-run\n"
+      "  comera pretrain recipes/quickstart.toml --set data.train=corpus --set data.validation=corpus \\\n"
       "           --set data.tokenizer=tok.model --output runs/first --resume auto\n"
       "Several processes: mpirun -np 4 comera pretrain ... (docs/scaling.md)\n"
       "Ctrl-C, SIGTERM, SIGUSR1 or a closed terminal (SIGHUP, unless under nohup) saves a checkpoint and "
@@ -87,9 +160,10 @@ void add_pretrain_command(CLI::App& program) {
     run_in_job([&](Communicator& communicator, StopSignals& signals) {
       if (options->find_rate)
         find_rate(*options, communicator, signals);
+      else if (options->dry_run)
+        dry_run(*options, communicator);
       else
-        run_training(load_training_recipe(options->training),
-                     training_options(options->training, communicator, signals), signals);
+        pretrain(*options, communicator, signals);
     });
   });
 }

@@ -1,4 +1,3 @@
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,9 +7,11 @@
 #include "cli/commands.h"
 #include "cli/device_option.h"
 #include "cli/number_checks.h"
+#include "cli/run_input.h"
 #include "cli/run_training.h"
 #include "cli/training_options.h"
 #include "kernels/core/console.h"
+#include "storage/folder.h"
 #include "training/metrics.h"
 #include "training/progress.h"
 
@@ -42,16 +43,14 @@ Recipe recipe_to_resume(const ResumeOptions& options) {
   recipe.run.output = run.string();
   if (const auto tokenizer = run / "tokenizer.model"; std::filesystem::exists(tokenizer, code))
     recipe.data.tokenizer = tokenizer.string();
+  // Those that --input made lie in the folder, and have moved with it.
+  const std::filesystem::path shards_here = run_shards(run);
+  for (std::string* shards : {&recipe.data.train, &recipe.data.validation})
+    if (!std::filesystem::exists(*shards, code) && shards->ends_with(run_shards("").string()) &&
+        std::filesystem::exists(shards_here, code))
+      *shards = storage::from_root(shards_here).lexically_normal().string();
   if (!options.device.empty()) recipe.run.device = options.device;
   return recipe;
-}
-
-// "Wednesday, 14:32" of local time.
-std::string time_text(double seconds_from_now) {
-  const std::time_t then = std::time(nullptr) + static_cast<std::time_t>(seconds_from_now);
-  std::tm local{};
-  localtime_r(&then, &local);
-  return fmt::format("{:%A, %H:%M}", local);
 }
 
 // Where it stands, the run has said.
@@ -62,9 +61,9 @@ void say_end(const TrainingRun& run, const ResumeOptions& options) {
   if (left <= 0) return;
   std::string text =
       fmt::format("in phase '{}'; at the pace of the last steps the run takes another {}, until {}",
-                  place.phase, duration_text(left), time_text(left));
+                  place.phase, duration_text(left), clock_text(left));
   if (options.hours > 0 && left > options.hours * 3600)
-    text += fmt::format("; --hours ends it before, {}", time_text(options.hours * 3600));
+    text += fmt::format("; --hours ends it before, {}", clock_text(options.hours * 3600));
   say("{}\n", text);
 }
 

@@ -4,10 +4,10 @@
 
 #include "cli/commands.h"
 #include "cli/corpus_options.h"
+#include "cli/corpus_work.h"
 #include "cli/output_options.h"
 #include "data/tokenizers/tokenizer.h"
 #include "kernels/core/console.h"
-#include "reports/number_text.h"
 #include "storage/durable_file.h"
 #include "storage/new_folders.h"
 
@@ -31,19 +31,10 @@ void train_tokenizer(TokenizerOptions& options) {
   const auto corpus = open_corpus(options.corpus);
   const storage::NewFolders folders(options.output.parent_path());
   prepare_output(options.output);
-  data::Tokenizer tokenizer = [&] {
-    CorpusProgress progress("reading");
-    options.tokenizer.progress = [&](std::int64_t documents, std::int64_t bytes) {
-      progress.update(documents, bytes);
-    };
-    return data::train_tokenizer(*corpus, options.tokenizer);
-  }();
-  storage::write_file_durably(options.output, tokenizer.bytes());
+  const data::Tokenizer tokenizer = make_tokenizer(*corpus, options.tokenizer);
   print_corpus_counts(corpus->counts());
-  put("{:<24}{:>14}\n", "vocabulary", grouped(tokenizer.vocabulary()));
-  if (tokenizer.vocabulary() < options.tokenizer.vocabulary)
-    say("note: the corpus gave {} pieces of the {} asked for\n", tokenizer.vocabulary(),
-        options.tokenizer.vocabulary);
+  print_vocabulary(tokenizer, options.tokenizer.vocabulary);
+  storage::write_file_durably(options.output, tokenizer.bytes());
   put("wrote {}\n", options.output.string());
 }
 
@@ -53,7 +44,7 @@ void add_tokenizer_command(CLI::App& program) {
   auto options = std::make_shared<TokenizerOptions>();
   CLI::App* command = program.add_subcommand(
       "tokenizer", "Train a SentencePiece tokenizer on source code, text or columns of tables");
-  add_corpus_options(*command, options->corpus, "--max-file-bytes");
+  add_corpus_options(*command, options->corpus, "--max-file-bytes")->required();
   command->add_option("--output", options->output, "The model to write")->required()->type_name("FILE");
   command->add_option("--vocabulary", options->tokenizer.vocabulary, "Number of pieces, at most")
       ->capture_default_str();

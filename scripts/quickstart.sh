@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From nothing to a pretrained encoder on this machine: installs what is missing, builds, makes a tokenizer
-# and shards from source code, trains, is stopped in the middle, resumes, and shows what came out.
+# and shards of source code, trains, is stopped in the middle, resumes, and shows what came out.
 #   scripts/quickstart.sh                    trains on Python's standard library
 #   scripts/quickstart.sh --input DIR        trains on your own source code or text
 #   scripts/quickstart.sh --set KEY=VALUE    overrides the recipe (recipes/quickstart.toml); may be repeated
@@ -125,16 +125,9 @@ folder=runs/quickstart/$(date +%Y%m%d-%H%M%S)
 mkdir -p runs/quickstart
 mkdir "$folder"
 metrics=$folder/run/metrics.jsonl
-train=("$program" pretrain "$recipe" --output "$folder/run" --set "data.tokenizer=$folder/tokenizer.model"
-  --set "data.train=$folder/shards" --set "data.validation=$folder/shards" ${settings[@]+"${settings[@]}"})
+train=("$program" pretrain "$recipe" --input "$input" --output "$folder/run" ${settings[@]+"${settings[@]}"})
 
-stage "tokenizer"
-"$program" tokenizer --input "$input" --output "$folder/tokenizer.model" --vocabulary 8192 --max-bytes 8000000
-
-stage "data"
-"$program" data --input "$input" --tokenizer "$folder/tokenizer.model" --output "$folder/shards" --held-out 0.02
-
-stage "training, first half"
+stage "tokenizer, data, and the first half of training"
 print_command "${train[@]}"
 start_training "${train[@]}"
 steps=""
@@ -153,8 +146,8 @@ done
 wait_for_training || fail "training ended before it was stopped; see its message above"
 
 stage "training, resumed"
-print_command "${train[@]}" --resume auto
-start_training "${train[@]}" --resume auto
+print_command "$program" resume "$folder/run"
+start_training "$program" resume "$folder/run"
 wait_for_training || fail "the resumed training did not succeed; see its message above"
 
 stage "inspect"
@@ -182,7 +175,7 @@ else
 fi
 
 stage "guesses: pieces of held-out code"
-fill=("$program" fill "$folder/run" --held-out "$folder/shards" --examples 10 --top 3)
+fill=("$program" fill "$folder/run" --held-out "$folder/run/data/shards" --examples 10 --top 3)
 print_command "${fill[@]}"
 "${fill[@]}"
 end_stage
@@ -196,8 +189,8 @@ gain=$(awk -v a="$unigram" -v b="$loss" 'BEGIN {printf "%.3f", a - b}')
 cat << TEXT
 
 All of it is in $folder:
-  tokenizer.model           the tokenizer (SentencePiece)
-  shards/                   token ids (HDF5)
+  run/tokenizer.model       the tokenizer (SentencePiece)
+  run/data/shards/          token ids (HDF5)
   run/recipe.toml           the recipe with every key
   run/metrics.jsonl         one line for each logging interval and evaluation
   run/training.svg          loss, size and ranks over the steps
@@ -208,7 +201,7 @@ All of it is in $folder:
 What to try next:
   your own code    scripts/quickstart.sh --input ~/src
   longer training  scripts/quickstart.sh --set phase.0.steps=2000
-  learning rates   $program pretrain $recipe --find-rate --set data.tokenizer=$folder/tokenizer.model --set data.train=$folder/shards
+  learning rates   $program pretrain $recipe --find-rate --set data.tokenizer=$folder/run/tokenizer.model --set data.train=$folder/run/data/shards
   its dense twin   scripts/quickstart.sh --set tensorized.enabled=false
   other sizes      docs/rank-adaptation.md: this run has shrunk the model to half of its tensor trains' size;
                    $program bench step --checkpoint $folder/run    what that makes of a step

@@ -1,11 +1,16 @@
 #include "training/progress.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <condition_variable>
+#include <ctime>
+#include <mutex>
+#include <stop_token>
 
 #include "kernels/core/console.h"
 
@@ -48,6 +53,13 @@ std::string duration_text(double seconds) {
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
   if (whole < 86400) return fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
   return fmt::format("{} d {:02} h", whole / 86400, whole / 3600 % 24);
+}
+
+std::string clock_text(double seconds_from_now) {
+  const std::time_t then = std::time(nullptr) + static_cast<std::time_t>(seconds_from_now);
+  std::tm local{};
+  localtime_r(&then, &local);
+  return fmt::format("{:%A, %H:%M}", local);
 }
 
 std::string progress_bar(const std::string& name, const ProgressState& state, int columns) {
@@ -131,5 +143,19 @@ void ProgressBar::draw() {
     say_to(out_, "{}\n", progress_line(name_, state_));
   open_ = terminal_;
 }
+
+Ticker::Ticker(std::string name, std::FILE* out)
+    : thread_([name = std::move(name), out](const std::stop_token& stop) {
+        ProgressBar bar(name, 0, 0, out);
+        const auto start = std::chrono::steady_clock::now();
+        std::mutex mutex;
+        std::condition_variable_any stopped;
+        std::unique_lock lock(mutex);
+        while (!stopped.wait_for(lock, stop, std::chrono::milliseconds(100),
+                                 [&] { return stop.stop_requested(); })) {
+          const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+          bar.update(0, duration_text(taken.count()));
+        }
+      }) {}
 
 }  // namespace comera

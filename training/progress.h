@@ -5,11 +5,14 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <thread>
 
 namespace comera {
 
 // "3.2 s", "4 min 05 s", "2 h 07 min", "3 d 04 h".
 std::string duration_text(double seconds);
+// "Wednesday, 14:32": the local time after so many seconds from now.
+std::string clock_text(double seconds_from_now);
 
 struct ProgressState {
   std::int64_t done = 0;
@@ -58,6 +61,15 @@ class ProgressBar {
   bool open_ = false;  // the bar is on the terminal, its line not ended
   Clock::time_point last_update_ = Clock::now();
   Clock::time_point next_draw_;
+};
+
+// Shows for how long work goes on that cannot say how far it is, as long as the object lives.
+class Ticker {
+ public:
+  explicit Ticker(std::string name, std::FILE* out = stderr);
+
+ private:
+  std::jthread thread_;
 };
 
 }  // namespace comera

@@ -118,6 +118,7 @@ struct TokenizerOptions {
   std::int64_t max_bytes = 32 << 20;   // of text that training sees; whole documents, drawn by content hash
   double character_coverage = 0.9995;  // rarer characters become bytes
   std::function<void(std::int64_t documents, std::int64_t bytes)> progress = {};  // while documents are read
+  std::function<void()> read = {};  // when all of them are, and training begins, which takes longer
 };
 
 // Trains on a sample of the source's documents that depends on their content only, not on their order.

@@ -81,6 +81,7 @@ Tokenizer train_tokenizer(DocumentSource& source, const TokenizerOptions& option
   auto documents = sample(source, options);
   COMERA_CHECK(!documents.empty(),
                "the tokenizer has nothing to train on: no document of the input was kept");
+  if (options.read) options.read();
   Lines lines(std::move(documents));
   std::string bytes;
   const auto status = sentencepiece::SentencePieceTrainer::Train(

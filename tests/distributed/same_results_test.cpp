@@ -42,6 +42,14 @@ TEST_F(Processes, MetricsSayHowLongProcessesWaited) {
   EXPECT_GT(counted, 1);
 }
 
+TEST_F(Processes, TheFirstOneMakesTheDataForAll) {
+  const std::vector<std::string> none = {"data.train=''", "data.validation=''", "data.tokenizer=''"};
+  const std::vector<std::string> input = {"--input", (corpus() / "source").string(), "--vocabulary", "400"};
+  train(1, "one", none, input);
+  train(2, "two", none, input);
+  expect_the_same("one", "two", 1e-5);
+}
+
 TEST_F(Processes, EarlyAndLateStagesDoNotDependOnTheirNumber) {
   train(1, "one", pruning());
   const CheckpointReader reader(newest("one"));

@@ -1,0 +1,182 @@
+#include "cli/run_input.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/corpus_work.h"
+#include "cli/number_checks.h"
+#include "data/tokenizers/tokenizer.h"
+#include "kernels/core/console.h"
+#include "storage/durable_file.h"
+#include "storage/folder.h"
+#include "storage/small_file.h"
+#include "training/checkpoint_tokenizer.h"
+#include "training/json.h"
+
+namespace comera::cli {
+
+namespace {
+
+constexpr std::int32_t usual_vocabulary = 8192;
+constexpr std::int64_t sample_bytes_per_piece = 1000;  // of the text that a tokenizer learns from
+
+class RunData {
+ public:
+  RunData(const Recipe& recipe, const RunInput& input)
+      : recipe_(recipe),
+        input_(input),
+        folder_(storage::from_root(recipe.run.output).lexically_normal() / "data") {}
+
+  std::filesystem::path tokenizer() const {
+    return recipe_.data.tokenizer.empty() ? folder_ / "tokenizer.model"
+                                          : std::filesystem::path(recipe_.data.tokenizer);
+  }
+  std::filesystem::path shards() const { return run_shards(folder_.parent_path()); }
+
+  void make_unless_there(bool run_goes_on) {
+    const Json asked = description();
+    if (storage::exists(note())) {
+      const Json made = read_note();
+      if (made.value("made_of", Json()) != asked)
+        throw UsageError(
+            fmt::format("{}: was made of another input, or with other options, than those given now; leave "
+                        "--input out to resume its run, or choose another --output",
+                        folder_.string()));
+      if (made.value("complete", false)) {
+        say("data as they were made before in {}\n", folder_.string());
+        return;
+      }
+    } else if (run_goes_on) {
+      throw UsageError(
+          fmt::format("the run in {} was not begun with --input; leave it out, or choose another --output",
+                      recipe_.run.output));
+    } else if (!storage::entries_of(folder_).empty()) {
+      throw UsageError(fmt::format(
+          "{}: is there already, and is no run's; move it, or choose another --output", folder_.string()));
+    }
+    make(asked);
+  }
+
+ private:
+  std::filesystem::path note() const { return folder_ / "input.json"; }
+
+  Json read_note() const {
+    const std::string text = storage::read_small_file(note(), 1 << 20, "a note about data");
+    Json made = Json::parse(text, nullptr, false);
+    if (!made.is_object())
+      throw Error(fmt::format("{}: is damaged; remove {} to have the data made again", note().string(),
+                              folder_.string()));
+    return made;
+  }
+
+  // What the data follow from, but for the files' content.
+  Json description() const {
+    const CorpusInput& corpus = input_.corpus;
+    Json inputs = Json::array();
+    for (const std::filesystem::path& path : corpus.inputs)
+      inputs.push_back(storage::from_root(path).lexically_normal().string());
+    Json made_of = {{"inputs", inputs},
+                    {"text", corpus.text},
+                    {"languages", corpus.languages},
+                    {"language_column", corpus.language_column.value_or("")},
+                    {"header", !corpus.no_header},
+                    {"min_bytes", corpus.min_bytes.value_or(-1)},
+                    {"max_bytes", corpus.max_bytes},
+                    {"held_out", input_.held_out}};
+    if (recipe_.data.tokenizer.empty())
+      made_of["vocabulary"] = vocabulary_for(recipe_, input_);
+    else
+      made_of["tokenizer"] = load_tokenizer(recipe_.data.tokenizer).hash();
+    return made_of;
+  }
+
+  void write_note(const Json& asked, bool complete) const {
+    storage::write_file_durably(note(), json_text({{"complete", complete}, {"made_of", asked}}) + "\n");
+  }
+
+  void make(const Json& asked) {
+    storage::create_directories_durably(folder_);
+    write_note(asked, false);
+    try {
+      const data::Tokenizer tokenizer = ready_tokenizer();
+      data::BuildOptions build;
+      build.output = shards();
+      build.held_out = input_.held_out;
+      const auto corpus = open_corpus(input_.corpus);
+      make_shards(*corpus, tokenizer, build);
+    } catch (...) {
+      std::error_code ignored;
+      std::filesystem::remove_all(folder_, ignored);
+      throw;
+    }
+    write_note(asked, true);
+  }
+
+  data::Tokenizer ready_tokenizer() {
+    if (!recipe_.data.tokenizer.empty()) return load_tokenizer(recipe_.data.tokenizer);
+    const auto corpus = open_corpus(input_.corpus);
+    data::TokenizerOptions options;
+    options.vocabulary = vocabulary_for(recipe_, input_);
+    options.max_bytes = options.vocabulary * sample_bytes_per_piece;
+    data::Tokenizer tokenizer = make_tokenizer(*corpus, options);
+    storage::write_file_durably(folder_ / "tokenizer.model", tokenizer.bytes());
+    print_vocabulary(tokenizer, options.vocabulary);
+    return tokenizer;
+  }
+
+  const Recipe& recipe_;
+  const RunInput& input_;
+  std::filesystem::path folder_;
+};
+
+}  // namespace
+
+CLI::Option* add_run_input_options(CLI::App& command, RunInput& input) {
+  CLI::Option* paths = add_corpus_options(command, input.corpus, "--max-file-bytes");
+  paths->description(
+      "Make tokenizer and shards of these folders or files, in OUTPUT/data, and train on them");
+  command
+      .add_option(
+          "--vocabulary", input.vocabulary,
+          "Pieces of the tokenizer that is made, at most (default: as many as the recipe has room for)")
+      ->needs(paths)
+      ->check(positive_number);
+  command
+      .add_option("--held-out", input.held_out, "Fraction of the documents of --input kept for validation")
+      ->needs(paths)
+      ->capture_default_str();
+  return paths;
+}
+
+std::filesystem::path run_shards(const std::filesystem::path& run) { return run / "data" / "shards"; }
+
+std::int32_t vocabulary_for(const Recipe& recipe, const RunInput& input) {
+  if (input.vocabulary > 0) return input.vocabulary;
+  if (recipe.model.vocabulary > 0) return static_cast<std::int32_t>(recipe.model.vocabulary);
+  // The dense twin's too: it is compared on the same pieces.
+  const auto& table = recipe.tensorized.embedding;
+  return table ? static_cast<std::int32_t>(table->rows()) : usual_vocabulary;
+}
+
+Recipe make_run_data(Recipe recipe, const RunInput& input, RunMode mode, Communicator& communicator) {
+  if (recipe.run.output.empty())
+    throw UsageError("--input makes its data in the run's folder; name it with --output");
+  if (!recipe.data.train.empty() || !recipe.data.sources.empty())
+    throw UsageError("--input and the recipe's data.train both say what to train on; leave one of them out");
+  RunData data(recipe, input);
+  communicator.set_patience({.stalled_seconds = 7 * 86400.0});  // a large corpus takes hours
+  on_first(communicator, [&] {
+    const RunDirectory directory(recipe.run.output, mode);  // nobody else makes it meanwhile
+    data.make_unless_there(directory.resumes());
+    return std::string();
+  });
+  const std::string tokenizer = data.tokenizer().string(), shards = data.shards().string();
+  recipe.data.tokenizer = tokenizer;
+  recipe.data.train = shards;
+  if (recipe.data.validation.empty() && input.held_out > 0) recipe.data.validation = shards;
+  return recipe;
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,85 @@
+#include "cli/training_plan.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "bench/phase_costs.h"
+#include "data/loader.h"
+#include "kernels/core/console.h"
+#include "reports/model_report.h"
+#include "reports/number_text.h"
+#include "training/masked_language_task.h"
+#include "training/phase.h"
+#include "training/progress.h"
+
+namespace comera::cli {
+
+namespace {
+
+// The packs that each phase makes of one pass over the data; none where there are no data yet.
+std::vector<double> packs_of_a_pass(const Recipe& recipe, const Model& model, const PlannedData& data) {
+  std::vector<double> packs;
+  if (data.tokenizer == nullptr) {
+    if (!data.tokens) return packs;
+    for (const PhaseSection& phase : recipe.phases)
+      packs.push_back(*data.tokens / static_cast<double>(phase.tokens_per_pack));
+    return packs;
+  }
+  const MaskedLanguageTask task(recipe.data, *data.tokenizer, model.config());
+  for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
+    data::LoaderOptions options = loader_options(recipe, static_cast<std::int64_t>(i), task, model);
+    options.prefetch = 0;
+    const data::Loader loader(task.samples(recipe.phases[i].length), options);
+    packs.push_back(static_cast<double>(loader.count_packs_per_epoch()));
+  }
+  return packs;
+}
+
+std::string passes_text(const PhaseCosts& costs, const Recipe& recipe, const std::vector<double>& packs) {
+  std::string text;
+  for (std::size_t i = 0; i < packs.size(); ++i)
+    if (costs.phases[i].steps && packs[i] > 0)
+      text += fmt::format(
+          "{}{} {:.2g}", i == 0 ? "" : ", ", costs.phases[i].name,
+          *costs.phases[i].steps * static_cast<double>(recipe.phases[i].packs_per_step) / packs[i]);
+  return text;
+}
+
+}  // namespace
+
+std::optional<double> print_training_plan(const Recipe& recipe, const PlannedData& data) {
+  const EncoderConfig config = encoder_config(recipe, data.vocabulary);
+  const Model model(config, host_allocator(), false);
+  const std::vector<double> packs = packs_of_a_pass(recipe, model, data);
+  const std::int64_t own = model.parameters().count(), dense = dense_parameters(config);
+  put("model            {} numbers, {}{}\n", grouped(own), megabytes(own),
+      own == dense ? std::string(", all dense")
+                   : fmt::format("; its dense twin has {}: {}", grouped(dense), times_text(dense, own)));
+  flush_output();  // what follows takes a while
+  PhaseCosts costs = measure_phases(recipe, data.vocabulary);
+  double seconds = 0, checkpoint = 0;
+  bool known = true;
+  for (std::size_t i = 0; i < costs.phases.size(); ++i) {
+    PhaseCost& phase = costs.phases[i];
+    if (!phase.steps && phase.epochs && i < packs.size())
+      phase.steps =
+          std::ceil(*phase.epochs * packs[i] / static_cast<double>(recipe.phases[i].packs_per_step));
+    known = known && phase.steps;
+    seconds += phase.steps.value_or(0) * phase.seconds;
+    checkpoint =
+        std::max(checkpoint, static_cast<double>(phase.bytes[static_cast<int>(MemoryKind::parameters)] +
+                                                 phase.bytes[static_cast<int>(MemoryKind::optimizer)]));
+  }
+  put("{}\n", phase_costs_text(costs));
+  if (const std::string passes = passes_text(costs, recipe, packs); !passes.empty())
+    put("passes           {} over the training data{}\n", passes, data.tokenizer == nullptr ? ", about" : "");
+  put("checkpoints      about {:.1f} MB each, of which {} are kept, in {}\n", checkpoint * 1e-6,
+      recipe.run.keep_checkpoints, recipe.run.output);
+  if (!known) return std::nullopt;
+  put("time             about {}, without evaluations: {} if it begins now\n", duration_text(seconds),
+      clock_text(seconds));
+  return seconds;
+}
+
+}  // namespace comera::cli
