@@ -5,6 +5,7 @@
 
 #include "storage/durable_file.h"
 #include "storage/folder.h"
+#include "storage/small_file.h"
 
 namespace comera {
 
@@ -102,6 +103,23 @@ std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& director
   return steps;
 }
 
+namespace {
+
+// What `latest` names, if that is later than what was found and no longer there.
+std::filesystem::path missing_after(const std::filesystem::path& directory, std::int64_t found) {
+  std::error_code code;
+  if (!std::filesystem::is_regular_file(directory / "latest", code)) return {};
+  std::string name = storage::read_small_file(directory / "latest", 4096, "the name of a checkpoint");
+  name.erase(std::min(name.find('\n'), name.size()));
+  const std::optional<std::int64_t> step = step_of_name(name);
+  const std::filesystem::path file = directory / name;
+  if (!step || *step <= found || storage::exists(file) || storage::exists(file.string() + ".damaged"))
+    return {};
+  return file;
+}
+
+}  // namespace
+
 std::optional<FoundCheckpoint> find_latest(const std::filesystem::path& directory, ResumeMode mode) {
   const std::vector<std::int64_t> steps = checkpoint_steps(directory);
   FoundCheckpoint found;
@@ -110,6 +128,7 @@ std::optional<FoundCheckpoint> find_latest(const std::filesystem::path& director
     found.step = *step;
     try {
       verify(found.path);
+      found.missing = missing_after(directory, steps.back());
       return found;
     } catch (const Error& error) {
       if (mode != ResumeMode::newest_valid)

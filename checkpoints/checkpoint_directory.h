@@ -55,6 +55,8 @@ struct FoundCheckpoint {
   std::filesystem::path path;
   std::int64_t step = 0;
   std::vector<RefusedCheckpoint> refused;  // newer ones, newest first
+  // A newer one that `latest` names, but nobody finds, and nobody has set aside; empty: there is none.
+  std::filesystem::path missing = {};
 };
 
 // Nothing when there is no checkpoint at all; Error when there are some but none may be used. What is found

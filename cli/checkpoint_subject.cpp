@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "checkpoints/checkpoint_directory.h"
+#include "kernels/core/console.h"
 
 namespace comera::cli {
 
@@ -13,6 +14,9 @@ std::filesystem::path checkpoint_subject(const std::filesystem::path& subject, c
   if (!found)
     throw UsageError(fmt::format("{} is a folder without checkpoints; give {} or a run's folder",
                                  subject.string(), instead));
+  if (!found->missing.empty())
+    say("note: {} is missing, though it was saved; {} is taken\n", found->missing.string(),
+        found->path.filename().string());
   return found->path;
 }
 

@@ -121,6 +121,7 @@ void inspect_model(const InspectOptions& options) {
         checkpoint->integer("/trainer", "step"), checkpoint->integer("/trainer", "phase"),
         checkpoint->integer("/trainer", "tokens"), name_of(checkpoint_recipe(*checkpoint).precision.compute));
   }
+  for (const std::string& sentence : keys_without_effect(recipe)) say("note: {}\n", sentence);
   if (recipe.model.vocabulary == 0 && vocabulary == 0)
     throw UsageError(fmt::format(
         "{} takes its vocabulary from the tokenizer; say how large it is with --vocabulary N", subject));

@@ -15,6 +15,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/process.h"
+#include "distributed/launcher.h"
 #include "kernels/core/console.h"
 #include "recipes/suggest.h"
 
@@ -64,6 +65,20 @@ void check_command(const CLI::App& program, int argc, const char* const* argv) {
   }
 }
 
+// A process that never joins the others would have them wait for it for ever.
+void refuse_processes(const CLI::App& program, int argc, const char* const* argv) {
+  const std::vector<std::string> trains = {"pretrain", "finetune", "resume", "glue"};
+  const auto asks = [&](const char* word) {
+    return std::any_of(argv + 1, argv + argc, [&](const char* given) { return std::string(given) == word; });
+  };
+  if (argc < 2 || !launched_among_several() || std::ranges::find(trains, argv[1]) != trains.end() ||
+      asks("--help") || asks("-h") || asks("--version"))
+    return;
+  throw UsageError(fmt::format(
+      "{} {} runs in one process, and mpirun or srun has started several; start it without them, or with one",
+      program.get_name(), argv[1]));
+}
+
 // Whatever the words of a command line hold, the message is one line of a sane length (see Error).
 int fail(int code, const std::string& message) {
   say("comera: error: {}\n", Error(message).what());
@@ -106,6 +121,7 @@ void run_command(CLI::App& program, int argc, const char* const* argv) {
     add_commands(program);
     refuse_empty_values(program);
     check_command(program, argc, argv);
+    refuse_processes(program, argc, argv);
     program.parse(words_for(program, argc, argv));
   } catch (const CLI::Success& wish) {  // --help, --version
     std::ostringstream text, none;

@@ -2,21 +2,26 @@ include(CMakePackageConfigHelpers)
 
 get_property(libraries GLOBAL PROPERTY COMERA_LIBRARIES)
 install(TARGETS ${libraries} EXPORT comeraTargets
-  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS comera RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+install(TARGETS comera RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 foreach(folder kernels batches tensorized model optim distributed storage data checkpoints recipes reports training exchange)
-  install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/comera
+  install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/comera COMPONENT development
     FILES_MATCHING PATTERN "*.h")
 endforeach()
-install(DIRECTORY recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/comera/recipes
+install(DIRECTORY recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/comera/recipes COMPONENT program
   FILES_MATCHING PATTERN "*.toml")
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/comera RENAME copyright COMPONENT program)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libcomera-dev RENAME copyright COMPONENT development)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/comera)
-install(EXPORT comeraTargets NAMESPACE comera:: DESTINATION ${config_dir})
+install(EXPORT comeraTargets NAMESPACE comera:: DESTINATION ${config_dir} COMPONENT development)
 configure_package_config_file(cmake/comeraConfig.cmake.in
   ${PROJECT_BINARY_DIR}/comeraConfig.cmake INSTALL_DESTINATION ${config_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/comeraConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/comeraConfig.cmake ${PROJECT_BINARY_DIR}/comeraConfigVersion.cmake
   ${PROJECT_SOURCE_DIR}/cmake/ComeraDependencies.cmake
-  DESTINATION ${config_dir})
+  DESTINATION ${config_dir} COMPONENT development)
+
+include(ComeraPackage)

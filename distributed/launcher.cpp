@@ -54,6 +54,12 @@ bool launched_as_process() {
   return false;
 }
 
+bool launched_among_several() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
+    if (const char* size = std::getenv(name)) return std::atoi(size) > 1;
+  return false;
+}
+
 void kill_stuck_launcher(int process) {
   if (process != 0) return;
   const pid_t launcher = getppid();

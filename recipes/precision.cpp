@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "recipes/recipe.h"
 
 namespace comera {
@@ -23,6 +25,27 @@ std::optional<Float8Config> PrecisionSection::float8() const {
   if (compute != Compute::fp8) return std::nullopt;
   return Float8Config{
       .scaling = fp8_recipe, .format = fp8_format, .amax_history_len = amax_history_len, .margin = margin};
+}
+
+std::vector<std::string> keys_without_effect(const Recipe& recipe) {
+  const PrecisionSection& given = recipe.precision;
+  const PrecisionSection usual;
+  std::vector<std::string> sentences;
+  const auto check = [&](bool changed, const char* key, const std::string& why) {
+    if (changed) sentences.push_back(fmt::format("precision.{} changes nothing: {}", key, why));
+  };
+  if (given.compute != Compute::fp8) {
+    const std::string why =
+        fmt::format("precision.compute = \"{}\" has no 8-bit operands", name_of(given.compute));
+    check(given.fp8_recipe != usual.fp8_recipe, "fp8_recipe", why);
+    check(given.fp8_format != usual.fp8_format, "fp8_format", why);
+    check(given.margin != usual.margin, "margin", why);
+    check(given.amax_history_len != usual.amax_history_len, "amax_history_len", why);
+  } else if (given.fp8_recipe != Float8Config::Scaling::delayed) {
+    check(given.amax_history_len != usual.amax_history_len, "amax_history_len",
+          "only precision.fp8_recipe = \"delayed\" remembers steps");
+  }
+  return sentences;
 }
 
 }  // namespace comera

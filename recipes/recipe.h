@@ -231,6 +231,10 @@ void validate(const Recipe& recipe);
 void require_training_keys(const Recipe& recipe);
 void require_pretraining_keys(const Recipe& recipe);
 
+// A sentence for each key that is not its default and changes nothing, since another key has a value that
+// does not need it: a recipe may keep what it says of 8-bit scales while it is tried in another precision.
+std::vector<std::string> keys_without_effect(const Recipe& recipe);
+
 // The model that the recipe describes. The tokenizer's vocabulary is needed when the recipe leaves
 // model.vocabulary at 0; a larger one than the recipe's is refused. Throws UsageError.
 EncoderConfig encoder_config(const Recipe& recipe, std::int64_t tokenizer_vocabulary = 0);

@@ -38,9 +38,15 @@ TTFeedForward::Saved TTFeedForward::forward(const Context& context, const Tensor
                     .ha = arena.saved({tokens, columns(down_)}, dtype),
                     .y = arena.saved({tokens, down_.spec().output_size}, dtype),
                     .float8 = float8};
+  {
+    const ProductPlace place = up_.place(context);
+    up_.merge(context, saved.a_up, {saved.b_up}, float8);
+  }
+  {
+    const ProductPlace place = down_.place(context);
+    down_.merge(context, saved.a_down, {saved.b_down}, float8);
+  }
   const ProductPlace place = up_.place(context);
-  up_.merge(context, saved.a_up, {saved.b_up}, float8);
-  down_.merge(context, saved.a_down, {saved.b_down}, float8);
   if (float8) {
     forward_in_float8(context, saved, activation);
     return saved;
@@ -60,7 +66,6 @@ TTFeedForward::Saved TTFeedForward::forward(const Context& context, const Tensor
 
 void TTFeedForward::backward(const Context& context, const Saved& saved, Activation activation,
                              const Tensor& dy, const Tensor& dx, bool accumulate_dx) const {
-  const ProductPlace place = up_.place(context);
   ArenaScope scope(context.arena);
   const auto zeros_like = [&](const Tensor& value) {
     const Tensor tensor = scope.tensor(value.shape(), store_.dtype());
@@ -86,11 +91,15 @@ void TTFeedForward::backward(const Context& context, const Saved& saved, Activat
                                         .db_down = db_down,
                                         .dx = dx,
                                         .accumulate_dx = accumulate_dx};
-  if (saved.float8)
-    backward_in_float8(context, saved, gradients);
-  else
-    run(context, gradients);
-  merge_halves_backward(context, store_, up_.train(0), da_up, da_up.dim(1), db_up);
+  {
+    const ProductPlace place = up_.place(context);
+    if (saved.float8)
+      backward_in_float8(context, saved, gradients);
+    else
+      run(context, gradients);
+    merge_halves_backward(context, store_, up_.train(0), da_up, da_up.dim(1), db_up);
+  }
+  const ProductPlace place = down_.place(context);
   merge_halves_backward(context, store_, down_.train(0), da_down, da_down.dim(1), db_down);
 }
 

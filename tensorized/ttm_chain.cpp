@@ -7,6 +7,7 @@
 #include "kernels/ops/matrix_product.h"
 #include "kernels/ops/scale_columns.h"
 #include "kernels/ops/ttm_chain.h"
+#include "tensorized/tt_chain.h"
 
 namespace comera {
 
@@ -123,6 +124,7 @@ void add_core_gradient(const Context& context, const ParameterStore& store, cons
 
 void merge_ttm(const Context& context, const ParameterStore& store, const TTMCores& train, const Tensor& left,
                const Tensor& right) {
+  const ProductPlace place(context.products, "", cores_stay_wide);
   ArenaScope scope(context.arena);
   const Merge merge(context, scope, store, train);
   const int split = train.shape.left_cores();
@@ -135,6 +137,7 @@ void merge_ttm(const Context& context, const ParameterStore& store, const TTMCor
 
 void merge_ttm_backward(const Context& context, const ParameterStore& store, const TTMCores& train,
                         const Tensor& dleft, const Tensor& dright) {
+  const ProductPlace place(context.products, "", cores_stay_wide);
   ArenaScope scope(context.arena);
   const Merge merge(context, scope, store, train);
   const TTMShape& shape = train.shape;

@@ -18,8 +18,8 @@ void sign_saved_checkpoints(const RunDirectory& run);
 // are told by what else they left.
 std::string why_checkpoints_are_missed(const RunDirectory& run);
 
-// Says which newer checkpoints are damaged, so that the run goes on from an older one; before anything else
-// is done with it.
+// Says which newer checkpoints are damaged or missing, so that the run goes on from an older one; before
+// anything else is done with it.
 void say_not_used(const FoundCheckpoint& found, std::FILE* output);
 
 }  // namespace comera

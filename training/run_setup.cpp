@@ -241,6 +241,7 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
   // 4. The tokenizer and that checkpoint: the same bytes everywhere.
   tokenizer = tokenizer_of(*host, recipe, found);
   config = encoder_config(recipe, tokenizer->vocabulary());
+  for (const std::string& sentence : keys_without_effect(recipe)) say(sentence);
   // 5. A device for each process, and what sums between them.
   processor.emplace(processor_for(recipe, options, *host));
   nccl = join_devices(*host, recipe, *processor);

@@ -6,6 +6,7 @@
 #include "checkpoints/float8_scales.h"
 #include "checkpoints/model_state.h"
 #include "kernels/backends/processors.h"
+#include "kernels/core/console.h"
 #include "storage/folder.h"
 #include "training/checkpoint_tokenizer.h"
 
@@ -62,6 +63,9 @@ TrainedModel find_trained_model(const std::filesystem::path& path) {
       const auto found = find_latest(is_run ? path / "checkpoints" : path, ResumeMode::newest_to_read);
       if (!found) throw UsageError(fmt::format("{}: holds no checkpoint", path.string()));
       trained.checkpoint = found->path;
+      if (!found->missing.empty())
+        say("note: {} is missing, though it was saved; {} is taken\n", found->missing.string(),
+            found->path.filename().string());
     }
   } else {
     if (!std::filesystem::exists(path, code))

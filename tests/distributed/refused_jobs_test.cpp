@@ -28,6 +28,18 @@ TEST_F(Processes, WhoIsStartedOtherwiseThanTheFirstIsRefused) {
                         "phase.1.steps = 21 instead of "));
 }
 
+// Such a process would end well, and the others would wait for it for ever.
+TEST_F(Processes, ACommandThatDoesNotTrainIsNoneOfSeveral) {
+  std::vector<std::string> all = command("other", {}, {"--stop-after", "3"});
+  all.insert(all.end(),
+             {":", "-np", "1", COMERA_PROGRAM, "inspect", write_recipe().string(), "--vocabulary", "400"});
+  const ProgramResult result = run_processes(1, all);
+  EXPECT_EQ(result.code, 2) << result.output;
+  EXPECT_THAT(result.output,
+              HasSubstr("comera inspect runs in one process, and mpirun or srun has started several"));
+  EXPECT_EQ(run_processes(2, {COMERA_PROGRAM, "--version"}).code, 0);
+}
+
 // Machines with folders of the same name, which hold something else on the second.
 TEST_F(Processes, OtherFilesOfTheSameNameAreRefused) {
   const auto make = [this](const char* machine, const std::vector<std::string>& command) {

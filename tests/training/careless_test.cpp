@@ -129,6 +129,35 @@ TEST_F(Careless, ADamagedNewestCheckpoint) {
   EXPECT_TRUE(fs::exists(checkpoints / "step-00000004.h5.damaged"));
 }
 
+TEST_F(Careless, AMissingNewestCheckpoint) {
+  ASSERT_EQ(pretrain({"--stop-after", "4"}).code, 0);  // saved at steps 3 and 4
+  const fs::path run = folder() / "run", newest = run / "checkpoints/step-00000004.h5";
+  fs::rename(newest, folder() / "elsewhere.h5");
+  fs::remove(run / "best.h5");
+  const ProgramResult scores = run_program({"eval", run.string(), "--data", corpus().string()});
+  EXPECT_EQ(scores.code, 0) << scores.output;
+  EXPECT_THAT(scores.output, HasSubstr("note: " + newest.string() +
+                                       " is missing, though it was saved; step-00000003.h5 is taken\n"));
+  const ProgramResult resumed = pretrain({"--resume", "auto"});
+  EXPECT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_THAT(resumed.output,
+              testing::StartsWith("missing: " + newest.string() +
+                                  ", though it was saved; the run goes on from step-00000003.h5\n"));
+  EXPECT_THAT(run_program({"inspect", run.string()}).output, testing::Not(HasSubstr("missing")));
+}
+
+TEST_F(Careless, KeysThatChangeNothingAreNamed) {
+  const ProgramResult result = pretrain({"--stop-after", "1", "--set", "precision.margin=2", "--set",
+                                         "precision.fp8_recipe=delayed", "--set", "precision.compute=bf16"});
+  EXPECT_EQ(result.code, 0) << result.output;
+  for (const char* key : {"fp8_recipe", "margin"})
+    EXPECT_THAT(result.output,
+                HasSubstr(fmt::format("precision.{} changes nothing: precision.compute = \"bf16\" has "
+                                      "no 8-bit operands\n",
+                                      key)));
+  EXPECT_THAT(result.output, testing::Not(HasSubstr("amax_history_len")));
+}
+
 TEST_F(Careless, InvalidTextIsCountedAndDropped) {
   fs::create_directory(folder() / "source");
   std::ofstream(folder() / "source" / "bad.py", std::ios::binary)
