@@ -7,18 +7,14 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/fill_questions.h"
 #include "cli/fill_report.h"
 #include "cli/inference_options.h"
 #include "cli/number_checks.h"
 #include "cli/output_options.h"
-#include "data/loader.h"
-#include "data/permutation.h"
-#include "data/sequence_set.h"
 #include "data/table_reader.h"
-#include "data/tokenizers/hidden_piece.h"
 #include "kernels/core/console.h"
 #include "storage/durable_file.h"
-#include "storage/hash.h"
 
 namespace comera::cli {
 
@@ -48,18 +44,6 @@ struct FillOptions {
     output_format(output.path, {OutputFormat::jsonl});
     output.check(input);
   }
-};
-
-// A text with marks, where it comes from, and what was found.
-struct Question {
-  std::string place;       // for messages
-  std::string title;       // before each of its marks, for people
-  const char* number_key;  // of what number is, in JSON
-  std::int64_t number = 0;
-  data::MaskedText text;
-  std::vector<std::int32_t> types = {};  // of its tokens; empty: all 0
-  std::int32_t truth = -1;               // of a hidden piece
-  std::vector<Answer> answers = {};      // one for each mark
 };
 
 std::string shortened(const std::string& text) {
@@ -117,60 +101,6 @@ std::vector<Question> questions_of_file(const FillOptions& options, const Loaded
   return questions;
 }
 
-std::vector<Question> questions_of_sequences(const FillOptions& options, const LoadedModel& loaded,
-                                             std::int64_t length) {
-  const auto set =
-      data::open_sequences(options.held_out, "validation", loaded.tokenizer, data::TargetKind::dynamic);
-  set->check_types(static_cast<std::int32_t>(loaded.model.config().types));
-  const auto samples = set->samples(length, data::LoaderOptions().cache_bytes);
-  const auto seed = static_cast<std::uint64_t>(options.seed);
-  const data::Permutation order(samples->count(), seed, 0);
-  std::vector<Question> questions;
-  data::Sample sample;
-  for (std::int64_t i = 0; i < order.count() && std::ssize(questions) < options.examples; ++i) {
-    samples->read(order[i], sample);
-    const auto hidden = data::hide_piece(loaded.tokenizer, sample.ids, storage::mix64(seed) + i);
-    if (!hidden) continue;
-    questions.push_back({.place = fmt::format("sequence {} of {}", order[i], options.held_out.string()),
-                         .title = "",
-                         .number_key = "sequence",
-                         .number = order[i],
-                         .text = hidden->text,
-                         .types = sample.type_ids,
-                         .truth = hidden->truth});
-  }
-  COMERA_CHECK(!questions.empty(), "{}: its held-out sequences have no piece that could be hidden",
-               options.held_out.string());
-  if (std::ssize(questions) < options.examples)
-    say("{}: only {} held-out sequences of up to {} tokens have a piece to hide\n", options.held_out.string(),
-        questions.size(), length);
-  return questions;
-}
-
-void answer(std::vector<Question>& questions, const FillOptions& options, const LoadedModel& loaded) {
-  std::vector<data::Sample> sequences;
-  for (Question& question : questions) {
-    const data::MaskedText& text = question.text;
-    question.answers.resize(text.positions.size());
-    data::Sample sample;
-    sample.ids = text.ids;
-    sample.type_ids = question.types;
-    sample.type_ids.resize(text.ids.size());
-    sample.targets = {text.positions, std::vector<std::int32_t>(text.positions.size())};
-    sequences.push_back(std::move(sample));
-  }
-  const std::int64_t pieces = loaded.tokenizer.vocabulary();
-  run_masked(loaded.model, loaded.processor, sequences, loaded.tokenizer.special(),
-             [&](std::size_t sequence, std::size_t mark, std::span<const double> logits) {
-               Question& question = questions[sequence];
-               require_finite(logits, options.inference, question.place);
-               Answer& answer = question.answers[mark];
-               answer.fillings = likeliest(logits, pieces, options.top);
-               if ((answer.truth = question.truth) >= 0)
-                 answer.standing = standing_of(question.truth, logits, pieces);
-             });
-}
-
 void write(const std::vector<Question>& questions, const FillOptions& options, const FillReport& report) {
   std::string lines;
   std::int64_t marks = 0;
@@ -214,10 +144,12 @@ void fill(const FillOptions& options) {
   const std::int64_t length = inference_capacity(options.inference, loaded).longest;
   const FillReport report(loaded.tokenizer);
   std::vector<Question> questions =
-      !options.held_out.empty() ? questions_of_sequences(options, loaded, length)
-      : !options.input.empty()  ? questions_of_file(options, loaded, report, length)
-                                : questions_of_texts(options, loaded, report, length);
-  answer(questions, options, loaded);
+      !options.held_out.empty()
+          ? hidden_pieces({.folder = options.held_out, .examples = options.examples, .seed = options.seed},
+                          loaded, length)
+      : !options.input.empty() ? questions_of_file(options, loaded, report, length)
+                               : questions_of_texts(options, loaded, report, length);
+  answer(questions, options.top, options.inference, loaded);
   if (options.output.path.empty())
     print(questions, report);
   else

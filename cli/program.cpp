@@ -42,6 +42,7 @@ void add_commands(CLI::App& program) {
   add_export_command(program);
   add_import_command(program);
   add_inspect_command(program);
+  add_report_command(program);
   add_compact_command(program);
   add_bench_command(program);
 }

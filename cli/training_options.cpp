@@ -126,23 +126,6 @@ void run_in_job(const TrainingCommand& command) {
   }
 }
 
-namespace {
-
-// From the root, since a run may be resumed from another folder.
-void root_data_paths(Recipe& recipe) {
-  const auto root = [](std::string& path) {
-    if (!path.empty()) path = storage::from_root(path).lexically_normal().string();
-  };
-  for (std::string* path :
-       {&recipe.data.train, &recipe.data.validation, &recipe.data.tokenizer, &recipe.task.folder})
-    root(*path);
-  for (DataSource& source : recipe.data.sources) root(source.folder);
-  for (auto* files : {&recipe.task.train, &recipe.task.validation})
-    for (std::string& file : *files) root(file);
-}
-
-}  // namespace
-
 Recipe load_training_recipe(const TrainingCommandOptions& options) {
   std::optional<Origin> origin;
   if (!options.from.empty()) origin = begun_with(options);
@@ -160,7 +143,6 @@ Recipe load_training_recipe(const TrainingCommandOptions& options) {
     if (recipe.data.tokenizer.empty() && !origin->trained.tokenizer.empty())
       recipe.data.tokenizer = storage::from_root(origin->trained.tokenizer).lexically_normal().string();
   }
-  root_data_paths(recipe);
   if (!options.output.empty()) recipe.run.output = options.output;
   if (!options.device.empty()) recipe.run.device = options.device;
   if (!options.graph.empty()) recipe.run.graphs = options.graph == "on";

@@ -91,20 +91,6 @@ std::string usage(const EncoderConfig& config, const Exported& exported) {
       kind, trusted, mlm ? "for i in [MASK](10):" : "A text.");
 }
 
-std::string without_folders(const Recipe& recipe) {
-  Recipe shown = recipe;
-  const auto shorten = [](std::string& path) {
-    if (!path.empty()) path = std::filesystem::path(path).lexically_normal().filename().string();
-  };
-  for (std::string* path : {&shown.data.train, &shown.data.validation, &shown.data.tokenizer,
-                            &shown.run.output, &shown.run.initial_checkpoint, &shown.task.folder})
-    shorten(*path);
-  for (DataSource& source : shown.data.sources) shorten(source.folder);
-  for (auto* files : {&shown.task.train, &shown.task.validation})
-    for (std::string& file : *files) shorten(file);
-  return to_toml(shown);
-}
-
 }  // namespace
 
 std::string model_card(const LoadedModel& loaded, const std::filesystem::path& run,
@@ -136,7 +122,7 @@ std::string model_card(const LoadedModel& loaded, const std::filesystem::path& r
   text += fmt::format("\n## Training\n{} steps on {}", state.step, data_text(loaded.recipe));
   if (state.tokens > 0) text += fmt::format(", {} tokens", millions(state.tokens));
   text += ".\n" + scores(loaded, run, state.step);
-  text += "\n## Recipe\n```toml\n" + without_folders(loaded.recipe) + "```\n";
+  text += "\n## Recipe\n```toml\n" + to_toml(without_folders(loaded.recipe)) + "```\n";
   return text;
 }
 

@@ -242,6 +242,9 @@ EncoderConfig encoder_config(const Recipe& recipe, std::int64_t tokenizer_vocabu
 // The resolved recipe, every key written out: parse_recipe(to_toml(r), ...) == r.
 std::string to_toml(const Recipe& recipe);
 
+// With the last names of its folders and files only, to be shown to others.
+Recipe without_folders(const Recipe& recipe);
+
 // docs/recipes.md: every section and key with type, default and meaning.
 std::string recipe_reference();
 

@@ -10,6 +10,22 @@ std::string to_toml(const Recipe& recipe) {
   return writer.text();
 }
 
+Recipe without_folders(const Recipe& recipe) {
+  Recipe shown = recipe;
+  const auto shorten = [](std::string& path) {
+    if (path.empty()) return;
+    const std::filesystem::path whole = std::filesystem::path(path).lexically_normal();
+    path = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+  };
+  for (std::string* path : {&shown.data.train, &shown.data.validation, &shown.data.tokenizer,
+                            &shown.run.output, &shown.run.initial_checkpoint, &shown.task.folder})
+    shorten(*path);
+  for (DataSource& source : shown.data.sources) shorten(source.folder);
+  for (auto* files : {&shown.task.train, &shown.task.validation})
+    for (std::string& file : *files) shorten(file);
+  return shown;
+}
+
 std::string recipe_reference() {
   Reference reference;
   for (const auto& key : keys_of<Recipe>()) key.describe(Path() / key.name, key.required, reference);

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
 #include "kernels/core/check.h"
+#include "reports/metrics_file.h"
 #include "reports/plot_colours.h"
 #include "storage/folder.h"
 
@@ -16,7 +16,7 @@ namespace comera {
 
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 struct Curves {
   std::vector<PlotPoint> loss, size, target, live, removed;
@@ -77,21 +77,8 @@ void take(Curves& curves, const json& line) {
 }
 
 Curves read_curves(const std::filesystem::path& path) {
-  std::error_code code;
-  COMERA_CHECK(!std::filesystem::is_other(path, code), "{}: is not a regular file", path.string());
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    throw UsageError(
-        fmt::format("{}: there is no such file; give the folder of a run that has begun", path.string()));
   Curves curves;
-  std::string text;
-  for (std::int64_t number = 1; std::getline(file, text); ++number) {
-    const json line = json::parse(text, nullptr, false);
-    const bool is_ours = line.is_object() && line.contains("step") && line["step"].is_number();
-    if (!is_ours && file.eof()) break;
-    COMERA_CHECK(is_ours, "{}: line {} is no line of a run's metrics", path.string(), number);
-    take(curves, line);
-  }
+  for (const json& line : read_metrics(path)) take(curves, line);
   if (curves.loss.empty() && curves.held_out.empty())
     throw UsageError(fmt::format("{}: has no losses yet; wait for the run's first line", path.string()));
   return curves;

@@ -10,6 +10,7 @@
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
 #include "storage/durable_file.h"
+#include "storage/folder.h"
 #include "training/checkpoint_recipe.h"
 #include "training/checkpoint_tokenizer.h"
 #include "training/lost_checkpoints.h"
@@ -218,6 +219,19 @@ std::unique_ptr<TrainingTask> make_task(const RunSetup& setup) {
   return task;
 }
 
+// From the root, since the run may be resumed from another folder. Machines of a job may have other roots.
+void root_data_paths(Recipe& recipe) {
+  const auto root = [](std::string& path) {
+    if (!path.empty()) path = storage::from_root(path).lexically_normal().string();
+  };
+  for (std::string* path :
+       {&recipe.data.train, &recipe.data.validation, &recipe.data.tokenizer, &recipe.task.folder})
+    root(*path);
+  for (DataSource& source : recipe.data.sources) root(source.folder);
+  for (auto* files : {&recipe.task.train, &recipe.task.validation})
+    for (std::string& file : *files) root(file);
+}
+
 }  // namespace
 
 void RunSetup::say(std::string_view line) const { say_to(options.output, "{}\n", line); }
@@ -248,6 +262,7 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
   // 6. The data: the same files everywhere.
   task = make_task(*this);
   require_same_files(*host, task->inputs());
+  root_data_paths(recipe);
   prepare_threads(static_cast<int>(recipe.run.threads > 0 ? recipe.run.threads : host->own_cpus()));
 }
 

@@ -1,0 +1,69 @@
+#include "cli/fill_questions.h"
+
+#include <fmt/format.h>
+
+#include "data/loader.h"
+#include "data/permutation.h"
+#include "data/sequence_set.h"
+#include "data/tokenizers/hidden_piece.h"
+#include "kernels/core/console.h"
+#include "storage/hash.h"
+
+namespace comera::cli {
+
+std::vector<Question> hidden_pieces(const HiddenPieces& wanted, const LoadedModel& loaded,
+                                    std::int64_t length) {
+  const auto set =
+      data::open_sequences(wanted.folder, "validation", loaded.tokenizer, data::TargetKind::dynamic);
+  set->check_types(static_cast<std::int32_t>(loaded.model.config().types));
+  const auto samples = set->samples(length, data::LoaderOptions().cache_bytes);
+  const auto seed = static_cast<std::uint64_t>(wanted.seed);
+  const data::Permutation order(samples->count(), seed, 0);
+  std::vector<Question> questions;
+  data::Sample sample;
+  for (std::int64_t i = 0; i < order.count() && std::ssize(questions) < wanted.examples; ++i) {
+    samples->read(order[i], sample);
+    const auto hidden = data::hide_piece(loaded.tokenizer, sample.ids, storage::mix64(seed) + i);
+    if (!hidden) continue;
+    questions.push_back({.place = fmt::format("sequence {} of {}", order[i], wanted.folder.string()),
+                         .title = "",
+                         .number_key = "sequence",
+                         .number = order[i],
+                         .text = hidden->text,
+                         .types = sample.type_ids,
+                         .truth = hidden->truth});
+  }
+  COMERA_CHECK(!questions.empty(), "{}: its held-out sequences have no piece that could be hidden",
+               wanted.folder.string());
+  if (std::ssize(questions) < wanted.examples)
+    say("{}: only {} held-out sequences of up to {} tokens have a piece to hide\n", wanted.folder.string(),
+        questions.size(), length);
+  return questions;
+}
+
+void answer(std::vector<Question>& questions, std::int64_t top, const InferenceOptions& inference,
+            const LoadedModel& loaded) {
+  std::vector<data::Sample> sequences;
+  for (Question& question : questions) {
+    const data::MaskedText& text = question.text;
+    question.answers.resize(text.positions.size());
+    data::Sample sample;
+    sample.ids = text.ids;
+    sample.type_ids = question.types;
+    sample.type_ids.resize(text.ids.size());
+    sample.targets = {text.positions, std::vector<std::int32_t>(text.positions.size())};
+    sequences.push_back(std::move(sample));
+  }
+  const std::int64_t pieces = loaded.tokenizer.vocabulary();
+  run_masked(loaded.model, loaded.processor, sequences, loaded.tokenizer.special(),
+             [&](std::size_t sequence, std::size_t mark, std::span<const double> logits) {
+               Question& question = questions[sequence];
+               require_finite(logits, inference, question.place);
+               Answer& answer = question.answers[mark];
+               answer.fillings = likeliest(logits, pieces, top);
+               if ((answer.truth = question.truth) >= 0)
+                 answer.standing = standing_of(question.truth, logits, pieces);
+             });
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,473 @@
+#include "reports/run_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <sstream>
+
+#include "reports/number_text.h"
+#include "reports/report_template.h"
+
+namespace comera {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t most_points = 500;
+
+struct Point {
+  double step = 0, hours = 0, value = 0;
+};
+using Series = std::map<std::string, std::vector<Point>>;
+
+std::optional<double> number_in(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
+}
+
+const Json* object_in(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_object() ? &*found : nullptr;
+}
+
+bool is_training(const Json& line) { return line.contains("phase"); }
+
+// What a run's lines say over its steps and hours.
+struct Story {
+  Series series;
+  double steps = 0, hours = 0;
+  const Json* training = nullptr;  // the last lines of each kind
+  const Json* evaluation = nullptr;
+  std::optional<double> best_loss;
+};
+
+void add_numbers(Series& series, const std::string& before, const Json& object, double step, double hours) {
+  for (const auto& [key, value] : object.items()) {
+    const std::string name = before.empty() ? key : fmt::format("{}/{}", before, key);
+    if (value.is_object())
+      add_numbers(series, name, value, step, hours);
+    else if (value.is_number() && key != "step")
+      series[name].push_back({step, hours, value.get<double>()});
+  }
+}
+
+Story story_of(const std::vector<Json>& metrics) {
+  Story story;
+  for (const Json& line : metrics) {
+    const double step = line["step"].get<double>();
+    if (is_training(line)) {
+      story.hours += (step - story.steps) * number_in(line, "ms_per_step").value_or(0) / 3.6e6;
+      story.steps = step;
+      story.training = &line;
+    } else if (line.contains("validation_loss") || line.contains("validation")) {
+      story.evaluation = &line;
+      if (const auto loss = number_in(line, "validation_loss"))
+        story.best_loss = std::min(story.best_loss.value_or(*loss), *loss);
+    }
+    add_numbers(story.series, "", line, step, story.hours);
+  }
+  return story;
+}
+
+// Six significant digits: more would make the page larger and nothing clearer.
+double rounded(double value) { return std::stod(fmt::format("{:.6g}", value)); }
+
+Json points_of(const std::vector<Point>& points) {
+  Json list = Json::array();
+  const std::size_t together = (points.size() + most_points - 1) / most_points;
+  for (std::size_t begin = 0; begin < points.size(); begin += together) {
+    const std::size_t end = std::min(begin + together, points.size());
+    double sum = 0;
+    for (std::size_t i = begin; i < end; ++i) sum += points[i].value;
+    const Point& last = points[end - 1];
+    list.push_back({last.step, rounded(last.hours), rounded(sum / static_cast<double>(end - begin))});
+  }
+  return list;
+}
+
+struct WantedCurve {
+  std::string series, name;
+  const char* kind = "";
+};
+struct Picture {
+  std::string title;
+  std::vector<WantedCurve> curves;
+  bool from_zero = false;
+};
+
+bool ends_with_any(const std::string& name, const std::vector<const char*>& ends) {
+  return std::ranges::any_of(ends, [&](const char* end) { return name.ends_with(end); });
+}
+
+// Those that at least one run has a curve for.
+std::vector<Picture> pictures_of(const std::vector<Story>& stories) {
+  Picture tasks{.title = "Scores on the validation sets", .curves = {}};
+  Picture losses{.title = "Loss, nats",
+                 .curves = {{"validation_loss", "held out"},
+                            {"loss", "training", "thin"},
+                            {"unigram_loss", "unigram", "dashed"}}};
+  std::vector<std::string> seen;
+  for (const Story& story : stories)
+    for (const auto& [name, points] : story.series) {
+      if (!name.starts_with("validation/") || std::ranges::find(seen, name) != seen.end()) continue;
+      seen.push_back(name);
+      const std::string shown = name.substr(std::string("validation/").size());
+      if (name.ends_with("/loss")) losses.curves.push_back({name, shown});
+      if (ends_with_any(name, {"/accuracy", "/f1", "/matthews", "/pearson", "/spearman"}))
+        tasks.curves.push_back({name, shown});
+    }
+  std::vector<Picture> all = {losses,
+                              {"Masked accuracy, held out", {{"validation_accuracy", "accuracy"}}},
+                              tasks,
+                              {"Size of the tensor trains against the start's",
+                               {{"ranks/size", "size"}, {"ranks/target", "target", "dashed"}},
+                               true},
+                              {"Live ranks", {{"ranks/live", "live ranks"}}, true},
+                              {"Learning rates",
+                               {{"learning_rate/cores", "cores"},
+                                {"learning_rate/embedding", "embedding"},
+                                {"learning_rate/gates", "gates"},
+                                {"learning_rate/rest", "rest"},
+                                {"learning_rate", "all"}},
+                               true},
+                              {"Gradient norm", {{"gradient_norm", "norm", "thin"}}, true},
+                              {"Tokens a second", {{"tokens_per_second", "tokens/s", "thin"}}, true}};
+  const auto known = [&](const WantedCurve& curve) {
+    return std::ranges::any_of(stories,
+                               [&](const Story& story) { return story.series.contains(curve.series); });
+  };
+  for (Picture& picture : all)
+    std::erase_if(picture.curves, [&](const WantedCurve& curve) { return !known(curve); });
+  std::erase_if(all, [](const Picture& picture) { return picture.curves.empty(); });
+  return all;
+}
+
+std::string rates_text(const LearningRates& rates) {
+  return rates.cores == rates.rest && rates.gates == rates.rest
+             ? fmt::format("{:g}", rates.rest)
+             : fmt::format("cores {:g}, gates {:g}, rest {:g}", rates.cores, rates.gates, rates.rest);
+}
+
+Json phases_of(const Recipe& recipe) {
+  Json rows = Json::array();
+  for (const PhaseSection& phase : recipe.phases)
+    rows.push_back(
+        {phase.name, phase.length, phase.tokens_per_pack * phase.packs_per_step,
+         phase.steps ? Json(*phase.steps) : Json(fmt::format("{:g} passes", phase.epochs.value_or(0))),
+         phase.objective == PhaseObjective::fixed   ? "fixed ranks"
+         : phase.objective == PhaseObjective::early ? "early"
+                                                    : "late",
+         rates_text(phase.learning_rate)});
+  return rows;
+}
+
+std::string data_text(const Recipe& recipe) {
+  if (!recipe.task.name.empty()) return fmt::format("the task {}", recipe.task.name);
+  std::vector<std::string> names;
+  for (const DataSource& source : recipe.data.sources) names.push_back(source.name());
+  return recipe.data.sources.empty() ? recipe.data.train : fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string model_text(const Recipe& recipe) {
+  constexpr const char* positions[] = {"learned", "rotary", "relative"};
+  const ModelSection& model = recipe.model;
+  return fmt::format("{} layers of {}, {} heads, feed-forward {}, {}-norm, {} positions, {}", model.layers,
+                     model.hidden, model.heads, model.ffn, model.norm == NormPlacement::pre ? "pre" : "post",
+                     positions[static_cast<int>(model.positions)],
+                     recipe.tensorized.enabled ? "tensor trains"
+                     : recipe.low_rank         ? "low-rank layers"
+                     : recipe.lte              ? "adapters (LTE)"
+                                               : "dense");
+}
+
+Json table_json(const std::string& title, Json titles, Json rows) {
+  return {{"title", title}, {"titles", std::move(titles)}, {"rows", std::move(rows)}};
+}
+
+// Of each validation set, or source of held-out data, its numbers.
+void add_sets(Json& tables, const Json& evaluation, const char* key, const char* title) {
+  const Json* sets = object_in(evaluation, key);
+  if (sets == nullptr || sets->empty()) return;
+  std::vector<std::string> names;
+  for (const auto& [set, numbers] : sets->items())
+    for (const auto& [name, value] : numbers.items())
+      if (value.is_number() && std::ranges::find(names, name) == names.end()) names.push_back(name);
+  Json titles = Json::array({""}), rows = Json::array();
+  for (std::string name : names) {
+    std::ranges::replace(name, '_', ' ');
+    titles.push_back(name);
+  }
+  for (const auto& [set, numbers] : sets->items()) {
+    Json row = Json::array({set});
+    for (const std::string& name : names) row.push_back(numbers.contains(name) ? numbers[name] : Json(""));
+    rows.push_back(row);
+  }
+  tables.push_back(table_json(title, titles, rows));
+}
+
+Json tables_of(const ReportedRun& run, const Story& story) {
+  Json tables = Json::array();
+  if (story.evaluation != nullptr) {
+    add_sets(tables, *story.evaluation, "validation", "Scores of the last model");
+    add_sets(tables, *story.evaluation, "sources", "Held out, by source");
+  }
+  if (run.recipe && !run.recipe->phases.empty())
+    tables.push_back(table_json("Phases", {"", "length", "tokens a step", "steps", "ranks", "learning rates"},
+                                phases_of(*run.recipe)));
+  if (const Json* memory = story.training != nullptr ? object_in(*story.training, "peak_memory") : nullptr) {
+    Json rows = Json::array();
+    for (const auto& [kind, bytes] : memory->items())
+      if (bytes.is_number()) rows.push_back({kind, rounded(bytes.get<double>() / 1048576)});
+    tables.push_back(table_json("Peak memory, MiB", {"", ""}, rows));
+  }
+  return tables;
+}
+
+Json facts_of(const ReportedRun& run) {
+  Json facts = Json::array();
+  if (!run.recipe) return facts;
+  const Recipe recipe = without_folders(*run.recipe);
+  facts.push_back({"model", model_text(recipe)});
+  facts.push_back({"data", data_text(recipe)});
+  facts.push_back({"optimizer", name_of(recipe.optim.kind)});
+  facts.push_back({"precision", name_of(recipe.precision.compute)});
+  if (!recipe.run.initial_checkpoint.empty()) facts.push_back({"begun with", recipe.run.initial_checkpoint});
+  facts.push_back({"seed", recipe.run.seed});
+  return facts;
+}
+
+Json layers_of(const CheckpointRanks& ranks) {
+  Json layers = Json::array();
+  const LayerRanks none;
+  const LayerRanks& start = ranks.history.stages.empty() ? none : ranks.history.stages.front().ranks;
+  for (const ReportedLayer& layer : ranks.layers) {
+    const std::vector<std::int64_t> first =
+        !layer.tensorized() || start.empty() ? layer.held : layer.ranks_in(start);
+    layers.push_back({{"name", layer.name},
+                      {"matrix", layer.matrix},
+                      {"size", layer.tensorized() ? layer.size() : layer.matrix},
+                      {"first", first},
+                      {"live", layer.removed() ? std::vector<std::int64_t>(first.size(), 0) : layer.live},
+                      {"removed", layer.tensorized() && layer.removed()}});
+  }
+  return layers;
+}
+
+Json fillings_of(const ReportedRun& run) {
+  Json list = Json::array();
+  for (const ReportedFilling& filling : run.fillings) {
+    Json guesses = Json::array();
+    for (const auto& [piece, probability] : filling.guesses) guesses.push_back({piece, rounded(probability)});
+    list.push_back({{"before", filling.before},
+                    {"behind", filling.behind},
+                    {"truth", filling.truth ? Json(*filling.truth) : Json()},
+                    {"rank", filling.rank},
+                    {"guesses", guesses}});
+  }
+  return list;
+}
+
+// What runs are compared by: a name, and a number or nothing.
+std::vector<std::pair<std::string, Json>> results_of(const ReportedRun& run, const Story& story) {
+  const auto of = [](const Json* line, const char* key) {
+    const auto value = line != nullptr ? number_in(*line, key) : std::nullopt;
+    return value ? Json(rounded(*value)) : Json();
+  };
+  std::vector<std::pair<std::string, Json>> results = {
+      {"held-out loss", of(story.evaluation, "validation_loss")},
+      {"best held-out loss", story.best_loss ? Json(rounded(*story.best_loss)) : Json()},
+      {"unigram loss", of(story.evaluation, "unigram_loss")},
+      {"masked accuracy", of(story.evaluation, "validation_accuracy")}};
+  if (const Json* sets = story.evaluation != nullptr ? object_in(*story.evaluation, "validation") : nullptr)
+    for (const auto& [set, numbers] : sets->items())
+      for (const char* metric : {"accuracy", "f1", "matthews", "pearson", "spearman"})
+        if (const auto value = number_in(numbers, metric))
+          results.emplace_back(fmt::format("{}, {}", set, metric), rounded(*value));
+  results.emplace_back("training loss of the last steps", of(story.training, "loss"));
+  results.emplace_back("steps", story.steps);
+  results.emplace_back("hours of training", rounded(story.hours));
+  results.emplace_back("tokens", of(story.training, "tokens"));
+  results.emplace_back("tokens a second", of(story.training, "tokens_per_second"));
+  if (run.ranks) {
+    results.emplace_back("numbers", run.ranks->live_parameters());
+    results.emplace_back("numbers of the dense twin", run.ranks->dense_twin);
+    results.emplace_back(
+        "times smaller",
+        rounded(static_cast<double>(run.ranks->dense_twin) /
+                static_cast<double>(std::max<std::int64_t>(run.ranks->live_parameters(), 1))));
+  }
+  if (run.checkpoint_bytes > 0)
+    results.emplace_back("checkpoint, MiB", rounded(run.checkpoint_bytes / 1048576));
+  results.emplace_back("skipped steps", of(story.training, "skipped_steps"));
+  std::erase_if(results, [](const auto& result) { return result.second.is_null(); });
+  return results;
+}
+
+std::vector<std::string> summary_of(const ReportedRun& run, const Story& story) {
+  std::vector<std::string> lines;
+  if (story.evaluation != nullptr)
+    if (const auto unigram = number_in(*story.evaluation, "unigram_loss"))
+      lines.push_back(fmt::format("unigram {:.3f}; masked accuracy {:.1f} %", *unigram,
+                                  100 * number_in(*story.evaluation, "validation_accuracy").value_or(0)));
+  if (run.ranks) {
+    const std::int64_t own = run.ranks->live_parameters(), dense = run.ranks->dense_twin;
+    lines.push_back(own == dense ? fmt::format("{} numbers, all dense", grouped(own))
+                                 : fmt::format("{} numbers, {} than its dense twin", grouped(own),
+                                               times_text(dense, own)));
+  }
+  if (story.steps > 0)
+    lines.push_back(fmt::format("{} steps in {:.2f} hours", grouped(static_cast<std::int64_t>(story.steps)),
+                                story.hours));
+  return lines;
+}
+
+Json headline_of(const Story& story) {
+  if (story.evaluation == nullptr) return nullptr;
+  if (const auto loss = number_in(*story.evaluation, "validation_loss"))
+    return Json::array({"held-out loss, nats", rounded(*loss)});
+  if (const Json* sets = object_in(*story.evaluation, "validation"))
+    for (const auto& [set, numbers] : sets->items())
+      for (const char* metric : {"accuracy", "pearson"})
+        if (const auto value = number_in(numbers, metric))
+          return Json::array({fmt::format("{}, {}", metric, set), rounded(*value)});
+  return nullptr;
+}
+
+// "phase.0.steps" and its value, of every key.
+std::vector<std::pair<std::string, std::string>> keys_of(const Recipe& recipe) {
+  std::vector<std::pair<std::string, std::string>> keys;
+  std::istringstream text(to_toml(without_folders(recipe)));
+  std::string section;
+  std::map<std::string, int> counted;
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("[[")) {
+      const std::string name = line.substr(2, line.find(']') - 2);
+      section = fmt::format("{}.{}", name, counted[name]++);
+    } else if (line.starts_with("[")) {
+      section = line.substr(1, line.find(']') - 1);
+      // Of the table within the last one of a list, such as [phase.adaptation].
+      const std::string list = section.substr(0, section.find('.'));
+      if (const auto last = counted.find(list); last != counted.end() && section != list)
+        section = fmt::format("{}.{}{}", list, last->second - 1, section.substr(list.size()));
+    } else if (const std::size_t equals = line.find(" = "); equals != std::string::npos) {
+      keys.emplace_back(fmt::format("{}.{}", section, line.substr(0, equals)), line.substr(equals + 3));
+    }
+  }
+  return keys;
+}
+
+Json differences_of(const std::vector<ReportedRun>& runs) {
+  std::vector<std::string> order;
+  std::vector<std::map<std::string, std::string>> values(runs.size());
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (!runs[i].recipe) continue;
+    for (const auto& [key, value] : keys_of(*runs[i].recipe)) {
+      if (std::ranges::find(order, key) == order.end()) order.push_back(key);
+      values[i][key] = value;
+    }
+  }
+  Json rows = Json::array();
+  for (const std::string& key : order) {
+    if (key == "run.output") continue;
+    Json row = Json::array({key});
+    bool differs = false;
+    for (const auto& of_run : values) {
+      const auto found = of_run.find(key);
+      row.push_back(found == of_run.end() ? "" : found->second);
+      differs = differs || row.back() != row[1];
+    }
+    if (differs) rows.push_back(row);
+  }
+  return rows;
+}
+
+Json side_by_side(const std::vector<std::vector<std::pair<std::string, Json>>>& results) {
+  std::vector<std::string> order;
+  for (const auto& of_run : results)
+    for (const auto& [name, value] : of_run)
+      if (std::ranges::find(order, name) == order.end()) order.push_back(name);
+  Json rows = Json::array();
+  for (const std::string& name : order) {
+    Json row = Json::array({name});
+    for (const auto& of_run : results) {
+      const auto found = std::ranges::find(of_run, name, &std::pair<std::string, Json>::first);
+      row.push_back(found == of_run.end() ? Json("") : found->second);
+    }
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+Json charts_json(const std::vector<Picture>& pictures) {
+  Json charts = Json::array();
+  for (const Picture& picture : pictures) {
+    Json curves = Json::array();
+    for (const WantedCurve& curve : picture.curves)
+      curves.push_back({{"series", curve.series}, {"name", curve.name}, {"kind", curve.kind}});
+    charts.push_back({{"title", picture.title}, {"from_zero", picture.from_zero}, {"curves", curves}});
+  }
+  return charts;
+}
+
+// In a script no "</script>" may stand, nor the begin of a comment, whatever a run is called.
+std::string within_script(const Json& data) {
+  std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace), safe;
+  for (const char c : text) {
+    if (c == '<')
+      safe += "\\u003c";
+    else
+      safe += c;
+  }
+  return safe;
+}
+
+}  // namespace
+
+std::string report_page(const std::vector<ReportedRun>& runs, const std::vector<ReportedTable>& tables,
+                        const std::string& made) {
+  std::vector<Story> stories;
+  for (const ReportedRun& run : runs) stories.push_back(story_of(run.metrics));
+  const std::vector<Picture> pictures = pictures_of(stories);
+  Json list = Json::array();
+  std::vector<std::vector<std::pair<std::string, Json>>> results;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const ReportedRun& run = runs[i];
+    const Story& story = stories[i];
+    Json series = Json::object();
+    for (const Picture& picture : pictures)
+      for (const WantedCurve& curve : picture.curves)
+        if (const auto found = story.series.find(curve.series); found != story.series.end())
+          series[curve.series] = points_of(found->second);
+    results.push_back(results_of(run, story));
+    Json of_run = tables_of(run, story);
+    Json rows = Json::array();
+    for (const auto& [name, value] : results.back()) rows.push_back({name, value});
+    of_run.insert(of_run.begin(), table_json("Results", {"", ""}, rows));
+    list.push_back({{"name", run.name},
+                    {"notes", run.notes},
+                    {"headline", headline_of(story)},
+                    {"summary", summary_of(run, story)},
+                    {"facts", facts_of(run)},
+                    {"tables", of_run},
+                    {"series", series},
+                    {"layers", run.ranks ? layers_of(*run.ranks) : Json::array()},
+                    {"fillings", fillings_of(run)}});
+  }
+  Json more = Json::array();
+  for (const ReportedTable& table : tables) more.push_back(table_json(table.title, table.titles, table.rows));
+  const Json data = {{"made", made},
+                     {"runs", list},
+                     {"charts", charts_json(pictures)},
+                     {"results", side_by_side(results)},
+                     {"differences", runs.size() > 1 ? differences_of(runs) : Json::array()},
+                     {"tables", more}};
+  std::string page(report_template());
+  page.replace(page.find(report_data_mark), report_data_mark.size(), within_script(data));
+  return page;
+}
+
+}  // namespace comera

@@ -1,0 +1,108 @@
+#include "reports/tensorboard.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace comera {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+static_assert(std::endian::native == std::endian::little);
+
+// A number as its bytes lie in memory.
+template <class T>
+std::string raw(T value) {
+  std::string bytes(sizeof value, '\0');
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
+
+// Fields of protocol buffers.
+enum class Wire : std::uint8_t { number = 0, eight_bytes = 1, bytes = 2, four_bytes = 5 };
+
+std::string varint(std::uint64_t value) {
+  std::string bytes;
+  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>((value & 0x7f) | 0x80);
+  return bytes + static_cast<char>(value);
+}
+std::string key(int field, Wire wire) {
+  return varint(static_cast<std::uint64_t>(field) << 3 | static_cast<std::uint64_t>(wire));
+}
+std::string field(int number, const std::string& bytes) {
+  return key(number, Wire::bytes) + varint(bytes.size()) + bytes;
+}
+
+// message Event { double wall_time = 1; int64 step = 2; string file_version = 3; Summary summary = 5; }
+std::string event(double time, std::int64_t step, const std::string& what) {
+  return key(1, Wire::eight_bytes) + raw(time) + key(2, Wire::number) +
+         varint(static_cast<std::uint64_t>(step)) + what;
+}
+
+// message Summary { message Value { string tag = 1; float simple_value = 2; } repeated Value value = 1; }
+void add_scalars(std::string& summary, const std::string& before, const Json& object) {
+  for (const auto& [name, value] : object.items()) {
+    const std::string tag = before.empty() ? name : fmt::format("{}/{}", before, name);
+    if (value.is_object()) add_scalars(summary, tag, value);
+    if (value.is_number() && tag != "step")
+      summary += field(1, field(1, tag) + key(2, Wire::four_bytes) + raw(value.get<float>()));
+  }
+}
+
+std::string record(const std::string& data) {
+  const std::string length = raw(static_cast<std::uint64_t>(data.size()));
+  return length + raw(masked_crc32c(length)) + data + raw(masked_crc32c(data));
+}
+
+// When each line was written, from the milliseconds of steps.
+std::vector<double> times_of(const std::vector<Json>& metrics, double end) {
+  std::vector<double> times;
+  double step = 0, seconds = 0;
+  for (const Json& line : metrics) {
+    const auto taken = line.find("ms_per_step");
+    const double now = line["step"].get<double>();
+    if (taken != line.end() && taken->is_number()) {
+      seconds += (now - step) * taken->get<double>() * 1e-3;
+      step = now;
+    }
+    times.push_back(seconds);
+  }
+  for (double& time : times) time += end - seconds;
+  return times;
+}
+
+}  // namespace
+
+std::uint32_t masked_crc32c(std::string_view bytes) {
+  static const std::array<std::uint32_t, 256> table = [] {
+    std::array<std::uint32_t, 256> made{};
+    for (std::uint32_t i = 0; i < made.size(); ++i) {
+      std::uint32_t crc = i;
+      for (int bit = 0; bit < 8; ++bit) crc = crc & 1 ? crc >> 1 ^ 0x82f63b78u : crc >> 1;
+      made[i] = crc;
+    }
+    return made;
+  }();
+  std::uint32_t crc = ~0u;
+  for (const char byte : bytes) crc = table[(crc ^ static_cast<unsigned char>(byte)) & 0xff] ^ crc >> 8;
+  crc = ~crc;
+  return std::rotr(crc, 15) + 0xa282ead8u;
+}
+
+std::string tensorboard_events(const std::vector<Json>& metrics, double end) {
+  const std::vector<double> times = times_of(metrics, end);
+  std::string file = record(event(times.empty() ? end : times.front(), 0, field(3, "brain.Event:2")));
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    std::string summary;
+    add_scalars(summary, "", metrics[i]);
+    file += record(event(times[i], metrics[i]["step"].get<std::int64_t>(), field(5, summary)));
+  }
+  return file;
+}
+
+}  // namespace comera
