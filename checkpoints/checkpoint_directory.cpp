@@ -112,7 +112,7 @@ std::filesystem::path missing_after(const std::filesystem::path& directory, std:
   std::string name = storage::read_small_file(directory / "latest", 4096, "the name of a checkpoint");
   name.erase(std::min(name.find('\n'), name.size()));
   const std::optional<std::int64_t> step = step_of_name(name);
-  const std::filesystem::path file = directory / name;
+  std::filesystem::path file = directory / name;
   if (!step || *step <= found || storage::exists(file) || storage::exists(file.string() + ".damaged"))
     return {};
   return file;

@@ -41,7 +41,7 @@ void print_vocabulary(const data::Tokenizer& tokenizer, std::int32_t asked) {
 
 data::BuildCounts make_shards(data::DocumentSource& corpus, const data::Tokenizer& tokenizer,
                               data::BuildOptions options) {
-  const data::BuildCounts counts = [&] {
+  data::BuildCounts counts = [&] {
     CorpusProgress progress("tokenizing");
     options.progress = [&](const data::BuildProgress& now) { progress.update(now.documents, now.bytes); };
     return data::build_shards(corpus, tokenizer, options);

@@ -97,6 +97,7 @@ struct Picture {
   std::string title;
   std::vector<WantedCurve> curves;
   bool from_zero = false;
+  bool one_each = false;  // of several runs the first curve that they have
 };
 
 bool ends_with_any(const std::string& name, const std::vector<const char*>& ends) {
@@ -133,6 +134,7 @@ std::vector<Picture> pictures_of(const std::vector<Story>& stories) {
                                 {"learning_rate/gates", "gates"},
                                 {"learning_rate/rest", "rest"},
                                 {"learning_rate", "all"}},
+                               true,
                                true},
                               {"Gradient norm", {{"gradient_norm", "norm", "thin"}}, true},
                               {"Tokens a second", {{"tokens_per_second", "tokens/s", "thin"}}, true}};
@@ -408,7 +410,10 @@ Json charts_json(const std::vector<Picture>& pictures) {
     Json curves = Json::array();
     for (const WantedCurve& curve : picture.curves)
       curves.push_back({{"series", curve.series}, {"name", curve.name}, {"kind", curve.kind}});
-    charts.push_back({{"title", picture.title}, {"from_zero", picture.from_zero}, {"curves", curves}});
+    charts.push_back({{"title", picture.title},
+                      {"from_zero", picture.from_zero},
+                      {"one_each", picture.one_each},
+                      {"curves", curves}});
   }
   return charts;
 }
