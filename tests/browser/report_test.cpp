@@ -1,0 +1,93 @@
+// The report in a real browser: its script draws everything, and the pointer shows values. Skipped without
+// Chromium.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <cstdio>
+
+#include "reports/run_report.h"
+#include "tests/support/temporary_folder.h"
+
+namespace comera::test {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string output_of(const std::string& command) {
+  std::string text;
+  std::FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return text;
+  char buffer[4096];
+  for (std::size_t got; (got = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) text.append(buffer, got);
+  pclose(pipe);
+  return text;
+}
+
+// The document after its scripts, and one more that we add, have run.
+std::string document_of(std::string page, const std::string& script) {
+  const TemporaryFolder folder;
+  page.insert(page.find("</body>"), fmt::format("<script>{}</script>", script));
+  const std::filesystem::path file = folder.write("page.html", page);
+  return output_of(fmt::format(
+      "timeout 60 chromium --headless --no-sandbox --disable-gpu --user-data-dir={} --window-size=1300,2000 "
+      "--dump-dom file://{} 2> /dev/null",
+      (folder / "profile").string(), file.string()));
+}
+
+ReportedRun run_named(const std::string& name, double loss) {
+  ReportedRun run{.name = name};
+  for (int step = 100; step <= 1000; step += 100) {
+    run.metrics.push_back({{"step", step}, {"phase", "short"}, {"loss", loss}, {"ms_per_step", 3600}});
+    run.metrics.push_back({{"step", step}, {"validation_loss", loss}, {"unigram_loss", 6}});
+  }
+  CheckpointRanks ranks;
+  ranks.layers = {{.name = "encoder.0.ffn.up",
+                   .matrix = 1000,
+                   .modes = "[2 | 5]",
+                   .sizes = {2, 5},
+                   .held = {4},
+                   .live = {3}}};
+  run.ranks = ranks;
+  run.fillings.push_back({.before = "for i in ",
+                          .behind = "(10):",
+                          .truth = "<b>range</b>",
+                          .rank = 1,
+                          .guesses = {{"range", 0.75}}});
+  return run;
+}
+
+class BrowserReport : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (output_of("command -v chromium").empty()) GTEST_SKIP() << "chromium was not found";
+  }
+};
+
+TEST_F(BrowserReport, DrawsEverythingAndShowsValuesAtThePointer) {
+  const std::string page = report_page({run_named("first", 4.125), run_named("second", 3.5)}, {}, "made now");
+  const std::string document = document_of(page, R"(
+    const figure = document.querySelector("figure"), box = figure.querySelector("svg").getBoundingClientRect();
+    figure.dispatchEvent(new PointerEvent("pointermove", {clientX: box.left + box.width / 2, clientY: box.top + 50, bubbles: true}));)");
+  EXPECT_THAT(document, HasSubstr("data-drawn=\"all\""));
+  EXPECT_THAT(document, HasSubstr("first, second – comera</title>"));
+  const std::size_t tip = document.find("class=\"tip\"");
+  ASSERT_NE(tip, std::string::npos);
+  const std::string shown = document.substr(tip, document.find("class=\"legend\"") - tip);
+  EXPECT_THAT(shown, HasSubstr("step 500"));
+  EXPECT_THAT(shown, HasSubstr("<b>4.125</b>"));
+  EXPECT_THAT(shown, HasSubstr("<b>3.500</b>"));
+  EXPECT_THAT(document, HasSubstr("&lt;b&gt;range&lt;/b&gt;"));
+  EXPECT_THAT(document, HasSubstr("live ranks 3 of 4"));
+}
+
+TEST_F(BrowserReport, CurvesGoOverHoursToo) {
+  const std::string page = report_page({run_named("first", 4.125)}, {}, "made now");
+  const std::string document = document_of(page, "document.getElementById('axis1').click();");
+  EXPECT_THAT(document, HasSubstr("hours of training</text>"));
+  EXPECT_THAT(document, Not(HasSubstr(">steps</text>")));
+}
+
+}  // namespace
+}  // namespace comera::test
