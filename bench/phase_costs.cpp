@@ -32,16 +32,17 @@ RankStageOptions stage_of(const PhaseSection& phase) {
   return stage;
 }
 
-PhaseCost measure(Stepper& stepper, const Recipe& recipe, const PhaseSection& phase) {
+PhaseCost measure(Stepper& stepper, const Recipe& recipe, const PhaseSection& phase, int processes) {
   PhaseCost cost{.name = phase.name,
                  .length = phase.length,
                  .tokens = phase.tokens_per_pack * phase.packs_per_step,
                  .steps = phase.steps,
                  .epochs = phase.epochs};
   std::vector<double> seconds = step_times(stepper);
-  const double further = phase.packs_per_step > 1 ? stepper.pack() : 0;
+  const std::int64_t packs = (phase.packs_per_step + processes - 1) / processes;  // of the busiest process
+  const double further = packs > 1 ? stepper.pack() : 0;
   const double often = occasional_work(stepper, recipe).seconds_per_step();
-  for (double& step : seconds) step += static_cast<double>(phase.packs_per_step - 1) * further + often;
+  for (double& step : seconds) step += static_cast<double>(packs - 1) * further + often;
   cost.seconds = median(seconds);
   const auto [least, most] = std::ranges::minmax(seconds);
   cost.least = least, cost.most = most;
@@ -72,7 +73,7 @@ std::optional<double> PhaseCost::hours() const {
   return steps ? std::optional(*steps * seconds / 3600) : std::nullopt;
 }
 
-PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary) {
+PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int processes) {
   if (recipe.phases.empty())
     throw UsageError("the recipe has no phases, so that there is nothing to plan; give it a [[phase]]");
   const EncoderConfig config = encoder_config(recipe, vocabulary);
@@ -88,12 +89,12 @@ PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary) {
       .phases = {}};
   Stepper stepper(step_options(recipe, recipe.phases.front(), vocabulary), processor);
   for (const PhaseSection& phase : recipe.phases) {
-    if (phase.objective == PhaseObjective::fixed)
+    if (phase.objective == PhaseObjective::fixed || !recipe.tensorized.enabled)
       stepper.keep_ranks();
     else
       stepper.adapt_ranks(stage_of(phase));
     stepper.set_batch(step_options(recipe, phase, vocabulary));
-    costs.phases.push_back(measure(stepper, recipe, phase));
+    costs.phases.push_back(measure(stepper, recipe, phase, processes));
   }
   if (recipe.run.max_hours && costs.phases.front().steps) divide_hours(recipe, costs);
   return costs;

@@ -31,9 +31,10 @@ struct PhaseCosts {
 };
 
 // Trains a model of random weights on random tokens, a few steps of each phase, on the recipe's device and
-// threads.
+// threads; in a job of several processes, which share the packs of a step, without what they say to one
+// another.
 // UsageError for a recipe without phases, and for what the device cannot do.
-PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary);
+PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int processes = 1);
 
 // Tables of time and of memory.
 std::string phase_costs_text(const PhaseCosts& costs);

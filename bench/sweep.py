@@ -62,9 +62,9 @@ def result_of(run):
 def train_one(options, name, settings, seed):
     run = pathlib.Path(options.folder) / f"{name}-{seed}"
     command = [options.comera, "pretrain", options.recipe, "--output", run, "--resume", "auto"]
-    for setting in [f"data.tokenizer='{options.tokenizer}'", f"data.train='{options.data}'",
-                    f"data.validation='{options.data}'", f"run.seed={seed}", f"run.threads={options.threads}",
-                    *options.set, *settings]:
+    data = [f"data.train='{options.data}'", f"data.validation='{options.data}'"] if options.data else []
+    tokenizer = [f"data.tokenizer='{options.tokenizer}'"] if options.tokenizer else []
+    for setting in [*tokenizer, *data, f"run.seed={seed}", f"run.threads={options.threads}", *options.set, *settings]:
         command += ["--set", setting]
     run.parent.mkdir(parents=True, exist_ok=True)
     with open(f"{run}.log", "a", encoding="utf8") as log:
@@ -166,8 +166,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     training = commands.add_parser("train")
-    for option in ("--comera", "--recipe", "--folder", "--data", "--tokenizer", "--results"):
+    for option in ("--comera", "--recipe", "--folder", "--results"):
         training.add_argument(option, required=True)
+    training.add_argument("--data", help="folder of shards, where the recipe does not name its own")
+    training.add_argument("--tokenizer", help="where the recipe does not name its own")
     training.add_argument("--seeds", default="1-3")
     training.add_argument("--threads", type=int, default=1)
     training.add_argument("--set", action="append", default=[], help="of all variants")

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/device_option.h"
 #include "cli/number_checks.h"
+#include "exchange/export_folder.h"
 #include "exchange/export_model.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
@@ -22,29 +23,28 @@ struct ExportCommandOptions {
   std::int64_t threads = 0;
   bool overwrite = false;
 
-  // Nothing of a folder's is replaced without being asked for, and nothing but files of an export ever.
+  // Nothing of a folder's is replaced without being asked for, and nothing but files of an export ever: a
+  // model that comes from elsewhere is not ours to replace in part.
   void check() const {
     std::error_code code;
     if (!storage::is_taken(folder)) return;
     if (!std::filesystem::is_directory(folder, code))
       throw UsageError(fmt::format("--to {}: is a file; give a folder", folder.string()));
     if (std::filesystem::is_empty(folder, code)) return;
-    const bool exported_before = std::filesystem::exists(folder / "config.json", code);
-    if (!exported_before)
+    if (!exchange::holds_export(folder))
       throw UsageError(
           fmt::format("--to {}: the folder holds something else; give a new one", folder.string()));
     if (!overwrite)
       throw UsageError(fmt::format("--to {}: holds a model already; give another folder, or --overwrite",
                                    folder.string()));
-    for (const std::string& file : exchange::exported_files()) std::filesystem::remove(folder / file, code);
   }
 };
 
 void export_model(const ExportCommandOptions& options) {
   prepare_threads(static_cast<int>(options.threads));
+  options.check();
   // In float32, whatever it was trained in: that is what is written.
   const LoadedModel loaded(options.model, options.tokenizer, {"precision.compute=fp32"}, options.device);
-  options.check();
   std::error_code code;
   const bool is_run = std::filesystem::is_directory(options.model, code);
   const exchange::Exported exported = exchange::export_model(
@@ -58,6 +58,7 @@ void export_model(const ExportCommandOptions& options) {
         exchange::name_of(exported.form));
   put("{} numbers; read back, its logits differ from the model's by at most {:.2g} (the largest is {:.3g})\n",
       exported.parameters, exported.difference, exported.largest_logit);
+  if (!exported.tokenizer_note.empty()) say("note: {}\n", exported.tokenizer_note);
 }
 
 }  // namespace

@@ -15,6 +15,10 @@
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
 #include "storage/durable_file.h"
+#include "storage/folder.h"
+#include "storage/json_file.h"
+#include "storage/seal.h"
+#include "storage/small_file.h"
 #include "training/glue_results.h"
 #include "training/glue_submission.h"
 #include "training/inference_engine.h"
@@ -45,27 +49,35 @@ class GlueBenchmark {
 
   void run() {
     const std::vector<std::string> tasks = find_tasks();
+    if (options_.from_mnli) require_mnli(tasks);
     storage::create_directories_durably(options_.output);
+    keep_origin();
+    add_results_of_others(tasks);
     for (const std::string& task : tasks) {
-      for (std::int64_t seed = 1; seed <= options_.seeds; ++seed)
-        if (!run_once(task, seed)) {
+      bool is_new = false;
+      for (std::int64_t seed = 1; seed <= options_.seeds; ++seed) {
+        const Ended ended = run_once(task, seed);
+        if (ended == Ended::stopped) {
           put("{}stopped; the same command goes on\n", table_.text());
           return;
         }
-      write_submissions(task);
-      write_table();
+        is_new = is_new || ended == Ended::now;
+        if (ended == Ended::now) write_table();
+      }
+      write_submissions(task, is_new);
     }
+    write_table();
     put("{}results in {}\n", table_.text(), (options_.output / "glue.json").string());
+    for (const std::string& note : notes_) say("note: {}\n", note);
   }
 
  private:
-  // The largest first, so that MNLI's model is there for those that may begin with it.
+  enum class Ended : std::uint8_t { before, now, stopped };
+
   std::vector<std::string> find_tasks() {
-    const std::vector<std::string> order = {"mnli", "qqp",  "qnli", "sst2", "cola",
-                                            "stsb", "mrpc", "rte",  "wnli"};
     for (const std::string& task : options_.tasks) static_cast<void>(data::glue_folder(task));
     std::vector<std::string> found;
-    for (const std::string& name : order) {
+    for (const std::string& name : data::glue_tasks_by_size()) {
       if (!options_.tasks.empty() && std::ranges::find(options_.tasks, name) == options_.tasks.end())
         continue;
       const data::Task task = data::glue_task(name, options_.data / data::glue_folder(name));
@@ -90,28 +102,64 @@ class GlueBenchmark {
   std::filesystem::path folder_of(const std::string& task, std::int64_t seed) const {
     return options_.output / "runs" / fmt::format("{}-{}", task, seed);
   }
+  std::filesystem::path mnli_model(std::int64_t seed) const { return folder_of("mnli", seed) / "best.h5"; }
+
+  // --from-mnli needs MNLI's models, of this call or of one before.
+  void require_mnli(const std::vector<std::string>& tasks) const {
+    if (tasks.front() == "mnli" || std::ranges::none_of(tasks, learns_from_mnli)) return;
+    for (std::int64_t seed = 1; seed <= options_.seeds; ++seed)
+      if (!has_result(folder_of("mnli", seed)))
+        throw UsageError(fmt::format(
+            "--from-mnli: {} is no finished run of MNLI; let --tasks have mnli too, with its files in "
+            "{}",
+            folder_of("mnli", seed).string(), options_.data.string()));
+  }
+
+  // All runs of a table begin with the same model, also those of another call, before which the pretraining
+  // may have gone on.
+  void keep_origin() const {
+    const std::filesystem::path file = options_.output / "from.json",
+                                checkpoint = find_trained_model(options_.from).checkpoint;
+    const storage::FileDescriptor model = storage::FileDescriptor::open_to_read(checkpoint);
+    const Json now = {{"bytes", model.size()}, {"crc32", storage::checksum(model, 0, model.size())}};
+    if (!storage::exists(file)) {
+      storage::write_file_durably(file, json_text(now) + "\n");
+      return;
+    }
+    const auto begun = storage::parse_json(storage::read_small_file(file, 1 << 20, "a note about a model"),
+                                           file.string() + ":");
+    if (begun != nlohmann::json(now))
+      throw UsageError(
+          fmt::format("{}: its runs began with another model than {} is now; give another --output",
+                      options_.output.string(), checkpoint.string()));
+  }
+
+  // The table is of all that the folder holds, whatever --tasks says now.
+  void add_results_of_others(const std::vector<std::string>& tasks) {
+    for (const std::filesystem::path& run : storage::entries_of(options_.output / "runs")) {
+      const std::string name = run.filename().string(), task = name.substr(0, name.rfind('-'));
+      if (std::ranges::find(tasks, task) == tasks.end() && has_result(run)) table_.add(read_result(run));
+    }
+  }
 
   TrainingCommandOptions command_for(const std::string& task, std::int64_t seed) const {
     TrainingCommandOptions command;
     command.recipe.file = options_.recipe.file;
     command.from = options_.from;
-    if (options_.from_mnli && learns_from_mnli(task) && mnli_is_done_)
-      command.from = (folder_of("mnli", table_.best_of("mnli").seed) / "best.h5").string();
+    if (options_.from_mnli && learns_from_mnli(task)) command.from = mnli_model(seed).string();
     command.output = folder_of(task, seed).string();
     command.resume = "auto";
     command.device = options_.device;
-    const std::filesystem::path data = options_.data / data::glue_folder(task);
-    command.recipe.overrides = {fmt::format("task.name=\"{}\"", task),
-                                fmt::format("task.folder=\"{}\"", data.string()),
-                                fmt::format("run.seed={}", seed)};
+    command.recipe.overrides = {fmt::format("task.name=\"{}\"", task), fmt::format("run.seed={}", seed)};
     if (data::has_few_examples(task))
       command.recipe.overrides.push_back(fmt::format("phase.0.epochs={}", options_.small_epochs));
     for (const std::string& own : options_.recipe.overrides) command.recipe.overrides.push_back(own);
     return command;
   }
 
-  Recipe recipe_for(const TrainingCommandOptions& command) const {
+  Recipe recipe_for(const TrainingCommandOptions& command, const std::string& task) const {
     Recipe recipe = load_training_recipe(command);
+    recipe.task.folder = (options_.data / data::glue_folder(task)).string();
     if (options_.max_steps > 0)
       for (PhaseSection& phase : recipe.phases) {
         phase.epochs.reset();
@@ -121,12 +169,15 @@ class GlueBenchmark {
     return resolve_task(recipe);
   }
 
-  // False if a signal has stopped it.
-  bool run_once(const std::string& task, std::int64_t seed) {
+  Ended run_once(const std::string& task, std::int64_t seed) {
     const TrainingCommandOptions command = command_for(task, seed);
-    const Recipe recipe = recipe_for(command);
-    std::optional<GlueResult> result = read_result(command.output, recipe);
-    if (!result) {
+    const Recipe recipe = recipe_for(command, task);
+    const bool is_new = !has_result(command.output);
+    GlueResult result;
+    if (!is_new) {
+      result = read_result(command.output);
+      require_settings(command.output, result, recipe);
+    } else {
       say("{}, seed {} of {}\n", task, seed, options_.seeds);
       TrainingOptions training = training_options(command, communicator_, signals_);
       training.finetune = true;
@@ -134,17 +185,16 @@ class GlueBenchmark {
       if (!began_) signals_.begin();
       began_ = true;
       const TrainingOutcome outcome = run.run();
-      if (!outcome.finished) return false;
+      if (!outcome.finished) return Ended::stopped;
       COMERA_CHECK(!outcome.best.empty(),
                    "{}: has no best model, since no evaluation was finite; train it with "
                    "lower rates (--set phase.0.learning_rate=…)",
                    command.output);
       result = score_run(task, seed, recipe, outcome);
-      write_result(command.output, *result);
+      write_result(command.output, result);
     }
-    table_.add(*result);
-    mnli_is_done_ = mnli_is_done_ || task == "mnli";
-    return true;
+    table_.add(result);
+    return is_new ? Ended::now : Ended::before;
   }
 
   GlueResult score_run(const std::string& task, std::int64_t seed, const Recipe& recipe,
@@ -173,20 +223,37 @@ class GlueBenchmark {
     return result;
   }
 
-  void write_submissions(const std::string& task) const {
-    const std::vector<data::GlueTest> tests = data::glue_tests(task, options_.data);
-    if (tests.empty()) return;
+  // Those that were made of the same run before stay. A test set that cannot be read is no reason to lose the
+  // other tasks.
+  void write_submissions(const std::string& task, bool is_new) {
+    std::vector<data::GlueTest> tests = data::glue_tests(task, options_.data);
     const std::filesystem::path folder = options_.output / "submission";
-    storage::create_directories_durably(folder);
     const GlueResult& best = table_.best_of(task);
+    const std::string run = folder_of(task, best.seed).filename().string();
+    const std::filesystem::path file = options_.output / "submission.json";  // which run made which
+    nlohmann::json made = nlohmann::json::object();
+    if (storage::exists(file))
+      made = storage::parse_json(storage::read_small_file(file, 1 << 20, "a note about predictions"),
+                                 file.string() + ":");
+    if (!made.is_object()) made = nlohmann::json::object();
+    std::erase_if(tests, [&](const data::GlueTest& test) {
+      return !is_new && storage::exists(folder / test.submission) &&
+             made.value(test.submission, nlohmann::json()) == run;
+    });
+    if (tests.empty()) return;
+    storage::create_directories_durably(folder);
     const LoadedModel loaded(folder_of(task, best.seed) / "best.h5", {}, {}, best.recipe.run.device);
-    for (const data::GlueTest& test : tests) {
-      const std::int64_t unread =
-          write_submission(loaded, test, best.recipe.phases.at(0).length, folder / test.submission);
-      if (unread > 0)
-        say("{}: {} rows cannot be read; they have the first label in {}\n", test.file.string(), unread,
-            test.submission);
-    }
+    for (const data::GlueTest& test : tests) try {
+        const std::int64_t unread =
+            write_submission(loaded, test, best.recipe.phases.at(0).length, folder / test.submission);
+        if (unread > 0)
+          say("{}: {} rows cannot be read; they have the first label in {}\n", test.file.string(), unread,
+              test.submission);
+        made[test.submission] = run;
+        storage::write_file_durably(file, made.dump(2) + "\n");
+      } catch (const Error& error) {
+        notes_.push_back(fmt::format("there are no predictions {}: {}", test.submission, error.what()));
+      }
   }
 
   void write_table() const {
@@ -200,13 +267,17 @@ class GlueBenchmark {
   Communicator& communicator_;
   StopSignals& signals_;
   GlueTable table_;
-  bool began_ = false, mnli_is_done_ = false;
+  std::vector<std::string> notes_;
+  bool began_ = false;
 };
 
 void glue(const GlueCommandOptions& options, Communicator& communicator, StopSignals& signals) {
   if (!communicator.alone())
     throw UsageError(
         "comera glue runs in one process; fine-tune a task by itself with several (comera finetune)");
+  refuse_keys(options.recipe.overrides,
+              {"task.name", "task.folder", "task.train", "task.validation", "run.seed", "run.output"},
+              "comera glue says it for each task and each seed; leave it out");
   GlueBenchmark(options, communicator, signals).run();
 }
 
@@ -231,8 +302,9 @@ void add_glue_command(CLI::App& program) {
       ->check(positive_number)
       ->capture_default_str();
   command->add_option("--tasks", options->tasks, "Only these, such as mnli,rte")->delimiter(',');
-  command->add_flag("--from-mnli", options->from_mnli,
-                    "RTE, MRPC and STS-B begin with the best model of MNLI instead of the pretrained one");
+  command->add_flag(
+      "--from-mnli", options->from_mnli,
+      "RTE, MRPC and STS-B begin with MNLI's model of the same seed instead of the pretrained one");
   command->add_option("--recipe", options->recipe.file, "How to fine-tune")
       ->type_name("RECIPE")
       ->capture_default_str();

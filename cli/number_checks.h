@@ -44,4 +44,13 @@ inline CLI::Validator number_above_0(double most) {
       "POSITIVE");
 }
 
+// From 0 on, and less than 1.
+inline const CLI::Validator fraction_below_1(
+    [](const std::string& text) {
+      double value = 0;
+      const bool good = CLI::detail::lexical_cast(text, value) && value >= 0 && value < 1;
+      return good ? std::string() : text + " is not a fraction from 0 on and below 1";
+    },
+    "FRACTION");
+
 }  // namespace comera::cli

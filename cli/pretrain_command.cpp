@@ -90,10 +90,11 @@ PlannedData planned_data(const Recipe& recipe, const PretrainOptions& options,
 void dry_run(const PretrainOptions& options, const Communicator& communicator) {
   if (!communicator.alone()) throw UsageError("--dry-run runs in one process; start it without mpirun");
   const Recipe recipe = recipe_of(options);
+  if (options.input.given()) check_run_input(recipe);
   std::optional<data::Tokenizer> tokenizer;
   if (!recipe.data.tokenizer.empty()) tokenizer = load_tokenizer(recipe.data.tokenizer);
   if (!options.input.given()) require_pretraining_keys(recipe);
-  print_training_plan(recipe, planned_data(recipe, options, tokenizer));
+  print_training_plan(recipe, planned_data(recipe, options, tokenizer), 1);
   put("nothing was written\n");
 }
 
@@ -104,7 +105,8 @@ void make_data(Recipe& recipe, const TrainingOptions& training, const PretrainOp
   if (!communicator.first() || recipe_of_run(recipe.run.output)) return;
   const data::Tokenizer tokenizer = load_tokenizer(recipe.data.tokenizer);
   put("\n");
-  print_training_plan(recipe, {.vocabulary = tokenizer.vocabulary(), .tokenizer = &tokenizer});
+  print_training_plan(recipe, {.vocabulary = tokenizer.vocabulary(), .tokenizer = &tokenizer},
+                      communicator.world_size());
   put("\n");
   flush_output();
 }

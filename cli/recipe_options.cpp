@@ -60,4 +60,17 @@ void add_recipe_options(CLI::App& command, RecipeOptions& options) {
       ->type_name("KEY=VALUE");
 }
 
+bool sets_key(const std::vector<std::string>& overrides, std::string_view key) {
+  return std::ranges::any_of(overrides, [&](std::string_view text) {
+    const std::string_view name = text.substr(0, text.find_first_of(" ="));
+    return name == key || (name.starts_with(key) && name[key.size()] == '.');
+  });
+}
+
+void refuse_keys(const std::vector<std::string>& overrides, std::initializer_list<std::string_view> keys,
+                 std::string_view why) {
+  for (const std::string_view key : keys)
+    if (sets_key(overrides, key)) throw UsageError(fmt::format("--set {}: {}", key, why));
+}
+
 }  // namespace comera::cli

@@ -27,4 +27,11 @@ struct RecipeOptions {
 
 void add_recipe_options(CLI::App& command, RecipeOptions& options);
 
+// Whether one of the overrides, KEY=VALUE, is of this key or of one within it.
+bool sets_key(const std::vector<std::string>& overrides, std::string_view key);
+// UsageError if one is of these keys, since the command itself says what they are; why: the rest of the
+// sentence.
+void refuse_keys(const std::vector<std::string>& overrides, std::initializer_list<std::string_view> keys,
+                 std::string_view why);
+
 }  // namespace comera::cli

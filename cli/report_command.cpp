@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <ctime>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "checkpoints/checkpoint_directory.h"
+#include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/fill_questions.h"
 #include "cli/number_checks.h"
@@ -37,9 +39,26 @@ struct ReportOptions {
   std::int64_t examples = 6;
 };
 
-std::string name_of_folder(const std::filesystem::path& run) {
-  const std::filesystem::path whole = storage::from_root(run).lexically_normal();
-  return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+// A name for each folder: its last part, with as many of those before it as tell them apart.
+std::vector<std::string> names_of(const std::vector<std::filesystem::path>& folders) {
+  std::vector<std::string> names;
+  std::vector<std::filesystem::path> rest;
+  for (const std::filesystem::path& folder : folders) {
+    names.push_back(storage::last_part(folder));
+    rest.push_back(storage::without_last_part(folder));
+  }
+  const auto is_double = [&](const std::string& name) { return std::ranges::count(names, name) > 1; };
+  while (std::ranges::any_of(names, is_double)) {
+    const std::vector<std::string> before = names;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (std::ranges::count(before, before[i]) == 1) continue;
+      if (!rest[i].has_relative_path())
+        throw UsageError(fmt::format("{}: is given twice", folders[i].string()));
+      names[i] = fmt::format("{}/{}", storage::last_part(rest[i]), names[i]);
+      rest[i] = storage::without_last_part(rest[i]);
+    }
+  }
+  return names;
 }
 
 bool is_glue(const std::filesystem::path& folder) {
@@ -63,18 +82,20 @@ ReportedFilling reported(const Question& question, std::size_t mark, const FillR
 // Of the held-out data, where they still are, and of the user's own texts.
 void add_fillings(ReportedRun& reported_run, const std::filesystem::path& run, const ReportOptions& options) {
   const Recipe& recipe = *reported_run.recipe;
-  if (recipe.model.head != HeadKind::mlm || (options.examples == 0 && options.texts.empty())) return;
+  if (recipe.model.head != HeadKind::mlm) {
+    if (!options.texts.empty())
+      reported_run.notes.push_back("it fills no masks, so that the texts of --fill are not put to it");
+    return;
+  }
+  if (options.examples == 0 && options.texts.empty()) return;
   InferenceOptions inference;
   inference.model = run;
   const LoadedModel loaded = inference.load();
   const FillReport report(loaded.tokenizer);
   std::vector<Question> questions;
   for (const std::string& text : options.texts) {
-    Question question{.place = text, .title = "", .number_key = "line", .text = report.reader().read(text)};
-    if (question.text.positions.empty())
-      throw UsageError(
-          fmt::format("'{}' has no {}: write it where a piece is to be found", text, data::MaskedText::mark));
-    questions.push_back(std::move(question));
+    questions.push_back(
+        {.place = text, .title = "", .number_key = "line", .text = report.reader().read(text)});
   }
   const std::string& folder = recipe.data.validation.empty() && !recipe.data.sources.empty()
                                   ? recipe.data.sources.front().folder
@@ -99,14 +120,13 @@ template <class Call>
 void note_failure(ReportedRun& run, const char* what, Call&& call) {
   try {
     call();
-  } catch (const UsageError& error) {
-    run.notes.push_back(fmt::format("{}: {}", what, error.what()));
   } catch (const Error& error) {
     run.notes.push_back(fmt::format("{}: {}", what, error.what()));
   }
 }
 
-ReportedRun read_run(const std::filesystem::path& run, const ReportOptions& options) {
+ReportedRun read_run(const std::filesystem::path& run, const std::string& name,
+                     const ReportOptions& options) {
   std::error_code code;
   if (!std::filesystem::is_directory(run, code))
     throw UsageError(fmt::format("{}: no such folder; give the folder of a run", run.string()));
@@ -114,13 +134,21 @@ ReportedRun read_run(const std::filesystem::path& run, const ReportOptions& opti
       !std::filesystem::is_directory(run / "checkpoints", code))
     throw UsageError(
         fmt::format("{}: is no run of comera: it has neither metrics nor checkpoints", run.string()));
-  ReportedRun reported{.name = name_of_folder(run)};
-  note_failure(reported, "no curves", [&] { reported.metrics = read_metrics(run / "metrics.jsonl"); });
+  ReportedRun reported{.name = name};
+  note_failure(reported, "no curves", [&] {
+    RunMetrics metrics = read_metrics(run / "metrics.jsonl");
+    reported.metrics = std::move(metrics.lines);
+    reported.notes = std::move(metrics.notes);
+  });
+  note_failure(reported, "its newest checkpoint's recipe is shown", [&] {
+    if (storage::exists(run / "recipe.toml")) static_cast<void>(load_recipe(run / "recipe.toml", {}));
+  });
   note_failure(reported, "no recipe", [&] { reported.recipe = recipe_of_run(run); });
   note_failure(reported, "no layers", [&] {
     const auto found = find_latest(run / "checkpoints", ResumeMode::newest_to_read);
     if (!found) throw Error("there is no checkpoint yet");
-    reported.checkpoint_bytes = static_cast<double>(std::filesystem::file_size(found->path));
+    const auto bytes = std::filesystem::file_size(found->path, code);  // a run that goes on may remove it
+    reported.checkpoint_bytes = code ? 0 : static_cast<double>(bytes);
     reported.ranks = checkpoint_ranks(CheckpointReader(found->path));
   });
   if (reported.recipe && reported.ranks)
@@ -129,11 +157,11 @@ ReportedRun read_run(const std::filesystem::path& run, const ReportOptions& opti
 }
 
 // The table of `comera glue`.
-ReportedTable read_glue(const std::filesystem::path& folder) {
+ReportedTable read_glue(const std::filesystem::path& folder, const std::string& name) {
   const std::string text =
       storage::read_small_file(folder / "glue.json", 1 << 26, "the results of comera glue");
   const Json json = Json::parse(text, nullptr, false);
-  ReportedTable table{.title = fmt::format("GLUE: {}", name_of_folder(folder)),
+  ReportedTable table{.title = fmt::format("GLUE: {}", name),
                       .titles = {"task", "set", "number", "mean", "deviation", "seeds"}};
   try {
     for (const Json& task : json.at("tasks"))
@@ -153,29 +181,36 @@ double written_at(const std::filesystem::path& file) {
   return static_cast<double>(std::time(nullptr)) - std::chrono::duration<double>(age).count();
 }
 
-void write_tensorboard(const ReportOptions& options) {
-  for (const std::filesystem::path& run : options.runs) {
-    const std::filesystem::path metrics = run / "metrics.jsonl";
-    const std::string events = tensorboard_events(read_metrics(metrics), written_at(metrics));
-    const std::filesystem::path folder = options.tensorboard / name_of_folder(run);
+void write_tensorboard(const ReportOptions& options, const std::vector<std::string>& names) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (is_glue(options.runs[i])) {
+      say("{}: has no curves for TensorBoard; its runs lie in {}\n", names[i],
+          (options.runs[i] / "runs").string());
+      continue;
+    }
+    const std::filesystem::path metrics = options.runs[i] / "metrics.jsonl";
+    const RunMetrics read = read_metrics(metrics);
+    for (const std::string& note : read.notes) say("{}: {}\n", names[i], note);
+    const std::string events = tensorboard_events(read.lines, written_at(metrics));
+    const std::filesystem::path folder = options.tensorboard / names[i];
     storage::create_directories_durably(folder);
     // TensorBoard reads files with this in their names; the same name each time, so that a new one replaces
     // it.
     storage::write_file_durably(folder / "events.out.tfevents.comera", events);
   }
   put("saved {}; look at it with: tensorboard --logdir {}\n", options.tensorboard.string(),
-      options.tensorboard.string());
+      for_shell(options.tensorboard.string()));
 }
 
-void write_report(const ReportOptions& options) {
+void write_report(const ReportOptions& options, const std::vector<std::string>& names) {
   options.output.check("");
   std::vector<ReportedRun> runs;
   std::vector<ReportedTable> tables;
-  for (const std::filesystem::path& run : options.runs) {
-    if (is_glue(run))
-      tables.push_back(read_glue(run));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (is_glue(options.runs[i]))
+      tables.push_back(read_glue(options.runs[i], names[i]));
     else
-      runs.push_back(read_run(run, options));
+      runs.push_back(read_run(options.runs[i], names[i], options));
   }
   const std::time_t now = std::time(nullptr);
   std::tm local{};
@@ -191,8 +226,15 @@ void write_report(const ReportOptions& options) {
 void report(const ReportOptions& options) {
   if (options.output.path.empty() && options.tensorboard.empty())
     throw UsageError("there is nothing to write: give --output report.html, --tensorboard DIR or both");
-  if (!options.output.path.empty()) write_report(options);
-  if (!options.tensorboard.empty()) write_tensorboard(options);
+  if (!options.texts.empty() && options.output.path.empty())
+    throw UsageError("--fill is for the page; give --output report.html");
+  for (const std::string& text : options.texts)
+    if (text.find(data::MaskedText::mark) == std::string::npos)
+      throw UsageError(
+          fmt::format("'{}' has no {}: write it where a piece is to be found", text, data::MaskedText::mark));
+  const std::vector<std::string> names = names_of(options.runs);
+  if (!options.output.path.empty()) write_report(options, names);
+  if (!options.tensorboard.empty()) write_tensorboard(options, names);
 }
 
 }  // namespace

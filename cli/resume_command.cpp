@@ -33,15 +33,19 @@ struct ResumeOptions {
 Recipe recipe_to_resume(const ResumeOptions& options) {
   const std::filesystem::path run = options.run;
   std::error_code code;
+  refuse_keys(options.overrides, {"run.output"}, "the run stays in its folder; leave it out");
   if (!std::filesystem::is_directory(run, code))
     throw UsageError(fmt::format("{}: no such run; give the folder that --output named", run.string()));
-  const std::optional<Recipe> own = recipe_of_run(run, options.overrides);
+  std::optional<Recipe> own = recipe_of_run(run, options.overrides);
+  // Somebody may have changed it, and must see that it is wrong: another is not taken in its place.
+  if (own && storage::exists(run / "recipe.toml")) own = load_recipe(run / "recipe.toml", options.overrides);
   if (!own)
     throw UsageError(
         fmt::format("{}: is no run of comera: it has no checkpoints to go on from", run.string()));
   Recipe recipe = *own;
   recipe.run.output = run.string();
-  if (const auto tokenizer = run / "tokenizer.model"; std::filesystem::exists(tokenizer, code))
+  if (const auto tokenizer = run / "tokenizer.model";
+      std::filesystem::exists(tokenizer, code) && !sets_key(options.overrides, "data.tokenizer"))
     recipe.data.tokenizer = tokenizer.string();
   // Those that --input made lie in the folder, and have moved with it.
   const std::filesystem::path shards_here = run_shards(run);

@@ -7,6 +7,7 @@
 
 #include "cli/corpus_work.h"
 #include "cli/number_checks.h"
+#include "data/sequence_set.h"
 #include "data/tokenizers/tokenizer.h"
 #include "kernels/core/console.h"
 #include "storage/durable_file.h"
@@ -39,12 +40,14 @@ class RunData {
     const Json asked = description();
     if (storage::exists(note())) {
       const Json made = read_note();
-      if (made.value("made_of", Json()) != asked)
+      const bool complete = made.value("complete", false);
+      // What a command that was killed has left is nobody's.
+      if ((complete || run_goes_on) && made.value("made_of", Json()) != asked)
         throw UsageError(
             fmt::format("{}: was made of another input, or with other options, than those given now; leave "
                         "--input out to resume its run, or choose another --output",
                         folder_.string()));
-      if (made.value("complete", false)) {
+      if (complete) {
         say("data as they were made before in {}\n", folder_.string());
         return;
       }
@@ -146,6 +149,7 @@ CLI::Option* add_run_input_options(CLI::App& command, RunInput& input) {
   command
       .add_option("--held-out", input.held_out, "Fraction of the documents of --input kept for validation")
       ->needs(paths)
+      ->check(fraction_below_1)
       ->capture_default_str();
   return paths;
 }
@@ -160,11 +164,15 @@ std::int32_t vocabulary_for(const Recipe& recipe, const RunInput& input) {
   return table ? static_cast<std::int32_t>(table->rows()) : usual_vocabulary;
 }
 
-Recipe make_run_data(Recipe recipe, const RunInput& input, RunMode mode, Communicator& communicator) {
+void check_run_input(const Recipe& recipe) {
   if (recipe.run.output.empty())
     throw UsageError("--input makes its data in the run's folder; name it with --output");
   if (!recipe.data.train.empty() || !recipe.data.sources.empty())
     throw UsageError("--input and the recipe's data.train both say what to train on; leave one of them out");
+}
+
+Recipe make_run_data(Recipe recipe, const RunInput& input, RunMode mode, Communicator& communicator) {
+  check_run_input(recipe);
   RunData data(recipe, input);
   communicator.set_patience({.stalled_seconds = 7 * 86400.0});  // a large corpus takes hours
   on_first(communicator, [&] {
@@ -175,7 +183,12 @@ Recipe make_run_data(Recipe recipe, const RunInput& input, RunMode mode, Communi
   const std::string tokenizer = data.tokenizer().string(), shards = data.shards().string();
   recipe.data.tokenizer = tokenizer;
   recipe.data.train = shards;
-  if (recipe.data.validation.empty() && input.held_out > 0) recipe.data.validation = shards;
+  if (recipe.data.validation.empty() && data::has_held_out(shards))
+    recipe.data.validation = shards;
+  else if (recipe.data.validation.empty() && input.held_out > 0 && communicator.first())
+    say("note: none of so few documents is held out, so that there will be no held-out loss; more of them "
+        "are "
+        "with --held-out 0.2\n");
   return recipe;
 }
 

@@ -28,6 +28,9 @@ std::filesystem::path run_shards(const std::filesystem::path& run);
 // Of the tokenizer that would be made for this recipe.
 std::int32_t vocabulary_for(const Recipe& recipe, const RunInput& input);
 
+// UsageError if --input does not go with the recipe.
+void check_run_input(const Recipe& recipe);
+
 // The recipe with the data that are made of the input, by the first process of the job. Data that were made
 // of the same input before, as before a run was stopped, are taken as they are; those of a command that was
 // killed are made anew. UsageError if the recipe names training data, or the folder's are of another input;

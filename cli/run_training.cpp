@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "cli/arguments.h"
 #include "kernels/core/console.h"
 #include "reports/model_report.h"
 #include "reports/number_text.h"
@@ -71,7 +72,7 @@ void print_stopped(const TrainingRun& run, const TrainingOutcome& outcome) {
   const std::string skipped =
       outcome.skipped > 0 ? fmt::format(", {} of them skipped, which were not finite", outcome.skipped) : "";
   put("stopped at step {} of {}{}; saved in {}\ngo on with: comera resume {}\n", outcome.step,
-      run.total_steps(), skipped, outcome.checkpoint.string(), run.recipe().run.output);
+      run.total_steps(), skipped, outcome.checkpoint.string(), for_shell(run.recipe().run.output));
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ std::string passes_text(const PhaseCosts& costs, const Recipe& recipe, const std
 
 }  // namespace
 
-std::optional<double> print_training_plan(const Recipe& recipe, const PlannedData& data) {
+std::optional<double> print_training_plan(const Recipe& recipe, const PlannedData& data, int processes) {
   const EncoderConfig config = encoder_config(recipe, data.vocabulary);
   const Model model(config, host_allocator(), false);
   const std::vector<double> packs = packs_of_a_pass(recipe, model, data);
@@ -57,7 +57,7 @@ std::optional<double> print_training_plan(const Recipe& recipe, const PlannedDat
       own == dense ? std::string(", all dense")
                    : fmt::format("; its dense twin has {}: {}", grouped(dense), times_text(dense, own)));
   flush_output();  // what follows takes a while
-  PhaseCosts costs = measure_phases(recipe, data.vocabulary);
+  PhaseCosts costs = measure_phases(recipe, data.vocabulary, processes);
   double seconds = 0, checkpoint = 0;
   bool known = true;
   for (std::size_t i = 0; i < costs.phases.size(); ++i) {

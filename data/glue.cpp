@@ -38,6 +38,12 @@ const Names& names_of(const std::string& task) {
 
 }  // namespace
 
+const std::vector<std::string>& glue_tasks_by_size() {
+  static const std::vector<std::string> tasks = {"mnli", "qqp",  "qnli", "sst2", "cola",
+                                                 "stsb", "mrpc", "rte",  "wnli"};
+  return tasks;
+}
+
 std::string glue_folder(const std::string& task) { return names_of(task).folder; }
 
 std::vector<GlueNumber> glue_numbers(const std::string& task) { return names_of(task).numbers; }

@@ -10,6 +10,9 @@ namespace comera::data {
 
 // What the benchmark GLUE (Wang et al., 2019) says of its tasks beyond their files' columns (data/task.h).
 
+// All tasks, those with the most examples first.
+const std::vector<std::string>& glue_tasks_by_size();
+
 // The folder of a task's files in the official archive: "SST-2". UsageError for a name that is none.
 std::string glue_folder(const std::string& task);
 

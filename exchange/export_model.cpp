@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "data/tokenizers/tokenizer_json.h"
+#include "exchange/export_folder.h"
 #include "exchange/model_card.h"
 #include "exchange/modeling_file.h"
 #include "exchange/probe.h"
@@ -86,12 +87,15 @@ Exported export_weights(const Model& model, const Processor& processor, const da
 
 Exported export_model(const LoadedModel& loaded, const std::filesystem::path& run,
                       const std::filesystem::path& folder, const ExportOptions& options) {
+  ExportFolder target(folder);
   Exported exported = export_weights(loaded.model, loaded.processor, loaded.tokenizer.special(),
-                                     loaded.recipe.task.labels, folder, options);
+                                     loaded.recipe.task.labels, target.staging(), options);
   const EncoderConfig& config = loaded.model.config();
-  data::write_tokenizer_folder(loaded.tokenizer, folder, config.types,
-                               config.positions == Positions::learned ? config.max_positions : 0);
-  storage::write_file_durably(folder / "README.md", model_card(loaded, run, exported));
+  exported.tokenizer_note =
+      data::write_tokenizer_folder(loaded.tokenizer, target.staging(), config.types,
+                                   config.positions == Positions::learned ? config.max_positions : 0);
+  storage::write_file_durably(target.staging() / "README.md", model_card(loaded, run, exported));
+  target.commit();
   return exported;
 }
 

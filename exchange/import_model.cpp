@@ -41,9 +41,7 @@ Imported import_model(const std::filesystem::path& folder, const std::filesystem
   const TransformersConfig config = read_config(folder);
   const SafetensorsReader reader(folder);
   const data::Tokenizer tokenizer =
-      tokenizer_file.empty()
-          ? data::Tokenizer::from_bytes(data::read_tokenizer_folder(folder), folder.string())
-          : load_tokenizer(tokenizer_file);
+      tokenizer_file.empty() ? data::load_tokenizer_folder(folder) : load_tokenizer(tokenizer_file);
   COMERA_CHECK(tokenizer.vocabulary() <= config.model.vocabulary,
                "{}: its tokenizer has {} pieces, but the model only {} rows for them", folder.string(),
                tokenizer.vocabulary(), config.model.vocabulary);

@@ -1,11 +1,12 @@
 #include "exchange/model_card.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "reports/metrics_file.h"
+#include "reports/model_report.h"
 #include "storage/folder.h"
 #include "training/json.h"
 #include "training/run_state.h"
@@ -20,27 +21,14 @@ std::string millions(std::int64_t count) {
                            : fmt::format("{:.1f} million", number / 1e6);
 }
 
-// The last evaluation up to a step that a run has written.
+// The last evaluation up to a step that a run has written; nothing if its metrics are not there.
 std::optional<Json> last_evaluation(const std::filesystem::path& metrics, std::int64_t step) {
-  std::ifstream file(metrics);
   std::optional<Json> found;
-  for (std::string line; std::getline(file, line);) {
-    const Json object = Json::parse(line, nullptr, false);
-    if (!object.is_object() || object.contains("learning_rate")) continue;
-    const auto at = object.find("step");
-    if (at == object.end() || !at->is_number_integer() || at->get<std::int64_t>() > step) continue;
-    if (object.contains("validation_loss") || object.contains("validation")) found = object;
-  }
+  std::error_code code;
+  if (!std::filesystem::exists(metrics, code)) return found;
+  for (const Json& line : read_metrics(metrics).lines)
+    if (is_evaluation(line) && line["step"].get<double>() <= static_cast<double>(step)) found = line;
   return found;
-}
-
-// A row for each number, those within objects behind the objects' names.
-void add_numbers(std::string& rows, const std::string& before, const Json& object) {
-  for (const auto& [key, value] : object.items()) {
-    if (value.is_object()) add_numbers(rows, before + key + ", ", value);
-    if (value.is_number() && key != "step")
-      rows += fmt::format("| {}{} | {:.6g} |\n", before, key, value.get<double>());
-  }
 }
 
 std::string scores(const LoadedModel& loaded, const std::filesystem::path& run, std::int64_t step) {
@@ -49,7 +37,9 @@ std::string scores(const LoadedModel& loaded, const std::filesystem::path& run, 
   if (!evaluation) return "";
   std::string text = fmt::format("\n## Scores\nOn held-out data after step {}:\n\n| | |\n|---|---|\n",
                                  evaluation->at("step").get<std::int64_t>());
-  add_numbers(text, "", *evaluation);
+  for_each_number(*evaluation, [&](const std::string& name, double value) {
+    text += fmt::format("| {} | {:.6g} |\n", name, value);
+  });
   if (loaded.model.config().head == HeadKind::mlm)
     text +=
         "\nLosses are in nats per masked token; `unigram_loss` is that of the tokens' frequencies alone.\n";
@@ -58,37 +48,33 @@ std::string scores(const LoadedModel& loaded, const std::filesystem::path& run, 
 
 std::string data_text(const Recipe& recipe) {
   if (!recipe.task.name.empty()) return fmt::format("the task `{}`", recipe.task.name);
-  std::string text;
-  const auto add = [&](const std::string& name) {
-    if (!name.empty()) text += (text.empty() ? "" : ", ") + fmt::format("`{}`", name);
-  };
-  const auto last_part = [](const std::string& path) {
-    const std::filesystem::path full(path);
-    return (full.has_filename() ? full.filename() : full.parent_path().filename()).string();
-  };
-  if (recipe.data.sources.empty()) add(last_part(recipe.data.train));
-  for (const DataSource& source : recipe.data.sources) add(source.name());
-  return text.empty() ? "data that its recipe does not name" : "shards " + text;
+  std::vector<std::string> names;
+  for (const DataSource& source : recipe.data.sources) names.push_back(source.name());
+  if (names.empty() && !recipe.data.train.empty()) names.push_back(storage::last_part(recipe.data.train));
+  return names.empty() ? "data that its recipe does not name"
+                       : fmt::format("shards `{}`", fmt::join(names, "`, `"));
 }
 
-std::string architecture(const EncoderConfig& config) {
-  constexpr const char* positions[] = {"learned", "rotary", "relative"};
-  return fmt::format("{} layers of {} ({} heads, feed-forward {}), {}-norm, {} positions, a vocabulary of {}",
-                     config.layers, config.hidden, config.heads, config.ffn,
-                     config.norm == NormPlacement::pre ? "pre" : "post",
-                     positions[static_cast<int>(config.positions)], config.vocabulary);
-}
-
-std::string usage(const EncoderConfig& config, const Exported& exported) {
+std::string usage(const LoadedModel& loaded, const Exported& exported) {
+  const EncoderConfig& config = loaded.model.config();
   const bool mlm = config.head == HeadKind::mlm;
+  const bool two_sequences = !mlm && config.pairs == PairEncoding::separate;
   const char* kind = mlm ? "AutoModelForMaskedLM" : "AutoModelForSequenceClassification";
   const char* trusted = exported.form == Form::comera ? ", trust_remote_code=True" : "";
+  std::string call = R"(logits = model(**tokenizer("A text.", return_tensors="pt")).logits)";
+  if (mlm)
+    call = fmt::format(R"(logits = model(**tokenizer("for i in {}(10):", return_tensors="pt")).logits)",
+                       loaded.tokenizer.piece(loaded.tokenizer.special().mask));
+  if (two_sequences)
+    call =
+        "first, second = (tokenizer(text, return_tensors=\"pt\") for text in (\"A text.\", \"Another.\"))\n"
+        "logits = model(**first, second_input_ids=second[\"input_ids\"], "
+        "second_attention_mask=second[\"attention_mask\"]).logits";
   return fmt::format(
       "```python\nfrom transformers import AutoTokenizer, {0}\n\n"
       "tokenizer = AutoTokenizer.from_pretrained(\"THIS_FOLDER\")\n"
-      "model = {0}.from_pretrained(\"THIS_FOLDER\"{1}).eval()\n"
-      "logits = model(**tokenizer(\"{2}\", return_tensors=\"pt\")).logits\n```\n",
-      kind, trusted, mlm ? "for i in [MASK](10):" : "A text.");
+      "model = {0}.from_pretrained(\"THIS_FOLDER\"{1}).eval()\n{2}\n```\n",
+      kind, trusted, call);
 }
 
 }  // namespace
@@ -98,15 +84,14 @@ std::string model_card(const LoadedModel& loaded, const std::filesystem::path& r
   const EncoderConfig& config = loaded.model.config();
   const bool mlm = config.head == HeadKind::mlm;
   const RunState state = RunState::load(CheckpointReader(loaded.trained.checkpoint));
-  std::string text = fmt::format(
-      "---\nlibrary_name: transformers\npipeline_tag: {}\ntags:\n- comera\n- tensor-train\n---\n"
-      "# {}\n",
-      mlm ? "fill-mask" : "text-classification",
-      run.empty() ? loaded.trained.checkpoint.stem().string() : storage::from_root(run).filename().string());
+  std::string text =
+      fmt::format("---\nlibrary_name: transformers\npipeline_tag: {}\ntags:\n{}\n- tensor-train\n---\n# {}\n",
+                  mlm ? "fill-mask" : "text-classification", model_card_tag,
+                  run.empty() ? loaded.trained.checkpoint.stem().string() : storage::last_part(run));
   text += fmt::format(
       "An encoder of comera, which trains tensor-compressed weights (CoMERA: Yang et al., NeurIPS 2024): "
-      "{}.\n\n",
-      architecture(config));
+      "{}, a vocabulary of {}.\n\n",
+      architecture_text(config), config.vocabulary);
   const std::int64_t own = loaded.model.parameters().count();
   text += fmt::format(
       "Trained as {} numbers; with every layer dense it has {} ({:.2f} times as many). The files here have "
@@ -118,7 +103,8 @@ std::string model_card(const LoadedModel& loaded, const std::filesystem::path& r
           ? fmt::format("dense weights as a model of type `{}`", name_of(exported.form))
           : fmt::format("a model of type `comera` with a modelling file of its own, since {}",
                         exported.reason));
-  text += usage(config, exported);
+  if (!exported.tokenizer_note.empty()) text += fmt::format("Note: {}.\n\n", exported.tokenizer_note);
+  text += usage(loaded, exported);
   text += fmt::format("\n## Training\n{} steps on {}", state.step, data_text(loaded.recipe));
   if (state.tokens > 0) text += fmt::format(", {} tokens", millions(state.tokens));
   text += ".\n" + scores(loaded, run, state.step);

@@ -8,13 +8,14 @@
 #include <set>
 
 #include "kernels/core/check.h"
+#include "storage/json_file.h"
 #include "storage/small_file.h"
 
 namespace comera::exchange {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;  // to write: tensors in the order of their bytes
 static_assert(std::endian::native == std::endian::little);
 
 constexpr std::int64_t size_bytes = 8;
@@ -70,7 +71,8 @@ std::vector<std::filesystem::path> files_of(const std::filesystem::path& folder)
   }
   std::set<std::string> names;
   try {
-    const Json json = Json::parse(storage::read_small_file(index, longest_header, "an index, a JSON file"));
+    const auto json = storage::parse_json(
+        storage::read_small_file(index, longest_header, "an index, a JSON file"), index.string() + ":");
     for (const auto& [tensor, file] : json.at("weight_map").items()) names.insert(file.get<std::string>());
   } catch (const nlohmann::json::exception&) {
     throw Error(fmt::format("{}: is damaged: it is no index with a weight_map", index.string()));
@@ -142,7 +144,7 @@ void SafetensorsReader::read_header(std::size_t number) {
   const std::int64_t data = size_bytes + static_cast<std::int64_t>(size), most = file.size() - data;
   std::vector<std::pair<std::int64_t, std::int64_t>> places;
   try {
-    const Json header = Json::parse(text);
+    const nlohmann::json header = storage::parse_json(text, name + ": its header");
     COMERA_CHECK(header.is_object(), "{}: is no safetensors file, or is damaged: its header cannot be read",
                  name);
     for (const auto& [key, value] : header.items()) {

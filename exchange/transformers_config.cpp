@@ -5,6 +5,7 @@
 
 #include "kernels/core/check.h"
 #include "model/positions.h"
+#include "storage/json_file.h"
 #include "storage/small_file.h"
 
 namespace comera::exchange {
@@ -45,8 +46,7 @@ Json shapes_json(const EncoderConfig& model) {
 }
 
 void add_comera_keys(Json& json, const EncoderConfig& model) {
-  constexpr const char* positions[] = {"learned", "rotary", "relative"};
-  json["positions"] = positions[static_cast<int>(model.positions)];
+  json["positions"] = name_of(model.positions);
   if (model.positions == Positions::rotary) json["rotary_theta"] = model.rotary_theta;
   if (model.positions == Positions::relative)
     for (const HeadSlopes& slopes : head_slopes(model.heads))
@@ -103,10 +103,12 @@ std::string config_json(const TransformersConfig& config, const data::SpecialIds
 
 namespace {
 
+using ReadJson = nlohmann::json;
+
 // Reads members of one JSON object; what is wrong is told with the file's name.
 class Members {
  public:
-  Members(const Json& json, std::string file) : json_(json), file_(std::move(file)) {}
+  Members(const ReadJson& json, std::string file) : json_(json), file_(std::move(file)) {}
 
   template <class T>
   T get(const char* key) const {
@@ -131,10 +133,9 @@ class Members {
                               Json(value).dump()));
   }
   const std::string& file() const { return file_; }
-  const Json& json() const { return json_; }
 
  private:
-  const Json& json_;
+  const ReadJson& json_;
   std::string file_;
 };
 
@@ -164,7 +165,7 @@ void read_head(const Members& members, TransformersConfig& config) {
                "sequence classification can be imported",
                members.file(), joined(architectures));
   if (!name.ends_with("ForSequenceClassification")) return;
-  const Json labels = members.get<Json>("id2label", {{"0", "LABEL_0"}, {"1", "LABEL_1"}});
+  const auto labels = members.get<ReadJson>("id2label", {{"0", "LABEL_0"}, {"1", "LABEL_1"}});
   COMERA_CHECK(labels.is_object() && !labels.empty() && labels.size() < 100'000, "{}: id2label is damaged",
                members.file());
   for (std::size_t i = 0; i < labels.size(); ++i) {
@@ -183,7 +184,7 @@ void read_head(const Members& members, TransformersConfig& config) {
 }
 
 void read_shapes(const Members& members, EncoderConfig& model) {
-  const Json shapes = members.get<Json>("tensor_trains", Json::object());
+  const auto shapes = members.get<ReadJson>("tensor_trains", ReadJson::object());
   for (const auto& [name, value] : shapes.items()) {
     const Members of(value, members.file() + ": tensor_trains." + name);
     using Numbers = std::vector<std::int64_t>;
@@ -237,12 +238,7 @@ void read_comera_keys(const Members& members, EncoderConfig& model) {
 TransformersConfig read_config(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "config.json";
   const std::string text = storage::read_small_file(file, largest_config, "a model's config.json");
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const nlohmann::json::exception&) {
-    throw Error(fmt::format("{}: is damaged: it is no JSON", file.string()));
-  }
+  const ReadJson json = storage::parse_json(text, file.string() + ":");
   COMERA_CHECK(json.is_object(), "{}: is damaged: it is no JSON object", file.string());
   const Members members(json, file.string());
   TransformersConfig config{.model = {}, .form = form_in(members)};

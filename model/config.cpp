@@ -6,6 +6,11 @@
 
 namespace comera {
 
+std::string_view name_of(Positions positions) {
+  constexpr std::string_view names[] = {"learned", "rotary", "relative"};
+  return names[static_cast<int>(positions)];
+}
+
 std::vector<TTShape> TensorizedConfig::shapes_of(const std::optional<TTShape>& kind,
                                                  const Linear::Spec& spec) const {
   std::vector<TTShape> shapes;

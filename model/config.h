@@ -19,6 +19,8 @@ enum class Positions : std::uint8_t {
   rotary,    // queries and keys are turned by angles that grow with the position (Su et al., 2021)
   relative,  // scores fall with distance, by slopes of the head and the side (after Press et al., 2022)
 };
+std::string_view name_of(Positions positions);
+
 // How the encoder's output becomes one vector per sequence.
 enum class Pooling : std::uint8_t {
   first,  // that of [CLS]

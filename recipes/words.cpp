@@ -11,13 +11,6 @@ const Words<NormPlacement>& words_of() {
 }
 
 template <>
-const Words<Positions>& words_of() {
-  static const Words<Positions> words = {
-      {Positions::learned, "learned"}, {Positions::rotary, "rotary"}, {Positions::relative, "relative"}};
-  return words;
-}
-
-template <>
 const Words<HeadKind>& words_of() {
   static const Words<HeadKind> words = {{HeadKind::mlm, "mlm"},
                                         {HeadKind::classification, "classification"},
@@ -45,6 +38,12 @@ template <class Word>
 Words<Word> named_words(std::initializer_list<Word> list) {
   Words<Word> words;
   for (const Word word : list) words.emplace_back(word, name_of(word));
+  return words;
+}
+
+template <>
+const Words<Positions>& words_of() {
+  static const auto words = named_words({Positions::learned, Positions::rotary, Positions::relative});
   return words;
 }
 

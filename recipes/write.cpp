@@ -1,4 +1,5 @@
 #include "recipes/schema.h"
+#include "storage/folder.h"
 
 namespace comera {
 
@@ -13,9 +14,7 @@ std::string to_toml(const Recipe& recipe) {
 Recipe without_folders(const Recipe& recipe) {
   Recipe shown = recipe;
   const auto shorten = [](std::string& path) {
-    if (path.empty()) return;
-    const std::filesystem::path whole = std::filesystem::path(path).lexically_normal();
-    path = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+    if (!path.empty()) path = storage::last_part(path);
   };
   for (std::string* path : {&shown.data.train, &shown.data.validation, &shown.data.tokenizer,
                             &shown.run.output, &shown.run.initial_checkpoint, &shown.task.folder})

@@ -1,29 +1,79 @@
 #include "reports/metrics_file.h"
 
 #include <fstream>
-#include <string>
 
 #include "kernels/core/check.h"
 
 namespace comera {
 
-std::vector<nlohmann::ordered_json> read_metrics(const std::filesystem::path& path) {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A line of a run is flat but for a few objects of numbers.
+bool is_line_of_run(const Json& line) {
+  return line.is_object() && line.contains("step") && line["step"].is_number();
+}
+
+Json parsed(const std::string& text) {
+  constexpr int deepest = 16;
+  bool too_deep = false;
+  const auto watch = [&](int depth, Json::parse_event_t, const Json&) {
+    too_deep = too_deep || depth > deepest;
+    return !too_deep;
+  };
+  Json line = Json::parse(text, watch, false);
+  return too_deep ? Json() : line;
+}
+
+void for_each_number(const Json& object, const std::string& before,
+                     const std::function<void(const std::string&, double)>& call) {
+  for (const auto& [key, value] : object.items()) {
+    const std::string name = before.empty() ? key : fmt::format("{}/{}", before, key);
+    if (value.is_object())
+      for_each_number(value, name, call);
+    else if (value.is_number() && name != "step")
+      call(name, value.get<double>());
+  }
+}
+
+}  // namespace
+
+RunMetrics read_metrics(const std::filesystem::path& path) {
   std::error_code code;
   COMERA_CHECK(!std::filesystem::is_other(path, code), "{}: is not a regular file", path.string());
   std::ifstream file(path, std::ios::binary);
   if (!file)
     throw UsageError(
         fmt::format("{}: there is no such file; give the folder of a run that has begun", path.string()));
-  std::vector<nlohmann::ordered_json> lines;
-  std::string text;
-  for (std::int64_t number = 1; std::getline(file, text); ++number) {
-    nlohmann::ordered_json line = nlohmann::ordered_json::parse(text, nullptr, false);
-    const bool is_ours = line.is_object() && line.contains("step") && line["step"].is_number();
-    if (!is_ours && file.eof()) break;
-    COMERA_CHECK(is_ours, "{}: line {} is no line of a run's metrics", path.string(), number);
-    lines.push_back(std::move(line));
+  RunMetrics metrics;
+  std::int64_t bad = 0, number = 1;
+  for (std::string text; std::getline(file, text); ++number) {
+    Json line = parsed(text);
+    if (is_line_of_run(line)) {
+      metrics.lines.push_back(std::move(line));
+    } else if (file.eof()) {
+      metrics.notes.push_back(
+          fmt::format("the last line of {} is unfinished and left out", path.filename().string()));
+    } else if (++bad == 1) {
+      metrics.first_bad = number;
+    }
   }
-  return lines;
+  if (bad > 0)
+    metrics.notes.push_back(fmt::format("{} {} of {} cannot be read and {} left out; the first is line {}",
+                                        bad, bad == 1 ? "line" : "lines", path.filename().string(),
+                                        bad == 1 ? "is" : "are", metrics.first_bad));
+  return metrics;
+}
+
+bool is_training(const Json& line) { return line.contains("phase"); }
+
+bool is_evaluation(const Json& line) {
+  return !is_training(line) && (line.contains("validation_loss") || line.contains("validation"));
+}
+
+void for_each_number(const Json& line, const std::function<void(const std::string&, double)>& call) {
+  for_each_number(line, "", call);
 }
 
 }  // namespace comera

@@ -124,4 +124,10 @@ std::string linears_report(const Model& model, std::int64_t tokens, const Machin
   return text;
 }
 
+std::string architecture_text(const EncoderArchitecture& model) {
+  return fmt::format("{} layers of {}, {} heads, feed-forward {}, {}-norm, {} positions", model.layers,
+                     model.hidden, model.heads, model.ffn, model.norm == NormPlacement::pre ? "pre" : "post",
+                     name_of(model.positions));
+}
+
 }  // namespace comera

@@ -14,6 +14,9 @@ std::string model_report(const Model& model);
 // costs.
 std::string linears_report(const Model& model, std::int64_t tokens, const MachineModel& machine);
 
+// "4 layers of 256, 4 heads, feed-forward 1024, post-norm, relative positions".
+std::string architecture_text(const EncoderArchitecture& model);
+
 // Elements of all parameters (without gates) of the same model with every layer dense, without allocating it.
 std::int64_t dense_parameters(const EncoderConfig& config);
 

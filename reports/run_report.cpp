@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <sstream>
 
+#include "reports/metrics_file.h"
+#include "reports/model_report.h"
 #include "reports/number_text.h"
 #include "reports/report_template.h"
 
@@ -34,47 +37,40 @@ const Json* object_in(const Json& object, const char* key) {
   return found != object.end() && found->is_object() ? &*found : nullptr;
 }
 
-bool is_training(const Json& line) { return line.contains("phase"); }
-
 // What a run's lines say over its steps and hours.
 struct Story {
   Series series;
   double steps = 0, hours = 0;
   const Json* training = nullptr;  // the last lines of each kind
   const Json* evaluation = nullptr;
-  std::optional<double> best_loss;
+  std::optional<double> best_loss;  // of the last phase: losses of sequences of other lengths do not compare
 };
-
-void add_numbers(Series& series, const std::string& before, const Json& object, double step, double hours) {
-  for (const auto& [key, value] : object.items()) {
-    const std::string name = before.empty() ? key : fmt::format("{}/{}", before, key);
-    if (value.is_object())
-      add_numbers(series, name, value, step, hours);
-    else if (value.is_number() && key != "step")
-      series[name].push_back({step, hours, value.get<double>()});
-  }
-}
 
 Story story_of(const std::vector<Json>& metrics) {
   Story story;
+  Json phase;
   for (const Json& line : metrics) {
     const double step = line["step"].get<double>();
     if (is_training(line)) {
+      if (phase != line["phase"]) story.best_loss.reset();
+      phase = line["phase"];
       story.hours += (step - story.steps) * number_in(line, "ms_per_step").value_or(0) / 3.6e6;
       story.steps = step;
       story.training = &line;
-    } else if (line.contains("validation_loss") || line.contains("validation")) {
+    } else if (is_evaluation(line)) {
       story.evaluation = &line;
       if (const auto loss = number_in(line, "validation_loss"))
         story.best_loss = std::min(story.best_loss.value_or(*loss), *loss);
     }
-    add_numbers(story.series, "", line, step, story.hours);
+    for_each_number(line, [&](const std::string& name, double value) {
+      story.series[name].push_back({step, story.hours, value});
+    });
   }
   return story;
 }
 
 // Six significant digits: more would make the page larger and nothing clearer.
-double rounded(double value) { return std::stod(fmt::format("{:.6g}", value)); }
+double rounded(double value) { return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr); }
 
 Json points_of(const std::vector<Point>& points) {
   Json list = Json::array();
@@ -92,6 +88,7 @@ Json points_of(const std::vector<Point>& points) {
 struct WantedCurve {
   std::string series, name;
   const char* kind = "";
+  bool baseline = false;  // what a model scores that has learnt nothing
 };
 struct Picture {
   std::string title;
@@ -110,7 +107,7 @@ std::vector<Picture> pictures_of(const std::vector<Story>& stories) {
   Picture losses{.title = "Loss, nats",
                  .curves = {{"validation_loss", "held out"},
                             {"loss", "training", "thin"},
-                            {"unigram_loss", "unigram", "dashed"}}};
+                            {"unigram_loss", "unigram", "dashed", true}}};
   std::vector<std::string> seen;
   for (const Story& story : stories)
     for (const auto& [name, points] : story.series) {
@@ -175,11 +172,7 @@ std::string data_text(const Recipe& recipe) {
 }
 
 std::string model_text(const Recipe& recipe) {
-  constexpr const char* positions[] = {"learned", "rotary", "relative"};
-  const ModelSection& model = recipe.model;
-  return fmt::format("{} layers of {}, {} heads, feed-forward {}, {}-norm, {} positions, {}", model.layers,
-                     model.hidden, model.heads, model.ffn, model.norm == NormPlacement::pre ? "pre" : "post",
-                     positions[static_cast<int>(model.positions)],
+  return fmt::format("{}, {}", architecture_text(recipe.model),
                      recipe.tensorized.enabled ? "tensor trains"
                      : recipe.low_rank         ? "low-rank layers"
                      : recipe.lte              ? "adapters (LTE)"
@@ -409,7 +402,10 @@ Json charts_json(const std::vector<Picture>& pictures) {
   for (const Picture& picture : pictures) {
     Json curves = Json::array();
     for (const WantedCurve& curve : picture.curves)
-      curves.push_back({{"series", curve.series}, {"name", curve.name}, {"kind", curve.kind}});
+      curves.push_back({{"series", curve.series},
+                        {"name", curve.name},
+                        {"kind", curve.kind},
+                        {"baseline", curve.baseline}});
     charts.push_back({{"title", picture.title},
                       {"from_zero", picture.from_zero},
                       {"one_each", picture.one_each},

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "reports/metrics_file.h"
+
 namespace comera {
 
 namespace {
@@ -45,13 +47,12 @@ std::string event(double time, std::int64_t step, const std::string& what) {
 }
 
 // message Summary { message Value { string tag = 1; float simple_value = 2; } repeated Value value = 1; }
-void add_scalars(std::string& summary, const std::string& before, const Json& object) {
-  for (const auto& [name, value] : object.items()) {
-    const std::string tag = before.empty() ? name : fmt::format("{}/{}", before, name);
-    if (value.is_object()) add_scalars(summary, tag, value);
-    if (value.is_number() && tag != "step")
-      summary += field(1, field(1, tag) + key(2, Wire::four_bytes) + raw(value.get<float>()));
-  }
+std::string scalars(const Json& line) {
+  std::string summary;
+  for_each_number(line, [&](const std::string& tag, double value) {
+    summary += field(1, field(1, tag) + key(2, Wire::four_bytes) + raw(static_cast<float>(value)));
+  });
+  return summary;
 }
 
 std::string record(const std::string& data) {
@@ -97,11 +98,8 @@ std::uint32_t masked_crc32c(std::string_view bytes) {
 std::string tensorboard_events(const std::vector<Json>& metrics, double end) {
   const std::vector<double> times = times_of(metrics, end);
   std::string file = record(event(times.empty() ? end : times.front(), 0, field(3, "brain.Event:2")));
-  for (std::size_t i = 0; i < metrics.size(); ++i) {
-    std::string summary;
-    add_scalars(summary, "", metrics[i]);
-    file += record(event(times[i], metrics[i]["step"].get<std::int64_t>(), field(5, summary)));
-  }
+  for (std::size_t i = 0; i < metrics.size(); ++i)
+    file += record(event(times[i], metrics[i]["step"].get<std::int64_t>(), field(5, scalars(metrics[i]))));
   return file;
 }
 

@@ -78,7 +78,10 @@ void take(Curves& curves, const json& line) {
 
 Curves read_curves(const std::filesystem::path& path) {
   Curves curves;
-  for (const json& line : read_metrics(path)) take(curves, line);
+  const RunMetrics metrics = read_metrics(path);
+  COMERA_CHECK(metrics.first_bad == 0, "{}: line {} is no line of a run's metrics", path.string(),
+               metrics.first_bad);
+  for (const json& line : metrics.lines) take(curves, line);
   if (curves.loss.empty() && curves.held_out.empty())
     throw UsageError(fmt::format("{}: has no losses yet; wait for the run's first line", path.string()));
   return curves;
@@ -88,8 +91,7 @@ Curves read_curves(const std::filesystem::path& path) {
 
 Plot training_plot(const std::filesystem::path& metrics) {
   const Curves curves = read_curves(metrics);
-  Plot plot{.title = storage::from_root(metrics).lexically_normal().parent_path().filename().string(),
-            .x_title = "step"};
+  Plot plot{.title = storage::last_part(storage::without_last_part(metrics)), .x_title = "step"};
   plot.spans = curves.phases;
   PlotPanel loss{.title = "Loss"};
   if (!curves.loss.empty())

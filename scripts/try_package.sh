@@ -2,7 +2,8 @@
 # Makes the Debian packages of build/release, installs the program's in a bare root of this machine's
 # distribution, and does there what a new user does: a dry run, a little pretraining on a folder of code, its
 # resumption, filling, an export. Needs root and mmdebstrap; ends with status 77 where they cannot be had.
-#   scripts/try_package.sh [FOLDER]      keeps the packages in FOLDER
+#   scripts/try_package.sh [--development] [FOLDER]
+# --development also installs libcomera-dev and builds tests/package with it; FOLDER keeps the packages.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,22 +12,31 @@ skip() {
   exit 77
 }
 
+development=""
+if [[ ${1:-} == --development ]]; then
+  development=yes
+  shift
+fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 packages=${1:-$work/packages}
+mkdir -p "$packages"
+rm -f "$packages"/comera_*.deb "$packages"/libcomera-dev_*.deb # of a version before
 
 cpack --config build/release/CPackConfig.cmake -B "$packages" > "$work/cpack.log" 2>&1 || {
   cat "$work/cpack.log"
   exit 1
 }
 program=$(find "$packages" -maxdepth 1 -name 'comera_*.deb')
+library=$(find "$packages" -maxdepth 1 -name 'libcomera-dev_*.deb')
 ls -l "$packages"/*.deb
 dpkg-deb --field "$program" Version Depends
 
 ((EUID == 0)) || skip "a bare root needs the rights of root"
 command -v mmdebstrap > /dev/null || skip "mmdebstrap is missing; scripts/setup.sh --dev installs it"
-sources=$(find /etc/apt/sources.list /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2> /dev/null | head -n 1 || true)
-[[ -n $sources ]] || skip "no list of apt's sources was found"
+mapfile -t sources < <(find /etc/apt/sources.list /etc/apt/sources.list.d -maxdepth 1 -type f -size +1c \
+  \( -name '*.list' -o -name '*.sources' \) 2> /dev/null)
+((${#sources[@]} > 0)) || skip "no list of apt's sources was found"
 # shellcheck disable=SC1091
 release=$(. /etc/os-release && echo "$VERSION_CODENAME")
 
@@ -56,9 +66,26 @@ chroot "\$1" apt-get install --yes --quiet --no-install-recommends /tmp/comera.d
   { cat "$work/install.log"; exit 1; }
 chroot "\$1" sh /code/try.sh
 HOOK
+if [[ -n $development ]]; then
+  cp -r tests/package "$work/code/package"
+  cat >> "$work/hook" << HOOK
+cp "$library" "\$1/tmp/libcomera-dev.deb"
+chroot "\$1" apt-get install --yes --quiet --no-install-recommends g++ cmake make /tmp/libcomera-dev.deb > "$work/install.log" 2>&1 ||
+  { cat "$work/install.log"; exit 1; }
+chroot "\$1" cmake -S /code/package -B /tmp/package
+chroot "\$1" cmake --build /tmp/package
+HOOK
+fi
+printf 'touch "%s/tried"\n' "$work" >> "$work/hook"
+sed -i "2i touch '$work/made'" "$work/hook"
 chmod +x "$work/hook"
-mmdebstrap --quiet --variant=apt --customize-hook="$work/hook" "$release" /dev/null "$sources" || {
-  printf 'try_package: the installed program failed\n'
+mmdebstrap --quiet --variant=apt --customize-hook="$work/hook" "$release" /dev/null "${sources[@]}" || {
+  [[ -e $work/made ]] || skip "mmdebstrap could not make a bare root; is a mirror of $release reached?"
+  [[ -e $work/tried ]] || {
+    printf 'try_package: the installed program failed\n'
+    exit 1
+  }
+  printf 'try_package: the root could not be removed\n'
   exit 1
 }
 printf 'try_package: installed and tried in a bare root of %s\n' "$release"

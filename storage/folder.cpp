@@ -32,6 +32,21 @@ bool exists(const std::filesystem::path& path) {
   return there;
 }
 
+namespace {
+
+std::filesystem::path whole_path(const std::filesystem::path& path) {
+  std::filesystem::path whole = from_root(path).lexically_normal();
+  return whole.has_filename() ? whole : whole.parent_path();
+}
+
+}  // namespace
+
+std::string last_part(const std::filesystem::path& path) { return whole_path(path).filename().string(); }
+
+std::filesystem::path without_last_part(const std::filesystem::path& path) {
+  return whole_path(path).parent_path();
+}
+
 std::filesystem::path from_root(const std::filesystem::path& path) {
   std::error_code code;
   std::filesystem::path whole = std::filesystem::absolute(path, code);

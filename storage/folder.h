@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <system_error>
 #include <vector>
 
@@ -15,6 +16,12 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folde
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
 // Whether anything is there, links followed. Error with the system's reason if that cannot be found out.
 bool exists(const std::filesystem::path& path);
+
+// The last name of a path, also of one that ends with a slash or `.`.
+std::string last_part(const std::filesystem::path& path);
+
+// What stands before it, from the root.
+std::filesystem::path without_last_part(const std::filesystem::path& path);
 
 // The path from the root; as it is where the current folder no longer exists.
 std::filesystem::path from_root(const std::filesystem::path& path);

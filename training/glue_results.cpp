@@ -10,6 +10,7 @@
 #include "data/glue.h"
 #include "recipes/changes.h"
 #include "storage/durable_file.h"
+#include "storage/folder.h"
 #include "storage/small_file.h"
 
 namespace comera {
@@ -66,10 +67,10 @@ void write_result(const std::filesystem::path& run, const GlueResult& result) {
   storage::write_file_durably(run / "result.json", json_text(json) + "\n");
 }
 
-std::optional<GlueResult> read_result(const std::filesystem::path& run, const Recipe& recipe) {
+bool has_result(const std::filesystem::path& run) { return storage::exists(run / "result.json"); }
+
+GlueResult read_result(const std::filesystem::path& run) {
   const std::filesystem::path file = run / "result.json";
-  std::error_code code;
-  if (!std::filesystem::exists(file, code)) return std::nullopt;
   GlueResult result;
   try {
     const Json json = Json::parse(storage::read_small_file(file, largest_result, "a result, a JSON file"));
@@ -85,13 +86,16 @@ std::optional<GlueResult> read_result(const std::filesystem::path& run, const Re
   }
   COMERA_CHECK(result.numbers.size() == data::glue_numbers(result.task).size(),
                "{}: is damaged; remove it, and the run is scored again", file.string());
+  return result;
+}
+
+void require_settings(const std::filesystem::path& run, const GlueResult& result, const Recipe& recipe) {
   for (const RecipeChange& change : recipe_changes(result.recipe, recipe))
     if (!is_of_place(change.key))
       throw UsageError(
           fmt::format("{}: is the result of other settings: {}; give the same ones, or another "
                       "--output",
                       run.string(), to_string(change)));
-  return result;
 }
 
 MeanAndDeviation mean_and_deviation(const std::vector<double>& values) {
@@ -104,9 +108,10 @@ MeanAndDeviation mean_and_deviation(const std::vector<double>& values) {
 }
 
 std::vector<std::string> GlueTable::tasks() const {
-  std::vector<std::string> tasks;
-  for (const GlueResult& result : results_)
-    if (std::ranges::find(tasks, result.task) == tasks.end()) tasks.push_back(result.task);
+  std::vector<std::string> tasks = data::glue_tasks_by_size();
+  std::erase_if(tasks, [&](const std::string& task) {
+    return std::ranges::find(results_, task, &GlueResult::task) == results_.end();
+  });
   return tasks;
 }
 
@@ -114,6 +119,7 @@ std::vector<const GlueResult*> GlueTable::of_task(const std::string& task) const
   std::vector<const GlueResult*> found;
   for (const GlueResult& result : results_)
     if (result.task == task) found.push_back(&result);
+  std::ranges::sort(found, {}, &GlueResult::seed);
   return found;
 }
 

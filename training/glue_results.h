@@ -23,10 +23,14 @@ struct GlueResult {
   double score() const;  // the mean of the numbers
 };
 
-// RUN/result.json. Reading gives nothing if there is none, UsageError if it is of another recipe (but for
-// where the run lies and what it runs on): one table is of one setting.
+// RUN/result.json. Error if it is damaged.
 void write_result(const std::filesystem::path& run, const GlueResult& result);
-std::optional<GlueResult> read_result(const std::filesystem::path& run, const Recipe& recipe);
+bool has_result(const std::filesystem::path& run);
+GlueResult read_result(const std::filesystem::path& run);
+
+// One table is of one setting: UsageError if the run's result is of another recipe, but for where the run
+// lies and what it runs on.
+void require_settings(const std::filesystem::path& run, const GlueResult& result, const Recipe& recipe);
 
 // Several seeds of one number.
 struct MeanAndDeviation {
@@ -35,7 +39,7 @@ struct MeanAndDeviation {
 };
 MeanAndDeviation mean_and_deviation(const std::vector<double>& values);
 
-// The benchmark so far: tasks in the order of their results.
+// The benchmark so far, in the order of data::glue_tasks_by_size().
 class GlueTable {
  public:
   void add(const GlueResult& result) { results_.push_back(result); }

@@ -3,6 +3,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "kernels/core/check.h"
 #include "storage/durable_file.h"
 
 namespace comera::data {
@@ -95,13 +96,23 @@ std::vector<std::string> tokenizer_files() {
   return {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.model"};
 }
 
-void write_tokenizer_folder(const Tokenizer& tokenizer, const std::filesystem::path& folder,
-                            std::int64_t types, std::int64_t longest) {
-  storage::write_file_durably(folder / "tokenizer.json", tokenizer_json(tokenizer, types));
-  storage::write_file_durably(folder / "special_tokens_map.json", special_tokens_map(tokenizer));
-  storage::write_file_durably(folder / "tokenizer_config.json", tokenizer_config(tokenizer, longest));
+std::string write_tokenizer_folder(const Tokenizer& tokenizer, const std::filesystem::path& folder,
+                                   std::int64_t types, std::int64_t longest) {
   if (tokenizer.is_sentencepiece())
     storage::write_file_durably(folder / "tokenizer.model", tokenizer.bytes());
+  std::string json;
+  try {
+    json = tokenizer_json(tokenizer, types);
+  } catch (const Error& error) {
+    if (!tokenizer.is_sentencepiece()) throw;
+    return fmt::format(
+        "AutoTokenizer cannot load the tokenizer: {}; tokenizer.model lies in the folder as it is",
+        error.what());
+  }
+  storage::write_file_durably(folder / "tokenizer.json", json);
+  storage::write_file_durably(folder / "special_tokens_map.json", special_tokens_map(tokenizer));
+  storage::write_file_durably(folder / "tokenizer_config.json", tokenizer_config(tokenizer, longest));
+  return "";
 }
 
 }  // namespace comera::data

@@ -25,9 +25,10 @@ std::string special_tokens_map(const Tokenizer& tokenizer);
 std::string tokenizer_config(const Tokenizer& tokenizer, std::int64_t longest);
 
 // Writes the three files. A SentencePiece model lies beside them as it is, tokenizer.model, for
-// load_tokenizer_folder().
-void write_tokenizer_folder(const Tokenizer& tokenizer, const std::filesystem::path& folder,
-                            std::int64_t types, std::int64_t longest);
+// load_tokenizer_folder(); one that has no tokenizer.json lies there alone, and the reason is returned, else
+// nothing.
+std::string write_tokenizer_folder(const Tokenizer& tokenizer, const std::filesystem::path& folder,
+                                   std::int64_t types, std::int64_t longest);
 // The files that it may write.
 std::vector<std::string> tokenizer_files();
 
@@ -35,8 +36,6 @@ std::vector<std::string> tokenizer_files();
 // is there first in this order. Error, with the file's name, if there is none, or it is damaged or of a kind
 // that is not known here.
 Tokenizer load_tokenizer_folder(const std::filesystem::path& folder);
-// Its bytes, for Tokenizer::from_bytes().
-std::string read_tokenizer_folder(const std::filesystem::path& folder);
 
 // A byte-level BPE model (RoBERTa's, GPT-2's) or a WordPiece one (BERT's) in a tokenizer.json. Null if the
 // bytes are no JSON object; Error, with `name`, for what is damaged or of a kind that is not known here.

@@ -5,6 +5,7 @@
 #include "data/tokenizers/byte_level_bpe.h"
 #include "data/tokenizers/tokenizer_json.h"
 #include "kernels/core/check.h"
+#include "storage/json_file.h"
 #include "storage/small_file.h"
 
 namespace comera::data {
@@ -19,22 +20,8 @@ constexpr std::int64_t largest_file = std::int64_t{256} << 20;
   throw Error(fmt::format("{}: is damaged: {}; get the file anew", name, what));
 }
 
-// Of a file that may be hostile: what is nested deeply would overflow the stack where it is compared or
-// written, and single values take many times the memory that they take in the file.
 Json parse(const std::string& bytes, const std::string& name) {
-  constexpr int deepest = 32;
-  constexpr std::int64_t most_values = 10'000'000;  // five times those of the largest in use
-  std::int64_t values = 0;
-  const auto watch = [&](int depth, Json::parse_event_t, const Json&) {
-    if (depth > deepest) damaged(name, "it is nested too deeply for a tokenizer");
-    if (++values > most_values) damaged(name, "it has too many values for a tokenizer");
-    return true;
-  };
-  try {
-    return Json::parse(bytes, watch);
-  } catch (const Json::exception&) {
-    damaged(name, "it is no JSON");
-  }
+  return storage::parse_json(bytes, name + ":");
 }
 
 std::string shortened(const Json& value) {
@@ -246,10 +233,6 @@ Tokenizer load_tokenizer_folder(const std::filesystem::path& folder) {
       "{}: has no tokenizer: neither tokenizer.json nor vocab.txt, nor vocab.json with merges.txt; "
       "give one with --tokenizer",
       folder.string()));
-}
-
-std::string read_tokenizer_folder(const std::filesystem::path& folder) {
-  return load_tokenizer_folder(folder).bytes();
 }
 
 }  // namespace comera::data

@@ -67,6 +67,19 @@ TEST_F(PhaseCostsTest, HoursAreDividedAsARunDividesThem) {
   EXPECT_THAT(phase_costs_text(costs), HasSubstr("run.max_hours = 3"));
 }
 
+TEST_F(PhaseCostsTest, ProcessesShareThePacksOfAStep) {
+  const Recipe recipe = this->recipe("unused", {"run.threads=1", "phase.0.packs_per_step=64"});
+  const double alone = measure_phases(recipe, vocabulary).phases[0].seconds;
+  const double shared = measure_phases(recipe, vocabulary, 32).phases[0].seconds;
+  EXPECT_LT(2 * shared, alone);  // about a sixteenth of it, on a machine that may be busy
+}
+
+TEST_F(PhaseCostsTest, ADenseTwinHasNoRanksToAdapt) {
+  const Recipe recipe =
+      this->recipe("unused", {"run.threads=1", "phase.0.objective='early'", "tensorized.enabled=false"});
+  EXPECT_EQ(measure_phases(recipe, vocabulary).phases.size(), recipe.phases.size());
+}
+
 TEST_F(PhaseCostsTest, PassesHaveNoHoursWithoutData) {
   Recipe recipe = this->recipe("unused", {"run.threads=1"});
   recipe.phases[1].steps.reset();

@@ -82,6 +82,47 @@ TEST_F(BrowserReport, DrawsEverythingAndShowsValuesAtThePointer) {
   EXPECT_THAT(document, HasSubstr("live ranks 3 of 4"));
 }
 
+// How many points the curve of this colour has in the picture of this title.
+std::string count_points(const std::string& title, const std::string& colour) {
+  return fmt::format(
+      "for (const figure of document.querySelectorAll('figure')) if "
+      "(figure.querySelector('figcaption').textContent "
+      ".startsWith('{}')) for (const path of figure.querySelectorAll('path')) if "
+      "(path.getAttribute('stroke') === '{}') "
+      "document.body.dataset.points = path.getAttribute('d').split(/[ML]/).length - 1;"
+      "for (const figure of document.querySelectorAll('figure')) figure.dispatchEvent(new "
+      "PointerEvent('pointermove', "
+      "{{clientX: 400, clientY: 50, bubbles: true}})); document.body.dataset.moved = 'all';",
+      title, colour);
+}
+
+// A target that stays the same is no baseline, and losses that are all above unigram are drawn all the same.
+TEST_F(BrowserReport, NoPointIsLeftOut) {
+  ReportedRun run = run_named("young", 8);
+  for (auto& line : run.metrics)
+    if (line.contains("phase"))
+      line["ranks"] = {{"size", 1 - line["step"].get<double>() / 2000}, {"target", 0.5}};
+  const std::string page = report_page({run}, {}, "made now");
+  for (const auto& [title, colour] :
+       {std::pair("Size of the tensor trains", "#0072b2"), std::pair("Loss, nats", "#0072b2"),
+        std::pair("Loss, nats", "#d55e00")}) {
+    const std::string document = document_of(page, count_points(title, colour));
+    EXPECT_THAT(document, HasSubstr("data-points=\"10\"")) << title << colour;
+    EXPECT_THAT(document, HasSubstr("data-moved=\"all\""));
+  }
+}
+
+TEST_F(BrowserReport, TablesAloneAreAPageToo) {
+  const std::string document = document_of(
+      report_page({},
+                  {{.title = "GLUE: mine", .titles = {"task"}, .rows = Json::array({Json::array({"rte"})})}},
+                  "now"),
+      "");
+  EXPECT_THAT(document, HasSubstr("<h1>GLUE: mine</h1>"));
+  EXPECT_THAT(document, Not(HasSubstr("The run</h2>")));
+  EXPECT_THAT(document, HasSubstr("data-drawn=\"all\""));
+}
+
 TEST_F(BrowserReport, CurvesGoOverHoursToo) {
   const std::string page = report_page({run_named("first", 4.125)}, {}, "made now");
   const std::string document = document_of(page, "document.getElementById('axis1').click();");

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/arguments.h"
+
 namespace comera::cli {
 namespace {
 
@@ -29,6 +31,13 @@ Outcome run(std::vector<const char*> arguments) {
   outcome.out = testing::internal::GetCapturedStdout();
   outcome.err = testing::internal::GetCapturedStderr();
   return outcome;
+}
+
+TEST(Program, CommandsThatAreShownCanBeCopied) {
+  EXPECT_EQ(for_shell("runs/first-2_a.b"), "runs/first-2_a.b");
+  EXPECT_EQ(for_shell("my runs/it's"), "'my runs/it'\\''s'");
+  EXPECT_EQ(for_shell("a$b"), "'a$b'");
+  EXPECT_EQ(for_shell(""), "''");
 }
 
 TEST(Program, VersionAndHelp) {

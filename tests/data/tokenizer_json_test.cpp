@@ -282,6 +282,16 @@ TEST(TokenizerFolder, IsWrittenAndRead) {
   }
 }
 
+TEST(TokenizerFolder, AModelThatNormalisesTextLiesThereAlone) {
+  const test::TemporaryFolder folder;
+  const Tokenizer tokenizer = foreign_tokenizer({});
+  EXPECT_THAT(
+      write_tokenizer_folder(tokenizer, folder.path(), 2, 0),
+      HasSubstr("AutoTokenizer cannot load the tokenizer: this SentencePiece model has no tokenizer.json"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "tokenizer.json"));
+  EXPECT_EQ(load_tokenizer_folder(folder.path()).bytes(), tokenizer.bytes());
+}
+
 TEST(TokenizerFolder, TakesTheFilesOfOlderModels) {
   const json model = json::parse(byte_level_bytes(false))["model"];
   const test::TemporaryFolder folder;
@@ -296,7 +306,7 @@ TEST(TokenizerFolder, TakesTheFilesOfOlderModels) {
     merges += merge[0].get<std::string>() + " " + merge[1].get<std::string>() + "\r\n";
   folder.write("merges.txt", merges);
   const Tokenizer expected = byte_level();
-  const Tokenizer tokenizer = Tokenizer::from_bytes(read_tokenizer_folder(folder.path()), "folder");
+  const Tokenizer tokenizer = load_tokenizer_folder(folder.path());
   EXPECT_EQ(tokenizer.special(), expected.special());
   for (const Case& each : cases()) EXPECT_EQ(tokenizer.encode(each.text), each.plain);
   folder.write("tokenizer_config.json", R"({"add_prefix_space": true})");

@@ -1,6 +1,7 @@
 // Export and import as the program runs them.
 #include <gmock/gmock.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/temporary_folder.h"
@@ -47,6 +48,41 @@ TEST_F(ExchangeCommands, GoRound) {
   EXPECT_LT(fs::file_size(folder() / "small/model.safetensors"),
             fs::file_size(folder() / "hf/model.safetensors"));
   EXPECT_THAT(read_text(folder() / "small/modeling_comera.py"), HasSubstr("class ComeraForMaskedLM"));
+}
+
+// What was there before stays until the new export is whole, and files that are not an export's stay for
+// good.
+TEST_F(ExchangeCommands, AnExportThatFailsLeavesWhatWasThere) {
+  ASSERT_EQ(run_program({"export", in("run"), "--to", in("hf")}).code, 0);
+  const std::string weights = read_text(folder() / "hf/model.safetensors");
+  std::ofstream(in("hf/mine.txt")) << "mine";
+  TrainingRun(recipe("dense", {"tensorized.enabled=false", "phase.0.objective='fixed'"}),
+              {.output = std::fopen("/dev/null", "w")})
+      .run();
+  expect(run_program({"export", in("dense"), "--to", in("hf"), "--tensor-trains", "--overwrite"}), 2,
+         {"has no tensor trains"});
+  EXPECT_EQ(read_text(folder() / "hf/model.safetensors"), weights);
+  expect(run_program({"export", in("dense"), "--to", in("new"), "--tensor-trains"}), 2,
+         {"has no tensor trains"});
+  EXPECT_FALSE(fs::exists(in("new")));
+  EXPECT_FALSE(fs::exists(in("new.partial")));
+  EXPECT_FALSE(fs::exists(in("hf.partial")));
+  // What a kill has left is no hindrance; what is somebody's is.
+  fs::create_directory(in("hf.partial"));
+  std::ofstream(in("hf.partial/config.json")) << "{";
+  ASSERT_EQ(run_program({"export", in("run"), "--to", in("hf/"), "--tensor-trains", "--overwrite"}).code, 0);
+  EXPECT_LT(fs::file_size(in("hf/model.safetensors")), weights.size());
+  EXPECT_EQ(read_text(folder() / "hf/mine.txt"), "mine");
+  fs::create_directory(in("hf.partial"));
+  std::ofstream(in("hf.partial/thesis.txt")) << "mine";
+  expect(run_program({"export", in("run"), "--to", in("hf"), "--overwrite"}), 1,
+         {"hf.partial: is in the way"});
+  // A model from elsewhere is not ours to replace.
+  fs::create_directory(in("theirs"));
+  std::ofstream(in("theirs/config.json")) << "{}";
+  std::ofstream(in("theirs/README.md")) << "---\ntags:\n- bert\n---\n";
+  expect(run_program({"export", in("run"), "--to", in("theirs"), "--overwrite"}), 2,
+         {"holds something else"});
 }
 
 TEST_F(ExchangeCommands, RefuseWhatIsInTheWay) {

@@ -60,7 +60,7 @@ TEST_P(Import, SaysWhatTransformersSaid) {
   const Said said = said_of(models / GetParam());
   ASSERT_EQ(said.samples.size(), 3U);
   const auto found = answers(loaded.model, loaded.processor, loaded.tokenizer.special(), said.samples);
-  EXPECT_LT(largest_difference(found, said.logits), 1e-5);
+  EXPECT_LT(largest_difference(found, said.logits), 3e-5);  // float32, in another order on each kind of CPU
 }
 
 INSTANTIATE_TEST_SUITE_P(Exchange, Import,
@@ -202,6 +202,13 @@ TEST(ImportRefuses, ConfigurationsOfOtherModels) {
     copy.change_config([&](json& config) { config[refused.key] = refused.value; });
     EXPECT_THAT(copy.error(), HasSubstr(refused.error)) << refused.key << " = " << refused.value;
   }
+}
+
+TEST(ImportRefuses, WhatIsNestedDeeply) {
+  const Copy copy("bert_mlm");
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  std::ofstream(copy.folder() / "config.json") << "{\"model_type\": " << deep << "}";
+  EXPECT_THAT(copy.error(), HasSubstr("config.json: is damaged: it is nested too deeply"));
 }
 
 TEST(ImportRefuses, WhatIsDamagedOrMissing) {

@@ -41,6 +41,17 @@ TEST(RunReport, CurvesAreOverStepsAndHours) {
   EXPECT_FALSE(series.contains("ranks/size"));
 }
 
+TEST(RunReport, LossesOfPhasesDoNotCompare) {
+  Json second = training(200, 5);
+  second["phase"] = "long";
+  const ReportedRun run{.name = "two phases",
+                        .metrics = {training(100, 1e-310), evaluation(100, 3), second, evaluation(200, 4.5),
+                                    evaluation(200, 4.75)}};
+  const Json rows = data_of({run})["runs"][0]["tables"][0]["rows"];
+  EXPECT_EQ(rows[0], Json::parse(R"(["held-out loss", 4.75])"));
+  EXPECT_EQ(rows[1], Json::parse(R"(["best held-out loss", 4.5])"));
+}
+
 TEST(RunReport, LongRunsAreThinnedByMeans) {
   ReportedRun run{.name = "long"};
   for (int step = 1; step <= 100000; ++step) run.metrics.push_back(training(step, step % 2));

@@ -169,6 +169,66 @@ TEST_F(GlueCommand, SaysWhatIsWrong) {
   EXPECT_EQ(run_program(arguments("out", {"--tasks", "rte"}, "1")).code, 0);
 }
 
+TEST_F(GlueCommand, RefusesWhatItSaysItself) {
+  for (const char* key : {"run.seed=7", "task.name=\"mrpc\"", "task.folder=\"x\"", "run.output=\"x\""})
+    expect(run_program(arguments("out", {"--set", key})), 2,
+           {"comera glue says it for each task and each seed"});
+  EXPECT_FALSE(fs::exists(folder() / "out"));
+}
+
+TEST_F(GlueCommand, OneTableIsOfOneModel) {
+  ASSERT_EQ(run_program(arguments("out", {"--tasks", "rte"}, "1")).code, 0);
+  // The table keeps what the folder holds.
+  ASSERT_EQ(run_program(arguments("out", {"--tasks", "stsb"}, "1")).code, 0);
+  ASSERT_EQ(results("out")["tasks"].size(), 2U);
+  EXPECT_EQ(results("out")["tasks"][1]["task"], "rte");
+  // The pretraining has gone on.
+  TrainingRun(recipe("longer"), {.stop_after = 6, .output = silent()}).run();
+  fs::remove_all(folder() / "pretrained");
+  fs::rename(folder() / "longer", folder() / "pretrained");
+  expect(run_program(arguments("out", {}, "2")), 2,
+         {"its runs began with another model than", "another --output"});
+}
+
+TEST_F(GlueCommand, MnlisModelsAreThoseOfTheFolder) {
+  const auto from_mnli = [&](const std::string& seeds) {
+    return run_program(arguments("out", {"--tasks", "rte", "--from-mnli"}, seeds));
+  };
+  expect(from_mnli("1"), 2, {"--from-mnli: ", "out/runs/mnli-1 is no finished run of MNLI"});
+  EXPECT_FALSE(fs::exists(folder() / "out"));
+  const fs::path mnli = folder() / "glue/MNLI";
+  write("MNLI", "index\tsentence1\tsentence2\tgold_label\n", 60, [](int i) {
+    return std::vector<std::string>{"entailment", "neutral",
+                                    "contradiction"}[static_cast<std::size_t>(i % 3)];
+  });
+  fs::copy_file(mnli / "dev.tsv", mnli / "dev_matched.tsv");
+  fs::copy_file(mnli / "dev.tsv", mnli / "dev_mismatched.tsv");
+  ASSERT_EQ(run_program(arguments("out", {"--tasks", "mnli"}, "1")).code, 0);
+  ASSERT_EQ(from_mnli("1").code, 0);
+  EXPECT_THAT(read_text(folder() / "out/runs/rte-1/recipe.toml"), HasSubstr("runs/mnli-1/best.h5"));
+  expect(from_mnli("2"), 2, {"out/runs/mnli-2 is no finished run of MNLI"});
+  // More seeds later, of both.
+  const ProgramResult more = run_program(arguments("out", {"--tasks", "mnli,rte", "--from-mnli"}, "2"));
+  EXPECT_EQ(more.code, 0) << more.output;
+  EXPECT_THAT(read_text(folder() / "out/runs/rte-2/recipe.toml"), HasSubstr("runs/mnli-2/best.h5"));
+}
+
+TEST_F(GlueCommand, ATestSetThatCannotBeReadIsNamedAndTheRestGoesOn) {
+  const fs::path test = folder() / "glue/STS-B/test.tsv";
+  std::ofstream(test) << "index\tother\n0\tx\n";
+  const ProgramResult result = run_program(arguments("out", {}, "1"));
+  EXPECT_EQ(result.code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("note: there are no predictions STS-B.tsv: "));
+  EXPECT_EQ(results("out")["tasks"].size(), 2U);
+  // Predictions that are there already are not made again.
+  const fs::path made = folder() / "out/submission/RTE.tsv";
+  const auto when = fs::last_write_time(made);
+  ASSERT_EQ(run_program(arguments("out", {}, "1")).code, 0);
+  EXPECT_EQ(fs::last_write_time(made), when);
+  ASSERT_EQ(run_program(arguments("out", {}, "2")).code, 0);
+  EXPECT_NE(fs::last_write_time(made), when);
+}
+
 TEST_F(GlueCommand, RowsThatCannotBeReadHaveAPredictionTooInTheirPlace) {
   std::ofstream(folder() / "glue/RTE/test.tsv", std::ios::app) << "60\tonly one text\n61\tcount\ttotal\n";
   const ProgramResult result = run_program(arguments("out", {"--tasks", "rte"}, "1"));

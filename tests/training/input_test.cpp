@@ -92,6 +92,14 @@ TEST_F(Input, DataThatWereNotFinishedAreMadeAnew) {
   EXPECT_EQ(result.code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("held-out loss"));
 
+  // No run has begun with them, so that they may be of another input now.
+  for (const fs::directory_entry& entry : fs::directory_iterator(run()))
+    if (entry.path().filename() != "data") fs::remove_all(entry.path());
+  std::ofstream(note) << text;
+  const ProgramResult other = run_program(command({"--languages", "python"}));
+  EXPECT_EQ(other.code, 0) << other.output;
+  EXPECT_THAT(read_text(note), HasSubstr("\"languages\":[\"python\"]"));
+
   std::ofstream(note) << "{";
   expect(run_program(command({"--resume", "auto"})), 1, {"input.json: is damaged; remove"});
 }
@@ -119,6 +127,37 @@ TEST_F(Input, ATrialWritesNothing) {
          {"data.train is empty"});
   expect(run_program({"pretrain", write_recipe().string(), "--dry-run", "--set", "data.train=gone"}), 1,
          {"gone"});
+}
+
+// What the run would refuse, the trial refuses.
+TEST_F(Input, ATrialRefusesWhatTheRunRefuses) {
+  for (const std::string& trial : {"--dry-run", "--resume"}) {
+    const std::vector<std::string> more =
+        trial == "--resume" ? std::vector<std::string>{trial, "auto"} : std::vector<std::string>{trial};
+    const auto refused = [&](std::vector<std::string> words, const std::string& sentence) {
+      words.insert(words.end(), more.begin(), more.end());
+      expect(run_program(words), 2, {sentence});
+    };
+    refused({"pretrain", write_recipe().string(), "--input", source().string(), "--output", run().string()},
+            "--input and the recipe's data.train both say");
+    std::vector<std::string> words = command();
+    words.back() = "2";
+    refused(words, "2 is not a fraction from 0 on and below 1");
+    EXPECT_FALSE(fs::exists(run()));
+  }
+}
+
+TEST_F(Input, FewDocumentsMayLeaveNothingToHoldOut) {
+  fs::create_directory(folder() / "few");
+  for (int i = 0; i < 4; ++i)
+    std::ofstream(folder() / fmt::format("few/file{}.py", i))
+        << read_text(*fs::directory_iterator(source())) << i;
+  std::vector<std::string> words = command();
+  words[9] = (folder() / "few").string();
+  words.back() = "0.00001";
+  const ProgramResult result = run_program(words);
+  EXPECT_EQ(result.code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("note: none of so few documents is held out"));
 }
 
 TEST_F(Input, ItsTokenizerMayBeGiven) {

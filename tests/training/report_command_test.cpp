@@ -67,8 +67,14 @@ TEST_F(ReportCommand, SaysWhatIsMissing) {
   fs::remove(folder() / "run/best.h5");
   const ProgramResult result = run_program({"report", in("run"), "--output", in("r.html")});
   EXPECT_EQ(result.code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("run: the last line of metrics.jsonl is unfinished and left out"));
   EXPECT_THAT(result.output, HasSubstr("run: no layers: "));
-  EXPECT_THAT(data("r.html")["runs"][0]["notes"][0].get<std::string>(), HasSubstr("no layers: "));
+  EXPECT_THAT(data("r.html")["runs"][0]["notes"][1].get<std::string>(), HasSubstr("no layers: "));
+  const std::string metrics = read_text(folder() / "run/metrics.jsonl");
+  std::ofstream(in("run/metrics.jsonl")) << "{\"step\": tw\n" << metrics << "\n";
+  EXPECT_THAT(run_program({"report", in("run"), "--output", in("r.html"), "--overwrite"}).output,
+              HasSubstr("2 lines of metrics.jsonl cannot be read and are left out; the first is line 1"));
+  EXPECT_TRUE(data("r.html")["runs"][0]["series"].contains("validation_loss"));
 
   fs::remove(in("run/metrics.jsonl"));
   EXPECT_EQ(run_program({"report", in("run"), "--output", in("s.html")}).code, 0);
@@ -79,6 +85,25 @@ TEST_F(ReportCommand, SaysWhatIsMissing) {
   EXPECT_FALSE(fs::exists(in("t.html")));
 }
 
+TEST_F(ReportCommand, RunsOfOneNameAreToldApart) {
+  train("a/run");
+  train("b/run");
+  const ProgramResult both = run_program(
+      {"report", in("a/run"), in("b/run/"), "--output", in("r.html"), "--tensorboard", in("events")});
+  ASSERT_EQ(both.code, 0) << both.output;
+  EXPECT_EQ(data("r.html")["runs"][0]["name"], "a/run");
+  EXPECT_EQ(data("r.html")["runs"][1]["name"], "b/run");
+  EXPECT_TRUE(fs::exists(in("events/a/run/events.out.tfevents.comera")));
+  EXPECT_TRUE(fs::exists(in("events/b/run/events.out.tfevents.comera")));
+  expect(run_program({"report", in("a/run"), in("a/./run"), "--output", in("s.html")}), 2,
+         {"is given twice"});
+  expect(run_program({"report", in("a/run"), "--output", in("s.html"), "--fill", "no mark"}), 2,
+         {"'no mark' has no [MASK]"});
+  expect(run_program({"report", in("a/run"), "--tensorboard", in("events"), "--fill", "a [MASK]"}), 2,
+         {"--fill is for the page"});
+  EXPECT_FALSE(fs::exists(in("s.html")));
+}
+
 TEST_F(ReportCommand, GlueHasItsTable) {
   fs::create_directory(in("glue"));
   std::ofstream(in("glue/glue.json"))
@@ -86,6 +111,8 @@ TEST_F(ReportCommand, GlueHasItsTable) {
     "mean": 0.5, "deviation": 0.1}], "seeds": [{}, {}]}], "average": 0.5})";
   const ProgramResult result = run_program({"report", in("glue"), "--output", in("r.html")});
   EXPECT_EQ(result.code, 0) << result.output;
+  EXPECT_THAT(run_program({"report", in("glue"), "--tensorboard", in("events")}).output,
+              HasSubstr("glue: has no curves for TensorBoard"));
   EXPECT_EQ(data("r.html")["tables"][0]["rows"][0],
             Json::parse(R"(["rte", "dev", "accuracy", 0.5, 0.1, 2])"));
   std::ofstream(in("glue/glue.json")) << "{}";

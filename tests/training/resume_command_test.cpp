@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "tests/support/temporary_folder.h"
 #include "tests/training/finetune_fixture.h"
 
 namespace comera::test {
@@ -65,8 +66,12 @@ TEST_F(ResumeCommand, StopsWhenItsHoursAreOver) {
 TEST_F(ResumeCommand, TheFolderMayHaveMoved) {
   const fs::path run = stopped("run", 4), whole = stopped("whole", 0);
   fs::rename(run, folder() / "moved");
-  const ProgramResult resumed = resume(
-      folder() / "moved", {"--set", "data.tokenizer=/nowhere/tokenizer.model", "--set", "run.threads=1"});
+  // The files that it was begun with are gone.
+  std::string recipe = read_text(folder() / "moved/recipe.toml");
+  const std::size_t tokenizer = recipe.find("tokenizer = \""), end = recipe.find('\n', tokenizer);
+  recipe.replace(tokenizer, end - tokenizer, "tokenizer = \"/nowhere/tokenizer.model\"");
+  std::ofstream(folder() / "moved/recipe.toml") << recipe;
+  const ProgramResult resumed = resume(folder() / "moved", {"--set", "run.threads=1"});
   EXPECT_EQ(resumed.code, 0) << resumed.output;
   expect_equal_checkpoints(last(whole, "12"), last(folder() / "moved", "12"));
   EXPECT_FALSE(fs::exists(run));
@@ -90,7 +95,14 @@ TEST_F(ResumeCommand, WhatIsNoRunIsRefused) {
   expect(resume(folder() / "nothing"), 2, {"nothing: no such run", "--output"});
   fs::create_directory(folder() / "empty");
   expect(resume(folder() / "empty"), 2, {"empty: is no run of comera"});
-  expect(resume(stopped("run", 2), {"--set", "run.treads=1"}), 2, {"run.treads"});
+  const fs::path run = stopped("run", 2);
+  expect(resume(run, {"--set", "run.treads=1"}), 2, {"run.treads"});
+  expect(resume(run, {"--set", "run.output=elsewhere"}), 2,
+         {"--set run.output: the run stays in its folder"});
+  expect(resume(run, {"--set", "data.tokenizer=/nowhere/tokenizer.model"}), 1, {"/nowhere/tokenizer.model"});
+  // A recipe that somebody has changed is not passed over.
+  std::ofstream(run / "recipe.toml", std::ios::app) << "[[phase\n";
+  expect(resume(run), 2, {"recipe.toml"});
 }
 
 }  // namespace
