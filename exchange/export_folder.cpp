@@ -18,7 +18,7 @@ bool holds_export(const std::filesystem::path& folder) {
   return false;
 }
 
-ExportFolder::ExportFolder(std::filesystem::path folder)
+ExportFolder::ExportFolder(const std::filesystem::path& folder)
     : folder_(storage::from_root(folder).lexically_normal()) {
   if (!folder_.has_filename()) folder_ = folder_.parent_path();
   staging_ = folder_;

@@ -13,7 +13,7 @@ class ExportFolder {
  public:
   // Makes FOLDER.partial. What an export that was killed has left there is removed; Error if it is anything
   // else.
-  explicit ExportFolder(std::filesystem::path folder);
+  explicit ExportFolder(const std::filesystem::path& folder);
   ~ExportFolder();
   ExportFolder(const ExportFolder&) = delete;
   ExportFolder& operator=(const ExportFolder&) = delete;

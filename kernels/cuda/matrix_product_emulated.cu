@@ -36,7 +36,23 @@ void multiply(const MatrixProduct& op) {
   }
 }
 
-// Sums are exact here, which those of tensor cores are not.
+// Σ a b as Hopper's tensor cores sum 8-bit products. Without `fast` what was summed is added to a float32
+// number after every 128 products.
+template <class A, class B>
+float sum_of_products(const A* a, const B* b, std::int64_t count, bool fast) {
+  constexpr int at_a_time = emulation::products_of_8_bit;
+  constexpr std::int64_t promoted_after = 128;
+  float sum = 0, part = 0;
+  for (std::int64_t begin = 0; begin < count; begin += at_a_time) {
+    double addends[at_a_time + 1] = {part};
+    for (std::int64_t i = begin; i < std::min(begin + at_a_time, count); ++i)
+      addends[i - begin + 1] = static_cast<double>(static_cast<float>(a[i])) * static_cast<float>(b[i]);
+    part = emulation::tensor_core_sum(addends, at_a_time + 1, emulation::kept_bits_of_8_bit);
+    if (!fast && (begin + at_a_time) % promoted_after == 0) sum += part, part = 0;
+  }
+  return sum + part;
+}
+
 template <class A, class B, class C>
 void multiply_float8(const Float8Product& op) {
   const std::int64_t lda = op.leading_a(), ldb = op.leading_b(), ldc = op.leading_c();
@@ -49,11 +65,8 @@ void multiply_float8(const Float8Product& op) {
   const double unscaled = inverse(op.scale_a) * inverse(op.scale_b);
   for (std::int64_t i = 0; i < op.m; ++i)
     for (std::int64_t j = 0; j < op.n; ++j) {
-      double sum = 0;
-      for (std::int64_t l = 0; l < op.k; ++l)
-        sum += static_cast<float>(a[i * lda + l]) * static_cast<float>(b[j * ldb + l]);
       C& to = c[i * ldc + j];
-      sum *= unscaled;
+      double sum = sum_of_products(a + i * lda, b + j * ldb, op.k, op.fast) * unscaled;
       if (op.accumulate) sum += static_cast<float>(to);
       to = static_cast<C>(static_cast<float>(sum));
     }

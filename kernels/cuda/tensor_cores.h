@@ -76,7 +76,9 @@ struct TF32 {
   }
 };
 
-// float32 as sums of two TF32 numbers; the product of the two small parts is left out: 2^-21 of |A| |B|.
+// float32 as sums of two TF32 numbers; the product of the two small parts is left out: 2^-21 of |A| |B|. Tensor
+// cores cut what they add instead of rounding it, so that long sums would drift: each product is summed by
+// itself and added in ordinary float32.
 struct SplitTF32 {
   using Element = float;
   static constexpr int depth = 8;
@@ -102,9 +104,12 @@ struct SplitTF32 {
     return b;
   }
   static __device__ __forceinline__ void multiply(TileC& c, const A& a, const B& b) {
-    TF32::multiply(c, a.low, b.high);
-    TF32::multiply(c, a.high, b.low);
-    TF32::multiply(c, a.high, b.high);
+    TileC part{};
+    TF32::multiply(part, a.low, b.high);
+    TF32::multiply(part, a.high, b.low);
+    TF32::multiply(part, a.high, b.high);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) c.at[i] += part.at[i];
   }
 };
 

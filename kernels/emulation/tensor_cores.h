@@ -3,7 +3,9 @@
 // The warp-wide matrix instructions that kernels/cuda/tensor_cores.h wraps, as lanes see them: who holds
 // which element is that of the PTX manual (sections "Matrix fragments for mma" and "ldmatrix").
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -16,25 +18,56 @@ struct MatrixPayload {
   const unsigned *a, *b;
 };
 
-// C (16 x 8) += A (16 x depth) B (depth x 8); element(word) of the registers' words. Products are summed in
-// double and rounded once: the hardware's own order is not documented.
-template <int depth, class A, class B>
+// One sum of tensor cores (Fasi et al., "Numerical behavior of NVIDIA tensor cores", PeerJ Computer Science
+// 2021): the addends, products of which each is exact and what was there before, are shifted to the largest
+// one's exponent and lose the bits below `bits` of its significand; what is left is added exactly, and the sum
+// loses what float32 has no room for. Nothing is rounded to nearest, so that errors of long sums add up.
+inline float tensor_core_sum(const double* addends, int count, int bits) {
+  constexpr std::uint64_t exponent_bits = 0x7ff;
+  const auto exponent = [](double x) { return std::bit_cast<std::uint64_t>(x) >> 52 & exponent_bits; };
+  const auto power = [](std::uint64_t biased) { return std::bit_cast<double>(biased << 52); };
+  std::uint64_t largest = 0;
+  for (int i = 0; i < count; ++i) largest = std::max(largest, exponent(addends[i]));
+  if (largest == exponent_bits || largest == 0) {  // infinite or NaN; or all zero
+    double sum = 0;
+    for (int i = 0; i < count; ++i) sum += addends[i];
+    return static_cast<float>(sum);
+  }
+  // The last place that is kept, 2^(exponent - bits + 1), and how many of it there are.
+  const auto shift = static_cast<std::uint64_t>(bits - 1);
+  const double place = power(largest - shift), places = power(2 * 1023 - largest + shift);
+  std::int64_t sum = 0;
+  for (int i = 0; i < count; ++i) sum += static_cast<std::int64_t>(addends[i] * places);
+  const double exact = static_cast<double>(sum) * place;
+  const auto rounded = static_cast<float>(exact);
+  return std::abs(rounded) > std::abs(exact) ? std::nextafter(rounded, 0.F) : rounded;
+}
+
+// Of an A100, which cuts more often than its successors: 24 bits and one more.
+inline constexpr int kept_bits = 25;
+// Of 8-bit operands on Hopper: about 14 in all (DeepSeek-V3 Technical Report, 2024, section 3.3.2), of 32
+// products at a time.
+inline constexpr int kept_bits_of_8_bit = 14, products_of_8_bit = 32;
+
+// C (16 x 8) += A (16 x depth) B (depth x 8); element(word) of the registers' words. So many products are
+// added at a time.
+template <int depth, int at_a_time, class A, class B>
 void multiply_matrices(void* const* payloads, const A& a, const B& b) {
   const auto of = [&](int lane) { return static_cast<MatrixPayload*>(payloads[lane]); };
-  double right[depth][8];
-  for (int k = 0; k < depth; ++k)
-    for (int column = 0; column < 8; ++column) right[k][column] = b(of, k, column);
-  for (int row = 0; row < 16; ++row) {
-    double sums[8] = {};
-    for (int k = 0; k < depth; ++k) {
-      const double left = a(of, row, k);
-      for (int column = 0; column < 8; ++column) sums[column] += left * right[k][column];
-    }
+  double left[16][depth], right[8][depth];
+  for (int k = 0; k < depth; ++k) {
+    for (int column = 0; column < 8; ++column) right[column][k] = b(of, k, column);
+    for (int row = 0; row < 16; ++row) left[row][k] = a(of, row, k);
+  }
+  for (int row = 0; row < 16; ++row)
     for (int column = 0; column < 8; ++column) {
       float& c = of(row % 8 * 4 + column / 2)->c[row / 8 * 2 + column % 2];
-      c = static_cast<float>(c + sums[column]);
+      for (int k = 0; k < depth; k += at_a_time) {
+        double addends[at_a_time + 1] = {c};
+        for (int i = 0; i < at_a_time; ++i) addends[i + 1] = left[row][k + i] * right[column][k + i];
+        c = tensor_core_sum(addends, at_a_time + 1, kept_bits);
+      }
     }
-  }
 }
 
 inline void whole_warp(unsigned mask) {
@@ -52,7 +85,7 @@ inline void mma_bf16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[
         const auto half = [](unsigned word, int k) {
           return std::bit_cast<float>(k % 2 == 0 ? word << 16 : word & 0xffff0000u);
         };
-        multiply_matrices<16>(
+        multiply_matrices<16, 8>(
             payloads,
             [&](const auto& of, int row, int k) {
               return half(of(row % 8 * 4 + k % 8 / 2)->a[row / 8 + 2 * (k / 8)], k);
@@ -74,7 +107,7 @@ inline void mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[
           if ((word & 0x1fffu) != 0) kernel_error("an operand of a TF32 product was not rounded to TF32");
           return std::bit_cast<float>(word);
         };
-        multiply_matrices<8>(
+        multiply_matrices<8, 4>(
             payloads,
             [&](const auto& of, int row, int k) {
               return number(of(row % 8 * 4 + k % 4)->a[row / 8 + 2 * (k / 4)]);

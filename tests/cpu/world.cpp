@@ -149,12 +149,12 @@ Tensor World::chosen_integer(const std::string& name, std::int64_t value) {
   return make(name, {1}, DType::int64, &value);
 }
 
-Tensor World::codes(const std::string& name, Shape shape, DType type) {
+Tensor World::codes(const std::string& name, Shape shape, DType type, double range, bool whole) {
   const auto drawn_codes = [&](auto zero) {
     using F = decltype(zero);
     std::vector<F> values;
-    for (const float value : drawn<float>(shape.elements(), drawn_++, 200, DType::float32))
-      values.emplace_back(value);
+    for (const float value : drawn<float>(shape.elements(), drawn_++, range, DType::float32))
+      values.emplace_back(whole ? std::nearbyint(value) : value);
     return make(name, shape, type, values.data());
   };
   return type == DType::float8_e4m3 ? drawn_codes(float8_e4m3()) : drawn_codes(float8_e5m2());

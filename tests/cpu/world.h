@@ -53,8 +53,8 @@ class World {
   // Of float32 and int64 whatever the compute type, and compared.
   Tensor chosen_float(const std::string& name, const std::vector<float>& values);
   Tensor chosen_integer(const std::string& name, std::int64_t value);
-  // Finite codes of an 8-bit type, and compared.
-  Tensor codes(const std::string& name, Shape shape, DType type);
+  // Finite codes of an 8-bit type, and compared; of whole numbers if `whole`.
+  Tensor codes(const std::string& name, Shape shape, DType type, double range = 200, bool whole = false);
   Tensor integers(const std::vector<std::int32_t>& values);
   Tensor floats(const std::vector<float>& values);  // whatever the compute type
   Tensor bytes(const void* data, std::size_t size);
