@@ -1,10 +1,13 @@
 #pragma once
 
-#include <cublasLt.h>
-
 #include <utility>
 
 #include "kernels/cuda/cuda.h"
+#if defined(COMERA_EMULATED)
+#include "kernels/emulation/cublaslt_api.h"
+#else
+#include <cublasLt.h>
+#endif
 
 // The functions of cuBLASLt that are used, under their own names. The library is loaded when the first one is
 // called: linked, it would add 0.14 s to every start of the program, and machines without it could not start

@@ -39,13 +39,17 @@ struct Key {
   DType type_a, type_b, type_c;
   bool tf32;                                  // of float32 operands
   bool fast;                                  // of 8-bit operands: sums with fewer bits
-  int alignment_a, alignment_b, alignment_c;  // bytes, up to 16: the library's kernels depend on it
+  int alignment_a, alignment_b, alignment_c;  // bytes: the library's kernels depend on it
   auto operator<=>(const Key&) const = default;
 };
 
+// The largest power of 2 that divides so many bytes, up to the alignment that the library has kernels for.
+int alignment_of(std::uintptr_t bytes) {
+  constexpr std::uintptr_t most = 256;
+  return static_cast<int>(bytes % most == 0 ? most : bytes & (~bytes + 1));
+}
 int alignment_of(const Tensor& tensor) {
-  const auto address = reinterpret_cast<std::uintptr_t>(tensor.raw());
-  return static_cast<int>(address % 16 == 0 ? 16 : address % 8 == 0 ? 8 : address % 4 == 0 ? 4 : 2);
+  return alignment_of(reinterpret_cast<std::uintptr_t>(tensor.raw()));
 }
 
 // Our matrices are row-major. Read as column-major ones they are transposed, and Cᵀ = op(B)ᵀ op(A)ᵀ: the
@@ -93,6 +97,13 @@ Plan make_plan(const Key& key) {
       cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first));
   COMERA_BLAS_CALL(
       cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second));
+  if (is_float8(key.type_a)) {
+    // Algorithms are chosen for a product with scales only if it has them when they are asked for. Nothing is
+    // read there before each product sets its own.
+    const auto* somewhere = reinterpret_cast<const float*>(std::uintptr_t{256});
+    for (const auto scale : {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER})
+      COMERA_BLAS_CALL(cublasLtMatmulDescSetAttribute(plan.product, scale, &somewhere, sizeof somewhere));
+  }
   if (key.fast) {
     const std::int8_t fast = 1;
     COMERA_BLAS_CALL(
@@ -122,9 +133,14 @@ Plan make_plan(const Key& key) {
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle(), plan.product, plan.b, plan.a, plan.c,
                                                                plan.c, preference, 1, &found, &count);
   cublasLtMatmulPreferenceDestroy(preference);
-  COMERA_CHECK(status == CUBLAS_STATUS_SUCCESS && count == 1,
-               "cuBLASLt has no product for m {}, n {}, k {}, leading dimensions {}, {}, {}: {}", key.m,
-               key.n, key.k, key.lda, key.ldb, key.ldc, cublasLtGetStatusString(status));
+  const cublasStatus_t usable = status == CUBLAS_STATUS_SUCCESS && count == 1 ? found.state : status;
+  COMERA_CHECK(
+      count == 1 && usable == CUBLAS_STATUS_SUCCESS,
+      "cuBLASLt found no algorithm for the product of {}{} ({} x {}) and {}{} ({} x {}) as {}, leading "
+      "dimensions {}, {}, {}, alignments {}, {}, {} bytes, batch {}: {}",
+      name_of(key.type_a), key.transpose_a ? " transposed" : "", key.m, key.k, name_of(key.type_b),
+      key.transpose_b ? " transposed" : "", key.k, key.n, name_of(key.type_c), key.lda, key.ldb, key.ldc,
+      key.alignment_a, key.alignment_b, key.alignment_c, key.batch, cublasLtGetStatusString(usable));
   plan.algorithm = found.algo;
   plan.workspace = found.workspaceSize;
   return plan;
@@ -165,8 +181,7 @@ const Plan& plan_of(const MatrixProduct& op, bool tf32) {
   // Products of a batch begin where their strides say.
   if (op.batch > 1) {
     const auto of_stride = [](std::int64_t stride, DType type) {
-      const std::int64_t bytes = stride * static_cast<std::int64_t>(size_of(type));
-      return bytes % 16 == 0 ? 16 : static_cast<int>(size_of(type));
+      return alignment_of(static_cast<std::uintptr_t>(stride) * size_of(type));
     };
     key.alignment_a = std::min(key.alignment_a, of_stride(op.stride_a, key.type_a));
     key.alignment_b = std::min(key.alignment_b, of_stride(op.stride_b, key.type_b));

@@ -35,7 +35,7 @@ const std::map<std::string, Names, std::less<>>& allowed_includes() {
       {"kernels/core", {"kernels/shared"}},
       {"kernels/ops", {"kernels/core", "kernels/shared"}},
       {"kernels/cpu", kernels},
-      {"kernels/emulation", {}},
+      {"kernels/emulation", {"kernels/shared"}},
       {"kernels/cuda", with(kernels, {"kernels/emulation"})},
       {"kernels/backends", with(kernels, {"kernels/cpu", "kernels/cuda"})},  // the registration
       {"tensorized", with(kernels, {"batches"})},

@@ -57,7 +57,8 @@ void expect_losses_of_the_cpu(const TestDevice& device) {
     const std::vector<double> got = losses_of(config, device.with_graphs, optimizer);
     EXPECT_EQ(got, losses_of(config, device.without, optimizer));
     ASSERT_EQ(got.size(), static_cast<std::size_t>(traced));
-    for (int i = 0; i < traced; ++i) EXPECT_NEAR(got[i], exact[i], 1e-5 * exact[i]) << "step " << i;
+    // Tensor cores cut the sums of attention, and AdamW makes steps of one size of gradients of any size.
+    for (int i = 0; i < traced; ++i) EXPECT_NEAR(got[i], exact[i], 3e-5 * exact[i]) << "step " << i;
   }
 }
 

@@ -1,0 +1,103 @@
+// Products through cuBLASLt's interface, as the fake library of the emulation answers it: what the backend
+// asks is allowed, and what the library refuses is said in one sentence.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+
+#include "kernels/core/arena.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/cuda_memory.h"
+#include "kernels/emulation/cublaslt_fake.h"
+#include "kernels/ops/float8.h"
+#include "kernels/ops/matrix_product.h"
+#include "tests/cpu/world.h"
+#include "tests/support/temporary_folder.h"
+
+namespace comera::test {
+namespace {
+
+using emulation::FakeCublasLt;
+using testing::AllOf;
+using testing::HasSubstr;
+
+FakeCublasLt& fake() {
+  void* library = dlopen(COMERA_FAKE_CUBLASLT, RTLD_NOW | RTLD_LOCAL);
+  EXPECT_NE(library, nullptr) << dlerror();
+  return *reinterpret_cast<emulation::FakeCublasLtFunction>(
+      dlsym(library, emulation::fake_cublaslt_function))();
+}
+
+class CublasLt : public testing::Test {
+ protected:
+  void TearDown() override {
+    auto put = fake().put;
+    fake() = {};
+    fake().put = put;
+  }
+  // A product of a shape that nobody has asked for before, since what was found is kept.
+  World& product(std::int64_t m, std::int64_t n, std::int64_t k, DType type = DType::float32) {
+    worlds_.emplace_back(cuda_emulated::backend(), type, *device_, type);
+    World& world = worlds_.back();
+    MatrixProduct op;
+    op.m = m, op.n = n, op.k = k;
+    op.a = world.input({m, k});
+    op.b = world.input({k, n});
+    op.c = world.output("c", {m, n});
+    world.run(op);
+    return world;
+  }
+  World& float8_product(std::int64_t m, std::int64_t n, std::int64_t k) {
+    worlds_.emplace_back(cuda_emulated::backend(), DType::float32, *device_, DType::float32);
+    World& world = worlds_.back();
+    const Float8Scale scale{.scale = 1, .inverse = 1};
+    Float8Product op;
+    op.m = m, op.n = n, op.k = k;
+    op.a = world.codes("a", {m, k}, DType::float8_e4m3, 4, true);
+    op.b = world.codes("b", {n, k}, DType::float8_e4m3, 4, true);
+    op.c = world.output("c", {m, n});
+    op.type = DType::float32;
+    op.scale_a = op.scale_b = world.bytes(&scale, sizeof scale);
+    world.run(op);
+    return world;
+  }
+
+  std::unique_ptr<Allocator> device_ = cuda_emulated::make_allocator(0);
+  std::vector<World> worlds_;
+};
+
+TEST_F(CublasLt, WhatIsAskedOfItIsAllowed) {
+  product(3, 5, 7);
+  product(4, 4, 300);  // whose sums are split: it needs a workspace
+  product(6, 10, 14, DType::bfloat16);
+  float8_product(5, 16, 32);
+  EXPECT_EQ(fake().refused, "");
+  EXPECT_GE(fake().heuristics, 4);
+  EXPECT_EQ(fake().products, 4);
+  EXPECT_GT(fake().largest_promise, 16u);  // as pointers really are aligned
+}
+
+TEST_F(CublasLt, WithoutAnAlgorithmTheProductIsNamed) {
+  fake().finds_nothing = true;
+  EXPECT_THAT(
+      error_of([&] { product(3, 5, 8); }),
+      AllOf(HasSubstr("cuBLASLt found no algorithm for the product of float32 (3 x 8) and float32 (8 x 5)"),
+            HasSubstr("CUBLAS_STATUS_NOT_SUPPORTED")));
+  fake().finds_nothing = false;
+  product(3, 5, 8);  // it was not kept
+}
+
+TEST_F(CublasLt, AnAlgorithmThatCannotRunIsNone) {
+  fake().state = CUBLAS_STATUS_NOT_SUPPORTED;
+  EXPECT_THAT(error_of([&] { product(3, 5, 9); }),
+              HasSubstr("cuBLASLt found no algorithm for the product of"));
+}
+
+TEST_F(CublasLt, ACallThatFailsNamesItself) {
+  product(3, 5, 10);
+  fake().failing_call = "cublasLtMatmul";
+  EXPECT_THAT(error_of([&] { product(3, 5, 10); }),
+              AllOf(HasSubstr("matrix_product.cu"), HasSubstr("cublasLtMatmul("), HasSubstr("failed"),
+                    HasSubstr("CUBLAS_STATUS_EXECUTION_FAILED")));
+}
+
+}  // namespace
+}  // namespace comera::test
