@@ -63,6 +63,10 @@ std::string mebibytes(std::size_t bytes) {
   return fmt::format("{:.1f}", static_cast<double>(bytes) / 1048576);
 }
 
+std::string hours_text(double hours) {
+  return hours < 0.1 ? fmt::format("{:.1f} min", 60 * hours) : fmt::format("{:.2f} h", hours);
+}
+
 std::string steps_text(const PhaseCost& phase) {
   return phase.steps ? grouped(std::llround(*phase.steps)) : fmt::format("{:g} passes", *phase.epochs);
 }
@@ -87,15 +91,18 @@ PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int pro
                                    thread_count() == 1 ? "thread" : "threads", instruction_set()),
       .max_hours = recipe.run.max_hours,
       .phases = {}};
-  Stepper stepper(step_options(recipe, recipe.phases.front(), vocabulary), processor);
-  for (const PhaseSection& phase : recipe.phases) {
-    if (phase.objective == PhaseObjective::fixed || !recipe.tensorized.enabled)
-      stepper.keep_ranks();
-    else
-      stepper.adapt_ranks(stage_of(phase));
-    stepper.set_batch(step_options(recipe, phase, vocabulary));
-    costs.phases.push_back(measure(stepper, recipe, phase, processes));
+  {
+    Stepper stepper(step_options(recipe, recipe.phases.front(), vocabulary), processor);
+    for (const PhaseSection& phase : recipe.phases) {
+      if (phase.objective == PhaseObjective::fixed || !recipe.tensorized.enabled)
+        stepper.keep_ranks();
+      else
+        stepper.adapt_ranks(stage_of(phase));
+      stepper.set_batch(step_options(recipe, phase, vocabulary));
+      costs.phases.push_back(measure(stepper, recipe, phase, processes));
+    }
   }
+  processor.allocator.reset_peaks();  // a run that follows has its own
   if (recipe.run.max_hours && costs.phases.front().steps) divide_hours(recipe, costs);
   return costs;
 }
@@ -103,7 +110,7 @@ PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int pro
 std::string phase_costs_text(const PhaseCosts& costs) {
   std::string text =
       fmt::format("on this machine ({})\n{:<20}{:>8}{:>16}{:>12}{:>22}{:>12}{:>10}\n", costs.machine, "phase",
-                  "length", "tokens a step", "ms a step", "(least to most)", "steps", "hours");
+                  "length", "tokens a step", "ms a step", "(least to most)", "steps", "time");
   double hours = 0;
   bool known = true;
   for (const PhaseCost& phase : costs.phases) {
@@ -113,9 +120,9 @@ std::string phase_costs_text(const PhaseCosts& costs) {
     text += fmt::format("{:<20}{:>8}{:>16}{:>12.1f}{:>22}{:>12}{:>10}\n", phase.name, phase.length,
                         grouped(phase.tokens), phase.seconds * 1e3,
                         fmt::format("({:.1f} to {:.1f})", phase.least * 1e3, phase.most * 1e3),
-                        steps_text(phase), of_phase ? fmt::format("{:.2f}", *of_phase) : "");
+                        steps_text(phase), of_phase ? hours_text(*of_phase) : "");
   }
-  text += known ? fmt::format("{:<90}{:>10.2f}\n", "all", hours)
+  text += known ? fmt::format("{:<90}{:>10}\n", "all", hours_text(hours))
                 : "passes take as many steps as the data have packs\n";
   if (costs.max_hours)
     text +=

@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/inference_options.h"
+#include "cli/run_input.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
 #include "model/encoder_packs.h"
@@ -78,6 +79,7 @@ void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
     throw UsageError(
         "--input is for a fine-tuned model; this one is pretrained: give --data FOLDER of shards");
   DataSection data = loaded.recipe.data;
+  follow_run_shards(options.inference.model, data);
   if (!options.data.empty()) data.validation = options.data;
   if (data.validation.empty() && data.sources.empty())
     throw UsageError("there is nothing to evaluate on: give --data FOLDER of shards");

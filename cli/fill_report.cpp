@@ -78,19 +78,27 @@ std::size_t width_of(const std::string& text) {
 
 }  // namespace
 
+namespace {
+
+// Five columns, of small ones with the power of ten.
+std::string probability_text(double probability) {
+  return probability >= 5e-4 ? fmt::format("{:.3f}", probability) : fmt::format("{:.0e}", probability);
+}
+
+}  // namespace
+
 std::string FillReport::lines(const std::string& title, const data::MaskedText& text, std::size_t mark,
                               const Answer& answer) const {
   std::string lines = title + shown_line(reader_.unfilled(text, mark)) + "\n";
   if (answer.truth >= 0)
-    lines +=
-        fmt::format("  hidden: {}, probability {:.3f}, rank {}\n", visible_piece(tokenizer_, answer.truth),
-                    answer.standing.probability, answer.standing.rank);
+    lines += fmt::format("  hidden: {}, probability {}, rank {}\n", visible_piece(tokenizer_, answer.truth),
+                         probability_text(answer.standing.probability), answer.standing.rank);
   std::size_t width = 0;
   for (const Filling& each : answer.fillings)
     width = std::max(width, width_of(visible_piece(tokenizer_, each.id)));
   for (const Filling& each : answer.fillings) {
     const std::string piece = visible_piece(tokenizer_, each.id);
-    lines += fmt::format("  {:.3f}  {}{}  {}\n", each.probability, piece,
+    lines += fmt::format("  {}  {}{}  {}\n", probability_text(each.probability), piece,
                          std::string(width - width_of(piece), ' '),
                          shown_line(reader_.filled(text, mark, each.id)));
   }

@@ -50,6 +50,10 @@ class GlueBenchmark {
   void run() {
     const std::vector<std::string> tasks = find_tasks();
     if (options_.from_mnli) require_mnli(tasks);
+    if (storage::exists(options_.output / "checkpoints"))
+      throw UsageError(
+          fmt::format("--output {}: is a run's folder; choose another, which gets runs of its own",
+                      options_.output.string()));
     storage::create_directories_durably(options_.output);
     keep_origin();
     add_results_of_others(tasks);
@@ -67,7 +71,10 @@ class GlueBenchmark {
       write_submissions(task, is_new);
     }
     write_table();
-    put("{}results in {}\n", table_.text(), (options_.output / "glue.json").string());
+    put("{}results in {}{}\n", table_.text(), (options_.output / "glue.json").string(),
+        storage::exists(options_.output / "submission")
+            ? ", predictions for GLUE's server in submission/ beside it"
+            : "");
     for (const std::string& note : notes_) say("note: {}\n", note);
   }
 

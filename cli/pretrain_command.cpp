@@ -80,6 +80,7 @@ PlannedData planned_data(const Recipe& recipe, const PretrainOptions& options,
     while (corpus->next(document)) progress.update(corpus->counts().documents, corpus->counts().bytes);
   }
   print_corpus_counts(corpus->counts());
+  if (corpus->counts().documents == 0) throw Error(data::nothing_was_kept(corpus->counts()));
   const double tokens = static_cast<double>(corpus->counts().bytes) / bytes_per_token;
   const std::int64_t vocabulary = tokenizer ? tokenizer->vocabulary() : vocabulary_for(recipe, options.input);
   put("\ntokens           about {} million, and a vocabulary of {}\n",

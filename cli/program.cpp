@@ -143,7 +143,9 @@ int run_program(int argc, const char* const* argv) {
   } catch (const CLI::ExtrasError&) {
     return fail(wrong_usage, unexpected(program));
   } catch (const CLI::ParseError& error) {
-    return fail(wrong_usage, sentence(without_marks(error.what())) + "; see --help");
+    const std::string text = sentence(without_marks(error.what()));
+    return fail(wrong_usage,
+                (text == "A subcommand is required" ? "a command is required" : text) + "; see --help");
   } catch (const UsageError& error) {
     return fail(wrong_usage, error.what());
   } catch (const OutputLost& error) {

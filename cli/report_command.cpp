@@ -232,6 +232,9 @@ void report(const ReportOptions& options) {
     if (text.find(data::MaskedText::mark) == std::string::npos)
       throw UsageError(
           fmt::format("'{}' has no {}: write it where a piece is to be found", text, data::MaskedText::mark));
+  if (options.output.path.empty() && std::ranges::all_of(options.runs, is_glue))
+    throw UsageError(fmt::format("{0}: has no curves for TensorBoard; give the folders in {0}/runs",
+                                 options.runs.front().string()));
   const std::vector<std::string> names = names_of(options.runs);
   if (!options.output.path.empty()) write_report(options, names);
   if (!options.tensorboard.empty()) write_tensorboard(options, names);

@@ -39,20 +39,20 @@ Recipe recipe_to_resume(const ResumeOptions& options) {
   std::optional<Recipe> own = recipe_of_run(run, options.overrides);
   // Somebody may have changed it, and must see that it is wrong: another is not taken in its place.
   if (own && storage::exists(run / "recipe.toml")) own = load_recipe(run / "recipe.toml", options.overrides);
-  if (!own)
-    throw UsageError(
-        fmt::format("{}: is no run of comera: it has no checkpoints to go on from", run.string()));
+  if (!own) {
+    const bool is_prepared = std::filesystem::exists(run / "data" / "input.json", code);
+    throw UsageError(fmt::format("{}: {}", run.string(),
+                                 is_prepared
+                                     ? "has data, but no checkpoints yet: give the pretrain command that "
+                                       "made them once more"
+                                     : "is no run of comera: it has no checkpoints to go on from"));
+  }
   Recipe recipe = *own;
   recipe.run.output = run.string();
   if (const auto tokenizer = run / "tokenizer.model";
       std::filesystem::exists(tokenizer, code) && !sets_key(options.overrides, "data.tokenizer"))
     recipe.data.tokenizer = tokenizer.string();
-  // Those that --input made lie in the folder, and have moved with it.
-  const std::filesystem::path shards_here = run_shards(run);
-  for (std::string* shards : {&recipe.data.train, &recipe.data.validation})
-    if (!std::filesystem::exists(*shards, code) && shards->ends_with(run_shards("").string()) &&
-        std::filesystem::exists(shards_here, code))
-      *shards = storage::from_root(shards_here).lexically_normal().string();
+  follow_run_shards(run, recipe.data);
   if (!options.device.empty()) recipe.run.device = options.device;
   return recipe;
 }

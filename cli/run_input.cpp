@@ -156,6 +156,15 @@ CLI::Option* add_run_input_options(CLI::App& command, RunInput& input) {
 
 std::filesystem::path run_shards(const std::filesystem::path& run) { return run / "data" / "shards"; }
 
+void follow_run_shards(const std::filesystem::path& run, DataSection& data) {
+  std::error_code code;
+  const std::filesystem::path here = run_shards(run);
+  for (std::string* shards : {&data.train, &data.validation})
+    if (!std::filesystem::exists(*shards, code) && shards->ends_with(run_shards("").string()) &&
+        std::filesystem::exists(here, code))
+      *shards = storage::from_root(here).lexically_normal().string();
+}
+
 std::int32_t vocabulary_for(const Recipe& recipe, const RunInput& input) {
   if (input.vocabulary > 0) return input.vocabulary;
   if (recipe.model.vocabulary > 0) return static_cast<std::int32_t>(recipe.model.vocabulary);
@@ -186,9 +195,8 @@ Recipe make_run_data(Recipe recipe, const RunInput& input, RunMode mode, Communi
   if (recipe.data.validation.empty() && data::has_held_out(shards))
     recipe.data.validation = shards;
   else if (recipe.data.validation.empty() && input.held_out > 0 && communicator.first())
-    say("note: none of so few documents is held out, so that there will be no held-out loss; more of them "
-        "are "
-        "with --held-out 0.2\n");
+    say("note: none of so few documents was held out, so that there will be no held-out loss; --held-out 0.2 "
+        "holds out more of them\n");
   return recipe;
 }
 

@@ -24,6 +24,8 @@ CLI::Option* add_run_input_options(CLI::App& command, RunInput& input);
 
 // Where such a run has its shards.
 std::filesystem::path run_shards(const std::filesystem::path& run);
+// Those that --input made lie in the run's folder, and have moved with it: the recipe's names follow them.
+void follow_run_shards(const std::filesystem::path& run, DataSection& data);
 
 // Of the tokenizer that would be made for this recipe.
 std::int32_t vocabulary_for(const Recipe& recipe, const RunInput& input);

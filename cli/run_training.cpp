@@ -82,7 +82,9 @@ void run_training(const Recipe& recipe, const TrainingOptions& options, StopSign
   TrainingRun run(recipe, options);
   signals.begin();  // until here a signal just ends the program: nothing can be lost
   const bool first = options.communicator == nullptr || options.communicator->first();
-  if (run.finished() && first) put("this run is finished already; give it more steps to go on\n");
+  if (run.finished() && first)
+    put("this run is finished already; with --set phase.{}.steps=... it has more steps and goes on\n",
+        recipe.phases.size() - 1);
   if (begun && first) begun(run);
   const TrainingOutcome outcome = run.run();
   if (!first) return;

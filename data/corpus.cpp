@@ -136,6 +136,17 @@ void CorpusCounts::take_back(const std::string& language, const LanguageCounts& 
   if (reason == near_duplicate) counts.near_duplicates += given.documents;
 }
 
+std::string nothing_was_kept(const CorpusCounts& counts) {
+  std::string reasons;
+  for (const auto& [reason, count] : counts.dropped)
+    reasons += fmt::format("{}{}: {}", reasons.empty() ? " (" : ", ", reason, count);
+  return fmt::format(
+      "no document of the input was kept{}; name other folders or the files themselves, --languages for "
+      "other "
+      "suffixes, or --text COLUMN for tables",
+      reasons.empty() ? "" : reasons + ")");
+}
+
 void CorpusCounts::note(std::string sentence) {
   constexpr std::size_t most_notes = 20;
   if (notes.size() < most_notes)

@@ -52,6 +52,9 @@ struct CorpusCounts {
   void note(std::string sentence);
 };
 
+// "no document of the input was kept (not a known suffix: 3); …", with what to do.
+std::string nothing_was_kept(const CorpusCounts& counts);
+
 // A stream of documents: a tree of files, or anything else that can produce them one by one.
 class DocumentSource {
  public:

@@ -48,6 +48,10 @@ Imported import_model(const std::filesystem::path& folder, const std::filesystem
   Model model(config.model, host_allocator(), false);
   model.parameters().initialize(1);
   Imported imported{.form = config.form, .config = config.model, .notes = tokenizer.notes()};
+  if (tokenizer.vocabulary() < config.model.vocabulary / 2)
+    imported.notes.push_back(
+        fmt::format("the tokenizer has {} pieces, the model rows for {}: it may be another model's",
+                    tokenizer.vocabulary(), config.model.vocabulary));
   imported.fresh = read_weights(reader, config.form, model);
 
   const Recipe recipe = recipe_of(config);

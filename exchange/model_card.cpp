@@ -72,7 +72,7 @@ std::string usage(const LoadedModel& loaded, const Exported& exported) {
         "second_attention_mask=second[\"attention_mask\"]).logits";
   return fmt::format(
       "```python\nfrom transformers import AutoTokenizer, {0}\n\n"
-      "tokenizer = AutoTokenizer.from_pretrained(\"THIS_FOLDER\")\n"
+      "tokenizer = AutoTokenizer.from_pretrained(\"THIS_FOLDER\"{1})\n"
       "model = {0}.from_pretrained(\"THIS_FOLDER\"{1}).eval()\n{2}\n```\n",
       kind, trusted, call);
 }

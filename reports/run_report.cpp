@@ -146,9 +146,9 @@ std::vector<Picture> pictures_of(const std::vector<Story>& stories) {
 }
 
 std::string rates_text(const LearningRates& rates) {
-  return rates.cores == rates.rest && rates.gates == rates.rest
-             ? fmt::format("{:g}", rates.rest)
-             : fmt::format("cores {:g}, gates {:g}, rest {:g}", rates.cores, rates.gates, rates.rest);
+  const bool one = rates.cores == rates.rest && rates.gates == rates.rest &&
+                   rates.embedding.value_or(rates.rest) == rates.rest;
+  return one ? fmt::format("{:g}", rates.rest) : rates.text(" ");
 }
 
 Json phases_of(const Recipe& recipe) {
@@ -315,8 +315,9 @@ std::vector<std::string> summary_of(const ReportedRun& run, const Story& story) 
                                                times_text(dense, own)));
   }
   if (story.steps > 0)
-    lines.push_back(fmt::format("{} steps in {:.2f} hours", grouped(static_cast<std::int64_t>(story.steps)),
-                                story.hours));
+    lines.push_back(fmt::format("{} steps in {}", grouped(static_cast<std::int64_t>(story.steps)),
+                                story.hours < 0.1 ? fmt::format("{:.1f} minutes", 60 * story.hours)
+                                                  : fmt::format("{:.2f} hours", story.hours)));
   return lines;
 }
 
@@ -339,6 +340,7 @@ std::vector<std::pair<std::string, std::string>> keys_of(const Recipe& recipe) {
   std::string section;
   std::map<std::string, int> counted;
   for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("#")) continue;
     if (line.starts_with("[[")) {
       const std::string name = line.substr(2, line.find(']') - 2);
       section = fmt::format("{}.{}", name, counted[name]++);

@@ -13,10 +13,24 @@ skip() {
 }
 
 development=""
-if [[ ${1:-} == --development ]]; then
-  development=yes
-  shift
-fi
+case "${1:-}" in
+  --development)
+    development=yes
+    shift
+    ;;
+  -h | --help)
+    sed -n '2,7s/^# \{0,1\}//p' "$0"
+    exit 0
+    ;;
+  -*)
+    printf "try_package: error: '%s' is not an option; see --help\n" "$1" >&2
+    exit 1
+    ;;
+esac
+[[ -x build/release/cli/comera ]] || {
+  printf 'try_package: error: build the release preset first: cmake --build --preset release --target comera\n' >&2
+  exit 1
+}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 packages=${1:-$work/packages}

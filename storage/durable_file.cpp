@@ -154,7 +154,8 @@ void create_directories_durably(const std::filesystem::path& directory) {
   std::filesystem::create_directory(directory, code);
   std::error_code none;
   COMERA_CHECK(std::filesystem::is_directory(directory, none), "{}: could not create the directory: {}",
-               directory.string(), code ? code.message() : "a file of that name is there");
+               directory.string(),
+               !code || code == std::errc::file_exists ? "a file of that name is there" : code.message());
   sync_directory(above);
 }
 

@@ -66,12 +66,14 @@ double PhasePlan::work_left(std::int64_t phase, std::int64_t phase_step) const {
   return work;
 }
 
-void PhasePlan::keep_begun(const std::vector<std::int64_t>& begun, const Recipe& before) {
+void PhasePlan::keep_begun(const std::vector<std::int64_t>& begun, const Recipe& before,
+                           std::int64_t current_phase) {
   const std::size_t known = std::min({begun.size(), steps_.size(), before.phases.size()});
   const bool was_timed = before.run.max_hours.has_value();
   for (std::size_t phase = 0; phase < known; ++phase) {
     const bool same_epochs = epochs_[phase] && epochs_[phase] == before.phases[phase].epochs;
-    if (timed() || (same_epochs && !was_timed)) steps_[phase] = begun[phase];
+    const bool is_over = static_cast<std::int64_t>(phase) < current_phase;
+    if (is_over || timed() || (same_epochs && !was_timed)) steps_[phase] = begun[phase];
   }
 }
 

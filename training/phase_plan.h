@@ -26,9 +26,10 @@ class PhasePlan {
   // tokens do.
   double work_left(std::int64_t phase, std::int64_t phase_step) const;
 
-  // Of a run that goes on: a phase that is counted in epochs keeps the steps it was begun with, unless the
-  // recipe asks for other epochs than `before` did; a timed one keeps its estimates.
-  void keep_begun(const std::vector<std::int64_t>& begun, const Recipe& before);
+  // Of a run that goes on in a phase: those before it keep the steps that they had. A later one that is
+  // counted in epochs keeps the steps it was begun with, unless the recipe asks for other epochs than
+  // `before` did; a timed one keeps its estimates.
+  void keep_begun(const std::vector<std::int64_t>& begun, const Recipe& before, std::int64_t current_phase);
 
   // Whether phases end when their time does.
   bool timed() const { return !deadlines_.empty(); }

@@ -42,7 +42,10 @@ std::string words_of(const TrainingOptions& options) {
 
 const std::string& checked_path(const std::string& path, const char* key) {
   if (path.empty())
-    throw UsageError(fmt::format("{} is missing; give it in the recipe or with --set {}=...", key, key));
+    throw UsageError(fmt::format(
+        "{0} is missing; give it in the recipe or with --set {0}=..., or for pretraining the files "
+        "to train on with --input FOLDER",
+        key));
   return path;
 }
 

@@ -121,7 +121,13 @@ DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts&
   run.state = RunState::load(reader);
   // A run is begun once, and --from need not be said again.
   recipe.run.initial_checkpoint = before.run.initial_checkpoint;
-  run.plan.keep_begun(reader.list("/trainer", "steps_of_phase"), before);
+  const std::vector<std::int64_t> asked = run.plan.steps();
+  run.plan.keep_begun(reader.list("/trainer", "steps_of_phase"), before, run.state.phase);
+  for (std::int64_t phase = 0; phase < run.state.phase && phase < std::ssize(asked); ++phase)
+    if (const auto steps = run.plan.steps(phase);
+        steps != asked[static_cast<std::size_t>(phase)] && !run.plan.timed())
+      say(fmt::format("phase '{}' is over after {} steps: its new length has no effect",
+                      recipe.phases[static_cast<std::size_t>(phase)].name, steps));
   // The hours may be others now.
   run.plan.replan({run.state.phase, run.state.phase_step, run.state.seconds, run.state.phase_seconds});
   require_place(run, before, file);

@@ -63,12 +63,27 @@ nlohmann::ordered_json ids_by_piece(std::span<const std::string> pieces) {
   return ids;
 }
 
+nlohmann::ordered_json space_before_mask(const std::string& mask) {
+  std::string name;
+  for (const char c : mask) {
+    if (std::string_view("\\^$.|?*+()[]{}").find(c) != std::string_view::npos) name += '\\';
+    name += c;
+  }
+  return {{"type", "Replace"}, {"pattern", {{"Regex", "(?<! ) " + name}}}, {"content", mask}};
+}
+
 std::string tokenizer_json(const Tokenizer& tokenizer, std::int64_t types) {
   Json parts = tokenizer.model().tokenizer_json();
+  const std::int32_t mask = tokenizer.special().mask;
+  // Words have the space before them, and so has what a mask stands for. The normalizer sees the mask's name
+  // only if that is looked for behind it.
+  const bool mask_has_space = parts["normalizer"].is_null();
+  if (mask_has_space) parts["normalizer"] = space_before_mask(tokenizer.piece(mask));
   std::map<std::int32_t, Json> added;  // in the order of their ids
   const auto add = [&](std::int32_t id, const std::string& content, bool special) {
-    added[id] = {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
-                 {"rstrip", false}, {"normalized", false}, {"special", special}};
+    added[id] = {{"id", id},          {"content", content}, {"single_word", false},
+                 {"lstrip", false},   {"rstrip", false},    {"normalized", mask_has_space && id == mask},
+                 {"special", special}};
   };
   for (const Json& token : parts["added_tokens"])
     add(token["id"].get<std::int32_t>(), token["content"].get<std::string>(), false);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ namespace comera::data {
 // [CLS] A [SEP] B [SEP], with types 0 and 1, or 0 only for a model with one type. Error for a SentencePiece
 // model that changes text.
 std::string tokenizer_json(const Tokenizer& tokenizer, std::int64_t types = 2);
+
+// The normalizer of it that gives a mask the one space before it, as MaskedTextReader does.
+nlohmann::ordered_json space_before_mask(const std::string& mask);
 
 // What transformers wants beside it: the names of the special pieces, and, in tokenizer_config.json, how many
 // tokens the model takes; longest = 0: any number.

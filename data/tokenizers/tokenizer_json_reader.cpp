@@ -70,7 +70,8 @@ class TokenizerJson {
   }
 
   std::unique_ptr<PieceModel> open_byte_level() const {
-    if (const Json& normalizer = member(json_, "normalizer"); !normalizer.is_null())
+    const Json &normalizer = member(json_, "normalizer"), &mask = member(normalizer, "content");
+    if (!normalizer.is_null() && !(mask.is_string() && normalizer == Json(space_before_mask(mask))))
       refuse("normalizer", "type", member(normalizer, "type"));
     const Json& level = member(json_, "pre_tokenizer");
     require(level, "pre_tokenizer", "type", {"ByteLevel"});

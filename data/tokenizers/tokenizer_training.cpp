@@ -79,8 +79,8 @@ Tokenizer train_tokenizer(DocumentSource& source, const TokenizerOptions& option
         fmt::format("a vocabulary of {} is too small: give at least {}", options.vocabulary, smallest));
   if (options.max_bytes < 1) throw UsageError("the tokenizer needs at least one byte of text to train on");
   auto documents = sample(source, options);
-  COMERA_CHECK(!documents.empty(),
-               "the tokenizer has nothing to train on: no document of the input was kept");
+  COMERA_CHECK(!documents.empty(), "the tokenizer has nothing to train on: {}",
+               nothing_was_kept(source.counts()));
   if (options.read) options.read();
   Lines lines(std::move(documents));
   std::string bytes;

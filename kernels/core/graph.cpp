@@ -1,6 +1,6 @@
 #include "kernels/core/graph.h"
 
-#include "kernels/core/check.h"
+#include "kernels/core/console.h"
 
 namespace comera {
 
@@ -11,11 +11,22 @@ void Graph::launch() {
     explicit Forbidden(Allocator& wanted) : allocator(wanted) { allocator.forbid(true); }
     ~Forbidden() { allocator.forbid(false); }
   } const forbidden(*allocator_);
-  if (record_ && !recording_) recording_ = allocator_->record(stream_, body_);
+  if (record_ && has_run_ && !recording_) record();
   if (recording_)
     recording_->launch(stream_);
   else
     body_();
+  has_run_ = true;
+}
+
+// What is wrong with the work itself is seen when it runs without.
+void Graph::record() {
+  try {
+    recording_ = allocator_->record(stream_, body_);
+  } catch (const Error& error) {
+    say("note: the step could not be recorded as a graph, and goes on without: {}\n", error.what());
+  }
+  record_ = recording_ != nullptr;
 }
 
 }  // namespace comera

@@ -21,6 +21,7 @@ void* load() {
   fake()->put = [](std::string name, cudaStream_t stream, std::function<void()> work) {
     put(std::move(name), stream, std::move(work));
   };
+  fake()->is_capturing = is_capturing;
   return library;
 }
 #else

@@ -30,10 +30,22 @@ inline constexpr std::int64_t most_blocks_x = 0x7fffffff;
 // Enough blocks for so many items, each block taking `each` of them.
 inline std::int64_t blocks_for(std::int64_t items, std::int64_t each) { return (items + each - 1) / each; }
 
+// Grids are counted in 64 bits, and a launch takes 32: what does not fit is an error with the kernel's name.
+inline void check_shape(const char* name, const LaunchShape& shape) {
+  constexpr std::int64_t most_yz = 65535;
+  constexpr int most_threads = 1024;
+  const Shape3& grid = shape.grid;
+  COMERA_CHECK(grid.x > 0 && grid.y > 0 && grid.z > 0 && grid.x <= most_blocks_x && grid.y <= most_yz &&
+                   grid.z <= most_yz && shape.threads > 0 && shape.threads <= most_threads,
+               "{} cannot be launched with {} x {} x {} blocks of {} threads; use smaller packs", name,
+               grid.x, grid.y, grid.z, shape.threads);
+}
+
 #if defined(COMERA_EMULATED)
 template <class... Parameters, class... Arguments>
 void launch_kernel(const char* name, const char*, int, void (*kernel)(Parameters...), const Stream& stream,
                    const LaunchShape& shape, Arguments&&... arguments) {
+  check_shape(name, shape);
   const Index3 grid{static_cast<unsigned>(shape.grid.x), static_cast<unsigned>(shape.grid.y),
                     static_cast<unsigned>(shape.grid.z)};
   launch(name, kernel, grid, {static_cast<unsigned>(shape.threads)}, shape.shared_bytes, stream_of(stream),
@@ -43,6 +55,7 @@ void launch_kernel(const char* name, const char*, int, void (*kernel)(Parameters
 template <class... Parameters, class... Arguments>
 void launch_kernel(const char* name, const char* file, int line, void (*kernel)(Parameters...),
                    const Stream& stream, const LaunchShape& shape, Arguments&&... arguments) {
+  check_shape(name, shape);
   constexpr std::size_t usual_shared_bytes = 48 << 10;
   if (shape.shared_bytes > usual_shared_bytes)
     check_call(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -259,6 +259,8 @@ FakeCublasLt* comera_fake_cublaslt() { return &fake(); }
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   static FakeLtHandle made;
   if (fails("cublasLtCreate")) return CUBLAS_STATUS_EXECUTION_FAILED;
+  if (fake().is_capturing())
+    return refuse(CUBLAS_STATUS_EXECUTION_FAILED, "it is made ready within a capture");
   *handle = &made;
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -12,7 +12,8 @@ namespace comera::emulation {
 struct FakeCublasLt {
   // Where products are queued: comera::emulation::put().
   std::function<void(std::string, StreamState*, std::function<void()>)> put;
-  bool finds_nothing = false;                    // no algorithm for any product
+  std::function<bool()> is_capturing;  // whether a stream captures: comera::emulation::is_capturing()
+  bool finds_nothing = false;          // no algorithm for any product
   cublasStatus_t state = CUBLAS_STATUS_SUCCESS;  // of the algorithms that are found
   std::string failing_call;                      // this call fails: "cublasLtMatmul"
   std::string refused;                           // why the last call that was refused was

@@ -1,3 +1,5 @@
+// Devices and memory.
+
 #include "kernels/emulation/runtime.h"
 
 #include <fmt/format.h>
@@ -6,52 +8,22 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <memory>
+
+#include "kernels/emulation/streams.h"
 
 namespace comera::emulation {
 
-struct GraphState {
-  std::vector<std::function<void()>> work;
-  int owners = 1;  // the graph and what was instantiated from it
-};
-struct StreamState {
-  GraphState* capturing = nullptr;
-};
-struct EventState {
-  bool recorded = false;
-};
-
 namespace {
 
-StreamState default_stream;
-std::map<void*, std::size_t> allocated;
+using Blocks = std::map<void*, std::size_t>;
+Blocks &allocated = *new Blocks,
+       &pinned = *new Blocks;  // never freed: other objects' ends may come after theirs
 std::size_t in_use = 0;
-int capturing_streams = 0;
-cudaError_t last_error = cudaSuccess;
-std::vector<std::string>* call_log = nullptr;
 
-StreamState& state_of(cudaStream_t stream) { return stream == nullptr ? default_stream : *stream; }
-
-void log(std::string call) {
-  if (call_log != nullptr) call_log->push_back(std::move(call));
-}
-
-cudaError_t result(cudaError_t error) {
-  if (error != cudaSuccess) last_error = error;
-  return error;
-}
-
-// What would invalidate a capture in progress.
-cudaError_t not_while_capturing() {
-  return result(capturing_streams > 0 ? cudaErrorStreamCaptureUnsupported : cudaSuccess);
-}
+cudaError_t result(cudaError_t error) { return result_of(error); }
 
 cudaError_t device_ready() {
   return result(machine().devices > 0 ? cudaSuccess : cudaErrorInsufficientDriver);
-}
-
-void release(GraphState* graph) {
-  if (--graph->owners == 0) delete graph;
 }
 
 }  // namespace
@@ -60,8 +32,6 @@ Machine& machine() {
   static Machine emulated;
   return emulated;
 }
-
-void log_calls(std::vector<std::string>* to) { call_log = to; }
 
 const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
@@ -81,12 +51,18 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorLaunchFailure";
     case cudaErrorStreamCaptureUnsupported:
       return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorStreamCaptureInvalidated:
+      return "cudaErrorStreamCaptureInvalidated";
+    case cudaErrorStreamCaptureUnjoined:
+      return "cudaErrorStreamCaptureUnjoined";
+    case cudaErrorStreamCaptureIsolation:
+      return "cudaErrorStreamCaptureIsolation";
+    case cudaErrorStreamCaptureWrongThread:
+      return "cudaErrorStreamCaptureWrongThread";
   }
   return "unknown";
 }
 const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
-
-cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 
 cudaError_t cudaGetDeviceCount(int* count) {
   // As without a driver: the count is left as it was.
@@ -140,7 +116,7 @@ cudaError_t take_memory(void** memory, std::size_t bytes) {
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   if (const cudaError_t error = device_ready(); error != cudaSuccess) return error;
   if (const cudaError_t error = not_while_capturing(); error != cudaSuccess) return error;
-  log(fmt::format("allocate {}", bytes));
+  log_call(fmt::format("allocate {}", bytes));
   if (bytes > machine().memory - std::min(in_use, machine().memory)) return result(cudaErrorMemoryAllocation);
   if (const cudaError_t error = take_memory(memory, bytes); error != cudaSuccess) return error;
   allocated[*memory] = bytes;
@@ -153,6 +129,7 @@ cudaError_t cudaFree(void* memory) {
   if (const cudaError_t error = not_while_capturing(); error != cudaSuccess) return error;
   const auto found = allocated.find(memory);
   if (found == allocated.end()) return result(cudaErrorInvalidValue);
+  drain_all();  // whatever still uses it
   in_use -= found->second;
   allocated.erase(found);
   std::free(memory);
@@ -162,24 +139,28 @@ cudaError_t cudaFree(void* memory) {
 cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
   if (const cudaError_t error = device_ready(); error != cudaSuccess) return error;
   if (const cudaError_t error = not_while_capturing(); error != cudaSuccess) return error;
-  return take_memory(memory, bytes);
+  if (const cudaError_t error = take_memory(memory, bytes); error != cudaSuccess) return error;
+  pinned[*memory] = bytes;
+  return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) {
+  drain_all();
+  pinned.erase(memory);
   std::free(memory);
   return cudaSuccess;
+}
+
+bool is_pinned(const void* address) {
+  const auto behind = pinned.upper_bound(const_cast<void*>(address));
+  if (behind == pinned.begin()) return false;
+  const auto& [begin, bytes] = *std::prev(behind);
+  return address < static_cast<const std::byte*>(begin) + std::max<std::size_t>(bytes, 1);
 }
 
 cudaError_t cudaMemGetInfo(std::size_t* available, std::size_t* total) {
   if (const cudaError_t error = device_ready(); error != cudaSuccess) return error;
   *total = machine().memory;
   *available = *total - std::min(in_use, *total);
-  return cudaSuccess;
-}
-
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
-                            cudaStream_t stream) {
-  const char* const names[] = {"", "copy to device", "copy to host", "copy within the device"};
-  put(fmt::format("{} {}", names[kind], bytes), stream, [=] { std::memmove(to, from, bytes); });
   return cudaSuccess;
 }
 
@@ -195,89 +176,6 @@ cudaError_t cudaMemset2DAsync(void* memory, std::size_t pitch, int value, std::s
       std::memset(static_cast<std::byte*>(memory) + row * pitch, value, width);
   });
   return cudaSuccess;
-}
-
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  if (const cudaError_t error = device_ready(); error != cudaSuccess) return error;
-  *stream = new StreamState;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  delete stream;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  if (const cudaError_t error = not_while_capturing(); error != cudaSuccess) return error;
-  log("synchronize");
-  return cudaSuccess;
-}
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = new EventState;
-  return cudaSuccess;
-}
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete event;
-  return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
-  event->recorded = true;
-  return cudaSuccess;
-}
-cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  if (const cudaError_t error = not_while_capturing(); error != cudaSuccess) return error;
-  if (event->recorded) log("synchronize");  // nothing to wait for otherwise
-  return cudaSuccess;
-}
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
-  *milliseconds = 0;
-  return result(from->recorded && to->recorded ? cudaSuccess : cudaErrorInvalidValue);
-}
-
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  StreamState& state = state_of(stream);
-  if (stream == nullptr || state.capturing != nullptr) return result(cudaErrorStreamCaptureUnsupported);
-  state.capturing = new GraphState;
-  ++capturing_streams;
-  log("begin capture");
-  return cudaSuccess;
-}
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  StreamState& state = state_of(stream);
-  if (state.capturing == nullptr) return result(cudaErrorStreamCaptureUnsupported);
-  *graph = std::exchange(state.capturing, nullptr);
-  --capturing_streams;
-  log("end capture");
-  return cudaSuccess;
-}
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
-  ++graph->owners;
-  *exec = graph;
-  return cudaSuccess;
-}
-cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
-  put("graph launch", stream, [exec] {
-    for (const auto& work : exec->work) work();
-  });
-  return cudaSuccess;
-}
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  release(graph);
-  return cudaSuccess;
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  release(exec);
-  return cudaSuccess;
-}
-
-void put(std::string name, cudaStream_t stream, std::function<void()> work) {
-  StreamState& state = state_of(stream);
-  if (state.capturing != nullptr) {
-    state.capturing->work.push_back(std::move(work));
-    return;
-  }
-  log(std::move(name));
-  work();
 }
 
 }  // namespace comera::emulation

@@ -1,7 +1,8 @@
 #pragma once
 
-// The part of the CUDA runtime that kernels/cuda uses, on the host: every call is done when it returns. What
-// a graph captured is done again at each of its launches.
+// The part of the CUDA runtime that kernels/cuda uses, on the host. What is put on a stream is done when
+// somebody waits for it, with streams in turns of a random order that events allow; what a graph captured is
+// done again at each of its launches, in the same way.
 
 #include <fmt/format.h>
 
@@ -26,6 +27,10 @@ enum cudaError_t : int {
   cudaErrorInvalidDevice = 101,
   cudaErrorLaunchFailure = 719,
   cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
+  cudaErrorStreamCaptureUnjoined = 904,
+  cudaErrorStreamCaptureIsolation = 905,
+  cudaErrorStreamCaptureWrongThread = 908,
 };
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
@@ -102,8 +107,8 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
 // ---- Launches
 
-// Work on a stream that is not a kernel of this project, such as a product of the matrix library: done now,
-// or recorded while the stream captures.
+// Work on a stream that is not a kernel of this project, such as a product of the matrix library; recorded
+// while the stream captures.
 void put(std::string name, cudaStream_t stream, std::function<void()> work);
 
 // kernel(arguments...) with copies of the arguments, as the runtime makes them.
@@ -126,8 +131,12 @@ struct Machine {
   int devices = 1;                            // 0: as without a driver
   std::size_t memory = std::size_t{1} << 33;  // bytes
   int multiprocessors = 4;                    // few, so that loops over the grid go round
+  std::uint64_t seed = 1;                     // of the order in which streams take their turns
+  bool refuses_captures = false;              // as if something in them were not allowed
 };
 Machine& machine();
+// Whether any stream captures now: then libraries cannot be made ready.
+bool is_capturing();
 
 // What was asked of the runtime, in order: "launch NAME", "graph launch", "copy to device 256", …; what a
 // graph does is not listed again. Null: nothing is written down.

@@ -68,6 +68,7 @@ TEST_F(EmulatedMemory, AGraphIsCapturedOnceAndReplayed) {
     run(context, Add{.x = x.tensor({16}, DType::float32), .y = y.tensor({16}, DType::float32)});
   });
   std::vector<float> got(16);
+  graph.launch();  // loads what it needs
   graph.launch();
   std::vector<std::string> calls;
   emulation::log_calls(&calls);
@@ -75,14 +76,38 @@ TEST_F(EmulatedMemory, AGraphIsCapturedOnceAndReplayed) {
   graph.launch();
   emulation::log_calls(nullptr);
   allocator->download(got.data(), y.data(), 64, stream);
-  EXPECT_EQ(recorded, 1);
-  EXPECT_THAT(got, testing::Each(6.F));
+  EXPECT_EQ(recorded, 2);
+  EXPECT_THAT(got, testing::Each(8.F));
   EXPECT_THAT(calls, ElementsAre("graph launch", "graph launch"));
 
   // Allocating while it is captured is refused, and the stream is as good as before.
   Graph wrong(*allocator, stream, [&] { Buffer(*allocator, 8, MemoryKind::workspace); });
   EXPECT_THAT([&] { wrong.launch(); }, ThrowsMessage<Error>(HasSubstr("inside a step")));
   graph.launch();
+  allocator->download(got.data(), y.data(), 64, stream);
+  EXPECT_THAT(got, testing::Each(10.F));
+}
+
+// A step that cannot be captured is told, and done all the same.
+TEST_F(EmulatedMemory, WithoutACaptureTheWorkGoesOn) {
+  const auto allocator = cuda_emulated::make_allocator(0);
+  const Stream stream = allocator->stream();
+  const Buffer x(*allocator, 64, MemoryKind::workspace), y(*allocator, 64, MemoryKind::workspace);
+  const std::vector<float> two(16, 2.F);
+  allocator->upload(x.data(), two.data(), 64, stream);
+  Arena arena(*allocator, {});
+  const Context context{cuda_emulated::backend(), arena, stream};
+  Graph graph(*allocator, stream, [&] {
+    run(context, Add{.x = x.tensor({16}, DType::float32), .y = y.tensor({16}, DType::float32)});
+  });
+  emulation::machine().refuses_captures = true;
+  testing::internal::CaptureStderr();
+  for (int launch = 0; launch < 4; ++launch) graph.launch();
+  EXPECT_THAT(
+      testing::internal::GetCapturedStderr(),
+      testing::MatchesRegex("note: the step could not be recorded as a graph, and goes on without: "
+                            ".*cudaStreamBeginCapture.* failed: cudaErrorStreamCaptureUnsupported.*\n"));
+  std::vector<float> got(16);
   allocator->download(got.data(), y.data(), 64, stream);
   EXPECT_THAT(got, testing::Each(8.F));
 }

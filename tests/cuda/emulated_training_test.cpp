@@ -26,6 +26,13 @@ using testing::StartsWith;
 
 TEST(EmulatedTraining, TenLossesAreTheCpusCapturedOrNot) { expect_losses_of_the_cpu(emulated_device()); }
 
+TEST(EmulatedTraining, StreamsMayRunLateAndInAnyOrder) {
+  const emulation::Machine before = emulation::machine();
+  expect_the_same_losses_in_any_order(emulated_device(),
+                                      [](std::uint64_t seed) { emulation::machine().seed = seed; });
+  emulation::machine() = before;
+}
+
 TEST(EmulatedTraining, NarrowActivationsLearnAsDoubleDoes) { expect_narrow_losses(emulated_device()); }
 
 TEST(EmulatedTraining, RoundedOperandsLearnAsDoubleDoes) {
@@ -137,8 +144,8 @@ TEST_F(EmulatedRun, ASteadyStepLaunchesRecordingsOnly) {
   std::vector<std::string> calls;
   TrainingOptions options;
   options.after_step = [&](std::int64_t step) {
-    if (step == 1) emulation::log_calls(&calls);  // in which everything was recorded
-    if (step == 2) emulation::log_calls(nullptr);
+    if (step == 2) emulation::log_calls(&calls);  // by which everything was recorded
+    if (step == 3) emulation::log_calls(nullptr);
   };
   train("run", device_.with_graphs, options, {"run.evaluation_interval=0", "run.checkpoint_interval=0"});
   const auto count = [&](std::string_view prefix) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,10 @@ namespace comera::test {
 // Ten losses of small models of each kind are those of the plain backend in double precision, and the same
 // bits with and without graphs.
 void expect_losses_of_the_cpu(const TestDevice& device);
+// The same bits twenty times, each after reseed(seed), which changes the order in which the device's streams
+// take their turns.
+void expect_the_same_losses_in_any_order(const TestDevice& device,
+                                         const std::function<void(std::uint64_t)>& reseed);
 // The same ten steps with bfloat16 activations, or products of TF32 operands (which the device must be made
 // for), to what those leave.
 void expect_narrow_losses(const TestDevice& device);

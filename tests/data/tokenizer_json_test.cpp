@@ -189,7 +189,12 @@ TEST(TokenizerJson, OfSentencePieceBpe) {
   expect_whole(tokenizer, "BPE");
   const json file = json::parse(tokenizer_json(tokenizer)), &model = file["model"];
   EXPECT_EQ(model["byte_fallback"], true);
-  EXPECT_TRUE(file["normalizer"].is_null() && file["pre_tokenizer"].is_null());
+  EXPECT_TRUE(file["pre_tokenizer"].is_null());
+  // The mask takes the one space before it, and nothing else changes.
+  EXPECT_EQ(
+      file["normalizer"],
+      json::parse(R"({"type": "Replace", "pattern": {"Regex": "(?<! ) \\[MASK\\]"}, "content": "[MASK]"})"));
+  for (const json& token : file["added_tokens"]) EXPECT_EQ(token["normalized"], token["content"] == "[MASK]");
   // Line end and tab are found in text before all others.
   std::vector<std::string> found;
   for (const json& token : file["added_tokens"])

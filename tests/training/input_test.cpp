@@ -157,7 +157,7 @@ TEST_F(Input, FewDocumentsMayLeaveNothingToHoldOut) {
   words.back() = "0.00001";
   const ProgramResult result = run_program(words);
   EXPECT_EQ(result.code, 0) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("note: none of so few documents is held out"));
+  EXPECT_THAT(result.output, HasSubstr("note: none of so few documents was held out"));
 }
 
 TEST_F(Input, ItsTokenizerMayBeGiven) {

@@ -44,15 +44,21 @@ TEST(PhasePlan, APhaseOfEpochsKeepsTheStepsItWasBegunWith) {
   const Recipe recipe = two_phases();
   PhasePlan plan(recipe, [](std::int64_t) { return 60; });  // more data than then
   EXPECT_EQ(plan.steps(1), 23);
-  plan.keep_begun({40, 12}, recipe);
+  plan.keep_begun({40, 12}, recipe, 0);
   EXPECT_THAT(plan.steps(), testing::ElementsAre(40, 12));
   Recipe other = recipe;
   other.phases[1].epochs = 3;
   PhasePlan longer(other, [](std::int64_t) { return 30; });
-  longer.keep_begun({40, 12}, recipe);
+  longer.keep_begun({40, 12}, recipe, 0);
   EXPECT_EQ(longer.steps(1), 23) << "the recipe asks for more epochs now";
   PhasePlan more_phases(recipe, [](std::int64_t) { return 30; });
-  more_phases.keep_begun({40}, recipe);
+  more_phases.keep_begun({40}, recipe, 0);
+  // What is over cannot be changed any more.
+  Recipe changed = recipe;
+  changed.phases[0].steps = 4000;
+  PhasePlan second(changed, [](std::int64_t) { return 30; });
+  second.keep_begun({40, 12}, recipe, 1);
+  EXPECT_EQ(second.steps(0), 40);
   EXPECT_EQ(more_phases.steps(1), 12);
 }
 
@@ -93,7 +99,7 @@ TEST(PhasePlan, WithHoursPhasesEndWhenTheirTimeDoes) {
 
 TEST(PhasePlan, MoreHoursGoOnWhereARunHadEnded) {
   PhasePlan plan(timed(0.2), {});
-  plan.keep_begun({59, 4}, timed(0.1));
+  plan.keep_begun({59, 4}, timed(0.1), 0);
   plan.replan({.phase = 1, .phase_step = 4, .seconds = 360, .phase_seconds = 120});
   EXPECT_THAT(plan.steps(), testing::ElementsAre(59, 16)) << "of 720 s 360 are left, at 30 s a step";
 }
@@ -103,7 +109,7 @@ TEST(PhasePlan, EpochsAreCountedAnewWhenHoursAreTakenAway) {
   Recipe before = recipe;
   before.run.max_hours = 1;
   PhasePlan plan(recipe, [](std::int64_t) { return 30; });
-  plan.keep_begun({400, 417}, before);
+  plan.keep_begun({400, 417}, before, 0);
   EXPECT_THAT(plan.steps(), testing::ElementsAre(40, 12));
 }
 

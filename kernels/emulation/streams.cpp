@@ -1,0 +1,341 @@
+// Streams, events and graphs. Work waits on its stream until somebody waits for it; then streams take turns
+// in a random order that events allow, so that a wait that is missing, or memory that is used again too
+// early, shows.
+
+#include "kernels/emulation/streams.h"
+
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+
+namespace comera::emulation {
+
+struct EventState {
+  std::uint64_t recorded = 0, done = 0;  // how often
+  GraphState* captured_by = nullptr;     // of the last record, while that capture goes on
+};
+
+namespace {
+
+using SharedEvent = std::shared_ptr<EventState>;
+
+// What stands in a queue: work, or an event that is recorded or waited for (its number: the how manyeth
+// time).
+struct Item {
+  enum class Kind : std::uint8_t { work, record, wait } kind = Kind::work;
+  std::function<void()> work = {};
+  SharedEvent event = {};
+  std::uint64_t number = 0;
+};
+
+}  // namespace
+
+struct StreamState {
+  std::deque<Item> queue;
+  GraphState* capturing = nullptr;
+};
+
+// Of each stream that took part in the capture what was put on it. Events within it have numbers of their
+// own.
+struct GraphState {
+  std::vector<std::pair<StreamState*, std::vector<Item>>> streams;
+  cudaError_t fault = cudaSuccess;  // why it cannot be made a graph
+  int owners = 1;                   // the graph and what was instantiated from it
+
+  std::vector<Item>* items_of(const StreamState* stream) {
+    for (auto& [captured, items] : streams)
+      if (captured == stream) return &items;
+    return nullptr;
+  }
+};
+
+namespace {
+
+// Never freed: other objects' ends may come after theirs.
+StreamState& default_stream = *new StreamState;
+std::vector<StreamState*>& streams = *new std::vector<StreamState*>{&default_stream};  // as they were made
+std::map<EventState*, SharedEvent>& events = *new std::map<EventState*, SharedEvent>;
+int capturing_streams = 0;
+cudaError_t last_error = cudaSuccess;
+std::vector<std::string>* call_log = nullptr;
+
+StreamState& state_of(cudaStream_t stream) { return stream == nullptr ? default_stream : *stream; }
+
+std::mt19937_64& chance() {
+  static std::mt19937_64 random(1);
+  static std::uint64_t seed = 1;
+  if (seed != machine().seed) random.seed(seed = machine().seed);
+  return random;
+}
+
+// One of the streams whose first item can be done; the items are in `first` of each.
+template <class Stream, class CanBeDone>
+Stream* one_of(const std::vector<Stream*>& all, const CanBeDone& can_be_done) {
+  std::vector<Stream*> ready;
+  for (Stream* stream : all)
+    if (can_be_done(*stream)) ready.push_back(stream);
+  return ready.empty() ? nullptr : ready[chance()() % ready.size()];
+}
+
+bool can_be_done(const StreamState& stream) {
+  if (stream.queue.empty()) return false;
+  const Item& first = stream.queue.front();
+  return first.kind != Item::Kind::wait || first.event->done >= first.number;
+}
+
+// Does the first item of some stream. False if nothing is left.
+bool do_one() {
+  StreamState* stream = one_of(streams, can_be_done);
+  if (stream == nullptr) {
+    for (const StreamState* each : streams)
+      if (!each->queue.empty()) throw EmulationError("streams wait for one another for ever");
+    return false;
+  }
+  Item item = std::move(stream->queue.front());
+  stream->queue.pop_front();
+  if (item.kind == Item::Kind::work) item.work();
+  if (item.kind == Item::Kind::record) item.event->done = std::max(item.event->done, item.number);
+  return true;
+}
+
+template <class Done>
+void drain_until(const Done& done) {
+  while (!done() && do_one()) {
+  }
+}
+
+void drain(const StreamState& stream) {
+  drain_until([&] { return stream.queue.empty(); });
+}
+
+void put_item(StreamState& stream, Item item) {
+  if (stream.capturing != nullptr)
+    stream.capturing->items_of(&stream)->push_back(std::move(item));
+  else
+    stream.queue.push_back(std::move(item));
+}
+
+// What a launch of a graph does, its own streams in a random order.
+void replay(const GraphState& graph) {
+  struct Place {
+    const std::vector<Item>* items;
+    std::size_t next = 0;
+  };
+  std::vector<Place> places;
+  for (const auto& [stream, items] : graph.streams) places.push_back({&items});
+  std::vector<Place*> all;
+  for (Place& place : places) all.push_back(&place);
+  std::map<const EventState*, std::uint64_t> done;
+  const auto ready = [&](const Place& place) {
+    if (place.next == place.items->size()) return false;
+    const Item& item = (*place.items)[place.next];
+    return item.kind != Item::Kind::wait || done[item.event.get()] >= item.number;
+  };
+  while (Place* place = one_of(all, ready)) {
+    const Item& item = (*place->items)[place->next++];
+    if (item.kind == Item::Kind::work) item.work();
+    if (item.kind == Item::Kind::record) done[item.event.get()] = item.number;
+  }
+}
+
+// Whether all that other streams did comes before what the first one did last: each of them has recorded an
+// event after its work that a joined stream waits for.
+bool is_joined(GraphState& graph) {
+  std::set<const StreamState*> joined{graph.streams.front().first};
+  const auto is_waited_for = [&](const Item& record) {
+    for (const auto& [stream, items] : graph.streams)
+      if (joined.contains(stream))
+        for (const Item& item : items)
+          if (item.kind == Item::Kind::wait && item.event == record.event && item.number >= record.number)
+            return true;
+    return false;
+  };
+  for (bool more = true; more;) {
+    more = false;
+    for (const auto& [stream, items] : graph.streams) {
+      if (joined.contains(stream)) continue;
+      bool ends_joined = false;
+      for (const Item& item : items) {
+        if (item.kind == Item::Kind::record)
+          ends_joined = ends_joined || is_waited_for(item);
+        else
+          ends_joined = false;
+      }
+      if (ends_joined) more = joined.insert(stream).second || more;
+    }
+  }
+  return joined.size() == graph.streams.size();
+}
+
+void release(GraphState* graph) {
+  if (--graph->owners == 0) delete graph;
+}
+
+}  // namespace
+
+void log_calls(std::vector<std::string>* to) { call_log = to; }
+void log_call(std::string call) {
+  if (call_log != nullptr) call_log->push_back(std::move(call));
+}
+
+cudaError_t result_of(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
+
+cudaError_t not_while_capturing() {
+  return result_of(capturing_streams > 0 ? cudaErrorStreamCaptureUnsupported : cudaSuccess);
+}
+
+void drain_all() {
+  while (do_one()) {
+  }
+}
+
+bool is_capturing() { return capturing_streams > 0; }
+
+// ---- Streams
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  if (machine().devices == 0) return result_of(cudaErrorInsufficientDriver);
+  *stream = new StreamState;
+  streams.push_back(*stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  drain(*stream);
+  std::erase(streams, stream);
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (const cudaError_t error = not_while_capturing(); error != cudaSuccess) return error;
+  log_call("synchronize");
+  drain(state_of(stream));
+  return cudaSuccess;
+}
+
+void put(std::string name, cudaStream_t stream, std::function<void()> work) {
+  StreamState& state = state_of(stream);
+  if (state.capturing == nullptr) log_call(std::move(name));
+  if (stream == nullptr) return work();  // the default stream waits for nobody
+  put_item(state, {.work = std::move(work)});
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  const char* const names[] = {"", "copy to device", "copy to host", "copy within the device"};
+  const std::string name = fmt::format("{} {}", names[kind], bytes);
+  const bool captured = state_of(stream).capturing != nullptr;
+  // The host's memory that is not pinned is read before the call returns, or written.
+  if (!captured && kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
+    auto read = std::make_shared<std::vector<std::byte>>(bytes);
+    std::memcpy(read->data(), from, bytes);
+    put(name, stream, [=] { std::memcpy(to, read->data(), bytes); });
+    return cudaSuccess;
+  }
+  put(name, stream, [=] { std::memmove(to, from, bytes); });
+  if (!captured && kind == cudaMemcpyDeviceToHost && !is_pinned(to)) drain(state_of(stream));
+  return cudaSuccess;
+}
+
+// ---- Events
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  auto made = std::make_shared<EventState>();
+  *event = made.get();
+  events.emplace(made.get(), made);
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  events.erase(event);  // what still records it or waits for it shares it
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  StreamState& state = state_of(stream);
+  event->captured_by = state.capturing;
+  put_item(state, {.kind = Item::Kind::record, .event = events.at(event), .number = ++event->recorded});
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  StreamState& state = state_of(stream);
+  if (event->recorded == 0) return cudaSuccess;
+  GraphState* const graph = event->captured_by;
+  if (state.capturing != nullptr && state.capturing != graph) {
+    state.capturing->fault = cudaErrorStreamCaptureIsolation;  // it would depend on work outside the capture
+    return result_of(cudaErrorStreamCaptureIsolation);
+  }
+  if (graph != nullptr && state.capturing == nullptr) {  // the stream takes part from now on
+    state.capturing = graph;
+    graph->streams.emplace_back(&state, std::vector<Item>());
+    ++capturing_streams;
+  }
+  put_item(state, {.kind = Item::Kind::wait, .event = events.at(event), .number = event->recorded});
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (const cudaError_t error = not_while_capturing(); error != cudaSuccess) return error;
+  if (event->recorded > 0) log_call("synchronize");  // nothing to wait for otherwise
+  drain_until([&] { return event->done >= event->recorded; });
+  return cudaSuccess;
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  *milliseconds = 0;
+  return result_of(from->done > 0 && to->done > 0 ? cudaSuccess : cudaErrorInvalidValue);
+}
+
+// ---- Graphs
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  StreamState& state = state_of(stream);
+  if (stream == nullptr || state.capturing != nullptr) return result_of(cudaErrorStreamCaptureUnsupported);
+  if (machine().refuses_captures) return result_of(cudaErrorStreamCaptureUnsupported);
+  state.capturing = new GraphState;
+  state.capturing->streams.emplace_back(&state, std::vector<Item>());
+  ++capturing_streams;
+  log_call("begin capture");
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  *graph = nullptr;
+  GraphState* const captured = state_of(stream).capturing;
+  if (captured == nullptr) return result_of(cudaErrorStreamCaptureUnsupported);
+  if (captured->streams.front().first != stream) return result_of(cudaErrorStreamCaptureWrongThread);
+  for (const auto& [each, items] : captured->streams) each->capturing = nullptr;
+  capturing_streams -= static_cast<int>(captured->streams.size());
+  for (const auto& [event, owned] : events)
+    if (event->captured_by == captured) event->captured_by = nullptr, event->recorded = event->done = 0;
+  log_call("end capture");
+  cudaError_t fault = captured->fault == cudaSuccess ? cudaSuccess : cudaErrorStreamCaptureInvalidated;
+  if (fault == cudaSuccess && !is_joined(*captured)) fault = cudaErrorStreamCaptureUnjoined;
+  if (fault != cudaSuccess) {
+    release(captured);
+    return result_of(fault);
+  }
+  *graph = captured;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  ++graph->owners;
+  *exec = graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  ++exec->owners;
+  put("graph launch", stream, [exec, held = std::shared_ptr<GraphState>(exec, release)] { replay(*exec); });
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  release(graph);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  release(exec);
+  return cudaSuccess;
+}
+
+}  // namespace comera::emulation
