@@ -17,9 +17,10 @@ inline constexpr std::size_t backward_shared_bytes = 2 *
                                                          sizeof(typename Math::Element) +
                                                      2 * AttentionTiles<Math, D>::other_rows * sizeof(float);
 
-// So many columns of scores are in registers at a time.
-template <int D>
-inline constexpr int score_columns = D == 128 ? 16 : 32;
+// So many columns of scores are in registers at a time. Sums of split products need registers of their own.
+template <class Math, int D>
+inline constexpr int score_columns = (D == 128 ? 16 : 32) /
+                                     (std::is_same_v<Math, SplitTF32> && D > 32 ? 2 : 1);
 
 // Block (sequence, head, part): 64 queries. Also leaves delta. The compiler is told of two blocks for each
 // multiprocessor: otherwise it saves registers for a fourth one, and spills.
@@ -29,7 +30,7 @@ __global__ void __launch_bounds__(attention_threads, 2)
   using T = typename Math::Element;
   using Tiles = AttentionTiles<Math, D>;
   constexpr int keys = Tiles::other_rows, stride = Tiles::stride;
-  constexpr int columns = keys < score_columns<D> ? keys : score_columns<D>;
+  constexpr int columns = keys < score_columns<Math, D> ? keys : score_columns<Math, D>;
   auto* q_tile = shared_array<T>(2 * (Tiles::own_elements + Tiles::other_elements));
   T *dout_tile = q_tile + Tiles::own_elements, *k_tile = dout_tile + Tiles::own_elements,
     *v_tile = k_tile + Tiles::other_elements;
@@ -109,7 +110,7 @@ __global__ void __launch_bounds__(attention_threads, 2)
         const auto ds = Math::make_a(scores + c / 8);
 #pragma unroll
         for (int n = 0; n < D / 8; ++n)
-          Math::multiply(dq[n], ds, load_b_columns<Math>(k_tile + (k + c) * stride + 8 * n, stride));
+          Math::add_product(dq[n], ds, load_b_columns<Math>(k_tile + (k + c) * stride + 8 * n, stride));
       }
     }
   }
@@ -124,7 +125,7 @@ __global__ void __launch_bounds__(attention_threads, 2)
   using T = typename Math::Element;
   using Tiles = AttentionTiles<Math, D>;
   constexpr int queries = Tiles::other_rows, stride = Tiles::stride;
-  constexpr int columns = queries < score_columns<D> ? queries : score_columns<D>;
+  constexpr int columns = queries < score_columns<Math, D> ? queries : score_columns<Math, D>;
   auto* log_sum = reinterpret_cast<float*>(shared_array<std::byte>(backward_shared_bytes<Math, D>));
   float* delta = log_sum + queries;
   T *k_tile = reinterpret_cast<T*>(delta + queries), *v_tile = k_tile + Tiles::own_elements,
@@ -199,8 +200,8 @@ __global__ void __launch_bounds__(attention_threads, 2)
           const auto p = Math::make_a(scores + c / 8), ds = Math::make_a(gradients + c / 8);
 #pragma unroll
           for (int n = 0; n < D / 8; ++n) {
-            Math::multiply(dv[n], p, load_b_columns<Math>(dout_tile + (q + c) * stride + 8 * n, stride));
-            Math::multiply(dk[n], ds, load_b_columns<Math>(q_tile + (q + c) * stride + 8 * n, stride));
+            Math::add_product(dv[n], p, load_b_columns<Math>(dout_tile + (q + c) * stride + 8 * n, stride));
+            Math::add_product(dk[n], ds, load_b_columns<Math>(q_tile + (q + c) * stride + 8 * n, stride));
           }
         }
       }

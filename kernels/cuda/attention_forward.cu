@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(attention_threads)
       const auto a = Math::make_a(scores + k / 8);
 #pragma unroll
       for (int n = 0; n < D / 8; ++n)
-        Math::multiply(out[n], a, load_b_columns<Math>(v_tile + k * stride + 8 * n, stride));
+        Math::add_product(out[n], a, load_b_columns<Math>(v_tile + k * stride + 8 * n, stride));
     }
   }
   float factor[2];

@@ -74,11 +74,12 @@ struct TF32 {
   static __device__ __forceinline__ void multiply(TileC& c, const A& a, const B& b) {
     mma_tf32(c.at, a.at, b.at);
   }
+  static __device__ __forceinline__ void add_product(TileC& c, const A& a, const B& b) { multiply(c, a, b); }
 };
 
-// float32 as sums of two TF32 numbers; the product of the two small parts is left out: 2^-21 of |A| |B|. Tensor
-// cores cut what they add instead of rounding it, so that long sums would drift: each product is summed by
-// itself and added in ordinary float32.
+// float32 as sums of two TF32 numbers; the product of the two small parts is left out: 2^-21 of |A| |B|.
+// Tensor cores cut what they add instead of rounding it, so that long sums would drift: `add_product`, for
+// those over keys or queries, sums each product by itself and adds it in ordinary float32.
 struct SplitTF32 {
   using Element = float;
   static constexpr int depth = 8;
@@ -104,10 +105,13 @@ struct SplitTF32 {
     return b;
   }
   static __device__ __forceinline__ void multiply(TileC& c, const A& a, const B& b) {
+    TF32::multiply(c, a.low, b.high);
+    TF32::multiply(c, a.high, b.low);
+    TF32::multiply(c, a.high, b.high);
+  }
+  static __device__ __forceinline__ void add_product(TileC& c, const A& a, const B& b) {
     TileC part{};
-    TF32::multiply(part, a.low, b.high);
-    TF32::multiply(part, a.high, b.low);
-    TF32::multiply(part, a.high, b.high);
+    multiply(part, a, b);
 #pragma unroll
     for (int i = 0; i < 4; ++i) c.at[i] += part.at[i];
   }
@@ -134,6 +138,7 @@ struct BF16 {
   static __device__ __forceinline__ void multiply(TileC& c, const A& a, const B& b) {
     mma_bf16(c.at, a.at, b.at);
   }
+  static __device__ __forceinline__ void add_product(TileC& c, const A& a, const B& b) { multiply(c, a, b); }
 };
 
 // A from a row-major matrix in shared memory whose rows lie `stride` elements apart. With stride = 8 modulo
