@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -52,6 +53,13 @@ FakeCublasLt& fake() {
 cublasStatus_t refuse(cublasStatus_t status, std::string why) {
   fake().refused = std::move(why);
   return status;
+}
+
+// Products and layouts are kept by those who asked for them until the process ends.
+template <class T>
+T* kept(T made) {
+  static std::deque<T>& all = *new std::deque<T>;
+  return &all.emplace_back(made);
 }
 
 bool fails(const char* call) {
@@ -279,7 +287,7 @@ const char* cublasLtGetStatusString(cublasStatus_t status) {
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* product, cublasComputeType_t compute,
                                         cudaDataType_t scale) {
   if (scale != CUDA_R_32F) return refuse(CUBLAS_STATUS_NOT_SUPPORTED, "alpha and beta are not float32");
-  *product = new FakeLtProduct{.compute = compute};
+  *product = kept(FakeLtProduct{.compute = compute});
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -303,7 +311,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product,
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type,
                                           std::uint64_t rows, std::uint64_t columns, std::int64_t leading) {
-  *layout = new FakeLtLayout{.type = type, .rows = rows, .columns = columns, .leading = leading};
+  *layout = kept(FakeLtLayout{.type = type, .rows = rows, .columns = columns, .leading = leading});
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -131,8 +131,10 @@ struct Machine {
   int devices = 1;                            // 0: as without a driver
   std::size_t memory = std::size_t{1} << 33;  // bytes
   int multiprocessors = 4;                    // few, so that loops over the grid go round
-  std::uint64_t seed = 1;                     // of the order in which streams take their turns
-  bool refuses_captures = false;              // as if something in them were not allowed
+  bool late =
+      false;  // work waits until somebody waits for it; else it is done at once, for tests of operations
+  std::uint64_t seed = 1;         // of the order in which streams take their turns then
+  bool refuses_captures = false;  // as if something in them were not allowed
 };
 Machine& machine();
 // Whether any stream captures now: then libraries cannot be made ready.

@@ -1,6 +1,6 @@
-// Streams, events and graphs. Work waits on its stream until somebody waits for it; then streams take turns
-// in a random order that events allow, so that a wait that is missing, or memory that is used again too
-// early, shows.
+// Streams, events and graphs. On a machine whose streams are late, work waits until somebody waits for it;
+// then streams take turns in a random order that events allow, so that a wait that is missing, or memory that
+// is used again too early, shows.
 
 #include "kernels/emulation/streams.h"
 
@@ -112,10 +112,9 @@ void drain(const StreamState& stream) {
 }
 
 void put_item(StreamState& stream, Item item) {
-  if (stream.capturing != nullptr)
-    stream.capturing->items_of(&stream)->push_back(std::move(item));
-  else
-    stream.queue.push_back(std::move(item));
+  if (stream.capturing != nullptr) return stream.capturing->items_of(&stream)->push_back(std::move(item));
+  stream.queue.push_back(std::move(item));
+  if (!machine().late) drain_all();
 }
 
 // What a launch of a graph does, its own streams in a random order.

@@ -97,9 +97,9 @@ void add_quantize(std::vector<OperationCase>& cases, const QuantizeCase& c) {
                    }});
 }
 
-// Whole numbers up to 4 have sums that every processor makes exactly. Of others Hopper keeps about 14 bits: each
-// addend loses up to 2^-13 of the largest, half of it on average and with either sign, which is about 8 times
-// that half for 256 of them; the tolerance is four times as much.
+// Whole numbers up to 4 have sums that every processor makes exactly. Of others Hopper keeps about 14 bits:
+// each addend loses up to 2^-13 of the largest, half of it on average and with either sign, which is about 8
+// times that half for 256 of them; the tolerance is four times as much.
 struct ProductCase {
   const char* name;
   std::int64_t m, n, k, lda = 0, ldb = 0, ldc = 0;
@@ -312,7 +312,8 @@ void add_float8_cases(std::vector<OperationCase>& cases) {
   add_product(cases, {.name = "nothing", .m = 0, .n = 16, .k = 16});
   add_product(cases, {.name = "fast", .m = 20, .n = 32, .k = 256, .fast = true});
   add_product(cases, {.name = "wide", .m = 20, .n = 32, .k = 256, .wide = true});
-  add_product(cases, {.name = "wide_fast", .m = 20, .n = 32, .k = 256, .b = e5m2, .fast = true, .wide = true});
+  add_product(cases,
+              {.name = "wide_fast", .m = 20, .n = 32, .k = 256, .b = e5m2, .fast = true, .wide = true});
 
   add_linear(cases, {.name = "one"});
   add_linear(cases, {.name = "group", .ranks = {13, 16, 19}, .with_dxa = true, .accumulate = true});

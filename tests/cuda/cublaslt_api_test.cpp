@@ -1,5 +1,6 @@
 // The values of cuBLASLt's interface that kernels/emulation/cublaslt_api.h writes down, beside the real
 // header's: this file compiles only if they are the same.
+#if __has_include(<cublasLt.h>)
 #include <cublasLt.h>
 
 #include <cstddef>
@@ -42,3 +43,4 @@ static_assert(sizeof(written_down::cublasLtMatmulHeuristicResult_t) ==
               sizeof(::cublasLtMatmulHeuristicResult_t));
 static_assert(offsetof(written_down::cublasLtMatmulHeuristicResult_t, state) ==
               offsetof(::cublasLtMatmulHeuristicResult_t, state));
+#endif

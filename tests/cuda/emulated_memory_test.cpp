@@ -19,6 +19,7 @@ using testing::ThrowsMessage;
 
 class EmulatedMemory : public testing::Test {
  protected:
+  EmulatedMemory() { emulation::machine().late = true; }
   ~EmulatedMemory() override {
     emulation::machine() = before_;
     emulation::log_calls(nullptr);

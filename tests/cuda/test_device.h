@@ -5,6 +5,7 @@
 #include "kernels/backends/backends.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_memory.h"
+#include "kernels/emulation/runtime.h"
 #include "kernels/ops/processor.h"
 
 namespace comera::test {
@@ -17,7 +18,9 @@ struct TestDevice {
   Processor without{backend, *allocator, false};
 };
 
+// Whose streams run late.
 inline TestDevice emulated_device(bool tf32 = false) {
+  emulation::machine().late = true;
   return {cuda_emulated::backend(tf32), cuda_emulated::make_allocator(0)};
 }
 // Only where there is one: see SKIP_WITHOUT_A_GPU().

@@ -58,6 +58,7 @@ TEST(EmulatedRuntime, AGraphDoesAgainWhatItCaptured) {
 class EmulatedStreams : public testing::Test {
  protected:
   EmulatedStreams() {
+    machine().late = true;
     cudaStreamCreateWithFlags(&first_, cudaStreamNonBlocking);
     cudaStreamCreateWithFlags(&second_, cudaStreamNonBlocking);
     cudaEventCreateWithFlags(&event_, cudaEventDisableTiming);
