@@ -22,8 +22,8 @@ namespace {
 
 using SharedEvent = std::shared_ptr<EventState>;
 
-// What stands in a queue: work, or an event that is recorded or waited for (its number: the how manyeth
-// time).
+// What stands in a queue: work, or an event that is recorded or waited for. Records of an event are numbered
+// from 1, and a wait is for the record of its number.
 struct Item {
   enum class Kind : std::uint8_t { work, record, wait } kind = Kind::work;
   std::function<void()> work = {};
@@ -71,7 +71,7 @@ std::mt19937_64& chance() {
   return random;
 }
 
-// One of the streams whose first item can be done; the items are in `first` of each.
+// A random one of those whose next item can be done; null if none can.
 template <class Stream, class CanBeDone>
 Stream* one_of(const std::vector<Stream*>& all, const CanBeDone& can_be_done) {
   std::vector<Stream*> ready;
