@@ -19,6 +19,24 @@ __device__ __forceinline__ T warp_sum(T value) {
   return value;
 }
 
+// Of N values at once, a power of two: lane l has the sum of value l / (32 / N). Halves of the lanes exchange
+// halves of the values, which takes a fifth of the shuffles of N warp_sum(). All lanes must call.
+template <int N>
+__device__ __forceinline__ float warp_sums(float (&values)[N]) {
+  int count = N / 2;
+#pragma unroll
+  for (int bits = warp / 2; bits > 0; bits /= 2, count /= 2) {
+    const bool upper = (lane_of_thread() & bits) != 0;
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      const float other = upper ? values[i] : values[i + count];
+      values[i] = (upper ? values[i + count] : values[i]) + __shfl_xor_sync(all_lanes, other, bits);
+    }
+    if (count == 0) values[0] += __shfl_xor_sync(all_lanes, values[0], bits);
+  }
+  return values[0];
+}
+
 // In every thread; all threads of the block must call, and their number must be a multiple of 32. `scratch`
 // is shared memory of a T for each warp, which may be used again at once.
 template <class T>

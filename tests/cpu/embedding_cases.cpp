@@ -209,6 +209,7 @@ void add_embedding_cases(std::vector<OperationCase>& cases) {
   ttm_cases(cases, {1, 1, 1, 1, 1, 1, 1});
   ttm_cases(cases, {7, 5, 3, 11, 13, 40, 33});
   ttm_cases(cases, {20, 16, 32, 25, 48, 300, 260});
+  ttm_cases(cases, {3, 21, 35, 40, 17, 120, 117});  // more rows of a left half than warps share on a GPU
   chain_cases(cases, {{3}, {5}, {}, 4, 3});
   chain_cases(cases, {{2, 3}, {3, 2}, {4}, 9, 9});
   chain_cases(cases, {{2, 3}, {2, 1}, {2}, 1030, 1028});  // more ids than a grid has blocks
