@@ -45,17 +45,20 @@ template <int at_once, int V, class T>
 __device__ __forceinline__ void add_rows(Values<V>& sum, const T* dy, std::int64_t width, std::int64_t column,
                                          int begin, int end, int step, auto&& row_at) {
   for (int place = begin; place < end; place += at_once * step) {
+    int row[at_once];
+#pragma unroll
+    for (int i = 0; i < at_once; ++i) row[i] = place + i * step < end ? row_at(place + i * step) : -1;
     Waiting<T, V> rows[at_once];
 #pragma unroll
     for (int i = 0; i < at_once; ++i) {
       rows[i] = {};
-      if (place + i * step < end) rows[i] = load_waiting<V>(dy + row_at(place + i * step) * width + column);
+      if (row[i] >= 0) rows[i] = load_waiting<V>(dy + row[i] * width + column);
     }
 #pragma unroll
     for (int i = 0; i < at_once; ++i) {
-      const Values<V> row = values_of(rows[i]);
+      const Values<V> values = values_of(rows[i]);
 #pragma unroll
-      for (int k = 0; k < V; ++k) sum.at[k] += row.at[k];
+      for (int k = 0; k < V; ++k) sum.at[k] += values.at[k];
     }
   }
 }
@@ -85,8 +88,7 @@ struct SummedSegments : Segments<T> {
     Values<V> sum{};
     if (op.ids != nullptr) sum = load<V>(to);
     if (real)
-      add_rows<4>(sum, op.dy, op.width, column, begin, end, 1,
-                  [&](int place) -> std::int64_t { return op.order[place]; });
+      add_rows<4>(sum, op.dy, op.width, column, begin, end, 1, [&](int place) { return op.order[place]; });
     store(to, sum);
   }
 };
@@ -96,7 +98,7 @@ constexpr int segment_warps = 16;
 // Block (place, columns): the long segment that has every 32nd row at that place, if it is the segment's
 // first such row. Each warp sums every 16th of its rows, and the warps' sums are added in their order.
 template <class T, int V>
-__global__ void __launch_bounds__(warp* segment_warps) long_segments_kernel(Segments<T> op) {
+__global__ void __launch_bounds__(warp* segment_warps, 2) long_segments_kernel(Segments<T> op) {
   auto* sums = shared_array<float>(warp * V * segment_warps);
   const std::int64_t count = min(std::int64_t{*op.count}, op.segments);
   const std::int64_t place = blockIdx.x * long_segment;
@@ -110,7 +112,7 @@ __global__ void __launch_bounds__(warp* segment_warps) long_segments_kernel(Segm
   Values<V> sum{};
   if (column < op.width)
     add_rows<8>(sum, op.dy, op.width, column, begin + warp_of_thread(), end, segment_warps,
-                [&](int row) -> std::int64_t { return op.order[row]; });
+                [&](int place) { return op.order[place]; });
   store(sums + threadIdx.x * V, sum);
   __syncthreads();
   if (warp_of_thread() > 0 || column >= op.width) return;
@@ -196,8 +198,7 @@ __global__ void __launch_bounds__(table_threads)
       place += __popc(votes[i]);
     }
     __syncthreads();
-    if (column < width)
-      add_rows<8>(sum, dy, width, column, 0, all, 1, [&](int p) -> std::int64_t { return list[p]; });
+    if (column < width) add_rows<8>(sum, dy, width, column, 0, all, 1, [&](int p) { return list[p]; });
   }
   if (column >= width) return;
   if (gridDim.z > 1)

@@ -146,7 +146,8 @@ __device__ __forceinline__ void dropout_words(const DropoutMask& mask, std::int6
 
 // What element i of a word is multiplied by.
 __device__ __forceinline__ float dropout_factor(const DropoutMask& mask, std::uint32_t word, int i) {
-  return ((word >> (8 * i)) & 255u) >= mask.threshold ? mask.scale : 0;
+  const std::uint32_t byte = (word >> (8 * i)) & 255u;
+  return byte >= mask.threshold ? mask.scale : 0;
 }
 
 // What elements [element, element + V) are multiplied by; element is a multiple of V, which divides 16.
