@@ -81,13 +81,14 @@ __global__ void __launch_bounds__(1024) columns_kernel(Operation op, std::int64_
       }
     }
   if (total == nullptr) return;
-#pragma unroll
-  for (int i = 0; i < V; ++i) sums[threadIdx.x * V + i] = sum.at[i];
+  store(sums + threadIdx.x * V, sum);
   __syncthreads();
   if (warp_of_thread() > 0 || column >= width) return;
-  for (int group = 1; group < groups; ++group)
+  for (int group = 1; group < groups; ++group) {
+    const Values<V> part = load<V>(sums + (group * warp + threadIdx.x) * V);
 #pragma unroll
-    for (int i = 0; i < V; ++i) sum.at[i] += sums[(group * warp + threadIdx.x) * V + i];
+    for (int i = 0; i < V; ++i) sum.at[i] += part.at[i];
+  }
   if (gridDim.y > 1) {
     store(partial + blockIdx.y * width + column, sum);
   } else {

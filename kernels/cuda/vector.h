@@ -123,7 +123,8 @@ __device__ __forceinline__ std::uint32_t dropout_word(const DropoutMask& mask, s
 
 // What element i of a word is multiplied by.
 __device__ __forceinline__ float dropout_factor(const DropoutMask& mask, std::uint32_t word, int i) {
-  return ((word >> (8 * i)) & 255u) >= mask.threshold ? mask.scale : 0;
+  const std::uint32_t byte = (word >> (8 * i)) & 255u;
+  return byte >= mask.threshold ? mask.scale : 0;
 }
 
 // What elements [element, element + V) are multiplied by; element is a multiple of V, which divides 16.
