@@ -25,12 +25,13 @@ struct SmallProduct {
   Matrix a, b, c;
   int m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false, accumulate = false;
-  int first_block = 0, blocks_across = 0;  // of those that compute c
+  int blocks_across = 0;  // of those that compute c
 };
 
 constexpr int most_products = 32;  // of a launch: a kernel's parameters have at most 4 KiB
 struct SmallProducts {
   int count = 0;
+  int first_block[most_products] = {};  // beside one another: every block looks for its product here
   SmallProduct at[most_products];
 };
 
@@ -87,10 +88,10 @@ __device__ __forceinline__ void put(const float (&values)[fetched], bool columns
 __global__ void __launch_bounds__(threads)
     small_products_kernel(const __grid_constant__ SmallProducts products) {
   int which = 0;
-  while (which + 1 < products.count && static_cast<int>(blockIdx.x) >= products.at[which + 1].first_block)
+  while (which + 1 < products.count && static_cast<int>(blockIdx.x) >= products.first_block[which + 1])
     ++which;
   const SmallProduct& op = products.at[which];
-  const int block = static_cast<int>(blockIdx.x) - op.first_block;
+  const int block = static_cast<int>(blockIdx.x) - products.first_block[which];
   const int first_row = block / op.blocks_across * tile, first_column = block % op.blocks_across * tile;
   auto* shared = shared_array<float>(shared_floats);
   float *a = shared, *b = shared + depth * stride;
@@ -261,8 +262,8 @@ class Waves {
         SmallProducts some;
         std::int64_t blocks = 0;
         for (std::size_t i = begin; i < std::min(begin + most_products, wave.size()); ++i) {
+          some.first_block[some.count] = narrow(blocks);
           SmallProduct& product = some.at[some.count++] = wave[i];
-          product.first_block = narrow(blocks);
           product.blocks_across = narrow(blocks_for(product.n, tile));
           blocks += blocks_for(product.m, tile) * product.blocks_across;
         }
