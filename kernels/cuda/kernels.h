@@ -26,6 +26,7 @@
   X(scale_columns)              \
   X(sequence)                   \
   X(tt_halves)                  \
+  X(tt_inner)                   \
   X(ttm_chain)                  \
   X(ttm_rows)
 

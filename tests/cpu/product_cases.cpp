@@ -3,6 +3,7 @@
 #include "kernels/ops/matrix_product.h"
 #include "kernels/ops/tt_feed_forward.h"
 #include "kernels/ops/tt_halves.h"
+#include "kernels/ops/tt_inner.h"
 #include "kernels/ops/tt_linear.h"
 #include "tests/cpu/world.h"
 
@@ -219,6 +220,41 @@ void feed_forward_cases(std::vector<OperationCase>& cases, const FeedForwardCase
                      world.run(op);
                    }});
 }
+
+struct InnerCase {
+  std::int64_t tokens, rank_up, inner, rank_down;
+  Activation activation = Activation::gelu;
+};
+
+template <class Operation>
+void set_common(const InnerCase& c, World& world, Operation& op) {
+  op.xa = world.input({c.tokens, c.rank_up});
+  op.b_up = world.input({c.rank_up, c.inner});
+  op.bias = world.master({c.inner});
+  op.a_down = world.input({c.inner, c.rank_down});
+  op.activation = c.activation;
+}
+
+void inner_cases(std::vector<OperationCase>& cases, const InnerCase& c) {
+  const std::string name = fmt::format("{}_{}_{}_{}_{}", c.tokens, c.rank_up, c.inner, c.rank_down,
+                                       static_cast<int>(c.activation));
+  cases.push_back({"TTInnerForward_" + name, 4e-6, [=](World& world) {
+                     TTInnerForward op;
+                     set_common(c, world, op);
+                     op.ha = world.output("ha", {c.tokens, c.rank_down});
+                     world.run(op);
+                   }});
+  cases.push_back({"TTInnerBackward_" + name, 4e-6, [=](World& world) {
+                     TTInnerBackward op;
+                     set_common(c, world, op);
+                     op.dha = world.input({c.tokens, c.rank_down});
+                     op.db_up = world.master_output("db_up", op.b_up.shape());
+                     op.dbias = world.master_output("dbias", op.bias.shape());
+                     op.da_down = world.master_output("da_down", op.a_down.shape());
+                     op.dxa = world.output("dxa", op.xa.shape());
+                     world.run(op);
+                   }});
+}
 }  // namespace
 
 void add_product_cases(std::vector<OperationCase>& cases) {
@@ -261,6 +297,13 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   feed_forward_cases(cases, {131, 37, 30, 531, 17, 67, Activation::gelu, true});
   feed_forward_cases(cases, {269, 64, 13, 300, 33, 96, Activation::none});
   feed_forward_cases(cases, {2309, 48, 30, 512, 30, 48});
+  feed_forward_cases(cases, {131, 40, 32, 536, 24, 72, Activation::gelu, true});
+  inner_cases(cases, {1, 8, 8, 8});
+  inner_cases(cases, {65, 24, 504, 32});
+  inner_cases(cases, {77, 16, 2056, 64});
+  inner_cases(cases, {259, 48, 264, 40});
+  inner_cases(cases, {700, 32, 136, 8});
+  inner_cases(cases, {33, 70, 40, 9, Activation::tanh});
   linear_cases(cases, {2049, 32, {16}, {2080}, Activation::gelu, true, false});
 }
 
