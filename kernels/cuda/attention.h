@@ -60,7 +60,8 @@ struct Attention {
   HeadRows<T> q, k, v, out;
   HeadRows<T> dout, dq, dk, dv;  // backward only
   float* log_sum_exp = nullptr;
-  float* delta = nullptr;  // (heads, T): Σ_c out dout, left by the first kernel of backward for the second
+  // (heads, T): kept Σ_c out dout, left by the first kernel of backward for the second.
+  float* delta = nullptr;
   const float* slopes = nullptr;  // (heads, 2), or null
   const std::int32_t* offsets = nullptr;
   std::int64_t rows = 0;  // T
@@ -68,7 +69,9 @@ struct Attention {
   int sequences = 0, heads = 0, kv_heads = 0;
   bool append_one = false;
   float scale = 1;
+  // What dropout keeps is multiplied by mask.scale at the end only; it is 1 / kept, or 0 if nothing is kept.
   DropoutMask mask;
+  float kept = 1;
 
   __device__ __forceinline__ int kv_head(int head) const { return kv_heads == 1 ? 0 : head; }
 };
@@ -102,6 +105,8 @@ Attention<T> attention_of(const Operation& op) {
   made.append_one = op.append_one;
   made.scale = static_cast<float>(op.scale);
   made.mask = mask_of(op.dropout, op.step_inputs);
+  made.kept = static_cast<float>(256 - made.mask.threshold) / 256;
+  if (made.kept == 0) made.mask.scale = 0;
   return made;
 }
 
@@ -147,49 +152,76 @@ struct DealtKeys {
 
 // threadIdx.x, asked for each time: what follows from it for each kind of load need not stay in registers
 // from tile to tile.
-__device__ __forceinline__ int thread_asked_for() {
+__device__ __forceinline__ unsigned thread_asked_for() {
 #if defined(COMERA_EMULATED)
-  return static_cast<int>(threadIdx.x);
+  return threadIdx.x;
 #else
-  int thread;
+  unsigned thread;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
   return thread;
 #endif
 }
 
+// Moves the line of memory with this address into the second-level cache; nobody waits for it.
+__device__ __forceinline__ void ask_for([[maybe_unused]] const void* address) {
+#if !defined(COMERA_EMULATED)
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+#endif
+}
+
+// So many bytes, moved in one instruction.
+template <int bytes>
+struct alignas(bytes) Bytes {
+  std::conditional_t<bytes == 2, std::uint16_t, std::uint32_t> at[bytes < 4 ? 1 : bytes / 4];
+};
+
 // Rows [first, first + rows) of a head into shared memory, by so many threads: zeros beyond the sequence's
-// end and the head's width, but ones in the column behind it if `ones`. Those who read must meet the block's
-// barrier first. Several loads are on their way at once.
+// end and the head's width, but ones in the column behind it if `ones`, even beyond the end. Those who read
+// must meet the block's barrier first. Several loads are on their way at once.
 template <int D, int rows, int threads, class Order, class T>
 __device__ __forceinline__ void load_rows(T* to, const HeadRows<T>& from, int head, bool ones,
                                           std::int64_t begin, int length, int first) {
   in_units(from, [&](auto unit) {
     constexpr int U = decltype(unit)::value, units = D / U, step = threads / units, stride = D + 8;
-    constexpr int most = rows < step ? 1 : rows / step, enough = U * sizeof(T) == 16 ? 4 : 8;
+    constexpr int most = rows < step ? 1 : rows / step, enough = U * sizeof(T) == 16 ? 4 : D == 32 ? 16 : 8;
     constexpr int batch = most < enough ? most : enough;
-    const int thread = thread_asked_for() % threads, column = thread % units * U;
-    const int real = first < length ? length - first : 0;
-    const T* source = from.row(begin + first, head) + column;
-    for (int row = thread / units; row < rows; row += step * batch) {
-      Packed<T, U> packed[batch];
+    using Unit = Bytes<U * sizeof(T)>;
+    const int thread = static_cast<int>(thread_asked_for() % threads), column = thread % units * U,
+              own_row = thread / units;
+    Unit absent{};
+    if (ones && column == from.size) absent.at[0] = sizeof(T) == 2 ? 0x3f80u : 0x3f800000u;  // 1
+    const int real = (column < from.size ? length - first : 0) - own_row;
+    const T* source = from.row(begin + first + own_row, head) + column;
+    const std::int64_t source_step = step * from.ld;
+#pragma unroll 2
+    for (int row = 0; row < rows; row += step * batch) {
+      Unit loaded[batch];
 #pragma unroll
       for (int b = 0; b < batch; ++b) {
-        const int r = row + b * step;
-#pragma unroll
-        for (int k = 0; k < U; ++k) packed[b].at[k] = T(0.F);
-        if (r >= real) continue;
-        if (column < from.size)
-          packed[b] = *reinterpret_cast<const Packed<T, U>*>(source + r * from.ld);
-        else if (ones && column == from.size)
-          packed[b].at[0] = T(1.F);
+        loaded[b] = absent;
+        if (row + b * step < real) loaded[b] = *reinterpret_cast<const Unit*>(source);
+        source += source_step;
       }
 #pragma unroll
       for (int b = 0; b < batch; ++b) {
-        const int r = row + b * step;
-        if (r < rows) *reinterpret_cast<Packed<T, U>*>(to + Order::place(r) * stride + column) = packed[b];
+        const int r = own_row + row + b * step;
+        if (rows >= step || r < rows)
+          *reinterpret_cast<Unit*>(to + Order::place(r) * stride + column) = loaded[b];
       }
     }
   });
+}
+
+// Asks for rows [first, first + rows) of a head, a thread for each, that a load will want soon.
+template <int rows, int threads, class T>
+__device__ __forceinline__ void ask_for_rows(const HeadRows<T>& from, int head, std::int64_t begin,
+                                             int length, int first) {
+  static_assert(rows <= threads);
+  const int row = static_cast<int>(thread_asked_for() % threads);
+  if (row >= rows || first + row >= length) return;
+  const T* at = from.row(begin + first + row, head);
+  ask_for(at);
+  ask_for(at + from.size - 1);
 }
 
 // A warp's 16 rows of fragments, each times `factor` of its half, into rows of a head that the sequence has;
@@ -208,13 +240,20 @@ __device__ __forceinline__ void store_rows(const HeadRows<T>& to, int head, std:
             Values<2>{{tiles[n].at[2 * half] * factor[half], tiles[n].at[2 * half + 1] * factor[half]}});
   __syncwarp();
   in_units(to, [&](auto unit) {
-    constexpr int U = decltype(unit)::value, units = D / U;
+    constexpr int U = decltype(unit)::value, across = D / U < warp ? D / U : warp, step = warp / across;
+    using Unit = Bytes<U * sizeof(T)>;
+    const int own_row = lane_of_thread() / across, own_column = lane_of_thread() % across * U;
+    const int real = length - first - own_row;
+    T* at = to.row(begin + first + own_row, head);
+    const T* from = shared + own_row * stride;
+#pragma unroll
+    for (int c = 0; c < D; c += across * U) {
+      const int column = own_column + c;
 #pragma unroll 4
-    for (int i = 0; i < 16 * units; i += warp) {
-      const int row = (i + lane_of_thread()) / units, column = (i + lane_of_thread()) % units * U;
-      if (first + row < length && column < to.size)
-        *reinterpret_cast<Packed<T, U>*>(to.row(begin + first + row, head) + column) =
-            *reinterpret_cast<const Packed<T, U>*>(shared + row * stride + column);
+      for (int row = 0; row < 16; row += step)
+        if (row < real && column < to.size)
+          *reinterpret_cast<Unit*>(at + row * to.ld + column) =
+              *reinterpret_cast<const Unit*>(from + row * stride + column);
     }
   });
 }

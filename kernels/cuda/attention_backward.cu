@@ -96,7 +96,7 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), 2)
           part = dot_of_row<D>(op.out.row(begin + own + row, head), op.out.size, op.out.unit,
                                dout_tile + own_at + row * stride);
         }
-        delta[half] = row_sum(part);
+        delta[half] = row_sum(part) * op.kept;
         if (real && fragment_column() == 0) op.delta[place + 8 * half] = delta[half];
       }
     }
@@ -155,9 +155,9 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), 2)
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
               float& score = scores[n].at[2 * half + i];
-              float gradient = gradients[n].at[2 * half + i];
-              if (dropout.active && !decisions[half].stays(2 * n + i)) gradient = 0;
-              score = power_of_2(score) * (gradient * op.mask.scale - delta[half]);
+              const float p = power_of_2(score);
+              const bool stays = !dropout.active || decisions[half].stays(2 * n + i);
+              score = (stays ? p : 0) * gradients[n].at[2 * half + i] - p * delta[half];
             }
 #pragma unroll
         for (int c = 0; c < columns; c += Math::depth) {
@@ -170,7 +170,8 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), 2)
       }
     }
   }
-  store_rows<D>(op.dq, head, begin, length, own, q_tile + own_at, dq, {op.scale, op.scale});
+  const float factor = op.scale * op.mask.scale;
+  store_rows<D>(op.dq, head, begin, length, own, q_tile + own_at, dq, {factor, factor});
 }
 
 // Where heads share keys there are few blocks, and each goes over all heads: two teams of its warps then take
@@ -219,47 +220,65 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), 2)
   const int own = first_key + own_row;
 
   const Dropout dropout(op.mask);
+  // Of the queries of its heads, a team takes one tile of `teams` after the other.
+  const int heads_each = op.heads / op.kv_heads, parts = (length + queries - 1) / queries;
+  const auto head_of = [&](int tile) { return kv_head * heads_each + tile / parts; };
+  const auto first_of = [&](int tile) { return tile % parts * queries; };
+  const auto ask_for_tile = [&](int tile) {
+    if (tile >= heads_each * parts) return;
+    ask_for_rows<queries, Keys::team_threads>(op.q, head_of(tile), begin, length, first_of(tile));
+    ask_for_rows<queries, Keys::team_threads>(op.dout, head_of(tile), begin, length, first_of(tile));
+  };
+  ask_for_tile(team);
   load_rows<D, Keys::own_rows, Tiles::threads, InOrder>(k_tile, op.k, kv_head, false, begin, length,
                                                         first_key);
   load_rows<D, Keys::own_rows, Tiles::threads, InOrder>(v_tile, op.v, kv_head, op.append_one, begin, length,
                                                         first_key);
   const float scale = op.scale * log2_of_e;
   TileC dk[D / 8] = {}, dv[D / 8] = {};
-  const int heads_each = op.heads / op.kv_heads, parts = (length + queries - 1) / queries;
-  for (int next = 0; next < heads_each * parts; next += teams) {
-    const bool turn = next + team < heads_each * parts;
-    const int head = kv_head * heads_each + (next + team) / parts,
-              first_query = (next + team) % parts * queries;
+  for (int tile = team; tile - team < heads_each * parts; tile += teams) {
+    const bool turn = tile < heads_each * parts;
+    const int head = head_of(tile), first_query = first_of(tile);
     const std::int64_t place = head * op.rows + begin + first_query;
-    if (next > 0) __syncthreads();
+    if (tile >= teams) __syncthreads();
     if (turn) {
+      // A query that is not there has probabilities of 0.
+      const int query = static_cast<int>(thread_asked_for() % Keys::team_threads);
+      float query_sum = INFINITY, query_delta = 0;
+      if (query < queries && first_query + query < length) {
+        query_sum = op.log_sum_exp[place + query] * log2_of_e;
+        query_delta = op.delta[place + query];
+      }
       load_rows<D, queries, Keys::team_threads, InOrder>(q_tile, op.q, head, false, begin, length,
                                                          first_query);
       load_rows<D, queries, Keys::team_threads, InOrder>(dout_tile, op.dout, head, false, begin, length,
                                                          first_query);
-      // A query that is not there has probabilities of 0.
-      for (int q = thread_asked_for() % Keys::team_threads; q < queries; q += Keys::team_threads) {
-        const bool real = first_query + q < length;
-        log_sum[q] = real ? op.log_sum_exp[place + q] * log2_of_e : INFINITY;
-        delta[q] = real ? op.delta[place + q] : 0;
+      if (query < queries) {
+        log_sum[query] = query_sum;
+        delta[query] = query_delta;
       }
     }
     __syncthreads();
+    ask_for_tile(tile + teams);
     if (!turn || own >= length) continue;
     const DistanceBias bias(op, head);
+    const float unit = bias.active ? 1 : scale;  // scores in powers of 2 are these times `unit`
 #pragma unroll 1
     for (int g = 0; g < queries && first_query + g < length; g += group) {
-      // This lane's decisions of the warp's 16 keys for two queries, of which keys and queries make a lane's
-      // own ones below: key 4 i + j is bit 8 j + 7 - i for the first query, and 8 j + 3 - i for the other.
-      unsigned bits = 0;
-      if (dropout.active)
-#pragma unroll 1
+      // This lane's decisions of the warp's 16 keys for two queries, of which each lane takes below what is
+      // of its own keys and queries: key 4 i + j is bit 8 j + 7 - i for the first query, 8 j + 3 - i for the
+      // other.
+      unsigned bits = ~0u;
+      if (dropout.active) {
+        bits = 0;
+#pragma unroll(D == 32 ? 2 : 1)
         for (int q = 0; q < 2; ++q) {
           const std::int64_t row = place + g + 2 * lane_of_thread() + q;
           const auto decisions = dropout.decide<16>(row * op.longest + own);
 #pragma unroll
-          for (int i = 0; i < 4; ++i) bits |= (decisions.word[i] & 0x80808080u) >> (i + 4 * q);
+          for (int i = 0; i < 4; ++i) bits |= decisions.word[i] >> (i + 4 * q) & (0x80808080u >> (i + 4 * q));
         }
+      }
 #pragma unroll 1
       for (int k = 0; k < group; k += columns) {
         TileC scores[columns / 8] = {}, gradients[columns / 8] = {};
@@ -274,26 +293,33 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), 2)
             Math::multiply(gradients[n], value, dout);
           });
         }
+        if (bias.active)
+#pragma unroll
+          for (int n = 0; n < columns / 8; ++n) {
+            const int query = first_query + g + k + 8 * n + fragment_column();
+            const auto distance = static_cast<float>(own + fragment_row() - query);
+#pragma unroll
+            for (int i = 0; i < 2; ++i)
+#pragma unroll
+              for (int half = 0; half < 2; ++half)
+                scores[n].at[2 * half + i] =
+                    scores[n].at[2 * half + i] * scale + bias(distance + static_cast<float>(8 * half - i));
+          }
 #pragma unroll
         for (int n = 0; n < columns / 8; ++n) {
           const int column = g + k + 8 * n + fragment_column();
           const auto log_sums = load<2>(log_sum + column), deltas = load<2>(delta + column);
-          const auto distance = static_cast<float>(own + fragment_row() - (first_query + column));
-          unsigned stay = ~0u;  // bits 6 and 4: the first query's keys, 2 and 0: the other one's
-          if (dropout.active)
-            stay = __shfl_sync(all_lanes, bits, (k / 2 + 4 * n) + fragment_column() / 2) >>
-                   (8 * (fragment_row() % 4) + 1 - fragment_row() / 4);
+          // Bits 31 and 29: the first query's keys; 27 and 25: the other one's.
+          const unsigned stay = __shfl_sync(all_lanes, bits, k / 2 + 4 * n + fragment_column() / 2)
+                                << (24 - 8 * (fragment_row() % 4) + fragment_row() / 4);
 #pragma unroll
           for (int i = 0; i < 2; ++i)
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
               float &score = scores[n].at[2 * half + i], &gradient = gradients[n].at[2 * half + i];
-              score = score * scale - log_sums.at[i];
-              if (bias.active) score += bias(distance + static_cast<float>(8 * half - i));
-              score = power_of_2(score);
-              const bool stays = (stay & (64u >> (4 * i + 2 * half))) != 0;
-              gradient = score * ((stays ? gradient : 0) * op.mask.scale - deltas.at[i]);
-              if (!stays) score = 0;
+              const float p = power_of_2(score * unit - log_sums.at[i]);
+              score = (stay & (0x80000000u >> (4 * i + 2 * half))) != 0 ? p : 0;
+              gradient = score * gradient - p * deltas.at[i];
             }
         }
 #pragma unroll
@@ -325,7 +351,8 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), 2)
     if (team == 1) return;
     each_sum([](float& own_sum, float shared) { own_sum += shared; });
   }
-  store_rows<D>(op.dk, kv_head, begin, length, own, k_tile + own_at, dk, {op.scale, op.scale});
+  const float factor = op.scale * op.mask.scale;
+  store_rows<D>(op.dk, kv_head, begin, length, own, k_tile + own_at, dk, {factor, factor});
   store_rows<D>(op.dv, kv_head, begin, length, own, v_tile + own_at, dv, {op.mask.scale, op.mask.scale});
 }
 

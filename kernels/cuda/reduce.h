@@ -8,8 +8,8 @@ namespace comera::COMERA_CUDA {
 
 inline constexpr unsigned all_lanes = 0xffffffffu;
 
-__device__ __forceinline__ int lane_of_thread() { return static_cast<int>(threadIdx.x) % warp; }
-__device__ __forceinline__ int warp_of_thread() { return static_cast<int>(threadIdx.x) / warp; }
+__device__ __forceinline__ int lane_of_thread() { return static_cast<int>(threadIdx.x % warp); }
+__device__ __forceinline__ int warp_of_thread() { return static_cast<int>(threadIdx.x / warp); }
 
 // In every lane. All lanes of the warp must call.
 template <class T>
