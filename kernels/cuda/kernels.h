@@ -25,6 +25,7 @@
   X(rotary)                     \
   X(scale_columns)              \
   X(sequence)                   \
+  X(tt_halves)                  \
   X(ttm_chain)                  \
   X(ttm_rows)
 

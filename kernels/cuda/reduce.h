@@ -50,6 +50,17 @@ __device__ __forceinline__ T block_sum(T value, T* scratch) {
   return sum;
 }
 
+// The same for the least of their numbers.
+__device__ __forceinline__ int block_least(int value, int* scratch) {
+#pragma unroll
+  for (int bits = warp / 2; bits > 0; bits /= 2) value = min(value, __shfl_xor_sync(all_lanes, value, bits));
+  if (lane_of_thread() == 0) scratch[warp_of_thread()] = value;
+  __syncthreads();
+  for (int w = 0; w < static_cast<int>(blockDim.x) / warp; ++w) value = min(value, scratch[w]);
+  __syncthreads();
+  return value;
+}
+
 // Sums that blocks left, partial (pieces, outputs, width), are added to their outputs (width), in the order
 // of the pieces. Device memory; one launch.
 inline constexpr int max_sums = 3;

@@ -29,9 +29,15 @@ __device__ __forceinline__ void mma_tf32(float (&c)[4], const unsigned (&a)[4], 
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-__device__ __forceinline__ void load_matrices_transposed(unsigned (&to)[2], const void* row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
-               : "=r"(to[0]), "=r"(to[1])
+__device__ __forceinline__ void load_matrices(unsigned (&to)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
+               : "memory");
+}
+__device__ __forceinline__ void load_matrices_transposed(unsigned (&to)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
                : "memory");
 }
@@ -128,7 +134,13 @@ struct BF16 {
     unsigned at[2];
   };
   static __device__ __forceinline__ unsigned pair(float first, float second) {
+#if defined(COMERA_EMULATED)
     return bfloat16(first).bits | static_cast<unsigned>(bfloat16(second).bits) << 16;
+#else
+    unsigned both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+    return both;
+#endif
   }
   // Of two neighbouring tiles.
   static __device__ __forceinline__ A make_a(const TileC* c) {
@@ -145,39 +157,56 @@ struct BF16 {
 // 32 no two lanes want the same bank.
 template <class Math>
 __device__ __forceinline__ typename Math::A load_a(const typename Math::Element* from, int stride) {
-  from += fragment_row() * stride + fragment_column();
   if constexpr (Math::depth == 16) {
-    const auto word = [&](int row, int column) {
-      return *reinterpret_cast<const unsigned*>(from + row * stride + column);
-    };
-    return {{word(0, 0), word(8, 0), word(0, 8), word(8, 8)}};
+    typename Math::A a;
+    load_matrices(a.at, from + lane_of_thread() % 16 * stride + lane_of_thread() / 16 * 8);
+    return a;
   } else {
+    from += fragment_row() * stride + fragment_column();
     const TileC c{{from[0], from[1], from[8 * stride], from[8 * stride + 1]}};
     return Math::make_a(&c);
   }
 }
 
-// B from its transpose: n rows of shared memory along the depth.
-template <class Math>
-__device__ __forceinline__ typename Math::B load_b_rows(const typename Math::Element* from, int stride) {
-  from += fragment_row() * stride + fragment_column();
+// use(n, B) for each of so many neighbours along n. B comes from its transpose: n rows of shared memory along
+// the depth.
+template <class Math, int tiles, class Use>
+__device__ __forceinline__ void each_b_of_rows(const typename Math::Element* from, int stride,
+                                               const Use& use) {
   if constexpr (Math::depth == 16) {
-    return {{*reinterpret_cast<const unsigned*>(from), *reinterpret_cast<const unsigned*>(from + 8)}};
+    const int lane = lane_of_thread();
+    from += (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8;
+#pragma unroll
+    for (int n = 0; n < tiles; n += 2) {
+      unsigned words[4];
+      load_matrices(words, from + 8 * n * stride);
+      use(n, typename Math::B{{words[0], words[1]}});
+      use(n + 1, typename Math::B{{words[2], words[3]}});
+    }
   } else {
-    return Math::make_b(from[0], from[1]);
+    from += fragment_row() * stride + fragment_column();
+#pragma unroll
+    for (int n = 0; n < tiles; ++n) use(n, Math::make_b(from[8 * n * stride], from[8 * n * stride + 1]));
   }
 }
 
-// B as it is: rows of shared memory along n.
-template <class Math>
-__device__ __forceinline__ typename Math::B load_b_columns(const typename Math::Element* from, int stride) {
+// The same of B as it is: rows of shared memory along n.
+template <class Math, int tiles, class Use>
+__device__ __forceinline__ void each_b_of_columns(const typename Math::Element* from, int stride,
+                                                  const Use& use) {
   if constexpr (Math::depth == 16) {
-    typename Math::B b;
-    load_matrices_transposed(b.at, from + lane_of_thread() % 16 * stride);
-    return b;
+    from += lane_of_thread() % 16 * stride + lane_of_thread() / 16 * 8;
+#pragma unroll
+    for (int n = 0; n < tiles; n += 2) {
+      unsigned words[4];
+      load_matrices_transposed(words, from + 8 * n);
+      use(n, typename Math::B{{words[0], words[1]}});
+      use(n + 1, typename Math::B{{words[2], words[3]}});
+    }
   } else {
     from += fragment_column() * stride + fragment_row();
-    return Math::make_b(from[0], from[stride]);
+#pragma unroll
+    for (int n = 0; n < tiles; ++n) use(n, Math::make_b(from[8 * n], from[8 * n + stride]));
   }
 }
 

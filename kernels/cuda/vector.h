@@ -121,29 +121,6 @@ __device__ __forceinline__ std::uint32_t dropout_word(const DropoutMask& mask, s
   return bytes.word[element % 16 / 4] >> (8 * (element % 4));
 }
 
-// The same for four times four elements, `apart` from each other, where lanes 4 i … 4 i + 3 of a warp have
-// the words of a whole block of 16: each computes one of their blocks, and they exchange the words. All lanes
-// of the warp must call.
-__device__ __forceinline__ void dropout_words(const DropoutMask& mask, std::int64_t element,
-                                              std::int64_t apart, std::uint32_t (&words)[4]) {
-  const unsigned lane = threadIdx.x % 4;
-  const std::int64_t own = element + lane * apart;
-  const Philox4 block = dropout_bytes(*mask.key, mask.site, static_cast<std::uint32_t>(own / 16));
-#pragma unroll
-  for (int i = 0; i < 4; ++i) words[i] = block.word[i];
-    // A 4 x 4 transposition: first within halves of two lanes and words, then between the halves.
-#pragma unroll
-  for (int bit = 1; bit < 4; bit *= 2)
-#pragma unroll
-    for (int low = 0; low < 4; ++low) {
-      if ((low & bit) != 0) continue;
-      const bool upper = (lane & bit) != 0;
-      const std::uint32_t got = __shfl_xor_sync(0xffffffffu, upper ? words[low] : words[low + bit], bit);
-      words[low] = upper ? got : words[low];
-      words[low + bit] = upper ? words[low + bit] : got;
-    }
-}
-
 // What element i of a word is multiplied by.
 __device__ __forceinline__ float dropout_factor(const DropoutMask& mask, std::uint32_t word, int i) {
   const std::uint32_t byte = (word >> (8 * i)) & 255u;

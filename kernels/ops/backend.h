@@ -14,6 +14,8 @@
   X(MatrixProduct)                   \
   X(TTLinearForward)                 \
   X(TTLinearBackward)                \
+  X(TTHalvesForward)                 \
+  X(TTHalvesBackward)                \
   X(TTFeedForwardForward)            \
   X(TTFeedForwardBackward)           \
   X(BiasActivationForward)           \
