@@ -39,7 +39,7 @@ constexpr int most_threads = 384;  // of a block
 
 // Chunks of a thread: one of four columns, or four of them in wide rows, or of one column where the width
 // does not divide well.
-constexpr int few_chunks = 1, many_chunks = 4, narrow_chunks = 16;
+constexpr int few_chunks = 1, many_chunks = 4, narrow_chunks = 14;
 __host__ __device__ constexpr int rows_at_once(int chunks) { return chunks < 4 ? 4 / chunks : 1; }
 
 struct RowLayout {
