@@ -39,7 +39,7 @@ constexpr int most_threads = 384;  // of a block
 
 // Chunks of a thread: one of four columns, or four of them in wide rows, or of one column where the width
 // does not divide well.
-constexpr int few_chunks = 1, many_chunks = 4, narrow_chunks = 16;
+constexpr int few_chunks = 1, many_chunks = 4, narrow_chunks = 14;
 __host__ __device__ constexpr int rows_at_once(int chunks) { return chunks < 4 ? 4 / chunks : 1; }
 
 struct RowLayout {
@@ -66,6 +66,12 @@ RowLayout layout_of(std::int64_t width) {
 template <int V>
 struct Place {
   int first, step, group, warps;
+
+  // Whether a chunk of a row that is there is too; a thread whose first one is not has no rows.
+  template <int C>
+  __device__ __forceinline__ bool has(int chunk, int width) const {
+    return C == 1 || first + chunk * step < width;
+  }
 
   __device__ explicit Place(int threads)
       : first(static_cast<int>(threadIdx.x) % threads * V),
@@ -128,9 +134,9 @@ __global__ void __launch_bounds__(most_threads, C > 1            ? 1
   const std::int64_t row = (std::int64_t{blockIdx.x} * (blockDim.x / row_threads) + place.group) * rows;
   const std::int64_t begin = row * op.width + place.first;
   const int width = static_cast<int>(op.width);
-  const int some =
-      static_cast<int>(min(op.rows - row, std::int64_t{rows}));  // of this thread's rows; or none
-  const auto is_there = [&](int r, int c) { return r < some && place.first + c * place.step < width; };
+  // Of this thread's rows; or none.
+  const int some = place.first < width ? static_cast<int>(min(op.rows - row, std::int64_t{rows})) : 0;
+  const auto is_there = [&](int r, int c) { return r < some && place.template has<C>(c, width); };
 
   Waiting<T, V> x[rows * C];
 #pragma unroll
@@ -232,25 +238,28 @@ __global__ void __launch_bounds__(most_threads, C == 1 && sizeof(T) == 2 ? 2 : 1
   const int all = static_cast<int>(op.rows), at_once = groups * rows;
   for (int some = static_cast<int>(blockIdx.x) * at_once; some < all;
        some += static_cast<int>(gridDim.x) * at_once, turn = 1 - turn) {
-    const int row = some + place.group * rows, there = min(all - row, rows);  // of this thread's; or none
+    const int row = some + place.group * rows;
+    const int there = place.first < width ? min(all - row, rows) : 0;  // of this thread's; or none
     const std::int64_t begin = std::int64_t{row} * width + place.first;
-    const auto is_there = [&](int r, int c) { return r < there && place.first + c * place.step < width; };
+    const auto is_there = [&](int r, int c) { return r < there && place.template has<C>(c, width); };
+    const T *dy_here = op.dy + begin, *x_here = norm ? op.x + begin : nullptr;
     Waiting<T, V> dy[rows * C], x[rows * C];
     float mean[rows] = {}, rstd[rows] = {};
 #pragma unroll
     for (int item = 0; item < rows * C; ++item) {
       const int at = item / C * width + item % C * place.step;
       if (is_there(item / C, item % C))
-        dy[item] = load_waiting<V>(op.dy + begin + at);
+        dy[item] = load_waiting<V>(dy_here + at);
       else
         dy[item] = {};
       if (is_there(item / C, item % C) && norm)
-        x[item] = load_waiting<V>(op.x + begin + at);
+        x[item] = load_waiting<V>(x_here + at);
       else
         x[item] = {};
       if (item % C == 0 && norm && item / C < there)
         mean[item / C] = op.mean[row + item / C], rstd[item / C] = op.rstd[row + item / C];
     }
+    T *dsum_here = op.dsum + begin, *dx_here = op.dx != nullptr ? op.dx + begin : nullptr;
     const Kept<V, C> kept(op.dropout, place, width, begin);
 
     float sums[2 * rows] = {};  // of g and of g times the normal value, g = gamma dy
@@ -284,7 +293,7 @@ __global__ void __launch_bounds__(most_threads, C == 1 && sizeof(T) == 2 ? 2 : 1
 #pragma unroll
       for (int r = 0; r < rows; ++r) {
         if (!is_there(r, c)) continue;
-        const std::int64_t at = begin + (r * width + c * place.step);
+        const int at = r * width + c * place.step;
         Values<V> dsum = values_of(dy[r * C + c]);
         if (norm) {
           const Values<V> value = values_of(x[r * C + c]);
@@ -295,19 +304,19 @@ __global__ void __launch_bounds__(most_threads, C == 1 && sizeof(T) == 2 ? 2 : 1
           }
         }
         if (op.accumulate) {
-          const Values<V> before = values_of(load_waiting<V>(op.dsum + at));
+          const Values<V> before = values_of(load_waiting<V>(dsum_here + at));
 #pragma unroll
           for (int i = 0; i < V; ++i) dsum.at[i] += before.at[i];
         }
-        store_waiting(op.dsum + at, waiting_of<T>(dsum));
+        store_waiting(dsum_here + at, waiting_of<T>(dsum));
         if (op.dx == nullptr) continue;
-        const Values<V> factor = kept.factors(r * C + c, at);
+        const Values<V> factor = kept.factors(r * C + c, begin + at);
 #pragma unroll
         for (int i = 0; i < V; ++i) {
           dsum.at[i] *= factor.at[i];
           dbias[c].at[i] += dsum.at[i];
         }
-        store_waiting(op.dx + at, waiting_of<T>(dsum));
+        store_waiting(dx_here + at, waiting_of<T>(dsum));
       }
     }
   }

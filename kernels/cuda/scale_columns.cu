@@ -60,7 +60,7 @@ struct ScaledColumnsGradient {
       contribution.at[k] = item.dy.at[k] * item.x.at[k];
       gradient.at[k] = item.dy.at[k] * gate[column + k];
     }
-    store(dx + row * width + column, gradient);
+    store_waiting(dx + row * width + column, waiting_of<float>(gradient));
     return contribution;
   }
 };
