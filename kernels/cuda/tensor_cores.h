@@ -41,18 +41,6 @@ __device__ __forceinline__ void load_matrices_transposed(unsigned (&to)[4], cons
                : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
                : "memory");
 }
-__device__ __forceinline__ void load_matrices(unsigned (&to)[4], const void* row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
-               : "memory");
-}
-__device__ __forceinline__ void load_matrices_transposed(unsigned (&to)[4], const void* row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
-               : "memory");
-}
 __device__ __forceinline__ unsigned round_to_tf32(float x) {
   unsigned rounded;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(x));
@@ -177,48 +165,6 @@ __device__ __forceinline__ typename Math::A load_a(const typename Math::Element*
     from += fragment_row() * stride + fragment_column();
     const TileC c{{from[0], from[1], from[8 * stride], from[8 * stride + 1]}};
     return Math::make_a(&c);
-  }
-}
-
-// use(n, B) for each of so many neighbours along n. B comes from its transpose: n rows of shared memory along
-// the depth.
-template <class Math, int tiles, class Use>
-__device__ __forceinline__ void each_b_of_rows(const typename Math::Element* from, int stride,
-                                               const Use& use) {
-  if constexpr (Math::depth == 16) {
-    const int lane = lane_of_thread();
-    from += (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8;
-#pragma unroll
-    for (int n = 0; n < tiles; n += 2) {
-      unsigned words[4];
-      load_matrices(words, from + 8 * n * stride);
-      use(n, typename Math::B{{words[0], words[1]}});
-      use(n + 1, typename Math::B{{words[2], words[3]}});
-    }
-  } else {
-    from += fragment_row() * stride + fragment_column();
-#pragma unroll
-    for (int n = 0; n < tiles; ++n) use(n, Math::make_b(from[8 * n * stride], from[8 * n * stride + 1]));
-  }
-}
-
-// The same of B as it is: rows of shared memory along n.
-template <class Math, int tiles, class Use>
-__device__ __forceinline__ void each_b_of_columns(const typename Math::Element* from, int stride,
-                                                  const Use& use) {
-  if constexpr (Math::depth == 16) {
-    from += lane_of_thread() % 16 * stride + lane_of_thread() / 16 * 8;
-#pragma unroll
-    for (int n = 0; n < tiles; n += 2) {
-      unsigned words[4];
-      load_matrices_transposed(words, from + 8 * n);
-      use(n, typename Math::B{{words[0], words[1]}});
-      use(n + 1, typename Math::B{{words[2], words[3]}});
-    }
-  } else {
-    from += fragment_column() * stride + fragment_row();
-#pragma unroll
-    for (int n = 0; n < tiles; ++n) use(n, Math::make_b(from[8 * n], from[8 * n + stride]));
   }
 }
 

@@ -125,44 +125,4 @@ inline void load_matrices_transposed(unsigned (&to)[4], const void* row,
   load_four_matrices<true>(to, row, where);
 }
 
-// ldmatrix.sync.aligned.m8n8.x4[.trans].shared.b16: lanes 8 m .. 8 m + 7 give the rows of matrix m (8 x 8, of
-// 16-bit numbers); lane 4 g + t gets elements (g, 2 t) and (g, 2 t + 1) of each matrix or of its transpose.
-template <bool transposed>
-void load_four_matrices(unsigned (&to)[4], const void* row, const Where& where) {
-  struct Payload {
-    unsigned* to;
-    const void* row;
-  } payload{to, row};
-  warp_meeting(
-      full_warp,
-      [](void* const* payloads, unsigned mask) {
-        whole_warp(mask);
-        const auto of = [&](int lane) { return static_cast<Payload*>(payloads[lane]); };
-        for (int matrix = 0; matrix < 4; ++matrix) {
-          std::uint16_t numbers[8][8];
-          for (int r = 0; r < 8; ++r) {
-            const void* from = of(matrix * 8 + r)->row;
-            if (reinterpret_cast<std::uintptr_t>(from) % 16 != 0)
-              kernel_error("a row of ldmatrix does not begin at a multiple of 16 bytes");
-            std::memcpy(numbers[r], from, sizeof numbers[r]);
-          }
-          const auto number = [&](int r, int c) -> unsigned {
-            return transposed ? numbers[c][r] : numbers[r][c];
-          };
-          for (int lane = 0; lane < warp_size; ++lane) {
-            const int r = lane / 4, c = lane % 4 * 2;
-            of(lane)->to[matrix] = number(r, c) | number(r, c + 1) << 16;
-          }
-        }
-      },
-      &payload, false, where);
-}
-inline void load_matrices(unsigned (&to)[4], const void* row, const Where& where = Where::current()) {
-  load_four_matrices<false>(to, row, where);
-}
-inline void load_matrices_transposed(unsigned (&to)[4], const void* row,
-                                     const Where& where = Where::current()) {
-  load_four_matrices<true>(to, row, where);
-}
-
 }  // namespace comera::emulation
