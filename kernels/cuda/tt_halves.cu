@@ -35,14 +35,14 @@ struct SmallProducts {
   SmallProduct at[most_products];
 };
 
-constexpr int tile = 32;    // rows and columns of c that a block computes
-constexpr int depth = 128;  // of a and b that it reads at once
-constexpr int warps = 8;    // each sums over a quarter of that depth
-constexpr int stride = 36;  // between rows in shared memory, which begin at multiples of 16 bytes
+constexpr int tile = 16;  // rows and columns of c that a block computes: products are small, and blocks many
+constexpr int depth = 256;  // of a and b that it reads at once: most products whole
+constexpr int warps = 8;    // each sums every eighth product
+constexpr int stride = 20;  // between rows in shared memory, which begin at multiples of 16 bytes
 constexpr int threads = warps * warp;
-constexpr int rows_each = 4, columns_each = 8;  // of c, by a thread
+constexpr int rows_each = 2, columns_each = 4;  // of c, by a thread
 constexpr std::size_t shared_floats = std::size_t{2} * depth * stride;
-static_assert(warps * tile * tile <= shared_floats);
+static_assert(warps * tile * tile <= shared_floats && tile * tile == threads);
 
 constexpr int fetched = depth * tile / threads;  // numbers of an operand, by a thread
 
@@ -109,15 +109,16 @@ __global__ void __launch_bounds__(threads)
     put(next_b, op.transpose_b, b);
     __syncthreads();
     if (k + depth < op.k) fetch_from(k + depth);  // on its way while this piece is multiplied
+    const int end = min(depth, op.k - k);
 #pragma unroll 4
-    for (int i = 0; i < depth / warps; ++i) {
-      const int at = (warp_of_thread() * (depth / warps) + i) * stride;
+    for (int i = warp_of_thread(); i < end; i += warps) {
+      const int at = i * stride;
       const Values<rows_each> left = load<rows_each>(a + at + row);
-      const Values<4> right[2] = {load<4>(b + at + column), load<4>(b + at + column + 4)};
+      const Values<columns_each> right = load<columns_each>(b + at + column);
 #pragma unroll
       for (int y = 0; y < rows_each; ++y)
 #pragma unroll
-        for (int x = 0; x < columns_each; ++x) sums[y][x] += left.at[y] * right[x / 4].at[x % 4];
+        for (int x = 0; x < columns_each; ++x) sums[y][x] += left.at[y] * right.at[x];
     }
     __syncthreads();
   }
@@ -129,16 +130,14 @@ __global__ void __launch_bounds__(threads)
     for (int x = 0; x < columns_each; ++x)
       shared[(warp_of_thread() * tile + row + y) * tile + column + x] = sums[y][x];
   __syncthreads();
-  const int x = lane_of_thread();
-  if (first_column + x >= op.n) return;
-  float* to = op.c.data + (first_column + x) / op.c.group * op.c.apart + (first_column + x) % op.c.group;
-  for (int y = warp_of_thread(); y < tile && first_row + y < op.m; y += warps) {
-    float sum = 0;
+  const int x = static_cast<int>(threadIdx.x) % tile, y = static_cast<int>(threadIdx.x) / tile;
+  if (first_column + x >= op.n || first_row + y >= op.m) return;
+  float sum = 0;
 #pragma unroll
-    for (int w = 0; w < warps; ++w) sum += shared[(w * tile + y) * tile + x];
-    float& out = to[std::int64_t{first_row + y} * op.c.ld];
-    out = op.accumulate ? out + sum : sum;
-  }
+  for (int w = 0; w < warps; ++w) sum += shared[(w * tile + y) * tile + x];
+  float& to = op.c.data[std::int64_t{first_row + y} * op.c.ld + (first_column + x) / op.c.group * op.c.apart +
+                        (first_column + x) % op.c.group];
+  to = op.accumulate ? to + sum : sum;
 }
 
 // dcore += dgated gate; dgate += column sums of dgated core. Without a gate: dcore += dgated.
