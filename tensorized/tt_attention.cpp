@@ -38,11 +38,12 @@ TTAttention::TTAttention(const ParameterStore& store, const TTLinear& projection
 }
 
 TTAttention::Ranks TTAttention::ranks(bool float8) const {
+  const auto padded = [&](std::int64_t columns) { return operand_rank(columns, store_.compute(), float8); };
   const auto rank = [this](Projection i) { return std::max<std::int64_t>(projections_.rank(i), 1); };
-  const std::int64_t r_output = output_.rank(0);
-  if (!float8) return {rank(query), rank(key), rank(value), r_output};
-  return {float8_padded(rank(query)), float8_padded(rank(key)), float8_padded(rank(value) + 1) - 1,
-          float8_padded(r_output), 1};
+  // The value's columns are followed by one of ones where they are attended to.
+  const std::int64_t with_one = padded(rank(value) + 1);
+  const bool pads = padded(1) > 1;
+  return {padded(rank(query)), padded(rank(key)), with_one - 1, padded(output_.rank(0)), pads ? 1 : 0};
 }
 
 void TTAttention::run_forward(const Context& context, Part part, const TTLinearForward& operation) const {
@@ -79,15 +80,6 @@ bool TTAttention::pays(const MachineModel& machine, std::int64_t tokens, std::in
   return between < whole;
 }
 
-// The halves of Q, K or V into the first columns of a, which is all zeros beside them, and the first rows of
-// b.
-void TTAttention::merge_projection(const Context& context, int i, const Tensor& a, std::int64_t all,
-                                   const Tensor& b) const {
-  const std::int64_t rank = projections_.rank(i);
-  if (rank < b.dim(0)) run(context, Fill{.x = b, .value = 0});
-  if (!projections_.removed(i)) merge_halves(context, store_, projections_.train(i), a, all, b.rows(0, rank));
-}
-
 void TTAttention::merge(const Context& context, const Saved& saved) const {
   const ProductPlace place(context.products, "", cores_stay_wide);
   const Ranks padded = ranks(in_float8());
@@ -97,15 +89,23 @@ void TTAttention::merge(const Context& context, const Saved& saved) const {
   const InMasterType in_a(context, scope, saved.a), in_b_output(context, scope, saved.b_output),
       in_f(context, scope, saved.f);
   const Tensor a = in_a.tensor();
-  if (in_float8() || projections_.any_removed()) run(context, Fill{.x = a, .value = 0});
-  merge_projection(context, query, a, all, saved.b_query.rows(0, r_query));
-  merge_projection(context, key, a.from(r_query), all, saved.b_key);
-  merge_projection(context, value, a.from(r_query + r_key), all, saved.b_value.rows(0, r_value));
+  if (unused > 0 || projections_.any_removed()) run(context, Fill{.x = a, .value = 0});
   const Tensor b_output = in_b_output.tensor();
   if (output_.rank(0) < r_output)
     for (const Tensor& half : {saved.a_output, b_output}) run(context, Fill{.x = half, .value = 0});
-  merge_halves(context, store_, output_.train(0), saved.a_output, r_output,
-               b_output.rows(0, output_.rank(0)));
+  TTHalvesForward halves{
+      {halves_of(store_, output_.train(0), saved.a_output, r_output, b_output.rows(0, output_.rank(0)))}};
+  // Into the first columns of a, which is all zeros beside them, and the first rows of b.
+  const auto of_projection = [&](int i, const Tensor& columns, const Tensor& b) {
+    const std::int64_t rank = projections_.rank(i);
+    if (rank < b.dim(0)) run(context, Fill{.x = b, .value = 0});
+    if (!projections_.removed(i))
+      halves.halves.push_back(halves_of(store_, projections_.train(i), columns, all, b.rows(0, rank)));
+  };
+  of_projection(query, a, saved.b_query.rows(0, r_query));
+  of_projection(key, a.from(r_query), saved.b_key);
+  of_projection(value, a.from(r_query + r_key), saved.b_value.rows(0, r_value));
+  run(context, halves);
   copy(context, store_.value(projections_.bias(query)), saved.b_query.rows(r_query, 1));
   copy(context, store_.value(projections_.bias(value)), saved.b_value.rows(r_value, 1));
   const Tensor whole_c = scope.tensor({r_query + 1, heads_ * r_key}, store_.dtype());
@@ -196,16 +196,17 @@ void TTAttention::merge_backward(const Context& context, const Saved& saved, con
                              .stride_c = head_size_ * r_output});
   run(context, Add{.x = db_query.rows(r_query, 1), .y = store_.gradient(projections_.bias(query))});
   run(context, Add{.x = db_value.rows(r_value, 1), .y = store_.gradient(projections_.bias(value))});
-  const auto to_cores = [&](int i, const Tensor& of_a, const Tensor& of_b) {
+  TTHalvesBackward to_cores{
+      {half_gradients_of(store_, output_.train(0), da_output, r_output, db_output.rows(0, output_.rank(0)))}};
+  const auto to_cores_of = [&](int i, const Tensor& columns, const Tensor& b) {
     if (!projections_.removed(i))
-      merge_halves_backward(context, store_, projections_.train(i), of_a, all,
-                            of_b.rows(0, projections_.rank(i)));
+      to_cores.halves.push_back(
+          half_gradients_of(store_, projections_.train(i), columns, all, b.rows(0, projections_.rank(i))));
   };
-  to_cores(query, da, db_query);
-  to_cores(key, da.from(r_query), db_key);
-  to_cores(value, da.from(r_query + r_key), db_value);
-  merge_halves_backward(context, store_, output_.train(0), da_output, r_output,
-                        db_output.rows(0, output_.rank(0)));
+  to_cores_of(query, da, db_query);
+  to_cores_of(key, da.from(r_query), db_key);
+  to_cores_of(value, da.from(r_query + r_key), db_value);
+  run(context, to_cores);
 }
 
 TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& inputs, const Tensor& x) const {

@@ -80,8 +80,6 @@ class TTAttention {
   // As it is, or with 8-bit operands.
   void run_forward(const Context& context, Part part, const TTLinearForward& operation) const;
   void run_backward(const Context& context, Part part, const TTLinearBackward& operation) const;
-  void merge_projection(const Context& context, int i, const Tensor& a, std::int64_t all,
-                        const Tensor& b) const;
   void merge(const Context& context, const Saved& saved) const;
   // Gradients of the merged halves, given those of c and f; then of the cores.
   void merge_backward(const Context& context, const Saved& saved, const Tensor& da, const Tensor& dc,

@@ -4,7 +4,6 @@
 
 #include "kernels/ops/layout.h"
 #include "kernels/ops/matrix_product.h"
-#include "kernels/ops/scale_columns.h"
 
 namespace comera {
 
@@ -33,169 +32,76 @@ TTCores TTCores::add(ParameterStore& store, const std::string& name, const TTSha
 
 namespace {
 
-constexpr int max_cores = 16;
-
-// The cores with their gates multiplied in, S_k = G_k D_k, in scratch; a core without a gate is itself. The
-// middle gate is left out with `merged`, where it belongs to A.
-struct ScaledCores {
-  std::array<Tensor, max_cores> core;
-
-  ScaledCores(const Context& context, ArenaScope& scope, const ParameterStore& store, const TTCores& train,
-              bool merged) {
-    const TTShape& shape = train.shape;
-    COMERA_CHECK(shape.order() <= max_cores, "a tensor train has {} cores, at most {} are supported",
-                 shape.order(), max_cores);
-    for (int k = 0; k < shape.order(); ++k) {
-      core[k] = store.value(train.cores[k]);
-      if (!is_scaled(shape, k, merged)) continue;
-      const std::int64_t rank = shape.rank(k + 1);
-      const Tensor scaled = scope.tensor(core[k].shape(), core[k].dtype());
-      run(context, ScaleColumnsForward{.x = core[k].reshape({core[k].elements() / rank, rank}),
-                                       .gate = store.value(train.gates[k]),
-                                       .y = scaled});
-      core[k] = scaled;
-    }
-  }
-
-  static bool is_scaled(const TTShape& shape, int k, bool merged) {
-    return k + 1 < shape.order() && !(merged && k + 1 == static_cast<int>(shape.input_modes.size()));
-  }
-};
-
-// Adds dS_k, which is overwritten, to the gradients of G_k and D_k.
-void add_core_gradient(const Context& context, const ParameterStore& store, const TTCores& train, int k,
-                       bool merged, const Tensor& dscaled) {
-  if (ScaledCores::is_scaled(train.shape, k, merged)) {
-    const std::int64_t rank = train.shape.rank(k + 1), rows = dscaled.elements() / rank;
-    run(context, ScaleColumnsBackward{.x = store.value(train.cores[k]).reshape({rows, rank}),
-                                      .gate = store.value(train.gates[k]),
-                                      .dy = dscaled,
-                                      .dx = dscaled,
-                                      .dgate = store.gradient(train.gates[k])});
-  }
-  run(context, Add{.x = dscaled, .y = store.gradient(train.cores[k])});
+TTTrain tensors_of(const ParameterStore& store, const TTCores& train) {
+  TTTrain tensors{.order = train.shape.order(),
+                  .inputs = static_cast<int>(train.shape.input_modes.size()),
+                  .core = {},
+                  .gate = {}};
+  COMERA_CHECK(tensors.order <= max_tt_cores, "a tensor train has {} cores, at most {} are supported",
+               tensors.order, max_tt_cores);
+  for (int k = 0; k < tensors.order; ++k) tensors.core[k] = store.value(train.cores[k]);
+  for (int k = 0; k + 1 < tensors.order; ++k) tensors.gate[k] = store.value(train.gates[k]);
+  return tensors;
 }
 
-// L_0..L_{p-1} (index k: after k + 1 cores) and R_p..R_{K-1} (index k: from core k on).
-struct Partials {
-  std::array<Tensor, max_cores> at;
-
-  Partials(const Context& context, ArenaScope& scope, const TTShape& shape, const ScaledCores& scaled,
-           DType dtype) {
-    const int inputs = static_cast<int>(shape.input_modes.size()), order = shape.order();
-    at[0] = scaled.core[0].reshape({shape.mode(0), shape.rank(1)});
-    for (int k = 1; k < inputs; ++k) {
-      const std::int64_t rows = at[k - 1].dim(0), width = shape.mode(k) * shape.rank(k + 1);
-      at[k] = scope.tensor({rows * shape.mode(k), shape.rank(k + 1)}, dtype);
-      run(context,
-          MatrixProduct{
-              .a = at[k - 1], .b = scaled.core[k], .c = at[k], .m = rows, .n = width, .k = shape.rank(k)});
-    }
-    at[order - 1] = scaled.core[order - 1].reshape({shape.rank(order - 1), shape.mode(order - 1)});
-    for (int k = order - 2; k >= inputs; --k) {
-      const std::int64_t width = at[k + 1].dim(1);
-      at[k] = scope.tensor({shape.rank(k), shape.mode(k) * width}, dtype);
-      run(context, MatrixProduct{.a = scaled.core[k],
-                                 .b = at[k + 1],
-                                 .c = at[k],
-                                 .m = shape.rank(k) * shape.mode(k),
-                                 .n = width,
-                                 .k = shape.rank(k + 1)});
-    }
-  }
-};
-
 }  // namespace
+
+TTHalvesForward::Half halves_of(const ParameterStore& store, const TTCores& train, const Tensor& a,
+                                std::int64_t a_apart, const Tensor& b) {
+  return {.train = tensors_of(store, train), .a = a, .a_apart = a_apart, .b = b};
+}
+
+TTHalvesBackward::Half half_gradients_of(const ParameterStore& store, const TTCores& train, const Tensor& da,
+                                         std::int64_t a_apart, const Tensor& db) {
+  TTHalvesBackward::Half half{
+      .train = tensors_of(store, train), .da = da, .a_apart = a_apart, .db = db, .dcore = {}, .dgate = {}};
+  for (int k = 0; k < half.train.order; ++k) half.dcore[k] = store.gradient(train.cores[k]);
+  for (int k = 0; k + 1 < half.train.order; ++k) half.dgate[k] = store.gradient(train.gates[k]);
+  return half;
+}
 
 void merge_halves(const Context& context, const ParameterStore& store, const TTCores& train, const Tensor& a,
                   std::int64_t a_apart, const Tensor& b) {
   const ProductPlace place(context.products, "", cores_stay_wide);
-  ArenaScope scope(context.arena);
-  const TTShape& shape = train.shape;
-  const int middle = static_cast<int>(shape.input_modes.size());
-  const ScaledCores scaled(context, scope, store, train, true);
-  const Partials partials(context, scope, shape, scaled, b.dtype());
-  run(context, ScaleColumnsForward{.x = partials.at[middle - 1],
-                                   .gate = store.value(train.gates[middle - 1]),
-                                   .y = a,
-                                   .ldy = a_apart});
-  run(context, Fill{.x = b, .value = 0});
-  run(context, Add{.x = partials.at[middle], .y = b});
+  run(context, TTHalvesForward{{halves_of(store, train, a, a_apart, b)}});
 }
 
 void merge_halves_backward(const Context& context, const ParameterStore& store, const TTCores& train,
                            const Tensor& da, std::int64_t a_apart, const Tensor& db) {
   const ProductPlace place(context.products, "", cores_stay_wide);
-  ArenaScope scope(context.arena);
-  const TTShape& shape = train.shape;
-  const DType dtype = db.dtype();
-  const int middle = static_cast<int>(shape.input_modes.size()), order = shape.order();
-  const ScaledCores scaled(context, scope, store, train, true);
-  const Partials partials(context, scope, shape, scaled, dtype);
-
-  Tensor dpartial = scope.tensor(partials.at[middle - 1].shape(), dtype);
-  run(context, ScaleColumnsBackward{.x = partials.at[middle - 1],
-                                    .gate = store.value(train.gates[middle - 1]),
-                                    .dy = da,
-                                    .ldy = a_apart,
-                                    .dx = dpartial,
-                                    .dgate = store.gradient(train.gates[middle - 1])});
-  for (int k = middle - 1; k >= 1; --k) {  // L_k = L_{k-1} S_k
-    const std::int64_t rows = partials.at[k - 1].dim(0), width = shape.mode(k) * shape.rank(k + 1);
-    const Tensor dcore = scope.tensor(scaled.core[k].shape(), dtype);
-    const Tensor dprevious = scope.tensor(partials.at[k - 1].shape(), dtype);
-    run(context, MatrixProduct{.a = partials.at[k - 1],
-                               .b = dpartial,
-                               .c = dcore,
-                               .m = shape.rank(k),
-                               .n = width,
-                               .k = rows,
-                               .transpose_a = true});
-    run(context, MatrixProduct{.a = dpartial,
-                               .b = scaled.core[k],
-                               .c = dprevious,
-                               .m = rows,
-                               .n = shape.rank(k),
-                               .k = width,
-                               .transpose_b = true});
-    add_core_gradient(context, store, train, k, true, dcore);
-    dpartial = dprevious;
-  }
-  add_core_gradient(context, store, train, 0, true, dpartial);
-
-  dpartial = db;
-  for (int k = middle; k < order - 1; ++k) {  // R_k = S_k R_{k+1}
-    const std::int64_t rows = shape.rank(k) * shape.mode(k), width = partials.at[k + 1].dim(1);
-    const Tensor dcore = scope.tensor(scaled.core[k].shape(), dtype);
-    const Tensor dnext = scope.tensor(partials.at[k + 1].shape(), dtype);
-    run(context, MatrixProduct{.a = dpartial,
-                               .b = partials.at[k + 1],
-                               .c = dcore,
-                               .m = rows,
-                               .n = shape.rank(k + 1),
-                               .k = width,
-                               .transpose_b = true});
-    run(context, MatrixProduct{.a = scaled.core[k],
-                               .b = dpartial,
-                               .c = dnext,
-                               .m = shape.rank(k + 1),
-                               .n = width,
-                               .k = rows,
-                               .transpose_a = true});
-    add_core_gradient(context, store, train, k, true, dcore);
-    dpartial = dnext;
-  }
-  add_core_gradient(context, store, train, order - 1, true, dpartial);
+  run(context, TTHalvesBackward{{half_gradients_of(store, train, da, a_apart, db)}});
 }
 
 namespace {
 
+// The cores with their gates multiplied in, S_k = G_k D_k, in scratch; the last one has no gate.
+struct GatedCores {
+  std::array<Tensor, max_tt_cores> core;
+
+  GatedCores(const Context& context, ArenaScope& scope, const ParameterStore& store, const TTCores& train) {
+    const TTTrain tensors = tensors_of(store, train);
+    core = tensors.core;
+    for (int k = 0; k + 1 < tensors.order; ++k)
+      core[k] = gated_core(context, scope, core[k], tensors.gate[k]);
+  }
+};
+
+// Adds dS_k, which is overwritten, to the gradients of G_k and D_k.
+void add_core_gradient(const Context& context, const ParameterStore& store, const TTCores& train, int k,
+                       const Tensor& dgated) {
+  if (k + 1 < train.shape.order())
+    add_gated_core_gradient(context, store.value(train.cores[k]), store.value(train.gates[k]), dgated,
+                            store.gradient(train.cores[k]), store.gradient(train.gates[k]));
+  else
+    run(context, Add{.x = dgated, .y = store.gradient(train.cores[k])});
+}
+
 // Z_k for k = 0..K: Z_0 = x; on the input side Z_k is (tokens, r_k, inputs left), on the output side
 // (tokens, outputs done, r_k). The last one is y.
 struct Modewise {
-  std::array<Tensor, max_cores + 1> z;
+  std::array<Tensor, max_tt_cores + 1> z;
 
-  Modewise(const Context& context, ArenaScope& scope, const TTShape& shape, const ScaledCores& scaled,
+  Modewise(const Context& context, ArenaScope& scope, const TTShape& shape, const GatedCores& gated,
            const Tensor& x, const Tensor& y) {
     const int inputs = static_cast<int>(shape.input_modes.size()), order = shape.order();
     const std::int64_t tokens = x.dim(0);
@@ -204,7 +110,7 @@ struct Modewise {
     for (int k = 0; k < inputs; ++k) {
       rest /= shape.mode(k);
       z[k + 1] = scope.tensor({tokens, shape.rank(k + 1) * rest}, x.dtype());
-      run(context, MatrixProduct{.a = scaled.core[k],
+      run(context, MatrixProduct{.a = gated.core[k],
                                  .b = z[k],
                                  .c = z[k + 1],
                                  .m = shape.rank(k + 1),
@@ -221,7 +127,7 @@ struct Modewise {
       z[k + 1] = k + 1 == order ? y : scope.tensor({tokens, done * width}, x.dtype());
       if (z[k + 1])
         run(context, MatrixProduct{.a = z[k],
-                                   .b = scaled.core[k],
+                                   .b = gated.core[k],
                                    .c = z[k + 1],
                                    .m = tokens * done,
                                    .n = width,
@@ -236,8 +142,8 @@ struct Modewise {
 void modewise_forward(const Context& context, const ParameterStore& store, const TTCores& train,
                       const Tensor& x, const Tensor& y) {
   ArenaScope scope(context.arena);
-  const ScaledCores scaled(context, scope, store, train, false);
-  const Modewise partial(context, scope, train.shape, scaled, x, y);
+  const GatedCores gated(context, scope, store, train);
+  const Modewise partial(context, scope, train.shape, gated, x, y);
 }
 
 void modewise_backward(const Context& context, const ParameterStore& store, const TTCores& train,
@@ -248,9 +154,9 @@ void modewise_backward(const Context& context, const ParameterStore& store, cons
   const int inputs = static_cast<int>(shape.input_modes.size()), order = shape.order();
   const std::int64_t tokens = x.dim(0);
   const DType dtype = x.dtype();
-  const ScaledCores scaled(context, scope, store, train, false);
-  std::array<Tensor, max_cores + 1> z;
-  if (gradients) z = Modewise(context, scope, shape, scaled, x, Tensor()).z;
+  const GatedCores gated(context, scope, store, train);
+  std::array<Tensor, max_tt_cores + 1> z;
+  if (gradients) z = Modewise(context, scope, shape, gated, x, Tensor()).z;
 
   Tensor dz = dy;
   std::int64_t done = shape.output_size();
@@ -258,7 +164,7 @@ void modewise_backward(const Context& context, const ParameterStore& store, cons
     done /= shape.mode(k);
     const std::int64_t rows = tokens * done, width = shape.mode(k) * shape.rank(k + 1);
     if (gradients) {
-      const Tensor dcore = scope.tensor(scaled.core[k].shape(), dtype);
+      const Tensor dcore = scope.tensor(gated.core[k].shape(), dtype);
       run(context, MatrixProduct{.a = z[k],
                                  .b = dz,
                                  .c = dcore,
@@ -266,11 +172,11 @@ void modewise_backward(const Context& context, const ParameterStore& store, cons
                                  .n = width,
                                  .k = rows,
                                  .transpose_a = true});
-      add_core_gradient(context, store, train, k, false, dcore);
+      add_core_gradient(context, store, train, k, dcore);
     }
     const Tensor dprevious = scope.tensor({tokens, done * shape.rank(k)}, dtype);
     run(context, MatrixProduct{.a = dz,
-                               .b = scaled.core[k],
+                               .b = gated.core[k],
                                .c = dprevious,
                                .m = rows,
                                .n = shape.rank(k),
@@ -282,7 +188,7 @@ void modewise_backward(const Context& context, const ParameterStore& store, cons
   for (int k = inputs - 1; k >= 0; --k) {
     const std::int64_t rows = shape.rank(k) * shape.mode(k);
     if (gradients) {
-      const Tensor dcore = scope.tensor(scaled.core[k].shape(), dtype);
+      const Tensor dcore = scope.tensor(gated.core[k].shape(), dtype);
       run(context, Fill{.x = dcore, .value = 0});
       run(context, MatrixProduct{.a = z[k],
                                  .b = dz,
@@ -296,11 +202,11 @@ void modewise_backward(const Context& context, const ParameterStore& store, cons
                                  .stride_a = z[k].dim(1),
                                  .stride_b = dz.dim(1),
                                  .stride_c = 0});
-      add_core_gradient(context, store, train, k, false, dcore);
+      add_core_gradient(context, store, train, k, dcore);
     }
     if (k == 0 && !dx) break;
     const Tensor dprevious = k == 0 ? dx : scope.tensor({tokens, rows * rest}, dtype);
-    run(context, MatrixProduct{.a = scaled.core[k],
+    run(context, MatrixProduct{.a = gated.core[k],
                                .b = dz,
                                .c = dprevious,
                                .m = rows,

@@ -2,6 +2,7 @@
 
 #include "kernels/core/parameter.h"
 #include "kernels/ops/context.h"
+#include "kernels/ops/tt_halves.h"
 #include "tensorized/shapes.h"
 
 namespace comera {
@@ -19,14 +20,16 @@ struct TTCores {
   static TTCores add(ParameterStore& store, const std::string& name, const TTShape& shape);
 };
 
-// The two halves of the train as matrices, so that W = A B:
-//   L_k = L_{k-1} (G_k D_k);   A = L_p D_p          A is inputs x r_p, its rows a_apart elements apart
-//   R_k = (G_k D_k) R_{k+1};   B = R_{p+1}          B is (r_p, outputs)
-void merge_halves(const Context& context, const ParameterStore& store, const TTCores& train, const Tensor& a,
-                  std::int64_t a_apart, const Tensor& b);
 // Why the products of cores are not narrow.
 inline constexpr const char* cores_stay_wide = "cores and their merges stay fp32";
-// Adds the gradients of cores and gates, given those of A (laid out as A) and B.
+// For TTHalvesForward and TTHalvesBackward: the train's halves, A's rows a_apart elements apart.
+TTHalvesForward::Half halves_of(const ParameterStore& store, const TTCores& train, const Tensor& a,
+                                std::int64_t a_apart, const Tensor& b);
+TTHalvesBackward::Half half_gradients_of(const ParameterStore& store, const TTCores& train, const Tensor& da,
+                                         std::int64_t a_apart, const Tensor& db);
+// Of one train.
+void merge_halves(const Context& context, const ParameterStore& store, const TTCores& train, const Tensor& a,
+                  std::int64_t a_apart, const Tensor& b);
 void merge_halves_backward(const Context& context, const ParameterStore& store, const TTCores& train,
                            const Tensor& da, std::int64_t a_apart, const Tensor& db);
 

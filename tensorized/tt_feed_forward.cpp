@@ -25,15 +25,13 @@ TTFeedForward::Saved TTFeedForward::forward(const Context& context, const Tensor
   const std::int64_t tokens = x.dim(0), inner = up_.spec().output_size;
   const bool float8 = up_.float8() && up_.fits_float8() && down_.fits_float8();
   const DType dtype = x.dtype(), halves = float8 ? store_.dtype() : dtype;
-  const auto columns = [&](const TTLinear& linear) {
-    return float8 ? float8_padded(linear.rank(0)) : linear.rank(0);
-  };
+  const auto columns = [&](const TTLinear& linear) { return linear.columns(0, float8); };
   Arena& arena = context.arena;
   const Saved saved{.x = x,
                     .a_up = arena.saved({x.dim(1), columns(up_)}, halves),
-                    .b_up = arena.saved({up_.rank(0), inner}, halves),
+                    .b_up = arena.saved({up_.rows(0, float8), inner}, halves),
                     .a_down = arena.saved({inner, columns(down_)}, halves),
-                    .b_down = arena.saved({down_.rank(0), down_.spec().output_size}, halves),
+                    .b_down = arena.saved({down_.rows(0, float8), down_.spec().output_size}, halves),
                     .xa = arena.saved({tokens, columns(up_)}, dtype),
                     .ha = arena.saved({tokens, columns(down_)}, dtype),
                     .y = arena.saved({tokens, down_.spec().output_size}, dtype),
@@ -97,10 +95,11 @@ void TTFeedForward::backward(const Context& context, const Saved& saved, Activat
       backward_in_float8(context, saved, gradients);
     else
       run(context, gradients);
-    merge_halves_backward(context, store_, up_.train(0), da_up, da_up.dim(1), db_up);
+    merge_halves_backward(context, store_, up_.train(0), da_up, da_up.dim(1), db_up.rows(0, up_.rank(0)));
   }
   const ProductPlace place = down_.place(context);
-  merge_halves_backward(context, store_, down_.train(0), da_down, da_down.dim(1), db_down);
+  merge_halves_backward(context, store_, down_.train(0), da_down, da_down.dim(1),
+                        db_down.rows(0, down_.rank(0)));
 }
 
 Float8LinearForward TTFeedForward::inner_in_float8(const Saved& saved, const Tensor& u) const {

@@ -25,9 +25,9 @@ TTLinear::TTLinear(ParameterStore& store, const Spec& spec, std::vector<TTShape>
   }
 }
 
-std::int64_t TTLinear::total_columns(bool padded) const {
+std::int64_t TTLinear::total_columns(bool float8) const {
   std::int64_t total = 0;
-  for (const int i : live_) total += columns(i, padded);
+  for (const int i : live_) total += columns(i, float8);
   return total;
 }
 
@@ -38,17 +38,24 @@ Float8Outputs TTLinear::float8_outputs() const {
 }
 
 void TTLinear::merge(const Context& context, const Tensor& a, const std::array<Tensor, max_group_outputs>& b,
-                     bool padded) const {
+                     bool float8) const {
   ArenaScope scope(context.arena);
+  const ProductPlace place(context.products, "", cores_stay_wide);
   const InMasterType whole(context, scope, a);
-  if (padded) run(context, Fill{.x = whole.tensor(), .value = 0});
+  if (std::ranges::any_of(live_, [&](int i) { return columns(i, float8) > rank(i); }))
+    run(context, Fill{.x = whole.tensor(), .value = 0});
+  TTHalvesForward operation;
+  std::vector<InMasterType> made;
   std::int64_t column = 0;
   for (const int i : live_) {
-    const InMasterType half(context, scope, b[i]);
-    merge_halves(context, store_, trains_[i], whole.tensor().from(column), a.dim(1), half.tensor());
-    half.write_back();
-    column += columns(i, padded);
+    const Tensor half = made.emplace_back(context, scope, b[i]).tensor();
+    if (half.dim(0) > rank(i)) run(context, Fill{.x = half, .value = 0});
+    operation.halves.push_back(
+        halves_of(store_, trains_[i], whole.tensor().from(column), a.dim(1), half.rows(0, rank(i))));
+    column += columns(i, float8);
   }
+  run(context, operation);
+  for (const InMasterType& half : made) half.write_back();
   whole.write_back();
 }
 
@@ -105,7 +112,7 @@ void TTLinear::forward_by_halves(const Context& context, Saved& saved, KeptByTra
   const DType halves = narrow ? store_.dtype() : x.dtype();
   kept.a = context.arena.saved({spec_.input_size, total}, halves);
   kept.xa = context.arena.saved({x.dim(0), total}, x.dtype());
-  for (const int i : live_) kept.b[i] = context.arena.saved({rank(i), spec_.output_size}, halves);
+  for (const int i : live_) kept.b[i] = context.arena.saved({rows(i, narrow), spec_.output_size}, halves);
   merge(context, kept.a, kept.b, narrow);
   TTLinearForward operation{.x = x, .a = kept.a, .xa = kept.xa, .outputs = 0, .output = {}};
   std::int64_t column = 0;
@@ -185,9 +192,13 @@ void TTLinear::backward_by_halves(const Context& context, const Saved& saved, co
                                       .outputs = float8_outputs()});
   else
     run(context, operation);
+  const ProductPlace place(context.products, "", cores_stay_wide);
+  TTHalvesBackward to_cores;
   for (std::size_t at = 0; at < live_.size(); ++at)
-    merge_halves_backward(context, store_, trains_[live_[at]], da.from(operation.output[at].column),
-                          da.dim(1), operation.output[at].db);
+    to_cores.halves.push_back(half_gradients_of(store_, trains_[live_[at]],
+                                                da.from(operation.output[at].column), da.dim(1),
+                                                operation.output[at].db.rows(0, rank(live_[at]))));
+  run(context, to_cores);
 }
 
 void TTLinear::input_gradient(const Context& context, PlanKind way, int i, const Tensor& dy, const Tensor& dx,

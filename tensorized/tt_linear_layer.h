@@ -2,6 +2,7 @@
 
 #include "tensorized/densify.h"
 #include "tensorized/linear.h"
+#include "tensorized/operand_rank.h"
 #include "tensorized/tt_chain.h"
 
 namespace comera {
@@ -24,10 +25,14 @@ class TTLinear final : public Linear {
   PlanKind plan() const { return plan_; }
   // Whether all of its products have 8-bit operands: if it is evaluated by halves.
   bool in_float8(const LinearPlan& plan) const { return float8_ && fits_float8() && all_by_halves(plan); }
-  // A's side by side in a (inputs, total rank), and each B, in the types of these tensors. Removed trains
-  // have none. padded: each A's columns are a multiple of 16, with zeros in what is unused.
+  // A's columns as an operand; columns beyond the rank are zero.
+  std::int64_t columns(int i, bool float8) const { return operand_rank(rank(i), store_.compute(), float8); }
+  // B's rows: 8-bit operands are padded where they are quantised.
+  std::int64_t rows(int i, bool float8) const { return float8 ? rank(i) : columns(i, false); }
+  // A's side by side in a (inputs, total columns), and each B, in the types of these tensors. Removed trains
+  // have none.
   void merge(const Context& context, const Tensor& a, const std::array<Tensor, max_group_outputs>& b,
-             bool padded = false) const;
+             bool float8) const;
 
  private:
   Saved run_forward(const Context& context, const Tensor& x, const Pass& pass) const override;
@@ -38,8 +43,7 @@ class TTLinear final : public Linear {
     return all_by_halves(plan_for(tokens, machine));
   }
 
-  std::int64_t columns(int i, bool padded) const { return padded ? float8_padded(rank(i)) : rank(i); }
-  std::int64_t total_columns(bool padded) const;
+  std::int64_t total_columns(bool float8) const;
   Float8Outputs float8_outputs() const;
   Tensor merge_to_dense(const Context& context, ArenaScope& scope, int i) const;
   LinearPlan plan_for(std::int64_t tokens, const MachineModel& machine) const;

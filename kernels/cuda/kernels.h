@@ -25,6 +25,8 @@
   X(rotary)                     \
   X(scale_columns)              \
   X(sequence)                   \
+  X(tt_halves)                  \
+  X(tt_inner)                   \
   X(ttm_chain)                  \
   X(ttm_rows)
 

@@ -4,7 +4,7 @@
 // warp operations, atomics and arithmetic. Threads are fibers (block.h). Shared memory is what a launch asks
 // for: kernels use no static one.
 //
-// Not modelled: time, caches, clusters, asynchronous copies, and waiting for another block.
+// Not modelled: time, caches, clusters, and waiting for another block.
 
 #include <algorithm>
 #include <atomic>

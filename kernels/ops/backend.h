@@ -14,8 +14,12 @@
   X(MatrixProduct)                   \
   X(TTLinearForward)                 \
   X(TTLinearBackward)                \
+  X(TTHalvesForward)                 \
+  X(TTHalvesBackward)                \
   X(TTFeedForwardForward)            \
   X(TTFeedForwardBackward)           \
+  X(TTInnerForward)                  \
+  X(TTInnerBackward)                 \
   X(BiasActivationForward)           \
   X(BiasActivationBackward)          \
   X(AttentionForward)                \
@@ -110,13 +114,15 @@ class Backend {
   // Starts with the compositions of kernels/ops/compositions.h.
   Backend(std::string_view name, Device device, const MachineModel& machine);
 
-  // A kernel of this backend, with the scratch bytes that it needs for an operation (nullptr: none).
+  // A kernel of this backend, with the scratch bytes that it needs for an operation (nullptr: none), and
+  // whether it can take the operation (nullptr: any); one that it cannot take is composed.
   template <class Operation>
   void set(DType compute, void (*kernel)(const Operation&, const KernelContext&),
-           std::size_t (*scratch)(const Operation&) = nullptr) {
+           std::size_t (*scratch)(const Operation&) = nullptr, bool (*fits)(const Operation&) = nullptr) {
     Slot& slot = slots_[index(OperationIdOf<Operation>::value, compute)];
     slot.kernel = reinterpret_cast<Erased>(kernel);
     slot.scratch = reinterpret_cast<Erased>(scratch);
+    slot.fits = reinterpret_cast<Erased>(fits);
   }
   // An operation made of other operations, used where a backend sets no kernel.
   template <class Operation>
@@ -138,6 +144,7 @@ class Backend {
   struct Slot {
     Erased kernel = nullptr;
     Erased scratch = nullptr;
+    Erased fits = nullptr;
     Erased composition = nullptr;
   };
   static constexpr int dtypes = 3;  // float32, float64, bfloat16

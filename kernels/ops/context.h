@@ -27,7 +27,10 @@ void run(const Context& context, const Operation& operation) {
   const Backend::Slot& slot = context.backend.find(id, operation.compute());
   const bool logging = context.products != nullptr;
   if (logging && log_product(*context.products, operation)) return;
-  if (slot.kernel == nullptr || (logging && slot.composition != nullptr)) {
+  const bool fits =
+      slot.kernel != nullptr &&
+      (slot.fits == nullptr || reinterpret_cast<bool (*)(const Operation&)>(slot.fits)(operation));
+  if (!fits || (logging && slot.composition != nullptr)) {
     reinterpret_cast<void (*)(const Operation&, const Context&)>(slot.composition)(operation, context);
     return;
   }

@@ -1,55 +1,75 @@
-#include "kernels/ops/bias_activation.h"
 #include "kernels/ops/compositions.h"
 #include "kernels/ops/context.h"
-#include "kernels/ops/layout.h"
 #include "kernels/ops/matrix_product.h"
 #include "kernels/ops/tt_feed_forward.h"
-#include "kernels/ops/tt_linear.h"
+#include "kernels/ops/tt_inner.h"
 
 namespace comera {
 
 namespace {
 
 void tt_feed_forward_forward(const TTFeedForwardForward& op, const Context& context) {
-  const Shape inner{op.x.dim(0), op.b_up.dim(1)};
-  ArenaScope scope(context.arena);
-  const Tensor u = scope.tensor(inner, op.compute());
-  const Tensor h = op.activation == Activation::none ? u : scope.tensor(inner, op.compute());
-  TTLinearForward up{.x = op.x, .a = op.a_up, .xa = op.xa, .outputs = 1, .output = {}};
-  up.output[0] = {.b = op.b_up, .bias = op.bias, .activation = op.activation, .u = u, .y = h};
-  run(context, up);
-  TTLinearForward down{.x = h, .a = op.a_down, .xa = op.ha, .outputs = 1, .output = {}};
-  down.output[0] = {.b = op.b_down, .bias = {}, .u = op.y, .y = {}};
-  run(context, down);
+  const std::int64_t tokens = op.x.dim(0);
+  run(context,
+      MatrixProduct{.a = op.x, .b = op.a_up, .c = op.xa, .m = tokens, .n = op.a_up.dim(1), .k = op.x.dim(1)});
+  run(context, TTInnerForward{.xa = op.xa,
+                              .b_up = op.b_up,
+                              .bias = op.bias,
+                              .a_down = op.a_down,
+                              .activation = op.activation,
+                              .ha = op.ha});
+  run(context,
+      MatrixProduct{
+          .a = op.ha, .b = op.b_down, .c = op.y, .m = tokens, .n = op.b_down.dim(1), .k = op.b_down.dim(0)});
 }
 
 void tt_feed_forward_backward(const TTFeedForwardBackward& op, const Context& context) {
-  const std::int64_t tokens = op.x.dim(0), width = op.b_up.dim(1);
-  const Shape inner{tokens, width};
+  const std::int64_t tokens = op.x.dim(0), inputs = op.x.dim(1), outputs = op.b_down.dim(1);
+  const std::int64_t rank_up = op.a_up.dim(1), rank_down = op.a_down.dim(1);
   ArenaScope scope(context.arena);
-  const Tensor u = scope.tensor(inner, op.compute());
-  const Tensor h = op.activation == Activation::none ? u : scope.tensor(inner, op.compute());
-  const Tensor dh = scope.tensor(inner, op.compute()), dy = scope.tensor(op.dy.shape(), op.compute());
-  run(context, MatrixProduct{.a = op.xa, .b = op.b_up, .c = u, .m = tokens, .n = width, .k = op.a_up.dim(1)});
-  run(context, BiasActivationForward{.u = u, .bias = op.bias, .activation = op.activation, .y = h});
-  run(context, Fill{.x = dy, .value = 0});
-  run(context, Add{.x = op.dy, .y = dy});
-  TTLinearBackward down{
-      .x = h, .a = op.a_down, .xa = op.ha, .da = op.da_down, .dx = dh, .outputs = 1, .output = {}, .dxa = {}};
-  down.output[0] = {.b = op.b_down, .db = op.db_down, .dbias = {}, .u = {}, .y = {}, .dy = dy};
-  run(context, down);
-  TTLinearBackward up{.x = op.x,
-                      .a = op.a_up,
-                      .xa = op.xa,
-                      .da = op.da_up,
-                      .dx = op.dx,
-                      .accumulate_dx = op.accumulate_dx,
-                      .outputs = 1,
-                      .output = {},
-                      .dxa = {}};
-  up.output[0] = {
-      .b = op.b_up, .db = op.db_up, .dbias = op.dbias, .activation = op.activation, .u = u, .y = h, .dy = dh};
-  run(context, up);
+  const Tensor dha = scope.tensor(op.ha.shape(), op.compute());
+  const Tensor dxa = scope.tensor(op.xa.shape(), op.compute());
+  run(context, MatrixProduct{.a = op.ha,
+                             .b = op.dy,
+                             .c = op.db_down,
+                             .m = rank_down,
+                             .n = outputs,
+                             .k = tokens,
+                             .transpose_a = true,
+                             .accumulate = true});
+  run(context, MatrixProduct{.a = op.dy,
+                             .b = op.b_down,
+                             .c = dha,
+                             .m = tokens,
+                             .n = rank_down,
+                             .k = outputs,
+                             .transpose_b = true});
+  run(context, TTInnerBackward{.xa = op.xa,
+                               .b_up = op.b_up,
+                               .bias = op.bias,
+                               .a_down = op.a_down,
+                               .activation = op.activation,
+                               .dha = dha,
+                               .db_up = op.db_up,
+                               .dbias = op.dbias,
+                               .da_down = op.da_down,
+                               .dxa = dxa});
+  run(context, MatrixProduct{.a = op.x,
+                             .b = dxa,
+                             .c = op.da_up,
+                             .m = inputs,
+                             .n = rank_up,
+                             .k = tokens,
+                             .transpose_a = true,
+                             .accumulate = true});
+  run(context, MatrixProduct{.a = dxa,
+                             .b = op.a_up,
+                             .c = op.dx,
+                             .m = tokens,
+                             .n = inputs,
+                             .k = rank_up,
+                             .transpose_b = true,
+                             .accumulate = op.accumulate_dx});
 }
 
 }  // namespace

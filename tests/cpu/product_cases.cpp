@@ -2,6 +2,8 @@
 
 #include "kernels/ops/matrix_product.h"
 #include "kernels/ops/tt_feed_forward.h"
+#include "kernels/ops/tt_halves.h"
+#include "kernels/ops/tt_inner.h"
 #include "kernels/ops/tt_linear.h"
 #include "tests/cpu/world.h"
 
@@ -43,6 +45,63 @@ void batch_case(std::vector<OperationCase>& cases, const std::string& name, Size
                      op.c = world.output("c", {one_result ? 1 : batch, size.m, size.n});
                      op.stride_a = size.m * size.k, op.stride_b = size.k * size.n;
                      op.stride_c = one_result ? 0 : size.m * size.n;
+                     world.run(op);
+                   }});
+}
+
+// Cores of these modes and ranks; the ranks between are one fewer than the modes.
+TTTrain random_train(World& world, const std::vector<std::int64_t>& modes, std::size_t inputs,
+                     const std::vector<std::int64_t>& ranks) {
+  TTTrain train{
+      .order = static_cast<int>(modes.size()), .inputs = static_cast<int>(inputs), .core = {}, .gate = {}};
+  for (std::size_t k = 0; k < modes.size(); ++k) {
+    const std::int64_t before = k == 0 ? 1 : ranks[k - 1], after = k < ranks.size() ? ranks[k] : 1;
+    train.core[k] = world.master({before, modes[k], after});
+    if (k < ranks.size()) train.gate[k] = world.master({after});
+  }
+  return train;
+}
+
+struct HalvesCase {
+  std::string name;
+  std::vector<std::int64_t> modes;
+  std::size_t inputs;
+  std::vector<std::int64_t> ranks;
+  std::int64_t beside = 0;  // further columns of A's memory
+  int trains = 1;
+};
+
+void halves_cases(std::vector<OperationCase>& cases, const HalvesCase& c) {
+  cases.push_back({"TTHalvesForward_" + c.name, 4e-6, [=](World& world) {
+                     TTHalvesForward op;
+                     for (int i = 0; i < c.trains; ++i) {
+                       const TTTrain train = random_train(world, c.modes, c.inputs, c.ranks);
+                       const std::int64_t rank = c.ranks[c.inputs - 1], apart = rank + c.beside;
+                       op.halves.push_back({.train = train,
+                                            .a = world.master_output("a", {train.input_size(), apart}),
+                                            .a_apart = apart,
+                                            .b = world.master_output("b", {rank, train.output_size()})});
+                     }
+                     world.run(op);
+                   }});
+  cases.push_back({"TTHalvesBackward_" + c.name, 1e-5, [=](World& world) {
+                     TTHalvesBackward op;
+                     for (int i = 0; i < c.trains; ++i) {
+                       const TTTrain train = random_train(world, c.modes, c.inputs, c.ranks);
+                       const std::int64_t rank = c.ranks[c.inputs - 1], apart = rank + c.beside;
+                       TTHalvesBackward::Half half{.train = train,
+                                                   .da = world.master({train.input_size(), apart}),
+                                                   .a_apart = apart,
+                                                   .db = world.master({rank, train.output_size()}),
+                                                   .dcore = {},
+                                                   .dgate = {}};
+                       for (int k = 0; k < train.order; ++k) {
+                         half.dcore[k] = world.master_output("dcore", train.core[k].shape());
+                         if (k + 1 < train.order)
+                           half.dgate[k] = world.master_output("dgate", train.gate[k].shape());
+                       }
+                       op.halves.push_back(half);
+                     }
                      world.run(op);
                    }});
 }
@@ -161,9 +220,50 @@ void feed_forward_cases(std::vector<OperationCase>& cases, const FeedForwardCase
                      world.run(op);
                    }});
 }
+
+struct InnerCase {
+  std::int64_t tokens, rank_up, inner, rank_down;
+  Activation activation = Activation::gelu;
+};
+
+template <class Operation>
+void set_common(const InnerCase& c, World& world, Operation& op) {
+  op.xa = world.input({c.tokens, c.rank_up});
+  op.b_up = world.input({c.rank_up, c.inner});
+  op.bias = world.master({c.inner});
+  op.a_down = world.input({c.inner, c.rank_down});
+  op.activation = c.activation;
+}
+
+void inner_cases(std::vector<OperationCase>& cases, const InnerCase& c) {
+  const std::string name = fmt::format("{}_{}_{}_{}_{}", c.tokens, c.rank_up, c.inner, c.rank_down,
+                                       static_cast<int>(c.activation));
+  cases.push_back({"TTInnerForward_" + name, 4e-6, [=](World& world) {
+                     TTInnerForward op;
+                     set_common(c, world, op);
+                     op.ha = world.output("ha", {c.tokens, c.rank_down});
+                     world.run(op);
+                   }});
+  cases.push_back({"TTInnerBackward_" + name, 4e-6, [=](World& world) {
+                     TTInnerBackward op;
+                     set_common(c, world, op);
+                     op.dha = world.input({c.tokens, c.rank_down});
+                     op.db_up = world.master_output("db_up", op.b_up.shape());
+                     op.dbias = world.master_output("dbias", op.bias.shape());
+                     op.da_down = world.master_output("da_down", op.a_down.shape());
+                     op.dxa = world.output("dxa", op.xa.shape());
+                     world.run(op);
+                   }});
+}
 }  // namespace
 
 void add_product_cases(std::vector<OperationCase>& cases) {
+  for (const HalvesCase& c :
+       {HalvesCase{"1x1", {3, 5}, 1, {4}}, HalvesCase{"1x2", {37, 4, 6}, 1, {8, 3}, 4},
+        HalvesCase{"2x1", {4, 5, 41}, 2, {3, 7}, 1}, HalvesCase{"2x2", {8, 6, 5, 7}, 2, {8, 33, 5}, 3, 2},
+        HalvesCase{"3x3", {12, 8, 8, 8, 8, 12}, 3, {12, 30, 30, 30, 12}, 60, 4},
+        HalvesCase{"4x3", {2, 3, 4, 5, 3, 2, 7}, 4, {2, 6, 17, 19, 6, 3}, 0, 9}})
+    halves_cases(cases, c);
   const Size sizes[] = {{1, 1, 1}, {7, 5, 3}, {71, 229, 37}, {30, 253, 515}, {1031, 30, 97}};
   for (const Size& size : sizes) {
     for (int flags = 0; flags < 4; ++flags) {
@@ -197,6 +297,13 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   feed_forward_cases(cases, {131, 37, 30, 531, 17, 67, Activation::gelu, true});
   feed_forward_cases(cases, {269, 64, 13, 300, 33, 96, Activation::none});
   feed_forward_cases(cases, {2309, 48, 30, 512, 30, 48});
+  feed_forward_cases(cases, {131, 40, 32, 536, 24, 72, Activation::gelu, true});
+  inner_cases(cases, {1, 8, 8, 8});
+  inner_cases(cases, {65, 24, 504, 32});
+  inner_cases(cases, {77, 16, 2056, 64});
+  inner_cases(cases, {259, 48, 264, 40});
+  inner_cases(cases, {700, 32, 136, 8});
+  inner_cases(cases, {33, 70, 40, 9, Activation::tanh});
   linear_cases(cases, {2049, 32, {16}, {2080}, Activation::gelu, true, false});
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "kernels/emulation/async_copies.h"
 #include "kernels/emulation/language.h"
 #include "kernels/emulation/runtime.h"
 #include "kernels/emulation/sanitizers.h"
@@ -73,6 +74,49 @@ TEST_P(Emulation, AMissingBarrierChangesTheResult) {
   std::vector<int> in(64, 3), out(64);
   launch("without_barrier", without_barrier, {1}, {64}, 256, nullptr, in.data(), out.data());
   EXPECT_THAT(out, testing::Contains(-1));
+}
+
+struct alignas(16) Four {
+  int at[4];
+};
+
+// Two copies and what is there before and after they are waited for.
+__global__ void two_copies(const Four* in, Four* out) {
+  auto* shared = reinterpret_cast<Four*>(shared_memory(2 * sizeof(Four)));
+  AsyncCopies copies;
+  copies.add(shared, in, true);
+  copies.add(shared + 1, in + 1, true);
+  out[0] = shared[0], out[1] = shared[1];
+  copies.wait();
+  out[2] = shared[0], out[3] = shared[1];
+  copies.add(shared, nullptr, false);
+  copies.wait();
+  out[4] = shared[0];
+}
+
+TEST_P(Emulation, AsynchronousCopiesAreEarlyOrLate) {
+  const std::vector<Four> in{{{1, 2, 3, 4}}, {{5, 6, 7, 8}}};
+  std::vector<Four> out(5);
+  launch("two_copies", two_copies, {1}, {1}, 2 * sizeof(Four), nullptr, in.data(), out.data());
+  EXPECT_THAT(out[0].at, testing::ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(out[1].at, testing::Each(-1));
+  EXPECT_THAT(out[2].at, testing::ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(out[3].at, testing::ElementsAre(5, 6, 7, 8));
+  EXPECT_THAT(out[4].at, testing::Each(0));
+}
+
+__global__ void copy_to(Four* in, std::size_t bytes_behind, int count) {
+  auto* shared = shared_memory(2 * sizeof(Four));
+  AsyncCopies copies;
+  for (int i = 0; i < count; ++i) copies.add(shared + bytes_behind, in, true);
+}
+
+TEST_P(Emulation, ACopyThatIsNoneIsAnError) {
+  Four in{};
+  EXPECT_THAT([&] { launch("copy_to", copy_to, {1}, {1}, 2 * sizeof(Four), nullptr, &in, 8, 1); },
+              ThrowsMessage<EmulationError>(HasSubstr("does not begin at a multiple of 16 bytes")));
+  EXPECT_THAT([&] { launch("copy_to", copy_to, {1}, {1}, 2 * sizeof(Four), nullptr, &in, 0, 130); },
+              ThrowsMessage<EmulationError>(HasSubstr("more asynchronous copies are on their way")));
 }
 
 __global__ void warp_operations(int* out) {

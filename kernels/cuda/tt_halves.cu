@@ -1,0 +1,476 @@
+// The halves of tensor trains and their gradients. Each is a few small products, which do not fill a GPU by
+// themselves: those that do not wait for one another, of all trains of the operation, are one launch. Gates
+// are multiplied in where cores are read.
+
+#include <algorithm>
+
+#include "kernels/cuda/each.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/ops/tt_halves.h"
+
+namespace comera::COMERA_CUDA {
+
+namespace {
+
+// Numbers in float32. Element (i, j) lies ld i + apart (j / group) + j % group behind the first: `group`
+// columns are adjacent, groups are `apart` elements apart. gate (group), if there is one, is multiplied in.
+struct Matrix {
+  float* data = nullptr;
+  const float* gate = nullptr;
+  int ld = 0, group = 0, apart = 0;
+};
+
+// c = op(a) op(b), or c +=.
+struct SmallProduct {
+  Matrix a, b, c;
+  int m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false, accumulate = false;
+  int blocks_across = 0;  // of those that compute c
+};
+
+constexpr int most_products = 32;  // of a launch: a kernel's parameters have at most 4 KiB
+struct SmallProducts {
+  int count = 0;
+  int first_block[most_products] = {};  // beside one another: every block looks for its product here
+  SmallProduct at[most_products];
+};
+
+constexpr int tile = 32;    // rows and columns of c that a block computes
+constexpr int depth = 128;  // of a and b that it reads at once
+constexpr int warps = 8;    // each sums over a quarter of that depth
+constexpr int stride = 36;  // between rows in shared memory, which begin at multiples of 16 bytes
+constexpr int threads = warps * warp;
+constexpr int rows_each = 4, columns_each = 8;  // of c, by a thread
+constexpr std::size_t shared_floats = std::size_t{2} * depth * stride;
+static_assert(warps * tile * tile <= shared_floats);
+
+constexpr int fetched = depth * tile / threads;  // numbers of an operand, by a thread
+
+// A thread's numbers of a piece of the matrix that is `across` columns wide, all in one column; what is
+// outside of the matrix is zero.
+template <int across>
+__device__ __forceinline__ void fetch(const Matrix& from, int rows, int columns, int first_row,
+                                      int first_column, float (&values)[fetched]) {
+  constexpr int step = threads / across;
+  const int column = first_column + static_cast<int>(threadIdx.x) % across;
+  const int row = first_row + static_cast<int>(threadIdx.x) / across;
+  const bool inside = column < columns;
+  const int within = inside ? column % from.group : 0;
+  const float* start = from.data + (inside ? column / from.group * from.apart + within : 0);
+  const float gate = inside && from.gate != nullptr ? from.gate[within] : 1.F;
+#pragma unroll
+  for (int i = 0; i < fetched; ++i) {
+    const bool exists = inside && row + i * step < rows;
+    values[i] = exists ? start[std::int64_t{row + i * step} * from.ld] * gate : 0.F;
+  }
+}
+
+// `tile` numbers from `first` on, and `depth` from k on along the summed dimension: the matrix's columns or
+// rows.
+__device__ __forceinline__ void fetch(const Matrix& from, bool columns_are_summed, int size, int summed,
+                                      int first, int k, float (&values)[fetched]) {
+  if (columns_are_summed)
+    fetch<depth>(from, size, summed, first, k, values);
+  else
+    fetch<tile>(from, summed, size, k, first, values);
+}
+
+// Puts them where a row of `to` is one element along the summed dimension.
+__device__ __forceinline__ void put(const float (&values)[fetched], bool columns_are_summed, float* to) {
+  const int across = columns_are_summed ? depth : tile;
+  const int x = static_cast<int>(threadIdx.x) % across, y = static_cast<int>(threadIdx.x) / across;
+  const int begin = columns_are_summed ? x * stride + y : y * stride + x;
+  const int step = threads / across * (columns_are_summed ? 1 : stride);
+#pragma unroll
+  for (int i = 0; i < fetched; ++i) to[begin + i * step] = values[i];
+}
+
+__global__ void __launch_bounds__(threads)
+    small_products_kernel(const __grid_constant__ SmallProducts products) {
+  int which = 0;
+  while (which + 1 < products.count && static_cast<int>(blockIdx.x) >= products.first_block[which + 1])
+    ++which;
+  const SmallProduct& op = products.at[which];
+  const int block = static_cast<int>(blockIdx.x) - products.first_block[which];
+  const int first_row = block / op.blocks_across * tile, first_column = block % op.blocks_across * tile;
+  auto* shared = shared_array<float>(shared_floats);
+  float *a = shared, *b = shared + depth * stride;
+
+  const int row = lane_of_thread() / 4 * rows_each, column = lane_of_thread() % 4 * columns_each;
+  float sums[rows_each][columns_each] = {};
+  float next_a[fetched], next_b[fetched];
+  const auto fetch_from = [&](int k) {
+    fetch(op.a, !op.transpose_a, op.m, op.k, first_row, k, next_a);
+    fetch(op.b, op.transpose_b, op.n, op.k, first_column, k, next_b);
+  };
+  fetch_from(0);
+  for (int k = 0; k < op.k; k += depth) {
+    put(next_a, !op.transpose_a, a);
+    put(next_b, op.transpose_b, b);
+    __syncthreads();
+    if (k + depth < op.k) fetch_from(k + depth);  // on its way while this piece is multiplied
+#pragma unroll 4
+    for (int i = 0; i < depth / warps; ++i) {
+      const int at = (warp_of_thread() * (depth / warps) + i) * stride;
+      const Values<rows_each> left = load<rows_each>(a + at + row);
+      const Values<4> right[2] = {load<4>(b + at + column), load<4>(b + at + column + 4)};
+#pragma unroll
+      for (int y = 0; y < rows_each; ++y)
+#pragma unroll
+        for (int x = 0; x < columns_each; ++x) sums[y][x] += left.at[y] * right[x / 4].at[x % 4];
+    }
+    __syncthreads();
+  }
+
+  // The warps' sums, in their order.
+#pragma unroll
+  for (int y = 0; y < rows_each; ++y)
+#pragma unroll
+    for (int x = 0; x < columns_each; ++x)
+      shared[(warp_of_thread() * tile + row + y) * tile + column + x] = sums[y][x];
+  __syncthreads();
+  const int x = lane_of_thread();
+  if (first_column + x >= op.n) return;
+  float* to = op.c.data + (first_column + x) / op.c.group * op.c.apart + (first_column + x) % op.c.group;
+  for (int y = warp_of_thread(); y < tile && first_row + y < op.m; y += warps) {
+    float sum = 0;
+#pragma unroll
+    for (int w = 0; w < warps; ++w) sum += shared[(w * tile + y) * tile + x];
+    float& out = to[std::int64_t{first_row + y} * op.c.ld];
+    out = op.accumulate ? out + sum : sum;
+  }
+}
+
+// dcore += dgated gate; dgate += column sums of dgated core. Without a gate: dcore += dgated.
+struct CoreGradient {
+  const float *dgated = nullptr, *core = nullptr, *gate = nullptr;
+  float *dcore = nullptr, *dgate = nullptr;
+  int rows = 0, columns = 0;
+  int ld = 0;  // of dgated
+};
+constexpr int most_gradients = 64;
+struct CoreGradients {
+  CoreGradient at[most_gradients];
+};
+
+constexpr int row_groups = 32;   // a warp each
+constexpr int rows_at_once = 4;  // by a warp
+
+// A block has 32 columns of one core.
+__global__ void __launch_bounds__(warp* row_groups)
+    core_gradients_kernel(const __grid_constant__ CoreGradients gradients) {
+  auto* sums = shared_array<float>(warp * row_groups);
+  const CoreGradient& op = gradients.at[blockIdx.y];
+  const int column = static_cast<int>(blockIdx.x) * warp + lane_of_thread();
+  float sum = 0;
+  if (column < op.columns) {
+    const float gate = op.gate != nullptr ? op.gate[column] : 1.F;
+    for (int first = warp_of_thread() * rows_at_once; first < op.rows; first += row_groups * rows_at_once) {
+      float dgated[rows_at_once], core[rows_at_once], dcore[rows_at_once];
+#pragma unroll
+      for (int i = 0; i < rows_at_once; ++i) {
+        const bool exists = first + i < op.rows;
+        const std::int64_t at = std::int64_t{first + i} * op.columns + column;
+        dgated[i] = exists ? op.dgated[std::int64_t{first + i} * op.ld + column] : 0.F;
+        core[i] = exists ? op.core[at] : 0.F;
+        dcore[i] = exists ? op.dcore[at] : 0.F;
+      }
+#pragma unroll
+      for (int i = 0; i < rows_at_once; ++i) {
+        if (first + i >= op.rows) continue;
+        op.dcore[std::int64_t{first + i} * op.columns + column] = dcore[i] + dgated[i] * gate;
+        sum += dgated[i] * core[i];
+      }
+    }
+  }
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  if (warp_of_thread() > 0 || column >= op.columns || op.dgate == nullptr) return;
+  for (int group = 1; group < row_groups; ++group) sum += sums[group * warp + lane_of_thread()];
+  op.dgate[column] += sum;
+}
+
+// A core with its gate, of a train whose other half has one core more: nothing is multiplied.
+struct GatedRows {
+  const float *core, *gate;
+  std::int64_t columns, apart;
+  float* to;
+
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    Values<V> value = load<V>(core + i);
+    const Values<V> factor = load<V>(gate + i % columns);
+#pragma unroll
+    for (int k = 0; k < V; ++k) value.at[k] *= factor.at[k];
+    store(to + i / columns * apart + i % columns, value);
+  }
+};
+
+// ---- What is launched
+
+int narrow(std::int64_t size) {
+  COMERA_CHECK(size <= 0x7fffffff, "the halves of a tensor train are too large for a GPU's kernels");
+  return static_cast<int>(size);
+}
+
+Matrix rows_of(float* data, std::int64_t columns) {
+  return {data, nullptr, narrow(columns), narrow(columns), narrow(columns)};
+}
+
+// Core k as a matrix of so many columns, a multiple of its rank, with its gate unless it is the last.
+Matrix core_of(const TTTrain& train, int k, std::int64_t columns) {
+  Matrix matrix = rows_of(train.core[k].data<float>(), columns);
+  if (k + 1 < train.order) {
+    matrix.gate = train.gate[k].data<float>();
+    matrix.group = matrix.apart = narrow(train.rank(k));
+  }
+  return matrix;
+}
+
+// A or its gradient as L_p = L_{p-1} S_p has it: a row for each row of L_{p-1}.
+Matrix rows_of_a(const Tensor& a, std::int64_t apart, const TTTrain& train) {
+  const int last = train.inputs - 1;
+  return {a.data<float>(), nullptr, narrow(train.mode(last) * apart), narrow(train.rank(last)),
+          narrow(apart)};
+}
+
+class Scratch {
+ public:
+  explicit Scratch(std::byte* begin = nullptr) : begin_(reinterpret_cast<std::uintptr_t>(begin)) {}
+  float* take(std::int64_t floats) {
+    const std::uintptr_t at = begin_ + bytes_;
+    bytes_ += static_cast<std::size_t>((floats + 63) / 64 * 64) * sizeof(float);
+    return reinterpret_cast<float*>(at);  // NOLINT(performance-no-int-to-ptr): counted from zero, it is none
+  }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::uintptr_t begin_;
+  std::size_t bytes_ = 0;
+};
+
+// Products in the order of their waves: those of a wave wait for those of the waves before.
+class Waves {
+ public:
+  void add(int wave, const SmallProduct& product) {
+    if (static_cast<int>(waves_.size()) <= wave) waves_.resize(wave + 1);
+    waves_[wave].push_back(product);
+  }
+  void launch(const Stream& stream) const {
+    for (const auto& wave : waves_)
+      for (std::size_t begin = 0; begin < wave.size(); begin += most_products) {
+        SmallProducts some;
+        std::int64_t blocks = 0;
+        for (std::size_t i = begin; i < std::min(begin + most_products, wave.size()); ++i) {
+          some.first_block[some.count] = narrow(blocks);
+          SmallProduct& product = some.at[some.count++] = wave[i];
+          product.blocks_across = narrow(blocks_for(product.n, tile));
+          blocks += blocks_for(product.m, tile) * product.blocks_across;
+        }
+        COMERA_LAUNCH(stream, (LaunchShape{{blocks}, threads, shared_floats * sizeof(float)}),
+                      small_products_kernel, some);
+      }
+  }
+
+ private:
+  std::vector<std::vector<SmallProduct>> waves_;
+};
+
+// L_0..L_last and R_first..R_{K-1}, where the last to be made may have a place already.
+struct Partials {
+  std::array<Matrix, max_tt_cores> at;
+  std::array<std::int64_t, max_tt_cores> size{};  // rows of L_k, columns of R_k
+  int waves = 0;
+
+  // Of a train without the halves themselves.
+  Partials(const TTTrain& train, Waves& waves_of_all, Scratch& scratch) {
+    make(train, {}, {}, waves_of_all, scratch);
+  }
+  // With them.
+  Partials(const TTHalvesForward::Half& half, Waves& waves_of_all, Scratch& scratch) {
+    make(half.train, rows_of_a(half.a, half.a_apart, half.train),
+         rows_of(half.b.data<float>(), half.b.dim(1)), waves_of_all, scratch);
+  }
+
+ private:
+  void make(const TTTrain& train, const Matrix& a, const Matrix& b, Waves& to, Scratch& scratch) {
+    const bool whole = a.ld != 0;
+    const int last = train.order - 1;
+    at[0] = core_of(train, 0, train.rank(0));
+    size[0] = train.mode(0);
+    for (int k = 1; k < train.inputs - (whole ? 0 : 1); ++k) {
+      const std::int64_t width = train.mode(k) * train.rank(k);
+      size[k] = size[k - 1] * train.mode(k);
+      at[k] = rows_of(k + 1 == train.inputs ? nullptr : scratch.take(size[k] * train.rank(k)), train.rank(k));
+      to.add(k - 1, {.a = at[k - 1],
+                     .b = core_of(train, k, width),
+                     .c = k + 1 == train.inputs ? a : rows_of(at[k].data, width),
+                     .m = narrow(size[k - 1]),
+                     .n = narrow(width),
+                     .k = narrow(train.rank(k - 1))});
+      waves = std::max(waves, k);
+    }
+    at[last] = core_of(train, last, train.mode(last));
+    size[last] = train.mode(last);
+    for (int k = last - 1; k >= train.inputs + (whole ? 0 : 1); --k) {
+      const std::int64_t rows = train.rank(k - 1) * train.mode(k);
+      size[k] = size[k + 1] * train.mode(k);
+      at[k] = rows_of(k == train.inputs ? b.data : scratch.take(train.rank(k - 1) * size[k]), size[k]);
+      to.add(last - 1 - k, {.a = core_of(train, k, train.rank(k)),
+                            .b = at[k + 1],
+                            .c = rows_of(at[k].data, size[k + 1]),
+                            .m = narrow(rows),
+                            .n = narrow(size[k + 1]),
+                            .k = narrow(train.rank(k))});
+      waves = std::max(waves, last - k);
+    }
+  }
+};
+
+void plan(const TTHalvesForward& op, Waves& waves, Scratch& scratch) {
+  for (const auto& half : op.halves) Partials(half, waves, scratch);
+}
+
+std::size_t tt_halves_forward_scratch(const TTHalvesForward& op) {
+  Waves waves;
+  Scratch scratch;
+  plan(op, waves, scratch);
+  return scratch.bytes();
+}
+
+void tt_halves_forward(const TTHalvesForward& op, const KernelContext& context) {
+  for (const auto& half : op.halves) {
+    const TTTrain& train = half.train;
+    if (train.inputs == 1) {
+      auto* a = half.a.data<float>();
+      const bool aligned =
+          half.a_apart % 4 == 0 && reinterpret_cast<std::uintptr_t>(a) % (4 * sizeof(float)) == 0;
+      each(
+          context.stream,
+          GatedRows{train.core[0].data<float>(), train.gate[0].data<float>(), train.rank(0), half.a_apart, a},
+          train.core[0].elements(), aligned ? train.rank(0) : 1);
+    }
+    if (train.inputs + 1 == train.order)
+      COMERA_CUDA_CALL(cudaMemcpyAsync(half.b.raw(), train.core[train.inputs].raw(), half.b.bytes(),
+                                       cudaMemcpyDeviceToDevice, stream_of(context.stream)));
+  }
+  Waves waves;
+  Scratch scratch(context.scratch);
+  plan(op, waves, scratch);
+  waves.launch(context.stream);
+}
+
+void add(std::vector<CoreGradient>& gradients, const TTHalvesBackward::Half& half, int k, const float* dgated,
+         std::int64_t ld) {
+  const TTTrain& train = half.train;
+  const std::int64_t columns = train.rank(k);
+  CoreGradient gradient{.dgated = dgated,
+                        .core = train.core[k].data<float>(),
+                        .dcore = half.dcore[k].data<float>(),
+                        .rows = narrow(train.core[k].elements() / columns),
+                        .columns = narrow(columns),
+                        .ld = narrow(ld)};
+  if (k + 1 < train.order)
+    gradient.gate = train.gate[k].data<float>(), gradient.dgate = half.dgate[k].data<float>();
+  gradients.push_back(gradient);
+}
+
+void plan(const TTHalvesBackward::Half& half, Waves& waves, Scratch& scratch,
+          std::vector<CoreGradient>& gradients) {
+  const TTTrain& train = half.train;
+  const int middle = train.inputs, last = train.order - 1;
+  const Partials partials(train, waves, scratch);
+
+  Matrix dpartial = rows_of_a(half.da, half.a_apart, train);
+  if (middle == 1) add(gradients, half, 0, dpartial.data, half.a_apart);
+  for (int k = middle - 1; k >= 1; --k) {  // L_k = L_{k-1} S_k
+    const std::int64_t rows = partials.size[k - 1], rank = train.rank(k - 1),
+                       width = train.mode(k) * train.rank(k);
+    const int wave = partials.waves + middle - 1 - k;
+    float* dgated = scratch.take(rank * width);
+    float* dprevious = scratch.take(rows * rank);
+    waves.add(wave, {.a = partials.at[k - 1],
+                     .b = dpartial,
+                     .c = rows_of(dgated, width),
+                     .m = narrow(rank),
+                     .n = narrow(width),
+                     .k = narrow(rows),
+                     .transpose_a = true});
+    waves.add(wave, {.a = dpartial,
+                     .b = core_of(train, k, width),
+                     .c = rows_of(dprevious, rank),
+                     .m = narrow(rows),
+                     .n = narrow(rank),
+                     .k = narrow(width),
+                     .transpose_b = true});
+    add(gradients, half, k, dgated, train.rank(k));
+    if (k == 1) add(gradients, half, 0, dprevious, rank);
+    dpartial = rows_of(dprevious, train.mode(k - 1) * rank);
+  }
+
+  float* of_half = half.db.data<float>();
+  if (middle == last) add(gradients, half, last, of_half, train.rank(last));
+  for (int k = middle; k < last; ++k) {  // R_k = S_k R_{k+1}
+    const std::int64_t rows = train.rank(k - 1) * train.mode(k), rank = train.rank(k),
+                       width = partials.size[k + 1];
+    const int wave = partials.waves + k - middle;
+    const bool is_core = k + 1 == last;  // R_{k+1} is the last core, which has no gate
+    float* dgated = scratch.take(rows * rank);
+    float* dnext = is_core ? half.dcore[last].data<float>() : scratch.take(rank * width);
+    waves.add(wave, {.a = rows_of(of_half, width),
+                     .b = partials.at[k + 1],
+                     .c = rows_of(dgated, rank),
+                     .m = narrow(rows),
+                     .n = narrow(rank),
+                     .k = narrow(width),
+                     .transpose_b = true});
+    waves.add(wave, {.a = core_of(train, k, rank),
+                     .b = rows_of(of_half, width),
+                     .c = rows_of(dnext, width),
+                     .m = narrow(rank),
+                     .n = narrow(width),
+                     .k = narrow(rows),
+                     .transpose_a = true,
+                     .accumulate = is_core});
+    add(gradients, half, k, dgated, rank);
+    of_half = dnext;
+  }
+}
+
+std::size_t tt_halves_backward_scratch(const TTHalvesBackward& op) {
+  Waves waves;
+  Scratch scratch;
+  std::vector<CoreGradient> gradients;
+  for (const auto& half : op.halves) plan(half, waves, scratch, gradients);
+  return scratch.bytes();
+}
+
+void tt_halves_backward(const TTHalvesBackward& op, const KernelContext& context) {
+  Waves waves;
+  Scratch scratch(context.scratch);
+  std::vector<CoreGradient> gradients;
+  for (const auto& half : op.halves) plan(half, waves, scratch, gradients);
+  waves.launch(context.stream);
+  for (std::size_t begin = 0; begin < gradients.size(); begin += most_gradients) {
+    CoreGradients some;
+    const std::size_t count = std::min<std::size_t>(most_gradients, gradients.size() - begin);
+    int widest = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      some.at[i] = gradients[begin + i];
+      widest = std::max(widest, some.at[i].columns);
+    }
+    const LaunchShape shape{.grid = {blocks_for(widest, warp), static_cast<std::int64_t>(count)},
+                            .threads = warp * row_groups,
+                            .shared_bytes = warp * row_groups * sizeof(float)};
+    COMERA_LAUNCH(context.stream, shape, core_gradients_kernel, some);
+  }
+}
+
+}  // namespace
+
+void register_tt_halves(Backend& backend, bool /*tf32*/) {
+  backend.set<TTHalvesForward>(DType::float32, tt_halves_forward, tt_halves_forward_scratch);
+  backend.set<TTHalvesBackward>(DType::float32, tt_halves_backward, tt_halves_backward_scratch);
+}
+
+}  // namespace comera::COMERA_CUDA
