@@ -258,6 +258,31 @@ __device__ __forceinline__ void store_rows(const HeadRows<T>& to, int head, std:
   });
 }
 
+// A warp's own 16 rows as fragments: held in registers where there is room for them, which saves shared
+// memory traffic, or loaded where they are wanted.
+template <class Math, int D, bool held>
+class OwnRows {
+ public:
+  using T = typename Math::Element;
+  __device__ __forceinline__ explicit OwnRows(const T* tile) : tile_(tile) {}
+  // When the tile is complete.
+  __device__ __forceinline__ void hold() {
+    if constexpr (held)
+#pragma unroll
+      for (int i = 0; i < D / Math::depth; ++i) rows_[i] = load_a<Math>(tile_ + i * Math::depth, D + 8);
+  }
+  __device__ __forceinline__ typename Math::A at(int column) const {
+    if constexpr (held)
+      return rows_[column / Math::depth];
+    else
+      return load_a<Math>(tile_ + column, D + 8);
+  }
+
+ private:
+  const T* tile_;
+  typename Math::A rows_[held ? D / Math::depth : 1];
+};
+
 // Zeros in the rows that no sequence has: the work of blocks (sequences, …, …).
 template <class T>
 __device__ __forceinline__ void clear_padding(const HeadRows<T>& to, int heads, std::int64_t used,
@@ -298,8 +323,15 @@ class Dropout {
   }
 
   // Of elements [element, element + N): a call of the generator for sixteen, or two where they lie across.
+  // Without dropout all stay.
   template <int N>
   __device__ __forceinline__ Decisions<N> decide(std::uint64_t element) const {
+    Decisions<N> decisions;
+    if (!active) {
+#pragma unroll
+      for (int i = 0; i < N / 4; ++i) decisions.word[i] = ~0u;
+      return decisions;
+    }
     const auto block = static_cast<std::uint32_t>(element / 16);
     const auto from = static_cast<int>(element % 16);
     const Philox4 bytes = dropout_bytes(key_, site_, block);
@@ -318,7 +350,6 @@ class Dropout {
       for (int i = 0; i < 4; ++i)
         word[i] = static_cast<unsigned>((std::uint64_t{word[i + 1]} << 32 | word[i]) >> (8 * (from & 3)));
     }
-    Decisions<N> decisions;
 #pragma unroll
     for (int i = 0; i < N / 4; ++i) {
       const unsigned sum = (word[i] & 0x7f7f7f7fu) + added_;

@@ -17,10 +17,19 @@ inline constexpr int score_columns =
              (D == 128 || (AttentionTiles<Math, D>::narrow && sums * D > 64) ? 16 : 32) /
                  (std::is_same_v<Math, SplitTF32> && D > 32 ? 2 : 1));
 
+// With 64 columns, what limits is how often fragments are read from shared memory: blocks are of four warps,
+// so that three of them have registers enough to hold the warps' own rows.
 template <class Math, int D>
-inline constexpr std::size_t query_gradient_elements = 2 * (AttentionTiles<Math, D>::own_rows *
-                                                                AttentionTiles<Math, D>::stride +
-                                                            AttentionTiles<Math, D>::other_elements);
+inline constexpr bool holds_own_rows = D == 64 && AttentionTiles<Math, D>::narrow;
+
+template <class Math, int D>
+struct QueryTiles {
+  using Tiles = AttentionTiles<Math, D>;
+  static constexpr bool held = holds_own_rows<Math, D>;
+  static constexpr int warps = held ? 4 : Tiles::warps, blocks = held ? 3 : 2;
+  static constexpr int threads = warps * warp, own_rows = 16 * warps, own_elements = own_rows * Tiles::stride;
+  static constexpr std::size_t elements = 2 * (own_elements + Tiles::other_elements);
+};
 
 // Σ_c out dout of rows of a head, in all four lanes of each row.
 template <int D, class T>
@@ -42,18 +51,19 @@ __device__ __forceinline__ float dot_of_row(const T* out, int size, int unit, co
   return part;
 }
 
-// Block (sequence, head, part of the queries). Also leaves delta. The compiler is told of two blocks for each
-// multiprocessor: otherwise it saves registers for a fourth one, and spills.
+// Block (sequence, head, part of the queries). Also leaves delta. The compiler is told how many blocks a
+// multiprocessor has: otherwise it saves registers for more of them, and spills.
 template <class Math, int D>
-__global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), 2)
+__global__ void __launch_bounds__((QueryTiles<Math, D>::threads), (QueryTiles<Math, D>::blocks))
     attention_query_gradient(Attention<typename Math::Element> op) {
   using T = typename Math::Element;
   using Tiles = AttentionTiles<Math, D>;
+  using Queries = QueryTiles<Math, D>;
   constexpr int keys = Tiles::other_rows, group = Tiles::group, stride = Tiles::stride;
   constexpr int columns = score_columns<Math, D, 1>;
   using Dealt = DealtKeys<group>;
-  auto* q_tile = shared_array<T>(query_gradient_elements<Math, D>);
-  T *dout_tile = q_tile + Tiles::own_rows * stride, *k_tile = dout_tile + Tiles::own_rows * stride,
+  auto* q_tile = shared_array<T>(Queries::elements);
+  T *dout_tile = q_tile + Queries::own_elements, *k_tile = dout_tile + Queries::own_elements,
     *v_tile = k_tile + Tiles::other_elements;
   const int own_at = 16 * warp_of_thread() * stride;  // this warp's rows in a tile
   const int sequence = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
@@ -63,29 +73,32 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), 2)
     return;
   }
   const int length = static_cast<int>(op.offsets[sequence + 1] - begin);
-  const int first_query = static_cast<int>(blockIdx.z) * Tiles::own_rows;
+  const int first_query = static_cast<int>(blockIdx.z) * Queries::own_rows;
   if (first_query >= length) return;
   const int own = first_query + 16 * warp_of_thread();
 
   const Dropout dropout(op.mask);
   const std::int64_t place = head * op.rows + begin + own + fragment_row();  // of this lane's first query
-  load_rows<D, Tiles::own_rows, Tiles::threads, InOrder>(q_tile, op.q, head, false, begin, length,
-                                                         first_query);
-  load_rows<D, Tiles::own_rows, Tiles::threads, InOrder>(dout_tile, op.dout, head, false, begin, length,
-                                                         first_query);
+  load_rows<D, Queries::own_rows, Queries::threads, InOrder>(q_tile, op.q, head, false, begin, length,
+                                                             first_query);
+  load_rows<D, Queries::own_rows, Queries::threads, InOrder>(dout_tile, op.dout, head, false, begin, length,
+                                                             first_query);
+  OwnRows<Math, D, Queries::held> own_q(q_tile + own_at), own_dout(dout_tile + own_at);
   const float scale = op.scale * log2_of_e;
   const DistanceBias bias(op, head);
   float log_sum[2] = {0, 0}, delta[2] = {0, 0};  // log_sum in powers of 2
   TileC dq[D / 8] = {};
   for (int first_key = 0; first_key < length; first_key += keys) {
     if (first_key > 0) __syncthreads();
-    load_rows<D, keys, Tiles::threads, Dealt>(k_tile, op.k, op.kv_head(head), false, begin, length,
-                                              first_key);
-    load_rows<D, keys, Tiles::threads, Dealt>(v_tile, op.v, op.kv_head(head), op.append_one, begin, length,
-                                              first_key);
+    load_rows<D, keys, Queries::threads, Dealt>(k_tile, op.k, op.kv_head(head), false, begin, length,
+                                                first_key);
+    load_rows<D, keys, Queries::threads, Dealt>(v_tile, op.v, op.kv_head(head), op.append_one, begin, length,
+                                                first_key);
     __syncthreads();
     if (own >= length) continue;  // this warp has loaded for the others only
     if (first_key == 0) {
+      own_q.hold();
+      own_dout.hold();
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = fragment_row() + 8 * half;
@@ -105,17 +118,16 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), 2)
       const int lane_key = first_key + g + Dealt::first();
       const bool plain = first_key + g + group <= length && !bias.active;
       Decisions<Dealt::each> decisions[2];
-      if (dropout.active)
 #pragma unroll
-        for (int half = 0; half < 2; ++half)
-          decisions[half] = dropout.decide<Dealt::each>((place + 8 * half) * op.longest + lane_key);
+      for (int half = 0; half < 2; ++half)
+        decisions[half] = dropout.decide<Dealt::each>((place + 8 * half) * op.longest + lane_key);
 #pragma unroll 1
       for (int k = 0; k < group; k += columns) {
         TileC scores[columns / 8] = {}, gradients[columns / 8] = {};
 #pragma unroll 4
         for (int d = 0; d < D; d += Math::depth) {
-          const auto q = load_a<Math>(q_tile + own_at + d, stride);
-          const auto dout = load_a<Math>(dout_tile + own_at + d, stride);
+          const auto q = own_q.at(d);
+          const auto dout = own_dout.at(d);
           const int at = (g + k) * stride + d;
           each_b_of_rows<Math, columns / 8>(
               k_tile + at, stride, [&](int n, const auto& key) { Math::multiply(scores[n], q, key); });
@@ -156,7 +168,7 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), 2)
             for (int i = 0; i < 2; ++i) {
               float& score = scores[n].at[2 * half + i];
               const float p = power_of_2(score);
-              const bool stays = !dropout.active || decisions[half].stays(2 * n + i);
+              const bool stays = decisions[half].stays(2 * n + i);
               score = (stays ? p : 0) * gradients[n].at[2 * half + i] - p * delta[half];
             }
 #pragma unroll
@@ -179,7 +191,10 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), 2)
 template <class Math, int D, int teams>
 struct KeyTiles {
   using Tiles = AttentionTiles<Math, D>;
-  static constexpr int team_warps = Tiles::warps / teams, team_threads = team_warps * warp;
+  static constexpr bool held = holds_own_rows<Math, D>;
+  static constexpr int warps = held ? 4 : Tiles::warps, blocks = held ? 3 : 2;
+  static constexpr int threads = warps * warp;
+  static constexpr int team_warps = warps / teams, team_threads = team_warps * warp;
   static constexpr int own_rows = 16 * team_warps, queries = Tiles::other_rows;
   static constexpr int own_elements = own_rows * Tiles::stride;
   // Of each team: log_sum and delta of each query; both tiles of queries.
@@ -192,7 +207,7 @@ struct KeyTiles {
 // Block (sequence, head of keys, part of the keys), over all heads that use them. Scores stand with keys as
 // rows.
 template <class Math, int D, int teams>
-__global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), 2)
+__global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles<Math, D, teams>::blocks))
     attention_key_gradient(Attention<typename Math::Element> op) {
   using T = typename Math::Element;
   using Tiles = AttentionTiles<Math, D>;
@@ -230,12 +245,14 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), 2)
     ask_for_rows<queries, Keys::team_threads>(op.dout, head_of(tile), begin, length, first_of(tile));
   };
   ask_for_tile(team);
-  load_rows<D, Keys::own_rows, Tiles::threads, InOrder>(k_tile, op.k, kv_head, false, begin, length,
-                                                        first_key);
-  load_rows<D, Keys::own_rows, Tiles::threads, InOrder>(v_tile, op.v, kv_head, op.append_one, begin, length,
-                                                        first_key);
+  load_rows<D, Keys::own_rows, Keys::threads, InOrder>(k_tile, op.k, kv_head, false, begin, length,
+                                                       first_key);
+  load_rows<D, Keys::own_rows, Keys::threads, InOrder>(v_tile, op.v, kv_head, op.append_one, begin, length,
+                                                       first_key);
   const float scale = op.scale * log2_of_e;
   TileC dk[D / 8] = {}, dv[D / 8] = {};
+  OwnRows<Math, D, false> own_k(k_tile + own_at);  // there are registers for one of them
+  OwnRows<Math, D, Keys::held> own_v(v_tile + own_at);
   for (int tile = team; tile - team < heads_each * parts; tile += teams) {
     const bool turn = tile < heads_each * parts;
     const int head = head_of(tile), first_query = first_of(tile);
@@ -261,6 +278,7 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), 2)
     __syncthreads();
     ask_for_tile(tile + teams);
     if (!turn || own >= length) continue;
+    if (tile == team) own_v.hold();
     const DistanceBias bias(op, head);
     const float unit = bias.active ? 1 : scale;  // scores in powers of 2 are these times `unit`
 #pragma unroll 1
@@ -268,24 +286,21 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), 2)
       // This lane's decisions of the warp's 16 keys for two queries, of which each lane takes below what is
       // of its own keys and queries: key 4 i + j is bit 8 j + 7 - i for the first query, 8 j + 3 - i for the
       // other.
-      unsigned bits = ~0u;
-      if (dropout.active) {
-        bits = 0;
+      unsigned bits = 0;
 #pragma unroll(D == 32 ? 2 : 1)
-        for (int q = 0; q < 2; ++q) {
-          const std::int64_t row = place + g + 2 * lane_of_thread() + q;
-          const auto decisions = dropout.decide<16>(row * op.longest + own);
+      for (int i = 0; i < 2; ++i) {
+        const std::int64_t row = place + g + 2 * lane_of_thread() + i;
+        const auto decisions = dropout.decide<16>(row * op.longest + own);
 #pragma unroll
-          for (int i = 0; i < 4; ++i) bits |= decisions.word[i] >> (i + 4 * q) & (0x80808080u >> (i + 4 * q));
-        }
+        for (int w = 0; w < 4; ++w) bits |= decisions.word[w] >> (w + 4 * i) & (0x80808080u >> (w + 4 * i));
       }
 #pragma unroll 1
       for (int k = 0; k < group; k += columns) {
         TileC scores[columns / 8] = {}, gradients[columns / 8] = {};
 #pragma unroll 4
         for (int d = 0; d < D; d += Math::depth) {
-          const auto key = load_a<Math>(k_tile + own_at + d, stride);
-          const auto value = load_a<Math>(v_tile + own_at + d, stride);
+          const auto key = own_k.at(d);
+          const auto value = own_v.at(d);
           const int at = (g + k) * stride + d;
           each_b_of_rows<Math, columns / 8>(q_tile + at, stride,
                                             [&](int n, const auto& q) { Math::multiply(scores[n], key, q); });
@@ -373,18 +388,20 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
   with_head_size(op, [&](auto size) {
     constexpr int D = decltype(size)::value;
     using Tiles = AttentionTiles<Math, D>;
-    LaunchShape shape{.grid = attention_grid(op, op.heads, Tiles::own_rows),
-                      .threads = Tiles::threads,
-                      .shared_bytes = query_gradient_elements<Math, D> * sizeof(T)};
+    using Queries = QueryTiles<Math, D>;
+    LaunchShape shape{.grid = attention_grid(op, op.heads, Queries::own_rows),
+                      .threads = Queries::threads,
+                      .shared_bytes = Queries::elements * sizeof(T)};
     COMERA_LAUNCH(context.stream, shape, (attention_query_gradient<Math, D>), arguments);
     const auto key_gradient = [&](auto teams) {
       constexpr int count = decltype(teams)::value;
       using Keys = KeyTiles<Math, D, count>;
       shape.grid = attention_grid(op, op.kv_heads(), Keys::own_rows);
+      shape.threads = Keys::threads;
       shape.shared_bytes = Keys::bytes;
       COMERA_LAUNCH(context.stream, shape, (attention_key_gradient<Math, D, count>), arguments);
     };
-    if constexpr (Tiles::narrow)
+    if constexpr (Tiles::narrow && D == 32)
       if (op.shared_keys) return key_gradient(std::integral_constant<int, 2>{});
     key_gradient(std::integral_constant<int, 1>{});
   });
