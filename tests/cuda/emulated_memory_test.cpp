@@ -117,7 +117,7 @@ TEST_F(EmulatedMemory, AProfileHasTheTimesOfTheDevice) {
   const auto allocator = cuda_emulated::make_allocator(0);
   const Stream stream = allocator->stream();
   const Buffer x(*allocator, 64, MemoryKind::workspace), y(*allocator, 64, MemoryKind::workspace);
-  Arena arena(*allocator, 0);
+  Arena arena(*allocator, {});
   const Context context{cuda_emulated::backend(), arena, stream};
   const auto clock = allocator->profile_clock(stream);
   profile_reset();
