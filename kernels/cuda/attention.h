@@ -131,7 +131,8 @@ void with_head_size(const Operation& op, const Kernel& kernel) {
     kernel(std::integral_constant<int, 128>{});
 }
 
-// Where the rows of a tile lie in shared memory.
+// Where the rows of a tile lie in shared memory. An order moves the bits of a row's number about, so that the
+// place of a sum of numbers without a bit in common is the sum of their places.
 struct InOrder {
   static __device__ __forceinline__ int place(int row) { return row; }
 };
@@ -193,6 +194,10 @@ __device__ __forceinline__ void load_rows(T* to, const HeadRows<T>& from, int he
     const int real = (column < from.size ? length - first : 0) - own_row;
     const T* source = from.row(begin + first + own_row, head) + column;
     const std::int64_t source_step = step * from.ld;
+    // own_row < step, and row is a multiple of step * batch, so that their places are added. The place
+    // of their sum is computed wrongly by nvcc 13.0 where own_row is always 0 (step = 1).
+    static_assert((step & (step - 1)) == 0 && (batch & (batch - 1)) == 0);
+    T* const own_to = to + Order::place(own_row) * stride + column;
 #pragma unroll 2
     for (int row = 0; row < rows; row += step * batch) {
       Unit loaded[batch];
@@ -204,9 +209,8 @@ __device__ __forceinline__ void load_rows(T* to, const HeadRows<T>& from, int he
       }
 #pragma unroll
       for (int b = 0; b < batch; ++b) {
-        const int r = own_row + row + b * step;
-        if (rows >= step || r < rows)
-          *reinterpret_cast<Unit*>(to + Order::place(r) * stride + column) = loaded[b];
+        const int place = Order::place(row) + Order::place(b * step);
+        if (rows >= step || own_row < rows) *reinterpret_cast<Unit*>(own_to + place * stride) = loaded[b];
       }
     }
   });
@@ -379,20 +383,31 @@ __device__ __forceinline__ float power_of_2(float x) {
 #endif
 }
 
-// What is added to a head's scores, which are in powers of 2.
-struct DistanceBias {
-  const bool active;
-  float before = 0, behind = 0;
+// Makes scores of a head's products of queries and keys. Gradients are small differences of large sums, which
+// cancel only if all kernels round a score alike: scores are powers of 2 times `unit`, and are multiplied
+// with it by the fmaf that subtracts from them. A bias is added first, by an fmaf of its own; products by a
+// scale that is not positive take this way, too, as -infinity times it would not stand for what is hidden.
+struct Scores {
+  const bool biased;
+  const float scale, unit;
+  float before = 0, behind = 0;  // in powers of 2
 
   template <class T>
-  __device__ __forceinline__ DistanceBias(const Attention<T>& op, int head) : active(op.slopes != nullptr) {
-    if (!active) return;
+  __device__ __forceinline__ Scores(const Attention<T>& op, int head)
+      : biased(op.slopes != nullptr || !(op.scale > 0)),
+        scale(op.scale * log2_of_e),
+        unit(biased ? 1 : scale) {
+    if (op.slopes == nullptr) return;
     before = op.slopes[2 * head] * log2_of_e;
     behind = -op.slopes[2 * head + 1] * log2_of_e;
   }
-  // Of the key so many places behind the query: one of the products is negative, or both are 0.
-  __device__ __forceinline__ float operator()(float distance) const {
-    return fminf(distance * before, distance * behind);
+  // Of the key so many places behind the query, if biased: of what is added, one is negative, or both are 0.
+  __device__ __forceinline__ float with_bias(float product, float distance) const {
+    return fmaf(product, scale, fminf(distance * before, distance * behind));
+  }
+  // 2^(score - subtracted).
+  __device__ __forceinline__ float power(float score, float subtracted) const {
+    return power_of_2(fmaf(score, unit, -subtracted));
   }
 };
 

@@ -84,8 +84,7 @@ __global__ void __launch_bounds__((QueryTiles<Math, D>::threads), (QueryTiles<Ma
   load_rows<D, Queries::own_rows, Queries::threads, InOrder>(dout_tile, op.dout, head, false, begin, length,
                                                              first_query);
   OwnRows<Math, D, Queries::held> own_q(q_tile + own_at), own_dout(dout_tile + own_at);
-  const float scale = op.scale * log2_of_e;
-  const DistanceBias bias(op, head);
+  const Scores scores_of(op, head);
   float log_sum[2] = {0, 0}, delta[2] = {0, 0};  // log_sum in powers of 2
   TileC dq[D / 8] = {};
   for (int first_key = 0; first_key < length; first_key += keys) {
@@ -116,7 +115,7 @@ __global__ void __launch_bounds__((QueryTiles<Math, D>::threads), (QueryTiles<Ma
 #pragma unroll 1
     for (int g = 0; g < keys && first_key + g < length; g += group) {
       const int lane_key = first_key + g + Dealt::first();
-      const bool plain = first_key + g + group <= length && !bias.active;
+      const bool plain = first_key + g + group <= length && !scores_of.biased;
       Decisions<Dealt::each> decisions[2];
 #pragma unroll
       for (int half = 0; half < 2; ++half)
@@ -135,16 +134,6 @@ __global__ void __launch_bounds__((QueryTiles<Math, D>::threads), (QueryTiles<Ma
             Math::multiply(gradients[n], dout, value);
           });
         }
-        // From scores to the powers of 2 that probabilities are.
-#pragma unroll
-        for (int half = 0; half < 2; ++half)
-#pragma unroll
-          for (int n = 0; n < columns / 8; ++n)
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-              float& score = scores[n].at[2 * half + i];
-              score = score * scale - log_sum[half];
-            }
         if (!plain) {
           const int step_key = lane_key + k / 4;
 #pragma unroll
@@ -156,7 +145,8 @@ __global__ void __launch_bounds__((QueryTiles<Math, D>::threads), (QueryTiles<Ma
               for (int i = 0; i < 2; ++i) {
                 float& score = scores[n].at[2 * half + i];
                 const auto away = static_cast<float>(2 * n + i);
-                score = step_key + 2 * n + i < length ? score + bias(distance + away) : -INFINITY;
+                if (scores_of.biased) score = scores_of.with_bias(score, distance + away);
+                if (step_key + 2 * n + i >= length) score = -INFINITY;
               }
           }
         }
@@ -167,7 +157,7 @@ __global__ void __launch_bounds__((QueryTiles<Math, D>::threads), (QueryTiles<Ma
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
               float& score = scores[n].at[2 * half + i];
-              const float p = power_of_2(score);
+              const float p = scores_of.power(score, log_sum[half]);
               const bool stays = decisions[half].stays(2 * n + i);
               score = (stays ? p : 0) * gradients[n].at[2 * half + i] - p * delta[half];
             }
@@ -249,7 +239,6 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
                                                        first_key);
   load_rows<D, Keys::own_rows, Keys::threads, InOrder>(v_tile, op.v, kv_head, op.append_one, begin, length,
                                                        first_key);
-  const float scale = op.scale * log2_of_e;
   TileC dk[D / 8] = {}, dv[D / 8] = {};
   OwnRows<Math, D, false> own_k(k_tile + own_at);  // there are registers for one of them
   OwnRows<Math, D, Keys::held> own_v(v_tile + own_at);
@@ -279,8 +268,7 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
     ask_for_tile(tile + teams);
     if (!turn || own >= length) continue;
     if (tile == team) own_v.hold();
-    const DistanceBias bias(op, head);
-    const float unit = bias.active ? 1 : scale;  // scores in powers of 2 are these times `unit`
+    const Scores scores_of(op, head);
 #pragma unroll 1
     for (int g = 0; g < queries && first_query + g < length; g += group) {
       // This lane's decisions of the warp's 16 keys for two queries, of which each lane takes below what is
@@ -308,7 +296,7 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
             Math::multiply(gradients[n], value, dout);
           });
         }
-        if (bias.active)
+        if (scores_of.biased)
 #pragma unroll
           for (int n = 0; n < columns / 8; ++n) {
             const int query = first_query + g + k + 8 * n + fragment_column();
@@ -317,8 +305,8 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
             for (int i = 0; i < 2; ++i)
 #pragma unroll
               for (int half = 0; half < 2; ++half)
-                scores[n].at[2 * half + i] =
-                    scores[n].at[2 * half + i] * scale + bias(distance + static_cast<float>(8 * half - i));
+                scores[n].at[2 * half + i] = scores_of.with_bias(scores[n].at[2 * half + i],
+                                                                 distance + static_cast<float>(8 * half - i));
           }
 #pragma unroll
         for (int n = 0; n < columns / 8; ++n) {
@@ -332,7 +320,7 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
               float &score = scores[n].at[2 * half + i], &gradient = gradients[n].at[2 * half + i];
-              const float p = power_of_2(score * unit - log_sums.at[i]);
+              const float p = scores_of.power(score, log_sums.at[i]);
               score = (stay & (0x80000000u >> (4 * i + 2 * half))) != 0 ? p : 0;
               gradient = score * gradient - p * deltas.at[i];
             }

@@ -43,8 +43,7 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), AttentionT
   const std::int64_t place = head * op.rows + begin + own + fragment_row();  // of this lane's first query
   load_rows<D, Tiles::own_rows, Tiles::threads, InOrder>(q_tile, op.q, head, false, begin, length,
                                                          first_query);
-  const float scale = op.scale * log2_of_e;
-  const DistanceBias bias(op, head);
+  const Scores scores_of(op, head);
   float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};  // in powers of 2; this lane's part of the sum
   TileC out[D / 8] = {};
   for (int first_key = 0; first_key < length; first_key += keys) {
@@ -64,11 +63,8 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), AttentionT
         each_b_of_rows<Math, group / 8>(k_tile + g * stride + d, stride,
                                         [&](int n, const auto& b) { Math::multiply(scores[n], a, b); });
       }
-      // Scores in powers of 2 are these times `unit`.
       const int lane_key = first_key + g + Dealt::first();
-      float unit = scale;
-      if (first_key + g + group > length || bias.active || scale < 0) {
-        unit = 1;
+      if (first_key + g + group > length || scores_of.biased) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const auto distance = static_cast<float>(lane_key - (own + fragment_row() + 8 * half));
@@ -78,7 +74,8 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), AttentionT
             for (int i = 0; i < 2; ++i) {
               float& score = scores[n].at[2 * half + i];
               const auto away = static_cast<float>(2 * n + i);
-              score = lane_key + 2 * n + i < length ? score * scale + bias(distance + away) : -INFINITY;
+              if (scores_of.biased) score = scores_of.with_bias(score, distance + away);
+              if (lane_key + 2 * n + i >= length) score = -INFINITY;
             }
         }
       }
@@ -89,7 +86,7 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), AttentionT
         for (int n = 0; n < group / 8; ++n)
 #pragma unroll
           for (int i = 0; i < 2; ++i) here = fmaxf(here, scores[n].at[2 * half + i]);
-        const float now = fmaxf(largest[half], row_max(here) * unit);
+        const float now = fmaxf(largest[half], row_max(here) * scores_of.unit);
         const float before = power_of_2(largest[half] - now);
         largest[half] = now;
         sum[half] *= before;
@@ -103,7 +100,7 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), AttentionT
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
             float& score = scores[n].at[2 * half + i];
-            score = power_of_2(score * unit - now);
+            score = scores_of.power(score, now);
             sum[half] += score;
           }
         if (!dropout.active) continue;

@@ -108,6 +108,22 @@ void add_attention_cases(std::vector<OperationCase>& cases) {
                           .size = 16,
                           .longest = 5,
                           .opposed = true});
+  // Kernels have ways of their own for keys that are all there, and for biases: all must round alike.
+  attention_cases(cases, {.name = "opposed_tiles",
+                          .offsets = {0, 70},
+                          .tokens = 70,
+                          .heads = 1,
+                          .size = 16,
+                          .longest = 70,
+                          .opposed = true});
+  attention_cases(cases, {.name = "opposed_slopes",
+                          .offsets = {0, 5, 9},
+                          .tokens = 10,
+                          .heads = 3,
+                          .size = 16,
+                          .longest = 5,
+                          .opposed = true,
+                          .slopes = true});
   // On both sides of the tiles that kernels work with, and of the head sizes that they are made for.
   const std::vector<std::int32_t> tiles = {0, 33, 97, 162, 291};
   attention_cases(cases, {"tiles_of_32", tiles, 293, 1, 32, 129});
