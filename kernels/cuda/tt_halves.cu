@@ -44,48 +44,48 @@ constexpr int rows_each = 2, columns_each = 4;  // of c, by a thread
 constexpr std::size_t shared_floats = std::size_t{2} * depth * stride;
 static_assert(warps * tile * tile <= shared_floats && tile * tile == threads);
 
-constexpr int fetched = depth * tile / threads;  // numbers of an operand, by a thread
+constexpr int at_once = 8;  // numbers that a thread asks for before it waits
 
-// A thread's numbers of a piece of the matrix that is `across` columns wide, all in one column; what is
-// outside of the matrix is zero.
-template <int across>
-__device__ __forceinline__ void fetch(const Matrix& from, int rows, int columns, int first_row,
-                                      int first_column, float (&values)[fetched]) {
-  constexpr int step = threads / across;
-  const int column = first_column + static_cast<int>(threadIdx.x) % across;
-  const int row = first_row + static_cast<int>(threadIdx.x) / across;
-  const bool inside = column < columns;
-  const int within = inside ? column % from.group : 0;
-  const float* start = from.data + (inside ? column / from.group * from.apart + within : 0);
-  const float gate = inside && from.gate != nullptr ? from.gate[within] : 1.F;
+// A piece of a matrix, `across` columns wide, into shared memory; what is outside of the matrix is zero
+// there. A thread stays in one column. A row of `to` is one element along the summed dimension: a column of
+// the matrix, or a row.
+template <int across, bool columns_are_summed>
+__device__ __forceinline__ void read(const Matrix& from, int rows, int columns, int first_row,
+                                     int first_column, float* to) {
+  constexpr int step = threads / across, count = depth * tile / threads;
+  const int x = static_cast<int>(threadIdx.x) % across, y = static_cast<int>(threadIdx.x) / across;
+  const int column = first_column + x;
+  if (columns_are_summed && column >= columns) return;
+  const int needed = columns_are_summed ? count * step : min(count * step, rows - first_row);
+  const int inside = column < columns ? rows - first_row - y : 0;  // rows from the thread's first one on
+  const int within = inside > 0 ? column % from.group : 0;
+  const float gate = inside > 0 && from.gate != nullptr ? from.gate[within] : 1.F;
+  const float* at = from.data;
+  if (inside > 0) at += std::int64_t{first_row + y} * from.ld + column / from.group * from.apart + within;
+  to += columns_are_summed ? x * stride + y : y * stride + x;
+#pragma unroll 1
+  for (int begin = 0; begin * step < needed; begin += at_once) {
+    float values[at_once];
 #pragma unroll
-  for (int i = 0; i < fetched; ++i) {
-    const bool exists = inside && row + i * step < rows;
-    values[i] = exists ? start[std::int64_t{row + i * step} * from.ld] * gate : 0.F;
+    for (int i = 0; i < at_once; ++i, at += step * from.ld)
+      values[i] = (begin + i) * step < inside ? *at : 0.F;
+#pragma unroll
+    for (int i = 0; i < at_once; ++i)
+      to[(begin + i) * step * (columns_are_summed ? 1 : stride)] = values[i] * gate;
   }
 }
 
 // `tile` numbers from `first` on, and `depth` from k on along the summed dimension: the matrix's columns or
 // rows.
-__device__ __forceinline__ void fetch(const Matrix& from, bool columns_are_summed, int size, int summed,
-                                      int first, int k, float (&values)[fetched]) {
+__device__ __forceinline__ void read(const Matrix& from, bool columns_are_summed, int size, int summed,
+                                     int first, int k, float* to) {
   if (columns_are_summed)
-    fetch<depth>(from, size, summed, first, k, values);
+    read<depth, true>(from, size, summed, first, k, to);
   else
-    fetch<tile>(from, summed, size, k, first, values);
+    read<tile, false>(from, summed, size, k, first, to);
 }
 
-// Puts them where a row of `to` is one element along the summed dimension.
-__device__ __forceinline__ void put(const float (&values)[fetched], bool columns_are_summed, float* to) {
-  const int across = columns_are_summed ? depth : tile;
-  const int x = static_cast<int>(threadIdx.x) % across, y = static_cast<int>(threadIdx.x) / across;
-  const int begin = columns_are_summed ? x * stride + y : y * stride + x;
-  const int step = threads / across * (columns_are_summed ? 1 : stride);
-#pragma unroll
-  for (int i = 0; i < fetched; ++i) to[begin + i * step] = values[i];
-}
-
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(threads, 4)
     small_products_kernel(const __grid_constant__ SmallProducts products) {
   int which = 0;
   while (which + 1 < products.count && static_cast<int>(blockIdx.x) >= products.first_block[which + 1])
@@ -98,17 +98,10 @@ __global__ void __launch_bounds__(threads)
 
   const int row = lane_of_thread() / 4 * rows_each, column = lane_of_thread() % 4 * columns_each;
   float sums[rows_each][columns_each] = {};
-  float next_a[fetched], next_b[fetched];
-  const auto fetch_from = [&](int k) {
-    fetch(op.a, !op.transpose_a, op.m, op.k, first_row, k, next_a);
-    fetch(op.b, op.transpose_b, op.n, op.k, first_column, k, next_b);
-  };
-  fetch_from(0);
   for (int k = 0; k < op.k; k += depth) {
-    put(next_a, !op.transpose_a, a);
-    put(next_b, op.transpose_b, b);
+    read(op.a, !op.transpose_a, op.m, op.k, first_row, k, a);
+    read(op.b, op.transpose_b, op.n, op.k, first_column, k, b);
     __syncthreads();
-    if (k + depth < op.k) fetch_from(k + depth);  // on its way while this piece is multiplied
     const int end = min(depth, op.k - k);
 #pragma unroll 4
     for (int i = warp_of_thread(); i < end; i += warps) {
