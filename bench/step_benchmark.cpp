@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "bench/step_profile.h"
@@ -10,6 +11,7 @@
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "kernels/ops/layout.h"
+#include "kernels/ops/matrix_product.h"
 
 namespace comera {
 
@@ -157,14 +159,68 @@ double gpu_bandwidth(const Processor& processor) {
   return best;
 }
 
+// Floating-point operations per second of a large product in this type, at best.
+double gpu_product_rate(const Processor& processor, DType type) {
+  constexpr std::int64_t size = 8192;
+  Allocator& allocator = processor.allocator;
+  const std::size_t bytes = size * size * size_of(type);
+  const Buffer a(allocator, bytes, MemoryKind::workspace), b(allocator, bytes, MemoryKind::workspace),
+      c(allocator, bytes, MemoryKind::workspace);
+  const Shape shape{size, size};
+  for (const Buffer* filled : {&a, &b}) {  // products of zeros are faster than others
+    HostCopy values(allocator, filled->tensor(shape, type));
+    std::uint32_t state = 1;
+    for (std::size_t i = 0; i < bytes; i += 2) {
+      state = state * 1664525u + 1013904223u;
+      // The upper half of a number between 1 and 2, negative or not; of a float32, its lower half.
+      const auto word = static_cast<std::uint16_t>((state >> 16 & 0x807fu) | 0x3f80u);
+      std::memcpy(static_cast<std::byte*>(values.tensor().raw()) + i, &word, sizeof word);
+    }
+    values.write();
+  }
+  const MatrixProduct product{.a = a.tensor(shape, type),
+                              .b = b.tensor(shape, type),
+                              .c = c.tensor(shape, type),
+                              .m = size,
+                              .n = size,
+                              .k = size};
+  Arena measuring = Arena::measuring(allocator.device());
+  run(Context{processor.backend, measuring, allocator.stream()}, product);
+  Arena arena(allocator, measuring.peak());
+  double best = 0;
+  for (int repeat = 0; repeat < 10; ++repeat) {
+    const auto start = Clock::now();
+    run(Context{processor.backend, arena, allocator.stream()}, product);
+    allocator.synchronize(allocator.stream());
+    best = std::max(best, 2.0 * size * size * size / seconds_since(start));
+  }
+  return best;
+}
+
+// Where the time of a step that is not recorded goes: of five, the quickest.
+std::string gpu_profile(const char* name, const EncoderConfig& config, const StepBenchmarkOptions& options,
+                        Processor processor, const Ceilings& ceilings) {
+  processor.graphs = false;
+  Stepper stepper(config, options, processor);
+  for (int i = 0; i < 2; ++i) stepper.step();
+  StepProfile quickest;
+  for (int i = 0; i < 5; ++i) {
+    const auto clock = processor.allocator.profile_clock(processor.allocator.stream());
+    const StepProfile profile = profiled_step(stepper, clock.get());
+    if (i == 0 || profile.seconds < quickest.seconds) quickest = profile;
+  }
+  return device_roofline_table(
+      fmt::format("the quickest {} step, operation by operation, without graphs", name), quickest, ceilings);
+}
+
 // A model's steps on a GPU, and what they move and multiply.
 struct GpuSteps {
   GpuSteps(const EncoderConfig& config, const StepBenchmarkOptions& options, const Processor& processor)
       : stepper(config, options, processor) {
     profile_reset();
-    profile_enable(true);  // the first step runs or records every operation once
+    profile_enable();  // the first step runs or records every operation once
     stepper.step();
-    profile_enable(false);
+    profile_disable();
     for (const ProfileEntry& entry : profile_entries()) work += entry.work;
     stepper.step();
   }
@@ -213,13 +269,21 @@ std::string benchmark_on_gpu(const StepBenchmarkOptions& options, const Processo
       "most)\n",
       options.tokens, options.length, name_of(options.optimizer.kind), options.repeats);
   text += tensorized.text("tensorized", bandwidth);
-  if (!dense) return text;
-  return text + dense->text("dense", bandwidth) +
-         fmt::format(
-             "  tensorized is {:.2f} times faster (median of the pairs) and takes {:.2f} times less "
-             "memory\n",
-             median_ratio(dense->seconds, tensorized.seconds),
-             dense->stepper.memory_mib() / tensorized.stepper.memory_mib());
+  if (dense)
+    text += dense->text("dense", bandwidth) +
+            fmt::format(
+                "  tensorized is {:.2f} times faster (median of the pairs) and takes {:.2f} times less "
+                "memory\n",
+                median_ratio(dense->seconds, tensorized.seconds),
+                dense->stepper.memory_mib() / tensorized.stepper.memory_mib());
+  if (!options.profile) return text;
+  const Ceilings ceilings{.fp32_flops = gpu_product_rate(processor, options.config.compute),
+                          .copy_bytes = bandwidth};
+  text += fmt::format("  at best {:.0f} TFLOP/s of products in {}\n", ceilings.fp32_flops * 1e-12,
+                      name_of(options.config.compute));
+  text += gpu_profile("tensorized", options.config, options, processor, ceilings);
+  if (dense) text += gpu_profile("dense", options.config.dense_twin(), options, processor, ceilings);
+  return text;
 }
 
 }  // namespace
@@ -230,7 +294,6 @@ std::string benchmark_step(const StepBenchmarkOptions& options) {
   Processor processor = find_processor(options.device, options.config.compute, options.operands);
   processor.graphs = options.graphs;
   if (processor.allocator.device().kind == DeviceKind::cuda) {
-    if (options.profile) throw UsageError("--profile is for the CPU; give --device cpu");
     return benchmark_on_gpu(options, processor);
   }
   if (options.config.compute == DType::float64)

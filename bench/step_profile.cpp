@@ -8,11 +8,11 @@
 
 namespace comera {
 
-StepProfile profiled_step(Stepper& stepper) {
+StepProfile profiled_step(Stepper& stepper, ProfileClock* clock) {
   profile_reset();
-  profile_enable(true);
+  profile_enable(clock);
   const double seconds = stepper.step();
-  profile_enable(false);
+  profile_disable();
   return {profile_entries(), seconds};
 }
 
@@ -32,40 +32,63 @@ double floor_seconds(const Work& work, const Ceilings& ceilings) {
   return std::max(work.bytes / ceilings.copy_bytes, work.flops / ceilings.fp32_flops);
 }
 
-}  // namespace
-
-std::string roofline_table(const std::string& title, const StepProfile& profile, const Ceilings& ceilings) {
-  std::string text = fmt::format("{}\n  {:<33}{:>6}{:>9}{:>9}{:>8}{:>8}{:>8}{:>8}{:>9}{:>9}{:>9}\n", title,
+// Digits of milliseconds, and how many threads share the host's time.
+std::string table(const std::string& title, const StepProfile& profile, const Ceilings& ceilings, int digits,
+                  int threads) {
+  std::string text = fmt::format("{}\n  {:<33}{:>6}{:>9}{:>9}{:>8}{:>8}{:>8}{:>9}{:>9}{:>9}{:>9}\n", title,
                                  "operation", "calls", "ms", "cpu ms", "GB", "GFLOP", "GB/s", "GFLOP/s",
                                  "bytes ms", "flops ms", "ms/floor");
   const auto line = [&](const std::string& name, std::int64_t calls, double seconds, double cpu,
                         const Work& work, double floor) {
     text += fmt::format(
-        "  {:<33}{:>6}{:>9.1f}{:>9.1f}{:>8.3f}{:>8.2f}{:>8.1f}{:>8.1f}{:>9.1f}{:>9.1f}{:>9.2f}\n", name,
-        calls, seconds * 1e3, cpu * 1e3, work.bytes * 1e-9, work.flops * 1e-9, work.bytes * 1e-9 / seconds,
-        work.flops * 1e-9 / seconds, work.bytes / ceilings.copy_bytes * 1e3,
-        work.flops / ceilings.fp32_flops * 1e3, seconds / floor);
+        "  {:<33}{:>6}{:>9.{}f}{:>9.{}f}{:>8.3f}{:>8.2f}{:>8.1f}{:>9.1f}{:>9.{}f}{:>9.{}f}{:>9.2f}\n", name,
+        calls, seconds * 1e3, digits, cpu * 1e3, digits, work.bytes * 1e-9, work.flops * 1e-9,
+        work.bytes * 1e-9 / seconds, work.flops * 1e-9 / seconds, work.bytes / ceilings.copy_bytes * 1e3,
+        digits, work.flops / ceilings.fp32_flops * 1e3, digits, seconds / floor);
   };
   ProfileEntry total;
   double floors = 0, listed = 0;
   for (const ProfileEntry& entry : profile.entries) {
     const double floor = floor_seconds(entry.work, ceilings);
-    line(entry.name, entry.calls, entry.seconds, entry.cpu_seconds / thread_count(), entry.work, floor);
+    line(entry.name, entry.calls, entry.seconds, entry.cpu_seconds / threads, entry.work, floor);
     total.calls += entry.calls;
     total.cpu_seconds += entry.cpu_seconds;
     total.work += entry.work;
     listed += entry.seconds;
     floors += floor;
   }
-  line("total", total.calls, listed, total.cpu_seconds / thread_count(), total.work, floors);
+  line("total", total.calls, listed, total.cpu_seconds / threads, total.work, floors);
   const double bytes = total.work.bytes / ceilings.copy_bytes;
   text += fmt::format(
-      "  the step took {:.0f} ms: {:.2f} times its bytes' {:.0f} ms, {:.2f} times its "
-      "products' {:.0f} ms, {:.2f} times the {:.0f} ms of both, operation by operation\n",
-      profile.seconds * 1e3, profile.seconds / bytes, bytes * 1e3,
+      "  the step took {:.{}f} ms: {:.2f} times its bytes' {:.{}f} ms, {:.2f} times its "
+      "products' {:.{}f} ms, {:.2f} times the {:.{}f} ms of both, operation by operation\n",
+      profile.seconds * 1e3, digits, profile.seconds / bytes, bytes * 1e3, digits,
       profile.seconds * ceilings.fp32_flops / total.work.flops, total.work.flops / ceilings.fp32_flops * 1e3,
-      profile.seconds / floors, floors * 1e3);
-  return text + "  cpu ms: of all threads, over their number; less than ms where other programs ran\n";
+      digits, profile.seconds / floors, floors * 1e3, digits);
+  return text;
+}
+
+}  // namespace
+
+std::string roofline_table(const std::string& title, const StepProfile& profile, const Ceilings& ceilings) {
+  return table(title, profile, ceilings, 1, thread_count()) +
+         "  cpu ms: of all threads, over their number; less than ms where other programs ran\n";
+}
+
+std::string device_roofline_table(const std::string& title, const StepProfile& profile,
+                                  const Ceilings& ceilings) {
+  std::vector<ProfileEntry> entries = profile.entries;
+  const auto lost = [&](const ProfileEntry& entry) {
+    return entry.seconds - floor_seconds(entry.work, ceilings);
+  };
+  std::ranges::stable_sort(entries, [&](const auto& a, const auto& b) { return lost(a) > lost(b); });
+  std::string text =
+      table(title, profile, ceilings, 3, 1) +
+      "  ms: between two events, waiting for the host's next call included; cpu ms: the host's\n"
+      "  furthest above their floor:";
+  for (std::size_t i = 0; i < std::min<std::size_t>(entries.size(), 10); ++i)
+    text += fmt::format("{} {} {:.3f} ms", i == 0 ? "" : ",", entries[i].name, lost(entries[i]) * 1e3);
+  return text + "\n";
 }
 
 }  // namespace comera

@@ -16,8 +16,8 @@ struct StepProfile {
   double seconds = 0;  // of the whole step
 };
 
-// Takes a step and says where its time went.
-StepProfile profiled_step(Stepper& stepper);
+// Takes a step and says where its time went; with a clock, that of the device's stream.
+StepProfile profiled_step(Stepper& stepper, ProfileClock* clock = nullptr);
 
 double seconds_in(const StepProfile& profile, const std::string& operation);
 
@@ -25,5 +25,8 @@ double seconds_in(const StepProfile& profile, const std::string& operation);
 Ceilings best_of(const Ceilings& a, const Ceilings& b);
 
 std::string roofline_table(const std::string& title, const StepProfile& profile, const Ceilings& ceilings);
+// Of a device that is given its work by a host's thread; ends with the ten operations that lose most.
+std::string device_roofline_table(const std::string& title, const StepProfile& profile,
+                                  const Ceilings& ceilings);
 
 }  // namespace comera

@@ -97,7 +97,7 @@ void Float8State::restore(const Snapshot& given) {
       int exponent = 0;
       COMERA_CHECK(scale > 0 && 1 / scale > 0 && std::frexp(scale, &exponent) == 0.5F,
                    "{}: {} is no scale of an 8-bit operand, which is a power of two", layer, scale);
-      Float8Scale& taken = scales.emplace_back(Float8Scale{.scale = scale, .inverse = 1 / scale});
+      Float8Scale& taken = scales.emplace_back(Float8Scale{.inverse = 1 / scale, .scale = scale});
       if (!remembers) continue;
       const std::int64_t kept = std::min(steps, length);
       history.insert(history.end(), length - kept, 0.F);

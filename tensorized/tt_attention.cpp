@@ -8,17 +8,13 @@
 #include "kernels/ops/layout.h"
 #include "kernels/ops/matrix_product.h"
 #include "tensorized/in_type.h"
+#include "tensorized/together.h"
 
 namespace comera {
 
 namespace {
 
 enum Projection : int { query, key, value };
-
-void copy(const Context& context, const Tensor& source, const Tensor& to) {
-  run(context, Fill{.x = to, .value = 0});
-  run(context, Add{.x = source, .y = to});
-}
 
 }  // namespace
 
@@ -80,38 +76,33 @@ bool TTAttention::pays(const MachineModel& machine, std::int64_t tokens, std::in
   return between < whole;
 }
 
-void TTAttention::merge(const Context& context, const Saved& saved) const {
+void TTAttention::merge(const Context& context, const Saved& saved, const Together& operands,
+                        const Tensor& whole, const Tensor& whole_wide) const {
   const ProductPlace place(context.products, "", cores_stay_wide);
   const Ranks padded = ranks(in_float8());
   const auto [r_query, r_key, r_value, r_output, unused] = padded;
   const std::int64_t all = padded.all();
   ArenaScope scope(context.arena);
-  const InMasterType in_a(context, scope, saved.a), in_b_output(context, scope, saved.b_output),
-      in_f(context, scope, saved.f);
-  const Tensor a = in_a.tensor();
-  if (unused > 0 || projections_.any_removed()) run(context, Fill{.x = a, .value = 0});
-  const Tensor b_output = in_b_output.tensor();
-  if (output_.rank(0) < r_output)
-    for (const Tensor& half : {saved.a_output, b_output}) run(context, Fill{.x = half, .value = 0});
+  const InMasterType master(context, scope, whole);
+  const std::vector<Tensor> made = operands.in(master.tensor());
+  const Tensor &a = made[0], &b_output = made[1], &c = made[2], &f = made[3];
+  for (const Tensor& zeros : {master.tensor(), whole_wide}) run(context, Fill{.x = zeros, .value = 0});
   TTHalvesForward halves{
       {halves_of(store_, output_.train(0), saved.a_output, r_output, b_output.rows(0, output_.rank(0)))}};
-  // Into the first columns of a, which is all zeros beside them, and the first rows of b.
-  const auto of_projection = [&](int i, const Tensor& columns, const Tensor& b) {
-    const std::int64_t rank = projections_.rank(i);
-    if (rank < b.dim(0)) run(context, Fill{.x = b, .value = 0});
+  const auto add_projection = [&](int i, const Tensor& columns, const Tensor& b) {
     if (!projections_.removed(i))
-      halves.halves.push_back(halves_of(store_, projections_.train(i), columns, all, b.rows(0, rank)));
+      halves.halves.push_back(
+          halves_of(store_, projections_.train(i), columns, all, b.rows(0, projections_.rank(i))));
   };
-  of_projection(query, a, saved.b_query.rows(0, r_query));
-  of_projection(key, a.from(r_query), saved.b_key);
-  of_projection(value, a.from(r_query + r_key), saved.b_value.rows(0, r_value));
+  add_projection(query, a, saved.b_query);
+  add_projection(key, a.from(r_query), saved.b_key);
+  add_projection(value, a.from(r_query + r_key), saved.b_value);
   run(context, halves);
-  copy(context, store_.value(projections_.bias(query)), saved.b_query.rows(r_query, 1));
-  copy(context, store_.value(projections_.bias(value)), saved.b_value.rows(r_value, 1));
-  const Tensor whole_c = scope.tensor({r_query + 1, heads_ * r_key}, store_.dtype());
+  run(context, Add{.x = store_.value(projections_.bias(query)), .y = saved.b_query.rows(r_query, 1)});
+  run(context, Add{.x = store_.value(projections_.bias(value)), .y = saved.b_value.rows(r_value, 1)});
   run(context, MatrixProduct{.a = saved.b_query,
                              .b = saved.b_key,
-                             .c = whole_c,
+                             .c = c,
                              .m = r_query + 1,
                              .n = r_key,
                              .k = head_size_,
@@ -125,7 +116,7 @@ void TTAttention::merge(const Context& context, const Saved& saved) const {
                              .stride_c = r_key});
   run(context, MatrixProduct{.a = saved.b_value,
                              .b = saved.a_output,
-                             .c = in_f.tensor(),
+                             .c = f,
                              .m = r_value + 1,
                              .n = r_output,
                              .k = head_size_,
@@ -134,9 +125,8 @@ void TTAttention::merge(const Context& context, const Saved& saved) const {
                              .stride_a = head_size_,
                              .stride_b = head_size_ * r_output,
                              .stride_c = (r_value + 1) * r_output});
-  run(context, Cast{.x = whole_c.rows(0, r_query), .y = saved.c});
-  run(context, Cast{.x = whole_c.rows(r_query, 1), .y = saved.c_bias});
-  for (const InMasterType* made : {&in_a, &in_b_output, &in_f}) made->write_back();
+  run(context, Cast{.x = c.rows(r_query, 1), .y = saved.c_bias});
+  master.write_back();
 }
 
 void TTAttention::merge_backward(const Context& context, const Saved& saved, const Tensor& da,
@@ -215,24 +205,30 @@ TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& in
   const std::int64_t tokens = x.dim(0), all = padded.all();
   const DType dtype = x.dtype(), master = store_.dtype(), halves = in_float8() ? master : dtype;
   Arena& arena = context.arena;
+  const Together operands{
+      {hidden_, all}, {r_output, hidden_}, {r_query + 1, heads_ * r_key}, {heads_ * (r_value + 1), r_output}};
+  const Together wide{{hidden_, r_output}, {r_query + 1, hidden_}, {r_value + 1, hidden_}, {r_key, hidden_}};
+  const Tensor whole = arena.saved({operands.elements()}, halves);
+  const Tensor whole_wide = arena.saved({wide.elements()}, master);
+  const std::vector<Tensor> operand = operands.in(whole), factor = wide.in(whole_wide);
   const Saved saved{.x = x,
-                    .a = arena.saved({hidden_, all}, halves),
-                    .b_output = arena.saved({r_output, hidden_}, halves),
-                    .c = arena.saved({r_query, heads_ * r_key}, halves),
-                    .f = arena.saved({heads_ * (r_value + 1), r_output}, halves),
+                    .a = operand[0],
+                    .b_output = operand[1],
+                    .c = operand[2].rows(0, r_query),
+                    .f = operand[3],
                     .xa = arena.saved({tokens, all}, dtype),
                     .query = arena.saved({tokens, heads_ * r_key}, dtype),
                     .attended = arena.saved({tokens, heads_ * (r_value + 1)}, dtype),
                     .xa_output = arena.saved({tokens, r_output}, dtype),
                     .y = arena.saved({tokens, hidden_}, dtype),
                     .c_bias = arena.saved({heads_ * r_key}, master),
-                    .a_output = arena.saved({hidden_, r_output}, master),
-                    .b_query = arena.saved({r_query + 1, hidden_}, master),
-                    .b_value = arena.saved({r_value + 1, hidden_}, master),
-                    .b_key = arena.saved({r_key, hidden_}, master),
+                    .a_output = factor[0],
+                    .b_query = factor[1],
+                    .b_value = factor[2],
+                    .b_key = factor[3],
                     .log_sum_exp = arena.saved({heads_, tokens}, master)};
   const ProductPlace place = projections_.place(context);
-  merge(context, saved);
+  merge(context, saved, operands, whole, whole_wide);
   TTLinearForward query_forward{.x = x, .a = saved.a, .xa = saved.xa, .outputs = 1, .output = {}};
   query_forward.output[0] = {.column = 0, .b = saved.c, .bias = saved.c_bias, .u = saved.query, .y = {}};
   run_forward(context, Part::to_query, query_forward);
@@ -270,12 +266,12 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
   const std::int64_t all = padded.all();
   const DType dtype = dy.dtype();
   ArenaScope scope(context.arena);
-  const auto zeros = [&](const Shape& shape) {
-    const Tensor tensor = scope.tensor(shape, store_.dtype());
-    run(context, Fill{.x = tensor, .value = 0});
-    return tensor;
-  };
-  const Tensor df = zeros(saved.f.shape()), db_output = zeros(saved.b_output.shape());
+  const Together together{
+      saved.f.shape(), saved.b_output.shape(), saved.a.shape(), {r_query + 1, heads_ * r_key}};
+  const Tensor zeros = scope.tensor({together.elements()}, store_.dtype());
+  run(context, Fill{.x = zeros, .value = 0});
+  const std::vector<Tensor> gradient = together.in(zeros);
+  const Tensor &df = gradient[0], &db_output = gradient[1], &da = gradient[2], &dc = gradient[3];
   const Tensor dattended = scope.tensor(saved.attended.shape(), dtype);
   TTLinearBackward of_output{.x = saved.attended,
                              .a = saved.f,
@@ -318,7 +314,6 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
                                    .v_stride = all,
                                    .slopes = inputs.slopes});
   }
-  const Tensor da = zeros(saved.a.shape()), dc = zeros({r_query + 1, heads_ * r_key});
   TTLinearBackward of_query{.x = saved.x,
                             .a = saved.a,
                             .xa = saved.xa,

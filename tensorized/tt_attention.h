@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/shared/step_values.h"
+#include "tensorized/together.h"
 #include "tensorized/tt_linear_layer.h"
 
 namespace comera {
@@ -80,7 +81,9 @@ class TTAttention {
   // As it is, or with 8-bit operands.
   void run_forward(const Context& context, Part part, const TTLinearForward& operation) const;
   void run_backward(const Context& context, Part part, const TTLinearBackward& operation) const;
-  void merge(const Context& context, const Saved& saved) const;
+  // `whole` has the operands, `whole_wide` what is of the master type.
+  void merge(const Context& context, const Saved& saved, const Together& operands, const Tensor& whole,
+             const Tensor& whole_wide) const;
   // Gradients of the merged halves, given those of c and f; then of the cores.
   void merge_backward(const Context& context, const Saved& saved, const Tensor& da, const Tensor& dc,
                       const Tensor& df, const Tensor& db_output) const;

@@ -62,13 +62,11 @@ TTHalvesBackward::Half half_gradients_of(const ParameterStore& store, const TTCo
 
 void merge_halves(const Context& context, const ParameterStore& store, const TTCores& train, const Tensor& a,
                   std::int64_t a_apart, const Tensor& b) {
-  const ProductPlace place(context.products, "", cores_stay_wide);
   run(context, TTHalvesForward{{halves_of(store, train, a, a_apart, b)}});
 }
 
 void merge_halves_backward(const Context& context, const ParameterStore& store, const TTCores& train,
                            const Tensor& da, std::int64_t a_apart, const Tensor& db) {
-  const ProductPlace place(context.products, "", cores_stay_wide);
   run(context, TTHalvesBackward{{half_gradients_of(store, train, da, a_apart, db)}});
 }
 

@@ -20,8 +20,6 @@ struct TTCores {
   static TTCores add(ParameterStore& store, const std::string& name, const TTShape& shape);
 };
 
-// Why the products of cores are not narrow.
-inline constexpr const char* cores_stay_wide = "cores and their merges stay fp32";
 // For TTHalvesForward and TTHalvesBackward: the train's halves, A's rows a_apart elements apart.
 TTHalvesForward::Half halves_of(const ParameterStore& store, const TTCores& train, const Tensor& a,
                                 std::int64_t a_apart, const Tensor& b);

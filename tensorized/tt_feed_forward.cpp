@@ -3,6 +3,8 @@
 #include "kernels/ops/bias_activation.h"
 #include "kernels/ops/layout.h"
 #include "kernels/ops/tt_feed_forward.h"
+#include "tensorized/in_type.h"
+#include "tensorized/together.h"
 
 namespace comera {
 
@@ -27,22 +29,36 @@ TTFeedForward::Saved TTFeedForward::forward(const Context& context, const Tensor
   const DType dtype = x.dtype(), halves = float8 ? store_.dtype() : dtype;
   const auto columns = [&](const TTLinear& linear) { return linear.columns(0, float8); };
   Arena& arena = context.arena;
+  const std::int64_t inputs = x.dim(1), outputs = down_.spec().output_size;
+  const Together together{{inputs, columns(up_)},
+                          {up_.rows(0, float8), inner},
+                          {inner, columns(down_)},
+                          {down_.rows(0, float8), outputs}};
+  const Tensor whole = arena.saved({together.elements()}, halves);
+  const std::vector<Tensor> half = together.in(whole);
   const Saved saved{.x = x,
-                    .a_up = arena.saved({x.dim(1), columns(up_)}, halves),
-                    .b_up = arena.saved({up_.rows(0, float8), inner}, halves),
-                    .a_down = arena.saved({inner, columns(down_)}, halves),
-                    .b_down = arena.saved({down_.rows(0, float8), down_.spec().output_size}, halves),
+                    .a_up = half[0],
+                    .b_up = half[1],
+                    .a_down = half[2],
+                    .b_down = half[3],
                     .xa = arena.saved({tokens, columns(up_)}, dtype),
                     .ha = arena.saved({tokens, columns(down_)}, dtype),
-                    .y = arena.saved({tokens, down_.spec().output_size}, dtype),
+                    .y = arena.saved({tokens, outputs}, dtype),
                     .float8 = float8};
   {
-    const ProductPlace place = up_.place(context);
-    up_.merge(context, saved.a_up, {saved.b_up}, float8);
-  }
-  {
-    const ProductPlace place = down_.place(context);
-    down_.merge(context, saved.a_down, {saved.b_down}, float8);
+    ArenaScope scope(context.arena);
+    const InMasterType master(context, scope, whole);
+    const std::vector<Tensor> made = together.in(master.tensor());
+    const std::int64_t rank_up = up_.rank(0), rank_down = down_.rank(0);
+    if (columns(up_) > rank_up || columns(down_) > rank_down)
+      run(context, Fill{.x = master.tensor(), .value = 0});
+    TTHalvesForward merge{
+        {halves_of(store_, up_.train(0), made[0], columns(up_), made[1].rows(0, rank_up)),
+         halves_of(store_, down_.train(0), made[2], columns(down_), made[3].rows(0, rank_down))}};
+    merge.halves[0].place = up_.spec().name;
+    merge.halves[1].place = down_.spec().name;
+    run(context, merge);
+    master.write_back();
   }
   const ProductPlace place = up_.place(context);
   if (float8) {
@@ -65,13 +81,11 @@ TTFeedForward::Saved TTFeedForward::forward(const Context& context, const Tensor
 void TTFeedForward::backward(const Context& context, const Saved& saved, Activation activation,
                              const Tensor& dy, const Tensor& dx, bool accumulate_dx) const {
   ArenaScope scope(context.arena);
-  const auto zeros_like = [&](const Tensor& value) {
-    const Tensor tensor = scope.tensor(value.shape(), store_.dtype());
-    run(context, Fill{.x = tensor, .value = 0});
-    return tensor;
-  };
-  const Tensor da_up = zeros_like(saved.a_up), db_up = zeros_like(saved.b_up);
-  const Tensor da_down = zeros_like(saved.a_down), db_down = zeros_like(saved.b_down);
+  const Together together{saved.a_up.shape(), saved.b_up.shape(), saved.a_down.shape(), saved.b_down.shape()};
+  const Tensor whole = scope.tensor({together.elements()}, store_.dtype());
+  run(context, Fill{.x = whole, .value = 0});
+  const std::vector<Tensor> half = together.in(whole);
+  const Tensor &da_up = half[0], &db_up = half[1], &da_down = half[2], &db_down = half[3];
   const TTFeedForwardBackward gradients{.x = saved.x,
                                         .a_up = saved.a_up,
                                         .b_up = saved.b_up,
@@ -95,11 +109,13 @@ void TTFeedForward::backward(const Context& context, const Saved& saved, Activat
       backward_in_float8(context, saved, gradients);
     else
       run(context, gradients);
-    merge_halves_backward(context, store_, up_.train(0), da_up, da_up.dim(1), db_up.rows(0, up_.rank(0)));
   }
-  const ProductPlace place = down_.place(context);
-  merge_halves_backward(context, store_, down_.train(0), da_down, da_down.dim(1),
-                        db_down.rows(0, down_.rank(0)));
+  TTHalvesBackward to_cores{
+      {half_gradients_of(store_, up_.train(0), da_up, da_up.dim(1), db_up.rows(0, up_.rank(0))),
+       half_gradients_of(store_, down_.train(0), da_down, da_down.dim(1), db_down.rows(0, down_.rank(0)))}};
+  to_cores.halves[0].place = up_.spec().name;
+  to_cores.halves[1].place = down_.spec().name;
+  run(context, to_cores);
 }
 
 Float8LinearForward TTFeedForward::inner_in_float8(const Saved& saved, const Tensor& u) const {

@@ -40,7 +40,6 @@ Float8Outputs TTLinear::float8_outputs() const {
 void TTLinear::merge(const Context& context, const Tensor& a, const std::array<Tensor, max_group_outputs>& b,
                      bool float8) const {
   ArenaScope scope(context.arena);
-  const ProductPlace place(context.products, "", cores_stay_wide);
   const InMasterType whole(context, scope, a);
   if (std::ranges::any_of(live_, [&](int i) { return columns(i, float8) > rank(i); }))
     run(context, Fill{.x = whole.tensor(), .value = 0});
@@ -192,7 +191,6 @@ void TTLinear::backward_by_halves(const Context& context, const Saved& saved, co
                                       .outputs = float8_outputs()});
   else
     run(context, operation);
-  const ProductPlace place(context.products, "", cores_stay_wide);
   TTHalvesBackward to_cores;
   for (std::size_t at = 0; at < live_.size(); ++at)
     to_cores.halves.push_back(half_gradients_of(store_, trains_[live_[at]],

@@ -68,6 +68,8 @@ std::unique_ptr<Feed> Allocator::feed(void* place, std::size_t) {
   return std::make_unique<InPlaceFeed>(place);
 }
 
+std::unique_ptr<ProfileClock> Allocator::profile_clock(const Stream& /*stream*/) { return nullptr; }
+
 std::unique_ptr<Recording> Allocator::record(const Stream&, const std::function<void()>&) { return nullptr; }
 
 MemoryUse Allocator::use(MemoryKind kind) const {

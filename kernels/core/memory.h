@@ -10,6 +10,7 @@
 
 #include "kernels/core/check.h"
 #include "kernels/core/device.h"
+#include "kernels/core/profile.h"
 #include "kernels/core/tensor.h"
 
 namespace comera {
@@ -77,6 +78,9 @@ class Allocator {
   virtual std::unique_ptr<Feed> feed(void* place, std::size_t bytes);
   // What body() puts on the stream, which is not done now. Null on devices whose work is done at once.
   virtual std::unique_ptr<Recording> record(const Stream& stream, const std::function<void()>& body);
+
+  // Moments on the stream. Null on the host, whose own clock will do.
+  virtual std::unique_ptr<ProfileClock> profile_clock(const Stream& stream);
 
   // Bytes that could still be allocated; 0 where that is not known.
   virtual std::size_t available() const { return 0; }

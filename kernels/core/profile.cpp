@@ -10,25 +10,48 @@ namespace comera {
 
 namespace {
 std::atomic<bool> profile_on = false;
+ProfileClock* clock_of_device = nullptr;
 std::mutex mutex;
 std::map<std::string, ProfileEntry, std::less<>>& entries() {
   static std::map<std::string, ProfileEntry, std::less<>> map;
   return map;
 }
+// What a device has not done yet, perhaps.
+struct Pending {
+  ProfileEntry* entry;
+  std::size_t from, to;
+};
+std::vector<Pending> pending;
 }  // namespace
 
-void profile_enable(bool enabled) { profile_on = enabled; }
+void profile_enable(ProfileClock* clock) {
+  clock_of_device = clock;
+  profile_on = true;
+}
+
+void profile_disable() {
+  profile_on = false;
+  const std::lock_guard lock(mutex);
+  for (const Pending& one : pending) one.entry->seconds += clock_of_device->seconds_between(one.from, one.to);
+  pending.clear();
+  clock_of_device = nullptr;
+}
+
 bool ProfileScope::enabled() { return profile_on.load(std::memory_order_relaxed); }
 
-ProfileScope::Times ProfileScope::now() noexcept {
+ProfileScope::Times ProfileScope::now() {
   timespec cpu{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
   return {std::chrono::steady_clock::now(),
           static_cast<double>(cpu.tv_sec) + 1e-9 * static_cast<double>(cpu.tv_nsec)};
 }
 
+void ProfileScope::start() {
+  start_ = now();
+  if (clock_of_device != nullptr) start_.mark = clock_of_device->mark();
+}
+
 void ProfileScope::record() const noexcept {
-  const Times end = now();
   const std::lock_guard lock(mutex);
   auto found = entries().find(name_);
   if (found == entries().end()) {
@@ -37,8 +60,11 @@ void ProfileScope::record() const noexcept {
     found = entries().emplace(name_, entry).first;
   }
   ProfileEntry& entry = found->second;
+  if (clock_of_device != nullptr) pending.push_back({&entry, start_.mark, clock_of_device->mark()});
+  const Times end = now();
   ++entry.calls;
-  entry.seconds += std::chrono::duration<double>(end.wall - start_.wall).count();
+  if (clock_of_device == nullptr)
+    entry.seconds += std::chrono::duration<double>(end.wall - start_.wall).count();
   entry.cpu_seconds += end.cpu_seconds - start_.cpu_seconds;
   entry.work += work_;
 }
@@ -53,6 +79,7 @@ std::vector<ProfileEntry> profile_entries() {
 
 void profile_reset() {
   const std::lock_guard lock(mutex);
+  pending.clear();
   entries().clear();
 }
 

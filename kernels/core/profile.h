@@ -20,7 +20,7 @@ struct Work {
   }
 };
 
-// Host time by name, for the table that says where a step goes. Off by default: a scope then costs one load.
+// Time by name, for the table that says where a step goes. Off by default: a scope then costs one load.
 struct ProfileEntry {
   std::string name;
   std::int64_t calls = 0;
@@ -29,7 +29,23 @@ struct ProfileEntry {
   Work work;
 };
 
-void profile_enable(bool enabled);
+// Moments in the work of a device, whose calls return before that is done.
+class ProfileClock {
+ public:
+  ProfileClock() = default;
+  virtual ~ProfileClock() = default;
+  ProfileClock(const ProfileClock&) = delete;
+  ProfileClock& operator=(const ProfileClock&) = delete;
+  // Puts a moment behind the work that was given so far.
+  virtual std::size_t mark() = 0;
+  // Waits for both.
+  virtual double seconds_between(std::size_t from, std::size_t to) = 0;
+};
+
+// With a clock, times are the device's from here to profile_disable(), which waits for them; otherwise the
+// host's.
+void profile_enable(ProfileClock* clock = nullptr);
+void profile_disable();
 std::vector<ProfileEntry> profile_entries();  // longest first
 void profile_reset();
 
@@ -37,7 +53,7 @@ class ProfileScope {
  public:
   explicit ProfileScope(std::string_view name, const Work& work = {})
       : name_(name), work_(work), enabled_(enabled()) {
-    if (enabled_) start_ = now();
+    if (enabled_) start();
   }
   ~ProfileScope() {
     if (enabled_) record();
@@ -51,8 +67,10 @@ class ProfileScope {
   struct Times {
     std::chrono::steady_clock::time_point wall;
     double cpu_seconds = 0;
+    std::size_t mark = 0;
   };
-  static Times now() noexcept;
+  static Times now();
+  void start();
   void record() const noexcept;
 
   std::string_view name_;

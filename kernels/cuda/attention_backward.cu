@@ -9,31 +9,63 @@ namespace comera::COMERA_CUDA {
 
 namespace {
 
-// Both kernels hold two tiles of own rows and two of others, and the second one two numbers of each query.
-template <class Math, int D>
-inline constexpr std::size_t backward_shared_bytes = 2 *
-                                                         (AttentionTiles<Math, D>::own_elements +
-                                                          AttentionTiles<Math, D>::other_elements) *
-                                                         sizeof(typename Math::Element) +
-                                                     2 * AttentionTiles<Math, D>::other_rows * sizeof(float);
+// So many columns of scores are in registers at a time. Sums of split products need registers of their own,
+// and so do the sums that a warp owns: of D columns for queries, of 2 D for keys.
+template <class Math, int D, int sums>
+inline constexpr int score_columns =
+    std::min(AttentionTiles<Math, D>::group,
+             (D == 128 || (AttentionTiles<Math, D>::narrow && sums * D > 64) ? 16 : 32) /
+                 (std::is_same_v<Math, SplitTF32> && D > 32 ? 2 : 1));
 
-// So many columns of scores are in registers at a time. Sums of split products need registers of their own.
+// With 64 columns, what limits is how often fragments are read from shared memory: blocks are of four warps,
+// so that three of them have registers enough to hold the warps' own rows.
 template <class Math, int D>
-inline constexpr int score_columns = (D == 128 ? 16 : 32) /
-                                     (std::is_same_v<Math, SplitTF32> && D > 32 ? 2 : 1);
+inline constexpr bool holds_own_rows = D == 64 && AttentionTiles<Math, D>::narrow;
 
-// Block (sequence, head, part): 64 queries. Also leaves delta. The compiler is told of two blocks for each
-// multiprocessor: otherwise it saves registers for a fourth one, and spills.
 template <class Math, int D>
-__global__ void __launch_bounds__(attention_threads, 2)
+struct QueryTiles {
+  using Tiles = AttentionTiles<Math, D>;
+  static constexpr bool held = holds_own_rows<Math, D>;
+  static constexpr int warps = held ? 4 : Tiles::warps, blocks = held ? 3 : 2;
+  static constexpr int threads = warps * warp, own_rows = 16 * warps, own_elements = own_rows * Tiles::stride;
+  static constexpr std::size_t elements = 2 * (own_elements + Tiles::other_elements);
+};
+
+// Σ_c out dout of rows of a head, in all four lanes of each row.
+template <int D, class T>
+__device__ __forceinline__ float dot_of_row(const T* out, int size, int unit, const T* dout) {
+  float part = 0;
+#pragma unroll 4
+  for (int n = 0; n < D / 8; ++n) {
+    const int column = 8 * n + fragment_column();
+    Values<2> o{};
+    if (unit > 1) {
+      if (column < size) o = load<2>(out + column);
+    } else {
+      if (column < size) o.at[0] = static_cast<float>(out[column]);
+      if (column + 1 < size) o.at[1] = static_cast<float>(out[column + 1]);
+    }
+    const auto d = load<2>(dout + column);
+    part += o.at[0] * d.at[0] + o.at[1] * d.at[1];
+  }
+  return part;
+}
+
+// Block (sequence, head, part of the queries). Also leaves delta. The compiler is told how many blocks a
+// multiprocessor has: otherwise it saves registers for more of them, and spills.
+template <class Math, int D>
+__global__ void __launch_bounds__((QueryTiles<Math, D>::threads), (QueryTiles<Math, D>::blocks))
     attention_query_gradient(Attention<typename Math::Element> op) {
   using T = typename Math::Element;
   using Tiles = AttentionTiles<Math, D>;
-  constexpr int keys = Tiles::other_rows, stride = Tiles::stride;
-  constexpr int columns = keys < score_columns<Math, D> ? keys : score_columns<Math, D>;
-  auto* q_tile = shared_array<T>(2 * (Tiles::own_elements + Tiles::other_elements));
-  T *dout_tile = q_tile + Tiles::own_elements, *k_tile = dout_tile + Tiles::own_elements,
+  using Queries = QueryTiles<Math, D>;
+  constexpr int keys = Tiles::other_rows, group = Tiles::group, stride = Tiles::stride;
+  constexpr int columns = score_columns<Math, D, 1>;
+  using Dealt = DealtKeys<group>;
+  auto* q_tile = shared_array<T>(Queries::elements);
+  T *dout_tile = q_tile + Queries::own_elements, *k_tile = dout_tile + Queries::own_elements,
     *v_tile = k_tile + Tiles::other_elements;
+  const int own_at = 16 * warp_of_thread() * stride;  // this warp's rows in a tile
   const int sequence = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
   const std::int64_t begin = op.offsets[sequence];
   if (sequence == op.sequences) {
@@ -41,95 +73,155 @@ __global__ void __launch_bounds__(attention_threads, 2)
     return;
   }
   const int length = static_cast<int>(op.offsets[sequence + 1] - begin);
-  const int first_query = static_cast<int>(blockIdx.z) * own_rows;
+  const int first_query = static_cast<int>(blockIdx.z) * Queries::own_rows;
   if (first_query >= length) return;
   const int own = first_query + 16 * warp_of_thread();
 
-  const bool dropped = op.mask.key != nullptr;
-  DropoutKey key{};
-  if (dropped) key = *op.mask.key;
-  DropoutRow dropout[2] = {{op.mask, key}, {op.mask, key}};
-  load_rows<D>(q_tile, op.q, head, false, begin, length, first_query, own_rows);
-  load_rows<D>(dout_tile, op.dout, head, false, begin, length, first_query, own_rows);
-  __syncthreads();
-  float log_sum[2], delta[2];  // log_sum in powers of 2
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int row = own + fragment_row() + 8 * half;
-    const std::int64_t place = head * op.rows + begin + row;
-    dropout[half].begin(place * op.longest);
-    log_sum[half] = 0;
-    float part = 0;
-    if (row < length) {
-      log_sum[half] = op.log_sum_exp[place] * log2_of_e;
-      const T* out = op.out.row(begin + row, head);
-      const T* dout = dout_tile + (row - first_query) * stride;
-      for (int column = fragment_column() / 2; column < op.out.size; column += 4)
-        part += static_cast<float>(out[column]) * static_cast<float>(dout[column]);
-    }
-    delta[half] = row_sum(part);
-    if (row < length && fragment_column() == 0) op.delta[place] = delta[half];
-  }
-
+  const Dropout dropout(op.mask);
+  const std::int64_t place = head * op.rows + begin + own + fragment_row();  // of this lane's first query
+  load_rows<D, Queries::own_rows, Queries::threads, InOrder>(q_tile, op.q, head, false, begin, length,
+                                                             first_query);
+  load_rows<D, Queries::own_rows, Queries::threads, InOrder>(dout_tile, op.dout, head, false, begin, length,
+                                                             first_query);
+  OwnRows<Math, D, Queries::held> own_q(q_tile + own_at), own_dout(dout_tile + own_at);
   const float scale = op.scale * log2_of_e;
   const DistanceBias bias(op, head);
+  float log_sum[2] = {0, 0}, delta[2] = {0, 0};  // log_sum in powers of 2
   TileC dq[D / 8] = {};
   for (int first_key = 0; first_key < length; first_key += keys) {
-    __syncthreads();
-    load_rows<D>(k_tile, op.k, op.kv_head(head), false, begin, length, first_key, keys);
-    load_rows<D>(v_tile, op.v, op.kv_head(head), op.append_one, begin, length, first_key, keys);
+    if (first_key > 0) __syncthreads();
+    load_rows<D, keys, Queries::threads, Dealt>(k_tile, op.k, op.kv_head(head), false, begin, length,
+                                                first_key);
+    load_rows<D, keys, Queries::threads, Dealt>(v_tile, op.v, op.kv_head(head), op.append_one, begin, length,
+                                                first_key);
     __syncthreads();
     if (own >= length) continue;  // this warp has loaded for the others only
-    for (int k = 0; k < keys && first_key + k < length; k += columns) {
-      TileC scores[columns / 8] = {}, gradients[columns / 8] = {};
+    if (first_key == 0) {
+      own_q.hold();
+      own_dout.hold();
 #pragma unroll
-      for (int d = 0; d < D; d += Math::depth) {
-        const auto q = load_a<Math>(q_tile + 16 * warp_of_thread() * stride + d, stride);
-        const auto dout = load_a<Math>(dout_tile + 16 * warp_of_thread() * stride + d, stride);
-#pragma unroll
-        for (int n = 0; n < columns / 8; ++n) {
-          Math::multiply(scores[n], q, load_b_rows<Math>(k_tile + (k + 8 * n) * stride + d, stride));
-          Math::multiply(gradients[n], dout, load_b_rows<Math>(v_tile + (k + 8 * n) * stride + d, stride));
+      for (int half = 0; half < 2; ++half) {
+        const int row = fragment_row() + 8 * half;
+        const bool real = own + row < length;
+        float part = 0;
+        if (real) {
+          log_sum[half] = op.log_sum_exp[place + 8 * half] * log2_of_e;
+          part = dot_of_row<D>(op.out.row(begin + own + row, head), op.out.size, op.out.unit,
+                               dout_tile + own_at + row * stride);
         }
+        delta[half] = row_sum(part) * op.kept;
+        if (real && fragment_column() == 0) op.delta[place + 8 * half] = delta[half];
       }
+    }
+#pragma unroll 1
+    for (int g = 0; g < keys && first_key + g < length; g += group) {
+      const int lane_key = first_key + g + Dealt::first();
+      const bool plain = first_key + g + group <= length && !bias.active;
+      Decisions<Dealt::each> decisions[2];
 #pragma unroll
       for (int half = 0; half < 2; ++half)
+        decisions[half] = dropout.decide<Dealt::each>((place + 8 * half) * op.longest + lane_key);
+#pragma unroll 1
+      for (int k = 0; k < group; k += columns) {
+        TileC scores[columns / 8] = {}, gradients[columns / 8] = {};
+#pragma unroll 4
+        for (int d = 0; d < D; d += Math::depth) {
+          const auto q = own_q.at(d);
+          const auto dout = own_dout.at(d);
+          const int at = (g + k) * stride + d;
+          each_b_of_rows<Math, columns / 8>(
+              k_tile + at, stride, [&](int n, const auto& key) { Math::multiply(scores[n], q, key); });
+          each_b_of_rows<Math, columns / 8>(v_tile + at, stride, [&](int n, const auto& value) {
+            Math::multiply(gradients[n], dout, value);
+          });
+        }
+        // From scores to the powers of 2 that probabilities are.
 #pragma unroll
-        for (int n = 0; n < columns / 8; ++n)
+        for (int half = 0; half < 2; ++half)
 #pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            const int column = first_key + k + 8 * n + fragment_column() + i;
-            float& score = scores[n].at[2 * half + i];
-            float gradient = gradients[n].at[2 * half + i];
-            if (dropped) gradient *= dropout[half].factor(column);
-            const float power = score * scale + bias(own + fragment_row() + 8 * half, column) - log_sum[half];
-            score = column < length ? exp2f(power) * (gradient - delta[half]) : 0;
+          for (int n = 0; n < columns / 8; ++n)
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+              float& score = scores[n].at[2 * half + i];
+              score = score * scale - log_sum[half];
+            }
+        if (!plain) {
+          const int step_key = lane_key + k / 4;
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            const auto distance = static_cast<float>(step_key - (own + fragment_row() + 8 * half));
+#pragma unroll
+            for (int n = 0; n < columns / 8; ++n)
+#pragma unroll
+              for (int i = 0; i < 2; ++i) {
+                float& score = scores[n].at[2 * half + i];
+                const auto away = static_cast<float>(2 * n + i);
+                score = step_key + 2 * n + i < length ? score + bias(distance + away) : -INFINITY;
+              }
           }
+        }
 #pragma unroll
-      for (int c = 0; c < columns; c += Math::depth) {
-        const auto ds = Math::make_a(scores + c / 8);
+        for (int half = 0; half < 2; ++half)
 #pragma unroll
-        for (int n = 0; n < D / 8; ++n)
-          Math::add_product(dq[n], ds, load_b_columns<Math>(k_tile + (k + c) * stride + 8 * n, stride));
+          for (int n = 0; n < columns / 8; ++n)
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+              float& score = scores[n].at[2 * half + i];
+              const float p = power_of_2(score);
+              const bool stays = decisions[half].stays(2 * n + i);
+              score = (stays ? p : 0) * gradients[n].at[2 * half + i] - p * delta[half];
+            }
+#pragma unroll
+        for (int c = 0; c < columns; c += Math::depth) {
+          const auto ds = Math::make_a(scores + c / 8);
+          each_b_of_columns<Math, D / 8>(k_tile + (g + k + c) * stride, stride,
+                                         [&](int n, const auto& key) { Math::add_product(dq[n], ds, key); });
+        }
+        decisions[0].template skip<columns / 4>();
+        decisions[1].template skip<columns / 4>();
       }
     }
   }
-  store_rows<D>(op.dq, head, begin, length, own, dq, {op.scale, op.scale});
+  const float factor = op.scale * op.mask.scale;
+  store_rows<D>(op.dq, head, begin, length, own, q_tile + own_at, dq, {factor, factor});
 }
 
-// Block (sequence, head of keys, part): 64 keys, over all heads that use them. Scores stand with keys as
+// Where heads share keys there are few blocks, and each goes over all heads: two teams of its warps then take
+// turns with what there is to go over.
+template <class Math, int D, int teams>
+struct KeyTiles {
+  using Tiles = AttentionTiles<Math, D>;
+  static constexpr bool held = holds_own_rows<Math, D>;
+  static constexpr int warps = held ? 4 : Tiles::warps, blocks = held ? 3 : 2;
+  static constexpr int threads = warps * warp;
+  static constexpr int team_warps = warps / teams, team_threads = team_warps * warp;
+  static constexpr int own_rows = 16 * team_warps, queries = Tiles::other_rows;
+  static constexpr int own_elements = own_rows * Tiles::stride;
+  // Of each team: log_sum and delta of each query; both tiles of queries.
+  static constexpr std::size_t team_bytes =
+      2 * queries * sizeof(float) + 2 * Tiles::other_elements * sizeof(typename Math::Element);
+  static constexpr std::size_t bytes = 2 * own_elements * sizeof(typename Math::Element) + teams * team_bytes;
+  static_assert(teams == 1 || team_bytes * teams >= team_threads * D * sizeof(float));
+};
+
+// Block (sequence, head of keys, part of the keys), over all heads that use them. Scores stand with keys as
 // rows.
-template <class Math, int D>
-__global__ void __launch_bounds__(attention_threads, 2)
+template <class Math, int D, int teams>
+__global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles<Math, D, teams>::blocks))
     attention_key_gradient(Attention<typename Math::Element> op) {
   using T = typename Math::Element;
   using Tiles = AttentionTiles<Math, D>;
-  constexpr int queries = Tiles::other_rows, stride = Tiles::stride;
-  constexpr int columns = queries < score_columns<Math, D> ? queries : score_columns<Math, D>;
-  auto* log_sum = reinterpret_cast<float*>(shared_array<std::byte>(backward_shared_bytes<Math, D>));
+  using Keys = KeyTiles<Math, D, teams>;
+  constexpr int queries = Keys::queries, group = Tiles::group, stride = Tiles::stride;
+  constexpr int columns = score_columns<Math, D, 2>;
+  auto* k_tile = reinterpret_cast<T*>(shared_array<std::byte>(Keys::bytes));
+  T* v_tile = k_tile + Keys::own_elements;
+  auto* teams_memory = reinterpret_cast<std::byte*>(v_tile + Keys::own_elements);
+  const int team = warp_of_thread() / Keys::team_warps;
+  auto* log_sum = reinterpret_cast<float*>(teams_memory + team * Keys::team_bytes);
   float* delta = log_sum + queries;
-  T *k_tile = reinterpret_cast<T*>(delta + queries), *v_tile = k_tile + Tiles::own_elements,
-    *q_tile = v_tile + Tiles::own_elements, *dout_tile = q_tile + Tiles::other_elements;
+  T *q_tile = reinterpret_cast<T*>(delta + queries), *dout_tile = q_tile + Tiles::other_elements;
+  const int own_row = 16 * (warp_of_thread() % Keys::team_warps), own_at = own_row * stride;
   const int sequence = static_cast<int>(blockIdx.x), kv_head = static_cast<int>(blockIdx.y);
   const std::int64_t begin = op.offsets[sequence];
   if (sequence == op.sequences) {
@@ -138,77 +230,145 @@ __global__ void __launch_bounds__(attention_threads, 2)
     return;
   }
   const int length = static_cast<int>(op.offsets[sequence + 1] - begin);
-  const int first_key = static_cast<int>(blockIdx.z) * own_rows;
+  const int first_key = static_cast<int>(blockIdx.z) * Keys::own_rows;
   if (first_key >= length) return;
-  const int own = first_key + 16 * warp_of_thread();
+  const int own = first_key + own_row;
 
-  const bool dropped = op.mask.key != nullptr;
-  DropoutKey key{};
-  if (dropped) key = *op.mask.key;
-  load_rows<D>(k_tile, op.k, kv_head, false, begin, length, first_key, own_rows);
-  load_rows<D>(v_tile, op.v, kv_head, op.append_one, begin, length, first_key, own_rows);
+  const Dropout dropout(op.mask);
+  // Of the queries of its heads, a team takes one tile of `teams` after the other.
+  const int heads_each = op.heads / op.kv_heads, parts = (length + queries - 1) / queries;
+  const auto head_of = [&](int tile) { return kv_head * heads_each + tile / parts; };
+  const auto first_of = [&](int tile) { return tile % parts * queries; };
+  const auto ask_for_tile = [&](int tile) {
+    if (tile >= heads_each * parts) return;
+    ask_for_rows<queries, Keys::team_threads>(op.q, head_of(tile), begin, length, first_of(tile));
+    ask_for_rows<queries, Keys::team_threads>(op.dout, head_of(tile), begin, length, first_of(tile));
+  };
+  ask_for_tile(team);
+  load_rows<D, Keys::own_rows, Keys::threads, InOrder>(k_tile, op.k, kv_head, false, begin, length,
+                                                       first_key);
+  load_rows<D, Keys::own_rows, Keys::threads, InOrder>(v_tile, op.v, kv_head, op.append_one, begin, length,
+                                                       first_key);
   const float scale = op.scale * log2_of_e;
   TileC dk[D / 8] = {}, dv[D / 8] = {};
-  const int heads_each = op.heads / op.kv_heads;
-  for (int head = kv_head * heads_each; head < (kv_head + 1) * heads_each; ++head) {
-    const DistanceBias bias(op, head);
-    for (int first_query = 0; first_query < length; first_query += queries) {
-      __syncthreads();
-      load_rows<D>(q_tile, op.q, head, false, begin, length, first_query, queries);
-      load_rows<D>(dout_tile, op.dout, head, false, begin, length, first_query, queries);
-      for (int i = static_cast<int>(threadIdx.x); i < queries && first_query + i < length;
-           i += attention_threads) {
-        const std::int64_t place = head * op.rows + begin + first_query + i;
-        log_sum[i] = op.log_sum_exp[place] * log2_of_e;
-        delta[i] = op.delta[place];
+  OwnRows<Math, D, false> own_k(k_tile + own_at);  // there are registers for one of them
+  OwnRows<Math, D, Keys::held> own_v(v_tile + own_at);
+  for (int tile = team; tile - team < heads_each * parts; tile += teams) {
+    const bool turn = tile < heads_each * parts;
+    const int head = head_of(tile), first_query = first_of(tile);
+    const std::int64_t place = head * op.rows + begin + first_query;
+    if (tile >= teams) __syncthreads();
+    if (turn) {
+      // A query that is not there has probabilities of 0.
+      const int query = static_cast<int>(thread_asked_for() % Keys::team_threads);
+      float query_sum = INFINITY, query_delta = 0;
+      if (query < queries && first_query + query < length) {
+        query_sum = op.log_sum_exp[place + query] * log2_of_e;
+        query_delta = op.delta[place + query];
       }
-      __syncthreads();
-      if (own >= length) continue;
-      for (int q = 0; q < queries && first_query + q < length; q += columns) {
-        TileC scores[columns / 8] = {}, gradients[columns / 8] = {};
+      load_rows<D, queries, Keys::team_threads, InOrder>(q_tile, op.q, head, false, begin, length,
+                                                         first_query);
+      load_rows<D, queries, Keys::team_threads, InOrder>(dout_tile, op.dout, head, false, begin, length,
+                                                         first_query);
+      if (query < queries) {
+        log_sum[query] = query_sum;
+        delta[query] = query_delta;
+      }
+    }
+    __syncthreads();
+    ask_for_tile(tile + teams);
+    if (!turn || own >= length) continue;
+    if (tile == team) own_v.hold();
+    const DistanceBias bias(op, head);
+    const float unit = bias.active ? 1 : scale;  // scores in powers of 2 are these times `unit`
+#pragma unroll 1
+    for (int g = 0; g < queries && first_query + g < length; g += group) {
+      // This lane's decisions of the warp's 16 keys for two queries, of which each lane takes below what is
+      // of its own keys and queries: key 4 i + j is bit 8 j + 7 - i for the first query, 8 j + 3 - i for the
+      // other.
+      unsigned bits = 0;
+#pragma unroll(D == 32 ? 2 : 1)
+      for (int i = 0; i < 2; ++i) {
+        const std::int64_t row = place + g + 2 * lane_of_thread() + i;
+        const auto decisions = dropout.decide<16>(row * op.longest + own);
 #pragma unroll
+        for (int w = 0; w < 4; ++w) bits |= decisions.word[w] >> (w + 4 * i) & (0x80808080u >> (w + 4 * i));
+      }
+#pragma unroll 1
+      for (int k = 0; k < group; k += columns) {
+        TileC scores[columns / 8] = {}, gradients[columns / 8] = {};
+#pragma unroll 4
         for (int d = 0; d < D; d += Math::depth) {
-          const auto k = load_a<Math>(k_tile + 16 * warp_of_thread() * stride + d, stride);
-          const auto v = load_a<Math>(v_tile + 16 * warp_of_thread() * stride + d, stride);
+          const auto key = own_k.at(d);
+          const auto value = own_v.at(d);
+          const int at = (g + k) * stride + d;
+          each_b_of_rows<Math, columns / 8>(q_tile + at, stride,
+                                            [&](int n, const auto& q) { Math::multiply(scores[n], key, q); });
+          each_b_of_rows<Math, columns / 8>(dout_tile + at, stride, [&](int n, const auto& dout) {
+            Math::multiply(gradients[n], value, dout);
+          });
+        }
+        if (bias.active)
 #pragma unroll
           for (int n = 0; n < columns / 8; ++n) {
-            Math::multiply(scores[n], k, load_b_rows<Math>(q_tile + (q + 8 * n) * stride + d, stride));
-            Math::multiply(gradients[n], v, load_b_rows<Math>(dout_tile + (q + 8 * n) * stride + d, stride));
+            const int query = first_query + g + k + 8 * n + fragment_column();
+            const auto distance = static_cast<float>(own + fragment_row() - query);
+#pragma unroll
+            for (int i = 0; i < 2; ++i)
+#pragma unroll
+              for (int half = 0; half < 2; ++half)
+                scores[n].at[2 * half + i] =
+                    scores[n].at[2 * half + i] * scale + bias(distance + static_cast<float>(8 * half - i));
           }
-        }
 #pragma unroll
-        for (int n = 0; n < columns / 8; ++n)
+        for (int n = 0; n < columns / 8; ++n) {
+          const int column = g + k + 8 * n + fragment_column();
+          const auto log_sums = load<2>(log_sum + column), deltas = load<2>(delta + column);
+          // Bits 31 and 29: the first query's keys; 27 and 25: the other one's.
+          const unsigned stay = __shfl_sync(all_lanes, bits, k / 2 + 4 * n + fragment_column() / 2)
+                                << (24 - 8 * (fragment_row() % 4) + fragment_row() / 4);
 #pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            const int column = q + 8 * n + fragment_column() + i;
-            const bool real = first_query + column < length;
-            DropoutRow dropout(op.mask, key);
-            dropout.begin((head * op.rows + begin + first_query + column) * op.longest);
+          for (int i = 0; i < 2; ++i)
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
               float &score = scores[n].at[2 * half + i], &gradient = gradients[n].at[2 * half + i];
-              const int row = own + fragment_row() + 8 * half;
-              const float power = score * scale + bias(first_query + column, row) - log_sum[column];
-              const float p = real ? exp2f(power) : 0;
-              const float factor = dropped ? dropout.factor(row) : 1;
-              score = p * factor;
-              gradient = real ? p * (factor * gradient - delta[column]) : 0;
+              const float p = power_of_2(score * unit - log_sums.at[i]);
+              score = (stay & (0x80000000u >> (4 * i + 2 * half))) != 0 ? p : 0;
+              gradient = score * gradient - p * deltas.at[i];
             }
-          }
+        }
 #pragma unroll
         for (int c = 0; c < columns; c += Math::depth) {
           const auto p = Math::make_a(scores + c / 8), ds = Math::make_a(gradients + c / 8);
-#pragma unroll
-          for (int n = 0; n < D / 8; ++n) {
-            Math::add_product(dv[n], p, load_b_columns<Math>(dout_tile + (q + c) * stride + 8 * n, stride));
-            Math::add_product(dk[n], ds, load_b_columns<Math>(q_tile + (q + c) * stride + 8 * n, stride));
-          }
+          const int at = (g + k + c) * stride;
+          each_b_of_columns<Math, D / 8>(dout_tile + at, stride,
+                                         [&](int n, const auto& dout) { Math::add_product(dv[n], p, dout); });
+          each_b_of_columns<Math, D / 8>(q_tile + at, stride,
+                                         [&](int n, const auto& q) { Math::add_product(dk[n], ds, q); });
         }
       }
     }
   }
-  store_rows<D>(op.dk, kv_head, begin, length, own, dk, {op.scale, op.scale});
-  store_rows<D>(op.dv, kv_head, begin, length, own, dv, {1, 1});
+  if constexpr (teams > 1) {
+    auto* sums = reinterpret_cast<float*>(teams_memory) + threadIdx.x % Keys::team_threads;
+    const auto each_sum = [&](const auto& visit) {
+#pragma unroll
+      for (int n = 0; n < D / 8; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          visit(dk[n].at[i], sums[(8 * n + i) * Keys::team_threads]);
+          visit(dv[n].at[i], sums[(8 * n + 4 + i) * Keys::team_threads]);
+        }
+    };
+    __syncthreads();
+    if (team == 1) each_sum([](float own_sum, float& shared) { shared = own_sum; });
+    __syncthreads();
+    if (team == 1) return;
+    each_sum([](float& own_sum, float shared) { own_sum += shared; });
+  }
+  const float factor = op.scale * op.mask.scale;
+  store_rows<D>(op.dk, kv_head, begin, length, own, k_tile + own_at, dk, {factor, factor});
+  store_rows<D>(op.dv, kv_head, begin, length, own, v_tile + own_at, dv, {op.mask.scale, op.mask.scale});
 }
 
 std::size_t attention_backward_scratch(const AttentionBackward& op) {
@@ -227,12 +387,23 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
   arguments.delta = reinterpret_cast<float*>(context.scratch);
   with_head_size(op, [&](auto size) {
     constexpr int D = decltype(size)::value;
-    LaunchShape shape{.grid = attention_grid(op, op.heads),
-                      .threads = attention_threads,
-                      .shared_bytes = backward_shared_bytes<Math, D>};
+    using Tiles = AttentionTiles<Math, D>;
+    using Queries = QueryTiles<Math, D>;
+    LaunchShape shape{.grid = attention_grid(op, op.heads, Queries::own_rows),
+                      .threads = Queries::threads,
+                      .shared_bytes = Queries::elements * sizeof(T)};
     COMERA_LAUNCH(context.stream, shape, (attention_query_gradient<Math, D>), arguments);
-    shape.grid = attention_grid(op, op.kv_heads());
-    COMERA_LAUNCH(context.stream, shape, (attention_key_gradient<Math, D>), arguments);
+    const auto key_gradient = [&](auto teams) {
+      constexpr int count = decltype(teams)::value;
+      using Keys = KeyTiles<Math, D, count>;
+      shape.grid = attention_grid(op, op.kv_heads(), Keys::own_rows);
+      shape.threads = Keys::threads;
+      shape.shared_bytes = Keys::bytes;
+      COMERA_LAUNCH(context.stream, shape, (attention_key_gradient<Math, D, count>), arguments);
+    };
+    if constexpr (Tiles::narrow && D == 32)
+      if (op.shared_keys) return key_gradient(std::integral_constant<int, 2>{});
+    key_gradient(std::integral_constant<int, 1>{});
   });
 }
 

@@ -16,6 +16,7 @@ struct BiasActivation {
   std::int64_t width;
   Activation activation;
   T* y;
+  static constexpr int at_once = 16 / sizeof(T);
 
   template <int V>
   __device__ void run(std::int64_t i) const {
@@ -50,15 +51,26 @@ struct ActivationGradient {
   Activation activation;
   std::int64_t width;
 
+  static constexpr int at_once = 16 / sizeof(T);
+
   template <int V>
-  __device__ Values<V> run(std::int64_t row, std::int64_t column) const {
+  struct Item {
+    Waiting<T, V> gradient, at;
+  };
+  template <int V>
+  __device__ Item<V> item(std::int64_t row, std::int64_t column) const {
     const std::int64_t i = row * width + column;
-    Values<V> gradient = load<V>(dy + i);
+    return {load_waiting<V>(dy + i),
+            activation != Activation::none ? load_waiting<V>(u_or_y + i) : Waiting<T, V>{}};
+  }
+  template <int V>
+  __device__ Values<V> run(const Item<V>& item, std::int64_t row, std::int64_t column) const {
+    Values<V> gradient = values_of(item.gradient);
     if (activation == Activation::none) return gradient;
-    const Values<V> at = load<V>(u_or_y + i);
+    const Values<V> at = values_of(item.at);
 #pragma unroll
     for (int k = 0; k < V; ++k) gradient.at[k] *= slope(activation, at.at[k]);
-    store(dy + i, gradient);
+    store_waiting(dy + row * width + column, waiting_of<T>(gradient));
     return gradient;
   }
 };

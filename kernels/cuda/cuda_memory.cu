@@ -59,6 +59,29 @@ PinnedMemory make_pinned(std::size_t bytes) {
   return PinnedMemory(static_cast<std::byte*>(memory));
 }
 
+class CudaProfileClock final : public ProfileClock {
+ public:
+  explicit CudaProfileClock(cudaStream_t stream) : stream_(stream) {}
+
+  std::size_t mark() override {
+    cudaEvent_t event = nullptr;
+    COMERA_CUDA_CALL(cudaEventCreateWithFlags(&event, cudaEventDefault));
+    events_.emplace_back(event);
+    COMERA_CUDA_CALL(cudaEventRecord(event, stream_));
+    return events_.size() - 1;
+  }
+  double seconds_between(std::size_t from, std::size_t to) override {
+    COMERA_CUDA_CALL(cudaEventSynchronize(events_[to].get()));
+    float milliseconds = 0;
+    COMERA_CUDA_CALL(cudaEventElapsedTime(&milliseconds, events_[from].get(), events_[to].get()));
+    return milliseconds * 1e-3;
+  }
+
+ private:
+  cudaStream_t stream_;
+  std::vector<EventHandle> events_;
+};
+
 // A block crosses to the device on a stream of its own, into one of two slots, while the allocator's stream
 // still works with the block before; there it is moved to its place, which recordings know.
 class CudaFeed final : public Feed {
@@ -127,6 +150,9 @@ class CudaAllocator final : public Allocator {
   }
   std::unique_ptr<Recording> record(const Stream& stream, const std::function<void()>& body) override {
     return std::make_unique<CudaRecording>(stream_of(stream), body);
+  }
+  std::unique_ptr<ProfileClock> profile_clock(const Stream& stream) override {
+    return std::make_unique<CudaProfileClock>(stream_of(stream));
   }
 
  private:

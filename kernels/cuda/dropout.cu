@@ -13,6 +13,7 @@ struct Masked {
   const T* x;
   DropoutMask mask;
   T* y;
+  static constexpr int at_once = 16;  // a block of decisions
 
   template <int V>
   __device__ void run(std::int64_t i) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
@@ -18,72 +19,116 @@ __global__ void __launch_bounds__(256) each_kernel(Operation op, std::int64_t co
     op.template run<V>(i);
 }
 
-// op.run<V>(i) for i = 0, V, 2V, … below count: on V neighbouring numbers. V is 4 if `width` is a multiple of
-// it, else 1.
+// How many neighbouring numbers an operation takes at once at most: 4, or what it says itself.
+template <class Operation>
+constexpr int most_at_once() {
+  if constexpr (requires { Operation::at_once; })
+    return Operation::at_once;
+  else
+    return 4;
+}
+
+// The same for rows of a width, which begin at multiples of it; and a call of f with that constant.
+template <class Operation>
+int at_once_in(std::int64_t width) {
+  return width % most_at_once<Operation>() == 0 ? most_at_once<Operation>() : vector_of(width);
+}
+template <class Operation>
+void with_at_once(std::int64_t width, auto&& f) {
+  const int v = at_once_in<Operation>(width);
+  if (v == most_at_once<Operation>()) return f(std::integral_constant<int, most_at_once<Operation>()>());
+  if constexpr (most_at_once<Operation>() != 4)
+    if (v == 4) return f(std::integral_constant<int, 4>());
+  f(std::integral_constant<int, 1>());
+}
+
+// op.run<V>(i) for i = 0, V, 2V, … below count: on V neighbouring numbers. V is 4, or the operation's own
+// at_once, if `width` is a multiple of it, else 1.
 template <class Operation>
 void each(const Stream& stream, const Operation& op, std::int64_t count, std::int64_t width) {
   if (count == 0) return;
   constexpr std::int64_t most_blocks = 8192;
-  const int v = vector_of(width);
-  const LaunchShape shape{.grid = {std::min(blocks_for(count, 256 * v), most_blocks)}, .threads = 256};
-  if (v == 4)
-    COMERA_LAUNCH(stream, shape, (each_kernel<4, Operation>), op, count);
-  else
-    COMERA_LAUNCH(stream, shape, (each_kernel<1, Operation>), op, count);
+  with_at_once<Operation>(width, [&]<int V>(std::integral_constant<int, V>) {
+    const LaunchShape shape{.grid = {std::min(blocks_for(count, 256 * V), most_blocks)}, .threads = 256};
+    COMERA_LAUNCH(stream, shape, (each_kernel<V, Operation>), op, count);
+  });
 }
 
-inline constexpr int column_groups = 8;  // warps of a block, each with every eighth row
-
-// A block works on 32 V columns of some of the rows; the operation's values are summed over them.
+// A block works on 32 V columns of some of the rows, each warp on every so many-th of them; the operation's
+// values are summed over them. What some rows need is read before the first of them is written.
 template <int V, class Operation>
-__global__ void __launch_bounds__(warp* column_groups)
-    columns_kernel(Operation op, std::int64_t rows, std::int64_t width, std::int64_t rows_each,
-                   float* partial) {
-  auto* sums = shared_array<float>(warp * V * column_groups);
+__global__ void __launch_bounds__(1024) columns_kernel(Operation op, std::int64_t rows, std::int64_t width,
+                                                       std::int64_t rows_each, float* partial, float* total) {
+  constexpr int rows_at_once = V > 1 ? 2 : 4;
+  const int groups = static_cast<int>(blockDim.x) / warp;
+  auto* sums = shared_array<float>(static_cast<std::size_t>(blockDim.x) * V);
   const std::int64_t column = (std::int64_t{blockIdx.x} * warp + lane_of_thread()) * V;
   const std::int64_t begin = blockIdx.y * rows_each;
   const std::int64_t end = min(begin + rows_each, rows);
   Values<V> sum{};
   if (column < width)
-    for (std::int64_t row = begin + warp_of_thread(); row < end; row += column_groups) {
-      const Values<V> value = op.template run<V>(row, column);
+    for (std::int64_t first = begin + warp_of_thread(); first < end; first += rows_at_once * groups) {
+      typename Operation::template Item<V> items[rows_at_once];
 #pragma unroll
-      for (int i = 0; i < V; ++i) sum.at[i] += value.at[i];
+      for (int r = 0; r < rows_at_once; ++r)
+        if (first + r * groups < end) items[r] = op.template item<V>(first + r * groups, column);
+#pragma unroll
+      for (int r = 0; r < rows_at_once; ++r) {
+        if (first + r * groups >= end) continue;
+        const Values<V> value = op.run(items[r], first + r * groups, column);
+#pragma unroll
+        for (int i = 0; i < V; ++i) sum.at[i] += value.at[i];
+      }
     }
-  if (partial == nullptr) return;
-#pragma unroll
-  for (int i = 0; i < V; ++i) sums[threadIdx.x * V + i] = sum.at[i];
+  if (total == nullptr) return;
+  store(sums + threadIdx.x * V, sum);
   __syncthreads();
   if (warp_of_thread() > 0 || column >= width) return;
-  for (int group = 1; group < column_groups; ++group)
+  for (int group = 1; group < groups; ++group) {
+    const Values<V> part = load<V>(sums + (group * warp + threadIdx.x) * V);
 #pragma unroll
-    for (int i = 0; i < V; ++i) sum.at[i] += sums[(group * warp + threadIdx.x) * V + i];
-  store(partial + blockIdx.y * width + column, sum);
+    for (int i = 0; i < V; ++i) sum.at[i] += part.at[i];
+  }
+  if (gridDim.y > 1) {
+    store(partial + blockIdx.y * width + column, sum);
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; ++i) total[column + i] += sum.at[i];
+  }
 }
 
-inline std::int64_t column_pieces(std::int64_t rows) { return std::clamp<std::int64_t>(rows / 64, 1, 64); }
+// Parts of the rows, whose sums are added by another launch; a small matrix is not worth one.
+inline std::int64_t column_pieces(std::int64_t rows, std::int64_t width) {
+  constexpr std::int64_t few_rows = 1024, few_columns = 256, most_pieces = 128;
+  if (rows <= few_rows && width <= few_columns) return 1;
+  return std::clamp<std::int64_t>(rows / 128, 1, most_pieces);
+}
 // Scratch of a column pass with a sum.
 inline std::size_t column_scratch(std::int64_t rows, std::int64_t width) {
-  return static_cast<std::size_t>(column_pieces(rows) * width) * sizeof(float);
+  const std::int64_t pieces = column_pieces(rows, width);
+  return pieces == 1 ? 0 : static_cast<std::size_t>(pieces * width) * sizeof(float);
 }
 
-// op.run<V>(row, column) for all rows and columns, V columns at a time; sum[column] += Σ over rows of what it
-// returns, always added in the same order; null: not summed. scratch: column_scratch() bytes.
+// op.run(op.item<V>(row, column), row, column) for all rows and columns, V columns at a time; sum[column] +=
+// Σ over rows of what it returns, always added in the same order; null: not summed. scratch: column_scratch()
+// bytes.
 template <class Operation>
 void each_column(const Stream& stream, const Operation& op, std::int64_t rows, std::int64_t width, float* sum,
                  std::byte* scratch) {
   if (rows == 0 || width == 0) return;
-  const std::int64_t pieces = column_pieces(rows), rows_each = blocks_for(rows, pieces);
-  const int v = vector_of(width);
-  const LaunchShape shape{.grid = {blocks_for(width, warp * v), pieces},
-                          .threads = warp * column_groups,
-                          .shared_bytes = sizeof(float) * static_cast<std::size_t>(warp * v * column_groups)};
-  auto* partial = sum != nullptr ? reinterpret_cast<float*>(scratch) : nullptr;
-  if (v == 4)
-    COMERA_LAUNCH(stream, shape, (columns_kernel<4, Operation>), op, rows, width, rows_each, partial);
-  else
-    COMERA_LAUNCH(stream, shape, (columns_kernel<1, Operation>), op, rows, width, rows_each, partial);
-  if (sum != nullptr) add_partial_sums(stream, partial, pieces, width, 1, {{sum}});
+  const std::int64_t pieces = column_pieces(rows, width), rows_each = blocks_for(rows, pieces);
+  // Where a block has all rows it has all the warps that find work.
+  constexpr std::int64_t usual_groups = 8, most_groups = 32;
+  const auto groups =
+      static_cast<int>(std::min(blocks_for(rows_each, 4), pieces == 1 ? most_groups : usual_groups));
+  auto* partial = reinterpret_cast<float*>(scratch);
+  with_at_once<Operation>(width, [&]<int V>(std::integral_constant<int, V>) {
+    const LaunchShape shape{.grid = {blocks_for(width, warp * V), pieces},
+                            .threads = warp * groups,
+                            .shared_bytes = sizeof(float) * static_cast<std::size_t>(warp * V * groups)};
+    COMERA_LAUNCH(stream, shape, (columns_kernel<V, Operation>), op, rows, width, rows_each, partial, sum);
+  });
+  if (sum != nullptr && pieces > 1) add_partial_sums(stream, partial, pieces, width, 1, {{sum}});
 }
 
 }  // namespace comera::COMERA_CUDA

@@ -42,25 +42,22 @@ __global__ void __launch_bounds__(threads) total_norm(const double* partial, int
     total += norm;
   }
   total = block_sum(total, scratch);  // and every norm is written
-  if (threadIdx.x > 0) return;
-  results->nonfinite = 0;
-  results->first_nonfinite = -1;
-  if (!isfinite(total)) {
-    results->nonfinite = 1;
-    for (int s = segments; s-- > 0;)
-      if (!isfinite(norms[s])) results->first_nonfinite = s;
-  }
-  if (!isfinite(results->loss_sum)) results->nonfinite = 1;
   const double per_target = inputs->targets > 0 ? 1 / inputs->targets : 0;
-  results->gradient_norm = sqrt(total) * per_target;
-  results->gradient_scale = per_target;
-  if (inputs->max_norm > 0 && results->gradient_norm > inputs->max_norm)
-    results->gradient_scale *= inputs->max_norm / results->gradient_norm;
-  for (int s = 0; s < segments && results->nonfinite == 0; ++s)
-    if (norms[s] * results->gradient_scale * results->gradient_scale > most_squared_norm) {
-      results->nonfinite = 1;
-      results->first_nonfinite = s;
-    }
+  const double norm = sqrt(total) * per_target;
+  double scale = per_target;
+  if (inputs->max_norm > 0 && norm > inputs->max_norm) scale *= inputs->max_norm / norm;
+  // The first tensor whose numbers are not finite, or would not be when they are squared.
+  int first = segments;
+  for (int s = static_cast<int>(threadIdx.x); s < segments && first == segments; s += threads)
+    if (isfinite(total) ? isfinite(results->loss_sum) && norms[s] * scale * scale > most_squared_norm
+                        : !isfinite(norms[s]))
+      first = s;
+  first = block_least(first, reinterpret_cast<int*>(scratch));
+  if (threadIdx.x > 0) return;
+  results->nonfinite = !isfinite(total) || !isfinite(results->loss_sum) || first < segments ? 1 : 0;
+  results->first_nonfinite = first < segments ? first : -1;
+  results->gradient_norm = norm;
+  results->gradient_scale = scale;
 }
 
 std::size_t gradient_norm_scratch(const GradientNorm& op) {

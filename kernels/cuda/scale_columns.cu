@@ -42,15 +42,25 @@ struct ScaledColumnsGradient {
   float* dx;
 
   template <int V>
-  __device__ Values<V> run(std::int64_t row, std::int64_t column) const {
+  struct Item {
+    Values<V> x, dy;
+  };
+  template <int V>
+  __device__ Item<V> item(std::int64_t row, std::int64_t column) const {
+    Item<V> item{load<V>(x + row * width + column), {}};
+#pragma unroll
+    for (int k = 0; k < V; ++k) item.dy.at[k] = dy[row * ldy + column + k];  // which may begin anywhere
+    return item;
+  }
+  template <int V>
+  __device__ Values<V> run(const Item<V>& item, std::int64_t row, std::int64_t column) const {
     Values<V> contribution, gradient;
 #pragma unroll
     for (int k = 0; k < V; ++k) {
-      const float dy_here = dy[row * ldy + column + k];
-      contribution.at[k] = dy_here * x[row * width + column + k];
-      gradient.at[k] = dy_here * gate[column + k];
+      contribution.at[k] = item.dy.at[k] * item.x.at[k];
+      gradient.at[k] = item.dy.at[k] * gate[column + k];
     }
-    store(dx + row * width + column, gradient);
+    store_waiting(dx + row * width + column, waiting_of<float>(gradient));
     return contribution;
   }
 };

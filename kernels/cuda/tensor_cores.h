@@ -29,12 +29,6 @@ __device__ __forceinline__ void mma_tf32(float (&c)[4], const unsigned (&a)[4], 
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-__device__ __forceinline__ void load_matrices_transposed(unsigned (&to)[2], const void* row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
-               : "=r"(to[0]), "=r"(to[1])
-               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
-               : "memory");
-}
 __device__ __forceinline__ void load_matrices(unsigned (&to)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -163,39 +157,14 @@ struct BF16 {
 // 32 no two lanes want the same bank.
 template <class Math>
 __device__ __forceinline__ typename Math::A load_a(const typename Math::Element* from, int stride) {
-  from += fragment_row() * stride + fragment_column();
   if constexpr (Math::depth == 16) {
-    const auto word = [&](int row, int column) {
-      return *reinterpret_cast<const unsigned*>(from + row * stride + column);
-    };
-    return {{word(0, 0), word(8, 0), word(0, 8), word(8, 8)}};
+    typename Math::A a;
+    load_matrices(a.at, from + lane_of_thread() % 16 * stride + lane_of_thread() / 16 * 8);
+    return a;
   } else {
+    from += fragment_row() * stride + fragment_column();
     const TileC c{{from[0], from[1], from[8 * stride], from[8 * stride + 1]}};
     return Math::make_a(&c);
-  }
-}
-
-// B from its transpose: n rows of shared memory along the depth.
-template <class Math>
-__device__ __forceinline__ typename Math::B load_b_rows(const typename Math::Element* from, int stride) {
-  from += fragment_row() * stride + fragment_column();
-  if constexpr (Math::depth == 16) {
-    return {{*reinterpret_cast<const unsigned*>(from), *reinterpret_cast<const unsigned*>(from + 8)}};
-  } else {
-    return Math::make_b(from[0], from[1]);
-  }
-}
-
-// B as it is: rows of shared memory along n.
-template <class Math>
-__device__ __forceinline__ typename Math::B load_b_columns(const typename Math::Element* from, int stride) {
-  if constexpr (Math::depth == 16) {
-    typename Math::B b;
-    load_matrices_transposed(b.at, from + lane_of_thread() % 16 * stride);
-    return b;
-  } else {
-    from += fragment_column() * stride + fragment_row();
-    return Math::make_b(from[0], from[stride]);
   }
 }
 

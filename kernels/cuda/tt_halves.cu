@@ -25,81 +25,100 @@ struct SmallProduct {
   Matrix a, b, c;
   int m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false, accumulate = false;
-  int first_block = 0, blocks_across = 0;  // of those that compute c
+  int blocks_across = 0;  // of those that compute c
 };
 
 constexpr int most_products = 32;  // of a launch: a kernel's parameters have at most 4 KiB
 struct SmallProducts {
   int count = 0;
+  int first_block[most_products] = {};  // beside one another: every block looks for its product here
   SmallProduct at[most_products];
 };
 
-constexpr int tile = 32;    // rows and columns of c that a block computes
-constexpr int depth = 64;   // of a and b that it reads at once
-constexpr int warps = 4;    // each sums over a quarter of that depth
-constexpr int stride = 36;  // between rows in shared memory, which begin at multiples of 16 bytes
+constexpr int tile = 16;  // rows and columns of c that a block computes: products are small, and blocks many
+constexpr int depth = 256;  // of a and b that it reads at once: most products whole
+constexpr int warps = 8;    // each sums every eighth product
+constexpr int stride = 20;  // between rows in shared memory, which begin at multiples of 16 bytes
 constexpr int threads = warps * warp;
-constexpr int rows_each = 4, columns_each = 8;  // of c, by a thread
+constexpr int rows_each = 2, columns_each = 4;  // of c, by a thread
 constexpr std::size_t shared_floats = std::size_t{2} * depth * stride;
-static_assert(warps * tile * tile <= shared_floats);
+static_assert(warps * tile * tile <= shared_floats && tile * tile == threads);
 
-// `down` rows and `across` columns from (first_row, first_column) on; what is outside of the matrix is zero.
-// A row of `to` is one element along the summed dimension: a column of the matrix if columns are summed, else
-// a row. A thread stays in one column.
-template <int across, int down, bool columns_are_summed>
-__device__ __forceinline__ void read(const Matrix& from, int rows, int columns, int first_row,
-                                     int first_column, float* to) {
-  constexpr int step = threads / across, count = down / step;
-  const int x = static_cast<int>(threadIdx.x) % across, y = static_cast<int>(threadIdx.x) / across;
-  const int column = first_column + x;
-  float values[count] = {};
-  if (column < columns) {
-    const int within = column % from.group;
-    const float* start = from.data + column / from.group * from.apart + within;
-    const float gate = from.gate != nullptr ? from.gate[within] : 1.F;
+constexpr int fetched = depth * tile / threads;  // numbers of an operand, by a thread
+
+// A thread's numbers of a piece of the matrix that is `across` columns wide, all in one column; what is
+// outside of the matrix is zero.
+template <int across>
+__device__ __forceinline__ void fetch(const Matrix& from, int rows, int columns, int first_row,
+                                      int first_column, float (&values)[fetched]) {
+  constexpr int step = threads / across;
+  const int column = first_column + static_cast<int>(threadIdx.x) % across;
+  const int row = first_row + static_cast<int>(threadIdx.x) / across;
+  const bool inside = column < columns;
+  const int within = inside ? column % from.group : 0;
+  const float* start = from.data + (inside ? column / from.group * from.apart + within : 0);
+  const float gate = inside && from.gate != nullptr ? from.gate[within] : 1.F;
 #pragma unroll
-    for (int i = 0; i < count; ++i) {
-      const int row = first_row + y + i * step;
-      if (row < rows) values[i] = start[std::int64_t{row} * from.ld] * gate;
-    }
+  for (int i = 0; i < fetched; ++i) {
+    const bool exists = inside && row + i * step < rows;
+    values[i] = exists ? start[std::int64_t{row + i * step} * from.ld] * gate : 0.F;
   }
+}
+
+// `tile` numbers from `first` on, and `depth` from k on along the summed dimension: the matrix's columns or
+// rows.
+__device__ __forceinline__ void fetch(const Matrix& from, bool columns_are_summed, int size, int summed,
+                                      int first, int k, float (&values)[fetched]) {
+  if (columns_are_summed)
+    fetch<depth>(from, size, summed, first, k, values);
+  else
+    fetch<tile>(from, summed, size, k, first, values);
+}
+
+// Puts them where a row of `to` is one element along the summed dimension.
+__device__ __forceinline__ void put(const float (&values)[fetched], bool columns_are_summed, float* to) {
+  const int across = columns_are_summed ? depth : tile;
+  const int x = static_cast<int>(threadIdx.x) % across, y = static_cast<int>(threadIdx.x) / across;
+  const int begin = columns_are_summed ? x * stride + y : y * stride + x;
+  const int step = threads / across * (columns_are_summed ? 1 : stride);
 #pragma unroll
-  for (int i = 0; i < count; ++i)
-    to[columns_are_summed ? x * stride + y + i * step : (y + i * step) * stride + x] = values[i];
+  for (int i = 0; i < fetched; ++i) to[begin + i * step] = values[i];
 }
 
 __global__ void __launch_bounds__(threads)
     small_products_kernel(const __grid_constant__ SmallProducts products) {
   int which = 0;
-  while (which + 1 < products.count && static_cast<int>(blockIdx.x) >= products.at[which + 1].first_block)
+  while (which + 1 < products.count && static_cast<int>(blockIdx.x) >= products.first_block[which + 1])
     ++which;
   const SmallProduct& op = products.at[which];
-  const int block = static_cast<int>(blockIdx.x) - op.first_block;
+  const int block = static_cast<int>(blockIdx.x) - products.first_block[which];
   const int first_row = block / op.blocks_across * tile, first_column = block % op.blocks_across * tile;
   auto* shared = shared_array<float>(shared_floats);
   float *a = shared, *b = shared + depth * stride;
 
   const int row = lane_of_thread() / 4 * rows_each, column = lane_of_thread() % 4 * columns_each;
   float sums[rows_each][columns_each] = {};
+  float next_a[fetched], next_b[fetched];
+  const auto fetch_from = [&](int k) {
+    fetch(op.a, !op.transpose_a, op.m, op.k, first_row, k, next_a);
+    fetch(op.b, op.transpose_b, op.n, op.k, first_column, k, next_b);
+  };
+  fetch_from(0);
   for (int k = 0; k < op.k; k += depth) {
-    if (op.transpose_a)
-      read<tile, depth, false>(op.a, op.k, op.m, k, first_row, a);
-    else
-      read<depth, tile, true>(op.a, op.m, op.k, first_row, k, a);
-    if (op.transpose_b)
-      read<depth, tile, true>(op.b, op.n, op.k, first_column, k, b);
-    else
-      read<tile, depth, false>(op.b, op.k, op.n, k, first_column, b);
+    put(next_a, !op.transpose_a, a);
+    put(next_b, op.transpose_b, b);
     __syncthreads();
+    if (k + depth < op.k) fetch_from(k + depth);  // on its way while this piece is multiplied
+    const int end = min(depth, op.k - k);
 #pragma unroll 4
-    for (int i = 0; i < depth / warps; ++i) {
-      const int at = (warp_of_thread() * (depth / warps) + i) * stride;
+    for (int i = warp_of_thread(); i < end; i += warps) {
+      const int at = i * stride;
       const Values<rows_each> left = load<rows_each>(a + at + row);
-      const Values<4> right[2] = {load<4>(b + at + column), load<4>(b + at + column + 4)};
+      const Values<columns_each> right = load<columns_each>(b + at + column);
 #pragma unroll
       for (int y = 0; y < rows_each; ++y)
 #pragma unroll
-        for (int x = 0; x < columns_each; ++x) sums[y][x] += left.at[y] * right[x / 4].at[x % 4];
+        for (int x = 0; x < columns_each; ++x) sums[y][x] += left.at[y] * right.at[x];
     }
     __syncthreads();
   }
@@ -111,16 +130,14 @@ __global__ void __launch_bounds__(threads)
     for (int x = 0; x < columns_each; ++x)
       shared[(warp_of_thread() * tile + row + y) * tile + column + x] = sums[y][x];
   __syncthreads();
-  const int x = lane_of_thread();
-  if (first_column + x >= op.n) return;
-  float* to = op.c.data + (first_column + x) / op.c.group * op.c.apart + (first_column + x) % op.c.group;
-  for (int y = warp_of_thread(); y < tile && first_row + y < op.m; y += warps) {
-    float sum = 0;
+  const int x = static_cast<int>(threadIdx.x) % tile, y = static_cast<int>(threadIdx.x) / tile;
+  if (first_column + x >= op.n || first_row + y >= op.m) return;
+  float sum = 0;
 #pragma unroll
-    for (int w = 0; w < warps; ++w) sum += shared[(w * tile + y) * tile + x];
-    float& out = to[std::int64_t{first_row + y} * op.c.ld];
-    out = op.accumulate ? out + sum : sum;
-  }
+  for (int w = 0; w < warps; ++w) sum += shared[(w * tile + y) * tile + x];
+  float& to = op.c.data[std::int64_t{first_row + y} * op.c.ld + (first_column + x) / op.c.group * op.c.apart +
+                        (first_column + x) % op.c.group];
+  to = op.accumulate ? to + sum : sum;
 }
 
 // dcore += dgated gate; dgate += column sums of dgated core. Without a gate: dcore += dgated.
@@ -135,7 +152,8 @@ struct CoreGradients {
   CoreGradient at[most_gradients];
 };
 
-constexpr int row_groups = 16;  // a warp each
+constexpr int row_groups = 32;   // a warp each
+constexpr int rows_at_once = 4;  // by a warp
 
 // A block has 32 columns of one core.
 __global__ void __launch_bounds__(warp* row_groups)
@@ -146,12 +164,22 @@ __global__ void __launch_bounds__(warp* row_groups)
   float sum = 0;
   if (column < op.columns) {
     const float gate = op.gate != nullptr ? op.gate[column] : 1.F;
-#pragma unroll 4
-    for (int row = warp_of_thread(); row < op.rows; row += row_groups) {
-      const std::int64_t at = std::int64_t{row} * op.columns + column;
-      const float dgated = op.dgated[std::int64_t{row} * op.ld + column];
-      op.dcore[at] += dgated * gate;
-      sum += dgated * op.core[at];
+    for (int first = warp_of_thread() * rows_at_once; first < op.rows; first += row_groups * rows_at_once) {
+      float dgated[rows_at_once], core[rows_at_once], dcore[rows_at_once];
+#pragma unroll
+      for (int i = 0; i < rows_at_once; ++i) {
+        const bool exists = first + i < op.rows;
+        const std::int64_t at = std::int64_t{first + i} * op.columns + column;
+        dgated[i] = exists ? op.dgated[std::int64_t{first + i} * op.ld + column] : 0.F;
+        core[i] = exists ? op.core[at] : 0.F;
+        dcore[i] = exists ? op.dcore[at] : 0.F;
+      }
+#pragma unroll
+      for (int i = 0; i < rows_at_once; ++i) {
+        if (first + i >= op.rows) continue;
+        op.dcore[std::int64_t{first + i} * op.columns + column] = dcore[i] + dgated[i] * gate;
+        sum += dgated[i] * core[i];
+      }
     }
   }
   sums[threadIdx.x] = sum;
@@ -233,8 +261,8 @@ class Waves {
         SmallProducts some;
         std::int64_t blocks = 0;
         for (std::size_t i = begin; i < std::min(begin + most_products, wave.size()); ++i) {
+          some.first_block[some.count] = narrow(blocks);
           SmallProduct& product = some.at[some.count++] = wave[i];
-          product.first_block = narrow(blocks);
           product.blocks_across = narrow(blocks_for(product.n, tile));
           blocks += blocks_for(product.m, tile) * product.blocks_across;
         }

@@ -13,8 +13,9 @@ struct Values {
   float at[V];
 };
 
+// As they are in memory. Instructions move up to 16 bytes, and tensors begin at multiples of that.
 template <class T, int V>
-struct alignas(sizeof(T) * V) Packed {
+struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16) Packed {
   T at[V];
 };
 
@@ -34,6 +35,68 @@ __device__ __forceinline__ void store(T* to, const Values<V>& values) {
   *reinterpret_cast<Packed<T, V>*>(to) = packed;
 }
 
+// As registers hold them while they wait to be used: narrow ones in pairs, which the compiler would take
+// apart. For float and bfloat16.
+template <class T, int V>
+struct Waiting {
+  std::uint32_t word[(sizeof(T) * V + 3) / 4];
+};
+
+template <int V, class T>
+__device__ __forceinline__ Waiting<T, V> load_waiting(const T* from) {
+  const auto packed = *reinterpret_cast<const Packed<T, V>*>(from);
+  Waiting<T, V> waiting{};
+  memcpy(&waiting, &packed, sizeof packed);
+  return waiting;
+}
+// To global memory. The instruction is written out, since the compiler stores parts where it finds the places
+// of several stores from one another.
+template <class T, int V>
+__device__ __forceinline__ void store_waiting(T* to, const Waiting<T, V>& waiting) {
+#if defined(COMERA_EMULATED)
+  memcpy(static_cast<void*>(to), &waiting, sizeof(T) * V);
+#else
+  const auto* word = waiting.word;
+  const std::size_t place = __cvta_generic_to_global(to);
+  if constexpr (sizeof(T) * V == 16)
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"
+                 :
+                 : "l"(place), "r"(word[0]), "r"(word[1]), "r"(word[2]), "r"(word[3])
+                 : "memory");
+  else if constexpr (sizeof(T) * V == 8)
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" : : "l"(place), "r"(word[0]), "r"(word[1]) : "memory");
+  else if constexpr (sizeof(T) * V == 4)
+    asm volatile("st.global.b32 [%0], %1;" : : "l"(place), "r"(word[0]) : "memory");
+  else
+    asm volatile("st.global.b16 [%0], %1;"
+                 :
+                 : "l"(place), "h"(static_cast<unsigned short>(word[0]))
+                 : "memory");
+#endif
+}
+template <class T, int V>
+__device__ __forceinline__ Values<V> values_of(const Waiting<T, V>& waiting) {
+  Values<V> values;
+#pragma unroll
+  for (int i = 0; i < V; ++i)
+    if constexpr (sizeof(T) == 4)
+      values.at[i] = __uint_as_float(waiting.word[i]);
+    else  // bfloat16: the upper half of a float
+      values.at[i] = __uint_as_float(i % 2 == 0 ? waiting.word[i / 2] << 16 : waiting.word[i / 2] & ~0xffffu);
+  return values;
+}
+template <class T, int V>
+__device__ __forceinline__ Waiting<T, V> waiting_of(const Values<V>& values) {
+  Waiting<T, V> waiting{};
+#pragma unroll
+  for (int i = 0; i < V; ++i)
+    if constexpr (sizeof(T) == 4)
+      waiting.word[i] = __float_as_uint(values.at[i]);
+    else
+      waiting.word[i / 2] |= std::uint32_t{static_cast<T>(values.at[i]).bits} << (i % 2 * 16);
+  return waiting;
+}
+
 // How many numbers a thread moves at once if rows of this width begin at multiples of it.
 inline int vector_of(std::int64_t width) { return width % 4 == 0 ? 4 : 1; }
 
@@ -51,7 +114,20 @@ inline DropoutMask mask_of(const DropoutSpec& spec, const Tensor& step_inputs) {
           static_cast<float>(spec.scale())};
 }
 
-// What elements [element, element + V) are multiplied by; element is a multiple of V, which divides 4.
+// The decision bytes of elements [element, element + V), of which V, dividing 4, begins at a multiple.
+template <int V>
+__device__ __forceinline__ std::uint32_t dropout_word(const DropoutMask& mask, std::int64_t element) {
+  const Philox4 bytes = dropout_bytes(*mask.key, mask.site, static_cast<std::uint32_t>(element / 16));
+  return bytes.word[element % 16 / 4] >> (8 * (element % 4));
+}
+
+// What element i of a word is multiplied by.
+__device__ __forceinline__ float dropout_factor(const DropoutMask& mask, std::uint32_t word, int i) {
+  const std::uint32_t byte = (word >> (8 * i)) & 255u;
+  return byte >= mask.threshold ? mask.scale : 0;
+}
+
+// What elements [element, element + V) are multiplied by; element is a multiple of V, which divides 16.
 template <int V>
 __device__ __forceinline__ Values<V> dropout_factors(const DropoutMask& mask, std::int64_t element) {
   Values<V> factors;
@@ -61,9 +137,12 @@ __device__ __forceinline__ Values<V> dropout_factors(const DropoutMask& mask, st
     return factors;
   }
   const Philox4 bytes = dropout_bytes(*mask.key, mask.site, static_cast<std::uint32_t>(element / 16));
-  const std::uint32_t word = bytes.word[element % 16 / 4] >> (8 * (element % 4));
 #pragma unroll
-  for (int i = 0; i < V; ++i) factors.at[i] = ((word >> (8 * i)) & 255u) >= mask.threshold ? mask.scale : 0;
+  for (int i = 0; i < V; i += 4) {
+    const std::uint32_t word = bytes.word[(element + i) % 16 / 4] >> (8 * (element % 4));
+#pragma unroll
+    for (int k = i; k < i + 4 && k < V; ++k) factors.at[k] = dropout_factor(mask, word, k - i);
+  }
   return factors;
 }
 

@@ -401,6 +401,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
     return refuse(CUBLAS_STATUS_NOT_SUPPORTED,
                   algorithm.has_scales != 0 ? "the algorithm was found with scale pointers"
                                             : "the algorithm was found before scale pointers were set");
+  // In no documentation; an H200 with cuBLASLt 13.1 refuses it, and only here.
+  for (const float* scale : {product->scale_a, product->scale_b})
+    if (reinterpret_cast<std::uintptr_t>(scale) % 16 != 0)
+      return refuse(CUBLAS_STATUS_NOT_SUPPORTED, "a scale does not lie at a multiple of 16 bytes");
   const void* const pointers[] = {a, b, c, d};
   for (std::size_t i = 0; i < 4; ++i)
     if (pointers[i] == nullptr || reinterpret_cast<std::uintptr_t>(pointers[i]) % algorithm.alignment[i] != 0)

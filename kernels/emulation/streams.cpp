@@ -4,6 +4,8 @@
 
 #include "kernels/emulation/streams.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -15,7 +17,8 @@ namespace comera::emulation {
 
 struct EventState {
   std::uint64_t recorded = 0, done = 0;  // how often
-  GraphState* captured_by = nullptr;     // of the last record, while that capture goes on
+  std::chrono::steady_clock::time_point done_at;
+  GraphState* captured_by = nullptr;  // of the last record, while that capture goes on
 };
 
 namespace {
@@ -97,7 +100,10 @@ bool do_one() {
   Item item = std::move(stream->queue.front());
   stream->queue.pop_front();
   if (item.kind == Item::Kind::work) item.work();
-  if (item.kind == Item::Kind::record) item.event->done = std::max(item.event->done, item.number);
+  if (item.kind == Item::Kind::record) {
+    item.event->done = std::max(item.event->done, item.number);
+    item.event->done_at = std::chrono::steady_clock::now();
+  }
   return true;
 }
 
@@ -283,7 +289,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
-  *milliseconds = 0;
+  *milliseconds = std::chrono::duration<float, std::milli>(to->done_at - from->done_at).count();
   return result_of(from->done > 0 && to->done > 0 ? cudaSuccess : cudaErrorInvalidValue);
 }
 

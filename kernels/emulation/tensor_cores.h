@@ -85,35 +85,6 @@ inline void mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[
       &payload, false, where);
 }
 
-// ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16: lanes 0..15 give the rows of two 8 x 8 matrices of 16-bit
-// numbers; lane 4 g + t gets elements (2 t, g) and (2 t + 1, g) of each.
-inline void load_matrices_transposed(unsigned (&to)[2], const void* row,
-                                     const Where& where = Where::current()) {
-  struct Payload {
-    unsigned* to;
-    const void* row;
-  } payload{to, row};
-  warp_meeting(
-      full_warp,
-      [](void* const* payloads, unsigned mask) {
-        whole_warp(mask);
-        const auto of = [&](int lane) { return static_cast<Payload*>(payloads[lane]); };
-        for (int matrix = 0; matrix < 2; ++matrix) {
-          std::uint16_t numbers[8][8];
-          for (int r = 0; r < 8; ++r) {
-            const void* from = of(matrix * 8 + r)->row;
-            if (reinterpret_cast<std::uintptr_t>(from) % 16 != 0)
-              kernel_error("a row of ldmatrix does not begin at a multiple of 16 bytes");
-            std::memcpy(numbers[r], from, sizeof numbers[r]);
-          }
-          for (int lane = 0; lane < warp_size; ++lane)
-            of(lane)->to[matrix] = numbers[lane % 4 * 2][lane / 4] |
-                                   static_cast<unsigned>(numbers[lane % 4 * 2 + 1][lane / 4]) << 16;
-        }
-      },
-      &payload, false, where);
-}
-
 // ldmatrix.sync.aligned.m8n8.x4[.trans].shared.b16: lanes 8 m .. 8 m + 7 give the rows of matrix m (8 x 8, of
 // 16-bit numbers); lane 4 g + t gets elements (g, 2 t) and (g, 2 t + 1) of each matrix or of its transpose.
 template <bool transposed>

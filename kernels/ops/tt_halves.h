@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <string_view>
 #include <vector>
 
 #include "kernels/core/arena.h"
@@ -24,6 +25,9 @@ struct TTTrain {
   std::int64_t output_size() const;
 };
 
+// Why these products are not narrow.
+inline constexpr const char* cores_stay_wide = "cores and their merges stay fp32";
+
 // The two halves of tensor trains as matrices, so that W = A B (CoMERA, section 4.2):
 //   L_k = L_{k-1} S_k;   A = L_p;       R_k = S_k R_{k+1};   B = R_{p+1}
 struct TTHalvesForward {
@@ -32,6 +36,7 @@ struct TTHalvesForward {
     Tensor a;                  // out, flat memory: inputs x r_p, rows a_apart elements apart
     std::int64_t a_apart = 0;  // at least r_p
     Tensor b;                  // out (r_p, outputs)
+    std::string_view place{};  // of its products in a log (product_log.h); empty: that of the scope around
   };
   std::vector<Half> halves;  // at least one
 
@@ -48,6 +53,7 @@ struct TTHalvesBackward {
     Tensor db;                               // (r_p, outputs); may be overwritten
     std::array<Tensor, max_tt_cores> dcore;  // in and out, as the cores
     std::array<Tensor, max_tt_cores> dgate;  // in and out, as the gates
+    std::string_view place{};
   };
   std::vector<Half> halves;
 

@@ -70,6 +70,7 @@ struct Partials {
 };
 
 void merge(const Context& context, const TTHalvesForward::Half& half) {
+  const ProductPlace place(context.products, std::string(half.place), cores_stay_wide);
   ArenaScope scope(context.arena);
   const TTTrain& train = half.train;
   const GatedCores gated(context, scope, train);
@@ -83,6 +84,7 @@ void merge(const Context& context, const TTHalvesForward::Half& half) {
 }
 
 void merge_backward(const Context& context, const TTHalvesBackward::Half& half) {
+  const ProductPlace place(context.products, std::string(half.place), cores_stay_wide);
   ArenaScope scope(context.arena);
   const TTTrain& train = half.train;
   const DType dtype = half.db.dtype();

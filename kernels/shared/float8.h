@@ -98,9 +98,9 @@ struct float8_e5m2 {
 // multiplying by them rounds nothing, so that what a code stands for is exact in every wider type and every
 // backend agrees on it; a number's relative precision does not depend on its scale, so that nothing is lost
 // but a little of the range.
-struct Float8Scale {
-  float scale = 1;  // what is stored is the number times this
-  float inverse = 1;
+struct alignas(16) Float8Scale {
+  float inverse = 1;  // first, since cuBLASLt reads it, and only at multiples of 16 bytes
+  float scale = 1;    // what is stored is the number times this
   float amax =
       0;  // largest magnitude that was quantised since it was last set to 0; infinite or NaN if one was
   float padding = 0;

@@ -59,6 +59,30 @@ void rotary_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::i
                      }});
 }
 
+// Offsets are drawn: some segments are empty.
+void segment_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::int64_t width,
+                   std::int64_t segments) {
+  const std::string name = fmt::format("{}_{}_{}", tokens, width, segments);
+  for (bool with_ids : {false, true}) {
+    cases.push_back({"SegmentSum_" + name + (with_ids ? "_ids" : ""), 4e-6, [=](World& world) {
+                       Integers offsets = drawn(segments + 1, tokens + 1, 5);
+                       std::sort(offsets.begin(), offsets.end());
+                       SegmentSum op;
+                       op.dy = world.input({tokens, width}), op.order = world.integers(shuffled(tokens, 6));
+                       op.offsets = world.integers(offsets);
+                       op.count = world.integers({static_cast<std::int32_t>(segments - segments / 4)});
+                       if (with_ids) {
+                         Integers ids(static_cast<std::size_t>(segments));
+                         for (std::size_t i = 0; i < ids.size(); ++i)
+                           ids[i] = static_cast<std::int32_t>(2 * i);
+                         op.ids = world.integers(ids);
+                       }
+                       op.out = world.master_output("out", {with_ids ? 2 * segments : segments, width});
+                       world.run(op);
+                     }});
+  }
+}
+
 void table_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::int64_t width) {
   table_gradient_case(cases, tokens, width, 5, tokens - tokens / 5);
   const std::string name = fmt::format("{}_{}", tokens, width);
@@ -79,25 +103,7 @@ void table_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::in
                      op.y = world.output("y", {tokens, width});
                      world.run(op);
                    }});
-  for (bool with_ids : {false, true}) {
-    cases.push_back({"SegmentSum_" + name + (with_ids ? "_ids" : ""), 4e-6, [=](World& world) {
-                       const std::int64_t segments = std::max<std::int64_t>(1, tokens / 3);
-                       Integers offsets = drawn(segments + 1, tokens + 1, 5);
-                       std::sort(offsets.begin(), offsets.end());
-                       SegmentSum op;
-                       op.dy = world.input({tokens, width}), op.order = world.integers(shuffled(tokens, 6));
-                       op.offsets = world.integers(offsets);
-                       op.count = world.integers({static_cast<std::int32_t>(segments - segments / 4)});
-                       if (with_ids) {
-                         Integers ids(static_cast<std::size_t>(segments));
-                         for (std::size_t i = 0; i < ids.size(); ++i)
-                           ids[i] = static_cast<std::int32_t>(2 * i);
-                         op.ids = world.integers(ids);
-                       }
-                       op.out = world.master_output("out", {with_ids ? 2 * segments : segments, width});
-                       world.run(op);
-                     }});
-  }
+  segment_cases(cases, tokens, width, std::max<std::int64_t>(1, tokens / 3));
   cases.push_back({"GatherRows_" + name, 0, [=](World& world) {
                      GatherRows op;
                      op.x = world.input({19, width}), op.indices = world.integers(drawn(tokens + 3, 19, 7));
@@ -204,11 +210,15 @@ void add_embedding_cases(std::vector<OperationCase>& cases) {
   table_cases(cases, 1, 1);
   table_cases(cases, 71, 37);
   table_cases(cases, 300, 261);
-  table_gradient_case(cases, 300, 8, 130, 299);  // so many rows that a block goes over all tokens
-  table_gradient_case(cases, 299, 3, 10, 299);   // the last part has fewer tokens than the others
+  segment_cases(cases, 700, 8, 9);                 // long segments, which a block sums together on a GPU
+  segment_cases(cases, 700, 133, 5);               // and of more columns than one has
+  table_gradient_case(cases, 5000, 4, 300, 4999);  // more tokens than a block lists at once on a GPU
+  table_gradient_case(cases, 300, 8, 130, 299);    // so many rows that a block goes over all tokens
+  table_gradient_case(cases, 299, 3, 10, 299);     // the last part has fewer tokens than the others
   ttm_cases(cases, {1, 1, 1, 1, 1, 1, 1});
   ttm_cases(cases, {7, 5, 3, 11, 13, 40, 33});
   ttm_cases(cases, {20, 16, 32, 25, 48, 300, 260});
+  ttm_cases(cases, {3, 21, 35, 40, 17, 120, 117});  // more rows of a left half than warps share on a GPU
   chain_cases(cases, {{3}, {5}, {}, 4, 3});
   chain_cases(cases, {{2, 3}, {3, 2}, {4}, 9, 9});
   chain_cases(cases, {{2, 3}, {2, 1}, {2}, 1030, 1028});  // more ids than a grid has blocks

@@ -19,7 +19,7 @@ Tensor scales_in(World& world, const std::vector<Float8Scale>& scales) {
   return {floats.raw(), {static_cast<std::int64_t>(floats.bytes())}, DType::uint8, floats.device()};
 }
 
-Float8Scale scale_of(float scale) { return {.scale = scale, .inverse = 1 / scale}; }
+Float8Scale scale_of(float scale) { return {.inverse = 1 / scale, .scale = scale}; }
 
 // Multiples of a quarter up to `most`, so that sums of their products are the same in every order and type.
 std::vector<float> quarters(std::int64_t count, std::uint32_t seed, int most = 4) {
@@ -39,7 +39,7 @@ struct QuantizeCase {
   int margin = 0;
   bool straight = true, transposed = true;
   float at_5 = 0.3F;  // the number in place 5
-  Float8Scale before = {.scale = 8, .inverse = 0.125F, .amax = 0.7F};
+  Float8Scale before = {.inverse = 0.125F, .scale = 8, .amax = 0.7F};
 };
 
 double activated(Activation activation, double u) {
@@ -233,7 +233,7 @@ struct NextScalesCase {
 void add_next_scales(std::vector<OperationCase>& cases, const NextScalesCase& c) {
   cases.push_back({std::string("Float8NextScales_") + c.name, 0, [c](World& world) {
                      Float8NextScales op;
-                     const Float8Scale before{.scale = 2, .inverse = 0.5F, .amax = c.amax};
+                     const Float8Scale before{.inverse = 0.5F, .scale = 2, .amax = c.amax};
                      op.scales = scales_in(world, {before, scale_of(1), before});
                      op.largest = world.floats({448, 448, 57344});
                      std::vector<float> history(static_cast<std::size_t>(3 * c.length));
@@ -266,7 +266,7 @@ void add_float8_cases(std::vector<OperationCase>& cases) {
                        .rows = 3,
                        .columns = 5,
                        .scaling = Scaling::delayed,
-                       .before = {.scale = 1, .inverse = 1, .amax = 1e6F}});
+                       .before = {.inverse = 1, .scale = 1, .amax = 1e6F}});
   add_quantize(cases, {.name = "kept", .rows = 20, .columns = 20, .scaling = Scaling::kept});
   add_quantize(cases, {.name = "one", .rows = 1, .columns = 1});
   add_quantize(cases, {.name = "nothing", .rows = 0, .columns = 7});

@@ -78,7 +78,7 @@ void expect_the_formats_numbers(DType type) {
   const Tensor codes = harness.tensor({256}, type), numbers = harness.tensor({256}, DType::float32),
                scale = harness.tensor({sizeof(Float8Scale)}, DType::uint8);
   for (int code = 0; code < 256; ++code) codes.data<F>()[code].bits = static_cast<std::uint8_t>(code);
-  *static_cast<Float8Scale*>(scale.raw()) = {.scale = 0.25F, .inverse = 4};
+  *static_cast<Float8Scale*>(scale.raw()) = {.inverse = 4, .scale = 0.25F};
   run(harness.context(), Float8Expand{.x = codes, .scale = scale, .y = numbers});
   for (int code = 0; code < 256; ++code) {
     const float expected = static_cast<float>(codes.data<F>()[code]) * 4, found = numbers.data<float>()[code];

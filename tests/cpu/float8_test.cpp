@@ -158,7 +158,7 @@ TYPED_TEST(Float8, TheScaleUsesTheWholeRange) {
   // Nothing can be said, or only that it is far outside.
   for (const float amax :
        {0.F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
-    Float8Scale scale{.scale = 4, .inverse = 0.25F};
+    Float8Scale scale{.inverse = 0.25F, .scale = 4};
     set_float8_scale(amax, largest, 0, scale);
     EXPECT_EQ(scale.scale, 4) << amax;
   }

@@ -86,6 +86,8 @@ void add_norm_cases(std::vector<OperationCase>& cases) {
     block_end_cases(cases, size, false, 0.4, false);
   }
   block_end_cases(cases, {131, 1093}, true, 0.1, false);
+  block_end_cases(cases, {37, 1600}, true, 0.1, false);  // more columns than a GPU's block has fours of
+  block_end_cases(cases, {1100, 768}, true, 0.1, true);  // blocks go round on a GPU
 }
 
 }  // namespace comera::test

@@ -47,7 +47,7 @@ class CublasLt : public testing::Test {
   World& float8_product(std::int64_t m, std::int64_t n, std::int64_t k) {
     worlds_.emplace_back(cuda_emulated::backend(), DType::float32, *device_, DType::float32);
     World& world = worlds_.back();
-    const Float8Scale scale{.scale = 1, .inverse = 1};
+    const Float8Scale scale{.inverse = 1, .scale = 1};
     Float8Product op;
     op.m = m, op.n = n, op.k = k;
     op.a = world.codes("a", {m, k}, DType::float8_e4m3, 4, true);

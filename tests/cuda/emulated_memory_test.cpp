@@ -113,6 +113,26 @@ TEST_F(EmulatedMemory, WithoutACaptureTheWorkGoesOn) {
   EXPECT_THAT(got, testing::Each(8.F));
 }
 
+TEST_F(EmulatedMemory, AProfileHasTheTimesOfTheDevice) {
+  const auto allocator = cuda_emulated::make_allocator(0);
+  const Stream stream = allocator->stream();
+  const Buffer x(*allocator, 64, MemoryKind::workspace), y(*allocator, 64, MemoryKind::workspace);
+  Arena arena(*allocator, 0);
+  const Context context{cuda_emulated::backend(), arena, stream};
+  const auto clock = allocator->profile_clock(stream);
+  profile_reset();
+  profile_enable(clock.get());
+  for (int i = 0; i < 3; ++i)
+    run(context, Add{.x = x.tensor({16}, DType::float32), .y = y.tensor({16}, DType::float32)});
+  EXPECT_EQ(profile_entries().at(0).seconds, 0);  // nothing has been done yet
+  profile_disable();
+  const std::vector<ProfileEntry> entries = profile_entries();
+  profile_reset();
+  ASSERT_EQ(entries.size(), 1U);
+  EXPECT_EQ(entries[0].calls, 3);
+  EXPECT_GT(entries[0].seconds, 0);
+}
+
 TEST_F(EmulatedMemory, AFailedCallNamesItselfAndItsPlace) {
   const auto allocator = cuda_emulated::make_allocator(0);
   emulation::machine().devices = 0;

@@ -11,6 +11,7 @@
 #include "kernels/emulation/language.h"
 #include "kernels/emulation/runtime.h"
 #include "kernels/emulation/sanitizers.h"
+#include "kernels/emulation/tensor_cores.h"
 
 namespace comera::emulation {
 namespace {
@@ -148,6 +149,32 @@ TEST_P(Emulation, WarpOperations) {
     EXPECT_EQ(mine[6], 0);
     EXPECT_EQ(mine[7], lane < 16 ? 2 * (lane ^ 1) : 0);
   }
+}
+
+// Four matrices of 8 x 8, one behind the other; number i is i.
+__global__ void matrices(unsigned* out) {
+  auto* numbers = reinterpret_cast<std::uint16_t*>(shared_memory(512));
+  for (int i = 0; i < 8; ++i) numbers[8 * threadIdx.x + i] = static_cast<std::uint16_t>(8 * threadIdx.x + i);
+  __syncwarp();
+  unsigned straight[4], transposed[4];
+  load_matrices(straight, numbers + 8 * threadIdx.x);
+  load_matrices_transposed(transposed, numbers + 8 * threadIdx.x);
+  for (int i = 0; i < 4; ++i) {
+    out[8 * threadIdx.x + i] = straight[i];
+    out[8 * threadIdx.x + 4 + i] = transposed[i];
+  }
+}
+
+TEST_P(Emulation, MatricesAreLoadedIntoFragments) {
+  std::vector<unsigned> out(8 * 32);
+  launch("matrices", matrices, {1}, {32}, 512, nullptr, out.data());
+  const auto pair = [](unsigned first, unsigned second) { return first | second << 16; };
+  for (unsigned lane = 0; lane < 32; ++lane)
+    for (unsigned matrix = 0; matrix < 4; ++matrix) {
+      const unsigned row = lane / 4, column = lane % 4 * 2, begin = 64 * matrix;
+      EXPECT_EQ(out[8 * lane + matrix], pair(begin + 8 * row + column, begin + 8 * row + column + 1));
+      EXPECT_EQ(out[8 * lane + 4 + matrix], pair(begin + 8 * column + row, begin + 8 * (column + 1) + row));
+    }
 }
 
 __global__ void count_up(int* counter, float* sum) {
