@@ -1,5 +1,5 @@
-// How many launches each operation of a training step takes on a GPU, held against docs/launch-ledger.md. With
-// COMERA_UPDATE_DOCS=1 in the environment the table is written anew.
+// How many launches each operation of a training step takes on a GPU, held against docs/launch-ledger.md.
+// With COMERA_UPDATE_DOCS=1 in the environment the table is written anew.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,8 @@ class CallCounter final : public ProfileClock {
 };
 
 std::string ledger_of_a_step() {
-  const Recipe recipe = load_recipe(COMERA_SOURCE_DIR "/recipes/six_encoder_mnli.toml", {"precision.compute='bf16'"});
+  const Recipe recipe =
+      load_recipe(COMERA_SOURCE_DIR "/recipes/six_encoder_mnli.toml", {"precision.compute='bf16'"});
   StepBenchmarkOptions options;
   options.config = encoder_config(recipe, 30522);
   options.optimizer = recipe.optim;
@@ -51,10 +52,14 @@ std::string ledger_of_a_step() {
 
   std::string text =
       "# Launches of a training step on a GPU\n"
-      "Kernels, calls of the matrix library and copies that each operation of one step puts on the stream: the "
-      "six-encoder (`recipes/six_encoder_mnli.toml`) in bfloat16, one pack, without graphs, AdamW included. Each "
-      "takes two to four microseconds however little it does. Counted by a test on the emulated backend, which "
-      "fails when the numbers change; `COMERA_UPDATE_DOCS=1 ctest --preset release -R LaunchLedger` writes this "
+      "Kernels, calls of the matrix library and copies that each operation of one step puts on the stream: "
+      "the "
+      "six-encoder (`recipes/six_encoder_mnli.toml`) in bfloat16, one pack, without graphs, AdamW included. "
+      "Each "
+      "takes two to four microseconds however little it does. Counted by a test on the emulated backend, "
+      "which "
+      "fails when the numbers change; `COMERA_UPDATE_DOCS=1 ctest --preset release -R LaunchLedger` writes "
+      "this "
       "file.\n\n"
       "| operation | calls | launches |\n|---|---|---|\n";
   std::int64_t called = 0;
