@@ -28,12 +28,15 @@ struct SmallProduct {
   int blocks_across = 0;  // of those that compute c
 };
 
-constexpr int most_products = 32;  // of a launch: a kernel's parameters have at most 4 KiB
+constexpr int most_products = 32;  // of a launch
 struct SmallProducts {
   int count = 0;
   int first_block[most_products] = {};  // beside one another: every block looks for its product here
   SmallProduct at[most_products];
 };
+
+constexpr std::size_t most_parameters = 4096;  // bytes
+static_assert(sizeof(SmallProducts) <= most_parameters);
 
 constexpr int tile = 16;  // rows and columns of c that a block computes: products are small, and blocks many
 constexpr int depth = 256;  // of a and b that it reads at once: most products whole
@@ -46,9 +49,9 @@ static_assert(warps * tile * tile <= shared_floats && tile * tile == threads);
 
 constexpr int at_once = 8;  // numbers that a thread asks for before it waits
 
-// A piece of a matrix, `across` columns wide, into shared memory; what is outside of the matrix is zero
-// there. A thread stays in one column. A row of `to` is one element along the summed dimension: a column of
-// the matrix, or a row.
+// A piece of a matrix, `across` columns wide, into shared memory. A row of `to` is one element along the
+// summed dimension: a column of the matrix, or a row; those behind its end are left as they are, and nobody
+// reads them. What is outside of the matrix besides is zero. A thread stays in one column.
 template <int across, bool columns_are_summed>
 __device__ __forceinline__ void read(const Matrix& from, int rows, int columns, int first_row,
                                      int first_column, float* to) {
@@ -144,6 +147,8 @@ constexpr int most_gradients = 64;
 struct CoreGradients {
   CoreGradient at[most_gradients];
 };
+
+static_assert(sizeof(CoreGradients) <= most_parameters);
 
 constexpr int row_groups = 32;   // a warp each
 constexpr int rows_at_once = 4;  // by a warp
