@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/activations.h"
 #include "kernels/cuda/async_copies.h"
 #include "kernels/cuda/each.h"
 #include "kernels/cuda/kernels.h"
@@ -16,22 +17,6 @@ namespace {
 
 // ---- The activation. Kernels spend most of their time on it.
 
-#if defined(COMERA_EMULATED)
-inline float quick_exp2(float x) { return std::exp2(x); }
-inline float quick_reciprocal(float x) { return 1 / x; }
-#else
-__device__ __forceinline__ float quick_exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-__device__ __forceinline__ float quick_reciprocal(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-#endif
-
 struct Gelu {
   float value, slope;
 };
@@ -42,8 +27,8 @@ struct Gelu {
 // by 2e-5.
 __device__ __forceinline__ Gelu gelu(float u) {
   const float s = fabsf(u) * 0.84932180F;
-  const float t = quick_reciprocal(1 + 0.38383567F * s);
-  const float density = quick_exp2(-1.32574806F - s * s);
+  const float t = fast_reciprocal(1 + 0.38383567F * s);
+  const float density = fast_exp2(-1.32574806F - s * s);
   float tail = 1.09764672F;
   tail = tail * t - 0.42021872F;
   tail = tail * t + 0.61839252F;
