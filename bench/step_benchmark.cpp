@@ -218,9 +218,9 @@ struct GpuSteps {
   GpuSteps(const EncoderConfig& config, const StepBenchmarkOptions& options, const Processor& processor)
       : stepper(config, options, processor) {
     profile_reset();
-    profile_enable();  // the first step runs or records every operation once
+    Profiling profiling;  // the first step runs every operation once
     stepper.step();
-    profile_disable();
+    profiling.finish();
     for (const ProfileEntry& entry : profile_entries()) work += entry.work;
     stepper.step();
   }
@@ -254,11 +254,11 @@ std::string compute_text(const EncoderConfig& config) {
 
 std::string benchmark_on_gpu(const StepBenchmarkOptions& options, const Processor& processor) {
   const double bandwidth = gpu_bandwidth(processor);
-  GpuSteps tensorized(options.config, options, processor);
+  std::optional<GpuSteps> tensorized(std::in_place, options.config, options, processor);
   std::optional<GpuSteps> dense;
   if (!options.only_tensorized) dense.emplace(options.config.dense_twin(), options, processor);
   for (int repeat = 0; repeat < options.repeats; ++repeat) {
-    tensorized.step();
+    tensorized->step();
     if (dense) dense->step();
   }
   std::string text =
@@ -268,21 +268,24 @@ std::string benchmark_on_gpu(const StepBenchmarkOptions& options, const Processo
       "whole step, {} tokens in sequences of {}, {} included; median of {} times ten (least to "
       "most)\n",
       options.tokens, options.length, name_of(options.optimizer.kind), options.repeats);
-  text += tensorized.text("tensorized", bandwidth);
+  text += tensorized->text("tensorized", bandwidth);
   if (dense)
     text += dense->text("dense", bandwidth) +
             fmt::format(
                 "  tensorized is {:.2f} times faster (median of the pairs) and takes {:.2f} times less "
                 "memory\n",
-                median_ratio(dense->seconds, tensorized.seconds),
-                dense->stepper.memory_mib() / tensorized.stepper.memory_mib());
+                median_ratio(dense->seconds, tensorized->seconds),
+                dense->stepper.memory_mib() / tensorized->stepper.memory_mib());
   if (!options.profile) return text;
-  const Ceilings ceilings{.fp32_flops = gpu_product_rate(processor, options.config.compute),
+  const bool with_dense = dense.has_value();
+  dense.reset();
+  tensorized.reset();
+  const Ceilings ceilings{.product_flops = gpu_product_rate(processor, options.config.compute),
                           .copy_bytes = bandwidth};
-  text += fmt::format("  at best {:.0f} TFLOP/s of products in {}\n", ceilings.fp32_flops * 1e-12,
+  text += fmt::format("  at best {:.0f} TFLOP/s of products in {}\n", ceilings.product_flops * 1e-12,
                       name_of(options.config.compute));
   text += gpu_profile("tensorized", options.config, options, processor, ceilings);
-  if (dense) text += gpu_profile("dense", options.config.dense_twin(), options, processor, ceilings);
+  if (with_dense) text += gpu_profile("dense", options.config.dense_twin(), options, processor, ceilings);
   return text;
 }
 
@@ -312,8 +315,8 @@ std::string benchmark_step(const StepBenchmarkOptions& options) {
   std::string text = fmt::format(
       "{}{}, {} threads, instruction set {}; at best {:.0f} GFLOP/s fp32, {:.1f} GB/s copied (read and "
       "written)\n",
-      compute_text(options.config), emulated, thread_count(), instruction_set(), ceilings.fp32_flops * 1e-9,
-      ceilings.copy_bytes * 1e-9);
+      compute_text(options.config), emulated, thread_count(), instruction_set(),
+      ceilings.product_flops * 1e-9, ceilings.copy_bytes * 1e-9);
   text += fmt::format("whole step, {} tokens in sequences of {}, {} included; median of {} (least to most)\n",
                       options.tokens, options.length, name_of(options.optimizer.kind), options.repeats);
   text += fmt::format("  tensorized   {:<32}{:>8.0f} MiB\n", times_text(tensorized.seconds()),

@@ -10,9 +10,9 @@ namespace comera {
 
 StepProfile profiled_step(Stepper& stepper, ProfileClock* clock) {
   profile_reset();
-  profile_enable(clock);
+  Profiling profiling(clock);
   const double seconds = stepper.step();
-  profile_disable();
+  profiling.finish();
   return {profile_entries(), seconds};
 }
 
@@ -23,13 +23,13 @@ double seconds_in(const StepProfile& profile, const std::string& operation) {
 }
 
 Ceilings best_of(const Ceilings& a, const Ceilings& b) {
-  return {std::max(a.fp32_flops, b.fp32_flops), std::max(a.copy_bytes, b.copy_bytes)};
+  return {std::max(a.product_flops, b.product_flops), std::max(a.copy_bytes, b.copy_bytes)};
 }
 
 namespace {
 
 double floor_seconds(const Work& work, const Ceilings& ceilings) {
-  return std::max(work.bytes / ceilings.copy_bytes, work.flops / ceilings.fp32_flops);
+  return std::max(work.bytes / ceilings.copy_bytes, work.flops / ceilings.product_flops);
 }
 
 // Digits of milliseconds, and how many threads share the host's time.
@@ -44,7 +44,7 @@ std::string table(const std::string& title, const StepProfile& profile, const Ce
         "  {:<33}{:>6}{:>9.{}f}{:>9.{}f}{:>8.3f}{:>8.2f}{:>8.1f}{:>9.1f}{:>9.{}f}{:>9.{}f}{:>9.2f}\n", name,
         calls, seconds * 1e3, digits, cpu * 1e3, digits, work.bytes * 1e-9, work.flops * 1e-9,
         work.bytes * 1e-9 / seconds, work.flops * 1e-9 / seconds, work.bytes / ceilings.copy_bytes * 1e3,
-        digits, work.flops / ceilings.fp32_flops * 1e3, digits, seconds / floor);
+        digits, work.flops / ceilings.product_flops * 1e3, digits, seconds / floor);
   };
   ProfileEntry total;
   double floors = 0, listed = 0;
@@ -63,8 +63,9 @@ std::string table(const std::string& title, const StepProfile& profile, const Ce
       "  the step took {:.{}f} ms: {:.2f} times its bytes' {:.{}f} ms, {:.2f} times its "
       "products' {:.{}f} ms, {:.2f} times the {:.{}f} ms of both, operation by operation\n",
       profile.seconds * 1e3, digits, profile.seconds / bytes, bytes * 1e3, digits,
-      profile.seconds * ceilings.fp32_flops / total.work.flops, total.work.flops / ceilings.fp32_flops * 1e3,
-      digits, profile.seconds / floors, floors * 1e3, digits);
+      profile.seconds * ceilings.product_flops / total.work.flops,
+      total.work.flops / ceilings.product_flops * 1e3, digits, profile.seconds / floors, floors * 1e3,
+      digits);
   return text;
 }
 

@@ -24,15 +24,21 @@ struct Pending {
 std::vector<Pending> pending;
 }  // namespace
 
-void profile_enable(ProfileClock* clock) {
+Profiling::Profiling(ProfileClock* clock) {
   clock_of_device = clock;
   profile_on = true;
 }
 
-void profile_disable() {
+void Profiling::finish() {
   profile_on = false;
   const std::lock_guard lock(mutex);
   for (const Pending& one : pending) one.entry->seconds += clock_of_device->seconds_between(one.from, one.to);
+  pending.clear();
+}
+
+void Profiling::drop() noexcept {
+  profile_on = false;
+  const std::lock_guard lock(mutex);
   pending.clear();
   clock_of_device = nullptr;
 }
@@ -52,6 +58,8 @@ void ProfileScope::start() {
 }
 
 void ProfileScope::record() const noexcept {
+  const Times end = now();
+  const std::size_t mark = clock_of_device != nullptr ? clock_of_device->mark() : 0;
   const std::lock_guard lock(mutex);
   auto found = entries().find(name_);
   if (found == entries().end()) {
@@ -60,11 +68,11 @@ void ProfileScope::record() const noexcept {
     found = entries().emplace(name_, entry).first;
   }
   ProfileEntry& entry = found->second;
-  if (clock_of_device != nullptr) pending.push_back({&entry, start_.mark, clock_of_device->mark()});
-  const Times end = now();
-  ++entry.calls;
-  if (clock_of_device == nullptr)
+  if (clock_of_device != nullptr)
+    pending.push_back({&entry, start_.mark, mark});
+  else
     entry.seconds += std::chrono::duration<double>(end.wall - start_.wall).count();
+  ++entry.calls;
   entry.cpu_seconds += end.cpu_seconds - start_.cpu_seconds;
   entry.work += work_;
 }

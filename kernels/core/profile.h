@@ -36,16 +36,26 @@ class ProfileClock {
   virtual ~ProfileClock() = default;
   ProfileClock(const ProfileClock&) = delete;
   ProfileClock& operator=(const ProfileClock&) = delete;
-  // Puts a moment behind the work that was given so far.
-  virtual std::size_t mark() = 0;
+  // Puts a moment behind the work that was given so far. What fails is told when it is asked for.
+  virtual std::size_t mark() noexcept = 0;
   // Waits for both.
   virtual double seconds_between(std::size_t from, std::size_t to) = 0;
 };
 
-// With a clock, times are the device's from here to profile_disable(), which waits for them; otherwise the
-// host's.
-void profile_enable(ProfileClock* clock = nullptr);
-void profile_disable();
+// Times are taken as long as there is one: with a clock the device's, given its work by this thread alone,
+// and waited for at the end; otherwise the host's. One at a time.
+class Profiling {
+ public:
+  explicit Profiling(ProfileClock* clock = nullptr);
+  ~Profiling() { drop(); }
+  Profiling(const Profiling&) = delete;
+  Profiling& operator=(const Profiling&) = delete;
+  // Waits for the device. Times that nobody waited for are lost.
+  void finish();
+
+ private:
+  void drop() noexcept;
+};
 std::vector<ProfileEntry> profile_entries();  // longest first
 void profile_reset();
 

@@ -63,11 +63,10 @@ class CudaProfileClock final : public ProfileClock {
  public:
   explicit CudaProfileClock(cudaStream_t stream) : stream_(stream) {}
 
-  std::size_t mark() override {
+  std::size_t mark() noexcept override {
     cudaEvent_t event = nullptr;
-    COMERA_CUDA_CALL(cudaEventCreateWithFlags(&event, cudaEventDefault));
+    if (cudaEventCreateWithFlags(&event, cudaEventDefault) == cudaSuccess) cudaEventRecord(event, stream_);
     events_.emplace_back(event);
-    COMERA_CUDA_CALL(cudaEventRecord(event, stream_));
     return events_.size() - 1;
   }
   double seconds_between(std::size_t from, std::size_t to) override {

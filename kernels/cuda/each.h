@@ -42,8 +42,8 @@ void with_at_once(std::int64_t width, auto&& f) {
   f(std::integral_constant<int, 1>());
 }
 
-// op.run<V>(i) for i = 0, V, 2V, … below count: on V neighbouring numbers. V is 4, or the operation's own
-// at_once, if `width` is a multiple of it, else 1.
+// op.run<V>(i) for i = 0, V, 2V, … below count: on V neighbouring numbers. V is the operation's own at_once,
+// 4 or 1: the largest of which `width` is a multiple.
 template <class Operation>
 void each(const Stream& stream, const Operation& op, std::int64_t count, std::int64_t width) {
   if (count == 0) return;

@@ -360,15 +360,16 @@ void tt_halves_forward(const TTHalvesForward& op, const KernelContext& context) 
 void add(std::vector<CoreGradient>& gradients, const TTHalvesBackward::Half& half, int k, const float* dgated,
          std::int64_t ld) {
   const TTTrain& train = half.train;
-  const std::int64_t columns = train.rank(k);
+  // The last core, of one column, has no gate: then rows are as long as it is wide.
+  const bool is_last = k + 1 == train.order;
+  const std::int64_t columns = is_last ? train.mode(k) : train.rank(k);
   CoreGradient gradient{.dgated = dgated,
                         .core = train.core[k].data<float>(),
                         .dcore = half.dcore[k].data<float>(),
                         .rows = narrow(train.core[k].elements() / columns),
                         .columns = narrow(columns),
-                        .ld = narrow(ld)};
-  if (k + 1 < train.order)
-    gradient.gate = train.gate[k].data<float>(), gradient.dgate = half.dgate[k].data<float>();
+                        .ld = narrow(is_last ? columns : ld)};
+  if (!is_last) gradient.gate = train.gate[k].data<float>(), gradient.dgate = half.dgate[k].data<float>();
   gradients.push_back(gradient);
 }
 

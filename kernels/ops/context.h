@@ -31,6 +31,8 @@ void run(const Context& context, const Operation& operation) {
       slot.kernel != nullptr &&
       (slot.fits == nullptr || reinterpret_cast<bool (*)(const Operation&)>(slot.fits)(operation));
   if (!fits || (logging && slot.composition != nullptr)) {
+    COMERA_CHECK(slot.composition != nullptr, "{} of backend {} takes no operation of these sizes",
+                 operation_names[static_cast<int>(id)], context.backend.name());
     reinterpret_cast<void (*)(const Operation&, const Context&)>(slot.composition)(operation, context);
     return;
   }

@@ -303,6 +303,7 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   inner_cases(cases, {77, 16, 2056, 64});
   inner_cases(cases, {259, 48, 264, 40});
   inner_cases(cases, {700, 32, 136, 8});
+  inner_cases(cases, {8450, 8, 776, 8});  // more columns to a block than it has places for at a time
   inner_cases(cases, {33, 70, 40, 9, Activation::tanh});
   linear_cases(cases, {2049, 32, {16}, {2080}, Activation::gelu, true, false});
 }

@@ -75,10 +75,10 @@ TEST(WorkOf, IsSummedInTheProfile) {
   World world(cpu_backend(), DType::float32);
   const Add op{.x = world.input({33}), .y = world.output("y", {33})};
   profile_reset();
-  profile_enable();
+  Profiling profiling;
   world.run(op);
   world.run(op);
-  profile_disable();
+  profiling.finish();
   const auto entries = profile_entries();
   profile_reset();
   ASSERT_EQ(entries.size(), 1);

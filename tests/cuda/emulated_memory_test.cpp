@@ -121,11 +121,10 @@ TEST_F(EmulatedMemory, AProfileHasTheTimesOfTheDevice) {
   const Context context{cuda_emulated::backend(), arena, stream};
   const auto clock = allocator->profile_clock(stream);
   profile_reset();
-  profile_enable(clock.get());
+  Profiling profiling(clock.get());
   for (int i = 0; i < 3; ++i)
     run(context, Add{.x = x.tensor({16}, DType::float32), .y = y.tensor({16}, DType::float32)});
-  EXPECT_EQ(profile_entries().at(0).seconds, 0);  // nothing has been done yet
-  profile_disable();
+  profiling.finish();
   const std::vector<ProfileEntry> entries = profile_entries();
   profile_reset();
   ASSERT_EQ(entries.size(), 1U);

@@ -21,7 +21,7 @@ namespace {
 class CallCounter final : public ProfileClock {
  public:
   explicit CallCounter(const std::vector<std::string>& calls) : calls_(calls) {}
-  std::size_t mark() override { return calls_.size(); }
+  std::size_t mark() noexcept override { return calls_.size(); }
   double seconds_between(std::size_t from, std::size_t to) override { return static_cast<double>(to - from); }
 
  private:
@@ -43,9 +43,9 @@ std::string ledger_of_a_step() {
   CallCounter counter(calls);
   emulation::log_calls(&calls);
   profile_reset();
-  profile_enable(&counter);
+  Profiling profiling(&counter);
   stepper.step();
-  profile_disable();
+  profiling.finish();
   emulation::log_calls(nullptr);
   const std::vector<ProfileEntry> entries = profile_entries();  // most launches first
   profile_reset();
@@ -54,7 +54,8 @@ std::string ledger_of_a_step() {
       "# Launches of a training step on a GPU\n"
       "Kernels, calls of the matrix library and copies that each operation of one step puts on the stream: "
       "the "
-      "six-encoder (`recipes/six_encoder_mnli.toml`) in bfloat16, one pack, without graphs, AdamW included. "
+      "six-encoder (`recipes/six_encoder_mnli.toml`) in bfloat16, one pack of 64 tokens (sums over more of "
+      "them may take a launch more), without graphs, AdamW included. "
       "Each "
       "takes two to four microseconds however little it does. Counted by a test on the emulated backend, "
       "which "
