@@ -285,10 +285,17 @@ struct ColumnTiles {
   static constexpr std::size_t shared_bytes = tile_bytes + 2 * columns * sizeof(float);
 };
 
+// Of a multiprocessor. Where three are asked for, the compiler spills for desktop Blackwell.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+constexpr int column_blocks = 2;
+#else
+constexpr int column_blocks = 3;
+#endif
+
 // Tokens [tokens_each blockIdx.y, …). Their sums go to their part of partial (parts, (M s + r M + M)):
 // gradients of a_down, b_up and the bias, one behind the other.
 template <int D>
-__global__ void __launch_bounds__(column_threads, 3)
+__global__ void __launch_bounds__(column_threads, column_blocks)
     inner_columns_kernel(Inner op, int tokens_each, float* partial) {
   using Tiles = ColumnTiles<D>;
   constexpr int R = Tiles::row_tiles, stride = Tiles::stride;
