@@ -7,7 +7,7 @@ namespace comera {
 // What this machine can do at best, measured now, on all threads: what timings are held against.
 struct Ceilings {
   double product_flops = 0;  // per second: on a CPU multiply-adds on registers, in float32
-  double copy_bytes = 0;  // per second, read and written, of a copy much larger than the caches
+  double copy_bytes = 0;     // per second, read and written, of a copy much larger than the caches
 };
 Ceilings measure_ceilings();
 
