@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/activations.h"
 #include "kernels/cuda/tensor_cores.h"
 #include "kernels/cuda/vector.h"
 #include "kernels/ops/attention.h"
@@ -150,18 +151,6 @@ struct DealtKeys {
   // The group's key in column fragment_column() of tile 0; those of tile n are 2 n behind it.
   static __device__ __forceinline__ int first() { return fragment_column() / 2 * each; }
 };
-
-// threadIdx.x, asked for each time: what follows from it for each kind of load need not stay in registers
-// from tile to tile.
-__device__ __forceinline__ unsigned thread_asked_for() {
-#if defined(COMERA_EMULATED)
-  return threadIdx.x;
-#else
-  unsigned thread;
-  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-  return thread;
-#endif
-}
 
 // Moves the line of memory with this address into the second-level cache; nobody waits for it.
 __device__ __forceinline__ void ask_for([[maybe_unused]] const void* address) {
@@ -372,17 +361,6 @@ class Dropout {
 inline constexpr float log2_of_e = 1.4426950408889634F;
 inline constexpr float log_of_2 = 0.6931471805599453F;
 
-// 2^x by one instruction; results below 2^-126 are 0.
-__device__ __forceinline__ float power_of_2(float x) {
-#if defined(COMERA_EMULATED)
-  return std::exp2(x);
-#else
-  float power;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
-  return power;
-#endif
-}
-
 // Makes scores of a head's products of queries and keys. Gradients are small differences of large sums, which
 // cancel only if all kernels round a score alike: scores are powers of 2 times `unit`, and are multiplied
 // with it by the fmaf that subtracts from them. A bias is added first, by an fmaf of its own; products by a
@@ -407,7 +385,7 @@ struct Scores {
   }
   // 2^(score - subtracted).
   __device__ __forceinline__ float power(float score, float subtracted) const {
-    return power_of_2(fmaf(score, unit, -subtracted));
+    return fast_exp2(fmaf(score, unit, -subtracted));
   }
 };
 

@@ -87,7 +87,7 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), AttentionT
 #pragma unroll
           for (int i = 0; i < 2; ++i) here = fmaxf(here, scores[n].at[2 * half + i]);
         const float now = fmaxf(largest[half], row_max(here) * scores_of.unit);
-        const float before = power_of_2(largest[half] - now);
+        const float before = fast_exp2(largest[half] - now);
         largest[half] = now;
         sum[half] *= before;
 #pragma unroll

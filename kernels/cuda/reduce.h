@@ -11,6 +11,17 @@ inline constexpr unsigned all_lanes = 0xffffffffu;
 __device__ __forceinline__ int lane_of_thread() { return static_cast<int>(threadIdx.x % warp); }
 __device__ __forceinline__ int warp_of_thread() { return static_cast<int>(threadIdx.x / warp); }
 
+// threadIdx.x, asked for each time: what follows from it need not stay in registers until it is used again.
+__device__ __forceinline__ unsigned thread_asked_for() {
+#if defined(COMERA_EMULATED)
+  return threadIdx.x;
+#else
+  unsigned thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+#endif
+}
+
 // In every lane. All lanes of the warp must call.
 template <class T>
 __device__ __forceinline__ T warp_sum(T value) {

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/each.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/scale_columns.h"
 #include "kernels/ops/scale_columns.h"
 
 namespace comera::COMERA_CUDA {
@@ -30,10 +31,7 @@ std::int64_t width_among(std::int64_t width, std::int64_t ld, const float* first
 }
 
 void scale_columns_forward(const ScaleColumnsForward& op, const KernelContext& context) {
-  const std::int64_t width = op.x.dim(1), ldy = op.ldy != 0 ? op.ldy : width;
-  auto* y = op.y.data<float>();
-  each(context.stream, ScaledColumns{op.x.data<float>(), op.gate.data<float>(), width, ldy, y},
-       op.x.elements(), width_among(width, ldy, y));
+  scale_columns(context.stream, op.x, op.gate, op.y, op.ldy != 0 ? op.ldy : op.x.dim(1));
 }
 
 struct ScaledColumnsGradient {
@@ -78,6 +76,14 @@ void scale_columns_backward(const ScaleColumnsBackward& op, const KernelContext&
 }
 
 }  // namespace
+
+void scale_columns(const Stream& stream, const Tensor& x, const Tensor& gate, const Tensor& y,
+                   std::int64_t ldy) {
+  const std::int64_t width = gate.elements();
+  auto* to = y.data<float>();
+  each(stream, ScaledColumns{x.data<float>(), gate.data<float>(), width, ldy, to}, x.elements(),
+       width_among(width, ldy, to));
+}
 
 void register_scale_columns(Backend& backend, bool /*tf32*/) {
   backend.set<ScaleColumnsForward>(DType::float32, scale_columns_forward);

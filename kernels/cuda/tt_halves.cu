@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/each.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/scale_columns.h"
+#include "kernels/cuda/vector.h"
 #include "kernels/ops/tt_halves.h"
 
 namespace comera::COMERA_CUDA {
@@ -187,22 +189,6 @@ __global__ void __launch_bounds__(warp* row_groups)
   op.dgate[column] += sum;
 }
 
-// A core with its gate, of a train whose other half has one core more: nothing is multiplied.
-struct GatedRows {
-  const float *core, *gate;
-  std::int64_t columns, apart;
-  float* to;
-
-  template <int V>
-  __device__ void run(std::int64_t i) const {
-    Values<V> value = load<V>(core + i);
-    const Values<V> factor = load<V>(gate + i % columns);
-#pragma unroll
-    for (int k = 0; k < V; ++k) value.at[k] *= factor.at[k];
-    store(to + i / columns * apart + i % columns, value);
-  }
-};
-
 // ---- What is launched
 
 int narrow(std::int64_t size) {
@@ -338,15 +324,8 @@ std::size_t tt_halves_forward_scratch(const TTHalvesForward& op) {
 void tt_halves_forward(const TTHalvesForward& op, const KernelContext& context) {
   for (const auto& half : op.halves) {
     const TTTrain& train = half.train;
-    if (train.inputs == 1) {
-      auto* a = half.a.data<float>();
-      const bool aligned =
-          half.a_apart % 4 == 0 && reinterpret_cast<std::uintptr_t>(a) % (4 * sizeof(float)) == 0;
-      each(
-          context.stream,
-          GatedRows{train.core[0].data<float>(), train.gate[0].data<float>(), train.rank(0), half.a_apart, a},
-          train.core[0].elements(), aligned ? train.rank(0) : 1);
-    }
+    if (train.inputs == 1)  // nothing is multiplied
+      scale_columns(context.stream, train.core[0], train.gate[0], half.a, half.a_apart);
     if (train.inputs + 1 == train.order)
       COMERA_CUDA_CALL(cudaMemcpyAsync(half.b.raw(), train.core[train.inputs].raw(), half.b.bytes(),
                                        cudaMemcpyDeviceToDevice, stream_of(context.stream)));

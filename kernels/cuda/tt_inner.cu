@@ -48,18 +48,6 @@ struct Inner {
 // Ranks are padded with zeros to D = 32 or 64.
 constexpr std::int64_t most_rank = 64;
 
-// threadIdx.x, asked for each time: what follows from it need not stay in registers until it is used again.
-template <int threads>
-__device__ __forceinline__ int thread_asked_for() {
-#if defined(COMERA_EMULATED)
-  return static_cast<int>(threadIdx.x);
-#else
-  unsigned thread;
-  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-  return static_cast<int>(thread % threads);
-#endif
-}
-
 // Tiles of a matrix with rows `apart` elements apart, one after the other on their way to shared memory,
 // where rows are `stride` elements apart. Columns are multiples of 16 bytes.
 template <int rows, int columns, int stride, int threads, class T>
@@ -150,15 +138,16 @@ __global__ void __launch_bounds__(row_threads, 2)
     return reinterpret_cast<float*>(shared + stage * Tiles::stage_bytes + Tiles::elements * sizeof(bfloat16));
   };
   AsyncCopies copies;
-  CopiedTiles<D, chunk, Tiles::b_stride, row_threads, bfloat16> b_up_tiles(thread_asked_for<row_threads>(),
-                                                                           op.b_up + begin, op.inner);
+  CopiedTiles<D, chunk, Tiles::b_stride, row_threads, bfloat16> b_up_tiles(
+      static_cast<int>(thread_asked_for() % row_threads), op.b_up + begin, op.inner);
   CopiedTiles<chunk, D, Tiles::a_stride, row_threads, bfloat16> a_down_tiles(
-      thread_asked_for<row_threads>(), op.a_down + std::int64_t{begin} * op.rank_down, op.rank_down);
-  CopiedTiles<1, chunk, 0, row_threads, float> bias_tiles(thread_asked_for<row_threads>(), op.bias + begin,
-                                                          0);
+      static_cast<int>(thread_asked_for() % row_threads), op.a_down + std::int64_t{begin} * op.rank_down,
+      op.rank_down);
+  CopiedTiles<1, chunk, 0, row_threads, float> bias_tiles(static_cast<int>(thread_asked_for() % row_threads),
+                                                          op.bias + begin, 0);
   const auto copy = [&](int stage, int column) {
     bfloat16* b_up = b_up_of(stage);
-    const int left = op.inner - column, thread = thread_asked_for<row_threads>();
+    const int left = op.inner - column, thread = static_cast<int>(thread_asked_for() % row_threads);
     b_up_tiles.copy(copies, thread, b_up, op.rank_up, left, chunk);
     a_down_tiles.copy(copies, thread, b_up + Tiles::b_elements, left, op.rank_down, chunk * op.rank_down);
     bias_tiles.copy(copies, thread, bias_of(stage), 1, left, chunk);
@@ -309,12 +298,13 @@ __global__ void __launch_bounds__(column_threads, column_blocks)
 
   AsyncCopies copies;
   CopiedTiles<Tiles::tokens, D, stride, column_threads, bfloat16> xa_tiles(
-      thread_asked_for<column_threads>(), op.xa + std::int64_t{begin} * op.rank_up, op.rank_up),
-      dha_tiles(thread_asked_for<column_threads>(), op.dha + std::int64_t{begin} * op.rank_down,
-                op.rank_down);
+      static_cast<int>(thread_asked_for() % column_threads), op.xa + std::int64_t{begin} * op.rank_up,
+      op.rank_up),
+      dha_tiles(static_cast<int>(thread_asked_for() % column_threads),
+                op.dha + std::int64_t{begin} * op.rank_down, op.rank_down);
   const auto copy = [&](int stage, int token) {
     bfloat16* xa = shared + 2 * stage * Tiles::elements;
-    const int left = end - token, thread = thread_asked_for<column_threads>();
+    const int left = end - token, thread = static_cast<int>(thread_asked_for() % column_threads);
     xa_tiles.copy(copies, thread, xa, left, op.rank_up, Tiles::tokens * op.rank_up);
     dha_tiles.copy(copies, thread, xa + Tiles::elements, left, op.rank_down, Tiles::tokens * op.rank_down);
   };
@@ -395,7 +385,7 @@ __global__ void __launch_bounds__(column_threads, column_blocks)
     }
   }
 
-  const int thread = thread_asked_for<column_threads>();
+  const int thread = static_cast<int>(thread_asked_for() % column_threads);
   const int first_row =
       static_cast<int>(blockIdx.x) * Tiles::columns + thread / warp * 16 * R + thread % warp / 4;
   const int first_rank = thread % 4 * 2;
