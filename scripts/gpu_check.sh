@@ -435,7 +435,7 @@ run_suite() {
     fails+=("$suite")
   elif ((bad > 0)); then
     verdict="failed ($bad cases)"
-  elif ((reached == $(grep -c '^skipped' "$work/verdicts" || true))); then
+  elif ((reached > 0 && reached == $(grep -c '^skipped' "$work/verdicts" || true))); then
     verdict=skipped
   fi
   if ((reached < cases)); then

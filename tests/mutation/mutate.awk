@@ -26,7 +26,14 @@ function note(kind, text) {
     comment = substr(code, at)
     code = substr(code, 1, at - 1)
   }
-  if (code !~ /^ *#|constexpr|static_assert|COMERA_CHECK|template/) {
+  # The compiler decides a constant's definition and a constant function up to their ends.
+  ends = code
+  sub(/ +$/, "", ends)
+  decided = skipped > 0
+  if (!skipped && code ~ /constexpr/ && code !~ /if constexpr/) skipped = 1
+  if (skipped == 1 && ends ~ /[{]$/) skipped = 2
+  if ((skipped == 1 && ends ~ /;$/) || (skipped == 2 && ends ~ /^}/)) skipped = 0
+  if (!decided && code !~ /^ *#|constexpr|static_assert|COMERA_CHECK|template|alignas|__launch_bounds__|conditional_t/) {
     while (match(code, /__sync(threads|warp)\(\);/) && substr(code, RSTART - 1, 1) != "\001") {
       note("barrier", $0)
       code = substr(code, 1, RSTART - 1) "if (::comera::mutation::kept(" places++ ")) \001" substr(code, RSTART)
