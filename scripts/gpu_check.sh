@@ -453,7 +453,7 @@ run_suite() {
 test_on_gpu() {
   local suite reason program
   if $rehearsal; then
-    for suite in EmulatedMemory EmulatedOperations EmulatedNarrowOperations EmulatedTF32Operations EmulatedTraining; do
+    for suite in EmulatedMemory EmulatedNorms EmulatedOperations EmulatedNarrowOperations EmulatedTF32Operations EmulatedTraining; do
       program=$tests/test_cuda_emulated
       [[ $suite != EmulatedTraining ]] || program=$tests/test_cuda_training
       run_suite "$program" "$suite"

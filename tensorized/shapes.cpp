@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/core/check.h"
+#include "kernels/ops/tt_halves.h"
 
 namespace comera {
 
@@ -81,6 +82,10 @@ std::string TTShape::text() const {
 void TTShape::validate(const std::string& layer, std::int64_t inputs, std::int64_t outputs) const {
   check_positive(layer, "input_modes", input_modes);
   check_positive(layer, "output_modes", output_modes);
+  COMERA_CHECK(
+      order() <= max_tt_cores,
+      "{}: {} input and output modes make {} cores; at most {} are possible, so use fewer, larger modes",
+      layer, order(), order(), max_tt_cores);
   COMERA_CHECK(input_size() == inputs, "{}: the input modes [{}] multiply to {}, but the layer has {} inputs",
                layer, fmt::join(input_modes, ", "), input_size(), inputs);
   COMERA_CHECK(output_size() == outputs,

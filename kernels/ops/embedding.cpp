@@ -1,5 +1,7 @@
 #include "kernels/ops/embedding.h"
 
+#include <algorithm>
+
 #include "kernels/ops/checks.h"
 #include "kernels/ops/work_parts.h"
 
@@ -17,10 +19,12 @@ void EmbeddingSum::check() const {
   check_tensor(name, "type_ids", type_ids, {tokens}, DType::int32);
 }
 
-// Rows of the tables are counted as often as tokens ask for them.
+// A row of a table is read once, however many tokens ask for it; there are no more of them than tokens.
 Work work_of(const EmbeddingSum& op) {
-  return {0, (op.positions ? 3 : 2) * bytes_of(op.y.elements(), op.rows.dtype()) +
-                 once(op.y, op.index, op.position_ids, op.type_ids)};
+  const double asked_for = bytes_of(op.y.elements(), op.rows.dtype());
+  double bytes = once(op.y, op.index, op.position_ids, op.type_ids);
+  for (const Tensor& table : {op.rows, op.positions, op.types}) bytes += std::min(once(table), asked_for);
+  return {0, bytes};
 }
 
 void SegmentSum::check() const {

@@ -5,9 +5,12 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/ops/attention.h"
 #include "kernels/ops/context.h"
+#include "kernels/ops/embedding.h"
 #include "kernels/ops/layout.h"
 #include "kernels/ops/matrix_product.h"
 #include "kernels/ops/tt_feed_forward.h"
+#include "kernels/ops/tt_halves.h"
+#include "kernels/ops/tt_inner.h"
 #include "kernels/ops/tt_linear.h"
 #include "tests/cpu/world.h"
 
@@ -68,6 +71,58 @@ TEST(WorkOf, AttentionOfSharedKeys) {
   op.shared_keys = op.append_one = true, op.k_stride = op.v_stride = 9;
   EXPECT_EQ(work_of(op).flops, 2 * 10 * 5 * 3 * (2 + 4));
   EXPECT_EQ(work_of(op).bytes, 4 * (60 + 150 + 30 + 10 * (2 + 4)));
+}
+
+// Cores (1, 4, 3), (3, 5, 2) | (2, 6, 7), (7, 8, 1): A is L_1 S_2 and B is S_3 R_4.
+TTTrain train() {
+  TTTrain train{.order = 4, .inputs = 2, .core = {}, .gate = {}};
+  train.core = {of({1, 4, 3}), of({3, 5, 2}), of({2, 6, 7}), of({7, 8, 1})};
+  train.gate = {of({3}), of({2}), of({7})};
+  return train;
+}
+constexpr int numbers_of_train = 12 + 30 + 84 + 56 + 3 + 2 + 7, products_of_train = 4 * 10 * 3 + 12 * 8 * 7;
+
+TEST(WorkOf, HalvesOfTensorTrains) {
+  TTHalvesForward forward;
+  forward.halves.push_back({.train = train(), .a = of({20, 16}), .a_apart = 16, .b = of({2, 48})});
+  EXPECT_EQ(work_of(forward).flops, 2 * products_of_train);
+  EXPECT_EQ(work_of(forward).bytes, 4 * (numbers_of_train + 20 * 2 + 2 * 48));  // not what lies between rows
+  forward.halves.push_back(forward.halves.front());
+  EXPECT_EQ(work_of(forward).flops, 2 * 2 * products_of_train);
+
+  TTHalvesBackward backward;
+  backward.halves.push_back(
+      {.train = train(), .da = of({20, 16}), .a_apart = 16, .db = of({2, 48}), .dcore = {}, .dgate = {}});
+  backward.halves[0].dcore = train().core, backward.halves[0].dgate = train().gate;
+  EXPECT_EQ(work_of(backward).flops, 2 * 2 * products_of_train);
+  EXPECT_EQ(work_of(backward).bytes, 4 * (3 * numbers_of_train + 20 * 2 + 2 * 48));
+}
+
+TEST(WorkOf, TheInnerTensorIsNeverWritten) {
+  const TTInnerForward forward{
+      .xa = of({4, 2}), .b_up = of({2, 9}), .bias = of({9}), .a_down = of({9, 3}), .ha = of({4, 3})};
+  EXPECT_EQ(work_of(forward).flops, 2 * 4 * (18 + 27));
+  EXPECT_EQ(work_of(forward).bytes, 4 * (8 + 18 + 9 + 27 + 12));
+  const TTInnerBackward backward{.xa = of({4, 2}),
+                                 .b_up = of({2, 9}),
+                                 .bias = of({9}),
+                                 .a_down = of({9, 3}),
+                                 .dha = of({4, 3}),
+                                 .db_up = of({2, 9}),
+                                 .dbias = of({9}),
+                                 .da_down = of({9, 3}),
+                                 .dxa = of({4, 2})};
+  EXPECT_EQ(work_of(backward).flops, 2 * 4 * (3 * 18 + 2 * 27));
+  EXPECT_EQ(work_of(backward).bytes, 4 * (8 + 18 + 9 + 27 + 12 + 8 + 2 * (18 + 9 + 27)));
+}
+
+TEST(WorkOf, RowsOfATableAreReadOnce) {
+  EmbeddingSum op;
+  op.y = of({10, 6}), op.rows = of({100, 6}), op.types = of({2, 6});
+  op.index = op.position_ids = op.type_ids = of({10});
+  EXPECT_EQ(work_of(op).bytes, 4 * (60 + 3 * 10 + 60 + 12));
+  op.positions = of({7, 6});
+  EXPECT_EQ(work_of(op).bytes, 4 * (60 + 3 * 10 + 60 + 12 + 42));
 }
 
 // A scope of the profile has the work of all its calls.

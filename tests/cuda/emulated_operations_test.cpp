@@ -12,6 +12,7 @@
 #include "kernels/cuda/cuda_memory.h"
 #include "kernels/emulation/options.h"
 #include "kernels/emulation/sanitizers.h"
+#include "kernels/ops/layer_norm.h"
 #include "tests/cpu/float8_activation.h"
 #include "tests/cpu/world.h"
 
@@ -105,6 +106,23 @@ TEST_P(EmulatedTF32Operations, AgreeWithPlainDoubleInEveryOrder) {
 TEST(EmulatedFloat8, AnActivationsValuesAreQuantisedAsIfTheyWereWritten) {
   const auto device = cuda_emulated::make_allocator(0);
   expect_the_codes_of_an_activations_values(cuda_emulated::backend(), *device);
+}
+
+TEST(EmulatedNorms, RowsThatDoNotFitIntoRegistersAreRefused) {
+  const auto device = cuda_emulated::make_allocator(0);
+  const auto norm = [&](std::int64_t width) {
+    World world(cuda_emulated::backend(), DType::float32, *device);
+    world.run(LayerNormForward{.x = world.input({2, width}),
+                               .gamma = world.master({width}),
+                               .beta = world.master({width}),
+                               .y = world.output("y", {2, width}),
+                               .mean = world.statistic("mean", {2}),
+                               .rstd = world.statistic("rstd", {2})});
+  };
+  EXPECT_NO_THROW(norm(6144));
+  EXPECT_THAT([&] { norm(6160); }, testing::ThrowsMessage<Error>(testing::HasSubstr(
+                                       "norms of rows of 6160 numbers: a GPU's kernel has at most 6144")));
+  EXPECT_THAT([&] { norm(5377); }, testing::ThrowsMessage<Error>(testing::HasSubstr("at most 5376")));
 }
 
 // The cases see what a kernel does beside its tensors, in a device's memory too.

@@ -31,6 +31,11 @@ TEST(TTShape, RefusesWhatIsImpossible) {
   EXPECT_THAT([&] { few.validate("ffn", 16, 16); }, ThrowsMessage<Error>(HasSubstr("4 modes need 3 ranks")));
   const TTShape none{{}, {4, 4}, {4}};
   EXPECT_THAT([&] { none.validate("ffn", 1, 16); }, ThrowsMessage<Error>(HasSubstr("non-empty")));
+  const TTShape many{std::vector<std::int64_t>(9, 2), std::vector<std::int64_t>(8, 2),
+                     std::vector<std::int64_t>(16, 2)};
+  EXPECT_THAT(
+      [&] { many.validate("ffn", 512, 256); },
+      ThrowsMessage<Error>(HasSubstr("17 input and output modes make 17 cores; at most 16 are possible")));
 }
 
 TEST(TTShape, MayBeRemoved) {
