@@ -69,7 +69,7 @@ Method lte(const Recipe& recipe, const MethodOptions& options) {
   return method;
 }
 
-bool has_float8(const Kind& kind) { return kind.make != low_rank && kind.make != lte; }
+bool takes_float8(const Kind& kind) { return kind.make != low_rank && kind.make != lte; }
 
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> list = {{"tensor_trains", tensor_trains},
@@ -84,7 +84,7 @@ const std::vector<Kind>& kinds() {
 std::vector<std::string> names_for(const Recipe& recipe) {
   std::vector<std::string> names;
   for (const Kind& kind : kinds())
-    if (recipe.precision.compute != Compute::fp8 || has_float8(kind)) names.emplace_back(kind.name);
+    if (!has_float8(recipe.precision.compute) || takes_float8(kind)) names.emplace_back(kind.name);
   return names;
 }
 

@@ -8,11 +8,11 @@ namespace comera {
 
 AdaptationSection with_preset(AdaptationSection section, PhaseObjective objective) {
   const bool late = objective == PhaseObjective::late, standard = section.preset == RankPreset::standard,
-             reference = section.preset == RankPreset::reference;
+             paper = section.preset == RankPreset::paper, reference = section.preset == RankPreset::reference;
   const auto preset = [](auto& constant, auto value) { constant = constant.value_or(value); };
   preset(section.penalty, reference ? RankPenalty::mean_gate : RankPenalty::l1_size);
   preset(section.threshold, 0.01);
-  preset(section.smoothing, reference ? 0.0 : 0.98);
+  preset(section.smoothing, standard ? 0.98 : 0.0);
   if (!late) {
     preset(section.gamma, 0.01);
     preset(section.beta, reference ? 0.0 : *section.gamma);  // the balance of gates and cores
@@ -23,7 +23,8 @@ AdaptationSection with_preset(AdaptationSection section, PhaseObjective objectiv
   preset(section.rho_loss, 0.1);
   preset(section.rho_size, 0.01);
   if (reference) preset(section.target_loss, 0.8);
-  preset(section.hold, !reference);
+  preset(section.weighted_branches, paper);
+  preset(section.hold, standard);
   preset(section.relative_size, standard);
   preset(section.smallest_first, standard);
   preset(section.shrink_share, standard ? 0.5 : 0.0);
@@ -50,6 +51,7 @@ ResolvedAdaptation resolve(const AdaptationSection& given, PhaseObjective object
   to.loss_target = section.target_loss.value_or(0);
   to.loss_weight = section.loss_weight.value_or(0);
   to.size_weight = section.size_weight.value_or(0);
+  to.weighted_branches = *section.weighted_branches;
   to.hold = *section.hold;
   to.relative_size = *section.relative_size;
   to.smallest_first = *section.smallest_first;
@@ -60,9 +62,9 @@ ResolvedAdaptation resolve(const AdaptationSection& given, PhaseObjective object
 
 std::vector<std::string> idle_adaptation_keys(PhaseObjective objective) {
   if (objective == PhaseObjective::late) return {"gamma"};
-  return {"target_ratio",   "target_of",   "target_size", "target_loss", "rho_loss",
-          "rho_size",       "loss_weight", "size_weight", "hold",        "relative_size",
-          "smallest_first", "urgency",     "shrink_share"};
+  return {"target_ratio",  "target_of",      "target_size", "target_loss",       "rho_loss",
+          "rho_size",      "loss_weight",    "size_weight", "weighted_branches", "hold",
+          "relative_size", "smallest_first", "urgency",     "shrink_share"};
 }
 
 std::optional<double> parse_size(const std::string& text) {

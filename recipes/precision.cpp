@@ -18,11 +18,11 @@ DType PrecisionSection::activations() const {
 
 OperandKind PrecisionSection::operands() const {
   if (compute == Compute::tf32) return OperandKind::tf32;
-  return compute == Compute::fp8 ? OperandKind::float8 : OperandKind::as_they_are;
+  return has_float8(compute) ? OperandKind::float8 : OperandKind::as_they_are;
 }
 
 std::optional<Float8Config> PrecisionSection::float8() const {
-  if (compute != Compute::fp8) return std::nullopt;
+  if (!has_float8(compute)) return std::nullopt;
   return Float8Config{
       .scaling = fp8_recipe, .format = fp8_format, .amax_history_len = amax_history_len, .margin = margin};
 }
@@ -34,7 +34,7 @@ std::vector<std::string> keys_without_effect(const Recipe& recipe) {
   const auto check = [&](bool changed, const char* key, const std::string& why) {
     if (changed) sentences.push_back(fmt::format("precision.{} changes nothing: {}", key, why));
   };
-  if (given.compute != Compute::fp8) {
+  if (!has_float8(given.compute)) {
     const std::string why =
         fmt::format("precision.compute = \"{}\" has no 8-bit operands", name_of(given.compute));
     check(given.fp8_recipe != usual.fp8_recipe, "fp8_recipe", why);

@@ -86,13 +86,16 @@ enum class Compute : std::uint8_t {
   fp32,
   tf32,  // a GPU rounds operands to 10 bits; the CPU does not
   bf16,
-  fp8,  // of linear layers, where they can; everything else as in bf16
+  fp8,       // of linear layers, where they can; everything else as in bf16
+  fp8_fp32,  // the same; everything else as in fp32 (CoMERA's FP8/FP32)
   fp64,
 };
 constexpr const char* name_of(Compute compute) {
-  constexpr const char* names[] = {"fp32", "tf32", "bf16", "fp8", "fp64"};
+  constexpr const char* names[] = {"fp32", "tf32", "bf16", "fp8", "fp8_fp32", "fp64"};
   return names[static_cast<int>(compute)];
 }
+
+constexpr bool has_float8(Compute compute) { return compute == Compute::fp8 || compute == Compute::fp8_fp32; }
 
 struct PrecisionSection {
   Compute compute = Compute::fp32;

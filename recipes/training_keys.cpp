@@ -127,7 +127,8 @@ const std::vector<Key<PrecisionSection>>& keys_of() {
           "what products multiply. `tf32`: a GPU rounds operands to 10 bits, the CPU does not; `bf16`: "
           "activations and operands are bf16, while parameters, their gradients and moments, statistics and "
           "sums stay fp32; `fp8`: the same, with operands of linear layers in 8 bits "
-          "([precision.md](precision.md)); `fp64` is slow and only for checks"),
+          "([precision.md](precision.md)); `fp8_fp32`: 8 bits there, and everything else in fp32; `fp64` is "
+          "slow and only for checks"),
       value(
           "fp8_recipe", &S::fp8_recipe,
           "how 8-bit operands are scaled: `current`, by the tensor's own largest magnitude, or `delayed`, by "
@@ -306,9 +307,12 @@ const std::vector<Key<AdaptationSection>>& keys_of() {
       value("rho_loss", &S::rho_loss, above(0), "late: weight of the loss while the size goes first"),
       value("rho_size", &S::rho_size, at_least(0), "late: weight of the penalty while the loss goes first"),
       value("loss_weight", &S::loss_weight, above(0),
-            "late: weight of the loss's gap to its target; one over the loss if left out"),
+            "late: weight w₁ of the loss's gap to its target; one over the loss if left out"),
       value("size_weight", &S::size_weight, above(0),
-            "late: weight of the size's gap to its target; one over the size if left out"),
+            "late: weight w₂ of the size's gap to its target; one over the size if left out"),
+      value("weighted_branches", &S::weighted_branches,
+            "late: whether these weights also weigh what is descended, as in the paper, or say only which of "
+            "both it is"),
       value("smoothing", &S::smoothing, from_to_below(0, 1), "of the loss's exponential average"),
       value("hold", &S::hold, "late: whether the penalty ends when the target is reached"),
       value("relative_size", &S::relative_size,

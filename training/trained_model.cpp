@@ -32,13 +32,14 @@ data::Tokenizer tokenizer_of(const TrainedModel& trained, const std::filesystem:
   return tokenizer;
 }
 
-// A GPU without 8-bit tensor cores evaluates what was trained in 8 bits in bfloat16, unless it is told how.
+// A GPU without 8-bit tensor cores evaluates what was trained in 8 bits in the type of everything else,
+// unless it is told how.
 Recipe for_device(Recipe recipe, const std::vector<std::string>& overrides, const std::string& device) {
   const auto is_told = [](const std::string& setting) { return setting.starts_with("precision.compute"); };
   PrecisionSection& precision = recipe.precision;
-  if (precision.compute == Compute::fp8 && std::ranges::none_of(overrides, is_told) &&
+  if (has_float8(precision.compute) && std::ranges::none_of(overrides, is_told) &&
       !multiplies(find_processor(device, precision.activations()), precision.operands()))
-    precision.compute = Compute::bf16;
+    precision.compute = precision.compute == Compute::fp8 ? Compute::bf16 : Compute::fp32;
   return recipe;
 }
 

@@ -64,15 +64,16 @@ enum class RankPenalty : std::uint8_t {
 // Ω = Σ‖G‖² / Σ‖G(0)‖² over the cores, s = S / S_init:
 //   early   L + γ P + β Ω
 //   late    hold, and s ≤ s₀                                   L + β Ω
-//           else, with L₀, if (L̃ - L₀) w₁ ≥ (s - s₀) w₂       L + ρ_S / (1 + ρ_L) P + β Ω
-//           else                                               L + u (1 + ρ_S) / ρ_L P + β Ω
-// The paper's (1 + ρ_L) L + ρ_S P and ρ_L L + (1 + ρ_S) P are divided by the loss's weight: the direction is
-// the same, but a loss whose weight changes tenfold from one step to the next meets moments of another scale,
-// and Adam's steps are several times too large until they have followed. w₁ = 1 / L̃ and w₂ = 1 / s unless
-// given. The late stage's P is divided by s with relative_size. With smallest_first its 1 + ρ_S is for the
-// entries that have to die until s* is reached, the smallest first; the others feel ρ_S / ρ_L P. u is the
-// step's urgency, which may rise as the stage goes on, and s* the size that it is to have by now, which may
-// fall to s₀ (StepInputs).
+//           else, with L₀, if (L̃ - L₀) w₁ ≥ (s - s₀) w₂       L + ρ_S / (v₁ + ρ_L) P + β Ω
+//           else                                               L + u (v₂ + ρ_S) / ρ_L P + β Ω
+// The paper goes down max{w₁ (L - L₀), w₂ (S - S₀)} and a little of both, whose subgradient is that of
+// (w₁ + ρ_L) L + ρ_S P or of ρ_L L + (w₂ + ρ_S) P: with weighted_branches v is w, else 1, as in its authors'
+// code. Both are divided by the loss's weight here: the direction is the same, but a loss whose weight
+// changes tenfold from one step to the next meets moments of another scale, and Adam's steps are several
+// times too large until they have followed. w₁ = 1 / L̃ and w₂ = 1 / s unless given. The late stage's P is
+// divided by s with relative_size. With smallest_first its v₂ + ρ_S is for the entries that have to die until
+// s* is reached, the smallest first; the others feel ρ_S / ρ_L P. u is the step's urgency, which may rise as
+// the stage goes on, and s* the size that it is to have by now, which may fall to s₀ (StepInputs).
 struct RankObjectiveOptions {
   RankStage stage = RankStage::early;
   RankPenalty penalty = RankPenalty::l1_size;
@@ -85,6 +86,7 @@ struct RankObjectiveOptions {
   double loss_weight = 0;  // w₁; 0: 1 / L̃
   double size_weight = 0;  // w₂; 0: 1 / s
   double smoothing = 0.98;
+  bool weighted_branches = false;
   bool hold = true;
   bool relative_size = true;
   bool smallest_first = true;
@@ -124,10 +126,12 @@ COMERA_HOST_DEVICE RankWeights rank_weights(const RankObjectiveOptions& options,
       weights.branch = RankBranch::hold;
     } else if (has_loss_target && state.loss_gap >= state.size_gap) {
       weights.branch = RankBranch::loss;
-      weights.penalty = weights.spared = options.rho_size / (1 + options.rho_loss) * unit;
+      weights.penalty = weights.spared =
+          options.rho_size / ((options.weighted_branches ? loss_weight : 1) + options.rho_loss) * unit;
     } else {
       weights.branch = RankBranch::size;
-      weights.penalty = urgency * (1 + options.rho_size) / options.rho_loss * unit;
+      weights.penalty = urgency * ((options.weighted_branches ? size_weight : 1) + options.rho_size) /
+                        options.rho_loss * unit;
       weights.smallest_first = options.smallest_first;
       weights.spared = options.smallest_first ? options.rho_size / options.rho_loss * unit : weights.penalty;
     }

@@ -118,6 +118,10 @@ void add_rank_cases(std::vector<OperationCase>& cases) {
   options.penalty = RankPenalty::mean_gate, options.smallest_first = true;
   options.loss_target = 1, options.loss_weight = 0.5, options.size_weight = 3;
   add_objective(cases, {"late_mean_gate", options});
+  options.weighted_branches = true;
+  add_objective(cases, {"late_weighted_size", options});
+  options.loss_weight = 5;
+  add_objective(cases, {"late_weighted_loss", options});
 
   add_prune(cases, {"nothing", 0.0001});
   add_prune(cases, {"some"});

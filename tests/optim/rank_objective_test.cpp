@@ -293,6 +293,27 @@ TEST_F(RankObjectives, LateGradients) {
   EXPECT_LT(gradient_error([&] { return 0.0; }), 1e-12) << "hold";
 }
 
+// The subgradient of max{w₁ (L - L₀), w₂ (S - S₀)} + ρ_L L + ρ_S S, over the weight of the loss in it.
+TEST_F(RankObjectives, TheWeightsWeighTheBranchThatIsDescended) {
+  const double s = size(true);
+  RankStageOptions options = late(0.2 * s);
+  options.objective.smallest_first = options.objective.relative_size = options.objective.hold = false;
+  options.objective.weighted_branches = true;
+  options.objective.loss_target = 1;
+  options.objective.loss_weight = 0.5, options.objective.size_weight = 7;
+  EXPECT_EQ(descend(options, 1.5).branch, static_cast<double>(RankBranch::size));
+  EXPECT_LT(gradient_error([&] { return (7 + 0.01) / 0.1 * size(false); }), 1e-8);
+  options.objective.loss_weight = 20, options.objective.size_weight = 0.25;
+  EXPECT_EQ(descend(options, 1.5).branch, static_cast<double>(RankBranch::loss));
+  EXPECT_LT(gradient_error([&] { return 0.01 / (20 + 0.1) * size(false); }), 1e-8);
+  options.objective.loss_weight = options.objective.size_weight = 0;  // 1 / L and 1 / s
+  descend(options, 1.5);
+  EXPECT_LT(gradient_error([&] { return (1 / s + 0.01) / 0.1 * size(false); }), 1e-8);
+  options.objective.loss_target = 0.01;
+  descend(options, 1.5);
+  EXPECT_LT(gradient_error([&] { return 0.01 / (1 / 1.5 + 0.1) * size(false); }), 1e-8);
+}
+
 // Whatever the branch: Adam's moments would follow another scale only slowly.
 TEST_F(RankObjectives, TheLossKeepsItsWeight) {
   for (const double target : {0.0, 0.5}) {

@@ -21,15 +21,18 @@ TEST(Adaptation, PresetsDifferWhereTheTableSaysSo) {
   const ResolvedAdaptation paper =
       resolve({.preset = RankPreset::paper, .target_loss = 0.7}, PhaseObjective::late);
   EXPECT_EQ(paper.stage.objective.loss_target, 0.7);
-  EXPECT_TRUE(paper.stage.objective.hold);
-  EXPECT_FALSE(paper.stage.objective.smallest_first || paper.stage.objective.relative_size);
+  EXPECT_TRUE(paper.stage.objective.weighted_branches);
+  EXPECT_EQ(paper.stage.objective.smoothing, 0);
+  EXPECT_FALSE(paper.stage.objective.hold || paper.stage.objective.smallest_first ||
+               paper.stage.objective.relative_size);
   EXPECT_EQ(paper.shrink_share, 0);
   const ResolvedAdaptation code = resolve({.preset = RankPreset::reference}, PhaseObjective::late);
   EXPECT_EQ(code.stage.objective.loss_target, 0.8);
   EXPECT_EQ(code.stage.objective.penalty, RankPenalty::mean_gate);
   EXPECT_EQ(code.stage.objective.beta, 0);
   EXPECT_EQ(code.stage.objective.smoothing, 0);
-  EXPECT_FALSE(code.stage.objective.hold);
+  EXPECT_FALSE(code.stage.objective.hold || code.stage.objective.weighted_branches ||
+               ours.stage.objective.weighted_branches);
 }
 
 TEST(Adaptation, WhatIsGivenGoesBeforeThePreset) {

@@ -39,6 +39,19 @@ TEST_F(Float8Run, LearnsAsInFullPrecisionButNotTheSame) {
   }
 }
 
+// 8-bit operands, and float32 for everything else.
+TEST_F(Float8Run, BesideFloat32LearnsAndContinuesToTheBit) {
+  const std::vector<std::string> mixed = in_float8("delayed", {"precision.compute=fp8_fp32"});
+  const TrainingOutcome whole = train("mixed", mixed), narrow = train("fp8", in_float8("delayed")),
+                        exact = train("fp32", in_float8("current", {"precision.compute=fp32"}));
+  EXPECT_NE(whole.evaluation->loss, narrow.evaluation->loss);
+  EXPECT_NE(whole.evaluation->loss, exact.evaluation->loss);
+  EXPECT_NEAR(whole.evaluation->loss / exact.evaluation->loss, 1, 0.03);
+  train("stopped", mixed, {.stop_after = 4});
+  const TrainingOutcome rest = train("stopped", mixed, {.mode = RunMode::resume});
+  expect_equal_checkpoints(whole.checkpoint, rest.checkpoint);
+}
+
 TEST_F(Float8Run, ContinuesToTheBit) {
   for (const char* scaling : {"current", "delayed"}) {
     const std::string whole_run = fmt::format("whole-{}", scaling);
@@ -178,6 +191,15 @@ TEST_F(Float8Run, EveryProductIsExplained) {
                 line.find("compute fp8") != std::string::npos)
         << line;
   }
+}
+
+TEST_F(Float8Run, BesideFloat32NothingIsBfloat16) {
+  const Recipe six =
+      load_recipe(COMERA_SOURCE_DIR "/recipes/six_encoder_mnli.toml", {"precision.compute=fp8_fp32"});
+  const std::string report = precision_report(six, 30522, 4096, 128);
+  EXPECT_THAT(report, HasSubstr("compute fp8_fp32"));
+  EXPECT_THAT(report, HasSubstr(" fp8 "));
+  EXPECT_THAT(report, Not(HasSubstr("bf16")));
 }
 
 }  // namespace
