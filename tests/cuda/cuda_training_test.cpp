@@ -39,6 +39,10 @@ TEST_F(CudaRun, LearnsAsTheCpuDoes) { expect_to_learn_as_the_cpu_does(first_gpu(
 
 TEST_F(CudaRun, EightBitRunsAreResumed) { expect_the_same_bits_each_way(first_gpu(), in_float8("delayed")); }
 
+TEST_F(CudaRun, EightBitRunsBesideFloat32AreResumed) {
+  expect_the_same_bits_each_way(first_gpu(), in_float8("current", {"precision.compute=fp8_fp32"}));
+}
+
 TEST_F(CudaRun, NarrowRunsAreResumed) {
   expect_the_same_bits_each_way(first_gpu(), {"precision.compute='bf16'"});
 }

@@ -102,6 +102,15 @@ TEST_F(EmulatedRun, EightBitRunsAreResumed) {
   expect_the_same_bits_each_way(device_, in_float8("delayed"), {9});
 }
 
+TEST_F(EmulatedRun, EightBitRunsBesideFloat32LearnAsTheCpuDoes) {
+  const std::vector<std::string> mixed = in_float8("current", {"precision.compute=fp8_fp32"});
+  train("whole", device_.with_graphs, {}, mixed);
+  train("on the cpu", cpu_processor(), {}, mixed);
+  const std::vector<double> expected = losses("on the cpu"), found = losses("whole");
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-2 * expected[i]) << i;
+}
+
 // Merges are recorded; the run is stopped between two of them.
 TEST_F(EmulatedRun, AdaptersAreMergedAndResumed) {
   expect_the_same_bits_each_way(device_, with_adapters(), {8});
