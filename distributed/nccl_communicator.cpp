@@ -33,8 +33,7 @@ const Library& library() {
   static const Library loaded = [] {
     // Where the system looks, then where it was when this program was built.
     void* handle = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr && *COMERA_NCCL_FILE != 0)
-      handle = dlopen(COMERA_NCCL_FILE, RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr && *COMERA_NCCL_FILE != 0) handle = dlopen(COMERA_NCCL_FILE, RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
       const char* reason = dlerror();
       throw_error(
