@@ -165,10 +165,14 @@ TEST_F(Float8Run, AnOverflowBeforeItIsSeen) {
   }
 }
 
-TEST_F(Float8Run, EveryProductIsExplained) {
+std::string products_of_six_encoder(const std::string& compute) {
   const Recipe six =
-      load_recipe(COMERA_SOURCE_DIR "/recipes/six_encoder_mnli.toml", {"precision.compute=fp8"});
-  const std::string report = precision_report(six, 30522, 4096, 128);
+      load_recipe(COMERA_SOURCE_DIR "/recipes/six_encoder_mnli.toml", {"precision.compute=" + compute});
+  return precision_report(six, 30522, 4096, 128);
+}
+
+TEST_F(Float8Run, EveryProductIsExplained) {
+  const std::string report = products_of_six_encoder("fp8");
   EXPECT_THAT(report, HasSubstr("compute fp8"));
   EXPECT_THAT(report, ContainsRegex("\n  product of +m x n x k +times  type +why that one\n"));
   EXPECT_THAT(report, HasSubstr("encoder.*.ffn.up (6 layers alike)"));
@@ -194,9 +198,7 @@ TEST_F(Float8Run, EveryProductIsExplained) {
 }
 
 TEST_F(Float8Run, BesideFloat32NothingIsBfloat16) {
-  const Recipe six =
-      load_recipe(COMERA_SOURCE_DIR "/recipes/six_encoder_mnli.toml", {"precision.compute=fp8_fp32"});
-  const std::string report = precision_report(six, 30522, 4096, 128);
+  const std::string report = products_of_six_encoder("fp8_fp32");
   EXPECT_THAT(report, HasSubstr("compute fp8_fp32"));
   EXPECT_THAT(report, HasSubstr(" fp8 "));
   EXPECT_THAT(report, Not(HasSubstr("bf16")));
