@@ -11,6 +11,7 @@ namespace comera::cli {
 void add_data_command(CLI::App& program);
 void add_tokenizer_command(CLI::App& program);
 void add_pairs_command(CLI::App& program);
+void add_plan_command(CLI::App& program);
 void add_pretrain_command(CLI::App& program);
 void add_finetune_command(CLI::App& program);
 void add_resume_command(CLI::App& program);

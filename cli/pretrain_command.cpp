@@ -9,6 +9,7 @@
 #include "cli/output_options.h"
 #include "cli/run_input.h"
 #include "cli/run_training.h"
+#include "cli/trained_on_options.h"
 #include "cli/training_options.h"
 #include "cli/training_plan.h"
 #include "kernels/core/console.h"
@@ -24,6 +25,7 @@ namespace {
 struct PretrainOptions {
   TrainingCommandOptions training;
   RunInput input;
+  TrainedOnOptions data;
   double hours = 0;  // 0: as the recipe says
   bool dry_run = false;
   bool find_rate = false;
@@ -35,7 +37,9 @@ struct PretrainOptions {
 Recipe recipe_of(const PretrainOptions& options) {
   TrainingCommandOptions training = options.training;
   if (options.hours > 0) training.recipe.overrides.push_back(fmt::format("run.max_hours={}", options.hours));
-  return load_training_recipe(training);
+  Recipe recipe = load_training_recipe(training);
+  set_data(recipe, options.data);
+  return recipe;
 }
 
 void find_rate(const PretrainOptions& options, const Communicator& communicator, StopSignals& signals) {
@@ -126,6 +130,7 @@ void add_pretrain_command(CLI::App& program) {
   CLI::App* command = program.add_subcommand("pretrain", "Pretrain a model as a recipe says");
   add_training_options(*command, options->training);
   CLI::Option* input = add_run_input_options(*command, options->input);
+  add_trained_on_options(*command, options->data)->excludes(input);
   command
       ->add_option("--hours", options->hours,
                    "Train for so long: the schedule of rates and phases ends then (run.max_hours)")
@@ -154,8 +159,8 @@ void add_pretrain_command(CLI::App& program) {
       "Examples:\n"
       "  comera pretrain quickstart --input ~/src --output runs/first\n"
       "  comera pretrain quickstart --input ~/src --output runs/first --hours 8 --dry-run\n"
-      "  comera pretrain recipes/quickstart.toml --set data.train=corpus --set data.validation=corpus \\\n"
-      "           --set data.tokenizer=tok.model --output runs/first --resume auto\n"
+      "  comera pretrain codebert_small --data shards/python shards/java --tokenizer tok.model \\\n"
+      "           --output runs/small --resume auto\n"
       "Several processes: mpirun -np 4 comera pretrain ... (docs/scaling.md)\n"
       "Ctrl-C, SIGTERM, SIGUSR1 or a closed terminal (SIGHUP, unless under nohup) saves a checkpoint and "
       "stops; SIGQUIT does not save.");

@@ -31,6 +31,7 @@ void add_commands(CLI::App& program) {
   add_data_command(program);
   add_tokenizer_command(program);
   add_pairs_command(program);
+  add_plan_command(program);
   add_pretrain_command(program);
   add_finetune_command(program);
   add_resume_command(program);

@@ -1,6 +1,7 @@
 #include "tensorized/ttm_embedding.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/ops/cross_entropy.h"
 #include "kernels/ops/embedding.h"
@@ -119,6 +120,12 @@ void TTMEmbedding::backward(const Context& context, const LookupIds& ids, const 
   merge_ttm_backward(context, store_, train_, dhalves.left, dhalves.right);
 }
 
+// Rows of logits held at a time: about 32 MiB of float32.
+std::int64_t TTMEmbedding::positions_at_once(std::int64_t positions) const {
+  constexpr std::int64_t budget = 8 << 20;
+  return std::clamp<std::int64_t>(budget / vocabulary_ / 8 * 8, 8, std::max<std::int64_t>(positions, 8));
+}
+
 bool TTMEmbedding::decodes_by_rebuilding(std::int64_t positions) const {
   if (decoder_ != DecoderKind::automatic) return decoder_ == DecoderKind::rebuild;
   const double nl = static_cast<double>(train_.left_columns()),
@@ -127,11 +134,11 @@ bool TTMEmbedding::decodes_by_rebuilding(std::int64_t positions) const {
                right = static_cast<double>(train_.right_rows());
   const double rank = static_cast<double>(train_.middle_rank()), p = static_cast<double>(positions);
   const double structured = p * nl * rank * right * (nr + left);
-  const double rebuilt = nl * nr * (left * right * rank + p * static_cast<double>(vocabulary_));
-  // The table and its gradient are scratch: large ones are never rebuilt, whatever the work.
-  constexpr double most_bytes = 64 << 20;
-  const double bytes = 2 * left * right * nl * nr * static_cast<double>(size_of(store_.dtype()));
-  return rebuilt < structured && bytes <= most_bytes;
+  // Of a step, by the forward pass: the others cost twice that. The table is rebuilt once more for backward.
+  const double blocks = std::ceil(p / static_cast<double>(positions_at_once(positions)));
+  const double rebuilt =
+      nl * nr * (4.0 / 3 * blocks * left * right * rank + p * static_cast<double>(vocabulary_));
+  return rebuilt < structured;
 }
 
 void TTMEmbedding::cross_entropy(const Context& context, const Decoder& decoder) const {
@@ -141,9 +148,13 @@ void TTMEmbedding::cross_entropy(const Context& context, const Decoder& decoder)
     structured_cross_entropy(context, decoder);
 }
 
+// A divisor of the left rows, so that all parts are of one size: 4 MiB of float32, which stay in a CPU's
+// cache, or on a GPU, where launches count, 64.
 TTMEmbedding::Rebuilding TTMEmbedding::scratch_rebuilding(ArenaScope& scope) const {
   const std::int64_t row = train_.right_rows() * train_.left_columns() * train_.right_columns();
-  const std::int64_t count = std::max<std::int64_t>(1, std::min(train_.left_rows(), (1 << 20) / row));
+  const bool gpu = store_.value(train_.cores[0]).device().kind == DeviceKind::cuda;
+  std::int64_t count = std::clamp<std::int64_t>((gpu ? 1 << 24 : 1 << 20) / row, 1, train_.left_rows());
+  while (train_.left_rows() % count != 0) --count;
   return {count, scope.tensor({count * train_.left_columns(), train_.right_rows() * train_.right_columns()},
                               store_.dtype())};
 }
@@ -184,61 +195,97 @@ void TTMEmbedding::decode(const Context& context, const Tensor& h, const Tensor&
   }
 }
 
-// Done for some left rows at a time, so that little more than the table and its gradient is held.
+// The table is rebuilt in parts, which are the outer axis of the logits, and never held as a whole.
 void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& decoder) const {
   ArenaScope scope(context.arena);
   const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
                      nr = train_.right_columns();
   const std::int64_t left_rows = train_.left_rows(), nl = train_.left_columns(), width = nl * nr;
-  const DType dtype = store_.dtype();
+  const DType master = store_.dtype(), compute = decoder.h.dtype();
   const Halves halves = scratch_halves(scope);
   merge_ttm(context, store_, train_, halves.left, halves.right);
-  const auto [chunk, product] = scratch_rebuilding(scope);
-  const Tensor table = scope.tensor({left_rows * right_rows, width}, dtype);
-  for (std::int64_t l = 0; l < left_rows; l += chunk) {
-    const std::int64_t count = std::min(chunk, left_rows - l);
-    rebuild_rows(context, halves, {chunk, product}, l, count, table.rows(l * right_rows, count * right_rows));
+  Halves dhalves;
+  if (decoder.gradient) {
+    dhalves = scratch_halves(scope);
+    run(context, Fill{.x = dhalves.left, .value = 0});
+    run(context, Fill{.x = dhalves.right, .value = 0});
   }
-  DenseMaskedCrossEntropy loss{.h = decoder.h,
-                               .table = in_type(context, scope, table.rows(0, vocabulary_), store_.compute()),
-                               .dtable = {},
-                               .bias = decoder.bias,
-                               .dbias = decoder.dbias,
-                               .targets = decoder.targets,
-                               .count = decoder.count,
-                               .gradient = decoder.gradient,
-                               .dh = decoder.dh,
-                               .results = decoder.results};
-  if (!decoder.gradient) return run(context, loss);
-  const Tensor dtable = scope.tensor(table.shape(), dtype);
-  run(context, Fill{.x = dtable, .value = 0});
-  loss.dtable = dtable.rows(0, vocabulary_);
-  run(context, loss);
-  const Halves dhalves = scratch_halves(scope);
-  const Tensor left = halves.left.reshape({left_rows, nl * rank}),
-               dleft = dhalves.left.reshape({left_rows, nl * rank});
-  run(context, Fill{.x = dhalves.right, .value = 0});
-  for (std::int64_t l = 0; l < left_rows; l += chunk) {
-    const std::int64_t count = std::min(chunk, left_rows - l);
-    run(context, SwapAxes{.x = dtable.slice(l * right_rows * width, {count, right_rows, nl, nr}),
-                          .y = product.slice(0, {count * nl, right_rows * nr})});
-    run(context, MatrixProduct{.a = product,
-                               .b = halves.right,
-                               .c = dleft.rows(l, count),
-                               .m = count * nl,
-                               .n = rank,
-                               .k = right_rows * nr,
-                               .transpose_b = true});
-    run(context, MatrixProduct{.a = left.rows(l, count),
-                               .b = product,
-                               .c = dhalves.right,
-                               .m = rank,
-                               .n = right_rows * nr,
-                               .k = count * nl,
-                               .transpose_a = true,
-                               .accumulate = true});
+  const Rebuilding rebuilding = scratch_rebuilding(scope);
+  const std::int64_t count = rebuilding.left_rows, classes = count * right_rows;  // of a part
+  const std::int64_t parts = (vocabulary_ + classes - 1) / classes;
+  const Tensor left = halves.left.reshape({left_rows, nl * rank});
+  const Tensor rows = scope.tensor({classes, width}, master);
+  const Tensor narrow = compute == master ? rows : scope.tensor({classes, width}, compute);
+  const auto rebuild = [&](std::int64_t part) {
+    rebuild_rows(context, halves, rebuilding, part * count, count, rows);
+    if (compute != master) run(context, Cast{.x = rows, .y = narrow});
+  };
+  const std::int64_t positions = decoder.h.dim(0), at_once = positions_at_once(positions);
+  for (std::int64_t begin = 0; begin < positions; begin += at_once) {
+    const std::int64_t size = std::min(at_once, positions - begin);
+    ArenaScope block(context.arena);
+    const Tensor h = decoder.h.rows(begin, size);
+    const Tensor logits = block.tensor({parts, size, classes}, compute);
+    for (std::int64_t part = 0; part < parts; ++part) {
+      if (parts > 1 || begin == 0) rebuild(part);
+      run(context, MatrixProduct{.a = h,
+                                 .b = narrow,
+                                 .c = logits.rows(part, 1),
+                                 .m = size,
+                                 .n = classes,
+                                 .k = width,
+                                 .transpose_b = true});
+    }
+    run(context, SoftmaxCrossEntropy{.logits = logits,
+                                     .bias = decoder.bias,
+                                     .dbias = decoder.dbias,
+                                     .targets = decoder.targets,
+                                     .count = decoder.count,
+                                     .row_begin = begin,
+                                     .classes = vocabulary_,
+                                     .gradient = decoder.gradient,
+                                     .results = decoder.results});
+    if (!decoder.gradient) continue;
+    // The parts are added up: not in a narrow type.
+    const InMasterType dh(context, block, decoder.dh.rows(begin, size));
+    for (std::int64_t part = 0; part < parts; ++part) {
+      if (parts > 1) rebuild(part);
+      const Tensor dlogits = logits.rows(part, 1);
+      run(context, MatrixProduct{.a = dlogits,
+                                 .b = narrow,
+                                 .c = dh.tensor(),
+                                 .m = size,
+                                 .n = width,
+                                 .k = classes,
+                                 .accumulate = part > 0});
+      // The rows are not needed any more, and their gradient takes their place if they will be rebuilt.
+      ArenaScope part_scope(context.arena);
+      const Tensor drows = parts > 1 ? rows : part_scope.tensor(rows.shape(), master);
+      run(context,
+          MatrixProduct{
+              .a = dlogits, .b = h, .c = drows, .m = classes, .n = width, .k = size, .transpose_a = true});
+      const Tensor product = rebuilding.product;
+      run(context, SwapAxes{.x = drows.reshape({count, right_rows, nl, nr}), .y = product});
+      run(context, MatrixProduct{.a = product,
+                                 .b = halves.right,
+                                 .c = dhalves.left.reshape({left_rows, nl * rank}).rows(part * count, count),
+                                 .m = count * nl,
+                                 .n = rank,
+                                 .k = right_rows * nr,
+                                 .transpose_b = true,
+                                 .accumulate = true});
+      run(context, MatrixProduct{.a = left.rows(part * count, count),
+                                 .b = product,
+                                 .c = dhalves.right,
+                                 .m = rank,
+                                 .n = right_rows * nr,
+                                 .k = count * nl,
+                                 .transpose_a = true,
+                                 .accumulate = true});
+    }
+    dh.write_back();
   }
-  merge_ttm_backward(context, store_, train_, dhalves.left, dhalves.right);
+  if (decoder.gradient) merge_ttm_backward(context, store_, train_, dhalves.left, dhalves.right);
 }
 
 void TTMEmbedding::structured_cross_entropy(const Context& context, const Decoder& decoder) const {

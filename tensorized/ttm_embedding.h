@@ -11,7 +11,7 @@ namespace comera {
 //           unique  the same for every unique id of the batch
 //           halves  both halves of the train merged once, then one small product for every unique id
 // Nothing of a lookup is kept for backward. As a tied decoder it either works through the halves or, if
-// that is less work, rebuilds a small table (at most 64 MiB with its gradient) for the pass.
+// that is less work, rebuilds the table in parts, of which one at a time is held.
 class TTMEmbedding final : public Embedding {
  public:
   TTMEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary, const TTMShape& shape,
@@ -32,6 +32,7 @@ class TTMEmbedding final : public Embedding {
     Tensor right;  // (rank, R, nr)
   };
   Halves scratch_halves(ArenaScope& scope) const;
+  std::int64_t positions_at_once(std::int64_t positions) const;
   bool decodes_by_rebuilding(std::int64_t positions) const;
   // Memory for some rows of the table at a time, and how many left rows that is.
   struct Rebuilding {
