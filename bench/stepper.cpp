@@ -154,7 +154,7 @@ MemoryByKind Stepper::memory() const {
 double Stepper::memory_mib() {
   const ParameterStore& store = model_.parameters();
   std::size_t kept = 0;
-  for (const ParameterState& state : engine_.optimizer().states()) kept += state.values.bytes();
+  for (const ParameterState& state : engine_.states()) kept += state.values.bytes();
   const std::size_t rounded = store.compute() == store.dtype() ? 0 : store.product_values().bytes();
   return static_cast<double>(store.all_values().bytes() + store.gradients().bytes() + kept + rounded +
                              engine_.arena_plan().total) /

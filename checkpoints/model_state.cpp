@@ -166,7 +166,13 @@ void load_optimizer(const CheckpointReader& reader, const ParameterStore& store,
       "{} has weights but no optimizer state, so that no run can be resumed from it; begin a new one "
       "with its weights",
       reader.path().string());
-  for (const ParameterState& state : states) load(reader, path_of(store, state), store, state.values);
+  const auto is_there = [&](const ParameterState& state) {
+    const std::string path = path_of(store, state);
+    return std::ranges::any_of(reader.tensors(),
+                               [&](const CheckpointTensor& tensor) { return tensor.path == path; });
+  };
+  for (const ParameterState& state : states)
+    if (!state.optional || is_there(state)) load(reader, path_of(store, state), store, state.values);
 }
 
 }  // namespace comera

@@ -60,9 +60,39 @@ HostTables tables_of(const ParameterStore& store, const std::vector<RankedLayer>
 
 }  // namespace
 
+GateImportance::GateImportance(const ParameterStore& store, const std::vector<RankedLayer>& layers)
+    : store_(store) {
+  std::int64_t entries = 0;
+  for (const RankedLayer& layer : layers)
+    for (const ParameterId gate : layer.gates) {
+      gates_.push_back(gate);
+      entries += store.info(gate).shape.elements();
+    }
+  Allocator& allocator = store.allocator();
+  memory_ =
+      Buffer(allocator, static_cast<std::size_t>(entries) * size_of(store.dtype()), MemoryKind::optimizer);
+  values_ = memory_.tensor({entries}, store.dtype());
+  const std::vector<std::byte> zeros(values_.bytes());
+  allocator.upload(values_.raw(), zeros.data(), zeros.size(), allocator.stream());
+  allocator.synchronize(allocator.stream());
+}
+
+std::vector<ParameterState> GateImportance::states() const {
+  std::vector<ParameterState> states;
+  std::int64_t at = 0;
+  for (const ParameterId gate : gates_) {
+    const Shape& shape = store_.info(gate).shape;
+    states.push_back(
+        {.parameter = gate, .name = "importance", .values = values_.slice(at, shape), .optional = true});
+    at += shape.elements();
+  }
+  return states;
+}
+
 RankAdaptation::RankAdaptation(const ParameterStore& store, const std::vector<RankedLayer>& layers,
-                               const RankUnits& units, const RankStageOptions& options)
-    : store_(store), options_(options) {
+                               const RankUnits& units, const RankStageOptions& options,
+                               const GateImportance& importance)
+    : store_(store), options_(options), importance_(importance.values()) {
   const HostTables host = tables_of(store, layers);
   std::int64_t elements = 0;
   for (const RankCore& core : host.cores) elements += core.elements();
@@ -111,6 +141,7 @@ void RankAdaptation::descend(const Context& context, const Tensor& step_inputs,
                              .cores_end = cores_end_,
                              .step_inputs = step_inputs,
                              .results = step_results,
+                             .importance = importance_,
                              .state = state_});
 }
 
@@ -120,6 +151,8 @@ void RankAdaptation::prune(const Context& context, const Tensor& moment1, const 
   run(context, PruneRanks{.tables = tables_,
                           .threshold = options_.threshold,
                           .to_target = objective.stage == RankStage::late && objective.hold,
+                          .order = objective.order,
+                          .importance = importance_,
                           .parameters = store_.values(),
                           .moment1 = moment1,
                           .moment2 = moment2,

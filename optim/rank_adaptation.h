@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "kernels/core/parameter.h"
+#include "kernels/core/parameter_state.h"
 #include "kernels/ops/context.h"
 #include "kernels/ops/ranks.h"
 #include "tensorized/ranked_layer.h"
@@ -26,13 +27,30 @@ struct RankStageOptions {
   friend bool operator==(const RankStageOptions&, const RankStageOptions&) = default;
 };
 
+// How much the loss depends on each entry of the gates: the average of (∂L/∂d)², which RankAdaptation keeps
+// and orders entries by. It outlives the stages, and is saved and compacted as an optimizer's moments are.
+class GateImportance {
+ public:
+  // Zeros. The store must be allocated, and outlive this.
+  GateImportance(const ParameterStore& store, const std::vector<RankedLayer>& layers);
+
+  Tensor values() const { return values_; }    // of all gates, by layer
+  std::vector<ParameterState> states() const;  // "importance" of each gate
+
+ private:
+  const ParameterStore& store_;
+  std::vector<ParameterId> gates_;
+  Buffer memory_;
+  Tensor values_;
+};
+
 // The two operations that stand around an optimizer's update (kernels/ops/ranks.h), with their tables and
 // state on the device.
 class RankAdaptation {
  public:
-  // The store must be allocated with gradients, and outlive this.
+  // The store must be allocated with gradients, and outlive this, as must the importance, of the same layers.
   RankAdaptation(const ParameterStore& store, const std::vector<RankedLayer>& layers, const RankUnits& units,
-                 const RankStageOptions& options);
+                 const RankStageOptions& options, const GateImportance& importance);
 
   // Between Optimizer::measure() and update(): the gradient of the penalties.
   void descend(const Context& context, const Tensor& step_inputs, const Tensor& step_results) const;
@@ -50,7 +68,7 @@ class RankAdaptation {
   RankStageOptions options_;
   Buffer table_memory_, state_memory_;
   RankTables tables_;
-  Tensor state_;
+  Tensor state_, importance_;
   std::int64_t cores_end_ = 0;
 };
 

@@ -27,6 +27,7 @@ AdaptationSection with_preset(AdaptationSection section, PhaseObjective objectiv
   preset(section.hold, standard);
   preset(section.relative_size, standard);
   preset(section.smallest_first, standard);
+  preset(section.order, standard ? RankOrder::fisher : RankOrder::magnitude);
   preset(section.shrink_share, standard ? 0.5 : 0.0);
   if (*section.shrink_share > 0) preset(section.urgency, standard ? 30.0 : 1.0);
   return section;
@@ -55,6 +56,7 @@ ResolvedAdaptation resolve(const AdaptationSection& given, PhaseObjective object
   to.hold = *section.hold;
   to.relative_size = *section.relative_size;
   to.smallest_first = *section.smallest_first;
+  to.order = *section.order;
   resolved.shrink_share = *section.shrink_share;
   resolved.urgency = section.urgency.value_or(1);
   return resolved;
@@ -64,7 +66,7 @@ std::vector<std::string> idle_adaptation_keys(PhaseObjective objective) {
   if (objective == PhaseObjective::late) return {"gamma"};
   return {"target_ratio",  "target_of",      "target_size", "target_loss",       "rho_loss",
           "rho_size",      "loss_weight",    "size_weight", "weighted_branches", "hold",
-          "relative_size", "smallest_first", "urgency",     "shrink_share"};
+          "relative_size", "smallest_first", "order",       "urgency",           "shrink_share"};
 }
 
 std::optional<double> parse_size(const std::string& text) {

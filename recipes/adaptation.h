@@ -44,6 +44,7 @@ struct AdaptationSection {
   std::optional<double> loss_weight, size_weight;
   std::optional<double> smoothing;
   std::optional<bool> weighted_branches, hold, relative_size, smallest_first;
+  std::optional<RankOrder> order;
   std::optional<double> urgency, shrink_share;
   std::int64_t compact_interval = 1000;  // steps; 0: at the phase's end only
   friend bool operator==(const AdaptationSection&, const AdaptationSection&) = default;

@@ -200,6 +200,8 @@ const Words<TargetBase>& words_of();
 template <>
 const Words<RankPenalty>& words_of();
 template <>
+const Words<RankOrder>& words_of();
+template <>
 const Words<ScheduleKind>& words_of();
 template <>
 const Words<Pooling>& words_of();

@@ -318,7 +318,13 @@ const std::vector<Key<AdaptationSection>>& keys_of() {
       value("relative_size", &S::relative_size,
             "late: whether the penalty is divided by the size, so that it stays as strong"),
       value("smallest_first", &S::smallest_first,
-            "late: whether only the smallest entries are pulled to 0, as many as the target asks for"),
+            "late: whether only the least important entries are pulled to 0, as many as the target asks for"),
+      value("order", &S::order,
+            "late: which entries are the least important: those of the smallest size (`magnitude`), or those "
+            "without "
+            "which the loss would rise least, their size times the root of the mean squared derivative of "
+            "the loss "
+            "(`fisher`)"),
       value("urgency", &S::urgency, at_least(1), "late: factor by which that pull has grown in the end"),
       value("shrink_share", &S::shrink_share, from_to(0, 1),
             "late: part of the phase in which it grows and in which the size that is due falls to the "

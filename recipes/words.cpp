@@ -126,6 +126,11 @@ const Words<TargetBase>& words_of() {
 }
 
 template <>
+const Words<RankOrder>& words_of() {
+  static const Words<RankOrder> words = {{RankOrder::magnitude, "magnitude"}, {RankOrder::fisher, "fisher"}};
+  return words;
+}
+template <>
 const Words<RankPenalty>& words_of() {
   static const Words<RankPenalty> words = {{RankPenalty::l1_size, "l1_size"},
                                            {RankPenalty::mean_gate, "mean_gate"}};

@@ -24,7 +24,7 @@ std::string nonfinite_parameter(const ParameterStore& store) {
 std::string nonfinite_numbers(StepEngine& engine) {
   const ParameterStore& store = engine.model().parameters();
   if (std::string name = nonfinite_parameter(store); !name.empty()) return name;
-  for (const ParameterState& state : engine.optimizer().states())
+  for (const ParameterState& state : engine.states())
     if (!all_finite(HostCopy(store.allocator(), state.values).read().tensor()))
       return fmt::format("the moment {} of {}", state.name, store.info(state.parameter).name);
   return "";

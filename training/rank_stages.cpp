@@ -230,7 +230,7 @@ bool RankStages::compact(std::unique_ptr<StepEngine>& engine, std::int64_t vocab
   const Trainable& model = engine->model();
   const std::vector<RankedLayer> layers = model.ranked_layers();
   const std::vector<LiveEntries> live = live_entries(model.parameters(), layers);
-  const CompactedParameters compacted(model.parameters(), engine->optimizer().states(), layers, live);
+  const CompactedParameters compacted(model.parameters(), engine->states(), layers, live);
   const Float8State::Snapshot scales =
       model.float8() != nullptr ? model.float8()->snapshot() : Float8State::Snapshot();
   set_ranks(recipe_, live);
@@ -238,7 +238,7 @@ bool RankStages::compact(std::unique_ptr<StepEngine>& engine, std::int64_t vocab
   gone_ = count_removed();
   state_.removed = 0;  // of the layers that are left
   remake();
-  compacted.write(engine->model().parameters(), engine->optimizer().states());
+  compacted.write(engine->model().parameters(), engine->states());
   if (Float8State* float8 = engine->model().float8()) float8->restore(scales);
   adapt(*engine);
   if (gone_ > gone_before)

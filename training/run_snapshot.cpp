@@ -85,7 +85,7 @@ void say_changes(const Recipe& before, const Recipe& now,
 void write_snapshot(CheckpointWriter& writer, const RunParts& run, const DataPlace& data) {
   const ParameterStore& store = run.engine.model().parameters();
   save_parameters(writer, store);
-  save_optimizer(writer, store, run.engine.optimizer().states());
+  save_optimizer(writer, store, run.engine.states());
   writer.attributes("/recipe", {{"toml", to_toml(run.setup.recipe)}});
   Attributes trainer = run.state.attributes();
   trainer["steps_of_phase"] = run.plan.steps();
@@ -115,7 +115,7 @@ DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts&
   require_same_run(reader, before, run.setup);
   const ParameterStore& store = run.engine.model().parameters();
   load_parameters(reader, store);
-  load_optimizer(reader, store, run.engine.optimizer().states());
+  load_optimizer(reader, store, run.engine.states());
   run.ranks.load(reader);
   if (Float8State* float8 = run.engine.model().float8()) load_float8(reader, *float8);
   run.state = RunState::load(reader);

@@ -13,6 +13,8 @@ namespace comera {
 StepEngine::StepEngine(Trainable& model, const OptimizerOptions& optimizer, const Processor& processor)
     : StepEngine(model, processor) {
   optimizer_ = make_optimizer(model_.parameters(), optimizer, processor.allocator);
+  if (const std::vector<RankedLayer> layers = model_.ranked_layers(); !layers.empty())
+    importance_.emplace(model_.parameters(), layers);
 }
 
 StepEngine::StepEngine(Trainable& model, const Processor& processor)
@@ -127,7 +129,14 @@ void StepEngine::adapt_ranks(const RankUnits& units, const RankStageOptions& opt
                              const std::vector<std::string>& kept) {
   std::vector<RankedLayer> layers = model_.ranked_layers();
   for (RankedLayer& layer : layers) layer.keeps_one |= std::ranges::find(kept, layer.name) != kept.end();
-  ranks_.emplace(model_.parameters(), layers, units, options);
+  ranks_.emplace(model_.parameters(), layers, units, options, *importance_);
+}
+
+std::vector<ParameterState> StepEngine::states() const {
+  std::vector<ParameterState> states = optimizer_->states();
+  if (importance_)
+    for (ParameterState& state : importance_->states()) states.push_back(std::move(state));
+  return states;
 }
 
 void StepEngine::join(Communicator& communicator, std::int64_t bucket_bytes) {

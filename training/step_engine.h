@@ -39,6 +39,9 @@ class StepEngine {
   const Processor& processor() const { return processor_; }
   Allocator& allocator() const { return processor_.allocator; }
   const Optimizer& optimizer() const { return *optimizer_; }
+  // What is kept beside parameters from step to step: the optimizer's, and how important entries of gates
+  // are.
+  std::vector<ParameterState> states() const;
 
   // From now on this is one of several processes, and sums gradients in buckets of so many bytes. Before
   // set_packs(). The communicator must outlive this.
@@ -93,7 +96,8 @@ class StepEngine {
 
   Processor processor_;
   Trainable& model_;
-  std::unique_ptr<Optimizer> optimizer_;  // null: only to evaluate
+  std::unique_ptr<Optimizer> optimizer_;      // null: only to evaluate
+  std::optional<GateImportance> importance_;  // of a model with tensor trains that is trained
   std::optional<RankAdaptation> ranks_;
   Stream stream_;
   Buffer inputs_, results_;

@@ -12,6 +12,7 @@ struct ParameterState {
   std::string name;       // "m"; a parameter has one state of a name
   Tensor values;          // in the memory of the store's allocator
   bool entrywise = true;  // it has the parameter's shape, and a number goes where the parameter's entry goes
+  bool optional = false;  // checkpoints of earlier versions lack it; it then stays as it is
 };
 
 }  // namespace comera

@@ -38,17 +38,25 @@ std::size_t shared_bytes_of(const RankTables& tables) {
   return (threads / warp + bonds + layers) * sizeof(double) + (bonds + layers) * sizeof(int);
 }
 
+__device__ __forceinline__ double importance_of(RankOrder order, float d, float average) {
+  const double own = fabs(static_cast<double>(d));
+  return order == RankOrder::magnitude ? own : own * sqrt(static_cast<double>(average));
+}
+
 // What one block knows of the model; in shared memory.
 struct Ranks {
   const Tables& tables;
   const float* parameters;
+  const float* importances;
+  RankOrder order;
   double* sums;   // of warps
   double* l1;     // (bonds)
   double* sizes;  // (layers): each by itself, 0 if one of its bonds is dead
   int* counts;    // (bonds)
   int* removed;   // (layers): it, or one that it needs
 
-  __device__ Ranks(const Tables& t, const float* values) : tables(t), parameters(values) {
+  __device__ Ranks(const Tables& t, const float* values, const float* averages, RankOrder which)
+      : tables(t), parameters(values), importances(averages), order(which) {
     const std::size_t doubles = threads / warp + t.bond_count + t.layer_count;
     sums = reinterpret_cast<double*>(
         shared_array<unsigned char>(doubles * sizeof(double) + (t.bond_count + t.layer_count) * sizeof(int)));
@@ -61,11 +69,16 @@ struct Ranks {
   __device__ double magnitude(const RankBond& bond, int entry) const {
     return fabs(static_cast<double>(parameters[bond.offset + entry]));
   }
+  __device__ double importance(const RankBond& bond, int entry) const {
+    return importance_of(order, parameters[bond.offset + entry], importances[bond.first_entry + entry]);
+  }
   // The entry that stays where one must.
   __device__ int furthest(const RankBond& bond) const {
     int at = 0;
-    for (int i = 0; i < bond.count; ++i)
-      if (magnitude(bond, i) > magnitude(bond, at)) at = i;
+    for (int i = 0; i < bond.count; ++i) {
+      const double own = importance(bond, i), best = importance(bond, at);
+      if (own > best || (own == best && magnitude(bond, i) > magnitude(bond, at))) at = i;
+    }
     return at;
   }
 
@@ -89,18 +102,24 @@ struct Ranks {
     return block_sum(own, sums) / tables.initial_size;  // and `removed` is written
   }
 
-  __device__ double size_above(double threshold) const {
+  // By the entries of each bond that are counted.
+  template <class Counted>
+  __device__ double size_by(const Counted& counted) const {
     for (int b = static_cast<int>(threadIdx.x); b < tables.bond_count; b += threads) {
       const RankBond bond = tables.bonds[b];
       int count = 0;
-      for (int i = 0; i < bond.count; ++i) count += magnitude(bond, i) > threshold ? 1 : 0;
+      for (int i = 0; i < bond.count; ++i) count += counted(bond, i) ? 1 : 0;
       counts[b] = count;
     }
     return size_by_counts();
   }
-
+  __device__ double size() const {
+    return size_by([this](const RankBond& bond, int i) { return magnitude(bond, i) > 0; });
+  }
   __device__ double threshold(double target) const {
-    return threshold_for(target, [this](double above) { return size_above(above); });
+    return threshold_for(target, [this](double above) {
+      return size_by([&](const RankBond& bond, int i) { return importance(bond, i) > above; });
+    });
   }
 
   __device__ double l1_of(const RankLayer& layer, int bond) const {  // 1 at both ends of the train
@@ -126,6 +145,19 @@ __global__ void __launch_bounds__(threads)
   if (threadIdx.x == 0) partial[blockIdx.x * norm_pieces + blockIdx.y] = sum;
 }
 
+// A warp for each bond: the squared derivatives of the loss into their average, before penalties are added.
+__global__ void __launch_bounds__(warp) average_importance(const RankBond* bonds, const float* gradients,
+                                                           float* importance, const StepResults* results) {
+  if (results->nonfinite != 0 || results->target_count <= 0) return;
+  const RankBond bond = bonds[blockIdx.x];
+  float* averages = importance + bond.first_entry;
+  for (int i = static_cast<int>(threadIdx.x); i < bond.count; i += warp) {
+    const double slope = gradients[bond.offset + i] / results->target_count;
+    averages[i] =
+        static_cast<float>(importance_smoothing * averages[i] + (1 - importance_smoothing) * slope * slope);
+  }
+}
+
 // What follows from the decision about the whole model.
 struct Decision {
   RankWeights weights;
@@ -136,6 +168,7 @@ struct Objective {
   Tables tables;
   RankObjectiveOptions options;
   const float* parameters;
+  const float* importance;
   const StepInputs* inputs;
   const StepResults* results;
   RankState* state;
@@ -147,14 +180,14 @@ struct Objective {
 
 // One block: norms, sizes and the branch.
 __global__ void __launch_bounds__(threads) rank_objective_kernel(Objective op) {
-  const Ranks ranks(op.tables, op.parameters);
+  const Ranks ranks(op.tables, op.parameters, op.importance, op.options.order);
   const Tables& tables = op.tables;
   const bool by_size = op.options.penalty == RankPenalty::l1_size;
   double norm = 0;
   for (int i = static_cast<int>(threadIdx.x); i < tables.core_count * norm_pieces; i += threads)
     norm += op.partial_norms[i];
   norm = block_sum(norm, ranks.sums);
-  const double size = ranks.size_above(0);
+  const double size = ranks.size();
   for (int b = static_cast<int>(threadIdx.x); b < tables.bond_count; b += threads) {
     const RankBond bond = tables.bonds[b];
     double sum = 0;
@@ -213,13 +246,16 @@ __device__ __forceinline__ double unscaled(const StepResults* results) {
 // A warp for each bond: the gradients of its gate.
 __global__ void __launch_bounds__(warp)
     gate_gradients(const RankBond* bonds, const double* slopes, const int* stays, const Decision* decision,
-                   bool by_size, const float* parameters, float* gradients, const StepResults* results) {
+                   bool by_size, RankOrder order, const float* parameters, const float* importance,
+                   float* gradients, const StepResults* results) {
   const RankBond bond = bonds[blockIdx.x];
   const RankWeights weights = decision->weights;
   const double slope = slopes[blockIdx.x] * unscaled(results), threshold = decision->threshold;
   for (int i = static_cast<int>(threadIdx.x); i < bond.count; i += warp) {
     const double d = parameters[bond.offset + i];
-    const bool pulled = !weights.smallest_first || fabs(d) <= threshold;
+    const bool pulled =
+        !weights.smallest_first ||
+        importance_of(order, parameters[bond.offset + i], importance[bond.first_entry + i]) <= threshold;
     const bool free = d == 0 || i == stays[blockIdx.x];
     const double weight = free ? 0 : pulled ? weights.penalty : weights.spared;
     gradients[bond.offset + i] += static_cast<float>(weight * slope * (by_size && d < 0 ? -1 : 1));
@@ -255,9 +291,14 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
                                .threads = threads,
                                .shared_bytes = threads / warp * sizeof(double)}),
                   core_norms, op.parameters.data<float>(), tables.cores, partial);
+  if (op.tables.bond_count > 0)
+    COMERA_LAUNCH(context.stream, (LaunchShape{.grid = {op.tables.bond_count}, .threads = warp}),
+                  average_importance, tables.bonds, op.gradients.data<float>(), op.importance.data<float>(),
+                  results);
   const Objective objective{tables,
                             op.options,
                             op.parameters.data<float>(),
+                            op.importance.data<float>(),
                             static_cast<const StepInputs*>(op.step_inputs.raw()),
                             results,
                             static_cast<RankState*>(op.state.raw()),
@@ -272,7 +313,8 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
     COMERA_LAUNCH(context.stream, (LaunchShape{.grid = {op.tables.bond_count}, .threads = warp}),
                   gate_gradients, tables.bonds, static_cast<const double*>(slopes),
                   static_cast<const int*>(stays), decided, op.options.penalty == RankPenalty::l1_size,
-                  op.parameters.data<float>(), op.gradients.data<float>(), results);
+                  op.options.order, op.parameters.data<float>(), op.importance.data<float>(),
+                  op.gradients.data<float>(), results);
   if (op.cores_end == 0 || op.options.beta == 0) return;
   constexpr std::int64_t most_blocks = 8192;
   COMERA_LAUNCH(
@@ -284,10 +326,10 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
 
 // One block: which entries die, and what is left.
 __global__ void __launch_bounds__(threads)
-    choose_dying(Tables tables, const float* parameters, double threshold, bool to_target,
-                 const StepInputs* inputs, const StepResults* results, RankState* state,
-                 unsigned char* dying) {
-  const Ranks ranks(tables, parameters);
+    choose_dying(Tables tables, const float* parameters, const float* importance, RankOrder order,
+                 double threshold, bool to_target, const StepInputs* inputs, const StepResults* results,
+                 RankState* state, unsigned char* dying) {
+  const Ranks ranks(tables, parameters, importance, order);
   const bool finite = results->nonfinite == 0;
   const double most = finite && to_target ? ranks.threshold(inputs->rank_target) : HUGE_VAL;
   for (int l = static_cast<int>(threadIdx.x); l < tables.layer_count; l += threads) {
@@ -297,7 +339,7 @@ __global__ void __launch_bounds__(threads)
       int stay = 0;
       for (int i = 0; i < bond.count; ++i) {
         const double d = parameters[bond.offset + i];
-        const bool dies = finite && d != 0 && d <= threshold && fabs(d) <= most;
+        const bool dies = finite && d != 0 && d <= threshold && ranks.importance(bond, i) <= most;
         dying[bond.first_entry + i] = dies ? 1 : 0;
         stay += d != 0 && !dies ? 1 : 0;
       }
@@ -373,8 +415,8 @@ void prune_ranks(const PruneRanks& op, const KernelContext& context) {
   auto* dying = reinterpret_cast<unsigned char*>(context.scratch);
   const Tables tables = tables_of(op.tables);
   COMERA_LAUNCH(context.stream, (LaunchShape{.threads = threads, .shared_bytes = shared_bytes_of(op.tables)}),
-                choose_dying, tables, op.parameters.data<float>(), op.threshold, op.to_target,
-                static_cast<const StepInputs*>(op.step_inputs.raw()),
+                choose_dying, tables, op.parameters.data<float>(), op.importance.data<float>(), op.order,
+                op.threshold, op.to_target, static_cast<const StepInputs*>(op.step_inputs.raw()),
                 static_cast<const StepResults*>(op.results.raw()), static_cast<RankState*>(op.state.raw()),
                 dying);
   if (op.tables.bond_count == 0) return;

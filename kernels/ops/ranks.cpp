@@ -27,6 +27,7 @@ void RankObjective::check() const {
   tables.check(name);
   check_elements(name, "parameters", parameters, parameters.elements(), compute());
   check_elements(name, "gradients", gradients, parameters.elements(), compute());
+  check_elements(name, "importance", importance, tables.entries, compute());
   check_step_values(name, "step_inputs", step_inputs, sizeof(StepInputs));
   check_step_values(name, "results", results, sizeof(StepResults));
   check_elements(name, "state", state, rank_state_numbers, DType::float64);
@@ -42,6 +43,7 @@ void PruneRanks::check() const {
   const char* name = "PruneRanks";
   tables.check(name);
   check_elements(name, "parameters", parameters, parameters.elements(), compute());
+  check_elements(name, "importance", importance, tables.entries, compute());
   check_elements(name, "moment1", moment1, moment1.elements(), compute());
   check_elements(name, "moment2", moment2, moment1.elements(), compute());
   check_step_values(name, "step_inputs", step_inputs, sizeof(StepInputs));

@@ -23,7 +23,7 @@ struct RankTables {
 // they are divided by StepResults::gradient_scale, so that neither the number of targets nor clipping
 // concerns them. Dead entries and removed layers get none, nor does the largest entry of
 // a bond that keeps one: it cannot die, and pulled it would go through 0. A loss that is not finite, or of
-// a step that StepResults::nonfinite skips, leaves the average alone.
+// a step that StepResults::nonfinite skips, leaves the averages alone.
 struct RankObjective {
   RankTables tables;
   RankObjectiveOptions options;
@@ -31,8 +31,9 @@ struct RankObjective {
   Tensor gradients;            // flat, in and out
   std::int64_t cores_end = 0;  // before it the cores lie, and nothing else
   Tensor step_inputs;
-  Tensor results;  // StepResults: loss_sum, target_count, gradient_scale and nonfinite
-  Tensor state;    // RankState, in and out
+  Tensor results;     // StepResults: loss_sum, target_count, gradient_scale and nonfinite
+  Tensor importance;  // in and out (entries): the average of (∂L/∂d)² of each, L being the mean loss
+  Tensor state;       // RankState, in and out
 
   DType compute() const { return parameters.dtype(); }
   void check() const;
@@ -40,12 +41,14 @@ struct RankObjective {
 
 // After the optimizer: an entry of a gate at or below the threshold dies. The gate's entry, its slices of
 // both neighbouring cores and all their moments become 0, and then stay 0 by themselves, since their
-// gradients are 0. All entries of a removed layer die. With to_target only the smallest entries die, as
-// many as it takes to reach it. Does nothing but count when StepResults::nonfinite is set.
+// gradients are 0. All entries of a removed layer die. With to_target only the least important entries die,
+// by the order, as many as it takes to reach it. Does nothing but count when StepResults::nonfinite is set.
 struct PruneRanks {
   RankTables tables;
   double threshold = 0.01;
-  bool to_target = false;   // whether StepInputs::rank_target limits what dies
+  bool to_target = false;  // whether StepInputs::rank_target limits what dies
+  RankOrder order = RankOrder::fisher;
+  Tensor importance;        // (entries)
   Tensor parameters;        // flat, in and out
   Tensor moment1, moment2;  // the same of cores and gates, whatever lies behind them
   Tensor step_inputs;

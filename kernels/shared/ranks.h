@@ -60,6 +60,15 @@ enum class RankPenalty : std::uint8_t {
   mean_gate,  // R = Σ live entries / their number
 };
 
+// In which order entries of gates die.
+enum class RankOrder : std::uint8_t {
+  magnitude,  // the smallest |d| first
+  fisher,  // the smallest |d| √E[(∂L/∂d)²] first: what the loss would lose, by the diagonal of Fisher's
+           // matrix
+};
+// A step's squared derivatives into their exponential average.
+inline constexpr double importance_smoothing = 0.99;
+
 // What a stage descends (CoMERA, section 3; docs/rank-adaptation.md), P being one of the penalties,
 // Ω = Σ‖G‖² / Σ‖G(0)‖² over the cores, s = S / S_init:
 //   early   L + γ P + β Ω
@@ -72,8 +81,9 @@ enum class RankPenalty : std::uint8_t {
 // changes tenfold from one step to the next meets moments of another scale, and Adam's steps are several
 // times too large until they have followed. w₁ = 1 / L̃ and w₂ = 1 / s unless given. The late stage's P is
 // divided by s with relative_size. With smallest_first its v₂ + ρ_S is for the entries that have to die until
-// s* is reached, the smallest first; the others feel ρ_S / ρ_L P. u is the step's urgency, which may rise as
-// the stage goes on, and s* the size that it is to have by now, which may fall to s₀ (StepInputs).
+// s* is reached, the smallest first by the order; the others feel ρ_S / ρ_L P. u is the step's urgency, which
+// may rise as the stage goes on, and s* the size that it is to have by now, which may fall to s₀
+// (StepInputs).
 struct RankObjectiveOptions {
   RankStage stage = RankStage::early;
   RankPenalty penalty = RankPenalty::l1_size;
@@ -90,6 +100,7 @@ struct RankObjectiveOptions {
   bool hold = true;
   bool relative_size = true;
   bool smallest_first = true;
+  RankOrder order = RankOrder::fisher;
 
   friend bool operator==(const RankObjectiveOptions&, const RankObjectiveOptions&) = default;
 };
@@ -170,8 +181,8 @@ COMERA_HOST_DEVICE std::int64_t layer_size(const RankLayer& layer, const RankCor
   return size;
 }
 
-// The smallest magnitude such that the model has the target size if no entry above it dies; 0 if it has it.
-// size_above(t): its size with no other entries than those above t.
+// The smallest threshold such that the model has the target size if no entry whose importance is above it
+// dies; 0 if it has it. size_above(t): its size with no other entries than those above t.
 COMERA_CALLS_BACK
 template <class SizeAbove>
 COMERA_HOST_DEVICE double threshold_for(double target, const SizeAbove& size_above) {

@@ -31,6 +31,16 @@ Tensor state_in(World& world, const RankState& state) {
   return world.chosen_double("state", numbers);
 }
 
+// Squares, some of them 0: entries of which nothing is known.
+Tensor importance_in(World& world, const RankModel& model) {
+  std::vector<float> values(static_cast<std::size_t>(model.gates_count));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto root = static_cast<float>((i * 37 + 11) % 101) / 40;
+    values[i] = i % 13 == 5 ? 0 : root * root;
+  }
+  return world.chosen("importance", {model.gates_count}, values);
+}
+
 struct ObjectiveCase {
   const char* name;
   RankObjectiveOptions options;
@@ -56,6 +66,7 @@ void add_objective(std::vector<OperationCase>& cases, const ObjectiveCase& c) {
                      results.gradient_scale = c.targets > 0 ? 0.6 / c.targets : 0;
                      results.nonfinite = c.nonfinite ? 1 : 0;
                      op.step_inputs = world.step_inputs(inputs), op.results = world.results(results);
+                     op.importance = importance_in(world, model);
                      op.state = state_in(world, {.loss_average = 0.5, .loss_weight = 0.2});
                      world.run(op);
                    }});
@@ -72,6 +83,7 @@ struct PruneCase {
   const char* name;
   double threshold = 0.4, size_target = -1;
   bool nonfinite = false;
+  RankOrder order = RankOrder::fisher;
 };
 
 void add_prune(std::vector<OperationCase>& cases, const PruneCase& c) {
@@ -80,6 +92,7 @@ void add_prune(std::vector<OperationCase>& cases, const PruneCase& c) {
                      PruneRanks op;
                      op.tables = tables_in(world, model);
                      op.threshold = c.threshold, op.to_target = c.size_target >= 0;
+                     op.order = c.order, op.importance = importance_in(world, model);
                      StepInputs inputs;
                      inputs.rank_target = c.size_target;
                      op.step_inputs = world.step_inputs(inputs);
@@ -113,6 +126,9 @@ void add_rank_cases(std::vector<OperationCase>& cases) {
   add_objective(cases, {"late_on_the_way", late(0.3), 37, 80, 3, 0.5});
   add_objective(cases, {"late_has_time", late(0.3), 37, 80, 3, 1});
   options = late(0.3);
+  options.order = RankOrder::magnitude;
+  add_objective(cases, {"late_by_magnitude", options, 37, 80, 3, 0.5});
+  options = late(0.3);
   options.smallest_first = options.relative_size = options.hold = false;
   add_objective(cases, {"late_all_alike", options});
   options.penalty = RankPenalty::mean_gate, options.smallest_first = true;
@@ -129,6 +145,7 @@ void add_rank_cases(std::vector<OperationCase>& cases) {
   add_prune(cases, {"all", 10});
   add_prune(cases, {"to_a_target", 10, 0.31});
   add_prune(cases, {"to_a_target_by_threshold", 0.2, 0.05});
+  add_prune(cases, {"to_a_target_by_magnitude", 10, 0.31, false, RankOrder::magnitude});
   add_prune(cases, {"at_its_target", 10, 1});
   add_prune(cases, {"nonfinite", 0.4, -1, true});
 }

@@ -37,6 +37,7 @@ class RankObjectives : public testing::Test {
         for (std::int64_t i = 0; i < store_.info(gate).shape.elements(); ++i)
           d[i] = 0.3 + 0.15 * static_cast<double>((7 * i + 3 * gate) % 11) + 1e-3 * gate;
       }
+    importance_.emplace(store_, layers_);
     kill(0, 0, 1), kill(1, 1, 0), kill(1, 1, 4), kill(3, 0, 2);
     store_.value(layers_[2].gates[0]).data<double>()[1] = -0.2;  // live, as a step may leave it
   }
@@ -58,18 +59,29 @@ class RankObjectives : public testing::Test {
     std::fill_n(behind.data<double>() + entry * slice, slice, 0.0);
   }
   std::int64_t rank(int layer, int bond) const { return store_.info(layers_[layer].gates[bond]).shape[0]; }
-  // The size if entries are killed from the smallest on until it is at most the target.
-  double size_after_killing(double target) {
+  // What entries are ordered by.
+  double own_importance(int layer, int bond, std::int64_t entry, RankOrder order) {
+    const double d = std::abs(gate(layer, bond, entry));
+    return order == RankOrder::magnitude ? d : d * std::sqrt(square(layer, bond, entry));
+  }
+  // The average of the squared derivatives by an entry.
+  double& square(int layer, int bond, std::int64_t entry) {
+    for (const ParameterState& state : importance_->states())
+      if (state.parameter == layers_[layer].gates[bond]) return state.values.data<double>()[entry];
+    throw Error("no such gate");
+  }
+  // The size if entries are killed from the least important on until it is at most the target.
+  double size_after_killing(double target, RankOrder order = RankOrder::magnitude) {
     while (size(true) > target) {
-      std::array<int, 3> smallest{-1, 0, 0};
+      std::array<int, 3> least{-1, 0, 0};
       for (int l = 0; l < 4; ++l)
         for (int b = 0; b < static_cast<int>(layers_[l].gates.size()); ++b)
           for (int i = 0; i < rank(l, b); ++i)
             if (gate(l, b, i) != 0 &&
-                (smallest[0] < 0 ||
-                 std::abs(gate(l, b, i)) < std::abs(gate(smallest[0], smallest[1], smallest[2]))))
-              smallest = {l, b, i};
-      kill(smallest[0], smallest[1], smallest[2]);
+                (least[0] < 0 ||
+                 own_importance(l, b, i, order) < own_importance(least[0], least[1], least[2], order)))
+              least = {l, b, i};
+      kill(least[0], least[1], least[2]);
     }
     return size(true);
   }
@@ -128,7 +140,7 @@ class RankObjectives : public testing::Test {
 
   // The state after one step, with zero gradients of the loss before it. targets: 2.
   RankState descend(const RankStageOptions& options, double loss = 1.5, const RankState& before = {}) {
-    const RankAdaptation ranks(store_, layers_, units_, options);
+    const RankAdaptation ranks(store_, layers_, units_, options, *importance_);
     ranks.set_state(before);
     for (ParameterId id = 0; id < store_.size(); ++id)
       write_tensor(store_.gradient(id), std::vector<double>(store_.info(id).shape.elements(), 0));
@@ -142,7 +154,7 @@ class RankObjectives : public testing::Test {
     return ranks.state();
   }
   RankState prune(const RankStageOptions& options) {
-    const RankAdaptation ranks(store_, layers_, units_, options);
+    const RankAdaptation ranks(store_, layers_, units_, options, *importance_);
     harness_.results() = {};
     const Tensor moments = harness_.tensor({store_.values().elements()}, DType::float64);
     harness_.inputs().rank_target = target_now_.value_or(options.objective.size_target);
@@ -190,6 +202,7 @@ class RankObjectives : public testing::Test {
 
   ParameterStore store_;
   std::vector<RankedLayer> layers_;
+  std::optional<GateImportance> importance_;
   RankUnits units_{.size = 400, .norm = 77};
   Harness harness_{plain_backend()};
   std::optional<double> target_now_;  // of a stage that has not to be at its target yet
@@ -206,6 +219,7 @@ RankStageOptions late(double size_target) {
   options.objective.stage = RankStage::late;
   options.objective.size_target = size_target;
   options.objective.beta = 0;
+  options.objective.order = RankOrder::magnitude;
   return options;
 }
 
@@ -319,7 +333,7 @@ TEST_F(RankObjectives, TheLossKeepsItsWeight) {
   for (const double target : {0.0, 0.5}) {
     RankStageOptions options = late(0.9 * size(true));
     options.objective.loss_target = target;
-    const RankAdaptation ranks(store_, layers_, units_, options);
+    const RankAdaptation ranks(store_, layers_, units_, options, *importance_);
     write_tensor(store_.gradients(), std::vector<double>(store_.gradients().elements(), 1));
     harness_.results().loss_sum = harness_.results().target_count = 2;
     ranks.descend(harness_.context(), harness_.step_inputs(), harness_.step_results());
@@ -416,6 +430,77 @@ TEST_F(RankObjectives, ALateStageTakesNoMoreThanItsTargetAsksFor) {
     EXPECT_NEAR(prune(options).size_left, expected, 1e-12);
     EXPECT_EQ(prune(options).pruned, 0) << "it has its size";
   }
+}
+
+// Of the loss's own gradient: what is added for the penalties does not count, nor a step that is skipped.
+TEST_F(RankObjectives, ImportanceIsTheAverageOfSquaredDerivatives) {
+  const RankAdaptation ranks(store_, layers_, units_, early(0.7, 0.4), *importance_);
+  std::vector<double> expected(importance_->values().elements(), 0);
+  for (int step = 0; step < 4; ++step) {
+    const bool skipped = step == 2;
+    std::size_t at = 0;
+    for (const RankedLayer& layer : layers_)
+      for (const ParameterId id : layer.gates) {
+        auto* gradient = store_.gradient(id).data<double>();
+        for (std::int64_t i = 0; i < store_.info(id).shape.elements(); ++i, ++at) {
+          gradient[i] = std::sin(static_cast<double>(at * (step + 1)));
+          if (!skipped) expected[at] = 0.99 * expected[at] + 0.01 * std::pow(gradient[i] / 8, 2);
+        }
+      }
+    harness_.results() = {};
+    harness_.results().loss_sum = harness_.results().target_count = 8;
+    harness_.results().gradient_scale = 0.05;
+    harness_.results().nonfinite = skipped ? 1 : 0;
+    ranks.descend(harness_.context(), harness_.step_inputs(), harness_.step_results());
+  }
+  const auto values = read_tensor(importance_->values());
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-15);
+}
+
+TEST_F(RankObjectives, TheLeastImportantAreTakenFirst) {
+  for (int l = 0; l < 4; ++l)
+    for (int b = 0; b < static_cast<int>(layers_[l].gates.size()); ++b)
+      for (std::int64_t i = 0; i < rank(l, b); ++i)
+        square(l, b, i) = std::pow(static_cast<double>((5 * i + 3 * b + 7 * l) % 13 + 1), 2) + 0.01 * l;
+  RankStageOptions options = late(0.6 * size(true));
+  options.objective.order = RankOrder::fisher;
+  options.objective.relative_size = false;
+  options.threshold = 100;
+  descend(options);  // without a gradient of the loss: all squares fall by the same factor
+  double pulled = 0, spared = 1e9;
+  for (int l = 0; l < 4; ++l)
+    for (int b = 0; b < static_cast<int>(layers_[l].gates.size()); ++b) {
+      std::int64_t stays = 0;
+      for (std::int64_t i = 0; i < rank(l, b); ++i)
+        if (own_importance(l, b, i, RankOrder::fisher) > own_importance(l, b, stays, RankOrder::fisher))
+          stays = i;
+      const auto sums = l1(layers_[l], false);
+      const double slope =
+          (sums[b] * modes_of(layers_[l].cores[b]) + sums[b + 2] * modes_of(layers_[l].cores[b + 1])) /
+          units_.size;
+      for (std::int64_t i = 0; i < rank(l, b); ++i) {
+        const double g = std::abs(store_.gradient(layers_[l].gates[b]).data<double>()[i]) / 2;
+        if (gate(l, b, i) == 0) continue;
+        if (layers_[l].keeps_one && i == stays) {
+          EXPECT_EQ(g, 0) << "it cannot die";
+          continue;
+        }
+        const double importance = own_importance(l, b, i, RankOrder::fisher);
+        if (g > 1 * slope)
+          pulled = std::max(pulled, importance);
+        else
+          spared = std::min(spared, importance);
+      }
+    }
+  EXPECT_GT(pulled, 0);
+  EXPECT_LT(pulled, spared);
+  const auto values = read_tensor(store_.values());
+  const double expected = size_after_killing(options.objective.size_target, RankOrder::fisher);
+  write_tensor(store_.values(), values);
+  const double by_magnitude = size_after_killing(options.objective.size_target);
+  write_tensor(store_.values(), values);
+  EXPECT_NE(expected, by_magnitude) << "the case tells the orders apart";
+  EXPECT_NEAR(prune(options).size_left, expected, 1e-12);
 }
 
 // What has not to die yet is neither pulled nor killed, however small it is.

@@ -46,9 +46,12 @@ class Regression {
       layers_.push_back(
           {.name = layer->spec().name, .cores = layer->train(0).cores, .gates = layer->train(0).gates});
     units_ = measure_rank_units(store_, layers_);
+    importance_.emplace(store_, layers_);
   }
 
-  void begin(const RankStageOptions& options) { ranks_.emplace(store_, layers_, units_, options); }
+  void begin(const RankStageOptions& options) {
+    ranks_.emplace(store_, layers_, units_, options, *importance_);
+  }
 
   RankState train(int steps, double cores, double gates) {
     for (int step = 0; step < steps; ++step) one_step(cores, gates, static_cast<double>(step) / steps);
@@ -106,6 +109,7 @@ class Regression {
   std::vector<RankedLayer> layers_;
   RankUnits units_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::optional<GateImportance> importance_;
   std::optional<RankAdaptation> ranks_;
   Harness harness_{plain_backend(), std::size_t{8} << 20};
   std::uint64_t seed_;

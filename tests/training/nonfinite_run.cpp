@@ -33,7 +33,7 @@ struct Snapshot {
 
 std::vector<Tensor> flat_tensors(StepEngine& engine) {
   std::vector<Tensor> tensors = {engine.model().parameters().values()};
-  for (const ParameterState& state : engine.optimizer().states()) tensors.push_back(state.values);
+  for (const ParameterState& state : engine.states()) tensors.push_back(state.values);
   return tensors;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "kernels/cpu/plain/plain_backend.h"
 
@@ -17,48 +18,70 @@ struct Ranks {
   const RankCore* cores;
   const RankBond* bonds;
   const T* parameters;
+  const T* importances;
+  RankOrder order;
   bool* removed;
 
-  Ranks(const RankTables& t, const Tensor& values, std::byte* scratch)
+  Ranks(const RankTables& t, const Tensor& values, const Tensor& averages, RankOrder which,
+        std::byte* scratch)
       : tables(t),
         layers(static_cast<const RankLayer*>(t.layers.raw())),
         cores(static_cast<const RankCore*>(t.cores.raw())),
         bonds(static_cast<const RankBond*>(t.bonds.raw())),
         parameters(values.data<T>()),
+        importances(averages.data<T>()),
+        order(which),
         removed(reinterpret_cast<bool*>(scratch)) {}
 
   double magnitude(const RankBond& bond, std::int64_t entry) const {
     return std::abs(static_cast<double>(parameters[bond.offset + entry]));
   }
-  // Entries of a bond that are larger than a threshold.
-  std::int64_t larger(const RankBond& bond, double threshold) const {
+  double importance(const RankBond& bond, std::int64_t entry) const {
+    const double own = magnitude(bond, entry);
+    if (order == RankOrder::magnitude) return own;
+    return own * std::sqrt(static_cast<double>(importances[bond.first_entry + entry]));
+  }
+  std::int64_t live(const RankBond& bond) const {
     std::int64_t count = 0;
-    for (std::int64_t i = 0; i < bond.count; ++i) count += magnitude(bond, i) > threshold ? 1 : 0;
+    for (std::int64_t i = 0; i < bond.count; ++i) count += magnitude(bond, i) > 0 ? 1 : 0;
+    return count;
+  }
+  std::int64_t more_important(const RankBond& bond, double threshold) const {
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < bond.count; ++i) count += importance(bond, i) > threshold ? 1 : 0;
     return count;
   }
   // The entry that stays where one must.
   std::int64_t furthest(const RankBond& bond) const {
     std::int64_t at = 0;
     for (std::int64_t i = 0; i < bond.count; ++i)
-      if (magnitude(bond, i) > magnitude(bond, at)) at = i;
+      if (std::pair(importance(bond, i), magnitude(bond, i)) >
+          std::pair(importance(bond, at), magnitude(bond, at)))
+        at = i;
     return at;
   }
-  // The size of the model if all other entries were dead; says which layers would be removed. A layer comes
+  // The size of a model with so many entries in each bond; says which layers are removed. A layer comes
   // before those that it needs.
-  double size_above(double threshold) const {
+  template <class Count>
+  double size_by(const Count& count) const {
     double size = 0;
     for (std::int64_t l = tables.layer_count; l-- > 0;) {
       const RankLayer& layer = layers[l];
       const std::int64_t own = layer_size(layer, cores, [&](int b) {
-        return std::max<std::int64_t>(larger(bonds[layer.first_bond + b], threshold), layer.keeps_one);
+        return std::max<std::int64_t>(count(bonds[layer.first_bond + b]), layer.keeps_one);
       });
       removed[l] = own == 0 || (layer.needs >= 0 && removed[layer.needs]);
       if (!removed[l]) size += static_cast<double>(own);
     }
     return size / tables.initial_size;
   }
+  double size() const {
+    return size_by([this](const RankBond& bond) { return live(bond); });
+  }
   double threshold(double target) const {
-    return threshold_for(target, [this](double above) { return size_above(above); });
+    return threshold_for(target, [this](double above) {
+      return size_by([&](const RankBond& bond) { return more_important(bond, above); });
+    });
   }
   double l1(const RankLayer& layer, int bond) const {  // 1 at both ends of the train
     if (bond < 0 || bond >= layer.bonds) return 1;
@@ -79,7 +102,7 @@ std::size_t scratch_of(const T& op) {
 
 template <class T>
 void rank_objective(const RankObjective& op, const KernelContext& context) {
-  const Ranks<T> ranks(op.tables, op.parameters, context.scratch);
+  const Ranks<T> ranks(op.tables, op.parameters, op.importance, op.options.order, context.scratch);
   const RankTables& tables = op.tables;
   const auto& inputs = *static_cast<const StepInputs*>(op.step_inputs.raw());
   const auto& results = *static_cast<const StepResults*>(op.results.raw());
@@ -90,6 +113,16 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
     average_loss(op.options.smoothing,
                  results.nonfinite == 0 ? results.loss_sum / results.target_count : HUGE_VAL, state);
 
+  for (std::int64_t b = 0; b < tables.bond_count && results.nonfinite == 0 && results.target_count > 0; ++b) {
+    const RankBond& bond = ranks.bonds[b];
+    T* averages = op.importance.data<T>() + bond.first_entry;
+    for (std::int64_t i = 0; i < bond.count; ++i) {
+      const double slope = gradients[bond.offset + i] / results.target_count;
+      averages[i] =
+          static_cast<T>(importance_smoothing * averages[i] + (1 - importance_smoothing) * slope * slope);
+    }
+  }
+
   double norm = 0;
   for (std::int64_t c = 0; c < tables.core_count; ++c) {
     const T* g = parameters + ranks.cores[c].offset;
@@ -98,7 +131,7 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
     norm += sum;
   }
   state.norm_ratio = norm / tables.initial_norm;
-  state.size = ranks.size_above(0);
+  state.size = ranks.size();
   const bool by_size = op.options.penalty == RankPenalty::l1_size;
   double total = 0;
   std::int64_t live = 0;
@@ -109,7 +142,7 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
       total += ranks.l1(layer, k - 1) * ranks.modes(layer, k) * ranks.l1(layer, k);
     for (int b = 0; b < layer.bonds; ++b) {
       const RankBond& bond = ranks.bonds[layer.first_bond + b];
-      live += ranks.larger(bond, 0);
+      live += ranks.live(bond);
       for (std::int64_t i = 0; i < bond.count && !by_size; ++i) total += parameters[bond.offset + i];
     }
   }
@@ -124,7 +157,7 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
   for (std::int64_t c = 0; c < tables.core_count && decay != 0; ++c)
     for (std::int64_t i = 0; i < ranks.cores[c].elements(); ++i)
       gradients[ranks.cores[c].offset + i] += static_cast<T>(decay) * parameters[ranks.cores[c].offset + i];
-  ranks.size_above(0);  // which layers are removed, again
+  ranks.size();  // which layers are removed, again
   for (std::int64_t l = 0; l < tables.layer_count; ++l) {
     const RankLayer& layer = ranks.layers[l];
     for (int b = 0; b < layer.bonds; ++b) {
@@ -136,8 +169,9 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
       const std::int64_t stays = layer.keeps_one != 0 ? ranks.furthest(bond) : -1;
       for (std::int64_t i = 0; i < bond.count; ++i) {
         const double d = parameters[bond.offset + i];
-        const double weight =
-            std::abs(d) <= threshold || !weights.smallest_first ? weights.penalty : weights.spared;
+        const double weight = ranks.importance(bond, i) <= threshold || !weights.smallest_first
+                                  ? weights.penalty
+                                  : weights.spared;
         const bool free = d == 0 || ranks.removed[l] || i == stays;
         const double pull = free ? 0 : weight * slope * (by_size && d < 0 ? -1 : 1);
         gradients[bond.offset + i] += static_cast<T>(pull * unscaled);
@@ -159,7 +193,7 @@ void clear_entry(T* values, const RankBond& bond, const RankCore* cores, std::in
 
 template <class T>
 void prune_ranks(const PruneRanks& op, const KernelContext& context) {
-  const Ranks<T> ranks(op.tables, op.parameters, context.scratch);
+  const Ranks<T> ranks(op.tables, op.parameters, op.importance, op.order, context.scratch);
   auto& state = *static_cast<RankState*>(op.state.raw());
   T* const flat[] = {op.parameters.data<T>(), op.moment1.data<T>(), op.moment2.data<T>()};
   std::int64_t pruned = 0;
@@ -172,7 +206,7 @@ void prune_ranks(const PruneRanks& op, const KernelContext& context) {
     const double most = op.to_target ? ranks.threshold(target) : HUGE_VAL;
     const auto dies = [&](const RankBond& bond, std::int64_t i) {
       const double d = ranks.parameters[bond.offset + i];
-      return d != 0 && d <= op.threshold && std::abs(d) <= most;
+      return d != 0 && d <= op.threshold && ranks.importance(bond, i) <= most;
     };
     for (std::int64_t l = 0; l < op.tables.layer_count; ++l) {
       const RankLayer& layer = ranks.layers[l];
@@ -187,7 +221,7 @@ void prune_ranks(const PruneRanks& op, const KernelContext& context) {
           if (dies(bond, i) && !(keeps_one && i == furthest)) kill(layer, b, i);
       }
     }
-    ranks.size_above(0);
+    ranks.size();
     for (std::int64_t l = 0; l < op.tables.layer_count; ++l)
       for (int b = 0; b < ranks.layers[l].bonds && ranks.removed[l]; ++b) {
         const RankBond& bond = ranks.bonds[ranks.layers[l].first_bond + b];
@@ -195,12 +229,12 @@ void prune_ranks(const PruneRanks& op, const KernelContext& context) {
           if (ranks.magnitude(bond, i) > 0) kill(ranks.layers[l], b, i);
       }
   }
-  state.size_left = ranks.size_above(0);
+  state.size_left = ranks.size();
   state.pruned = static_cast<double>(pruned);
   state.live = state.removed = 0;
   for (std::int64_t l = 0; l < op.tables.layer_count; ++l) state.removed += ranks.removed[l] ? 1 : 0;
   for (std::int64_t b = 0; b < op.tables.bond_count; ++b)
-    state.live += static_cast<double>(ranks.larger(ranks.bonds[b], 0));
+    state.live += static_cast<double>(ranks.live(ranks.bonds[b]));
 }
 
 template <class T>
