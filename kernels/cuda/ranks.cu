@@ -38,25 +38,19 @@ std::size_t shared_bytes_of(const RankTables& tables) {
   return (threads / warp + bonds + layers) * sizeof(double) + (bonds + layers) * sizeof(int);
 }
 
-__device__ __forceinline__ double importance_of(RankOrder order, float d, float average) {
-  const double own = fabs(static_cast<double>(d));
-  return order == RankOrder::magnitude ? own : own * sqrt(static_cast<double>(average));
-}
-
 // What one block knows of the model; in shared memory.
 struct Ranks {
   const Tables& tables;
   const float* parameters;
-  const float* importances;
-  RankOrder order;
-  double* sums;   // of warps
-  double* l1;     // (bonds)
-  double* sizes;  // (layers): each by itself, 0 if one of its bonds is dead
-  int* counts;    // (bonds)
-  int* removed;   // (layers): it, or one that it needs
+  const double* importances;  // of all entries
+  double* sums;               // of warps
+  double* l1;                 // (bonds)
+  double* sizes;              // (layers): each by itself, 0 if one of its bonds is dead
+  int* counts;                // (bonds)
+  int* removed;               // (layers): it, or one that it needs
 
-  __device__ Ranks(const Tables& t, const float* values, const float* averages, RankOrder which)
-      : tables(t), parameters(values), importances(averages), order(which) {
+  __device__ Ranks(const Tables& t, const float* values, const double* known)
+      : tables(t), parameters(values), importances(known) {
     const std::size_t doubles = threads / warp + t.bond_count + t.layer_count;
     sums = reinterpret_cast<double*>(
         shared_array<unsigned char>(doubles * sizeof(double) + (t.bond_count + t.layer_count) * sizeof(int)));
@@ -70,7 +64,7 @@ struct Ranks {
     return fabs(static_cast<double>(parameters[bond.offset + entry]));
   }
   __device__ double importance(const RankBond& bond, int entry) const {
-    return importance_of(order, parameters[bond.offset + entry], importances[bond.first_entry + entry]);
+    return importances[bond.first_entry + entry];
   }
   // The entry that stays where one must.
   __device__ int furthest(const RankBond& bond) const {
@@ -145,18 +139,32 @@ __global__ void __launch_bounds__(threads)
   if (threadIdx.x == 0) partial[blockIdx.x * norm_pieces + blockIdx.y] = sum;
 }
 
-// A warp for each bond: the squared derivatives of the loss into their average, before penalties are added.
-__global__ void __launch_bounds__(warp) average_importance(const RankBond* bonds, const float* gradients,
-                                                           float* importance, const StepResults* results) {
-  if (results->nonfinite != 0 || results->target_count <= 0) return;
+// A warp for each bond: how important its entries are, by the order.
+__global__ void __launch_bounds__(warp)
+    gate_importances(const RankBond* bonds, RankOrder order, const float* parameters, const float* averages,
+                     double* importances) {
   const RankBond bond = bonds[blockIdx.x];
-  float* averages = importance + bond.first_entry;
   for (int i = static_cast<int>(threadIdx.x); i < bond.count; i += warp) {
-    const double slope = gradients[bond.offset + i] / results->target_count;
-    averages[i] =
-        static_cast<float>(importance_smoothing * averages[i] + (1 - importance_smoothing) * slope * slope);
+    const double d = fabs(static_cast<double>(parameters[bond.offset + i])),
+                 average = averages[bond.first_entry + i];
+    importances[bond.first_entry + i] = order == RankOrder::magnitude ? d : d * sqrt(average);
   }
 }
+
+// A warp for each bond: the squared derivatives of the loss into their average, before penalties are added.
+__global__ void __launch_bounds__(warp) average_squares(const RankBond* bonds, const float* gradients,
+                                                        float* averages, const StepResults* results) {
+  if (results->nonfinite != 0 || results->target_count <= 0) return;
+  const RankBond bond = bonds[blockIdx.x];
+  float* own = averages + bond.first_entry;
+  for (int i = static_cast<int>(threadIdx.x); i < bond.count; i += warp) {
+    const double slope = gradients[bond.offset + i] / results->target_count;
+    own[i] = static_cast<float>(importance_smoothing * own[i] + (1 - importance_smoothing) * slope * slope);
+  }
+}
+
+// A launch with a warp for each bond, of which there is at least one.
+LaunchShape warp_per_bond(const RankTables& tables) { return {.grid = {tables.bond_count}, .threads = warp}; }
 
 // What follows from the decision about the whole model.
 struct Decision {
@@ -168,7 +176,7 @@ struct Objective {
   Tables tables;
   RankObjectiveOptions options;
   const float* parameters;
-  const float* importance;
+  const double* importances;
   const StepInputs* inputs;
   const StepResults* results;
   RankState* state;
@@ -180,7 +188,7 @@ struct Objective {
 
 // One block: norms, sizes and the branch.
 __global__ void __launch_bounds__(threads) rank_objective_kernel(Objective op) {
-  const Ranks ranks(op.tables, op.parameters, op.importance, op.options.order);
+  const Ranks ranks(op.tables, op.parameters, op.importances);
   const Tables& tables = op.tables;
   const bool by_size = op.options.penalty == RankPenalty::l1_size;
   double norm = 0;
@@ -246,16 +254,14 @@ __device__ __forceinline__ double unscaled(const StepResults* results) {
 // A warp for each bond: the gradients of its gate.
 __global__ void __launch_bounds__(warp)
     gate_gradients(const RankBond* bonds, const double* slopes, const int* stays, const Decision* decision,
-                   bool by_size, RankOrder order, const float* parameters, const float* importance,
-                   float* gradients, const StepResults* results) {
+                   bool by_size, const float* parameters, const double* importances, float* gradients,
+                   const StepResults* results) {
   const RankBond bond = bonds[blockIdx.x];
   const RankWeights weights = decision->weights;
   const double slope = slopes[blockIdx.x] * unscaled(results), threshold = decision->threshold;
   for (int i = static_cast<int>(threadIdx.x); i < bond.count; i += warp) {
     const double d = parameters[bond.offset + i];
-    const bool pulled =
-        !weights.smallest_first ||
-        importance_of(order, parameters[bond.offset + i], importance[bond.first_entry + i]) <= threshold;
+    const bool pulled = !weights.smallest_first || importances[bond.first_entry + i] <= threshold;
     const bool free = d == 0 || i == stays[blockIdx.x];
     const double weight = free ? 0 : pulled ? weights.penalty : weights.spared;
     gradients[bond.offset + i] += static_cast<float>(weight * slope * (by_size && d < 0 ? -1 : 1));
@@ -273,14 +279,15 @@ __global__ void __launch_bounds__(threads)
 }
 
 std::size_t rank_objective_scratch(const RankObjective& op) {
-  const std::int64_t numbers = op.tables.core_count * norm_pieces + op.tables.bond_count;
+  const std::int64_t numbers = op.tables.core_count * norm_pieces + op.tables.entries + op.tables.bond_count;
   return static_cast<std::size_t>(numbers) * sizeof(double) + sizeof(Decision) +
          static_cast<std::size_t>(op.tables.bond_count) * sizeof(int);
 }
 
 void rank_objective(const RankObjective& op, const KernelContext& context) {
   auto* partial = reinterpret_cast<double*>(context.scratch);
-  double* slopes = partial + op.tables.core_count * norm_pieces;
+  double* importances = partial + op.tables.core_count * norm_pieces;
+  double* slopes = importances + op.tables.entries;
   auto* decision = reinterpret_cast<Decision*>(slopes + op.tables.bond_count);
   auto* stays = reinterpret_cast<int*>(decision + 1);
   const Tables tables = tables_of(op.tables);
@@ -291,14 +298,16 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
                                .threads = threads,
                                .shared_bytes = threads / warp * sizeof(double)}),
                   core_norms, op.parameters.data<float>(), tables.cores, partial);
-  if (op.tables.bond_count > 0)
-    COMERA_LAUNCH(context.stream, (LaunchShape{.grid = {op.tables.bond_count}, .threads = warp}),
-                  average_importance, tables.bonds, op.gradients.data<float>(), op.importance.data<float>(),
-                  results);
+  if (op.tables.bond_count > 0) {
+    COMERA_LAUNCH(context.stream, warp_per_bond(op.tables), average_squares, tables.bonds,
+                  op.gradients.data<float>(), op.importance.data<float>(), results);
+    COMERA_LAUNCH(context.stream, warp_per_bond(op.tables), gate_importances, tables.bonds, op.options.order,
+                  op.parameters.data<float>(), op.importance.data<float>(), importances);
+  }
   const Objective objective{tables,
                             op.options,
                             op.parameters.data<float>(),
-                            op.importance.data<float>(),
+                            importances,
                             static_cast<const StepInputs*>(op.step_inputs.raw()),
                             results,
                             static_cast<RankState*>(op.state.raw()),
@@ -310,11 +319,10 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
                 rank_objective_kernel, objective);
   const auto* decided = static_cast<const Decision*>(decision);
   if (op.tables.bond_count > 0)
-    COMERA_LAUNCH(context.stream, (LaunchShape{.grid = {op.tables.bond_count}, .threads = warp}),
-                  gate_gradients, tables.bonds, static_cast<const double*>(slopes),
-                  static_cast<const int*>(stays), decided, op.options.penalty == RankPenalty::l1_size,
-                  op.options.order, op.parameters.data<float>(), op.importance.data<float>(),
-                  op.gradients.data<float>(), results);
+    COMERA_LAUNCH(context.stream, warp_per_bond(op.tables), gate_gradients, tables.bonds,
+                  static_cast<const double*>(slopes), static_cast<const int*>(stays), decided,
+                  op.options.penalty == RankPenalty::l1_size, op.parameters.data<float>(),
+                  static_cast<const double*>(importances), op.gradients.data<float>(), results);
   if (op.cores_end == 0 || op.options.beta == 0) return;
   constexpr std::int64_t most_blocks = 8192;
   COMERA_LAUNCH(
@@ -326,10 +334,10 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
 
 // One block: which entries die, and what is left.
 __global__ void __launch_bounds__(threads)
-    choose_dying(Tables tables, const float* parameters, const float* importance, RankOrder order,
-                 double threshold, bool to_target, const StepInputs* inputs, const StepResults* results,
-                 RankState* state, unsigned char* dying) {
-  const Ranks ranks(tables, parameters, importance, order);
+    choose_dying(Tables tables, const float* parameters, const double* importances, double threshold,
+                 bool to_target, const StepInputs* inputs, const StepResults* results, RankState* state,
+                 unsigned char* dying) {
+  const Ranks ranks(tables, parameters, importances);
   const bool finite = results->nonfinite == 0;
   const double most = finite && to_target ? ranks.threshold(inputs->rank_target) : HUGE_VAL;
   for (int l = static_cast<int>(threadIdx.x); l < tables.layer_count; l += threads) {
@@ -408,14 +416,18 @@ __global__ void __launch_bounds__(threads)
 }
 
 std::size_t prune_ranks_scratch(const PruneRanks& op) {
-  return static_cast<std::size_t>(std::max<std::int64_t>(op.tables.entries, 1));
+  return static_cast<std::size_t>(std::max<std::int64_t>(op.tables.entries, 1)) * (sizeof(double) + 1);
 }
 
 void prune_ranks(const PruneRanks& op, const KernelContext& context) {
-  auto* dying = reinterpret_cast<unsigned char*>(context.scratch);
+  auto* importances = reinterpret_cast<double*>(context.scratch);
+  auto* dying = reinterpret_cast<unsigned char*>(importances + op.tables.entries);
   const Tables tables = tables_of(op.tables);
+  if (op.tables.bond_count > 0)
+    COMERA_LAUNCH(context.stream, warp_per_bond(op.tables), gate_importances, tables.bonds, op.order,
+                  op.parameters.data<float>(), op.importance.data<float>(), importances);
   COMERA_LAUNCH(context.stream, (LaunchShape{.threads = threads, .shared_bytes = shared_bytes_of(op.tables)}),
-                choose_dying, tables, op.parameters.data<float>(), op.importance.data<float>(), op.order,
+                choose_dying, tables, op.parameters.data<float>(), static_cast<const double*>(importances),
                 op.threshold, op.to_target, static_cast<const StepInputs*>(op.step_inputs.raw()),
                 static_cast<const StepResults*>(op.results.raw()), static_cast<RankState*>(op.state.raw()),
                 dying);
