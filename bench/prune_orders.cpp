@@ -144,7 +144,8 @@ class PruneOrders {
       double own = 0;
       for (std::size_t k = 0; k < layer.cores.size(); ++k) {
         const Shape& shape = store.info(layer.cores[k]).shape;
-        own += static_cast<double>(live[k] * live[k + 1] * shape.elements() / (shape[0] * shape[-1]));
+        const std::int64_t modes = shape.elements() / (shape[0] * shape[-1]);
+        own += static_cast<double>(live[k] * live[k + 1] * modes);
       }
       sizes.push_back(std::ranges::find(live, 0) != live.end() ? 0 : own);
     }
