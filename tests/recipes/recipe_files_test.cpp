@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "model/model.h"
+#include "recipes/model_size.h"
 #include "reports/model_report.h"
 #include "tests/recipes/sample.h"
 
@@ -32,15 +33,26 @@ TEST(RecipeFiles, SixEncoderHasThePapersSize) {
 
 // Short sequences first, with an early stage; then long ones, with a late stage.
 TEST(RecipeFiles, CodeBertHasTwoPhasesOfWhichTheSecondCompresses) {
-  for (const char* name : {"codebert_base.toml", "codebert_large.toml", "codebert_large_muon.toml"}) {
+  for (const char* name :
+       {"codebert_small.toml", "codebert_base.toml", "codebert_large.toml", "codebert_large_muon.toml"}) {
     const Recipe recipe = delivered(name);
     ASSERT_EQ(recipe.phases.size(), 2) << name;
     EXPECT_EQ(recipe.phases[0].length, 128) << name;
     EXPECT_EQ(recipe.phases[0].objective, PhaseObjective::early) << name;
     EXPECT_EQ(recipe.phases[1].length, 512) << name;
     EXPECT_EQ(recipe.phases[1].objective, PhaseObjective::late) << name;
-    EXPECT_EQ(encoder_config(recipe).vocabulary, 50265) << name;
+    EXPECT_EQ(encoder_config(recipe).vocabulary, name == std::string("codebert_small.toml") ? 16384 : 50265)
+        << name;
   }
+}
+
+// What comera plan advises for two hours of two cores, in the shapes that it makes.
+TEST(RecipeFiles, SmallIsASizeThatPlanKnows) {
+  const Recipe small = delivered("codebert_small.toml");
+  EXPECT_EQ(small.run.max_hours, 2.0);
+  Recipe sized = small;
+  set_size(sized, {.layers = 6, .hidden = 384, .rank = 96}, 16384);
+  EXPECT_EQ(sized, small);
 }
 
 // The paper: 355 million numbers, 4.23 times more than the tensor trains with the dense embedding.
