@@ -17,7 +17,7 @@ import statistics
 DRAWS = 24
 TOKENS = 2048  # of a step
 POWERS = [i / 200 for i in range(20, 121, 2)]
-RATIOS = [i / 50 for i in range(20, 121)]
+RATIOS = [i / 50 for i in range(10, 121)]
 
 
 def points_of(paths):
@@ -98,7 +98,9 @@ def main():
         pathlib.Path(options.write).write_text(
             f"// bench/fit_law.py wrote this, of {len(points)} points. The best law, then those of resampled points.\n"
             + "constexpr LossLaw laws[] = {\n" + "\n".join(laws) + "\n};\n"
-            + f"constexpr double missed_by = {deviation:.4f};\n")
+            + f"constexpr double missed_by = {deviation:.4f};\n"
+            + f"constexpr LawRange range = {{{points[0][0]}, {points[-1][0]}, {min(p[1] for p in points)}, "
+              f"{max(p[1] for p in points)}, {TOKENS}}};\n")
 
 
 if __name__ == "__main__":

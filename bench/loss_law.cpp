@@ -17,5 +17,6 @@ double LossLaw::loss(double parameters, double tokens) const {
 const LossLaw& fitted_law() { return laws[0]; }
 std::span<const LossLaw> resampled_laws() { return std::span(laws).subspan(1); }
 double law_error() { return missed_by; }
+const LawRange& fitted_range() { return range; }
 
 }  // namespace comera

@@ -21,5 +21,11 @@ const LossLaw& fitted_law();
 std::span<const LossLaw> resampled_laws();
 // By how much the law misses a run that it was not fitted to: root mean square, nats.
 double law_error();
+// What it was fitted to.
+struct LawRange {
+  double least_parameters = 0, most_parameters = 0, least_tokens = 0, most_tokens = 0;
+  std::int64_t tokens_per_step = 0;
+};
+const LawRange& fitted_range();
 
 }  // namespace comera

@@ -9,6 +9,7 @@
 
 #include "bench/loss_law.h"
 #include "kernels/core/check.h"
+#include "kernels/core/memory.h"
 #include "reports/model_report.h"
 #include "reports/number_text.h"
 
@@ -25,16 +26,19 @@ PlannedSize measured_size(Recipe recipe, const ModelSize& size, std::int64_t voc
   planned.size = size;
   planned.parameters =
       Model(encoder_config(recipe, vocabulary), host_allocator(), false).parameters().count();
-  for (const PhaseCost& phase : measure_phases(recipe, vocabulary).phases) {
+  const PhaseCosts costs = measure_phases(recipe, vocabulary);
+  const auto tokens = [](const PhaseCost& phase) { return *phase.steps * static_cast<double>(phase.tokens); };
+  for (const PhaseCost& phase : costs.phases) {
     planned.step_seconds.push_back(phase.seconds);
-    planned.tokens += *phase.steps * static_cast<double>(phase.tokens);
+    planned.tokens += tokens(phase);
   }
-  planned.loss = fitted_law().loss(static_cast<double>(planned.parameters), planned.tokens);
+  planned.first_tokens = tokens(costs.phases.front());
+  planned.loss = fitted_law().loss(static_cast<double>(planned.parameters), planned.first_tokens);
   return planned;
 }
 
 double loss_of(const LossLaw& law, const PlannedSize& planned) {
-  return law.loss(static_cast<double>(planned.parameters), planned.tokens);
+  return law.loss(static_cast<double>(planned.parameters), planned.first_tokens);
 }
 
 void ask_resampled_laws(SizePlan& plan) {
@@ -64,9 +68,16 @@ SizePlan choose_size(std::int64_t layers, const MeasureSize& measure) {
   for (const std::int64_t width : widths) {
     const std::size_t before = plan.best;
     for (const std::int64_t share : shares_of_width) {
-      plan.sizes.push_back(measure({.layers = layers, .hidden = width, .rank = width / share}));
+      try {
+        plan.sizes.push_back(measure({.layers = layers, .hidden = width, .rank = width / share}));
+      } catch (const OutOfMemory& error) {
+        if (plan.sizes.empty()) throw;
+        plan.out_of_memory = fmt::format("width {}, ranks {}: {}", width, width / share, error.what());
+        break;
+      }
       if (plan.sizes.back().loss < plan.sizes[plan.best].loss) plan.best = plan.sizes.size() - 1;
     }
+    if (!plan.out_of_memory.empty()) break;
     worse = plan.best == before && width != widths.front() ? worse + 1 : 0;
     if (worse == 2) break;
   }
@@ -97,7 +108,7 @@ SizePlan plan_size(const Recipe& recipe, std::int64_t vocabulary,
 
 std::string size_plan_header() {
   return fmt::format("{:>6}{:>8}{:>7}{:>14}{:>20}{:>16}{:>12}\n", "layers", "width", "ranks", "parameters",
-                     "ms a step", "million tokens", "loss");
+                     "ms a step", "million tokens", "first loss");
 }
 
 std::string size_plan_row(const PlannedSize& planned) {
@@ -109,16 +120,31 @@ std::string size_plan_row(const PlannedSize& planned) {
                      fmt::format("{}", fmt::join(milliseconds, ", ")), planned.tokens * 1e-6, planned.loss);
 }
 
-std::string size_plan_advice(const SizePlan& plan) {
+std::string size_plan_advice(const SizePlan& plan, std::int64_t tokens_per_step) {
   const PlannedSize& best = plan.sizes[plan.best];
   std::string text = fmt::format(
       "advised: width {}, ranks {}. The law behind it was fitted to source code with 16,384 pieces; there it "
-      "expects a held-out loss of {:.2f} at 128 tokens (drawn anew from the same runs: {:.2f} to {:.2f}; a "
-      "run "
-      "that it had not seen it missed by {:.2f}).\nOf {} such laws {:.0f} % have this size first, and "
-      "{:.0f} % at most {} nats behind the first.\n",
+      "expects a held-out loss of {:.2f} at the end of the first phase (drawn anew from the same runs: "
+      "{:.2f} to "
+      "{:.2f}; a run that it had not seen it missed by {:.2f}).\nOf {} such laws {:.0f} % have this size "
+      "first of "
+      "those measured, and {:.0f} % at most {} nats behind the first.\n",
       best.size.hidden, best.size.rank, best.loss, plan.least_loss, plan.most_loss, law_error(),
       resampled_laws().size(), 100 * plan.first, 100 * plan.near_first, tie);
+  if (!plan.out_of_memory.empty()) text += fmt::format("the search ended at {}\n", plan.out_of_memory);
+  const LawRange& range = fitted_range();
+  const auto parameters = static_cast<double>(best.parameters);
+  if (parameters < range.least_parameters || parameters > range.most_parameters ||
+      best.first_tokens < range.least_tokens || best.first_tokens > range.most_tokens)
+    text += fmt::format(
+        "note: the law was fitted to {:.1f} to {:.1f} million parameters and {:.0f} to {:.0f} million "
+        "tokens; this is "
+        "outside, where it may be far off\n",
+        range.least_parameters * 1e-6, range.most_parameters * 1e-6, range.least_tokens * 1e-6,
+        range.most_tokens * 1e-6);
+  if (tokens_per_step != range.tokens_per_step)
+    text += fmt::format("note: it was fitted to steps of {} tokens; this recipe's have {}\n",
+                        grouped(range.tokens_per_step), grouped(tokens_per_step));
   std::vector<std::string> near;
   for (const PlannedSize& other : plan.sizes)
     if (&other != &best && other.loss <= best.loss + tie)

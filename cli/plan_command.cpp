@@ -46,7 +46,7 @@ void plan(const PlanOptions& options) {
     put("{}", size_plan_row(size));
     flush_output();
   });
-  put("\n{}\n", size_plan_advice(sizes));
+  put("\n{}\n", size_plan_advice(sizes, recipe.phases[0].tokens_per_pack * recipe.phases[0].packs_per_step));
   set_size(recipe, sizes.sizes[sizes.best].size, tokenizer.vocabulary());
   print_training_plan(recipe, {.vocabulary = tokenizer.vocabulary(), .tokenizer = &tokenizer}, 1);
   if (options.output.empty()) return;
@@ -74,6 +74,7 @@ void add_plan_command(CLI::App& program) {
   command
       ->add_option("--set", options->recipe.overrides,
                    "Overrides a key of the recipe, such as run.threads=2; may be repeated")
+      ->allow_extra_args(false)
       ->type_name("KEY=VALUE ...");
   command->add_option("--output", options->output, "A file for the recipe of the advised size")
       ->type_name("FILE.toml");

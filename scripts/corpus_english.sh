@@ -128,8 +128,15 @@ for tool in apt-get dpkg-deb gzip bzip2 iconv awk; do
   command -v "$tool" > /dev/null || fail "$tool is missing; install it with your package manager"
 done
 
+# Both folders are made anew each time.
+if [[ ! -e $output/manifest.tsv && ! -e $output/paragraphs && (-e $output/train || -e $output/validation) ]]; then
+  fail "$output has a train or a validation that this script did not make; choose another OUTPUT"
+fi
 mkdir -p "$output/paragraphs"
 output=$(realpath "$output")
+for one in "${added[@]}"; do
+  [[ $one/ != "$output"/* ]] || fail "'$one' is within $output, which is made anew; keep it elsewhere"
+done
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -345,7 +352,7 @@ take() {
   done < "$scratch/list" > "$scratch/plain"
   {
     printf '%s\n' "$version"
-    xargs -0 -r awk "$prose${reader[$format]}" < "$scratch/plain" | iconv -c -f UTF-8 -t UTF-8 || true
+    xargs -0 -r awk "$prose${reader[$format]}" < "$scratch/plain" | { iconv -c -f UTF-8 -t UTF-8 || true; }
   } > "$scratch/paragraphs"
   grep -q '[.!?]' <(tail -n +2 "$scratch/paragraphs") ||
     fail "$package $version has no prose in $files; take it out of the list in this script"

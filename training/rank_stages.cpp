@@ -310,6 +310,16 @@ void RankStages::load(const CheckpointReader& reader) {
   state_.size_left = reader.number("/ranks", "size_left");
 }
 
+void RankStages::keep_order(const CheckpointReader& reader, const RunState& state) {
+  const bool knows_importance = std::ranges::any_of(
+      reader.tensors(), [](const CheckpointTensor& tensor) { return tensor.path.ends_with("/importance"); });
+  if (knows_importance || state.phase >= std::ssize(recipe_.phases) || state.phase_step == 0) return;
+  if (objective_of(state.phase) != PhaseObjective::late) return;
+  PhaseSection& section = recipe_.phases[static_cast<std::size_t>(state.phase)];
+  if (!section.adaptation) section.adaptation.emplace();
+  section.adaptation->order = section.adaptation->order.value_or(RankOrder::magnitude);
+}
+
 void require_same_stage(const PhaseSection& begun, const PhaseSection& now, std::int64_t phase,
                         const std::string& checkpoint) {
   const AdaptationSection was = adaptation_of(begun), is = adaptation_of(now);

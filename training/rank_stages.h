@@ -36,6 +36,8 @@ class RankStages {
   // What save() has written.
   void load(const CheckpointReader& reader);
   void save(CheckpointWriter& writer) const;
+  // A late stage that an earlier version began, which ordered entries by their size alone, goes on so.
+  void keep_order(const CheckpointReader& reader, const RunState& state);
   // The model is there. UsageError if a phase to come has a target that cannot be reached. False if no phase
   // adapts ranks.
   bool begin(const Trainable& model, const RunState& state);

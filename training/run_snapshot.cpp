@@ -119,6 +119,7 @@ DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts&
   run.ranks.load(reader);
   if (Float8State* float8 = run.engine.model().float8()) load_float8(reader, *float8);
   run.state = RunState::load(reader);
+  run.ranks.keep_order(reader, run.state);
   // A run is begun once, and --from need not be said again.
   recipe.run.initial_checkpoint = before.run.initial_checkpoint;
   const std::vector<std::int64_t> asked = run.plan.steps();

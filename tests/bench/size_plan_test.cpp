@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "bench/loss_law.h"
 #include "tests/training/training_fixture.h"
@@ -17,9 +18,11 @@ using testing::HasSubstr;
 
 // The constants in the code belong to the runs that are checked in.
 TEST(LossLaw, IsWhatTheRunsSay) {
-  std::ifstream file(COMERA_SOURCE_DIR "/bench/results/2026-11-26-h100-training.jsonl");
   double squares = 0;
   int points = 0;
+  std::stringstream file;
+  for (const char* name : {"2026-11-26-h100-training.jsonl", "2026-11-26-plan-trial.jsonl"})
+    file << std::ifstream(std::string(COMERA_SOURCE_DIR "/bench/results/") + name).rdbuf();
   for (std::string line; std::getline(file, line);) {
     const nlohmann::json run = nlohmann::json::parse(line);
     std::int64_t steps = 0;
@@ -33,7 +36,7 @@ TEST(LossLaw, IsWhatTheRunsSay) {
       ++points;
     }
   }
-  ASSERT_GT(points, 10);
+  ASSERT_GT(points, 15);
   EXPECT_LT(std::sqrt(squares / points), law_error());
   EXPECT_GT(std::sqrt(squares / points), 0.2 * law_error());
 }
@@ -55,8 +58,8 @@ PlannedSize of_machine(const ModelSize& size, double hours) {
   planned.parameters = 6 * 30 * size.hidden * size.rank;
   const double seconds = 1e-7 * static_cast<double>(planned.parameters);
   planned.step_seconds = {seconds};
-  planned.tokens = hours * 3600 / seconds * 2048;
-  planned.loss = fitted_law().loss(static_cast<double>(planned.parameters), planned.tokens);
+  planned.tokens = planned.first_tokens = hours * 3600 / seconds * 2048;
+  planned.loss = fitted_law().loss(static_cast<double>(planned.parameters), planned.first_tokens);
   return planned;
 }
 
@@ -74,7 +77,7 @@ TEST(SizePlan, ChoosesTheLeastLossOfAllWidthsAndRanks) {
     EXPECT_EQ(best.size.layers, 6);
     EXPECT_GE(plan.near_first, plan.first);
     EXPECT_LE(plan.least_loss, plan.most_loss);
-    EXPECT_THAT(size_plan_advice(plan),
+    EXPECT_THAT(size_plan_advice(plan, 2048),
                 HasSubstr(fmt::format("advised: width {}, ranks {}", best.size.hidden, best.size.rank)));
   }
   EXPECT_GT(before, 10000000);
@@ -91,6 +94,28 @@ TEST(SizePlan, GoesOnBehindOneWidthThatIsWorse) {
   });
   EXPECT_EQ(plan.sizes[plan.best].size.hidden, 320);
   EXPECT_EQ(plan.sizes.back().size.hidden, 448);
+}
+
+TEST(SizePlan, SaysWhatTheLawDoesNotKnow) {
+  const SizePlan known = choose_size(6, [&](const ModelSize& size) { return of_machine(size, 0.2); });
+  EXPECT_THAT(size_plan_advice(known, 2048), testing::Not(HasSubstr("note:")));
+  EXPECT_THAT(size_plan_advice(known, 4096), HasSubstr("steps of 2,048 tokens; this recipe's have 4,096"));
+  const SizePlan large = choose_size(6, [&](const ModelSize& size) { return of_machine(size, 1000); });
+  EXPECT_THAT(size_plan_advice(large, 2048), HasSubstr("outside, where it may be far off"));
+}
+
+// A size that does not fit ends the search, and what was found before is advised.
+TEST(SizePlan, EndsWhereMemoryDoes) {
+  const auto measure = [&](const ModelSize& size) {
+    if (size.hidden == 320) throw OutOfMemory("320 is too wide");
+    return of_machine(size, 100);
+  };
+  const SizePlan plan = choose_size(6, measure);
+  EXPECT_EQ(plan.sizes[plan.best].size.hidden, 256);
+  EXPECT_THAT(size_plan_advice(plan, 2048),
+              HasSubstr("the search ended at width 320, ranks 20: 320 is too wide"));
+  EXPECT_THROW(choose_size(6, [](const ModelSize&) -> PlannedSize { throw OutOfMemory("nothing fits"); }),
+               OutOfMemory);
 }
 
 using SizePlanTest = TrainingFixture;

@@ -121,6 +121,49 @@ TEST_F(RankRun, ResumingContinuesToTheBit) {
   }
 }
 
+// As versions wrote it that ordered entries by their size alone.
+void strip_importance(const fs::path& checkpoint) {
+  const fs::path stripped = checkpoint.string() + ".stripped";
+  {
+    const CheckpointReader reader(checkpoint);
+    CheckpointWriter writer(stripped);
+    int left_out = 0;
+    for (const CheckpointTensor& old : reader.tensors()) {
+      if (old.path.ends_with("/importance")) ++left_out;
+      if (old.dtype != DType::float32 || old.path.ends_with("/importance")) continue;
+      std::vector<float> values = reader.read_values<float>(old.path);
+      std::vector<std::int64_t> dims = old.shape;
+      dims.resize(4, 1);
+      const Shape all{dims[0], dims[1], dims[2], dims[3]};
+      const Shape shape = old.shape.size() == 1   ? Shape{dims[0]}
+                          : old.shape.size() == 2 ? Shape{dims[0], dims[1]}
+                          : old.shape.size() == 3 ? Shape{dims[0], dims[1], dims[2]}
+                                                  : all;
+      writer.tensor(old.path, Tensor(values.data(), shape, DType::float32), reader.attributes(old.path));
+    }
+    ASSERT_GT(left_out, 0);
+    for (const std::string& group : reader.groups()) writer.attributes(group, reader.attributes(group));
+    writer.commit();
+  }
+  fs::rename(stripped, checkpoint);
+}
+
+TEST_F(RankRun, ALateStageThatAnEarlierVersionBeganKeepsItsOrder) {
+  const std::vector<std::string> by_size = adapting({"phase.1.adaptation.order=magnitude"});
+  const CheckpointReader whole(train("whole", by_size).checkpoint);
+  strip_importance(train("part", by_size, {.stop_after = 45}).checkpoint);
+  const CheckpointReader rest(train("part", adapting(), {.mode = RunMode::resume}).checkpoint);
+  const CheckpointReader other(train("other", adapting()).checkpoint);
+  bool differs = false;
+  for (const CheckpointTensor& tensor : whole.tensors()) {
+    if (!tensor.path.starts_with("/model/")) continue;
+    ASSERT_EQ(rest.read_values<float>(tensor.path), whole.read_values<float>(tensor.path)) << tensor.path;
+    differs |= !other.has_tensor(tensor.path) ||
+               other.read_values<float>(tensor.path) != whole.read_values<float>(tensor.path);
+  }
+  EXPECT_TRUE(differs) << "the orders make a difference here";
+}
+
 // Compaction changes nothing but rounding: the same run without it.
 TEST_F(RankRun, CompactionChangesNothingButRounding) {
   std::vector<std::string> often = adapting({"precision.compute=fp64", "phase.1.steps=40"}), never = often;
