@@ -1,12 +1,12 @@
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <memory>
 
 #include "bench/size_plan.h"
 #include "cli/commands.h"
 #include "cli/number_checks.h"
+#include "cli/output_options.h"
 #include "cli/recipe_options.h"
-#include "cli/trained_on_options.h"
+#include "cli/training_data_options.h"
 #include "cli/training_plan.h"
 #include "kernels/core/console.h"
 #include "storage/durable_file.h"
@@ -20,14 +20,12 @@ namespace {
 struct PlanOptions {
   RecipeOptions recipe{.file = "codebert_small", .overrides = {}};
   double hours = 0;
-  TrainedOnOptions data;
-  std::filesystem::path output;
-  bool overwrite = false;
+  TrainingDataOptions data;
+  OutputOptions output;
 };
 
 void plan(const PlanOptions& options) {
-  if (!options.output.empty() && storage::is_taken(options.output) && !options.overwrite)
-    throw UsageError(fmt::format("{} exists; give --overwrite to replace it", options.output.string()));
+  if (!options.output.path.empty()) options.output.check();
   Recipe recipe = options.recipe.load();
   set_data(recipe, options.data);
   if (recipe.data.tokenizer.empty())
@@ -49,10 +47,10 @@ void plan(const PlanOptions& options) {
   put("\n{}\n", size_plan_advice(sizes, recipe.phases[0].tokens_per_pack * recipe.phases[0].packs_per_step));
   set_size(recipe, sizes.sizes[sizes.best].size, tokenizer.vocabulary());
   print_training_plan(recipe, {.vocabulary = tokenizer.vocabulary(), .tokenizer = &tokenizer}, 1);
-  if (options.output.empty()) return;
-  storage::write_file_durably(options.output, to_toml(recipe));
-  put("saved            {}: comera pretrain {} --output RUN\n", options.output.string(),
-      options.output.string());
+  if (options.output.path.empty()) return;
+  storage::write_file_durably(options.output.path, to_toml(recipe));
+  put("saved            {}: comera pretrain {} --output RUN\n", options.output.path.string(),
+      options.output.path.string());
 }
 
 }  // namespace
@@ -70,15 +68,13 @@ void add_plan_command(CLI::App& program) {
   command->add_option("--hours", options->hours, "How long the training may take")
       ->required()
       ->check(number_above_0(1e6));
-  add_trained_on_options(*command, options->data);
+  add_training_data_options(*command, options->data);
   command
       ->add_option("--set", options->recipe.overrides,
                    "Overrides a key of the recipe, such as run.threads=2; may be repeated")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE ...");
-  command->add_option("--output", options->output, "A file for the recipe of the advised size")
-      ->type_name("FILE.toml");
-  command->add_flag("--overwrite", options->overwrite, "Replace it if it exists");
+  add_output_options(*command, options->output, "A file for the recipe of the advised size", false);
   command->footer(
       "Example:\n"
       "  comera plan --hours 8 --data shards/python shards/java --tokenizer tokenizer.model --output "

@@ -9,7 +9,7 @@
 #include "cli/output_options.h"
 #include "cli/run_input.h"
 #include "cli/run_training.h"
-#include "cli/trained_on_options.h"
+#include "cli/training_data_options.h"
 #include "cli/training_options.h"
 #include "cli/training_plan.h"
 #include "kernels/core/console.h"
@@ -25,7 +25,7 @@ namespace {
 struct PretrainOptions {
   TrainingCommandOptions training;
   RunInput input;
-  TrainedOnOptions data;
+  TrainingDataOptions data;
   double hours = 0;  // 0: as the recipe says
   bool dry_run = false;
   bool find_rate = false;
@@ -130,7 +130,7 @@ void add_pretrain_command(CLI::App& program) {
   CLI::App* command = program.add_subcommand("pretrain", "Pretrain a model as a recipe says");
   add_training_options(*command, options->training);
   CLI::Option* input = add_run_input_options(*command, options->input);
-  add_trained_on_options(*command, options->data)->excludes(input);
+  add_training_data_options(*command, options->data)->excludes(input);
   command
       ->add_option("--hours", options->hours,
                    "Train for so long: the schedule of rates and phases ends then (run.max_hours)")

@@ -63,10 +63,13 @@ TEST_F(PlanCommand, TakesDataOfItsOwn) {
 
 TEST_F(PlanCommand, RefusesWhatCannotBe) {
   std::ofstream(at("taken.toml")) << "mine";
-  expect(run_program(plan({"--output", at("taken.toml")})), 2, {"taken.toml exists", "--overwrite"});
+  expect(run_program(plan({"--output", at("taken.toml")})), 2, {"taken.toml: exists already", "--overwrite"});
   EXPECT_EQ(read_text(at("taken.toml")), "mine");
   expect(run_program(plan({"--set", "data.tokenizer=''"})), 2, {"--tokenizer"});
   expect(run_program(plan({"--data", at("nothing")})), 1, {"nothing"});
+  // Said before the measurements, not after them.
+  expect(run_program(plan({"--output", "/dev/null/mine.toml"})), 1, {"/dev/null"});
+  expect(run_program(plan({"--data", corpus(), "--data", corpus()})), 2, {"both end in", "rename one"});
   expect(run_program(plan({"--set", "tensorized.enabled=false"})), 2, {"tensorized.enabled"});
 }
 

@@ -124,27 +124,13 @@ TEST_F(RankRun, ResumingContinuesToTheBit) {
 // As versions wrote it that ordered entries by their size alone.
 void strip_importance(const fs::path& checkpoint) {
   const fs::path stripped = checkpoint.string() + ".stripped";
-  {
-    const CheckpointReader reader(checkpoint);
-    CheckpointWriter writer(stripped);
-    int left_out = 0;
-    for (const CheckpointTensor& old : reader.tensors()) {
-      if (old.path.ends_with("/importance")) ++left_out;
-      if (old.dtype != DType::float32 || old.path.ends_with("/importance")) continue;
-      std::vector<float> values = reader.read_values<float>(old.path);
-      std::vector<std::int64_t> dims = old.shape;
-      dims.resize(4, 1);
-      const Shape all{dims[0], dims[1], dims[2], dims[3]};
-      const Shape shape = old.shape.size() == 1   ? Shape{dims[0]}
-                          : old.shape.size() == 2 ? Shape{dims[0], dims[1]}
-                          : old.shape.size() == 3 ? Shape{dims[0], dims[1], dims[2]}
-                                                  : all;
-      writer.tensor(old.path, Tensor(values.data(), shape, DType::float32), reader.attributes(old.path));
-    }
-    ASSERT_GT(left_out, 0);
-    for (const std::string& group : reader.groups()) writer.attributes(group, reader.attributes(group));
-    writer.commit();
-  }
+  int left_out = 0;
+  copy_checkpoint(checkpoint, stripped, [&](const std::string& path, std::vector<float>&) {
+    const bool importance = path.ends_with("/importance");
+    left_out += importance ? 1 : 0;
+    return !importance;
+  });
+  ASSERT_GT(left_out, 0);
   fs::rename(stripped, checkpoint);
 }
 

@@ -62,24 +62,11 @@ class Refusals : public TrainingFixture {
 
   // The run's newest checkpoint with all numbers of a tensor replaced, as another file.
   fs::path with_number(const fs::path& from, const std::string& tensor, float number) const {
-    const CheckpointReader reader(from);
     fs::path changed = folder() / "changed.h5";
-    CheckpointWriter writer(changed);
-    for (const CheckpointTensor& old : reader.tensors()) {
-      if (old.dtype != DType::float32) continue;  // the tokenizer
-      std::vector<float> values = reader.read_values<float>(old.path);
-      if (old.path == tensor) std::ranges::fill(values, number);
-      std::vector<std::int64_t> dims = old.shape;
-      dims.resize(4, 1);
-      const Shape all{dims[0], dims[1], dims[2], dims[3]};
-      const Shape shape = old.shape.size() == 1   ? Shape{dims[0]}
-                          : old.shape.size() == 2 ? Shape{dims[0], dims[1]}
-                          : old.shape.size() == 3 ? Shape{dims[0], dims[1], dims[2]}
-                                                  : all;
-      writer.tensor(old.path, Tensor(values.data(), shape, DType::float32), reader.attributes(old.path));
-    }
-    for (const std::string& group : reader.groups()) writer.attributes(group, reader.attributes(group));
-    writer.commit();
+    copy_checkpoint(from, changed, [&](const std::string& path, std::vector<float>& values) {
+      if (path == tensor) std::ranges::fill(values, number);
+      return true;
+    });
     return changed;
   }
 };

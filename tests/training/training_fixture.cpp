@@ -199,4 +199,25 @@ ProgramResult run_program(const std::vector<std::string>& arguments) {
   return result;
 }
 
+void copy_checkpoint(const fs::path& from, const fs::path& to,
+                     const std::function<bool(const std::string& path, std::vector<float>& values)>& change) {
+  const CheckpointReader reader(from);
+  CheckpointWriter writer(to);
+  for (const CheckpointTensor& old : reader.tensors()) {
+    if (old.dtype != DType::float32) continue;  // the tokenizer
+    std::vector<float> values = reader.read_values<float>(old.path);
+    if (!change(old.path, values)) continue;
+    std::vector<std::int64_t> dims = old.shape;
+    dims.resize(4, 1);
+    const Shape all{dims[0], dims[1], dims[2], dims[3]};
+    const Shape shape = old.shape.size() == 1   ? Shape{dims[0]}
+                        : old.shape.size() == 2 ? Shape{dims[0], dims[1]}
+                        : old.shape.size() == 3 ? Shape{dims[0], dims[1], dims[2]}
+                                                : all;
+    writer.tensor(old.path, Tensor(values.data(), shape, DType::float32), reader.attributes(old.path));
+  }
+  for (const std::string& group : reader.groups()) writer.attributes(group, reader.attributes(group));
+  writer.commit();
+}
+
 }  // namespace comera::test

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,11 @@ class TrainingFixture : public testing::Test {
  private:
   std::filesystem::path folder_;
 };
+
+// A checkpoint without its tokenizer under another name, each tensor as `change` leaves it, or without it if
+// that says false. Of float32 models.
+void copy_checkpoint(const std::filesystem::path& from, const std::filesystem::path& to,
+                     const std::function<bool(const std::string& path, std::vector<float>& values)>& change);
 
 // Every tensor of two checkpoints by its checksum, and what the trainer and the loader stand at.
 void expect_equal_checkpoints(const std::filesystem::path& a, const std::filesystem::path& b);

@@ -1,4 +1,4 @@
-#include "cli/trained_on_options.h"
+#include "cli/training_data_options.h"
 
 #include <CLI/CLI.hpp>
 
@@ -6,7 +6,7 @@
 
 namespace comera::cli {
 
-CLI::Option* add_trained_on_options(CLI::App& command, TrainedOnOptions& options) {
+CLI::Option* add_training_data_options(CLI::App& command, TrainingDataOptions& options) {
   command
       .add_option("--tokenizer", options.tokenizer,
                   "The tokenizer that the data were made with, instead of the recipe's")
@@ -17,7 +17,7 @@ CLI::Option* add_trained_on_options(CLI::App& command, TrainedOnOptions& options
       ->type_name("FOLDER ...");
 }
 
-void set_data(Recipe& recipe, const TrainedOnOptions& options) {
+void set_data(Recipe& recipe, const TrainingDataOptions& options) {
   DataSection& data = recipe.data;
   if (!options.tokenizer.empty()) data.tokenizer = options.tokenizer;
   if (options.folders.empty()) return;
@@ -28,6 +28,7 @@ void set_data(Recipe& recipe, const TrainedOnOptions& options) {
     return;
   }
   for (const std::string& folder : options.folders) data.sources.push_back({.folder = folder, .weight = 1.0});
+  validate(recipe);  // sources are known by their names
 }
 
 }  // namespace comera::cli
