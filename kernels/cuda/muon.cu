@@ -1,23 +1,31 @@
 // Muon over all matrices at once: each launch does one step of the iteration for all of them, with the
-// matrices on the second axis of the grid and tiles on the first.
+// matrices on the second axis of the grid and tiles on the first. Products of tensor cores: of a dense model
+// they are more arithmetic than a step of few tokens. All matrices of the iteration are polynomials of G, so
+// that all its products are symmetric.
 
 #include <utility>
 
 #include "kernels/cuda/kernels.h"
-#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/tensor_cores.h"
 #include "kernels/ops/muon.h"
 
 namespace comera::COMERA_CUDA {
 
 namespace {
 
+using Math = SplitTF32;  // nearly float32: G's smallest eigenvalues grow by a to the fifth
+
 constexpr int threads = 256;
-constexpr int tile = 32;
-constexpr int tile_rows = threads / tile;       // a thread computes every so many rows of a column
-constexpr int tile_outputs = tile / tile_rows;  // so many numbers
-constexpr int padded = tile + 1;                // columns of different rows lie in different banks
-constexpr int pieces = 16;                      // blocks for sums over a matrix
-constexpr std::size_t tile_bytes = 2 * tile * padded * sizeof(float);
+constexpr int tile = 64;             // a block's numbers in each direction
+constexpr int deep = 32;             // so much of the sums is in shared memory at a time
+constexpr int bands = tile / 16;     // of rows, a warp's each
+constexpr int warp_tiles = 4;        // a warp's tiles of 8 columns
+constexpr int left_row = deep + 8;   // no two lanes of a fragment want the same bank
+constexpr int right_row = tile + 8;  // the same
+constexpr int loads = tile * deep / threads;
+constexpr int pieces = 16;  // blocks for sums over a matrix
+constexpr std::size_t tile_bytes = (tile * left_row + deep * right_row) * sizeof(float);
+static_assert(threads / warp == bands * (tile / (8 * warp_tiles)));
 
 struct MuonMemory {
   float *parameters, *momentum;
@@ -46,42 +54,113 @@ __device__ __forceinline__ double sum_of(const double* values, int count) {
 // A matrix in memory: its entries are read times `scale`.
 struct View {
   const float* at;
-  std::int64_t row, column;  // from one to the next
+  int row, column;  // from one to the next
   float scale = 1;
-
-  __device__ __forceinline__ float operator()(int i, int j) const { return at[i * row + j * column] * scale; }
 };
 __device__ __forceinline__ View packed(const float* at, int columns) { return {at, columns, 1}; }
 
-// The block's tile of A B, rows x depth times depth x columns: store(i, j, value) for each number within.
+// A part of a matrix in shared memory, columns adjacent. Each thread reads its share into registers, so that
+// the next part is on its way while this one is multiplied. Neighbouring threads read what lies side by side.
+template <int rows, int columns, int stride>
+class Part {
+ public:
+  __device__ __forceinline__ explicit Part(float* shared) : shared_(shared) {}
+
+  // From row i and column j of a matrix of so many; 0 outside.
+  __device__ __forceinline__ void read(const View& from, int i, int j, int all_rows, int all_columns) {
+    const Share own = share_of(from);
+    i += own.row, j += own.column;
+    const float* at = from.at + i * from.row + j * from.column;
+    const int step = own.row_step * from.row + own.column_step * from.column;
+#pragma unroll
+    for (int n = 0; n < loads; ++n)
+      read_[n] = i + n * own.row_step < all_rows && j + n * own.column_step < all_columns
+                     ? at[n * step] * from.scale
+                     : 0;
+  }
+  __device__ __forceinline__ void store(const View& from) const {
+    const Share own = share_of(from);
+    float* to = shared_ + own.row * stride + own.column;
+    const int step = own.row_step * stride + own.column_step;
+#pragma unroll
+    for (int n = 0; n < loads; ++n) to[n * step] = read_[n];
+  }
+
+ private:
+  static_assert(rows * columns == loads * threads && threads % rows == 0 && threads % columns == 0);
+  // A thread's first place, and the way from one to the next: along the matrix's memory a warp reads side by
+  // side.
+  struct Share {
+    int row, column, row_step, column_step;
+  };
+  static __device__ __forceinline__ Share share_of(const View& from) {
+    const int thread = static_cast<int>(threadIdx.x);
+    return from.column == 1 ? Share{thread / columns, thread % columns, threads / columns, 0}
+                            : Share{thread % rows, thread / rows, 0, threads / rows};
+  }
+  float* shared_;
+  float read_[loads];
+};
+
+struct Place {
+  int row, column;
+};
+// Of the block's tile among those of a matrix with so many columns.
+__device__ __forceinline__ Place place_of_tile(int columns) {
+  const int across = tiles_of(columns), index = static_cast<int>(blockIdx.x);
+  return {index / across * tile, index % across * tile};
+}
+
+// The tile at a place of A B, rows x depth times depth x columns: store(i, j, value) for each number within.
 // All threads of the block must call. No tile: nothing.
 template <class Store>
-__device__ __forceinline__ void multiply_tile(int rows, int columns, int depth, const View& a, const View& b,
-                                              const Store& store) {
-  const int across = tiles_of(columns), index = static_cast<int>(blockIdx.x);
-  if (index >= across * tiles_of(rows)) return;
-  auto* left = shared_array<float>(2 * tile * padded);
-  float* right = left + tile * padded;
-  const int row = index / across * tile, column = index % across * tile;
-  const int x = static_cast<int>(threadIdx.x) % tile, y = static_cast<int>(threadIdx.x) / tile;
-  float sums[tile_outputs] = {};
-  for (int k = 0; k < depth; k += tile) {
-    for (int i = y; i < tile; i += tile_rows) {
-      left[i * padded + x] = row + i < rows && k + x < depth ? a(row + i, k + x) : 0;
-      right[i * padded + x] = k + i < depth && column + x < columns ? b(k + i, column + x) : 0;
+__device__ __forceinline__ void multiply_tile(Place place, int rows, int columns, int depth, const View& a,
+                                              const View& b, const Store& store) {
+  if (place.row >= rows) return;
+  auto* left = shared_array<float>(tile * left_row + deep * right_row);
+  float* right = left + tile * left_row;
+  const int warp_index = static_cast<int>(threadIdx.x) / warp;
+  const int row = warp_index % bands * 16, column = warp_index / bands * 8 * warp_tiles;
+  Part<tile, deep, left_row> a_part(left);
+  Part<deep, tile, right_row> b_part(right);
+  a_part.read(a, place.row, 0, rows, depth), b_part.read(b, 0, place.column, depth, columns);
+  TileC sums[warp_tiles] = {};
+  for (int k = 0; k < depth; k += deep) {
+    a_part.store(a), b_part.store(b);
+    __syncthreads();
+    a_part.read(a, place.row, k + deep, rows, depth);
+    b_part.read(b, k + deep, place.column, depth, columns);
+#pragma unroll 2
+    for (int l = 0; l < deep; l += Math::depth) {
+      const auto fragment = load_a<Math>(left + row * left_row + l, left_row);
+      each_b_of_columns<Math, warp_tiles>(
+          right + l * right_row + column, right_row,
+          [&](int n, const Math::B& other) { Math::add_product(sums[n], fragment, other); });
     }
     __syncthreads();
-    for (int l = 0; l < tile; ++l)
-#pragma unroll
-      for (int o = 0; o < tile_outputs; ++o)
-        sums[o] += left[(y + o * tile_rows) * padded + l] * right[l * padded + x];
-    __syncthreads();
   }
 #pragma unroll
-  for (int o = 0; o < tile_outputs; ++o) {
-    const int i = row + y + o * tile_rows, j = column + x;
-    if (i < rows && j < columns) store(i, j, sums[o]);
-  }
+  for (int n = 0; n < warp_tiles; ++n)
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      const int i = place.row + row + fragment_row() + c / 2 * 8;
+      const int j = place.column + column + 8 * n + fragment_column() + c % 2;
+      if (i < rows && j < columns) store(i, j, sums[n].at[c]);
+    }
+}
+
+// The same of a product that is symmetric: what lies above the diagonal is computed, and stored on both
+// sides.
+template <class Store>
+__device__ __forceinline__ void multiply_symmetric(int side, int depth, const View& a, const View& b,
+                                                   const Store& store) {
+  const Place place = place_of_tile(side);
+  if (place.column < place.row) return;
+  multiply_tile(place, side, side, depth, a, b, [&](int i, int j, float value) {
+    if (i > j) return;
+    store(i, j, value);
+    if (i < j) store(j, i, value);
+  });
 }
 
 // The momentum, X, and sums of X's squares.
@@ -112,7 +191,7 @@ __device__ __forceinline__ float inverse_norm(const MuonMemory& op) {
 }
 
 // G = X Xᵀ or Xᵀ X, the smaller one, of X over its norm; Q = 1.
-__global__ void __launch_bounds__(threads) muon_gram(MuonMemory op) {
+__global__ void __launch_bounds__(threads, 2) muon_gram(MuonMemory op) {
   if (op.results->nonfinite != 0) return;
   const MuonMatrix matrix = op.matrices[blockIdx.y];
   const bool wide = matrix.rows <= matrix.columns;
@@ -122,20 +201,20 @@ __global__ void __launch_bounds__(threads) muon_gram(MuonMemory op) {
   const View along{x, wide ? columns : 1, wide ? 1 : columns, inverse_norm(op)};
   const View across{x, along.column, along.row, along.scale};
   float *gram = op.gram + matrix.squares_before, *q = op.q[0] + matrix.squares_before;
-  multiply_tile(side, side, depth, along, across, [&](int i, int j, float value) {
+  multiply_symmetric(side, depth, along, across, [&](int i, int j, float value) {
     gram[i * side + j] = value;
     q[i * side + j] = i == j ? 1 : 0;
   });
 }
 
 // P = a + b G + c G².
-__global__ void __launch_bounds__(threads) muon_polynomial(MuonMemory op) {
+__global__ void __launch_bounds__(threads, 2) muon_polynomial(MuonMemory op) {
   if (op.results->nonfinite != 0) return;
   const MuonMatrix matrix = op.matrices[blockIdx.y];
   const int side = smaller_side(matrix);
   const float* gram = op.gram + matrix.squares_before;
   float* polynomial = op.polynomial + matrix.squares_before;
-  multiply_tile(side, side, side, packed(gram, side), packed(gram, side), [&](int i, int j, float value) {
+  multiply_symmetric(side, side, packed(gram, side), packed(gram, side), [&](int i, int j, float value) {
     polynomial[i * side + j] = (i == j ? static_cast<float>(muon_a) : 0) +
                                static_cast<float>(muon_b) * gram[i * side + j] +
                                static_cast<float>(muon_c) * value;
@@ -143,31 +222,31 @@ __global__ void __launch_bounds__(threads) muon_polynomial(MuonMemory op) {
 }
 
 // Q' = P Q from one place to the next, and on the third axis of the grid H = P G.
-__global__ void __launch_bounds__(threads) muon_step(MuonMemory op, const float* from, float* next) {
+__global__ void __launch_bounds__(threads, 2) muon_step(MuonMemory op, const float* from, float* next) {
   if (op.results->nonfinite != 0) return;
   const MuonMatrix matrix = op.matrices[blockIdx.y];
   const int side = smaller_side(matrix);
   const float* polynomial = op.polynomial + matrix.squares_before;
   const float* right = (blockIdx.z == 0 ? from : op.gram) + matrix.squares_before;
   float* to = (blockIdx.z == 0 ? next : op.product) + matrix.squares_before;
-  multiply_tile(side, side, side, packed(polynomial, side), packed(right, side),
-                [&](int i, int j, float value) { to[i * side + j] = value; });
+  multiply_symmetric(side, side, packed(polynomial, side), packed(right, side),
+                     [&](int i, int j, float value) { to[i * side + j] = value; });
 }
 
 // G' = H P.
-__global__ void __launch_bounds__(threads) muon_next_gram(MuonMemory op) {
+__global__ void __launch_bounds__(threads, 2) muon_next_gram(MuonMemory op) {
   if (op.results->nonfinite != 0) return;
   const MuonMatrix matrix = op.matrices[blockIdx.y];
   const int side = smaller_side(matrix);
   const float *product = op.product + matrix.squares_before,
               *polynomial = op.polynomial + matrix.squares_before;
   float* gram = op.gram + matrix.squares_before;
-  multiply_tile(side, side, side, packed(product, side), packed(polynomial, side),
-                [&](int i, int j, float value) { gram[i * side + j] = value; });
+  multiply_symmetric(side, side, packed(product, side), packed(polynomial, side),
+                     [&](int i, int j, float value) { gram[i * side + j] = value; });
 }
 
 // The update with U = Q X or X Q, of X over its norm.
-__global__ void __launch_bounds__(threads) muon_update(MuonMemory op, const float* from) {
+__global__ void __launch_bounds__(threads, 2) muon_update(MuonMemory op, const float* from) {
   if (op.results->nonfinite != 0) return;
   const MuonMatrix matrix = op.matrices[blockIdx.y];
   const int columns = matrix.columns, side = smaller_side(matrix);
@@ -179,10 +258,11 @@ __global__ void __launch_bounds__(threads) muon_update(MuonMemory op, const floa
   float* parameters = op.parameters + matrix.offset;
   const float rate = static_cast<float>(op.inputs->learning_rate[matrix.group]);
   const float decay = matrix.decays != 0 ? op.weight_decay : 0;
-  multiply_tile(matrix.rows, columns, side, left, right, [&](int i, int j, float value) {
-    float& p = parameters[std::int64_t{i} * columns + j];
-    p -= rate * (value + decay * p);
-  });
+  multiply_tile(place_of_tile(columns), matrix.rows, columns, side, left, right,
+                [&](int i, int j, float value) {
+                  float& p = parameters[std::int64_t{i} * columns + j];
+                  p -= rate * (value + decay * p);
+                });
 }
 
 std::int64_t most_tiles(std::int64_t rows, std::int64_t columns) {

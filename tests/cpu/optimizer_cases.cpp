@@ -198,7 +198,7 @@ void add_optimizer_cases(std::vector<OperationCase>& cases) {
   muon_cases(cases, "row_and_column", {{1, 37}, {37, 1}});
   muon_cases(cases, "sizes",
              {{5, 6}, {6, 5}, {3, 5}, {16, 16}, {17, 33}, {33, 17}, {8, 70}, {70, 8}, {64, 32}, {65, 40}});
-  muon_cases(cases, "large", {{96, 130}});
+  muon_cases(cases, "large", {{96, 130}, {130, 96}, {64, 64}, {200, 70}});
   muon_cases(cases, "no_gradient", {{4, 6}, {5, 3}, {2, 2}}, 1);
   muon_cases(cases, "momentum_alone", {{4, 6}, {5, 3}, {2, 2}}, 1, 0.25F);
   muon_cases(cases, "denormal_momentum", {{4, 6}, {5, 3}, {2, 2}}, 1, 1e-42F);
