@@ -4,9 +4,10 @@
     bench/fit_law.py RESULTS.jsonl ... [--write bench/loss_law.inc]
 
 loss = ((parameter_scale / parameters) ** ratio + token_scale / tokens) ** power (Kaplan et al., 2020, equation 1.5),
-by least squares. Of each run of RESULTS the first phase counts, whose learning rate ends at 0: later ones have other
-sequences. Seeds of one variant are one point, their mean. How sure the law is comes from resampled points: each draw
-is a law of its own. Python's standard library only.
+by least squares, of tensor trains (dense twins among the results are left out). Of each run of RESULTS the first
+phase counts, whose learning rate ends at 0: later ones have other sequences. Seeds of one variant are one point,
+their mean. How sure the law is comes from resampled points: each draw is a law of its own. Python's standard library
+only.
 """
 import argparse
 import json
@@ -27,6 +28,8 @@ def points_of(paths):
         for line in pathlib.Path(path).read_text().splitlines():
             run = json.loads(line)
             settings = dict(setting.split("=", 1) for setting in run["set"])
+            if settings.get("tensorized.enabled") == "false":
+                continue
             steps = int(settings.get("phase.0.steps", 0))
             ends = [loss for step, _, loss in run["curve"] if step == steps]
             if ends:

@@ -3,7 +3,7 @@
 
     bench/sweep.py train --comera build/release/cli/comera --recipe bench/learning.toml --folder /tmp/sweep \
         --data shards --tokenizer tokenizer.model --seeds 1-5 --results results.jsonl variants.txt
-    bench/sweep.py table results.jsonl --base NAME [--minutes | --ms NAME=MS ...] [--plot losses.svg]
+    bench/sweep.py table results.jsonl ... --base NAME [--minutes | --ms NAME=MS[,STEP:MS...] ...] [--plot losses.svg]
 
 A line of variants.txt is a name and the recipe's keys that it changes: `relative model.positions='relative'`; what
 follows # is not read. Results are lines of JSON, one for each run that ended; what is there already is not trained
@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 
-COLOURS = ["#222222", "#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#17becf"]
+from plot import draw
 
 
 def read_variants(path):
@@ -33,10 +33,9 @@ def read_variants(path):
     return variants
 
 
-def read_results(path):
-    path = pathlib.Path(path)
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines]
+def read_results(*paths):
+    files = [pathlib.Path(path) for path in paths]
+    return [json.loads(line) for file in files if file.exists() for line in file.read_text().splitlines()]
 
 
 def seeds_of(text):
@@ -96,9 +95,14 @@ def mean_and_deviation(values):
     return f"{statistics.mean(values):.3f}{deviation}"
 
 
+def seconds_of(runs):
+    known = [entry["seconds"] for entry in runs if entry.get("seconds") is not None]
+    return f"{statistics.median(known):.0f}" if known else "–"
+
+
 def table(options):
     results = {}
-    for entry in read_results(options.results):
+    for entry in read_results(*options.results):
         results.setdefault(entry["variant"], {})[entry["seed"]] = entry
     order = sorted(results, key=lambda name: statistics.mean(
         [entry.get("loss", math.inf) for entry in results[name].values()]))
@@ -119,47 +123,42 @@ def table(options):
             (f" ± {statistics.stdev(pairs) / math.sqrt(len(pairs)):.3f}" if len(pairs) > 1 else ""))
         print(f"| {name} | {len(runs)} | {mean_and_deviation(losses)} | {max(losses):.3f} | "
               f"{statistics.mean(gains):.3f} | {sum(gain < options.plateau for gain in gains)} | {paired} | "
-              f"{statistics.median([entry['seconds'] for entry in runs]):.0f} |")
+              f"{seconds_of(runs)} |")
     if options.plot:
         plot(options, {name: results[name] for name in order})
 
 
+def minutes_of(milliseconds, steps):
+    """Of so many steps; `930,6150:1010` is 930 ms a step, and 1010 from step 6,150 on."""
+    first, *later = milliseconds.split(",")
+    pieces = [(0, float(first)), *((int(at), float(ms)) for at, ms in (piece.split(":") for piece in later))]
+    ends = [at for at, _ in pieces[1:]] + [math.inf]
+    return sum(ms * max(0, min(steps, end) - at) for (at, ms), end in zip(pieces, ends)) / 60000
+
+
 def plot(options, results):
-    """Held-out loss of each run over its steps or minutes; one colour a variant."""
-    milliseconds = {name: float(value) for name, value in (each.split("=") for each in options.ms)}
+    """Held-out loss of each run over its steps, minutes or hours; one colour a variant."""
+    milliseconds = dict(each.split("=") for each in options.ms)
     if milliseconds:
         results = {name: results[name] for name in milliseconds}
     in_minutes = options.minutes or bool(milliseconds)
 
     def x_of(name, point):
         if milliseconds:
-            return point[0] * milliseconds[name] / 60000
+            return minutes_of(milliseconds[name], point[0])
         return point[1] / 60 if options.minutes else point[0]
 
     curves = [(index, [(x_of(name, point), point[2]) for point in entry["curve"]])
               for index, name in enumerate(results) for entry in results[name].values() if entry.get("curve")]
-    points = [point for _, curve in curves for point in curve]
-    right, low, high = max(x for x, _ in points), min(y for _, y in points), max(y for _, y in points)
-    width, height, left, bottom = 760, 420, 60, 50
-
-    def place(x, y):
-        return f"{left + (width - left - 190) * x / right:.1f},{(height - bottom) - (height - bottom - 20) * (y - low) / (high - low):.1f}"
-
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
-             f'font-size="12"><rect width="{width}" height="{height}" fill="white"/>']
-    for i in range(5):
-        y, x = low + (high - low) * i / 4, right * i / 4
-        parts.append(f'<polyline points="{place(0, y)} {place(right, y)}" stroke="#dddddd" fill="none"/>')
-        parts.append(f'<text x="8" y="{place(0, y).split(",")[1]}">{y:.2f}</text>')
-        parts.append(f'<text x="{place(x, low).split(",")[0]}" y="{height - 28}">{x:.4g}</text>')
-    for index, curve in curves:
-        line = " ".join(place(x, y) for x, y in curve)
-        parts.append(f'<polyline points="{line}" stroke="{COLOURS[index % len(COLOURS)]}" fill="none" opacity="0.8"/>')
-    for index, name in enumerate(results):
-        parts.append(f'<text x="{width - 180}" y="{30 + 18 * index}" fill="{COLOURS[index % len(COLOURS)]}">{name}</text>')
-    parts.append(f'<text x="{width / 3:.0f}" y="{height - 8}">{"minutes" if in_minutes else "steps"}; '
-                 'held-out loss, nats</text></svg>')
-    pathlib.Path(options.plot).write_text("\n".join(parts) + "\n")
+    in_hours = in_minutes and max(x for _, curve in curves for x, _ in curve) > 100
+    if in_hours:
+        curves = [(index, [(x / 60, y) for x, y in curve]) for index, curve in curves]
+    if options.most:
+        curves = [(index, [(x, y) for x, y in curve if y <= options.most]) for index, curve in curves]
+    labels = dict(each.split("=") for each in options.label)
+    names = [labels.get(name, name) for name in results]
+    draw(options.plot, [(names[index], curve) for index, curve in curves],
+         f'{"hours" if in_hours else "minutes" if in_minutes else "steps"}; held-out loss, nats')
 
 
 def main():
@@ -175,14 +174,16 @@ def main():
     training.add_argument("--set", action="append", default=[], help="of all variants")
     training.add_argument("variants")
     comparing = commands.add_parser("table")
-    comparing.add_argument("results")
+    comparing.add_argument("results", nargs="+")
     comparing.add_argument("--base")
     comparing.add_argument("--plateau", type=float, default=0.1, help="nats below unigram that are none")
     comparing.add_argument("--plot")
     comparing.add_argument("--minutes", action="store_true", help="the plot's axis, by the runs' own clocks")
-    comparing.add_argument("--ms", action="append", default=[], metavar="VARIANT=MS",
-                           help="the plot's axis in minutes of so many milliseconds a step, of these variants only: "
-                                "for runs that shared the machine")
+    comparing.add_argument("--ms", action="append", default=[], metavar="VARIANT=MS[,STEP:MS]",
+                           help="the plot's axis in minutes or hours of so many milliseconds a step (from a step on "
+                                "of others), of these variants only: for runs that shared the machine")
+    comparing.add_argument("--most", type=float, help="the plot leaves out points with larger losses")
+    comparing.add_argument("--label", action="append", default=[], metavar="VARIANT=TEXT", help="in the plot")
     options = parser.parse_args()
     {"train": train, "table": table}[options.command](options)
 

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""The paper's experiment on MNLI (table 13; figures 7_1 and 17_2's kind of curve): makes docs/results.md's table and
+its plots from the metrics that are checked in.
+
+    bench/paper/mnli.py [--write docs/results.md] [--early early.svg] [--late late.svg]
+
+--write replaces what stands between <!-- mnli --> and <!-- /mnli -->. Python's standard library only.
+"""
+import argparse
+import io
+import json
+import pathlib
+import sys
+import tarfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+from plot import draw  # pylint: disable=wrong-import-position
+
+ARCHIVE = ROOT / "bench/results/2026-11-26-h100-second-metrics.tar.xz"
+DENSE = 66_957_315  # numbers of the dense twin
+PASS = 4025         # steps, of about 1,280 tokens
+
+# (run, what it is, it begins with) in the order of the table.
+RUNS = [
+    ("a-early", "the paper's recipe, early stage", None),
+    ("a-control", "goes on so (control)", "a-early"),
+    ("a-late-0.8", "late stage to 0.8", "a-early"),
+    ("a-late-0.5", "late stage to 0.5", "a-early"),
+    ("a-late-0.2", "late stage to 0.2", "a-early"),
+    ("a-paper", "preset `paper` to 0.2", "a-early"),
+    ("a-reference", "preset `reference` to 0.2", "a-early"),
+    ("b-early", "our recipe, early stage", None),
+    ("b-control", "goes on so (control)", "b-early"),
+    ("b-late-0.2", "late stage to 0.2", "b-early"),
+    ("e-2", "our recipe, short, seed 2", None),
+    ("e-2-control", "goes on so (control; stopped)", "e-2"),
+    ("e-2-0.2", "late stage to 0.2", "e-2"),
+    ("e-3", "our recipe, short, seed 3", None),
+    ("c-5e-5", "dense twin of the paper's recipe (stopped)", None),
+]
+
+
+def read(archive):
+    """{run: (evaluations, last line of training)}"""
+    runs = {}
+    with tarfile.open(archive) as tar:
+        for member in tar.getmembers():
+            if not member.name.endswith("metrics.jsonl"):
+                continue
+            lines = [json.loads(line) for line in io.TextIOWrapper(tar.extractfile(member))]
+            evaluations = [line for line in lines if isinstance(line.get("validation"), dict)]
+            trained = [line for line in lines if "ms_per_step" in line]
+            if evaluations and trained:
+                runs[pathlib.PurePath(member.name).parent.name] = (evaluations, trained[-1])
+    return runs
+
+
+def percent(evaluation, split):
+    return 100 * evaluation["validation"][split]["accuracy"]
+
+
+def row(runs, name, what, start):
+    evaluations, last = runs[name]
+    end = evaluations[-1]
+    best = max(evaluations, key=lambda each: percent(each, "dev_matched"))
+    ranks = last.get("ranks")
+    # A late stage's S is of the whole model before its early stage: its target is a share of what it began with.
+    size = f"{ranks['size']:.3f}" if ranks else "1"
+    began = runs[start][1]["ranks"]["size"] if start else None
+    share = f" ({ranks['size'] / began:.2f})" if ranks and began else ""
+    return (f"| {'↳ ' if start else ''}{what} | {round(end['step'] / PASS)} | {percent(end, 'dev_matched'):.1f} | "
+            f"{percent(end, 'dev_mismatched'):.1f} | {percent(best, 'dev_matched'):.1f} ({round(best['step'] / PASS)}) | "
+            f"{end['validation']['dev_matched']['loss']:.3f} | {size}{share} | "
+            f"{ranks['removed'] if ranks else '–'} | {last['parameters']:,} | {last['parameters'] * 4 / 1e6:.2f} | "
+            f"{DENSE / last['parameters']:.0f} |")
+
+
+def table(runs):
+    lines = ["| | passes | matched, % | mismatched, % | best matched (pass) | matched loss | S / S_init (of where it began) "
+             "| layers removed | numbers | MB | times smaller |", "|" + "---|" * 11]
+    return "\n".join(lines + [row(runs, *run) for run in RUNS])
+
+
+def curves(runs, names, offset=0):
+    labels = {name: what.replace("`", "") for name, what, _ in RUNS}
+    return [(labels[name], [(each["step"] / PASS + offset, percent(each, "dev_matched"))
+                                 for each in runs[name][0]]) for name in names]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--archive", default=ARCHIVE)
+    parser.add_argument("--write", type=pathlib.Path)
+    parser.add_argument("--early")
+    parser.add_argument("--late")
+    options = parser.parse_args()
+    runs = read(options.archive)
+    made = table(runs)
+    print(made)
+    if options.write:
+        text = options.write.read_text()
+        before, rest = text.split("<!-- mnli -->\n")
+        after = rest.split("<!-- /mnli -->")[1]
+        options.write.write_text(f"{before}<!-- mnli -->\n{made}\n<!-- /mnli -->{after}")
+    title = "passes over the training set; dev matched, %"
+    if options.early:
+        draw(options.early, curves(runs, ["a-early", "b-early", "e-2", "e-3", "c-5e-5"]), title)
+    if options.late:
+        draw(options.late, curves(runs, ["a-control", "a-late-0.8", "a-late-0.5", "a-late-0.2", "a-paper", "a-reference"]),
+             f"{title}, after the early stage of 20")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
