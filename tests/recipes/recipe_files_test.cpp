@@ -51,7 +51,7 @@ TEST(RecipeFiles, SmallIsASizeThatPlanKnows) {
   const Recipe small = delivered("codebert_small.toml");
   EXPECT_EQ(small.run.max_hours, 2.0);
   Recipe sized = small;
-  set_size(sized, {.layers = 6, .hidden = 384, .rank = 96}, 16384);
+  set_size(sized, {.layers = 6, .hidden = 384, .rank = 48}, 16384);
   EXPECT_EQ(sized, small);
 }
 
