@@ -163,8 +163,8 @@ void TTFeedForward::backward_in_float8(const Context& context, const Saved& save
                                       .options = down_.float8()->options(),
                                       .input_activation = to.activation});
   }
-  // gelu's derivative is taken at u, tanh's from its value, which takes the place of u now.
-  if (to.activation == Activation::tanh)
+  // gelu's derivative is taken at u, others' from their value, which takes the place of u now.
+  if (slope_by_value(to.activation))
     run(context, BiasActivationForward{.u = u, .bias = {}, .activation = to.activation, .y = u});
   TTLinearBackward up{.x = saved.x,
                       .a = saved.a_up,

@@ -179,14 +179,7 @@ class Block {
 };
 
 void run(const Block& block, Activation activation) {
-  switch (activation) {
-    case Activation::none:
-      return block.run<Activation::none>();
-    case Activation::gelu:
-      return block.run<Activation::gelu>();
-    case Activation::tanh:
-      return block.run<Activation::tanh>();
-  }
+  for_activation(activation, [&]<Activation a>() { block.run<a>(); });
 }
 
 struct GroupSums {

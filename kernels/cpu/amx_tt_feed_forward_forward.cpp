@@ -92,14 +92,7 @@ void one_block(const TTFeedForwardForward& op, const Operands& operands, const M
 
 void one_block(const TTFeedForwardForward& op, const Operands& operands, const Memory& memory,
                std::int64_t begin, std::int64_t rows) {
-  switch (op.activation) {
-    case Activation::none:
-      return one_block<Activation::none>(op, operands, memory, begin, rows);
-    case Activation::gelu:
-      return one_block<Activation::gelu>(op, operands, memory, begin, rows);
-    case Activation::tanh:
-      return one_block<Activation::tanh>(op, operands, memory, begin, rows);
-  }
+  for_activation(op.activation, [&]<Activation a>() { one_block<a>(op, operands, memory, begin, rows); });
 }
 }  // namespace
 

@@ -86,15 +86,13 @@ class Block {
     const TTLinearBackward::Output& output = op_.output[i];
     float* dbias = output.dbias ? sums_.dbias[i] : nullptr;
     if (dbias != nullptr && block_.first) std::fill_n(dbias, output.b.dim(1), 0.F);
-    switch (output.activation) {
-      case Activation::none:
-        if (dbias != nullptr) gradient_rows<Activation::none>(output, nullptr, dbias);
-        return;
-      case Activation::gelu:
-        return gradient_rows<Activation::gelu>(output, output.u.data<bfloat16>(), dbias);
-      case Activation::tanh:
-        return gradient_rows<Activation::tanh>(output, output.y.data<bfloat16>(), dbias);
-    }
+    for_activation(output.activation, [&]<Activation a>() {
+      if (a == Activation::none && dbias == nullptr) return;
+      const bfloat16* saved = nullptr;
+      if (a == Activation::gelu) saved = output.u.data<bfloat16>();
+      if (slope_by_value(a)) saved = output.y.data<bfloat16>();
+      gradient_rows<a>(output, saved, dbias);
+    });
   }
 
   template <Activation activation>

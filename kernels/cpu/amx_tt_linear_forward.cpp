@@ -71,17 +71,9 @@ void one_block(const TTLinearForward& op, const Operands& operands, const Memory
   for (int i = 0; i < op.outputs; ++i) {
     const TTLinearForward::Output& output = op.output[i];
     const AmxRows left = amx_rows(xa + output.column, all, rows, output.b.dim(0), memory.rest);
-    switch (output.activation) {
-      case Activation::none:
-        one_output<Activation::none>(output, operands.b[i], left, memory.sums, begin, rows);
-        break;
-      case Activation::gelu:
-        one_output<Activation::gelu>(output, operands.b[i], left, memory.sums, begin, rows);
-        break;
-      case Activation::tanh:
-        one_output<Activation::tanh>(output, operands.b[i], left, memory.sums, begin, rows);
-        break;
-    }
+    for_activation(output.activation, [&]<Activation a>() {
+      one_output<a>(output, operands.b[i], left, memory.sums, begin, rows);
+    });
   }
 }
 }  // namespace

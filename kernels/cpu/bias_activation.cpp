@@ -31,7 +31,7 @@ void backward_rows(const BiasActivationBackward& op, std::int64_t begin, std::in
   const std::int64_t width = op.dy.dim(1);
   const T* saved = nullptr;
   if (activation == Activation::gelu) saved = op.u.data<T>();
-  if (activation == Activation::tanh) saved = op.y.data<T>();
+  if (slope_by_value(activation)) saved = op.y.data<T>();
   for (std::int64_t i = begin; i < end; ++i) {
     T* dy = op.dy.data<T>() + i * width;
     for_columns(0, width, [&](std::int64_t c, auto at) {
@@ -51,14 +51,7 @@ void bias_activation_forward(const BiasActivationForward& op, const KernelContex
   const std::int64_t rows = op.u.dim(0), pieces = row_pieces(rows);
   parallel_pieces(pieces, thread_limit(), [&](std::int64_t piece, int) {
     const std::int64_t begin = rows * piece / pieces, end = rows * (piece + 1) / pieces;
-    switch (op.activation) {
-      case Activation::none:
-        return forward_rows<T, Activation::none>(op, begin, end);
-      case Activation::gelu:
-        return forward_rows<T, Activation::gelu>(op, begin, end);
-      case Activation::tanh:
-        return forward_rows<T, Activation::tanh>(op, begin, end);
-    }
+    for_activation(op.activation, [&]<Activation a>() { forward_rows<T, a>(op, begin, end); });
   });
 }
 
@@ -74,14 +67,7 @@ void bias_activation_backward(const BiasActivationBackward& op, const KernelCont
     const std::int64_t begin = rows * piece / pieces, end = rows * (piece + 1) / pieces;
     float* dbias = op.dbias ? sums + piece * width : nullptr;
     if (dbias != nullptr) std::fill_n(dbias, width, 0.F);
-    switch (op.activation) {
-      case Activation::none:
-        return backward_rows<T, Activation::none>(op, begin, end, dbias);
-      case Activation::gelu:
-        return backward_rows<T, Activation::gelu>(op, begin, end, dbias);
-      case Activation::tanh:
-        return backward_rows<T, Activation::tanh>(op, begin, end, dbias);
-    }
+    for_activation(op.activation, [&]<Activation a>() { backward_rows<T, a>(op, begin, end, dbias); });
   });
   if (op.dbias) add_pieces(op.dbias.data<float>(), sums, width, pieces, width);
 }

@@ -164,14 +164,7 @@ std::array<T, 256> numbers_of_codes(float inverse) {
 
 template <class T>
 void float8_quantize(const Float8Quantize& op, const KernelContext&) {
-  switch (op.activation) {
-    case Activation::none:
-      return quantize<T, Activation::none>(op);
-    case Activation::gelu:
-      return quantize<T, Activation::gelu>(op);
-    case Activation::tanh:
-      return quantize<T, Activation::tanh>(op);
-  }
+  for_activation(op.activation, [&]<Activation a>() { quantize<T, a>(op); });
 }
 
 template <class T>

@@ -222,17 +222,7 @@ void tt_feed_forward_backward(const TTFeedForwardBackward& op, const KernelConte
     for (std::int64_t begin = first; begin < end; begin += block_rows) {
       const Block<T> block(op, memory, memory.sums[g], thread, begin, std::min(block_rows, end - begin),
                            begin == first);
-      switch (op.activation) {
-        case Activation::none:
-          block.template run<Activation::none>();
-          break;
-        case Activation::gelu:
-          block.template run<Activation::gelu>();
-          break;
-        case Activation::tanh:
-          block.template run<Activation::tanh>();
-          break;
-      }
+      for_activation(op.activation, [&]<Activation a>() { block.template run<a>(); });
     }
   });
   add_sums(op, memory, groups, threads);

@@ -107,14 +107,7 @@ void tt_feed_forward_forward(const TTFeedForwardForward& op, const KernelContext
   pack_operands<T>(op, memory, threads);
   parallel_pieces((tokens + block_rows - 1) / block_rows, threads, [&](std::int64_t block, int thread) {
     const std::int64_t begin = block * block_rows, rows = std::min(block_rows, tokens - begin);
-    switch (op.activation) {
-      case Activation::none:
-        return one_block<T, Activation::none>(op, memory, begin, rows, thread);
-      case Activation::gelu:
-        return one_block<T, Activation::gelu>(op, memory, begin, rows, thread);
-      case Activation::tanh:
-        return one_block<T, Activation::tanh>(op, memory, begin, rows, thread);
-    }
+    for_activation(op.activation, [&]<Activation a>() { one_block<T, a>(op, memory, begin, rows, thread); });
   });
 }
 

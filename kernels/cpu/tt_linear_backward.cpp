@@ -136,19 +136,11 @@ class Block {
           nullptr, output.dy.data<T>() + at, output.dbias ? sums_.dbias[i] + c : nullptr, du_, width, rows_,
           columns};
       if (chunk.dbias != nullptr && into_ == Into::set) std::fill_n(chunk.dbias, columns, 0.F);
-      switch (output.activation) {
-        case Activation::none:
-          activation_gradient<Activation::none>(chunk);
-          break;
-        case Activation::gelu:
-          chunk.saved = output.u.data<T>() + at;
-          activation_gradient<Activation::gelu>(chunk);
-          break;
-        case Activation::tanh:
-          chunk.saved = output.y.data<T>() + at;
-          activation_gradient<Activation::tanh>(chunk);
-          break;
-      }
+      for_activation(output.activation, [&]<Activation a>() {
+        if (a == Activation::gelu) chunk.saved = output.u.data<T>() + at;
+        if (slope_by_value(a)) chunk.saved = output.y.data<T>() + at;
+        activation_gradient<a>(chunk);
+      });
       for (std::int64_t j = 0; j < columns; j += panel_width) {
         multiply_into(xa, du_ + j / panel_width * panel_apart, rank,
                       std::min<std::int64_t>(panel_width, columns - j), rows_,

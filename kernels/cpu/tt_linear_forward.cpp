@@ -115,17 +115,9 @@ void tt_linear_forward(const TTLinearForward& op, const KernelContext& context) 
     round_sums(xa, sums, rows * all);
     for (int i = 0; i < op.outputs; ++i) {
       const TTLinearForward::Output& output = op.output[i];
-      switch (output.activation) {
-        case Activation::none:
-          one_output<T, Activation::none>(output, {sums, all}, packed.b[i], begin, rows);
-          break;
-        case Activation::gelu:
-          one_output<T, Activation::gelu>(output, {sums, all}, packed.b[i], begin, rows);
-          break;
-        case Activation::tanh:
-          one_output<T, Activation::tanh>(output, {sums, all}, packed.b[i], begin, rows);
-          break;
-      }
+      for_activation(output.activation, [&]<Activation a>() {
+        one_output<T, a>(output, {sums, all}, packed.b[i], begin, rows);
+      });
     }
   });
 }

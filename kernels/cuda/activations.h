@@ -44,16 +44,18 @@ __device__ __forceinline__ float normal_cdf(float x, float bell_of_x) {
 __device__ __forceinline__ float activate(Activation activation, float u) {
   if (activation == Activation::gelu) return u * normal_cdf(u, bell(u));
   if (activation == Activation::tanh) return tanhf(u);
+  if (activation == Activation::relu) return u < 0 ? 0 : u;  // a NaN stays one
   return u;
 }
 
-// gelu by its argument, tanh by its value.
+// By its argument, or by its value where slope_by_value().
 __device__ __forceinline__ float slope(Activation activation, float u_or_y) {
   if (activation == Activation::gelu) {
     const float e = bell(u_or_y);
     return normal_cdf(u_or_y, e) + u_or_y * 0.39894228F * e;
   }
   if (activation == Activation::tanh) return 1 - u_or_y * u_or_y;
+  if (activation == Activation::relu) return u_or_y > 0 ? 1 : 0;
   return 1;
 }
 

@@ -83,7 +83,7 @@ template <class T>
 void bias_activation_backward(const BiasActivationBackward& op, const KernelContext& context) {
   const T* at = nullptr;
   if (op.activation == Activation::gelu) at = op.u.data<T>();
-  if (op.activation == Activation::tanh) at = op.y.data<T>();
+  if (slope_by_value(op.activation)) at = op.y.data<T>();
   each_column(context.stream, ActivationGradient<T>{op.dy.data<T>(), at, op.activation, op.dy.dim(1)},
               op.dy.dim(0), op.dy.dim(1), op.dbias ? op.dbias.data<float>() : nullptr, context.scratch);
 }

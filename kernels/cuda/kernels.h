@@ -10,6 +10,7 @@
   X(attention_forward)          \
   X(bias_activation)            \
   X(bias_dropout_residual_norm) \
+  X(clicks)                     \
   X(cross_entropy)              \
   X(directions)                 \
   X(dropout)                    \

@@ -39,6 +39,10 @@
   X(DenseMaskedCrossEntropy)         \
   X(TTMMaskedCrossEntropy)           \
   X(SquaredError)                    \
+  X(BinaryCrossEntropy)              \
+  X(DivideBags)                      \
+  X(DotInteractionForward)           \
+  X(DotInteractionBackward)          \
   X(SequenceMean)                    \
   X(SequenceMeanBackward)            \
   X(PairFeaturesForward)             \

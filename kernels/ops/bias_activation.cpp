@@ -21,7 +21,7 @@ void BiasActivationBackward::check() const {
   check_tensor(name, "dy", dy, {dy.dim(0), dy.dim(1)}, compute());
   check_optional(name, "dbias", dbias, {dy.dim(1)}, master_of(compute()));
   if (activation == Activation::gelu) check_tensor(name, "u", u, dy.shape(), compute());
-  if (activation == Activation::tanh) check_tensor(name, "y", y, dy.shape(), compute());
+  if (slope_by_value(activation)) check_tensor(name, "y", y, dy.shape(), compute());
 }
 
 Work work_of(const BiasActivationBackward& op) {

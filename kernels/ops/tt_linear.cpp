@@ -61,7 +61,7 @@ void TTLinearBackward::check(DType halves) const {
     check_optional("TTLinearBackward", "dbias", out.dbias, {out.b.dim(1)}, master_of(compute()));
     check_tensor("TTLinearBackward", "dy", out.dy, shape, compute());
     if (out.activation == Activation::gelu) check_tensor("TTLinearBackward", "u", out.u, shape, compute());
-    if (out.activation == Activation::tanh) check_tensor("TTLinearBackward", "y", out.y, shape, compute());
+    if (slope_by_value(out.activation)) check_tensor("TTLinearBackward", "y", out.y, shape, compute());
   }
 }
 

@@ -12,7 +12,7 @@ namespace {
 struct Size {
   std::int64_t rows, width;
 };
-const char* activation_names[] = {"none", "gelu", "tanh"};
+const char* activation_names[] = {"none", "gelu", "tanh", "relu"};
 
 void bias_activation_cases(std::vector<OperationCase>& cases, Size size, Activation activation, bool bias) {
   const std::string name =
@@ -23,14 +23,14 @@ void bias_activation_cases(std::vector<OperationCase>& cases, Size size, Activat
                      op.u = world.output("u", {size.rows, size.width}, 5), op.activation = activation;
                      if (bias) op.bias = world.master({size.width});
                      if (activation == Activation::gelu) op.y = world.output("y", {size.rows, size.width});
-                     if (activation == Activation::tanh) op.y = op.u;
+                     if (slope_by_value(activation)) op.y = op.u;
                      world.run(op);
                    }});
   cases.push_back({"BiasActivationBackward_" + name, 3e-6, [=](World& world) {
                      BiasActivationBackward op;
                      op.dy = world.output("dy", {size.rows, size.width}), op.activation = activation;
                      if (activation == Activation::gelu) op.u = world.input({size.rows, size.width}, 5);
-                     if (activation == Activation::tanh) op.y = world.input({size.rows, size.width});
+                     if (slope_by_value(activation)) op.y = world.input({size.rows, size.width});
                      if (bias) op.dbias = world.master_output("dbias", {size.width});
                      world.run(op);
                    }});
@@ -39,7 +39,7 @@ void bias_activation_cases(std::vector<OperationCase>& cases, Size size, Activat
 
 void add_elementwise_cases(std::vector<OperationCase>& cases) {
   for (const Size& size : {Size{1, 1}, {7, 13}, {71, 229}, {515, 96}}) {
-    for (Activation activation : {Activation::none, Activation::gelu, Activation::tanh}) {
+    for (Activation activation : {Activation::none, Activation::gelu, Activation::tanh, Activation::relu}) {
       bias_activation_cases(cases, size, activation, size.rows != 7);
     }
   }

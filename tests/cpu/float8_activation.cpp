@@ -79,7 +79,8 @@ void expect_the_codes_of_an_activations_values(const Backend& backend, Allocator
   const bool narrow =
       backend.support(OperationIdOf<Float8Quantize>::value, DType::bfloat16) == Backend::Support::native;
   for (const DType type : {DType::float8_e4m3, DType::float8_e5m2})
-    for (const Activation activation : {Activation::none, Activation::gelu, Activation::tanh})
+    for (const Activation activation :
+         {Activation::none, Activation::gelu, Activation::tanh, Activation::relu})
       for (const Scaling scaling : {Scaling::current, Scaling::delayed, Scaling::kept}) {
         SCOPED_TRACE(testing::Message()
                      << "type " << name_of(type) << ", activation " << static_cast<int>(activation)

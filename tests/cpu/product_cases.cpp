@@ -115,7 +115,7 @@ struct LinearCase {
 };
 
 std::string name_of(const LinearCase& c) {
-  static const char* activations[] = {"", "_gelu", "_tanh"};
+  static const char* activations[] = {"", "_gelu", "_tanh", "_relu"};
   return fmt::format("{}_{}_{}x{}_{}{}{}{}{}", c.tokens, c.inputs, c.ranks.size(), c.ranks[0], c.widths[0],
                      activations[static_cast<int>(c.activation)], c.bias ? "" : "_no_bias",
                      c.accumulate_dx ? "_accumulate" : "", c.other > 0 ? "_other" : "");
@@ -167,7 +167,7 @@ void linear_cases(std::vector<OperationCase>& cases, const LinearCase& c) {
                        if (c.activation == Activation::gelu) {
                          output.u = world.input({c.tokens, c.widths[i]}, 4);
                        }
-                       if (c.activation == Activation::tanh) output.y = world.input({c.tokens, c.widths[i]});
+                       if (slope_by_value(c.activation)) output.y = world.input({c.tokens, c.widths[i]});
                        output.dy = world.output(fmt::format("dy{}", i), {c.tokens, c.widths[i]});
                        column += c.ranks[i];
                      }
@@ -287,6 +287,7 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   linear_cases(cases, {1, 1, {1}, {1}});
   linear_cases(cases, {5, 7, {3}, {11}, Activation::gelu});
   linear_cases(cases, {13, 31, {5}, {17}, Activation::tanh, false, true});
+  linear_cases(cases, {71, 29, {8}, {37}, Activation::relu, true, true});
   linear_cases(cases, {131, 67, {13, 1, 30}, {71, 5, 300}, Activation::none, true, true});
   linear_cases(cases, {393, 64, {5, 30, 17}, {64, 64, 64}, Activation::none, true, false});
   linear_cases(cases, {131, 40, {48, 1, 7}, {40, 40, 40}, Activation::none, true, true});

@@ -246,6 +246,7 @@ std::vector<OperationCase> operation_cases() {
   add_elementwise_cases(all);
   add_embedding_cases(all);
   add_loss_cases(all);
+  add_click_cases(all);
   add_optimizer_cases(all);
   add_rank_cases(all);
   add_float8_cases(all);

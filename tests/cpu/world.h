@@ -123,6 +123,7 @@ void add_norm_cases(std::vector<OperationCase>& cases);
 void add_elementwise_cases(std::vector<OperationCase>& cases);
 void add_embedding_cases(std::vector<OperationCase>& cases);
 void add_loss_cases(std::vector<OperationCase>& cases);
+void add_click_cases(std::vector<OperationCase>& cases);
 void add_optimizer_cases(std::vector<OperationCase>& cases);
 void add_rank_cases(std::vector<OperationCase>& cases);
 void add_float8_cases(std::vector<OperationCase>& cases);

@@ -78,7 +78,7 @@ struct InFloat8 {
   Float8State scales;
 };
 
-constexpr Activation activations[] = {Activation::none, Activation::gelu, Activation::tanh};
+constexpr Activation activations[] = {Activation::none, Activation::gelu, Activation::tanh, Activation::relu};
 
 // The layers write the inner tensor before and after the activation, the one pass quantises it as it is made:
 // to the same codes, and with them to the same bits of everything.

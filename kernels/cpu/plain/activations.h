@@ -17,11 +17,13 @@ T activate(Activation activation, T u) {
       return u * T{0.5} * (1 + std::erf(u / std::numbers::sqrt2_v<T>));
     case Activation::tanh:
       return std::tanh(u);
+    case Activation::relu:
+      return u < 0 ? T{0} : u;
   }
   return u;
 }
 
-// u is used by gelu, its value y by tanh.
+// u is used by gelu, its value y by tanh and relu.
 template <class T>
 T slope(Activation activation, const T* u, const T* y, std::int64_t i) {
   switch (activation) {
@@ -32,6 +34,8 @@ T slope(Activation activation, const T* u, const T* y, std::int64_t i) {
              u[i] * std::exp(-u[i] * u[i] / 2) / std::sqrt(2 * std::numbers::pi_v<T>);
     case Activation::tanh:
       return 1 - y[i] * y[i];
+    case Activation::relu:
+      return y[i] > 0 ? T{1} : T{0};
   }
   return 1;
 }

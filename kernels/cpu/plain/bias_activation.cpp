@@ -20,7 +20,7 @@ template <class T>
 void bias_activation_backward(const BiasActivationBackward& op, const KernelContext&) {
   const std::int64_t rows = op.dy.dim(0), width = op.dy.dim(1);
   const T* u = op.activation == Activation::gelu ? op.u.data<T>() : nullptr;
-  const T* y = op.activation == Activation::tanh ? op.y.data<T>() : nullptr;
+  const T* y = slope_by_value(op.activation) ? op.y.data<T>() : nullptr;
   T* dy = op.dy.data<T>();
   for (std::int64_t i = 0; i < rows * width; ++i) {
     dy[i] *= slope(op.activation, u, y, i);

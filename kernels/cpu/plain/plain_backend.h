@@ -16,6 +16,7 @@ namespace plain {
   X(attention)                  \
   X(bias_activation)            \
   X(bias_dropout_residual_norm) \
+  X(clicks)                     \
   X(cross_entropy)              \
   X(directions)                 \
   X(dropout)                    \
