@@ -14,20 +14,26 @@ constexpr std::int64_t examples_at_once = 64;  // of a piece
 
 std::int64_t whole_vectors(std::int64_t count) { return (count + lanes - 1) / lanes * lanes; }
 
-// A thread's memory for one example: its vectors transposed (D, F), or its gradients of products (F, F), with
-// rows of whole vectors.
+// A thread's memory for one example: its vectors transposed (D, F + 1), or its gradients of products (F + 1,
+// F + 1), with rows of whole vectors.
 struct OneExample {
-  std::int64_t vectors, row;  // F, and that rounded up
+  std::int64_t row;
   float* memory;
 
-  OneExample(const Tensor& x, std::int64_t rows, std::byte* scratch, int thread)
-      : vectors(x.dim(0)), row(whole_vectors(x.dim(0))) {
-    memory = reinterpret_cast<float*>(scratch) + thread * rows * row;
-  }
-  static std::size_t bytes(const Tensor& x, std::int64_t rows) {
-    return static_cast<std::size_t>(thread_limit() * rows * whole_vectors(x.dim(0))) * sizeof(float);
+  OneExample(const Tensor& others, std::int64_t rows, std::byte* scratch, int thread)
+      : row(whole_vectors(others.dim(0) + 1)),
+        memory(reinterpret_cast<float*>(scratch) + thread * rows * row) {}
+  static std::size_t bytes(const Tensor& others, std::int64_t rows) {
+    return static_cast<std::size_t>(thread_limit() * rows * whole_vectors(others.dim(0) + 1)) * sizeof(float);
   }
 };
+
+// Vector i of example b, 0 being the first.
+template <class T>
+T* vector_of(const Tensor& first, const Tensor& others, std::int64_t i, std::int64_t b) {
+  const std::int64_t width = first.dim(1);
+  return i == 0 ? first.data<T>() + b * width : others.data<T>() + ((i - 1) * first.dim(0) + b) * width;
+}
 
 template <class Each>
 void each_example(std::int64_t examples, const Each& each) {
@@ -54,24 +60,22 @@ void divide_bags(const DivideBags& op, const KernelContext&) {
 }
 
 std::size_t dot_interaction_forward_scratch(const DotInteractionForward& op) {
-  return OneExample::bytes(op.x, op.x.dim(2));
+  return OneExample::bytes(op.others, op.first.dim(1));
 }
 
 // Products of vector i with those before it are neighbours in y: vectors of j, from the transposed ones.
 template <class T>
 void dot_interaction_forward(const DotInteractionForward& op, const KernelContext& context) {
-  const std::int64_t vectors = op.x.dim(0), examples = op.x.dim(1), width = op.x.dim(2);
-  each_example(examples, [&](std::int64_t b, int thread) {
-    const OneExample one(op.x, width, context.scratch, thread);
-    const T* first = op.x.data<T>() + b * width;
-    for (std::int64_t i = 0; i < vectors; ++i)
-      for (std::int64_t d = 0; d < width; ++d)
-        one.memory[d * one.row + i] = static_cast<float>(first[i * examples * width + d]);
+  const std::int64_t vectors = op.others.dim(0) + 1, width = op.first.dim(1);
+  each_example(op.first.dim(0), [&](std::int64_t b, int thread) {
+    const OneExample one(op.others, width, context.scratch, thread);
+    for (std::int64_t i = 0; i < vectors; ++i) {
+      const T* x = vector_of<T>(op.first, op.others, i, b);
+      for (std::int64_t d = 0; d < width; ++d) one.memory[d * one.row + i] = static_cast<float>(x[d]);
+    }
     for (std::int64_t d = 0; d < width; ++d)
       std::fill(one.memory + d * one.row + vectors, one.memory + (d + 1) * one.row, 0.F);
-    T* y = op.y.data<T>() + b * op.y.dim(1);
-    std::copy_n(first, width, y);
-    y += width;
+    T* y = std::copy_n(op.first.data<T>() + b * width, width, op.y.data<T>() + b * op.y.dim(1));
     for (std::int64_t i = 1; i < vectors; y += i, ++i)
       for_columns(0, i, [&](std::int64_t j, auto at) {
         vec sum = splat(0);
@@ -85,27 +89,25 @@ void dot_interaction_forward(const DotInteractionForward& op, const KernelContex
 }
 
 std::size_t dot_interaction_backward_scratch(const DotInteractionBackward& op) {
-  return OneExample::bytes(op.x, op.x.dim(0));
+  return OneExample::bytes(op.others, op.others.dim(0) + 1);
 }
 
 template <class T>
 void dot_interaction_backward(const DotInteractionBackward& op, const KernelContext& context) {
-  const std::int64_t vectors = op.x.dim(0), examples = op.x.dim(1), width = op.x.dim(2);
-  each_example(examples, [&](std::int64_t b, int thread) {
-    const OneExample one(op.x, vectors, context.scratch, thread);
-    const T *first = op.dy.data<T>() + b * op.dy.dim(1), *dy = first + width;
-    for (std::int64_t i = 0; i < vectors; ++i) {
-      one.memory[i * one.row + i] = 0;
+  const std::int64_t vectors = op.others.dim(0) + 1, width = op.first.dim(1);
+  each_example(op.first.dim(0), [&](std::int64_t b, int thread) {
+    const OneExample one(op.others, vectors, context.scratch, thread);
+    const T *straight = op.dy.data<T>() + b * op.dy.dim(1), *dy = straight + width;
+    for (std::int64_t i = 1; i < vectors; ++i)
       for (std::int64_t j = 0; j < i; ++j, ++dy)
         one.memory[i * one.row + j] = one.memory[j * one.row + i] = static_cast<float>(*dy);
-    }
-    const T* x = op.x.data<T>() + b * width;
     for (std::int64_t i = 0; i < vectors; ++i)
       for_columns(0, width, [&](std::int64_t d, auto at) {
-        vec sum = i == 0 ? at.load(first + d) : splat(0);
+        vec sum = i == 0 ? at.load(straight + d) : splat(0);
         for (std::int64_t j = 0; j < vectors; ++j)
-          if (j != i) sum += splat(one.memory[i * one.row + j]) * at.load(x + j * examples * width + d);
-        at.store(op.dx.data<T>() + (i * examples + b) * width + d, sum);
+          if (j != i)
+            sum += splat(one.memory[i * one.row + j]) * at.load(vector_of<T>(op.first, op.others, j, b) + d);
+        at.store(vector_of<T>(op.dfirst, op.dothers, i, b) + d, sum);
       });
   });
 }

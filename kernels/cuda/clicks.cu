@@ -35,14 +35,31 @@ void divide_bags(const DivideBags& op, const KernelContext& context) {
 
 constexpr int pair_threads = 128;
 
-// The vectors of one example in shared memory, in rows of one more number, so that different vectors begin in
+// F + 1 vectors of each example, the first one apart.
+template <class T>
+struct Vectors {
+  T *first, *others;
+  std::int64_t examples;
+  int count, width;  // F + 1, D
+
+  // Vector i of the block's example.
+  __device__ __forceinline__ T* of(int i) const {
+    return i == 0 ? first + std::int64_t{blockIdx.x} * width
+                  : others + ((i - 1) * examples + blockIdx.x) * width;
+  }
+};
+template <class T>
+Vectors<T> vectors_in(const Tensor& first, const Tensor& others) {
+  return {first.data<T>(), others.data<T>(), first.dim(0), static_cast<int>(others.dim(0)) + 1,
+          static_cast<int>(first.dim(1))};
+}
+
+// Those of one example in shared memory, in rows of one more number, so that different vectors begin in
 // different banks.
 template <class T>
-__device__ __forceinline__ void load_example(const T* x, int vectors, std::int64_t examples, int width,
-                                             float* to) {
-  for (int k = static_cast<int>(threadIdx.x); k < vectors * width; k += pair_threads)
-    to[k / width * (width + 1) + k % width] =
-        static_cast<float>(x[(k / width * examples + blockIdx.x) * width + k % width]);
+__device__ __forceinline__ void load_example(const Vectors<T>& x, float* to) {
+  for (int k = static_cast<int>(threadIdx.x); k < x.count * x.width; k += pair_threads)
+    to[k / x.width * (x.width + 1) + k % x.width] = static_cast<float>(x.of(k / x.width)[k % x.width]);
 }
 
 // Pair p of (1, 0), (2, 0), (2, 1), (3, 0), …
@@ -57,70 +74,65 @@ __device__ __forceinline__ Pair pair_of(int p) {
 }
 
 template <class T>
-__global__ void __launch_bounds__(pair_threads)
-    dot_interaction_kernel(const T* x, int vectors, std::int64_t examples, int width, T* y) {
-  auto* own = shared_array<float>(vectors * (width + 1));
-  load_example(x, vectors, examples, width, own);
+__global__ void __launch_bounds__(pair_threads) dot_interaction_kernel(Vectors<T> x, T* y) {
+  auto* own = shared_array<float>(x.count * (x.width + 1));
+  load_example(x, own);
   __syncthreads();
-  const int pairs = vectors * (vectors - 1) / 2;
-  T* to = y + std::int64_t{blockIdx.x} * (width + pairs);
-  for (int d = static_cast<int>(threadIdx.x); d < width; d += pair_threads) to[d] = static_cast<T>(own[d]);
+  const int pairs = x.count * (x.count - 1) / 2;
+  T* to = y + std::int64_t{blockIdx.x} * (x.width + pairs);
+  for (int d = static_cast<int>(threadIdx.x); d < x.width; d += pair_threads) to[d] = static_cast<T>(own[d]);
   for (int p = static_cast<int>(threadIdx.x); p < pairs; p += pair_threads) {
     const Pair pair = pair_of(p);
-    const float *a = own + pair.i * (width + 1), *b = own + pair.j * (width + 1);
+    const float *a = own + pair.i * (x.width + 1), *b = own + pair.j * (x.width + 1);
     float sum = 0;
-    for (int d = 0; d < width; ++d) sum += a[d] * b[d];
-    to[width + p] = static_cast<T>(sum);
+    for (int d = 0; d < x.width; ++d) sum += a[d] * b[d];
+    to[x.width + p] = static_cast<T>(sum);
   }
+}
+
+LaunchShape example_shape(const Tensor& first, std::int64_t vectors, std::int64_t products) {
+  return {.grid = {first.dim(0)},
+          .threads = pair_threads,
+          .shared_bytes = static_cast<std::size_t>(vectors * (first.dim(1) + 1) + products) * sizeof(float)};
 }
 
 template <class T>
 void dot_interaction_forward(const DotInteractionForward& op, const KernelContext& context) {
-  if (op.x.dim(1) == 0) return;
-  const auto vectors = static_cast<int>(op.x.dim(0)), width = static_cast<int>(op.x.dim(2));
-  COMERA_LAUNCH(
-      context.stream,
-      (LaunchShape{.grid = {op.x.dim(1)},
-                   .threads = pair_threads,
-                   .shared_bytes = static_cast<std::size_t>(vectors * (width + 1)) * sizeof(float)}),
-      (dot_interaction_kernel<T>), op.x.data<T>(), vectors, op.x.dim(1), width, op.y.data<T>());
+  if (op.first.dim(0) == 0) return;
+  COMERA_LAUNCH(context.stream, example_shape(op.first, op.others.dim(0) + 1, 0), (dot_interaction_kernel<T>),
+                vectors_in<T>(op.first, op.others), op.y.data<T>());
 }
 
 template <class T>
 __global__ void __launch_bounds__(pair_threads)
-    dot_interaction_backward_kernel(const T* x, const T* dy, int vectors, std::int64_t examples, int width,
-                                    T* dx) {
-  auto* own = shared_array<float>(vectors * (width + 1) + vectors * vectors);
-  float* products = own + vectors * (width + 1);  // gradients of x_i·x_j, (F, F)
-  load_example(x, vectors, examples, width, own);
-  const int pairs = vectors * (vectors - 1) / 2;
-  const T* from = dy + std::int64_t{blockIdx.x} * (width + pairs);
+    dot_interaction_backward_kernel(Vectors<T> x, const T* dy, Vectors<T> dx) {
+  auto* own = shared_array<float>(x.count * (x.width + 1) + x.count * x.count);
+  float* products = own + x.count * (x.width + 1);  // gradients of x_i·x_j
+  load_example(x, own);
+  const int pairs = x.count * (x.count - 1) / 2;
+  const T* from = dy + std::int64_t{blockIdx.x} * (x.width + pairs);
   for (int p = static_cast<int>(threadIdx.x); p < pairs; p += pair_threads) {
     const Pair pair = pair_of(p);
-    products[pair.i * vectors + pair.j] = products[pair.j * vectors + pair.i] =
-        static_cast<float>(from[width + p]);
+    products[pair.i * x.count + pair.j] = products[pair.j * x.count + pair.i] =
+        static_cast<float>(from[x.width + p]);
   }
   __syncthreads();
-  for (int k = static_cast<int>(threadIdx.x); k < vectors * width; k += pair_threads) {
-    const int i = k / width, d = k % width;
+  for (int k = static_cast<int>(threadIdx.x); k < x.count * x.width; k += pair_threads) {
+    const int i = k / x.width, d = k % x.width;
     float sum = i == 0 ? static_cast<float>(from[d]) : 0.F;
-    for (int j = 0; j < vectors; ++j)
-      if (j != i) sum += products[i * vectors + j] * own[j * (width + 1) + d];
-    dx[(i * examples + blockIdx.x) * width + d] = static_cast<T>(sum);
+    for (int j = 0; j < x.count; ++j)
+      if (j != i) sum += products[i * x.count + j] * own[j * (x.width + 1) + d];
+    dx.of(i)[d] = static_cast<T>(sum);
   }
 }
 
 template <class T>
 void dot_interaction_backward(const DotInteractionBackward& op, const KernelContext& context) {
-  if (op.x.dim(1) == 0) return;
-  const auto vectors = static_cast<int>(op.x.dim(0)), width = static_cast<int>(op.x.dim(2));
-  COMERA_LAUNCH(context.stream,
-                (LaunchShape{.grid = {op.x.dim(1)},
-                             .threads = pair_threads,
-                             .shared_bytes =
-                                 static_cast<std::size_t>(vectors * (width + 1 + vectors)) * sizeof(float)}),
-                (dot_interaction_backward_kernel<T>), op.x.data<T>(), op.dy.data<T>(), vectors, op.x.dim(1),
-                width, op.dx.data<T>());
+  if (op.first.dim(0) == 0) return;
+  const std::int64_t vectors = op.others.dim(0) + 1;
+  COMERA_LAUNCH(context.stream, example_shape(op.first, vectors, vectors * vectors),
+                (dot_interaction_backward_kernel<T>), vectors_in<T>(op.first, op.others), op.dy.data<T>(),
+                vectors_in<T>(op.dfirst, op.dothers));
 }
 
 constexpr int loss_threads = 1024;

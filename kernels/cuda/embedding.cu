@@ -137,7 +137,7 @@ void segment_sum(const SegmentSum& op, const KernelContext& context) {
       op.dy.data<T>(), ints(op.order), ints(op.offsets),    ints(op.count), op.ids ? ints(op.ids) : nullptr,
       width,           segments,       op.out.data<float>()};
   each(context.stream, SummedSegments<T>{all}, segments * width, width);
-  const std::int64_t rows = op.dy.dim(0);
+  const std::int64_t rows = op.order.elements();
   if (rows <= long_segment || segments == 0 || width == 0) return;
   const int v = vector_of(width);
   const LaunchShape shape{.grid = {blocks_for(rows, long_segment), blocks_for(width, warp * v)},

@@ -7,12 +7,20 @@
 namespace comera {
 
 namespace {
-// (B, D + pairs of F vectors)
-Shape features_of(const Tensor& x) {
-  const std::int64_t vectors = x.dim(0);
-  return {x.dim(1), x.dim(2) + vectors * (vectors - 1) / 2};
+// (B, D + pairs of F + 1 vectors)
+Shape features_of(const Tensor& others) {
+  const std::int64_t count = others.dim(0);
+  return {others.dim(1), others.dim(2) + count * (count + 1) / 2};
 }
-double pair_work(const Tensor& x) { return product(x.dim(0) * x.dim(1), x.dim(2), x.dim(0)) / 2; }
+void check_vectors(const char* name, const Tensor& first, const Tensor& others) {
+  COMERA_CHECK(others.shape().dims() == 3, "{}: others must be (F, B, D), not {}", name,
+               others.shape().text());
+  check_tensor(name, "first", first, {others.dim(1), others.dim(2)}, first.dtype());
+  check_tensor(name, "others", others, others.shape(), first.dtype());
+}
+double pair_work(const Tensor& others) {
+  return product(others.dim(0) * others.dim(1), others.dim(2), others.dim(0) + 1) / 2;
+}
 }  // namespace
 
 void DivideBags::check() const {
@@ -25,22 +33,25 @@ Work work_of(const DivideBags& op) { return {0, twice(op.x)}; }
 
 void DotInteractionForward::check() const {
   const char* name = "DotInteractionForward";
-  COMERA_CHECK(x.shape().dims() == 3, "{}: x must be (F, B, D), not {}", name, x.shape().text());
-  check_tensor(name, "x", x, x.shape(), compute());
-  check_tensor(name, "y", y, features_of(x), compute());
+  check_vectors(name, first, others);
+  check_tensor(name, "y", y, features_of(others), compute());
 }
 
-Work work_of(const DotInteractionForward& op) { return {pair_work(op.x), once(op.x, op.y)}; }
+Work work_of(const DotInteractionForward& op) {
+  return {pair_work(op.others), once(op.first, op.others, op.y)};
+}
 
 void DotInteractionBackward::check() const {
   const char* name = "DotInteractionBackward";
-  COMERA_CHECK(x.shape().dims() == 3, "{}: x must be (F, B, D), not {}", name, x.shape().text());
-  check_tensor(name, "x", x, x.shape(), compute());
-  check_tensor(name, "dy", dy, features_of(x), compute());
-  check_tensor(name, "dx", dx, x.shape(), compute());
+  check_vectors(name, first, others);
+  check_tensor(name, "dy", dy, features_of(others), compute());
+  check_tensor(name, "dfirst", dfirst, first.shape(), compute());
+  check_tensor(name, "dothers", dothers, others.shape(), compute());
 }
 
-Work work_of(const DotInteractionBackward& op) { return {2 * pair_work(op.x), once(op.x, op.dy, op.dx)}; }
+Work work_of(const DotInteractionBackward& op) {
+  return {2 * pair_work(op.others), once(op.first, op.others, op.dy, op.dfirst, op.dothers)};
+}
 
 void BinaryCrossEntropy::check() const {
   const char* name = "BinaryCrossEntropy";

@@ -16,22 +16,23 @@ struct DivideBags {
   void check() const;
 };
 
-// F vectors of each example, and how they agree: y[b] = [x_0, x_1·x_0, x_2·x_0, x_2·x_1, x_3·x_0, …].
+// F + 1 vectors x_0, x_1, … of each example, and how they agree: y[b] = [x_0, x_1·x_0, x_2·x_0, x_2·x_1, …].
 struct DotInteractionForward {
-  Tensor x;  // (F, B, D)
-  Tensor y;  // out (B, D + F (F - 1) / 2)
+  Tensor first;   // (B, D): x_0
+  Tensor others;  // (F, B, D)
+  Tensor y;       // out (B, D + F (F + 1) / 2)
 
-  DType compute() const { return x.dtype(); }
+  DType compute() const { return first.dtype(); }
   void check() const;
 };
 
 // dx_i = Σ_{j ≠ i} dy[i·j] x_j, and for i = 0 the first D of dy besides.
 struct DotInteractionBackward {
-  Tensor x;   // (F, B, D)
-  Tensor dy;  // (B, D + F (F - 1) / 2)
-  Tensor dx;  // out (F, B, D)
+  Tensor first, others;    // as above
+  Tensor dy;               // (B, D + F (F + 1) / 2)
+  Tensor dfirst, dothers;  // out
 
-  DType compute() const { return x.dtype(); }
+  DType compute() const { return first.dtype(); }
   void check() const;
 };
 

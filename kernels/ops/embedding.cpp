@@ -29,9 +29,9 @@ Work work_of(const EmbeddingSum& op) {
 
 void SegmentSum::check() const {
   const char* name = "SegmentSum";
-  const std::int64_t tokens = dy.dim(0), width = dy.dim(1), segments = offsets.elements() - 1;
-  check_tensor(name, "dy", dy, {tokens, width}, compute());
-  check_tensor(name, "order", order, {tokens}, DType::int32);
+  const std::int64_t width = dy.dim(1), segments = offsets.elements() - 1;
+  check_tensor(name, "dy", dy, {dy.dim(0), width}, compute());
+  check_tensor(name, "order", order, {order.elements()}, DType::int32);
   check_elements(name, "offsets", offsets, segments + 1, DType::int32);
   check_elements(name, "count", count, 1, DType::int32);
   check_optional(name, "ids", ids, {segments}, DType::int32);

@@ -21,10 +21,10 @@ struct EmbeddingSum {
 
 // out[u] = Σ dy[order[i]], i in [offsets[u], offsets[u+1]), in that order, so that the sum is deterministic.
 // With ids, the sums are added to a table instead: out[ids[u]] += ... Rows u at and beyond count are 0 (not
-// touched with ids).
+// touched with ids). A row may be summed several times, or never: bags of ids are sums of a table's rows.
 struct SegmentSum {
-  Tensor dy;       // (T, width)
-  Tensor order;    // int32 (T): token rows sorted by id
+  Tensor dy;       // (rows, width)
+  Tensor order;    // int32 (T) rows of dy: of tokens, those sorted by id
   Tensor offsets;  // int32 (U + 1)
   Tensor count;    // int32 (1): how many of the U are real
   Tensor ids;      // int32 (U) ascending, or left out

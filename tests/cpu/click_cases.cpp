@@ -17,23 +17,26 @@ void bag_case(std::vector<OperationCase>& cases, std::int64_t bags, std::int64_t
                    }});
 }
 
-void interaction_cases(std::vector<OperationCase>& cases, std::int64_t vectors, std::int64_t examples,
+void interaction_cases(std::vector<OperationCase>& cases, std::int64_t others, std::int64_t examples,
                        std::int64_t width) {
-  const std::string name = fmt::format("{}_{}_{}", vectors, examples, width);
-  const std::int64_t features = width + vectors * (vectors - 1) / 2;
-  cases.push_back({"DotInteractionForward_" + name, 4e-6, [=](World& world) {
-                     DotInteractionForward op;
-                     op.x = world.input({vectors, examples, width});
-                     op.y = world.output("y", {examples, features});
-                     world.run(op);
-                   }});
-  cases.push_back({"DotInteractionBackward_" + name, 4e-6, [=](World& world) {
-                     DotInteractionBackward op;
-                     op.x = world.input({vectors, examples, width});
-                     op.dy = world.input({examples, features});
-                     op.dx = world.output("dx", {vectors, examples, width});
-                     world.run(op);
-                   }});
+  const std::string name = fmt::format("{}_{}_{}", others, examples, width);
+  const std::int64_t features = width + others * (others + 1) / 2;
+  cases.push_back(
+      {"DotInteractionForward_" + name, 4e-6, [=](World& world) {
+         DotInteractionForward op;
+         op.first = world.input({examples, width}), op.others = world.input({others, examples, width});
+         op.y = world.output("y", {examples, features});
+         world.run(op);
+       }});
+  cases.push_back(
+      {"DotInteractionBackward_" + name, 4e-6, [=](World& world) {
+         DotInteractionBackward op;
+         op.first = world.input({examples, width}), op.others = world.input({others, examples, width});
+         op.dy = world.input({examples, features});
+         op.dfirst = world.output("dfirst", {examples, width});
+         op.dothers = world.output("dothers", {others, examples, width});
+         world.run(op);
+       }});
 }
 
 void loss_cases(std::vector<OperationCase>& cases, std::int64_t examples, std::int32_t count, double range) {
@@ -59,12 +62,11 @@ void add_click_cases(std::vector<OperationCase>& cases) {
   bag_case(cases, 1, 1);
   bag_case(cases, 37, 13);
   bag_case(cases, 130, 32);
-  interaction_cases(cases, 1, 3, 5);  // nothing to multiply
-  interaction_cases(cases, 2, 1, 1);
-  interaction_cases(cases, 5, 7, 13);
-  interaction_cases(cases, 17, 70, 8);
-  interaction_cases(cases, 27, 131, 16);
-  interaction_cases(cases, 33, 5, 64);
+  interaction_cases(cases, 1, 1, 1);
+  interaction_cases(cases, 4, 7, 13);
+  interaction_cases(cases, 16, 70, 8);
+  interaction_cases(cases, 26, 131, 16);
+  interaction_cases(cases, 32, 5, 64);
   loss_cases(cases, 1, 1, 2);
   loss_cases(cases, 37, 0, 2);
   loss_cases(cases, 1037, 1030, 5);

@@ -60,15 +60,18 @@ void rotary_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::i
 }
 
 // Offsets are drawn: some segments are empty.
+// `rows` of dy: some are summed several times, others never; 0: as many as tokens, each once.
 void segment_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::int64_t width,
-                   std::int64_t segments) {
-  const std::string name = fmt::format("{}_{}_{}", tokens, width, segments);
+                   std::int64_t segments, int rows = 0) {
+  const std::string name =
+      fmt::format("{}_{}_{}{}", tokens, width, segments, rows > 0 ? fmt::format("_of_{}", rows) : "");
   for (bool with_ids : {false, true}) {
     cases.push_back({"SegmentSum_" + name + (with_ids ? "_ids" : ""), 4e-6, [=](World& world) {
                        Integers offsets = drawn(segments + 1, tokens + 1, 5);
                        std::sort(offsets.begin(), offsets.end());
                        SegmentSum op;
-                       op.dy = world.input({tokens, width}), op.order = world.integers(shuffled(tokens, 6));
+                       op.dy = world.input({rows > 0 ? rows : tokens, width});
+                       op.order = world.integers(rows > 0 ? drawn(tokens, rows, 6) : shuffled(tokens, 6));
                        op.offsets = world.integers(offsets);
                        op.count = world.integers({static_cast<std::int32_t>(segments - segments / 4)});
                        if (with_ids) {
@@ -103,6 +106,8 @@ void table_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::in
                      op.y = world.output("y", {tokens, width});
                      world.run(op);
                    }});
+  segment_cases(cases, 71, 13, 9, 5);
+  segment_cases(cases, 300, 8, 2, 400);
   segment_cases(cases, tokens, width, std::max<std::int64_t>(1, tokens / 3));
   cases.push_back({"GatherRows_" + name, 0, [=](World& world) {
                      GatherRows op;

@@ -20,17 +20,23 @@ void divide_bags(const DivideBags& op, const KernelContext&) {
   }
 }
 
+// Vector i of example b, 0 being the first.
+template <class T>
+T* vector_of(const Tensor& first, const Tensor& others, std::int64_t i, std::int64_t b) {
+  const std::int64_t width = first.dim(1);
+  return i == 0 ? first.data<T>() + b * width : others.data<T>() + ((i - 1) * first.dim(0) + b) * width;
+}
+
 template <class T>
 void dot_interaction_forward(const DotInteractionForward& op, const KernelContext&) {
-  const std::int64_t vectors = op.x.dim(0), examples = op.x.dim(1), width = op.x.dim(2);
-  const auto x = [&](std::int64_t i, std::int64_t b) { return op.x.data<T>() + (i * examples + b) * width; };
-  for (std::int64_t b = 0; b < examples; ++b) {
-    T* y = op.y.data<T>() + b * op.y.dim(1);
-    y = std::copy_n(x(0, b), width, y);
-    for (std::int64_t i = 0; i < vectors; ++i)
+  const std::int64_t width = op.first.dim(1);
+  for (std::int64_t b = 0; b < op.first.dim(0); ++b) {
+    const auto x = [&](std::int64_t i) { return vector_of<T>(op.first, op.others, i, b); };
+    T* y = std::copy_n(x(0), width, op.y.data<T>() + b * op.y.dim(1));
+    for (std::int64_t i = 1; i <= op.others.dim(0); ++i)
       for (std::int64_t j = 0; j < i; ++j) {
         T sum{};
-        for (std::int64_t d = 0; d < width; ++d) sum += x(i, b)[d] * x(j, b)[d];
+        for (std::int64_t d = 0; d < width; ++d) sum += x(i)[d] * x(j)[d];
         *y++ = sum;
       }
   }
@@ -38,18 +44,19 @@ void dot_interaction_forward(const DotInteractionForward& op, const KernelContex
 
 template <class T>
 void dot_interaction_backward(const DotInteractionBackward& op, const KernelContext&) {
-  const std::int64_t vectors = op.x.dim(0), examples = op.x.dim(1), width = op.x.dim(2);
-  const auto at = [&](std::int64_t i, std::int64_t b) { return (i * examples + b) * width; };
-  std::fill_n(op.dx.data<T>(), op.dx.elements(), T{0});
-  for (std::int64_t b = 0; b < examples; ++b) {
+  const std::int64_t width = op.first.dim(1);
+  std::fill_n(op.dothers.data<T>(), op.dothers.elements(), T{0});
+  for (std::int64_t b = 0; b < op.first.dim(0); ++b) {
+    const auto x = [&](std::int64_t i) { return vector_of<T>(op.first, op.others, i, b); };
+    const auto dx = [&](std::int64_t i) { return vector_of<T>(op.dfirst, op.dothers, i, b); };
     const T* dy = op.dy.data<T>() + b * op.dy.dim(1);
-    std::copy_n(dy, width, op.dx.data<T>() + at(0, b));
+    std::copy_n(dy, width, dx(0));
     dy += width;
-    for (std::int64_t i = 0; i < vectors; ++i)
+    for (std::int64_t i = 1; i <= op.others.dim(0); ++i)
       for (std::int64_t j = 0; j < i; ++j, ++dy)
         for (std::int64_t d = 0; d < width; ++d) {
-          op.dx.data<T>()[at(i, b) + d] += *dy * op.x.data<T>()[at(j, b) + d];
-          op.dx.data<T>()[at(j, b) + d] += *dy * op.x.data<T>()[at(i, b) + d];
+          dx(i)[d] += *dy * x(j)[d];
+          dx(j)[d] += *dy * x(i)[d];
         }
   }
 }

@@ -1,0 +1,119 @@
+#include "data/clicks/click_batch.h"
+
+#include <algorithm>
+
+#include "data/radix_sort.h"
+#include "kernels/core/check.h"
+
+namespace comera::data {
+
+namespace {
+std::span<std::int32_t> integers(const Tensor& tensor) {
+  return {tensor.data<std::int32_t>(), static_cast<std::size_t>(tensor.elements())};
+}
+void fill_after(std::span<std::int32_t> values, std::int64_t count, std::int32_t value) {
+  std::fill(values.begin() + count, values.end(), value);
+}
+}  // namespace
+
+Clicks::Clicks(const ClickCapacity& capacity, std::vector<std::int64_t> right_rows)
+    : right_rows_(std::move(right_rows)),
+      block_(ClickBatch::measuring(capacity).block_bytes() / sizeof(std::int32_t)),
+      arrays_(ClickBatch::over(block_.data(), capacity)),
+      bags_(capacity.tables.size()) {
+  COMERA_CHECK(right_rows_.size() == capacity.tables.size(), "{} tables have right rows, a batch has {}",
+               right_rows_.size(), capacity.tables.size());
+}
+
+void Clicks::clear() {
+  std::ranges::fill(block_, 0);
+  for (auto& bags : bags_) bags.clear();
+  examples_ = 0;
+}
+
+void Clicks::add_numbers(std::span<const float> numbers, std::size_t bags, float label) {
+  const ClickCapacity& capacity = arrays_.capacity;
+  COMERA_CHECK(
+      examples_ < capacity.examples && std::ssize(numbers) == capacity.numbers && bags == bags_.size(),
+      "an example of {} numbers and {} bags does not fit into a batch that holds {} of {} examples of {} "
+      "numbers and {} bags",
+      numbers.size(), bags, examples_, capacity.examples, capacity.numbers, bags_.size());
+  std::ranges::copy(numbers, arrays_.numbers.data<float>() + examples_ * capacity.numbers);
+  arrays_.labels.data<float>()[examples_] = label;
+}
+
+void Clicks::add_id(std::size_t table, std::int32_t id) {
+  std::vector<std::int32_t>& bags = bags_[table];
+  const std::span<std::int32_t> ids = integers(arrays_.tables[table].ids.ids);
+  COMERA_CHECK(bags.size() < ids.size(), "a batch has room for {} ids of table {}", ids.size(), table);
+  ids[bags.size()] = id;
+  bags.push_back(examples_);
+}
+
+void Clicks::end_bag(std::size_t table) {
+  integers(arrays_.tables[table].offsets)[examples_ + 1] = static_cast<std::int32_t>(bags_[table].size());
+}
+
+void Clicks::add(std::span<const float> numbers, const std::vector<std::span<const std::int32_t>>& bags,
+                 float label) {
+  add_numbers(numbers, bags.size(), label);
+  for (std::size_t t = 0; t < bags.size(); ++t) {
+    for (const std::int32_t id : bags[t]) add_id(t, id);
+    end_bag(t);
+  }
+  ++examples_;
+}
+
+void Clicks::add(std::span<const float> numbers, std::span<const std::int32_t> ids, float label) {
+  add_numbers(numbers, ids.size(), label);
+  for (std::size_t t = 0; t < ids.size(); ++t) add_id(t, ids[t]), end_bag(t);
+  ++examples_;
+}
+
+// Ids are sorted stably, so that equal ones stand in the order of their bags.
+void Clicks::finish_table(std::size_t table) {
+  const LookupIds& lookup = arrays_.tables[table].ids;
+  const auto count = std::ssize(bags_[table]);
+  const std::span<std::int32_t> ids = integers(lookup.ids), order = integers(lookup.unique_order),
+                                unique_ids = integers(lookup.unique_ids),
+                                offsets = integers(lookup.unique_offsets),
+                                index = integers(lookup.unique_index);
+  const auto [smallest, largest] = std::minmax_element(ids.begin(), ids.begin() + count);
+  COMERA_CHECK(count == 0 || *smallest >= 0, "table {} is asked for the id {}, ids start at 0", table,
+               *smallest);
+  const std::int64_t limit = count == 0 ? 1 : std::int64_t{*largest} + 1;
+  for (std::int64_t i = 0; i < count; ++i) order[i] = static_cast<std::int32_t>(i);
+  radix_sort(order, count, limit, [&](std::int32_t place) { return ids[place]; });
+  std::int32_t unique = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int32_t id = ids[order[i]];
+    if (i == 0 || id != unique_ids[unique - 1]) {
+      COMERA_CHECK(unique < std::ssize(unique_ids),
+                   "a batch has more distinct ids of table {} than the {} it has room for", table,
+                   unique_ids.size());
+      offsets[unique] = static_cast<std::int32_t>(i);
+      unique_ids[unique++] = id;
+    }
+    index[order[i]] = unique - 1;
+  }
+  for (std::int64_t i = 0; i < count; ++i)
+    order[i] = bags_[table][order[i]];  // a place is its bag from here on
+
+  const std::span<std::int32_t> right = integers(lookup.right_order);
+  for (std::int32_t i = 0; i < unique; ++i) right[i] = i;
+  if (right_rows_[table] > 0)
+    radix_sort(right, unique, std::min(right_rows_[table], limit),
+               [&](std::int32_t i) { return static_cast<std::int32_t>(unique_ids[i] % right_rows_[table]); });
+  fill_after(offsets, unique, static_cast<std::int32_t>(count));
+  fill_after(integers(arrays_.tables[table].offsets), examples_ + 1, static_cast<std::int32_t>(count));
+  *lookup.count.data<std::int32_t>() = static_cast<std::int32_t>(count);
+  *lookup.unique_count.data<std::int32_t>() = unique;
+}
+
+void Clicks::finish() {
+  for (std::size_t t = 0; t < bags_.size(); ++t) finish_table(t);
+  *arrays_.counts.data<std::int32_t>() = examples_;
+  std::ranges::copy(arrays_.digest(), arrays_.filled.data<std::int32_t>());
+}
+
+}  // namespace comera::data

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/core/dtype.h"
+#include "tensorized/kinds.h"
+#include "tensorized/shapes.h"
+
+namespace comera {
+
+enum class BagPooling : std::uint8_t { sum, mean };
+
+// A deep learning recommendation model (DLRM: Naumov et al., 2019). Numbers go through the bottom layers and
+// become a vector as wide as the rows of the tables; of each table the rows of a bag of ids are pooled; the
+// products of all pairs of these vectors go with the first one through the top layers, whose only output is
+// the logit of a click. All layers but the last have ReLU.
+struct DlrmConfig {
+  struct Table {
+    std::int64_t rows = 0;
+    std::optional<TTMShape> train;  // dense if there is none
+    friend bool operator==(const Table&, const Table&) = default;
+  };
+  struct Layer {
+    std::int64_t outputs = 0;
+    std::optional<TTShape> train;  // dense if there is none
+    friend bool operator==(const Layer&, const Layer&) = default;
+  };
+
+  std::int64_t numbers = 13;  // of an example
+  std::int64_t width = 16;    // of rows, and of the last bottom layer's output
+  std::vector<Layer> bottom;  // the last one's outputs are `width`
+  std::vector<Layer> top;     // the last one's output is 1
+  std::vector<Table> tables;
+  BagPooling pooling = BagPooling::sum;
+  LookupKind lookup = LookupKind::halves;
+  // Standard deviation of rows at the start. 0: 1 / √(3 rows) of each table, as the published program's
+  // uniform numbers between ± 1 / √rows have.
+  double embedding_deviation = 0;
+  DType compute = DType::float32;
+
+  std::int64_t features() const;  // inputs of the top layers
+  double deviation_of(const Table& table) const;
+  // Throws Error with a sentence that says what does not fit.
+  void validate() const;
+  friend bool operator==(const DlrmConfig&, const DlrmConfig&) = default;
+};
+
+// The same model with dense tables and layers.
+DlrmConfig dense_twin(DlrmConfig config);
+
+// "table.3", "bottom.0", "top.2": the parameters' names begin so.
+std::string table_name(std::size_t table);
+
+}  // namespace comera

@@ -1,0 +1,197 @@
+#include "model/dlrm/dlrm.h"
+
+#include <fmt/format.h>
+
+#include "kernels/core/check.h"
+#include "kernels/ops/clicks.h"
+#include "kernels/ops/embedding.h"
+#include "kernels/ops/layout.h"
+#include "tensorized/in_type.h"
+#include "tensorized/ttm_chain.h"
+
+namespace comera {
+
+namespace {
+const DlrmConfig& validated(const DlrmConfig& config) {
+  config.validate();
+  return config;
+}
+}  // namespace
+
+Dlrm::Dlrm(const DlrmConfig& config, Allocator& allocator, bool gradients) : config_(validated(config)) {
+  bottom_ = make_layers("bottom", config.bottom, config.numbers, false);
+  for (std::size_t t = 0; t < config.tables.size(); ++t) {
+    store_.begin_block();
+    const DlrmConfig::Table& table = config.tables[t];
+    tables_.push_back(make_embedding(store_, table_name(t), table.rows, config.width,
+                                     config.deviation_of(table), table.train, config.lookup));
+  }
+  store_.begin_block();
+  top_ = make_layers("top", config.top, config.features(), true);
+  store_.allocate(allocator, config.compute, gradients);
+  for (int block = 0; block < store_.blocks(); ++block) blocks_.push_back(store_.block_ranges(block));
+}
+
+Dlrm::Layers Dlrm::make_layers(const char* name, const std::vector<DlrmConfig::Layer>& layers,
+                               std::int64_t inputs, bool scores) {
+  Layers made;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const DlrmConfig::Layer& layer = layers[i];
+    made.push_back(make_linear(store_,
+                               {.name = fmt::format("{}.{}", name, i),
+                                .outputs = {""},
+                                .input_size = inputs,
+                                .output_size = layer.outputs,
+                                .scores = scores && i + 1 == layers.size()},
+                               layer.train ? std::vector{*layer.train} : std::vector<TTShape>{},
+                               PlanKind::automatic));
+    inputs = layer.outputs;
+  }
+  return made;
+}
+
+std::vector<RankedLayer> Dlrm::ranked_layers() const {
+  std::vector<RankedLayer> list;
+  const auto add = [&](const Layers& layers) {
+    int before = -1;  // a layer is seen through the next one alone
+    for (const auto& layer : layers) {
+      const std::vector<RankedLayer> own = layer->ranked_layers();
+      if (before >= 0 && !own.empty()) list[before].needs = static_cast<int>(list.size());
+      before = own.empty() ? -1 : static_cast<int>(list.size());
+      list.insert(list.end(), own.begin(), own.end());
+    }
+  };
+  add(bottom_);
+  for (std::size_t t = 0; t < tables_.size(); ++t) {
+    const TTMCores* train = tables_[t]->as_tensor_train();
+    if (train != nullptr && !train->gates.empty())
+      list.push_back(
+          {.name = table_name(t), .cores = train->cores, .gates = train->gates, .keeps_one = true});
+  }
+  add(top_);
+  return list;
+}
+
+std::vector<std::int64_t> Dlrm::right_rows() const {
+  std::vector<std::int64_t> rows;
+  for (const auto& table : tables_) rows.push_back(table->right_rows());
+  return rows;
+}
+
+std::vector<Linear::Saved> Dlrm::run_layers(const Step& step, const Layers& layers, Tensor x, bool answers) {
+  std::vector<Linear::Saved> saved;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const bool answer = answers && i + 1 == layers.size();
+    saved.push_back(layers[i]->forward(
+        step.context, x,
+        {.activation = answer ? Activation::none : Activation::relu, .training = step.training}));
+    x = saved.back().output();
+  }
+  return saved;
+}
+
+void Dlrm::run_layers_backward(const Step& step, const Layers& layers,
+                               const std::vector<Linear::Saved>& saved, const Tensor& dy, const Tensor& dx) {
+  ArenaScope scope(step.context.arena);
+  Tensor gradient = dy;
+  for (std::size_t i = layers.size(); i-- > 0;) {
+    const Tensor before = i == 0 ? dx : scope.tensor(saved[i].x.shape(), saved[i].x.dtype());
+    layers[i]->backward(step.context, saved[i], {gradient}, before, false);
+    gradient = before;
+  }
+}
+
+// A bag's sum of rows is a segment of the rows that its ids were given.
+void Dlrm::pool(const Step& step, const ClickBatch& batch, std::size_t table, const Tensor& vectors) const {
+  const Context& context = step.context;
+  const ClickBatch::Table& ids = batch.tables[table];
+  ArenaScope scope(context.arena);
+  const Embedding::Rows found = tables_[table]->look_up(context, scope, ids.ids);
+  const InMasterType sums(context, scope, vectors);
+  run(context, SegmentSum{.dy = found.rows,
+                          .order = found.index,
+                          .offsets = ids.offsets,
+                          .count = batch.example_count(),
+                          .ids = {},
+                          .out = sums.tensor()});
+  sums.write_back();
+  if (config_.pooling == BagPooling::mean) run(context, DivideBags{.x = vectors, .offsets = ids.offsets});
+}
+
+Dlrm::Passed Dlrm::forward(const Step& step, const ClickBatch& batch) const {
+  const Context& context = step.context;
+  const DType compute = store_.compute();
+  const std::int64_t examples = batch.capacity.examples, width = config_.width;
+  const auto count = std::ssize(tables_);
+  COMERA_CHECK(std::ssize(batch.tables) == count && batch.capacity.numbers == config_.numbers,
+               "a batch has {} tables and {} numbers, the model {} and {}", batch.tables.size(),
+               batch.capacity.numbers, count, config_.numbers);
+  Passed passed;
+  Tensor numbers = batch.numbers;
+  if (numbers.dtype() != compute) {
+    numbers = context.arena.saved(batch.numbers.shape(), compute);
+    run(context, Cast{.x = batch.numbers, .y = numbers});
+  }
+  passed.bottom = run_layers(step, bottom_, numbers, false);
+  passed.vectors = context.arena.saved({count, examples, width}, compute);
+  for (std::int64_t t = 0; t < count; ++t)
+    pool(step, batch, static_cast<std::size_t>(t),
+         passed.vectors.slice(t * examples * width, {examples, width}));
+  passed.features = context.arena.saved({examples, config_.features()}, compute);
+  run(context, DotInteractionForward{
+                   .first = passed.bottom.back().output(), .others = passed.vectors, .y = passed.features});
+  passed.top = run_layers(step, top_, passed.features, true);
+  return passed;
+}
+
+void Dlrm::backward(const Step& step, const ClickBatch& batch, const Passed& passed) const {
+  const Context& context = step.context;
+  ArenaScope scope(context.arena);
+  const std::int64_t examples = batch.capacity.examples, width = config_.width;
+  const Tensor dvectors = scope.tensor(passed.vectors.shape(), passed.vectors.dtype());
+  const Tensor dbottom = scope.tensor({examples, width}, passed.vectors.dtype());
+  {
+    ArenaScope inner(context.arena);
+    const Tensor dfeatures = inner.tensor(passed.features.shape(), passed.features.dtype());
+    run_layers_backward(step, top_, passed.top, passed.answer(), dfeatures);
+    gradients_are_ready(blocks_.back());
+    run(context, DotInteractionBackward{.first = passed.bottom.back().output(),
+                                        .others = passed.vectors,
+                                        .dy = dfeatures,
+                                        .dfirst = dbottom,
+                                        .dothers = dvectors});
+  }
+  for (std::size_t t = tables_.size(); t-- > 0;) {
+    const Tensor dy = dvectors.slice(static_cast<std::int64_t>(t) * examples * width, {examples, width});
+    if (config_.pooling == BagPooling::mean)
+      run(context, DivideBags{.x = dy, .offsets = batch.tables[t].offsets});
+    tables_[t]->backward(context, batch.tables[t].ids, dy);
+    gradients_are_ready(blocks_[t + 1]);
+  }
+  const Tensor dnumbers = scope.tensor(passed.bottom.front().x.shape(), passed.bottom.front().x.dtype());
+  run_layers_backward(step, bottom_, passed.bottom, dbottom, dnumbers);
+  gradients_are_ready(blocks_.front());
+}
+
+void Dlrm::run_pack(const Step& step, const ClickBatch& batch, bool gradient) const {
+  const Context& context = step.context;
+  const std::size_t mark = context.arena.mark();
+  begin_pass(context, gradient);
+  const Passed passed = forward(step, batch);
+  run(context, BinaryCrossEntropy{.logits = passed.answer(),
+                                  .labels = batch.labels,
+                                  .count = batch.example_count(),
+                                  .gradient = gradient,
+                                  .results = step.results});
+  if (gradient) backward(step, batch, passed);
+  context.arena.release(mark);
+}
+
+void Dlrm::logits(const Step& step, const ClickBatch& batch, const Tensor& y) const {
+  const std::size_t mark = step.context.arena.mark();
+  begin_pass(step.context, false);
+  run(step.context, Cast{.x = forward(step, batch).answer(), .y = y});
+  step.context.arena.release(mark);
+}
+
+}  // namespace comera

@@ -1,0 +1,231 @@
+#include "model/dlrm/dlrm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <random>
+
+#include "data/clicks/click_batch.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/plain/plain_backend.h"
+#include "model/dlrm/click_packs.h"
+#include "tests/support/harness.h"
+
+namespace comera::test {
+namespace {
+
+DlrmConfig small_dlrm(bool tensorized, BagPooling pooling) {
+  DlrmConfig config;
+  config.numbers = 3, config.width = 4, config.pooling = pooling;
+  config.bottom = {{.outputs = 6, .train = {}}, {.outputs = 4, .train = {}}};
+  config.tables = {{.rows = 7, .train = {}}, {.rows = 23, .train = {}}, {.rows = 1, .train = {}}};
+  config.top = {{.outputs = 6, .train = {}}, {.outputs = 1, .train = {}}};  // of 4 + 6 features
+  config.embedding_deviation = 0.7;
+  config.compute = DType::float64;
+  if (!tensorized) return config;
+  config.bottom[1].train = TTShape{{2, 3}, {2, 2}, {2, 3, 2}};
+  config.tables[0].train = TTMShape{{2, 2, 2}, {2, 1, 2}, {3, 2}};
+  config.tables[1].train = TTMShape{{4, 6}, {2, 2}, {5}};
+  config.top[0].train = TTShape{{2, 5}, {3, 2}, {2, 4, 2}};
+  return config;
+}
+
+// Bags of 0 to 4 ids, some of them twice.
+data::Clicks some_clicks(const DlrmConfig& config, const std::vector<std::int64_t>& right_rows, int examples,
+                         std::uint32_t seed = 3) {
+  ClickCapacity capacity{.examples = examples + 2, .numbers = config.numbers, .tables = {}};
+  for (const DlrmConfig::Table& table : config.tables)
+    capacity.tables.push_back({.ids = 4 * capacity.examples, .unique_ids = table.rows});
+  data::Clicks clicks(capacity, right_rows);
+  std::mt19937 random(seed);
+  for (int e = 0; e < examples; ++e) {
+    std::vector<float> numbers;
+    for (std::int64_t i = 0; i < config.numbers; ++i)
+      numbers.push_back(std::normal_distribution<float>()(random));
+    std::vector<std::vector<std::int32_t>> bags;
+    for (const DlrmConfig::Table& table : config.tables) {
+      std::vector<std::int32_t> bag(random() % 5);
+      for (std::int32_t& id : bag) id = static_cast<std::int32_t>(random() % table.rows);
+      bags.push_back(bag);
+    }
+    clicks.add(numbers, {bags.begin(), bags.end()}, random() % 3 == 0 ? 1.F : 0.F);
+  }
+  clicks.finish();
+  return clicks;
+}
+
+using Case = std::tuple<bool, BagPooling, LookupKind>;
+class DlrmModel : public testing::TestWithParam<Case> {
+ protected:
+  static DlrmConfig config() {
+    const auto [tensorized, pooling, lookup] = GetParam();
+    DlrmConfig config = small_dlrm(tensorized, pooling);
+    config.lookup = lookup;
+    return config;
+  }
+};
+
+TEST_P(DlrmModel, GradientsAgreeWithCentralDifferences) {
+  Dlrm model(config(), host_allocator(), true);
+  model.parameters().initialize(11);
+  Harness harness(plain_backend());
+  const data::Clicks clicks = some_clicks(config(), model.right_rows(), 9);
+  ClickBatch batch(host_allocator(), clicks.arrays().capacity);
+  std::ranges::copy(clicks.block(), static_cast<std::byte*>(batch.block()));
+  const Step step{harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true};
+  const auto loss = [&] {
+    harness.results() = StepResults{};
+    model.run_pack(step, batch, false);
+    return harness.results().loss_sum;
+  };
+  const double before = loss();
+  EXPECT_EQ(harness.results().target_count, 9);
+  model.run_pack(step, batch, true);
+  EXPECT_DOUBLE_EQ(harness.results().loss_sum, 2 * before);
+  ParameterStore& store = model.parameters();
+  for (const ParameterId id : store.layout())
+    EXPECT_LT(finite_difference_error(store.value(id), store.gradient(id), loss, 12, 1e-6), 1e-6)
+        << store.info(id).name;
+}
+
+// The formula of Naumov et al., written out for one example after the other, from the densified parameters.
+double loss_by_hand(const DlrmConfig& config, const std::vector<std::vector<double>>& tables,
+                    const std::vector<std::pair<std::vector<double>, std::vector<double>>>& bottom,
+                    const std::vector<std::pair<std::vector<double>, std::vector<double>>>& top,
+                    const ClickBatch& batch) {
+  const auto layer = [](const std::vector<double>& x, const auto& weights, bool relu) {
+    const auto& [matrix, bias] = weights;
+    std::vector<double> y = bias;
+    for (std::size_t i = 0; i < x.size(); ++i)
+      for (std::size_t j = 0; j < y.size(); ++j) y[j] += x[i] * matrix[i * y.size() + j];
+    if (relu)
+      for (double& value : y) value = std::max(value, 0.0);
+    return y;
+  };
+  double loss = 0;
+  for (std::int32_t b = 0; b < *batch.counts.data<std::int32_t>(); ++b) {
+    const float* numbers = batch.numbers.data<float>() + b * config.numbers;
+    std::vector<double> x(numbers, numbers + config.numbers);
+    for (const auto& weights : bottom) x = layer(x, weights, true);
+    std::vector<std::vector<double>> vectors{x};
+    for (std::size_t t = 0; t < tables.size(); ++t) {
+      const std::int32_t* offsets = batch.tables[t].offsets.data<std::int32_t>();
+      std::vector<double> sum(config.width, 0.0);
+      for (std::int32_t i = offsets[b]; i < offsets[b + 1]; ++i)
+        for (std::int64_t d = 0; d < config.width; ++d)
+          sum[d] += tables[t][batch.tables[t].ids.ids.data<std::int32_t>()[i] * config.width + d];
+      if (config.pooling == BagPooling::mean && offsets[b + 1] > offsets[b])
+        for (double& value : sum) value /= offsets[b + 1] - offsets[b];
+      vectors.push_back(sum);
+    }
+    for (std::size_t i = 1; i < vectors.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j)
+        x.push_back(std::inner_product(vectors[i].begin(), vectors[i].end(), vectors[j].begin(), 0.0));
+    for (std::size_t i = 0; i < top.size(); ++i) x = layer(x, top[i], i + 1 < top.size());
+    loss += std::log(1 + std::exp(x[0])) - batch.labels.data<float>()[b] * x[0];
+  }
+  return loss;
+}
+
+TEST_P(DlrmModel, IsThePublishedFormula) {
+  Dlrm model(config(), host_allocator(), false);
+  model.parameters().initialize(5);
+  Harness harness(plain_backend());
+  const data::Clicks clicks = some_clicks(config(), model.right_rows(), 20);
+  ClickBatch batch(host_allocator(), clicks.arrays().capacity);
+  std::ranges::copy(clicks.block(), static_cast<std::byte*>(batch.block()));
+  const Step step{harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(),
+                  false};
+  model.run_pack(step, batch, false);
+  std::vector<std::vector<double>> tables;
+  for (const auto& table : model.tables()) tables.push_back(table->table());
+  const auto layers = [&](const auto& of) {
+    std::vector<std::pair<std::vector<double>, std::vector<double>>> list;
+    for (const auto& linear : of)
+      list.emplace_back(linear->matrix(), read_tensor(model.parameters().value(linear->bias())));
+    return list;
+  };
+  EXPECT_NEAR(harness.results().loss_sum,
+              loss_by_hand(config(), tables, layers(model.bottom()), layers(model.top()), batch), 1e-10);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DlrmModel,
+                         testing::Combine(testing::Bool(), testing::Values(BagPooling::sum, BagPooling::mean),
+                                          testing::Values(LookupKind::unique, LookupKind::halves)));
+
+// Padding and the order of examples do not matter: the same examples in two batches of other capacities.
+TEST(DlrmPacks, MayBeDividedAsOneLikes) {
+  const DlrmConfig config = small_dlrm(true, BagPooling::sum);
+  Dlrm model(config, host_allocator(), true);
+  model.parameters().initialize(7);
+  Harness harness(plain_backend());
+  const Step step{harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true};
+  const data::Clicks whole = some_clicks(config, model.right_rows(), 10);
+  const ClickBatch& from = whole.arrays();
+  const auto run = [&](const data::Clicks& clicks) {
+    ClickBatch batch(host_allocator(), clicks.arrays().capacity);
+    std::ranges::copy(clicks.block(), static_cast<std::byte*>(batch.block()));
+    model.run_pack(step, batch, true);
+  };
+  run(whole);
+  const double loss = harness.results().loss_sum;
+  const std::vector<double> gradient = read_tensor(model.parameters().gradients());
+  std::ranges::fill(std::span(model.parameters().gradients().data<double>(), gradient.size()), 0.0);
+  harness.results() = StepResults{};
+  for (const std::int32_t first : {0, 4}) {
+    ClickCapacity capacity = from.capacity;
+    capacity.examples = first == 0 ? 4 : 8;
+    data::Clicks part(capacity, model.right_rows());
+    for (std::int32_t b = first; b < (first == 0 ? 4 : 10); ++b) {
+      std::vector<std::span<const std::int32_t>> bags;
+      for (const ClickBatch::Table& table : from.tables) {
+        const auto *ids = table.ids.ids.data<std::int32_t>(), *offsets = table.offsets.data<std::int32_t>();
+        bags.emplace_back(ids + offsets[b], ids + offsets[b + 1]);
+      }
+      part.add({from.numbers.data<float>() + b * config.numbers, static_cast<std::size_t>(config.numbers)},
+               bags, from.labels.data<float>()[b]);
+    }
+    part.finish();
+    run(part);
+  }
+  EXPECT_NEAR(harness.results().loss_sum, loss, 1e-12);
+  EXPECT_LT(relative_error(read_tensor(model.parameters().gradients()), gradient), 1e-13);
+}
+
+TEST(DlrmConfig, RefusesWhatDoesNotFit) {
+  const auto message = [](const std::function<void(DlrmConfig&)>& change) -> std::string {
+    DlrmConfig config = small_dlrm(true, BagPooling::sum);
+    change(config);
+    try {
+      config.validate();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message([](DlrmConfig&) {}), "");
+  EXPECT_NE(
+      message([](DlrmConfig& c) { c.bottom.back().outputs = 5; }).find("the last layer must have 4 outputs"),
+      std::string::npos);
+  EXPECT_NE(message([](DlrmConfig& c) { c.top.back().outputs = 2; }).find("the logit"), std::string::npos);
+  EXPECT_NE(message([](DlrmConfig& c) { c.tables.clear(); }).find("needs tables"), std::string::npos);
+  EXPECT_NE(message([](DlrmConfig& c) { c.tables[1].rows = 25; }).find("table.1: the row modes"),
+            std::string::npos);
+  EXPECT_NE(message([](DlrmConfig& c) { c.lookup = LookupKind::naive; }).find("not 'naive'"),
+            std::string::npos);
+}
+
+TEST(ClickPack, RefusesABlockOfAnotherCapacity) {
+  const DlrmConfig config = small_dlrm(false, BagPooling::sum);
+  const Dlrm model(config, host_allocator(), true);
+  const data::Clicks clicks = some_clicks(config, model.right_rows(), 4),
+                     others = some_clicks(config, model.right_rows(), 5);
+  const auto pack = ClickPacks(model, clicks.arrays().capacity).allocate(host_allocator());
+  EXPECT_NO_THROW(pack->check(clicks.block()));
+  EXPECT_THROW(pack->check(others.block()), Error);
+}
+
+}  // namespace
+}  // namespace comera::test
