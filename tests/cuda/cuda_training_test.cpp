@@ -24,6 +24,8 @@ TEST_F(CudaTraining, RoundedOperandsLearnAsDoubleDoes) { expect_tf32_losses(firs
 
 TEST_F(CudaTraining, NarrowGradientsAreThoseOfDouble) { expect_narrow_gradients(first_gpu()); }
 
+TEST_F(CudaTraining, ClicksAreLearntAsOnTheCpu) { expect_click_losses(first_gpu()); }
+
 TEST_F(CudaTraining, EveryLookupGivesTheSameLosses) { expect_every_lookup_to_agree(first_gpu()); }
 
 TEST_F(CudaTraining, LogitsAreThoseOfTheCpu) { expect_logits_of_the_cpu(first_gpu()); }

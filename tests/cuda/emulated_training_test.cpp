@@ -41,6 +41,8 @@ TEST(EmulatedTraining, RoundedOperandsLearnAsDoubleDoes) {
 
 TEST(EmulatedTraining, NarrowGradientsAreThoseOfDouble) { expect_narrow_gradients(emulated_device()); }
 
+TEST(EmulatedTraining, ClicksAreLearntAsOnTheCpu) { expect_click_losses(emulated_device()); }
+
 TEST(EmulatedTraining, EveryLookupGivesTheSameLosses) { expect_every_lookup_to_agree(emulated_device()); }
 
 TEST(EmulatedTraining, LogitsAreThoseOfTheCpu) { expect_logits_of_the_cpu(emulated_device()); }

@@ -12,8 +12,10 @@
 #include "kernels/emulation/sanitizers.h"
 #include "tensorized/plan.h"
 #include "tests/model/configs.h"
+#include "tests/support/clicks.h"
 #include "tests/support/harness.h"
 #include "tests/support/largest.h"
+#include "tests/training/click_trace.h"
 #include "tests/training/trace.h"
 #include "training/fillings.h"
 
@@ -104,6 +106,21 @@ void expect_tf32_losses(const TestDevice& rounded, const TestDevice& exact) {
   config.compute = DType::float32;
   EXPECT_NE(losses_of(config, rounded.with_graphs), losses_of(config, exact.with_graphs))
       << "nothing was rounded";
+}
+
+void expect_click_losses(const TestDevice& device) {
+  for (const bool tensorized : {true, false})
+    for (const DType compute : {DType::float32, DType::bfloat16}) {
+      DlrmConfig config =
+          small_dlrm(tensorized, compute == DType::float32 ? BagPooling::sum : BagPooling::mean);
+      const std::vector<double> exact = click_trace(config, {plain_backend(), host_allocator()}, traced);
+      config.compute = compute;
+      const std::vector<double> got = click_trace(config, device.with_graphs, traced);
+      EXPECT_EQ(got, click_trace(config, device.without, traced));
+      ASSERT_EQ(got.size(), static_cast<std::size_t>(traced));
+      const double tolerance = compute == DType::float32 ? 3e-5 : 0.03;
+      for (int i = 0; i < traced; ++i) EXPECT_NEAR(got[i], exact[i], tolerance * exact[i]) << "step " << i;
+    }
 }
 
 namespace {

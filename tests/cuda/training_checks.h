@@ -24,6 +24,9 @@ void expect_narrow_losses(const TestDevice& device);
 void expect_tf32_losses(const TestDevice& rounded, const TestDevice& exact);
 // Gradients of models of many kinds with bfloat16 activations, tensor by tensor.
 void expect_narrow_gradients(const TestDevice& device);
+// Ten losses of a small DLRM, dense and tensorized, are those of the plain backend in double precision, and
+// the same bits with and without graphs; with bfloat16 activations, to what those leave.
+void expect_click_losses(const TestDevice& device);
 // The three ways to look up an embedding agree.
 void expect_every_lookup_to_agree(const TestDevice& device);
 // What a model says of masked positions is what it says in double precision on the CPU, with float32 and
