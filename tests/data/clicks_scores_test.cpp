@@ -60,7 +60,7 @@ TEST(ClickScores, AucCountsPairs) {
     for (const int n : {2, 3, 17, 300}) {
       Predictions p;
       for (int i = 0; i < n; ++i) {
-        p.logits.push_back(static_cast<double>(random() % levels) - levels / 2);
+        p.logits.push_back(static_cast<double>(random() % levels) - 0.5 * levels);
         p.labels.push_back(i == 0 ? 1.0f : i == 1 ? 0.0f : static_cast<float>(random() % 3 == 0));
       }
       EXPECT_NEAR(click_scores(p.logits, p.labels).auc, slow_auc(p), 1e-13) << n << " of " << levels;
