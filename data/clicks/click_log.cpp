@@ -1,0 +1,254 @@
+#include "data/clicks/click_log.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <span>
+
+#include "data/tokenizers/utf8.h"
+
+namespace comera::data {
+
+namespace {
+
+constexpr std::size_t criteo_numbers = 13, criteo_categories = 26, category_digits = 8;
+constexpr std::size_t criteo_fields = 1 + criteo_numbers + criteo_categories;
+
+constexpr std::array<std::string_view, 24> avazu_fields = {
+    "id",         "click",        "hour",         "C1",
+    "banner_pos", "site_id",      "site_domain",  "site_category",
+    "app_id",     "app_domain",   "app_category", "device_id",
+    "device_ip",  "device_model", "device_type",  "device_conn_type",
+    "C14",        "C15",          "C16",          "C17",
+    "C18",        "C19",          "C20",          "C21"};
+constexpr std::size_t avazu_click = 1, avazu_hour = 2;
+
+ClickColumns criteo_columns() {
+  ClickColumns columns;
+  for (std::size_t i = 1; i <= criteo_numbers; ++i) columns.numbers.push_back(fmt::format("I{}", i));
+  for (std::size_t i = 1; i <= criteo_categories; ++i) columns.categories.push_back(fmt::format("C{}", i));
+  return columns;
+}
+
+ClickColumns avazu_columns() {
+  ClickColumns columns;
+  columns.categories = {"weekday", "hour_of_day"};
+  columns.categories.insert(columns.categories.end(), avazu_fields.begin() + avazu_hour + 1,
+                            avazu_fields.end());
+  return columns;
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+bool is_hexadecimal(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+
+// Of Criteo.
+bool is_category(std::string_view text) {
+  return text.empty() || (text.size() == category_digits && std::ranges::all_of(text, is_hexadecimal));
+}
+
+int two_digits(std::string_view text) { return 10 * (text[0] - '0') + (text[1] - '0'); }
+
+bool read_integer(std::string_view text, std::int64_t& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool read_label(std::string_view text, bool& clicked) {
+  clicked = text == "1";
+  return clicked || text == "0";
+}
+
+// Of YYMMDDHH; -1 if it is none.
+int weekday_of(std::string_view hour) {
+  if (hour.size() != 8 || !std::all_of(hour.begin(), hour.end(), is_digit)) return -1;
+  const std::chrono::year_month_day date{
+      std::chrono::year{2000 + two_digits(hour)},
+      std::chrono::month{static_cast<unsigned>(two_digits(hour.substr(2)))},
+      std::chrono::day{static_cast<unsigned>(two_digits(hour.substr(4)))}};
+  if (!date.ok() || two_digits(hour.substr(6)) > 23) return -1;
+  return static_cast<int>(std::chrono::weekday{std::chrono::sys_days{date}}.c_encoding());
+}
+
+// Fields between commas. One that begins with a quote ends at the next quote, which must be its end: the
+// values of a log contain neither quotes nor line ends. False if the quotes are not like that.
+bool split_commas(std::string_view line, std::vector<std::string_view>& fields) {
+  for (std::size_t begin = 0;;) {
+    std::size_t end = 0;
+    if (begin < line.size() && line[begin] == '"') {
+      const std::size_t quote = line.find('"', begin + 1);
+      if (quote == std::string_view::npos) return false;
+      fields.push_back(line.substr(begin + 1, quote - begin - 1));
+      end = quote + 1;
+      if (end < line.size() && line[end] != ',') return false;
+    } else {
+      end = std::min(line.find(',', begin), line.size());
+      fields.push_back(line.substr(begin, end - begin));
+    }
+    if (end == line.size()) return true;
+    begin = end + 1;
+  }
+}
+
+void split_tabs(std::string_view line, std::vector<std::string_view>& fields) {
+  for (std::size_t begin = 0;;) {
+    const std::size_t end = std::min(line.find('\t', begin), line.size());
+    fields.push_back(line.substr(begin, end - begin));
+    if (end == line.size()) return;
+    begin = end + 1;
+  }
+}
+
+}  // namespace
+
+ClickFormat click_format(std::string_view name) {
+  for (const ClickFormat format : {ClickFormat::criteo, ClickFormat::avazu})
+    if (name == name_of(format)) return format;
+  throw UsageError(fmt::format("there is no click log format '{}'; name criteo or avazu", name));
+}
+
+std::string_view name_of(ClickFormat format) { return format == ClickFormat::criteo ? "criteo" : "avazu"; }
+
+const ClickColumns& columns_of(ClickFormat format) {
+  static const ClickColumns criteo = criteo_columns(), avazu = avazu_columns();
+  return format == ClickFormat::criteo ? criteo : avazu;
+}
+
+ClickLog::ClickLog(const std::filesystem::path& path, ClickFormat format, std::int64_t longest)
+    : format_(format),
+      lines_(path, longest),
+      width_(format == ClickFormat::criteo ? criteo_fields : avazu_fields.size()) {
+  for (std::size_t i = avazu_click; i < avazu_fields.size(); ++i) places_.push_back(i);
+  read_first();
+}
+
+const char* ClickLog::split() {
+  if (line_.find('\0') != std::string::npos) return "NUL byte";
+  if (!is_utf8(line_)) return "invalid UTF-8";
+  if (format_ == ClickFormat::criteo)
+    split_tabs(line_, fields_);
+  else if (!split_commas(line_, fields_))
+    return "broken quotes";
+  return nullptr;
+}
+
+bool ClickLog::read_line() {
+  LineReader::Result found = LineReader::Result::end;
+  do found = lines_.next(line_);
+  while (found == LineReader::Result::line && line_.empty());
+  if (found == LineReader::Result::end) return false;
+  fields_.clear();
+  fault_ = found == LineReader::Result::too_long ? "too long" : split();
+  return true;
+}
+
+// The first row tells whether there is a header, and whether there are labels.
+void ClickLog::read_first() {
+  if (!read_line()) return;
+  pending_ = true;
+  if (fault_ != nullptr) return;
+  if (format_ == ClickFormat::avazu && std::ranges::find(fields_, "hour") != fields_.end()) {
+    read_header();
+    pending_ = false;
+  } else {
+    check_labelled();
+  }
+}
+
+// A row that is whole but for the label in front: not any row that lacks a field.
+void ClickLog::check_labelled() const {
+  if (fields_.size() != width_ - 1) return;
+  const bool unlabelled = format_ == ClickFormat::criteo
+                              ? std::all_of(fields_.begin() + criteo_numbers, fields_.end(), is_category)
+                              : weekday_of(fields_[avazu_hour - 1]) >= 0;
+  COMERA_CHECK(!unlabelled,
+               "{}: its first row has {} fields, a row of {} without its label, as in the test file of the "
+               "competition; name a file with labels",
+               path().string(), fields_.size(), name_of(format_));
+}
+
+void ClickLog::read_header() {
+  width_ = fields_.size();
+  places_.clear();
+  for (std::size_t i = avazu_click; i < avazu_fields.size(); ++i) {
+    const auto place = std::ranges::find(fields_, avazu_fields[i]);
+    COMERA_CHECK(i != avazu_click || place != fields_.end(),
+                 "{}: its header has no column 'click', as in the test file of the competition; name a file "
+                 "with labels",
+                 path().string());
+    if (place == fields_.end())
+      throw UnsuitableTable(fmt::format("{}: its header has no column '{}'; it has {}", path().string(),
+                                        avazu_fields[i], fmt::join(fields_, ", ")));
+    if (std::ranges::count(fields_, avazu_fields[i]) > 1)
+      throw UnsuitableTable(fmt::format("{}: its header has column '{}' twice; rename one of them",
+                                        path().string(), avazu_fields[i]));
+    places_.push_back(static_cast<std::size_t>(place - fields_.begin()));
+  }
+}
+
+const char* ClickLog::take_criteo(ClickRow& row) {
+  if (!read_label(fields_[0], row.clicked)) return "label is neither 0 nor 1";
+  row.numbers.clear();
+  for (const std::string_view field : std::span(fields_).subspan(1, criteo_numbers)) {
+    std::int64_t value = 0;
+    if (!field.empty() && !read_integer(field, value)) return "not an integer";
+    row.numbers.push_back(field.empty() ? std::nullopt : std::optional(value));
+  }
+  row.categories.assign(fields_.begin() + 1 + criteo_numbers, fields_.end());
+  const bool all = std::all_of(row.categories.begin(), row.categories.end(), is_category);
+  return all ? nullptr : "not 8 hexadecimal digits";
+}
+
+const char* ClickLog::take_avazu(ClickRow& row) {
+  if (!read_label(fields_[places_[0]], row.clicked)) return "label is neither 0 nor 1";
+  const std::string_view hour = fields_[places_[1]];
+  const int weekday = weekday_of(hour);
+  if (weekday < 0) return "hour is not YYMMDDHH";
+  weekday_[0] = static_cast<char>('0' + weekday);
+  row.numbers.clear();
+  row.categories = {std::string_view(weekday_.data(), 1), hour.substr(6)};
+  for (const std::size_t place : std::span(places_).subspan(2)) row.categories.push_back(fields_[place]);
+  return nullptr;
+}
+
+const char* ClickLog::take(ClickRow& row) {
+  if (fault_ != nullptr) return fault_;
+  if (fields_.size() != width_) return "wrong number of fields";
+  return format_ == ClickFormat::criteo ? take_criteo(row) : take_avazu(row);
+}
+
+bool ClickLog::next(ClickRow& row) {
+  while (pending_ || read_line()) {
+    pending_ = false;
+    row.line = lines_.number();
+    const char* fault = take(row);
+    if (fault == nullptr) {
+      ++counts_.rows;
+      return true;
+    }
+    counts_.skip(fault, row.line);
+  }
+  if (counts_.rows > 0) return false;
+  if (counts_.skipped.empty()) throw UnsuitableTable(fmt::format("{}: holds no rows", path().string()));
+  throw UnsuitableTable(fmt::format("{}; nothing is left of it: is it really a log in the format of {}?",
+                                    describe_skipped(path(), counts_), name_of(format_)));
+}
+
+ClickLogs::ClickLogs(std::vector<std::filesystem::path> paths, ClickFormat format)
+    : paths_(std::move(paths)), format_(format) {
+  COMERA_CHECK(!paths_.empty(), "there is no log to read; name at least one");
+}
+
+bool ClickLogs::next(ClickRow& row) {
+  while (log_ != nullptr || opened_ < paths_.size()) {
+    if (log_ == nullptr) log_ = std::make_unique<ClickLog>(paths_[opened_++], format_);
+    if (log_->next(row)) return true;
+    if (log_->counts().all_skipped() > 0) skipped_.push_back(describe_skipped(log_->path(), log_->counts()));
+    log_.reset();
+  }
+  return false;
+}
+
+}  // namespace comera::data

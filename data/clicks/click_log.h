@@ -1,0 +1,105 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/line_reader.h"
+#include "data/table_reader.h"
+
+namespace comera::data {
+
+// The published logs of shown advertisements.
+enum class ClickFormat : std::uint8_t {
+  criteo,  // fields between tabs, no header: label, 13 integers, 26 values of 8 hexadecimal digits
+  avazu,  // fields between commas, named by a header or in the published order: id, click, hour, C1, …, C21
+};
+
+// "criteo" or "avazu".
+ClickFormat click_format(std::string_view name);
+std::string_view name_of(ClickFormat format);
+
+struct ClickColumns {
+  std::vector<std::string> numbers;
+  std::vector<std::string> categories;
+};
+
+// Criteo has I1 … I13 and C1 … C26. Avazu has no numbers and 23 categories: all columns but id and click,
+// with weekday (0 is Sunday) and hour_of_day in place of hour, whose values never come again.
+const ClickColumns& columns_of(ClickFormat format);
+
+struct ClickRow {
+  std::int64_t line = 0;  // from 1
+  bool clicked = false;
+  std::vector<std::optional<std::int64_t>> numbers;  // empty: missing
+  std::vector<std::string_view> categories;          // "": missing; valid until the next row is read
+};
+
+// The rows of a log, plain or gzip-compressed, read in a stream: memory does not depend on the file. Rows
+// that are not whole are passed over and counted: "too long", "NUL byte", "invalid UTF-8", "broken quotes",
+// "wrong number of fields", "label is neither 0 nor 1", "not an integer", "not 8 hexadecimal digits", "hour
+// is not YYMMDDHH". Blank lines are no rows.
+class ClickLog {
+ public:
+  static constexpr std::int64_t longest_row = std::int64_t{1} << 16;  // bytes; rows have about 250
+
+  // Error if the file cannot be read, has no labels, or has a header that lacks a column or has it twice.
+  ClickLog(const std::filesystem::path& path, ClickFormat format, std::int64_t longest = longest_row);
+
+  ClickLog(const ClickLog&) = delete;
+  ClickLog& operator=(const ClickLog&) = delete;
+
+  // False at the end. Error if the file is damaged (DamagedFile), or at the end if no row was whole
+  // (UnsuitableTable).
+  bool next(ClickRow& row);
+
+  // To be described by describe_skipped().
+  const TableCounts& counts() const { return counts_; }
+  const std::filesystem::path& path() const { return lines_.path(); }
+
+ private:
+  bool read_line();  // into line_, split into fields_ if it can be; false at the end
+  const char* split();
+  void read_first();
+  void read_header();
+  void check_labelled() const;
+  const char* take(ClickRow& row);
+  const char* take_criteo(ClickRow& row);
+  const char* take_avazu(ClickRow& row);
+
+  ClickFormat format_;
+  LineReader lines_;
+  std::string line_;
+  std::vector<std::string_view> fields_;  // of line_
+  const char* fault_ = nullptr;           // of line_
+  bool pending_ = false;                  // line_ was read and not given yet
+  std::size_t width_ = 0;                 // fields of a row
+  std::vector<std::size_t> places_;       // of Avazu's click, hour, and the other categories in a row
+  std::array<char, 1> weekday_{};
+  TableCounts counts_;
+};
+
+// Several logs as one, in the order in which they are named.
+class ClickLogs {
+ public:
+  ClickLogs(std::vector<std::filesystem::path> paths, ClickFormat format);
+
+  // As ClickLog's, each of which must have a whole row.
+  bool next(ClickRow& row);
+  // One sentence for each log that was read to its end and of which rows were left out.
+  const std::vector<std::string>& skipped() const { return skipped_; }
+
+ private:
+  std::vector<std::filesystem::path> paths_;
+  ClickFormat format_;
+  std::unique_ptr<ClickLog> log_;
+  std::size_t opened_ = 0;  // of paths_
+  std::vector<std::string> skipped_;
+};
+
+}  // namespace comera::data

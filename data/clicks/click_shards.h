@@ -1,0 +1,133 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/clicks/click_encoding.h"
+#include "data/clicks/click_examples.h"
+#include "storage/hash.h"
+#include "storage/hdf5.h"
+#include "storage/seal.h"
+
+namespace comera::data {
+
+// A shard of encoded examples is one HDF5 file, sealed with a checksum of all of it (seal.h):
+//   labels   float32 (rows)           0 or 1
+//   numbers  float32 (rows, numbers)  absent without numbers
+//   ids      int32 (rows, tables)
+// with the attributes of "/": format = "comera-clicks", version, encoding, split, numbers, heights, rows,
+// and, written when the whole set is there, index (0 for SPLIT-00000.h5) and shards (of the split).
+inline constexpr const char* click_shard_format = "comera-clicks";
+inline constexpr std::int64_t click_shard_version = 1;
+inline constexpr storage::SealKind click_shard_seal = {"click shard", click_shard_version,
+                                                       "make it again from the logs"};
+
+struct ClickShardInfo {
+  std::string encoding;  // the fingerprint of what made the ids
+  std::string split;     // "train" or "validation"
+  std::int64_t numbers = 0;
+  std::vector<std::int64_t> heights;  // of each table
+
+  std::int64_t tables() const { return static_cast<std::int64_t>(heights.size()); }
+};
+
+// Writes FOLDER/SPLIT-00000.h5, …, as ShardWriter does: they are called SPLIT-00000.h5.partial, … until all
+// of them are on the disk, and a failure or destruction before publish() removes them. Memory: 1 MiB or so.
+class ClickShardWriter {
+ public:
+  ClickShardWriter(std::filesystem::path folder, ClickShardInfo info, std::int64_t rows_per_shard);
+  ~ClickShardWriter();
+  ClickShardWriter(const ClickShardWriter&) = delete;
+  ClickShardWriter& operator=(const ClickShardWriter&) = delete;
+
+  // numbers: info.numbers of them. ids: one of each table.
+  void add(float label, const float* numbers, const std::int32_t* ids);
+  // seal(), the removal of the split's old shards, and publish().
+  void finish();
+  // Completes the last shard and tells each its place in the set. Nothing can be added after it.
+  void seal();
+  // Gives the sealed shards their names, the last one last.
+  void publish();
+
+  std::int64_t rows() const { return rows_; }
+  std::int64_t shards() const { return static_cast<std::int64_t>(completed_.size()); }
+
+ private:
+  void open();
+  void write_buffer();
+  void complete();
+  std::filesystem::path temporary_path() const;
+
+  std::filesystem::path folder_;
+  ClickShardInfo info_;
+  std::int64_t limit_;
+  storage::hdf5::File file_;
+  storage::hdf5::Dataset labels_, numbers_, ids_;
+  ClickExamples buffer_;
+  std::int64_t shard_rows_ = 0;                   // written to the open file
+  std::vector<std::filesystem::path> completed_;  // under their temporary names
+  bool sealed_ = false;
+  std::int64_t rows_ = 0;
+};
+
+// The shards of one split in a folder as one list of examples. May be shared by threads.
+class ClickShardSet {
+ public:
+  // Reads all of it once. Error if the folder has no such shards, not all of a set or more than one, if one
+  // is damaged, if they were made with different encodings, or hold a label, number or id that cannot be.
+  ClickShardSet(const std::filesystem::path& folder, const std::string& split);
+
+  const ClickShardInfo& info() const { return info_; }
+  std::int64_t rows() const { return rows_; }
+  std::int64_t clicks() const { return clicks_; }
+  // 32 hexadecimal digits of encoding, split and contents, for checkpoints.
+  std::string fingerprint() const;
+
+  // Rows [first, first + count), which may lie in several shards.
+  void read(std::int64_t first, std::int64_t count, ClickExamples& examples) const;
+
+ private:
+  struct Shard {
+    std::string name;
+    storage::hdf5::File file;
+    storage::hdf5::Dataset labels, numbers, ids;
+    std::int64_t begin = 0, end = 0;  // of its rows in the set
+  };
+  void open(const std::filesystem::path& path, std::int64_t shards);
+  void check_rows(const Shard& shard, std::int64_t first, const ClickExamples& examples) const;
+  void check_contents(const Shard& shard);
+
+  ClickShardInfo info_;
+  std::vector<Shard> shards_;
+  std::int64_t rows_ = 0;
+  std::int64_t clicks_ = 0;
+  std::string hashes_;  // of the contents so far
+};
+
+// How many whole rows of the logs are for training, the first ones, and for validation, the others.
+struct ClickSplit {
+  std::int64_t train = 0;
+  std::int64_t validation = 0;
+};
+
+// Reads the logs to count their rows. The last `held_out` of them, a share, is for validation: logs are in
+// the order of time, and what is predicted is the future.
+ClickSplit split_by_time(const std::vector<std::filesystem::path>& logs, ClickFormat format, double held_out);
+
+// The vocabulary of the rows for training.
+ClickEncoding learn_vocabulary(const std::vector<std::filesystem::path>& logs, ClickFormat format,
+                               const ClickSplit& split, std::int64_t threshold);
+
+// Encodes logs into OUTPUT/train-00000.h5 … and OUTPUT/validation-00000.h5 … (none if nothing is held out).
+// Memory does not depend on the logs. Shards of an earlier build are replaced when all new ones are on the
+// disk. Error, and the folder is as before, if a log is not readable, or has not as many rows as `split`
+// says. Gives what describe_skipped() says of each log of which rows were left out. A shard of 2^20 rows of
+// Criteo's has 160 MiB.
+std::vector<std::string> build_click_shards(const std::vector<std::filesystem::path>& logs,
+                                            const ClickEncoding& encoding, const ClickSplit& split,
+                                            const std::filesystem::path& output,
+                                            std::int64_t rows_per_shard = 1 << 20);
+
+}  // namespace comera::data
