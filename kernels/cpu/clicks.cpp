@@ -88,27 +88,49 @@ void dot_interaction_forward(const DotInteractionForward& op, const KernelContex
   });
 }
 
+// Behind a thread's gradients of products: its example's vectors, with rows of whole vectors.
+struct OneGradient : OneExample {
+  std::int64_t width;  // of a row of `x`
+  float* x;
+
+  static std::int64_t rows(const Tensor& others) {
+    const std::int64_t vectors = others.dim(0) + 1, row = whole_vectors(vectors);
+    return vectors + (vectors * whole_vectors(others.dim(2)) + row - 1) / row;
+  }
+  OneGradient(const Tensor& others, std::byte* scratch, int thread)
+      : OneExample(others, rows(others), scratch, thread),
+        width(whole_vectors(others.dim(2))),
+        x(memory + (others.dim(0) + 1) * row) {}
+};
+
 std::size_t dot_interaction_backward_scratch(const DotInteractionBackward& op) {
-  return OneExample::bytes(op.others, op.others.dim(0) + 1);
+  return OneExample::bytes(op.others, OneGradient::rows(op.others));
 }
 
 template <class T>
 void dot_interaction_backward(const DotInteractionBackward& op, const KernelContext& context) {
   const std::int64_t vectors = op.others.dim(0) + 1, width = op.first.dim(1);
   each_example(op.first.dim(0), [&](std::int64_t b, int thread) {
-    const OneExample one(op.others, vectors, context.scratch, thread);
+    const OneGradient one(op.others, context.scratch, thread);
     const T *straight = op.dy.data<T>() + b * op.dy.dim(1), *dy = straight + width;
-    for (std::int64_t i = 1; i < vectors; ++i)
+    for (std::int64_t i = 0; i < vectors; ++i) {
+      const T* x = vector_of<T>(op.first, op.others, i, b);
+      for_columns(0, width,
+                  [&](std::int64_t d, auto at) { store(one.x + i * one.width + d, at.load(x + d)); });
       for (std::int64_t j = 0; j < i; ++j, ++dy)
         one.memory[i * one.row + j] = one.memory[j * one.row + i] = static_cast<float>(*dy);
-    for (std::int64_t i = 0; i < vectors; ++i)
+    }
+    for (std::int64_t i = 0; i < vectors; ++i) {
+      const float* products = one.memory + i * one.row;
+      T* dx = vector_of<T>(op.dfirst, op.dothers, i, b);
       for_columns(0, width, [&](std::int64_t d, auto at) {
         vec sum = i == 0 ? at.load(straight + d) : splat(0);
-        for (std::int64_t j = 0; j < vectors; ++j)
-          if (j != i)
-            sum += splat(one.memory[i * one.row + j]) * at.load(vector_of<T>(op.first, op.others, j, b) + d);
-        at.store(vector_of<T>(op.dfirst, op.dothers, i, b) + d, sum);
+        const float* x = one.x + d;
+        for (std::int64_t j = 0; j < i; ++j) sum += splat(products[j]) * load(x + j * one.width);
+        for (std::int64_t j = i + 1; j < vectors; ++j) sum += splat(products[j]) * load(x + j * one.width);
+        at.store(dx + d, sum);
       });
+    }
   });
 }
 

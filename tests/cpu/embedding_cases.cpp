@@ -106,8 +106,6 @@ void table_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::in
                      op.y = world.output("y", {tokens, width});
                      world.run(op);
                    }});
-  segment_cases(cases, 71, 13, 9, 5);
-  segment_cases(cases, 300, 8, 2, 400);
   segment_cases(cases, tokens, width, std::max<std::int64_t>(1, tokens / 3));
   cases.push_back({"GatherRows_" + name, 0, [=](World& world) {
                      GatherRows op;
@@ -217,6 +215,8 @@ void add_embedding_cases(std::vector<OperationCase>& cases) {
   table_cases(cases, 300, 261);
   segment_cases(cases, 700, 8, 9);                 // long segments, which a block sums together on a GPU
   segment_cases(cases, 700, 133, 5);               // and of more columns than one has
+  segment_cases(cases, 71, 13, 9, 5);              // rows that are summed several times
+  segment_cases(cases, 700, 8, 2, 900);            // long segments of few of the rows
   table_gradient_case(cases, 5000, 4, 300, 4999);  // more tokens than a block lists at once on a GPU
   table_gradient_case(cases, 300, 8, 130, 299);    // so many rows that a block goes over all tokens
   table_gradient_case(cases, 299, 3, 10, 299);     // the last part has fewer tokens than the others
