@@ -260,7 +260,7 @@ __global__ void __launch_bounds__(threads, 2) muon_update(MuonMemory op, const f
   const float decay = matrix.decays != 0 ? op.weight_decay : 0;
   multiply_tile(place_of_tile(columns), matrix.rows, columns, side, left, right,
                 [&](int i, int j, float value) {
-                  float& p = parameters[std::int64_t{i} * columns + j];
+                  float& p = parameters[i * columns + j];
                   p -= rate * (value + decay * p);
                 });
 }
