@@ -130,7 +130,7 @@ __device__ __forceinline__ void multiply_tile(Place place, int rows, int columns
     __syncthreads();
     a_part.read(a, place.row, k + deep, rows, depth);
     b_part.read(b, k + deep, place.column, depth, columns);
-#pragma unroll 2
+#pragma unroll 1  // more would take more registers than two blocks have
     for (int l = 0; l < deep; l += Math::depth) {
       const auto fragment = load_a<Math>(left + row * left_row + l, left_row);
       each_b_of_columns<Math, warp_tiles>(
