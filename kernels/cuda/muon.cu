@@ -130,7 +130,8 @@ __device__ __forceinline__ void multiply_tile(Place place, int rows, int columns
     __syncthreads();
     a_part.read(a, place.row, k + deep, rows, depth);
     b_part.read(b, k + deep, place.column, depth, columns);
-#pragma unroll 1  // more would take more registers than two blocks have
+    // Unrolled, it would take more registers than two blocks of a multiprocessor have.
+#pragma unroll 1
     for (int l = 0; l < deep; l += Math::depth) {
       const auto fragment = load_a<Math>(left + row * left_row + l, left_row);
       each_b_of_columns<Math, warp_tiles>(
