@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "bench/lookup_benchmark.h"
 #include "bench/methods_benchmark.h"
 #include "bench/methods_learning.h"
 #include "bench/precision_benchmark.h"
@@ -15,9 +16,11 @@
 #include "cli/number_checks.h"
 #include "cli/output_options.h"
 #include "cli/recipe_options.h"
+#include "data/shard.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
 #include "storage/durable_file.h"
+#include "tensorized/factorize.h"
 #include "training/checkpoint_recipe.h"
 #include "training/phase.h"
 #include "training/signals.h"
@@ -283,6 +286,84 @@ void add_methods_command(CLI::App& command) {
   methods->callback([options] { bench_methods(*options); });
 }
 
+struct LookupOptions {
+  RecipeOptions recipe;
+  LookupBenchmarkOptions benchmark;
+  std::int64_t vocabulary = 0;
+  std::string shard;
+  std::int64_t rows = 0, width = 64, rank = 32;  // of a table without a recipe
+  int cores = 3, threads = 0;
+};
+
+void bench_lookup(LookupOptions& options) {
+  LookupBenchmarkOptions& benchmark = options.benchmark;
+  if (options.recipe.file.empty() == (options.rows == 0))
+    throw UsageError("give one table: a recipe's, or --rows (with --width, --rank and --cores)");
+  std::optional<TTMShape> shape;
+  if (options.rows > 0) {
+    benchmark.rows = options.rows, benchmark.width = options.width;
+    shape = factorize_table(options.rows, options.width, options.cores, options.rank);
+  } else {
+    const EncoderConfig config = encoder_config(options.recipe.load(), options.vocabulary);
+    benchmark.rows = config.vocabulary, benchmark.width = config.hidden;
+    shape = config.tensorized.embedding;
+  }
+  if (!shape)
+    throw UsageError(options.rows > 0
+                         ? "such a table has no fewer numbers as a tensor-train matrix; lower --rank"
+                         : "the recipe's embedding is dense; give one with [tensorized.embedding]");
+  benchmark.shape = *shape;
+  if (!options.shard.empty()) {
+    const data::ShardReader shard(options.shard);
+    const std::int64_t tokens = std::min(shard.tokens(), *std::ranges::max_element(benchmark.tokens));
+    benchmark.text.resize(static_cast<std::size_t>(tokens));
+    shard.read_tokens(0, tokens, benchmark.text.data());
+  }
+  prepare_threads(options.threads);
+  put("{}", lookup_text(benchmark, benchmark_lookup(benchmark)));
+}
+
+void add_lookup_command(CLI::App& command) {
+  auto options = std::make_shared<LookupOptions>();
+  LookupBenchmarkOptions& benchmark = options->benchmark;
+  CLI::App* lookup = command.add_subcommand(
+      "lookup", "Looking up a table of embeddings, dense and in each way of a tensor-train matrix");
+  add_recipe_options(*lookup, options->recipe);
+  lookup->get_option("recipe")->required(false);
+  lookup->add_option("--tokens", benchmark.tokens, "Ids of a batch; several are measured one after another")
+      ->check(positive_number)
+      ->capture_default_str();
+  lookup
+      ->add_option("--shard", options->shard,
+                   "Take the ids of this shard's first tokens, instead of drawing them")
+      ->type_name("FILE");
+  lookup->add_option("--exponent", benchmark.exponent, "Of Zipf's law, by which ids are drawn; 0: all alike")
+      ->check(CLI::Range(0.0, 10.0))
+      ->capture_default_str();
+  lookup->add_option("--rows", options->rows, "Instead of a recipe's table, one of so many rows")
+      ->check(positive_number);
+  const auto of_rows = [&](const char* name, auto& value, const char* what) {
+    lookup->add_option(name, value, what)->check(positive_number)->capture_default_str()->needs("--rows");
+  };
+  of_rows("--width", options->width, "Numbers of a row");
+  of_rows("--rank", options->rank, "Ranks");
+  of_rows("--cores", options->cores, "Cores, from 2 to 6");
+  lookup->add_option("--repeats", benchmark.repeats, "Turns of each")
+      ->check(positive_number)
+      ->capture_default_str();
+  add_device_option(*lookup, benchmark.device);
+  lookup->add_option("--threads", options->threads, "Threads; 0: all")->check(number_of_threads);
+  lookup
+      ->add_option("--vocabulary", options->vocabulary,
+                   "Vocabulary, where the recipe leaves it to the tokenizer")
+      ->check(positive_number);
+  lookup->footer(
+      "Examples:\n"
+      "  comera bench lookup recipes/six_encoder_mnli.toml\n"
+      "  comera bench lookup --rows 10131227 --width 64 --rank 32 --tokens 10000");
+  lookup->callback([options] { bench_lookup(*options); });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& program) {
@@ -291,6 +372,7 @@ void add_bench_command(CLI::App& program) {
   add_step_command(*command);
   add_precision_command(*command);
   add_methods_command(*command);
+  add_lookup_command(*command);
 }
 
 }  // namespace comera::cli
