@@ -4,21 +4,12 @@
 #include <array>
 #include <cmath>
 
+#include "data/lookup_order.h"
 #include "data/masking.h"
-#include "data/radix_sort.h"
 #include "data/samples.h"
 #include "kernels/core/check.h"
 
 namespace comera::data {
-namespace {
-
-void fill_after(std::span<std::int32_t> values, std::int64_t count, std::int32_t value) {
-  std::fill(values.begin() + std::min<std::int64_t>(count, static_cast<std::int64_t>(values.size())),
-            values.end(), value);
-}
-
-}  // namespace
-
 PackCapacity capacity_for(std::int64_t tokens, std::int64_t sequence_length, double mask_probability,
                           std::int64_t vocabulary, double masked_together) {
   PackCapacity capacity;
@@ -120,42 +111,9 @@ void Batch::add_sequence(const Sample& sample, const Targets& targets, std::int6
 
 void finish_batch(Batch& batch, std::int64_t right_modulus) {
   COMERA_CHECK(!batch.counts_.empty(), "a batch without memory was finished");
-  const std::int64_t count = batch.tokens;
-  const std::int32_t* ids = batch.token_ids.data();
-  const auto [smallest, largest] = std::minmax_element(ids, ids + count);
-  COMERA_CHECK(count == 0 || *smallest >= 0, "a batch holds the token id {}, ids start at 0", *smallest);
-  const std::int64_t limit = count == 0 ? 1 : std::int64_t{*largest} + 1;
-
-  const std::span<std::int32_t> order = batch.unique_order;
-  for (std::int64_t i = 0; i < count; ++i) order[i] = static_cast<std::int32_t>(i);
-  radix_sort(order, count, limit, [&](std::int32_t row) { return ids[row]; });
-  std::int32_t unique = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int32_t id = ids[order[i]];
-    if (i == 0 || id != batch.unique_ids[unique - 1]) {
-      COMERA_CHECK(unique < static_cast<std::int64_t>(batch.unique_ids.size()),
-                   "a batch has more distinct token ids than the {} it has room for",
-                   batch.unique_ids.size());
-      batch.unique_offsets[unique] = static_cast<std::int32_t>(i);
-      batch.unique_ids[unique++] = id;
-    }
-    batch.unique_index[order[i]] = unique - 1;
-  }
-  batch.unique = unique;
-
-  const std::span<std::int32_t> right = batch.right_order;
-  for (std::int32_t i = 0; i < unique; ++i) right[i] = i;
-  if (right_modulus > 0)
-    radix_sort(right, unique, std::min(right_modulus, limit), [&](std::int32_t i) {
-      return static_cast<std::int32_t>(batch.unique_ids[i] % right_modulus);
-    });
-
-  fill_after(order, count, 0);
-  fill_after(batch.unique_index, count, 0);
-  fill_after(batch.unique_ids, unique, 0);
-  fill_after(right, unique, 0);
-  fill_after(batch.unique_offsets, unique, batch.tokens);
-  fill_after(batch.sequence_offsets, batch.sequences, batch.tokens);
+  batch.unique = order_ids(PackedBatch::over(batch.block_.data(), batch.capacity_).tokens(), batch.tokens,
+                           right_modulus, "token id");
+  std::fill(batch.sequence_offsets.begin() + batch.sequences, batch.sequence_offsets.end(), batch.tokens);
   std::ranges::copy(std::array{batch.tokens, batch.sequences, batch.masked, batch.unique, batch.examples},
                     batch.counts_.begin());
   const PackCapacity& of = batch.capacity_;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/shard_files.h"
 #include "data/tokenizers/tokenizer.h"
 #include "storage/hash.h"
 #include "storage/hdf5.h"
@@ -42,9 +43,6 @@ struct ShardInfo {
 class ShardWriter {
  public:
   ShardWriter(std::filesystem::path folder, ShardInfo info, std::int64_t tokens_per_shard);
-  ~ShardWriter();
-  ShardWriter(const ShardWriter&) = delete;
-  ShardWriter& operator=(const ShardWriter&) = delete;
 
   // A new shard begins before a document that would pass the limit.
   void add(std::span<const std::int32_t> tokens, std::span<const std::int32_t> segment_ids = {},
@@ -55,9 +53,9 @@ class ShardWriter {
   void seal();
   // Gives the sealed shards their names, the last one last: a set cut short by a kill lacks shards, and
   // ShardSet refuses it.
-  void publish();
+  void publish() { files_.publish(); }
 
-  std::int64_t shards() const { return static_cast<std::int64_t>(completed_.size()); }
+  std::int64_t shards() const { return files_.count(); }
   std::int64_t documents() const { return all_documents_; }
   std::int64_t tokens() const { return all_tokens_; }
 
@@ -65,27 +63,17 @@ class ShardWriter {
   void open();
   void write_buffers();
   void complete();
-  std::filesystem::path temporary_path() const;
 
   std::filesystem::path folder_;
   ShardInfo info_;
   std::int64_t limit_;
-  storage::hdf5::File file_;
+  ShardFiles files_;
   storage::hdf5::Dataset tokens_, segment_ids_;
   std::vector<std::int32_t> token_buffer_, segment_buffer_, labels_;
   std::vector<std::int64_t> offsets_;
-  std::vector<std::filesystem::path> completed_;  // under their temporary names
-  bool sealed_ = false;
   std::int64_t all_documents_ = 0;
   std::int64_t all_tokens_ = 0;
 };
-
-// The name of a shard: SPLIT-00000.h5.
-std::string shard_name(const std::string& split, std::int64_t index);
-
-// Removes the shards of a split, in the order of their names, or what a killed run left of unfinished ones.
-void remove_shards(const std::filesystem::path& folder, const std::string& split);
-void remove_unfinished_shards(const std::filesystem::path& folder, const std::string& split);
 
 // Opens and checks a shard in two streaming passes: the seal, before HDF5 sees anything of the file, then
 // format, version, counts, offsets, token ids within the vocabulary, segment ids not negative. Error with the

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data/radix_sort.h"
+#include "data/lookup_order.h"
 #include "kernels/core/check.h"
 
 namespace comera::data {
@@ -10,9 +10,6 @@ namespace comera::data {
 namespace {
 std::span<std::int32_t> integers(const Tensor& tensor) {
   return {tensor.data<std::int32_t>(), static_cast<std::size_t>(tensor.elements())};
-}
-void fill_after(std::span<std::int32_t> values, std::int64_t count, std::int32_t value) {
-  std::fill(values.begin() + count, values.end(), value);
 }
 }  // namespace
 
@@ -74,40 +71,13 @@ void Clicks::add(std::span<const float> numbers, std::span<const std::int32_t> i
 void Clicks::finish_table(std::size_t table) {
   const LookupIds& lookup = arrays_.tables[table].ids;
   const auto count = std::ssize(bags_[table]);
-  const std::span<std::int32_t> ids = integers(lookup.ids), order = integers(lookup.unique_order),
-                                unique_ids = integers(lookup.unique_ids),
-                                offsets = integers(lookup.unique_offsets),
-                                index = integers(lookup.unique_index);
-  const auto [smallest, largest] = std::minmax_element(ids.begin(), ids.begin() + count);
-  COMERA_CHECK(count == 0 || *smallest >= 0, "table {} is asked for the id {}, ids start at 0", table,
-               *smallest);
-  const std::int64_t limit = count == 0 ? 1 : std::int64_t{*largest} + 1;
-  for (std::int64_t i = 0; i < count; ++i) order[i] = static_cast<std::int32_t>(i);
-  radix_sort(order, count, limit, [&](std::int32_t place) { return ids[place]; });
-  std::int32_t unique = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int32_t id = ids[order[i]];
-    if (i == 0 || id != unique_ids[unique - 1]) {
-      COMERA_CHECK(unique < std::ssize(unique_ids),
-                   "a batch has more distinct ids of table {} than the {} it has room for", table,
-                   unique_ids.size());
-      offsets[unique] = static_cast<std::int32_t>(i);
-      unique_ids[unique++] = id;
-    }
-    index[order[i]] = unique - 1;
-  }
+  order_ids(lookup, count, right_rows_[table], "table id");
+  const std::span<std::int32_t> order = integers(lookup.unique_order);
   for (std::int64_t i = 0; i < count; ++i)
     order[i] = bags_[table][order[i]];  // a place is its bag from here on
-
-  const std::span<std::int32_t> right = integers(lookup.right_order);
-  for (std::int32_t i = 0; i < unique; ++i) right[i] = i;
-  if (right_rows_[table] > 0)
-    radix_sort(right, unique, std::min(right_rows_[table], limit),
-               [&](std::int32_t i) { return static_cast<std::int32_t>(unique_ids[i] % right_rows_[table]); });
-  fill_after(offsets, unique, static_cast<std::int32_t>(count));
-  fill_after(integers(arrays_.tables[table].offsets), examples_ + 1, static_cast<std::int32_t>(count));
   *lookup.count.data<std::int32_t>() = static_cast<std::int32_t>(count);
-  *lookup.unique_count.data<std::int32_t>() = unique;
+  const std::span<std::int32_t> offsets = integers(arrays_.tables[table].offsets);
+  std::fill(offsets.begin() + examples_ + 1, offsets.end(), static_cast<std::int32_t>(count));
 }
 
 void Clicks::finish() {

@@ -57,39 +57,25 @@ std::vector<std::filesystem::path> find_shards(const std::filesystem::path& fold
 
 ClickShardWriter::ClickShardWriter(std::filesystem::path folder, ClickShardInfo info,
                                    std::int64_t rows_per_shard)
-    : folder_(std::move(folder)), info_(std::move(info)), limit_(rows_per_shard) {
+    : folder_(std::move(folder)),
+      info_(std::move(info)),
+      limit_(rows_per_shard),
+      files_(folder_, info_.split, click_shard_seal) {
   COMERA_CHECK(limit_ > 0, "a shard must hold at least one row, the limit is {}", limit_);
   COMERA_CHECK(info_.tables() > 0, "a shard of clicks needs at least one table");
 }
 
-ClickShardWriter::~ClickShardWriter() {
-  std::error_code ignored;
-  if (file_.is_open()) {
-    try {
-      file_.close();
-    } catch (const std::exception&) {
-      // The file is thrown away; what went wrong was thrown by the call that failed.
-    }
-    std::filesystem::remove(temporary_path(), ignored);
-  }
-  for (const auto& path : completed_) std::filesystem::remove(path, ignored);
-}
-
-std::filesystem::path ClickShardWriter::temporary_path() const {
-  return folder_ / (shard_name(info_.split, shards()) + ".partial");
-}
-
 void ClickShardWriter::open() {
-  file_ = storage::hdf5::File::create(temporary_path(), {.user_block = storage::seal_bytes});
-  labels_ = file_.create_dataset("labels", DType::float32, {}, stream);
-  if (info_.numbers > 0) numbers_ = file_.create_dataset("numbers", DType::float32, {info_.numbers}, stream);
-  ids_ = file_.create_dataset("ids", DType::int32, {info_.tables()}, stream);
+  storage::hdf5::File& file = files_.open();
+  labels_ = file.create_dataset("labels", DType::float32, {}, stream);
+  if (info_.numbers > 0) numbers_ = file.create_dataset("numbers", DType::float32, {info_.numbers}, stream);
+  ids_ = file.create_dataset("ids", DType::int32, {info_.tables()}, stream);
   shard_rows_ = 0;
 }
 
 void ClickShardWriter::add(float label, const float* numbers, const std::int32_t* ids) {
-  COMERA_CHECK(!sealed_, "the shards of split '{}' are sealed: nothing can be added", info_.split);
-  if (!file_.is_open()) open();
+  COMERA_CHECK(!files_.sealed(), "the shards of split '{}' are sealed: nothing can be added", info_.split);
+  if (!files_.is_open()) open();
   buffer_.labels.push_back(label);
   buffer_.numbers.insert(buffer_.numbers.end(), numbers, numbers + info_.numbers);
   buffer_.ids.insert(buffer_.ids.end(), ids, ids + info_.tables());
@@ -108,43 +94,20 @@ void ClickShardWriter::write_buffer() {
 
 void ClickShardWriter::complete() {
   write_buffer();
-  file_.set_attribute("/", "format", click_shard_format);
-  file_.set_attribute("/", "version", click_shard_version);
-  file_.set_attribute("/", "encoding", info_.encoding);
-  file_.set_attribute("/", "split", info_.split);
-  file_.set_attribute("/", "numbers", info_.numbers);
-  file_.set_attribute("/", "heights", info_.heights);
-  file_.set_attribute("/", "rows", shard_rows_);
-  const auto path = temporary_path();
-  try {
-    file_.close();
-    storage::sync_file(path);
-  } catch (const Error&) {
-    std::error_code ignored;
-    std::filesystem::remove(path, ignored);
-    throw;
-  }
-  completed_.push_back(path);
+  storage::hdf5::File& file = files_.file();
+  file.set_attribute("/", "format", click_shard_format);
+  file.set_attribute("/", "version", click_shard_version);
+  file.set_attribute("/", "encoding", info_.encoding);
+  file.set_attribute("/", "split", info_.split);
+  file.set_attribute("/", "numbers", info_.numbers);
+  file.set_attribute("/", "heights", info_.heights);
+  file.set_attribute("/", "rows", shard_rows_);
+  files_.close();
 }
 
 void ClickShardWriter::seal() {
-  if (file_.is_open()) complete();
-  for (std::int64_t i = 0; i < shards(); ++i) {
-    storage::hdf5::File file = storage::hdf5::File::modify(completed_[i]);
-    file.set_attribute("/", "index", i);
-    file.set_attribute("/", "shards", shards());
-    file.close();
-    storage::seal(completed_[i], click_shard_seal);
-    storage::sync_file(completed_[i]);
-  }
-  sealed_ = true;
-}
-
-void ClickShardWriter::publish() {
-  COMERA_CHECK(sealed_, "the shards of split '{}' are not sealed yet", info_.split);
-  // Each on the disk before the next, so that a set cut short by a crash lacks its last shards.
-  for (std::int64_t i = 0; i < shards(); ++i)
-    storage::rename_durably(completed_[i], folder_ / shard_name(info_.split, i));
+  if (files_.is_open()) complete();
+  files_.seal();
 }
 
 void ClickShardWriter::finish() {

@@ -7,6 +7,7 @@
 
 #include "data/clicks/click_encoding.h"
 #include "data/clicks/click_examples.h"
+#include "data/shard_files.h"
 #include "storage/hash.h"
 #include "storage/hdf5.h"
 #include "storage/seal.h"
@@ -33,14 +34,10 @@ struct ClickShardInfo {
   std::int64_t tables() const { return static_cast<std::int64_t>(heights.size()); }
 };
 
-// Writes FOLDER/SPLIT-00000.h5, …, as ShardWriter does: they are called SPLIT-00000.h5.partial, … until all
-// of them are on the disk, and a failure or destruction before publish() removes them. Memory: 1 MiB or so.
+// Writes FOLDER/SPLIT-00000.h5, … (shard_files.h). Memory: 1 MiB or so.
 class ClickShardWriter {
  public:
   ClickShardWriter(std::filesystem::path folder, ClickShardInfo info, std::int64_t rows_per_shard);
-  ~ClickShardWriter();
-  ClickShardWriter(const ClickShardWriter&) = delete;
-  ClickShardWriter& operator=(const ClickShardWriter&) = delete;
 
   // numbers: info.numbers of them. ids: one of each table.
   void add(float label, const float* numbers, const std::int32_t* ids);
@@ -49,26 +46,23 @@ class ClickShardWriter {
   // Completes the last shard and tells each its place in the set. Nothing can be added after it.
   void seal();
   // Gives the sealed shards their names, the last one last.
-  void publish();
+  void publish() { files_.publish(); }
 
   std::int64_t rows() const { return rows_; }
-  std::int64_t shards() const { return static_cast<std::int64_t>(completed_.size()); }
+  std::int64_t shards() const { return files_.count(); }
 
  private:
   void open();
   void write_buffer();
   void complete();
-  std::filesystem::path temporary_path() const;
 
   std::filesystem::path folder_;
   ClickShardInfo info_;
   std::int64_t limit_;
-  storage::hdf5::File file_;
+  ShardFiles files_;
   storage::hdf5::Dataset labels_, numbers_, ids_;
   ClickExamples buffer_;
-  std::int64_t shard_rows_ = 0;                   // written to the open file
-  std::vector<std::filesystem::path> completed_;  // under their temporary names
-  bool sealed_ = false;
+  std::int64_t shard_rows_ = 0;  // written to the open file
   std::int64_t rows_ = 0;
 };
 

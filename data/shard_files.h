@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "storage/hdf5.h"
+#include "storage/seal.h"
+
+namespace comera::data {
+
+// The files of one split while they are written, whatever they hold: FOLDER/SPLIT-00000.h5, …, which are
+// called SPLIT-00000.h5.partial, … until all of them are on the disk. A failure or destruction before
+// publish() removes them.
+class ShardFiles {
+ public:
+  ShardFiles(std::filesystem::path folder, std::string split, const storage::SealKind& kind)
+      : folder_(std::move(folder)), split_(std::move(split)), kind_(kind) {}
+  ~ShardFiles();
+  ShardFiles(const ShardFiles&) = delete;
+  ShardFiles& operator=(const ShardFiles&) = delete;
+
+  // The next file, open until close(), which leaves it whole on the disk.
+  storage::hdf5::File& open();
+  bool is_open() const { return file_.is_open(); }
+  storage::hdf5::File& file() { return file_; }
+  void close();
+
+  // Tells each file its place in the set, and seals it. No file can be opened after it.
+  void seal();
+  bool sealed() const { return sealed_; }
+  // Gives the sealed files their names, the last one last: a set cut short by a kill or a crash lacks files.
+  void publish();
+
+  std::int64_t count() const { return static_cast<std::int64_t>(completed_.size()); }
+
+ private:
+  std::filesystem::path temporary_path() const;
+
+  std::filesystem::path folder_;
+  std::string split_;
+  storage::SealKind kind_;
+  storage::hdf5::File file_;
+  std::vector<std::filesystem::path> completed_;  // under their temporary names
+  bool sealed_ = false;
+};
+
+// The name of a shard: SPLIT-00000.h5.
+std::string shard_name(const std::string& split, std::int64_t index);
+
+// Removes the shards of a split, in the order of their names, or what a killed run left of unfinished ones.
+void remove_shards(const std::filesystem::path& folder, const std::string& split);
+void remove_unfinished_shards(const std::filesystem::path& folder, const std::string& split);
+
+}  // namespace comera::data
