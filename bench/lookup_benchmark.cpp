@@ -49,7 +49,9 @@ class Lookup {
     const auto tokens = std::ssize(ids);
     data::Clicks clicks(ClickCapacity::single(tokens, 0, {options.rows}), {table_->right_rows()});
     for (const std::int32_t id : ids) {
-      COMERA_CHECK(id < options.rows, "the text has the id {}, the table only {} rows", id, options.rows);
+      COMERA_CHECK(id < options.rows,
+                   "the text has the id {}, the table only {} rows; take a shard of its tokenizer", id,
+                   options.rows);
       clicks.add({}, std::span(&id, 1), 0);
     }
     clicks.finish();

@@ -304,7 +304,11 @@ void bench_lookup(LookupOptions& options) {
     benchmark.rows = options.rows, benchmark.width = options.width;
     shape = factorize_table(options.rows, options.width, options.cores, options.rank);
   } else {
-    const EncoderConfig config = encoder_config(options.recipe.load(), options.vocabulary);
+    const Recipe recipe = options.recipe.load();
+    if (recipe.model.vocabulary == 0 && options.vocabulary == 0)
+      throw UsageError(
+          "the recipe takes its vocabulary from the tokenizer; say how large it is with --vocabulary N");
+    const EncoderConfig config = encoder_config(recipe, options.vocabulary);
     benchmark.rows = config.vocabulary, benchmark.width = config.hidden;
     shape = config.tensorized.embedding;
   }

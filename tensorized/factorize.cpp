@@ -61,8 +61,10 @@ TTMShape shape_with(std::int64_t rows, std::int64_t middle, const std::vector<st
 }  // namespace
 
 std::optional<TTMShape> factorize_table(std::int64_t rows, std::int64_t width, int cores, std::int64_t rank) {
-  COMERA_CHECK(cores >= 2 && cores <= max_ttm_cores && rows > 0 && width > 0 && rank > 0,
-               "a table of {} x {} cannot be {} cores of rank {}", rows, width, cores, rank);
+  COMERA_CHECK(
+      cores >= 2 && cores <= max_ttm_cores && rows > 0 && width > 0 && rank > 0,
+      "a table of {} x {} cannot be {} cores of rank {}; choose 2 to 6 cores, and ranks of 1 or more", rows,
+      width, cores, rank);
   const std::vector<std::int64_t> columns = column_modes(width, cores);
   std::optional<TTMShape> best;
   const auto most = static_cast<std::int64_t>(std::pow(static_cast<double>(rows), 1.0 / cores)) + 1;
