@@ -4,22 +4,12 @@
 #include <memory>
 
 #include "data/batch.h"
+#include "data/batch_stream.h"
 #include "data/masking.h"
 #include "data/samples.h"
 #include "data/shard.h"
 
 namespace comera::data {
-
-// Where a loader stands: which samples of the epoch's order have been handed out. Plain numbers, for
-// checkpoints.
-struct LoaderPosition {
-  std::int64_t epoch = 0;
-  std::int64_t cursor = 0;  // all samples before this place of the epoch's order have been handed out,
-  std::int64_t taken = 0;   // and those at cursor + 1 + i for which bit i is set
-  std::int64_t pack = 0;    // packs of the current step that come before
-  std::int64_t seed = 0;    // of the order and of the masks
-  friend bool operator==(const LoaderPosition&, const LoaderPosition&) = default;
-};
 
 struct LoaderOptions {
   PackCapacity capacity;
