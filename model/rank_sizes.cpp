@@ -9,26 +9,25 @@ namespace comera {
 
 namespace {
 
-// A tensor train with the modes of its cores (row and column mode of an embedding's multiplied).
-struct Train {
-  std::string name;
-  std::vector<std::int64_t> modes, ranks;
-  std::int64_t dense = 0;  // elements of its matrix
-  bool stays = false;      // embedding and head
-};
+using Train = ModelTrains::Train;
 
 std::vector<Train> trains_of(const EncoderConfig& config) {
   std::vector<Train> trains;
   if (const auto shape = config.tensorized.embedding_shape()) {
-    Train train{EncoderConfig::embedding_layer, {}, shape->ranks, config.vocabulary * config.hidden, true};
+    Train train{.name = EncoderConfig::embedding_layer,
+                .ranks = shape->ranks,
+                .dense = config.vocabulary * config.hidden,
+                .stays = true};
     for (int k = 0; k < shape->order(); ++k)
       train.modes.push_back(shape->row_modes[k] * shape->column_modes[k]);
     if (!train.ranks.empty()) trains.push_back(std::move(train));  // one core has no ranks
   }
   for (const EncoderConfig::LinearLayer& layer : config.linear_layers()) {
     if (!layer.shape) continue;
-    Train train{
-        layer.name, {}, layer.shape->ranks, layer.inputs * layer.outputs, layer.name.starts_with("head.")};
+    Train train{.name = layer.name,
+                .ranks = layer.shape->ranks,
+                .dense = layer.inputs * layer.outputs,
+                .stays = layer.name.starts_with("head.")};
     for (int k = 0; k < layer.shape->order(); ++k) train.modes.push_back(layer.shape->mode(k));
     trains.push_back(std::move(train));
   }
@@ -56,18 +55,16 @@ std::int64_t size_of(const Train& train, const std::vector<std::int64_t>& ranks)
   return size;
 }
 
-// What each block's attention needs to bring anything from one token to another.
-std::vector<std::vector<std::string>> ways(const EncoderConfig& config) {
+// What each block's attention needs to bring anything from one token to another; nothing where the head looks
+// at all of them.
+std::vector<std::vector<std::string>> ways_of(const EncoderConfig& config) {
+  if (config.head != HeadKind::mlm && config.pooling == Pooling::mean) return {{}};
   std::vector<std::vector<std::string>> all;
   for (std::int64_t i = 0; i < config.layers; ++i) {
     const std::string attention = fmt::format("encoder.{}.attention.", i);
     all.push_back({attention + "value", attention + "output"});
   }
   return all;
-}
-
-bool needs_no_attention(const EncoderConfig& config) {
-  return config.head != HeadKind::mlm && config.pooling == Pooling::mean;
 }
 
 // A dense layer is in no list of ranks and always passes.
@@ -80,32 +77,32 @@ bool passes(const std::vector<std::string>& way, const LayerRanks& ranks) {
 
 }  // namespace
 
-LayerRanks ranks_of(const EncoderConfig& config) {
+ModelTrains::ModelTrains(const EncoderConfig& config) : trains(trains_of(config)), ways(ways_of(config)) {}
+
+LayerRanks ranks_of(const ModelTrains& model) {
   LayerRanks ranks;
-  for (const Train& train : trains_of(config)) ranks[train.name] = train.ranks;
+  for (const Train& train : model.trains) ranks[train.name] = train.ranks;
   return ranks;
 }
 
-std::int64_t tensorized_size(const EncoderConfig& config, const LayerRanks& ranks) {
+std::int64_t tensorized_size(const ModelTrains& model, const LayerRanks& ranks) {
   std::int64_t size = 0;
-  for (const Train& train : trains_of(config)) size += size_of(train, ranks_in(ranks, train.name));
+  for (const Train& train : model.trains) size += size_of(train, ranks_in(ranks, train.name));
   return size;
 }
 
-std::int64_t dense_size(const EncoderConfig& config) {
+std::int64_t dense_size(const ModelTrains& model) {
   std::int64_t size = 0;
-  for (const Train& train : trains_of(config)) size += train.dense;
+  for (const Train& train : model.trains) size += train.dense;
   return size;
 }
 
-bool sees_context(const EncoderConfig& config, const LayerRanks& ranks) {
-  return needs_no_attention(config) ||
-         std::ranges::any_of(ways(config), [&](const auto& way) { return passes(way, ranks); });
+bool is_connected(const ModelTrains& model, const LayerRanks& ranks) {
+  return std::ranges::any_of(model.ways, [&](const auto& way) { return passes(way, ranks); });
 }
 
-std::vector<std::string> context_layers(const EncoderConfig& config, const LayerRanks& ranks) {
-  if (needs_no_attention(config)) return {};
-  for (auto way : ways(config)) {
+std::vector<std::string> connecting_layers(const ModelTrains& model, const LayerRanks& ranks) {
+  for (auto way : model.ways) {
     if (!passes(way, ranks)) continue;
     std::erase_if(way, [&](const std::string& layer) { return !ranks.contains(layer); });
     return way;
@@ -113,19 +110,18 @@ std::vector<std::string> context_layers(const EncoderConfig& config, const Layer
   return {};
 }
 
-std::int64_t least_size(const EncoderConfig& config, const LayerRanks& ranks) {
+std::int64_t least_size(const ModelTrains& model, const LayerRanks& ranks) {
   std::int64_t size = 0;
   std::map<std::string, std::int64_t> smallest;  // of what may be removed
-  for (const Train& train : trains_of(config)) {
+  for (const Train& train : model.trains) {
     const std::int64_t own = size_of(train, std::vector<std::int64_t>(train.ranks.size(), 1));
     if (train.stays)
       size += own;
     else
       smallest[train.name] = own;
   }
-  if (needs_no_attention(config)) return size;
   std::int64_t cheapest = std::numeric_limits<std::int64_t>::max();
-  for (const auto& way : ways(config)) {
+  for (const auto& way : model.ways) {
     if (!passes(way, ranks)) continue;
     std::int64_t cost = 0;
     for (const std::string& layer : way)
@@ -135,9 +131,9 @@ std::int64_t least_size(const EncoderConfig& config, const LayerRanks& ranks) {
   return cheapest == std::numeric_limits<std::int64_t>::max() ? size : size + cheapest;
 }
 
-std::vector<std::string> removed_layers(const EncoderConfig& config, const LayerRanks& ranks) {
+std::vector<std::string> removed_layers(const ModelTrains& model, const LayerRanks& ranks) {
   std::vector<std::string> removed;
-  for (const Train& train : trains_of(config))
+  for (const Train& train : model.trains)
     if (is_removed(ranks_in(ranks, train.name))) removed.push_back(train.name);
   return removed;
 }

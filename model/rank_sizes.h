@@ -10,24 +10,45 @@
 // LayerRanks lists every tensor train of the model.
 namespace comera {
 
+// The tensor trains of a model that need not be there.
+struct ModelTrains {
+  struct Train {
+    std::string name;
+    // Of its cores; row and column mode of an embedding's multiplied.
+    std::vector<std::int64_t> modes = {};
+    std::vector<std::int64_t> ranks = {};
+    std::int64_t dense = 0;  // elements of its matrix
+    bool stays = false;      // it cannot be removed
+  };
+
+  ModelTrains() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor): an encoder's configuration says all of it
+  ModelTrains(const EncoderConfig& config);
+
+  std::vector<Train> trains;  // in forward order
+  // A model without any way from its input to its output is no result. Of each way: the layers that it
+  // needs; those that are no trains always pass.
+  std::vector<std::vector<std::string>> ways;
+};
+
 // As the configuration says it.
-LayerRanks ranks_of(const EncoderConfig& config);
+LayerRanks ranks_of(const ModelTrains& model);
 
 // S: elements of all cores with these ranks.
-std::int64_t tensorized_size(const EncoderConfig& config, const LayerRanks& ranks);
+std::int64_t tensorized_size(const ModelTrains& model, const LayerRanks& ranks);
 // The same of the matrices that the tensor trains stand for.
-std::int64_t dense_size(const EncoderConfig& config);
+std::int64_t dense_size(const ModelTrains& model);
 
-// Whether tokens still see one another: through the values and the output of some block's attention. A head
-// that looks at the mean of all tokens sees all of them anyway.
-bool sees_context(const EncoderConfig& config, const LayerRanks& ranks);
-// The values and the output of the first block through which they do, as far as they are tensor trains: with
-// them kept, tokens go on seeing one another. None if they do without any train.
-std::vector<std::string> context_layers(const EncoderConfig& config, const LayerRanks& ranks);
-// The least S with which they do: rank 1 in the embedding, the head, and the cheapest attention.
-std::int64_t least_size(const EncoderConfig& config, const LayerRanks& ranks);
+// Whether there is a way through the model. In an encoder: whether tokens still see one another, through the
+// values and the output of some block's attention; a head that looks at the mean of all tokens sees all of
+// them anyway.
+bool is_connected(const ModelTrains& model, const LayerRanks& ranks);
+// The tensor trains on the first such way: with them kept, the model stays connected.
+std::vector<std::string> connecting_layers(const ModelTrains& model, const LayerRanks& ranks);
+// The least S with which it is: rank 1 in what stays, and the cheapest way.
+std::int64_t least_size(const ModelTrains& model, const LayerRanks& ranks);
 
 // In forward order.
-std::vector<std::string> removed_layers(const EncoderConfig& config, const LayerRanks& ranks);
+std::vector<std::string> removed_layers(const ModelTrains& model, const LayerRanks& ranks);
 
 }  // namespace comera

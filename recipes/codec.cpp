@@ -81,6 +81,11 @@ void Reader::missing_key(const toml::node& section, const Path& key) const {
                                key.name(), from));
 }
 
+void Reader::idle_key(const toml::node& value, const Path& key) const {
+  throw UsageError(fmt::format("{}: [{}] is not for a click model, which [dlrm] describes; leave one out",
+                               source_.place(value), key.text()));
+}
+
 void Reader::not_a_layer(const toml::node& node, const Path& path) const {
   throw UsageError(fmt::format("{}: {} does not name a layer; names are as in encoder.0.attention.query",
                                source_.place(node), path.text()));

@@ -65,6 +65,7 @@ class Reader {
   [[noreturn]] void unknown_key(const toml::key& key, const toml::node& value, const Path& section,
                                 const std::vector<std::string>& known) const;
   [[noreturn]] void missing_key(const toml::node& section, const Path& key) const;
+  [[noreturn]] void idle_key(const toml::node& value, const Path& key) const;
   [[noreturn]] void not_a_layer(const toml::node& node, const Path& path) const;
 
  private:
@@ -173,6 +174,8 @@ template <class E>
 const Words<E>& words_of();
 template <>
 const Words<NormPlacement>& words_of();
+template <>
+const Words<DataOrder>& words_of();
 template <>
 const Words<Positions>& words_of();
 template <>

@@ -11,6 +11,7 @@
 #include "kernels/core/check.h"
 #include "kernels/ops/processor.h"
 #include "model/config.h"
+#include "model/dlrm/config.h"
 #include "optim/optimizer_options.h"
 #include "optim/schedule.h"
 #include "recipes/adaptation.h"
@@ -23,6 +24,20 @@ namespace comera {
 // are written.
 
 using ModelSection = EncoderArchitecture;
+
+// A click model instead of an encoder. Each table and each layer but the last is a tensor train if it has a rank
+// and that has fewer numbers than the matrix.
+struct DlrmSection {
+  std::optional<std::int64_t> numbers;  // of an example; not given: as many as the data have
+  std::vector<std::int64_t> tables;     // their rows; empty: those of the data
+  std::int64_t width = 16;
+  std::vector<std::int64_t> bottom, top;  // widths of inner layers
+  std::int64_t table_rank = 0;            // 0: dense
+  std::int64_t table_cores = 3;
+  std::int64_t layer_rank = 0;  // 0: dense
+  double embedding_std = 0;     // 0: DlrmConfig's
+  friend bool operator==(const DlrmSection&, const DlrmSection&) = default;
+};
 
 struct TensorizedSection : TensorizedConfig {
   bool enabled = true;  // false: the dense twin, whatever the shapes say
@@ -53,6 +68,11 @@ struct DataSource {
   friend bool operator==(const DataSource&, const DataSource&) = default;
 };
 
+enum class DataOrder : std::uint8_t {
+  shuffled,  // anew in every epoch
+  stored,    // as the shards have them: clicks in the order of time
+};
+
 struct DataSection {
   std::string train;       // directory of shards
   std::string validation;  // the same; empty: no evaluation, but for that of sources
@@ -63,6 +83,7 @@ struct DataSection {
   bool whole_word_masking = false;
   data::TargetKind targets = data::TargetKind::file;  // of files that are masked already
   std::vector<DataSource> sources;  // instead of train; their held-out parts unless validation
+  DataOrder order = DataOrder::shuffled;
   friend bool operator==(const DataSection&, const DataSection&) = default;
 };
 
@@ -177,6 +198,7 @@ struct PhaseSection {
   std::int64_t length = 0;                 // longest sequence, tokens
   std::int64_t tokens_per_pack = 0;        // capacity of a pack
   std::int64_t sequences_per_pack = 0;     // capacity of a pack; 0: derived from the data
+  std::int64_t examples_per_pack = 0;      // of a click model, instead of the three above
   std::int64_t packs_per_step = 1;         // packs that make one global batch
   std::optional<double> mask_probability;  // of pretraining's steps; not given: data.mask_probability
   std::optional<std::int64_t> steps;       // exactly one of steps and epochs is given
@@ -188,10 +210,14 @@ struct PhaseSection {
   double final_ratio = 0.0;  // the last learning rate over the highest one
   PhaseObjective objective = PhaseObjective::fixed;
   std::optional<AdaptationSection> adaptation;  // of an early or late phase
+
+  // Tokens or examples that a pack has room for.
+  std::int64_t pack_size() const { return examples_per_pack > 0 ? examples_per_pack : tokens_per_pack; }
   friend bool operator==(const PhaseSection&, const PhaseSection&) = default;
 };
 
 struct Recipe {
+  std::optional<DlrmSection> dlrm;  // then there is no model
   ModelSection model;
   TensorizedSection tensorized;
   std::optional<LowRankSection> low_rank;
@@ -233,6 +259,7 @@ void validate(const Recipe& recipe);
 // Throws UsageError naming the key when something that only training, or only pretraining, needs is missing.
 void require_training_keys(const Recipe& recipe);
 void require_pretraining_keys(const Recipe& recipe);
+void require_click_keys(const Recipe& recipe);
 
 // A sentence for each key that is not its default and changes nothing, since another key has a value that
 // does not need it: a recipe may keep what it says of 8-bit scales while it is tried in another precision.
@@ -241,6 +268,11 @@ std::vector<std::string> keys_without_effect(const Recipe& recipe);
 // The model that the recipe describes. The tokenizer's vocabulary is needed when the recipe leaves
 // model.vocabulary at 0; a larger one than the recipe's is refused. Throws UsageError.
 EncoderConfig encoder_config(const Recipe& recipe, std::int64_t tokenizer_vocabulary = 0);
+
+// The click model that the recipe describes, for data with so many numbers and tables of so many rows; empty:
+// as the recipe says. Throws UsageError.
+DlrmConfig dlrm_config(const Recipe& recipe, std::optional<std::int64_t> numbers = {},
+                       const std::vector<std::int64_t>& rows = {});
 
 // The resolved recipe, every key written out: parse_recipe(to_toml(r), ...) == r.
 std::string to_toml(const Recipe& recipe);

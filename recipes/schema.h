@@ -19,6 +19,7 @@ template <class S>
 struct Key {
   std::string name;
   bool required = false;
+  std::function<bool(const S&)> applies = {};  // to what has been read before it; empty: always
   std::function<void(S&, const toml::node&, const Path&, Reader&)> read;
   std::function<void(const S&, const Path&, Writer&)> write;
   std::function<void(const Path&, bool required, Reference&)> describe;
@@ -27,6 +28,8 @@ struct Key {
 // The keys of every struct of a recipe: model_keys.cpp, training_keys.cpp.
 template <class S>
 const std::vector<Key<S>>& keys_of();
+template <>
+const std::vector<Key<DlrmSection>>& keys_of();
 template <>
 const std::vector<Key<ModelSection>>& keys_of();
 template <>
@@ -79,10 +82,12 @@ void read_table(S& out, const toml::node& node, const Path& path, Reader& reader
   }
   for (const auto& key : keys) {
     const Path place = path / key.name;
+    const bool applies = !key.applies || key.applies(out);
     if (const toml::node* value = table->get(key.name)) {
       reader.note(place, *value);
+      if (!applies) reader.idle_key(*value, place);
       key.read(out, *value, place, reader);
-    } else if (key.required) {
+    } else if (key.required && applies) {
       reader.missing_key(node, place);
     }
   }
@@ -115,7 +120,17 @@ Key<S> value(const char* name, T S::*member, const std::string& doc) {
 template <class S, class Base>
 Key<S> inherited(Key<Base> key) {
   static_assert(std::is_base_of_v<Base, S>);
-  return {key.name, key.required, key.read, key.write, key.describe};
+  return {key.name, key.required, {}, key.read, key.write, key.describe};
+}
+
+// A key that is written down only where it is not 0.
+template <class S>
+Key<S> unless_zero(const char* name, std::int64_t S::*member, const Rule& rule, const std::string& doc) {
+  Key<S> key = value(name, member, rule, doc);
+  key.write = [member](const S& from, const Path& path, Writer& writer) {
+    if (from.*member != 0) writer.line(path, Codec<std::int64_t>::write(from.*member));
+  };
+  return key;
 }
 
 template <class S>
@@ -203,7 +218,7 @@ Key<S> layer_ranks(const char* name, LayerRanks S::*member, const std::string& d
         path / "LAYER", Codec<std::vector<std::int64_t>>::expected(ranks_or_zeros()), "",
         "the layer's ranks, or 0 for every bond: the layer is removed, and only its bias remains "
         "(not the head's or the embedding); LAYER as in `encoder.0.attention.query`, `encoder.0.ffn.up`, "
-        "`head.transform`, `head.pooler`, `embedding.tokens`");
+        "`head.transform`, `head.pooler`, `embedding.tokens`, of a click model `bottom.0`, `table.3`, `top.1`");
   };
   return key;
 }

@@ -83,6 +83,9 @@ const std::vector<Key<DataSection>>& keys_of() {
             "whether all pieces of a word or identifier are predicted together"),
       value("targets", &S::targets,
             "of files of masked sequences: to predict what the `file` says, or to mask anew in every epoch"),
+      value("order", &S::order,
+            "in which a click model sees its examples: `shuffled`, in blocks, anew in every epoch, or as they "
+            "are `stored`, in the order of time"),
       sections("source", &S::sources,
                "Several corpora instead of `data.train` (docs/data.md), each a section of its own. Held-out "
                "losses are reported for each, unless `data.validation` names another set."),
@@ -246,11 +249,15 @@ const std::vector<Key<PhaseSection>>& keys_of() {
   using S = PhaseSection;
   static const std::vector<Key<S>> keys = {
       required(value("name", &S::name, "what logs and metrics call it")),
-      required(value("length", &S::length, count(1), "longest sequence, tokens")),
-      required(value("tokens_per_pack", &S::tokens_per_pack, count(1),
-                     "tokens that one forward and backward pass holds at most; at least `length`")),
+      unless_zero("length", &S::length, count(1), "longest sequence, tokens; an encoder needs it"),
+      unless_zero("tokens_per_pack", &S::tokens_per_pack, count(1),
+                  "tokens that one forward and backward pass holds at most, at least `length`; an encoder "
+                  "needs it"),
       value("sequences_per_pack", &S::sequences_per_pack, count(0),
             "sequences in a pack at most; 0: derived from the data"),
+      unless_zero("examples_per_pack", &S::examples_per_pack, count(1),
+                  "examples that one forward and backward pass holds; a click model needs it, instead of "
+                  "`length` and `tokens_per_pack`"),
       value("packs_per_step", &S::packs_per_step, count(1), "packs whose gradients make one step"),
       value(
           "mask_probability", &S::mask_probability, above_to(0, 1),
@@ -335,23 +342,38 @@ const std::vector<Key<AdaptationSection>>& keys_of() {
   return keys;
 }
 
+namespace {
+// Such a section is neither read nor written in a recipe with [dlrm].
+Key<Recipe> of_encoders(Key<Recipe> key) {
+  key.applies = [](const Recipe& recipe) { return !recipe.dlrm; };
+  key.write = [write = key.write](const Recipe& recipe, const Path& path, Writer& writer) {
+    if (!recipe.dlrm) write(recipe, path, writer);
+  };
+  return key;
+}
+}  // namespace
+
 template <>
 const std::vector<Key<Recipe>>& keys_of() {
   using S = Recipe;
   static const std::vector<Key<S>> keys = {
-      required(section("model", &S::model, "The encoder and its head.")),
+      optional_section("dlrm", &S::dlrm,
+                       "A click model (docs/clicks.md), instead of an encoder's [model]. Of [tensorized] it has "
+                       "`enabled`, `lookup`, `plan` and `ranks`, of [data] `train`, `validation` and `order`."),
+      of_encoders(required(section("model", &S::model, "The encoder and its head."))),
       section("tensorized", &S::tensorized, "Which layers are tensor trains. Those not named are dense."),
-      optional_section("low_rank", &S::low_rank,
+      of_encoders(optional_section("low_rank", &S::low_rank,
                        "The linear layers of attention and feed-forward, a classifier's pooler and an MLM "
                        "head's transform as products of two trained matrices; needs `tensorized.enabled = "
-                       "false`."),
-      optional_section("lte", &S::lte,
+                       "false`.")),
+      of_encoders(optional_section("lte", &S::lte,
                        "LoRA-the-Explorer (Huh et al., 2024): the dense layers of attention and feed-forward "
                        "are frozen, and adapters are trained beside them and merged into them; needs "
-                       "`tensorized.enabled = false`."),
+                       "`tensorized.enabled = false`.")),
       section("optim", &S::optim, "The optimizer. Learning rates belong to the phases."),
       section("data", &S::data, "Shards, tokenizer and masking."),
-      section("task", &S::task, "What `comera finetune` learns. Pretraining does not look at it."),
+      of_encoders(
+          section("task", &S::task, "What `comera finetune` learns. Pretraining does not look at it.")),
       section("precision", &S::precision, "Number formats."),
       section("distributed", &S::distributed, "Jobs of several processes, started by mpirun or srun."),
       section("run", &S::run, "The run's directory and what is written when."),

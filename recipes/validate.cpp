@@ -89,6 +89,8 @@ void check_galore(const Recipe& recipe, const Places& places) {
         fmt::format("optim.name = \"galore\" projects the gradients of whole matrices, and those of [{}] "
                     "are small already; leave the section out, or take \"adamw\"",
                     recipe.lte ? "lte" : "low_rank"));
+  if (recipe.dlrm)
+    places.fail("optim.name", "optim.name = \"galore\" is for encoders; take \"adamw\"");
   const TensorizedSection& trains = recipe.tensorized;
   if (trains.enabled && trains.attention && trains.ffn_up && trains.ffn_down && trains.head)
     places.fail("optim.name",
@@ -100,7 +102,8 @@ void check_galore(const Recipe& recipe, const Places& places) {
 // both.
 void check_muon_rates(const Recipe& recipe, const LearningRates& rates, const std::string& key,
                       const Places& places) {
-  if (recipe.tensorized.enabled && recipe.tensorized.embedding && !rates.embedding)
+  const bool trains = recipe.dlrm ? recipe.dlrm->table_rank > 0 : recipe.tensorized.embedding.has_value();
+  if (recipe.tensorized.enabled && trains && !rates.embedding)
     places.fail(key,
                 fmt::format("{} has one rate for the cores of layers and of the embedding, but optim.name = "
                             "\"muon\" leaves the embedding to AdamW; give both, such as {{cores = 5e-3, "
@@ -108,8 +111,14 @@ void check_muon_rates(const Recipe& recipe, const LearningRates& rates, const st
                             key));
 }
 
-void check_phase(const PhaseSection& phase, const std::string& path, std::int64_t max_positions,
+void check_packs(const PhaseSection& phase, const std::string& path, std::int64_t max_positions,
                  const Places& places) {
+  for (const auto& [key, value] :
+       {std::pair{"length", phase.length}, {"tokens_per_pack", phase.tokens_per_pack}})
+    if (value == 0) places.fail(path, fmt::format("[{}] lacks {}; it must be given", path, key));
+  if (phase.examples_per_pack > 0)
+    places.fail(path + ".examples_per_pack",
+                fmt::format("{}.examples_per_pack is for a click model; leave it out", path));
   if (phase.length > max_positions)
     places.fail(path + ".length", fmt::format("{}.length = {} is longer than model.max_positions = {}", path,
                                               phase.length, max_positions));
@@ -123,6 +132,9 @@ void check_phase(const PhaseSection& phase, const std::string& path, std::int64_
     places.fail(path + ".sequences_per_pack",
                 fmt::format("{0}.sequences_per_pack = {1} is more than {0}.tokens_per_pack = {2}", path,
                             phase.sequences_per_pack, phase.tokens_per_pack));
+}
+
+void check_length(const PhaseSection& phase, const std::string& path, const Places& places) {
   if (phase.steps.has_value() == phase.epochs.has_value())
     places.fail(phase.steps ? path + ".epochs" : path,
                 fmt::format("{} has {} steps {} epochs; give exactly one of them", path,
@@ -133,10 +145,11 @@ void check_phase(const PhaseSection& phase, const std::string& path, std::int64_
 }
 
 // Whether the section says something else than its struct does by itself.
-bool is_given(const AdaptationSection& section, const std::string& name) {
-  const auto text = [&](const AdaptationSection& from) {
+template <class S>
+bool is_given(const S& section, const std::string& name) {
+  const auto text = [&](const S& from) {
     Writer writer;
-    for (const auto& key : keys_of<AdaptationSection>())
+    for (const auto& key : keys_of<S>())
       if (key.name == name) key.write(from, Path() / name, writer);
     return writer.text();
   };
@@ -188,13 +201,36 @@ void check_adaptation(const PhaseSection& phase, const std::string& path, const 
     fail("shrink_share", "changes nothing without hold, smallest_first or an urgency above 1; leave it out");
 }
 
+// What only encoders have is given in a section that a click model has as well.
+template <class S>
+void refuse_others(const S& section, const std::string& path, const std::set<std::string>& used,
+                   const Places& places) {
+  for (const auto& key : keys_of<S>())
+    if (!used.contains(key.name) && is_given(section, key.name))
+      places.fail(path + "." + key.name,
+                  fmt::format("{}.{} is not for a click model; leave it out", path, key.name));
+}
+
+void check_click_packs(const PhaseSection& phase, const std::string& path, const Places& places) {
+  for (const char* key : {"length", "tokens_per_pack", "sequences_per_pack", "mask_probability"})
+    if (is_given(phase, key))
+      places.fail(path + "." + key,
+                  fmt::format("{}.{} is for an encoder; a click model has examples_per_pack", path, key));
+  if (phase.examples_per_pack == 0)
+    places.fail(path, fmt::format("[{}] lacks examples_per_pack; it must be given", path));
+}
+
 void check_phases(const Recipe& recipe, const Places& places) {
   if (recipe.phases.empty()) places.fail("phase", "the recipe has no [[phase]]; give at least one");
   std::set<std::string> names;
   for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
     const PhaseSection& phase = recipe.phases[i];
     const std::string path = fmt::format("phase.{}", i);
-    check_phase(phase, path, recipe.model.max_positions, places);
+    if (recipe.dlrm)
+      check_click_packs(phase, path, places);
+    else
+      check_packs(phase, path, recipe.model.max_positions, places);
+    check_length(phase, path, places);
     check_adaptation(phase, path, places);
     if (!names.insert(phase.name).second)
       places.fail(path + ".name",
@@ -217,8 +253,27 @@ EncoderConfig convert(const Recipe& recipe, std::int64_t vocabulary) {
   return twin;
 }
 
+void check_dlrm(const Recipe& recipe, const Places& places) {
+  refuse_others<TensorizedSection>(recipe.tensorized, "tensorized", {"enabled", "lookup", "plan", "ranks"},
+                                   places);
+  refuse_others(recipe.data, "data", {"train", "validation", "order"}, places);
+  if (has_float8(recipe.precision.compute))
+    places.fail("precision.compute", fmt::format("precision.compute = \"{}\" is for encoders; take \"bf16\"",
+                                                 name_of(recipe.precision.compute)));
+  if (recipe.tensorized.lookup == LookupKind::naive)
+    places.fail("tensorized.lookup",
+                "tensorized.lookup = \"naive\" is for encoders; take \"unique\" or \"halves\"");
+  if (recipe.dlrm->tables.empty() || !recipe.dlrm->numbers) return;  // the data say more
+  try {
+    dlrm_config(recipe).validate();
+  } catch (const Error& error) {
+    places.fail("dlrm", fmt::format("[dlrm]: {}", error.what()));
+  }
+}
+
 // The model's own checks begin with the key they are about: "tensorized.attention: rank 99 ...".
 void check_model(const Recipe& recipe, const Places& places) {
+  if (recipe.dlrm) return check_dlrm(recipe, places);
   // Whether the embedding covers a vocabulary that only the tokenizer knows is checked in encoder_config().
   const std::int64_t vocabulary = recipe.model.vocabulary > 0 ? recipe.model.vocabulary : 1;
   try {
@@ -259,6 +314,8 @@ void check_lte(const Recipe& recipe, const Places& places) {
 }
 
 void check_forms(const Recipe& recipe, const Places& places) {
+  if (!recipe.dlrm && recipe.data.order != DataOrder::shuffled)
+    places.fail("data.order", "data.order is for a click model; leave it out");
   if (recipe.lte) check_lte(recipe, places);
   if (recipe.low_rank && recipe.tensorized.enabled)
     places.fail("low_rank",
@@ -298,7 +355,7 @@ void require_training_keys(const Recipe& recipe) {
   const auto require = [](const char* key, const std::string& value) {
     if (value.empty()) throw UsageError(fmt::format("{0} is empty; training needs it: --set {0}=PATH", key));
   };
-  require("data.tokenizer", recipe.data.tokenizer);
+  if (!recipe.dlrm) require("data.tokenizer", recipe.data.tokenizer);
   require("run.output", recipe.run.output);
 }
 
@@ -309,7 +366,16 @@ void require_pretraining_keys(const Recipe& recipe) {
   require_training_keys(recipe);
 }
 
+void require_click_keys(const Recipe& recipe) {
+  if (recipe.data.train.empty())
+    throw UsageError(
+        "data.train is empty; training needs the folder that `comera clicks data` has made: --data FOLDER");
+  require_training_keys(recipe);
+}
+
 EncoderConfig encoder_config(const Recipe& recipe, std::int64_t tokenizer_vocabulary) {
+  if (recipe.dlrm)
+    throw UsageError("this is a click model's ([dlrm]); the commands for those are `comera clicks`");
   const std::int64_t own = recipe.model.vocabulary;
   if (own == 0 && tokenizer_vocabulary == 0)
     throw UsageError(

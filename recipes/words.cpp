@@ -138,6 +138,12 @@ const Words<RankPenalty>& words_of() {
 }
 
 template <>
+const Words<DataOrder>& words_of() {
+  static const Words<DataOrder> words = {{DataOrder::shuffled, "shuffled"}, {DataOrder::stored, "stored"}};
+  return words;
+}
+
+template <>
 const Words<Pooling>& words_of() {
   static const Words<Pooling> words = {{Pooling::first, "first"}, {Pooling::mean, "mean"}};
   return words;

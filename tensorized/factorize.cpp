@@ -77,4 +77,29 @@ std::optional<TTMShape> factorize_table(std::int64_t rows, std::int64_t width, i
   return best;
 }
 
+namespace {
+// The smaller one first.
+std::vector<std::int64_t> two_modes(std::int64_t size) {
+  std::int64_t small = 1;
+  for (std::int64_t mode = 2; mode * mode <= size; ++mode)
+    if (size % mode == 0) small = mode;
+  return small == 1 ? std::vector{size} : std::vector{small, size / small};
+}
+}  // namespace
+
+std::optional<TTShape> factorize_layer(std::int64_t inputs, std::int64_t outputs, std::int64_t rank) {
+  COMERA_CHECK(inputs > 0 && outputs > 0 && rank > 0,
+               "a layer of {} x {} cannot be a tensor train of rank {}; choose ranks of 1 or more", inputs,
+               outputs, rank);
+  TTShape shape{.input_modes = two_modes(inputs), .output_modes = two_modes(outputs), .ranks = {}};
+  std::ranges::reverse(shape.output_modes);  // so that the largest modes meet in the middle
+  std::int64_t left = 1, right = inputs * outputs;
+  for (int core = 0; core + 1 < shape.order(); ++core) {
+    left *= shape.mode(core), right /= shape.mode(core);
+    shape.ranks.push_back(std::min({rank, left, right}));
+  }
+  if (shape.core_parameters() >= inputs * outputs) return std::nullopt;
+  return shape;
+}
+
 }  // namespace comera

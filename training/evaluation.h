@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "data/baselines.h"
+#include "data/clicks/click_scores.h"
 #include "data/scores.h"
 
 namespace comera {
@@ -32,6 +34,8 @@ struct Evaluation {
 
   // Of a task with examples: one entry per set.
   std::vector<data::TaskScores> sets;
+
+  std::optional<data::ClickScores> clicks;  // of a click model
 };
 
 }  // namespace comera

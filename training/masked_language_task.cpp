@@ -31,7 +31,7 @@ std::unique_ptr<data::SequenceSet> open(const std::string& folder, const char* s
 
 MaskedLanguageTask::MaskedLanguageTask(const DataSection& data, const data::Tokenizer& tokenizer,
                                        const EncoderConfig& config)
-    : data_(data), learned_positions_(config.positions == Positions::learned) {
+    : EncoderTask(tokenizer), data_(data), learned_positions_(config.positions == Positions::learned) {
   if (data.whole_word_masking) words_ = std::make_shared<const data::WordTable>(tokenizer);
   if (!data.train.empty()) {
     train_ = open(data.train, "train", tokenizer, data, config);

@@ -4,12 +4,12 @@
 #include "data/sequence_set.h"
 #include "data/tokenizers/words.h"
 #include "recipes/recipe.h"
-#include "training/training_task.h"
+#include "training/encoder_task.h"
 
 namespace comera {
 
 // Pretraining: masked tokens of shards, or of files of masked sequences.
-class MaskedLanguageTask final : public TrainingTask {
+class MaskedLanguageTask final : public EncoderTask {
  public:
   // Opens the shards. Error if they do not fit the tokenizer or the model. Without data.train or sources it
   // can only evaluate, and knows no unigram baseline.
@@ -25,6 +25,7 @@ class MaskedLanguageTask final : public TrainingTask {
   // their files.
   void require_masks_to_draw(const std::vector<PhaseSection>& phases) const;
   std::int64_t targets(const data::Batch& batch) const override { return batch.masked; }
+  using EncoderTask::evaluate;
   bool evaluates() const override { return !held_out_.empty(); }
   // The masks are the same in every evaluation with the same sequence length.
   std::optional<Evaluation> evaluate(StepEngine& engine, const Model& model,

@@ -1,7 +1,5 @@
 #include "training/phase.h"
 
-#include <algorithm>
-
 #include "storage/hash.h"
 
 namespace comera {
@@ -38,27 +36,9 @@ Schedule schedule_of(const PhaseSection& phase, std::int64_t steps) {
           .final_ratio = phase.final_ratio};
 }
 
-data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, const TrainingTask& task,
-                                   const Model& model) {
-  const PhaseSection& section = recipe.phases[phase];
-  data::LoaderOptions options;
-  options.masking = task.masking();
-  // There is room for the targets of training, and for those of evaluation where there is one.
-  const double evaluated = task.evaluates() ? options.masking.probability : 0;
-  options.masking.probability = section.mask_probability.value_or(options.masking.probability);
-  const double share = std::max(options.masking.probability, evaluated);
-  // Targets that come in words vary more in number.
-  options.capacity = data::capacity_for(section.tokens_per_pack, section.length, share,
-                                        model.config().vocabulary, options.masking.words ? 4 : 1);
-  if (section.sequences_per_pack > 0) options.capacity.sequences = section.sequences_per_pack;
-  // Each phase has an order of its own, which no other seed's phase shares.
-  options.seed =
-      static_cast<std::int64_t>(storage::mix64(storage::mix64(static_cast<std::uint64_t>(recipe.run.seed)) +
-                                               static_cast<std::uint64_t>(phase)) >>
-                                1);
-  options.packs_per_step = section.packs_per_step;
-  options.right_modulus = model.token_embedding().right_rows();
-  return options;
+std::int64_t order_seed(std::int64_t seed, std::int64_t phase) {
+  const std::uint64_t of_run = storage::mix64(static_cast<std::uint64_t>(seed));
+  return static_cast<std::int64_t>(storage::mix64(of_run + static_cast<std::uint64_t>(phase)) >> 1);
 }
 
 }  // namespace comera

@@ -1,10 +1,8 @@
 #pragma once
 
-#include "data/loader.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "recipes/recipe.h"
-#include "training/training_task.h"
 
 namespace comera {
 
@@ -18,9 +16,7 @@ void refuse_mask_probability(const std::vector<PhaseSection>& phases, const std:
 StepRates step_rates(const LearningRates& highest, double factor);
 // With the steps of the phase, which may be counted in epochs.
 Schedule schedule_of(const PhaseSection& phase, std::int64_t steps);
-// The packs of a phase for one process; the ranks of a job set `rank` and `ranks`. The model gives its
-// vocabulary and the rows of its embedding's right half.
-data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, const TrainingTask& task,
-                                   const Model& model);
+// Of the order of a phase's data: each phase has one of its own, which no other seed's phase shares.
+std::int64_t order_seed(std::int64_t seed, std::int64_t phase);
 
 }  // namespace comera

@@ -29,7 +29,7 @@ PhasePlan::PhasePlan(const Recipe& recipe, const std::function<std::int64_t(std:
     steps_.push_back(steps);
     steps_per_epoch_.push_back(counted ? steps_of(1) : 0);
     epochs_.push_back(section.epochs);
-    step_costs_.push_back(static_cast<double>(section.packs_per_step * section.tokens_per_pack));
+    step_costs_.push_back(static_cast<double>(section.packs_per_step * section.pack_size()));
   }
   asked_steps_ = steps_;
   if (recipe.run.max_hours) {

@@ -67,8 +67,8 @@ void copy_others(const CheckpointReader& from, CheckpointWriter& to) {
 
 }  // namespace
 
-LayerRanks live_ranks(const EncoderConfig& config, const Trainable& model) {
-  LayerRanks ranks = ranks_of(config);
+LayerRanks live_ranks(const ModelTrains& trains, const Trainable& model) {
+  LayerRanks ranks = ranks_of(trains);
   for (const auto& [layer, live] : ranks_of(live_entries(model.parameters(), model.ranked_layers())))
     ranks[layer] = live;
   return ranks;

@@ -7,6 +7,7 @@
 
 #include "checkpoints/checkpoint_file.h"
 #include "model/model.h"
+#include "model/rank_sizes.h"
 #include "recipes/recipe.h"
 #include "tensorized/compaction.h"
 
@@ -15,7 +16,7 @@
 namespace comera {
 
 // The ranks of every tensor train of a model without the dead: zeros for a layer that is removed.
-LayerRanks live_ranks(const EncoderConfig& config, const Trainable& model);
+LayerRanks live_ranks(const ModelTrains& trains, const Trainable& model);
 // Gives the recipe these layers' live ranks, so that it builds the compacted model.
 void set_ranks(Recipe& recipe, const std::vector<LiveEntries>& live);
 

@@ -60,9 +60,9 @@ double RankStages::target_of(std::int64_t phase, const LayerRanks& ranks, double
   const AdaptationSection adaptation = adaptation_of(recipe_.phases[phase]);
   if (adaptation.target_ratio) {
     const double of =
-        adaptation.target_of == TargetBase::late_start ? static_cast<double>(tensorized_size(config_, ranks))
+        adaptation.target_of == TargetBase::late_start ? static_cast<double>(tensorized_size(form_.trains(), ranks))
         : adaptation.target_of == TargetBase::initial  ? units_.size
-                                                       : static_cast<double>(dense_size(config_));
+                                                       : static_cast<double>(dense_size(form_.trains()));
     return *adaptation.target_ratio * of;
   }
   return *parse_size(adaptation.target_size) / fp32_bytes - other_parameters;
@@ -70,8 +70,8 @@ double RankStages::target_of(std::int64_t phase, const LayerRanks& ranks, double
 
 // Refuses a late phase's target that nothing can reach from these ranks, or that is reached already.
 void RankStages::check_target(std::int64_t phase, const LayerRanks& ranks, double others) const {
-  const auto size = static_cast<double>(tensorized_size(config_, ranks));
-  const auto least = static_cast<double>(least_size(config_, ranks));
+  const auto size = static_cast<double>(tensorized_size(form_.trains(), ranks));
+  const auto least = static_cast<double>(least_size(form_.trains(), ranks));
   const AdaptationSection adaptation = adaptation_of(recipe_.phases[phase]);
   const std::string key =
       fmt::format("phase.{}.adaptation.{}", phase,
@@ -80,8 +80,8 @@ void RankStages::check_target(std::int64_t phase, const LayerRanks& ranks, doubl
   const double target = target_of(phase, ranks, others);
   if (target < least)
     throw UsageError(
-        fmt::format("{} asks for {:.0f} numbers in tensor trains, but {:.0f} are the least that leave an "
-                    "encoder ({} with "
+        fmt::format("{} asks for {:.0f} numbers in tensor trains, but {:.0f} are the least that leave a "
+                    "model ({} with "
                     "the {:.0f} parameters that are no tensor trains); give a larger target",
                     key, std::max(target, 0.0), least, megabytes(least + others), others));
   if (target >= size && !(adaptation.target_ratio && adaptation.target_of == TargetBase::late_start))
@@ -93,7 +93,7 @@ void RankStages::check_target(std::int64_t phase, const LayerRanks& ranks, doubl
 
 // Of all phases to come, as far as can be said now; each is checked again when it begins.
 void RankStages::check_targets(const Trainable& model, const RunState& state) const {
-  const LayerRanks ranks = live_ranks(config_, model);
+  const LayerRanks ranks = live_ranks(form_.trains(), model);
   for (std::int64_t phase = state.phase; phase < static_cast<std::int64_t>(recipe_.phases.size()); ++phase) {
     if (objective_of(phase) == PhaseObjective::fixed) continue;
     if (ranks.empty())
@@ -111,7 +111,7 @@ void RankStages::check_targets(const Trainable& model, const RunState& state) co
 void RankStages::take_units(const CheckpointReader& reader) {
   const RankHistory history = load_rank_history(reader);
   if (history.stages.empty()) return;
-  const LayerRanks own = ranks_of(config_);
+  const LayerRanks own = ranks_of(form_.trains());
   const auto same_name = [](const auto& a, const auto& b) { return a.first == b.first; };
   if (!std::ranges::equal(own, history.stages.front().ranks, same_name)) return;
   history_ = history;
@@ -127,19 +127,19 @@ bool RankStages::begin(const Trainable& model, const RunState& state) {
   if (units_.size == 0) {
     units_ = measure_rank_units(model.parameters(), model.ranked_layers());
     history_.initial_size = static_cast<std::int64_t>(units_.size);
-    history_.stages.push_back({"start", ranks_of(config_)});
+    history_.stages.push_back({"start", ranks_of(form_.trains())});
   }
-  const LayerRanks live = live_ranks(config_, model);
-  unpacked_ = live != ranks_of(config_) ? 1 : 0;
+  const LayerRanks live = live_ranks(form_.trains(), model);
+  unpacked_ = live != ranks_of(form_.trains()) ? 1 : 0;
   gone_ = count_removed();
   state_.removed =
-      static_cast<double>(static_cast<std::int64_t>(removed_layers(config_, live).size()) - gone_);
+      static_cast<double>(static_cast<std::int64_t>(removed_layers(form_.trains(), live).size()) - gone_);
   check_targets(model, state);
   return true;
 }
 
 std::int64_t RankStages::count_removed() const {
-  return static_cast<std::int64_t>(removed_layers(config_, ranks_of(config_)).size());
+  return static_cast<std::int64_t>(removed_layers(form_.trains(), ranks_of(form_.trains())).size());
 }
 
 bool RankStages::open(StepEngine& engine, const RunState& state, std::int64_t steps, const Schedule& schedule,
@@ -155,8 +155,8 @@ bool RankStages::open(StepEngine& engine, const RunState& state, std::int64_t st
   if (begins) {
     state_ = {.removed = state_.removed};
     size_target_ = 0;
-    const LayerRanks live = live_ranks(config_, engine.model());
-    state_.size_left = static_cast<double>(tensorized_size(config_, live)) / units_.size;
+    const LayerRanks live = live_ranks(form_.trains(), engine.model());
+    state_.size_left = static_cast<double>(tensorized_size(form_.trains(), live)) / units_.size;
     if (late) {
       const double others = other_parameters_of(engine.model());
       check_target(state.phase, live, others);
@@ -174,13 +174,13 @@ bool RankStages::open(StepEngine& engine, const RunState& state, std::int64_t st
 }
 
 // A stage that holds its target needs no more deaths than that, and must not end as a network in which no
-// token sees another: the first attention that lives when it begins goes on living. So it is the same one
+// token sees another: the first way through the model that lives when it begins goes on living. So it is the same one
 // whenever this is asked during the phase.
 void RankStages::adapt(StepEngine& engine) const {
   const RankStageOptions& stage = resolved_.stage;
   std::vector<std::string> kept;
   if (stage.objective.stage == RankStage::late && stage.objective.hold)
-    kept = context_layers(config_, live_ranks(config_, engine.model()));
+    kept = connecting_layers(form_.trains(), live_ranks(form_.trains(), engine.model()));
   engine.adapt_ranks(units_, stage, kept);
   engine.ranks()->set_state(state_);
 }
@@ -207,8 +207,9 @@ bool RankStages::end_step(const StepEngine& engine) {
   return removed() > before;
 }
 
-bool RankStages::collapsed(const Trainable& model, const EncoderConfig& config) {
-  return !sees_context(config, live_ranks(config, model));
+bool RankStages::collapsed(const Trainable& model) const {
+  const ModelTrains trains = form_.trains();
+  return !is_connected(trains, live_ranks(trains, model));
 }
 
 const char* RankStages::advice() const {
@@ -222,8 +223,8 @@ bool RankStages::compaction_due(const RunState& state) const {
   return interval > 0 && state.phase_step % interval == 0;
 }
 
-bool RankStages::compact(std::unique_ptr<StepEngine>& engine, std::int64_t vocabulary,
-                         const std::function<void()>& remake, const RunState& state, const Say& say) {
+bool RankStages::compact(std::unique_ptr<StepEngine>& engine, const std::function<void()>& remake,
+                         const RunState& state, const Say& say) {
   if (!adapting() || unpacked_ == 0) return false;
   unpacked_ = 0;
   const std::int64_t gone_before = gone_;
@@ -234,7 +235,7 @@ bool RankStages::compact(std::unique_ptr<StepEngine>& engine, std::int64_t vocab
   const Float8State::Snapshot scales =
       model.float8() != nullptr ? model.float8()->snapshot() : Float8State::Snapshot();
   set_ranks(recipe_, live);
-  config_ = encoder_config(recipe_, vocabulary);
+  form_.follow(recipe_);
   gone_ = count_removed();
   state_.removed = 0;  // of the layers that are left
   remake();
@@ -252,7 +253,7 @@ void RankStages::close(const RunState& state, const Say& say) {
   const PhaseSection& section = recipe_.phases[state.phase];
   auto& stages = history_.stages;
   if (stages.back().name != section.name) stages.push_back({section.name, {}});
-  stages.back().ranks = ranks_of(config_);  // also of a phase that was given more steps
+  stages.back().ranks = ranks_of(form_.trains());  // also of a phase that was given more steps
   if (objective_ != PhaseObjective::late) return;
   if (target_reached())
     return say(fmt::format("phase {} has ended at {:.4f} of the first size; its target was {:.4f}",

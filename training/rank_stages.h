@@ -9,10 +9,10 @@
 
 #include "checkpoints/checkpoint_file.h"
 #include "checkpoints/rank_history.h"
-#include "model/config.h"
 #include "optim/schedule.h"
 #include "recipes/recipe.h"
 #include "training/json.h"
+#include "training/model_form.h"
 #include "training/run_state.h"
 #include "training/step_engine.h"
 
@@ -25,13 +25,13 @@ class RankStages {
  public:
   using Say = std::function<void(const std::string&)>;
 
-  // The recipe and the configuration are those of the model, and must outlive this: compact() changes both.
-  RankStages(Recipe& recipe, EncoderConfig& config) : recipe_(recipe), config_(config) {}
+  // The recipe and the form are those of the model, and must outlive this: compact() changes both.
+  RankStages(Recipe& recipe, ModelForm& form) : recipe_(recipe), form_(form) {}
 
   // ---- Before the first step.
 
   // Takes the sizes and norms that an adapted model was measured by from its start on, if the checkpoint is
-  // of the same encoder.
+  // of the same model.
   void take_units(const CheckpointReader& reader);
   // What save() has written.
   void load(const CheckpointReader& reader);
@@ -60,9 +60,9 @@ class RankStages {
   // Whether a model of now may be the best: from a late phase on it has to have that phase's size.
   bool target_reached() const { return size_target_ == 0 || state_.size_left <= size_target_; }
 
-  // ---- A network in which no token sees another is no result.
+  // ---- A network without any way from its input to its output is no result.
 
-  static bool collapsed(const Trainable& model, const EncoderConfig& config);
+  bool collapsed(const Trainable& model) const;
   // How such an end is avoided: a part of a sentence.
   const char* advice() const;
 
@@ -71,8 +71,8 @@ class RankStages {
   bool compaction_due(const RunState& state) const;
   // Removes from memory what is dead; the next step is what it would have been. `remake` destroys the engine
   // and makes that of the recipe as it is then, whose capacity is to be set. False if there was nothing.
-  bool compact(std::unique_ptr<StepEngine>& engine, std::int64_t vocabulary,
-               const std::function<void()>& remake, const RunState& state, const Say& say);
+  bool compact(std::unique_ptr<StepEngine>& engine, const std::function<void()>& remake,
+               const RunState& state, const Say& say);
 
  private:
   PhaseObjective objective_of(std::int64_t phase) const;
@@ -84,7 +84,7 @@ class RankStages {
   std::int64_t count_removed() const;
 
   Recipe& recipe_;
-  EncoderConfig& config_;
+  ModelForm& form_;
   RankUnits units_;  // size 0: no phase has adapted ranks, and none will
   RankHistory history_;
   PhaseObjective objective_ = PhaseObjective::fixed;  // of the current phase

@@ -13,6 +13,7 @@
 #include "storage/folder.h"
 #include "training/checkpoint_recipe.h"
 #include "training/checkpoint_tokenizer.h"
+#include "training/click_task.h"
 #include "training/lost_checkpoints.h"
 #include "training/masked_language_task.h"
 #include "training/phase.h"
@@ -138,16 +139,19 @@ data::Tokenizer tokenizer_of(Communicator& host, const Recipe& recipe,
                              const std::optional<FoundCheckpoint>& found) {
   const std::string& file = checked_path(recipe.data.tokenizer, "data.tokenizer");
   data::Tokenizer tokenizer = load_tokenizer(file);
-  std::vector<GivenFile> given = {{"data.tokenizer", file, tokenizer.hash()}};
-  std::optional<CheckpointReader> start;
+  require_same_files(host, {{"data.tokenizer", file, tokenizer.hash()}});
   if (const std::filesystem::path first = first_checkpoint(recipe, found); !first.empty())
-    start.emplace(first);
-  if (start)
-    given.push_back(
-        {found ? "run.output" : "run.initial_checkpoint", start->path().string(), start->fingerprint()});
-  require_same_files(host, given);
-  if (start) require_same_tokenizer(*start, tokenizer, file);
+    require_same_tokenizer(CheckpointReader(first), tokenizer, file);
   return tokenizer;
+}
+
+void require_same_start(Communicator& host, const Recipe& recipe,
+                        const std::optional<FoundCheckpoint>& found) {
+  const std::filesystem::path first = first_checkpoint(recipe, found);
+  if (first.empty()) return;
+  const CheckpointReader start(first);
+  require_same_files(host, {{found ? "run.output" : "run.initial_checkpoint", start.path().string(),
+                             start.fingerprint()}});
 }
 
 // Each process of a machine has a GPU of its own: that of its number, or the only one that it sees.
@@ -199,12 +203,12 @@ std::unique_ptr<Communicator> join_devices(Communicator& host, const Recipe& rec
   return start_nccl(host, device, patience_of(section));
 }
 
-std::unique_ptr<TrainingTask> make_task(const RunSetup& setup) {
+std::unique_ptr<TrainingTask> make_encoder_task(const RunSetup& setup, const EncoderConfig& config) {
   const Recipe& recipe = setup.recipe;
   if (!setup.options.finetune) {
     require_pretraining_keys(recipe);
-    require_masked_language_head(setup.config);
-    auto task = std::make_unique<MaskedLanguageTask>(recipe.data, *setup.tokenizer, setup.config);
+    require_masked_language_head(config);
+    auto task = std::make_unique<MaskedLanguageTask>(recipe.data, *setup.tokenizer, config);
     task->require_masks_to_draw(recipe.phases);
     return task;
   }
@@ -217,7 +221,7 @@ std::unique_ptr<TrainingTask> make_task(const RunSetup& setup) {
                     recipe.run.evaluation_batches));
   std::int64_t length = 0;
   for (const PhaseSection& phase : recipe.phases) length = std::max(length, phase.length);
-  auto task = std::make_unique<SequenceTask>(recipe.task, *setup.tokenizer, setup.config, length);
+  auto task = std::make_unique<SequenceTask>(recipe.task, *setup.tokenizer, config, length);
   for (const std::string& line : task->reports()) setup.say(line);
   return task;
 }
@@ -239,6 +243,20 @@ void root_data_paths(Recipe& recipe) {
 
 void RunSetup::say(std::string_view line) const { say_to(options.output, "{}\n", line); }
 
+void RunSetup::set_encoder() {
+  tokenizer = tokenizer_of(*host, recipe, found);
+  const std::int64_t vocabulary = tokenizer->vocabulary();
+  form = std::make_unique<EncoderForm>(encoder_config(recipe, vocabulary), vocabulary);
+}
+
+// What the model is like, its data decide.
+void RunSetup::set_click_model() {
+  require_click_keys(recipe);
+  auto clicks = std::make_unique<ClickTask>(recipe.data);
+  form = std::make_unique<DlrmForm>(dlrm_config(recipe, clicks->info().numbers, clicks->info().heights));
+  task = std::move(clicks);
+}
+
 RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : options(given_options) {
   if (given.run.use_older_checkpoint) options.resume = ResumeMode::newest_valid;
   // 1. Whether all processes were started for the same run.
@@ -255,15 +273,18 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
   found = find_checkpoint(*host, *directory, options);
   recipe = with_ranks(options.finetune ? resolve_task(given) : given, found);
   asked_ranks = given.tensorized.ranks;
-  // 4. The tokenizer and that checkpoint: the same bytes everywhere.
-  tokenizer = tokenizer_of(*host, recipe, found);
-  config = encoder_config(recipe, tokenizer->vocabulary());
+  // 4. That checkpoint and the tokenizer: the same bytes everywhere.
+  require_same_start(*host, recipe, found);
+  if (!recipe.dlrm) set_encoder();
   for (const std::string& sentence : keys_without_effect(recipe)) say(sentence);
   // 5. A device for each process, and what sums between them.
   processor.emplace(processor_for(recipe, options, *host));
   nccl = join_devices(*host, recipe, *processor);
   // 6. The data: the same files everywhere.
-  task = make_task(*this);
+  if (recipe.dlrm)
+    set_click_model();
+  else
+    task = make_encoder_task(*this, dynamic_cast<const EncoderForm&>(*form).config());
   require_same_files(*host, task->inputs());
   root_data_paths(recipe);
   prepare_threads(static_cast<int>(recipe.run.threads > 0 ? recipe.run.threads : host->own_cpus()));

@@ -10,8 +10,8 @@
 #include "data/tokenizers/tokenizer.h"
 #include "distributed/communicator.h"
 #include "kernels/ops/processor.h"
-#include "model/config.h"
 #include "recipes/recipe.h"
+#include "training/model_form.h"
 #include "training/run_directory.h"
 #include "training/training_task.h"
 
@@ -55,11 +55,15 @@ struct RunSetup {
   std::optional<FoundCheckpoint> found;       // that a resumed run goes on from
   Recipe recipe;                              // with the ranks that layers have in the checkpoint
   LayerRanks asked_ranks;                     // those in the recipe as the user gave it
-  std::optional<data::Tokenizer> tokenizer;
-  EncoderConfig config;
+  std::optional<data::Tokenizer> tokenizer;   // of an encoder
+  std::unique_ptr<ModelForm> form;
   std::optional<Processor> processor;
   std::unique_ptr<Communicator> nccl;
   std::unique_ptr<TrainingTask> task;
+
+ private:
+  void set_encoder();
+  void set_click_model();
 };
 
 }  // namespace comera

@@ -7,7 +7,6 @@
 #include "kernels/backends/processors.h"
 #include "recipes/changes.h"
 #include "training/checkpoint_recipe.h"
-#include "training/checkpoint_tokenizer.h"
 
 namespace comera {
 
@@ -92,16 +91,16 @@ void write_snapshot(CheckpointWriter& writer, const RunParts& run, const DataPla
   writer.attributes("/trainer", trainer);
   writer.attributes("/rng", {{"seed", run.setup.recipe.run.seed}});
   writer.attributes("/environment", {{"instruction_set", instruction_set(run.setup)}});
-  writer.attributes("/data", {{"epoch", data.position.epoch},
+  Attributes attributes = {{"epoch", data.position.epoch},
                               {"cursor", data.position.cursor},
                               {"taken", data.position.taken},
                               {"pack", data.position.pack},
                               {"seed", data.position.seed},
                               {"samples_per_epoch", data.samples_per_epoch},
-                              {"vocabulary", std::int64_t{run.setup.tokenizer->vocabulary()}},
-                              {"tokenizer_hash", run.setup.tokenizer->hash()},
-                              {"fingerprint", run.setup.task->fingerprint()}});
-  save_tokenizer(writer, *run.setup.tokenizer);
+                              {"fingerprint", run.setup.task->fingerprint()}};
+  attributes.merge(run.setup.task->encoding());
+  writer.attributes("/data", attributes);
+  run.setup.task->save_encoding(writer);
   run.ranks.save(writer);
   if (const Float8State* float8 = run.engine.model().float8()) save_float8(writer, *float8);
 }

@@ -204,7 +204,8 @@ Json metrics_of(const data::TaskScores& scores) {
 
 SequenceTask::SequenceTask(const TaskSection& section, const data::Tokenizer& tokenizer,
                            const EncoderConfig& config, std::int64_t length)
-    : task_(task_of(section)),
+    : EncoderTask(tokenizer),
+      task_(task_of(section)),
       config_(config),
       length_(length),
       train_(data::Examples::read(task_, task_.train, tokenizer, true, length)) {

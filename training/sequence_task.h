@@ -3,7 +3,7 @@
 #include "data/examples.h"
 #include "recipes/recipe.h"
 #include "training/inference_engine.h"
-#include "training/training_task.h"
+#include "training/encoder_task.h"
 
 namespace comera {
 
@@ -30,7 +30,7 @@ std::unique_ptr<data::ExampleSamples> samples_for(const EncoderConfig& config, c
 Json metrics_of(const data::TaskScores& scores);
 
 // Fine-tuning: whole sequences with a label or a score.
-class SequenceTask final : public TrainingTask {
+class SequenceTask final : public EncoderTask {
  public:
   // Reads all files; `section` is resolved. length: of the longest phase.
   SequenceTask(const TaskSection& section, const data::Tokenizer& tokenizer, const EncoderConfig& config,
@@ -43,6 +43,7 @@ class SequenceTask final : public TrainingTask {
   std::unique_ptr<data::SampleSource> samples(std::int64_t length) const override;
   data::MaskingOptions masking() const override { return {.probability = 0}; }
   std::int64_t targets(const data::Batch& batch) const override { return batch.examples; }
+  using EncoderTask::evaluate;
   bool evaluates() const override { return !validation_.empty(); }
   // score: the task's metric on the first set.
   std::optional<Evaluation> evaluate(StepEngine& engine, const Model& model,

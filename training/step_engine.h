@@ -82,6 +82,8 @@ class StepEngine {
   const StepResults& results();
   void clear_results();
 
+  // Of the phase: what it holds, beside the batch that was loaded, is its own matter.
+  const Pack& pack() const { return *pack_; }
   // Bytes: what backward needs, and scratch beside it.
   const Arena::Plan& arena_plan() const { return arena_->peak(); }
 

@@ -2,12 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "reports/model_report.h"
-
 namespace comera {
 
-Json step_metrics(const PhaseSection& phase, double rate_factor, StepEngine& engine,
-                  const EncoderConfig& config, const RunState& state, const Speed& speed) {
+Json step_metrics(const PhaseSection& phase, double rate_factor, StepEngine& engine, const ModelForm& form,
+                  const TrainingTask& task, const RunState& state, const Speed& speed) {
   const Arena::Plan& plan = engine.arena_plan();
   const Allocator& allocator = engine.allocator();
   const std::int64_t parameters = engine.model().parameters().count();
@@ -19,11 +17,11 @@ Json step_metrics(const PhaseSection& phase, double rate_factor, StepEngine& eng
       [&](const char* name, double rate) { line["learning_rate"][name] = rate * rate_factor; });
   set_if_finite(line, "gradient_norm", engine.results().gradient_norm);
   line["skipped_steps"] = state.skipped;
-  line["tokens"] = state.tokens;
-  line["tokens_per_second"] = speed.tokens_per_second;
+  line[task.unit()] = state.tokens;
+  line[std::string(task.unit()) + "_per_second"] = speed.tokens_per_second;
   line["ms_per_step"] = speed.seconds_per_step * 1e3;
   line["parameters"] = parameters;
-  line["compression"] = static_cast<double>(dense_parameters(config)) / static_cast<double>(parameters);
+  line["compression"] = static_cast<double>(form.dense_parameters()) / static_cast<double>(parameters);
   const auto peak = [&](MemoryKind kind) { return allocator.use(kind).peak; };
   line["peak_memory"] = {{"parameters", peak(MemoryKind::parameters)},
                          {"gradients", peak(MemoryKind::gradients)},

@@ -1,10 +1,11 @@
 #pragma once
 
-#include "model/config.h"
 #include "recipes/recipe.h"
 #include "training/json.h"
+#include "training/model_form.h"
 #include "training/run_state.h"
 #include "training/step_engine.h"
+#include "training/training_task.h"
 
 namespace comera {
 
@@ -16,7 +17,7 @@ struct Speed {
 
 // The line of metrics of a step, without what stages of ranks and other processes add; rate_factor: the
 // schedule's at that step. README.md says what such a line has.
-Json step_metrics(const PhaseSection& phase, double rate_factor, StepEngine& engine,
-                  const EncoderConfig& config, const RunState& state, const Speed& speed);
+Json step_metrics(const PhaseSection& phase, double rate_factor, StepEngine& engine, const ModelForm& form,
+                  const TrainingTask& task, const RunState& state, const Speed& speed);
 
 }  // namespace comera

@@ -17,7 +17,7 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
     : setup_(recipe, options),
       job_(*setup_.host, options.stop_requested),
       checkpoints_(*setup_.directory, job_, recipe.run.keep_checkpoints, recipe.run.checkpoint_minutes),
-      ranks_(setup_.recipe, setup_.config) {
+      ranks_(setup_.recipe, *setup_.form) {
   make_engine();
   engine_->model().parameters().initialize(static_cast<std::uint64_t>(recipe.run.seed));
   plan_ = PhasePlan(setup_.recipe, [this](std::int64_t phase) { return packs_per_epoch(phase); });
@@ -36,24 +36,14 @@ TrainingRun::~TrainingRun() = default;
 
 void TrainingRun::make_engine() {
   const Recipe& recipe = setup_.recipe;
-  model_ = std::make_unique<Model>(setup_.config, setup_.processor->allocator, true);
+  model_ = setup_.form->make(setup_.processor->allocator);
   engine_ = std::make_unique<StepEngine>(*model_, recipe.optim, *setup_.processor);
   if (setup_.sums_gradients())
     engine_->join(setup_.device_communicator(), recipe.distributed.bucket_mebibytes << 20);
 }
 
-data::LoaderOptions TrainingRun::loader_options(std::int64_t phase) const {
-  data::LoaderOptions options = comera::loader_options(setup_.recipe, phase, *setup_.task, *model_);
-  options.process = setup_.host->process();
-  options.world_size = setup_.host->world_size();
-  return options;
-}
-
 std::int64_t TrainingRun::packs_per_epoch(std::int64_t phase) const {
-  data::LoaderOptions options = loader_options(phase);
-  options.prefetch = 0;
-  return data::Loader(setup_.task->samples(setup_.recipe.phases[phase].length), options)
-      .count_packs_per_epoch();
+  return setup_.task->batches(phase_of(phase), *setup_.host, false)->packs_per_epoch();
 }
 
 void TrainingRun::load_initial() {
@@ -107,10 +97,10 @@ Recipe TrainingRun::recipe_to_keep() const {
   return kept;
 }
 
-// The tokenizer too, so that the run stays usable without the corpus, and first, since a recipe makes the
+// The tokenizer or what else encoded the data too, so that the run stays usable without the corpus, and first, since a recipe makes the
 // folder a run's. A resumed run may have lost them, or have another recipe now.
 void TrainingRun::write_files() {
-  setup_.directory->write_tokenizer(setup_.tokenizer->bytes());
+  setup_.task->write_encoding(*setup_.directory);
   setup_.directory->write_recipe(to_toml(recipe_to_keep()));
   metrics_ = std::make_unique<MetricsWriter>(setup_.directory->metrics(), state_.step == 0 ? -1 : state_.step,
                                              state_.logged);

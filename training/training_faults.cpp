@@ -79,7 +79,7 @@ void TrainingRun::refuse_nonfinite(const std::string& reason) {
 
 // A network without any way from its input to its output is no result.
 void TrainingRun::refuse_collapsed(const std::string& what) {
-  if (!RankStages::collapsed(engine_->model(), setup_.config)) return;
+  if (!ranks_.collapsed(engine_->model())) return;
   std::string kept;
   if (!checkpoints_.has(state_.step) && phase_ != nullptr) {
     const std::filesystem::path aside = setup_.directory->collapsed();
@@ -92,9 +92,7 @@ void TrainingRun::refuse_collapsed(const std::string& what) {
                                ? fmt::format("go on from {} with --resume auto", checkpoints_.last().string())
                                : std::string("begin again");
   throw_error(
-      fmt::format("{} an encoder in which no token sees another any more: the values or the output of every "
-                  "attention have been pruned away{}; {} and {}",
-                  what, kept, advice, then));
+      fmt::format("{} {}{}; {} and {}", what, setup_.form->disconnected(), kept, advice, then));
 }
 
 // What was best at another size is no model of a late stage.

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "model/encoder_packs.h"
 #include "training/phase.h"
 
 namespace comera {
@@ -48,12 +47,12 @@ class TrainingRun::Stopwatch {
 
 namespace {
 
-std::string progress_note(const RunState& state, const Speed& speed) {
+std::string progress_note(const RunState& state, const Speed& speed, const char* unit) {
   const std::string loss = state.window_targets > 0
                                ? fmt::format("loss {:.4f}", state.window_loss / state.window_targets)
                                : "no loss yet";
   const std::string skipped = state.skipped == 0 ? "" : fmt::format(", {} skipped", state.skipped);
-  return fmt::format("{}, {:.0f} tokens/s{}", loss, speed.tokens_per_second, skipped);
+  return fmt::format("{}, {:.0f} {}/s{}", loss, speed.tokens_per_second, unit, skipped);
 }
 
 bool divides(std::int64_t interval, std::int64_t step) { return interval > 0 && step % interval == 0; }
@@ -90,7 +89,7 @@ TrainingOutcome TrainingRun::train() {
     progress_->skip_time();
     watch.time([this] { step(); });
     const Speed speed = watch.speed(state_.tokens);
-    progress_->update(state_.step, progress_note(state_, speed));
+    progress_->update(state_.step, progress_note(state_, speed, setup_.task->unit()));
     if (state_.step % setup_.recipe.run.log_interval == 0 || phase_done()) {
       log_step(speed);
       watch.restart(state_.tokens);
@@ -115,8 +114,7 @@ TrainingOutcome TrainingRun::train() {
 
 void TrainingRun::open_phase() {
   phase_ = std::make_unique<Phase>();
-  phase_->options = loader_options(state_.phase);
-  phase_->loader = std::make_unique<data::Loader>(setup_.task->samples(section().length), phase_->options);
+  phase_->loader = setup_.task->batches(phase_of(state_.phase), *setup_.host, true);
   if (place_) {
     const std::string from = checkpoints_.last().string();
     COMERA_CHECK(phase_->loader->samples_per_epoch() == place_->samples_per_epoch,
@@ -139,7 +137,7 @@ void TrainingRun::open_phase() {
   const bool other_length = state_.phase > 0 && state_.phase_step == 0 && !setup_.task->compares_lengths() &&
                             section().length != setup_.recipe.phases[state_.phase - 1].length;
   if (other_size || other_length) set_best_aside();
-  engine_->set_packs(EncoderPacks(*model_, phase_->options.capacity));
+  engine_->set_packs(*setup_.task->packs(phase_of(state_.phase)));
 }
 
 // One step: this process's packs, the sums over all, the update, and what dies by it.
@@ -150,14 +148,14 @@ void TrainingRun::step() {
   Job::Step own;
   const std::int64_t processes = job_.host().world_size();
   for (std::int64_t pack = job_.host().process(); pack < section().packs_per_step; pack += processes) {
-    const data::Batch& batch = phase_->loader->next();
-    engine_->load(batch.block());
+    const data::BatchStream::Pack batch = phase_->loader->next();
+    engine_->load(batch.block);
     engine_->micro({.seed = static_cast<std::uint64_t>(recipe.run.seed),
                     .step = static_cast<std::uint32_t>(state_.step),
                     .pack = static_cast<std::uint32_t>(pack)},
                    pack + processes >= section().packs_per_step);
-    own.targets += static_cast<double>(setup_.task->targets(batch));
-    own.tokens += batch.tokens;
+    own.targets += static_cast<double>(batch.targets);
+    own.tokens += batch.units;
   }
   own.save = job_.first() && checkpoints_.due();  // by one clock
   own.waited_ms = engine_->waited_ms();
@@ -201,7 +199,7 @@ bool TrainingRun::merge_due() const {
 }
 
 void TrainingRun::log_step(const Speed& speed) {
-  Json line = step_metrics(section(), phase_->rate_factor, *engine_, setup_.config, state_, speed);
+  Json line = step_metrics(section(), phase_->rate_factor, *engine_, *setup_.form, *setup_.task, state_, speed);
   ranks_.add_metrics(line);
   const std::optional<Job::Waiting> waiting = job_.take_waiting();
   // A GPU waits by itself, unseen by the host.
@@ -221,8 +219,8 @@ void TrainingRun::compact() {
     make_engine();
   };
   const auto tell = [this](const std::string& line) { say(line); };
-  if (!ranks_.compact(engine_, setup_.tokenizer->vocabulary(), remake, state_, tell)) return;
-  engine_->set_packs(EncoderPacks(*model_, phase_->options.capacity));
+  if (!ranks_.compact(engine_, remake, state_, tell)) return;
+  engine_->set_packs(*setup_.task->packs(phase_of(state_.phase)));
   progress_->say(fmt::format("compacted to {} parameters", engine_->model().parameters().count()));
 }
 
@@ -236,8 +234,7 @@ std::optional<Evaluation> TrainingRun::evaluate(bool record) {
   TrainingTask& task = *setup_.task;
   progress_->say("evaluating on held-out data");
   std::optional<Evaluation> found =
-      task.evaluate(*engine_, *model_, phase_->options, setup_.recipe.run.evaluation_batches,
-                    setup_.options.stop_requested, job_.host());
+      task.evaluate(*engine_, phase_of(state_.phase), setup_.options.stop_requested, job_.host());
   if (!found) job_.stop();
   if (!found || !record) return found;
   state_.evaluated_step = state_.step;

@@ -53,7 +53,7 @@ class TrainingRun {
   const Communicator& communicator() const { return setup_.device_communicator(); }
   const TrainingTask& task() const { return *setup_.task; }
   const Recipe& recipe() const { return setup_.recipe; }
-  const EncoderConfig& config() const { return setup_.config; }
+  const ModelForm& form() const { return *setup_.form; }
   std::int64_t total_steps() const { return plan_.total(); }
   RunPlace place() const { return {section().name, plan_.work_left(state_.phase, state_.phase_step)}; }
   // Whether there is nothing left to do.
@@ -61,8 +61,7 @@ class TrainingRun {
 
  private:
   struct Phase {
-    data::LoaderOptions options;
-    std::unique_ptr<data::Loader> loader;
+    std::unique_ptr<data::BatchStream> loader;
     Schedule schedule;
     double rate_factor = 0;  // of the last step
   };
@@ -109,12 +108,12 @@ class TrainingRun {
   std::string rate_key() const;
 
   RunParts parts() { return {setup_, *engine_, state_, ranks_, plan_}; }
-  data::LoaderOptions loader_options(std::int64_t phase) const;
+  TrainingTask::PhaseOf phase_of(std::int64_t phase) const { return {setup_.recipe, phase, *model_}; }
 
   RunSetup setup_;
   Job job_;
   RunCheckpoints checkpoints_;
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<Trainable> model_;
   std::unique_ptr<StepEngine> engine_;  // of the model
   PhasePlan plan_;
   RunState state_;

@@ -4,13 +4,16 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "data/loader.h"
+#include "checkpoints/checkpoint_file.h"
+#include "data/batch_stream.h"
 #include "distributed/communicator.h"
-#include "model/model.h"
+#include "recipes/recipe.h"
 #include "training/evaluation.h"
 #include "training/json.h"
 #include "training/process_agreement.h"
+#include "training/run_directory.h"
 #include "training/step_engine.h"
 
 namespace comera {
@@ -21,26 +24,41 @@ class TrainingTask {
  public:
   virtual ~TrainingTask() = default;
 
-  // "pretrain" or "finetune", for people.
+  // "pretrain", "finetune" or "clicks", for people.
   virtual const char* name() const = 0;
+  // What speed is counted in: "tokens" or "examples".
+  virtual const char* unit() const { return "tokens"; }
   // Where the training data lie, for messages, and 32 hexadecimal digits of what is in them.
   virtual std::string source() const = 0;
   virtual std::string fingerprint() const = 0;
-
   // Every file that it has read, with what is in it as far as it matters to the task.
   virtual std::vector<GivenFile> inputs() const = 0;
-  // The training data as sequences of up to `length` tokens.
-  virtual std::unique_ptr<data::SampleSource> samples(std::int64_t length) const = 0;
-  // Of held-out data, and of training data in a phase without a share of its own.
-  virtual data::MaskingOptions masking() const = 0;
-  // What the gradient's sum is divided by.
-  virtual std::int64_t targets(const data::Batch& batch) const = 0;
+
+  // A phase of the recipe, for a model of the kind that the task trains.
+  struct PhaseOf {
+    const Recipe& recipe;
+    std::int64_t phase = 0;
+    const Trainable& model;
+
+    const PhaseSection& section() const { return recipe.phases[static_cast<std::size_t>(phase)]; }
+  };
+  // The packs of the training data that are this process's. `ahead`: whether a thread prepares them.
+  virtual std::unique_ptr<data::BatchStream> batches(const PhaseOf& phase, const Communicator& processes,
+                                                     bool ahead) const = 0;
+  // Their size. The model must outlive them.
+  virtual std::unique_ptr<PackLayout> packs(const PhaseOf& phase) const = 0;
+
+  // What a checkpoint says of how the data became numbers: attributes of /data, and what else is needed to
+  // use the model.
+  virtual Attributes encoding() const = 0;
+  virtual void save_encoding(CheckpointWriter& /*writer*/) const {}
+  // The same in the run's folder, so that the run stays usable without the data.
+  virtual void write_encoding(const RunDirectory& directory) const = 0;
 
   virtual bool evaluates() const = 0;
-  // Of the engine's model, on held-out data; with `most_packs`, on so many packs of it (0: all). Nothing if
-  // `stop` asks for an end. The processes share the packs, and all get the whole's result.
-  virtual std::optional<Evaluation> evaluate(StepEngine& engine, const Model& model,
-                                             const data::LoaderOptions& options, std::int64_t most_packs,
+  // Of the engine's model, on held-out data, in packs of the phase; with run.evaluation_batches on so many.
+  // Nothing if `stop` asks for an end. The processes share the packs, and all get the whole's result.
+  virtual std::optional<Evaluation> evaluate(StepEngine& engine, const PhaseOf& phase,
                                              const std::function<bool()>& stop,
                                              Communicator& communicator) = 0;
   // For people, one line or more without a line end at the last; and for metrics.jsonl.

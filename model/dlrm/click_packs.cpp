@@ -10,27 +10,45 @@ namespace {
 
 class ClickPack final : public Pack {
  public:
-  ClickPack(const Dlrm& model, ClickBatch batch) : model_(model), batch_(std::move(batch)) {}
+  ClickPack(const Dlrm& model, ClickBatch batch, Buffer memory, const Tensor& logits)
+      : model_(model), batch_(std::move(batch)), memory_(std::move(memory)), logits_(logits) {}
 
   void* block() const override { return batch_.block(); }
   std::size_t block_bytes() const override { return batch_.block_bytes(); }
   void check(std::span<const std::byte> block) const override { batch_.check(block); }
-  void run(const Step& step, bool gradient) const override { model_.run_pack(step, batch_, gradient); }
+  void run(const Step& step, bool gradient) const override {
+    model_.run_pack(step, batch_, gradient, logits_);
+  }
+  const Tensor& logits() const { return logits_; }
 
  private:
   const Dlrm& model_;
   ClickBatch batch_;
+  Buffer memory_;  // of the logits
+  Tensor logits_;
 };
 
 }  // namespace
 
+std::size_t ClickPacks::logit_bytes() const {
+  return static_cast<std::size_t>(capacity_.examples) * size_of(model_.parameters().dtype());
+}
+
+std::size_t ClickPacks::bytes() const { return ClickBatch::measuring(capacity_).bytes() + logit_bytes(); }
+
 std::unique_ptr<Pack> ClickPacks::allocate(Allocator& allocator) const {
-  return std::make_unique<ClickPack>(model_, ClickBatch(allocator, capacity_));
+  Buffer memory(allocator, logit_bytes(), MemoryKind::workspace);
+  const Tensor logits = memory.tensor({capacity_.examples, 1}, model_.parameters().dtype());
+  return std::make_unique<ClickPack>(model_, ClickBatch(allocator, capacity_), std::move(memory), logits);
 }
 
 std::unique_ptr<Pack> ClickPacks::measuring(Device device) const {
-  return std::make_unique<ClickPack>(model_, ClickBatch::measuring(capacity_, device));
+  ClickBatch batch = ClickBatch::measuring(capacity_, device);
+  const Tensor logits(batch.block(), {capacity_.examples, 1}, model_.parameters().dtype(), device);
+  return std::make_unique<ClickPack>(model_, std::move(batch), Buffer(), logits);
 }
+
+const Tensor& ClickPacks::logits_of(const Pack& pack) { return dynamic_cast<const ClickPack&>(pack).logits(); }
 
 std::string ClickPacks::text() const { return fmt::format("a pack of {} examples", capacity_.examples); }
 

@@ -12,11 +12,15 @@ class ClickPacks final : public PackLayout {
   std::unique_ptr<Pack> allocate(Allocator& allocator) const override;
   std::unique_ptr<Pack> measuring(Device device) const override;
   const Trainable& model() const override { return model_; }
-  std::size_t bytes() const override { return ClickBatch::measuring(capacity_).bytes(); }
+  std::size_t bytes() const override;
   std::string text() const override;
   std::string how_to_fit(const std::function<bool(const PackLayout&)>& fits) const override;
 
+  // (B, 1), of the master type: what the last run of a pack of such a layout without gradient answered.
+  static const Tensor& logits_of(const Pack& pack);
+
  private:
+  std::size_t logit_bytes() const;
   ClickPacks with_examples(std::int64_t examples) const;
 
   const Dlrm& model_;

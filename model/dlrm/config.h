@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/core/dtype.h"
+#include "model/rank_sizes.h"
 #include "tensorized/kinds.h"
 #include "tensorized/shapes.h"
 
@@ -29,13 +30,14 @@ struct DlrmConfig {
     friend bool operator==(const Layer&, const Layer&) = default;
   };
 
-  std::int64_t numbers = 13;  // of an example
+  std::int64_t numbers = 13;  // of an example; 0: the first vector is 0 for all of them
   std::int64_t width = 16;    // of rows, and of the last bottom layer's output
-  std::vector<Layer> bottom;  // the last one's outputs are `width`
+  std::vector<Layer> bottom;  // the last one's outputs are `width`; none without numbers
   std::vector<Layer> top;     // the last one's output is 1
   std::vector<Table> tables;
   BagPooling pooling = BagPooling::sum;
   LookupKind lookup = LookupKind::halves;
+  PlanKind plan = PlanKind::automatic;
   // Standard deviation of rows at the start. 0: 1 / √(3 rows) of each table, as the published program's
   // uniform numbers between ± 1 / √rows have.
   double embedding_deviation = 0;
@@ -53,5 +55,12 @@ DlrmConfig dense_twin(DlrmConfig config);
 
 // "table.3", "bottom.0", "top.2": the parameters' names begin so.
 std::string table_name(std::size_t table);
+std::string bottom_name(std::size_t layer);
+std::string top_name(std::size_t layer);
+
+// Tables stay, and the only way to the answer is through all top layers.
+ModelTrains trains_of(const DlrmConfig& config);
+// Elements of all parameters of the dense twin.
+std::int64_t dense_parameters(const DlrmConfig& config);
 
 }  // namespace comera

@@ -19,7 +19,7 @@ const DlrmConfig& validated(const DlrmConfig& config) {
 }  // namespace
 
 Dlrm::Dlrm(const DlrmConfig& config, Allocator& allocator, bool gradients) : config_(validated(config)) {
-  bottom_ = make_layers("bottom", config.bottom, config.numbers, false);
+  bottom_ = make_layers(bottom_name, config.bottom, config.numbers, false);
   for (std::size_t t = 0; t < config.tables.size(); ++t) {
     store_.begin_block();
     const DlrmConfig::Table& table = config.tables[t];
@@ -27,24 +27,25 @@ Dlrm::Dlrm(const DlrmConfig& config, Allocator& allocator, bool gradients) : con
                                      config.deviation_of(table), table.train, config.lookup));
   }
   store_.begin_block();
-  top_ = make_layers("top", config.top, config.features(), true);
+  top_ = make_layers(top_name, config.top, config.features(), true);
   store_.allocate(allocator, config.compute, gradients);
   for (int block = 0; block < store_.blocks(); ++block) blocks_.push_back(store_.block_ranges(block));
 }
 
-Dlrm::Layers Dlrm::make_layers(const char* name, const std::vector<DlrmConfig::Layer>& layers,
-                               std::int64_t inputs, bool scores) {
+Dlrm::Layers Dlrm::make_layers(std::string (*name)(std::size_t),
+                               const std::vector<DlrmConfig::Layer>& layers, std::int64_t inputs,
+                               bool scores) {
   Layers made;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const DlrmConfig::Layer& layer = layers[i];
     made.push_back(make_linear(store_,
-                               {.name = fmt::format("{}.{}", name, i),
+                               {.name = name(i),
                                 .outputs = {""},
                                 .input_size = inputs,
                                 .output_size = layer.outputs,
                                 .scores = scores && i + 1 == layers.size()},
                                layer.train ? std::vector{*layer.train} : std::vector<TTShape>{},
-                               PlanKind::automatic));
+                               config_.plan));
     inputs = layer.outputs;
   }
   return made;
@@ -118,6 +119,23 @@ void Dlrm::pool(const Step& step, const ClickBatch& batch, std::size_t table, co
   if (config_.pooling == BagPooling::mean) run(context, DivideBags{.x = vectors, .offsets = ids.offsets});
 }
 
+void Dlrm::pass_numbers(const Step& step, const ClickBatch& batch, Passed& passed) const {
+  const Context& context = step.context;
+  const DType compute = store_.compute();
+  if (bottom_.empty()) {
+    passed.first = context.arena.saved({batch.capacity.examples, config_.width}, compute);
+    run(context, Fill{.x = passed.first, .value = 0});
+    return;
+  }
+  Tensor numbers = batch.numbers;
+  if (numbers.dtype() != compute) {
+    numbers = context.arena.saved(batch.numbers.shape(), compute);
+    run(context, Cast{.x = batch.numbers, .y = numbers});
+  }
+  passed.bottom = run_layers(step, bottom_, numbers, false);
+  passed.first = passed.bottom.back().output();
+}
+
 Dlrm::Passed Dlrm::forward(const Step& step, const ClickBatch& batch) const {
   const Context& context = step.context;
   const DType compute = store_.compute();
@@ -127,19 +145,14 @@ Dlrm::Passed Dlrm::forward(const Step& step, const ClickBatch& batch) const {
                "a batch has {} tables and {} numbers, the model {} and {}", batch.tables.size(),
                batch.capacity.numbers, count, config_.numbers);
   Passed passed;
-  Tensor numbers = batch.numbers;
-  if (numbers.dtype() != compute) {
-    numbers = context.arena.saved(batch.numbers.shape(), compute);
-    run(context, Cast{.x = batch.numbers, .y = numbers});
-  }
-  passed.bottom = run_layers(step, bottom_, numbers, false);
+  pass_numbers(step, batch, passed);
   passed.vectors = context.arena.saved({count, examples, width}, compute);
   for (std::int64_t t = 0; t < count; ++t)
     pool(step, batch, static_cast<std::size_t>(t),
          passed.vectors.slice(t * examples * width, {examples, width}));
   passed.features = context.arena.saved({examples, config_.features()}, compute);
   run(context, DotInteractionForward{
-                   .first = passed.bottom.back().output(), .others = passed.vectors, .y = passed.features});
+                   .first = passed.first, .others = passed.vectors, .y = passed.features});
   passed.top = run_layers(step, top_, passed.features, true);
   return passed;
 }
@@ -155,7 +168,7 @@ void Dlrm::backward(const Step& step, const ClickBatch& batch, const Passed& pas
     const Tensor dfeatures = inner.tensor(passed.features.shape(), passed.features.dtype());
     run_layers_backward(step, top_, passed.top, passed.answer(), dfeatures);
     gradients_are_ready(blocks_.back());
-    run(context, DotInteractionBackward{.first = passed.bottom.back().output(),
+    run(context, DotInteractionBackward{.first = passed.first,
                                         .others = passed.vectors,
                                         .dy = dfeatures,
                                         .dfirst = dbottom,
@@ -168,16 +181,18 @@ void Dlrm::backward(const Step& step, const ClickBatch& batch, const Passed& pas
     tables_[t]->backward(context, batch.tables[t].ids, dy);
     gradients_are_ready(blocks_[t + 1]);
   }
+  if (bottom_.empty()) return;
   const Tensor dnumbers = scope.tensor(passed.bottom.front().x.shape(), passed.bottom.front().x.dtype());
   run_layers_backward(step, bottom_, passed.bottom, dbottom, dnumbers);
   gradients_are_ready(blocks_.front());
 }
 
-void Dlrm::run_pack(const Step& step, const ClickBatch& batch, bool gradient) const {
+void Dlrm::run_pack(const Step& step, const ClickBatch& batch, bool gradient, const Tensor& logits) const {
   const Context& context = step.context;
   const std::size_t mark = context.arena.mark();
   begin_pass(context, gradient);
   const Passed passed = forward(step, batch);
+  if (!gradient && logits) run(context, Cast{.x = passed.answer(), .y = logits});
   run(context, BinaryCrossEntropy{.logits = passed.answer(),
                                   .labels = batch.labels,
                                   .count = batch.example_count(),
@@ -185,13 +200,6 @@ void Dlrm::run_pack(const Step& step, const ClickBatch& batch, bool gradient) co
                                   .results = step.results});
   if (gradient) backward(step, batch, passed);
   context.arena.release(mark);
-}
-
-void Dlrm::logits(const Step& step, const ClickBatch& batch, const Tensor& y) const {
-  const std::size_t mark = step.context.arena.mark();
-  begin_pass(step.context, false);
-  run(step.context, Cast{.x = forward(step, batch).answer(), .y = y});
-  step.context.arena.release(mark);
 }
 
 }  // namespace comera

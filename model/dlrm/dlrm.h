@@ -26,9 +26,8 @@ class Dlrm final : public Trainable {
   std::vector<RankedLayer> ranked_layers() const override;
 
   // Forward, loss and, with `gradient`, backward of one batch (Pack::run).
-  void run_pack(const Step& step, const ClickBatch& batch, bool gradient) const;
-  // y (B, 1) of the compute type: logits.
-  void logits(const Step& step, const ClickBatch& batch, const Tensor& y) const;
+  // logits (B, 1) of the master type: written without `gradient`, if they have room.
+  void run_pack(const Step& step, const ClickBatch& batch, bool gradient, const Tensor& logits = {}) const;
 
   // Of each table, for LookupIds::right_order; 0 where that order is not needed.
   std::vector<std::int64_t> right_rows() const;
@@ -36,18 +35,20 @@ class Dlrm final : public Trainable {
  private:
   struct Passed {
     std::vector<Linear::Saved> bottom, top;
+    Tensor first;    // (B, width): of the numbers
     Tensor vectors;  // (tables, B, width)
     Tensor features;
     Tensor answer() const { return top.back().output(); }
   };
-  Layers make_layers(const char* name, const std::vector<DlrmConfig::Layer>& layers, std::int64_t inputs,
-                     bool scores);
+  Layers make_layers(std::string (*name)(std::size_t), const std::vector<DlrmConfig::Layer>& layers,
+                     std::int64_t inputs, bool scores);
   static std::vector<Linear::Saved> run_layers(const Step& step, const Layers& layers, Tensor x,
                                                bool answers);
   static void run_layers_backward(const Step& step, const Layers& layers,
                                   const std::vector<Linear::Saved>& saved, const Tensor& dy,
                                   const Tensor& dx);
   Passed forward(const Step& step, const ClickBatch& batch) const;
+  void pass_numbers(const Step& step, const ClickBatch& batch, Passed& passed) const;
   void backward(const Step& step, const ClickBatch& batch, const Passed& passed) const;
   void pool(const Step& step, const ClickBatch& batch, std::size_t table, const Tensor& vectors) const;
 

@@ -272,8 +272,8 @@ TEST_F(RankRun, ALateStageNeverEndsWithoutAttention) {
       "least", adapting({"phase.1.steps=120", fmt::format("phase.1.adaptation.target_ratio={}", 1.1 * least),
                          "phase.1.adaptation.target_of=initial"}));
   const LayerRanks left = live_ranks(CheckpointReader(outcome.checkpoint));
-  EXPECT_TRUE(sees_context(config, left));
-  EXPECT_EQ(context_layers(config, left),
+  EXPECT_TRUE(is_connected(config, left));
+  EXPECT_EQ(connecting_layers(config, left),
             (std::vector<std::string>{"encoder.0.attention.value", "encoder.0.attention.output"}));
   // And not in name only: what cannot die is not pulled to 0 either.
   const LoadedModel model(outcome.checkpoint, corpus() / "tok.model", {}, "cpu");
@@ -325,7 +325,7 @@ TEST_F(RankRun, ANetworkThatDiesIsNoResult) {
   const auto latest = find_latest(folder() / "dying" / "checkpoints", ResumeMode::newest);
   ASSERT_TRUE(latest);
   const EncoderConfig config = encoder_config(checkpoint_recipe(CheckpointReader(latest->path)), 400);
-  EXPECT_TRUE(sees_context(config, live_ranks(CheckpointReader(latest->path))));
+  EXPECT_TRUE(is_connected(config, live_ranks(CheckpointReader(latest->path))));
 }
 
 TEST_F(RankRun, NaNInAGateIsNoticedAndTakesNoCheckpointsPlace) {

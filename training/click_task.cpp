@@ -1,0 +1,154 @@
+#include "training/click_task.h"
+
+#include <nlohmann/json.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "data/clicks/click_loader.h"
+#include "model/dlrm/click_packs.h"
+#include "storage/folder.h"
+#include "training/phase.h"
+
+namespace comera {
+
+namespace {
+
+data::ClickLoaderOptions options_of(const TrainingTask::PhaseOf& phase) {
+  const auto& model = dynamic_cast<const Dlrm&>(phase.model);
+  std::vector<std::int64_t> rows;
+  for (const DlrmConfig::Table& table : model.config().tables) rows.push_back(table.rows);
+  return {
+      .capacity = ClickCapacity::single(phase.section().examples_per_pack, model.config().numbers, rows),
+      .right_rows = model.right_rows(),
+      .seed = order_seed(phase.recipe.run.seed, phase.phase),
+      .packs_per_step = phase.section().packs_per_step,
+  };
+}
+
+}  // namespace
+
+ClickTask::ClickTask(const DataSection& data)
+    : folder_(data.train),
+      held_out_folder_(data.validation),
+      train_(data.train, "train"),
+      order_(data.order) {
+  if (data.validation.empty()) return;
+  held_out_ = std::make_unique<data::ClickShardSet>(data.validation, "validation");
+  COMERA_CHECK(held_out_->info().encoding == train_.info().encoding,
+               "{} was encoded otherwise than {}: make both with the same encoding (comera clicks data "
+               "--encoding FILE)",
+               data.validation, data.train);
+}
+
+std::vector<GivenFile> ClickTask::inputs() const {
+  std::vector<GivenFile> inputs = {{"data.train", folder_, train_.fingerprint()}};
+  if (held_out_) inputs.push_back({"data.validation", held_out_folder_, held_out_->fingerprint()});
+  return inputs;
+}
+
+std::unique_ptr<data::BatchStream> ClickTask::batches(const PhaseOf& phase, const Communicator& processes,
+                                                      bool ahead) const {
+  data::ClickLoaderOptions options = options_of(phase);
+  options.order = order_ == DataOrder::stored ? data::ClickOrder::time : data::ClickOrder::shuffled;
+  options.process = processes.process();
+  options.world_size = processes.world_size();
+  if (!ahead) options.prefetch = 0;
+  return std::make_unique<data::ClickLoader>(train_, options);
+}
+
+std::unique_ptr<PackLayout> ClickTask::packs(const PhaseOf& phase) const {
+  return std::make_unique<ClickPacks>(dynamic_cast<const Dlrm&>(phase.model), options_of(phase).capacity);
+}
+
+void ClickTask::write_encoding(const RunDirectory& directory) const {
+  const std::filesystem::path from = std::filesystem::path(folder_) / data::click_encoding_file;
+  const std::filesystem::path to = directory.click_encoding();
+  if (!storage::exists(from)) return;  // who made the shards has not said how
+  const data::ClickEncoding encoding = data::ClickEncoding::load(from);
+  COMERA_CHECK(encoding.fingerprint() == train_.info().encoding,
+               "{} is not what the shards beside it were made with: make them again from the logs",
+               from.string());
+  if (storage::exists(to)) {
+    if (data::ClickEncoding::load(to).fingerprint() == encoding.fingerprint()) return;
+    throw UsageError(
+        fmt::format("{}: is another encoding than that of data.train, and a run in this folder would write "
+                    "over it; move it, or choose another --output",
+                    to.string()));
+  }
+  encoding.save(to);
+}
+
+std::optional<data::ClickScores> score_clicks(StepEngine& engine, const data::ClickShardSet& examples,
+                                              const data::ClickLoaderOptions& packs, std::int64_t most_packs,
+                                              const std::function<bool()>& stop, Communicator& communicator) {
+  data::ClickLoaderOptions options = packs;
+  options.one_pass = true;
+  options.order = most_packs > 0 ? data::ClickOrder::shuffled : data::ClickOrder::time;
+  options.seed = 0;
+  options.packs_per_step = options.world_size = communicator.world_size();
+  options.process = communicator.process();
+  data::ClickLoader loader(examples, options);
+  const std::int64_t size = options.capacity.examples;
+  const std::int64_t rows =
+      most_packs > 0 && most_packs < examples.rows() / size ? most_packs * size : examples.rows();
+  // Other processes' are 0. The last: whether to stop.
+  std::vector<double> answers(static_cast<std::size_t>(2 * rows + 1));
+  const std::span<double> logits(answers.data(), static_cast<std::size_t>(rows));
+  const std::span<double> labels(answers.data() + rows, static_cast<std::size_t>(rows));
+  engine.clear_results();
+  for (std::int64_t pack = options.process; pack * size < rows; pack += options.world_size) {
+    if (stop && stop()) {
+      answers.back() = 1;
+      break;
+    }
+    const data::BatchStream::Pack batch = loader.next();
+    engine.load(batch.block);
+    engine.evaluate();
+    const std::vector<double> values = read_tensor(ClickPacks::logits_of(engine.pack()), engine.allocator());
+    const float* clicked = loader.clicks().arrays().labels.data<float>();
+    std::copy_n(values.begin(), batch.units, logits.begin() + loader.first());
+    std::copy_n(clicked, batch.units, labels.begin() + loader.first());
+  }
+  engine.clear_results();
+  communicator.sum(answers);
+  if (answers.back() > 0) return std::nullopt;
+  data::ClickScores scores =
+      data::click_scores(logits, std::vector<float>(labels.begin(), labels.end()));
+  scores.set = "held-out clicks";
+  return scores;
+}
+
+std::optional<Evaluation> ClickTask::evaluate(StepEngine& engine, const PhaseOf& phase,
+                                              const std::function<bool()>& stop,
+                                              Communicator& communicator) {
+  const std::optional<data::ClickScores> scores =
+      score_clicks(engine, *held_out_, options_of(phase), phase.recipe.run.evaluation_batches, stop,
+                   communicator);
+  if (!scores) return std::nullopt;
+  return Evaluation{.score = -scores->loss,
+                    .loss = scores->loss,
+                    .accuracy = scores->accuracy,
+                    .targets = scores->examples,
+                    .clicks = scores};
+}
+
+std::string ClickTask::describe(const Evaluation& evaluation) const {
+  return data::describe(*evaluation.clicks);
+}
+
+Json metrics_of(const data::ClickScores& scores) {
+  Json values = Json::object();
+  set_if_finite(values, "validation_loss", scores.loss);
+  set_if_finite(values, "validation_normalised_entropy", scores.normalised_entropy);
+  set_if_finite(values, "validation_auc", scores.auc);
+  set_if_finite(values, "validation_accuracy", scores.accuracy);
+  values["validation_click_rate"] = scores.click_rate;
+  values["validation_examples"] = scores.examples;
+  return values;
+}
+
+Json ClickTask::metrics(const Evaluation& evaluation) const { return metrics_of(*evaluation.clicks); }
+
+}  // namespace comera

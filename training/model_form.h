@@ -1,0 +1,62 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "model/rank_sizes.h"
+#include "model/trainable.h"
+#include "recipes/recipe.h"
+
+namespace comera {
+
+// What kind of model a run trains, and of what shape it is now: ranks change while it is trained.
+class ModelForm {
+ public:
+  virtual ~ModelForm() = default;
+
+  // Takes the ranks that layers have in the recipe now.
+  virtual void follow(const Recipe& recipe) = 0;
+  // In the allocator's memory, with gradients, not initialised.
+  virtual std::unique_ptr<Trainable> make(Allocator& allocator) const = 0;
+  virtual ModelTrains trains() const = 0;
+  // Of the same model with every layer dense.
+  virtual std::int64_t dense_parameters() const = 0;
+  // What is left if there is no way from its input to its output: "an encoder in which …".
+  virtual std::string disconnected() const = 0;
+};
+
+class EncoderForm final : public ModelForm {
+ public:
+  EncoderForm(EncoderConfig config, std::int64_t tokenizer_vocabulary)
+      : config_(std::move(config)), vocabulary_(tokenizer_vocabulary) {}
+
+  const EncoderConfig& config() const { return config_; }
+
+  void follow(const Recipe& recipe) override { config_ = encoder_config(recipe, vocabulary_); }
+  std::unique_ptr<Trainable> make(Allocator& allocator) const override;
+  ModelTrains trains() const override { return config_; }
+  std::int64_t dense_parameters() const override;
+  std::string disconnected() const override;
+
+ private:
+  EncoderConfig config_;
+  std::int64_t vocabulary_;
+};
+
+class DlrmForm final : public ModelForm {
+ public:
+  explicit DlrmForm(DlrmConfig config) : config_(std::move(config)) {}
+
+  const DlrmConfig& config() const { return config_; }
+
+  void follow(const Recipe& recipe) override;
+  std::unique_ptr<Trainable> make(Allocator& allocator) const override;
+  ModelTrains trains() const override { return trains_of(config_); }
+  std::int64_t dense_parameters() const override { return comera::dense_parameters(config_); }
+  std::string disconnected() const override;
+
+ private:
+  DlrmConfig config_;
+};
+
+}  // namespace comera
