@@ -8,6 +8,7 @@
 #include "data/masking.h"
 #include "data/samples.h"
 #include "data/shard.h"
+#include "data/step_share.h"
 
 namespace comera::data {
 
@@ -24,6 +25,8 @@ struct LoaderOptions {
   bool permuted = false;
   std::int64_t prefetch = 2;             // batches prepared ahead by a thread; 0: no thread
   std::int64_t cache_bytes = 256 << 20;  // tokens kept in memory
+
+  StepShare share() const { return {packs_per_step, process, world_size}; }
 };
 
 // Packs whole samples (data/samples.h) into batches. The order is a permutation of the samples by (seed,

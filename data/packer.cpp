@@ -19,11 +19,7 @@ LoaderOptions checked(LoaderOptions options, const SampleSource& samples) {
                                  capacity.unique_ids, capacity.longest));
   if (options.masking.probability > 0 && capacity.masked < 1)
     throw UsageError("a batch without room for masked positions cannot be masked");
-  if (options.packs_per_step < 1 || options.world_size < 1 || options.process < 0 ||
-      options.process >= options.world_size || options.world_size > options.packs_per_step)
-    throw UsageError(
-        fmt::format("process {} of {} cannot share {} packs per step: give each process at least one",
-                    options.process, options.world_size, options.packs_per_step));
+  options.share().check();
   // A sample with more targets than a whole batch holds would never fit.
   auto& most = options.masking.most_targets;
   most = most < 0 ? capacity.masked : std::min(most, capacity.masked);

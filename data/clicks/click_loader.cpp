@@ -1,0 +1,252 @@
+#include "data/clicks/click_loader.h"
+
+#include <algorithm>
+#include <span>
+
+#include "data/permutation.h"
+#include "data/prefetcher.h"
+#include "storage/hash.h"
+
+namespace comera::data {
+namespace {
+
+constexpr std::int64_t block_rows = 4096;  // that stay together: a chunk of a shard's file
+constexpr std::int64_t window_rows = 16 * block_rows;
+
+// The examples of an epoch by their places in its order, of which those of one window are in memory: places
+// [w * window_rows, (w + 1) * window_rows).
+class EpochRows {
+ public:
+  EpochRows(const ClickShardSet& shards, ClickOrder order)
+      : shards_(shards),
+        shuffled_(order == ClickOrder::shuffled),
+        blocks_count_(shards.rows() / block_rows),
+        rest_(shards.rows() % block_rows) {}
+
+  void begin_epoch(std::int64_t seed, std::int64_t epoch) {
+    seed_ = static_cast<std::uint64_t>(seed);
+    epoch_ = epoch;
+    blocks_ = Permutation(blocks_count_, seed_, epoch);
+    rest_begin_ = Permutation(blocks_count_ + 1, seed_, epoch)[0] * block_rows;
+    window_ = -1;
+  }
+
+  // Adds the examples of places [first, first + count).
+  void add_to(Clicks& batch, std::int64_t first, std::int64_t count) {
+    const auto numbers = static_cast<std::size_t>(shards_.info().numbers);
+    const auto tables = static_cast<std::size_t>(shards_.info().tables());
+    for (std::int64_t place = first; place < first + count; ++place) {
+      load(place / window_rows);
+      const std::int64_t in_window = place % window_rows;
+      const auto row = static_cast<std::size_t>(shuffled_ ? within_[in_window] : in_window);
+      batch.add(std::span(rows_.numbers).subspan(row * numbers, numbers),
+                std::span<const std::int32_t>(rows_.ids).subspan(row * tables, tables), rows_.labels[row]);
+    }
+  }
+
+ private:
+  // Rows that lie together in the shards and come one after the other, before rows are permuted.
+  struct Run {
+    std::int64_t row = 0, count = 0;
+  };
+
+  // The whole blocks are permuted. What is left behind the last of them comes before one of them, or last.
+  Run run_at(std::int64_t place) const {
+    if (!shuffled_) return {place, shards_.rows() - place};
+    const std::int64_t past = place - rest_begin_;
+    if (past >= 0 && past < rest_) return {blocks_count_ * block_rows + past, rest_ - past};
+    if (past >= 0) place -= rest_;
+    const std::int64_t in_block = place % block_rows;
+    return {blocks_[place / block_rows] * block_rows + in_block, block_rows - in_block};
+  }
+
+  void load(std::int64_t window) {
+    if (window == window_) return;
+    window_ = -1;
+    const std::int64_t begin = window * window_rows, end = std::min(begin + window_rows, shards_.rows());
+    rows_.resize(0, shards_.info().numbers, shards_.info().tables());
+    for (std::int64_t place = begin; place < end;) {
+      const Run run = run_at(place);
+      const std::int64_t count = std::min({run.count, end - place, block_rows});
+      shards_.read(run.row, count, part_);
+      rows_.labels.insert(rows_.labels.end(), part_.labels.begin(), part_.labels.end());
+      rows_.numbers.insert(rows_.numbers.end(), part_.numbers.begin(), part_.numbers.end());
+      rows_.ids.insert(rows_.ids.end(), part_.ids.begin(), part_.ids.end());
+      place += count;
+    }
+    // Of each window another order.
+    within_ = Permutation(end - begin, storage::mix64(seed_) + static_cast<std::uint64_t>(window), epoch_);
+    window_ = window;
+  }
+
+  const ClickShardSet& shards_;
+  bool shuffled_;
+  std::int64_t blocks_count_, rest_;  // whole blocks, and rows behind them
+  std::uint64_t seed_ = 0;
+  std::int64_t epoch_ = 0;
+  Permutation blocks_;
+  std::int64_t rest_begin_ = 0;  // the place where the rest comes
+  std::int64_t window_ = -1;     // whose rows these are; −1: none
+  ClickExamples rows_, part_;
+  Permutation within_;
+};
+
+ClickLoaderOptions checked(ClickLoaderOptions options, const ClickShardInfo& info) {
+  const ClickCapacity& capacity = options.capacity;
+  if (capacity.numbers != info.numbers || std::ssize(capacity.tables) != info.tables())
+    throw UsageError(
+        fmt::format("the {} shards have {} numbers and {} tables, a batch has {} and {}; take shards that "
+                    "were made for the model",
+                    info.split, info.numbers, info.tables(), capacity.numbers, capacity.tables.size()));
+  if (capacity.examples < 1) throw UsageError("a pack of clicks needs room for at least one example");
+  const ClickCapacity needed = ClickCapacity::single(capacity.examples, info.numbers, info.heights);
+  for (std::size_t t = 0; t < needed.tables.size(); ++t)
+    if (capacity.tables[t].ids < needed.tables[t].ids ||
+        capacity.tables[t].unique_ids < needed.tables[t].unique_ids)
+      throw UsageError(fmt::format(
+          "a pack of {} examples needs room for {} ids of table {}, {} of them distinct; it has {} and {}",
+          capacity.examples, needed.tables[t].ids, t, needed.tables[t].unique_ids, capacity.tables[t].ids,
+          capacity.tables[t].unique_ids));
+  options.share().check();
+  return options;
+}
+
+struct Prepared {
+  Clicks clicks;
+  std::int64_t first = 0;
+  LoaderPosition after = {};
+  bool end = false;  // of one pass
+};
+
+// Makes the packs of all processes, one after the other. For one thread.
+class ClickPacker {
+ public:
+  ClickPacker(const ClickShardSet& shards, const ClickLoaderOptions& options)
+      : rows_(shards, options.order),
+        count_(shards.rows()),
+        examples_(options.capacity.examples),
+        packs_per_step_(options.packs_per_step),
+        one_pass_(options.one_pass) {
+    seek({.seed = options.seed});
+  }
+
+  // False at the end of one pass.
+  bool next(Prepared& prepared) { return pack(&prepared); }
+  bool skip() { return pack(nullptr); }
+
+  const LoaderPosition& position() const { return position_; }
+
+  void seek(const LoaderPosition& position) {
+    COMERA_CHECK(
+        position.epoch >= 0 && position.cursor >= 0 && position.cursor <= count_ && position.taken == 0 &&
+            position.pack >= 0 && position.pack < packs_per_step_,
+        "the position to resume from (epoch {}, row {}, pack {}) does not fit {} rows and {} packs per "
+        "step: resume with the shards and the batch it was saved with",
+        position.epoch, position.cursor, position.pack, count_, packs_per_step_);
+    position_ = position;
+    rows_.begin_epoch(position_.seed, position_.epoch);
+  }
+
+ private:
+  bool pack(Prepared* prepared) {
+    if (position_.cursor == count_) {
+      if (one_pass_) return false;
+      ++position_.epoch;
+      position_.cursor = 0;
+      rows_.begin_epoch(position_.seed, position_.epoch);
+    }
+    const std::int64_t count = std::min(examples_, count_ - position_.cursor);
+    if (prepared != nullptr) {
+      prepared->clicks.clear();
+      rows_.add_to(prepared->clicks, position_.cursor, count);
+      prepared->first = position_.cursor;
+    }
+    position_.cursor += count;
+    position_.pack = (position_.pack + 1) % packs_per_step_;
+    return true;
+  }
+
+  EpochRows rows_;
+  std::int64_t count_, examples_, packs_per_step_;
+  bool one_pass_;
+  LoaderPosition position_;
+};
+
+}  // namespace
+
+struct ClickLoader::Impl {
+  Impl(const ClickShardSet& given_shards, const ClickLoaderOptions& given)
+      : shards(given_shards),
+        options(checked(given, shards.info())),
+        packer(shards, options),
+        position(packer.position()),
+        ahead(empty(options), [this](Prepared& prepared) { return prepare(prepared); }) {}
+
+  static std::vector<Prepared> empty(const ClickLoaderOptions& options) {
+    std::vector<Prepared> all;
+    const std::int64_t count = std::max<std::int64_t>(options.prefetch, 0) + 1;
+    all.reserve(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count; ++i)
+      all.push_back({.clicks = Clicks(options.capacity, options.right_rows)});
+    return all;
+  }
+
+  bool prepare(Prepared& prepared) {
+    prepared.end = !options.share().next(packer, prepared);
+    if (!prepared.end) prepared.clicks.finish();
+    prepared.after = packer.position();
+    return !prepared.end;
+  }
+
+  const Prepared& current() const {
+    COMERA_CHECK(handed_out != nullptr, "the loader of clicks has handed out no pack to look at");
+    return *handed_out;
+  }
+
+  const ClickShardSet& shards;
+  const ClickLoaderOptions options;
+  ClickPacker packer;
+  LoaderPosition position;
+  const Prepared* handed_out = nullptr;
+  Prefetcher<Prepared> ahead;  // ends before what its thread uses
+};
+
+ClickLoader::ClickLoader(const ClickShardSet& shards, const ClickLoaderOptions& options)
+    : impl_(std::make_unique<Impl>(shards, options)) {}
+ClickLoader::~ClickLoader() = default;
+
+std::optional<BatchStream::Pack> ClickLoader::try_next() {
+  impl_->handed_out = nullptr;
+  const Prepared& prepared = impl_->ahead.next();
+  impl_->position = prepared.after;
+  if (prepared.end) return std::nullopt;
+  impl_->handed_out = &prepared;
+  const std::int64_t examples = prepared.clicks.examples();
+  return Pack{.block = prepared.clicks.block(), .targets = examples, .units = examples};
+}
+
+BatchStream::Pack ClickLoader::next() {
+  const std::optional<Pack> pack = try_next();
+  COMERA_CHECK(pack, "the loader of clicks has no more packs: its one pass is over");
+  return *pack;
+}
+
+const Clicks& ClickLoader::clicks() const { return impl_->current().clicks; }
+std::int64_t ClickLoader::first() const { return impl_->current().first; }
+
+LoaderPosition ClickLoader::position() const { return impl_->position; }
+
+void ClickLoader::seek(const LoaderPosition& position) {
+  impl_->ahead.restart([&] { impl_->packer.seek(position); });
+  impl_->position = position;
+  impl_->handed_out = nullptr;
+}
+
+std::int64_t ClickLoader::samples_per_epoch() const { return impl_->shards.rows(); }
+
+std::int64_t ClickLoader::packs_per_epoch() const {
+  const std::int64_t examples = impl_->options.capacity.examples;
+  return (impl_->shards.rows() + examples - 1) / examples;
+}
+
+}  // namespace comera::data

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "data/batch_stream.h"
+#include "data/clicks/click_batch.h"
+#include "data/clicks/click_shards.h"
+#include "data/step_share.h"
+
+namespace comera::data {
+
+// In which order the rows of an epoch come.
+enum class ClickOrder : std::uint8_t {
+  time,  // as they lie in the shards
+  // By (seed, epoch): blocks of 4,096 consecutive rows are permuted, and then the rows of every 16 of them.
+  shuffled,
+};
+
+struct ClickLoaderOptions {
+  ClickCapacity capacity;                // a pack has capacity.examples examples
+  std::vector<std::int64_t> right_rows;  // of each table, as Clicks takes them
+  ClickOrder order = ClickOrder::time;
+  std::int64_t seed = 0;
+  std::int64_t packs_per_step = 1;           // P: a global batch is P packs in order
+  std::int64_t process = 0, world_size = 1;  // process p of W takes packs p, p + W, …
+  bool one_pass = false;                     // over the rows, in the order of epoch 0: for evaluation
+  std::int64_t prefetch = 2;                 // packs prepared ahead by a thread; 0: no thread
+
+  StepShare share() const { return {packs_per_step, process, world_size}; }
+};
+
+// The packs of encoded examples of one split. Every row comes exactly once per epoch, an epoch's last pack is
+// shorter, and the packs do not depend on process, world_size or prefetching. Memory: 65,536 rows, and the
+// packs that are prepared. `cursor` of a position counts the rows of the epoch that were handed out, and
+// `taken` is 0.
+class ClickLoader final : public BatchStream {
+ public:
+  // shards must outlive the loader. UsageError if they do not fit the options.
+  ClickLoader(const ClickShardSet& shards, const ClickLoaderOptions& options);
+  ~ClickLoader() override;
+  ClickLoader(const ClickLoader&) = delete;
+  ClickLoader& operator=(const ClickLoader&) = delete;
+
+  // Also an Error after the end of one pass. What the thread threw is thrown here, after the packs before it.
+  Pack next() override;
+  // None after the end of one pass.
+  std::optional<Pack> try_next();
+
+  // Of the pack handed out last, as long as it is valid: the batch, and the place of its first example in the
+  // order of the epoch, which in order of time is the row in the shards.
+  const Clicks& clicks() const;
+  std::int64_t first() const;
+
+  LoaderPosition position() const override;
+  void seek(const LoaderPosition& position) override;
+  std::int64_t samples_per_epoch() const override;
+  std::int64_t packs_per_epoch() const override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace comera::data
