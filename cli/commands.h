@@ -25,6 +25,9 @@ void add_import_command(CLI::App& program);
 void add_inspect_command(CLI::App& program);
 void add_report_command(CLI::App& program);
 void add_compact_command(CLI::App& program);
+// Of the group that add_clicks_command() makes.
+void add_click_train_command(CLI::App& group);
+void add_click_eval_command(CLI::App& group);
 void add_bench_command(CLI::App& program);
 
 }  // namespace comera::cli

@@ -6,7 +6,6 @@
 
 #include "cli/arguments.h"
 #include "kernels/core/console.h"
-#include "reports/model_report.h"
 #include "reports/number_text.h"
 
 namespace comera::cli {
@@ -42,6 +41,13 @@ void print_held_out(const Evaluation& e) {
         source.loss, source.targets, 100 * source.accuracy, source.baselines.unigram);
 }
 
+void print_clicks(const TrainingRun& run, const TrainingOutcome& outcome) {
+  if (outcome.evaluation) put("last             {}\n", run.task().describe(*outcome.evaluation));
+  if (!outcome.best.empty())
+    put("best             log loss {:.4f} at step {}: {}\n", -outcome.best_score, outcome.best_step,
+        outcome.best.string());
+}
+
 void print_scores(const TrainingRun& run, const TrainingOutcome& outcome) {
   if (outcome.evaluation) put("last             {}\n", run.task().describe(*outcome.evaluation));
   if (!outcome.best.empty())
@@ -52,8 +58,9 @@ void print_scores(const TrainingRun& run, const TrainingOutcome& outcome) {
 // Speed, sizes, memory and where the checkpoint is.
 void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
   const std::int64_t parameters = run.engine().model().parameters().count();
-  const std::int64_t dense = dense_parameters(run.config());
-  if (outcome.tokens_per_second > 0) put("speed            {:.0f} tokens/s\n", outcome.tokens_per_second);
+  const std::int64_t dense = run.form().dense_parameters();
+  if (outcome.tokens_per_second > 0)
+    put("speed            {:.0f} {}/s\n", outcome.tokens_per_second, run.task().unit());
   if (parameters == dense)
     put("parameters       {}, all dense\n", parameters);
   else
@@ -89,7 +96,9 @@ void run_training(const Recipe& recipe, const TrainingOptions& options, StopSign
   const TrainingOutcome outcome = run.run();
   if (!first) return;
   if (!outcome.finished) return print_stopped(run, outcome);
-  if (options.finetune)
+  if (recipe.dlrm)
+    print_clicks(run, outcome);
+  else if (options.finetune)
     print_scores(run, outcome);
   else if (outcome.evaluation)
     print_held_out(*outcome.evaluation);

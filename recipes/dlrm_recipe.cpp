@@ -28,8 +28,8 @@ std::vector<std::int64_t> rows_of(const DlrmSection& section, const std::vector<
 std::int64_t numbers_of(const DlrmSection& section, std::optional<std::int64_t> data) {
   const std::int64_t numbers = section.numbers.value_or(data.value_or(0));
   if (data && *data != numbers)
-    throw UsageError(fmt::format("the data have {} numbers of an example, but dlrm.numbers = {}; leave it out",
-                                 *data, numbers));
+    throw UsageError(fmt::format(
+        "the data have {} numbers of an example, but dlrm.numbers = {}; leave it out", *data, numbers));
   return numbers;
 }
 
@@ -43,9 +43,9 @@ class OwnRanks {
     const auto own = ranks_.find(name);
     if (own == ranks_.end()) return;
     if (!shape || own->second.size() != shape->ranks.size())
-      throw UsageError(
-          fmt::format("tensorized.ranks.{0} has {1} ranks, but {0} has {2}", name, own->second.size(),
-                      shape ? fmt::format("{} cores", shape->order()) : "no tensor train"));
+      throw UsageError(fmt::format("tensorized.ranks.{0} has {1} ranks, but {0} has {2}", name,
+                                   own->second.size(),
+                                   shape ? fmt::format("{} cores", shape->order()) : "no tensor train"));
     shape->ranks = own->second;
     given_.insert(name);
   }
@@ -79,8 +79,8 @@ DlrmConfig dlrm_config(const Recipe& recipe, std::optional<std::int64_t> numbers
   for (const std::int64_t height : rows_of(section, rows)) {
     DlrmConfig::Table table{.rows = height, .train = {}};
     if (trains && section.table_rank > 0)
-      table.train = factorize_table(height, section.width, static_cast<int>(section.table_cores),
-                                    section.table_rank);
+      table.train =
+          factorize_table(height, section.width, static_cast<int>(section.table_cores), section.table_rank);
     if (trains) own.give(table_name(config.tables.size()), table.train);
     config.tables.push_back(std::move(table));
   }

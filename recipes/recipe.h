@@ -25,8 +25,8 @@ namespace comera {
 
 using ModelSection = EncoderArchitecture;
 
-// A click model instead of an encoder. Each table and each layer but the last is a tensor train if it has a rank
-// and that has fewer numbers than the matrix.
+// A click model instead of an encoder. Each table and each layer but the last is a tensor train if it has a
+// rank and that has fewer numbers than the matrix.
 struct DlrmSection {
   std::optional<std::int64_t> numbers;  // of an example; not given: as many as the data have
   std::vector<std::int64_t> tables;     // their rows; empty: those of the data

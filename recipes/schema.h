@@ -218,7 +218,8 @@ Key<S> layer_ranks(const char* name, LayerRanks S::*member, const std::string& d
         path / "LAYER", Codec<std::vector<std::int64_t>>::expected(ranks_or_zeros()), "",
         "the layer's ranks, or 0 for every bond: the layer is removed, and only its bias remains "
         "(not the head's or the embedding); LAYER as in `encoder.0.attention.query`, `encoder.0.ffn.up`, "
-        "`head.transform`, `head.pooler`, `embedding.tokens`, of a click model `bottom.0`, `table.3`, `top.1`");
+        "`head.transform`, `head.pooler`, `embedding.tokens`, of a click model `bottom.0`, `table.3`, "
+        "`top.1`");
   };
   return key;
 }

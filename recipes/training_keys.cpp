@@ -83,9 +83,10 @@ const std::vector<Key<DataSection>>& keys_of() {
             "whether all pieces of a word or identifier are predicted together"),
       value("targets", &S::targets,
             "of files of masked sequences: to predict what the `file` says, or to mask anew in every epoch"),
-      value("order", &S::order,
-            "in which a click model sees its examples: `shuffled`, in blocks, anew in every epoch, or as they "
-            "are `stored`, in the order of time"),
+      value(
+          "order", &S::order,
+          "in which a click model sees its examples: `shuffled`, in blocks, anew in every epoch, or as they "
+          "are `stored`, in the order of time"),
       sections("source", &S::sources,
                "Several corpora instead of `data.train` (docs/data.md), each a section of its own. Held-out "
                "losses are reported for each, unless `data.validation` names another set."),
@@ -357,19 +358,22 @@ template <>
 const std::vector<Key<Recipe>>& keys_of() {
   using S = Recipe;
   static const std::vector<Key<S>> keys = {
-      optional_section("dlrm", &S::dlrm,
-                       "A click model (docs/clicks.md), instead of an encoder's [model]. Of [tensorized] it has "
-                       "`enabled`, `lookup`, `plan` and `ranks`, of [data] `train`, `validation` and `order`."),
+      optional_section(
+          "dlrm", &S::dlrm,
+          "A click model (docs/clicks.md), instead of an encoder's [model]. Of [tensorized] it has "
+          "`enabled`, `lookup`, `plan` and `ranks`, of [data] `train`, `validation` and `order`."),
       of_encoders(required(section("model", &S::model, "The encoder and its head."))),
       section("tensorized", &S::tensorized, "Which layers are tensor trains. Those not named are dense."),
-      of_encoders(optional_section("low_rank", &S::low_rank,
-                       "The linear layers of attention and feed-forward, a classifier's pooler and an MLM "
-                       "head's transform as products of two trained matrices; needs `tensorized.enabled = "
-                       "false`.")),
-      of_encoders(optional_section("lte", &S::lte,
-                       "LoRA-the-Explorer (Huh et al., 2024): the dense layers of attention and feed-forward "
-                       "are frozen, and adapters are trained beside them and merged into them; needs "
-                       "`tensorized.enabled = false`.")),
+      of_encoders(optional_section(
+          "low_rank", &S::low_rank,
+          "The linear layers of attention and feed-forward, a classifier's pooler and an MLM "
+          "head's transform as products of two trained matrices; needs `tensorized.enabled = "
+          "false`.")),
+      of_encoders(optional_section(
+          "lte", &S::lte,
+          "LoRA-the-Explorer (Huh et al., 2024): the dense layers of attention and feed-forward "
+          "are frozen, and adapters are trained beside them and merged into them; needs "
+          "`tensorized.enabled = false`.")),
       section("optim", &S::optim, "The optimizer. Learning rates belong to the phases."),
       section("data", &S::data, "Shards, tokenizer and masking."),
       of_encoders(

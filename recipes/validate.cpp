@@ -89,8 +89,7 @@ void check_galore(const Recipe& recipe, const Places& places) {
         fmt::format("optim.name = \"galore\" projects the gradients of whole matrices, and those of [{}] "
                     "are small already; leave the section out, or take \"adamw\"",
                     recipe.lte ? "lte" : "low_rank"));
-  if (recipe.dlrm)
-    places.fail("optim.name", "optim.name = \"galore\" is for encoders; take \"adamw\"");
+  if (recipe.dlrm) places.fail("optim.name", "optim.name = \"galore\" is for encoders; take \"adamw\"");
   const TensorizedSection& trains = recipe.tensorized;
   if (trains.enabled && trains.attention && trains.ffn_up && trains.ffn_down && trains.head)
     places.fail("optim.name",

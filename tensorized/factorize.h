@@ -13,7 +13,8 @@ namespace comera {
 // table has no more numbers. Cores must be from 2 to 6.
 std::optional<TTMShape> factorize_table(std::int64_t rows, std::int64_t width, int cores, std::int64_t rank);
 
-// The same of a linear layer: two modes on each side, as equal as its factors allow, or one where it has none.
+// The same of a linear layer: two modes on each side, as equal as its factors allow, or one where it has
+// none.
 std::optional<TTShape> factorize_layer(std::int64_t inputs, std::int64_t outputs, std::int64_t rank);
 
 }  // namespace comera

@@ -23,6 +23,18 @@ struct Train {
 std::map<std::string, Train> trains_of(const Recipe& recipe) {
   std::map<std::string, Train> trains;
   if (!recipe.tensorized.enabled) return trains;
+  if (recipe.dlrm) {
+    const DlrmConfig config = dlrm_config(recipe);
+    const auto add = [&](const std::string& name, const std::optional<TTShape>& shape) {
+      if (shape) trains[name] = {{shape->input_modes, shape->output_modes}, shape->ranks};
+    };
+    for (std::size_t i = 0; i < config.bottom.size(); ++i) add(bottom_name(i), config.bottom[i].train);
+    for (std::size_t i = 0; i < config.top.size(); ++i) add(top_name(i), config.top[i].train);
+    for (std::size_t t = 0; t < config.tables.size(); ++t)
+      if (const auto& shape = config.tables[t].train)
+        trains[table_name(t)] = {{shape->row_modes, shape->column_modes}, shape->ranks};
+    return trains;
+  }
   const EncoderConfig config = encoder_config(recipe, recipe.model.vocabulary > 0 ? 0 : 1);
   for (const EncoderConfig::LinearLayer& layer : config.linear_layers())
     if (layer.shape)
@@ -51,8 +63,16 @@ void require_same_encoder(const Recipe& recipe, const CheckpointReader& reader) 
 }
 
 void take_ranks(Recipe& recipe, const CheckpointReader& reader, RanksOf checkpoint) {
-  const std::map<std::string, Train> own = trains_of(recipe), saved = trains_of(checkpoint_recipe(reader));
-  const LayerRanks taken = checkpoint_recipe(reader).tensorized.ranks;
+  const Recipe trained = checkpoint_recipe(reader);
+  if (recipe.dlrm.has_value() != trained.dlrm.has_value())
+    throw UsageError(fmt::format("{} holds {}, but the recipe is for {}; give another recipe",
+                                 reader.path().string(), trained.dlrm ? "a click model" : "an encoder",
+                                 recipe.dlrm ? "a click model" : "an encoder"));
+  Recipe sized = recipe;  // of the data, which are not there yet, the checkpoint knows the sizes
+  if (sized.dlrm && sized.dlrm->tables.empty()) sized.dlrm->tables = trained.dlrm->tables;
+  if (sized.dlrm && !sized.dlrm->numbers) sized.dlrm->numbers = trained.dlrm->numbers;
+  const std::map<std::string, Train> own = trains_of(sized), saved = trains_of(trained);
+  const LayerRanks taken = trained.tensorized.ranks;
   const bool adapted = checkpoint == RanksOf::resumed && !reader.attributes("/ranks").empty();
   for (const auto& [layer, train] : saved) {
     const auto mine = own.find(layer);

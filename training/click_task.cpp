@@ -63,7 +63,7 @@ std::unique_ptr<PackLayout> ClickTask::packs(const PhaseOf& phase) const {
 }
 
 void ClickTask::write_encoding(const RunDirectory& directory) const {
-  const std::filesystem::path from = std::filesystem::path(folder_) / data::click_encoding_file;
+  const std::filesystem::path from = std::filesystem::path(folder_) / "encoding.h5";
   const std::filesystem::path to = directory.click_encoding();
   if (!storage::exists(from)) return;  // who made the shards has not said how
   const data::ClickEncoding encoding = data::ClickEncoding::load(from);
@@ -114,24 +114,23 @@ std::optional<data::ClickScores> score_clicks(StepEngine& engine, const data::Cl
   engine.clear_results();
   communicator.sum(answers);
   if (answers.back() > 0) return std::nullopt;
-  data::ClickScores scores =
-      data::click_scores(logits, std::vector<float>(labels.begin(), labels.end()));
+  data::ClickScores scores = data::click_scores(logits, std::vector<float>(labels.begin(), labels.end()));
   scores.set = "held-out clicks";
   return scores;
 }
 
 std::optional<Evaluation> ClickTask::evaluate(StepEngine& engine, const PhaseOf& phase,
-                                              const std::function<bool()>& stop,
-                                              Communicator& communicator) {
-  const std::optional<data::ClickScores> scores =
-      score_clicks(engine, *held_out_, options_of(phase), phase.recipe.run.evaluation_batches, stop,
-                   communicator);
+                                              const std::function<bool()>& stop, Communicator& communicator) {
+  const std::optional<data::ClickScores> scores = score_clicks(
+      engine, *held_out_, options_of(phase), phase.recipe.run.evaluation_batches, stop, communicator);
   if (!scores) return std::nullopt;
-  return Evaluation{.score = -scores->loss,
-                    .loss = scores->loss,
-                    .accuracy = scores->accuracy,
-                    .targets = scores->examples,
-                    .clicks = scores};
+  Evaluation evaluation;
+  evaluation.score = -scores->loss;
+  evaluation.loss = scores->loss;
+  evaluation.accuracy = scores->accuracy;
+  evaluation.targets = scores->examples;
+  evaluation.clicks = scores;
+  return evaluation;
 }
 
 std::string ClickTask::describe(const Evaluation& evaluation) const {

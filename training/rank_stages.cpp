@@ -59,10 +59,11 @@ PhaseObjective RankStages::objective_of(std::int64_t phase) const {
 double RankStages::target_of(std::int64_t phase, const LayerRanks& ranks, double other_parameters) const {
   const AdaptationSection adaptation = adaptation_of(recipe_.phases[phase]);
   if (adaptation.target_ratio) {
-    const double of =
-        adaptation.target_of == TargetBase::late_start ? static_cast<double>(tensorized_size(form_.trains(), ranks))
-        : adaptation.target_of == TargetBase::initial  ? units_.size
-                                                       : static_cast<double>(dense_size(form_.trains()));
+    const double of = adaptation.target_of == TargetBase::late_start
+                          ? static_cast<double>(tensorized_size(form_.trains(), ranks))
+                      : adaptation.target_of == TargetBase::initial
+                          ? units_.size
+                          : static_cast<double>(dense_size(form_.trains()));
     return *adaptation.target_ratio * of;
   }
   return *parse_size(adaptation.target_size) / fp32_bytes - other_parameters;
@@ -174,8 +175,8 @@ bool RankStages::open(StepEngine& engine, const RunState& state, std::int64_t st
 }
 
 // A stage that holds its target needs no more deaths than that, and must not end as a network in which no
-// token sees another: the first way through the model that lives when it begins goes on living. So it is the same one
-// whenever this is asked during the phase.
+// token sees another: the first way through the model that lives when it begins goes on living. So it is the
+// same one whenever this is asked during the phase.
 void RankStages::adapt(StepEngine& engine) const {
   const RankStageOptions& stage = resolved_.stage;
   std::vector<std::string> kept;

@@ -150,8 +150,8 @@ void require_same_start(Communicator& host, const Recipe& recipe,
   const std::filesystem::path first = first_checkpoint(recipe, found);
   if (first.empty()) return;
   const CheckpointReader start(first);
-  require_same_files(host, {{found ? "run.output" : "run.initial_checkpoint", start.path().string(),
-                             start.fingerprint()}});
+  require_same_files(
+      host, {{found ? "run.output" : "run.initial_checkpoint", start.path().string(), start.fingerprint()}});
 }
 
 // Each process of a machine has a GPU of its own: that of its number, or the only one that it sees.
@@ -249,11 +249,15 @@ void RunSetup::set_encoder() {
   form = std::make_unique<EncoderForm>(encoder_config(recipe, vocabulary), vocabulary);
 }
 
-// What the model is like, its data decide.
+// What the model is like, its data decide; from now on the recipe says it.
 void RunSetup::set_click_model() {
   require_click_keys(recipe);
   auto clicks = std::make_unique<ClickTask>(recipe.data);
-  form = std::make_unique<DlrmForm>(dlrm_config(recipe, clicks->info().numbers, clicks->info().heights));
+  const DlrmConfig config = dlrm_config(recipe, clicks->info().numbers, clicks->info().heights);
+  recipe.dlrm->numbers = config.numbers;
+  recipe.dlrm->tables.clear();
+  for (const DlrmConfig::Table& table : config.tables) recipe.dlrm->tables.push_back(table.rows);
+  form = std::make_unique<DlrmForm>(config);
   task = std::move(clicks);
 }
 

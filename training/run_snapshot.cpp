@@ -92,12 +92,12 @@ void write_snapshot(CheckpointWriter& writer, const RunParts& run, const DataPla
   writer.attributes("/rng", {{"seed", run.setup.recipe.run.seed}});
   writer.attributes("/environment", {{"instruction_set", instruction_set(run.setup)}});
   Attributes attributes = {{"epoch", data.position.epoch},
-                              {"cursor", data.position.cursor},
-                              {"taken", data.position.taken},
-                              {"pack", data.position.pack},
-                              {"seed", data.position.seed},
-                              {"samples_per_epoch", data.samples_per_epoch},
-                              {"fingerprint", run.setup.task->fingerprint()}};
+                           {"cursor", data.position.cursor},
+                           {"taken", data.position.taken},
+                           {"pack", data.position.pack},
+                           {"seed", data.position.seed},
+                           {"samples_per_epoch", data.samples_per_epoch},
+                           {"fingerprint", run.setup.task->fingerprint()}};
   attributes.merge(run.setup.task->encoding());
   writer.attributes("/data", attributes);
   run.setup.task->save_encoding(writer);

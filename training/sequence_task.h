@@ -2,8 +2,8 @@
 
 #include "data/examples.h"
 #include "recipes/recipe.h"
-#include "training/inference_engine.h"
 #include "training/encoder_task.h"
+#include "training/inference_engine.h"
 
 namespace comera {
 

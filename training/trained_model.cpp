@@ -43,6 +43,13 @@ Recipe for_device(Recipe recipe, const std::vector<std::string>& overrides, cons
   return recipe;
 }
 
+Recipe of_encoder(Recipe recipe, const std::filesystem::path& checkpoint) {
+  if (recipe.dlrm)
+    throw UsageError(fmt::format("{}: holds a click model; the commands for those are comera clicks",
+                                 checkpoint.string()));
+  return recipe;
+}
+
 // Positions that are not learned have no end.
 Recipe for_length(Recipe recipe, std::int64_t length) {
   ModelSection& model = recipe.model;
@@ -101,10 +108,11 @@ LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesyste
                          const std::vector<std::string>& overrides, const std::string& device,
                          std::int64_t length)
     : trained(find_trained_model(path)),
-      recipe(
-          for_length(for_device(parse_stored_recipe(trained.recipe, trained.checkpoint.string(), overrides),
-                                overrides, device),
-                     length)),
+      recipe(for_length(
+          for_device(of_encoder(parse_stored_recipe(trained.recipe, trained.checkpoint.string(), overrides),
+                                trained.checkpoint),
+                     overrides, device),
+          length)),
       tokenizer(tokenizer_of(trained, given)),
       processor(find_processor(device, recipe.precision.activations(), recipe.precision.operands())),
       model(encoder_config(recipe, tokenizer.vocabulary()), processor.allocator, false) {

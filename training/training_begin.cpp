@@ -97,8 +97,9 @@ Recipe TrainingRun::recipe_to_keep() const {
   return kept;
 }
 
-// The tokenizer or what else encoded the data too, so that the run stays usable without the corpus, and first, since a recipe makes the
-// folder a run's. A resumed run may have lost them, or have another recipe now.
+// The tokenizer or what else encoded the data too, so that the run stays usable without the corpus, and
+// first, since a recipe makes the folder a run's. A resumed run may have lost them, or have another recipe
+// now.
 void TrainingRun::write_files() {
   setup_.task->write_encoding(*setup_.directory);
   setup_.directory->write_recipe(to_toml(recipe_to_keep()));

@@ -91,8 +91,7 @@ void TrainingRun::refuse_collapsed(const std::string& what) {
   const std::string then = checkpoints_.any() && !checkpoints_.has(state_.step)
                                ? fmt::format("go on from {} with --resume auto", checkpoints_.last().string())
                                : std::string("begin again");
-  throw_error(
-      fmt::format("{} {}{}; {} and {}", what, setup_.form->disconnected(), kept, advice, then));
+  throw_error(fmt::format("{} {}{}; {} and {}", what, setup_.form->disconnected(), kept, advice, then));
 }
 
 // What was best at another size is no model of a late stage.

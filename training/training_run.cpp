@@ -199,7 +199,8 @@ bool TrainingRun::merge_due() const {
 }
 
 void TrainingRun::log_step(const Speed& speed) {
-  Json line = step_metrics(section(), phase_->rate_factor, *engine_, *setup_.form, *setup_.task, state_, speed);
+  Json line =
+      step_metrics(section(), phase_->rate_factor, *engine_, *setup_.form, *setup_.task, state_, speed);
   ranks_.add_metrics(line);
   const std::optional<Job::Waiting> waiting = job_.take_waiting();
   // A GPU waits by itself, unseen by the host.

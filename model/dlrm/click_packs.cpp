@@ -48,7 +48,9 @@ std::unique_ptr<Pack> ClickPacks::measuring(Device device) const {
   return std::make_unique<ClickPack>(model_, std::move(batch), Buffer(), logits);
 }
 
-const Tensor& ClickPacks::logits_of(const Pack& pack) { return dynamic_cast<const ClickPack&>(pack).logits(); }
+const Tensor& ClickPacks::logits_of(const Pack& pack) {
+  return dynamic_cast<const ClickPack&>(pack).logits();
+}
 
 std::string ClickPacks::text() const { return fmt::format("a pack of {} examples", capacity_.examples); }
 

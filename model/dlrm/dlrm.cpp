@@ -32,9 +32,8 @@ Dlrm::Dlrm(const DlrmConfig& config, Allocator& allocator, bool gradients) : con
   for (int block = 0; block < store_.blocks(); ++block) blocks_.push_back(store_.block_ranges(block));
 }
 
-Dlrm::Layers Dlrm::make_layers(std::string (*name)(std::size_t),
-                               const std::vector<DlrmConfig::Layer>& layers, std::int64_t inputs,
-                               bool scores) {
+Dlrm::Layers Dlrm::make_layers(std::string (*name)(std::size_t), const std::vector<DlrmConfig::Layer>& layers,
+                               std::int64_t inputs, bool scores) {
   Layers made;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const DlrmConfig::Layer& layer = layers[i];
@@ -151,8 +150,7 @@ Dlrm::Passed Dlrm::forward(const Step& step, const ClickBatch& batch) const {
     pool(step, batch, static_cast<std::size_t>(t),
          passed.vectors.slice(t * examples * width, {examples, width}));
   passed.features = context.arena.saved({examples, config_.features()}, compute);
-  run(context, DotInteractionForward{
-                   .first = passed.first, .others = passed.vectors, .y = passed.features});
+  run(context, DotInteractionForward{.first = passed.first, .others = passed.vectors, .y = passed.features});
   passed.top = run_layers(step, top_, passed.features, true);
   return passed;
 }

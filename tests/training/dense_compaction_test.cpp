@@ -10,6 +10,8 @@
 #include "checkpoints/model_state.h"
 #include "kernels/backends/backends.h"
 #include "kernels/cpu/plain/plain_backend.h"
+#include "model/encoder_step.h"
+#include "model/model.h"
 #include "tests/support/batches.h"
 #include "tests/support/harness.h"
 #include "tests/training/training_fixture.h"

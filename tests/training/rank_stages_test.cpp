@@ -30,6 +30,7 @@ class RankStagesTest : public testing::Test {
     recipe_.phases[2].adaptation->target_ratio = 0.5;
   }
 
+  EncoderForm& form() { return form_.emplace(config_, config_.vocabulary); }
   StepEngine& make_engine() {
     engine_.reset();
     model_ = std::make_unique<Model>(config_, host_allocator(), true);
@@ -47,6 +48,7 @@ class RankStagesTest : public testing::Test {
 
   Recipe recipe_;
   EncoderConfig config_;
+  std::optional<EncoderForm> form_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<StepEngine> engine_;
   std::vector<std::string> said_;
@@ -54,7 +56,7 @@ class RankStagesTest : public testing::Test {
 
 TEST_F(RankStagesTest, APhaseThatAdaptsNothingDoesNothing) {
   recipe_.phases.resize(1);
-  RankStages stages(recipe_, config_);
+  RankStages stages(recipe_, form());
   StepEngine& engine = make_engine();
   EXPECT_FALSE(stages.begin(engine.model(), {}));
   EXPECT_FALSE(open(stages, engine, 0));
@@ -69,7 +71,7 @@ TEST_F(RankStagesTest, APhaseThatAdaptsNothingDoesNothing) {
 TEST_F(RankStagesTest, ADenseTwinHasNoStages) {
   recipe_.tensorized.enabled = false;
   config_ = config_.dense_twin();
-  RankStages stages(recipe_, config_);
+  RankStages stages(recipe_, form());
   StepEngine& engine = make_engine();
   EXPECT_FALSE(stages.begin(engine.model(), {}));
   EXPECT_FALSE(open(stages, engine, 2));
@@ -79,7 +81,7 @@ TEST_F(RankStagesTest, ADenseTwinHasNoStages) {
 // From the size of its beginning to its target, by the cube of what is left of its shrinking share.
 TEST_F(RankStagesTest, TheSizeThatIsDueFallsFromStepToStep) {
   recipe_.phases[2].adaptation->shrink_share = 0.5;
-  RankStages stages(recipe_, config_);
+  RankStages stages(recipe_, form());
   StepEngine& engine = make_engine();
   ASSERT_TRUE(stages.begin(engine.model(), {}));
   EXPECT_FALSE(open(stages, engine, 1));
@@ -97,21 +99,21 @@ TEST_F(RankStagesTest, ATargetOutOfReachIsRefusedBeforeAnythingIsTrained) {
   recipe_.phases[2].adaptation->target_ratio = 1e-6;
   StepEngine& engine = make_engine();
   EXPECT_THAT(
-      [&] { RankStages(recipe_, config_).begin(engine.model(), {}); },
+      [&] { RankStages(recipe_, form()).begin(engine.model(), {}); },
       testing::ThrowsMessage<UsageError>(HasSubstr("phase.2.adaptation.target_ratio = 1e-06 asks for")));
   recipe_.phases[2].adaptation->target_ratio = 1;
   recipe_.phases[2].adaptation->target_of = TargetBase::initial;
-  EXPECT_THAT([&] { RankStages(recipe_, config_).begin(engine.model(), {}); },
+  EXPECT_THAT([&] { RankStages(recipe_, form()).begin(engine.model(), {}); },
               testing::ThrowsMessage<UsageError>(HasSubstr("is no smaller than the model")));
   // A phase that has begun has its target already.
   RunState state;
   state.phase = 2, state.phase_step = 3;
-  EXPECT_TRUE(RankStages(recipe_, config_).begin(engine.model(), state));
+  EXPECT_TRUE(RankStages(recipe_, form()).begin(engine.model(), state));
 }
 
 TEST_F(RankStagesTest, GatesThatCannotGoTheirWayAreWarnedOf) {
   StepEngine& engine = make_engine();
-  RankStages stages(recipe_, config_);
+  RankStages stages(recipe_, form());
   stages.begin(engine.model(), {});
   recipe_.phases[2].learning_rate.gates = 1e-4;  // 100 steps: 0.01
   open(stages, engine, 2);
@@ -125,7 +127,7 @@ TEST_F(RankStagesTest, GatesThatCannotGoTheirWayAreWarnedOf) {
 TEST_F(RankStagesTest, ComeBackFromACheckpoint) {
   const TemporaryFolder folder;
   StepEngine& engine = make_engine();
-  RankStages stages(recipe_, config_);
+  RankStages stages(recipe_, form());
   stages.begin(engine.model(), {});
   open(stages, engine, 2);
   {
@@ -134,7 +136,7 @@ TEST_F(RankStagesTest, ComeBackFromACheckpoint) {
     writer.commit();
   }
   const CheckpointReader reader(folder / "ranks.h5");
-  RankStages again(recipe_, config_);
+  RankStages again(recipe_, form());
   again.load(reader);
   RunState state;
   state.phase = 2, state.phase_step = 20;
