@@ -25,6 +25,10 @@ void add_import_command(CLI::App& program);
 void add_inspect_command(CLI::App& program);
 void add_report_command(CLI::App& program);
 void add_compact_command(CLI::App& program);
+void add_clicks_command(CLI::App& program);
 void add_bench_command(CLI::App& program);
+
+// Those of 'comera clicks'.
+void add_click_data_command(CLI::App& clicks);
 
 }  // namespace comera::cli
