@@ -44,9 +44,9 @@ void evaluate(const ClickEvalOptions& options) {
 
 }  // namespace
 
-void add_click_eval_command(CLI::App& group) {
+void add_click_eval_command(CLI::App& clicks) {
   auto options = std::make_shared<ClickEvalOptions>();
-  CLI::App* command = group.add_subcommand("eval", "Score a trained click model on encoded examples");
+  CLI::App* command = clicks.add_subcommand("eval", "Score a trained click model on encoded examples");
   command
       ->add_option("model", options->model, "A run's directory, of which best.h5 is taken, or a checkpoint")
       ->required()

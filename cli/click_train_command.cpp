@@ -35,9 +35,9 @@ void train(const ClickTrainOptions& options, Communicator& communicator, StopSig
 
 }  // namespace
 
-void add_click_train_command(CLI::App& group) {
+void add_click_train_command(CLI::App& clicks) {
   auto options = std::make_shared<ClickTrainOptions>();
-  CLI::App* command = group.add_subcommand("train", "Train a click model on what 'comera clicks data' made");
+  CLI::App* command = clicks.add_subcommand("train", "Train a click model on what 'comera clicks data' made");
   add_training_options(*command, options->training);
   command
       ->add_option("--data", options->data,

@@ -25,9 +25,12 @@ void add_import_command(CLI::App& program);
 void add_inspect_command(CLI::App& program);
 void add_report_command(CLI::App& program);
 void add_compact_command(CLI::App& program);
-// Of the group that add_clicks_command() makes.
-void add_click_train_command(CLI::App& group);
-void add_click_eval_command(CLI::App& group);
+void add_clicks_command(CLI::App& program);
 void add_bench_command(CLI::App& program);
+
+// Those of 'comera clicks'.
+void add_click_data_command(CLI::App& clicks);
+void add_click_train_command(CLI::App& clicks);
+void add_click_eval_command(CLI::App& clicks);
 
 }  // namespace comera::cli

@@ -1,15 +1,14 @@
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/corpus_options.h"
 #include "cli/corpus_work.h"
 #include "cli/number_checks.h"
+#include "cli/output_options.h"
 #include "data/build_shards.h"
 #include "kernels/core/console.h"
-#include "storage/folder.h"
 #include "training/checkpoint_tokenizer.h"
 
 namespace comera::cli {
@@ -22,25 +21,9 @@ struct DataOptions {
   bool overwrite = false;
 };
 
-// What a build that was stopped has left (*.partial) does not count.
-bool holds_files(const std::filesystem::path& folder) {
-  std::error_code code;
-  return std::ranges::any_of(storage::entries_of(folder, code),
-                             [](const auto& entry) { return entry.extension() != ".partial"; });
-}
-
-void check_folder(const std::filesystem::path& output, bool overwrite) {
-  std::error_code code;
-  if (std::filesystem::exists(output, code) && !std::filesystem::is_directory(output, code))
-    throw UsageError(fmt::format("--output {} is a file; name a folder for the shards", output.string()));
-  if (!overwrite && holds_files(output))
-    throw UsageError(fmt::format(
-        "{}: exists and is not an empty folder; give --overwrite to replace its shards", output.string()));
-}
-
 void make_data(const DataOptions& options) {
   const auto& output = options.build.output;
-  check_folder(output, options.overwrite);
+  check_shard_folder(output, options.overwrite);
   const data::Tokenizer tokenizer = load_tokenizer(options.tokenizer);
   for (const std::string& note : tokenizer.notes()) say("note: {}\n", note);
   const auto corpus = open_corpus(options.corpus);

@@ -4,11 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "kernels/core/check.h"
 #include "storage/durable_file.h"
+#include "storage/folder.h"
 
 namespace comera::cli {
 
@@ -40,6 +42,18 @@ void prepare_output(const std::filesystem::path& file) {
     throw Error(
         fmt::format("{}: belongs to another user, who alone may replace it in this folder; give another name",
                     file.string()));
+}
+
+void check_shard_folder(const std::filesystem::path& folder, bool overwrite) {
+  std::error_code code;
+  if (std::filesystem::exists(folder, code) && !std::filesystem::is_directory(folder, code))
+    throw UsageError(fmt::format("--output {} is a file; name a folder for the shards", folder.string()));
+  const auto was_killed = [](const std::filesystem::path& entry) {
+    return entry.extension() == ".partial" || entry.extension() == ".comera-tmp";
+  };
+  if (!overwrite && !std::ranges::all_of(storage::entries_of(folder, code), was_killed))
+    throw UsageError(fmt::format(
+        "{}: exists and is not an empty folder; give --overwrite to replace its shards", folder.string()));
 }
 
 void OutputOptions::check(const std::filesystem::path& input) const {

@@ -9,6 +9,10 @@ namespace comera::cli {
 // there, or if what has the name is no file.
 void prepare_output(const std::filesystem::path& file);
 
+// UsageError if the folder for shards is a file, or holds files that are not to be replaced. What a build
+// that was killed has left does not count: the next one removes it.
+void check_shard_folder(const std::filesystem::path& folder, bool overwrite);
+
 // --output of a command that writes files, and --overwrite.
 struct OutputOptions {
   std::filesystem::path path;

@@ -45,6 +45,7 @@ void add_commands(CLI::App& program) {
   add_inspect_command(program);
   add_report_command(program);
   add_compact_command(program);
+  add_clicks_command(program);
   add_bench_command(program);
 }
 

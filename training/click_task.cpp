@@ -63,7 +63,7 @@ std::unique_ptr<PackLayout> ClickTask::packs(const PhaseOf& phase) const {
 }
 
 void ClickTask::write_encoding(const RunDirectory& directory) const {
-  const std::filesystem::path from = std::filesystem::path(folder_) / "encoding.h5";
+  const std::filesystem::path from = std::filesystem::path(folder_) / data::click_encoding_file;
   const std::filesystem::path to = directory.click_encoding();
   if (!storage::exists(from)) return;  // who made the shards has not said how
   const data::ClickEncoding encoding = data::ClickEncoding::load(from);

@@ -111,6 +111,21 @@ ClickFormat click_format(std::string_view name) {
 
 std::string_view name_of(ClickFormat format) { return format == ClickFormat::criteo ? "criteo" : "avazu"; }
 
+ClickFormat detect_click_format(const std::filesystem::path& log) {
+  LineReader lines(log, ClickLog::longest_row);
+  std::string line;
+  while (line.empty())
+    if (lines.next(line) == LineReader::Result::end)
+      throw UnsuitableTable(fmt::format("{}: holds no rows", log.string()));
+  const bool tabs = line.find('\t') != std::string::npos, commas = line.find(',') != std::string::npos;
+  if (tabs == commas)
+    throw UsageError(
+        fmt::format("{}: its first row has {} tabs {} commas between its fields, so that it may be neither "
+                    "Criteo's nor Avazu's; name its format if it is",
+                    log.string(), tabs ? "both" : "neither", tabs ? "and" : "nor"));
+  return tabs ? ClickFormat::criteo : ClickFormat::avazu;
+}
+
 const ClickColumns& columns_of(ClickFormat format) {
   static const ClickColumns criteo = criteo_columns(), avazu = avazu_columns();
   return format == ClickFormat::criteo ? criteo : avazu;
@@ -236,17 +251,26 @@ bool ClickLog::next(ClickRow& row) {
                                     describe_skipped(path(), counts_), name_of(format_)));
 }
 
-ClickLogs::ClickLogs(std::vector<std::filesystem::path> paths, ClickFormat format)
-    : paths_(std::move(paths)), format_(format) {
+ClickLogs::ClickLogs(std::vector<std::filesystem::path> paths, ClickFormat format, ClickProgress progress)
+    : paths_(std::move(paths)), format_(format), progress_(std::move(progress)) {
   COMERA_CHECK(!paths_.empty(), "there is no log to read; name at least one");
 }
 
+void ClickLogs::close() {
+  for (const auto& [reason, entry] : log_->counts().skipped) left_out_[reason] += entry.rows;
+  if (log_->counts().all_skipped() > 0) skipped_.push_back(describe_skipped(log_->path(), log_->counts()));
+  log_.reset();
+}
+
 bool ClickLogs::next(ClickRow& row) {
+  constexpr std::int64_t told_every = 4096;  // rows
   while (log_ != nullptr || opened_ < paths_.size()) {
     if (log_ == nullptr) log_ = std::make_unique<ClickLog>(paths_[opened_++], format_);
-    if (log_->next(row)) return true;
-    if (log_->counts().all_skipped() > 0) skipped_.push_back(describe_skipped(log_->path(), log_->counts()));
-    log_.reset();
+    if (log_->next(row)) {
+      if (++rows_ % told_every == 0 && progress_) progress_(rows_);
+      return true;
+    }
+    close();
   }
   return false;
 }

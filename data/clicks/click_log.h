@@ -3,6 +3,8 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +25,9 @@ enum class ClickFormat : std::uint8_t {
 // "criteo" or "avazu".
 ClickFormat click_format(std::string_view name);
 std::string_view name_of(ClickFormat format);
+// By what stands between the fields of a log's first row: tabs in Criteo's, commas in Avazu's. UsageError if
+// it has both or neither, UnsuitableTable if there are no rows.
+ClickFormat detect_click_format(const std::filesystem::path& log);
 
 struct ClickColumns {
   std::vector<std::string> numbers;
@@ -84,21 +89,31 @@ class ClickLog {
   TableCounts counts_;
 };
 
+// Told now and then how many rows have been read.
+using ClickProgress = std::function<void(std::int64_t rows)>;
+
 // Several logs as one, in the order in which they are named.
 class ClickLogs {
  public:
-  ClickLogs(std::vector<std::filesystem::path> paths, ClickFormat format);
+  ClickLogs(std::vector<std::filesystem::path> paths, ClickFormat format, ClickProgress progress = {});
 
   // As ClickLog's, each of which must have a whole row.
   bool next(ClickRow& row);
-  // One sentence for each log that was read to its end and of which rows were left out.
+  // Of the logs that were read to their end: how many rows were left out for which reason, and one sentence
+  // for each log that had such rows.
+  const std::map<std::string, std::int64_t>& left_out() const { return left_out_; }
   const std::vector<std::string>& skipped() const { return skipped_; }
 
  private:
+  void close();  // log_, which was read to its end
+
   std::vector<std::filesystem::path> paths_;
   ClickFormat format_;
+  ClickProgress progress_;
   std::unique_ptr<ClickLog> log_;
   std::size_t opened_ = 0;  // of paths_
+  std::int64_t rows_ = 0;
+  std::map<std::string, std::int64_t> left_out_;
   std::vector<std::string> skipped_;
 };
 

@@ -80,6 +80,7 @@ void ClickShardWriter::add(float label, const float* numbers, const std::int32_t
   buffer_.numbers.insert(buffer_.numbers.end(), numbers, numbers + info_.numbers);
   buffer_.ids.insert(buffer_.ids.end(), ids, ids + info_.tables());
   ++rows_;
+  if (label != 0) ++clicks_;
   if (buffer_.count() == buffered_rows || shard_rows_ + buffer_.count() == limit_) write_buffer();
   if (shard_rows_ == limit_) complete();
 }
@@ -229,36 +230,47 @@ void ClickShardSet::read(std::int64_t first, std::int64_t count, ClickExamples& 
   }
 }
 
-ClickSplit split_by_time(const std::vector<std::filesystem::path>& logs, ClickFormat format,
-                         double held_out) {
-  if (!(held_out >= 0 && held_out < 1))
-    throw UsageError(
-        fmt::format("the held-out share must be at least 0 and less than 1, it is {}", held_out));
-  ClickLogs reader(logs, format);
+ClickSplit split_by_time(const std::vector<std::filesystem::path>& logs, ClickFormat format, double held_out,
+                         const ClickProgress& progress) {
+  if (!(held_out >= 0 && held_out <= 1))
+    throw UsageError(fmt::format("the held-out share must be from 0 to 1, it is {}", held_out));
+  ClickLogs reader(logs, format, progress);
   ClickRow row;
   std::int64_t rows = 0;
   while (reader.next(row)) ++rows;
   const auto validation = static_cast<std::int64_t>(std::round(static_cast<double>(rows) * held_out));
+  COMERA_CHECK(validation < rows || held_out == 1,
+               "of {} rows none is left for training; hold out less of the logs", rows);
   return {rows - validation, validation};
 }
 
 ClickEncoding learn_vocabulary(const std::vector<std::filesystem::path>& logs, ClickFormat format,
-                               const ClickSplit& split, std::int64_t threshold) {
-  ClickLogs reader(logs, format);
+                               const ClickSplit& split, std::int64_t threshold,
+                               const ClickProgress& progress) {
+  ClickLogs reader(logs, format, progress);
   ClickVocabulary vocabulary(format);
   ClickRow row;
   for (std::int64_t i = 0; i < split.train && reader.next(row); ++i) vocabulary.add(row);
   return vocabulary.finish(threshold);
 }
 
-std::vector<std::string> build_click_shards(const std::vector<std::filesystem::path>& logs,
-                                            const ClickEncoding& encoding, const ClickSplit& split,
-                                            const std::filesystem::path& output,
-                                            std::int64_t rows_per_shard) {
-  COMERA_CHECK(split.train > 0, "no row is left for training; hold out less of the logs");
+namespace {
+
+ClickSplitCounts counts_of(const ClickShardWriter& writer) {
+  return {writer.rows(), writer.clicks(), writer.shards()};
+}
+
+}  // namespace
+
+ClickBuildCounts build_click_shards(const std::vector<std::filesystem::path>& logs,
+                                    const ClickEncoding& encoding, const ClickSplit& split,
+                                    const std::filesystem::path& output, std::int64_t rows_per_shard,
+                                    const ClickProgress& progress) {
   const storage::NewFolders folders(output);
   storage::create_directories_durably(output);
   for (const char* name : {"train", "validation"}) remove_unfinished_shards(output, name);
+  const std::filesystem::path saved = output / click_encoding_file, unnamed = saved.string() + ".partial";
+  const storage::DurableFile possible(saved);  // what else has that name is an Error now, not at the end
   ClickShardInfo info = {.encoding = encoding.fingerprint(),
                          .split = "train",
                          .numbers = encoding.numbers(),
@@ -267,7 +279,7 @@ std::vector<std::string> build_click_shards(const std::vector<std::filesystem::p
   info.split = "validation";
   ClickShardWriter validation(output, info, rows_per_shard);
 
-  ClickLogs reader(logs, encoding.format());
+  ClickLogs reader(logs, encoding.format(), progress);
   ClickRow row;
   std::vector<float> numbers(static_cast<std::size_t>(encoding.numbers()));
   std::vector<std::int32_t> ids(static_cast<std::size_t>(encoding.tables()));
@@ -280,13 +292,15 @@ std::vector<std::string> build_click_shards(const std::vector<std::filesystem::p
                train.rows() + validation.rows(), split.train + split.validation);
   train.seal();
   validation.seal();
+  encoding.save(unnamed);
   // The old training part goes first and the new one comes last, so that a kill in between leaves none that
   // could be read beside another validation part.
   remove_shards(output, "train");
   remove_shards(output, "validation");
+  storage::rename_durably(unnamed, saved);
   validation.publish();
   train.publish();
-  return reader.skipped();
+  return {counts_of(train), counts_of(validation), reader.left_out(), reader.skipped()};
 }
 
 }  // namespace comera::data

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,7 @@ class ClickShardWriter {
   void publish() { files_.publish(); }
 
   std::int64_t rows() const { return rows_; }
+  std::int64_t clicks() const { return clicks_; }
   std::int64_t shards() const { return files_.count(); }
 
  private:
@@ -63,7 +65,7 @@ class ClickShardWriter {
   storage::hdf5::Dataset labels_, numbers_, ids_;
   ClickExamples buffer_;
   std::int64_t shard_rows_ = 0;  // written to the open file
-  std::int64_t rows_ = 0;
+  std::int64_t rows_ = 0, clicks_ = 0;
 };
 
 // The shards of one split in a folder as one list of examples. May be shared by threads.
@@ -107,21 +109,39 @@ struct ClickSplit {
 };
 
 // Reads the logs to count their rows. The last `held_out` of them, a share, is for validation: logs are in
-// the order of time, and what is predicted is the future.
-ClickSplit split_by_time(const std::vector<std::filesystem::path>& logs, ClickFormat format, double held_out);
+// the order of time, and what is predicted is the future. Error if no row is left for training, unless all of
+// them are held out.
+ClickSplit split_by_time(const std::vector<std::filesystem::path>& logs, ClickFormat format, double held_out,
+                         const ClickProgress& progress = {});
 
 // The vocabulary of the rows for training.
 ClickEncoding learn_vocabulary(const std::vector<std::filesystem::path>& logs, ClickFormat format,
-                               const ClickSplit& split, std::int64_t threshold);
+                               const ClickSplit& split, std::int64_t threshold,
+                               const ClickProgress& progress = {});
 
-// Encodes logs into OUTPUT/train-00000.h5 … and OUTPUT/validation-00000.h5 … (none if nothing is held out).
-// Memory does not depend on the logs. Shards of an earlier build are replaced when all new ones are on the
-// disk. Error, and the folder is as before, if a log is not readable, or has not as many rows as `split`
-// says. Gives what describe_skipped() says of each log of which rows were left out. A shard of 2^20 rows of
-// Criteo's has 160 MiB.
-std::vector<std::string> build_click_shards(const std::vector<std::filesystem::path>& logs,
-                                            const ClickEncoding& encoding, const ClickSplit& split,
-                                            const std::filesystem::path& output,
-                                            std::int64_t rows_per_shard = 1 << 20);
+struct ClickSplitCounts {
+  std::int64_t rows = 0;
+  std::int64_t clicks = 0;
+  std::int64_t shards = 0;
+};
+
+struct ClickBuildCounts {
+  ClickSplitCounts train, validation;
+  std::map<std::string, std::int64_t> left_out;  // rows that were not whole, by reason
+  std::vector<std::string> skipped;              // one sentence for each log that had such rows
+};
+
+// Beside the shards, so that rows of other logs become the same ids: what ClickEncoding::load() reads.
+inline constexpr const char* click_encoding_file = "encoding.h5";
+
+// Encodes logs into OUTPUT/train-00000.h5 … and OUTPUT/validation-00000.h5 … (none of a part without rows),
+// and saves the encoding as OUTPUT/encoding.h5. Memory does not depend on the logs. Shards of an earlier
+// build are replaced when all new ones are on the disk. Error, and the folder is as before, if a log is not
+// readable, or has not as many rows as `split` says. A shard of 2^20 rows of Criteo's has 160 MiB.
+ClickBuildCounts build_click_shards(const std::vector<std::filesystem::path>& logs,
+                                    const ClickEncoding& encoding, const ClickSplit& split,
+                                    const std::filesystem::path& output,
+                                    std::int64_t rows_per_shard = 1 << 20,
+                                    const ClickProgress& progress = {});
 
 }  // namespace comera::data

@@ -12,6 +12,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 struct Read {
   std::vector<std::string> rows;  // label | numbers | categories
@@ -216,14 +217,18 @@ TEST(ClickLog, RefusesLogsWithoutAWholeRow) {
 
 TEST(ClickLogs, ReadsSeveralAsOne) {
   const test::TemporaryFolder folder;
-  const auto a = folder.write("a", criteo_row("0") + "x\n"), b = folder.write("b.gz", gzip(criteo_row("1")));
-  ClickLogs logs({a, b}, ClickFormat::criteo);
+  const auto a = folder.write("a", criteo_row("0") + "x\n"), b = folder.write("b.gz", gzip(criteo_row("1"))),
+             c = folder.write("c", "y\n" + criteo_row("0") + criteo_row("2"));
+  ClickLogs logs({a, b, c}, ClickFormat::criteo);
   ClickRow row;
   std::string labels;
   while (logs.next(row)) labels += row.clicked ? "1" : "0";
-  EXPECT_EQ(labels, "01");
+  EXPECT_EQ(labels, "010");
   EXPECT_FALSE(logs.next(row));
-  EXPECT_THAT(logs.skipped(), ElementsAre(HasSubstr("1 row was left out")));
+  EXPECT_THAT(logs.skipped(),
+              ElementsAre(HasSubstr("1 row was left out"), HasSubstr("2 rows were left out")));
+  EXPECT_THAT(logs.left_out(),
+              ElementsAre(Pair("label is neither 0 nor 1", 1), Pair("wrong number of fields", 2)));
   EXPECT_THAT(test::error_of([] { ClickLogs({}, ClickFormat::criteo); }), HasSubstr("no log to read"));
 }
 
@@ -231,6 +236,19 @@ TEST(ClickFormat, HasANameEach) {
   EXPECT_EQ(click_format("criteo"), ClickFormat::criteo);
   EXPECT_EQ(click_format("avazu"), ClickFormat::avazu);
   EXPECT_THAT(test::error_of([] { click_format("kaggle"); }), HasSubstr("name criteo or avazu"));
+}
+
+TEST(ClickFormat, IsToldByTheFirstRow) {
+  const test::TemporaryFolder folder;
+  const auto detect = [&](const std::string& text) { return detect_click_format(folder.write("log", text)); };
+  EXPECT_EQ(detect("\n\n" + criteo_row("0")), ClickFormat::criteo);
+  EXPECT_EQ(detect(gzip(criteo_row("0"))), ClickFormat::criteo);
+  EXPECT_EQ(detect("id,click,hour\n"), ClickFormat::avazu);
+  EXPECT_THAT(test::error_of([&] { detect("words\n"); }),
+              HasSubstr("its first row has neither tabs nor commas"));
+  EXPECT_THAT(test::error_of([&] { detect("a,b\tc\n"); }), HasSubstr("both tabs and commas"));
+  EXPECT_THAT(test::error_of([&] { detect("\n"); }), HasSubstr("holds no rows"));
+  EXPECT_THAT(test::error_of([&] { detect_click_format(folder / "none"); }), HasSubstr("No such file"));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 
 ClickShardInfo small_info() {
   return {.encoding = "some", .split = "train", .numbers = 2, .heights = {1000, 7, 50}};
@@ -218,8 +219,16 @@ TEST(BuildClickShards, HoldsOutTheLastRows) {
   EXPECT_EQ(split.validation, 5);
   const ClickEncoding encoding = learn_vocabulary({a, b}, ClickFormat::avazu, split, 1);
   EXPECT_EQ(encoding.heights()[2], 16);  // C1 of the rows for training, and the unknown
-  const auto skipped = build_click_shards({a, b}, encoding, split, folder / "out", 4);
-  EXPECT_THAT(skipped, ElementsAre(HasSubstr("wrong number of fields 1 (first in line 14)")));
+  const ClickBuildCounts counts = build_click_shards({a, b}, encoding, split, folder / "out", 4);
+  EXPECT_THAT(counts.skipped, ElementsAre(HasSubstr("wrong number of fields 1 (first in line 14)")));
+  EXPECT_THAT(counts.left_out, ElementsAre(Pair("wrong number of fields", 1)));
+  EXPECT_EQ(counts.train.rows, 15);
+  EXPECT_EQ(counts.train.clicks, 7);
+  EXPECT_EQ(counts.train.shards, 4);
+  EXPECT_EQ(counts.validation.rows, 5);
+  EXPECT_EQ(counts.validation.clicks, 3);
+  EXPECT_EQ(counts.validation.shards, 2);
+  EXPECT_EQ(ClickEncoding::load(folder / "out" / click_encoding_file).fingerprint(), encoding.fingerprint());
 
   const ClickShardSet train(folder / "out", "train"), validation(folder / "out", "validation");
   EXPECT_EQ(train.rows(), 15);
@@ -246,7 +255,7 @@ TEST(BuildClickShards, ReplacesAnEarlierBuildOrLeavesIt) {
   const auto log = folder.write("a", avazu_rows(0, 20)), out = folder / "out";
   const ClickEncoding encoding = ClickEncoding::hashed(ClickFormat::avazu, std::vector<std::int64_t>(23, 9));
   build_click_shards({log}, encoding, {15, 5}, out, 4);
-  EXPECT_EQ(files(out).size(), 6u);
+  EXPECT_EQ(files(out).size(), 7u);
   const std::string before = ClickShardSet(out, "train").fingerprint();
   EXPECT_THAT(test::error_of([&] {
                 build_click_shards({log}, encoding, {15, 6}, out, 4);
@@ -256,22 +265,52 @@ TEST(BuildClickShards, ReplacesAnEarlierBuildOrLeavesIt) {
                 build_click_shards({folder / "none"}, encoding, {15, 5}, out, 4);
               }),
               HasSubstr("No such file"));
-  EXPECT_THAT(test::error_of([&] {
-                build_click_shards({log}, encoding, {0, 20}, out, 4);
-              }),
-              HasSubstr("no row is left for training"));
-  EXPECT_EQ(files(out).size(), 6u);
+  EXPECT_EQ(files(out).size(), 7u);
   EXPECT_EQ(ClickShardSet(out, "train").fingerprint(), before);
-  build_click_shards({log}, encoding, {20, 0}, out);
-  EXPECT_THAT(files(out), ElementsAre("train-00000.h5"));
+  EXPECT_EQ(ClickEncoding::load(out / click_encoding_file).fingerprint(), encoding.fingerprint());
+  const ClickEncoding other = ClickEncoding::hashed(ClickFormat::avazu, std::vector<std::int64_t>(23, 10));
+  build_click_shards({log}, other, {20, 0}, out);
+  EXPECT_THAT(files(out), ElementsAre("encoding.h5", "train-00000.h5"));
+  EXPECT_EQ(ClickEncoding::load(out / click_encoding_file).fingerprint(), other.fingerprint());
+  EXPECT_EQ(ClickShardSet(out, "train").info().encoding, other.fingerprint());
+  build_click_shards({log}, other, {0, 20}, out);
+  EXPECT_THAT(files(out), ElementsAre("encoding.h5", "validation-00000.h5"));
+  std::filesystem::create_directory(folder / "taken");
+  std::filesystem::create_directory(folder / "taken/encoding.h5");
+  EXPECT_THAT(test::error_of([&] {
+                build_click_shards({log}, other, {15, 5}, folder / "taken");
+              }),
+              HasSubstr("encoding.h5: is a folder"));
   EXPECT_NE(test::error_of([&] {
               build_click_shards({folder / "none"}, encoding, {15, 5}, folder / "new");
             }),
             "");
   EXPECT_FALSE(std::filesystem::exists(folder / "new"));
-  for (const double share : {-0.1, 1.0, std::numeric_limits<double>::quiet_NaN()})
-    EXPECT_THAT(test::error_of([&] { split_by_time({log}, ClickFormat::avazu, share); }),
-                HasSubstr("held-out share"));
+}
+
+TEST(BuildClickShards, SplitsHaveRowsForTrainingUnlessAllAreHeldOut) {
+  const test::TemporaryFolder folder;
+  const auto log = folder.write("a", avazu_rows(0, 20));
+  const auto split = [&](double share) { return split_by_time({log}, ClickFormat::avazu, share); };
+  EXPECT_EQ(split(0).train, 20);
+  EXPECT_EQ(split(0.95).train, 1);
+  EXPECT_EQ(split(1).validation, 20);
+  EXPECT_THAT(test::error_of([&] { split(0.99); }), HasSubstr("of 20 rows none is left for training"));
+  for (const double share : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()})
+    EXPECT_THAT(test::error_of([&] { split(share); }), HasSubstr("held-out share"));
+}
+
+TEST(BuildClickShards, SaysHowFarItIs) {
+  const test::TemporaryFolder folder;
+  const auto a = folder.write("a", avazu_rows(0, 5000)), b = folder.write("b", avazu_rows(5000, 9000));
+  std::vector<std::int64_t> told;
+  const ClickProgress progress = [&](std::int64_t rows) { told.push_back(rows); };
+  const ClickSplit split = split_by_time({a, b}, ClickFormat::avazu, 0.5, progress);
+  EXPECT_THAT(told, ElementsAre(4096, 8192));
+  const ClickEncoding encoding = learn_vocabulary({a, b}, ClickFormat::avazu, split, 1, progress);
+  EXPECT_THAT(told, ElementsAre(4096, 8192, 4096));
+  build_click_shards({a, b}, encoding, split, folder / "out", 1 << 20, progress);
+  EXPECT_THAT(told, ElementsAre(4096, 8192, 4096, 4096, 8192));
 }
 
 }  // namespace
