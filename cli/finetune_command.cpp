@@ -10,7 +10,7 @@ namespace comera::cli {
 namespace {
 
 void finetune(const TrainingCommandOptions& options, Communicator& communicator, StopSignals& signals) {
-  const Recipe recipe = load_training_recipe(options);
+  const Recipe recipe = load_encoder_recipe(options);
   TrainingOptions training = training_options(options, communicator, signals);
   training.finetune = true;
   run_training(recipe, training, signals);

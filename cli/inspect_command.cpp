@@ -37,15 +37,20 @@ struct InspectOptions {
 bool is_recipe(const std::string& subject) { return subject.ends_with(".toml"); }
 
 // Options that shape what is shown of one recipe or checkpoint, and of nothing else.
-void refuse_model_options(const InspectOptions& options, const std::string& what) {
+void refuse_encoder_options(const InspectOptions& options, const std::string& what) {
   const auto refuse = [&](bool given, const char* name) {
     if (given) throw UsageError(fmt::format("{} does not go with {}; leave one of them out", name, what));
   };
-  refuse(!options.overrides.empty(), "--set");
   refuse(options.vocabulary > 0, "--vocabulary");
   refuse(options.plan, "--plan");
   refuse(options.linear_tokens > 0, "--explain-linears");
   refuse(options.precision_tokens > 0, "--explain-precision");
+}
+
+void refuse_model_options(const InspectOptions& options, const std::string& what) {
+  if (!options.overrides.empty())
+    throw UsageError(fmt::format("--set does not go with {}; leave one of them out", what));
+  refuse_encoder_options(options, what);
 }
 
 // Such a checkpoint may be looked at, but nothing else can be done with it.
@@ -116,12 +121,19 @@ void inspect_model(const InspectOptions& options) {
   } else {
     checkpoint.emplace(subject);
     recipe = checkpoint_recipe(*checkpoint, options.overrides);
-    vocabulary = checkpoint->integer("/data", "vocabulary");
-    put("{}: step {}, phase {}, {} tokens seen, computed in {}\n\n", subject,
+    if (!recipe.dlrm) vocabulary = checkpoint->integer("/data", "vocabulary");
+    put("{}: step {}, phase {}, {} {} seen, computed in {}\n\n", subject,
         checkpoint->integer("/trainer", "step"), checkpoint->integer("/trainer", "phase"),
-        checkpoint->integer("/trainer", "tokens"), name_of(checkpoint_recipe(*checkpoint).precision.compute));
+        checkpoint->integer("/trainer", "tokens"), recipe.dlrm ? "examples" : "tokens",
+        name_of(checkpoint_recipe(*checkpoint).precision.compute));
   }
   for (const std::string& sentence : keys_without_effect(recipe)) say("note: {}\n", sentence);
+  if (recipe.dlrm) {
+    refuse_encoder_options(options, "a click model");
+    if (checkpoint) warn_of_nonfinite(*checkpoint);
+    put("{}", model_report(dlrm_config(recipe)));
+    return;
+  }
   if (recipe.model.vocabulary == 0 && vocabulary == 0)
     throw UsageError(fmt::format(
         "{} takes its vocabulary from the tokenizer; say how large it is with --vocabulary N", subject));

@@ -37,7 +37,7 @@ struct PretrainOptions {
 Recipe recipe_of(const PretrainOptions& options) {
   TrainingCommandOptions training = options.training;
   if (options.hours > 0) training.recipe.overrides.push_back(fmt::format("run.max_hours={}", options.hours));
-  Recipe recipe = load_training_recipe(training);
+  Recipe recipe = load_encoder_recipe(training);
   set_data(recipe, options.data);
   return recipe;
 }

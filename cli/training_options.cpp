@@ -149,6 +149,16 @@ Recipe load_training_recipe(const TrainingCommandOptions& options) {
   return recipe;
 }
 
+Recipe load_encoder_recipe(const TrainingCommandOptions& options) {
+  Recipe recipe = load_training_recipe(options);
+  if (recipe.dlrm)
+    throw UsageError(
+        fmt::format("{}: has [dlrm], so that it is a click model's recipe; comera clicks train is "
+                    "for those",
+                    options.recipe.path().string()));
+  return recipe;
+}
+
 TrainingOptions training_options(const TrainingCommandOptions& options, Communicator& communicator,
                                  const StopSignals& signals) {
   TrainingOptions training;

@@ -30,6 +30,8 @@ void run_in_job(const TrainingCommand& command);
 // The recipe with the command's own options put in, and how to run it. signals, once there are any, stop the
 // run; they must outlive it.
 Recipe load_training_recipe(const TrainingCommandOptions& options);
+// The same for the commands that train encoders: UsageError if it is a click model's.
+Recipe load_encoder_recipe(const TrainingCommandOptions& options);
 TrainingOptions training_options(const TrainingCommandOptions& options, Communicator& communicator,
                                  const StopSignals& signals);
 

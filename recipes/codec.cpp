@@ -29,6 +29,8 @@ Rule count(double low) {
 
 Rule modes() { return {.text = "with a product below 2^31", .low = 1, .largest_product = largest_count}; }
 
+Rule sizes() { return {.text = "below 2^31", .low = 1, .high = largest_count}; }
+
 Rule ranks() { return {.text = "of at most 65536", .low = 1, .high = 65536}; }
 
 Rule ranks_or_zeros() { return {.text = "from 0 to 65536", .low = 0, .high = 65536}; }

@@ -47,6 +47,7 @@ struct Rule {
 Rule at_least(double low);
 Rule count(double low);  // at least low and below 2^31
 Rule modes();            // of a TT or TTM layer, whose sizes are the products of such lists
+Rule sizes();
 Rule ranks();
 Rule ranks_or_zeros();  // of a single layer: zeros remove it
 Rule above(double low);

@@ -12,7 +12,10 @@ namespace {
 
 std::vector<std::int64_t> rows_of(const DlrmSection& section, const std::vector<std::int64_t>& data) {
   if (section.tables.empty()) {
-    if (data.empty()) throw UsageError("dlrm.tables is empty, which means the data's, but there are no data");
+    if (data.empty())
+      throw UsageError(
+          "dlrm.tables is empty, which means those of the data, but there are no data: --set "
+          "'dlrm.tables=[1000, 50]', or name a run");
     return data;
   }
   bool fits = data.empty() || data.size() == section.tables.size();

@@ -9,11 +9,11 @@ const std::vector<Key<DlrmSection>>& keys_of() {
   using S = DlrmSection;
   static const std::vector<Key<S>> keys = {
       value("numbers", &S::numbers, count(0), "numbers of an example; left out: as many as the data have"),
-      value("tables", &S::tables, modes(), "rows of each embedding table; empty: those of the data"),
+      value("tables", &S::tables, sizes(), "rows of each embedding table; empty: those of the data"),
       required(value("width", &S::width, from_to(1, 65536), "of a row of the tables")),
-      value("bottom", &S::bottom, modes(),
+      value("bottom", &S::bottom, sizes(),
             "widths of the layers between the numbers and the vector of them, which is as wide as a row"),
-      value("top", &S::top, modes(), "widths of the layers between the dot products and the answer"),
+      value("top", &S::top, sizes(), "widths of the layers between the dot products and the answer"),
       value("table_rank", &S::table_rank, count(0),
             "ranks of the tables that are smaller as a tensor-train matrix; 0: all are dense"),
       value("table_cores", &S::table_cores, from_to(2, 6), "cores of such a table"),

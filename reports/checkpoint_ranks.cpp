@@ -40,6 +40,17 @@ std::vector<ReportedLayer> layers_of(const EncoderConfig& config) {
   return layers;
 }
 
+std::vector<ReportedLayer> layers_of_click_model(const DlrmConfig& config) {
+  std::vector<ReportedLayer> layers;
+  for (const DlrmLayer& from : layers_of(config)) {
+    ReportedLayer layer{from.name, from.inputs * from.outputs};
+    layer.modes = modes_of(from.shape);
+    layer.sizes = from.modes;
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
 std::int64_t elements_of(const CheckpointTensor& tensor) {
   return std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::int64_t{1}, std::multiplies<>());
 }
@@ -102,13 +113,19 @@ std::vector<std::string> CheckpointRanks::removed() const {
 CheckpointRanks checkpoint_ranks(const CheckpointReader& reader) {
   const std::string file = reader.path().string();
   const Recipe recipe = parse_stored_recipe(reader.text("/recipe", "toml"), file);
-  const EncoderConfig config = encoder_config(recipe, reader.integer("/data", "vocabulary"));
   CheckpointRanks state;
   state.name = file;
   state.step = reader.integer("/trainer", "step");
-  state.layers = layers_of(config);
   state.history = load_rank_history(reader);
-  state.dense_twin = dense_parameters(config);
+  if (recipe.dlrm) {
+    const DlrmConfig config = dlrm_config(recipe);
+    state.layers = layers_of_click_model(config);
+    state.dense_twin = dense_parameters(config);
+  } else {
+    const EncoderConfig config = encoder_config(recipe, reader.integer("/data", "vocabulary"));
+    state.layers = layers_of(config);
+    state.dense_twin = dense_parameters(config);
+  }
   for (const CheckpointTensor& tensor : reader.tensors())
     if (tensor.path.starts_with("/model/") &&
         reader.text(tensor.path, "role") != name_of(ParameterRole::gate))

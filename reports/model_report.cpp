@@ -65,6 +65,13 @@ bool is_table(const ParameterInfo& info) {
   return info.name == "embedding.positions" || info.name == "embedding.types";
 }
 
+std::string sizes_text(std::int64_t all, std::int64_t dense) {
+  return fmt::format(
+      "\nthe dense twin has {} parameters ({:.1f} MiB as fp32); this model has {} ({:.2f} MiB), {}\n",
+      grouped(dense), static_cast<double>(dense) * 4 / 1048576, grouped(all),
+      static_cast<double>(all) * 4 / 1048576, times_text(dense, all));
+}
+
 }  // namespace
 
 std::int64_t dense_parameters(const EncoderConfig& config) {
@@ -106,11 +113,22 @@ std::string model_report(const Model& model) {
   line("all", all);
   if (frozen > 0) line("of these not trained", frozen);
   line("gates beside them", store.count(ParameterRole::gate));
-  text += fmt::format(
-      "\nthe dense twin has {} parameters ({:.1f} MiB as fp32); this model has {} ({:.2f} MiB), {}\n",
-      grouped(dense), static_cast<double>(dense) * 4 / 1048576, grouped(all),
-      static_cast<double>(all) * 4 / 1048576, times_text(dense, all));
-  return text;
+  return text + sizes_text(all, dense);
+}
+
+std::string model_report(const DlrmConfig& config) {
+  std::string text = fmt::format("{:<12}{:<52}{:>16}{:>16}\n", "layer", "shape", "parameters", "dense");
+  std::int64_t all = 0, tables = 0;
+  for (const DlrmLayer& layer : layers_of(config)) {
+    const std::string shape =
+        layer.shape.empty() ? fmt::format("dense {} x {}", layer.inputs, layer.outputs) : layer.shape;
+    text += fmt::format("{:<12}{:<52}{:>16}{:>16}\n", layer.name, shape, grouped(layer.parameters()),
+                        grouped(layer.dense_parameters()));
+    all += layer.parameters();
+    if (layer.is_table) tables += layer.parameters();
+  }
+  text += fmt::format("\n{} of {} parameters are in tables\n", grouped(tables), grouped(all));
+  return text + sizes_text(all, dense_parameters(config));
 }
 
 std::string linears_report(const Model& model, std::int64_t tokens, const MachineModel& machine) {

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "model/dlrm/config.h"
 #include "model/model.h"
 
 namespace comera {
@@ -9,6 +10,9 @@ namespace comera {
 // A table of every layer: its kind, modes and ranks, parameters and gates, and the totals by part, beside the
 // dense twin's. Counted from the model's own parameters.
 std::string model_report(const Model& model);
+
+// The same of a click model, which is not made.
+std::string model_report(const DlrmConfig& config);
 
 // How such a machine evaluates each kind of linear layer for a pack of this many tokens: all ways with their
 // costs.

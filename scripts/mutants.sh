@@ -59,7 +59,7 @@ noticed() {
   case $status in
     0) return 1 ;;
     124) how="does not end in $limit s" ;;
-    "$2" | 1 | 134 | 139) how="status $status" ;; # a test failed, abort(), a wrong address
+    "$2" | 1 | 134 | 135 | 136 | 139) how="status $status" ;; # a test failed, abort(), a wrong address or number
     *)
       printf 'mutants: %s ended with status %d\n' "$3" "$status" >&2
       exit 255 # and xargs with it

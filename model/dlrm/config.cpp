@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/core/check.h"
@@ -60,40 +61,63 @@ std::string bottom_name(std::size_t layer) { return fmt::format("bottom.{}", lay
 std::string top_name(std::size_t layer) { return fmt::format("top.{}", layer); }
 
 namespace {
-using LayerName = std::string (*)(std::size_t);
 
-// f(name, inputs, layer) of each, in forward order.
-template <class F>
-void for_each_layer(const std::vector<DlrmConfig::Layer>& layers, LayerName name, std::int64_t inputs,
-                    const F& f) {
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    f(name(i), inputs, layers[i]);
-    inputs = layers[i].outputs;
+DlrmLayer table_layer(const DlrmConfig& config, std::size_t t) {
+  const DlrmConfig::Table& table = config.tables[t];
+  DlrmLayer layer{.name = table_name(t), .inputs = table.rows, .outputs = config.width, .is_table = true};
+  if (!table.train) return layer;
+  layer.shape = table.train->text();
+  layer.ranks = table.train->ranks;
+  for (int k = 0; k < table.train->order(); ++k)
+    layer.modes.push_back(table.train->row_modes[k] * table.train->column_modes[k]);
+  return layer;
+}
+
+void add_layers(const std::vector<DlrmConfig::Layer>& from, std::string (*name)(std::size_t),
+                std::int64_t inputs, std::vector<DlrmLayer>& to) {
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    DlrmLayer& layer =
+        to.emplace_back(DlrmLayer{.name = name(i), .inputs = inputs, .outputs = from[i].outputs});
+    inputs = layer.outputs;
+    if (!from[i].train) continue;
+    layer.shape = from[i].train->text();
+    layer.ranks = from[i].train->ranks;
+    for (int k = 0; k < from[i].train->order(); ++k) layer.modes.push_back(from[i].train->mode(k));
   }
 }
+
 }  // namespace
+
+std::int64_t DlrmLayer::parameters() const {
+  std::int64_t count = modes.empty() ? inputs * outputs : 0, left = 1;
+  for (std::size_t k = 0; k < modes.size(); ++k) {
+    const std::int64_t right = k < ranks.size() ? ranks[k] : 1;
+    count += left * modes[k] * right;
+    left = right;
+  }
+  const bool removed = std::ranges::find(ranks, 0) != ranks.end();
+  return (removed ? 0 : count) + (is_table ? 0 : outputs);
+}
+
+std::int64_t DlrmLayer::dense_parameters() const { return inputs * outputs + (is_table ? 0 : outputs); }
+
+std::vector<DlrmLayer> layers_of(const DlrmConfig& config) {
+  std::vector<DlrmLayer> layers;
+  add_layers(config.bottom, bottom_name, config.numbers, layers);
+  for (std::size_t t = 0; t < config.tables.size(); ++t) layers.push_back(table_layer(config, t));
+  add_layers(config.top, top_name, config.features(), layers);
+  return layers;
+}
 
 ModelTrains trains_of(const DlrmConfig& config) {
   ModelTrains model;
-  const auto add = [&](const std::string& name, std::int64_t inputs, const DlrmConfig::Layer& layer) {
-    if (!layer.train) return;
-    ModelTrains::Train train{.name = name, .ranks = layer.train->ranks, .dense = inputs * layer.outputs};
-    for (int k = 0; k < layer.train->order(); ++k) train.modes.push_back(layer.train->mode(k));
-    model.trains.push_back(std::move(train));
-  };
-  for_each_layer(config.bottom, bottom_name, config.numbers, add);
-  for (std::size_t t = 0; t < config.tables.size(); ++t) {
-    const auto& shape = config.tables[t].train;
-    if (!shape || shape->ranks.empty()) continue;
-    ModelTrains::Train train{.name = table_name(t),
-                             .ranks = shape->ranks,
-                             .dense = config.tables[t].rows * config.width,
-                             .stays = true};
-    for (int k = 0; k < shape->order(); ++k)
-      train.modes.push_back(shape->row_modes[k] * shape->column_modes[k]);
-    model.trains.push_back(std::move(train));
-  }
-  for_each_layer(config.top, top_name, config.features(), add);
+  for (const DlrmLayer& layer : layers_of(config))
+    if (!layer.ranks.empty())
+      model.trains.push_back({.name = layer.name,
+                              .modes = layer.modes,
+                              .ranks = layer.ranks,
+                              .dense = layer.inputs * layer.outputs,
+                              .stays = layer.is_table});
   model.ways.emplace_back();
   for (std::size_t i = 0; i < config.top.size(); ++i) model.ways.back().push_back(top_name(i));
   return model;
@@ -101,12 +125,7 @@ ModelTrains trains_of(const DlrmConfig& config) {
 
 std::int64_t dense_parameters(const DlrmConfig& config) {
   std::int64_t elements = 0;
-  const auto add = [&](const std::string&, std::int64_t inputs, const DlrmConfig::Layer& layer) {
-    elements += (inputs + 1) * layer.outputs;
-  };
-  for_each_layer(config.bottom, bottom_name, config.numbers, add);
-  for (const DlrmConfig::Table& table : config.tables) elements += table.rows * config.width;
-  for_each_layer(config.top, top_name, config.features(), add);
+  for (const DlrmLayer& layer : layers_of(config)) elements += layer.dense_parameters();
   return elements;
 }
 

@@ -58,6 +58,21 @@ std::string table_name(std::size_t table);
 std::string bottom_name(std::size_t layer);
 std::string top_name(std::size_t layer);
 
+// A table or a linear layer of a model that need not be there.
+struct DlrmLayer {
+  std::string name;
+  std::int64_t inputs = 0, outputs = 0;  // of a table: its rows and their width
+  bool is_table = false;
+  std::string shape = {};                // of a tensor train, as text
+  std::vector<std::int64_t> modes = {};  // of its cores; row and column mode of a table multiplied
+  std::vector<std::int64_t> ranks = {};
+
+  std::int64_t parameters() const;  // without gates, with the bias
+  std::int64_t dense_parameters() const;
+};
+// In forward order: bottom, tables, top.
+std::vector<DlrmLayer> layers_of(const DlrmConfig& config);
+
 // Tables stay, and the only way to the answer is through all top layers.
 ModelTrains trains_of(const DlrmConfig& config);
 // Elements of all parameters of the dense twin.
