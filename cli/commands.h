@@ -30,6 +30,7 @@ void add_bench_command(CLI::App& program);
 
 // Those of 'comera clicks'.
 void add_click_data_command(CLI::App& clicks);
+void add_click_synthetic_command(CLI::App& clicks);
 void add_click_train_command(CLI::App& clicks);
 void add_click_eval_command(CLI::App& clicks);
 

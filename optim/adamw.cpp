@@ -48,6 +48,7 @@ void AdamWOptimizer::update_parameters(const Context& context, const Tensor& ste
                      .segments = segments_.bytes,
                      .segment_count = std::ssize(updated_),
                      .elements = elements_,
+                     .marks = store_.marks(),
                      .beta1 = options_.beta1,
                      .beta2 = options_.beta2,
                      .eps = options_.eps,

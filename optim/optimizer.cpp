@@ -36,8 +36,9 @@ RateGroup group_of(const ParameterInfo& parameter, const OptimizerOptions& optio
 ParameterSegment segment_of(const ParameterStore& store, ParameterId id, const OptimizerOptions& options) {
   const ParameterInfo& info = store.info(id);
   const bool decays = info.decays && (info.role == ParameterRole::dense || options.decay_cores);
-  return {store.offset(id), info.shape.elements(), static_cast<std::int32_t>(group_of(info, options)),
-          decays ? 1 : 0, store.offset(id)};
+  return {store.offset(id),     info.shape.elements(), static_cast<std::int32_t>(group_of(info, options)),
+          decays ? 1 : 0,       store.offset(id),      info.by_rows ? info.shape[1] : 0,
+          store.mark_offset(id)};
 }
 
 DeviceTable upload_table(Allocator& allocator, const void* rows, std::size_t bytes) {
@@ -64,13 +65,17 @@ void Optimizer::measure(const Context& context, const Tensor& step_inputs, const
   run(context, GradientNorm{.gradients = store_.gradients(),
                             .segments = segments_,
                             .norms = norms_,
+                            .marks = store_.marks(),
                             .step_inputs = step_inputs,
                             .results = step_results});
 }
 
 void Optimizer::update(const Context& context, const Tensor& step_inputs, const Tensor& step_results) const {
   update_parameters(context, step_inputs, step_results);
-  run(context, Fill{.x = store_.gradients(), .value = 0});
+  run(context, Fill{.x = store_.whole_gradients(), .value = 0});
+  for (const ParameterId id : store_.layout())
+    if (store_.info(id).by_rows)
+      run(context, ClearTouchedRows{.gradient = store_.gradient(id), .marks = store_.marks(id)});
 }
 
 const std::string& Optimizer::first_nonfinite(const StepResults& results) const {

@@ -74,6 +74,7 @@ DlrmConfig dlrm_config(const Recipe& recipe, std::optional<std::int64_t> numbers
   config.numbers = numbers_of(section, numbers);
   config.width = section.width;
   config.embedding_deviation = section.embedding_std;
+  config.sparse_updates = section.sparse_updates;
   config.lookup = recipe.tensorized.lookup;
   config.plan = recipe.tensorized.plan;
   config.compute = recipe.precision.activations();

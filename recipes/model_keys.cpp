@@ -22,6 +22,10 @@ const std::vector<Key<DlrmSection>>& keys_of() {
       value("embedding_std", &S::embedding_std, at_least(0),
             "standard deviation of the tables' entries at the start; 0: one over the root of three times the "
             "table's rows"),
+      value(
+          "sparse_updates", &S::sparse_updates,
+          "whether a step changes only the rows of dense tables that it looks up, as SparseAdam does, or all "
+          "of them; not used by `lamb`"),
   };
   return keys;
 }

@@ -36,6 +36,7 @@ struct DlrmSection {
   std::int64_t table_cores = 3;
   std::int64_t layer_rank = 0;  // 0: dense
   double embedding_std = 0;     // 0: DlrmConfig's
+  bool sparse_updates = true;   // of dense tables
   friend bool operator==(const DlrmSection&, const DlrmSection&) = default;
 };
 

@@ -130,6 +130,9 @@ Key<S> unless_zero(const char* name, std::int64_t S::*member, const Rule& rule, 
   key.write = [member](const S& from, const Path& path, Writer& writer) {
     if (from.*member != 0) writer.line(path, Codec<std::int64_t>::write(from.*member));
   };
+  key.describe = [rule, doc](const Path& path, bool, Reference& reference) {
+    reference.row(path, Codec<std::int64_t>::expected(rule), "", doc);
+  };
   return key;
 }
 

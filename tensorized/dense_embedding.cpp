@@ -3,17 +3,19 @@
 #include "kernels/ops/cross_entropy.h"
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/matrix_product.h"
+#include "kernels/ops/optimizer.h"
 
 namespace comera {
 
 DenseEmbedding::DenseEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary,
-                               std::int64_t width, double deviation)
+                               std::int64_t width, double deviation, bool by_rows)
     : store_(store),
       table_(store.add({.name = name + ".weight",
                         .role = ParameterRole::dense,
                         .shape = {vocabulary, width},
                         .decays = true,
-                        .initializer = {Initializer::Kind::normal, deviation}})) {}
+                        .initializer = {Initializer::Kind::normal, deviation},
+                        .by_rows = by_rows})) {}
 
 Embedding::Rows DenseEmbedding::look_up(const Context& /*context*/, ArenaScope& /*scope*/,
                                         const LookupIds& ids) const {
@@ -27,6 +29,11 @@ void DenseEmbedding::backward(const Context& context, const LookupIds& ids, cons
                           .count = ids.unique_count,
                           .ids = ids.unique_ids,
                           .out = store_.gradient(table_)});
+  if (store_.info(table_).by_rows)
+    run(context, TouchRows{.ids = ids.unique_ids,
+                           .count = ids.unique_count,
+                           .marks = store_.marks(table_),
+                           .parameters = store_.dtype()});
 }
 
 void DenseEmbedding::cross_entropy(const Context& context, const Decoder& decoder) const {

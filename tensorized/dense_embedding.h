@@ -6,8 +6,9 @@ namespace comera {
 
 class DenseEmbedding final : public Embedding {
  public:
+  // by_rows: a step changes only the rows that it looks up.
   DenseEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary, std::int64_t width,
-                 double deviation);
+                 double deviation, bool by_rows = false);
 
   Rows look_up(const Context& context, ArenaScope& scope, const LookupIds& ids) const override;
   void backward(const Context& context, const LookupIds& ids, const Tensor& dy) const override;

@@ -157,6 +157,7 @@ void StepEngine::run_last_pack() {
   communicator_->begin_sum(Tensor(results_.data(), {3}, DType::float64, allocator().device()), stream_);
   if (const Float8State* float8 = model_.float8(); float8 != nullptr && float8->delayed())
     communicator_->begin_max(float8->all_scales(), stream_);
+  if (const Tensor& marks = model_.parameters().marks()) communicator_->begin_max(marks, stream_);
   const auto begin = std::chrono::steady_clock::now();
   communicator_->finish(stream_);
   waited_ms_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();

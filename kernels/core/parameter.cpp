@@ -6,6 +6,7 @@
 #include <numeric>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/shared/philox.h"
 
@@ -37,14 +38,24 @@ void ParameterStore::allocate(Allocator& allocator, DType compute, bool gradient
   allocator_ = &allocator;
   layout_.clear();
   for (ParameterId id = 0; id < size(); ++id) layout_.push_back(id);
-  std::ranges::stable_sort(layout_, {}, [this](ParameterId id) { return infos_[id].role; });
+  std::ranges::stable_sort(layout_, {},
+                           [this](ParameterId id) { return std::pair(infos_[id].role, infos_[id].by_rows); });
   const std::int64_t alignment = 64 / static_cast<std::int64_t>(size_of(dtype));
   offsets_.assign(size(), 0);
-  std::int64_t total = 0, trained = 0;
+  mark_offsets_.assign(size(), 0);
+  whole_ = 0;
+  std::int64_t total = 0, trained = 0, rows = 0;
   for (ParameterId id : layout_) {
     offsets_[id] = total;
+    if (infos_[id].by_rows) {
+      COMERA_CHECK(infos_[id].role == ParameterRole::dense && infos_[id].shape.dims() == 2,
+                   "{} is no dense table, and cannot change by rows", infos_[id].name);
+      mark_offsets_[id] = rows;
+      rows += infos_[id].shape[0];
+    }
     total += (infos_[id].shape.elements() + alignment - 1) / alignment * alignment;
     if (!is_frozen(id)) trained = total;
+    if (!is_frozen(id) && !infos_[id].by_rows) whole_ = total;
   }
   std::erase_if(layout_, [this](ParameterId id) { return is_frozen(id); });
   value_memory_ = Buffer(allocator, total * size_of(dtype), MemoryKind::parameters);
@@ -57,6 +68,9 @@ void ParameterStore::allocate(Allocator& allocator, DType compute, bool gradient
   if (gradients) {
     gradient_memory_ = Buffer(allocator, trained * size_of(dtype), MemoryKind::gradients);
     gradients_ = gradient_memory_.tensor({trained}, dtype);
+    mark_memory_ =
+        Buffer(allocator, static_cast<std::size_t>(rows) * sizeof(std::int32_t), MemoryKind::gradients);
+    if (rows > 0) marks_ = mark_memory_.tensor({rows}, DType::int32);
   }
 }
 
@@ -128,15 +142,17 @@ void ParameterStore::initialize(std::uint64_t seed) {
 
 std::vector<ParameterRange> ParameterStore::block_ranges(int block) const {
   std::vector<ParameterRange> ranges;
-  for (int role = 0; role < trained_roles; ++role) {
-    std::int64_t begin = -1, end = -1;
-    for (ParameterId id : layout_) {
-      if (infos_[id].block != block || static_cast<int>(infos_[id].role) != role) continue;
-      if (begin < 0) begin = offsets_[id];
-      end = offsets_[id] + infos_[id].shape.elements();
+  for (int role = 0; role < trained_roles; ++role)
+    for (const bool by_rows : {false, true}) {
+      std::int64_t begin = -1, end = -1;
+      for (ParameterId id : layout_) {
+        const ParameterInfo& info = infos_[id];
+        if (info.block != block || static_cast<int>(info.role) != role || info.by_rows != by_rows) continue;
+        if (begin < 0) begin = offsets_[id];
+        end = offsets_[id] + info.shape.elements();
+      }
+      if (begin >= 0) ranges.push_back({begin, end - begin});
     }
-    if (begin >= 0) ranges.push_back({begin, end - begin});
-  }
   return ranges;
 }
 

@@ -40,7 +40,10 @@ struct ParameterInfo {
   // an embedding or a classifier.
   std::int64_t matrix_rows = 0;
   bool embedding = false;  // a core of the token embedding: may have a learning rate of its own
-  int block = 0;           // of the model, for gradients that are ready together
+  // A dense table (rows, width) of which a step changes the rows that it has marked and no others. Whoever
+  // adds to its gradient marks the rows (TouchRows).
+  bool by_rows = false;
+  int block = 0;  // of the model, for gradients that are ready together
 };
 
 // A range of the flat vectors, in elements.
@@ -51,8 +54,9 @@ struct ParameterRange {
 
 // All parameters of a model. Modules add theirs in forward order and keep ids; allocate() then lays them out
 // by (role, forward order), so that optimizer, all-reduce and checkpoint see flat vectors. Tensors begin at
-// multiples of 64 bytes; the gaps stay zero. Frozen parameters lie behind all others, where the vectors that
-// optimizers and sums go through (layout(), values(), gradients()) have ended.
+// multiples of 64 bytes; the gaps stay zero. Tables that change by rows lie behind all others that are
+// trained. Frozen parameters lie behind all others, where the vectors that optimizers and sums go through
+// (layout(), values(), gradients()) have ended.
 class ParameterStore {
  public:
   ParameterId add(ParameterInfo info);
@@ -83,6 +87,13 @@ class ParameterStore {
   bool is_frozen(ParameterId id) const { return infos_[id].role == ParameterRole::frozen; }
   const Tensor& values() const { return trained_values_; }
   const Tensor& gradients() const { return gradients_; }
+  // Without those of tables that change by rows.
+  Tensor whole_gradients() const { return gradients_.slice(0, {whole_}); }
+  // Of those tables: which rows the step has looked up, int32 (rows), and where their marks begin in that of
+  // all tables; with gradients only.
+  Tensor marks(ParameterId id) const { return marks_.slice(mark_offset(id), {infos_[id].shape[0]}); }
+  std::int64_t mark_offset(ParameterId id) const { return mark_offsets_[id]; }
+  const Tensor& marks() const { return marks_; }
   // Those of frozen parameters too.
   const Tensor& all_values() const { return values_; }
   // Parameters in the compute type: the values themselves, or a copy that whoever runs a model rounds anew
@@ -91,7 +102,7 @@ class ParameterStore {
   const Tensor& product_values() const { return product_values_; }
   bool has_gradients() const { return static_cast<bool>(gradients_); }
 
-  // Where a block's parameters lie: at most one range for each role.
+  // Where a block's parameters lie: at most one range for each role, and one of tables that change by rows.
   std::vector<ParameterRange> block_ranges(int block) const;
 
   // Elements of all parameters, frozen ones too, without gates and gaps.
@@ -101,11 +112,12 @@ class ParameterStore {
  private:
   std::vector<ParameterInfo> infos_;
   std::vector<ParameterId> layout_;
-  std::vector<std::int64_t> offsets_;
+  std::vector<std::int64_t> offsets_, mark_offsets_;
+  std::int64_t whole_ = 0;  // elements before the tables that change by rows
   DType dtype_ = DType::float32, compute_ = DType::float32;
   Allocator* allocator_ = nullptr;
-  Buffer value_memory_, gradient_memory_, product_memory_;
-  Tensor values_, trained_values_, gradients_, product_values_;
+  Buffer value_memory_, gradient_memory_, product_memory_, mark_memory_;
+  Tensor values_, trained_values_, gradients_, product_values_, marks_;
   int block_ = 0;
 };
 

@@ -15,6 +15,20 @@ struct AdamFactors {
   float scale, beta1, rest1, beta2, rest2, correction1, correction2, eps, rate, decay;
 };
 
+// body(begin, count) of the stretches within [begin, begin + count) of a segment that lie in marked rows: all
+// of it where a segment has no marks.
+template <class Body>
+void for_touched(const ParameterSegment& segment, const Tensor& marks, std::int64_t begin, std::int64_t count,
+                 const Body& body) {
+  if (segment.width == 0) return body(begin, count);
+  const std::int32_t* mark = marks.data<std::int32_t>() + segment.marks;
+  for (std::int64_t row = begin / segment.width, end = begin + count; row * segment.width < end; ++row) {
+    if (mark[row] == 0) continue;
+    const std::int64_t from = std::max(begin, row * segment.width);
+    body(from, std::min(end, (row + 1) * segment.width) - from);
+  }
+}
+
 void adamw_stretch(const AdamW& op, const AdamFactors& f, std::int64_t begin, std::int64_t state,
                    std::int64_t count) {
   float* p = op.parameters.data<float>() + begin;
@@ -33,6 +47,27 @@ void adamw_stretch(const AdamW& op, const AdamFactors& f, std::int64_t begin, st
 }
 }  // namespace
 
+// Ids are distinct, so that threads never write the same mark.
+void touch_rows(const TouchRows& op, const KernelContext&) {
+  const auto* ids = op.ids.data<std::int32_t>();
+  auto* marks = op.marks.data<std::int32_t>();
+  for_flat_pieces(*op.count.data<std::int32_t>(), [&](std::int64_t begin, std::int64_t count) {
+    for (std::int64_t u = begin; u < begin + count; ++u) marks[ids[u]] = 1;
+  });
+}
+
+void clear_touched_rows(const ClearTouchedRows& op, const KernelContext&) {
+  const std::int64_t width = op.gradient.dim(1);
+  for_flat_pieces(op.gradient.dim(0), [&](std::int64_t begin, std::int64_t count) {
+    auto* marks = op.marks.data<std::int32_t>();
+    for (std::int64_t row = begin; row < begin + count; ++row) {
+      if (marks[row] == 0) continue;
+      std::fill_n(op.gradient.data<float>() + row * width, width, 0.F);
+      marks[row] = 0;
+    }
+  });
+}
+
 std::size_t gradient_norm_scratch(const GradientNorm& op) {
   return NormPieces::bytes(op.gradients.elements(), op.segment_count());
 }
@@ -42,7 +77,11 @@ void gradient_norm(const GradientNorm& op, const KernelContext& context) {
   auto& results = *static_cast<StepResults*>(op.results.raw());
   const NormPieces pieces(op.segments, op.segment_count(), context);
   pieces.for_each([&](NormPieces::Piece& piece, const ParameterSegment& segment) {
-    piece.sum[0] = sum_of_squares(op.gradients.data<float>() + segment.offset + piece.begin, piece.count);
+    const float* gradient = op.gradients.data<float>() + segment.offset;
+    piece.sum[0] = 0;
+    for_touched(segment, op.marks, piece.begin, piece.count, [&](std::int64_t begin, std::int64_t count) {
+      piece.sum[0] += sum_of_squares(gradient + begin, count);
+    });
   });
   double total = 0;
   results.nonfinite = 0;
@@ -91,7 +130,10 @@ void adamw(const AdamW& op, const KernelContext&) {
       AdamFactors own = factors;
       own.rate = static_cast<float>(inputs.learning_rate[segment.group]);
       own.decay = segment.decays != 0 ? static_cast<float>(op.weight_decay) : 0.F;
-      adamw_stretch(op, own, from, segment.moments + from - segment.offset, to - from);
+      for_touched(segment, op.marks, from - segment.offset, to - from,
+                  [&](std::int64_t at, std::int64_t some) {
+                    adamw_stretch(op, own, segment.offset + at, segment.moments + at, some);
+                  });
     }
   });
 }

@@ -1,5 +1,6 @@
 // The gradient's norm and AdamW, each over all parameters at once.
 
+#include "kernels/cuda/each.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
@@ -12,9 +13,53 @@ namespace {
 constexpr int threads = 256;
 constexpr int norm_pieces = 64;  // blocks for each tensor
 
+struct RowsTouched {
+  static constexpr int at_once = 1;
+  const std::int32_t *ids, *count;
+  std::int32_t* marks;
+
+  template <int V>
+  __device__ void run(std::int64_t u) const {
+    if (u < *count) marks[ids[u]] = 1;
+  }
+};
+
+void touch_rows(const TouchRows& op, const KernelContext& context) {
+  each(context.stream, RowsTouched{ints(op.ids), ints(op.count), op.marks.data<std::int32_t>()},
+       op.ids.elements(), 1);
+}
+
+// A warp for each row.
+__global__ void __launch_bounds__(threads)
+    clear_touched_kernel(float* gradient, std::int32_t* marks, std::int64_t rows, std::int64_t width) {
+  const std::int64_t row = std::int64_t{blockIdx.x} * (threads / warp) + threadIdx.x / warp;
+  if (row >= rows || marks[row] == 0) return;
+  const int lane = static_cast<int>(threadIdx.x % warp);
+  __syncwarp();  // all lanes have read the mark
+  for (std::int64_t c = lane; c < width; c += warp) gradient[row * width + c] = 0;
+  if (lane == 0) marks[row] = 0;
+}
+
+void clear_touched_rows(const ClearTouchedRows& op, const KernelContext& context) {
+  const std::int64_t rows = op.gradient.dim(0);
+  if (rows == 0) return;
+  COMERA_LAUNCH(context.stream, (LaunchShape{.grid = {blocks_for(rows, threads / warp)}, .threads = threads}),
+                clear_touched_kernel, op.gradient.data<float>(), op.marks.data<std::int32_t>(), rows,
+                op.gradient.dim(1));
+}
+
+// Whether element i of the segment lies in a row that the step has not looked up.
+__device__ __forceinline__ bool is_idle(const ParameterSegment& segment, const std::int32_t* marks,
+                                        std::int64_t i) {
+  return segment.width > 0 && marks[segment.marks + i / segment.width] == 0;
+}
+
+const std::int32_t* marks_in(const Tensor& marks) { return marks ? ints(marks) : nullptr; }
+
 // Every 64th part of a tensor, in double: (tensors, pieces).
 __global__ void __launch_bounds__(threads)
-    squared_norms(const float* gradients, const ParameterSegment* segments, double* partial) {
+    squared_norms(const float* gradients, const ParameterSegment* segments, const std::int32_t* marks,
+                  double* partial) {
   auto* scratch = shared_array<double>(threads / warp);
   const ParameterSegment segment = segments[blockIdx.x];
   const float* g = gradients + segment.offset;
@@ -25,7 +70,7 @@ __global__ void __launch_bounds__(threads)
   }
   double sum = 0;
   for (std::int64_t i = first + threadIdx.x; i < segment.count; i += norm_pieces * threads)
-    sum += static_cast<double>(g[i]) * g[i];
+    if (!is_idle(segment, marks, i)) sum += static_cast<double>(g[i]) * g[i];
   sum = block_sum(sum, scratch);
   if (threadIdx.x == 0) partial[blockIdx.x * norm_pieces + blockIdx.y] = sum;
 }
@@ -72,7 +117,7 @@ void gradient_norm(const GradientNorm& op, const KernelContext& context) {
       context.stream,
       (LaunchShape{
           .grid = {op.segment_count(), norm_pieces}, .threads = threads, .shared_bytes = shared_bytes}),
-      squared_norms, op.gradients.data<float>(), segments, partial);
+      squared_norms, op.gradients.data<float>(), segments, marks_in(op.marks), partial);
   COMERA_LAUNCH(context.stream, (LaunchShape{.threads = threads, .shared_bytes = shared_bytes}), total_norm,
                 partial, static_cast<int>(op.segment_count()), op.norms.data<double>(),
                 static_cast<const StepInputs*>(op.step_inputs.raw()),
@@ -84,6 +129,7 @@ struct Update {
   const float* gradients;
   const ParameterSegment* segments;  // by rising offset
   std::int64_t segment_count;
+  const std::int32_t* marks;
   float beta1, rest1, beta2, rest2, eps, weight_decay;  // rest: 1 - beta, rounded once
   const StepInputs* inputs;
   const StepResults* results;
@@ -109,6 +155,7 @@ __global__ void __launch_bounds__(threads) adamw_kernel(Update op) {
     while (first + 1 < op.segment_count && op.segments[first + 1].offset <= j) ++first;
     const ParameterSegment segment = op.segments[first];
     if (j < segment.offset || j >= segment.offset + segment.count) continue;  // between or behind tensors
+    if (is_idle(segment, op.marks, j - segment.offset)) continue;
     const float rate = static_cast<float>(op.inputs->learning_rate[segment.group]);
     const float decay = segment.decays != 0 ? op.weight_decay : 0;
     const float g = op.gradients[j] * scale;
@@ -131,6 +178,7 @@ void adamw(const AdamW& op, const KernelContext& context) {
                       op.gradients.data<float>(),
                       static_cast<const ParameterSegment*>(op.segments.raw()),
                       op.segment_count,
+                      marks_in(op.marks),
                       static_cast<float>(op.beta1),
                       static_cast<float>(1 - op.beta1),
                       static_cast<float>(op.beta2),
@@ -146,6 +194,8 @@ void adamw(const AdamW& op, const KernelContext& context) {
 }  // namespace
 
 void register_optimizer(Backend& backend, bool /*tf32*/) {
+  backend.set<TouchRows>(DType::float32, touch_rows);
+  backend.set<ClearTouchedRows>(DType::float32, clear_touched_rows);
   backend.set<GradientNorm>(DType::float32, gradient_norm, gradient_norm_scratch);
   backend.set<AdamW>(DType::float32, adamw);
 }

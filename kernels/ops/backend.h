@@ -63,6 +63,8 @@
   X(Fill)                            \
   X(Cast)                            \
   X(Add)                             \
+  X(TouchRows)                       \
+  X(ClearTouchedRows)                \
   X(GradientNorm)                    \
   X(AdamW)                           \
   X(Muon)                            \

@@ -5,6 +5,24 @@
 
 namespace comera {
 
+void TouchRows::check() const {
+  const char* name = "TouchRows";
+  check_elements(name, "ids", ids, ids.elements(), DType::int32);
+  check_elements(name, "count", count, 1, DType::int32);
+  check_elements(name, "marks", marks, marks.elements(), DType::int32);
+}
+
+Work work_of(const TouchRows& op) { return {0, twice(op.ids)}; }
+
+void ClearTouchedRows::check() const {
+  const char* name = "ClearTouchedRows";
+  check_tensor(name, "gradient", gradient, {gradient.dim(0), gradient.dim(1)}, compute());
+  check_elements(name, "marks", marks, gradient.dim(0), DType::int32);
+}
+
+// What is marked, nobody knows before: all marks are read.
+Work work_of(const ClearTouchedRows& op) { return {0, once(op.marks)}; }
+
 void GradientNorm::check() const {
   const char* name = "GradientNorm";
   check_elements(name, "gradients", gradients, gradients.elements(), compute());

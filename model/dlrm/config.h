@@ -41,6 +41,9 @@ struct DlrmConfig {
   // Standard deviation of rows at the start. 0: 1 / √(3 rows) of each table, as the published program's
   // uniform numbers between ± 1 / √rows have.
   double embedding_deviation = 0;
+  // A step changes only the rows of dense tables that it looks up, as SparseAdam does, instead of all of
+  // them.
+  bool sparse_updates = false;
   DType compute = DType::float32;
 
   std::int64_t features() const;  // inputs of the top layers

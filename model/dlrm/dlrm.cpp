@@ -6,6 +6,7 @@
 #include "kernels/ops/clicks.h"
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/layout.h"
+#include "tensorized/dense_embedding.h"
 #include "tensorized/in_type.h"
 #include "tensorized/ttm_chain.h"
 
@@ -23,8 +24,12 @@ Dlrm::Dlrm(const DlrmConfig& config, Allocator& allocator, bool gradients) : con
   for (std::size_t t = 0; t < config.tables.size(); ++t) {
     store_.begin_block();
     const DlrmConfig::Table& table = config.tables[t];
-    tables_.push_back(make_embedding(store_, table_name(t), table.rows, config.width,
-                                     config.deviation_of(table), table.train, config.lookup));
+    if (table.train)
+      tables_.push_back(make_embedding(store_, table_name(t), table.rows, config.width,
+                                       config.deviation_of(table), table.train, config.lookup));
+    else
+      tables_.push_back(std::make_unique<DenseEmbedding>(store_, table_name(t), table.rows, config.width,
+                                                         config.deviation_of(table), config.sparse_updates));
   }
   store_.begin_block();
   top_ = make_layers(top_name, config.top, config.features(), true);

@@ -26,6 +26,86 @@ std::vector<ParameterSegment> segments_of(const std::vector<std::int64_t>& count
   return segments;
 }
 
+// Segments with gaps between them, of which those of two dimensions are tables that change by rows: marks at
+// both ends and in between.
+struct Tables {
+  std::vector<ParameterSegment> segments;
+  std::vector<std::int32_t> marks;
+};
+Tables tables_of(const std::vector<Shape>& shapes) {
+  std::vector<std::int64_t> counts;
+  for (const Shape& shape : shapes) counts.push_back(shape.elements());
+  Tables tables{segments_of(counts, 3), {}};
+  for (std::size_t s = 0; s < shapes.size(); ++s) {
+    if (shapes[s].dims() < 2) continue;
+    tables.segments[s].width = shapes[s][1];
+    tables.segments[s].marks = std::ssize(tables.marks);
+    for (std::int64_t row = 0; row < shapes[s][0]; ++row)
+      tables.marks.push_back(row == 0 || row + 1 == shapes[s][0] || row % 5 == 2 ? 1 : 0);
+  }
+  return tables;
+}
+
+void table_cases(std::vector<OperationCase>& cases, std::int64_t rows, std::int64_t width) {
+  const std::string size = fmt::format("{}_{}", rows, width);
+  const Tables tables = tables_of({{rows, width}});
+  cases.push_back({"ClearTouchedRows_" + size, 1e-30, [=](World& world) {
+                     ClearTouchedRows op;
+                     op.gradient = world.output("gradient", {rows, width});
+                     op.marks = world.chosen_integers("marks", tables.marks);
+                     world.run(op);
+                   }});
+  cases.push_back({"TouchRows_" + size, 1e-30, [=](World& world) {
+                     std::vector<std::int32_t> ids;
+                     for (std::int64_t row = 0; row < rows; row += 3)
+                       ids.push_back(static_cast<std::int32_t>(row));
+                     const auto some = static_cast<std::int32_t>(ids.size());
+                     ids.insert(ids.end(), 2, static_cast<std::int32_t>(rows / 2));  // not counted
+                     TouchRows op;
+                     op.ids = world.integers(ids), op.count = world.integers({some});
+                     op.marks = world.chosen_integers("marks", tables.marks);
+                     op.parameters = world.master();
+                     world.run(op);
+                   }});
+}
+
+void touched_row_cases(std::vector<OperationCase>& cases, const std::string& name,
+                       const std::vector<Shape>& shapes) {
+  const Tables tables = tables_of(shapes);
+  const std::int64_t elements = tables.segments.back().offset + tables.segments.back().count + 3;
+  const auto count = std::ssize(tables.segments);
+  const std::size_t bytes = tables.segments.size() * sizeof(ParameterSegment);
+  cases.push_back({"GradientNorm_rows_" + name, 1e-12, [=](World& world) {
+                     GradientNorm op;
+                     op.gradients = world.input({elements});
+                     op.segments = world.bytes(tables.segments.data(), bytes);
+                     op.norms = world.output_double("norms", {count});
+                     op.marks = world.integers(tables.marks);
+                     StepInputs inputs;
+                     inputs.targets = 37;
+                     op.step_inputs = world.step_inputs(inputs), op.results = world.results();
+                     world.run(op);
+                   }});
+  cases.push_back({"AdamW_rows_" + name, 4e-6, [=](World& world) {
+                     AdamW op;
+                     op.parameters = world.output("parameters", {elements});
+                     op.gradients = world.input({elements});
+                     op.moment1 = world.output("moment1", {elements});
+                     op.moment2 = world.output("moment2", {elements}, 0);
+                     op.segments = world.bytes(tables.segments.data(), bytes), op.segment_count = count;
+                     op.marks = world.integers(tables.marks);
+                     op.weight_decay = 0.01;
+                     StepInputs inputs;
+                     inputs.bias_correction1 = 0.4, inputs.bias_correction2 = 0.02;
+                     for (int i = 0; i < max_parameter_groups; ++i) inputs.learning_rate[i] = 0.01 * (i + 1);
+                     op.step_inputs = world.step_inputs(inputs);
+                     StepResults results;
+                     results.gradient_scale = 0.5;
+                     op.results = world.results(results);
+                     world.run(op);
+                   }});
+}
+
 struct NormCase {
   const char* name;
   double targets, max_norm;
@@ -191,6 +271,11 @@ void add_optimizer_cases(std::vector<OperationCase>& cases) {
   optimizer_cases(cases, "one", {1});
   optimizer_cases(cases, "several", {13, 1, 240, 7, 16385, 50001, 3});
   optimizer_cases(cases, "gaps", {5, 1, 240, 7, 3}, 3);
+  // Rows that no piece ends with, and rows longer than a piece.
+  touched_row_cases(cases, "one", {{1, 1}});
+  touched_row_cases(cases, "several", {{7}, {300, 16}, {5}, {4001, 5}, {7}, {2, 20000}, {33, 70}});
+  for (const auto& [rows, width] : {std::pair{1, 1}, {300, 16}, {1001, 5}, {2, 700}, {33, 70}})
+    table_cases(cases, rows, width);
   direction_cases(cases, "one", {1});
   direction_cases(cases, "several", {13, 1, 240, 7, 16385, 50001, 3});
   direction_cases(cases, "gaps", {5, 1, 240, 7, 3}, 3);

@@ -149,6 +149,10 @@ Tensor World::chosen_integer(const std::string& name, std::int64_t value) {
   return make(name, {1}, DType::int64, &value);
 }
 
+Tensor World::chosen_integers(const std::string& name, const std::vector<std::int32_t>& values) {
+  return make(name, {std::ssize(values)}, DType::int32, values.data());
+}
+
 Tensor World::codes(const std::string& name, Shape shape, DType type, double range, bool whole) {
   const auto drawn_codes = [&](auto zero) {
     using F = decltype(zero);

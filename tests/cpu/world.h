@@ -53,6 +53,9 @@ class World {
   // Of float32 and int64 whatever the compute type, and compared.
   Tensor chosen_float(const std::string& name, const std::vector<float>& values);
   Tensor chosen_integer(const std::string& name, std::int64_t value);
+  // Of parameters.
+  DType master() const { return master_of(compute_); }
+  Tensor chosen_integers(const std::string& name, const std::vector<std::int32_t>& values);
   // Finite codes of an 8-bit type, and compared; of whole numbers if `whole`.
   Tensor codes(const std::string& name, Shape shape, DType type, double range = 200, bool whole = false);
   Tensor integers(const std::vector<std::int32_t>& values);

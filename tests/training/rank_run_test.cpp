@@ -199,8 +199,8 @@ TEST_F(RankRun, TargetsThatCannotBeAreRefused) {
   };
   refuses({}, "target_ratio=0.001",
           AllOf(HasSubstr("phase.1.adaptation.target_ratio = 0.001"),
-                HasSubstr("are the least that leave an encoder")));
-  refuses({}, "target_size=1kB", HasSubstr("are the least that leave an encoder"));
+                HasSubstr("are the least that leave a model")));
+  refuses({}, "target_size=1kB", HasSubstr("are the least that leave a model"));
   refuses({}, "target_size=99MB", HasSubstr("is no smaller than the model"));
   refuses({}, "target_size=large", HasSubstr("is no size"));
   refuses({"phase.1.adaptation.target_size=9MB"}, "target_ratio=0.5", HasSubstr("exactly one"));

@@ -10,6 +10,26 @@ namespace comera::plain {
 namespace {
 
 template <class T>
+void touch_rows(const TouchRows& op, const KernelContext&) {
+  for (std::int32_t u = 0; u < *op.count.data<std::int32_t>(); ++u)
+    op.marks.data<std::int32_t>()[op.ids.data<std::int32_t>()[u]] = 1;
+}
+
+template <class T>
+void clear_touched_rows(const ClearTouchedRows& op, const KernelContext&) {
+  const std::int64_t width = op.gradient.dim(1);
+  for (std::int64_t r = 0; r < op.gradient.dim(0); ++r) {
+    std::int32_t& mark = op.marks.data<std::int32_t>()[r];
+    if (mark != 0) std::fill_n(op.gradient.data<T>() + r * width, width, T(0));
+    mark = 0;
+  }
+}
+
+bool is_idle(const ParameterSegment& segment, const Tensor& marks, std::int64_t i) {
+  return segment.width > 0 && marks.data<std::int32_t>()[segment.marks + i / segment.width] == 0;
+}
+
+template <class T>
 void gradient_norm(const GradientNorm& op, const KernelContext&) {
   constexpr std::int64_t piece = 16384;  // the quick kernel sums the same pieces, on several threads
   const auto* segments = static_cast<const ParameterSegment*>(op.segments.raw());
@@ -24,7 +44,7 @@ void gradient_norm(const GradientNorm& op, const KernelContext&) {
       double sum = 0;
       const T* g = op.gradients.data<T>() + segments[s].offset;
       for (std::int64_t i = begin; i < std::min(begin + piece, segments[s].count); ++i)
-        sum += static_cast<double>(g[i]) * g[i];
+        if (!is_idle(segments[s], op.marks, i)) sum += static_cast<double>(g[i]) * g[i];
       norm += sum;
     }
     op.norms.data<double>()[s] = norm;
@@ -56,6 +76,7 @@ void adamw(const AdamW& op, const KernelContext&) {
     const T rate = static_cast<T>(inputs.learning_rate[segments[s].group]);
     const T decay = static_cast<T>(segments[s].decays ? op.weight_decay : 0);
     for (std::int64_t j = 0; j < segments[s].count; ++j) {
+      if (is_idle(segments[s], op.marks, j)) continue;
       const std::int64_t i = segments[s].offset + j, state = segments[s].moments + j;
       T &p = op.parameters.data<T>()[i], &m = op.moment1.data<T>()[state], &v = op.moment2.data<T>()[state];
       const T g = op.gradients.data<T>()[i] * static_cast<T>(results.gradient_scale);
@@ -70,6 +91,8 @@ void adamw(const AdamW& op, const KernelContext&) {
 
 template <class T>
 void register_for(Backend& backend) {
+  backend.set<TouchRows>(dtype_of<T>, touch_rows<T>);
+  backend.set<ClearTouchedRows>(dtype_of<T>, clear_touched_rows<T>);
   backend.set<GradientNorm>(dtype_of<T>, gradient_norm<T>);
   backend.set<AdamW>(dtype_of<T>, adamw<T>);
 }
