@@ -49,37 +49,41 @@ void add_commands(CLI::App& program) {
   add_bench_command(program);
 }
 
-// What has subcommands has no options with values, so that the next word can only be one of them.
-void check_command(const CLI::App& program, int argc, const char* const* argv) {
+// The command that is asked for, as "pretrain" or "clicks train"; empty without one. What has subcommands has
+// no options with values, so that the next word can only be one of them.
+std::string asked_command(const CLI::App& program, int argc, const char* const* argv) {
   const CLI::App* command = &program;
-  std::string known;
+  std::string asked;
   for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
     const std::vector<const CLI::App*> commands = command->get_subcommands(nullptr);
-    if (commands.empty()) return;
+    if (commands.empty()) break;
     const auto found = std::ranges::find(commands, std::string(argv[i]),
                                          [](const CLI::App* app) { return app->get_name(); });
+    if (!asked.empty()) asked += ' ';
     if (found == commands.end()) {
       std::vector<std::string> names;
       for (const CLI::App* each : commands) names.push_back(each->get_name());
-      throw UsageError(fmt::format("'{}{}' is not a command{}", known, argv[i], suggestion(argv[i], names)));
+      throw UsageError(fmt::format("'{}' is not a command{}", asked + argv[i], suggestion(argv[i], names)));
     }
-    known += std::string(argv[i]) + ' ';
+    asked += argv[i];
     command = *found;
   }
+  return asked;
 }
 
 // A process that never joins the others would have them wait for it for ever.
-void refuse_processes(const CLI::App& program, int argc, const char* const* argv) {
-  const std::vector<std::string> trains = {"pretrain", "finetune", "resume", "glue"};
+void refuse_processes(const std::string& command, int argc, const char* const* argv) {
+  const std::vector<std::string> trains = {"pretrain", "finetune", "resume", "glue", "clicks train"};
   const auto asks = [&](const char* word) {
     return std::any_of(argv + 1, argv + argc, [&](const char* given) { return std::string(given) == word; });
   };
-  if (argc < 2 || !launched_among_several() || std::ranges::find(trains, argv[1]) != trains.end() ||
+  if (command.empty() || !launched_among_several() || std::ranges::find(trains, command) != trains.end() ||
       asks("--help") || asks("-h") || asks("--version"))
     return;
-  throw UsageError(fmt::format(
-      "{} {} runs in one process, and mpirun or srun has started several; start it without them, or with one",
-      program.get_name(), argv[1]));
+  throw UsageError(
+      fmt::format("comera {} runs in one process, and mpirun or srun has started several; start it without "
+                  "them, or with one",
+                  command));
 }
 
 // Whatever the words of a command line hold, the message is one line of a sane length (see Error).
@@ -123,8 +127,7 @@ void run_command(CLI::App& program, int argc, const char* const* argv) {
     program.require_subcommand(1);
     add_commands(program);
     refuse_empty_values(program);
-    check_command(program, argc, argv);
-    refuse_processes(program, argc, argv);
+    refuse_processes(asked_command(program, argc, argv), argc, argv);
     program.parse(words_for(program, argc, argv));
   } catch (const CLI::Success& wish) {  // --help, --version
     std::ostringstream text, none;

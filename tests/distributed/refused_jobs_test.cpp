@@ -37,6 +37,8 @@ TEST_F(Processes, ACommandThatDoesNotTrainIsNoneOfSeveral) {
   EXPECT_EQ(result.code, 2) << result.output;
   EXPECT_THAT(result.output,
               HasSubstr("comera inspect runs in one process, and mpirun or srun has started several"));
+  EXPECT_THAT(run_processes(2, {COMERA_PROGRAM, "clicks", "eval", "runs/clicks"}).output,
+              HasSubstr("comera clicks eval runs in one process"));
   EXPECT_EQ(run_processes(2, {COMERA_PROGRAM, "--version"}).code, 0);
 }
 

@@ -116,7 +116,7 @@ void drift(Communicator& processes, const std::string& recipe, const std::vector
     if (step != 2 || processes.process() != 1) return;
     const ParameterStore& store = current->engine().model().parameters();
     auto* values = store.values().data<float>();
-    values[5] = std::nextafter(values[5], 1e9F);
+    values[0] = std::nextafter(values[0], 1e9F);  // no gap between parameters
   };
   TrainingRun run(load_recipe(recipe, overrides), options);
   current = &run;

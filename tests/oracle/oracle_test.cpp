@@ -1,15 +1,14 @@
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <span>
 
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/plain/plain_backend.h"
 #include "model/model.h"
 #include "optim/adamw.h"
+#include "tests/oracle/error_of.h"
 #include "tests/oracle/fixture.h"
 #include "tests/support/harness.h"
-#include "tests/support/largest.h"
 
 namespace comera::test {
 namespace {
@@ -62,24 +61,6 @@ EncoderConfig configured(EncoderConfig config, const Case& c) {
   config.tensorized.plan = c.plan;
   config.compute = c.arithmetic.dtype;
   return config;
-}
-
-double largest(std::span<const double> values) {
-  double result = 0;
-  for (double value : values) result = larger_or_nan(result, std::abs(value));
-  return result;
-}
-
-// Largest difference over the largest expected entry, or over `otherwise` if all of them are 0.
-double error_of(std::span<const double> got, std::span<const double> expected, double otherwise) {
-  double difference = 0;
-  if (got.size() != expected.size()) return INFINITY;
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    if (!std::isfinite(got[i])) return INFINITY;
-    difference = larger_or_nan(difference, std::abs(got[i] - expected[i]));
-  }
-  const double scale = largest(expected);
-  return difference / (scale == 0 ? otherwise : scale);
 }
 
 class Oracle : public testing::TestWithParam<Case> {
