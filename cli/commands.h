@@ -32,5 +32,6 @@ void add_bench_command(CLI::App& program);
 void add_click_data_command(CLI::App& clicks);
 void add_click_train_command(CLI::App& clicks);
 void add_click_eval_command(CLI::App& clicks);
+void add_click_predict_command(CLI::App& clicks);
 
 }  // namespace comera::cli

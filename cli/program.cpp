@@ -70,16 +70,17 @@ void check_command(const CLI::App& program, int argc, const char* const* argv) {
 
 // A process that never joins the others would have them wait for it for ever.
 void refuse_processes(const CLI::App& program, int argc, const char* const* argv) {
-  const std::vector<std::string> trains = {"pretrain", "finetune", "resume", "glue"};
+  const std::vector<std::string> trains = {"pretrain", "finetune", "resume", "glue", "clicks train"};
   const auto asks = [&](const char* word) {
     return std::any_of(argv + 1, argv + argc, [&](const char* given) { return std::string(given) == word; });
   };
-  if (argc < 2 || !launched_among_several() || std::ranges::find(trains, argv[1]) != trains.end() ||
-      asks("--help") || asks("-h") || asks("--version"))
-    return;
+  if (argc < 2 || !launched_among_several() || asks("--help") || asks("-h") || asks("--version")) return;
+  std::string command = argv[1];
+  if (command == "clicks" && argc > 2) command += std::string(" ") + argv[2];
+  if (std::ranges::find(trains, command) != trains.end()) return;
   throw UsageError(fmt::format(
       "{} {} runs in one process, and mpirun or srun has started several; start it without them, or with one",
-      program.get_name(), argv[1]));
+      program.get_name(), command));
 }
 
 // Whatever the words of a command line hold, the message is one line of a sane length (see Error).
