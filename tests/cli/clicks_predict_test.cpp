@@ -93,7 +93,9 @@ TEST_F(ClicksPredict, NeedsNoLabels) {
   EXPECT_EQ(labelled.size(), 110u);
   EXPECT_EQ(predicted("$D/run $D/unlabelled.gz"), labelled);
   EXPECT_EQ(probabilities(predicted("$D/run $D/broken")), probabilities(labelled));
-  EXPECT_EQ(predicted("$D/run/best.h5 /dev/stdin < $D/labelled"), labelled) << "a log is read once";
+  const Ended piped = shell("cat $D/unlabelled.gz | \"$C\" clicks predict $D/run/best.h5 /dev/stdin");
+  EXPECT_EQ(piped.code, 0) << piped.errors;
+  EXPECT_EQ(predictions_of(piped.output), labelled) << "a log is read once";
   refuses("predict $D/run $D/unlabelled.gz --score", 1, HasSubstr("a row of criteo without its label"));
   refuses("data $D/unlabelled.gz --output $D/x", 1, HasSubstr("a row of criteo without its label"));
 }
