@@ -11,6 +11,7 @@ void add_clicks_command(CLI::App& program) {
   add_click_synthetic_command(*command);
   add_click_train_command(*command);
   add_click_eval_command(*command);
+  add_click_predict_command(*command);
 }
 
 }  // namespace comera::cli

@@ -33,5 +33,6 @@ void add_click_data_command(CLI::App& clicks);
 void add_click_synthetic_command(CLI::App& clicks);
 void add_click_train_command(CLI::App& clicks);
 void add_click_eval_command(CLI::App& clicks);
+void add_click_predict_command(CLI::App& clicks);
 
 }  // namespace comera::cli

@@ -79,7 +79,7 @@ void embed(const EmbedOptions& options) {
   const std::int64_t width = engine.width();
   std::vector<float> vectors(examples.count() * width);
   engine.run(std::move(samples), capacity, [&](std::int64_t sample, std::span<const double> values) {
-    require_finite(values, options.inference, options.input, examples.line(sample));
+    require_finite(values, options.inference.model, options.input, examples.line(sample));
     std::ranges::transform(values, vectors.begin() + sample * width,
                            [](double value) { return static_cast<float>(value); });
   });

@@ -55,26 +55,26 @@ PackCapacity inference_capacity(const InferenceOptions& options, const LoadedMod
 
 namespace {
 
-[[noreturn]] void refuse_outputs(const InferenceOptions& options, const std::string& of) {
+[[noreturn]] void refuse_outputs(const std::filesystem::path& model, const std::string& of) {
   throw Error(
       fmt::format("{}: what it computes for {} is not finite, though its weights are: it has diverged in "
                   "training; take an older checkpoint, or train with a lower learning rate",
-                  options.model.string(), of));
+                  model.string(), of));
 }
 
 }  // namespace
 
 void require_finite(std::span<const double> values, const InferenceOptions& options, const std::string& of) {
-  if (!all_finite(values)) refuse_outputs(options, of);
+  if (!all_finite(values)) refuse_outputs(options.model, of);
 }
 
-void require_finite(std::span<const double> values, const InferenceOptions& options,
+void require_finite(std::span<const double> values, const std::filesystem::path& model,
                     const std::filesystem::path& file, std::int64_t line) {
-  if (!all_finite(values)) refuse_outputs(options, fmt::format("line {} of {}", line, file.string()));
+  if (!all_finite(values)) refuse_outputs(model, fmt::format("line {} of {}", line, file.string()));
 }
 
 void require_finite(double loss, const InferenceOptions& options, const std::filesystem::path& file) {
-  if (!all_finite(std::span(&loss, 1))) refuse_outputs(options, file.string());
+  if (!all_finite(std::span(&loss, 1))) refuse_outputs(options.model, file.string());
 }
 
 void report_examples(const std::string& name, const data::ExampleSamples& samples,

@@ -34,7 +34,7 @@ PackCapacity inference_capacity(const InferenceOptions& options, const LoadedMod
 // Refuses what a model has computed if it is not finite. of: for what.
 void require_finite(std::span<const double> values, const InferenceOptions& options, const std::string& of);
 // The same for a line of a file.
-void require_finite(std::span<const double> values, const InferenceOptions& options,
+void require_finite(std::span<const double> values, const std::filesystem::path& model,
                     const std::filesystem::path& file, std::int64_t line);
 // The same of a loss that a whole file or folder gave.
 void require_finite(double loss, const InferenceOptions& options, const std::filesystem::path& file);

@@ -78,7 +78,7 @@ void predict(const PredictOptions& options) {
   InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
   std::vector<std::string> lines(examples.count());
   engine.run(std::move(samples), capacity, [&](std::int64_t sample, std::span<const double> values) {
-    require_finite(values, options.inference, options.input, examples.line(sample));
+    require_finite(values, options.inference.model, options.input, examples.line(sample));
     lines[sample] = line_of(format, examples.line(sample), task, values);
   });
   std::string text = format == OutputFormat::tsv ? header_of(task) + "\n" : "";

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "data/clicks/click_encoding.h"
 #include "data/clicks/click_loader.h"
 #include "kernels/ops/processor.h"
 #include "model/dlrm/dlrm.h"
@@ -20,6 +21,9 @@ struct LoadedClickModel {
   // Batches of so many examples. Error if the examples were not encoded as those it was trained with.
   data::ClickLoaderOptions packs(std::int64_t examples) const;
   void require_same_encoding(const std::string& fingerprint, const std::string& of) const;
+  // What encoded the examples that it was trained with: the file that is given, or that of its run. Error if
+  // it is another encoding, UsageError if there is none.
+  data::ClickEncoding load_encoding(const std::filesystem::path& given = {}) const;
 
   TrainedModel trained;
   Recipe recipe;

@@ -14,7 +14,7 @@ namespace comera::data {
 namespace {
 
 constexpr std::size_t criteo_numbers = 13, criteo_categories = 26, category_digits = 8;
-constexpr std::size_t criteo_fields = 1 + criteo_numbers + criteo_categories;
+constexpr std::size_t criteo_label = 0, criteo_fields = 1 + criteo_numbers + criteo_categories;
 
 constexpr std::array<std::string_view, 24> avazu_fields = {
     "id",         "click",        "hour",         "C1",
@@ -131,11 +131,14 @@ const ClickColumns& columns_of(ClickFormat format) {
   return format == ClickFormat::criteo ? criteo : avazu;
 }
 
-ClickLog::ClickLog(const std::filesystem::path& path, ClickFormat format, std::int64_t longest)
+ClickLog::ClickLog(const std::filesystem::path& path, ClickFormat format, ClickLabels labels,
+                   std::int64_t longest)
     : format_(format),
+      may_lack_label_(labels == ClickLabels::optional),
       lines_(path, longest),
-      width_(format == ClickFormat::criteo ? criteo_fields : avazu_fields.size()) {
-  for (std::size_t i = avazu_click; i < avazu_fields.size(); ++i) places_.push_back(i);
+      width_(format == ClickFormat::criteo ? criteo_fields : avazu_fields.size()),
+      label_(format == ClickFormat::criteo ? criteo_label : avazu_click) {
+  for (std::size_t i = *label_ + 1; i < width_; ++i) places_.push_back(i);
   read_first();
 }
 
@@ -167,70 +170,92 @@ void ClickLog::read_first() {
   if (format_ == ClickFormat::avazu && std::ranges::find(fields_, "hour") != fields_.end()) {
     read_header();
     pending_ = false;
-  } else {
-    check_labelled();
+  } else if (lacks_label()) {
+    COMERA_CHECK(may_lack_label_,
+                 "{}: its first row has {} fields, a row of {} without its label, as in the test file of the "
+                 "competition; name a file with labels",
+                 path().string(), fields_.size(), name_of(format_));
+    drop_labels();
   }
 }
 
-// A row that is whole but for the label in front: not any row that lacks a field.
-void ClickLog::check_labelled() const {
-  if (fields_.size() != width_ - 1) return;
-  const bool unlabelled = format_ == ClickFormat::criteo
-                              ? std::all_of(fields_.begin() + criteo_numbers, fields_.end(), is_category)
-                              : weekday_of(fields_[avazu_hour - 1]) >= 0;
-  COMERA_CHECK(!unlabelled,
-               "{}: its first row has {} fields, a row of {} without its label, as in the test file of the "
-               "competition; name a file with labels",
-               path().string(), fields_.size(), name_of(format_));
+// A row that is whole but for the label: not any row that lacks a field.
+bool ClickLog::lacks_label() const {
+  if (fields_.size() != width_ - 1) return false;
+  return format_ == ClickFormat::criteo
+             ? std::all_of(fields_.begin() + criteo_numbers, fields_.end(), is_category)
+             : weekday_of(fields_[avazu_hour - 1]) >= 0;
+}
+
+void ClickLog::drop_labels() {
+  may_lack_label_ = false;
+  label_.reset();
+  --width_;
+  for (std::size_t& place : places_) --place;
 }
 
 void ClickLog::read_header() {
   width_ = fields_.size();
   places_.clear();
   for (std::size_t i = avazu_click; i < avazu_fields.size(); ++i) {
-    const auto place = std::ranges::find(fields_, avazu_fields[i]);
-    COMERA_CHECK(i != avazu_click || place != fields_.end(),
-                 "{}: its header has no column 'click', as in the test file of the competition; name a file "
-                 "with labels",
-                 path().string());
-    if (place == fields_.end())
+    const auto found = std::ranges::find(fields_, avazu_fields[i]);
+    const auto place = static_cast<std::size_t>(found - fields_.begin());
+    if (found == fields_.end() && i == avazu_click) {
+      COMERA_CHECK(
+          may_lack_label_,
+          "{}: its header has no column 'click', as in the test file of the competition; name a file "
+          "with labels",
+          path().string());
+      label_.reset();
+      continue;
+    }
+    if (found == fields_.end())
       throw UnsuitableTable(fmt::format("{}: its header has no column '{}'; it has {}", path().string(),
                                         avazu_fields[i], fmt::join(fields_, ", ")));
     if (std::ranges::count(fields_, avazu_fields[i]) > 1)
       throw UnsuitableTable(fmt::format("{}: its header has column '{}' twice; rename one of them",
                                         path().string(), avazu_fields[i]));
-    places_.push_back(static_cast<std::size_t>(place - fields_.begin()));
+    if (i == avazu_click)
+      label_ = place;
+    else
+      places_.push_back(place);
   }
+  may_lack_label_ = false;
 }
 
 const char* ClickLog::take_criteo(ClickRow& row) {
-  if (!read_label(fields_[0], row.clicked)) return "label is neither 0 nor 1";
   row.numbers.clear();
-  for (const std::string_view field : std::span(fields_).subspan(1, criteo_numbers)) {
+  for (const std::size_t place : std::span(places_).first(criteo_numbers)) {
+    const std::string_view field = fields_[place];
     std::int64_t value = 0;
     if (!field.empty() && !read_integer(field, value)) return "not an integer";
     row.numbers.push_back(field.empty() ? std::nullopt : std::optional(value));
   }
-  row.categories.assign(fields_.begin() + 1 + criteo_numbers, fields_.end());
-  const bool all = std::all_of(row.categories.begin(), row.categories.end(), is_category);
+  row.categories.clear();
+  for (const std::size_t place : std::span(places_).subspan(criteo_numbers))
+    row.categories.push_back(fields_[place]);
+  const bool all = std::ranges::all_of(row.categories, is_category);
   return all ? nullptr : "not 8 hexadecimal digits";
 }
 
 const char* ClickLog::take_avazu(ClickRow& row) {
-  if (!read_label(fields_[places_[0]], row.clicked)) return "label is neither 0 nor 1";
-  const std::string_view hour = fields_[places_[1]];
+  const std::string_view hour = fields_[places_[0]];
   const int weekday = weekday_of(hour);
   if (weekday < 0) return "hour is not YYMMDDHH";
   weekday_[0] = static_cast<char>('0' + weekday);
   row.numbers.clear();
   row.categories = {std::string_view(weekday_.data(), 1), hour.substr(6)};
-  for (const std::size_t place : std::span(places_).subspan(2)) row.categories.push_back(fields_[place]);
+  for (const std::size_t place : std::span(places_).subspan(1)) row.categories.push_back(fields_[place]);
   return nullptr;
 }
 
 const char* ClickLog::take(ClickRow& row) {
   if (fault_ != nullptr) return fault_;
+  // If rows came before it, none was whole.
+  if (may_lack_label_ && counts_.rows == 0 && lacks_label()) drop_labels();
   if (fields_.size() != width_) return "wrong number of fields";
+  row.clicked = false;
+  if (label_ && !read_label(fields_[*label_], row.clicked)) return "label is neither 0 nor 1";
   return format_ == ClickFormat::criteo ? take_criteo(row) : take_avazu(row);
 }
 

@@ -39,11 +39,15 @@ struct ClickColumns {
 const ClickColumns& columns_of(ClickFormat format);
 
 struct ClickRow {
-  std::int64_t line = 0;  // from 1
-  bool clicked = false;
+  std::int64_t line = 0;                             // from 1
+  bool clicked = false;                              // also of a log without labels
   std::vector<std::optional<std::int64_t>> numbers;  // empty: missing
   std::vector<std::string_view> categories;          // "": missing; valid until the next row is read
 };
+
+// Whether a log may lack its labels, as those do whose clicks are to be predicted: Criteo's without the first
+// field, Avazu's without the column click.
+enum class ClickLabels : std::uint8_t { required, optional };
 
 // The rows of a log, plain or gzip-compressed, read in a stream: memory does not depend on the file. Rows
 // that are not whole are passed over and counted: "too long", "NUL byte", "invalid UTF-8", "broken quotes",
@@ -53,8 +57,10 @@ class ClickLog {
  public:
   static constexpr std::int64_t longest_row = std::int64_t{1} << 16;  // bytes; rows have about 250
 
-  // Error if the file cannot be read, has no labels, or has a header that lacks a column or has it twice.
-  ClickLog(const std::filesystem::path& path, ClickFormat format, std::int64_t longest = longest_row);
+  // Error if the file cannot be read, lacks labels that are required, or has a header that lacks a column or
+  // has it twice.
+  ClickLog(const std::filesystem::path& path, ClickFormat format, ClickLabels labels = ClickLabels::required,
+           std::int64_t longest = longest_row);
 
   ClickLog(const ClickLog&) = delete;
   ClickLog& operator=(const ClickLog&) = delete;
@@ -63,6 +69,8 @@ class ClickLog {
   // (UnsuitableTable).
   bool next(ClickRow& row);
 
+  // Told by the header, or by the first row that is whole.
+  bool labelled() const { return label_.has_value(); }
   // To be described by describe_skipped().
   const TableCounts& counts() const { return counts_; }
   const std::filesystem::path& path() const { return lines_.path(); }
@@ -72,19 +80,22 @@ class ClickLog {
   const char* split();
   void read_first();
   void read_header();
-  void check_labelled() const;
+  bool lacks_label() const;  // fields_, which are whole but for it
+  void drop_labels();
   const char* take(ClickRow& row);
   const char* take_criteo(ClickRow& row);
   const char* take_avazu(ClickRow& row);
 
   ClickFormat format_;
+  bool may_lack_label_;  // nothing has told yet
   LineReader lines_;
   std::string line_;
   std::vector<std::string_view> fields_;  // of line_
   const char* fault_ = nullptr;           // of line_
   bool pending_ = false;                  // line_ was read and not given yet
   std::size_t width_ = 0;                 // fields of a row
-  std::vector<std::size_t> places_;       // of Avazu's click, hour, and the other categories in a row
+  std::optional<std::size_t> label_;      // its place in a row
+  std::vector<std::size_t> places_;       // of all else, but Avazu's id
   std::array<char, 1> weekday_{};
   TableCounts counts_;
 };

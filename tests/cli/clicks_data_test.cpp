@@ -7,6 +7,7 @@
 
 #include "data/clicks/click_encoding.h"
 #include "data/clicks/click_shards.h"
+#include "tests/cli/click_logs.h"
 #include "tests/cli/shell.h"
 #include "tests/data/gzip.h"
 
@@ -14,22 +15,10 @@ namespace comera::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using test::criteo_rows;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-// Row i of a log of Criteo's: every third is a click, and C1 is a value that comes in every tenth row.
-std::string criteo_rows(int begin, int end) {
-  std::string text;
-  for (int i = begin; i < end; ++i) {
-    text += i % 3 == 0 ? "1" : "0";
-    for (int n = 0; n < 13; ++n) text += fmt::format("\t{}", i + n);
-    text += fmt::format("\t{:08x}", i % 10);
-    for (int c = 1; c < 26; ++c) text += fmt::format("\t{:08x}", c);
-    text += "\n";
-  }
-  return text;
-}
 
 class ClicksData : public testing::Test, public test::Shell {
  protected:

@@ -29,7 +29,7 @@ std::string text_of(const ClickRow& row) {
 
 Read read_all(const std::filesystem::path& path, ClickFormat format,
               std::int64_t longest = ClickLog::longest_row) {
-  ClickLog log(path, format, longest);
+  ClickLog log(path, format, ClickLabels::required, longest);
   Read read;
   ClickRow row;
   while (log.next(row)) read.rows.push_back(text_of(row));
@@ -138,6 +138,44 @@ TEST(ClickLog, RefusesLogsWithoutLabels) {
   EXPECT_THAT(error_of(folder.write("c", header + row), ClickFormat::avazu), HasSubstr("no column 'click'"));
   EXPECT_THAT(error_of(folder.write("d", row), ClickFormat::avazu),
               AllOf(HasSubstr("23 fields"), HasSubstr("without its label")));
+}
+
+TEST(ClickLog, TellsWhetherThereAreLabelsWhereTheyAreOptional) {
+  const test::TemporaryFolder folder;
+  const auto read = [&](const std::string& text, ClickFormat format) {
+    ClickLog log(folder.write("log", text), format, ClickLabels::optional);
+    ClickRow row;
+    std::vector<std::string> rows;
+    while (log.next(row)) rows.push_back(text_of(row));
+    rows.push_back(fmt::format("{} labels, {} left out", log.labelled() ? "with" : "without",
+                               log.counts().all_skipped()));
+    return rows;
+  };
+  const std::string labelled = criteo_row(), bare = labelled.substr(2), x = "x\n";
+  const std::string text = read(labelled, ClickFormat::criteo).front(), none = "0" + text.substr(1);
+  const auto with = [](int left_out) { return fmt::format("with labels, {} left out", left_out); };
+  const auto without = [](int left_out) { return fmt::format("without labels, {} left out", left_out); };
+  EXPECT_THAT(read(labelled + labelled, ClickFormat::criteo), ElementsAre(text, text, with(0)));
+  EXPECT_THAT(read(bare + bare, ClickFormat::criteo), ElementsAre(none, none, without(0)));
+  EXPECT_THAT(read(x + bare + x + labelled + bare, ClickFormat::criteo), ElementsAre(none, none, without(3)));
+  // Once a row was whole, one without a label is a faulty one; nor is what lacks another field.
+  EXPECT_THAT(read(x + labelled + bare + labelled, ClickFormat::criteo), ElementsAre(text, text, with(2)));
+  const std::string cut = labelled.substr(0, labelled.rfind('\t')) + "\n";
+  EXPECT_THAT(read(cut + labelled, ClickFormat::criteo), ElementsAre(text, with(1)));
+  // Fields that are no Criteo's without a label either.
+  EXPECT_THAT(read(bare + criteo_row("1", 3, "x").substr(2) + "\t" + bare, ClickFormat::criteo),
+              ElementsAre(none, without(2)));
+
+  std::string header = avazu_header, row = avazu_row(), unclicked = avazu_text;
+  header.erase(3, 6);
+  row.erase(row.find(',') + 1, 2);
+  unclicked[0] = '0';
+  EXPECT_THAT(read(header + row + row, ClickFormat::avazu), ElementsAre(unclicked, unclicked, without(0)));
+  EXPECT_THAT(read(row + row, ClickFormat::avazu), ElementsAre(unclicked, unclicked, without(0)));
+  EXPECT_THAT(read(x + row, ClickFormat::avazu), ElementsAre(unclicked, without(1)));
+  EXPECT_THAT(read(avazu_row(), ClickFormat::avazu), ElementsAre(avazu_text, with(0)));
+  // A header has told it: such a row is no reason to forget.
+  EXPECT_THAT(read(avazu_header + row + avazu_row(), ClickFormat::avazu), ElementsAre(avazu_text, with(1)));
 }
 
 TEST(ClickLog, ReadsAvazuWithAndWithoutItsHeader) {

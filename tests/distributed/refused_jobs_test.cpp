@@ -40,6 +40,8 @@ TEST_F(Processes, ACommandThatDoesNotTrainIsNoneOfSeveral) {
   EXPECT_THAT(run_processes(2, {COMERA_PROGRAM, "clicks", "eval", "runs/clicks"}).output,
               HasSubstr("comera clicks eval runs in one process"));
   EXPECT_EQ(run_processes(2, {COMERA_PROGRAM, "--version"}).code, 0);
+  EXPECT_THAT(run_processes(2, {COMERA_PROGRAM, "clicks", "eval", "run"}).output,
+              HasSubstr("comera clicks eval runs in one process, and mpirun or srun has started several"));
 }
 
 // Machines with folders of the same name, which hold something else on the second.

@@ -1,0 +1,94 @@
+// 'comera clicks train' and 'comera clicks eval', and 'comera resume' of such a run, through the real
+// program.
+#include <filesystem>
+
+#include "tests/cli/click_run.h"
+#include "tests/recipes/ranked_checkpoint.h"
+#include "tests/training/training_fixture.h"
+
+namespace comera::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using test::criteo_rows;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class ClicksRun : public test::ClickRun {
+ protected:
+  Ended clicks(const std::string& words) { return shell("\"$C\" clicks " + words); }
+  fs::path last(const std::string& run) const {
+    std::string name = test::read_text(folder_ / (run + "/checkpoints/latest"));
+    if (!name.empty()) name.pop_back();
+    return folder_ / (run + "/checkpoints/" + name);
+  }
+};
+
+TEST_F(ClicksRun, AStoppedRunGoesOnToTheSameEnd) {
+  make_data();
+  const std::string train = "train $R $TINY --set phase.0.epochs=2 --data $D/shards --output $D/";
+  ASSERT_EQ(clicks(train + "whole").code, 0);
+  // In the middle of the first pass, and of the second one.
+  for (const int step : {4, 13}) {
+    const std::string run = fmt::format("run-{}", step);
+    const Ended stopped = clicks(train + run + fmt::format(" --stop-after {}", step));
+    ASSERT_EQ(stopped.code, 0) << stopped.errors;
+    EXPECT_THAT(stopped.output, AllOf(HasSubstr(fmt::format("stopped at step {} of 18", step)),
+                                      HasSubstr("go on with: comera resume ")));
+    const Ended resumed = shell("\"$C\" resume $D/" + run);
+    ASSERT_EQ(resumed.code, 0) << resumed.errors;
+    EXPECT_THAT(resumed.output, AllOf(HasSubstr("best             log loss"), HasSubstr("examples/s")));
+    test::expect_equal_checkpoints(last("whole"), last(run));
+    test::expect_equal_checkpoints(folder_ / "whole/best.h5", folder_ / (run + "/best.h5"));
+  }
+  EXPECT_EQ(last("whole").filename(), "step-00000018.h5");
+}
+
+TEST_F(ClicksRun, ScoresEitherPart) {
+  train();
+  EXPECT_EQ(clicks("eval $D/run").output, clicks("eval $D/run --data $D/shards").output);
+  EXPECT_THAT(clicks("eval $D/run").output, AllOf(HasSubstr("log loss"), HasSubstr("60 examples\n")));
+  EXPECT_THAT(clicks("eval $D/run --train").output, HasSubstr("540 examples\n"));
+  EXPECT_EQ(clicks("eval $D/run --examples-per-pack 7").output, clicks("eval $D/run").output);
+  EXPECT_THAT(clicks("eval $D/run --json").output, HasSubstr("\"validation_examples\":60"));
+}
+
+TEST_F(ClicksRun, TrainRefusesInOneSentence) {
+  make_data();
+  folder_.write("encoder.toml", test::ranked_recipe());
+  fs::create_directories(folder_ / "empty");
+  refuses("train $D/encoder.toml --data $D/shards --output $D/x", 2,
+          HasSubstr("encoder.toml: has no [dlrm], so that it is an encoder's recipe"));
+  refuses("train $R --data $D/none --output $D/x", 1, HasSubstr("none"));
+  refuses("train $R --data $D/empty --output $D/x", 1, HasSubstr("empty: has no train shards of clicks"));
+  refuses("train $R --output $D/x", 2,
+          HasSubstr("data.train is empty; training needs the folder that `comera clicks data` has made"));
+  refuses("train $R --data $D/shards --set 'dlrm.tables=[5, 6]' --output $D/x", 2,
+          HasSubstr("which do not fit into dlrm.tables = [5, 6]"));
+  EXPECT_THAT(shell("\"$C\" pretrain $R --output $D/x").errors, HasSubstr("comera clicks train"));
+  EXPECT_FALSE(fs::exists(folder_ / "x"));
+  // Held-out rows whose ids mean other values.
+  ASSERT_EQ(clicks("data $D/log --heights 20 --output $D/hashed").code, 0);
+  refuses("train $R --set data.train=$D/shards --set data.validation=$D/hashed --output $D/x", 1,
+          HasSubstr("hashed was encoded otherwise than "));
+}
+
+TEST_F(ClicksRun, EvalRefusesInOneSentence) {
+  train();
+  test::write_ranked(folder_ / "encoder.h5", {});
+  fs::create_directories(folder_ / "empty");
+  ASSERT_EQ(clicks("data $D/log --heights 20 --output $D/hashed").code, 0);
+  refuses("eval $D/run --data $D/hashed", 1,
+          AllOf(HasSubstr("hashed was encoded otherwise than what "), HasSubstr("--encoding FILE")));
+  refuses("eval $D/run --data $D/empty", 1, HasSubstr("empty: has no validation shards of clicks"));
+  refuses("eval $D/run --data $D/none", 1, HasSubstr("none"));
+  refuses("eval $D/none", 2, HasSubstr("no such checkpoint or run directory"));
+  refuses("eval $D/encoder.h5", 2, HasSubstr("encoder.h5: holds an encoder"));
+  // Trained without held-out rows.
+  ASSERT_EQ(clicks("data $D/log --held-out 0 --output $D/all").code, 0);
+  ASSERT_EQ(clicks("train $R $TINY --data $D/all --output $D/trained").code, 0);
+  refuses("eval $D/trained", 2, HasSubstr("was trained without held-out data; give --data FOLDER of shards"));
+}
+
+}  // namespace
+}  // namespace comera::cli
