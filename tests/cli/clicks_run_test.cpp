@@ -10,7 +10,6 @@ namespace comera::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using test::criteo_rows;
 using testing::AllOf;
 using testing::HasSubstr;
 
