@@ -21,7 +21,8 @@ TEST_F(PhaseCostsTest, MemoryIsThatOfARun) {
   const Recipe recipe = this->recipe("run", {"run.threads=1", "run.device='cpu'"});
   TrainingRun run(recipe, {});
   run.run();
-  const PhaseCosts costs = measure_phases(recipe, run.config().vocabulary);
+  const PhaseCosts costs =
+      measure_phases(recipe, dynamic_cast<const EncoderForm&>(run.form()).config().vocabulary);
   ASSERT_EQ(costs.phases.size(), 2U);
   const Allocator& allocator = run.engine().allocator();
   const PhaseCost& last = costs.phases.back();

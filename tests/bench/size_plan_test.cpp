@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "bench/loss_law.h"
+#include "model/model.h"
 #include "tests/training/training_fixture.h"
 
 namespace comera::test {

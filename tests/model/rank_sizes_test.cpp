@@ -22,7 +22,7 @@ TEST(RankSizes, AreThoseOfTheModelsCores) {
 TEST(RankSizes, ADenseModelHasNone) {
   const EncoderConfig dense = small_config(false);
   EXPECT_TRUE(ranks_of(dense).empty());
-  EXPECT_TRUE(sees_context(dense, {}));
+  EXPECT_TRUE(is_connected(dense, {}));
 }
 
 TEST(RankSizes, TokensSeeOneAnotherThroughValuesAndOutputOfSomeAttention) {
@@ -31,20 +31,20 @@ TEST(RankSizes, TokensSeeOneAnotherThroughValuesAndOutputOfSomeAttention) {
   const auto remove = [&](const char* layer) { ranks.at(layer) = {0, 0, 0}; };
   remove("encoder.0.attention.output"), remove("encoder.1.attention.query"),
       remove("encoder.1.attention.key");
-  EXPECT_TRUE(sees_context(config, ranks)) << "attention is a mean without queries and keys";
+  EXPECT_TRUE(is_connected(config, ranks)) << "attention is a mean without queries and keys";
   remove("encoder.1.attention.value");
-  EXPECT_FALSE(sees_context(config, ranks)) << "a feed-forward looks at one token";
+  EXPECT_FALSE(is_connected(config, ranks)) << "a feed-forward looks at one token";
   EXPECT_EQ(removed_layers(config, ranks).size(), 4u);
   EncoderConfig with_dense_attention = config;
   with_dense_attention.tensorized.attention.reset();
-  EXPECT_TRUE(sees_context(with_dense_attention, ranks_of(with_dense_attention)));
+  EXPECT_TRUE(is_connected(with_dense_attention, ranks_of(with_dense_attention)));
   EncoderConfig mean = small_config(true, HeadKind::regression);
   LayerRanks none = ranks_of(mean);
   for (auto& [layer, list] : none)
     if (layer.starts_with("encoder.")) list = {0, 0, 0};
-  EXPECT_TRUE(sees_context(mean, none)) << "the head looks at the mean of all tokens";
+  EXPECT_TRUE(is_connected(mean, none)) << "the head looks at the mean of all tokens";
   mean.pooling = Pooling::first;
-  EXPECT_FALSE(sees_context(mean, none));
+  EXPECT_FALSE(is_connected(mean, none));
 }
 
 TEST(RankSizes, TheLeastIsRankOneOfTheEmbeddingTheHeadAndOneAttention) {
@@ -59,16 +59,16 @@ TEST(RankSizes, TheFirstAttentionThroughWhichTokensSeeOneAnother) {
   using testing::ElementsAre;
   const EncoderConfig config = small_config(true);
   LayerRanks ranks = ranks_of(config);
-  EXPECT_THAT(context_layers(config, ranks),
+  EXPECT_THAT(connecting_layers(config, ranks),
               ElementsAre("encoder.0.attention.value", "encoder.0.attention.output"));
   ranks.at("encoder.0.attention.value") = {0, 0, 0};
-  EXPECT_THAT(context_layers(config, ranks),
+  EXPECT_THAT(connecting_layers(config, ranks),
               ElementsAre("encoder.1.attention.value", "encoder.1.attention.output"));
   EncoderConfig dense = config;
   dense.tensorized.attention.reset();
-  EXPECT_THAT(context_layers(dense, ranks_of(dense)), ElementsAre());
+  EXPECT_THAT(connecting_layers(dense, ranks_of(dense)), ElementsAre());
   const EncoderConfig mean = small_config(true, HeadKind::regression);
-  EXPECT_THAT(context_layers(mean, ranks_of(mean)), ElementsAre());
+  EXPECT_THAT(connecting_layers(mean, ranks_of(mean)), ElementsAre());
 }
 
 }  // namespace
