@@ -3,6 +3,7 @@
 
     bench/sweep.py train --comera build/release/cli/comera --recipe bench/learning.toml --folder /tmp/sweep \
         --data shards --tokenizer tokenizer.model --seeds 1-5 --results results.jsonl variants.txt
+    bench/sweep.py train --clicks --comera build/release/cli/comera --recipe bench/clicks.toml ...
     bench/sweep.py table results.jsonl ... --base NAME [--minutes | --ms NAME=MS[,STEP:MS...] ...] [--plot losses.svg]
 
 A line of variants.txt is a name and the recipe's keys that it changes: `relative model.positions='relative'`; what
@@ -53,14 +54,19 @@ def result_of(run):
             last = entry
         if "validation_loss" in entry:
             curve.append([entry["step"], round(seconds, 2), round(entry["validation_loss"], 4)])
-            last = {**last, **{key: entry[key] for key in ("validation_loss", "unigram_loss")}}
-    return {"loss": last["validation_loss"], "unigram": last["unigram_loss"], "steps": last["step"],
+            last = {**last, **{key: entry[key] for key in ("validation_loss", "unigram_loss",
+                                                           "validation_normalised_entropy", "validation_auc")
+                               if key in entry}}
+    scores = {name: round(last[key], 6) for name, key in (("unigram", "unigram_loss"), ("auc", "validation_auc"),
+                                                          ("normalised_entropy", "validation_normalised_entropy"))
+              if key in last}
+    return {"loss": last["validation_loss"], **scores, "steps": last["step"], "parameters": last["parameters"],
             "skipped": last.get("skipped_steps", 0), "seconds": round(seconds, 1), "curve": curve}
 
 
 def train_one(options, name, settings, seed):
     run = pathlib.Path(options.folder) / f"{name}-{seed}"
-    command = [options.comera, "pretrain", options.recipe, "--output", run, "--resume", "auto"]
+    command = [options.comera, *(["clicks", "train"] if options.clicks else ["pretrain"]), options.recipe, "--output", run, "--resume", "auto"]
     data = [f"data.train='{options.data}'", f"data.validation='{options.data}'"] if options.data else []
     tokenizer = [f"data.tokenizer='{options.tokenizer}'"] if options.tokenizer else []
     for setting in [*tokenizer, *data, f"run.seed={seed}", f"run.threads={options.threads}", *options.set, *settings]:
@@ -115,7 +121,9 @@ def table(options):
             print(f"| {name} | {len(results[name])} | failed: {next(iter(results[name].values()))['error']} |||||")
             continue
         losses = [entry["loss"] for entry in runs]
-        gains = [entry["unigram"] - entry["loss"] for entry in runs]
+        # Of clicks: below guessing the rate of clicks.
+        gains = [entry["unigram"] - entry["loss"] if "unigram" in entry
+                 else entry["loss"] / entry["normalised_entropy"] - entry["loss"] for entry in runs]
         pairs = [entry["loss"] - base[entry["seed"]]["loss"] for entry in runs
                  if "loss" in base.get(entry["seed"], {}) and name != options.base]
         paired = "" if not pairs else (
@@ -167,6 +175,7 @@ def main():
     training = commands.add_parser("train")
     for option in ("--comera", "--recipe", "--folder", "--results"):
         training.add_argument(option, required=True)
+    training.add_argument("--clicks", action="store_true", help="the recipe is a click model's")
     training.add_argument("--data", help="folder of shards, where the recipe does not name its own")
     training.add_argument("--tokenizer", help="where the recipe does not name its own")
     training.add_argument("--seeds", default="1-3")

@@ -25,6 +25,37 @@ TEST(RecipeErrors, WholeSentences) {
             "r.toml:16:10: phase.0.length = 64 is longer than model.max_positions = 32");
 }
 
+// What only an encoder has is refused in a click model's recipe, and the other way round.
+TEST(RecipeErrors, AClickModelIsNoEncoder) {
+  const std::string clicks =
+      "[dlrm]\nwidth = 4\ntop = [8]\n[[phase]]\nname = \"a\"\nexamples_per_pack = 16\nsteps = 5\n"
+      "learning_rate = 1e-3\n";
+  const auto refused = [&](const std::string& more, const std::vector<std::string>& overrides = {}) {
+    return refusal(more + clicks, overrides);
+  };
+  EXPECT_EQ(refused(""), "");
+  EXPECT_EQ(refused("[model]\nlayers = 1\n"),
+            "r.toml:1:1: [model] is not for a click model, which [dlrm] describes; leave one out");
+  EXPECT_THAT(refused("[task]\nname = \"x\"\n"), testing::HasSubstr("[task] is not for a click model"));
+  EXPECT_THAT(refused("", {"data.tokenizer=t.model"}),
+              testing::HasSubstr("data.tokenizer is not for a click model; leave it out"));
+  EXPECT_THAT(refused("", {"phase.0.length=16"}),
+              testing::HasSubstr("phase.0.length is for an encoder; a click model has examples_per_pack"));
+  EXPECT_THAT(refused("", {"precision.compute=fp8"}), testing::HasSubstr("is for encoders; take \"bf16\""));
+  EXPECT_THAT(refused("", {"tensorized.lookup=naive"}), testing::HasSubstr("take \"unique\" or \"halves\""));
+  EXPECT_THAT(refused("", {"optim.name=galore"}), testing::HasSubstr("is for encoders; take \"adamw\""));
+  EXPECT_THAT(refused("", {"optim.name=muon", "dlrm.table_rank=4"}),
+              testing::HasSubstr("has one rate for the cores of layers and of the embedding"));
+  EXPECT_THAT(refused("", {"dlrm.tables=[0]"}),
+              testing::HasSubstr("dlrm.tables is a list; expected a list of positive integers below 2^31"));
+  EXPECT_THAT(refusal("[dlrm]\nwidth = 4\n[[phase]]\nname = \"a\"\nsteps = 5\nlearning_rate = 1\n"),
+              testing::HasSubstr("[phase.0] lacks examples_per_pack; it must be given"));
+  EXPECT_THAT(refusal(sample, {"phase.0.examples_per_pack=5"}),
+              testing::HasSubstr("phase.0.examples_per_pack is for a click model; leave it out"));
+  EXPECT_THAT(refusal(sample, {"data.order=stored"}),
+              testing::HasSubstr("data.order is for a click model; leave it out"));
+}
+
 TEST(RecipeErrors, LowRankLayersAreNoTensorTrains) {
   const std::vector<std::string> dense = {"tensorized.enabled=false"};
   EXPECT_EQ(refusal(sample + "[low_rank]\nrank = 8\n", dense), "");

@@ -55,6 +55,22 @@ TEST(RecipeFiles, SmallIsASizeThatPlanKnows) {
   EXPECT_EQ(sized, small);
 }
 
+// The published heights and layers (Naumov et al., 2019; 540 million numbers).
+TEST(RecipeFiles, CriteoKaggleIsThePublishedModel) {
+  const Recipe recipe = delivered("dlrm_criteo_kaggle.toml");
+  const DlrmConfig config = dlrm_config(recipe);
+  EXPECT_EQ(config.tables.size(), 26);
+  EXPECT_EQ(config.features(), 367);
+  EXPECT_EQ(dense_parameters(config), 540677217);
+  std::int64_t own = 0;
+  for (const DlrmLayer& layer : layers_of(config)) own += layer.parameters();
+  EXPECT_EQ(own, 1424897);
+  EXPECT_EQ(dlrm_config(delivered("dlrm_criteo_kaggle.toml", {"tensorized.enabled=false"})),
+            dense_twin(config));
+  EXPECT_EQ(parse_recipe(to_toml(recipe), "again"), recipe);
+  EXPECT_NO_THROW(dlrm_config(delivered("dlrm_small.toml"), 13, {100, 20}));
+}
+
 // The paper: 355 million numbers, 4.23 times more than the tensor trains with the dense embedding.
 TEST(RecipeFiles, LargeHasThePapersRatio) {
   const EncoderConfig config = encoder_config(delivered("codebert_large.toml"));

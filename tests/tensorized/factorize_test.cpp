@@ -51,5 +51,19 @@ TEST(FactorizeTable, MakesColumnModesAsEqualAsItCan) {
   EXPECT_THAT(factorize_table(1 << 20, 7, 3, 4)->column_modes, testing::ElementsAre(1, 7, 1));
 }
 
+TEST(FactorizeLayer, HasRanksThatArePossible) {
+  for (const std::int64_t inputs : {1, 13, 367, 512, 64})
+    for (const std::int64_t outputs : {16, 64, 97, 512})
+      for (const std::int64_t rank : {1, 8, 200}) {
+        const std::optional<TTShape> shape = factorize_layer(inputs, outputs, rank);
+        if (!shape) continue;
+        EXPECT_NO_THROW(shape->validate("layer", inputs, outputs)) << shape->text();
+        EXPECT_LT(shape->core_parameters(), inputs * outputs);
+      }
+  EXPECT_EQ(factorize_layer(512, 256, 8)->text(), "[16,32 | 16,16] ranks 8,8,8");
+  EXPECT_EQ(factorize_layer(367, 512, 8)->text(), "[367 | 32,16] ranks 8,8") << "367 is a prime";
+  EXPECT_EQ(factorize_layer(13, 16, 16), std::nullopt);
+}
+
 }  // namespace
 }  // namespace comera::test

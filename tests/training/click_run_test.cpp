@@ -27,9 +27,9 @@ void write_shards(const std::filesystem::path& folder) {
   options.numbers = 4, options.heights = heights, options.seed = 5;
   const data::SyntheticClicks clicks(options);
   data::ClickExamples examples;
-  for (const auto& [split, first, rows] : {std::tuple{"train", 0, 700}, {"validation", 1000, 300}}) {
+  for (const auto& [split, first, rows] : {std::tuple{"train", 0, 4000}, {"validation", 10000, 300}}) {
     data::ClickShardWriter writer(
-        folder, {.encoding = "synthetic", .split = split, .numbers = 4, .heights = heights}, 256);
+        folder, {.encoding = "synthetic", .split = split, .numbers = 4, .heights = heights}, 1500);
     clicks.make(first, rows, examples);
     for (int i = 0; i < rows; ++i)
       writer.add(examples.labels[i], &examples.numbers[4 * i], &examples.ids[3 * i]);
@@ -80,7 +80,7 @@ warmup_steps = 3
 };
 
 TEST_F(ClickRun, LearnsAndItsCheckpointAnswersAsItDid) {
-  const TrainingOutcome outcome = train("run");
+  const TrainingOutcome outcome = train("run", {"phase.0.steps=62"});
   ASSERT_TRUE(outcome.finished);
   const data::ClickScores& scores = *outcome.evaluation->clicks;
   EXPECT_EQ(scores.examples, 300);
@@ -105,7 +105,7 @@ TEST_F(ClickRun, LearnsAndItsCheckpointAnswersAsItDid) {
 TEST_F(ClickRun, GoesOnToTheBitInEachOrderAndType) {
   for (const auto& [name, overrides] : std::vector<std::pair<std::string, std::vector<std::string>>>{
            {"shuffled", {}},
-           {"stored", {"data.order=stored", "phase.0.steps=40"}},  // into a fourth epoch
+           {"stored", {"data.order=stored", "phase.0.steps=70"}},  // into a second epoch
            {"dense", {"tensorized.enabled=false"}},
            {"all_rows", {"tensorized.enabled=false", "dlrm.sparse_updates=false"}},
            {"narrow", {"precision.compute=bf16"}},
@@ -118,7 +118,6 @@ TEST_F(ClickRun, GoesOnToTheBitInEachOrderAndType) {
     EXPECT_EQ(train(name + "_cut", overrides, {.stop_after = 13}).step, 13);
     const TrainingOutcome resumed = train(name + "_cut", overrides, {.mode = RunMode::resume});
     expect_equal_checkpoints(whole.checkpoint, resumed.checkpoint);
-    EXPECT_LT(resumed.evaluation->clicks->normalised_entropy, 1);
   }
 }
 
@@ -159,11 +158,11 @@ TEST_F(ClickRun, RefusesWhatDoesNotFit) {
   };
   EXPECT_THAT(error_of({"dlrm.tables=[400, 30]"}), HasSubstr("the data have ids for 3 tables"));
   EXPECT_THAT(error_of({"dlrm.tables=[400, 29, 3]"}), HasSubstr("do not fit into dlrm.tables"));
-  EXPECT_EQ(error_of({"dlrm.tables=[500, 30, 3]"}), "") << "a table may have more rows";
   EXPECT_THAT(error_of({"dlrm.numbers=3"}), HasSubstr("the data have 4 numbers"));
   EXPECT_THAT(error_of({"tensorized.ranks.table.2=[2, 2]"}), HasSubstr("table.2 has no tensor train"));
   EXPECT_THAT(error_of({"tensorized.ranks.table.7=[2, 2]"}), HasSubstr("the model has no table.7"));
   EXPECT_THAT(error_of({"data.validation=" + corpus().string()}), HasSubstr("validation"));
+  EXPECT_EQ(error_of({"dlrm.tables=[500, 30, 3]"}), "") << "a table may have more rows";
 }
 
 // ---- Updates of rows.
