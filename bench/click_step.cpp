@@ -1,11 +1,11 @@
 // Training steps of a DLRM with the tables of Criteo Kaggle: milliseconds and memory, for dense tables or
 // tensor trains, on one machine.
 //
-//   comera_bench_clicks WIDTH RANK BATCH [PASSES] [profile]
+//   comera_bench_clicks WIDTH RANK BATCH [PASSES] [profile | all-rows]
 //
-// RANK 0: dense tables. Ids are drawn so that the logarithm of an id is uniform, as frequencies by Zipf's law
-// with exponent 1 have it. Layers are those of the published recipe: 13-512-256-64-WIDTH and 512-256-1,
-// dense, AdamW.
+// RANK 0: dense tables, of which a step changes the rows that it looks up, or with `all-rows` all of them.
+// Ids are drawn so that the logarithm of an id is uniform, as frequencies by Zipf's law with exponent 1 have
+// it. Layers are those of the published recipe: 13-512-256-64-WIDTH and 512-256-1, dense, AdamW.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,9 +34,10 @@ constexpr std::int64_t heights[] = {1460,  583,  10131227, 2202608, 305, 24,    
                                     93145, 5683, 8351593,  3194,    27,  14992,  5461306, 10,    5652,
                                     2173,  4,    7046547,  18,      15,  286181, 105,     142572};
 
-DlrmConfig criteo(std::int64_t width, std::int64_t rank) {
+DlrmConfig criteo(std::int64_t width, std::int64_t rank, bool sparse) {
   DlrmConfig config;
   config.width = width;
+  config.sparse_updates = sparse;
   for (const std::int64_t outputs : {std::int64_t{512}, std::int64_t{256}, std::int64_t{64}, width})
     config.bottom.push_back({.outputs = outputs, .train = {}});
   for (const std::int64_t outputs : {512, 256, 1}) config.top.push_back({.outputs = outputs, .train = {}});
@@ -68,9 +69,11 @@ data::Clicks draw(const DlrmConfig& config, const std::vector<std::int64_t>& rig
   return clicks;
 }
 
-void measure(std::int64_t width, std::int64_t rank, std::int64_t examples, int passes, bool profiled) {
+void measure(std::int64_t width, std::int64_t rank, std::int64_t examples, int passes,
+             std::string_view word) {
+  const bool profiled = word == "profile";
   const Processor processor = cpu_processor();
-  const DlrmConfig config = criteo(width, rank);
+  const DlrmConfig config = criteo(width, rank, word != "all-rows");
   Dlrm model(config, processor.allocator, true);
   model.parameters().initialize(1);
   StepEngine engine(model, {}, processor);
@@ -121,10 +124,9 @@ void measure(std::int64_t width, std::int64_t rank, std::int64_t examples, int p
 
 int main(int count, char** arguments) {
   if (count < 4) {
-    comera::say("usage: comera_bench_clicks WIDTH RANK BATCH [PASSES] [profile]\n");
+    comera::say("usage: comera_bench_clicks WIDTH RANK BATCH [PASSES] [profile | all-rows]\n");
     return 2;
   }
   comera::measure(std::atoll(arguments[1]), std::atoll(arguments[2]), std::atoll(arguments[3]),
-                  count > 4 ? std::atoi(arguments[4]) : 5,
-                  count > 5 && std::string_view(arguments[5]) == "profile");
+                  count > 4 ? std::atoi(arguments[4]) : 5, count > 5 ? arguments[5] : "");
 }

@@ -89,6 +89,7 @@ class RankBenchmark {
  public:
   RankBenchmark(const CheckpointReader& checkpoint, const StepBenchmarkOptions& options)
       : compaction_(checkpoint),
+        vocabulary_(checkpoint.integer("/data", "vocabulary")),
         options_(options),
         precision_(measured_in(options.device, compaction_.recipe().precision)),
         processor_(find_processor(options.device, precision_.activations(), precision_.operands())),
@@ -128,7 +129,7 @@ class RankBenchmark {
 
   EncoderConfig config_of(Recipe recipe) const {
     recipe.precision = precision_;
-    return encoder_config(recipe, compaction_.vocabulary());
+    return encoder_config(recipe, vocabulary_);
   }
 
   bool on_gpu() const { return processor_.allocator.device().kind == DeviceKind::cuda; }
@@ -139,8 +140,7 @@ class RankBenchmark {
 
   // The checkpoint's weights, in the type that is measured.
   void write_live(const ParameterStore& to) const {
-    const Model model(encoder_config(compaction_.recipe(), compaction_.vocabulary()), host_allocator(),
-                      false);
+    const Model model(encoder_config(compaction_.recipe(), vocabulary_), host_allocator(), false);
     compaction_.write_parameters(model.parameters());
     write_in_front(model.parameters(), to);
   }
@@ -202,6 +202,7 @@ class RankBenchmark {
   }
 
   RankCompaction compaction_;
+  std::int64_t vocabulary_;
   StepBenchmarkOptions options_;  // with the compacted model's configuration
   PrecisionSection precision_;
   Processor processor_;

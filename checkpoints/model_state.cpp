@@ -65,7 +65,7 @@ bool is_adapter(const ParameterStore& store, ParameterId id) {
 // differs.
 std::vector<ParameterId> matching(const CheckpointReader& reader, const ParameterStore& store, bool new_run) {
   const std::string file = reader.path().string();
-  const std::string_view other = new_run ? "holds another encoder" : "is a checkpoint of another model";
+  const std::string_view other = new_run ? "holds another model" : "is a checkpoint of another model";
   const std::string_view advice = new_run
                                       ? "take [model] and [tensorized] from the recipe that it was made with"
                                       : "use the recipe that it was made with";

@@ -22,7 +22,7 @@ struct ClickEvalOptions {
 };
 
 void evaluate(const ClickEvalOptions& options) {
-  LoadedClickModel loaded(options.model, {}, options.device);
+  LoadedClickModel loaded(options.model, options.device);
   const std::string split = options.train ? "train" : "validation";
   const std::string folder = !options.data.empty() ? options.data
                              : options.train       ? loaded.recipe.data.train

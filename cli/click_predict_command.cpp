@@ -163,7 +163,7 @@ void predict_clicks(const ClickPredictOptions& options) {
       throw UsageError(fmt::format("{}: is a folder; name the logs in it", log.string()));
     if (!options.output.path.empty()) options.output.check(log);
   }
-  LoadedClickModel loaded(options.model, {}, options.device);
+  LoadedClickModel loaded(options.model, options.device);
   const data::ClickEncoding encoding = loaded.load_encoding(options.encoding);
   // What is none of them: now, not when the logs before it have been read. A pipe can be read once only.
   for (const std::filesystem::path& log : options.logs)

@@ -1,6 +1,8 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "cli/commands.h"
@@ -89,14 +91,18 @@ void make_synthetic_clicks(const ClickSyntheticOptions& options) {
   const Split train = write_split(clicks, info, 0, options.rows, options.output);
   info.split = "validation";
   const Split held_out = write_split(clicks, info, first_held_out, options.held_out, options.output);
+  std::filesystem::remove(options.output / data::click_encoding_file,
+                          none);  // of shards that were here before
   const auto rows = static_cast<double>(options.held_out);
   const double rate = held_out.clicks / rows, floor = held_out.entropy / rows;
-  const double guessing = data::click_entropy(std::log(rate / (1 - rate)));
   put("train             {} rows, {:.2f} % clicks\n", options.rows,
       100 * train.clicks / static_cast<double>(options.rows));
   put("validation        {} rows, {:.2f} % clicks\n", options.held_out, 100 * rate);
-  put("the least that can be expected of any model: log loss {:.4f} ({:.4f} of guessing the click rate)\n",
-      floor, floor / guessing);
+  const bool both = rate > 0 && rate < 1;
+  put("the least that can be expected of any model: log loss {:.4f}{}\n", floor,
+      both ? fmt::format(" ({:.4f} of guessing the click rate)",
+                         floor / data::click_entropy(std::log(rate / (1 - rate))))
+           : "");
   put("wrote {}\n", options.output.string());
 }
 

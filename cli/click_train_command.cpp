@@ -5,6 +5,7 @@
 #include "cli/run_training.h"
 #include "cli/training_options.h"
 #include "data/shard_files.h"
+#include "kernels/core/console.h"
 #include "storage/folder.h"
 
 namespace comera::cli {
@@ -25,10 +26,11 @@ void train(const ClickTrainOptions& options, Communicator& communicator, StopSig
                     options.training.recipe.path().string()));
   if (!options.data.empty()) {
     recipe.data.train = options.data;
-    recipe.data.validation =
-        storage::exists(std::filesystem::path(options.data) / data::shard_name("validation", 0))
-            ? options.data
-            : "";
+    if (storage::exists(std::filesystem::path(options.data) / data::shard_name("validation", 0)))
+      recipe.data.validation = options.data;
+    else if (recipe.data.validation.empty())
+      say("note: {} has no held-out part, so that nothing is evaluated and no best model is kept\n",
+          options.data);
   }
   run_training(recipe, training_options(options.training, communicator, signals), signals);
 }

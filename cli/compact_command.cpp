@@ -143,13 +143,12 @@ void compact_ranks(const CompactOptions& options) {
   }
   const std::int64_t parameters = compaction.write(output);
   print_ranks(compaction);
-  const EncoderConfig config = encoder_config(compaction.recipe(), compaction.vocabulary());
   const DType dtype = compaction.parameters().dtype();
   put("\n");
-  print_sizes("tensor trains", tensorized_size(config, compaction.before()),
-              tensorized_size(config, compaction.after()), dtype);
+  print_sizes("tensor trains", tensorized_size(compaction.trains(), compaction.before()),
+              tensorized_size(compaction.trains(), compaction.after()), dtype);
   print_sizes("the whole model", compaction.parameters().count(), parameters, dtype);
-  const std::vector<std::string> removed = removed_layers(config, compaction.after());
+  const std::vector<std::string> removed = removed_layers(compaction.trains(), compaction.after());
   put("{:<18}{:>14} of {}{}{}\n", "removed layers", removed.size(), compaction.after().size(),
       removed.empty() ? "" : ": ", fmt::join(removed, ", "));
   put("saved {}\n", output.string());

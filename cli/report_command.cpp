@@ -82,7 +82,7 @@ ReportedFilling reported(const Question& question, std::size_t mark, const FillR
 // Of the held-out data, where they still are, and of the user's own texts.
 void add_fillings(ReportedRun& reported_run, const std::filesystem::path& run, const ReportOptions& options) {
   const Recipe& recipe = *reported_run.recipe;
-  if (recipe.model.head != HeadKind::mlm) {
+  if (recipe.dlrm || recipe.model.head != HeadKind::mlm) {
     if (!options.texts.empty())
       reported_run.notes.push_back("it fills no masks, so that the texts of --fill are not put to it");
     return;

@@ -93,7 +93,7 @@ void add_training_options(CLI::App& command, TrainingCommandOptions& options) {
   add_recipe_options(command, options.recipe);
   command.add_option(
       "--from", options.from,
-      "A checkpoint or a run's directory whose weights the run begins with; it also gives what "
+      "A checkpoint or a run's directory whose weights the run begins with; an encoder's also gives what "
       "the recipe leaves out of [model], and [tensorized] if the recipe has none");
   command.add_option("--output", options.output, "The run's directory, instead of the recipe's run.output");
   add_device_option(command, options.device);

@@ -29,7 +29,8 @@ class Prefetcher {
   Prefetcher& operator=(const Prefetcher&) = delete;
 
   // Valid until the next call of next or restart. What `make` threw is thrown here, after the items before
-  // it. The last item, or its failure, is given again and again.
+  // it. The last item, or its failure, is given again and again,
+  // but where items are made one at a time: then the next call tries anew.
   const Item& next() {
     if (slots_.size() == 1) {
       make_(slots_[0].item);

@@ -70,12 +70,16 @@ class MpiCommunicator final : public Communicator {
   }
 
   void sum(std::span<double> values) override {
-    service_->wait(enter([values](MPI_Comm comm) {
-      MPI_Request request = MPI_REQUEST_NULL;
-      MPI_Iallreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_DOUBLE, MPI_SUM, comm,
-                     &request);
-      return request;
-    }));
+    constexpr std::size_t most = std::size_t{1} << 27;  // MPI counts in int
+    for (std::size_t begin = 0; begin < values.size(); begin += most) {
+      const std::span<double> some = values.subspan(begin, std::min(most, values.size() - begin));
+      service_->wait(enter([some](MPI_Comm comm) {
+        MPI_Request request = MPI_REQUEST_NULL;
+        MPI_Iallreduce(MPI_IN_PLACE, some.data(), static_cast<int>(some.size()), MPI_DOUBLE, MPI_SUM, comm,
+                       &request);
+        return request;
+      }));
+    }
   }
 
   std::string broadcast(const std::string& text) override { return broadcast_from(0, text); }

@@ -119,7 +119,8 @@ std::vector<Picture> pictures_of(const std::vector<Story>& stories) {
         tasks.curves.push_back({name, shown});
     }
   std::vector<Picture> all = {losses,
-                              {"Masked accuracy, held out", {{"validation_accuracy", "accuracy"}}},
+                              {"Accuracy, held out", {{"validation_accuracy", "accuracy"}}},
+                              {"AUC, held out", {{"validation_auc", "AUC"}}},
                               tasks,
                               {"Size of the tensor trains against the start's",
                                {{"ranks/size", "size"}, {"ranks/target", "target", "dashed"}},
@@ -134,7 +135,8 @@ std::vector<Picture> pictures_of(const std::vector<Story>& stories) {
                                true,
                                true},
                               {"Gradient norm", {{"gradient_norm", "norm", "thin"}}, true},
-                              {"Tokens a second", {{"tokens_per_second", "tokens/s", "thin"}}, true}};
+                              {"Tokens a second", {{"tokens_per_second", "tokens/s", "thin"}}, true},
+                              {"Examples a second", {{"examples_per_second", "examples/s", "thin"}}, true}};
   const auto known = [&](const WantedCurve& curve) {
     return std::ranges::any_of(stories,
                                [&](const Story& story) { return story.series.contains(curve.series); });
@@ -155,7 +157,7 @@ Json phases_of(const Recipe& recipe) {
   Json rows = Json::array();
   for (const PhaseSection& phase : recipe.phases)
     rows.push_back(
-        {phase.name, phase.length, phase.tokens_per_pack * phase.packs_per_step,
+        {phase.name, recipe.dlrm ? Json("") : Json(phase.length), phase.pack_size() * phase.packs_per_step,
          phase.steps ? Json(*phase.steps) : Json(fmt::format("{:g} passes", phase.epochs.value_or(0))),
          phase.objective == PhaseObjective::fixed   ? "fixed ranks"
          : phase.objective == PhaseObjective::early ? "early"
@@ -171,7 +173,16 @@ std::string data_text(const Recipe& recipe) {
   return recipe.data.sources.empty() ? recipe.data.train : fmt::format("{}", fmt::join(names, ", "));
 }
 
+std::string click_model_text(const Recipe& recipe) {
+  const DlrmSection& dlrm = *recipe.dlrm;
+  return fmt::format("click model of {} tables of width {}, {}", dlrm.tables.size(), dlrm.width,
+                     recipe.tensorized.enabled && dlrm.table_rank > 0
+                         ? fmt::format("tensor trains of ranks {}", dlrm.table_rank)
+                         : "dense");
+}
+
 std::string model_text(const Recipe& recipe) {
+  if (recipe.dlrm) return click_model_text(recipe);
   return fmt::format("{}, {}", architecture_text(recipe.model),
                      recipe.tensorized.enabled ? "tensor trains"
                      : recipe.low_rank         ? "low-rank layers"
@@ -211,7 +222,9 @@ Json tables_of(const ReportedRun& run, const Story& story) {
     add_sets(tables, *story.evaluation, "sources", "Held out, by source");
   }
   if (run.recipe && !run.recipe->phases.empty())
-    tables.push_back(table_json("Phases", {"", "length", "tokens a step", "steps", "ranks", "learning rates"},
+    tables.push_back(table_json("Phases",
+                                {"", "length", run.recipe->dlrm ? "examples a step" : "tokens a step",
+                                 "steps", "ranks", "learning rates"},
                                 phases_of(*run.recipe)));
   if (const Json* memory = story.training != nullptr ? object_in(*story.training, "peak_memory") : nullptr) {
     Json rows = Json::array();
@@ -276,7 +289,10 @@ std::vector<std::pair<std::string, Json>> results_of(const ReportedRun& run, con
       {"held-out loss", of(story.evaluation, "validation_loss")},
       {"best held-out loss", story.best_loss ? Json(rounded(*story.best_loss)) : Json()},
       {"unigram loss", of(story.evaluation, "unigram_loss")},
-      {"masked accuracy", of(story.evaluation, "validation_accuracy")}};
+      {run.recipe && run.recipe->dlrm ? "accuracy" : "masked accuracy",
+       of(story.evaluation, "validation_accuracy")},
+      {"AUC", of(story.evaluation, "validation_auc")},
+      {"normalised cross-entropy", of(story.evaluation, "validation_normalised_entropy")}};
   if (const Json* sets = story.evaluation != nullptr ? object_in(*story.evaluation, "validation") : nullptr)
     for (const auto& [set, numbers] : sets->items())
       for (const char* metric : {"accuracy", "f1", "matthews", "pearson", "spearman"})
@@ -287,6 +303,8 @@ std::vector<std::pair<std::string, Json>> results_of(const ReportedRun& run, con
   results.emplace_back("hours of training", rounded(story.hours));
   results.emplace_back("tokens", of(story.training, "tokens"));
   results.emplace_back("tokens a second", of(story.training, "tokens_per_second"));
+  results.emplace_back("examples", of(story.training, "examples"));
+  results.emplace_back("examples a second", of(story.training, "examples_per_second"));
   if (run.ranks) {
     results.emplace_back("numbers", run.ranks->live_parameters());
     results.emplace_back("numbers of the dense twin", run.ranks->dense_twin);
@@ -308,6 +326,9 @@ std::vector<std::string> summary_of(const ReportedRun& run, const Story& story) 
     if (const auto unigram = number_in(*story.evaluation, "unigram_loss"))
       lines.push_back(fmt::format("unigram {:.3f}; masked accuracy {:.1f} %", *unigram,
                                   100 * number_in(*story.evaluation, "validation_accuracy").value_or(0)));
+  if (story.evaluation != nullptr)
+    if (const auto auc = number_in(*story.evaluation, "validation_auc"))
+      lines.push_back(fmt::format("AUC {:.4f}", *auc));
   if (run.ranks) {
     const std::int64_t own = run.ranks->live_parameters(), dense = run.ranks->dense_twin;
     lines.push_back(own == dense ? fmt::format("{} numbers, all dense", grouped(own))

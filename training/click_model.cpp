@@ -31,10 +31,9 @@ std::filesystem::path encoding_beside(const std::filesystem::path& checkpoint) {
 
 }  // namespace
 
-LoadedClickModel::LoadedClickModel(const std::filesystem::path& path,
-                                   const std::vector<std::string>& overrides, const std::string& device)
+LoadedClickModel::LoadedClickModel(const std::filesystem::path& path, const std::string& device)
     : trained(find_trained_model(path)),
-      recipe(of_click_model(parse_stored_recipe(trained.recipe, trained.checkpoint.string(), overrides),
+      recipe(of_click_model(parse_stored_recipe(trained.recipe, trained.checkpoint.string()),
                             trained.checkpoint)),
       processor(find_processor(device, recipe.precision.activations(), recipe.precision.operands())),
       model(dlrm_config(recipe), processor.allocator, false) {
@@ -44,9 +43,7 @@ LoadedClickModel::LoadedClickModel(const std::filesystem::path& path,
 }
 
 data::ClickLoaderOptions LoadedClickModel::packs(std::int64_t examples) const {
-  std::vector<std::int64_t> rows;
-  for (const DlrmConfig::Table& table : model.config().tables) rows.push_back(table.rows);
-  return {.capacity = ClickCapacity::single(examples, model.config().numbers, rows),
+  return {.capacity = ClickCapacity::single(examples, model.config().numbers, rows_of(model.config())),
           .right_rows = model.right_rows()};
 }
 
@@ -59,6 +56,9 @@ void LoadedClickModel::require_same_encoding(const std::string& fingerprint, con
 }
 
 data::ClickEncoding LoadedClickModel::load_encoding(const std::filesystem::path& given) const {
+  if (encoding.starts_with("synthetic"))
+    throw UsageError(fmt::format("{}: was trained on synthetic clicks, whose ids are those of no log",
+                                 trained.checkpoint.string()));
   const std::filesystem::path file = given.empty() ? encoding_beside(trained.checkpoint) : given;
   data::ClickEncoding found = data::ClickEncoding::load(file);
   COMERA_CHECK(found.fingerprint() == encoding,

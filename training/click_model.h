@@ -15,8 +15,7 @@ namespace comera {
 // A trained click model in a device's memory, for evaluation and prediction.
 struct LoadedClickModel {
   // device: as find_processor() takes it. UsageError if the checkpoint holds an encoder.
-  LoadedClickModel(const std::filesystem::path& path, const std::vector<std::string>& overrides,
-                   const std::string& device);
+  LoadedClickModel(const std::filesystem::path& path, const std::string& device);
 
   // Batches of so many examples. Error if the examples were not encoded as those it was trained with.
   data::ClickLoaderOptions packs(std::int64_t examples) const;

@@ -17,10 +17,9 @@ namespace {
 
 data::ClickLoaderOptions options_of(const TrainingTask::PhaseOf& phase) {
   const auto& model = dynamic_cast<const Dlrm&>(phase.model);
-  std::vector<std::int64_t> rows;
-  for (const DlrmConfig::Table& table : model.config().tables) rows.push_back(table.rows);
   return {
-      .capacity = ClickCapacity::single(phase.section().examples_per_pack, model.config().numbers, rows),
+      .capacity = ClickCapacity::single(phase.section().examples_per_pack, model.config().numbers,
+                                        rows_of(model.config())),
       .right_rows = model.right_rows(),
       .seed = order_seed(phase.recipe.run.seed, phase.phase),
       .packs_per_step = phase.section().packs_per_step,
@@ -40,6 +39,14 @@ ClickTask::ClickTask(const DataSection& data)
                "{} was encoded otherwise than {}: make both with the same encoding (comera clicks data "
                "--encoding FILE)",
                data.validation, data.train);
+}
+
+void ClickTask::require_same_encoding(const CheckpointReader& checkpoint) const {
+  if (checkpoint.text("/data", "encoding") != train_.info().encoding)
+    throw UsageError(
+        fmt::format("{} was encoded otherwise than what {} was trained on, so that the same ids mean other "
+                    "values: make it with that encoding (comera clicks data --encoding FILE)",
+                    folder_, checkpoint.path().string()));
 }
 
 std::vector<GivenFile> ClickTask::inputs() const {
@@ -91,8 +98,7 @@ std::optional<data::ClickScores> score_clicks(StepEngine& engine, const data::Cl
   options.process = communicator.process();
   data::ClickLoader loader(examples, options);
   const std::int64_t size = options.capacity.examples;
-  const std::int64_t rows =
-      most_packs > 0 && most_packs < examples.rows() / size ? most_packs * size : examples.rows();
+  const std::int64_t rows = most_packs > 0 ? std::min(most_packs * size, examples.rows()) : examples.rows();
   // Other processes' are 0. The last: whether to stop.
   std::vector<double> answers(static_cast<std::size_t>(2 * rows + 1));
   const std::span<double> logits(answers.data(), static_cast<std::size_t>(rows));
@@ -137,17 +143,19 @@ std::string ClickTask::describe(const Evaluation& evaluation) const {
   return data::describe(*evaluation.clicks);
 }
 
-Json metrics_of(const data::ClickScores& scores) {
+Json metrics_of(const data::ClickScores& scores, const std::string& prefix) {
   Json values = Json::object();
-  set_if_finite(values, "validation_loss", scores.loss);
-  set_if_finite(values, "validation_normalised_entropy", scores.normalised_entropy);
-  set_if_finite(values, "validation_auc", scores.auc);
-  set_if_finite(values, "validation_accuracy", scores.accuracy);
-  values["validation_click_rate"] = scores.click_rate;
-  values["validation_examples"] = scores.examples;
+  set_if_finite(values, prefix + "loss", scores.loss);
+  set_if_finite(values, prefix + "normalised_entropy", scores.normalised_entropy);
+  set_if_finite(values, prefix + "auc", scores.auc);
+  set_if_finite(values, prefix + "accuracy", scores.accuracy);
+  values[prefix + "click_rate"] = scores.click_rate;
+  values[prefix + "examples"] = scores.examples;
   return values;
 }
 
-Json ClickTask::metrics(const Evaluation& evaluation) const { return metrics_of(*evaluation.clicks); }
+Json ClickTask::metrics(const Evaluation& evaluation) const {
+  return metrics_of(*evaluation.clicks, "validation_");
+}
 
 }  // namespace comera

@@ -19,6 +19,9 @@ class ClickTask final : public TrainingTask {
   // What the model needs to know of the examples.
   const data::ClickShardInfo& info() const { return train_.info(); }
 
+  // UsageError if the checkpoint's model was trained on ids that mean other values.
+  void require_same_encoding(const CheckpointReader& checkpoint) const;
+
   const char* name() const override { return "clicks"; }
   const char* unit() const override { return "examples"; }
   std::string source() const override { return folder_; }
@@ -50,6 +53,7 @@ std::optional<data::ClickScores> score_clicks(StepEngine& engine, const data::Cl
                                               const data::ClickLoaderOptions& packs, std::int64_t most_packs,
                                               const std::function<bool()>& stop, Communicator& communicator);
 
-Json metrics_of(const data::ClickScores& scores);
+// Keys begin with the prefix: "validation_".
+Json metrics_of(const data::ClickScores& scores, const std::string& prefix = "");
 
 }  // namespace comera

@@ -150,6 +150,11 @@ class Compaction {
 Recipe dense_compaction_recipe(const CheckpointReader& dense, const std::filesystem::path& shapes_from,
                                const std::vector<std::string>& overrides) {
   const std::string file = dense.path().string();
+  if (checkpoint_recipe(dense).dlrm)
+    throw UsageError(
+        fmt::format("{}: holds a click model, whose tables cannot be turned into tensor trains; "
+                    "train it with dlrm.table_rank instead",
+                    file));
   for (const CheckpointTensor& tensor : dense.tensors())
     COMERA_CHECK(!tensor.path.starts_with("/model/") || tensor.path.find(".core.") == std::string::npos,
                  "{} is tensorized already: it has {}; give the checkpoint of a dense model "

@@ -9,7 +9,7 @@ std::string json_text(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-void set_if_finite(Json& object, const char* key, double value) {
+void set_if_finite(Json& object, const std::string& key, double value) {
   if (std::isfinite(value)) object[key] = value;
 }
 

@@ -13,6 +13,6 @@ using Json = nlohmann::ordered_json;
 std::string json_text(const Json& value);
 
 // Gives the object this number, if it is finite.
-void set_if_finite(Json& object, const char* key, double value);
+void set_if_finite(Json& object, const std::string& key, double value);
 
 }  // namespace comera

@@ -6,8 +6,14 @@
 
 namespace comera {
 
-std::unique_ptr<Trainable> EncoderForm::make(Allocator& allocator) const {
-  return std::make_unique<Model>(config_, allocator, true);
+std::unique_ptr<ModelForm> form_of(const Recipe& recipe, const CheckpointReader& checkpoint) {
+  if (recipe.dlrm) return std::make_unique<DlrmForm>(dlrm_config(recipe));
+  const std::int64_t vocabulary = checkpoint.integer("/data", "vocabulary");
+  return std::make_unique<EncoderForm>(encoder_config(recipe, vocabulary), vocabulary);
+}
+
+std::unique_ptr<Trainable> EncoderForm::make(Allocator& allocator, bool gradients) const {
+  return std::make_unique<Model>(config_, allocator, gradients);
 }
 
 std::int64_t EncoderForm::dense_parameters() const { return comera::dense_parameters(config_); }
@@ -18,13 +24,11 @@ std::string EncoderForm::disconnected() const {
 }
 
 void DlrmForm::follow(const Recipe& recipe) {
-  std::vector<std::int64_t> rows;
-  for (const DlrmConfig::Table& table : config_.tables) rows.push_back(table.rows);
-  config_ = dlrm_config(recipe, config_.numbers, rows);
+  config_ = dlrm_config(recipe, config_.numbers, rows_of(config_));
 }
 
-std::unique_ptr<Trainable> DlrmForm::make(Allocator& allocator) const {
-  return std::make_unique<Dlrm>(config_, allocator, true);
+std::unique_ptr<Trainable> DlrmForm::make(Allocator& allocator, bool gradients) const {
+  return std::make_unique<Dlrm>(config_, allocator, gradients);
 }
 
 std::string DlrmForm::disconnected() const {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "checkpoints/checkpoint_file.h"
 #include "model/rank_sizes.h"
 #include "model/trainable.h"
 #include "recipes/recipe.h"
@@ -16,8 +17,8 @@ class ModelForm {
 
   // Takes the ranks that layers have in the recipe now.
   virtual void follow(const Recipe& recipe) = 0;
-  // In the allocator's memory, with gradients, not initialised.
-  virtual std::unique_ptr<Trainable> make(Allocator& allocator) const = 0;
+  // In the allocator's memory, not initialised.
+  virtual std::unique_ptr<Trainable> make(Allocator& allocator, bool gradients) const = 0;
   virtual ModelTrains trains() const = 0;
   // Of the same model with every layer dense.
   virtual std::int64_t dense_parameters() const = 0;
@@ -33,7 +34,7 @@ class EncoderForm final : public ModelForm {
   const EncoderConfig& config() const { return config_; }
 
   void follow(const Recipe& recipe) override { config_ = encoder_config(recipe, vocabulary_); }
-  std::unique_ptr<Trainable> make(Allocator& allocator) const override;
+  std::unique_ptr<Trainable> make(Allocator& allocator, bool gradients) const override;
   ModelTrains trains() const override { return config_; }
   std::int64_t dense_parameters() const override;
   std::string disconnected() const override;
@@ -50,7 +51,7 @@ class DlrmForm final : public ModelForm {
   const DlrmConfig& config() const { return config_; }
 
   void follow(const Recipe& recipe) override;
-  std::unique_ptr<Trainable> make(Allocator& allocator) const override;
+  std::unique_ptr<Trainable> make(Allocator& allocator, bool gradients) const override;
   ModelTrains trains() const override { return trains_of(config_); }
   std::int64_t dense_parameters() const override { return comera::dense_parameters(config_); }
   std::string disconnected() const override;
@@ -58,5 +59,8 @@ class DlrmForm final : public ModelForm {
  private:
   DlrmConfig config_;
 };
+
+// Of a checkpoint's model: recipe is the checkpoint's, with the ranks that layers are to have.
+std::unique_ptr<ModelForm> form_of(const Recipe& recipe, const CheckpointReader& checkpoint);
 
 }  // namespace comera

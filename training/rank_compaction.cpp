@@ -78,21 +78,21 @@ void set_ranks(Recipe& recipe, const std::vector<LiveEntries>& live) {
   for (const auto& [layer, ranks] : ranks_of(live)) recipe.tensorized.ranks[layer] = ranks;
 }
 
-RankCompaction::RankCompaction(const CheckpointReader& from)
-    : from_(from), vocabulary_(from.integer("/data", "vocabulary")), recipe_(checkpoint_recipe(from)) {
-  const EncoderConfig config = encoder_config(recipe_, vocabulary_);
-  before_ = ranks_of(config);
+RankCompaction::RankCompaction(const CheckpointReader& from) : from_(from), recipe_(checkpoint_recipe(from)) {
+  const std::unique_ptr<ModelForm> form = form_of(recipe_, from);
+  trains_ = form->trains();
+  before_ = ranks_of(trains_);
   COMERA_CHECK(!before_.empty(),
                "{} holds a dense model, which has no ranks; give the checkpoint of a model of tensor trains",
                from.path().string());
-  model_ = std::make_unique<Model>(config, host_allocator(), false);
+  model_ = form->make(host_allocator(), false);
   load_parameters(from, model_->parameters());
   try {
     live_ = live_entries(model_->parameters(), model_->ranked_layers());
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}", from.path().string(), error.what()));
   }
-  after_ = live_ranks(model_->config(), *model_);
+  after_ = live_ranks(trains_, *model_);
   set_ranks(recipe_, live_);
 }
 
@@ -102,8 +102,8 @@ void RankCompaction::write_parameters(const ParameterStore& to) const {
 
 std::int64_t RankCompaction::write(const std::filesystem::path& output) const {
   from_.verify();  // all of it: what is copied is not looked at
-  const Model compacted(encoder_config(recipe_, vocabulary_), host_allocator(), false);
-  const ParameterStore& store = compacted.parameters();
+  const std::unique_ptr<Trainable> compacted = form_of(recipe_, from_)->make(host_allocator(), false);
+  const ParameterStore& store = compacted->parameters();
   const ParameterStore& full = model_->parameters();
   const StatesOfFile kept(from_, full, store);
   {

@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "checkpoints/checkpoint_file.h"
-#include "model/model.h"
-#include "model/rank_sizes.h"
 #include "recipes/recipe.h"
 #include "tensorized/compaction.h"
+#include "training/model_form.h"
 
 // What rank adaptation has killed is taken out of a checkpoint, as a run that goes on takes it out of memory
 // (RankStages::compact()).
@@ -31,7 +30,7 @@ class RankCompaction {
   const LayerRanks& before() const { return before_; }
   const LayerRanks& after() const { return after_; }
   bool nothing_dead() const { return before_ == after_; }
-  std::int64_t vocabulary() const { return vocabulary_; }
+  const ModelTrains& trains() const { return trains_; }                      // of the model with what is dead
   const ParameterStore& parameters() const { return model_->parameters(); }  // dead ones included
 
   // Writes the live ones into a model made of recipe().
@@ -43,9 +42,9 @@ class RankCompaction {
 
  private:
   const CheckpointReader& from_;
-  std::int64_t vocabulary_;
   Recipe recipe_;
-  std::unique_ptr<Model> model_;
+  ModelTrains trains_;
+  std::unique_ptr<Trainable> model_;
   std::vector<LiveEntries> live_;
   LayerRanks before_, after_;
 };

@@ -56,8 +56,8 @@ void require_packs(const Recipe& recipe, const Communicator& host) {
     if (const std::int64_t packs = recipe.phases[phase].packs_per_step; packs < host.world_size())
       throw UsageError(fmt::format(
           "phase.{0}.packs_per_step = {1}, but the job has {2} processes, which share the packs of a step: "
-          "give it {2} or a multiple (and fewer tokens_per_pack for as many tokens in a step)",
-          phase, packs, host.world_size()));
+          "give it {2} or a multiple (and fewer {3}_per_pack for as many {3} in a step)",
+          phase, packs, host.world_size(), recipe.dlrm ? "examples" : "tokens"));
 }
 
 // The first process holds the lock.
@@ -253,6 +253,8 @@ void RunSetup::set_encoder() {
 void RunSetup::set_click_model() {
   require_click_keys(recipe);
   auto clicks = std::make_unique<ClickTask>(recipe.data);
+  if (const std::filesystem::path first = first_checkpoint(recipe, found); !first.empty())
+    clicks->require_same_encoding(CheckpointReader(first));
   const DlrmConfig config = dlrm_config(recipe, clicks->info().numbers, clicks->info().heights);
   recipe.dlrm->numbers = config.numbers;
   recipe.dlrm->tables.clear();

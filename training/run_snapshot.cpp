@@ -30,6 +30,11 @@ void require_same_run(const CheckpointReader& reader, const Recipe& before, cons
         "{} was trained with other sources or weights in [[data.source]]; go on with those, or begin "
         "a new run from this checkpoint (--from)",
         file));
+  if (before.data.order != setup.recipe.data.order && reader.integer("/trainer", "step") > 0)
+    throw UsageError(fmt::format(
+        "{} was trained with another data.order, in which its place is one; go on with that, or begin a new "
+        "run from this checkpoint (--from)",
+        file));
   COMERA_CHECK(reader.text("/data", "fingerprint") == setup.task->fingerprint(),
                "{} was trained on other data than {} now holds: resume with the same data", file,
                setup.task->source());

@@ -36,7 +36,7 @@ TrainingRun::~TrainingRun() = default;
 
 void TrainingRun::make_engine() {
   const Recipe& recipe = setup_.recipe;
-  model_ = setup_.form->make(setup_.processor->allocator);
+  model_ = setup_.form->make(setup_.processor->allocator, true);
   engine_ = std::make_unique<StepEngine>(*model_, recipe.optim, *setup_.processor);
   if (setup_.sums_gradients())
     engine_->join(setup_.device_communicator(), recipe.distributed.bucket_mebibytes << 20);

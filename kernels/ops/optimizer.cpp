@@ -45,6 +45,9 @@ void AdamW::check() const {
   check_step_values(name, "results", results, sizeof(StepResults));
 }
 
-Work work_of(const AdamW& op) { return {0, once(op.segments) + 7 * bytes_of(op.elements, op.compute())}; }
+// As if all rows were marked: how many are, the host does not know.
+Work work_of(const AdamW& op) {
+  return {0, once(op.segments) + 7 * bytes_of(op.elements, op.compute()) + (op.marks ? once(op.marks) : 0)};
+}
 
 }  // namespace comera

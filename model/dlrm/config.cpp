@@ -56,6 +56,12 @@ DlrmConfig dense_twin(DlrmConfig config) {
   return config;
 }
 
+std::vector<std::int64_t> rows_of(const DlrmConfig& config) {
+  std::vector<std::int64_t> rows;
+  for (const DlrmConfig::Table& table : config.tables) rows.push_back(table.rows);
+  return rows;
+}
+
 std::string table_name(std::size_t table) { return fmt::format("table.{}", table); }
 std::string bottom_name(std::size_t layer) { return fmt::format("bottom.{}", layer); }
 std::string top_name(std::size_t layer) { return fmt::format("top.{}", layer); }

@@ -56,6 +56,9 @@ struct DlrmConfig {
 // The same model with dense tables and layers.
 DlrmConfig dense_twin(DlrmConfig config);
 
+// Of each table.
+std::vector<std::int64_t> rows_of(const DlrmConfig& config);
+
 // "table.3", "bottom.0", "top.2": the parameters' names begin so.
 std::string table_name(std::size_t table);
 std::string bottom_name(std::size_t layer);

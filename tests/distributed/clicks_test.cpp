@@ -91,9 +91,13 @@ warmup_steps = 3
 };
 
 TEST_F(ClickProcesses, TrainWhatOneDoes) {
-  for (const auto& [packs, processes] : {std::pair{2, 2}, std::pair{5, 3}}) {
-    const std::vector<std::string> steps = {"--set", fmt::format("phase.0.packs_per_step={}", packs)};
-    const std::string one = fmt::format("one-{}", packs), several = fmt::format("several-{}", packs);
+  // Of a dense table the packs of a step look up different rows, and all of those change in every process.
+  for (const auto& [packs, processes, tensorized] :
+       {std::tuple{2, 2, "true"}, std::tuple{5, 3, "true"}, std::tuple{2, 2, "false"}}) {
+    const std::vector<std::string> steps = {"--set", fmt::format("phase.0.packs_per_step={}", packs), "--set",
+                                            fmt::format("tensorized.enabled={}", tensorized)};
+    const std::string one = fmt::format("one-{}-{}", packs, tensorized),
+                      several = fmt::format("several-{}-{}", packs, tensorized);
     train(1, one, steps);
     train(processes, several, steps);
     expect_the_same_model(one, several);

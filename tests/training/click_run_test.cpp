@@ -13,6 +13,7 @@
 #include "tests/training/training_fixture.h"
 #include "training/click_model.h"
 #include "training/click_task.h"
+#include "training/rank_compaction.h"
 
 namespace comera::test {
 namespace {
@@ -22,14 +23,14 @@ using testing::HasSubstr;
 const std::vector<std::int64_t> heights = {400, 30, 3};
 
 // Shards of clicks that a known model has drawn.
-void write_shards(const std::filesystem::path& folder) {
+void write_shards(const std::filesystem::path& folder, const std::string& encoding = "synthetic") {
   data::SyntheticClicksOptions options;
   options.numbers = 4, options.heights = heights, options.seed = 5;
   const data::SyntheticClicks clicks(options);
   data::ClickExamples examples;
   for (const auto& [split, first, rows] : {std::tuple{"train", 0, 4000}, {"validation", 10000, 300}}) {
     data::ClickShardWriter writer(
-        folder, {.encoding = "synthetic", .split = split, .numbers = 4, .heights = heights}, 1500);
+        folder, {.encoding = encoding, .split = split, .numbers = 4, .heights = heights}, 1500);
     clicks.make(first, rows, examples);
     for (int i = 0; i < rows; ++i)
       writer.add(examples.labels[i], &examples.numbers[4 * i], &examples.ids[3 * i]);
@@ -86,7 +87,7 @@ TEST_F(ClickRun, LearnsAndItsCheckpointAnswersAsItDid) {
   EXPECT_EQ(scores.examples, 300);
   EXPECT_LT(scores.normalised_entropy, 0.97);
   EXPECT_GT(scores.auc, 0.6);
-  LoadedClickModel loaded(folder() / "run", {}, "cpu");
+  LoadedClickModel loaded(folder() / "run", "cpu");
   EXPECT_TRUE(loaded.model.tables()[0]->as_tensor_train());
   EXPECT_FALSE(loaded.model.tables()[2]->as_tensor_train());
   StepEngine engine(loaded.model, loaded.processor);
@@ -98,6 +99,8 @@ TEST_F(ClickRun, LearnsAndItsCheckpointAnswersAsItDid) {
   EXPECT_NEAR(again.auc, scores.auc, 1e-6);
   const data::ClickScores some = *score_clicks(engine, held_out, packs, 2, {}, one_process());
   EXPECT_EQ(some.examples, 154);
+  EXPECT_EQ(score_clicks(engine, held_out, packs, 3, {}, one_process())->examples, 231);
+  EXPECT_EQ(score_clicks(engine, held_out, packs, 4, {}, one_process())->examples, 300);
   EXPECT_FALSE(score_clicks(
       engine, held_out, packs, 0, [] { return true; }, one_process()));
 }
@@ -140,8 +143,14 @@ TEST_F(ClickRun, AdaptsItsRanks) {
   EXPECT_LE(share, 0.5);
   EXPECT_GT(share, 0.3);
   EXPECT_TRUE(is_connected(before, left));
-  const LoadedClickModel loaded(outcome.checkpoint, {}, "cpu");
+  const LoadedClickModel loaded(outcome.checkpoint, "cpu");
   EXPECT_EQ(ranks_of(trains_of(loaded.model.config())), left);
+  // What is dead when it stands between two compactions is taken out of the file as well.
+  const TrainingOutcome cut = train("early", overrides, {.stop_after = 37});
+  const CheckpointReader with_dead(cut.checkpoint);
+  ASSERT_NE(held_ranks(with_dead), live_ranks(with_dead));
+  RankCompaction(with_dead).write(folder() / "compacted.h5");
+  EXPECT_EQ(held_ranks(CheckpointReader(folder() / "compacted.h5")), live_ranks(with_dead));
   // In the middle of it, too.
   train("cut", overrides, {.stop_after = 47});
   expect_equal_checkpoints(outcome.checkpoint, train("cut", overrides, {.mode = RunMode::resume}).checkpoint);
@@ -162,6 +171,12 @@ TEST_F(ClickRun, RefusesWhatDoesNotFit) {
   EXPECT_THAT(error_of({"tensorized.ranks.table.2=[2, 2]"}), HasSubstr("table.2 has no tensor train"));
   EXPECT_THAT(error_of({"tensorized.ranks.table.7=[2, 2]"}), HasSubstr("the model has no table.7"));
   EXPECT_THAT(error_of({"data.validation=" + corpus().string()}), HasSubstr("validation"));
+  train("first", {}, {.stop_after = 2});
+  EXPECT_THAT([&] { train("first", {"data.order=stored"}, {.mode = RunMode::resume}); },
+              testing::ThrowsMessage<UsageError>(HasSubstr("was trained with another data.order")));
+  write_shards(folder() / "shards", "others");
+  EXPECT_THAT(error_of({"run.initial_checkpoint=" + (folder() / "first").string()}),
+              HasSubstr("the same ids mean other values"));
   EXPECT_EQ(error_of({"dlrm.tables=[500, 30, 3]"}), "") << "a table may have more rows";
 }
 

@@ -222,7 +222,7 @@ TEST_F(Finetune, BeginsWithAPretrainedEncoder) {
             recipe("other", task({fmt::format("run.initial_checkpoint=\"{}\"", (folder() / "pre").string()),
                                   "model.layers=1"})));
       },
-      testing::ThrowsMessage<Error>(HasSubstr("holds another encoder")));
+      testing::ThrowsMessage<Error>(HasSubstr("holds another model")));
 }
 
 }  // namespace
