@@ -26,9 +26,12 @@ void train(const ClickTrainOptions& options, Communicator& communicator, StopSig
                     options.training.recipe.path().string()));
   if (!options.data.empty()) {
     recipe.data.train = options.data;
-    if (storage::exists(std::filesystem::path(options.data) / data::shard_name("validation", 0)))
+    const auto has = [folder = std::filesystem::path(options.data)](const char* split) {
+      return storage::exists(folder / data::shard_name(split, 0));
+    };
+    if (has("validation"))
       recipe.data.validation = options.data;
-    else if (recipe.data.validation.empty())
+    else if (has("train") && recipe.data.validation.empty())
       say("note: {} has no held-out part, so that nothing is evaluated and no best model is kept\n",
           options.data);
   }

@@ -72,14 +72,13 @@ TEST_F(ClicksPredict, AnswersWhatTheModelIsScoredBy) {
       const double p = predictions[i].probability;
       loss -= std::log((540 + i) % 3 == 0 ? p : 1 - p) / 60;
     }
-    EXPECT_NEAR(loss, scores.at("validation_loss"), 1e-5);
+    EXPECT_NEAR(loss, scores.at("loss"), 1e-5);
     EXPECT_EQ(ended.errors,
               fmt::format("{}: AUC {:.4f}, log loss {:.4f} ({:.4f} of guessing the click rate), accuracy "
                           "{:.2f} %, clicks 33.33 %, 60 examples\n",
-                          (folder_ / "held-out").string(), scores.at("validation_auc").get<double>(),
-                          scores.at("validation_loss").get<double>(),
-                          scores.at("validation_normalised_entropy").get<double>(),
-                          100 * scores.at("validation_accuracy").get<double>()));
+                          (folder_ / "held-out").string(), scores.at("auc").get<double>(),
+                          scores.at("loss").get<double>(), scores.at("normalised_entropy").get<double>(),
+                          100 * scores.at("accuracy").get<double>()));
   }
 }
 

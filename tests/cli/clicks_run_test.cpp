@@ -49,7 +49,7 @@ TEST_F(ClicksRun, ScoresEitherPart) {
   EXPECT_THAT(clicks("eval $D/run").output, AllOf(HasSubstr("log loss"), HasSubstr("60 examples\n")));
   EXPECT_THAT(clicks("eval $D/run --train").output, HasSubstr("540 examples\n"));
   EXPECT_EQ(clicks("eval $D/run --examples-per-pack 7").output, clicks("eval $D/run").output);
-  EXPECT_THAT(clicks("eval $D/run --json").output, HasSubstr("\"validation_examples\":60"));
+  EXPECT_THAT(clicks("eval $D/run --json").output, HasSubstr("\"examples\":60"));
 }
 
 TEST_F(ClicksRun, TrainRefusesInOneSentence) {
