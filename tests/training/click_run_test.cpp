@@ -157,9 +157,9 @@ TEST_F(ClickRun, AdaptsItsRanks) {
 }
 
 TEST_F(ClickRun, RefusesWhatDoesNotFit) {
-  const auto error_of = [&](const std::vector<std::string>& overrides, TrainingOptions options = {}) {
+  const auto error_of = [&](const std::vector<std::string>& overrides) {
     try {
-      train("refused", overrides, options);
+      train("refused", overrides);
     } catch (const Error& error) {
       return std::string(error.what());
     }
