@@ -39,7 +39,7 @@ struct BenchOptions {
 };
 
 std::string bench_recipe(BenchOptions& options) {
-  const Recipe recipe = options.recipe.load();
+  const Recipe recipe = options.recipe.load_encoder();
   if (recipe.model.vocabulary == 0 && options.vocabulary == 0)
     throw UsageError(
         "the recipe takes its vocabulary from the tokenizer; say how large it is with --vocabulary N");
@@ -201,7 +201,7 @@ void bench_methods(MethodsOptions& options) {
   StopSignals signals;
   if ((options.learn > 0) == options.output.empty())
     throw UsageError("--learn STEPS and --output DIRECTORY belong together: runs need a place");
-  const Recipe recipe = options.recipe.load();
+  const Recipe recipe = options.recipe.load_encoder();
   if (recipe.model.vocabulary == 0 && options.benchmark.vocabulary == 0)
     throw UsageError(
         "the recipe takes its vocabulary from the tokenizer; say how large it is with --vocabulary N");
@@ -304,7 +304,7 @@ void bench_lookup(LookupOptions& options) {
     benchmark.rows = options.rows, benchmark.width = options.width;
     shape = factorize_table(options.rows, options.width, options.cores, options.rank);
   } else {
-    const Recipe recipe = options.recipe.load();
+    const Recipe recipe = options.recipe.load_encoder();
     if (recipe.model.vocabulary == 0 && options.vocabulary == 0)
       throw UsageError(
           "the recipe takes its vocabulary from the tokenizer; say how large it is with --vocabulary N");

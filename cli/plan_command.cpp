@@ -26,7 +26,7 @@ struct PlanOptions {
 
 void plan(const PlanOptions& options) {
   if (!options.output.path.empty()) options.output.check();
-  Recipe recipe = options.recipe.load();
+  Recipe recipe = options.recipe.load_encoder();
   set_data(recipe, options.data);
   if (recipe.data.tokenizer.empty())
     throw UsageError("the vocabulary follows from the tokenizer; give it with --tokenizer");

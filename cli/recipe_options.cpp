@@ -46,6 +46,19 @@ std::filesystem::path find_recipe(const std::string& given) {
                                names.empty() ? "" : suggestion(name, names)));
 }
 
+void refuse_click_model(const Recipe& recipe, const std::filesystem::path& file) {
+  if (recipe.dlrm)
+    throw UsageError(
+        fmt::format("{}: has [dlrm], so that it is a click model's recipe; comera clicks train is for those",
+                    file.string()));
+}
+
+Recipe RecipeOptions::load_encoder() const {
+  Recipe recipe = load();
+  refuse_click_model(recipe, path());
+  return recipe;
+}
+
 void add_recipe_options(CLI::App& command, RecipeOptions& options) {
   command
       .add_option("recipe", options.file,

@@ -23,7 +23,12 @@ struct RecipeOptions {
 
   std::filesystem::path path() const { return find_recipe(file); }
   Recipe load() const { return load_recipe(path(), overrides); }
+  // The same of an encoder only.
+  Recipe load_encoder() const;
 };
+
+// UsageError if the recipe is a click model's, which other commands work with.
+void refuse_click_model(const Recipe& recipe, const std::filesystem::path& file);
 
 void add_recipe_options(CLI::App& command, RecipeOptions& options);
 

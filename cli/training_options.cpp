@@ -151,11 +151,7 @@ Recipe load_training_recipe(const TrainingCommandOptions& options) {
 
 Recipe load_encoder_recipe(const TrainingCommandOptions& options) {
   Recipe recipe = load_training_recipe(options);
-  if (recipe.dlrm)
-    throw UsageError(
-        fmt::format("{}: has [dlrm], so that it is a click model's recipe; comera clicks train is "
-                    "for those",
-                    options.recipe.path().string()));
+  refuse_click_model(recipe, options.recipe.path());
   return recipe;
 }
 

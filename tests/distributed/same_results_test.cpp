@@ -1,8 +1,6 @@
 // What several processes train is what one does.
 #include <random>
 
-#include "data/clicks/click_shards.h"
-#include "tests/cli/click_logs.h"
 #include "tests/distributed/processes.h"
 #include "tests/training/float8_overrides.h"
 
@@ -211,52 +209,6 @@ TEST_F(Processes, FineTuningIsScoredWhole) {
     EXPECT_EQ(one["accuracy"], three["accuracy"]);
     EXPECT_NEAR(one["loss"], three["loss"], 1e-5);
   }
-}
-
-TEST_F(Processes, ClickModelsDoNotDependOnTheirNumberAndContinueToTheBit) {
-  std::ofstream(folder() / "log") << criteo_rows(0, 600);
-  data::build_click_shards(
-      {folder() / "log"},
-      data::ClickEncoding::hashed(data::ClickFormat::criteo, std::vector<std::int64_t>(26, 40)), {500, 100},
-      folder() / "shards");
-  std::ofstream(folder() / "clicks.toml") << R"(
-[dlrm]
-width = 4
-bottom = [8]
-top = [8]
-table_rank = 2
-
-[run]
-log_interval = 1
-evaluation_interval = 4
-threads = 1
-
-[[phase]]
-name = "one"
-examples_per_pack = 32
-packs_per_step = 3
-epochs = 2
-learning_rate = 1e-2
-)";
-  const auto train_clicks = [this](int processes, const std::string& run,
-                                   const std::vector<std::string>& options = {}) {
-    std::vector<std::string> all = {COMERA_PROGRAM, "clicks", "train", (folder() / "clicks.toml").string()};
-    for (const auto& word : {std::string("--data"), (folder() / "shards").string(), std::string("--output"),
-                             (folder() / run).string()})
-      all.push_back(word);
-    all.insert(all.end(), options.begin(), options.end());
-    const ProgramResult result = run_processes(processes, all);
-    ASSERT_EQ(result.code, 0) << result.output;
-  };
-  train_clicks(1, "one");
-  for (const int processes : {2, 3}) {
-    const std::string run = fmt::format("of-{}", processes);
-    train_clicks(processes, run);
-    expect_the_same("one", run, 1e-5);
-  }
-  train_clicks(2, "stopped", {"--stop-after", "5"});
-  train_clicks(2, "stopped", {"--resume", "auto"});
-  expect_equal_checkpoints(newest("of-2"), newest("stopped"));
 }
 
 // One clock decides for all.

@@ -8,9 +8,8 @@
 #include <span>
 
 #include "data/clicks/click_batch.h"
-#include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/plain/plain_backend.h"
 #include "model/dlrm/click_packs.h"
+#include "tests/oracle/arithmetic.h"
 #include "tests/oracle/error_of.h"
 #include "training/step_engine.h"
 
@@ -19,16 +18,6 @@ namespace comera::test {
 namespace {
 
 using Values = std::vector<double>;
-
-// What a fixture is computed with, and how close it must come.
-struct Arithmetic {
-  const char* name;
-  const Backend& (*backend)();
-  DType dtype;
-  double tolerance;
-};
-constexpr Arithmetic exact{"double", plain_backend, DType::float64, 1e-9};
-constexpr Arithmetic quick{"float", cpu_backend, DType::float32, 1e-4};
 
 struct Case {
   std::string model;

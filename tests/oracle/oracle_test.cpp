@@ -2,26 +2,15 @@
 
 #include <span>
 
-#include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/plain/plain_backend.h"
 #include "model/model.h"
 #include "optim/adamw.h"
+#include "tests/oracle/arithmetic.h"
 #include "tests/oracle/error_of.h"
 #include "tests/oracle/fixture.h"
 #include "tests/support/harness.h"
 
 namespace comera::test {
 namespace {
-
-// What a fixture is computed with, and how close it must come.
-struct Arithmetic {
-  const char* name;
-  const Backend& (*backend)();
-  DType dtype;
-  double tolerance;
-};
-constexpr Arithmetic exact{"double", plain_backend, DType::float64, 1e-9};
-constexpr Arithmetic quick{"float", cpu_backend, DType::float32, 1e-4};
 
 struct Case {
   std::string encoder;
