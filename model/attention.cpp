@@ -30,12 +30,13 @@ Attention::Attention(ParameterStore& store, const EncoderConfig& config, const P
     between_halves_ = std::make_unique<TTAttention>(store, *projected, *output_train, heads_);
 }
 
-TTAttention::Inputs Attention::inputs(const EncoderStep& step) const {
+TTAttention::Inputs Attention::inputs(const EncoderStep& step, const RowList* rows) const {
   return {.sequence_offsets = step.batch.sequence_offsets,
           .longest = step.batch.capacity.longest,
           .dropout = step.dropout(dropout_, site_),
           .step_inputs = step.inputs,
-          .slopes = positions_.slopes()};
+          .slopes = positions_.slopes(),
+          .rows = rows};
 }
 
 void Attention::turn(const EncoderStep& step, const Tensor& q, const Tensor& k, bool backward) const {
@@ -47,17 +48,17 @@ void Attention::turn(const EncoderStep& step, const Tensor& q, const Tensor& k, 
                              .backward = backward});
 }
 
-Attention::Saved Attention::forward(const EncoderStep& step, const Tensor& x) const {
+Attention::Saved Attention::forward(const EncoderStep& step, const Tensor& x, const RowList* rows) const {
   Arena& arena = step.context.arena;
   Saved saved;
   if (output_->removed()) {
-    saved.y = arena.saved(x.shape(), x.dtype());
+    saved.y = arena.saved({rows ? rows->most : x.dim(0), hidden_}, x.dtype());
     run(step.context, Fill{.x = saved.y, .value = 0});
     return saved;
   }
   if (between_halves_ &&
       between_halves_->pays(step.context.backend.machine(), x.dim(0), step.batch.capacity.longest)) {
-    saved.between_halves = between_halves_->forward(step.context, inputs(step), x);
+    saved.between_halves = between_halves_->forward(step.context, inputs(step, rows), x);
     saved.y = saved.between_halves->y;
     return saved;
   }
@@ -79,24 +80,31 @@ Attention::Saved Attention::forward(const EncoderStep& step, const Tensor& x) co
                        .out = saved.context,
                        .log_sum_exp = saved.log_sum_exp,
                        .slopes = positions_.slopes()});
-  saved.output = output_->forward(step.context, saved.context, {.biased = false, .training = step.training});
+  saved.read = saved.context;
+  if (rows) {
+    saved.read = arena.saved({rows->most, hidden_}, x.dtype());
+    gather(step.context, *rows, saved.context, saved.read);
+  }
+  saved.output = output_->forward(step.context, saved.read, {.biased = false, .training = step.training});
   saved.y = saved.output.output();
   return saved;
 }
 
 void Attention::backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
-                         bool accumulate_dx) const {
+                         bool accumulate_dx, const RowList* rows) const {
   if (output_->removed()) {
     if (!accumulate_dx) run(step.context, Fill{.x = dx, .value = 0});
     return;
   }
   if (saved.between_halves)
-    return between_halves_->backward(step.context, inputs(step), *saved.between_halves, dy, dx,
+    return between_halves_->backward(step.context, inputs(step, rows), *saved.between_halves, dy, dx,
                                      accumulate_dx);
   ArenaScope scope(step.context.arena);
-  const Shape shape = dy.shape();
+  const Shape shape = saved.context.shape();
   const Tensor dcontext = scope.tensor(shape, dy.dtype());
-  output_->backward(step.context, saved.output, {dy}, dcontext, false);
+  const Tensor dread = rows ? scope.tensor(saved.read.shape(), dy.dtype()) : dcontext;
+  output_->backward(step.context, saved.output, {dy}, dread, false);
+  if (rows) scatter(step.context, *rows, dread, dcontext);
   const Tensor dq = scope.tensor(shape, dy.dtype()), dk = scope.tensor(shape, dy.dtype()),
                dv = scope.tensor(shape, dy.dtype());
   const ProductPlace place(step.context.products, projections_->spec().name, scores_stay_wide);

@@ -7,6 +7,7 @@
 #include "model/encoder_step.h"
 #include "model/positions.h"
 #include "tensorized/linear.h"
+#include "tensorized/row_list.h"
 #include "tensorized/tt_attention.h"
 
 namespace comera {
@@ -24,15 +25,17 @@ class Attention {
   struct Saved {
     Linear::Saved projections;  // Q, K, V
     Tensor context;             // (T, hidden): attended values
+    Tensor read;                // (R, hidden): their rows that y has, or all
     Tensor log_sum_exp;         // (heads, T)
     Linear::Saved output;
     std::optional<TTAttention::Saved> between_halves;  // instead of the others
-    Tensor y;                                          // (T, hidden)
+    Tensor y;                                          // (R, hidden)
   };
-  Saved forward(const EncoderStep& step, const Tensor& x) const;
-  // dy is overwritten; dx (T, hidden) is written, or added to.
+  // rows: those of y, R of them; null: all.
+  Saved forward(const EncoderStep& step, const Tensor& x, const RowList* rows) const;
+  // dy (R, hidden) is overwritten; dx (T, hidden) is written, or added to.
   void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
-                bool accumulate_dx) const;
+                bool accumulate_dx, const RowList* rows) const;
 
   Linear& projections() const { return *projections_; }
   Linear& output() const { return *output_; }
@@ -40,7 +43,7 @@ class Attention {
   TTAttention* between_halves() const { return between_halves_.get(); }
 
  private:
-  TTAttention::Inputs inputs(const EncoderStep& step) const;
+  TTAttention::Inputs inputs(const EncoderStep& step, const RowList* rows) const;
   // Turns queries and keys, or their gradients back, with rotary positions.
   void turn(const EncoderStep& step, const Tensor& q, const Tensor& k, bool backward) const;
 

@@ -93,6 +93,14 @@ void residual_backward(const EncoderStep& step, ParameterId bias, const DropoutS
   run(step.context, operation);
 }
 
+// x, or its rows of the list.
+Tensor residual_of(const EncoderStep& step, ArenaScope& scope, const Tensor& x, const RowList* rows) {
+  if (rows == nullptr) return x;
+  const Tensor residual = scope.tensor({rows->most, x.dim(1)}, x.dtype());
+  gather(step.context, *rows, x, residual);
+  return residual;
+}
+
 Tensor normalize(const EncoderStep& step, const LayerNorm& norm, const Tensor& x,
                  const NormStatistics& statistics) {
   const Tensor y = step.context.arena.saved(x.shape(), x.dtype());
@@ -122,20 +130,26 @@ void normalize_backward(const EncoderStep& step, const LayerNorm& norm, const Te
 
 }  // namespace
 
-EncoderBlock::Saved EncoderBlock::forward(const EncoderStep& step, const Tensor& x) const {
-  return placement_ == NormPlacement::post ? forward_post(step, x) : forward_pre(step, x);
+EncoderBlock::Saved EncoderBlock::forward(const EncoderStep& step, const Tensor& x,
+                                          const RowList* rows) const {
+  return placement_ == NormPlacement::post ? forward_post(step, x, rows) : forward_pre(step, x, rows);
 }
 
-void EncoderBlock::backward(const EncoderStep& step, const Saved& saved, const Tensor& g) const {
-  placement_ == NormPlacement::post ? backward_post(step, saved, g) : backward_pre(step, saved, g);
+void EncoderBlock::backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
+                            const RowList* rows) const {
+  placement_ == NormPlacement::post ? backward_post(step, saved, dy, dx, rows)
+                                    : backward_pre(step, saved, dy, dx, rows);
 }
 
-EncoderBlock::Saved EncoderBlock::forward_post(const EncoderStep& step, const Tensor& x) const {
+EncoderBlock::Saved EncoderBlock::forward_post(const EncoderStep& step, const Tensor& x,
+                                               const RowList* rows) const {
+  ArenaScope scope(step.context.arena);
   Saved saved;
   saved.x = x;
-  saved.attention = attention_.forward(step, x);
-  const Residual first = add_residual(step, saved.attention.y, attention_.output().bias(), x,
-                                      step.dropout(dropout_, attention_site_), &norm1_);
+  saved.attention = attention_.forward(step, x, rows);
+  const Residual first =
+      add_residual(step, saved.attention.y, attention_.output().bias(), residual_of(step, scope, x, rows),
+                   step.dropout(dropout_, attention_site_), &norm1_);
   saved.sum1 = first.sum;
   saved.normed1 = first.normed;
   saved.statistics1 = first.statistics;
@@ -149,25 +163,30 @@ EncoderBlock::Saved EncoderBlock::forward_post(const EncoderStep& step, const Te
   return saved;
 }
 
-void EncoderBlock::backward_post(const EncoderStep& step, const Saved& saved, const Tensor& g) const {
+void EncoderBlock::backward_post(const EncoderStep& step, const Saved& saved, const Tensor& dy,
+                                 const Tensor& dx, const RowList* rows) const {
   ArenaScope scope(step.context.arena);
-  const Tensor dbranch = scope.tensor(g.shape(), g.dtype());
-  residual_backward(step, ffn_.down().bias(), step.dropout(dropout_, ffn_site_), g, dbranch, &norm2_,
+  const Tensor dbranch = scope.tensor(dy.shape(), dy.dtype());
+  residual_backward(step, ffn_.down().bias(), step.dropout(dropout_, ffn_site_), dy, dbranch, &norm2_,
                     saved.sum2, saved.statistics2);
-  ffn_.backward(step, saved.ffn, dbranch, g, true);
-  residual_backward(step, attention_.output().bias(), step.dropout(dropout_, attention_site_), g, dbranch,
+  ffn_.backward(step, saved.ffn, dbranch, dy, true);
+  residual_backward(step, attention_.output().bias(), step.dropout(dropout_, attention_site_), dy, dbranch,
                     &norm1_, saved.sum1, saved.statistics1);
-  attention_.backward(step, saved.attention, dbranch, g, true);
+  if (rows) scatter(step.context, *rows, dy, dx);
+  attention_.backward(step, saved.attention, dbranch, dx, true, rows);
 }
 
-EncoderBlock::Saved EncoderBlock::forward_pre(const EncoderStep& step, const Tensor& x) const {
+EncoderBlock::Saved EncoderBlock::forward_pre(const EncoderStep& step, const Tensor& x,
+                                              const RowList* rows) const {
+  ArenaScope scope(step.context.arena);
   Saved saved;
   saved.x = x;
   saved.statistics1 = new_statistics(step, x);
   saved.normed1 = normalize(step, norm1_, x, saved.statistics1);
-  saved.attention = attention_.forward(step, saved.normed1);
-  const Residual first = add_residual(step, saved.attention.y, attention_.output().bias(), x,
-                                      step.dropout(dropout_, attention_site_), &norm2_);
+  saved.attention = attention_.forward(step, saved.normed1, rows);
+  const Residual first =
+      add_residual(step, saved.attention.y, attention_.output().bias(), residual_of(step, scope, x, rows),
+                   step.dropout(dropout_, attention_site_), &norm2_);
   saved.sum1 = first.sum;
   saved.normed2 = first.normed;
   saved.statistics2 = first.statistics;
@@ -179,17 +198,21 @@ EncoderBlock::Saved EncoderBlock::forward_pre(const EncoderStep& step, const Ten
   return saved;
 }
 
-void EncoderBlock::backward_pre(const EncoderStep& step, const Saved& saved, const Tensor& g) const {
+void EncoderBlock::backward_pre(const EncoderStep& step, const Saved& saved, const Tensor& dy,
+                                const Tensor& dx, const RowList* rows) const {
   ArenaScope scope(step.context.arena);
-  const Tensor dbranch = scope.tensor(g.shape(), g.dtype());
-  const Tensor dnormed = scope.tensor(g.shape(), g.dtype());
-  residual_backward(step, ffn_.down().bias(), step.dropout(dropout_, ffn_site_), g, dbranch, nullptr, {}, {});
-  ffn_.backward(step, saved.ffn, dbranch, dnormed, false);
-  normalize_backward(step, norm2_, saved.sum1, saved.statistics2, dnormed, g);
-  residual_backward(step, attention_.output().bias(), step.dropout(dropout_, attention_site_), g, dbranch,
+  const Tensor dbranch = scope.tensor(dy.shape(), dy.dtype());
+  const Tensor dnormed = scope.tensor(dx.shape(), dx.dtype());
+  const Tensor dnormed2 = rows ? scope.tensor(dy.shape(), dy.dtype()) : dnormed;
+  residual_backward(step, ffn_.down().bias(), step.dropout(dropout_, ffn_site_), dy, dbranch, nullptr, {},
+                    {});
+  ffn_.backward(step, saved.ffn, dbranch, dnormed2, false);
+  normalize_backward(step, norm2_, saved.sum1, saved.statistics2, dnormed2, dy);
+  residual_backward(step, attention_.output().bias(), step.dropout(dropout_, attention_site_), dy, dbranch,
                     nullptr, {}, {});
-  attention_.backward(step, saved.attention, dbranch, dnormed, false);
-  normalize_backward(step, norm1_, saved.x, saved.statistics1, dnormed, g);
+  if (rows) scatter(step.context, *rows, dy, dx);
+  attention_.backward(step, saved.attention, dbranch, dnormed, false, rows);
+  normalize_backward(step, norm1_, saved.x, saved.statistics1, dnormed, dx);
 }
 
 }  // namespace comera

@@ -14,27 +14,34 @@ class EncoderBlock {
   EncoderBlock(ParameterStore& store, const EncoderConfig& config, const PositionTables& positions,
                std::int64_t layer);
 
+  // R rows: all, T, or those of the list that forward was given.
   struct Saved {
-    Tensor x;
+    Tensor x;  // (T, hidden)
     NormStatistics statistics1, statistics2;
-    Tensor normed1, normed2;  // (T, hidden): outputs of the norms
+    // Outputs of the norms, (R, hidden); (T, hidden) if the norm is before attention.
+    Tensor normed1, normed2;
     Attention::Saved attention;
     FeedForward::Saved ffn;
-    Tensor sum1, sum2;  // (T, hidden): residual sums after attention and feed-forward
-    Tensor y;
+    Tensor sum1, sum2;  // (R, hidden): residual sums after attention and feed-forward
+    Tensor y;           // (R, hidden)
   };
-  Saved forward(const EncoderStep& step, const Tensor& x) const;
-  // g (T, hidden): the gradient of y, overwritten by that of x.
-  void backward(const EncoderStep& step, const Saved& saved, const Tensor& g) const;
+  // rows: what follows reads these rows of y, R of them, and everything behind the attended values is
+  // computed for them alone; null: all. Dropout's elements are those of (R, hidden).
+  Saved forward(const EncoderStep& step, const Tensor& x, const RowList* rows) const;
+  // dy (R, hidden) is overwritten, dx (T, hidden) written; they are one tensor if there is no list.
+  void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
+                const RowList* rows) const;
 
   const Attention& attention() const { return attention_; }
   const FeedForward& ffn() const { return ffn_; }
 
  private:
-  Saved forward_post(const EncoderStep& step, const Tensor& x) const;
-  Saved forward_pre(const EncoderStep& step, const Tensor& x) const;
-  void backward_post(const EncoderStep& step, const Saved& saved, const Tensor& g) const;
-  void backward_pre(const EncoderStep& step, const Saved& saved, const Tensor& g) const;
+  Saved forward_post(const EncoderStep& step, const Tensor& x, const RowList* rows) const;
+  Saved forward_pre(const EncoderStep& step, const Tensor& x, const RowList* rows) const;
+  void backward_post(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
+                     const RowList* rows) const;
+  void backward_pre(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
+                    const RowList* rows) const;
 
   NormPlacement placement_;
   double dropout_;

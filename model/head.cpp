@@ -3,7 +3,6 @@
 #include "kernels/ops/bias_activation.h"
 #include "kernels/ops/cross_entropy.h"
 #include "kernels/ops/dropout.h"
-#include "kernels/ops/gather.h"
 #include "kernels/ops/layer_norm.h"
 #include "kernels/ops/layout.h"
 #include "kernels/ops/sequence.h"
@@ -33,19 +32,19 @@ MaskedLanguageHead::MaskedLanguageHead(ParameterStore& store, const EncoderConfi
                        .decays = false,
                        .initializer = {}})) {}
 
+std::optional<RowList> MaskedLanguageHead::reads(const PackedBatch& batch) const {
+  return RowList{
+      .indices = batch.masked_positions, .count = batch.masked_count(), .most = batch.capacity.masked};
+}
+
 MaskedLanguageHead::Passed MaskedLanguageHead::evaluate(const EncoderStep& step, const Tensor& hidden) const {
   const Context& context = step.context;
   Arena& arena = context.arena;
   const DType dtype = hidden.dtype(), master = step.store.dtype();
-  const std::int64_t rows = step.batch.capacity.masked, width = hidden.dim(1);
-  const Tensor masked = arena.saved({rows, width}, dtype);
-  run(context, GatherRows{.x = hidden,
-                          .indices = step.batch.masked_positions,
-                          .count = step.batch.masked_count(),
-                          .y = masked});
+  const std::int64_t rows = hidden.dim(0);
   Passed passed;
-  passed.transformed = transform_->forward(context, masked, {.activation = Activation::gelu});
-  passed.normed = arena.saved({rows, width}, dtype);
+  passed.transformed = transform_->forward(context, hidden, {.activation = Activation::gelu});
+  passed.normed = arena.saved(hidden.shape(), dtype);
   passed.mean = arena.saved({rows}, master);
   passed.rstd = arena.saved({rows}, master);
   run(context, LayerNormForward{.x = passed.transformed.output(),
@@ -63,10 +62,8 @@ void MaskedLanguageHead::pass(const EncoderStep& step, const Tensor& hidden, boo
   const Context& context = step.context;
   Arena& arena = context.arena;
   const std::size_t mark = arena.mark();
-  const DType dtype = hidden.dtype();
-  const std::int64_t rows = step.batch.capacity.masked, width = hidden.dim(1);
   const auto [transformed, normed, mean, rstd] = evaluate(step, hidden);
-  const Tensor g = gradient ? arena.saved({rows, width}, dtype) : Tensor();
+  const Tensor g = gradient ? arena.saved(hidden.shape(), hidden.dtype()) : Tensor();
   const ProductPlace decoder(context.products, "head.decoder", "logits decide about the loss");
   tokens_.cross_entropy(context, {.h = normed,
                                   .targets = step.batch.masked_targets,
@@ -86,13 +83,7 @@ void MaskedLanguageHead::pass(const EncoderStep& step, const Tensor& hidden, boo
                                    .accumulate_dx = false,
                                    .dgamma = step.store.gradient(norm_.gamma),
                                    .dbeta = step.store.gradient(norm_.beta)});
-    ArenaScope scope(arena);
-    const Tensor dmasked = scope.tensor({rows, width}, dtype);
-    transform_->backward(context, transformed, {g}, dmasked, false);
-    run(context, ScatterRows{.dy = dmasked,
-                             .indices = step.batch.masked_positions,
-                             .count = step.batch.masked_count(),
-                             .dx = dhidden});
+    transform_->backward(context, transformed, {g}, dhidden, false);
   }
   arena.release(mark);
 }
@@ -105,15 +96,15 @@ void MaskedLanguageHead::logits(const EncoderStep& step, const Tensor& hidden, c
   context.arena.release(mark);
 }
 
-void pool(const EncoderStep& step, const Tensor& hidden, Pooling pooling, const Tensor& vectors) {
-  if (pooling == Pooling::mean)
-    run(step.context, SequenceMean{.x = hidden,
-                                   .offsets = step.batch.sequence_offsets,
-                                   .count = step.batch.sequence_count(),
-                                   .y = vectors});
-  else
-    run(step.context, GatherRows{.x = hidden,
-                                 .indices = step.batch.sequence_offsets,
+std::optional<RowList> pooled_rows(const PackedBatch& batch, Pooling pooling) {
+  if (pooling == Pooling::mean) return {};
+  return RowList{
+      .indices = batch.sequence_offsets, .count = batch.sequence_count(), .most = batch.capacity.sequences};
+}
+
+void pool_by_mean(const EncoderStep& step, const Tensor& hidden, const Tensor& vectors) {
+  run(step.context, SequenceMean{.x = hidden,
+                                 .offsets = step.batch.sequence_offsets,
                                  .count = step.batch.sequence_count(),
                                  .y = vectors});
 }
@@ -140,11 +131,14 @@ std::int64_t SequenceHead::examples(const EncoderStep& step) const {
 SequenceHead::Passed SequenceHead::evaluate(const EncoderStep& step, const Tensor& hidden,
                                             const DropoutSpec& dropout) const {
   const Context& context = step.context;
-  const std::int64_t sequences = step.batch.capacity.sequences, width = hidden.dim(1);
+  const std::int64_t width = hidden.dim(1);
+  Tensor vectors = hidden;
+  if (pooling_ == Pooling::mean) {
+    vectors = context.arena.saved({step.batch.capacity.sequences, width}, hidden.dtype());
+    pool_by_mean(step, hidden, vectors);
+  }
   Passed passed;
-  passed.vectors = context.arena.saved({sequences, width}, hidden.dtype());
-  pool(step, hidden, pooling_, passed.vectors);
-  passed.pooled = pooler_->forward(context, passed.vectors, {.activation = Activation::tanh});
+  passed.pooled = pooler_->forward(context, vectors, {.activation = Activation::tanh});
   Tensor features = passed.pooled.output();
   if (pairs_ == PairEncoding::separate) {
     features = context.arena.saved({examples(step), 4 * width}, hidden.dtype());
@@ -189,7 +183,8 @@ void SequenceHead::pass(const EncoderStep& step, const Tensor& hidden, bool grad
     ArenaScope scope(context.arena);
     const bool separate = pairs_ == PairEncoding::separate;
     const Tensor dfeatures = scope.tensor({examples(step), separate ? 4 * width : width}, dtype);
-    const Tensor dvectors = scope.tensor({sequences, width}, dtype);
+    const bool mean = pooling_ == Pooling::mean;
+    const Tensor dvectors = mean ? scope.tensor({sequences, width}, dtype) : dhidden;
     classifier_->backward(context, passed.answer, {answer}, dfeatures, false);
     if (dropout.active())
       run(context, Dropout{.x = dfeatures, .dropout = dropout, .step_inputs = step.inputs, .y = dfeatures});
@@ -202,16 +197,11 @@ void SequenceHead::pass(const EncoderStep& step, const Tensor& hidden, bool grad
                                         .dx = dpooled});
     }
     pooler_->backward(context, passed.pooled, {dpooled}, dvectors, false);
-    if (pooling_ == Pooling::mean)
+    if (mean)
       run(context, SequenceMeanBackward{.dy = dvectors,
                                         .offsets = step.batch.sequence_offsets,
                                         .count = step.batch.sequence_count(),
                                         .dx = dhidden});
-    else
-      run(context, ScatterRows{.dy = dvectors,
-                               .indices = step.batch.sequence_offsets,
-                               .count = step.batch.sequence_count(),
-                               .dx = dhidden});
   }
   context.arena.release(mark);
 }

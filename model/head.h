@@ -7,6 +7,7 @@
 #include "model/encoder_step.h"
 #include "model/layer_norm.h"
 #include "tensorized/linear.h"
+#include "tensorized/row_list.h"
 
 namespace comera {
 
@@ -15,9 +16,12 @@ namespace comera {
 class Head {
  public:
   virtual ~Head() = default;
-  // hidden (T, hidden). Loss, targets and hits are added to step.results.
+  // The rows of the encoder's output that it reads; none: all. Its input `hidden` is (R, hidden), these rows,
+  // or (T, hidden).
+  virtual std::optional<RowList> reads(const PackedBatch& batch) const = 0;
+  // Loss, targets and hits are added to step.results.
   void forward(const EncoderStep& step, const Tensor& hidden) const { pass(step, hidden, false, Tensor()); }
-  // The same, and dhidden (T, hidden) is written; gradients of the head's parameters are added to the
+  // The same, and dhidden is written, as hidden is; gradients of the head's parameters are added to the
   // store's.
   void forward_backward(const EncoderStep& step, const Tensor& hidden, const Tensor& dhidden) const {
     pass(step, hidden, true, dhidden);
@@ -36,6 +40,7 @@ class MaskedLanguageHead final : public Head {
  public:
   MaskedLanguageHead(ParameterStore& store, const EncoderConfig& config, const Embedding& tokens);
   std::vector<Linear*> linears() const override { return {transform_.get()}; }
+  std::optional<RowList> reads(const PackedBatch& batch) const override;
 
   // y (masked positions of the capacity, vocabulary), in the type of the parameters, for prediction; rows
   // beyond their count hold anything.
@@ -57,8 +62,10 @@ class MaskedLanguageHead final : public Head {
   ParameterId bias_;
 };
 
-// vectors (S, hidden) of hidden (T, hidden); zero beyond the batch's sequences.
-void pool(const EncoderStep& step, const Tensor& hidden, Pooling pooling, const Tensor& vectors);
+// The rows that make the sequences' vectors; none: all.
+std::optional<RowList> pooled_rows(const PackedBatch& batch, Pooling pooling);
+// Their mean in each sequence: vectors (S, hidden) of hidden (T, hidden); zero beyond the batch's sequences.
+void pool_by_mean(const EncoderStep& step, const Tensor& hidden, const Tensor& vectors);
 
 // Classification or regression: y = W dropout(p) + b with p = tanh(pooler h), and h the first token's hidden
 // state or the mean of a sequence's. The loss is the cross-entropy of the logits y, or the squared error of
@@ -68,6 +75,9 @@ class SequenceHead final : public Head {
  public:
   SequenceHead(ParameterStore& store, const EncoderConfig& config);
   std::vector<Linear*> linears() const override { return {pooler_.get(), classifier_.get()}; }
+  std::optional<RowList> reads(const PackedBatch& batch) const override {
+    return pooled_rows(batch, pooling_);
+  }
 
   // y (at least as many rows as examples, outputs), for prediction; rows beyond their count hold anything.
   void predict(const EncoderStep& step, const Tensor& hidden, const Tensor& y) const;
@@ -76,7 +86,6 @@ class SequenceHead final : public Head {
   HeadKind kind_;
   // The head's forward pass as far as the backward pass needs it.
   struct Passed {
-    Tensor vectors;  // (S, hidden)
     Linear::Saved pooled, answer;
   };
   Passed evaluate(const EncoderStep& step, const Tensor& hidden, const DropoutSpec& dropout) const;

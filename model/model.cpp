@@ -1,7 +1,6 @@
 #include "model/model.h"
 
 #include "kernels/core/check.h"
-#include "kernels/ops/gather.h"
 #include "kernels/ops/layer_norm.h"
 #include "kernels/ops/layout.h"
 #include "tensorized/ttm_chain.h"
@@ -55,6 +54,21 @@ void Model::add_float8(const Float8Config& config, Allocator& allocator) {
     }
 }
 
+Tensor Model::normalize(const EncoderStep& step, const Tensor& x, NormStatistics& statistics) const {
+  if (!final_norm_) return x;
+  Arena& arena = step.context.arena;
+  statistics = {arena.saved({x.dim(0)}, store_.dtype()), arena.saved({x.dim(0)}, store_.dtype())};
+  const Tensor y = arena.saved(x.shape(), x.dtype());
+  run(step.context, LayerNormForward{.x = x,
+                                     .gamma = store_.value(final_norm_->gamma),
+                                     .beta = store_.value(final_norm_->beta),
+                                     .eps = final_norm_->eps,
+                                     .y = y,
+                                     .mean = statistics.mean,
+                                     .rstd = statistics.rstd});
+  return y;
+}
+
 void Model::run_pack(const EncoderStep& step, bool gradient) const {
   const Context& context = step.context;
   Arena& arena = context.arena;
@@ -63,42 +77,38 @@ void Model::run_pack(const EncoderStep& step, bool gradient) const {
   const Tensor g = gradient ? arena.saved(shape, store_.compute()) : Tensor();
   begin_pass(context, gradient);
 
+  const std::optional<RowList> read = head_->reads(step.batch);
+  const RowList* early = read && reads_early() ? &*read : nullptr;
+  const auto rows_of = [&](std::size_t block) { return block + 1 == blocks_.size() ? early : nullptr; };
   const EmbeddingBlock::Saved embedded = embedding_->forward(step);
   Tensor x = embedded.y;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    saved_[i] = blocks_[i]->forward(step, x);
+    saved_[i] = blocks_[i]->forward(step, x, rows_of(i));
     x = saved_[i].y;
   }
+  if (read && !early) x = gathered(step, *read, x);
   NormStatistics statistics;
-  Tensor hidden = x;
-  if (final_norm_) {
-    statistics = {arena.saved({shape[0]}, store_.dtype()), arena.saved({shape[0]}, store_.dtype())};
-    hidden = arena.saved(shape, x.dtype());
-    run(context, LayerNormForward{.x = x,
-                                  .gamma = store_.value(final_norm_->gamma),
-                                  .beta = store_.value(final_norm_->beta),
-                                  .eps = final_norm_->eps,
-                                  .y = hidden,
-                                  .mean = statistics.mean,
-                                  .rstd = statistics.rstd});
-  }
+  const Tensor hidden = normalize(step, x, statistics);
   if (!gradient) {
     head_->forward(step, hidden);
   } else {
-    head_->forward_backward(step, hidden, g);
+    const Tensor dhidden = read ? arena.saved(hidden.shape(), hidden.dtype()) : g;
+    head_->forward_backward(step, hidden, dhidden);
     if (final_norm_)
       run(context, LayerNormBackward{.x = x,
                                      .gamma = store_.value(final_norm_->gamma),
                                      .mean = statistics.mean,
                                      .rstd = statistics.rstd,
-                                     .dy = g,
-                                     .dx = g,
+                                     .dy = dhidden,
+                                     .dx = dhidden,
                                      .accumulate_dx = false,
                                      .dgamma = store_.gradient(final_norm_->gamma),
                                      .dbeta = store_.gradient(final_norm_->beta)});
+    if (read && !early) scatter(context, *read, dhidden, g);
     ready(static_cast<int>(blocks_.size()) + 1);
     for (std::size_t i = blocks_.size(); i-- > 0;) {
-      blocks_[i]->backward(step, saved_[i], g);
+      const RowList* rows = rows_of(i);
+      blocks_[i]->backward(step, saved_[i], rows ? dhidden : g, g, rows);
       ready(static_cast<int>(i) + 1);
     }
     embedding_->backward(step, embedded, g);
@@ -107,39 +117,45 @@ void Model::run_pack(const EncoderStep& step, bool gradient) const {
   arena.release(mark);
 }
 
-Tensor Model::encode(const EncoderStep& step) const {
+Tensor Model::gathered(const EncoderStep& step, const RowList& rows, const Tensor& x) const {
+  const Tensor y = step.context.arena.saved({rows.most, config_.hidden}, x.dtype());
+  gather(step.context, rows, x, y);
+  return y;
+}
+
+Tensor Model::encode(const EncoderStep& step, const std::optional<RowList>& read) const {
   Arena& arena = step.context.arena;
-  const Tensor x = arena.saved({step.batch.capacity.tokens, config_.hidden}, store_.compute());
+  const std::int64_t tokens = step.batch.capacity.tokens, rows = read ? read->most : tokens;
+  const Tensor x = arena.saved({tokens, config_.hidden}, store_.compute());
+  const Tensor last = read ? arena.saved({rows, config_.hidden}, store_.compute()) : x;
   begin_pass(step.context, false);
   // A block's own tensors are released when its output has been copied: nothing is kept for a backward pass.
-  const auto keep = [&](std::size_t mark, const Tensor& y) {
-    run(step.context,
-        GatherRows{.x = y, .indices = step.batch.token_rows, .count = step.batch.token_count(), .y = x});
+  const RowList all{.indices = step.batch.token_rows, .count = step.batch.token_count(), .most = tokens};
+  const auto keep = [&](std::size_t mark, const RowList& list, const Tensor& y, const Tensor& to) {
+    gather(step.context, list, y, to);
     arena.release(mark);
   };
   std::size_t mark = arena.mark();
-  keep(mark, embedding_->forward(step).y);
+  keep(mark, all, embedding_->forward(step).y, x);
   for (const auto& block : blocks_) {
     mark = arena.mark();
-    keep(mark, block->forward(step, x).y);
+    if (!read || block != blocks_.back())
+      keep(mark, all, block->forward(step, x, nullptr).y, x);
+    else if (reads_early())
+      keep(mark, {.indices = step.batch.token_rows, .count = read->count, .most = rows},
+           block->forward(step, x, &*read).y, last);
+    else
+      keep(mark, *read, block->forward(step, x, nullptr).y, last);
   }
-  if (!final_norm_) return x;
-  const Tensor hidden = arena.saved(x.shape(), x.dtype());
-  run(step.context, LayerNormForward{.x = x,
-                                     .gamma = store_.value(final_norm_->gamma),
-                                     .beta = store_.value(final_norm_->beta),
-                                     .eps = final_norm_->eps,
-                                     .y = hidden,
-                                     .mean = arena.saved({x.dim(0)}, store_.dtype()),
-                                     .rstd = arena.saved({x.dim(0)}, store_.dtype())});
-  return hidden;
+  NormStatistics statistics;
+  return normalize(step, last, statistics);
 }
 
 void Model::predict(const EncoderStep& step, const Tensor& y) const {
   const auto* head = dynamic_cast<const SequenceHead*>(head_.get());
   COMERA_CHECK(head != nullptr, "a model with a masked-language head predicts nothing for whole sequences");
   const std::size_t mark = step.context.arena.mark();
-  head->predict(step, encode(step), y);
+  head->predict(step, encode(step, head->reads(step.batch)), y);
   step.context.arena.release(mark);
 }
 
@@ -147,13 +163,20 @@ void Model::logits(const EncoderStep& step, const Tensor& y) const {
   const auto* head = dynamic_cast<const MaskedLanguageHead*>(head_.get());
   COMERA_CHECK(head != nullptr, "a model without a masked-language head predicts no tokens");
   const std::size_t mark = step.context.arena.mark();
-  head->logits(step, encode(step), y);
+  head->logits(step, encode(step, head->reads(step.batch)), y);
   step.context.arena.release(mark);
 }
 
 void Model::embed(const EncoderStep& step, Pooling pooling, const Tensor& vectors) const {
   const std::size_t mark = step.context.arena.mark();
-  pool(step, encode(step), pooling, vectors);
+  const std::optional<RowList> read = pooled_rows(step.batch, pooling);
+  const Tensor hidden = encode(step, read);
+  if (read)
+    gather(step.context,
+           {.indices = step.batch.token_rows, .count = step.batch.sequence_count(), .most = read->most},
+           hidden, vectors);
+  else
+    pool_by_mean(step, hidden, vectors);
   step.context.arena.release(mark);
 }
 

@@ -23,9 +23,9 @@ class Model final : public Trainable {
   // One pack: forward, loss and, with `gradient`, backward. Gradients of the sum of the losses are added to
   // the store's; loss, targets and hits to step.results.
   void run_pack(const EncoderStep& step, bool gradient) const;
-  // The encoder's output (T, hidden), in the arena; the caller releases it. Without what a backward pass
-  // needs: memory does not grow with the number of blocks.
-  Tensor encode(const EncoderStep& step) const;
+  // The encoder's output (T, hidden), or those of its rows (R, hidden), in the arena; the caller releases it.
+  // Without what a backward pass needs: memory does not grow with the number of blocks.
+  Tensor encode(const EncoderStep& step, const std::optional<RowList>& read = {}) const;
   // What the head says of each sequence, y (S, sequence_outputs): logits of the classes, or one score. Throws
   // Error if the head is a masked-language head.
   void predict(const EncoderStep& step, const Tensor& y) const;
@@ -50,6 +50,11 @@ class Model final : public Trainable {
   void add_float8(const Float8Config& config, Allocator& allocator);
 
   void ready(int block) const { gradients_are_ready(block_ranges_[block]); }
+  // Whether the last block computes what the head reads alone: heads of adapters share all tokens of a pack.
+  bool reads_early() const { return !config_.lte; }
+  Tensor gathered(const EncoderStep& step, const RowList& rows, const Tensor& x) const;
+  // By the final norm, if there is one.
+  Tensor normalize(const EncoderStep& step, const Tensor& x, NormStatistics& statistics) const;
 
   EncoderConfig config_;
   PositionTables positions_;

@@ -202,7 +202,7 @@ void TTAttention::merge_backward(const Context& context, const Saved& saved, con
 TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& inputs, const Tensor& x) const {
   const Ranks padded = ranks(in_float8());
   const auto [r_query, r_key, r_value, r_output, unused] = padded;
-  const std::int64_t tokens = x.dim(0), all = padded.all();
+  const std::int64_t tokens = x.dim(0), all = padded.all(), rows = inputs.rows ? inputs.rows->most : tokens;
   const DType dtype = x.dtype(), master = store_.dtype(), halves = in_float8() ? master : dtype;
   Arena& arena = context.arena;
   const Together operands{
@@ -211,22 +211,23 @@ TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& in
   const Tensor whole = arena.saved({operands.elements()}, halves);
   const Tensor whole_wide = arena.saved({wide.elements()}, master);
   const std::vector<Tensor> operand = operands.in(whole), factor = wide.in(whole_wide);
-  const Saved saved{.x = x,
-                    .a = operand[0],
-                    .b_output = operand[1],
-                    .c = operand[2].rows(0, r_query),
-                    .f = operand[3],
-                    .xa = arena.saved({tokens, all}, dtype),
-                    .query = arena.saved({tokens, heads_ * r_key}, dtype),
-                    .attended = arena.saved({tokens, heads_ * (r_value + 1)}, dtype),
-                    .xa_output = arena.saved({tokens, r_output}, dtype),
-                    .y = arena.saved({tokens, hidden_}, dtype),
-                    .c_bias = arena.saved({heads_ * r_key}, master),
-                    .a_output = factor[0],
-                    .b_query = factor[1],
-                    .b_value = factor[2],
-                    .b_key = factor[3],
-                    .log_sum_exp = arena.saved({heads_, tokens}, master)};
+  Saved saved{.x = x,
+              .a = operand[0],
+              .b_output = operand[1],
+              .c = operand[2].rows(0, r_query),
+              .f = operand[3],
+              .xa = arena.saved({tokens, all}, dtype),
+              .query = arena.saved({tokens, heads_ * r_key}, dtype),
+              .attended = arena.saved({tokens, heads_ * (r_value + 1)}, dtype),
+              .read = {},
+              .xa_output = arena.saved({rows, r_output}, dtype),
+              .y = arena.saved({rows, hidden_}, dtype),
+              .c_bias = arena.saved({heads_ * r_key}, master),
+              .a_output = factor[0],
+              .b_query = factor[1],
+              .b_value = factor[2],
+              .b_key = factor[3],
+              .log_sum_exp = arena.saved({heads_, tokens}, master)};
   const ProductPlace place = projections_.place(context);
   merge(context, saved, operands, whole, whole_wide);
   TTLinearForward query_forward{.x = x, .a = saved.a, .xa = saved.xa, .outputs = 1, .output = {}};
@@ -251,9 +252,14 @@ TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& in
                                   .v_stride = all,
                                   .slopes = inputs.slopes});
   }
+  saved.read = saved.attended;
+  if (inputs.rows) {
+    saved.read = arena.saved({rows, saved.attended.dim(1)}, dtype);
+    gather(context, *inputs.rows, saved.attended, saved.read);
+  }
   const ProductPlace output_place = output_.place(context);
   TTLinearForward output_forward{
-      .x = saved.attended, .a = saved.f, .xa = saved.xa_output, .outputs = 1, .output = {}};
+      .x = saved.read, .a = saved.f, .xa = saved.xa_output, .outputs = 1, .output = {}};
   output_forward.output[0] = {.column = 0, .b = saved.b_output, .bias = {}, .u = saved.y, .y = {}};
   run_forward(context, Part::to_output, output_forward);
   return saved;
@@ -273,11 +279,12 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
   const std::vector<Tensor> gradient = together.in(zeros);
   const Tensor &df = gradient[0], &db_output = gradient[1], &da = gradient[2], &dc = gradient[3];
   const Tensor dattended = scope.tensor(saved.attended.shape(), dtype);
-  TTLinearBackward of_output{.x = saved.attended,
+  const Tensor dread = inputs.rows ? scope.tensor(saved.read.shape(), dtype) : dattended;
+  TTLinearBackward of_output{.x = saved.read,
                              .a = saved.f,
                              .xa = saved.xa_output,
                              .da = df,
-                             .dx = dattended,
+                             .dx = dread,
                              .outputs = 1,
                              .output = {},
                              .dxa = {}};
@@ -287,6 +294,7 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
     const ProductPlace place = output_.place(context);
     run_backward(context, Part::to_output, of_output);
   }
+  if (inputs.rows) scatter(context, *inputs.rows, dread, dattended);
   const ProductPlace place = projections_.place(context);
   const Tensor dquery = scope.tensor(saved.query.shape(), dtype);
   const Tensor dxa = scope.tensor(saved.xa.shape(), dtype);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/shared/step_values.h"
+#include "tensorized/row_list.h"
 #include "tensorized/together.h"
 #include "tensorized/tt_linear_layer.h"
 
@@ -42,7 +43,8 @@ class TTAttention {
     std::int64_t longest = 0;
     DropoutSpec dropout;
     Tensor step_inputs;
-    Tensor slopes = {};  // of AttentionForward
+    Tensor slopes = {};             // of AttentionForward
+    const RowList* rows = nullptr;  // those of y, if not all
   };
   struct Saved {
     Tensor x;
@@ -55,8 +57,9 @@ class TTAttention {
     Tensor xa;         // (T, r_Q + r_K + r_V)
     Tensor query;      // (T, heads r_K)
     Tensor attended;   // (T, heads (r_V + 1))
-    Tensor xa_output;  // (T, r_O)
-    Tensor y;          // (T, hidden), without the output's bias
+    Tensor read;       // (R, heads (r_V + 1)): the rows of `attended` that y has, or all
+    Tensor xa_output;  // (R, r_O)
+    Tensor y;          // (R, hidden), without the output's bias
     // Of its master type.
     Tensor c_bias;            // (heads r_K): c_h
     Tensor a_output;          // (hidden, r_O)
@@ -65,7 +68,7 @@ class TTAttention {
     Tensor log_sum_exp;       // (heads, T)
   };
   Saved forward(const Context& context, const Inputs& inputs, const Tensor& x) const;
-  // dy (T, hidden) is overwritten; dx (T, hidden) is written, or added to. Parameter gradients are added.
+  // dy (R, hidden) is overwritten; dx (T, hidden) is written, or added to. Parameter gradients are added.
   void backward(const Context& context, const Inputs& inputs, const Saved& saved, const Tensor& dy,
                 const Tensor& dx, bool accumulate_dx) const;
 
