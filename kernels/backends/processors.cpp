@@ -22,7 +22,8 @@ std::string computes_with(const Processor& processor, DType compute) {
                        machine.narrow_flops_per_second * 1e-12, machine.bytes_per_second * 1e-9);
   }
   const std::string set = instruction_set();
-  return set == "amx" && compute != DType::bfloat16 ? "v4" : set;  // only bfloat16 makes use of AMX
+  const bool of_bfloat16 = set == "bf16" || set == "amx";
+  return of_bfloat16 && compute != DType::bfloat16 ? "v4" : set;
 }
 
 Processor cpu_processor() { return {backend_of(DeviceKind::cpu), host_allocator()}; }

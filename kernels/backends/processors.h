@@ -17,7 +17,7 @@ bool multiplies(const Processor& processor, OperandKind operands);
 Processor cpu_processor();
 
 // What decides about the bits of a result with such activations: the instruction set of the CPU's kernels
-// ("v3", "v4", "amx"), or the GPU's backend.
+// ("v3", "v4", "bf16", "amx"), or the GPU's backend.
 std::string computes_with(const Processor& processor, DType compute);
 
 }  // namespace comera

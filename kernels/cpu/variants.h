@@ -7,6 +7,7 @@
 extern "C" {
 void comera_register_cpu_v3(comera::Backend& backend);
 void comera_register_cpu_v4(comera::Backend& backend);
-// What AMX does better than v4.
+// What they do better than v4, in bfloat16: AVX-512 BF16, and AMX.
+void comera_register_cpu_bf16(comera::Backend& backend);
 void comera_register_cpu_amx(comera::Backend& backend);
 }

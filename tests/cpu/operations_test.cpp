@@ -12,14 +12,8 @@
 namespace comera::test {
 
 namespace {
-struct NamedBackend {
-  const char* name;
-  const Backend& (*backend)();
-};
-void PrintTo(const NamedBackend& backend, std::ostream* out) { *out << backend.name; }
-const NamedBackend backends[] = {{"cpu", cpu_backend}};
-
-using Parameter = std::tuple<NamedBackend, OperationCase>;
+// An instruction set that this processor has, and an operation.
+using Parameter = std::tuple<std::string_view, OperationCase>;
 
 class Operations : public testing::TestWithParam<Parameter> {
  protected:
@@ -30,7 +24,7 @@ class Operations : public testing::TestWithParam<Parameter> {
     return world.outputs();
   }
   void expect_same_under_any_threads(DType compute) const;
-  const Backend& backend() const { return std::get<0>(GetParam()).backend(); }
+  const Backend& backend() const { return cpu_backend(std::get<0>(GetParam())); }
   ~Operations() override { omp_set_num_threads(threads_); }
 
  private:
@@ -86,14 +80,22 @@ TEST_P(NarrowOperations, AgreesWithPlainDouble) {
 TEST_P(NarrowOperations, DoesNotDependOnThreads) { expect_same_under_any_threads(DType::bfloat16); }
 
 std::string name_of_case(const testing::TestParamInfo<Parameter>& info) {
-  return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param).name;
+  return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Operations,
-                         testing::Combine(testing::ValuesIn(backends), testing::ValuesIn(operation_cases())),
+// Those with kernels of their own for float32.
+std::vector<std::string_view> wide_sets() {
+  std::vector<std::string_view> sets = cpu_instruction_sets();
+  std::erase_if(sets, [](std::string_view set) { return set == "bf16" || set == "amx"; });
+  return sets;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, Operations,
+                         testing::Combine(testing::ValuesIn(wide_sets()),
+                                          testing::ValuesIn(operation_cases())),
                          name_of_case);
-INSTANTIATE_TEST_SUITE_P(Backends, NarrowOperations,
-                         testing::Combine(testing::ValuesIn(backends),
+INSTANTIATE_TEST_SUITE_P(Cpu, NarrowOperations,
+                         testing::Combine(testing::ValuesIn(cpu_instruction_sets()),
                                           testing::ValuesIn(operation_cases_of(cpu_backend(),
                                                                                DType::bfloat16))),
                          name_of_case);

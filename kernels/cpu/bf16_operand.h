@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/core/tensor.h"
-#include "kernels/cpu/amx.h"
+#include "kernels/cpu/bf16_blocks.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/threads.h"
 
@@ -9,10 +9,10 @@ COMERA_CPU_BEGIN
 
 // A right operand of products (k x n), packed once into panels: a matrix of k rows, or the transpose of one
 // of k columns.
-class AmxOperand {
+class Bf16Operand {
  public:
-  AmxOperand() = default;
-  AmxOperand(const Tensor& from, bool transposed, Scratch& scratch)
+  Bf16Operand() = default;
+  Bf16Operand(const Tensor& from, bool transposed, Scratch& scratch)
       : from_(from),
         transposed_(transposed),
         k_(from.dim(transposed ? 1 : 0)),
@@ -23,16 +23,16 @@ class AmxOperand {
   std::int64_t depth() const { return whole_blocks(k_); }
   // The panel of columns [j, j + 32), from row l on; both multiples of 32.
   const bfloat16* panel(std::int64_t j, std::int64_t l = 0) const {
-    return panels_ + j * depth() + l * amx_block;
+    return panels_ + j * depth() + l * bf16_block;
   }
 
   void pack(int threads) const {
     const auto* from = from_.data<bfloat16>();
     const std::int64_t ld = from_.dim(1);
-    parallel_pieces(whole_blocks(n_) / amx_block, threads, [&](std::int64_t i, int) {
-      const std::int64_t j = i * amx_block;
-      amx_pack_panel(from + (transposed_ ? j * ld : j), ld, transposed_, k_, std::min(amx_block, n_ - j),
-                     panels_ + j * depth());
+    parallel_pieces(whole_blocks(n_) / bf16_block, threads, [&](std::int64_t i, int) {
+      const std::int64_t j = i * bf16_block;
+      bf16_pack_panel(from + (transposed_ ? j * ld : j), ld, transposed_, k_, std::min(bf16_block, n_ - j),
+                      panels_ + j * depth());
     });
   }
 
@@ -44,14 +44,14 @@ class AmxOperand {
 };
 
 // A block of rows of bfloat16, whose rows are whole steps of k wide.
-struct AmxBlock {
+struct Bf16Block {
   bfloat16* at = nullptr;
   std::int64_t ld = 0;
 
-  AmxBlock() = default;
-  AmxBlock(std::int64_t rows, std::int64_t columns, Scratch& scratch)
+  Bf16Block() = default;
+  Bf16Block(std::int64_t rows, std::int64_t columns, Scratch& scratch)
       : at(scratch.narrow(whole_blocks(rows) * whole_blocks(columns))), ld(whole_blocks(columns)) {}
-  AmxRows rows(std::int64_t i) const { return {at + i * ld, ld, ld / amx_block}; }
+  Bf16Rows rows(std::int64_t i) const { return {at + i * ld, ld, ld / bf16_block}; }
 };
 
 COMERA_CPU_END

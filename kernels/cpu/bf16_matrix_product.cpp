@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "kernels/cpu/amx.h"
-#include "kernels/cpu/amx_kernels.h"
+#include "kernels/cpu/bf16_blocks.h"
+#include "kernels/cpu/bf16_kernels.h"
 #include "kernels/cpu/narrow_matrix_product.h"
 #include "kernels/cpu/scratch.h"
 
@@ -13,7 +13,7 @@ constexpr std::int64_t tile_size = 256, steps_of_k = 1024;
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Of each thread: rows of A that are not as AMX takes them, and sums.
+// Of each thread: rows of A that are not as blocks take them, and sums.
 struct Thread {
   bfloat16* rest = nullptr;
   float* sums = nullptr;
@@ -23,9 +23,9 @@ Thread take(Scratch& scratch) {
 }
 
 // One product of a batch, and where its operands are packed.
-class AmxProduct {
+class Bf16Product {
  public:
-  AmxProduct(const MatrixProduct& op, Scratch& scratch)
+  Bf16Product(const MatrixProduct& op, Scratch& scratch)
       : op_(op),
         lda_(op.leading_a()),
         ldb_(op.leading_b()),
@@ -37,14 +37,14 @@ class AmxProduct {
   void pack(std::int64_t batch, int threads) const {
     const bfloat16* b = op_.b.data<bfloat16>() + batch * op_.stride_b;
     for_pieces(op_.n, threads, [&](std::int64_t j, std::int64_t l, std::int64_t steps) {
-      amx_pack_panel(b + (op_.transpose_b ? j * ldb_ + l : l * ldb_ + j), ldb_, op_.transpose_b, steps,
-                     std::min(amx_block, op_.n - j), panels_ + j * depth_ + l * amx_block);
+      bf16_pack_panel(b + (op_.transpose_b ? j * ldb_ + l : l * ldb_ + j), ldb_, op_.transpose_b, steps,
+                      std::min(bf16_block, op_.n - j), panels_ + j * depth_ + l * bf16_block);
     });
     if (!op_.transpose_a) return;
     const bfloat16* a = op_.a.data<bfloat16>() + batch * op_.stride_a;
     for_pieces(op_.m, threads, [&](std::int64_t i, std::int64_t l, std::int64_t steps) {
-      amx_pack_rows(a + l * lda_ + i, lda_, true, std::min(amx_block, op_.m - i), steps,
-                    packed_a_ + i * depth_ + l, depth_);
+      bf16_pack_rows(a + l * lda_ + i, lda_, true, std::min(bf16_block, op_.m - i), steps,
+                     packed_a_ + i * depth_ + l, depth_);
     });
   }
 
@@ -59,15 +59,15 @@ class AmxProduct {
     const bool at_once = depth_ <= steps_of_k;
     for (std::int64_t l = 0; l < depth_; l += steps_of_k) {
       const std::int64_t steps = std::min(steps_of_k, op_.k - l);
-      AmxRows rows[tile_size / amx_block];
-      for (std::int64_t i = 0; i < height; i += amx_block)
-        rows[i / amx_block] = rows_from(batch, i0 + i, l, steps, thread.rest + i * steps_of_k);
-      for (std::int64_t j = 0; j < width; j += amx_block) {
-        const bfloat16* panel = panels_ + (j0 + j) * depth_ + l * amx_block;
-        for (std::int64_t i = 0; i < height; i += amx_block) {
+      Bf16Rows rows[tile_size / bf16_block];
+      for (std::int64_t i = 0; i < height; i += bf16_block)
+        rows[i / bf16_block] = rows_from(batch, i0 + i, l, steps, thread.rest + i * steps_of_k);
+      for (std::int64_t j = 0; j < width; j += bf16_block) {
+        const bfloat16* panel = panels_ + (j0 + j) * depth_ + l * bf16_block;
+        for (std::int64_t i = 0; i < height; i += bf16_block) {
           float* sums = thread.sums + (at_once ? 0 : i * tile_size + j);
-          const std::int64_t ld = at_once ? amx_block : tile_size;
-          amx_multiply(rows[i / amx_block], panel, sums, ld, l > 0);
+          const std::int64_t ld = at_once ? bf16_block : tile_size;
+          bf16_multiply(rows[i / bf16_block], panel, sums, ld, l > 0);
           if (l + steps_of_k >= depth_) store(sums, ld, batch, i0 + i, j0 + j);
         }
       }
@@ -79,30 +79,30 @@ class AmxProduct {
   // together.
   template <class Body>
   void for_pieces(std::int64_t count, int threads, const Body& body) const {
-    constexpr std::int64_t together = 8 * amx_block, steps = 256;
+    constexpr std::int64_t together = 8 * bf16_block, steps = 256;
     const std::int64_t across = (count + together - 1) / together, down = (op_.k + steps - 1) / steps;
     if (count * op_.k < 65536) threads = 1;
     parallel_pieces(across * down, threads, [&](std::int64_t piece, int) {
       const std::int64_t l = piece / across * steps, first = piece % across * together;
-      for (std::int64_t i = first; i < std::min(count, first + together); i += amx_block)
+      for (std::int64_t i = first; i < std::min(count, first + together); i += bf16_block)
         body(i, l, std::min(steps, op_.k - l));
     });
   }
 
   // The 32 rows from i, numbers [l, l + steps).
-  AmxRows rows_from(std::int64_t batch, std::int64_t i, std::int64_t l, std::int64_t steps,
-                    bfloat16* rest) const {
-    if (op_.transpose_a) return {packed_a_ + i * depth_ + l, depth_, divide_up(steps, amx_block)};
+  Bf16Rows rows_from(std::int64_t batch, std::int64_t i, std::int64_t l, std::int64_t steps,
+                     bfloat16* rest) const {
+    if (op_.transpose_a) return {packed_a_ + i * depth_ + l, depth_, divide_up(steps, bf16_block)};
     const bfloat16* a = op_.a.data<bfloat16>() + batch * op_.stride_a + i * lda_ + l;
-    return amx_rows(a, lda_, std::min(amx_block, op_.m - i), steps, rest);
+    return bf16_rows(a, lda_, std::min(bf16_block, op_.m - i), steps, rest);
   }
 
   void store(const float* sums, std::int64_t ld, std::int64_t batch, std::int64_t i, std::int64_t j) const {
     const std::int64_t at = batch * op_.stride_c + i * ldc_ + j;
-    const std::int64_t rows = std::min(amx_block, op_.m - i), columns = std::min(amx_block, op_.n - j);
+    const std::int64_t rows = std::min(bf16_block, op_.m - i), columns = std::min(bf16_block, op_.n - j);
     if (op_.c.dtype() == DType::float32)
-      return amx_store(sums, ld, rows, columns, op_.c.data<float>() + at, ldc_, op_.accumulate);
-    amx_store(sums, ld, rows, columns, op_.c.data<bfloat16>() + at, ldc_, op_.accumulate);
+      return bf16_store(sums, ld, rows, columns, op_.c.data<float>() + at, ldc_, op_.accumulate);
+    bf16_store(sums, ld, rows, columns, op_.c.data<bfloat16>() + at, ldc_, op_.accumulate);
   }
 
   const MatrixProduct& op_;
@@ -113,17 +113,17 @@ class AmxProduct {
 bool is_empty(const MatrixProduct& op) { return op.m == 0 || op.n == 0 || op.k == 0; }
 }  // namespace
 
-std::size_t amx_matrix_product_scratch(const MatrixProduct& op) {
+std::size_t bf16_matrix_product_scratch(const MatrixProduct& op) {
   if (is_empty(op)) return 0;
   const auto threads = static_cast<std::size_t>(thread_limit());
   Scratch product, thread;
-  const AmxProduct counted(op, product);
+  const Bf16Product counted(op, product);
   take(thread);
   if (op.batch > 1 && batch_fills_threads(op)) return threads * (product.bytes() + thread.bytes());
   return product.bytes() + threads * thread.bytes();
 }
 
-void amx_matrix_product(const MatrixProduct& op, const KernelContext& context) {
+void bf16_matrix_product(const MatrixProduct& op, const KernelContext& context) {
   if (op.k == 0) clear_narrow_product(op);
   if (is_empty(op)) return;
   const int threads = thread_limit();
@@ -131,21 +131,21 @@ void amx_matrix_product(const MatrixProduct& op, const KernelContext& context) {
     const std::size_t each = context.scratch_bytes / static_cast<std::size_t>(threads);
     return for_batch(op, [&](std::int64_t batch, int thread) {
       Scratch scratch(context.scratch + each * static_cast<std::size_t>(thread));
-      const AmxProduct product(op, scratch);
+      const Bf16Product product(op, scratch);
       const Thread own = take(scratch);
       product.pack(batch, 1);
-      const AmxTiles tiles;
+      const Bf16Tiles tiles;
       for (std::int64_t i = 0; i < product.tiles(); ++i) product.tile(batch, i, own);
     });
   }
   Scratch scratch(context.scratch);
-  const AmxProduct product(op, scratch);
+  const Bf16Product product(op, scratch);
   const std::size_t each = (context.scratch_bytes - scratch.bytes()) / static_cast<std::size_t>(threads);
   for (std::int64_t batch = 0; batch < op.batch; ++batch) {
     product.pack(batch, threads);
     parallel_pieces(product.tiles(), threads, [&](std::int64_t i, int thread) {
       Scratch own(context.scratch + scratch.bytes() + each * static_cast<std::size_t>(thread));
-      const AmxTiles tiles;
+      const Bf16Tiles tiles;
       product.tile(batch, i, take(own));
     });
   }

@@ -1,4 +1,4 @@
-#include "kernels/cpu/amx_attention.h"
+#include "kernels/cpu/bf16_attention.h"
 
 COMERA_CPU_BEGIN
 
@@ -10,8 +10,8 @@ std::int64_t most_queries(std::int64_t longest) { return longest <= 144 ? 128 : 
 struct Memory {
   bfloat16 *keys_across, *values_across, *keys;  // Kᵀ, Vᵀ and K packed
   bfloat16 *panel, *rest;
-  AmxBlock p, ds;   // of a block of queries
-  AmxBlock across;  // the transpose of one of them
+  Bf16Block p, ds;   // of a block of queries
+  Bf16Block across;  // the transpose of one of them
   float *scores, *gradients, *sums;
   float *dk, *dv;
   std::uint8_t* bytes;
@@ -22,14 +22,14 @@ struct Memory {
     keys_across = scratch.narrow(key_size * whole_blocks(longest));
     values_across = scratch.narrow(value_size * whole_blocks(longest));
     keys = scratch.narrow(key_size * whole_blocks(longest));
-    panel = scratch.narrow(queries * amx_block);
-    rest = scratch.narrow(amx_block * std::max(key_size, value_size));
-    p = AmxBlock(queries, longest, scratch);
-    ds = AmxBlock(queries, longest, scratch);
-    across = AmxBlock(longest, queries, scratch);
-    scores = scratch.floats(queries * amx_score_stride(longest));
-    gradients = scratch.floats(queries * amx_score_stride(longest));
-    sums = scratch.floats(amx_block * key_size);
+    panel = scratch.narrow(queries * bf16_block);
+    rest = scratch.narrow(bf16_block * std::max(key_size, value_size));
+    p = Bf16Block(queries, longest, scratch);
+    ds = Bf16Block(queries, longest, scratch);
+    across = Bf16Block(longest, queries, scratch);
+    scores = scratch.floats(queries * bf16_score_stride(longest));
+    gradients = scratch.floats(queries * bf16_score_stride(longest));
+    sums = scratch.floats(bf16_block * key_size);
     dk = scratch.floats(whole_blocks(longest) * key_size);
     dv = scratch.floats(whole_blocks(longest) * value_size);
     bytes = reinterpret_cast<std::uint8_t*>(scratch.floats(ScoreDropout::room(longest) / 4 + 1));
@@ -43,9 +43,9 @@ class Sequence {
     const std::int64_t kv = kv_head(op, piece.head_begin);
     const auto* k = op.k.data<bfloat16>() + piece.first * key_stride(op) + kv * op.key_size();
     const auto* v = op.v.data<bfloat16>() + piece.first * value_stride(op) + kv * op.value_size();
-    amx_pack_sequence(k, key_stride(op), piece.length, op.key_size(), true, memory.keys_across);
-    amx_pack_sequence(v, value_stride(op), piece.length, op.value_size(), true, memory.values_across);
-    amx_pack_sequence(k, key_stride(op), piece.length, op.key_size(), false, memory.keys);
+    bf16_pack_sequence(k, key_stride(op), piece.length, op.key_size(), true, memory.keys_across);
+    bf16_pack_sequence(v, value_stride(op), piece.length, op.value_size(), true, memory.values_across);
+    bf16_pack_sequence(k, key_stride(op), piece.length, op.key_size(), false, memory.keys);
   }
 
   // Queries [begin, begin + rows) of a head.
@@ -69,10 +69,10 @@ class Sequence {
   // scores (rows x length) = x Kᵀ
   void products_with_sequence(const bfloat16* x, std::int64_t ld, std::int64_t rows, std::int64_t width,
                               const bfloat16* panels, float* scores) const {
-    const std::int64_t score_apart = amx_score_stride(op_.longest);
-    for (std::int64_t i = 0; i < rows; i += amx_block) {
-      const AmxRows of_x = amx_rows(x + i * ld, ld, std::min(amx_block, rows - i), width, memory_.rest);
-      amx_row_product(of_x, panels, width, piece_.length, scores + i * score_apart, score_apart, false);
+    const std::int64_t score_apart = bf16_score_stride(op_.longest);
+    for (std::int64_t i = 0; i < rows; i += bf16_block) {
+      const Bf16Rows of_x = bf16_rows(x + i * ld, ld, std::min(bf16_block, rows - i), width, memory_.rest);
+      bf16_row_product(of_x, panels, width, piece_.length, scores + i * score_apart, score_apart, false);
     }
   }
 
@@ -80,7 +80,7 @@ class Sequence {
   void rows_of_scores(std::int64_t head, std::int64_t begin, std::int64_t rows, const bfloat16* dout,
                       const bfloat16* out) const {
     const std::int64_t place = head * op_.q.dim(0) + piece_.first + begin;
-    const std::int64_t length = piece_.length, ld = amx_score_stride(op_.longest);
+    const std::int64_t length = piece_.length, ld = bf16_score_stride(op_.longest);
     const std::int64_t out_width = op_.out.dim(1), out_size = out_width / op_.heads;
     const Slopes slopes(op_, head);
     ScoreDropout dropout{key_, op_.dropout.site, op_.longest, length, memory_.bytes};
@@ -103,30 +103,30 @@ class Sequence {
   }
 
   // sums (length x width) = pᵀ x, or +=
-  void gradient_of_sequence(const AmxBlock& p, const bfloat16* x, std::int64_t ld, std::int64_t rows,
+  void gradient_of_sequence(const Bf16Block& p, const bfloat16* x, std::int64_t ld, std::int64_t rows,
                             std::int64_t width, float* sums, bool add) const {
-    const std::int64_t length = piece_.length, steps = whole_blocks(rows) / amx_block;
-    const AmxBlock& across = memory_.across;
-    for (std::int64_t i = 0; i < length; i += amx_block)
-      amx_pack_rows(p.at + i, p.ld, true, std::min(amx_block, length - i), rows, across.at + i * across.ld,
-                    across.ld);
+    const std::int64_t length = piece_.length, steps = whole_blocks(rows) / bf16_block;
+    const Bf16Block& across = memory_.across;
+    for (std::int64_t i = 0; i < length; i += bf16_block)
+      bf16_pack_rows(p.at + i, p.ld, true, std::min(bf16_block, length - i), rows, across.at + i * across.ld,
+                     across.ld);
     const std::int64_t sums_apart = whole_blocks(width);
-    for (std::int64_t j = 0; j < width; j += amx_block) {
-      amx_pack_panel(x + j, ld, false, rows, std::min(amx_block, width - j), memory_.panel);
-      for (std::int64_t i = 0; i < length; i += amx_block)
-        amx_multiply({across.at + i * across.ld, across.ld, steps}, memory_.panel, sums + i * sums_apart + j,
-                     sums_apart, add);
+    for (std::int64_t j = 0; j < width; j += bf16_block) {
+      bf16_pack_panel(x + j, ld, false, rows, std::min(bf16_block, width - j), memory_.panel);
+      for (std::int64_t i = 0; i < length; i += bf16_block)
+        bf16_multiply({across.at + i * across.ld, across.ld, steps}, memory_.panel, sums + i * sums_apart + j,
+                      sums_apart, add);
     }
   }
 
   // dq = dS K
   void gradient_of_queries(std::int64_t rows, bfloat16* dq) const {
     const std::int64_t length = piece_.length, width = op_.key_size(), ld = whole_blocks(width);
-    const AmxBlock& ds = memory_.ds;
-    for (std::int64_t i = 0; i < rows; i += amx_block) {
-      amx_row_product({ds.at + i * ds.ld, ds.ld, whole_blocks(length) / amx_block}, memory_.keys, length,
-                      width, memory_.sums, ld, false);
-      copy_rows(memory_.sums, ld, std::min(amx_block, rows - i), width, dq + i * op_.q.dim(1), op_.q.dim(1));
+    const Bf16Block& ds = memory_.ds;
+    for (std::int64_t i = 0; i < rows; i += bf16_block) {
+      bf16_row_product({ds.at + i * ds.ld, ds.ld, whole_blocks(length) / bf16_block}, memory_.keys, length,
+                       width, memory_.sums, ld, false);
+      copy_rows(memory_.sums, ld, std::min(bf16_block, rows - i), width, dq + i * op_.q.dim(1), op_.q.dim(1));
     }
   }
 
@@ -137,7 +137,7 @@ class Sequence {
 };
 }  // namespace
 
-std::size_t amx_attention_backward_scratch(const AttentionBackward& op) {
+std::size_t bf16_attention_backward_scratch(const AttentionBackward& op) {
   Scratch shared, thread;
   shared.floats(group_floats(op) * op.key_size());
   shared.floats(group_floats(op) * op.value_size());
@@ -145,7 +145,7 @@ std::size_t amx_attention_backward_scratch(const AttentionBackward& op) {
   return shared.bytes() + thread.bytes() * static_cast<std::size_t>(thread_limit());
 }
 
-void amx_attention_backward(const AttentionBackward& op, const KernelContext& context) {
+void bf16_attention_backward(const AttentionBackward& op, const KernelContext& context) {
   const std::int64_t tokens = op.q.dim(0), key_size = op.key_size(), value_size = op.value_size();
   Scratch shared(context.scratch);
   float* dk_sums = shared.floats(group_floats(op) * key_size);
@@ -162,7 +162,7 @@ void amx_attention_backward(const AttentionBackward& op, const KernelContext& co
     Scratch own(context.scratch + shared.bytes() + each * static_cast<std::size_t>(piece.thread));
     const Memory memory(op, own);
     const Sequence sequence(op, memory, piece);
-    const AmxTiles tiles;
+    const Bf16Tiles tiles;
     for (std::int64_t head = piece.head_begin; head < piece.head_end; ++head) {
       for (std::int64_t begin = 0; begin < piece.length; begin += block) {
         const std::int64_t rows = std::min(block, piece.length - begin);

@@ -1,4 +1,4 @@
-#include "kernels/cpu/amx_attention.h"
+#include "kernels/cpu/bf16_attention.h"
 
 COMERA_CPU_BEGIN
 
@@ -7,17 +7,17 @@ namespace {
 struct Memory {
   bfloat16 *keys, *values;  // Kᵀ and V packed
   bfloat16* rest;
-  AmxBlock p;
+  Bf16Block p;
   float *scores, *out;
   std::uint8_t* bytes;
 
   Memory(const AttentionForward& op, Scratch& scratch)
       : keys(scratch.narrow(whole_blocks(op.key_size()) * whole_blocks(op.longest))),
         values(scratch.narrow(whole_blocks(op.longest) * whole_blocks(op.value_size()))),
-        rest(scratch.narrow(amx_block * whole_blocks(op.key_size()))),
-        p(amx_block, op.longest, scratch),
-        scores(scratch.floats(amx_block * amx_score_stride(op.longest))),
-        out(scratch.floats(amx_block * whole_blocks(op.value_size()))),
+        rest(scratch.narrow(bf16_block * whole_blocks(op.key_size()))),
+        p(bf16_block, op.longest, scratch),
+        scores(scratch.floats(bf16_block * bf16_score_stride(op.longest))),
+        out(scratch.floats(bf16_block * whole_blocks(op.value_size()))),
         bytes(reinterpret_cast<std::uint8_t*>(scratch.floats(ScoreDropout::room(op.longest) / 4 + 1))) {}
 };
 
@@ -26,10 +26,10 @@ class Sequence {
   Sequence(const AttentionForward& op, const Memory& memory, const AttentionPiece& piece)
       : op_(op), memory_(memory), piece_(piece), key_(dropout_key(op)) {
     const std::int64_t kv = kv_head(op, piece.head_begin);
-    amx_pack_sequence(op.k.data<bfloat16>() + piece.first * key_stride(op) + kv * op.key_size(),
-                      key_stride(op), piece.length, op.key_size(), true, memory.keys);
-    amx_pack_sequence(op.v.data<bfloat16>() + piece.first * value_stride(op) + kv * op.value_size(),
-                      value_stride(op), piece.length, op.value_size(), false, memory.values);
+    bf16_pack_sequence(op.k.data<bfloat16>() + piece.first * key_stride(op) + kv * op.key_size(),
+                       key_stride(op), piece.length, op.key_size(), true, memory.keys);
+    bf16_pack_sequence(op.v.data<bfloat16>() + piece.first * value_stride(op) + kv * op.value_size(),
+                       value_stride(op), piece.length, op.value_size(), false, memory.values);
   }
 
   // Queries [begin, begin + rows) of a head, at most 32.
@@ -37,14 +37,14 @@ class Sequence {
   void queries(std::int64_t head, std::int64_t begin, std::int64_t rows) const {
     const std::int64_t length = piece_.length, first = piece_.first + begin, q_width = op_.q.dim(1);
     const std::int64_t key_size = op_.key_size(), value_size = op_.value_size();
-    const std::int64_t ld = amx_score_stride(op_.longest), place = head * op_.q.dim(0) + first;
-    const AmxRows q = amx_rows(op_.q.data<bfloat16>() + first * q_width + head * key_size, q_width, rows,
-                               key_size, memory_.rest);
-    amx_row_product(q, memory_.keys, key_size, length, memory_.scores, ld, false);
+    const std::int64_t ld = bf16_score_stride(op_.longest), place = head * op_.q.dim(0) + first;
+    const Bf16Rows q = bf16_rows(op_.q.data<bfloat16>() + first * q_width + head * key_size, q_width, rows,
+                                 key_size, memory_.rest);
+    bf16_row_product(q, memory_.keys, key_size, length, memory_.scores, ld, false);
     ScoreDropout dropout{key_, op_.dropout.site, op_.longest, length, memory_.bytes};
     if (drops) dropout.begin(place, rows);
     const Slopes slopes(op_, head);
-    RowSums sums[amx_block];
+    RowSums sums[bf16_block];
     for (std::int64_t i = 0; i < rows; ++i) {
       float* scores = memory_.scores + i * ld;
       slopes.scale_and_add(scores, static_cast<float>(op_.scale), begin + i, length);
@@ -53,8 +53,8 @@ class Sequence {
       narrow_row(scores, length, memory_.p.at + i * memory_.p.ld);
     }
     const std::int64_t out_apart = whole_blocks(value_size);
-    amx_row_product({memory_.p.at, memory_.p.ld, whole_blocks(length) / amx_block}, memory_.values, length,
-                    value_size, memory_.out, out_apart, false);
+    bf16_row_product({memory_.p.at, memory_.p.ld, whole_blocks(length) / bf16_block}, memory_.values, length,
+                     value_size, memory_.out, out_apart, false);
     const std::int64_t out_width = op_.out.dim(1), out_size = out_width / op_.heads;
     const float kept = drops ? static_cast<float>(op_.dropout.scale()) : 1.F;
     for (std::int64_t i = 0; i < rows; ++i) {
@@ -74,22 +74,22 @@ class Sequence {
 };
 }  // namespace
 
-std::size_t amx_attention_forward_scratch(const AttentionForward& op) {
+std::size_t bf16_attention_forward_scratch(const AttentionForward& op) {
   Scratch scratch;
   const Memory memory(op, scratch);
   return scratch.bytes() * static_cast<std::size_t>(thread_limit());
 }
 
-void amx_attention_forward(const AttentionForward& op, const KernelContext& context) {
+void bf16_attention_forward(const AttentionForward& op, const KernelContext& context) {
   const std::size_t thread_bytes = context.scratch_bytes / static_cast<std::size_t>(thread_limit());
   for_each_piece(op, [&](const AttentionPiece& piece) {
     Scratch scratch(context.scratch + thread_bytes * static_cast<std::size_t>(piece.thread));
     const Memory memory(op, scratch);
     const Sequence sequence(op, memory, piece);
-    const AmxTiles tiles;
+    const Bf16Tiles tiles;
     for (std::int64_t head = piece.head_begin; head < piece.head_end; ++head) {
-      for (std::int64_t begin = 0; begin < piece.length; begin += amx_block) {
-        const std::int64_t rows = std::min(amx_block, piece.length - begin);
+      for (std::int64_t begin = 0; begin < piece.length; begin += bf16_block) {
+        const std::int64_t rows = std::min(bf16_block, piece.length - begin);
         if (op.dropout.active()) {
           sequence.queries<true>(head, begin, rows);
         } else {

@@ -1,6 +1,6 @@
 #include "kernels/cpu/activations.h"
-#include "kernels/cpu/amx_gradients.h"
-#include "kernels/cpu/amx_kernels.h"
+#include "kernels/cpu/bf16_gradients.h"
+#include "kernels/cpu/bf16_kernels.h"
 #include "kernels/ops/tt_feed_forward.h"
 
 COMERA_CPU_BEGIN
@@ -9,7 +9,7 @@ namespace {
 constexpr std::int64_t most_columns = 256;  // of the inner tensor, which live in the second cache
 
 struct Operands {
-  AmxOperand b_up, a_up_across, b_up_across, a_down_across, b_down_across;
+  Bf16Operand b_up, a_up_across, b_up_across, a_down_across, b_down_across;
   float* bias = nullptr;  // of whole blocks
 
   Operands(const TTFeedForwardBackward& op, Scratch& scratch)
@@ -21,7 +21,7 @@ struct Operands {
         bias(scratch.floats(whole_blocks(op.bias.elements()))) {}
 
   void pack(const TTFeedForwardBackward& op, int threads) const {
-    for (const AmxOperand* operand : {&b_up, &a_up_across, &b_up_across, &a_down_across, &b_down_across})
+    for (const Bf16Operand* operand : {&b_up, &a_up_across, &b_up_across, &a_down_across, &b_down_across})
       operand->pack(threads);
     const std::int64_t inner = op.bias.elements();
     std::copy_n(op.bias.data<float>(), inner, bias);
@@ -31,7 +31,7 @@ struct Operands {
 
 // Of a group; those of da_up and da_down are transposed.
 struct Sums {
-  AmxWeightSums da_up, db_up, da_down, db_down;
+  Bf16WeightSums da_up, db_up, da_down, db_down;
   float* dbias = nullptr;
 
   Sums() = default;
@@ -46,24 +46,24 @@ struct Sums {
 // Of a thread.
 struct Memory {
   bfloat16 *rest, *panel;
-  AmxBlock xa, xa_across, ha_across, dha, dha_across, dxa, dxa_across, h, du;
+  Bf16Block xa, xa_across, ha_across, dha, dha_across, dxa, dxa_across, h, du;
   float *sums, *other_sums, *dxa_sums;
 
   Memory(const TTFeedForwardBackward& op, Scratch& scratch)
-      : rest(scratch.narrow(amx_block * whole_blocks(op.dy.dim(1)))),
-        panel(scratch.narrow(amx_most_rows * amx_block)),
-        xa(amx_most_rows, op.a_up.dim(1), scratch),
-        xa_across(op.a_up.dim(1), amx_most_rows, scratch),
-        ha_across(op.a_down.dim(1), amx_most_rows, scratch),
-        dha(amx_most_rows, op.a_down.dim(1), scratch),
-        dha_across(op.a_down.dim(1), amx_most_rows, scratch),
-        dxa(amx_most_rows, op.a_up.dim(1), scratch),
-        dxa_across(op.a_up.dim(1), amx_most_rows, scratch),
-        h(amx_most_rows, most_columns, scratch),
-        du(amx_most_rows, most_columns, scratch),
-        sums(scratch.floats(amx_block * amx_block)),
-        other_sums(scratch.floats(amx_block * amx_block)),
-        dxa_sums(scratch.floats(amx_most_rows * whole_blocks(op.a_up.dim(1)))) {}
+      : rest(scratch.narrow(bf16_block * whole_blocks(op.dy.dim(1)))),
+        panel(scratch.narrow(bf16_most_rows * bf16_block)),
+        xa(bf16_most_rows, op.a_up.dim(1), scratch),
+        xa_across(op.a_up.dim(1), bf16_most_rows, scratch),
+        ha_across(op.a_down.dim(1), bf16_most_rows, scratch),
+        dha(bf16_most_rows, op.a_down.dim(1), scratch),
+        dha_across(op.a_down.dim(1), bf16_most_rows, scratch),
+        dxa(bf16_most_rows, op.a_up.dim(1), scratch),
+        dxa_across(op.a_up.dim(1), bf16_most_rows, scratch),
+        h(bf16_most_rows, most_columns, scratch),
+        du(bf16_most_rows, most_columns, scratch),
+        sums(scratch.floats(bf16_block * bf16_block)),
+        other_sums(scratch.floats(bf16_block * bf16_block)),
+        dxa_sums(scratch.floats(bf16_most_rows * whole_blocks(op.a_up.dim(1)))) {}
 };
 
 class Block {
@@ -82,9 +82,9 @@ class Block {
   void run() const {
     const std::int64_t rank_up = op_.a_up.dim(1), rank_down = op_.a_down.dim(1);
     const auto* xa = op_.xa.data<bfloat16>() + begin_ * rank_up;
-    for (std::int64_t i = 0; i < rows_; i += amx_block)
-      amx_pack_rows(xa + i * rank_up, rank_up, false, block_.rows_from(i), rank_up,
-                    memory_.xa.at + i * memory_.xa.ld, memory_.xa.ld);
+    for (std::int64_t i = 0; i < rows_; i += bf16_block)
+      bf16_pack_rows(xa + i * rank_up, rank_up, false, block_.rows_from(i), rank_up,
+                     memory_.xa.at + i * memory_.xa.ld, memory_.xa.ld);
     block_.pack_across(xa, rank_up, rank_up, memory_.xa_across);
     block_.pack_across(op_.ha.data<bfloat16>() + begin_ * rank_down, rank_down, rank_down, memory_.ha_across);
     output();
@@ -96,13 +96,13 @@ class Block {
   // dha and db_down.
   void output() const {
     const std::int64_t outputs = op_.b_down.dim(1), rank = op_.a_down.dim(1);
-    const AmxBlock& dha = memory_.dha;
+    const Bf16Block& dha = memory_.dha;
     const auto* dy = op_.dy.data<bfloat16>() + begin_ * outputs;
-    for (std::int64_t i = 0; i < rows_; i += amx_block) {
-      const AmxRows rows = amx_rows(dy + i * outputs, outputs, block_.rows_from(i), outputs, memory_.rest);
-      for (std::int64_t j = 0; j < rank; j += amx_block) {
-        amx_multiply(rows, operands_.b_down_across.panel(j), memory_.sums, amx_block, false);
-        amx_store(memory_.sums, amx_block, amx_block, amx_block, dha.at + i * dha.ld + j, dha.ld, false);
+    for (std::int64_t i = 0; i < rows_; i += bf16_block) {
+      const Bf16Rows rows = bf16_rows(dy + i * outputs, outputs, block_.rows_from(i), outputs, memory_.rest);
+      for (std::int64_t j = 0; j < rank; j += bf16_block) {
+        bf16_multiply(rows, operands_.b_down_across.panel(j), memory_.sums, bf16_block, false);
+        bf16_store(memory_.sums, bf16_block, bf16_block, bf16_block, dha.at + i * dha.ld + j, dha.ld, false);
       }
     }
     block_.pack_across(dha.at, dha.ld, rank, memory_.dha_across);
@@ -113,13 +113,13 @@ class Block {
   template <Activation activation>
   void inner(std::int64_t c) const {
     const std::int64_t columns = std::min(most_columns, whole_blocks(op_.b_up.dim(1) - c));
-    const AmxBlock &h = memory_.h, &du = memory_.du;
-    for (std::int64_t j = 0; j < columns; j += amx_block) {
-      if (block_.first) std::fill_n(sums_.dbias + c + j, amx_block, 0.F);
-      for (std::int64_t i = 0; i < rows_; i += amx_block) {
-        amx_multiply(memory_.xa.rows(i), operands_.b_up.panel(c + j), memory_.sums, amx_block, false);
-        amx_multiply(memory_.dha.rows(i), operands_.a_down_across.panel(c + j), memory_.other_sums, amx_block,
-                     false);
+    const Bf16Block &h = memory_.h, &du = memory_.du;
+    for (std::int64_t j = 0; j < columns; j += bf16_block) {
+      if (block_.first) std::fill_n(sums_.dbias + c + j, bf16_block, 0.F);
+      for (std::int64_t i = 0; i < rows_; i += bf16_block) {
+        bf16_multiply(memory_.xa.rows(i), operands_.b_up.panel(c + j), memory_.sums, bf16_block, false);
+        bf16_multiply(memory_.dha.rows(i), operands_.a_down_across.panel(c + j), memory_.other_sums,
+                      bf16_block, false);
         activate<activation>(operands_.bias + c + j, h.at + i * h.ld + j, du.at + i * du.ld + j,
                              sums_.dbias + c + j);
       }
@@ -127,23 +127,23 @@ class Block {
     block_.weight_gradient(memory_.dha_across, h.at, h.ld, columns, sums_.da_down, c);
     block_.weight_gradient(memory_.xa_across, du.at, du.ld, columns, sums_.db_up, c);
     const std::int64_t ld = memory_.dxa.ld;
-    for (std::int64_t i = 0; i < rows_; i += amx_block) {
-      for (std::int64_t j = 0; j < ld; j += amx_block)
-        amx_multiply({du.at + i * du.ld, du.ld, columns / amx_block}, operands_.b_up_across.panel(j, c),
-                     memory_.dxa_sums + i * ld + j, ld, c > 0);
+    for (std::int64_t i = 0; i < rows_; i += bf16_block) {
+      for (std::int64_t j = 0; j < ld; j += bf16_block)
+        bf16_multiply({du.at + i * du.ld, du.ld, columns / bf16_block}, operands_.b_up_across.panel(j, c),
+                      memory_.dxa_sums + i * ld + j, ld, c > 0);
     }
   }
 
   // h of u in `sums`, and du of dh in `other_sums`, whose rows beyond the block's are 0.
   template <Activation activation>
   void activate(const float* bias, bfloat16* h, bfloat16* du, float* dbias) const {
-    for (std::int64_t v = 0; v < amx_block; v += lanes) {
+    for (std::int64_t v = 0; v < bf16_block; v += lanes) {
       const vec b = load(bias + v);
       vec total = load(dbias + v);
-      for (std::int64_t r = 0; r < amx_block; ++r) {
+      for (std::int64_t r = 0; r < bf16_block; ++r) {
         const ValueAndSlope both =
-            activated_with_slope<activation>(load(memory_.sums + r * amx_block + v) + b);
-        const vec gradient = load(memory_.other_sums + r * amx_block + v) * both.slope;
+            activated_with_slope<activation>(load(memory_.sums + r * bf16_block + v) + b);
+        const vec gradient = load(memory_.other_sums + r * bf16_block + v) * both.slope;
         store(h + r * memory_.h.ld + v, both.value);
         store(du + r * memory_.du.ld + v, gradient);
         total += gradient;
@@ -154,15 +154,15 @@ class Block {
 
   void input() const {
     const std::int64_t inputs = op_.x.dim(1), rank = op_.a_up.dim(1);
-    const AmxBlock& dxa = memory_.dxa;
-    for (std::int64_t i = 0; i < rows_; i += amx_block) {
-      for (std::int64_t j = 0; j < dxa.ld; j += amx_block)
-        amx_store(memory_.dxa_sums + i * dxa.ld + j, dxa.ld, amx_block, amx_block, dxa.at + i * dxa.ld + j,
-                  dxa.ld, false);
-      for (std::int64_t j = 0; j < inputs; j += amx_block) {
-        amx_multiply(dxa.rows(i), operands_.a_up_across.panel(j), memory_.sums, amx_block, false);
-        amx_store(memory_.sums, amx_block, block_.rows_from(i), std::min(amx_block, inputs - j),
-                  op_.dx.data<bfloat16>() + (begin_ + i) * inputs + j, inputs, op_.accumulate_dx);
+    const Bf16Block& dxa = memory_.dxa;
+    for (std::int64_t i = 0; i < rows_; i += bf16_block) {
+      for (std::int64_t j = 0; j < dxa.ld; j += bf16_block)
+        bf16_store(memory_.dxa_sums + i * dxa.ld + j, dxa.ld, bf16_block, bf16_block, dxa.at + i * dxa.ld + j,
+                   dxa.ld, false);
+      for (std::int64_t j = 0; j < inputs; j += bf16_block) {
+        bf16_multiply(dxa.rows(i), operands_.a_up_across.panel(j), memory_.sums, bf16_block, false);
+        bf16_store(memory_.sums, bf16_block, block_.rows_from(i), std::min(bf16_block, inputs - j),
+                   op_.dx.data<bfloat16>() + (begin_ + i) * inputs + j, inputs, op_.accumulate_dx);
       }
     }
     block_.pack_across(dxa.at, dxa.ld, rank, memory_.dxa_across);
@@ -174,7 +174,7 @@ class Block {
   const Operands& operands_;
   const Sums& sums_;
   const Memory& memory_;
-  AmxRowBlock block_;
+  Bf16RowBlock block_;
   std::int64_t begin_, rows_;
 };
 
@@ -192,7 +192,7 @@ struct GroupSums {
 };
 }  // namespace
 
-std::size_t amx_tt_feed_forward_backward_scratch(const TTFeedForwardBackward& op) {
+std::size_t bf16_tt_feed_forward_backward_scratch(const TTFeedForwardBackward& op) {
   Scratch shared, thread;
   const Operands operands(op, shared);
   const GroupSums sums(op, shared);
@@ -200,7 +200,7 @@ std::size_t amx_tt_feed_forward_backward_scratch(const TTFeedForwardBackward& op
   return shared.bytes() + thread.bytes() * static_cast<std::size_t>(thread_limit());
 }
 
-void amx_tt_feed_forward_backward(const TTFeedForwardBackward& op, const KernelContext& context) {
+void bf16_tt_feed_forward_backward(const TTFeedForwardBackward& op, const KernelContext& context) {
   const std::int64_t tokens = op.x.dim(0);
   if (tokens == 0) return;
   const int threads = thread_limit();
@@ -213,17 +213,17 @@ void amx_tt_feed_forward_backward(const TTFeedForwardBackward& op, const KernelC
   parallel_pieces(groups, threads, [&](std::int64_t g, int thread) {
     Scratch own(context.scratch + shared.bytes() + each * static_cast<std::size_t>(thread));
     const Memory memory(op, own);
-    const AmxTiles tiles;
+    const Bf16Tiles tiles;
     const std::int64_t first = tokens * g / groups, end = tokens * (g + 1) / groups;
-    for (std::int64_t begin = first; begin < end; begin += amx_most_rows)
-      run(Block(op, operands, sums.of[g], memory, begin, std::min(amx_most_rows, end - begin),
+    for (std::int64_t begin = first; begin < end; begin += bf16_most_rows)
+      run(Block(op, operands, sums.of[g], memory, begin, std::min(bf16_most_rows, end - begin),
                 begin == first),
           op.activation);
   });
-  amx_add_groups_transposed(op.da_up, groups, threads, [&](std::int64_t g) { return sums.of[g].da_up; });
-  amx_add_groups(op.db_up, groups, threads, [&](std::int64_t g) { return sums.of[g].db_up; });
-  amx_add_groups_transposed(op.da_down, groups, threads, [&](std::int64_t g) { return sums.of[g].da_down; });
-  amx_add_groups(op.db_down, groups, threads, [&](std::int64_t g) { return sums.of[g].db_down; });
+  bf16_add_groups_transposed(op.da_up, groups, threads, [&](std::int64_t g) { return sums.of[g].da_up; });
+  bf16_add_groups(op.db_up, groups, threads, [&](std::int64_t g) { return sums.of[g].db_up; });
+  bf16_add_groups_transposed(op.da_down, groups, threads, [&](std::int64_t g) { return sums.of[g].da_down; });
+  bf16_add_groups(op.db_down, groups, threads, [&](std::int64_t g) { return sums.of[g].db_down; });
   add_groups(op.dbias, groups, threads, [&](std::int64_t g) { return sums.of[g].dbias; });
 }
 

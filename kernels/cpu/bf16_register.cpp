@@ -1,10 +1,16 @@
-#include "kernels/cpu/amx_kernels.h"
+#include "kernels/cpu/bf16_kernels.h"
 #include "kernels/cpu/variants.h"
 
-extern "C" void comera_register_cpu_amx(comera::Backend& backend) {
+#ifdef __AMX_BF16__
+#define COMERA_REGISTER_ALL comera_register_cpu_amx
+#else
+#define COMERA_REGISTER_ALL comera_register_cpu_bf16
+#endif
+
+extern "C" void COMERA_REGISTER_ALL(comera::Backend& backend) {
   using namespace comera::cpu;  // NOLINT(google-build-using-namespace): this variant's kernels
 #define COMERA_REGISTER(operation, name) \
   backend.set<comera::operation>(comera::DType::bfloat16, name, name##_scratch);
-  COMERA_AMX_KERNELS(COMERA_REGISTER)
+  COMERA_BF16_KERNELS(COMERA_REGISTER)
 #undef COMERA_REGISTER
 }

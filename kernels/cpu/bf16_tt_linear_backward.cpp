@@ -1,17 +1,17 @@
 #include "kernels/cpu/activations.h"
-#include "kernels/cpu/amx_gradients.h"
-#include "kernels/cpu/amx_kernels.h"
+#include "kernels/cpu/bf16_gradients.h"
+#include "kernels/cpu/bf16_kernels.h"
 #include "kernels/ops/tt_linear.h"
 
 COMERA_CPU_BEGIN
 
 namespace {
 struct Operands {
-  AmxOperand a_across;
-  std::array<AmxOperand, max_group_outputs> b_across;
+  Bf16Operand a_across;
+  std::array<Bf16Operand, max_group_outputs> b_across;
 
   Operands(const TTLinearBackward& op, Scratch& scratch) : a_across(op.a, true, scratch) {
-    for (int i = 0; i < op.outputs; ++i) b_across[i] = AmxOperand(op.output[i].b, true, scratch);
+    for (int i = 0; i < op.outputs; ++i) b_across[i] = Bf16Operand(op.output[i].b, true, scratch);
   }
   void pack(int outputs, int threads) const {
     a_across.pack(threads);
@@ -21,15 +21,15 @@ struct Operands {
 
 // Of a group; da's are transposed.
 struct Sums {
-  AmxWeightSums da;
-  std::array<AmxWeightSums, max_group_outputs> db{};
+  Bf16WeightSums da;
+  std::array<Bf16WeightSums, max_group_outputs> db{};
   std::array<float*, max_group_outputs> dbias{};
 
   Sums() = default;
   Sums(const TTLinearBackward& op, Scratch& scratch) : da(op.a.dim(1), op.a.dim(0), scratch) {
     for (int i = 0; i < op.outputs; ++i) {
       const Tensor& b = op.output[i].b;
-      db[i] = AmxWeightSums(b.dim(0), b.dim(1), scratch);
+      db[i] = Bf16WeightSums(b.dim(0), b.dim(1), scratch);
       dbias[i] = scratch.floats(b.dim(1));
     }
   }
@@ -47,30 +47,30 @@ struct GroupSums {
 // Of a thread.
 struct Memory {
   bfloat16 *rest, *panel;
-  AmxBlock xa_across, dxa, dxa_across;
+  Bf16Block xa_across, dxa, dxa_across;
   float* sums;
 
   Memory(const TTLinearBackward& op, Scratch& scratch) {
     std::int64_t widest = 1;
     for (int i = 0; i < op.outputs; ++i) widest = std::max(widest, op.output[i].b.dim(1));
-    rest = scratch.narrow(amx_block * whole_blocks(widest));
-    panel = scratch.narrow(amx_most_rows * amx_block);
-    xa_across = AmxBlock(op.a.dim(1), amx_most_rows, scratch);
-    dxa = AmxBlock(amx_most_rows, op.a.dim(1), scratch);
-    dxa_across = AmxBlock(op.a.dim(1), amx_most_rows, scratch);
-    sums = scratch.floats(amx_block * amx_block);
+    rest = scratch.narrow(bf16_block * whole_blocks(widest));
+    panel = scratch.narrow(bf16_most_rows * bf16_block);
+    xa_across = Bf16Block(op.a.dim(1), bf16_most_rows, scratch);
+    dxa = Bf16Block(bf16_most_rows, op.a.dim(1), scratch);
+    dxa_across = Bf16Block(op.a.dim(1), bf16_most_rows, scratch);
+    sums = scratch.floats(bf16_block * bf16_block);
   }
 };
 
 class Block {
  public:
   Block(const TTLinearBackward& op, const Operands& operands, const Sums& sums, const Memory& memory,
-        const AmxRowBlock& block)
+        const Bf16RowBlock& block)
       : op_(op), operands_(operands), sums_(sums), memory_(memory), block_(block), all_(op.a.dim(1)) {}
 
   void run() const {
-    const AmxBlock& dxa = memory_.dxa;
-    std::fill_n(dxa.at, amx_most_rows * dxa.ld, bfloat16(0.F));
+    const Bf16Block& dxa = memory_.dxa;
+    std::fill_n(dxa.at, bf16_most_rows * dxa.ld, bfloat16(0.F));
     if (op_.dxa)
       copy_rows(op_.dxa.data<bfloat16>() + block_.begin * all_, all_, block_.rows, all_, dxa.at, dxa.ld);
     for (int i = 0; i < op_.outputs; ++i) {
@@ -119,26 +119,26 @@ class Block {
     block_.pack_across(op_.xa.data<bfloat16>() + block_.begin * all_ + output.column, all_, rank,
                        memory_.xa_across);
     block_.weight_gradient(memory_.xa_across, du, width, width, sums_.db[i]);
-    const AmxBlock& dxa = memory_.dxa;
-    for (std::int64_t r = 0; r < block_.rows; r += amx_block) {
-      const AmxRows rows = amx_rows(du + r * width, width, block_.rows_from(r), width, memory_.rest);
-      for (std::int64_t j = 0; j < rank; j += amx_block) {
-        amx_multiply(rows, operands_.b_across[i].panel(j), memory_.sums, amx_block, false);
-        amx_store(memory_.sums, amx_block, block_.rows_from(r), std::min(amx_block, rank - j),
-                  dxa.at + r * dxa.ld + output.column + j, dxa.ld, false);
+    const Bf16Block& dxa = memory_.dxa;
+    for (std::int64_t r = 0; r < block_.rows; r += bf16_block) {
+      const Bf16Rows rows = bf16_rows(du + r * width, width, block_.rows_from(r), width, memory_.rest);
+      for (std::int64_t j = 0; j < rank; j += bf16_block) {
+        bf16_multiply(rows, operands_.b_across[i].panel(j), memory_.sums, bf16_block, false);
+        bf16_store(memory_.sums, bf16_block, block_.rows_from(r), std::min(bf16_block, rank - j),
+                   dxa.at + r * dxa.ld + output.column + j, dxa.ld, false);
       }
     }
   }
 
   void input() const {
     const std::int64_t inputs = op_.a.dim(0);
-    const AmxBlock& dxa = memory_.dxa;
-    for (std::int64_t r = 0; r < block_.rows; r += amx_block) {
+    const Bf16Block& dxa = memory_.dxa;
+    for (std::int64_t r = 0; r < block_.rows; r += bf16_block) {
       bfloat16* dx = op_.dx.data<bfloat16>() + (block_.begin + r) * inputs;
-      for (std::int64_t j = 0; j < inputs; j += amx_block) {
-        amx_multiply(dxa.rows(r), operands_.a_across.panel(j), memory_.sums, amx_block, false);
-        amx_store(memory_.sums, amx_block, block_.rows_from(r), std::min(amx_block, inputs - j), dx + j,
-                  inputs, op_.accumulate_dx);
+      for (std::int64_t j = 0; j < inputs; j += bf16_block) {
+        bf16_multiply(dxa.rows(r), operands_.a_across.panel(j), memory_.sums, bf16_block, false);
+        bf16_store(memory_.sums, bf16_block, block_.rows_from(r), std::min(bf16_block, inputs - j), dx + j,
+                   inputs, op_.accumulate_dx);
       }
     }
     block_.pack_across(dxa.at, dxa.ld, all_, memory_.dxa_across);
@@ -150,12 +150,12 @@ class Block {
   const Operands& operands_;
   const Sums& sums_;
   const Memory& memory_;
-  const AmxRowBlock& block_;
+  const Bf16RowBlock& block_;
   std::int64_t all_;
 };
 }  // namespace
 
-std::size_t amx_tt_linear_backward_scratch(const TTLinearBackward& op) {
+std::size_t bf16_tt_linear_backward_scratch(const TTLinearBackward& op) {
   Scratch shared, thread;
   const Operands operands(op, shared);
   const GroupSums sums(op, shared);
@@ -163,7 +163,7 @@ std::size_t amx_tt_linear_backward_scratch(const TTLinearBackward& op) {
   return shared.bytes() + thread.bytes() * static_cast<std::size_t>(thread_limit());
 }
 
-void amx_tt_linear_backward(const TTLinearBackward& op, const KernelContext& context) {
+void bf16_tt_linear_backward(const TTLinearBackward& op, const KernelContext& context) {
   const std::int64_t tokens = op.x.dim(0);
   if (tokens == 0) return;
   const int threads = thread_limit();
@@ -176,17 +176,17 @@ void amx_tt_linear_backward(const TTLinearBackward& op, const KernelContext& con
   parallel_pieces(groups, threads, [&](std::int64_t g, int thread) {
     Scratch own(context.scratch + shared.bytes() + each * static_cast<std::size_t>(thread));
     const Memory memory(op, own);
-    const AmxTiles tiles;
+    const Bf16Tiles tiles;
     const std::int64_t first = tokens * g / groups, end = tokens * (g + 1) / groups;
-    for (std::int64_t begin = first; begin < end; begin += amx_most_rows) {
-      const AmxRowBlock block{begin, std::min(amx_most_rows, end - begin), begin == first, memory.panel};
+    for (std::int64_t begin = first; begin < end; begin += bf16_most_rows) {
+      const Bf16RowBlock block{begin, std::min(bf16_most_rows, end - begin), begin == first, memory.panel};
       Block(op, operands, sums.of[g], memory, block).run();
     }
   });
-  amx_add_groups_transposed(op.da, groups, threads, [&](std::int64_t g) { return sums.of[g].da; });
+  bf16_add_groups_transposed(op.da, groups, threads, [&](std::int64_t g) { return sums.of[g].da; });
   for (int i = 0; i < op.outputs; ++i) {
     const TTLinearBackward::Output& output = op.output[i];
-    amx_add_groups(output.db, groups, threads, [&](std::int64_t g) { return sums.of[g].db[i]; });
+    bf16_add_groups(output.db, groups, threads, [&](std::int64_t g) { return sums.of[g].db[i]; });
     if (output.dbias)
       add_groups(output.dbias, groups, threads, [&](std::int64_t g) { return sums.of[g].dbias[i]; });
   }

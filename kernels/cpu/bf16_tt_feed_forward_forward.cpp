@@ -1,6 +1,6 @@
 #include "kernels/cpu/activations.h"
-#include "kernels/cpu/amx_kernels.h"
-#include "kernels/cpu/amx_operand.h"
+#include "kernels/cpu/bf16_kernels.h"
+#include "kernels/cpu/bf16_operand.h"
 #include "kernels/ops/tt_feed_forward.h"
 
 COMERA_CPU_BEGIN
@@ -10,7 +10,7 @@ constexpr std::int64_t piece_rows = 128;
 constexpr std::int64_t chunk_columns = 512;  // of the inner tensor, which live in the second cache
 
 struct Operands {
-  AmxOperand a_up, b_up, a_down, b_down;
+  Bf16Operand a_up, b_up, a_down, b_down;
   float* bias = nullptr;  // of whole blocks
 
   Operands(const TTFeedForwardForward& op, Scratch& scratch)
@@ -21,7 +21,7 @@ struct Operands {
         bias(scratch.floats(whole_blocks(op.bias.elements()))) {}
 
   void pack(const TTFeedForwardForward& op, int threads) const {
-    for (const AmxOperand* operand : {&a_up, &b_up, &a_down, &b_down}) operand->pack(threads);
+    for (const Bf16Operand* operand : {&a_up, &b_up, &a_down, &b_down}) operand->pack(threads);
     const std::int64_t inner = op.bias.elements();
     std::copy_n(op.bias.data<float>(), inner, bias);
     std::fill(bias + inner, bias + whole_blocks(inner), 0.F);
@@ -31,32 +31,32 @@ struct Operands {
 // Of a thread: blocks of 32 rows.
 struct Memory {
   bfloat16* rest;
-  AmxBlock xa, h, ha;
+  Bf16Block xa, h, ha;
   float *sums, *ha_sums;
 
   Memory(const TTFeedForwardForward& op, Scratch& scratch)
-      : rest(scratch.narrow(amx_block * whole_blocks(op.x.dim(1)))),
-        xa(amx_block, op.a_up.dim(1), scratch),
-        h(amx_block, chunk_columns, scratch),
-        ha(amx_block, op.a_down.dim(1), scratch),
-        sums(scratch.floats(amx_block * amx_block)),
-        ha_sums(scratch.floats(amx_block * whole_blocks(op.a_down.dim(1)))) {}
+      : rest(scratch.narrow(bf16_block * whole_blocks(op.x.dim(1)))),
+        xa(bf16_block, op.a_up.dim(1), scratch),
+        h(bf16_block, chunk_columns, scratch),
+        ha(bf16_block, op.a_down.dim(1), scratch),
+        sums(scratch.floats(bf16_block * bf16_block)),
+        ha_sums(scratch.floats(bf16_block * whole_blocks(op.a_down.dim(1)))) {}
 };
 
 template <Activation activation>
 void activate(const float* sums, const float* bias, bfloat16* h, std::int64_t ld) {
-  for (std::int64_t r = 0; r < amx_block; ++r) {
-    for (std::int64_t v = 0; v < amx_block; v += lanes)
-      store(h + r * ld + v, activated<activation>(load(sums + r * amx_block + v) + load(bias + v)));
+  for (std::int64_t r = 0; r < bf16_block; ++r) {
+    for (std::int64_t v = 0; v < bf16_block; v += lanes)
+      store(h + r * ld + v, activated<activation>(load(sums + r * bf16_block + v) + load(bias + v)));
   }
 }
 
 // The result of 32 rows of A, or of as many as there are, goes to c, and as a left operand of the next
 // product to `next`.
 void keep(const float* sums, std::int64_t ld, std::int64_t rows, std::int64_t j, std::int64_t n, bfloat16* c,
-          const AmxBlock& next) {
-  amx_store(sums, ld, rows, std::min(amx_block, n - j), c + j, n, false);
-  amx_store(sums, ld, amx_block, amx_block, next.at + j, next.ld, false);
+          const Bf16Block& next) {
+  bf16_store(sums, ld, rows, std::min(bf16_block, n - j), c + j, n, false);
+  bf16_store(sums, ld, bf16_block, bf16_block, next.at + j, next.ld, false);
 }
 
 template <Activation activation>
@@ -64,29 +64,29 @@ void one_block(const TTFeedForwardForward& op, const Operands& operands, const M
                std::int64_t begin, std::int64_t rows) {
   const std::int64_t inputs = op.x.dim(1), inner = op.b_up.dim(1), outputs = op.b_down.dim(1);
   const std::int64_t rank_up = op.a_up.dim(1), rank_down = op.a_down.dim(1);
-  const AmxRows x = amx_rows(op.x.data<bfloat16>() + begin * inputs, inputs, rows, inputs, memory.rest);
-  for (std::int64_t j = 0; j < rank_up; j += amx_block) {
-    amx_multiply(x, operands.a_up.panel(j), memory.sums, amx_block, false);
-    keep(memory.sums, amx_block, rows, j, rank_up, op.xa.data<bfloat16>() + begin * rank_up, memory.xa);
+  const Bf16Rows x = bf16_rows(op.x.data<bfloat16>() + begin * inputs, inputs, rows, inputs, memory.rest);
+  for (std::int64_t j = 0; j < rank_up; j += bf16_block) {
+    bf16_multiply(x, operands.a_up.panel(j), memory.sums, bf16_block, false);
+    keep(memory.sums, bf16_block, rows, j, rank_up, op.xa.data<bfloat16>() + begin * rank_up, memory.xa);
   }
   const std::int64_t ha_apart = whole_blocks(rank_down);
   for (std::int64_t c = 0; c < inner; c += chunk_columns) {
     const std::int64_t columns = std::min(chunk_columns, whole_blocks(inner - c));
-    for (std::int64_t j = 0; j < columns; j += amx_block) {
-      amx_multiply(memory.xa.rows(0), operands.b_up.panel(c + j), memory.sums, amx_block, false);
+    for (std::int64_t j = 0; j < columns; j += bf16_block) {
+      bf16_multiply(memory.xa.rows(0), operands.b_up.panel(c + j), memory.sums, bf16_block, false);
       activate<activation>(memory.sums, operands.bias + c + j, memory.h.at + j, memory.h.ld);
     }
-    for (std::int64_t j = 0; j < rank_down; j += amx_block)
-      amx_multiply({memory.h.at, memory.h.ld, columns / amx_block}, operands.a_down.panel(j, c),
-                   memory.ha_sums + j, ha_apart, c > 0);
+    for (std::int64_t j = 0; j < rank_down; j += bf16_block)
+      bf16_multiply({memory.h.at, memory.h.ld, columns / bf16_block}, operands.a_down.panel(j, c),
+                    memory.ha_sums + j, ha_apart, c > 0);
   }
-  for (std::int64_t j = 0; j < rank_down; j += amx_block)
+  for (std::int64_t j = 0; j < rank_down; j += bf16_block)
     keep(memory.ha_sums + j, ha_apart, rows, j, rank_down, op.ha.data<bfloat16>() + begin * rank_down,
          memory.ha);
   bfloat16* y = op.y.data<bfloat16>() + begin * outputs;
-  for (std::int64_t j = 0; j < outputs; j += amx_block) {
-    amx_multiply(memory.ha.rows(0), operands.b_down.panel(j), memory.sums, amx_block, false);
-    amx_store(memory.sums, amx_block, rows, std::min(amx_block, outputs - j), y + j, outputs, false);
+  for (std::int64_t j = 0; j < outputs; j += bf16_block) {
+    bf16_multiply(memory.ha.rows(0), operands.b_down.panel(j), memory.sums, bf16_block, false);
+    bf16_store(memory.sums, bf16_block, rows, std::min(bf16_block, outputs - j), y + j, outputs, false);
   }
 }
 
@@ -96,14 +96,14 @@ void one_block(const TTFeedForwardForward& op, const Operands& operands, const M
 }
 }  // namespace
 
-std::size_t amx_tt_feed_forward_forward_scratch(const TTFeedForwardForward& op) {
+std::size_t bf16_tt_feed_forward_forward_scratch(const TTFeedForwardForward& op) {
   Scratch shared, thread;
   const Operands operands(op, shared);
   const Memory memory(op, thread);
   return shared.bytes() + thread.bytes() * static_cast<std::size_t>(thread_limit());
 }
 
-void amx_tt_feed_forward_forward(const TTFeedForwardForward& op, const KernelContext& context) {
+void bf16_tt_feed_forward_forward(const TTFeedForwardForward& op, const KernelContext& context) {
   const std::int64_t tokens = op.x.dim(0);
   const int threads = thread_limit();
   Scratch shared(context.scratch);
@@ -113,10 +113,10 @@ void amx_tt_feed_forward_forward(const TTFeedForwardForward& op, const KernelCon
   parallel_pieces((tokens + piece_rows - 1) / piece_rows, threads, [&](std::int64_t piece, int thread) {
     Scratch own(context.scratch + shared.bytes() + each * static_cast<std::size_t>(thread));
     const Memory memory(op, own);
-    const AmxTiles tiles;
+    const Bf16Tiles tiles;
     const std::int64_t end = std::min(tokens, (piece + 1) * piece_rows);
-    for (std::int64_t begin = piece * piece_rows; begin < end; begin += amx_block)
-      one_block(op, operands, memory, begin, std::min(amx_block, end - begin));
+    for (std::int64_t begin = piece * piece_rows; begin < end; begin += bf16_block)
+      one_block(op, operands, memory, begin, std::min(bf16_block, end - begin));
   });
 }
 

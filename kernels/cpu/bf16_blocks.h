@@ -4,24 +4,36 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/cpu/simd.h"
 
-// AMX: tiles of 16 x 16 sums in float32 of products of bfloat16, of operands that come in rows of 32 numbers.
-// Only for the kernels of the variant `amx`.
+// Blocks of 32 x 32 sums in float32 of products of bfloat16, of operands that come in rows of 32 numbers: by
+// AMX (variant `amx`), or by dot products of pairs in vectors (AVX-512 BF16, variant `bf16`). Both take the
+// same operands.
 COMERA_CPU_BEGIN
 
-// Rows and columns of C that are summed at once (2 x 2 tiles), and the numbers of k that a step takes.
-inline constexpr std::int64_t amx_block = 32;
+// Rows and columns of C that are summed at once, and the numbers of k that a step takes.
+inline constexpr std::int64_t bf16_block = 32;
 
 inline std::int64_t whole_blocks(std::int64_t count) {
-  return (count + amx_block - 1) / amx_block * amx_block;
+  return (count + bf16_block - 1) / bf16_block * bf16_block;
 }
 
+// Rows of A: `whole` steps as they lie, and one more that is padded with zeros, or none.
+struct Bf16Rows {
+  const bfloat16* a;
+  std::int64_t ld;
+  std::int64_t whole;
+  const bfloat16* rest = nullptr;  // (32, 32)
+};
+
+#ifdef __AMX_BF16__
+
 // While it lives, this thread has its tiles set up: all of 16 rows of 64 bytes.
-class AmxTiles {
+class Bf16Tiles {
  public:
-  AmxTiles() {
+  Bf16Tiles() {
     struct alignas(64) {
       std::uint8_t palette = 1, start = 0, reserved[14] = {};
       std::uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
@@ -31,20 +43,12 @@ class AmxTiles {
     asm volatile("" : : "r"(&shape) : "memory");  // GCC believes that only 8 bytes of it are read
     _tile_loadconfig(&shape);
   }
-  ~AmxTiles() { _tile_release(); }
-  AmxTiles(const AmxTiles&) = delete;
-  AmxTiles& operator=(const AmxTiles&) = delete;
+  ~Bf16Tiles() { _tile_release(); }
+  Bf16Tiles(const Bf16Tiles&) = delete;
+  Bf16Tiles& operator=(const Bf16Tiles&) = delete;
 };
 
-// Rows of A: `whole` steps as they lie, and one more that is padded with zeros, or none.
-struct AmxRows {
-  const bfloat16* a;
-  std::int64_t ld;
-  std::int64_t whole;
-  const bfloat16* rest = nullptr;  // (32, 32)
-};
-
-inline __attribute__((always_inline)) void amx_step(const bfloat16* a, std::int64_t ld, const bfloat16* b) {
+inline __attribute__((always_inline)) void bf16_step(const bfloat16* a, std::int64_t ld, const bfloat16* b) {
   const std::int64_t bytes = ld * 2;
   _tile_loadd(4, a, bytes);
   _tile_loadd(5, a + 16 * ld, bytes);
@@ -58,7 +62,8 @@ inline __attribute__((always_inline)) void amx_step(const bfloat16* a, std::int6
 
 // A block of sums, whose rows lie `ld` apart, = A B or += A B of a panel of B: for each 32 of k, two tiles
 // of 16 pairs of rows x 16 columns.
-inline void amx_multiply(const AmxRows& rows, const bfloat16* panel, float* sums, std::int64_t ld, bool add) {
+inline void bf16_multiply(const Bf16Rows& rows, const bfloat16* panel, float* sums, std::int64_t ld,
+                          bool add) {
   const std::int64_t bytes = ld * 4;
   asm volatile("" ::: "memory");  // GCC does not know that tiles are loaded from what was stored just before
   if (add) {
@@ -72,14 +77,66 @@ inline void amx_multiply(const AmxRows& rows, const bfloat16* panel, float* sums
     _tile_zero(2);
     _tile_zero(3);
   }
-  for (std::int64_t step = 0; step < rows.whole; ++step, panel += amx_block * amx_block)
-    amx_step(rows.a + step * amx_block, rows.ld, panel);
-  if (rows.rest != nullptr) amx_step(rows.rest, amx_block, panel);
+  for (std::int64_t step = 0; step < rows.whole; ++step, panel += bf16_block * bf16_block)
+    bf16_step(rows.a + step * bf16_block, rows.ld, panel);
+  if (rows.rest != nullptr) bf16_step(rows.rest, bf16_block, panel);
   _tile_stored(0, sums, bytes);
   _tile_stored(1, sums + 16, bytes);
   _tile_stored(2, sums + 16 * ld, bytes);
   _tile_stored(3, sums + 16 * ld + 16, bytes);
 }
+
+#else
+
+// Vectors need no set-up.
+struct Bf16Tiles {
+  Bf16Tiles() {}
+};
+
+// Rows whose sums are in registers at a time: 8 x 2 vectors of them hide an instruction's latency.
+inline constexpr int bf16_rows_at_once = 8;
+using Bf16Sums = __m512[bf16_rows_at_once][2];
+
+inline __attribute__((always_inline)) void bf16_step(const bfloat16* a, std::int64_t ld, const bfloat16* b,
+                                                     Bf16Sums& sums) {
+#pragma GCC unroll 4
+  for (int pair = 0; pair < 16; ++pair) {
+    const auto left = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + 32 * pair));
+    const auto right = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + 512 + 32 * pair));
+#pragma GCC unroll 8
+    for (int r = 0; r < bf16_rows_at_once; ++r) {
+      std::int32_t two;
+      std::memcpy(&two, a + r * ld + 2 * pair, sizeof two);
+      const auto both = reinterpret_cast<__m512bh>(_mm512_set1_epi32(two));
+      sums[r][0] = _mm512_dpbf16_ps(sums[r][0], both, left);
+      sums[r][1] = _mm512_dpbf16_ps(sums[r][1], both, right);
+    }
+  }
+}
+
+// A block of sums, whose rows lie `ld` apart, = A B or += A B of a panel of B: for each 32 of k, two times 16
+// pairs of rows x 16 columns.
+inline void bf16_multiply(const Bf16Rows& rows, const bfloat16* panel, float* sums, std::int64_t ld,
+                          bool add) {
+  for (int first = 0; first < bf16_block; first += bf16_rows_at_once, sums += bf16_rows_at_once * ld) {
+    Bf16Sums own;
+#pragma GCC unroll 8
+    for (int r = 0; r < bf16_rows_at_once; ++r)
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half)
+        own[r][half] = add ? _mm512_loadu_ps(sums + r * ld + 16 * half) : _mm512_setzero_ps();
+    const bfloat16* b = panel;
+    for (std::int64_t step = 0; step < rows.whole; ++step, b += bf16_block * bf16_block)
+      bf16_step(rows.a + first * rows.ld + step * bf16_block, rows.ld, b, own);
+    if (rows.rest != nullptr) bf16_step(rows.rest + first * bf16_block, bf16_block, b, own);
+#pragma GCC unroll 8
+    for (int r = 0; r < bf16_rows_at_once; ++r)
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half) _mm512_storeu_ps(sums + r * ld + 16 * half, own[r][half]);
+  }
+}
+
+#endif
 
 inline __mmask16 pairs_mask(std::int64_t count) {
   return static_cast<__mmask16>(count >= 16 ? 0xffffu : count <= 0 ? 0u : (1u << count) - 1u);
@@ -141,29 +198,29 @@ inline void store_pairs(const __m512i* pairs, bfloat16* to, std::int64_t ld) {
 
 // A panel of op(B): columns [0, n), n <= 32, of k rows, padded with zeros. b: its first column; stored k x n,
 // or n x k if it is transposed.
-inline void amx_pack_panel(const bfloat16* b, std::int64_t ld, bool transposed, std::int64_t k,
-                           std::int64_t n, bfloat16* panel) {
+inline void bf16_pack_panel(const bfloat16* b, std::int64_t ld, bool transposed, std::int64_t k,
+                            std::int64_t n, bfloat16* panel) {
   __m512i pairs[16];
-  for (std::int64_t l = 0; l < k; l += amx_block) {
-    for (std::int64_t j = 0; j < amx_block; j += 16, panel += 512) {
+  for (std::int64_t l = 0; l < k; l += bf16_block) {
+    for (std::int64_t j = 0; j < bf16_block; j += 16, panel += 512) {
       if (transposed) {
         load_paired_columns(b + j * ld + l, ld, n - j, k - l, pairs);
         transpose_pairs(pairs);
       } else {
         load_paired_rows(b + l * ld + j, ld, k - l, n - j, pairs);
       }
-      store_pairs(pairs, panel, amx_block);
+      store_pairs(pairs, panel, bf16_block);
     }
   }
 }
 
 // Rows [0, m), m <= 32, of op(A) as 32 rows that lie `width` apart, padded with zeros to whole steps; a: its
 // first row, stored m x k, or k x m if it is transposed.
-inline void amx_pack_rows(const bfloat16* a, std::int64_t ld, bool transposed, std::int64_t m, std::int64_t k,
-                          bfloat16* rows, std::int64_t width) {
+inline void bf16_pack_rows(const bfloat16* a, std::int64_t ld, bool transposed, std::int64_t m,
+                           std::int64_t k, bfloat16* rows, std::int64_t width) {
   __m512i pairs[16];
-  for (std::int64_t l = 0; l < k; l += amx_block) {
-    for (std::int64_t i = 0; i < amx_block; i += 16) {
+  for (std::int64_t l = 0; l < k; l += bf16_block) {
+    for (std::int64_t i = 0; i < bf16_block; i += 16) {
       if (transposed) {
         load_paired_rows(a + l * ld + i, ld, k - l, m - i, pairs);
         transpose_pairs(pairs);
@@ -176,21 +233,22 @@ inline void amx_pack_rows(const bfloat16* a, std::int64_t ld, bool transposed, s
 }
 
 // The first m of 32 rows of A, as they lie where that is possible; rest: room for 32 rows of whole_blocks(k).
-inline AmxRows amx_rows(const bfloat16* a, std::int64_t ld, std::int64_t m, std::int64_t k, bfloat16* rest) {
-  const std::int64_t whole = k / amx_block, left = k - whole * amx_block;
-  if (m < amx_block) {
-    amx_pack_rows(a, ld, false, m, k, rest, whole_blocks(k));
-    return {rest, whole_blocks(k), whole_blocks(k) / amx_block};
+inline Bf16Rows bf16_rows(const bfloat16* a, std::int64_t ld, std::int64_t m, std::int64_t k,
+                          bfloat16* rest) {
+  const std::int64_t whole = k / bf16_block, left = k - whole * bf16_block;
+  if (m < bf16_block) {
+    bf16_pack_rows(a, ld, false, m, k, rest, whole_blocks(k));
+    return {rest, whole_blocks(k), whole_blocks(k) / bf16_block};
   }
   if (left == 0) return {a, ld, whole};
-  amx_pack_rows(a + whole * amx_block, ld, false, m, left, rest, amx_block);
+  bf16_pack_rows(a + whole * bf16_block, ld, false, m, left, rest, bf16_block);
   return {a, ld, whole, rest};
 }
 
 // Rows [0, rows) and columns [0, columns), at most 32, of a block of sums.
 template <class T>
-inline void amx_store(const float* sums, std::int64_t ld, std::int64_t rows, std::int64_t columns, T* c,
-                      std::int64_t ldc, bool accumulate) {
+inline void bf16_store(const float* sums, std::int64_t ld, std::int64_t rows, std::int64_t columns, T* c,
+                       std::int64_t ldc, bool accumulate) {
   for (std::int64_t r = 0; r < rows; ++r, c += ldc, sums += ld) {
     for (std::int64_t v = 0; v < columns; v += lanes) {
       vec value = load(sums + v);

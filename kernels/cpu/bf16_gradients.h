@@ -1,0 +1,69 @@
+#pragma once
+
+#include "kernels/cpu/bf16_operand.h"
+#include "kernels/cpu/tt_linear_parts.h"
+
+// What the backward passes of tensor trains in bfloat16 share. Tokens fall into groups with sums of their
+// own, as in tt_linear_parts.h, and a group into blocks of rows.
+COMERA_CPU_BEGIN
+
+inline constexpr std::int64_t bf16_most_rows = 128;  // of a block
+
+// A weight's gradient, of whole blocks: ranks x columns, so that its rows are long.
+struct Bf16WeightSums {
+  float* at = nullptr;
+  std::int64_t ranks = 0, ld = 0;
+
+  Bf16WeightSums() = default;
+  Bf16WeightSums(std::int64_t rank, std::int64_t columns, Scratch& scratch)
+      : at(scratch.floats(whole_blocks(rank) * whole_blocks(columns))),
+        ranks(whole_blocks(rank)),
+        ld(whole_blocks(columns)) {}
+};
+
+// A block of rows of a group; panel: room for bf16_most_rows x 32.
+struct Bf16RowBlock {
+  std::int64_t begin, rows;
+  bool first;  // of its group: sums are set, not added to
+  bfloat16* panel;
+
+  std::int64_t rows_from(std::int64_t i) const { return std::min(bf16_block, rows - i); }
+
+  // The transpose of these rows of x (rows x width), as a left operand.
+  void pack_across(const bfloat16* x, std::int64_t ld, std::int64_t width, const Bf16Block& across) const {
+    for (std::int64_t i = 0; i < width; i += bf16_block)
+      bf16_pack_rows(x + i, ld, true, std::min(bf16_block, width - i), rows, across.at + i * across.ld,
+                     across.ld);
+  }
+
+  // sums (ranks x columns) = left right, or +=; left: a transpose, right: these rows, `ld` apart.
+  void weight_gradient(const Bf16Block& left, const bfloat16* right, std::int64_t ld, std::int64_t columns,
+                       const Bf16WeightSums& sums, std::int64_t first_column = 0) const {
+    const std::int64_t steps = whole_blocks(rows) / bf16_block;
+    for (std::int64_t j = 0; j < columns; j += bf16_block) {
+      bf16_pack_panel(right + j, ld, false, rows, std::min(bf16_block, columns - j), panel);
+      for (std::int64_t i = 0; i < sums.ranks; i += bf16_block)
+        bf16_multiply({left.at + i * left.ld, left.ld, steps}, panel,
+                      sums.at + i * sums.ld + first_column + j, sums.ld, !first);
+    }
+  }
+};
+
+// to += the groups' sums, sums_of(g), or their transposes.
+template <class SumsOf>
+void bf16_add_groups(const Tensor& to, std::int64_t groups, int threads, const SumsOf& sums_of) {
+  const std::int64_t columns = to.dim(1);
+  parallel_pieces(to.dim(0), threads, [&](std::int64_t r, int) {
+    add_pieces_of_groups(to.data<float>() + r * columns, columns, groups, [&](std::int64_t g) {
+      const Bf16WeightSums& sums = sums_of(g);
+      return sums.at + r * sums.ld;
+    });
+  });
+}
+template <class SumsOf>
+void bf16_add_groups_transposed(const Tensor& to, std::int64_t groups, int threads, const SumsOf& sums_of) {
+  add_groups_transposed(
+      to, groups, threads, [&](std::int64_t g) { return sums_of(g).at; }, sums_of(0).ld);
+}
+
+COMERA_CPU_END
