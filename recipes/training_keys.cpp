@@ -269,9 +269,11 @@ const std::vector<Key<PhaseSection>>& keys_of() {
       required(value(
           "learning_rate", &S::learning_rate, at_least(0),
           "the highest: of all cores, of rank gates and of the rest, or one for all. `embedding` is that of "
-          "the token embedding's cores, if it is to be another. With `muon`, `cores` is the rate of linear "
-          "layers' "
-          "matrices, whether cores or dense: by about how much a step changes a matrix's singular values")),
+          "the token embedding's cores, or of a click model's tables, dense ones too, if it is to be another "
+          "than "
+          "that of cores. With `muon`, `cores` is the rate of linear layers' matrices, whether cores or "
+          "dense: by "
+          "about how much a step changes a matrix's singular values")),
       value("schedule", &S::schedule, "how the learning rate falls after the warm-up"),
       value("power", &S::power, above(0), "of a polynomial schedule"),
       value("warmup_steps", &S::warmup_steps, count(0),

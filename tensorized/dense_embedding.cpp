@@ -8,14 +8,15 @@
 namespace comera {
 
 DenseEmbedding::DenseEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary,
-                               std::int64_t width, double deviation, bool by_rows)
+                               std::int64_t width, double deviation, const Training& training)
     : store_(store),
       table_(store.add({.name = name + ".weight",
                         .role = ParameterRole::dense,
                         .shape = {vocabulary, width},
                         .decays = true,
                         .initializer = {Initializer::Kind::normal, deviation},
-                        .by_rows = by_rows})) {}
+                        .embedding = training.own_rate,
+                        .by_rows = training.by_rows})) {}
 
 Embedding::Rows DenseEmbedding::look_up(const Context& /*context*/, ArenaScope& /*scope*/,
                                         const LookupIds& ids) const {

@@ -6,9 +6,15 @@ namespace comera {
 
 class DenseEmbedding final : public Embedding {
  public:
-  // by_rows: a step changes only the rows that it looks up.
+  struct Training {
+    bool by_rows = false;   // a step changes only the rows that it looks up
+    bool own_rate = false;  // that of embeddings, instead of that of the rest
+  };
   DenseEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary, std::int64_t width,
-                 double deviation, bool by_rows = false);
+                 double deviation)
+      : DenseEmbedding(store, name, vocabulary, width, deviation, Training()) {}
+  DenseEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary, std::int64_t width,
+                 double deviation, const Training& training);
 
   Rows look_up(const Context& context, ArenaScope& scope, const LookupIds& ids) const override;
   void backward(const Context& context, const LookupIds& ids, const Tensor& dy) const override;

@@ -39,7 +39,8 @@ struct ParameterInfo {
   // As a hidden linear map the tensor is a row-major matrix of so many rows; 0: it is none, such as a bias,
   // an embedding or a classifier.
   std::int64_t matrix_rows = 0;
-  bool embedding = false;  // a core of the token embedding: may have a learning rate of its own
+  bool embedding =
+      false;  // of the token embedding's cores or a click model's table: may have a rate of its own
   // A dense table (rows, width) of which a step changes the rows that it has marked and no others. Whoever
   // adds to its gradient marks the rows (TouchRows).
   bool by_rows = false;

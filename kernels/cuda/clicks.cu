@@ -154,7 +154,6 @@ __global__ void __launch_bounds__(loss_threads)
     if (gradient) logits[b] = static_cast<T>(real ? (z > 0 ? 1 : small) / (1 + small) - label : 0.F);
   }
   loss = block_sum(loss, scratch);
-  __syncthreads();
   correct = block_sum(correct, scratch);
   if (threadIdx.x > 0) return;
   results->loss_sum += loss;

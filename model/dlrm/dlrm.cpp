@@ -28,8 +28,9 @@ Dlrm::Dlrm(const DlrmConfig& config, Allocator& allocator, bool gradients) : con
       tables_.push_back(make_embedding(store_, table_name(t), table.rows, config.width,
                                        config.deviation_of(table), table.train, config.lookup));
     else
-      tables_.push_back(std::make_unique<DenseEmbedding>(store_, table_name(t), table.rows, config.width,
-                                                         config.deviation_of(table), config.sparse_updates));
+      tables_.push_back(std::make_unique<DenseEmbedding>(
+          store_, table_name(t), table.rows, config.width, config.deviation_of(table),
+          DenseEmbedding::Training{.by_rows = config.sparse_updates, .own_rate = true}));
   }
   store_.begin_block();
   top_ = make_layers(top_name, config.top, config.features(), true);

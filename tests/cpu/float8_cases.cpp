@@ -223,24 +223,39 @@ void add_linear(std::vector<OperationCase>& cases, const LinearCase& c) {
        }});
 }
 
+void add_expand(std::vector<OperationCase>& cases, const std::string& name, std::int64_t count, DType type) {
+  cases.push_back({"Float8Expand_" + name, 0, [=](World& world) {
+                     Float8Expand op;
+                     op.x = world.codes("x", {count}, type);
+                     op.scale = scales_in(world, {scale_of(4)});
+                     op.y = world.output("y", {count});
+                     world.run(op);
+                   }});
+}
+
 struct NextScalesCase {
   const char* name;
   std::int64_t length = 3, position = 4;
   bool nonfinite = false;
   float amax = 700;
+  std::size_t tensors = 3;
 };
 
 void add_next_scales(std::vector<OperationCase>& cases, const NextScalesCase& c) {
   cases.push_back({std::string("Float8NextScales_") + c.name, 0, [c](World& world) {
                      Float8NextScales op;
                      const Float8Scale before{.inverse = 0.5F, .scale = 2, .amax = c.amax};
-                     op.scales = scales_in(world, {before, scale_of(1), before});
-                     op.largest = world.floats({448, 448, 57344});
-                     std::vector<float> history(static_cast<std::size_t>(3 * c.length));
+                     std::vector<Float8Scale> scales = {before, scale_of(1), before};
+                     std::vector<float> largest = {448, 448, 57344};
+                     scales.resize(c.tensors), largest.resize(c.tensors);
+                     op.scales = scales_in(world, scales);
+                     op.largest = world.floats(largest);
+                     const auto tensors = static_cast<std::int64_t>(c.tensors);
+                     std::vector<float> history(static_cast<std::size_t>(tensors * c.length));
                      for (std::size_t i = 0; i < history.size(); ++i)
                        history[i] =
                            i / static_cast<std::size_t>(c.length) == 1 ? 0 : static_cast<float>(i * i);
-                     op.history = world.chosen_float("history", history).reshape({3, c.length});
+                     op.history = world.chosen_float("history", history).reshape({tensors, c.length});
                      op.position = world.chosen_integer("position", c.position);
                      StepResults results;
                      results.nonfinite = c.nonfinite ? 1 : 0;
@@ -335,6 +350,14 @@ void add_float8_cases(std::vector<OperationCase>& cases) {
   add_next_scales(cases, {.name = "infinite", .amax = infinity});
   add_next_scales(cases, {.name = "nan", .amax = nan});
   add_next_scales(cases, {.name = "nonfinite_step", .nonfinite = true});
+  add_next_scales(cases, {.name = "largest_number", .amax = std::numeric_limits<float>::max()});
+  add_next_scales(cases, {.name = "one", .tensors = 1});
+  add_next_scales(cases, {.name = "none", .tensors = 0});
+
+  add_expand(cases, "one", 1, e4m3);
+  add_expand(cases, "many", 1000, e4m3);
+  add_expand(cases, "gradients", 300, e5m2);
+  add_expand(cases, "nothing", 0, e4m3);
 }
 
 }  // namespace comera::test

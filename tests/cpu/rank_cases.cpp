@@ -31,27 +31,18 @@ Tensor state_in(World& world, const RankState& state) {
   return world.chosen_double("state", numbers);
 }
 
-// Squares, some of them 0: entries of which nothing is known.
-Tensor importance_in(World& world, const RankModel& model) {
-  std::vector<float> values(static_cast<std::size_t>(model.gates_count));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto root = static_cast<float>((i * 37 + 11) % 101) / 40;
-    values[i] = i % 13 == 5 ? 0 : root * root;
-  }
-  return world.chosen("importance", {model.gates_count}, values);
-}
-
 struct ObjectiveCase {
   const char* name;
   RankObjectiveOptions options;
   double targets = 37, loss = 80, urgency = 1;
   double target_now = -1;  // negative: the options' target
   bool nonfinite = false;  // the step is skipped
+  RankModel (*model)() = rank_model;
 };
 
 void add_objective(std::vector<OperationCase>& cases, const ObjectiveCase& c) {
   cases.push_back({std::string("RankObjective_") + c.name, 2e-6, [c](World& world) {
-                     const RankModel model = rank_model();
+                     const RankModel model = c.model();
                      RankObjective op;
                      op.tables = tables_in(world, model);
                      op.options = c.options;
@@ -66,7 +57,7 @@ void add_objective(std::vector<OperationCase>& cases, const ObjectiveCase& c) {
                      results.gradient_scale = c.targets > 0 ? 0.6 / c.targets : 0;
                      results.nonfinite = c.nonfinite ? 1 : 0;
                      op.step_inputs = world.step_inputs(inputs), op.results = world.results(results);
-                     op.importance = importance_in(world, model);
+                     op.importance = world.chosen("importance", {model.gates_count}, model.importance);
                      op.state = state_in(world, {.loss_average = 0.5, .loss_weight = 0.2});
                      world.run(op);
                    }});
@@ -84,15 +75,17 @@ struct PruneCase {
   double threshold = 0.4, size_target = -1;
   bool nonfinite = false;
   RankOrder order = RankOrder::fisher;
+  RankModel (*model)() = rank_model;
 };
 
 void add_prune(std::vector<OperationCase>& cases, const PruneCase& c) {
   cases.push_back({std::string("PruneRanks_") + c.name, 1e-12, [c](World& world) {
-                     const RankModel model = rank_model();
+                     const RankModel model = c.model();
                      PruneRanks op;
                      op.tables = tables_in(world, model);
                      op.threshold = c.threshold, op.to_target = c.size_target >= 0;
-                     op.order = c.order, op.importance = importance_in(world, model);
+                     op.order = c.order,
+                     op.importance = world.chosen("importance", {model.gates_count}, model.importance);
                      StepInputs inputs;
                      inputs.rank_target = c.size_target;
                      op.step_inputs = world.step_inputs(inputs);
@@ -116,8 +109,14 @@ void add_rank_cases(std::vector<OperationCase>& cases) {
   add_objective(cases, {"early_without_targets", options, 0, 0});
   add_objective(cases, {"early_nonfinite_loss", options, 37, infinity});
   add_objective(cases, {.name = "early_skipped", .options = options, .nonfinite = true});
+  add_objective(cases, {"early_one_target", options, 1, 2});
+  add_objective(cases, {.name = "early_keeping", .options = options, .model = keeping_rank_model});
+  add_objective(cases, {.name = "early_one_bond", .options = options, .model = one_bond_rank_model});
+  add_objective(cases, {.name = "early_no_bond", .options = options, .model = no_bond_rank_model});
+  add_objective(cases, {.name = "early_empty", .options = options, .model = empty_rank_model});
   options.penalty = RankPenalty::mean_gate, options.beta = 0;
   add_objective(cases, {"early_mean_gate", options});
+  add_objective(cases, {.name = "early_mean_gate_keeping", .options = options, .model = keeping_rank_model});
   // The average is (0.98 * 0.5 + 0.02 * 80 / 37) / (0.98 * 0.2 + 0.02).
   add_objective(cases, {"late_hold", late(1)});
   add_objective(cases, {"late_by_loss", late(0.6, 0.1)});
@@ -148,6 +147,10 @@ void add_rank_cases(std::vector<OperationCase>& cases) {
   add_prune(cases, {"to_a_target_by_magnitude", 10, 0.31, false, RankOrder::magnitude});
   add_prune(cases, {"at_its_target", 10, 1});
   add_prune(cases, {"nonfinite", 0.4, -1, true});
+  add_prune(cases, {.name = "keeping", .threshold = 10, .model = keeping_rank_model});
+  add_prune(cases, {.name = "one_bond", .threshold = 10, .model = one_bond_rank_model});
+  add_prune(cases, {.name = "no_bond", .model = no_bond_rank_model});
+  add_prune(cases, {.name = "empty", .model = empty_rank_model});
 }
 
 }  // namespace comera::test

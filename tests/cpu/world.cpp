@@ -77,6 +77,15 @@ Tensor World::make(const std::string& name, Shape shape, DType dtype, const void
   return block.tensor;
 }
 
+void World::spoil(Arena& arena, std::size_t bytes) const {
+  if (bytes == 0) return;
+  ArenaScope scope(arena);
+  const Tensor all = scope.tensor({static_cast<std::int64_t>(bytes)}, DType::uint8);
+  const std::vector<std::byte> ones(bytes, std::byte{0xff});
+  allocator_.upload(all.raw(), ones.data(), bytes, allocator_.stream());
+  allocator_.synchronize(allocator_.stream());
+}
+
 void World::guard(const Block& block) const {
   const auto* data = static_cast<const std::byte*>(block.memory.data());
   poison(data, fence);

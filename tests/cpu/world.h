@@ -73,6 +73,7 @@ class World {
     Arena measuring = Arena::measuring(allocator_.device());
     comera::run(Context{backend_, measuring, allocator_.stream()}, operation);
     Arena arena(allocator_, measuring.peak(), true);
+    spoil(arena, measuring.peak().total);
     comera::run(Context{backend_, arena, allocator_.stream()}, operation);
     allocator_.synchronize(allocator_.stream());
   }
@@ -87,6 +88,8 @@ class World {
     bool is_statistic = false;
   };
   Tensor make(const std::string& name, Shape shape, DType dtype, const void* contents);
+  // Scratch is not a number, so that it is noticed if it is read before it is written.
+  void spoil(Arena& arena, std::size_t bytes) const;
   // Between the two, AddressSanitizer sees who touches what is beside a tensor.
   void guard(const Block& block) const;
   void unguard(const Block& block) const;

@@ -50,7 +50,7 @@ function note(kind, text) {
       note("bound", $0)
       code = code substr(rest, 1, RSTART + RLENGTH - 1) "::comera::mutation::shift(" places++ ") "
       rest = substr(rest, RSTART + RLENGTH)
-      code = code (tile != "" && rest ~ /^(D|keys|queries|columns)[; ]/ ? "* " tile " + " : "+ ")
+      code = code (tile != "" && rest ~ /^(D|keys|queries|columns|deep|tiles)[; ]/ ? "* " tile " + " : "+ ")
     }
     rest = code rest
     code = ""
