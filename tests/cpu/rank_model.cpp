@@ -103,7 +103,7 @@ RankModel rank_model() {
 }
 
 RankModel keeping_rank_model() {
-  RankModel model = model_of({{{6, 81, 5, 16}, {16, 3, 1}, 1, -1}}, none);
+  RankModel model = model_of({{{6, 3, 5, 3856}, {16, 3, 1}, 1, -1}}, none);
   const auto set = [&](std::size_t bond, std::int32_t entry, float gate, float square) {
     model.values[model.bonds[bond].offset + entry] = gate;
     model.importance[model.bonds[bond].first_entry + entry] = square;

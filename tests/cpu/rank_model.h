@@ -20,7 +20,7 @@ struct RankModel {
 // Nine trains with live, dead and negative entries of gates.
 RankModel rank_model();
 // One that keeps an entry on each bond: the last of many, the middle one of three alike, the only one. Its
-// tensors follow each other without gaps where they can.
+// gates follow each other without gaps where they can, and its last core is large.
 RankModel keeping_rank_model();
 RankModel one_bond_rank_model();
 RankModel no_bond_rank_model();
