@@ -110,7 +110,7 @@ def make_parameters(case, generator):
             modes = list(zip(train["row_modes"], train["column_modes"]))
             p.add_train(f"table.{i}", modes, train["ranks"], 0.8, EMBEDDING)
         else:
-            p.add(f"table.{i}.weight", 0.7, (spec["rows"], case["width"]), decays=True)
+            p.add(f"table.{i}.weight", 0.7, (spec["rows"], case["width"]), EMBEDDING, decays=True)
     add_layers("top", features(case))
     return p
 
