@@ -1,5 +1,6 @@
 #include "batches/packed_batch.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <numeric>
@@ -38,7 +39,8 @@ void PackedBatch::lay_out(std::int32_t* base, Device device) {
   }
   static_assert(sizeof(float) == sizeof(std::int32_t));
   scores = Tensor(base, {sequences}, DType::float32, device);
-  token_rows = Tensor(base + aligned(sequences), {tokens}, DType::int32, device);
+  token_rows =
+      Tensor(base + aligned(sequences), {std::max({tokens, sequences, masked})}, DType::int32, device);
 }
 
 std::size_t PackedBatch::block_bytes() const {
@@ -50,7 +52,7 @@ PackedBatch::PackedBatch(Allocator& allocator, const PackCapacity& wanted) {
   *this = measuring(wanted, allocator.device());  // for the sizes
   memory_ = Buffer(allocator, block_bytes() + token_rows.bytes(), MemoryKind::workspace);
   lay_out(static_cast<std::int32_t*>(memory_.data()), allocator.device());
-  std::vector<std::int32_t> rows(capacity.tokens);
+  std::vector<std::int32_t> rows(static_cast<std::size_t>(token_rows.elements()));
   std::iota(rows.begin(), rows.end(), 0);
   allocator.upload(token_rows.raw(), rows.data(), token_rows.bytes(), allocator.stream());
   allocator.synchronize(allocator.stream());
@@ -59,7 +61,7 @@ PackedBatch::PackedBatch(Allocator& allocator, const PackCapacity& wanted) {
 LookupIds PackedBatch::tokens() const {
   return {.ids = token_ids,
           .count = token_count(),
-          .rows = token_rows,
+          .rows = token_rows.slice(0, {capacity.tokens}),
           .unique_ids = unique_ids,
           .unique_count = unique_count(),
           .unique_index = unique_index,

@@ -46,7 +46,7 @@ class PackedBatch {
   Tensor right_order;       // (U) places in unique_ids, sorted by (id % right rows of the TTM, id)
   Tensor counts;            // (5)
   Tensor capacities;        // (5) T, S, longest, P, U: which capacity the block was filled for
-  Tensor token_rows;        // (T) 0, 1, 2, ...
+  Tensor token_rows;        // (the most of T, S and P) 0, 1, 2, ...
 
   // The block that a batch is: from token_ids to token_rows.
   void* block() const { return token_ids.raw(); }

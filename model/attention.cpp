@@ -56,8 +56,8 @@ Attention::Saved Attention::forward(const EncoderStep& step, const Tensor& x, co
     run(step.context, Fill{.x = saved.y, .value = 0});
     return saved;
   }
-  if (between_halves_ &&
-      between_halves_->pays(step.context.backend.machine(), x.dim(0), step.batch.capacity.longest)) {
+  if (between_halves_ && between_halves_->pays(step.context.backend.machine(), x.dim(0),
+                                               step.batch.capacity.longest, rows ? rows->most : x.dim(0))) {
     saved.between_halves = between_halves_->forward(step.context, inputs(step, rows), x);
     saved.y = saved.between_halves->y;
     return saved;

@@ -17,7 +17,7 @@ class Head {
  public:
   virtual ~Head() = default;
   // The rows of the encoder's output that it reads; none: all. Its input `hidden` is (R, hidden), these rows,
-  // or (T, hidden).
+  // which are 0 at and beyond their count, or (T, hidden).
   virtual std::optional<RowList> reads(const PackedBatch& batch) const = 0;
   // Loss, targets and hits are added to step.results.
   void forward(const EncoderStep& step, const Tensor& hidden) const { pass(step, hidden, false, Tensor()); }

@@ -88,7 +88,8 @@ void Model::run_pack(const EncoderStep& step, bool gradient) const {
   }
   if (read && !early) x = gathered(step, *read, x);
   NormStatistics statistics;
-  const Tensor hidden = normalize(step, x, statistics);
+  Tensor hidden = normalize(step, x, statistics);
+  if (read) hidden = gathered(step, themselves(step, *read), hidden);
   if (!gradient) {
     head_->forward(step, hidden);
   } else {
@@ -117,6 +118,10 @@ void Model::run_pack(const EncoderStep& step, bool gradient) const {
   arena.release(mark);
 }
 
+RowList Model::themselves(const EncoderStep& step, const RowList& rows) {
+  return {.indices = step.batch.token_rows, .count = rows.count, .most = rows.most};
+}
+
 Tensor Model::gathered(const EncoderStep& step, const RowList& rows, const Tensor& x) const {
   const Tensor y = step.context.arena.saved({rows.most, config_.hidden}, x.dtype());
   gather(step.context, rows, x, y);
@@ -125,9 +130,9 @@ Tensor Model::gathered(const EncoderStep& step, const RowList& rows, const Tenso
 
 Tensor Model::encode(const EncoderStep& step, const std::optional<RowList>& read) const {
   Arena& arena = step.context.arena;
-  const std::int64_t tokens = step.batch.capacity.tokens, rows = read ? read->most : tokens;
+  const std::int64_t tokens = step.batch.capacity.tokens;
   const Tensor x = arena.saved({tokens, config_.hidden}, store_.compute());
-  const Tensor last = read ? arena.saved({rows, config_.hidden}, store_.compute()) : x;
+  const Tensor last = read ? arena.saved({read->most, config_.hidden}, store_.compute()) : x;
   begin_pass(step.context, false);
   // A block's own tensors are released when its output has been copied: nothing is kept for a backward pass.
   const RowList all{.indices = step.batch.token_rows, .count = step.batch.token_count(), .most = tokens};
@@ -142,13 +147,13 @@ Tensor Model::encode(const EncoderStep& step, const std::optional<RowList>& read
     if (!read || block != blocks_.back())
       keep(mark, all, block->forward(step, x, nullptr).y, x);
     else if (reads_early())
-      keep(mark, {.indices = step.batch.token_rows, .count = read->count, .most = rows},
-           block->forward(step, x, &*read).y, last);
+      keep(mark, themselves(step, *read), block->forward(step, x, &*read).y, last);
     else
       keep(mark, *read, block->forward(step, x, nullptr).y, last);
   }
   NormStatistics statistics;
-  return normalize(step, last, statistics);
+  const Tensor hidden = normalize(step, last, statistics);
+  return read && final_norm_ ? gathered(step, themselves(step, *read), hidden) : hidden;
 }
 
 void Model::predict(const EncoderStep& step, const Tensor& y) const {
@@ -172,9 +177,7 @@ void Model::embed(const EncoderStep& step, Pooling pooling, const Tensor& vector
   const std::optional<RowList> read = pooled_rows(step.batch, pooling);
   const Tensor hidden = encode(step, read);
   if (read)
-    gather(step.context,
-           {.indices = step.batch.token_rows, .count = step.batch.sequence_count(), .most = read->most},
-           hidden, vectors);
+    gather(step.context, themselves(step, *read), hidden, vectors);
   else
     pool_by_mean(step, hidden, vectors);
   step.context.arena.release(mark);

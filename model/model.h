@@ -52,6 +52,8 @@ class Model final : public Trainable {
   void ready(int block) const { gradients_are_ready(block_ranges_[block]); }
   // Whether the last block computes what the head reads alone: heads of adapters share all tokens of a pack.
   bool reads_early() const { return !config_.lte; }
+  // Rows that have been gathered already: again, so that those at and beyond their count are 0.
+  static RowList themselves(const EncoderStep& step, const RowList& rows);
   Tensor gathered(const EncoderStep& step, const RowList& rows, const Tensor& x) const;
   // By the final norm, if there is one.
   Tensor normalize(const EncoderStep& step, const Tensor& x, NormStatistics& statistics) const;

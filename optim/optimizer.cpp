@@ -14,7 +14,7 @@ namespace comera {
 static_assert(static_cast<int>(ParameterRole::core) == static_cast<int>(RateGroup::core) &&
               static_cast<int>(ParameterRole::gate) == static_cast<int>(RateGroup::gate) &&
               static_cast<int>(ParameterRole::dense) == static_cast<int>(RateGroup::dense) &&
-              static_cast<int>(RateGroup::embedding) + 1 == max_parameter_groups);
+              static_cast<int>(RateGroup::dense_table) + 1 == max_parameter_groups);
 
 const char* name_of(OptimizerKind kind) {
   constexpr const char* names[] = {"adamw", "muon", "lamb", "galore"};
@@ -28,7 +28,8 @@ const char* name_of(GaloreProjection projection) {
 
 RateGroup group_of(const ParameterInfo& parameter, const OptimizerOptions& options) {
   COMERA_CHECK(parameter.role != ParameterRole::frozen, "{} is not trained and has no rate", parameter.name);
-  if (parameter.embedding) return RateGroup::embedding;
+  if (parameter.embedding)
+    return parameter.role == ParameterRole::core ? RateGroup::embedding : RateGroup::dense_table;
   const bool by_muon = options.kind == OptimizerKind::muon && parameter.matrix_rows > 0;
   return by_muon ? RateGroup::core : static_cast<RateGroup>(parameter.role);
 }

@@ -13,9 +13,10 @@
 
 namespace comera {
 
-// Which learning rate a parameter has (StepInputs::learning_rate): its role's, but cores of the token
-// embedding and tables of click models their own. That of cores is also of all matrices that Muon updates.
-enum class RateGroup : std::uint8_t { core, gate, dense, embedding };
+// Which learning rate a parameter has (StepInputs::learning_rate): its role's, but cores of embeddings
+// and dense tables of click models may have their own. That of cores is also of all matrices that Muon
+// updates.
+enum class RateGroup : std::uint8_t { core, gate, dense, embedding, dense_table };
 using StepRates = std::array<double, max_parameter_groups>;  // by RateGroup
 RateGroup group_of(const ParameterInfo& parameter, const OptimizerOptions& options);
 

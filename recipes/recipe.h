@@ -178,7 +178,7 @@ struct LearningRates {
   double cores = 0;
   double gates = 0;
   double rest = 0;
-  std::optional<double> embedding = {};  // not given: as of all cores
+  std::optional<double> embedding = {};  // not given: as of cores, or of the rest where a table is dense
 
   // f(name, rate) for each that is given.
   template <class F>

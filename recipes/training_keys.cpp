@@ -269,9 +269,10 @@ const std::vector<Key<PhaseSection>>& keys_of() {
       required(value(
           "learning_rate", &S::learning_rate, at_least(0),
           "the highest: of all cores, of rank gates and of the rest, or one for all. `embedding` is that of "
-          "the token embedding's cores, or of a click model's tables, dense ones too, if it is to be another "
-          "than "
-          "that of cores. With `muon`, `cores` is the rate of linear layers' matrices, whether cores or "
+          "the token embedding's cores, if it is to be another than that of cores, and of a click model's "
+          "tables; "
+          "its dense ones have that of the rest without it. With `muon`, `cores` is the rate of linear "
+          "layers' matrices, whether cores or "
           "dense: by "
           "about how much a step changes a matrix's singular values")),
       value("schedule", &S::schedule, "how the learning rate falls after the warm-up"),

@@ -60,18 +60,20 @@ void TTAttention::run_backward(const Context& context, Part part, const TTLinear
     run(context, operation);
 }
 
-bool TTAttention::pays(const MachineModel& machine, std::int64_t tokens, std::int64_t length) const {
-  for (const TTLinear* linear : {&projections_, &output_})
+bool TTAttention::pays(const MachineModel& machine, std::int64_t tokens, std::int64_t length,
+                       std::int64_t rows) const {
+  for (const auto& [linear, of] : {std::pair{&projections_, tokens}, {&output_, rows}})
     for (int i = 0; i < linear->outputs(); ++i)
-      if (!linear->removed(i) && !all_by_halves(choose_plan(machine, linear->train(i).shape, tokens,
+      if (!linear->removed(i) && !all_by_halves(choose_plan(machine, linear->train(i).shape, of,
                                                             PlanKind::automatic, store_.compute())))
         return false;
   const auto [r_query, r_key, r_value, r_output, unused] = ranks(in_float8());
-  const auto t = static_cast<double>(tokens);
-  const double whole =
-      t * static_cast<double>(hidden_ * (r_query + r_key + r_value + r_output) + 2 * hidden_ * length);
+  const auto t = static_cast<double>(tokens), r = static_cast<double>(rows);
+  const double whole = t * static_cast<double>(hidden_ * (r_query + r_key + r_value) + 2 * hidden_ * length) +
+                       r * static_cast<double>(hidden_ * r_output);
   const double between =
-      t * static_cast<double>(heads_ * ((r_query + length) * r_key + (r_value + 1) * (length + r_output))) +
+      t * static_cast<double>(heads_ * ((r_query + length) * r_key + (r_value + 1) * length)) +
+      r * static_cast<double>(heads_ * (r_value + 1) * r_output) +
       static_cast<double>(hidden_ * ((r_query + 1) * r_key + (r_value + 1) * r_output));
   return between < whole;
 }

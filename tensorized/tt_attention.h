@@ -35,8 +35,8 @@ class TTAttention {
   void use_float8(const Float8Parts& parts) { float8_ = parts; }
 
   // Whether such a machine takes every layer by halves, and this takes fewer floating-point operations than
-  // forming Q, K and V, for sequences of `length`.
-  bool pays(const MachineModel& machine, std::int64_t tokens, std::int64_t length) const;
+  // forming Q, K and V, for sequences of `length` and so many rows of y.
+  bool pays(const MachineModel& machine, std::int64_t tokens, std::int64_t length, std::int64_t rows) const;
 
   struct Inputs {
     Tensor sequence_offsets;

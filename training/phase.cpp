@@ -25,6 +25,7 @@ StepRates step_rates(const LearningRates& highest, double factor) {
   rate_of(RateGroup::gate) = highest.gates * factor;
   rate_of(RateGroup::dense) = highest.rest * factor;
   rate_of(RateGroup::embedding) = highest.embedding.value_or(highest.cores) * factor;
+  rate_of(RateGroup::dense_table) = highest.embedding.value_or(highest.rest) * factor;
   return rates;
 }
 

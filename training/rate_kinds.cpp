@@ -20,6 +20,7 @@ double rate_of(const LearningRates& rates, const RateKind& kind) {
     case RateGroup::dense:
       return rates.rest;
     case RateGroup::embedding:
+    case RateGroup::dense_table:
       return rates.embedding.value_or(0);
   }
   return 0;

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """The paper's figure 16_1: a step's time over how much smaller tensor trains make the linear layers of the six-encoder,
-from the recipe's ranks up to full ones, where they have about as many numbers as dense matrices.
+from the recipe's ranks up to full ones, which have half as many numbers again as dense matrices.
 
     bench/paper/compression.py [--comera PROGRAM] [--tokens N] [--output FILE.jsonl] [--plot FILE.svg]
     bench/paper/compression.py --read FILE.jsonl [--plot FILE.svg]
 
-Each rank is timed in turn with the dense twin by `comera bench step`; the last line of a table is dense by definition.
-Python's standard library only.
+Each rank is timed in turn with the dense twin by `comera bench step`. Python's standard library only.
 """
 import argparse
 import json
@@ -20,7 +19,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 from plot import draw  # pylint: disable=wrong-import-position
 
 RECIPE = ROOT / "recipes/six_encoder_mnli.toml"
-RANKS = [30, 60, 96, 192, 384, 768]
+RANKS = [30, 60, 96, 192, 384, 480, 768]
 LAYERS = {"attention": ([12, 8, 8], [8, 8, 12]), "ffn_up": ([12, 8, 8], [12, 16, 16]),
           "ffn_down": ([16, 16, 12], [8, 8, 12]), "head": ([12, 8, 8], [8, 8, 12])}
 

@@ -41,4 +41,8 @@ int thread_count() { return omp_get_max_threads(); }
 
 const char* instruction_set() { return cpu_instruction_set().data(); }
 
+const char* instruction_set(DType compute) {
+  return compute == DType::bfloat16 ? instruction_set() : cpu_wide_instruction_set().data();
+}
+
 }  // namespace comera

@@ -30,5 +30,7 @@ void prepare_threads(int threads);
 // How many there are, and the instruction set of the CPU backend: for reports.
 int thread_count();
 const char* instruction_set();
+// The one whose kernels such a compute type has: only bfloat16 has some of "bf16" and "amx".
+const char* instruction_set(DType compute);
 
 }  // namespace comera

@@ -21,9 +21,7 @@ std::string computes_with(const Processor& processor, DType compute) {
                        processor.backend.name(), machine.flops_per_second * 1e-12,
                        machine.narrow_flops_per_second * 1e-12, machine.bytes_per_second * 1e-9);
   }
-  const std::string set = instruction_set();
-  const bool of_bfloat16 = set == "bf16" || set == "amx";
-  return of_bfloat16 && compute != DType::bfloat16 ? "v4" : set;
+  return instruction_set(compute);
 }
 
 Processor cpu_processor() { return {backend_of(DeviceKind::cpu), host_allocator()}; }

@@ -71,9 +71,10 @@ constexpr InstructionSet instruction_sets[] = {{"v3", "AVX2 and FMA", has_v3},
                                                {"bf16", "AVX-512 BF16", has_bf16},
                                                {"amx", "AMX", has_amx}};
 
-// Intel's processors do half as many dot products of bfloat16 in vectors as multiply-adds in single precision
-// (measured on Sapphire Rapids), AMD's as many, each of which is two.
-bool pays(const InstructionSet& set) { return set.name != "bf16" || __builtin_cpu_is("intel") == 0; }
+// AMD's processors are said to begin as many dot products of pairs in vectors as multiply-adds of single
+// precision, so that they multiply twice as much; Intel's begin a quarter as many (measured on Sapphire
+// Rapids).
+bool pays(const InstructionSet& set) { return set.name != "bf16" || __builtin_cpu_is("amd") != 0; }
 
 const InstructionSet& available(std::string_view name, std::string_view asked_by) {
   const auto* found = std::ranges::find(instruction_sets, name, &InstructionSet::name);
@@ -117,6 +118,10 @@ Backend backend_for(std::string_view set) {
 std::string_view cpu_instruction_set() {
   static const std::string_view chosen = choose();
   return chosen;
+}
+
+std::string_view cpu_wide_instruction_set() {
+  return cpu_instruction_set() == "v3" || !has_v4() ? "v3" : "v4";
 }
 
 std::vector<std::string_view> cpu_instruction_sets() {

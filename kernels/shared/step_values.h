@@ -6,7 +6,7 @@
 
 namespace comera {
 
-inline constexpr int max_parameter_groups = 4;  // with a learning rate each
+inline constexpr int max_parameter_groups = 5;  // with a learning rate each
 
 // What changes from step to step. It lives in device memory, never in a kernel's arguments, so that a
 // captured graph can be replayed. The host writes it before each graph.

@@ -79,6 +79,11 @@ Tensor World::make(const std::string& name, Shape shape, DType dtype, const void
 
 void World::spoil(Arena& arena, std::size_t bytes) const {
   if (bytes == 0) return;
+  // What lies between tensors for AddressSanitizer.
+  Arena one = Arena::measuring(allocator_.device()), two = Arena::measuring(allocator_.device());
+  constexpr std::int64_t whole = 4096;  // a multiple of what sizes are rounded to
+  ArenaScope(one).tensor({whole}, DType::uint8), ArenaScope(two).tensor({2 * whole}, DType::uint8);
+  bytes -= 2 * one.peak().total - two.peak().total;
   ArenaScope scope(arena);
   const Tensor all = scope.tensor({static_cast<std::int64_t>(bytes)}, DType::uint8);
   const std::vector<std::byte> ones(bytes, std::byte{0xff});

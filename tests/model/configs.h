@@ -40,6 +40,15 @@ inline EncoderConfig removed_config(HeadKind head = HeadKind::mlm, NormPlacement
   return config;
 }
 
+// The other way round: the last block attends without K and V and has no first feed-forward layer.
+inline EncoderConfig removed_from_last(HeadKind head = HeadKind::mlm,
+                                       NormPlacement norm = NormPlacement::post) {
+  EncoderConfig config = small_config(true, head, norm);
+  for (const char* layer : {"encoder.1.attention.key", "encoder.1.attention.value", "encoder.1.ffn.up"})
+    config.tensorized.ranks[layer] = {0, 0, 0};
+  return config;
+}
+
 // Dense but for its linear layers, each a product of two factors.
 inline EncoderConfig low_rank_config() {
   EncoderConfig config = small_config(false);
@@ -48,8 +57,8 @@ inline EncoderConfig low_rank_config() {
 }
 
 // Frozen linear layers with adapters. Packs must have a multiple of four tokens.
-inline EncoderConfig lte_config() {
-  EncoderConfig config = small_config(false);
+inline EncoderConfig lte_config(HeadKind head = HeadKind::mlm, NormPlacement norm = NormPlacement::post) {
+  EncoderConfig config = small_config(false, head, norm);
   config.lte = LteForm{.lora_r = 3, .lora_alpha = 6, .num_heads = 4};
   return config;
 }

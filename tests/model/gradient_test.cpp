@@ -51,6 +51,13 @@ void expect_gradients(const EncoderConfig& config,
 
 TEST_P(WholeModel, GradientsAgreeWithCentralDifferences) { expect_gradients(config()); }
 
+// The same without layers of the last block, which computes what the head reads alone.
+TEST(RemovedFromTheLastBlock, GradientsAgreeWithCentralDifferences) {
+  for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})
+    for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre})
+      expect_gradients(removed_from_last(head, norm));
+}
+
 // The same of layers that are products of two factors.
 TEST(LowRankModel, GradientsAgreeWithCentralDifferences) {
   for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/plain/plain_backend.h"
 #include "model/model.h"
@@ -10,7 +12,16 @@
 namespace comera::test {
 namespace {
 
-// What a head reads of the encoder's output, computed with all rows and alone, which the last block does.
+// The rows that a list names, one after another, and zeros up to the list's capacity.
+std::vector<double> rows_of(const std::vector<double>& all, const RowList& list, std::int64_t width) {
+  std::vector<double> rows(static_cast<std::size_t>(list.most * width));
+  for (std::int32_t i = 0; i < *list.count.data<std::int32_t>(); ++i)
+    std::copy_n(all.begin() + list.indices.data<std::int32_t>()[i] * width, width, rows.begin() + i * width);
+  return rows;
+}
+
+// What a head reads of the encoder's output, computed with all rows and alone, which the last block does; and
+// the first tokens' vectors.
 void expect_same_rows(const EncoderConfig& config, const Backend& backend, double tolerance) {
   Model model(config, host_allocator(), false);
   model.parameters().initialize(11);
@@ -22,28 +33,28 @@ void expect_same_rows(const EncoderConfig& config, const Backend& backend, doubl
   const std::vector<double> all = read_tensor(model.encode(step));
   const std::optional<RowList> read = model.head().reads(batch);
   ASSERT_TRUE(read);
-  const Tensor alone = model.encode(step, read);
-  ASSERT_EQ(alone.dim(0), read->most);
-  const std::vector<double> rows = read_tensor(alone);
-  const std::int32_t count = *read->count.data<std::int32_t>();
-  ASSERT_GT(count, 2);
-  std::vector<double> expected, got(rows.begin(), rows.begin() + count * config.hidden);
-  for (std::int32_t i = 0; i < count; ++i) {
-    const double* row = all.data() + read->indices.data<std::int32_t>()[i] * config.hidden;
-    expected.insert(expected.end(), row, row + config.hidden);
-  }
-  EXPECT_LE(relative_error(got, expected), tolerance);
+  ASSERT_GT(*read->count.data<std::int32_t>(), 2);
+  EXPECT_LE(relative_error(read_tensor(model.encode(step, read)), rows_of(all, *read, config.hidden)),
+            tolerance);
+
+  const std::optional<RowList> first = pooled_rows(batch, Pooling::first);
+  ASSERT_TRUE(first);
+  ASSERT_LT(*first->count.data<std::int32_t>(), first->most) << "a row of zeros";
+  const Tensor vectors = harness.tensor({first->most, config.hidden}, config.compute);
+  model.embed(step, Pooling::first, vectors);
+  EXPECT_LE(relative_error(read_tensor(vectors), rows_of(all, *first, config.hidden)), tolerance);
 }
 
 TEST(ReadRows, AreComputedAloneAsWithAllOthers) {
   for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})
     for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
       std::vector<EncoderConfig> configs = {small_config(false, head, norm), small_config(true, head, norm),
-                                            removed_config(head, norm), lte_config()};
-      configs.push_back(small_config(true, head, norm));
-      configs.back().positions = Positions::rotary;
-      configs.push_back(small_config(true, head, norm));
-      configs.back().positions = Positions::relative;
+                                            removed_config(head, norm), removed_from_last(head, norm),
+                                            lte_config(head, norm)};
+      for (const Positions positions : {Positions::rotary, Positions::relative}) {
+        configs.push_back(small_config(true, head, norm));
+        configs.back().positions = positions;
+      }
       for (EncoderConfig& config : configs) {
         expect_same_rows(config, plain_backend(), 1e-13);
         config.compute = DType::float32;
@@ -51,6 +62,28 @@ TEST(ReadRows, AreComputedAloneAsWithAllOthers) {
         config.compute = DType::bfloat16;
         expect_same_rows(config, cpu_backend(), 0.02);
       }
+    }
+}
+
+// Nothing is masked, and there is no sequence: losses and gradients of nothing are 0.
+TEST(ReadRows, MayBeNone) {
+  for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})
+    for (const bool tensorized : {false, true}) {
+      const EncoderConfig config = small_config(tensorized, head);
+      Model model(config, host_allocator(), true);
+      model.parameters().initialize(11);
+      const PackedBatch batch =
+          random_batch({7, 3, 1}, config.vocabulary, model.token_embedding().right_rows());
+      auto* counts = batch.counts.data<std::int32_t>();
+      counts[1] = counts[2] = counts[4] = 0;
+      Harness harness(plain_backend());
+      const EncoderStep step(
+          {harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true},
+          batch);
+      model.run_pack(step, true);
+      EXPECT_EQ(harness.results().target_count, 0);
+      EXPECT_EQ(harness.results().loss_sum, 0);
+      for (const double gradient : read_tensor(model.parameters().gradients())) ASSERT_EQ(gradient, 0);
     }
 }
 

@@ -215,6 +215,7 @@ class DlrmOracle : public testing::TestWithParam<Case> {
 TEST_P(DlrmOracle, TenStepsArePyTorchs) {
   StepRates rates{};
   for (const auto& [name, group] : groups) rates[static_cast<int>(group)] = fixture_["rates"][name];
+  rates[static_cast<int>(RateGroup::dense_table)] = fixture_["rates"]["embedding"];
   std::int64_t update = 0;
   for (const nlohmann::json& step : fixture_["steps"]) {
     SCOPED_TRACE(fmt::format("step {}", update));

@@ -176,10 +176,8 @@ void NonfiniteRun::expect_a_skipped_step_to_change_nothing(const std::vector<std
     EXPECT_EQ(line["step"], 6);
     EXPECT_EQ(line["skipped"]["total"], 1);
     EXPECT_EQ(line["skipped"]["in_a_row"], 1);
-    // The last block's second norm sees squares that overflow, and rows that are none, beyond the masked
-    // ones, come out of it as no numbers: the head's norm is the first of a backward pass that multiplies
-    // them.
-    EXPECT_EQ(line["skipped"]["first"], "head.norm.weight's gradient");
+    // Its norm sees squares that overflow; what comes before it in a backward pass is finite.
+    EXPECT_EQ(line["skipped"]["first"], "encoder.1.norm2.weight's gradient");
   }
   EXPECT_EQ(skipped, 1);
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "kernels/core/check.h"
+#include "training/phase.h"
 
 namespace comera::test {
 namespace {
@@ -142,6 +143,21 @@ TEST(PhasePlan, EvaluationsAreSpreadOverEpochs) {
   recipe.run.evaluation_epochs = 0;
   const PhasePlan without(recipe, [](std::int64_t) { return 28; });
   EXPECT_FALSE(without.ends_evaluation_epoch(1, 7));
+}
+
+// Embeddings follow what they are made of, unless they have a rate of their own.
+TEST(StepRates, OfEmbeddings) {
+  LearningRates highest{.cores = 1, .gates = 2, .rest = 4};
+  const ParameterInfo core{.role = ParameterRole::core, .embedding = true},
+      table{.role = ParameterRole::dense, .embedding = true};
+  const auto rate_of = [&](const ParameterInfo& info) {
+    return step_rates(highest, 0.5)[static_cast<std::size_t>(group_of(info, {}))];
+  };
+  EXPECT_EQ(rate_of(core), 0.5);
+  EXPECT_EQ(rate_of(table), 2);
+  highest.embedding = 6;
+  EXPECT_EQ(rate_of(core), 3);
+  EXPECT_EQ(rate_of(table), 3);
 }
 
 }  // namespace
