@@ -15,9 +15,9 @@ import torch.nn.functional as F
 torch.set_default_dtype(torch.float64)
 torch.set_num_threads(1)
 
-CORE, GATE, DENSE, EMBEDDING = "core", "gate", "dense", "embedding"
+CORE, GATE, DENSE, EMBEDDING, DENSE_TABLE = "core", "gate", "dense", "embedding", "dense_table"
 STEPS = 10
-RATES = {CORE: 0.011, GATE: 0.023, DENSE: 0.007, EMBEDDING: 0.017}
+RATES = {CORE: 0.011, GATE: 0.023, DENSE: 0.007, EMBEDDING: 0.017, DENSE_TABLE: 0.013}
 
 
 def layer(outputs, input_modes=None, output_modes=None, ranks=None):
@@ -110,7 +110,7 @@ def make_parameters(case, generator):
             modes = list(zip(train["row_modes"], train["column_modes"]))
             p.add_train(f"table.{i}", modes, train["ranks"], 0.8, EMBEDDING)
         else:
-            p.add(f"table.{i}.weight", 0.7, (spec["rows"], case["width"]), EMBEDDING, decays=True)
+            p.add(f"table.{i}.weight", 0.7, (spec["rows"], case["width"]), DENSE_TABLE, decays=True)
     add_layers("top", features(case))
     return p
 

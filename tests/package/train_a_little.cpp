@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   }
   data::finish_batch(batch, model.token_embedding().right_rows());
 
-  const StepRates rates = {1e-3, 1e-3, 1e-3, 1e-3};
+  const StepRates rates = {1e-3, 1e-3, 1e-3, 1e-3, 1e-3};
   double first = 0, last = 0;
   for (std::uint32_t step = 0; step < 20; ++step) {
     engine.clear_results();

@@ -24,7 +24,7 @@ std::vector<double> click_trace(const DlrmConfig& config, const Processor& proce
       engine.micro({.seed = 9, .step = static_cast<std::uint32_t>(step), .pack = pack}, pack == 1);
       examples += clicks.examples();
     }
-    engine.apply(step, examples, {2e-2, 1e-2, 1e-2, 2e-2}, 1.0);
+    engine.apply(step, examples, {2e-2, 1e-2, 1e-2, 2e-2, 1e-2}, 1.0);
     losses.push_back(engine.results().loss_sum / engine.results().target_count);
   }
   return losses;

@@ -101,7 +101,7 @@ class Engine : public testing::Test {
   Line line_;
 };
 
-constexpr StepRates rates{0.5, 0.5, 0.5, 0.5};
+constexpr StepRates rates{0.5, 0.5, 0.5, 0.5, 0.5};
 
 TEST_F(Engine, TrainsAModelThatIsNoEncoder) {
   StepEngine engine(line_, {.weight_decay = 0}, processor());

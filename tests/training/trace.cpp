@@ -53,7 +53,7 @@ std::vector<double> trace(EncoderConfig config, const Processor& processor, int 
           {.seed = 9, .step = static_cast<std::uint32_t>(step), .pack = static_cast<std::uint32_t>(pack)});
       targets += batch.masked;
     }
-    const StepRates rates = {2e-2, 1e-2, 1e-2, 2e-2};
+    const StepRates rates = {2e-2, 1e-2, 1e-2, 2e-2, 1e-2};
     engine.apply(step, targets, rates, 1.0);
     if (config.lte && step % 3 == 2) engine.merge_adapters();
     losses.push_back(engine.results().loss_sum / engine.results().target_count);
