@@ -14,7 +14,7 @@ constexpr DType e4m3 = DType::float8_e4m3, e5m2 = DType::float8_e5m2;
 
 Tensor scales_in(World& world, const std::vector<Float8Scale>& scales) {
   std::vector<float> numbers(scales.size() * sizeof(Float8Scale) / sizeof(float));
-  std::memcpy(numbers.data(), scales.data(), scales.size() * sizeof(Float8Scale));
+  if (!scales.empty()) std::memcpy(numbers.data(), scales.data(), scales.size() * sizeof(Float8Scale));
   const Tensor floats = world.chosen_float("scales", numbers);
   return {floats.raw(), {static_cast<std::int64_t>(floats.bytes())}, DType::uint8, floats.device()};
 }

@@ -84,6 +84,7 @@ void World::spoil(Arena& arena, std::size_t bytes) const {
   constexpr std::int64_t whole = 4096;  // a multiple of what sizes are rounded to
   ArenaScope(one).tensor({whole}, DType::uint8), ArenaScope(two).tensor({2 * whole}, DType::uint8);
   bytes -= 2 * one.peak().total - two.peak().total;
+  if (bytes == 0) return;
   ArenaScope scope(arena);
   const Tensor all = scope.tensor({static_cast<std::int64_t>(bytes)}, DType::uint8);
   const std::vector<std::byte> ones(bytes, std::byte{0xff});
