@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/number_checks.h"
@@ -13,6 +14,7 @@
 #include "data/clicks/synthetic_clicks.h"
 #include "kernels/core/console.h"
 #include "storage/hash.h"
+#include "tensorized/factorize.h"
 
 namespace comera::cli {
 
@@ -24,6 +26,7 @@ struct ClickSyntheticOptions {
   std::int64_t rows = 1000000, held_out = 50000;
   std::filesystem::path output;
   bool overwrite = false;
+  std::int64_t shape_rank = 0;  // of tensor-train tables: modes as a model's with such ranks; 0: equal ones
 };
 
 constexpr std::int64_t rows_at_once = 4096, rows_per_shard = 1 << 20;
@@ -42,15 +45,21 @@ data::SyntheticClicksOptions planted(const ClickSyntheticOptions& options) {
     std::int64_t mode = 1;
     while (mode * mode * mode < rows) ++mode;
     clicks.row_modes.push_back({mode, mode, mode});
+    if (options.shape_rank == 0) continue;
+    const std::optional<TTMShape> shape = factorize_table(rows, clicks.width, 3, options.shape_rank);
+    if (!shape) continue;  // a small table, which a model has dense
+    clicks.row_modes.back() = shape->row_modes;
+    clicks.column_modes = shape->column_modes;
   }
   return clicks;
 }
 
 // What decides about the examples, but not how many there are.
 std::string encoding_of(const data::SyntheticClicksOptions& options) {
-  return "synthetic-" + storage::hash128(fmt::format("{} {} [{}] {} {} {}", options.seed, options.numbers,
-                                                     fmt::join(options.heights, ","), options.exponent,
-                                                     static_cast<int>(options.rows), options.rank))
+  return "synthetic-" + storage::hash128(fmt::format("{} {} [{}] {} {} {} {} {}", options.seed,
+                                                     options.numbers, fmt::join(options.heights, ","),
+                                                     options.exponent, static_cast<int>(options.rows),
+                                                     options.rank, options.row_modes, options.column_modes))
                             .hex();
 }
 
@@ -137,6 +146,13 @@ void add_click_synthetic_command(CLI::App& clicks) {
       ->capture_default_str();
   command->add_option("--rank", options->clicks.rank, "Of low_rank and tensor_train tables")
       ->check(positive_number)
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--shape-rank", options->shape_rank,
+          "Of tensor_train tables: cut ids into digits where a model with tables of these ranks cuts them; "
+          "0: digits of one size")
+      ->check(number_from_0)
       ->capture_default_str();
   command->add_option("--seed", options->clicks.seed, "Of the known model and of all examples")
       ->capture_default_str();

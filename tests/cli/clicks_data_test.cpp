@@ -36,6 +36,21 @@ class ClicksData : public testing::Test, public test::Shell {
   test::TemporaryFolder folder_;
 };
 
+// Tables whose ids are cut into other digits are other tables, which their shards say.
+TEST_F(ClicksData, SyntheticTablesMayHaveAModelsDigits) {
+  const auto made = [&](const std::string& name, const std::string& words) {
+    const Ended ended =
+        shell("\"$C\" clicks synthetic --rows 200 --held-out-rows 100 --tables tensor_train --output $D/" +
+              name + " " + words);
+    EXPECT_EQ(ended.code, 0) << ended.errors;
+    EXPECT_THAT(ended.output, HasSubstr("the least that can be expected of any model"));
+    return data::ClickShardSet(folder_ / name, "train").info().encoding;
+  };
+  const std::string equal = made("equal", "--shape-rank 0");
+  EXPECT_EQ(made("default", ""), equal);
+  EXPECT_NE(made("of_32", "--shape-rank 32"), equal);
+}
+
 TEST_F(ClicksData, MakesShardsOfLogsInTheOrderOfTime) {
   folder_.write("b.gz", data::gzip(criteo_rows(0, 120)));
   folder_.write("a.txt", criteo_rows(120, 150) + "broken\n" + criteo_rows(150, 200));
