@@ -88,6 +88,9 @@ Split write_split(const data::SyntheticClicks& clicks, const data::ClickShardInf
 }
 
 void make_synthetic_clicks(const ClickSyntheticOptions& options) {
+  if (options.shape_rank > 0 && options.rows_of_tables != "tensor_train")
+    throw UsageError(
+        "--shape-rank cuts the ids of tensor-train tables; add --tables tensor_train, or leave it out");
   check_shard_folder(options.output, options.overwrite);
   const data::SyntheticClicksOptions wanted = planted(options);
   const data::SyntheticClicks clicks(wanted);

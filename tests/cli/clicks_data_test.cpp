@@ -49,6 +49,9 @@ TEST_F(ClicksData, SyntheticTablesMayHaveAModelsDigits) {
   const std::string equal = made("equal", "--shape-rank 0");
   EXPECT_EQ(made("default", ""), equal);
   EXPECT_NE(made("of_32", "--shape-rank 32"), equal);
+  const Ended refused = shell("\"$C\" clicks synthetic --tables low_rank --shape-rank 32 --output $D/none");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.errors, HasSubstr("add --tables tensor_train"));
 }
 
 TEST_F(ClicksData, MakesShardsOfLogsInTheOrderOfTime) {
