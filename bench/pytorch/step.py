@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""Training steps of the dense six-encoder in plain PyTorch: what `comera bench step` is compared with.
+"""Training steps of the six-encoder in plain PyTorch: what `comera bench step` is compared with.
 
     python3 step.py --precision bf16 --batch 32 --length 128 --compile
+    python3 step.py --tensor-trains --device cpu --warm-up 2 --groups 5 --together 1
 
 The model is that of recipes/six_encoder_mnli.toml with tensorized.enabled = false: 6 post-norm blocks of 768,
 12 heads, inner width 3072, GELU, dropout 0.1, a pooler and a classifier of three classes. Random token ids with
 Zipf's frequencies, all of them real (no padding), AdamW, optimizer included. One line of JSON: the median, least
-and largest time of a step in milliseconds over groups of ten steps, and the peak memory in MiB.
+and largest time of a step in milliseconds over groups of steps, and the peak memory in MiB.
+
+--tensor-trains gives it that recipe's tensor trains, in the way that is quickest in PyTorch: the cores of each side
+are multiplied to one matrix, and x goes through these two; the table of embeddings likewise, by a batched product of
+both halves for each distinct token. The step learns the cores.
 
 --compile uses torch.compile with CUDA Graphs (mode "reduce-overhead") and the fused AdamW. Needs PyTorch 2.4 or
 newer; works on a CPU too, slowly.
@@ -14,6 +19,7 @@ newer; works on a CPU too, slowly.
 
 import argparse
 import json
+import math
 import statistics
 import time
 
@@ -25,20 +31,83 @@ HIDDEN, HEADS, INNER, LAYERS = 768, 12, 3072, 6
 VOCABULARY, POSITIONS, TYPES, CLASSES = 30522, 512, 2, 3
 
 
-class Block(nn.Module):
-    def __init__(self, dropout):
+def merged(cores):
+    """The product of a chain of cores (r, n, r') over their ranks: (r, n1 n2 ..., r')."""
+    whole = cores[0]
+    for core in cores[1:]:
+        whole = (whole.flatten(0, 1) @ core.flatten(1)).view(whole.shape[0], -1, core.shape[2])
+    return whole
+
+
+def cores_of(modes, ranks, deviation):
+    """Cores whose product has entries of this deviation."""
+    each = (deviation / math.prod(ranks) ** 0.5) ** (1 / len(modes))
+    bonds = [1, *ranks, 1]
+    return nn.ParameterList(
+        nn.Parameter(each * torch.randn(bonds[k], modes[k], bonds[k + 1])) for k in range(len(modes))
+    )
+
+
+class TTLinear(nn.Module):
+    def __init__(self, inputs, outputs, ranks):
         super().__init__()
-        self.qkv = nn.Linear(HIDDEN, 3 * HIDDEN)
-        self.out = nn.Linear(HIDDEN, HIDDEN)
-        self.up, self.down = nn.Linear(HIDDEN, INNER), nn.Linear(INNER, HIDDEN)
+        self.sides = len(inputs)
+        self.cores = cores_of(inputs + outputs, ranks, math.prod(inputs) ** -0.5)
+        self.bias = nn.Parameter(torch.zeros(math.prod(outputs)))
+
+    def forward(self, x):
+        cores = list(self.cores)
+        left, right = merged(cores[: self.sides])[0], merged(cores[self.sides :]).flatten(1)
+        return x @ left @ right + self.bias
+
+
+class TTTable(nn.Module):
+    """A tensor-train matrix: rows of digits (16, 20 | 10, 10), columns (4, 4 | 8, 6), ranks 32."""
+
+    rows, columns, rank = (16, 20, 10, 10), (4, 4, 8, 6), 32
+
+    def __init__(self):
+        super().__init__()
+        modes = [r * c for r, c in zip(self.rows, self.columns)]
+        self.cores = cores_of(modes, [self.rank] * 3, 1.0)
+
+    def half(self, first):
+        """Of cores `first` and the next: (row digits, r, columns, r')."""
+        (n1, m1), (n2, m2) = ((self.rows[k], self.columns[k]) for k in (first, first + 1))
+        a, b = self.cores[first], self.cores[first + 1]
+        whole = merged([a, b]).view(a.shape[0], n1, m1, n2, m2, b.shape[2])
+        return whole.permute(1, 3, 0, 2, 4, 5).reshape(n1 * n2, a.shape[0], m1 * m2, b.shape[2])
+
+    def forward(self, ids):
+        distinct, index = torch.unique(ids, return_inverse=True)
+        right_rows = self.rows[2] * self.rows[3]
+        left = self.half(0)[torch.div(distinct, right_rows, rounding_mode="floor")].flatten(1, 2)
+        right = self.half(2)[distinct % right_rows].flatten(2)
+        return functional.embedding(index, (left @ right).flatten(1))
+
+
+def linear(inputs, outputs, tensor_trains):
+    if not tensor_trains:
+        return nn.Linear(inputs, outputs)
+    modes = {HIDDEN: ([12, 8, 8], [8, 8, 12]), INNER: ([16, 16, 12], [12, 16, 16])}
+    first, last = modes[inputs][0], modes[outputs][1]
+    return TTLinear(first, last, [first[0], 30, 30, 30, last[-1]])
+
+
+class Block(nn.Module):
+    def __init__(self, dropout, tensor_trains):
+        super().__init__()
+        self.qkv = nn.ModuleList(linear(HIDDEN, HIDDEN, True) for _ in range(3)) if tensor_trains else None
+        self.fused_qkv = None if tensor_trains else nn.Linear(HIDDEN, 3 * HIDDEN)
+        self.out = linear(HIDDEN, HIDDEN, tensor_trains)
+        self.up, self.down = linear(HIDDEN, INNER, tensor_trains), linear(INNER, HIDDEN, tensor_trains)
         self.norm1, self.norm2 = nn.LayerNorm(HIDDEN, 1e-9), nn.LayerNorm(HIDDEN, 1e-9)
         self.dropout = dropout
 
     def forward(self, x):
         batch, length, _ = x.shape
-        q, k, v = (
-            part.view(batch, length, HEADS, -1).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1)
-        )
+        parts = self.fused_qkv(x).chunk(3, dim=-1) if self.qkv is None else [part(x) for part in self.qkv]
+        q, k, v = (part.view(batch, length, HEADS, -1).transpose(1, 2) for part in parts)
         y = functional.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout)
         y = self.out(y.transpose(1, 2).reshape(batch, length, HIDDEN))
         x = self.norm1(x + functional.dropout(y, self.dropout))
@@ -47,13 +116,13 @@ class Block(nn.Module):
 
 
 class Encoder(nn.Module):
-    def __init__(self, dropout=0.1):
+    def __init__(self, tensor_trains, dropout=0.1):
         super().__init__()
-        self.tokens = nn.Embedding(VOCABULARY, HIDDEN)
+        self.tokens = TTTable() if tensor_trains else nn.Embedding(VOCABULARY, HIDDEN)
         self.positions, self.types = nn.Embedding(POSITIONS, HIDDEN), nn.Embedding(TYPES, HIDDEN)
         self.norm = nn.LayerNorm(HIDDEN, 1e-9)
-        self.blocks = nn.ModuleList(Block(dropout) for _ in range(LAYERS))
-        self.pooler, self.classifier = nn.Linear(HIDDEN, HIDDEN), nn.Linear(HIDDEN, CLASSES)
+        self.blocks = nn.ModuleList(Block(dropout, tensor_trains) for _ in range(LAYERS))
+        self.pooler, self.classifier = linear(HIDDEN, HIDDEN, tensor_trains), nn.Linear(HIDDEN, CLASSES)
         self.dropout = dropout
 
     def forward(self, ids, types):
@@ -80,15 +149,21 @@ def main():
     parser.add_argument("--precision", choices=["fp32", "tf32", "bf16"], default="fp32")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--length", type=int, default=128)
-    parser.add_argument("--groups", type=int, default=10, help="of ten steps each")
+    parser.add_argument("--warm-up", type=int, default=10, help="steps")
+    parser.add_argument("--groups", type=int, default=10, help="of steps that are timed together")
+    parser.add_argument("--together", type=int, default=10, help="steps of a group")
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--tensor-trains", action="store_true")
     parser.add_argument("--compile", action="store_true")
     options = parser.parse_args()
 
+    if options.threads:
+        torch.set_num_threads(options.threads)
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = options.precision == "tf32"
     device = torch.device(options.device)
     on_gpu = device.type == "cuda"
-    model = Encoder().to(device)
+    model = Encoder(options.tensor_trains).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01, fused=on_gpu)
     ids, types, labels = random_batch(options.batch, options.length, device)
 
@@ -111,23 +186,24 @@ def main():
         if on_gpu:
             torch.cuda.synchronize()
 
-    for _ in range(10):
+    for _ in range(options.warm_up):
         step()
     wait()
     times = []
     for _ in range(options.groups):
         start = time.perf_counter()
-        for _ in range(10):
+        for _ in range(options.together):
             step()
         wait()
-        times.append((time.perf_counter() - start) * 100)
+        times.append((time.perf_counter() - start) * 1000 / options.together)
     print(
         json.dumps(
             {
-                "model": "dense, PyTorch " + torch.__version__,
+                "model": ("tensor trains" if options.tensor_trains else "dense") + ", PyTorch " + torch.__version__,
                 "device": torch.cuda.get_device_name(device) if on_gpu else "cpu",
                 "precision": options.precision,
                 "compiled": options.compile,
+                "parameters": sum(p.numel() for p in model.parameters()),
                 "batch": options.batch,
                 "length": options.length,
                 "ms_per_step": round(statistics.median(times), 4),

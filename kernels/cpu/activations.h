@@ -22,15 +22,9 @@ inline vec derivative_times(vec dy, vec saved) {
   return dy;
 }
 
-struct ValueAndSlope {
-  vec value, slope;
-};
 template <Activation activation>
 inline ValueAndSlope activated_with_slope(vec u) {
-  if constexpr (activation == Activation::gelu) {
-    const GeluParts parts = gelu_parts(u);
-    return {u * parts.cdf, parts.cdf + u * parts.density * 0.3989422804f};
-  }
+  if constexpr (activation == Activation::gelu) return gelu_with_slope(u);
   if constexpr (activation == Activation::tanh) {
     const vec y = tanh(u);
     return {y, 1.F - y * y};

@@ -113,12 +113,15 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
                   static_cast<float>(op.dropout.scale()),
                   op.dropout.threshold(),
                   nullptr};
-          slopes.add(memory.p + i * ld, begin + i, length);
+          const auto score = [&](vec products, std::int64_t j) {
+            return slopes.add(products, j - begin - i);
+          };
+          float *p = memory.p + i * ld, *ds = memory.ds + i * ld;
           if (drops) {
             row.bytes = dropout.row(i);
-            score_gradients<true>(row, memory.p + i * ld, memory.ds + i * ld, length);
+            score_gradients<true>(row, score, p, ds, length, p, ds);
           } else {
-            score_gradients<false>(row, memory.p + i * ld, memory.ds + i * ld, length);
+            score_gradients<false>(row, score, p, ds, length, p, ds);
           }
         }
         const Into into = begin == 0 && head == piece.head_begin ? Into::set : Into::add;

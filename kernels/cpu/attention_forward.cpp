@@ -83,13 +83,12 @@ void attention_forward(const AttentionForward& op, const KernelContext& context)
         for (std::int64_t i = 0; i < rows; ++i) {
           const std::int64_t row = head * tokens + first + i;
           float* scores = memory.scores + i * ld;
-          slopes.add(scores, begin + i, length);
-          RowSums sums;
-          if (drops) {
-            sums = softmax_row<true>(scores, length, dropout.row(i), threshold);
-          } else {
-            sums = softmax_row<false>(scores, length, nullptr, 0);
-          }
+          const auto score = [&](vec products, std::int64_t j) {
+            return slopes.add(products, j - begin - i);
+          };
+          const RowSums sums =
+              drops ? softmax_row<true>(scores, score, length, dropout.row(i), threshold, scores)
+                    : softmax_row<false>(scores, score, length, nullptr, 0, scores);
           log_sum_exp[row] = sums.log_sum_exp;
           memory.row_scale[i] = sums.inverse * kept;
           if (op.append_one) out[i * out_width + value_size] = T(sums.kept * memory.row_scale[i]);

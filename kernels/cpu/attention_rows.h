@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/rows.h"
@@ -18,24 +19,11 @@ class Slopes {
     behind_ = op.slopes.template data<float>()[2 * head + 1];
   }
 
-  // A row of scores: those of the query at `place` of its sequence.
-  void add(float* scores, std::int64_t place, std::int64_t length) const {
-    if (none_) return;
-    for_columns(0, length, [&](std::int64_t j, auto at) {
-      at.store(scores + j, at.load(scores + j) + bias(j - place));
-    });
-  }
-  // The same of products that are not scaled yet.
-  void scale_and_add(float* scores, float scale, std::int64_t place, std::int64_t length) const {
-    for_columns(0, length, [&](std::int64_t j, auto at) {
-      const vec scaled = at.load(scores + j) * scale;
-      at.store(scores + j, none_ ? scaled : scaled + bias(j - place));
-    });
-  }
+  // Scores of the keys `first`, `first` + 1, … places behind a query.
+  vec add(vec scores, std::int64_t first) const { return none_ ? scores : scores + bias(first); }
 
  private:
-  // Of the keys `first`, `first` + 1, … places behind the query. One of the two products is negative, or both
-  // 0.
+  // One of the two products is negative, or both 0.
   vec bias(std::int64_t first) const {
     vec distance;
     for (int i = 0; i < lanes; ++i) distance[i] = static_cast<float>(i);
@@ -53,30 +41,27 @@ struct RowSums {
   float kept;         // sum of what was not dropped
 };
 
-// scores = exp(scores - their maximum), dropped ones 0.
-template <bool drops>
-inline RowSums softmax_row(float* scores, std::int64_t length, const std::uint8_t* bytes,
-                           std::uint32_t threshold) {
-  const std::int64_t whole = length / lanes * lanes, left = length - whole;
-  vec top = splat(scores[0]);
-  for (std::int64_t j = 0; j < whole; j += lanes) top = max(top, load(scores + j));
-  float maximum = largest(top);
-  for (std::int64_t j = whole; j < length; ++j) maximum = std::max(maximum, scores[j]);
+// to = exp(scores - their maximum), dropped ones 0. score(v, j): the scores of the keys j, j + 1, … of what
+// the row holds for them, which it holds in their place afterwards.
+template <bool drops, class Score, class T>
+inline RowSums softmax_row(float* scores, const Score& score, std::int64_t length, const std::uint8_t* bytes,
+                           std::uint32_t threshold, T* to) {
+  const vec lowest = splat(-std::numeric_limits<float>::infinity());
+  vec top = lowest;
+  for_columns(0, length, [&](std::int64_t j, auto at) {
+    const vec v = score(at.load(scores + j), j);
+    at.store(scores + j, v);
+    top = max(top, at.keep_or(v, lowest));
+  });
+  const float maximum = largest(top);
   vec total = splat(0), kept = splat(0);
-  for (std::int64_t j = 0; j < whole; j += lanes) {
-    const vec e = exp(load(scores + j) - maximum);
+  for_columns(0, length, [&](std::int64_t j, auto at) {
+    const vec e = at.keep(exp(at.load(scores + j) - maximum));
     total += e;
     const vec left_over = drops ? e * keeps(bytes + j, threshold, 1.F) : e;
     kept += left_over;
-    store(scores + j, left_over);
-  }
-  if (left > 0) {
-    const vec e = keep_first(exp(load_first(scores + whole, left) - maximum), left);
-    total += e;
-    const vec left_over = drops ? e * keeps(bytes + whole, threshold, 1.F) : e;
-    kept += left_over;
-    store_first(scores + whole, left_over, left);
-  }
+    at.store(to + j, left_over);
+  });
   const float s = sum(total);
   return {maximum + std::log(s), 1.F / s, sum(kept)};
 }
@@ -158,27 +143,18 @@ struct Row {
   const std::uint8_t* bytes;  // or nullptr
 };
 
-// p: scores -> dropped P;   ds: gradient of dropped P -> gradient of q kᵀ
-template <bool drops>
-inline void score_gradients(const Row& row, float* p, float* ds, std::int64_t length) {
-  const std::int64_t whole = length / lanes * lanes, left = length - whole;
-  const auto gradients = [&](vec score, vec dp, std::int64_t j, vec& dropped, vec& gradient) {
-    const vec probability = exp(score - row.log_sum_exp);
+// p: scores -> dropped P, to `p_to`; ds: gradient of dropped P -> gradient of q kᵀ, to `ds_to`. score: as
+// above.
+template <bool drops, class Score, class T>
+inline void score_gradients(const Row& row, const Score& score, const float* p, const float* ds,
+                            std::int64_t length, T* p_to, T* ds_to) {
+  for_columns(0, length, [&](std::int64_t j, auto at) {
+    const vec probability = exp(score(at.load(p + j), j) - row.log_sum_exp);
     const vec factor = drops ? keeps(row.bytes + j, row.threshold, row.kept) : splat(1);
-    dropped = probability * factor;
-    gradient = probability * ((dp + row.dsum) * factor - row.d) * row.scale;
-  };
-  vec dropped, gradient;
-  for (std::int64_t j = 0; j < whole; j += lanes) {
-    gradients(load(p + j), load(ds + j), j, dropped, gradient);
-    store(p + j, dropped);
-    store(ds + j, gradient);
-  }
-  if (left > 0) {
-    gradients(load_first(p + whole, left), load_first(ds + whole, left), whole, dropped, gradient);
-    store_first(p + whole, dropped, left);
-    store_first(ds + whole, gradient, left);
-  }
+    const vec gradient = probability * ((at.load(ds + j) + row.dsum) * factor - row.d) * row.scale;
+    at.store(p_to + j, probability * factor);
+    at.store(ds_to + j, gradient);
+  });
 }
 
 COMERA_CPU_END

@@ -29,10 +29,9 @@ inline void scale_row(float* scores, std::int64_t length, float scale) {
   for_columns(0, length, [&](std::int64_t c, auto at) { at.store(scores + c, at.load(scores + c) * scale); });
 }
 
-// A row of scores as a left operand, zeros behind its end.
-inline void narrow_row(const float* scores, std::int64_t length, bfloat16* to) {
-  copy_rows(scores, 0, 1, length, to, 0);
-  std::fill(to + length, to + whole_blocks(length), bfloat16(0.F));
+// Zeros behind the end of a row, which is a left operand.
+inline void clear_rest(bfloat16* row, std::int64_t length) {
+  std::fill(row + length, row + whole_blocks(length), bfloat16(0.F));
 }
 
 COMERA_CPU_END

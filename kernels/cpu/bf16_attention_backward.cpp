@@ -10,9 +10,9 @@ std::int64_t most_queries(std::int64_t longest) { return longest <= 144 ? 128 : 
 struct Memory {
   bfloat16 *keys_across, *values_across, *keys;  // Kᵀ, Vᵀ and K packed
   bfloat16 *panel, *rest;
-  Bf16Block p, ds;   // of a block of queries
-  Bf16Block across;  // the transpose of one of them
-  float *scores, *gradients, *sums;
+  Bf16Block p, ds;                   // of a block of queries
+  Bf16Block across;                  // the transpose of one of them
+  float *scores, *gradients, *sums;  // of 32 queries
   float *dk, *dv;
   std::uint8_t* bytes;
 
@@ -27,8 +27,8 @@ struct Memory {
     p = Bf16Block(queries, longest, scratch);
     ds = Bf16Block(queries, longest, scratch);
     across = Bf16Block(longest, queries, scratch);
-    scores = scratch.floats(queries * bf16_score_stride(longest));
-    gradients = scratch.floats(queries * bf16_score_stride(longest));
+    scores = scratch.floats(bf16_block * bf16_score_stride(longest));
+    gradients = scratch.floats(bf16_block * bf16_score_stride(longest));
     sums = scratch.floats(bf16_block * key_size);
     dk = scratch.floats(whole_blocks(longest) * key_size);
     dv = scratch.floats(whole_blocks(longest) * value_size);
@@ -56,9 +56,19 @@ class Sequence {
     const std::int64_t q_at = first * q_width + head * op_.key_size();
     const std::int64_t out_at = first * out_width + head * out_size;
     const auto *q = op_.q.data<bfloat16>() + q_at, *dout = op_.dout.data<bfloat16>() + out_at;
-    products_with_sequence(q, q_width, rows, op_.key_size(), memory_.keys_across, memory_.scores);
-    products_with_sequence(dout, out_width, rows, op_.value_size(), memory_.values_across, memory_.gradients);
-    rows_of_scores<drops>(head, begin, rows, dout, op_.out.data<bfloat16>() + out_at);
+    const auto* out = op_.out.data<bfloat16>() + out_at;
+    const Slopes slopes(op_, head);
+    ScoreDropout dropout{key_, op_.dropout.site, op_.longest, piece_.length, memory_.bytes};
+    if (drops) dropout.begin(head * op_.q.dim(0) + first, rows);
+    for (std::int64_t i = 0; i < rows; i += bf16_block) {
+      const std::int64_t some = std::min(bf16_block, rows - i);
+      products_with_sequence(q + i * q_width, q_width, some, op_.key_size(), memory_.keys_across,
+                             memory_.scores);
+      products_with_sequence(dout + i * out_width, out_width, some, op_.value_size(), memory_.values_across,
+                             memory_.gradients);
+      for (std::int64_t r = i; r < i + some; ++r)
+        row_of_scores<drops>(head, begin + r, r, slopes, dropout, dout + r * out_width, out + r * out_width);
+    }
     const bool add = begin > 0 || head > piece_.head_begin;
     gradient_of_sequence(memory_.p, dout, out_width, rows, op_.value_size(), memory_.dv, add);
     gradient_of_sequence(memory_.ds, q, q_width, rows, op_.key_size(), memory_.dk, add);
@@ -66,40 +76,33 @@ class Sequence {
   }
 
  private:
-  // scores (rows x length) = x Kᵀ
+  // scores (at most 32 rows x length) = x Kᵀ
   void products_with_sequence(const bfloat16* x, std::int64_t ld, std::int64_t rows, std::int64_t width,
                               const bfloat16* panels, float* scores) const {
-    const std::int64_t score_apart = bf16_score_stride(op_.longest);
-    for (std::int64_t i = 0; i < rows; i += bf16_block) {
-      const Bf16Rows of_x = bf16_rows(x + i * ld, ld, std::min(bf16_block, rows - i), width, memory_.rest);
-      bf16_row_product(of_x, panels, width, piece_.length, scores + i * score_apart, score_apart, false);
-    }
+    bf16_row_product(bf16_rows(x, ld, rows, width, memory_.rest), panels, width, piece_.length, scores,
+                     bf16_score_stride(op_.longest), false);
   }
 
+  // P and dS of one query at `place` of its sequence: row `r` of its block, whose products of a block's 32
+  // rows are there.
   template <bool drops>
-  void rows_of_scores(std::int64_t head, std::int64_t begin, std::int64_t rows, const bfloat16* dout,
-                      const bfloat16* out) const {
-    const std::int64_t place = head * op_.q.dim(0) + piece_.first + begin;
-    const std::int64_t length = piece_.length, ld = bf16_score_stride(op_.longest);
-    const std::int64_t out_width = op_.out.dim(1), out_size = out_width / op_.heads;
-    const Slopes slopes(op_, head);
-    ScoreDropout dropout{key_, op_.dropout.site, op_.longest, length, memory_.bytes};
-    if (drops) dropout.begin(place, rows);
-    for (std::int64_t i = 0; i < rows; ++i) {
-      const bfloat16* dout_row = dout + i * out_width;
-      float *scores = memory_.scores + i * ld, *gradients = memory_.gradients + i * ld;
-      const Row row{op_.log_sum_exp.data<float>()[place + i],
-                    dot(dout_row, out + i * out_width, out_size),
-                    static_cast<float>(op_.scale),
-                    op_.append_one ? static_cast<float>(dout_row[op_.value_size()]) : 0.F,
-                    static_cast<float>(op_.dropout.scale()),
-                    op_.dropout.threshold(),
-                    drops ? dropout.row(i) : nullptr};
-      slopes.scale_and_add(scores, row.scale, begin + i, length);
-      score_gradients<drops>(row, scores, gradients, length);
-      narrow_row(scores, length, memory_.p.at + i * memory_.p.ld);
-      narrow_row(gradients, length, memory_.ds.at + i * memory_.ds.ld);
-    }
+  void row_of_scores(std::int64_t head, std::int64_t place, std::int64_t r, const Slopes& slopes,
+                     const ScoreDropout& dropout, const bfloat16* dout, const bfloat16* out) const {
+    const std::int64_t length = piece_.length, ld = bf16_score_stride(op_.longest), i = r % bf16_block;
+    const Row row{op_.log_sum_exp.data<float>()[head * op_.q.dim(0) + piece_.first + place],
+                  dot(dout, out, op_.out.dim(1) / op_.heads),
+                  static_cast<float>(op_.scale),
+                  op_.append_one ? static_cast<float>(dout[op_.value_size()]) : 0.F,
+                  static_cast<float>(op_.dropout.scale()),
+                  op_.dropout.threshold(),
+                  drops ? dropout.row(r) : nullptr};
+    const auto score = [&](vec products, std::int64_t j) {
+      return slopes.add(products * row.scale, j - place);
+    };
+    bfloat16 *p = memory_.p.at + r * memory_.p.ld, *ds = memory_.ds.at + r * memory_.ds.ld;
+    score_gradients<drops>(row, score, memory_.scores + i * ld, memory_.gradients + i * ld, length, p, ds);
+    clear_rest(p, length);
+    clear_rest(ds, length);
   }
 
   // sums (length x width) = pᵀ x, or +=

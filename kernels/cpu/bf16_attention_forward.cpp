@@ -47,10 +47,14 @@ class Sequence {
     RowSums sums[bf16_block];
     for (std::int64_t i = 0; i < rows; ++i) {
       float* scores = memory_.scores + i * ld;
-      slopes.scale_and_add(scores, static_cast<float>(op_.scale), begin + i, length);
-      sums[i] = softmax_row<drops>(scores, length, drops ? dropout.row(i) : nullptr, op_.dropout.threshold());
+      const auto score = [&](vec products, std::int64_t j) {
+        return slopes.add(products * static_cast<float>(op_.scale), j - begin - i);
+      };
+      bfloat16* p = memory_.p.at + i * memory_.p.ld;
+      sums[i] = softmax_row<drops>(scores, score, length, drops ? dropout.row(i) : nullptr,
+                                   op_.dropout.threshold(), p);
+      clear_rest(p, length);
       op_.log_sum_exp.data<float>()[place + i] = sums[i].log_sum_exp;
-      narrow_row(scores, length, memory_.p.at + i * memory_.p.ld);
     }
     const std::int64_t out_apart = whole_blocks(value_size);
     bf16_row_product({memory_.p.at, memory_.p.ld, whole_blocks(length) / bf16_block}, memory_.values, length,

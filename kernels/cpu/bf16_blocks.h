@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 
@@ -141,6 +142,18 @@ inline void bf16_multiply(const Bf16Rows& rows, const bfloat16* panel, float* su
 inline __mmask16 pairs_mask(std::int64_t count) {
   return static_cast<__mmask16>(count >= 16 ? 0xffffu : count <= 0 ? 0u : (1u << count) - 1u);
 }
+inline __mmask32 columns_mask(std::int64_t count) {
+  return count >= 32 ? 0xffffffffu : count <= 0 ? 0u : (1u << count) - 1u;
+}
+// Of two rows of 32 numbers, 16 columns from `first` on in pairs: the places for a permutation of both.
+constexpr std::array<std::uint16_t, 32> paired_columns(int first) {
+  std::array<std::uint16_t, 32> places{};
+  for (int j = 0; j < 16; ++j) {
+    places[2 * j] = static_cast<std::uint16_t>(first + j);
+    places[2 * j + 1] = static_cast<std::uint16_t>(32 + first + j);
+  }
+  return places;
+}
 // Two rows of 16 numbers, the first `count`, as 16 pairs; `second` may be missing.
 inline __m512i pairs_of(const bfloat16* first, const bfloat16* second, std::int64_t count) {
   const __mmask16 mask = pairs_mask(count);
@@ -188,7 +201,7 @@ inline void load_paired_rows(const bfloat16* x, std::int64_t ld, std::int64_t ro
 }
 inline void load_paired_columns(const bfloat16* x, std::int64_t ld, std::int64_t rows, std::int64_t columns,
                                 __m512i* pairs) {
-  const __mmask32 mask = columns >= 32 ? 0xffffffffu : columns <= 0 ? 0u : (1u << columns) - 1u;
+  const __mmask32 mask = columns_mask(columns);
   for (int p = 0; p < 16; ++p)
     pairs[p] = p < rows ? _mm512_maskz_loadu_epi16(mask, x + p * ld) : _mm512_setzero_si512();
 }
@@ -196,20 +209,38 @@ inline void store_pairs(const __m512i* pairs, bfloat16* to, std::int64_t ld) {
   for (int p = 0; p < 16; ++p) _mm512_storeu_si512(to + p * ld, pairs[p]);
 }
 
+// 32 rows and 32 columns of a panel of B as it is stored, of the rows and columns there are: two times 16
+// pairs of rows x 16 columns.
+inline void pack_step_of_rows(const bfloat16* b, std::int64_t ld, std::int64_t rows, std::int64_t columns,
+                              bfloat16* panel) {
+  alignas(64) static constexpr std::array<std::uint16_t, 32> left = paired_columns(0),
+                                                             right = paired_columns(16);
+  const __m512i of_left = _mm512_load_si512(left.data()), of_right = _mm512_load_si512(right.data());
+  const __mmask32 mask = columns_mask(columns);
+  const auto row = [&](std::int64_t r) {
+    return r < rows ? _mm512_maskz_loadu_epi16(mask, b + r * ld) : _mm512_setzero_si512();
+  };
+  for (int p = 0; p < 16; ++p) {
+    const __m512i first = row(2 * p), second = row(2 * p + 1);
+    _mm512_storeu_si512(panel + 32 * p, _mm512_permutex2var_epi16(first, of_left, second));
+    _mm512_storeu_si512(panel + 512 + 32 * p, _mm512_permutex2var_epi16(first, of_right, second));
+  }
+}
+
 // A panel of op(B): columns [0, n), n <= 32, of k rows, padded with zeros. b: its first column; stored k x n,
 // or n x k if it is transposed.
 inline void bf16_pack_panel(const bfloat16* b, std::int64_t ld, bool transposed, std::int64_t k,
                             std::int64_t n, bfloat16* panel) {
   __m512i pairs[16];
-  for (std::int64_t l = 0; l < k; l += bf16_block) {
-    for (std::int64_t j = 0; j < bf16_block; j += 16, panel += 512) {
-      if (transposed) {
-        load_paired_columns(b + j * ld + l, ld, n - j, k - l, pairs);
-        transpose_pairs(pairs);
-      } else {
-        load_paired_rows(b + l * ld + j, ld, k - l, n - j, pairs);
-      }
-      store_pairs(pairs, panel, bf16_block);
+  for (std::int64_t l = 0; l < k; l += bf16_block, panel += bf16_block * bf16_block) {
+    if (!transposed) {
+      pack_step_of_rows(b + l * ld, ld, k - l, n, panel);
+      continue;
+    }
+    for (std::int64_t j = 0; j < bf16_block; j += 16) {
+      load_paired_columns(b + j * ld + l, ld, n - j, k - l, pairs);
+      transpose_pairs(pairs);
+      store_pairs(pairs, panel + j * bf16_block, bf16_block);
     }
   }
 }

@@ -20,6 +20,7 @@ struct WholeVector {
     cpu::store(p, v);
   }
   static vec keep(vec v) { return v; }
+  static vec keep_or(vec v, vec) { return v; }
 };
 struct PartOfVector {
   std::int64_t count;
@@ -32,6 +33,7 @@ struct PartOfVector {
     store_first(p, v, count);
   }
   vec keep(vec v) const { return keep_first(v, count); }  // 0 beyond the row, for sums
+  vec keep_or(vec v, vec other) const { return first_or(v, count, other); }
 };
 
 // body(c, at) for c = begin, begin + lanes, ...; `at` loads and stores at pointers to column c.

@@ -114,17 +114,27 @@ inline vec keep_first(vec v, std::int64_t count) {
 #endif
 }
 
-// One instruction each; of the conditional the compiler may make a comparison and a blend.
+// The first `count` lanes of v, those of `other` in the others.
+inline vec first_or(vec v, std::int64_t count, vec other) {
+#ifdef __AVX512F__
+  return (vec)_mm512_mask_mov_ps((__m512)other, first_lanes(count), (__m512)v);
+#else
+  return (vec)_mm256_blendv_ps((__m256)other, (__m256)v, _mm256_castsi256_ps(first_lanes(count)));
+#endif
+}
+
+// One instruction each, `b` where one is a NaN; of the conditional the compiler may make a comparison and a
+// blend.
 inline vec max(vec a, vec b) {
 #ifdef __AVX512F__
-  return a > b ? a : b;
+  return (vec)_mm512_max_ps((__m512)a, (__m512)b);
 #else
   return (vec)_mm256_max_ps((__m256)a, (__m256)b);
 #endif
 }
 inline vec min(vec a, vec b) {
 #ifdef __AVX512F__
-  return a < b ? a : b;
+  return (vec)_mm512_min_ps((__m512)a, (__m512)b);
 #else
   return (vec)_mm256_min_ps((__m256)a, (__m256)b);
 #endif

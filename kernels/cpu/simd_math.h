@@ -1,14 +1,14 @@
 #pragma once
 
+#include "kernels/cpu/gelu_table.h"
 #include "kernels/cpu/simd.h"
 
 COMERA_CPU_BEGIN
 
 // e^x to 2 ulp: x = n ln 2 + r, |r| <= ln 2 / 2. Saturates near the ends of float instead of overflowing. Of
-// a NaN it is one: no comparison with it is true.
+// a NaN it is one.
 inline vec exp(vec x) {
-  x = x < -87.33f ? splat(-87.33f) : x;
-  x = x > 88.37f ? splat(88.37f) : x;
+  x = min(splat(88.37f), max(splat(-87.33f), x));
   const float round = 12582912.f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
   const vec shifted = x * 1.44269504f + round;
   const vec n = shifted - round;
@@ -22,13 +22,61 @@ inline vec exp(vec x) {
   return p * (vec)exponent;
 }
 
+struct ValueAndSlope {
+  vec value, slope;
+};
+
+#ifdef __AVX512F__
+// Where |x| is in kernels/cpu/gelu_table.h: a piece, in the low four bits, and a place in it, which of a NaN
+// is one.
+struct GeluPlace {
+  vec piece, place;
+  vec twice_positive;  // 2 max(x, 0); of -∞ a NaN, as -∞ Φ(-∞) is
+
+  explicit GeluPlace(vec x) : twice_positive(x + abs(x)) {
+    const vec at =
+        min(splat(static_cast<float>(gelu_table::end)), abs(x)) * static_cast<float>(1 / gelu_table::width);
+    const float round = 12582912.f;  // as in exp
+    piece = at + round;
+    place = at - (piece - round);
+  }
+  template <int terms>
+  vec coefficient(int i) const {
+    const float* of_pieces = gelu_table::table<terms>.coefficients[i].data();
+    return (vec)_mm512_permutexvar_ps((__m512i)piece, _mm512_load_ps(of_pieces));
+  }
+};
+
+inline vec gelu(vec x) {
+  constexpr int terms = 6;
+  const GeluPlace at(x);
+  vec g = at.coefficient<terms>(terms - 1);
+#pragma GCC unroll 8
+  for (int i = terms - 2; i >= 0; --i) g = g * at.place + at.coefficient<terms>(i);
+  return at.twice_positive * 0.5f - g;
+}
+inline ValueAndSlope gelu_with_slope(vec x) {
+  constexpr int terms = 7;
+  const GeluPlace at(x);
+  vec derivative = at.coefficient<terms>(terms - 1);
+  vec g = derivative * at.place + at.coefficient<terms>(terms - 2);
+#pragma GCC unroll 8
+  for (int i = terms - 3; i >= 0; --i) {
+    derivative = derivative * at.place + g;
+    g = g * at.place + at.coefficient<terms>(i);
+  }
+  derivative *= static_cast<float>(1 / gelu_table::width);
+  return {at.twice_positive * 0.5f - g, x < 0 ? derivative : 1.f - derivative};
+}
+#else
 struct GeluParts {
   vec cdf;      // Φ(x) = (1 + erf(x / √2)) / 2
   vec density;  // exp(-x² / 2)
 };
 
 // Φ by a rational-times-exponential form of erf (Abramowitz and Stegun, 7.1.26; error 1.5e-7), whose
-// exponential is the normal density that the derivative needs too.
+// exponential is the normal density that the derivative needs too. Permutations of 8 lanes are too short for
+// the table.
 inline GeluParts gelu_parts(vec x) {
   const vec a = abs(x);
   const vec density = exp(a * a * -0.5f);
@@ -41,10 +89,12 @@ inline GeluParts gelu_parts(vec x) {
   return {x < 0 ? tail : 1.f - tail, density};
 }
 inline vec gelu(vec x) { return x * gelu_parts(x).cdf; }
-inline vec gelu_derivative(vec x) {
+inline ValueAndSlope gelu_with_slope(vec x) {
   const GeluParts parts = gelu_parts(x);
-  return parts.cdf + x * parts.density * 0.3989422804f;
+  return {x * parts.cdf, parts.cdf + x * parts.density * 0.3989422804f};
 }
+#endif
+inline vec gelu_derivative(vec x) { return gelu_with_slope(x).slope; }
 
 inline vec tanh(vec x) {
   const vec a = abs(x);
