@@ -190,9 +190,11 @@ void Source::drop_idle(toml::table& phase) const {
   }
 }
 
-// What an override makes senseless in the file: the other way to give a target, what a phase of another
-// objective never looks at, an urgency that has no time to rise.
+// What an override makes senseless in the file: the other way to give a length or a target, what a phase of
+// another objective never looks at, an urgency that has no time to rise.
 void Source::drop_replaced(toml::table& table, const std::string& key) {
+  if (key == "steps") drop(table, "epochs");
+  if (key == "epochs") drop(table, "steps");
   if (key == "target_ratio") drop(table, "target_size");
   if (key == "target_size")
     for (const char* of_ratio : {"target_ratio", "target_of"}) drop(table, of_ratio);

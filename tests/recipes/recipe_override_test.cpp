@@ -16,6 +16,18 @@ TEST(RecipeOverride, Replaces) {
   EXPECT_FALSE(recipe.tensorized.enabled);
 }
 
+TEST(RecipeOverride, StepsTakeThePlaceOfEpochsAndBack) {
+  const Recipe passes = with({"phase.0.epochs=2"});
+  EXPECT_EQ(passes.phases[0].epochs, 2);
+  EXPECT_FALSE(passes.phases[0].steps);
+  std::string by_passes(sample);
+  by_passes.replace(by_passes.find("steps = 10"), 10, "epochs = 3");
+  const Recipe steps = parse_recipe(by_passes, "r.toml", {"phase.0.steps=7"});
+  EXPECT_EQ(steps.phases[0].steps, 7);
+  EXPECT_FALSE(steps.phases[0].epochs);
+  EXPECT_THROW(with({"phase.0.steps=7", "phase.0.epochs=2"}), std::exception);
+}
+
 TEST(RecipeOverride, AddsSectionsAndKeys) {
   const Recipe recipe = with({"optim.eps=1e-7", "tensorized.ffn_up.input_modes=[8,8]",
                               "tensorized.ffn_up.output_modes=[8,16]", "tensorized.ffn_up.ranks=[8,8,8]"});
