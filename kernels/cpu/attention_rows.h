@@ -41,8 +41,8 @@ struct RowSums {
   float kept;         // sum of what was not dropped
 };
 
-// to = exp(scores - their maximum), dropped ones 0. score(v, j): the scores of the keys j, j + 1, … of what
-// the row holds for them, which it holds in their place afterwards.
+// to = exp(score - the largest score), dropped ones 0. At first `scores` holds products; score(v, j) makes
+// the scores of the keys j, j + 1, … of their products v. The row is changed; `to` may be the row itself.
 template <bool drops, class Score, class T>
 inline RowSums softmax_row(float* scores, const Score& score, std::int64_t length, const std::uint8_t* bytes,
                            std::uint32_t threshold, T* to) {

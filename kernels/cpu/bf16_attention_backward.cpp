@@ -83,8 +83,8 @@ class Sequence {
                      bf16_score_stride(op_.longest), false);
   }
 
-  // P and dS of one query at `place` of its sequence: row `r` of its block, whose products of a block's 32
-  // rows are there.
+  // P and dS of the query at `place` of its sequence, which is query `r` of those that are worked on
+  // together. The products of the 32 queries around it are in `scores` and `gradients`.
   template <bool drops>
   void row_of_scores(std::int64_t head, std::int64_t place, std::int64_t r, const Slopes& slopes,
                      const ScoreDropout& dropout, const bfloat16* dout, const bfloat16* out) const {

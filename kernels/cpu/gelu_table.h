@@ -2,7 +2,7 @@
 
 #include <array>
 
-// GELU is x Φ(x) = max(x, 0) - G(|x|), where G(a) = a Φ(-a) is 0 from a = 6 on to single precision:
+// GELU is x Φ(x) = max(x, 0) - G(|x|), where G(a) = a Φ(-a) is below 6e-9 from a = 6 on and counts as 0:
 // polynomials of G, whose coefficients a vector of 16 lanes picks by a permutation. Six terms give G to 4e-8;
 // seven give also its derivative G'(a) = Φ(-a) - a φ(a), which is GELU's slope at -a, to 2e-7.
 namespace comera::gelu_table {

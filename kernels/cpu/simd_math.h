@@ -6,7 +6,7 @@
 COMERA_CPU_BEGIN
 
 // e^x to 2 ulp: x = n ln 2 + r, |r| <= ln 2 / 2. Saturates near the ends of float instead of overflowing. Of
-// a NaN it is one.
+// a NaN it is a NaN.
 inline vec exp(vec x) {
   x = min(splat(88.37f), max(splat(-87.33f), x));
   const float round = 12582912.f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
@@ -27,8 +27,8 @@ struct ValueAndSlope {
 };
 
 #ifdef __AVX512F__
-// Where |x| is in kernels/cpu/gelu_table.h: a piece, in the low four bits, and a place in it, which of a NaN
-// is one.
+// Where |x| is in kernels/cpu/gelu_table.h: a piece, in the low four bits, and a place in it, which is a
+// NaN where x is.
 struct GeluPlace {
   vec piece, place;
   vec twice_positive;  // 2 max(x, 0); of -∞ a NaN, as -∞ Φ(-∞) is
