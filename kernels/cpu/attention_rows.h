@@ -144,7 +144,7 @@ struct Row {
 };
 
 // p: scores -> dropped P, to `p_to`; ds: gradient of dropped P -> gradient of q kᵀ, to `ds_to`. score: as
-// above.
+// for softmax_row.
 template <bool drops, class Score, class T>
 inline void score_gradients(const Row& row, const Score& score, const float* p, const float* ds,
                             std::int64_t length, T* p_to, T* ds_to) {

@@ -31,9 +31,9 @@ struct ValueAndSlope {
 // NaN where x is.
 struct GeluPlace {
   vec piece, place;
-  vec twice_positive;  // 2 max(x, 0); of -∞ a NaN, as -∞ Φ(-∞) is
+  vec positive;  // max(x, 0); of -∞ a NaN, as -∞ Φ(-∞) is
 
-  explicit GeluPlace(vec x) : twice_positive(x + abs(x)) {
+  explicit GeluPlace(vec x) : positive(x * 0.5f + abs(x) * 0.5f) {
     const vec at =
         min(splat(static_cast<float>(gelu_table::end)), abs(x)) * static_cast<float>(1 / gelu_table::width);
     const float round = 12582912.f;  // as in exp
@@ -53,7 +53,7 @@ inline vec gelu(vec x) {
   vec g = at.coefficient<terms>(terms - 1);
 #pragma GCC unroll 8
   for (int i = terms - 2; i >= 0; --i) g = g * at.place + at.coefficient<terms>(i);
-  return at.twice_positive * 0.5f - g;
+  return at.positive - g;
 }
 inline ValueAndSlope gelu_with_slope(vec x) {
   constexpr int terms = 7;
@@ -66,7 +66,7 @@ inline ValueAndSlope gelu_with_slope(vec x) {
     g = g * at.place + at.coefficient<terms>(i);
   }
   derivative *= static_cast<float>(1 / gelu_table::width);
-  return {at.twice_positive * 0.5f - g, x < 0 ? derivative : 1.f - derivative};
+  return {at.positive - g, x < 0 ? derivative : 1.f - derivative};
 }
 #else
 struct GeluParts {

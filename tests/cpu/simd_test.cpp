@@ -65,6 +65,17 @@ TEST(Activations, TanhIsWithinTwoTenMillionths) {
   EXPECT_LE(errors.derivative, 4e-7);
 }
 
+TEST(Activations, GeluOfTheLargestNumbersIsFinite) {
+  std::vector<float> u(32, std::numeric_limits<float>::max()), y(32);
+  for (std::size_t i = 1; i < u.size(); i += 2) u[i] = -u[i];
+  const Shape shape{1, 32};
+  run(context_of(cpu_backend()), BiasActivationForward{.u = Tensor(u.data(), shape, DType::float32),
+                                                       .bias = {},
+                                                       .activation = Activation::gelu,
+                                                       .y = Tensor(y.data(), shape, DType::float32)});
+  for (std::size_t i = 0; i < u.size(); ++i) EXPECT_EQ(y[i], i % 2 == 0 ? u[i] : 0.F) << i;
+}
+
 // In every place of a vector and in the rest of a row.
 TEST(Activations, OfANaNAreNaNs) {
   constexpr std::int64_t count = 37;
