@@ -88,20 +88,23 @@ void TTAttention::merge(const Context& context, const Saved& saved, const Togeth
   const InMasterType master(context, scope, whole);
   const std::vector<Tensor> made = operands.in(master.tensor());
   const Tensor &a = made[0], &b_output = made[1], &c = made[2], &f = made[3];
-  for (const Tensor& zeros : {master.tensor(), whole_wide}) run(context, Fill{.x = zeros, .value = 0});
-  TTHalvesForward halves{
-      {halves_of(store_, output_.train(0), saved.a_output, r_output, b_output.rows(0, output_.rank(0)))}};
-  const auto add_projection = [&](int i, const Tensor& columns, const Tensor& b) {
+  TTHalvesForward halves{{halves_of(store_, output_.train(0), saved.a_output, r_output, r_output, b_output)}};
+  if (projections_.any_removed())  // halves of zeros
+    for (const Tensor& zeros : {master.tensor(), whole_wide}) run(context, Fill{.x = zeros, .value = 0});
+  const auto add_projection = [&](int i, std::int64_t column, std::int64_t columns, const Tensor& b,
+                                  const Tensor& bias) {
     if (!projections_.removed(i))
-      halves.halves.push_back(
-          halves_of(store_, projections_.train(i), columns, all, b.rows(0, projections_.rank(i))));
+      halves.halves.push_back(halves_of(store_, projections_.train(i), a.from(column), all, columns, b));
+    else if (bias)
+      run(context, Add{.x = bias, .y = b.rows(b.dim(0) - 1, 1)});
+    if (!projections_.removed(i)) halves.halves.back().last_row = bias;
   };
-  add_projection(query, a, saved.b_query);
-  add_projection(key, a.from(r_query), saved.b_key);
-  add_projection(value, a.from(r_query + r_key), saved.b_value);
+  const Tensor bias_query = store_.value(projections_.bias(query)),
+               bias_value = store_.value(projections_.bias(value));
+  add_projection(query, 0, r_query, saved.b_query, bias_query);
+  add_projection(key, r_query, r_key, saved.b_key, {});
+  add_projection(value, r_query + r_key, r_value + padded.unused, saved.b_value, bias_value);
   run(context, halves);
-  run(context, Add{.x = store_.value(projections_.bias(query)), .y = saved.b_query.rows(r_query, 1)});
-  run(context, Add{.x = store_.value(projections_.bias(value)), .y = saved.b_value.rows(r_value, 1)});
   run(context, MatrixProduct{.a = saved.b_query,
                              .b = saved.b_key,
                              .c = c,
@@ -186,18 +189,18 @@ void TTAttention::merge_backward(const Context& context, const Saved& saved, con
                              .stride_a = head_size_,
                              .stride_b = (r_value + 1) * r_output,
                              .stride_c = head_size_ * r_output});
-  run(context, Add{.x = db_query.rows(r_query, 1), .y = store_.gradient(projections_.bias(query))});
-  run(context, Add{.x = db_value.rows(r_value, 1), .y = store_.gradient(projections_.bias(value))});
-  TTHalvesBackward to_cores{
-      {half_gradients_of(store_, output_.train(0), da_output, r_output, db_output.rows(0, output_.rank(0)))}};
-  const auto to_cores_of = [&](int i, const Tensor& columns, const Tensor& b) {
-    if (!projections_.removed(i))
-      to_cores.halves.push_back(
-          half_gradients_of(store_, projections_.train(i), columns, all, b.rows(0, projections_.rank(i))));
+  TTHalvesBackward to_cores{{half_gradients_of(store_, output_.train(0), da_output, r_output, db_output)}};
+  const auto to_cores_of = [&](int i, std::int64_t column, const Tensor& db, const Tensor& dbias) {
+    if (projections_.removed(i)) {
+      if (dbias) run(context, Add{.x = db.rows(db.dim(0) - 1, 1), .y = dbias});
+      return;
+    }
+    to_cores.halves.push_back(half_gradients_of(store_, projections_.train(i), da.from(column), all, db));
+    to_cores.halves.back().dlast_row = dbias;
   };
-  to_cores_of(query, da, db_query);
-  to_cores_of(key, da.from(r_query), db_key);
-  to_cores_of(value, da.from(r_query + r_key), db_value);
+  to_cores_of(query, 0, db_query, store_.gradient(projections_.bias(query)));
+  to_cores_of(key, r_query, db_key, {});
+  to_cores_of(value, r_query + r_key, db_value, store_.gradient(projections_.bias(value)));
   run(context, to_cores);
 }
 

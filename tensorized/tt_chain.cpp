@@ -47,8 +47,8 @@ TTTrain tensors_of(const ParameterStore& store, const TTCores& train) {
 }  // namespace
 
 TTHalvesForward::Half halves_of(const ParameterStore& store, const TTCores& train, const Tensor& a,
-                                std::int64_t a_apart, const Tensor& b) {
-  return {.train = tensors_of(store, train), .a = a, .a_apart = a_apart, .b = b};
+                                std::int64_t a_apart, std::int64_t a_columns, const Tensor& b) {
+  return {.train = tensors_of(store, train), .a = a, .a_apart = a_apart, .a_columns = a_columns, .b = b};
 }
 
 TTHalvesBackward::Half half_gradients_of(const ParameterStore& store, const TTCores& train, const Tensor& da,
@@ -62,7 +62,7 @@ TTHalvesBackward::Half half_gradients_of(const ParameterStore& store, const TTCo
 
 void merge_halves(const Context& context, const ParameterStore& store, const TTCores& train, const Tensor& a,
                   std::int64_t a_apart, const Tensor& b) {
-  run(context, TTHalvesForward{{halves_of(store, train, a, a_apart, b)}});
+  run(context, TTHalvesForward{{halves_of(store, train, a, a_apart, 0, b)}});
 }
 
 void merge_halves_backward(const Context& context, const ParameterStore& store, const TTCores& train,

@@ -20,9 +20,9 @@ struct TTCores {
   static TTCores add(ParameterStore& store, const std::string& name, const TTShape& shape);
 };
 
-// For TTHalvesForward and TTHalvesBackward: the train's halves, A's rows a_apart elements apart.
+// For TTHalvesForward and TTHalvesBackward: the train's halves, A's rows of a_columns a_apart elements apart.
 TTHalvesForward::Half halves_of(const ParameterStore& store, const TTCores& train, const Tensor& a,
-                                std::int64_t a_apart, const Tensor& b);
+                                std::int64_t a_apart, std::int64_t a_columns, const Tensor& b);
 TTHalvesBackward::Half half_gradients_of(const ParameterStore& store, const TTCores& train, const Tensor& da,
                                          std::int64_t a_apart, const Tensor& db);
 // Of one train.

@@ -49,12 +49,9 @@ TTFeedForward::Saved TTFeedForward::forward(const Context& context, const Tensor
     ArenaScope scope(context.arena);
     const InMasterType master(context, scope, whole);
     const std::vector<Tensor> made = together.in(master.tensor());
-    const std::int64_t rank_up = up_.rank(0), rank_down = down_.rank(0);
-    if (columns(up_) > rank_up || columns(down_) > rank_down)
-      run(context, Fill{.x = master.tensor(), .value = 0});
     TTHalvesForward merge{
-        {halves_of(store_, up_.train(0), made[0], columns(up_), made[1].rows(0, rank_up)),
-         halves_of(store_, down_.train(0), made[2], columns(down_), made[3].rows(0, rank_down))}};
+        {halves_of(store_, up_.train(0), made[0], columns(up_), columns(up_), made[1]),
+         halves_of(store_, down_.train(0), made[2], columns(down_), columns(down_), made[3])}};
     merge.halves[0].place = up_.spec().name;
     merge.halves[1].place = down_.spec().name;
     run(context, merge);
@@ -110,9 +107,8 @@ void TTFeedForward::backward(const Context& context, const Saved& saved, Activat
     else
       run(context, gradients);
   }
-  TTHalvesBackward to_cores{
-      {half_gradients_of(store_, up_.train(0), da_up, da_up.dim(1), db_up.rows(0, up_.rank(0))),
-       half_gradients_of(store_, down_.train(0), da_down, da_down.dim(1), db_down.rows(0, down_.rank(0)))}};
+  TTHalvesBackward to_cores{{half_gradients_of(store_, up_.train(0), da_up, da_up.dim(1), db_up),
+                             half_gradients_of(store_, down_.train(0), da_down, da_down.dim(1), db_down)}};
   to_cores.halves[0].place = up_.spec().name;
   to_cores.halves[1].place = down_.spec().name;
   run(context, to_cores);

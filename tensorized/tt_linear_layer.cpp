@@ -41,16 +41,13 @@ void TTLinear::merge(const Context& context, const Tensor& a, const std::array<T
                      bool float8) const {
   ArenaScope scope(context.arena);
   const InMasterType whole(context, scope, a);
-  if (std::ranges::any_of(live_, [&](int i) { return columns(i, float8) > rank(i); }))
-    run(context, Fill{.x = whole.tensor(), .value = 0});
   TTHalvesForward operation;
   std::vector<InMasterType> made;
   std::int64_t column = 0;
   for (const int i : live_) {
     const Tensor half = made.emplace_back(context, scope, b[i]).tensor();
-    if (half.dim(0) > rank(i)) run(context, Fill{.x = half, .value = 0});
     operation.halves.push_back(
-        halves_of(store_, trains_[i], whole.tensor().from(column), a.dim(1), half.rows(0, rank(i))));
+        halves_of(store_, trains_[i], whole.tensor().from(column), a.dim(1), columns(i, float8), half));
     column += columns(i, float8);
   }
   run(context, operation);

@@ -66,6 +66,7 @@ void library_sgemm(const Product& p) {
 }
 
 void sgemm(const Product& p) {
+  require_memory_for_code();
   if (p.m > 0 && p.n > 0) call(p, 0, p.m, 0, p.n);
 }
 

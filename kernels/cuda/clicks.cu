@@ -90,10 +90,15 @@ __global__ void __launch_bounds__(pair_threads) dot_interaction_kernel(Vectors<T
   }
 }
 
+// An example's vectors have to fit into the shared memory of a block: that of a Hopper at most.
 LaunchShape example_shape(const Tensor& first, std::int64_t vectors, std::int64_t products) {
-  return {.grid = {first.dim(0)},
-          .threads = pair_threads,
-          .shared_bytes = static_cast<std::size_t>(vectors * (first.dim(1) + 1) + products) * sizeof(float)};
+  constexpr std::size_t most = std::size_t{227} << 10;
+  const std::size_t bytes = static_cast<std::size_t>(vectors * (first.dim(1) + 1) + products) * sizeof(float);
+  COMERA_CHECK(bytes <= most,
+               "the dot products of {} vectors of width {} need {} KiB of a GPU's shared memory, of which a "
+               "block has {} at most: use narrower or fewer tables, or the CPU",
+               vectors, first.dim(1), bytes >> 10, most >> 10);
+  return {.grid = {first.dim(0)}, .threads = pair_threads, .shared_bytes = bytes};
 }
 
 template <class T>

@@ -189,6 +189,27 @@ __global__ void __launch_bounds__(warp* row_groups)
   op.dgate[column] += sum;
 }
 
+// What stands beside the products: `to` (rows, columns), ld apart, is `from`, or zero without one.
+struct Beside {
+  float* to = nullptr;
+  const float* from = nullptr;
+  int rows = 0, columns = 0, ld = 0;
+};
+constexpr int most_beside = 64;
+struct AllBeside {
+  Beside at[most_beside];
+};
+
+static_assert(sizeof(AllBeside) <= most_parameters);
+
+__global__ void __launch_bounds__(threads) beside_kernel(const __grid_constant__ AllBeside all) {
+  const Beside& op = all.at[blockIdx.y];
+  const std::int64_t count = std::int64_t{op.rows} * op.columns;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < count;
+       i += std::int64_t{gridDim.x} * threads)
+    op.to[i / op.columns * op.ld + i % op.columns] = op.from != nullptr ? op.from[i] : 0.F;
+}
+
 // ---- What is launched
 
 int narrow(std::int64_t size) {
@@ -321,15 +342,49 @@ std::size_t tt_halves_forward_scratch(const TTHalvesForward& op) {
   return scratch.bytes();
 }
 
-void tt_halves_forward(const TTHalvesForward& op, const KernelContext& context) {
+// What A and B are padded to, and B where nothing is multiplied.
+std::vector<Beside> beside_products(const TTHalvesForward& op) {
+  std::vector<Beside> all;
+  const auto add = [&](float* to, const float* from, std::int64_t rows, std::int64_t columns,
+                       std::int64_t ld) {
+    if (rows > 0 && columns > 0) all.push_back({to, from, narrow(rows), narrow(columns), narrow(ld)});
+  };
   for (const auto& half : op.halves) {
     const TTTrain& train = half.train;
-    if (train.inputs == 1)  // nothing is multiplied
-      scale_columns(context.stream, train.core[0], train.gate[0], half.a, half.a_apart);
+    const std::int64_t rank = train.rank(train.inputs - 1), outputs = half.b.dim(1), rows = half.b.dim(0);
+    auto* b = half.b.data<float>();
+    const float* last_row = half.last_row ? half.last_row.data<float>() : nullptr;
+    add(half.a.data<float>() + rank, nullptr, train.input_size(), half.columns() - rank, half.a_apart);
+    add(b + rank * outputs, nullptr, rows - rank - (last_row != nullptr ? 1 : 0), outputs, outputs);
+    if (last_row != nullptr) add(b + (rows - 1) * outputs, last_row, 1, outputs, outputs);
     if (train.inputs + 1 == train.order)
-      COMERA_CUDA_CALL(cudaMemcpyAsync(half.b.raw(), train.core[train.inputs].raw(), half.b.bytes(),
-                                       cudaMemcpyDeviceToDevice, stream_of(context.stream)));
+      add(b, train.core[train.inputs].data<float>(), rank, outputs, outputs);
   }
+  return all;
+}
+
+void launch(const std::vector<Beside>& all, const Stream& stream) {
+  constexpr std::int64_t most_blocks = 32;  // of one of them
+  for (std::size_t begin = 0; begin < all.size(); begin += most_beside) {
+    AllBeside some;
+    const std::size_t count = std::min<std::size_t>(most_beside, all.size() - begin);
+    std::int64_t most = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      some.at[i] = all[begin + i];
+      most = std::max(most, std::int64_t{some.at[i].rows} * some.at[i].columns);
+    }
+    const LaunchShape shape{
+        .grid = {std::min(blocks_for(most, threads), most_blocks), static_cast<std::int64_t>(count)},
+        .threads = threads};
+    COMERA_LAUNCH(stream, shape, beside_kernel, some);
+  }
+}
+
+void tt_halves_forward(const TTHalvesForward& op, const KernelContext& context) {
+  for (const auto& half : op.halves)
+    if (const TTTrain& train = half.train; train.inputs == 1)  // nothing is multiplied
+      scale_columns(context.stream, train.core[0], train.gate[0], half.a, half.a_apart);
+  launch(beside_products(op), context.stream);
   Waves waves;
   Scratch scratch(context.scratch);
   plan(op, waves, scratch);
@@ -386,6 +441,16 @@ void plan(const TTHalvesBackward::Half& half, Waves& waves, Scratch& scratch,
   }
 
   float* of_half = half.db.data<float>();
+  if (half.dlast_row) {
+    const std::int64_t outputs = half.db.dim(1);
+    auto* dlast_row = half.dlast_row.data<float>();
+    gradients.push_back({.dgated = of_half + (half.db.dim(0) - 1) * outputs,
+                         .core = dlast_row,
+                         .dcore = dlast_row,
+                         .rows = 1,
+                         .columns = narrow(outputs),
+                         .ld = narrow(outputs)});
+  }
   if (middle == last) add(gradients, half, last, of_half, train.rank(last));
   for (int k = middle; k < last; ++k) {  // R_k = S_k R_{k+1}
     const std::int64_t rows = train.rank(k - 1) * train.mode(k), rank = train.rank(k),

@@ -12,6 +12,8 @@ struct BiasActivationForward {
   Activation activation = Activation::none;
   Tensor y;  // out (rows, width); left out without an activation. May be u itself for tanh.
 
+  // Whether nothing changes: then a composition need not run it.
+  bool idle() const { return !bias && activation == Activation::none; }
   DType compute() const { return u.dtype(); }
   void check() const;
 };
@@ -25,6 +27,7 @@ struct BiasActivationBackward {
   Tensor dy;     // in and out (rows, width): overwritten by du
   Tensor dbias;  // in and out (width), or left out
 
+  bool idle() const { return !dbias && activation == Activation::none; }
   DType compute() const { return dy.dtype(); }
   void check() const;
 };

@@ -58,8 +58,9 @@ void float8_linear_forward(const Float8LinearForward& op, const Context& context
                                .scale_b = once.scale(b_slot),
                                .fast = true,
                                .type = op.compute()});
-    run(context,
-        BiasActivationForward{.u = out.u, .bias = out.bias, .activation = out.activation, .y = out.y});
+    const BiasActivationForward finish{
+        .u = out.u, .bias = out.bias, .activation = out.activation, .y = out.y};
+    if (!finish.idle()) run(context, finish);
   }
 }
 
@@ -89,9 +90,9 @@ void float8_linear_backward(const Float8LinearBackward& op, const Context& conte
       const auto& out = linear.output[i];
       const std::int64_t rank = out.b.dim(0), width = out.b.dim(1);
       const int b_slot = Slots::b + op.outputs[i], du_slot = Slots::du + op.outputs[i];
-      run(context,
-          BiasActivationBackward{
-              .u = out.u, .y = out.y, .activation = out.activation, .dy = out.dy, .dbias = out.dbias});
+      const BiasActivationBackward finish{
+          .u = out.u, .y = out.y, .activation = out.activation, .dy = out.dy, .dbias = out.dbias};
+      if (!finish.idle()) run(context, finish);
       ArenaScope inner(context.arena);
       const Float8Operands once(context, inner, op.scales, op.options);
       const auto du = once.quantize(du_slot, out.dy, tokens, width, e5m2, Copies::both);

@@ -27,14 +27,18 @@ void check_train(const char* name, const TTTrain& train, DType dtype) {
 }
 
 void check_halves(const char* name, const TTTrain& train, const Tensor& a, std::int64_t a_apart,
-                  const Tensor& b, DType dtype) {
+                  std::int64_t columns, const Tensor& b, const Tensor& last_row, DType dtype) {
   check_train(name, train, dtype);
-  const std::int64_t rank = train.rank(train.inputs - 1);
-  COMERA_CHECK(
-      a && a.dtype() == dtype && a_apart >= rank && a.elements() >= (train.input_size() - 1) * a_apart + rank,
-      "{}: a half of {} rows of {}, {} apart, does not lie in {} {}", name, train.input_size(), rank, a_apart,
-      name_of(a.dtype()), a.shape().text());
-  check_tensor(name, "b", b, {rank, train.output_size()}, dtype);
+  const std::int64_t rank = train.rank(train.inputs - 1), outputs = train.output_size();
+  COMERA_CHECK(a && a.dtype() == dtype && columns >= rank && a_apart >= columns &&
+                   a.elements() >= (train.input_size() - 1) * a_apart + columns,
+               "{}: a half of {} rows of {}, {} apart, does not lie in {} {}", name, train.input_size(),
+               columns, a_apart, name_of(a.dtype()), a.shape().text());
+  const std::int64_t least = last_row ? rank + 1 : rank;
+  COMERA_CHECK(b && b.shape().dims() == 2 && b.dim(0) >= least, "{}: b is {}, expected at least {} rows",
+               name, b.shape().text(), least);
+  check_tensor(name, "b", b, {b.dim(0), outputs}, dtype);
+  if (last_row) check_tensor(name, "the last row", last_row, {outputs}, dtype);
 }
 
 // Of the products L_{k-1} S_k and S_k R_{k+1}.
@@ -65,7 +69,8 @@ std::int64_t TTTrain::output_size() const { return product_of_modes(*this, input
 void TTHalvesForward::check() const {
   COMERA_CHECK(!halves.empty(), "TTHalvesForward: no tensor train was given");
   for (const Half& half : halves)
-    check_halves("TTHalvesForward", half.train, half.a, half.a_apart, half.b, compute());
+    check_halves("TTHalvesForward", half.train, half.a, half.a_apart, half.columns(), half.b, half.last_row,
+                 compute());
 }
 
 Work work_of(const TTHalvesForward& op) {
@@ -81,7 +86,8 @@ Work work_of(const TTHalvesForward& op) {
 void TTHalvesBackward::check() const {
   COMERA_CHECK(!halves.empty(), "TTHalvesBackward: no tensor train was given");
   for (const Half& half : halves) {
-    check_halves("TTHalvesBackward", half.train, half.da, half.a_apart, half.db, compute());
+    check_halves("TTHalvesBackward", half.train, half.da, half.a_apart,
+                 half.train.rank(half.train.inputs - 1), half.db, half.dlast_row, compute());
     for (int k = 0; k < half.train.order; ++k) {
       check_tensor("TTHalvesBackward", "dcore", half.dcore[k], half.train.core[k].shape(), compute());
       if (k + 1 < half.train.order)

@@ -30,13 +30,18 @@ inline constexpr const char* cores_stay_wide = "cores and their merges stay fp32
 
 // The two halves of tensor trains as matrices, so that W = A B (CoMERA, section 4.2):
 //   L_k = L_{k-1} S_k;   A = L_p;       R_k = S_k R_{k+1};   B = R_{p+1}
+// What A and B are padded to, is written as well, so that nobody has to fill it before.
 struct TTHalvesForward {
   struct Half {
     TTTrain train;
-    Tensor a;                  // out, flat memory: inputs x r_p, rows a_apart elements apart
-    std::int64_t a_apart = 0;  // at least r_p
-    Tensor b;                  // out (r_p, outputs)
-    std::string_view place{};  // of its products in a log (product_log.h); empty: that of the scope around
+    Tensor a;                    // out, flat memory: inputs x a_columns, rows a_apart elements apart
+    std::int64_t a_apart = 0;    // at least a_columns
+    std::int64_t a_columns = 0;  // at least r_p, behind which they are zero; 0: r_p
+    Tensor b;                    // out (r_p or more, outputs): rows behind r_p are zero
+    Tensor last_row{};           // (outputs), or left out: what the last row of b is, which is behind r_p
+    std::string_view place{};    // of its products in a log (product_log.h); empty: that of the scope around
+
+    std::int64_t columns() const { return a_columns > 0 ? a_columns : train.rank(train.inputs - 1); }
   };
   std::vector<Half> halves;  // at least one
 
@@ -50,9 +55,10 @@ struct TTHalvesBackward {
     TTTrain train;
     Tensor da;  // as a
     std::int64_t a_apart = 0;
-    Tensor db;                               // (r_p, outputs); may be overwritten
+    Tensor db;                               // (r_p or more, outputs); may be overwritten
     std::array<Tensor, max_tt_cores> dcore;  // in and out, as the cores
     std::array<Tensor, max_tt_cores> dgate;  // in and out, as the gates
+    Tensor dlast_row{};  // in and out (outputs), or left out: the last row of db, behind r_p, is added
     std::string_view place{};
   };
   std::vector<Half> halves;

@@ -79,8 +79,17 @@ void merge(const Context& context, const TTHalvesForward::Half& half) {
                                    .gate = train.gate[train.inputs - 1],
                                    .y = half.a,
                                    .ldy = half.a_apart});
+  if (const std::int64_t rank = train.rank(train.inputs - 1), padding = half.columns() - rank; padding > 0) {
+    const Tensor zeros = scope.tensor({train.input_size(), padding}, half.b.dtype());
+    run(context, Fill{.x = zeros, .value = 0});
+    run(context,
+        ScaleColumnsForward{
+            .x = zeros, .gate = zeros.slice(0, {padding}), .y = half.a.from(rank), .ldy = half.a_apart});
+  }
   run(context, Fill{.x = half.b, .value = 0});
-  run(context, Add{.x = partials.at[train.inputs], .y = half.b});
+  const Tensor& made = partials.at[train.inputs];
+  run(context, Add{.x = made, .y = half.b.rows(0, made.dim(0))});
+  if (half.last_row) run(context, Add{.x = half.last_row, .y = half.b.rows(half.b.dim(0) - 1, 1)});
 }
 
 void merge_backward(const Context& context, const TTHalvesBackward::Half& half) {
@@ -128,7 +137,8 @@ void merge_backward(const Context& context, const TTHalvesBackward::Half& half) 
   }
   add_gradient(0, dpartial);
 
-  dpartial = half.db;
+  if (half.dlast_row) run(context, Add{.x = half.db.rows(half.db.dim(0) - 1, 1), .y = half.dlast_row});
+  dpartial = half.db.rows(0, train.rank(middle - 1));
   for (int k = middle; k < train.order - 1; ++k) {  // R_k = S_k R_{k+1}
     const std::int64_t rows = train.rank(k - 1) * train.mode(k), width = partials.at[k + 1].dim(1);
     const Tensor dcore = scope.tensor(gated.core[k].shape(), dtype);

@@ -18,8 +18,9 @@ void tt_linear_forward(const TTLinearForward& op, const Context& context) {
     const Tensor xa = op.xa.slice(out.column, {op.xa.elements() - out.column});
     run(context,
         MatrixProduct{.a = xa, .b = out.b, .c = out.u, .m = tokens, .n = width, .k = rank, .lda = total});
-    run(context,
-        BiasActivationForward{.u = out.u, .bias = out.bias, .activation = out.activation, .y = out.y});
+    const BiasActivationForward finish{
+        .u = out.u, .bias = out.bias, .activation = out.activation, .y = out.y};
+    if (!finish.idle()) run(context, finish);
   }
 }
 
@@ -29,13 +30,16 @@ void tt_linear_backward(const TTLinearBackward& op, const Context& context) {
   Tensor dxa = op.dxa;
   if (!dxa) {
     dxa = scope.tensor({tokens, total}, op.compute());
-    run(context, Fill{.x = dxa, .value = 0});  // columns that no output uses
+    std::int64_t used = 0;
+    for (int i = 0; i < op.outputs; ++i) used += op.output[i].b.dim(0);
+    if (used < total) run(context, Fill{.x = dxa, .value = 0});
   }
   for (int i = 0; i < op.outputs; ++i) {
     const auto& out = op.output[i];
     const std::int64_t rank = out.b.dim(0), width = out.b.dim(1);
-    run(context, BiasActivationBackward{
-                     .u = out.u, .y = out.y, .activation = out.activation, .dy = out.dy, .dbias = out.dbias});
+    const BiasActivationBackward finish{
+        .u = out.u, .y = out.y, .activation = out.activation, .dy = out.dy, .dbias = out.dbias};
+    if (!finish.idle()) run(context, finish);
     const Tensor xa = op.xa.slice(out.column, {op.xa.elements() - out.column});
     run(context, MatrixProduct{.a = xa,
                                .b = out.dy,

@@ -69,6 +69,8 @@ struct HalvesCase {
   std::vector<std::int64_t> ranks;
   std::int64_t beside = 0;  // further columns of A's memory
   int trains = 1;
+  std::int64_t padding = 0;  // columns of A and rows of B behind the rank
+  bool last_row = false;
 };
 
 void halves_cases(std::vector<OperationCase>& cases, const HalvesCase& c) {
@@ -76,11 +78,14 @@ void halves_cases(std::vector<OperationCase>& cases, const HalvesCase& c) {
                      TTHalvesForward op;
                      for (int i = 0; i < c.trains; ++i) {
                        const TTTrain train = random_train(world, c.modes, c.inputs, c.ranks);
-                       const std::int64_t rank = c.ranks[c.inputs - 1], apart = rank + c.beside;
+                       const std::int64_t columns = c.ranks[c.inputs - 1] + c.padding,
+                                          apart = columns + c.beside, rows = columns + (c.last_row ? 1 : 0);
                        op.halves.push_back({.train = train,
                                             .a = world.master_output("a", {train.input_size(), apart}),
                                             .a_apart = apart,
-                                            .b = world.master_output("b", {rank, train.output_size()})});
+                                            .a_columns = columns,
+                                            .b = world.master_output("b", {rows, train.output_size()})});
+                       if (c.last_row) op.halves.back().last_row = world.master({train.output_size()});
                      }
                      world.run(op);
                    }});
@@ -88,13 +93,16 @@ void halves_cases(std::vector<OperationCase>& cases, const HalvesCase& c) {
                      TTHalvesBackward op;
                      for (int i = 0; i < c.trains; ++i) {
                        const TTTrain train = random_train(world, c.modes, c.inputs, c.ranks);
-                       const std::int64_t rank = c.ranks[c.inputs - 1], apart = rank + c.beside;
+                       const std::int64_t columns = c.ranks[c.inputs - 1] + c.padding,
+                                          apart = columns + c.beside, rows = columns + (c.last_row ? 1 : 0);
                        TTHalvesBackward::Half half{.train = train,
                                                    .da = world.master({train.input_size(), apart}),
                                                    .a_apart = apart,
-                                                   .db = world.master({rank, train.output_size()}),
+                                                   .db = world.master({rows, train.output_size()}),
                                                    .dcore = {},
                                                    .dgate = {}};
+                       if (c.last_row)
+                         half.dlast_row = world.master_output("dlast_row", {train.output_size()});
                        for (int k = 0; k < train.order; ++k) {
                          half.dcore[k] = world.master_output("dcore", train.core[k].shape());
                          if (k + 1 < train.order)
@@ -264,7 +272,10 @@ void add_product_cases(std::vector<OperationCase>& cases) {
        {HalvesCase{"1x1", {3, 5}, 1, {4}}, HalvesCase{"1x2", {37, 4, 6}, 1, {8, 3}, 4},
         HalvesCase{"2x1", {4, 5, 41}, 2, {3, 7}, 1}, HalvesCase{"2x2", {8, 6, 5, 7}, 2, {8, 33, 5}, 3, 2},
         HalvesCase{"3x3", {12, 8, 8, 8, 8, 12}, 3, {12, 30, 30, 30, 12}, 60, 4},
-        HalvesCase{"4x3", {2, 3, 4, 5, 3, 2, 7}, 4, {2, 6, 17, 19, 6, 3}, 0, 9}})
+        HalvesCase{"4x3", {2, 3, 4, 5, 3, 2, 7}, 4, {2, 6, 17, 19, 6, 3}, 0, 9},
+        HalvesCase{"1x1_padded", {3, 5}, 1, {4}, 0, 1, 4},
+        HalvesCase{"1x1_last_row", {3, 5}, 1, {4}, 2, 2, 0, true},
+        HalvesCase{"2x2_padded_last_row", {8, 6, 5, 7}, 2, {8, 30, 5}, 1, 2, 2, true}})
     halves_cases(cases, c);
   const Size sizes[] = {{1, 1, 1}, {7, 5, 3}, {71, 229, 37}, {30, 253, 515}, {1031, 30, 97}};
   for (const Size& size : sizes) {
