@@ -36,7 +36,7 @@ struct GlueCommandOptions {
   std::vector<std::string> tasks;
   std::int64_t seeds = 3, max_steps = 0;
   double small_epochs = 10;
-  bool from_mnli = false;
+  bool from_mnli = false, scratch = false;
 };
 
 // Whose examples are most alike those of MNLI.
@@ -128,7 +128,8 @@ class GlueBenchmark {
     const std::filesystem::path file = options_.output / "from.json",
                                 checkpoint = find_trained_model(options_.from).checkpoint;
     const storage::FileDescriptor model = storage::FileDescriptor::open_to_read(checkpoint);
-    const Json now = {{"bytes", model.size()}, {"crc32", storage::checksum(model, 0, model.size())}};
+    Json now = {{"bytes", model.size()}, {"crc32", storage::checksum(model, 0, model.size())}};
+    if (options_.scratch) now["scratch"] = true;
     if (!storage::exists(file)) {
       storage::write_file_durably(file, json_text(now) + "\n");
       return;
@@ -137,7 +138,8 @@ class GlueBenchmark {
                                            file.string() + ":");
     if (begun != nlohmann::json(now))
       throw UsageError(
-          fmt::format("{}: its runs began with another model than {} is now; give another --output",
+          fmt::format("{}: its runs began with another model than {} is now, or one with its weights and the "
+                      "other without; give another --output",
                       options_.output.string(), checkpoint.string()));
   }
 
@@ -153,6 +155,7 @@ class GlueBenchmark {
     TrainingCommandOptions command;
     command.recipe.file = options_.recipe.file;
     command.from = options_.from;
+    command.scratch = options_.scratch;
     if (options_.from_mnli && learns_from_mnli(task)) command.from = mnli_model(seed).string();
     command.output = folder_of(task, seed).string();
     command.resume = "auto";
@@ -266,6 +269,7 @@ class GlueBenchmark {
   void write_table() const {
     Json json = table_.json();
     json["from"] = options_.from;
+    json["scratch"] = options_.scratch;
     storage::write_file_durably(options_.output / "glue.json", json.dump(2) + "\n");
     storage::write_file_durably(options_.output / "glue.txt", table_.text());
   }
@@ -309,9 +313,14 @@ void add_glue_command(CLI::App& program) {
       ->check(positive_number)
       ->capture_default_str();
   command->add_option("--tasks", options->tasks, "Only these, such as mnli,rte")->delimiter(',');
-  command->add_flag(
+  CLI::Option* from_mnli = command->add_flag(
       "--from-mnli", options->from_mnli,
       "RTE, MRPC and STS-B begin with MNLI's model of the same seed instead of the pretrained one");
+  command
+      ->add_flag("--scratch", options->scratch,
+                 "Of the pretrained model take shapes and tokenizer only and begin with random weights: the "
+                 "difference is what pretraining is worth")
+      ->excludes(from_mnli);
   command->add_option("--recipe", options->recipe.file, "How to fine-tune")
       ->type_name("RECIPE")
       ->capture_default_str();

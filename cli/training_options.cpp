@@ -67,7 +67,7 @@ struct Origin {
   std::string recipe_file;  // for messages
 };
 std::optional<Origin> begun_with(const TrainingCommandOptions& options) {
-  if (options.resume == "never") return std::nullopt;
+  if (options.resume == "never" || options.scratch) return std::nullopt;
   const std::filesystem::path run =
       options.output.empty() ? run_output(options.recipe.path(), options.recipe.overrides) : options.output;
   const std::optional<Recipe> recipe = run.empty() ? std::nullopt : recipe_of_run(run);
@@ -138,8 +138,9 @@ Recipe load_training_recipe(const TrainingCommandOptions& options) {
                   origin ? BaseRecipe{origin->trained.recipe, origin->recipe_file} : BaseRecipe());
   if (origin) {
     // From the root, since a resumed run may be asked for from another folder.
-    recipe.run.initial_checkpoint =
-        storage::from_root(origin->trained.checkpoint).lexically_normal().string();
+    if (!options.scratch)
+      recipe.run.initial_checkpoint =
+          storage::from_root(origin->trained.checkpoint).lexically_normal().string();
     if (recipe.data.tokenizer.empty() && !origin->trained.tokenizer.empty())
       recipe.data.tokenizer = storage::from_root(origin->trained.tokenizer).lexically_normal().string();
   }

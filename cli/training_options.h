@@ -13,7 +13,8 @@ namespace comera::cli {
 // What `pretrain` and `finetune` share.
 struct TrainingCommandOptions {
   RecipeOptions recipe;
-  std::string from;  // checkpoint or run directory to begin with
+  std::string from;      // checkpoint or run directory to begin with
+  bool scratch = false;  // of `from` take shapes and tokenizer only: the run begins with random weights
   std::string output, resume = "never";
   std::string device, graph;  // empty: as the recipe says
   std::int64_t stop_after = 0;

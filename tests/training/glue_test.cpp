@@ -11,6 +11,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/training/finetune_fixture.h"
 #include "training/glue_results.h"
+#include "training/trained_model.h"
 
 namespace comera::test {
 namespace {
@@ -188,6 +189,30 @@ TEST_F(GlueCommand, OneTableIsOfOneModel) {
   fs::rename(folder() / "longer", folder() / "pretrained");
   expect(run_program(arguments("out", {}, "2")), 2,
          {"its runs began with another model than", "another --output"});
+}
+
+// Random weights of the same shapes, other ones for each seed; a table has one kind of runs.
+TEST_F(GlueCommand, FromScratchItBeginsWithRandomWeights) {
+  const std::vector<std::string> still = {"--tasks", "rte", "--set", "phase.0.learning_rate=1e-30"};
+  std::vector<std::string> scratch = still;
+  scratch.push_back("--scratch");
+  ASSERT_EQ(run_program(arguments("whole", still)).code, 0);
+  const ProgramResult result = run_program(arguments("scratch", scratch));
+  ASSERT_EQ(result.code, 0) << result.output;
+  EXPECT_TRUE(json::parse(read_text(folder() / "scratch/glue.json"))["scratch"].get<bool>());
+  const auto weights = [&](const fs::path& model) {
+    return CheckpointReader(find_trained_model(folder() / model).checkpoint)
+        .read_values<float>("/model/encoder.0.ffn.up.core.0");
+  };
+  EXPECT_EQ(weights("whole/runs/rte-1"), weights("pretrained"));
+  EXPECT_NE(weights("scratch/runs/rte-1"), weights("pretrained"));
+  EXPECT_NE(weights("scratch/runs/rte-1"), weights("scratch/runs/rte-2"));
+  // The same command goes on.
+  fs::remove(folder() / "scratch/runs/rte-2/result.json");
+  EXPECT_EQ(run_program(arguments("scratch", scratch)).code, 0);
+  const ProgramResult mixed = run_program(arguments("scratch", still));
+  EXPECT_EQ(mixed.code, 2);
+  EXPECT_THAT(mixed.output, HasSubstr("one with its weights and the other without"));
 }
 
 TEST_F(GlueCommand, MnlisModelsAreThoseOfTheFolder) {
