@@ -35,7 +35,7 @@ void evaluate(const ClickEvalOptions& options) {
   const data::ClickLoaderOptions packs = loaded.packs(options.examples);
   engine.set_packs(ClickPacks(loaded.model, packs.capacity));
   data::ClickScores scores = *score_clicks(engine, examples, packs, 0, {}, one_process());
-  scores.set = folder;
+  scores.set = fmt::format("{} on {}", options.model, folder);
   if (options.json)
     put("{}\n", json_text(metrics_of(scores)));
   else

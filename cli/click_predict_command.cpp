@@ -195,7 +195,8 @@ void add_click_predict_command(CLI::App& clicks) {
       ->type_name("FILE");
   add_output_options(*command, options->output, "FILE.jsonl, instead of printing", false);
   command->add_flag("--score", options->score,
-                    "Of logs with labels: also print the scores, which takes up to 32 bytes of memory a row");
+                    "Also print AUC, log loss and accuracy, of logs with labels; it takes up to 32 bytes of "
+                    "memory a row");
   command->add_option("--examples-per-pack", options->examples, "Examples that are computed together")
       ->check(positive_number)
       ->capture_default_str();

@@ -111,7 +111,9 @@ void make_synthetic_clicks(const ClickSyntheticOptions& options) {
       100 * train.clicks / static_cast<double>(options.rows));
   put("validation        {} rows, {:.2f} % clicks\n", options.held_out, 100 * rate);
   const bool both = rate > 0 && rate < 1;
-  put("the least that can be expected of any model: log loss {:.4f}{}\n", floor,
+  put("the known model itself has a log loss of {:.4f} on the validation rows{}, below which no learner "
+      "comes on average\n",
+      floor,
       both ? fmt::format(" ({:.4f} of guessing the click rate)",
                          floor / data::click_entropy(std::log(rate / (1 - rate))))
            : "");

@@ -10,6 +10,8 @@
 #include "cli/commands.h"
 #include "cli/number_checks.h"
 #include "cli/recipe_options.h"
+#include "data/clicks/click_shards.h"
+#include "data/shard_files.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
@@ -19,6 +21,7 @@
 #include "reports/rank_report.h"
 #include "reports/training_plot.h"
 #include "storage/durable_file.h"
+#include "storage/folder.h"
 #include "training/checkpoint_recipe.h"
 
 namespace comera::cli {
@@ -31,7 +34,7 @@ struct InspectOptions {
   std::int64_t vocabulary = 0;
   std::int64_t linear_tokens = 0, precision_tokens = 0;
   bool ranks = false, plan = false;
-  std::filesystem::path plot;
+  std::filesystem::path plot, data;
 };
 
 bool is_recipe(const std::string& subject) { return subject.ends_with(".toml"); }
@@ -48,6 +51,8 @@ void refuse_encoder_options(const InspectOptions& options, const std::string& wh
 }
 
 void refuse_model_options(const InspectOptions& options, const std::string& what) {
+  if (!options.data.empty())
+    throw UsageError(fmt::format("--data does not go with {}; leave one of them out", what));
   if (!options.overrides.empty())
     throw UsageError(fmt::format("--set does not go with {}; leave one of them out", what));
   refuse_encoder_options(options, what);
@@ -107,6 +112,22 @@ MachineModel machine_for(const Recipe& recipe) {
   return backend_of(on_cpu ? DeviceKind::cpu : DeviceKind::cuda, recipe.precision.operands()).machine();
 }
 
+// A recipe without dlrm.tables has those of the data.
+DlrmConfig click_model_of(const Recipe& recipe, const std::filesystem::path& shards) {
+  if (shards.empty()) {
+    DlrmConfig config = dlrm_config(recipe);
+    if (!recipe.dlrm->numbers && !recipe.dlrm->bottom.empty())
+      throw UsageError(
+          "dlrm.numbers is missing, so that nobody knows what the layers of dlrm.bottom read: give --data "
+          "FOLDER of "
+          "shards, or --set dlrm.numbers=13 (0 for a model without numbers)");
+    return config;
+  }
+  const bool trains = storage::exists(shards / data::shard_name("train", 0));
+  const data::ClickShardInfo info = data::ClickShardSet(shards, trains ? "train" : "validation").info();
+  return dlrm_config(recipe, info.numbers, info.heights);
+}
+
 void inspect_model(const InspectOptions& options) {
   std::string subject = options.subjects[0];
   if (std::error_code none; std::filesystem::is_directory(subject, none))
@@ -131,9 +152,11 @@ void inspect_model(const InspectOptions& options) {
   if (recipe.dlrm) {
     refuse_encoder_options(options, "a click model");
     if (checkpoint) warn_of_nonfinite(*checkpoint);
-    put("{}", model_report(dlrm_config(recipe)));
+    put("{}", model_report(click_model_of(recipe, options.data)));
     return;
   }
+  if (!options.data.empty())
+    throw UsageError(fmt::format("--data is for recipes of click models, and {} is an encoder's", subject));
   if (recipe.model.vocabulary == 0 && vocabulary == 0)
     throw UsageError(fmt::format(
         "{} takes its vocabulary from the tokenizer; say how large it is with --vocabulary N", subject));
@@ -183,6 +206,10 @@ void add_inspect_command(CLI::App& program) {
       ->add_option("--vocabulary", options->vocabulary,
                    "Vocabulary, where the recipe leaves it to the tokenizer")
       ->check(positive_number);
+  command
+      ->add_option("--data", options->data,
+                   "Folder of click shards, whose tables a click model's recipe takes")
+      ->type_name("DIR");
   command
       ->add_option(
           "--explain-linears", options->linear_tokens,

@@ -1,6 +1,7 @@
 #include "cli/process.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -35,6 +36,14 @@ void limit_spinning(char** argv) {
   if (!none) execv(program.c_str(), argv);  // returns only if it failed; then go on as it is
 }
 
+// Each shard of a set stays open: as many files as the system allows, not the 1,024 that a shell begins with.
+void allow_open_files() {
+  struct rlimit limit {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 // After the program was started again: what is ignored then stays so.
 void ignore_signals_of_writes() {
   callers_broken_pipe = std::signal(SIGPIPE, SIG_IGN);
@@ -46,6 +55,7 @@ void ignore_signals_of_writes() {
 void prepare_process(char** argv) {
   open_standard_descriptors();
   limit_spinning(argv);
+  allow_open_files();
   ignore_signals_of_writes();
 }
 

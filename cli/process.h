@@ -8,6 +8,7 @@ namespace comera::cli {
 //     program opens later could otherwise become descriptor 2 and get the messages.
 //   - OpenMP's idle threads do not spin: where the caller has not chosen, the program starts itself once
 //   more.
+//   - As many files may be open as the system allows: each shard of a set is.
 //   - A reader that goes away (SIGPIPE) and a file that meets the limit on its size (SIGXFSZ) are failures of
 //     the call that writes, not the end of the process.
 void prepare_process(char** argv);

@@ -120,6 +120,11 @@ std::string sentence(std::string text) {
   return text;
 }
 
+std::string sentence_of(const CLI::ParseError& error) {
+  const std::string text = sentence(without_marks(error.what()));
+  return (text == "A subcommand is required" ? "a command is required" : text) + "; see --help";
+}
+
 void run_command(CLI::App& program, int argc, const char* const* argv) {
   try {
     check_arguments(argc, argv);
@@ -147,10 +152,10 @@ int run_program(int argc, const char* const* argv) {
     return success;
   } catch (const CLI::ExtrasError&) {
     return fail(wrong_usage, unexpected(program));
+  } catch (const CLI::RequiredError& error) {  // a misspelt option is why one is missing
+    return fail(wrong_usage, program.remaining(true).empty() ? sentence_of(error) : unexpected(program));
   } catch (const CLI::ParseError& error) {
-    const std::string text = sentence(without_marks(error.what()));
-    return fail(wrong_usage,
-                (text == "A subcommand is required" ? "a command is required" : text) + "; see --help");
+    return fail(wrong_usage, sentence_of(error));
   } catch (const UsageError& error) {
     return fail(wrong_usage, error.what());
   } catch (const OutputLost& error) {

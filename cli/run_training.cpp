@@ -41,11 +41,20 @@ void print_held_out(const Evaluation& e) {
         source.loss, source.targets, 100 * source.accuracy, source.baselines.unigram);
 }
 
+// In a late stage only what is as small as the target can be the best.
+void print_no_best(const TrainingRun& run) {
+  if (run.recipe().phases.back().objective == PhaseObjective::late)
+    put("best             none: no model that was evaluated was as small as the target; other commands take "
+        "the last checkpoint\n");
+}
+
 void print_clicks(const TrainingRun& run, const TrainingOutcome& outcome) {
   if (outcome.evaluation) put("last             {}\n", run.task().describe(*outcome.evaluation));
   if (!outcome.best.empty())
     put("best             log loss {:.4f} at step {}: {}\n", -outcome.best_score, outcome.best_step,
         outcome.best.string());
+  else if (outcome.evaluation)
+    print_no_best(run);
 }
 
 void print_scores(const TrainingRun& run, const TrainingOutcome& outcome) {
@@ -53,14 +62,16 @@ void print_scores(const TrainingRun& run, const TrainingOutcome& outcome) {
   if (!outcome.best.empty())
     put("best             {} {:.4f} at step {}: {}\n", data::name_of(*run.recipe().task.metric),
         outcome.best_score, outcome.best_step, outcome.best.string());
+  else if (outcome.evaluation)
+    print_no_best(run);
 }
 
 // Speed, sizes, memory and where the checkpoint is.
 void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
   const std::int64_t parameters = run.engine().model().parameters().count();
   const std::int64_t dense = run.form().dense_parameters();
-  if (outcome.tokens_per_second > 0)
-    put("speed            {:.0f} {}/s\n", outcome.tokens_per_second, run.task().unit());
+  if (outcome.units_per_second > 0)
+    put("speed            {:.0f} {}/s\n", outcome.units_per_second, run.task().unit());
   if (parameters == dense)
     put("parameters       {}, all dense\n", parameters);
   else

@@ -100,7 +100,7 @@ std::string describe_skipped(const std::filesystem::path& file, const TableCount
   if (counts.skipped.empty()) return "";
   std::vector<std::string> reasons;
   for (const auto& [reason, rows] : counts.skipped)
-    reasons.push_back(fmt::format("{} {} (first in line {})", reason, rows.rows, rows.first_line));
+    reasons.push_back(fmt::format("{}: {} (first in line {})", reason, rows.rows, rows.first_line));
   return fmt::format("{}: {} left out: {}", file.string(), plural(counts.all_skipped()),
                      fmt::join(reasons, ", "));
 }

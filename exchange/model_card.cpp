@@ -106,7 +106,7 @@ std::string model_card(const LoadedModel& loaded, const std::filesystem::path& r
   if (!exported.tokenizer_note.empty()) text += fmt::format("Note: {}.\n\n", exported.tokenizer_note);
   text += usage(loaded, exported);
   text += fmt::format("\n## Training\n{} steps on {}", state.step, data_text(loaded.recipe));
-  if (state.tokens > 0) text += fmt::format(", {} tokens", millions(state.tokens));
+  if (state.units > 0) text += fmt::format(", {} tokens", millions(state.units));
   text += ".\n" + scores(loaded, run, state.step);
   text += "\n## Recipe\n```toml\n" + to_toml(without_folders(loaded.recipe)) + "```\n";
   return text;

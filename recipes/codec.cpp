@@ -208,7 +208,7 @@ bool Codec<std::vector<std::int64_t>>::read(std::vector<std::int64_t>& out, cons
     if (!Codec<std::int64_t>::read(values.emplace_back(), entry, rule)) return false;
     product *= static_cast<double>(values.back());
   }
-  if (product > rule.largest_product) return false;
+  if (rule.largest_product && product > *rule.largest_product) return false;
   out = std::move(values);
   return true;
 }

@@ -37,9 +37,9 @@ struct Rule {
   std::string text = "";  // "of at least 1"; says all of it
   double low = std::numeric_limits<double>::lowest();
   double high = std::numeric_limits<double>::max();
-  bool above_low = false;                                       // low itself is excluded
-  bool below_high = false;                                      // high itself is excluded
-  double largest_product = std::numeric_limits<double>::max();  // of a list's entries
+  bool above_low = false;                   // low itself is excluded
+  bool below_high = false;                  // high itself is excluded
+  std::optional<double> largest_product{};  // of a list's entries
 
   bool allows(double value) const;
 };

@@ -14,8 +14,8 @@ std::vector<std::int64_t> rows_of(const DlrmSection& section, const std::vector<
   if (section.tables.empty()) {
     if (data.empty())
       throw UsageError(
-          "dlrm.tables is empty, which means those of the data, but there are no data: --set "
-          "'dlrm.tables=[1000, 50]', or name a run");
+          "dlrm.tables is empty, which means those of the data, but there are no data: give --data FOLDER of "
+          "shards, --set 'dlrm.tables=[1000, 50]' --set dlrm.numbers=13, or a run instead of the recipe");
     return data;
   }
   bool fits = data.empty() || data.size() == section.tables.size();
@@ -23,7 +23,7 @@ std::vector<std::int64_t> rows_of(const DlrmSection& section, const std::vector<
   if (!fits)
     throw UsageError(
         fmt::format("the data have ids for {} tables of [{}] rows, which do not fit into dlrm.tables = [{}]; "
-                    "leave it out, or give larger ones",
+                    "give larger ones, or take those of the data: --set 'dlrm.tables=[]'",
                     data.size(), fmt::join(data, ", "), fmt::join(section.tables, ", ")));
   return section.tables;
 }
@@ -32,7 +32,9 @@ std::int64_t numbers_of(const DlrmSection& section, std::optional<std::int64_t> 
   const std::int64_t numbers = section.numbers.value_or(data.value_or(0));
   if (data && *data != numbers)
     throw UsageError(fmt::format(
-        "the data have {} numbers of an example, but dlrm.numbers = {}; leave it out", *data, numbers));
+        "the data have {0} numbers of an example, but dlrm.numbers = {1}: write {0}, or leave it out of the "
+        "recipe",
+        *data, numbers));
   return numbers;
 }
 

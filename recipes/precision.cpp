@@ -45,6 +45,11 @@ std::vector<std::string> keys_without_effect(const Recipe& recipe) {
     check(given.amax_history_len != usual.amax_history_len, "amax_history_len",
           "only precision.fp8_recipe = \"delayed\" remembers steps");
   }
+  for (std::size_t phase = 0; phase < recipe.phases.size() && !recipe.tensorized.enabled; ++phase)
+    if (recipe.phases[phase].objective != PhaseObjective::fixed)
+      sentences.push_back(fmt::format(
+          "phase.{}.objective changes nothing: with tensorized.enabled = false there are no ranks to adapt",
+          phase));
   return sentences;
 }
 

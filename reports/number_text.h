@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -18,7 +19,8 @@ inline std::string grouped(std::int64_t number) {
 // "9.2 times fewer" or, where there are more than in the twin, "3.5 times more".
 inline std::string times_text(std::int64_t twin, std::int64_t own) {
   const double ratio = static_cast<double>(twin) / static_cast<double>(own);
-  return ratio < 1 ? fmt::format("{:.1f} times more", 1 / ratio) : fmt::format("{:.1f} times fewer", ratio);
+  const double factor = std::max(ratio, 1 / ratio);
+  return fmt::format("{:.{}f} times {}", factor, factor < 1.05 ? 2 : 1, ratio < 1 ? "more" : "fewer");
 }
 
 constexpr double fp32_bytes = 4;

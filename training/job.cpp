@@ -15,7 +15,7 @@ namespace comera {
 Job::Step Job::share(const Step& own) {
   if (alone()) return own;
   const bool stop = stop_requested_ && stop_requested_();
-  std::vector<double> all = {own.targets, static_cast<double>(own.tokens), stop ? 1. : 0.,
+  std::vector<double> all = {own.targets, static_cast<double>(own.units), stop ? 1. : 0.,
                              first() && own.save ? 1. : 0., first() ? own.seconds : 0.};
   const std::size_t behind = all.size();
   all.resize(behind + host_.world_size());
@@ -29,7 +29,7 @@ Job::Step Job::share(const Step& own) {
   waited_.processes += mean - sums;
   ++waited_steps_;
   return {.targets = all[0],
-          .tokens = static_cast<std::int64_t>(all[1]),
+          .units = static_cast<std::int64_t>(all[1]),
           .save = all[3] > 0,
           .waited_ms = own.waited_ms,
           .seconds = all[4]};

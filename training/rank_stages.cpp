@@ -44,7 +44,8 @@ void warn_of_long_steps(const PhaseSection& section, double threshold, const Ran
   if (section.learning_rate.gates > threshold / 3)
     say(fmt::format(
         "phase {}: a step moves a gate by up to {}, more than a third of the threshold {} at which it "
-        "dies; the size may miss its target by more than it need",
+        "dies, so that many may die at once and the size may fall well below its target; lower the "
+        "learning rate of gates",
         section.name, section.learning_rate.gates, threshold));
 }
 

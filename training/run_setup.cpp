@@ -41,13 +41,20 @@ std::string words_of(const TrainingOptions& options) {
                      options.stop_after > 0 ? fmt::format(" --stop-after {}", options.stop_after) : "");
 }
 
-const std::string& checked_path(const std::string& path, const char* key) {
-  if (path.empty())
-    throw UsageError(fmt::format(
-        "{0} is missing; give it in the recipe or with --set {0}=..., or for pretraining the files "
-        "to train on with --input FOLDER",
-        key));
-  return path;
+const std::string& checked_output(const Recipe& recipe) {
+  if (recipe.run.output.empty())
+    throw UsageError(
+        "run.output is missing: the folder for checkpoints and metrics; give --output FOLDER, or say it in "
+        "the recipe");
+  return recipe.run.output;
+}
+
+const std::string& checked_tokenizer(const Recipe& recipe) {
+  if (recipe.data.tokenizer.empty())
+    throw UsageError(
+        "data.tokenizer is missing; give it in the recipe or with --set data.tokenizer=..., or for "
+        "pretraining the files to train on with --input FOLDER");
+  return recipe.data.tokenizer;
 }
 
 // Each process needs a pack of each step.
@@ -137,7 +144,7 @@ Recipe with_ranks(Recipe recipe, const std::optional<FoundCheckpoint>& found) {
 // follows from both, and is no fault of the recipe's where they do not fit.
 data::Tokenizer tokenizer_of(Communicator& host, const Recipe& recipe,
                              const std::optional<FoundCheckpoint>& found) {
-  const std::string& file = checked_path(recipe.data.tokenizer, "data.tokenizer");
+  const std::string& file = checked_tokenizer(recipe);
   data::Tokenizer tokenizer = load_tokenizer(file);
   require_same_files(host, {{"data.tokenizer", file, tokenizer.hash()}});
   if (const std::filesystem::path first = first_checkpoint(recipe, found); !first.empty())
@@ -272,7 +279,7 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
   require_same_command(*host, words_of(options));
   require_packs(given, *host);
   // 2. The run's directory, which the first process locks, and where each of the others has its log.
-  directory = open_directory(*host, checked_path(given.run.output, "run.output"), options.mode);
+  directory = open_directory(*host, checked_output(given), options.mode);
   log = open_log(*host, *directory);
   if (log) options.output = log.get();
   // 3. The checkpoint to go on from, as the first process has found it.

@@ -6,7 +6,7 @@ Attributes RunState::attributes() const {
   Attributes saved = {{"step", step},
                       {"phase", phase},
                       {"phase_step", phase_step},
-                      {"tokens", tokens},
+                      {"tokens", units},
                       {"window_loss", window_loss},
                       {"window_targets", window_targets},
                       {"best_score", best_score},
@@ -32,7 +32,7 @@ RunState RunState::load(const CheckpointReader& reader) {
   state.step = reader.integer(at, "step");
   state.phase = reader.integer(at, "phase");
   state.phase_step = reader.integer(at, "phase_step");
-  state.tokens = reader.integer(at, "tokens");
+  state.units = reader.integer(at, "tokens");
   state.window_loss = reader.number(at, "window_loss");
   state.window_targets = reader.number(at, "window_targets");
   state.evaluated_step = state.step;

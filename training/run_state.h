@@ -13,7 +13,7 @@ struct RunState {
   std::int64_t step = 0;        // steps done over all phases
   std::int64_t phase = 0;       // index of the current phase
   std::int64_t phase_step = 0;  // steps done in it
-  std::int64_t tokens = 0;      // seen
+  std::int64_t units = 0;       // tokens or examples, seen
   double seconds = 0;           // of a run with run.max_hours: trained,
   double phase_seconds = 0;     // and in the current phase
   double window_loss = 0;       // loss and targets since the last line of metrics

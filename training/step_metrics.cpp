@@ -17,8 +17,8 @@ Json step_metrics(const PhaseSection& phase, double rate_factor, StepEngine& eng
       [&](const char* name, double rate) { line["learning_rate"][name] = rate * rate_factor; });
   set_if_finite(line, "gradient_norm", engine.results().gradient_norm);
   line["skipped_steps"] = state.skipped;
-  line[task.unit()] = state.tokens;
-  line[std::string(task.unit()) + "_per_second"] = speed.tokens_per_second;
+  line[task.unit()] = state.units;
+  line[std::string(task.unit()) + "_per_second"] = speed.units_per_second;
   line["ms_per_step"] = speed.seconds_per_step * 1e3;
   line["parameters"] = parameters;
   line["compression"] = static_cast<double>(form.dense_parameters()) / static_cast<double>(parameters);

@@ -12,7 +12,7 @@ namespace comera {
 // How quick the steps since the last line of metrics were.
 struct Speed {
   double seconds_per_step = 0;
-  double tokens_per_second = 0;
+  double units_per_second = 0;
 };
 
 // The line of metrics of a step, without what stages of ranks and other processes add; rate_factor: the

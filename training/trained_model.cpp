@@ -45,8 +45,10 @@ Recipe for_device(Recipe recipe, const std::vector<std::string>& overrides, cons
 
 Recipe of_encoder(Recipe recipe, const std::filesystem::path& checkpoint) {
   if (recipe.dlrm)
-    throw UsageError(fmt::format("{}: holds a click model; the commands for those are comera clicks",
-                                 checkpoint.string()));
+    throw UsageError(
+        fmt::format("{}: holds a click model; the commands for those are comera clicks train, eval and "
+                    "predict, and comera inspect",
+                    checkpoint.string()));
   return recipe;
 }
 

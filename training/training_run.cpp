@@ -14,7 +14,7 @@ namespace comera {
 // Times of steps: of all, and of those since the last line of metrics.
 class TrainingRun::Stopwatch {
  public:
-  explicit Stopwatch(std::int64_t tokens) : first_tokens_(tokens), window_tokens_(tokens) {}
+  explicit Stopwatch(std::int64_t units) : first_units_(units), window_units_(units) {}
 
   template <class Step>
   void time(const Step& step) {
@@ -26,23 +26,22 @@ class TrainingRun::Stopwatch {
     ++window_steps_;
   }
   // Of the steps since restart().
-  Speed speed(std::int64_t tokens) const {
-    return {
-        .seconds_per_step = window_seconds_ / static_cast<double>(window_steps_),
-        .tokens_per_second = static_cast<double>(tokens - window_tokens_) / std::max(window_seconds_, 1e-9)};
+  Speed speed(std::int64_t units) const {
+    return {.seconds_per_step = window_seconds_ / static_cast<double>(window_steps_),
+            .units_per_second = static_cast<double>(units - window_units_) / std::max(window_seconds_, 1e-9)};
   }
-  void restart(std::int64_t tokens) {
+  void restart(std::int64_t units) {
     window_seconds_ = 0;
     window_steps_ = 0;
-    window_tokens_ = tokens;
+    window_units_ = units;
   }
-  double tokens_per_second(std::int64_t tokens) const {
-    return static_cast<double>(tokens - first_tokens_) / std::max(seconds_, 1e-9);
+  double units_per_second(std::int64_t units) const {
+    return static_cast<double>(units - first_units_) / std::max(seconds_, 1e-9);
   }
 
  private:
   double seconds_ = 0, window_seconds_ = 0;
-  std::int64_t first_tokens_, window_tokens_, window_steps_ = 0;
+  std::int64_t first_units_, window_units_, window_steps_ = 0;
 };
 
 namespace {
@@ -52,7 +51,7 @@ std::string progress_note(const RunState& state, const Speed& speed, const char*
                                ? fmt::format("loss {:.4f}", state.window_loss / state.window_targets)
                                : "no loss yet";
   const std::string skipped = state.skipped == 0 ? "" : fmt::format(", {} skipped", state.skipped);
-  return fmt::format("{}, {:.0f} {}/s{}", loss, speed.tokens_per_second, unit, skipped);
+  return fmt::format("{}, {:.0f} {}/s{}", loss, speed.units_per_second, unit, skipped);
 }
 
 bool divides(std::int64_t interval, std::int64_t step) { return interval > 0 && step % interval == 0; }
@@ -73,7 +72,7 @@ TrainingOutcome TrainingRun::train() {
       std::make_unique<ProgressBar>(setup_.task->name(), plan_.total(), state_.step, setup_.options.output);
   checkpoints_.start_clock();
   accounted_ = std::chrono::steady_clock::now();
-  Stopwatch watch(state_.tokens);
+  Stopwatch watch(state_.units);
   std::optional<Evaluation> evaluation;
   open_phase();
   // What a stop interrupted.
@@ -88,11 +87,11 @@ TrainingOutcome TrainingRun::train() {
     }
     progress_->skip_time();
     watch.time([this] { step(); });
-    const Speed speed = watch.speed(state_.tokens);
+    const Speed speed = watch.speed(state_.units);
     progress_->update(state_.step, progress_note(state_, speed, setup_.task->unit()));
     if (state_.step % setup_.recipe.run.log_interval == 0 || phase_done()) {
       log_step(speed);
-      watch.restart(state_.tokens);
+      watch.restart(state_.units);
     }
     if (phase_done() || ranks_.compaction_due(state_)) compact();
     if (phase_done()) ranks_.close(state_, [this](const std::string& line) { say(line); });
@@ -107,7 +106,7 @@ TrainingOutcome TrainingRun::train() {
     evaluation = evaluate(false);
   TrainingOutcome outcome = this->outcome();
   outcome.evaluation = evaluation;
-  outcome.tokens_per_second = watch.tokens_per_second(state_.tokens);
+  outcome.units_per_second = watch.units_per_second(state_.units);
   progress_.reset();
   return outcome;
 }
@@ -155,7 +154,7 @@ void TrainingRun::step() {
                     .pack = static_cast<std::uint32_t>(pack)},
                    pack + processes >= section().packs_per_step);
     own.targets += static_cast<double>(batch.targets);
-    own.tokens += batch.units;
+    own.units += batch.units;
   }
   own.save = job_.first() && checkpoints_.due();  // by one clock
   own.waited_ms = engine_->waited_ms();
@@ -173,7 +172,7 @@ void TrainingRun::step() {
     state_.add_loss(engine_->results().loss_sum, engine_->results().target_count);
   else
     skip_step(before);
-  state_.tokens += total.tokens;
+  state_.units += total.units;
   ++state_.step;
   ++state_.phase_step;
   take_time(total.seconds);

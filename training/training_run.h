@@ -25,7 +25,7 @@ struct TrainingOutcome {
   bool finished = false;  // false: stopped early, with a checkpoint
   std::int64_t step = 0;
   std::optional<Evaluation> evaluation;  // of the finished model, with held-out data
-  double tokens_per_second = 0;          // over the steps of this process
+  double units_per_second = 0;           // over the steps of this process
   std::filesystem::path checkpoint;
   std::filesystem::path best;  // of a task with evaluation: the checkpoint with the best score
   double best_score = 0;

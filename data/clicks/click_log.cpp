@@ -253,7 +253,10 @@ const char* ClickLog::take(ClickRow& row) {
   if (fault_ != nullptr) return fault_;
   // If rows came before it, none was whole.
   if (may_lack_label_ && counts_.rows == 0 && lacks_label()) drop_labels();
-  if (fields_.size() != width_) return "wrong number of fields";
+  if (fields_.size() != width_) {
+    if (first_fields_ == 0) first_fields_ = fields_.size();
+    return "wrong number of fields";
+  }
   row.clicked = false;
   if (label_ && !read_label(fields_[*label_], row.clicked)) return "label is neither 0 nor 1";
   return format_ == ClickFormat::criteo ? take_criteo(row) : take_avazu(row);
@@ -272,8 +275,18 @@ bool ClickLog::next(ClickRow& row) {
   }
   if (counts_.rows > 0) return false;
   if (counts_.skipped.empty()) throw UnsuitableTable(fmt::format("{}: holds no rows", path().string()));
-  throw UnsuitableTable(fmt::format("{}; nothing is left of it: is it really a log in the format of {}?",
-                                    describe_skipped(path(), counts_), name_of(format_)));
+  throw UnsuitableTable(nothing_left());
+}
+
+std::string ClickLog::nothing_left() const {
+  const std::string fields =
+      first_fields_ == 0 ? ""
+                         : fmt::format(" (a row with {} {} where {} has {})", first_fields_,
+                                       first_fields_ == 1 ? "field" : "fields", name_of(format_), width_);
+  return fmt::format(
+      "{}; nothing is left of it{}: is it really a log in the format of {}, with {} between its fields?",
+      describe_skipped(path(), counts_), fields, name_of(format_),
+      format_ == ClickFormat::criteo ? "tabs" : "commas");
 }
 
 ClickLogs::ClickLogs(std::vector<std::filesystem::path> paths, ClickFormat format, ClickProgress progress)

@@ -83,6 +83,7 @@ class ClickLog {
   bool lacks_label() const;  // fields_, which are whole but for it
   void drop_labels();
   const char* take(ClickRow& row);
+  std::string nothing_left() const;
   const char* take_criteo(ClickRow& row);
   const char* take_avazu(ClickRow& row);
 
@@ -96,6 +97,7 @@ class ClickLog {
   std::size_t width_ = 0;                 // fields of a row
   std::optional<std::size_t> label_;      // its place in a row
   std::vector<std::size_t> places_;       // of all else, but Avazu's id
+  std::size_t first_fields_ = 0;          // of the first row that has a wrong number of them
   std::array<char, 1> weekday_{};
   TableCounts counts_;
 };

@@ -40,15 +40,32 @@ void add_hash(std::string& hashes, const std::vector<T>& values) {
 // Sorted, which is in their order.
 std::vector<std::filesystem::path> find_shards(const std::filesystem::path& folder,
                                                const std::string& split) {
+  constexpr const char* advice =
+      "make them from logs with 'comera clicks data', or try 'comera clicks synthetic'";
   std::error_code code;
   std::vector<std::filesystem::path> paths;
+  bool others = false;
   for (std::filesystem::directory_iterator entry(folder, code), end; !code && entry != end;
        entry.increment(code)) {
     const std::string name = entry->path().filename().string();
-    if (name.starts_with(split + "-") && name.ends_with(".h5")) paths.push_back(entry->path());
+    if (!name.ends_with(".h5")) continue;
+    if (name.starts_with(split + "-")) paths.push_back(entry->path());
+    others = others || name.starts_with(split == "train" ? "validation-" : "train-");
   }
+  COMERA_CHECK(code != std::errc::no_such_file_or_directory, "{}: no such folder of click shards; {}",
+               folder.string(), advice);
+  COMERA_CHECK(code != std::errc::not_a_directory, "{}: is a file; give the folder of the shards",
+               folder.string());
   COMERA_CHECK(!code, "{}: could not list the folder: {}", folder.string(), code.message());
-  COMERA_CHECK(!paths.empty(), "{}: has no {} shards of clicks; make them from logs", folder.string(), split);
+  if (paths.empty() && others)
+    throw Error(split == "train"
+                    ? fmt::format("{}: all of its rows are held out, so that there is nothing to train on; "
+                                  "make it again with a smaller --held-out",
+                                  folder.string())
+                    : fmt::format("{}: none of its rows are held out, so that there is nothing to score; "
+                                  "score its training rows, or make it again with --held-out above 0",
+                                  folder.string()));
+  COMERA_CHECK(!paths.empty(), "{}: holds no shards of clicks; {}", folder.string(), advice);
   std::ranges::sort(paths);
   return paths;
 }

@@ -126,8 +126,8 @@ TEST_F(ClicksPredict, LeavesOutFaultyRowsAndSaysSo) {
   ASSERT_EQ(ended.code, 0) << ended.errors;
   EXPECT_EQ(
       ended.errors,
-      fmt::format("note: {}: 4 rows were left out: label is neither 0 nor 1 1 (first in line 22), not an "
-                  "integer 1 (first in line 23), wrong number of fields 2 (first in line 6)\n",
+      fmt::format("note: {}: 4 rows were left out: label is neither 0 nor 1: 1 (first in line 22), not an "
+                  "integer: 1 (first in line 23), wrong number of fields: 2 (first in line 6)\n",
                   (folder_ / "faulty").string()));
   const std::vector<Prediction> both = predictions_of(ended.output);
   ASSERT_EQ(both.size(), 40u);
@@ -200,9 +200,9 @@ TEST_F(ClicksPredict, WhatIsWrongIsOneSentence) {
   refuses("predict $D/run $D/log --encoding $D/none", 1, HasSubstr("none"));
   refuses("predict $D/run $D/log --encoding $D/run/best.h5", 1, HasSubstr("is not a click encoding"));
   refuses("predict $D/run $D/log $D/avazu --output $D/x.jsonl", 1,
-          AllOf(HasSubstr("avazu: "), HasSubstr("is it really a log in the format of criteo?")));
+          AllOf(HasSubstr("avazu: "), HasSubstr("is it really a log in the format of criteo, ")));
   refuses("predict $D/run $D/empty", 1, HasSubstr("holds no rows"));
-  refuses("predict $D/run $D/words", 1, HasSubstr("is it really a log in the format of criteo?"));
+  refuses("predict $D/run $D/words", 1, HasSubstr("is it really a log in the format of criteo, "));
   refuses("predict $D/run $D/log --examples-per-pack 0", 2, HasSubstr("0 is not a whole number above 0"));
   EXPECT_THAT(shell("\"$C\" clicks predict --help").output, HasSubstr("Example: "));
   EXPECT_THAT(shell("\"$C\" predict $D/run --input $D/log --output $D/x.jsonl").errors,

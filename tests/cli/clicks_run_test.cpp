@@ -59,17 +59,50 @@ TEST_F(ClicksRun, TrainRefusesInOneSentence) {
   refuses("train $D/encoder.toml --data $D/shards --output $D/x", 2,
           HasSubstr("encoder.toml: has no [dlrm], so that it is an encoder's recipe"));
   refuses("train $R --data $D/none --output $D/x", 1, HasSubstr("none"));
-  refuses("train $R --data $D/empty --output $D/x", 1, HasSubstr("empty: has no train shards of clicks"));
+  refuses("train $R --data $D/empty --output $D/x", 1, HasSubstr("empty: holds no shards of clicks; make"));
   refuses("train $R --output $D/x", 2,
           HasSubstr("data.train is empty; training needs the folder that `comera clicks data` has made"));
-  refuses("train $R --data $D/shards --set 'dlrm.tables=[5, 6]' --output $D/x", 2,
-          HasSubstr("which do not fit into dlrm.tables = [5, 6]"));
+  refuses(
+      "train $R --data $D/shards --set 'dlrm.tables=[5, 6]' --output $D/x", 2,
+      AllOf(HasSubstr("which do not fit into dlrm.tables = [5, 6]"), HasSubstr("--set 'dlrm.tables=[]'")));
+  refuses("train $R --data $D/shards --set dlrm.numbers=12 --output $D/x", 2,
+          HasSubstr("write 13, or leave"));
+  refuses("train $R --data $D/shards", 2, HasSubstr("run.output is missing: the folder for checkpoints"));
+  ASSERT_EQ(clicks("data $D/log --heights 20 --held-out 1 --output $D/all").code, 0);
+  refuses("train $R --data $D/all --output $D/x", 1, HasSubstr("all: all of its rows are held out"));
   EXPECT_THAT(shell("\"$C\" pretrain $R --output $D/x").errors, HasSubstr("comera clicks train"));
   EXPECT_FALSE(fs::exists(folder_ / "x"));
   // Held-out rows whose ids mean other values.
   ASSERT_EQ(clicks("data $D/log --heights 20 --output $D/hashed").code, 0);
   refuses("train $R --set data.train=$D/shards --set data.validation=$D/hashed --output $D/x", 1,
           HasSubstr("hashed was encoded otherwise than "));
+}
+
+// A model that is larger than the target of its late stage is no best one.
+TEST_F(ClicksRun, AMissedTargetIsSaid) {
+  make_data();
+  const std::string late =
+      "train $R $TINY --data $D/shards --set phase.0.objective=late "
+      "--set phase.0.adaptation.target_ratio=0.5 ";
+  EXPECT_THAT(clicks(late + "--output $D/run").output, HasSubstr("best             none: no model that was"));
+  EXPECT_FALSE(fs::exists(folder_ / "run/best.h5"));
+  const Ended dense = clicks(late + "--output $D/dense --set tensorized.enabled=false");
+  EXPECT_THAT(dense.errors + dense.output, HasSubstr("phase.0.objective changes nothing: with tensorized"));
+  EXPECT_TRUE(fs::exists(folder_ / "dense/best.h5"));
+}
+
+TEST_F(ClicksRun, InspectTakesTheTablesOfShards) {
+  make_data();
+  const Ended ended = shell("\"$C\" inspect $R --data $D/shards");
+  EXPECT_EQ(ended.code, 0) << ended.errors;
+  EXPECT_THAT(ended.output, HasSubstr("table.25 "));
+  EXPECT_THAT(shell("\"$C\" inspect $R").errors, HasSubstr("give --data FOLDER of shards"));
+  const std::string tables = "\"$C\" inspect $R --set 'dlrm.tables=[1000, 50]' ";
+  EXPECT_THAT(shell(tables).errors, HasSubstr("dlrm.numbers is missing"));
+  EXPECT_THAT(shell(tables + "--set dlrm.numbers=13").output, HasSubstr("bottom.0    dense 13 x 64"));
+  folder_.write("encoder.toml", test::ranked_recipe());
+  EXPECT_THAT(shell("\"$C\" inspect $D/encoder.toml --data $D/shards").errors,
+              HasSubstr("--data is for recipes of click models"));
 }
 
 TEST_F(ClicksRun, EvalRefusesInOneSentence) {
@@ -79,14 +112,16 @@ TEST_F(ClicksRun, EvalRefusesInOneSentence) {
   ASSERT_EQ(clicks("data $D/log --heights 20 --output $D/hashed").code, 0);
   refuses("eval $D/run --data $D/hashed", 1,
           AllOf(HasSubstr("hashed was encoded otherwise than what "), HasSubstr("--encoding FILE")));
-  refuses("eval $D/run --data $D/empty", 1, HasSubstr("empty: has no validation shards of clicks"));
-  refuses("eval $D/run --data $D/none", 1, HasSubstr("none"));
+  refuses("eval $D/run --data $D/empty", 1, HasSubstr("empty: holds no shards of clicks; make"));
+  refuses("eval $D/run --data $D/none", 1, HasSubstr("none: no such folder of click shards"));
+  refuses("eval $D/run --data $D/log", 1, HasSubstr("log: is a file; give the folder of the shards"));
   refuses("eval $D/none", 2, HasSubstr("no such checkpoint or run directory"));
   refuses("eval $D/encoder.h5", 2, HasSubstr("encoder.h5: holds an encoder"));
   // Trained without held-out rows.
   ASSERT_EQ(clicks("data $D/log --held-out 0 --output $D/all").code, 0);
   ASSERT_EQ(clicks("train $R $TINY --data $D/all --output $D/trained").code, 0);
   refuses("eval $D/trained", 2, HasSubstr("was trained without held-out data; give --data FOLDER of shards"));
+  refuses("eval $D/run --data $D/all", 1, HasSubstr("all: none of its rows are held out"));
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ TEST_F(CorpusFaults, AFolderOfDamagedTablesGivesTheRestAndSaysWhatWasLost) {
   EXPECT_EQ(count_of(outcome, "broken link"), 1);
   EXPECT_THAT(outcome.out, HasSubstr("folder seen before"));
   EXPECT_THAT(outcome.err, HasSubstr("cut.jsonl.gz: damaged gzip data after line"));
-  EXPECT_THAT(outcome.err, HasSubstr("d.jsonl: 1 row was left out: too long 1 (first in line 2)"));
+  EXPECT_THAT(outcome.err, HasSubstr("d.jsonl: 1 row was left out: too long: 1 (first in line 2)"));
   const data::ShardSet shards(at("shards"), "train");
   EXPECT_NEAR(static_cast<double>(shards.documents()), 53 + 2500, 700);
 }
@@ -139,7 +139,7 @@ TEST_F(CorpusFaults, NamedTablesThatDoNotFitAreRefused) {
   const std::string table = write("a.tsv", "sentence1\tsentence2\na\tb\n");
   expect_refusal(refusal(table, "code"), 1, "a.tsv: no column 'code'; it has sentence1, sentence2");
   expect_refusal(refusal(write("b.tsv", "code\tcode\na\tb\n"), "code"), 1, "2 columns are called 'code'");
-  expect_refusal(refusal(write("c.jsonl", "{\"x\": 1}\n"), "code"), 1, "missing field 1");
+  expect_refusal(refusal(write("c.jsonl", "{\"x\": 1}\n"), "code"), 1, "missing field: 1");
   expect_refusal(refusal(write("d.csv", "code\n\"open\n"), "code"), 1, "a quoted field does not end");
   expect_refusal(refusal(at("none.tsv"), "code"), 2, "none.tsv: no such file or folder");
   expect_refusal(refusal(table, "sentence1,"), 2, "a column of a table needs a name");

@@ -117,9 +117,9 @@ TEST(ClickLog, CountsFaultyRowsOfCriteoByKind) {
   EXPECT_EQ(read.counts.rows, 3);
   EXPECT_EQ(
       describe_skipped("a", read.counts),
-      "a: 16 rows were left out: NUL byte 1 (first in line 15), invalid UTF-8 1 (first in line 16), label "
-      "is neither 0 nor 1 3 (first in line 1), not 8 hexadecimal digits 4 (first in line 9), not an "
-      "integer 4 (first in line 5), too long 1 (first in line 17), wrong number of fields 2 (first in "
+      "a: 16 rows were left out: NUL byte: 1 (first in line 15), invalid UTF-8: 1 (first in line 16), label "
+      "is neither 0 nor 1: 3 (first in line 1), not 8 hexadecimal digits: 4 (first in line 9), not an "
+      "integer: 4 (first in line 5), too long: 1 (first in line 17), wrong number of fields: 2 (first in "
       "line 13)");
 }
 
@@ -227,8 +227,8 @@ TEST(ClickLog, CountsFaultyRowsOfAvazuByKind) {
   EXPECT_THAT(read.rows, ElementsAre(avazu_text));
   EXPECT_EQ(
       describe_skipped("a", read.counts),
-      "a: 9 rows were left out: broken quotes 2 (first in line 9), hour is not YYMMDDHH 5 (first in line "
-      "3), label is neither 0 nor 1 1 (first in line 2), wrong number of fields 1 (first in line 8)");
+      "a: 9 rows were left out: broken quotes: 2 (first in line 9), hour is not YYMMDDHH: 5 (first in line "
+      "3), label is neither 0 nor 1: 1 (first in line 2), wrong number of fields: 1 (first in line 8)");
 }
 
 TEST(ClickLog, AFaultyFirstRowIsNoReasonToRefuseTheRest) {
@@ -243,7 +243,7 @@ TEST(ClickLog, AFaultyFirstRowIsNoReasonToRefuseTheRest) {
 TEST(ClickLog, RefusesLogsWithoutAWholeRow) {
   const test::TemporaryFolder folder;
   EXPECT_THAT(error_of(folder.write("a", avazu_header + avazu_row()), ClickFormat::criteo),
-              AllOf(HasSubstr("wrong number of fields 2 (first in line 1)"), HasSubstr("format of criteo")));
+              AllOf(HasSubstr("wrong number of fields: 2 (first in line 1)"), HasSubstr("format of criteo")));
   EXPECT_THAT(error_of(folder.write("b", criteo_row()), ClickFormat::avazu), HasSubstr("format of avazu"));
   EXPECT_THAT(error_of(folder.write("c", ""), ClickFormat::criteo), HasSubstr("holds no rows"));
   EXPECT_THAT(error_of(folder.write("d", avazu_header), ClickFormat::avazu), HasSubstr("holds no rows"));

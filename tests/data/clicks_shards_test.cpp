@@ -144,8 +144,9 @@ TEST(ClickShards, AnyDamageIsRefused) {
 
 TEST(ClickShards, IncompleteSetsAreRefused) {
   const test::TemporaryFolder folder, other;
-  EXPECT_THAT(open_error(folder.path()), HasSubstr("no train shards of clicks"));
-  EXPECT_THAT(open_error(folder / "none"), HasSubstr("could not list"));
+  EXPECT_THAT(open_error(folder.path()),
+              HasSubstr("holds no shards of clicks; make them from logs with 'comera clicks data'"));
+  EXPECT_THAT(open_error(folder / "none"), HasSubstr("no such folder of click shards; make them"));
   write_rows(folder.path(), 25, 10);
   write_rows(other.path(), 35, 10);
   std::filesystem::rename(folder / "train-00001.h5", folder / "kept");
@@ -220,7 +221,7 @@ TEST(BuildClickShards, HoldsOutTheLastRows) {
   const ClickEncoding encoding = learn_vocabulary({a, b}, ClickFormat::avazu, split, 1);
   EXPECT_EQ(encoding.heights()[2], 16);  // C1 of the rows for training, and the unknown
   const ClickBuildCounts counts = build_click_shards({a, b}, encoding, split, folder / "out", 4);
-  EXPECT_THAT(counts.skipped, ElementsAre(HasSubstr("wrong number of fields 1 (first in line 14)")));
+  EXPECT_THAT(counts.skipped, ElementsAre(HasSubstr("wrong number of fields: 1 (first in line 14)")));
   EXPECT_THAT(counts.left_out, ElementsAre(Pair("wrong number of fields", 1)));
   EXPECT_EQ(counts.train.rows, 15);
   EXPECT_EQ(counts.train.clicks, 7);

@@ -115,7 +115,7 @@ TEST(TableCorpus, UnsuitableTablesAreRefusedWhenNamedAndCountedWhenFound) {
   };
   EXPECT_THAT(refused(lacking), HasSubstr("lacking.tsv: no column 'code'; it has x, y"));
   EXPECT_THAT(refused(doubled), HasSubstr("doubled.tsv: 2 columns are called 'code'"));
-  EXPECT_THAT(refused(objects), HasSubstr("objects.jsonl: 2 rows were left out: missing field 2"));
+  EXPECT_THAT(refused(objects), HasSubstr("objects.jsonl: 2 rows were left out: missing field: 2"));
   EXPECT_THAT(refused(empty), HasSubstr("empty.csv: no column 'code'; the file is empty"));
   EXPECT_THAT(refused(open_quote), HasSubstr("open.csv: a quoted field does not end after line 2"));
 
@@ -183,7 +183,7 @@ TEST(TableCorpus, MalformedRowsAreCountedAndTheirFilesNamed) {
       corpus.counts().dropped,
       UnorderedElementsAre(Pair("not a JSON object", 1), Pair("NUL byte", 2), Pair("invalid UTF-8", 1),
                            Pair("doubled field", 1), Pair("field is not text", 1), Pair("missing field", 1)));
-  EXPECT_THAT(corpus.counts().notes, ElementsAre(HasSubstr("not a JSON object 1 (first in line 2)")));
+  EXPECT_THAT(corpus.counts().notes, ElementsAre(HasSubstr("not a JSON object: 1 (first in line 2)")));
 }
 
 TEST(TableCorpus, ALineOfAHundredMegabytesIsPassedOver) {

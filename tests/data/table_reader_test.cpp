@@ -108,8 +108,8 @@ TEST(TableReader, MalformedRowsAreCountedByReason) {
   EXPECT_EQ(skipped(rows, "invalid UTF-8"), 1);
   EXPECT_EQ(rows.counts.all_skipped(), 4);
   EXPECT_EQ(describe_skipped("a.tsv", rows.counts),
-            "a.tsv: 4 rows were left out: NUL byte 1 (first in line 5), invalid UTF-8 1 (first in line 6), "
-            "wrong number of fields 2 (first in line 3)");
+            "a.tsv: 4 rows were left out: NUL byte: 1 (first in line 5), invalid UTF-8: 1 (first in line 6), "
+            "wrong number of fields: 2 (first in line 3)");
 
   const auto json =
       folder.write("b.jsonl",
@@ -141,7 +141,7 @@ TEST(TableReader, MissingAndDoubledColumnsAreRefusedByName) {
   EXPECT_THAT(
       test::error_of(
           [&] { read_all(folder.write("c.jsonl", "{\"x\": 1, \"y\": 2}\n"), {.columns = {"a"}}); }),
-      HasSubstr("missing field 1 (first in line 1); nothing is left of it (wanted: a; the first object has: "
+      HasSubstr("missing field: 1 (first in line 1); nothing is left of it (wanted: a; the first object has: "
                 "x, y)"));
 }
 

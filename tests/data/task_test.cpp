@@ -54,8 +54,8 @@ TEST(Examples, ReadsPairsAndCountsWhatItLeavesOut) {
   ASSERT_EQ(examples.reports().size(), 1u);
   EXPECT_THAT(
       examples.reports()[0],
-      HasSubstr("3 rows were left out: no text 1 (first in line 5), unknown label ('maybe') 1 (first in "
-                "line 3), wrong number of fields 1 (first in line 6)"));
+      HasSubstr("3 rows were left out: no text: 1 (first in line 5), unknown label ('maybe'): 1 (first in "
+                "line 3), wrong number of fields: 1 (first in line 6)"));
 }
 
 TEST(Examples, NothingLeftIsAnError) {
@@ -77,7 +77,7 @@ TEST(Examples, UnknownLabelsAreOneReason) {
   ASSERT_EQ(examples.reports().size(), 1u);
   EXPECT_THAT(
       examples.reports()[0],
-      testing::EndsWith("1000 rows were left out: unknown label ('label 0', 'label 1', 'label 2') 1000 "
+      testing::EndsWith("1000 rows were left out: unknown label ('label 0', 'label 1', 'label 2'): 1000 "
                         "(first in line 3)"));
 }
 
@@ -93,7 +93,7 @@ TEST(Examples, ScoresMustBeNumbers) {
   ASSERT_EQ(examples.count(), 2);
   EXPECT_EQ(examples.score(0), 2.5F);
   EXPECT_EQ(examples.score(1), 10.F);
-  EXPECT_THAT(examples.reports()[0], HasSubstr("score that is no number 3"));
+  EXPECT_THAT(examples.reports()[0], HasSubstr("score that is no number: 3"));
 }
 
 TEST(Examples, LabelsAreFoundAndSorted) {

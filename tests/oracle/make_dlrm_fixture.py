@@ -55,6 +55,15 @@ CASES = {
         "top": [layer(8, [3, 4], [4, 2], [3, 6, 2]), layer(1, [2, 4], [1], [2, 1])],
         "beta1": 0.9, "beta2": 0.99, "eps": 1e-2, "weight_decay": 0.2, "decay_cores": False, "max_norm": 1.2,
     },
+    # Tables by SparseAdam, which changes the rows that a step has looked up and knows no decay. It adds eps at another
+    # place than AdamW, so that eps has to be next to nothing.
+    "dense_sparse": {
+        "numbers": 3, "width": 4, "pooling": "sum", "sparse_updates": True,
+        "bottom": [layer(6), layer(4)],
+        "tables": [table(40), table(90), table(7)],
+        "top": [layer(6), layer(1)],
+        "beta1": 0.9, "beta2": 0.99, "eps": 1e-18, "weight_decay": 0.0, "decay_cores": False, "max_norm": 5.0,
+    },
 }
 
 
@@ -258,9 +267,13 @@ def check_by_hand(p, case, batch):
 
 def train(p, case, batches):
     """What each step sees and finds, and what the first batch is answered in the end."""
+    tables = [name for name in p.tensors if case.get("sparse_updates") and p.groups[name] == DENSE_TABLE]
     groups = [{"params": [p[name]], "lr": RATES[p.groups[name]],
-               "weight_decay": case["weight_decay"] if p.decays[name] else 0.0} for name in p.tensors]
-    optimizer = torch.optim.AdamW(groups, betas=(case["beta1"], case["beta2"]), eps=case["eps"])
+               "weight_decay": case["weight_decay"] if p.decays[name] else 0.0} for name in p.tensors if name not in tables]
+    options = {"betas": (case["beta1"], case["beta2"]), "eps": case["eps"]}
+    optimizers = [torch.optim.AdamW(groups, **options)]
+    if tables:
+        optimizers.append(torch.optim.SparseAdam([p[name] for name in tables], lr=RATES[DENSE_TABLE], **options))
     steps, first_gradient, margins = [], None, []
     for batch in batches:
         logits = logits_of(p, case, batch, margins)
@@ -271,9 +284,15 @@ def train(p, case, batches):
         norm = float(torch.sqrt(sum((gradient * gradient).sum() for gradient in gradients)))
         # Exact clipping: torch.nn.utils.clip_grad_norm_ adds 1e-6 to the norm.
         scale = case["max_norm"] / norm if 0 < case["max_norm"] < norm else 1.0
-        for tensor, gradient in zip(p.tensors.values(), gradients):
-            tensor.grad = scale * gradient
-        optimizer.step()
+        for name, gradient in zip(p.tensors, gradients):
+            p[name].grad = scale * gradient
+            if name in tables:
+                t = int(name.split(".")[1])
+                ids = torch.tensor(sorted({id for bags in batch["bags"] for id in bags[t]}), dtype=torch.int64)
+                p[name].grad = torch.sparse_coo_tensor(ids[None], p[name].grad[ids], gradient.shape,
+                                                       check_invariants=True).coalesce()
+        for optimizer in optimizers:
+            optimizer.step()
         correct = sum((z > 0) == (y == 1) for z, y in zip(logits.tolist(), batch["labels"]))
         steps.append({**batch, "logits": logits.tolist(), "loss": float(loss.detach()), "correct": correct,
                       "gradient_norm": norm})

@@ -55,20 +55,40 @@ TEST(RecipeFiles, SmallIsASizeThatPlanKnows) {
   EXPECT_EQ(sized, small);
 }
 
-// The published heights and layers (Naumov et al., 2019; 540 million numbers).
+// The layers and the width of BERT-Mini (Turc et al., 2019), with the vocabulary of bert-base-uncased.
+TEST(RecipeFiles, GlueSmallIsAsWideAsBertMini) {
+  const Recipe recipe = delivered("glue_small.toml");
+  const EncoderConfig config = encoder_config(recipe);
+  EXPECT_EQ(config.layers, 4);
+  EXPECT_EQ(config.hidden, 256);
+  EXPECT_EQ(config.vocabulary, 30522);
+  EXPECT_EQ(dense_parameters(config), 11070522);
+  EXPECT_EQ(recipe.run.max_hours, 3.0);
+  ASSERT_EQ(recipe.phases.size(), 2);
+  EXPECT_EQ(recipe.phases[1].length, 128);  // that of glue.toml
+}
+
+// The published heights, each with a row more, and layers (Naumov et al., 2019; 540 million numbers).
 TEST(RecipeFiles, CriteoKaggleIsThePublishedModel) {
   const Recipe recipe = delivered("dlrm_criteo_kaggle.toml");
   const DlrmConfig config = dlrm_config(recipe);
   EXPECT_EQ(config.tables.size(), 26);
   EXPECT_EQ(config.features(), 367);
-  EXPECT_EQ(dense_parameters(config), 540677217);
+  EXPECT_EQ(dense_parameters(config), 540677217 + 26 * 16);
   std::int64_t own = 0;
   for (const DlrmLayer& layer : layers_of(config)) own += layer.parameters();
-  EXPECT_EQ(own, 1424897);
+  EXPECT_EQ(own, 1425105);
   EXPECT_EQ(dlrm_config(delivered("dlrm_criteo_kaggle.toml", {"tensorized.enabled=false"})),
             dense_twin(config));
   EXPECT_EQ(parse_recipe(to_toml(recipe), "again"), recipe);
   EXPECT_NO_THROW(dlrm_config(delivered("dlrm_small.toml"), 13, {100, 20}));
+}
+
+// Heights are no modes, whose product has a limit: that of these is more than a double holds.
+TEST(RecipeFiles, AModelMayHaveManyTables) {
+  Recipe recipe = delivered("dlrm_small.toml");
+  recipe.dlrm->tables.assign(100, 300000);
+  EXPECT_EQ(parse_recipe(to_toml(recipe), "again"), recipe);
 }
 
 // The paper: 355 million numbers, 4.23 times more than the tensor trains with the dense embedding.

@@ -216,7 +216,7 @@ TEST_F(Fill, ReadsTables) {
   EXPECT_EQ(rows[0]["text"], "return [MASK]\nx");
   EXPECT_EQ(rows[1]["line"], 5);
   EXPECT_THAT(fill(run, {"--input", csv, "--text", "code"}).output,
-              AllOf(HasSubstr("1 row was left out: wrong number of fields 1 (first in line 4)"),
+              AllOf(HasSubstr("1 row was left out: wrong number of fields: 1 (first in line 4)"),
                     HasSubstr("line 5: def [MASK](x):\n")));
   const auto lines = objects(run, {"--input", write("t.jsonl", "{\"text\": \"\\treturn [MASK]\"}\n")});
   ASSERT_EQ(lines.size(), 1u);

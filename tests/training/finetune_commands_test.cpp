@@ -113,7 +113,7 @@ TEST_F(CarelessFinetune, IsToldWhatIsMissingOrWrong) {
   expect(arguments("finetune", {}, {"task.text=\"frist\""}), 1, {"no column 'frist'", "number, second"});
   expect(arguments("finetune", {}, {"task.label=number"}), 1, {"400 different", "label"});
   expect(arguments("finetune", {}, {"task.labels=[\"yes\", \"no\"]"}), 1,
-         {"unknown label ('other', 'same') 400", "yes, no"});
+         {"unknown label ('other', 'same'): 400", "yes, no"});
   expect(arguments("finetune", {}, {"task.kind=regression"}), 1, {"score that is no number"});
   expect(arguments("finetune", {}, {"task.metric=pearson"}), 2, {"pearson", "classification"});
   expect(arguments("finetune", {}, {"run.evaluation_batches=3"}), 2, {"evaluation_batches"});
@@ -176,7 +176,7 @@ TEST_F(CarelessFinetune, EmptyLabelsAndSpacesAreNoClasses) {
   const ProgramResult tuned = run_program(arguments("finetune", {}));
   ASSERT_EQ(tuned.code, 0) << tuned.output;
   EXPECT_THAT(tuned.output, HasSubstr("train: 401 examples"));
-  EXPECT_THAT(tuned.output, HasSubstr("no label 1 (first in line 402)"));
+  EXPECT_THAT(tuned.output, HasSubstr("no label: 1 (first in line 402)"));
   EXPECT_EQ(load_recipe(folder() / "run/recipe.toml", {}).task.labels,
             (std::vector<std::string>{"other", "same"}));
 }

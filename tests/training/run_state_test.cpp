@@ -11,7 +11,7 @@ RunState some_state() {
   return {.step = 12,
           .phase = 1,
           .phase_step = 5,
-          .tokens = 1234,
+          .units = 1234,
           .window_loss = 0.1 + 0.2,
           .window_targets = 17,
           .best_score = -3.25,

@@ -31,9 +31,9 @@ class OneOfThree final : public Communicator {
 TEST(SharedStep, AProcessAloneAgreesWithItself) {
   bool asked = false;
   Job job(one_process(), [&] { return asked; });
-  const Job::Step step = job.share({.targets = 5, .tokens = 70, .save = true, .waited_ms = 3});
+  const Job::Step step = job.share({.targets = 5, .units = 70, .save = true, .waited_ms = 3});
   EXPECT_EQ(step.targets, 5);
-  EXPECT_EQ(step.tokens, 70);
+  EXPECT_EQ(step.units, 70);
   EXPECT_TRUE(step.save);
   EXPECT_FALSE(job.take_waiting()) << "it waits for nobody";
   EXPECT_FALSE(job.stop_wanted());
@@ -45,10 +45,9 @@ TEST(SharedStep, TargetsAndTokensAreSummed) {
   OneOfThree second(1, {10, 200, 0, 1, 1.5, 2, 0, 8});
   Job job(second, {});
   // Only the first process's clock says when to save, so that this one's wish does not count.
-  const Job::Step step =
-      job.share({.targets = 5, .tokens = 70, .save = true, .waited_ms = 5, .seconds = 100});
+  const Job::Step step = job.share({.targets = 5, .units = 70, .save = true, .waited_ms = 5, .seconds = 100});
   EXPECT_EQ(step.targets, 15);
-  EXPECT_EQ(step.tokens, 270);
+  EXPECT_EQ(step.units, 270);
   EXPECT_TRUE(step.save) << "the first one's";
   EXPECT_EQ(step.seconds, 1.5) << "by the first one's clock";
   EXPECT_FALSE(job.stop_wanted());
