@@ -93,11 +93,12 @@ void TTAttention::merge(const Context& context, const Saved& saved, const Togeth
     for (const Tensor& zeros : {master.tensor(), whole_wide}) run(context, Fill{.x = zeros, .value = 0});
   const auto add_projection = [&](int i, std::int64_t column, std::int64_t columns, const Tensor& b,
                                   const Tensor& bias) {
-    if (!projections_.removed(i))
-      halves.halves.push_back(halves_of(store_, projections_.train(i), a.from(column), all, columns, b));
-    else if (bias)
-      run(context, Add{.x = bias, .y = b.rows(b.dim(0) - 1, 1)});
-    if (!projections_.removed(i)) halves.halves.back().last_row = bias;
+    if (projections_.removed(i)) {
+      if (bias) run(context, Add{.x = bias, .y = b.rows(b.dim(0) - 1, 1)});
+      return;
+    }
+    halves.halves.push_back(halves_of(store_, projections_.train(i), a.from(column), all, columns, b));
+    halves.halves.back().last_row = bias;
   };
   const Tensor bias_query = store_.value(projections_.bias(query)),
                bias_value = store_.value(projections_.bias(value));

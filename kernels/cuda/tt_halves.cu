@@ -189,21 +189,21 @@ __global__ void __launch_bounds__(warp* row_groups)
   op.dgate[column] += sum;
 }
 
-// What stands beside the products: `to` (rows, columns), ld apart, is `from`, or zero without one.
-struct Beside {
+// A region that no product writes: `to` (rows, columns), ld apart, becomes `from`, or zero without one.
+struct Region {
   float* to = nullptr;
   const float* from = nullptr;
   int rows = 0, columns = 0, ld = 0;
 };
-constexpr int most_beside = 64;
-struct AllBeside {
-  Beside at[most_beside];
+constexpr int most_regions = 64;
+struct Regions {
+  Region at[most_regions];
 };
 
-static_assert(sizeof(AllBeside) <= most_parameters);
+static_assert(sizeof(Regions) <= most_parameters);
 
-__global__ void __launch_bounds__(threads) beside_kernel(const __grid_constant__ AllBeside all) {
-  const Beside& op = all.at[blockIdx.y];
+__global__ void __launch_bounds__(threads) fill_regions_kernel(const __grid_constant__ Regions all) {
+  const Region& op = all.at[blockIdx.y];
   const std::int64_t count = std::int64_t{op.rows} * op.columns;
   for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < count;
        i += std::int64_t{gridDim.x} * threads)
@@ -342,9 +342,9 @@ std::size_t tt_halves_forward_scratch(const TTHalvesForward& op) {
   return scratch.bytes();
 }
 
-// What A and B are padded to, and B where nothing is multiplied.
-std::vector<Beside> beside_products(const TTHalvesForward& op) {
-  std::vector<Beside> all;
+// The padding of A and B, the last row, and B where nothing is multiplied.
+std::vector<Region> regions_of(const TTHalvesForward& op) {
+  std::vector<Region> all;
   const auto add = [&](float* to, const float* from, std::int64_t rows, std::int64_t columns,
                        std::int64_t ld) {
     if (rows > 0 && columns > 0) all.push_back({to, from, narrow(rows), narrow(columns), narrow(ld)});
@@ -363,11 +363,11 @@ std::vector<Beside> beside_products(const TTHalvesForward& op) {
   return all;
 }
 
-void launch(const std::vector<Beside>& all, const Stream& stream) {
+void launch(const std::vector<Region>& all, const Stream& stream) {
   constexpr std::int64_t most_blocks = 32;  // of one of them
-  for (std::size_t begin = 0; begin < all.size(); begin += most_beside) {
-    AllBeside some;
-    const std::size_t count = std::min<std::size_t>(most_beside, all.size() - begin);
+  for (std::size_t begin = 0; begin < all.size(); begin += most_regions) {
+    Regions some;
+    const std::size_t count = std::min<std::size_t>(most_regions, all.size() - begin);
     std::int64_t most = 0;
     for (std::size_t i = 0; i < count; ++i) {
       some.at[i] = all[begin + i];
@@ -376,7 +376,7 @@ void launch(const std::vector<Beside>& all, const Stream& stream) {
     const LaunchShape shape{
         .grid = {std::min(blocks_for(most, threads), most_blocks), static_cast<std::int64_t>(count)},
         .threads = threads};
-    COMERA_LAUNCH(stream, shape, beside_kernel, some);
+    COMERA_LAUNCH(stream, shape, fill_regions_kernel, some);
   }
 }
 
@@ -384,7 +384,7 @@ void tt_halves_forward(const TTHalvesForward& op, const KernelContext& context) 
   for (const auto& half : op.halves)
     if (const TTTrain& train = half.train; train.inputs == 1)  // nothing is multiplied
       scale_columns(context.stream, train.core[0], train.gate[0], half.a, half.a_apart);
-  launch(beside_products(op), context.stream);
+  launch(regions_of(op), context.stream);
   Waves waves;
   Scratch scratch(context.scratch);
   plan(op, waves, scratch);
