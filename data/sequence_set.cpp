@@ -117,7 +117,8 @@ std::vector<std::filesystem::path> list(const std::filesystem::path& folder) {
     const auto suffix = entry->path().extension();
     if (suffix == ".h5" || suffix == ".hdf5") files.push_back(entry->path());
   }
-  COMERA_CHECK(!code, "{}: could not list the folder: {}", folder.string(), code.message());
+  COMERA_CHECK(!code, "{}: could not list the folder: {}; folders of shards are written by 'comera data'",
+               folder.string(), code.message());
   std::sort(files.begin(), files.end());
   return files;
 }

@@ -187,7 +187,8 @@ ShardSet::ShardSet(const std::filesystem::path& folder, const std::string& split
     const std::string name = entry->path().filename().string();
     if (name.starts_with(split + "-") && name.ends_with(".h5")) names.push_back(name);
   }
-  COMERA_CHECK(!code, "{}: could not list the folder: {}", folder.string(), code.message());
+  COMERA_CHECK(!code, "{}: could not list the folder: {}; folders of shards are written by 'comera data'",
+               folder.string(), code.message());
   COMERA_CHECK(!names.empty(), "{}: has no {} shards; write them with 'comera data'", folder.string(), split);
   std::sort(names.begin(), names.end());
   check_names(folder, split, names);

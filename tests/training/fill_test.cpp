@@ -278,7 +278,8 @@ TEST_F(Fill, IsToldWhatIsMissingOrWrong) {
   refused({"--input", write("bytes.txt", "\xff [MASK]\n")}, 1, {"bytes.txt", "invalid UTF-8"});
   refused({"--input", write("without.txt", "[MASK] a\nno mask\n")}, 2,
           {"line 2 of ", "without.txt has no [MASK]"});
-  refused({"--held-out", (folder() / "none").string()}, 1, {"none", "could not list the folder"});
+  refused({"--held-out", (folder() / "none").string()}, 1,
+          {"none", "could not list the folder", "written by 'comera data'"});
   // The recipe's longest phase has 32 tokens, which are all the positions that are learned.
   std::string text = "[MASK]";
   for (int i = 0; i < 40; ++i) text += "\n";
