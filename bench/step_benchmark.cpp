@@ -67,8 +67,14 @@ class LayerTimer {
         g.data<float>()[i] = static_cast<float>(i % 13) / 6 - 1;
       }
     }
-    const EncoderBlock::Saved saved = block_.forward(step, x, nullptr);
-    block_.backward(step, saved, g, g, nullptr);
+    EncoderBlock::Merged merged;
+    const Merging merging = merge_together(context, store_.compute(),
+                                           [&](Merging& all) { merged = block_.merge(step, nullptr, all); });
+    const EncoderBlock::Saved saved = block_.forward(step, merged, x, nullptr);
+    ArenaScope scope(arena);
+    MergedGradients gradients(context, scope, merging);
+    block_.backward(step, saved, g, g, nullptr, gradients);
+    gradients.flush();
     arena.release(mark);
   }
 

@@ -48,7 +48,16 @@ void Attention::turn(const EncoderStep& step, const Tensor& q, const Tensor& k, 
                              .backward = backward});
 }
 
-Attention::Saved Attention::forward(const EncoderStep& step, const Tensor& x, const RowList* rows) const {
+Attention::Merged Attention::merge(const EncoderStep& step, const RowList* rows, Merging& merging) const {
+  const std::int64_t tokens = step.batch.capacity.tokens;
+  if (!between_halves_ || !between_halves_->pays(step.context.backend.machine(), tokens,
+                                                 step.batch.capacity.longest, rows ? rows->most : tokens))
+    return {};
+  return between_halves_->merge(merging);
+}
+
+Attention::Saved Attention::forward(const EncoderStep& step, const Merged& merged, const Tensor& x,
+                                    const RowList* rows) const {
   Arena& arena = step.context.arena;
   Saved saved;
   if (output_->removed()) {
@@ -56,9 +65,8 @@ Attention::Saved Attention::forward(const EncoderStep& step, const Tensor& x, co
     run(step.context, Fill{.x = saved.y, .value = 0});
     return saved;
   }
-  if (between_halves_ && between_halves_->pays(step.context.backend.machine(), x.dim(0),
-                                               step.batch.capacity.longest, rows ? rows->most : x.dim(0))) {
-    saved.between_halves = between_halves_->forward(step.context, inputs(step, rows), x);
+  if (merged) {
+    saved.between_halves = between_halves_->forward(step.context, inputs(step, rows), *merged, x);
     saved.y = saved.between_halves->y;
     return saved;
   }
@@ -91,14 +99,14 @@ Attention::Saved Attention::forward(const EncoderStep& step, const Tensor& x, co
 }
 
 void Attention::backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
-                         bool accumulate_dx, const RowList* rows) const {
+                         bool accumulate_dx, const RowList* rows, MergedGradients& gradients) const {
   if (output_->removed()) {
     if (!accumulate_dx) run(step.context, Fill{.x = dx, .value = 0});
     return;
   }
   if (saved.between_halves)
     return between_halves_->backward(step.context, inputs(step, rows), *saved.between_halves, dy, dx,
-                                     accumulate_dx);
+                                     accumulate_dx, gradients);
   ArenaScope scope(step.context.arena);
   const Shape shape = saved.context.shape();
   const Tensor dcontext = scope.tensor(shape, dy.dtype());

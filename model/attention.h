@@ -31,11 +31,14 @@ class Attention {
     std::optional<TTAttention::Saved> between_halves;  // instead of the others
     Tensor y;                                          // (R, hidden)
   };
+  // What it makes of its cores before the pass, if it is to be evaluated between halves.
+  using Merged = std::optional<TTAttention::Merged>;
+  Merged merge(const EncoderStep& step, const RowList* rows, Merging& merging) const;
   // rows: those of y, R of them; null: all.
-  Saved forward(const EncoderStep& step, const Tensor& x, const RowList* rows) const;
+  Saved forward(const EncoderStep& step, const Merged& merged, const Tensor& x, const RowList* rows) const;
   // dy (R, hidden) is overwritten; dx (T, hidden) is written, or added to.
   void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
-                bool accumulate_dx, const RowList* rows) const;
+                bool accumulate_dx, const RowList* rows, MergedGradients& gradients) const;
 
   Linear& projections() const { return *projections_; }
   Linear& output() const { return *output_; }

@@ -3,6 +3,7 @@
 #include "kernels/ops/dropout.h"
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/layer_norm.h"
+#include "model/merged_encoder.h"
 
 namespace comera {
 
@@ -38,7 +39,8 @@ EmbeddingBlock::Saved EmbeddingBlock::forward(const EncoderStep& step) const {
   const ProductPlace place(step.context.products, EncoderConfig::embedding_layer, tables_stay_wide);
   {
     ArenaScope scope(arena);
-    const Embedding::Rows found = tokens_->look_up(step.context, scope, step.batch.tokens());
+    const Embedding::Rows found =
+        tokens_->look_up(step.context, scope, step.batch.tokens(), &step.merged->tokens);
     run(step.context, EmbeddingSum{.rows = found.rows,
                                    .index = found.index,
                                    .positions = positions_ ? step.store.value(*positions_) : Tensor(),
@@ -89,7 +91,7 @@ void EmbeddingBlock::backward(const EncoderStep& step, const Saved& saved, const
                                   .count = step.batch.token_count(),
                                   .dtable = step.store.gradient(types_)});
   const ProductPlace place(step.context.products, EncoderConfig::embedding_layer, tables_stay_wide);
-  tokens_->backward(step.context, step.batch.tokens(), dy);
+  tokens_->backward(step.context, step.batch.tokens(), dy, &step.merged->tokens);
 }
 
 }  // namespace comera

@@ -130,30 +130,37 @@ void normalize_backward(const EncoderStep& step, const LayerNorm& norm, const Te
 
 }  // namespace
 
-EncoderBlock::Saved EncoderBlock::forward(const EncoderStep& step, const Tensor& x,
+EncoderBlock::Merged EncoderBlock::merge(const EncoderStep& step, const RowList* rows,
+                                         Merging& merging) const {
+  return {.attention = attention_.merge(step, rows, merging),
+          .ffn = ffn_.merge(step, rows ? rows->most : step.batch.capacity.tokens, merging)};
+}
+
+EncoderBlock::Saved EncoderBlock::forward(const EncoderStep& step, const Merged& merged, const Tensor& x,
                                           const RowList* rows) const {
-  return placement_ == NormPlacement::post ? forward_post(step, x, rows) : forward_pre(step, x, rows);
+  return placement_ == NormPlacement::post ? forward_post(step, merged, x, rows)
+                                           : forward_pre(step, merged, x, rows);
 }
 
 void EncoderBlock::backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
-                            const RowList* rows) const {
-  placement_ == NormPlacement::post ? backward_post(step, saved, dy, dx, rows)
-                                    : backward_pre(step, saved, dy, dx, rows);
+                            const RowList* rows, MergedGradients& gradients) const {
+  placement_ == NormPlacement::post ? backward_post(step, saved, dy, dx, rows, gradients)
+                                    : backward_pre(step, saved, dy, dx, rows, gradients);
 }
 
-EncoderBlock::Saved EncoderBlock::forward_post(const EncoderStep& step, const Tensor& x,
+EncoderBlock::Saved EncoderBlock::forward_post(const EncoderStep& step, const Merged& merged, const Tensor& x,
                                                const RowList* rows) const {
   ArenaScope scope(step.context.arena);
   Saved saved;
   saved.x = x;
-  saved.attention = attention_.forward(step, x, rows);
+  saved.attention = attention_.forward(step, merged.attention, x, rows);
   const Residual first =
       add_residual(step, saved.attention.y, attention_.output().bias(), residual_of(step, scope, x, rows),
                    step.dropout(dropout_, attention_site_), &norm1_);
   saved.sum1 = first.sum;
   saved.normed1 = first.normed;
   saved.statistics1 = first.statistics;
-  saved.ffn = ffn_.forward(step, saved.normed1);
+  saved.ffn = ffn_.forward(step, merged.ffn, saved.normed1);
   const Residual second = add_residual(step, saved.ffn.y, ffn_.down().bias(), saved.normed1,
                                        step.dropout(dropout_, ffn_site_), &norm2_);
   saved.sum2 = second.sum;
@@ -164,33 +171,33 @@ EncoderBlock::Saved EncoderBlock::forward_post(const EncoderStep& step, const Te
 }
 
 void EncoderBlock::backward_post(const EncoderStep& step, const Saved& saved, const Tensor& dy,
-                                 const Tensor& dx, const RowList* rows) const {
+                                 const Tensor& dx, const RowList* rows, MergedGradients& gradients) const {
   ArenaScope scope(step.context.arena);
   const Tensor dbranch = scope.tensor(dy.shape(), dy.dtype());
   residual_backward(step, ffn_.down().bias(), step.dropout(dropout_, ffn_site_), dy, dbranch, &norm2_,
                     saved.sum2, saved.statistics2);
-  ffn_.backward(step, saved.ffn, dbranch, dy, true);
+  ffn_.backward(step, saved.ffn, dbranch, dy, true, gradients);
   residual_backward(step, attention_.output().bias(), step.dropout(dropout_, attention_site_), dy, dbranch,
                     &norm1_, saved.sum1, saved.statistics1);
   if (rows) scatter(step.context, *rows, dy, dx);
-  attention_.backward(step, saved.attention, dbranch, dx, true, rows);
+  attention_.backward(step, saved.attention, dbranch, dx, true, rows, gradients);
 }
 
-EncoderBlock::Saved EncoderBlock::forward_pre(const EncoderStep& step, const Tensor& x,
+EncoderBlock::Saved EncoderBlock::forward_pre(const EncoderStep& step, const Merged& merged, const Tensor& x,
                                               const RowList* rows) const {
   ArenaScope scope(step.context.arena);
   Saved saved;
   saved.x = x;
   saved.statistics1 = new_statistics(step, x);
   saved.normed1 = normalize(step, norm1_, x, saved.statistics1);
-  saved.attention = attention_.forward(step, saved.normed1, rows);
+  saved.attention = attention_.forward(step, merged.attention, saved.normed1, rows);
   const Residual first =
       add_residual(step, saved.attention.y, attention_.output().bias(), residual_of(step, scope, x, rows),
                    step.dropout(dropout_, attention_site_), &norm2_);
   saved.sum1 = first.sum;
   saved.normed2 = first.normed;
   saved.statistics2 = first.statistics;
-  saved.ffn = ffn_.forward(step, saved.normed2);
+  saved.ffn = ffn_.forward(step, merged.ffn, saved.normed2);
   saved.sum2 = add_residual(step, saved.ffn.y, ffn_.down().bias(), saved.sum1,
                             step.dropout(dropout_, ffn_site_), nullptr)
                    .sum;
@@ -199,19 +206,19 @@ EncoderBlock::Saved EncoderBlock::forward_pre(const EncoderStep& step, const Ten
 }
 
 void EncoderBlock::backward_pre(const EncoderStep& step, const Saved& saved, const Tensor& dy,
-                                const Tensor& dx, const RowList* rows) const {
+                                const Tensor& dx, const RowList* rows, MergedGradients& gradients) const {
   ArenaScope scope(step.context.arena);
   const Tensor dbranch = scope.tensor(dy.shape(), dy.dtype());
   const Tensor dnormed = scope.tensor(dx.shape(), dx.dtype());
   const Tensor dnormed2 = rows ? scope.tensor(dy.shape(), dy.dtype()) : dnormed;
   residual_backward(step, ffn_.down().bias(), step.dropout(dropout_, ffn_site_), dy, dbranch, nullptr, {},
                     {});
-  ffn_.backward(step, saved.ffn, dbranch, dnormed2, false);
+  ffn_.backward(step, saved.ffn, dbranch, dnormed2, false, gradients);
   normalize_backward(step, norm2_, saved.sum1, saved.statistics2, dnormed2, dy);
   residual_backward(step, attention_.output().bias(), step.dropout(dropout_, attention_site_), dy, dbranch,
                     nullptr, {}, {});
   if (rows) scatter(step.context, *rows, dy, dx);
-  attention_.backward(step, saved.attention, dbranch, dnormed, false, rows);
+  attention_.backward(step, saved.attention, dbranch, dnormed, false, rows, gradients);
   normalize_backward(step, norm1_, saved.x, saved.statistics1, dnormed, dx);
 }
 

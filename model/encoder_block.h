@@ -25,23 +25,31 @@ class EncoderBlock {
     Tensor sum1, sum2;  // (R, hidden): residual sums after attention and feed-forward
     Tensor y;           // (R, hidden)
   };
+  // What is made of the cores of its layers before the pass.
+  struct Merged {
+    Attention::Merged attention;
+    FeedForward::Merged ffn;
+  };
+  Merged merge(const EncoderStep& step, const RowList* rows, Merging& merging) const;
   // rows: what follows reads these rows of y, R of them, and everything behind the attended values is
   // computed for them alone; null: all. Dropout's elements are those of (R, hidden).
-  Saved forward(const EncoderStep& step, const Tensor& x, const RowList* rows) const;
+  Saved forward(const EncoderStep& step, const Merged& merged, const Tensor& x, const RowList* rows) const;
   // dy (R, hidden) is overwritten, dx (T, hidden) written; they are one tensor if there is no list.
   void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
-                const RowList* rows) const;
+                const RowList* rows, MergedGradients& gradients) const;
 
   const Attention& attention() const { return attention_; }
   const FeedForward& ffn() const { return ffn_; }
 
  private:
-  Saved forward_post(const EncoderStep& step, const Tensor& x, const RowList* rows) const;
-  Saved forward_pre(const EncoderStep& step, const Tensor& x, const RowList* rows) const;
-  void backward_post(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
+  Saved forward_post(const EncoderStep& step, const Merged& merged, const Tensor& x,
                      const RowList* rows) const;
-  void backward_pre(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
+  Saved forward_pre(const EncoderStep& step, const Merged& merged, const Tensor& x,
                     const RowList* rows) const;
+  void backward_post(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
+                     const RowList* rows, MergedGradients& gradients) const;
+  void backward_pre(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
+                    const RowList* rows, MergedGradients& gradients) const;
 
   NormPlacement placement_;
   double dropout_;

@@ -5,11 +5,15 @@
 
 namespace comera {
 
+struct MergedEncoder;
+
 // A step for the modules of an encoder, which read packed sequences.
 struct EncoderStep : Step {
-  EncoderStep(const Step& step, const PackedBatch& of) : Step(step), batch(of) {}
+  EncoderStep(const Step& step, const PackedBatch& of, const MergedEncoder* of_cores = nullptr)
+      : Step(step), batch(of), merged(of_cores) {}
 
   const PackedBatch& batch;
+  const MergedEncoder* merged;  // modules always have one; null: the model makes it for the step
 };
 
 // Each dropout of the model has a site of its own, which its mask depends on.

@@ -21,15 +21,21 @@ FeedForward::FeedForward(ParameterStore& store, const EncoderConfig& config, std
     in_one_pass_.emplace(store, *upward, *downward);
 }
 
-FeedForward::Saved FeedForward::forward(const EncoderStep& step, const Tensor& x) const {
+FeedForward::Merged FeedForward::merge(const EncoderStep& step, std::int64_t tokens, Merging& merging) const {
+  if (!in_one_pass_ || !in_one_pass_->pays(step.context.backend.machine(), tokens)) return {};
+  return in_one_pass_->merge(merging);
+}
+
+FeedForward::Saved FeedForward::forward(const EncoderStep& step, const Merged& merged,
+                                        const Tensor& x) const {
   Saved saved;
   if (down_->removed()) {
     saved.y = step.context.arena.saved(x.shape(), x.dtype());
     run(step.context, Fill{.x = saved.y, .value = 0});
     return saved;
   }
-  if (in_one_pass_ && in_one_pass_->pays(step.context.backend.machine(), x.dim(0))) {
-    saved.in_one_pass = in_one_pass_->forward(step.context, x, Activation::gelu);
+  if (merged) {
+    saved.in_one_pass = in_one_pass_->forward(step.context, *merged, x, Activation::gelu);
     saved.y = saved.in_one_pass->y;
     return saved;
   }
@@ -54,13 +60,14 @@ FeedForward::Saved FeedForward::forward(const EncoderStep& step, const Tensor& x
 }
 
 void FeedForward::backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
-                           bool accumulate_dx) const {
+                           bool accumulate_dx, MergedGradients& gradients) const {
   if (down_->removed()) {
     if (!accumulate_dx) run(step.context, Fill{.x = dx, .value = 0});
     return;
   }
   if (saved.in_one_pass)
-    return in_one_pass_->backward(step.context, *saved.in_one_pass, Activation::gelu, dy, dx, accumulate_dx);
+    return in_one_pass_->backward(step.context, *saved.in_one_pass, Activation::gelu, dy, dx, accumulate_dx,
+                                  gradients);
   ArenaScope scope(step.context.arena);
   if (up_->removed()) {
     const Tensor sum = scope.tensor({dy.dim(1)}, master_of(dy.dtype()));

@@ -22,10 +22,13 @@ class FeedForward {
     std::optional<TTFeedForward::Saved> in_one_pass;  // instead of both
     Tensor y;                                         // (T, hidden)
   };
-  Saved forward(const EncoderStep& step, const Tensor& x) const;
+  // What it makes of its cores before the pass, if it is to be evaluated in one pass over so many tokens.
+  using Merged = std::optional<TTFeedForward::Merged>;
+  Merged merge(const EncoderStep& step, std::int64_t tokens, Merging& merging) const;
+  Saved forward(const EncoderStep& step, const Merged& merged, const Tensor& x) const;
   // dy is overwritten; dx (T, hidden) is written, or added to.
   void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
-                bool accumulate_dx) const;
+                bool accumulate_dx, MergedGradients& gradients) const;
 
   Linear& up() const { return *up_; }
   Linear& down() const { return *down_; }

@@ -6,6 +6,7 @@
 #include "kernels/ops/layer_norm.h"
 #include "kernels/ops/layout.h"
 #include "kernels/ops/sequence.h"
+#include "model/merged_encoder.h"
 
 namespace comera {
 
@@ -72,7 +73,8 @@ void MaskedLanguageHead::pass(const EncoderStep& step, const Tensor& hidden, boo
                                   .dbias = gradient ? step.store.gradient(bias_) : Tensor(),
                                   .gradient = gradient,
                                   .dh = g,
-                                  .results = step.results});
+                                  .results = step.results,
+                                  .merged = &step.merged->tokens});
   if (gradient) {
     run(context, LayerNormBackward{.x = transformed.output(),
                                    .gamma = step.store.value(norm_.gamma),
@@ -91,7 +93,7 @@ void MaskedLanguageHead::pass(const EncoderStep& step, const Tensor& hidden, boo
 void MaskedLanguageHead::logits(const EncoderStep& step, const Tensor& hidden, const Tensor& y) const {
   const Context& context = step.context;
   const std::size_t mark = context.arena.mark();
-  tokens_.decode(context, evaluate(step, hidden).normed, y);
+  tokens_.decode(context, evaluate(step, hidden).normed, y, &step.merged->tokens);
   run(context, BiasActivationForward{.u = y, .bias = step.store.value(bias_), .y = {}});
   context.arena.release(mark);
 }

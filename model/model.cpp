@@ -28,6 +28,7 @@ Model::Model(const EncoderConfig& config, Allocator& allocator, bool gradients)
     head_ = std::make_unique<MaskedLanguageHead>(store_, config, embedding_->tokens());
   else
     head_ = std::make_unique<SequenceHead>(store_, config);
+  merged_.blocks.resize(config.layers);
   saved_.resize(config.layers);
   store_.allocate(allocator, config.compute, gradients);
   for (int block = 0; block < store_.blocks(); ++block) block_ranges_.push_back(store_.block_ranges(block));
@@ -69,7 +70,8 @@ Tensor Model::normalize(const EncoderStep& step, const Tensor& x, NormStatistics
   return y;
 }
 
-void Model::run_pack(const EncoderStep& step, bool gradient) const {
+void Model::run_pack(const EncoderStep& given, bool gradient) const {
+  const EncoderStep step(given, given.batch, &merged_);
   const Context& context = step.context;
   Arena& arena = context.arena;
   const std::size_t mark = arena.mark();
@@ -79,11 +81,11 @@ void Model::run_pack(const EncoderStep& step, bool gradient) const {
 
   const std::optional<RowList> read = head_->reads(step.batch);
   const RowList* early = read && reads_early() ? &*read : nullptr;
-  const auto rows_of = [&](std::size_t block) { return block + 1 == blocks_.size() ? early : nullptr; };
+  const Merging merging = merge(step, early, gradient, merged_);
   const EmbeddingBlock::Saved embedded = embedding_->forward(step);
   Tensor x = embedded.y;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    saved_[i] = blocks_[i]->forward(step, x, rows_of(i));
+    saved_[i] = blocks_[i]->forward(step, merged_.blocks[i], x, rows_of(i, early));
     x = saved_[i].y;
   }
   if (read && !early) x = gathered(step, *read, x);
@@ -107,15 +109,41 @@ void Model::run_pack(const EncoderStep& step, bool gradient) const {
                                      .dbeta = store_.gradient(final_norm_->beta)});
     if (read && !early) scatter(context, *read, dhidden, g);
     ready(static_cast<int>(blocks_.size()) + 1);
-    for (std::size_t i = blocks_.size(); i-- > 0;) {
-      const RowList* rows = rows_of(i);
-      blocks_[i]->backward(step, saved_[i], rows ? dhidden : g, g, rows);
-      ready(static_cast<int>(i) + 1);
-    }
+    backward(step, dhidden, g, early, merging);
     embedding_->backward(step, embedded, g);
     ready(0);
   }
   arena.release(mark);
+}
+
+Merging Model::merge(const EncoderStep& step, const RowList* early, bool gradients,
+                     MergedEncoder& merged) const {
+  const ProductPlace place(step.context.products, EncoderConfig::embedding_layer, cores_stay_wide);
+  merged.tokens = embedding_->tokens().merge(step.context, config_.head == HeadKind::mlm, gradients);
+  return merge_together(step.context, store_.compute(), [&](Merging& merging) {
+    for (std::size_t i = 0; i < blocks_.size(); ++i)
+      merged.blocks[i] = blocks_[i]->merge(step, rows_of(i, early), merging);
+  });
+}
+
+void Model::backward(const EncoderStep& step, const Tensor& dhidden, const Tensor& g, const RowList* early,
+                     const Merging& merging) const {
+  ArenaScope scope(step.context.arena);
+  MergedGradients gradients(step.context, scope, merging);
+  std::size_t done = blocks_.size();  // blocks from here on have all their gradients
+  std::vector<std::int64_t> flushes(blocks_.size());
+  const auto tell = [&](std::size_t from) {
+    while (done > from && (gradients.empty() || flushes[done - 1] < gradients.flushes()))
+      ready(static_cast<int>(done--));
+  };
+  for (std::size_t i = blocks_.size(); i-- > 0;) {
+    const RowList* rows = rows_of(i, early);
+    blocks_[i]->backward(step, saved_[i], rows ? dhidden : g, g, rows, gradients);
+    flushes[i] = gradients.flushes();
+    tell(i);
+  }
+  gradients.flush();
+  tell(0);
 }
 
 RowList Model::themselves(const EncoderStep& step, const RowList& rows) {
@@ -128,13 +156,31 @@ Tensor Model::gathered(const EncoderStep& step, const RowList& rows, const Tenso
   return y;
 }
 
-Tensor Model::encode(const EncoderStep& step, const std::optional<RowList>& read) const {
+MergedEncoder Model::prepare(const EncoderStep& step, const std::optional<RowList>& read) const {
+  begin_pass(step.context, false);
+  MergedEncoder merged;
+  merged.blocks.resize(blocks_.size());
+  merge(step, read && reads_early() ? &*read : nullptr, false, merged);
+  return merged;
+}
+
+EncoderStep Model::prepared(const EncoderStep& step, const std::optional<RowList>& read,
+                            MergedEncoder& own) const {
+  if (step.merged != nullptr) return step;
+  own = prepare(step, read);
+  return {step, step.batch, &own};
+}
+
+Tensor Model::encode(const EncoderStep& given, const std::optional<RowList>& read) const {
+  MergedEncoder own;
+  const EncoderStep step = prepared(given, read, own);
   Arena& arena = step.context.arena;
   const std::int64_t tokens = step.batch.capacity.tokens;
   const Tensor x = arena.saved({tokens, config_.hidden}, store_.compute());
   const Tensor last = read ? arena.saved({read->most, config_.hidden}, store_.compute()) : x;
-  begin_pass(step.context, false);
-  // A block's own tensors are released when its output has been copied: nothing is kept for a backward pass.
+  const RowList* early = read && reads_early() ? &*read : nullptr;
+  // A block's other tensors are released when its output has been copied: nothing is kept for a backward
+  // pass.
   const RowList all{.indices = step.batch.token_rows, .count = step.batch.token_count(), .most = tokens};
   const auto keep = [&](std::size_t mark, const RowList& list, const Tensor& y, const Tensor& to) {
     gather(step.context, list, y, to);
@@ -142,14 +188,17 @@ Tensor Model::encode(const EncoderStep& step, const std::optional<RowList>& read
   };
   std::size_t mark = arena.mark();
   keep(mark, all, embedding_->forward(step).y, x);
-  for (const auto& block : blocks_) {
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
     mark = arena.mark();
-    if (!read || block != blocks_.back())
-      keep(mark, all, block->forward(step, x, nullptr).y, x);
-    else if (reads_early())
-      keep(mark, themselves(step, *read), block->forward(step, x, &*read).y, last);
+    const auto forward = [&](const RowList* rows) {
+      return blocks_[i]->forward(step, step.merged->blocks[i], x, rows).y;
+    };
+    if (!read || i + 1 < blocks_.size())
+      keep(mark, all, forward(nullptr), x);
+    else if (early != nullptr)
+      keep(mark, themselves(step, *read), forward(early), last);
     else
-      keep(mark, *read, block->forward(step, x, nullptr).y, last);
+      keep(mark, *read, forward(nullptr), last);
   }
   NormStatistics statistics;
   const Tensor hidden = normalize(step, last, statistics);
@@ -164,11 +213,14 @@ void Model::predict(const EncoderStep& step, const Tensor& y) const {
   step.context.arena.release(mark);
 }
 
-void Model::logits(const EncoderStep& step, const Tensor& y) const {
+void Model::logits(const EncoderStep& given, const Tensor& y) const {
   const auto* head = dynamic_cast<const MaskedLanguageHead*>(head_.get());
   COMERA_CHECK(head != nullptr, "a model without a masked-language head predicts no tokens");
-  const std::size_t mark = step.context.arena.mark();
-  head->logits(step, encode(step, head->reads(step.batch)), y);
+  const std::size_t mark = given.context.arena.mark();
+  const std::optional<RowList> read = head->reads(given.batch);
+  MergedEncoder own;
+  const EncoderStep step = prepared(given, read, own);
+  head->logits(step, encode(step, read), y);
   step.context.arena.release(mark);
 }
 

@@ -7,6 +7,7 @@
 #include "model/embedding_block.h"
 #include "model/encoder_block.h"
 #include "model/head.h"
+#include "model/merged_encoder.h"
 #include "model/positions.h"
 #include "model/trainable.h"
 
@@ -23,8 +24,11 @@ class Model final : public Trainable {
   // One pack: forward, loss and, with `gradient`, backward. Gradients of the sum of the losses are added to
   // the store's; loss, targets and hits to step.results.
   void run_pack(const EncoderStep& step, bool gradient) const;
+  // What the methods below need of the parameters alone, kept in the arena: for many steps of this capacity
+  // and `read`, as their `merged`. A step without makes it for itself.
+  MergedEncoder prepare(const EncoderStep& step, const std::optional<RowList>& read) const;
   // The encoder's output (T, hidden), or those of its rows (R, hidden), in the arena; the caller releases it.
-  // Without what a backward pass needs: memory does not grow with the number of blocks.
+  // Without what a backward pass needs: of each block only what is made of its cores is kept.
   Tensor encode(const EncoderStep& step, const std::optional<RowList>& read = {}) const;
   // What the head says of each sequence, y (S, sequence_outputs): logits of the classes, or one score. Throws
   // Error if the head is a masked-language head.
@@ -49,6 +53,15 @@ class Model final : public Trainable {
   std::vector<Linear*> layers() const;
   void add_float8(const Float8Config& config, Allocator& allocator);
 
+  // What is made of the cores. early: the rows that the last block computes alone.
+  Merging merge(const EncoderStep& step, const RowList* early, bool gradients, MergedEncoder& merged) const;
+  EncoderStep prepared(const EncoderStep& step, const std::optional<RowList>& read, MergedEncoder& own) const;
+  const RowList* rows_of(std::size_t block, const RowList* early) const {
+    return block + 1 == blocks_.size() ? early : nullptr;
+  }
+  // All blocks; dhidden is what the head wrote, g (T, hidden) scratch.
+  void backward(const EncoderStep& step, const Tensor& dhidden, const Tensor& g, const RowList* early,
+                const Merging& merging) const;
   void ready(int block) const { gradients_are_ready(block_ranges_[block]); }
   // Whether the last block computes what the head reads alone: heads of adapters share all tokens of a pack.
   bool reads_early() const { return !config_.lte; }
@@ -66,8 +79,9 @@ class Model final : public Trainable {
   std::unique_ptr<Head> head_;
   std::unique_ptr<Float8State> float8_;
   std::vector<std::vector<ParameterRange>> block_ranges_;
-  mutable std::vector<EncoderBlock::Saved>
-      saved_;  // one for each block, reused so that a step allocates nothing
+  // Of a training step, reused so that it allocates nothing.
+  mutable MergedEncoder merged_;
+  mutable std::vector<EncoderBlock::Saved> saved_;
 };
 
 }  // namespace comera

@@ -19,11 +19,12 @@ DenseEmbedding::DenseEmbedding(ParameterStore& store, const std::string& name, s
                         .by_rows = training.by_rows})) {}
 
 Embedding::Rows DenseEmbedding::look_up(const Context& /*context*/, ArenaScope& /*scope*/,
-                                        const LookupIds& ids) const {
+                                        const LookupIds& ids, const Merged* /*merged*/) const {
   return {.rows = store_.value(table_), .index = ids.ids};
 }
 
-void DenseEmbedding::backward(const Context& context, const LookupIds& ids, const Tensor& dy) const {
+void DenseEmbedding::backward(const Context& context, const LookupIds& ids, const Tensor& dy,
+                              const Merged* /*merged*/) const {
   run(context, SegmentSum{.dy = dy,
                           .order = ids.unique_order,
                           .offsets = ids.unique_offsets,
@@ -50,7 +51,8 @@ void DenseEmbedding::cross_entropy(const Context& context, const Decoder& decode
                                        .results = decoder.results});
 }
 
-void DenseEmbedding::decode(const Context& context, const Tensor& h, const Tensor& y) const {
+void DenseEmbedding::decode(const Context& context, const Tensor& h, const Tensor& y,
+                            const Merged* /*merged*/) const {
   run(context, MatrixProduct{.a = h,
                              .b = store_.product_value(table_),
                              .c = y,

@@ -16,10 +16,12 @@ class DenseEmbedding final : public Embedding {
   DenseEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary, std::int64_t width,
                  double deviation, const Training& training);
 
-  Rows look_up(const Context& context, ArenaScope& scope, const LookupIds& ids) const override;
-  void backward(const Context& context, const LookupIds& ids, const Tensor& dy) const override;
+  Rows look_up(const Context& context, ArenaScope& scope, const LookupIds& ids,
+               const Merged* merged) const override;
+  void backward(const Context& context, const LookupIds& ids, const Tensor& dy,
+                const Merged* merged) const override;
   void cross_entropy(const Context& context, const Decoder& decoder) const override;
-  void decode(const Context& context, const Tensor& h, const Tensor& y) const override;
+  void decode(const Context& context, const Tensor& h, const Tensor& y, const Merged* merged) const override;
   std::string shape_text() const override;
   std::vector<double> table() const override;
 

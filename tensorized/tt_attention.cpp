@@ -7,8 +7,6 @@
 #include "kernels/ops/attention.h"
 #include "kernels/ops/layout.h"
 #include "kernels/ops/matrix_product.h"
-#include "tensorized/in_type.h"
-#include "tensorized/together.h"
 
 namespace comera {
 
@@ -78,78 +76,113 @@ bool TTAttention::pays(const MachineModel& machine, std::int64_t tokens, std::in
   return between < whole;
 }
 
-void TTAttention::merge(const Context& context, const Saved& saved, const Together& operands,
-                        const Tensor& whole, const Tensor& whole_wide) const {
-  const ProductPlace place(context.products, "", cores_stay_wide);
+TTAttention::Merged TTAttention::merge(Merging& merging) const {
   const Ranks padded = ranks(in_float8());
   const auto [r_query, r_key, r_value, r_output, unused] = padded;
   const std::int64_t all = padded.all();
-  ArenaScope scope(context.arena);
-  const InMasterType master(context, scope, whole);
-  const std::vector<Tensor> made = operands.in(master.tensor());
+  const Together operands{
+      {hidden_, all}, {r_output, hidden_}, {r_query, heads_ * r_key}, {heads_ * (r_value + 1), r_output}};
+  const Together wide{{hidden_, r_output},
+                      {r_query + 1, hidden_},
+                      {r_value + 1, hidden_},
+                      {r_key, hidden_},
+                      {heads_ * r_key}};
+  const Merging::Operands whole =
+      merging.take(operands.elements(), in_float8() ? store_.dtype() : store_.compute());
+  const Tensor whole_wide = merging.take(wide.elements(), store_.dtype()).kept;
+  const std::vector<Tensor> operand = operands.in(whole.kept), factor = wide.in(whole_wide);
+  const Merged merged{.a = operand[0],
+                      .b_output = operand[1],
+                      .c = operand[2],
+                      .f = operand[3],
+                      .c_bias = factor[4],
+                      .a_output = factor[0],
+                      .b_query = factor[1],
+                      .b_value = factor[2],
+                      .b_key = factor[3]};
+
+  const std::vector<Tensor> made = operands.in(whole.computed);
   const Tensor &a = made[0], &b_output = made[1], &c = made[2], &f = made[3];
-  TTHalvesForward halves{{halves_of(store_, output_.train(0), saved.a_output, r_output, r_output, b_output)}};
+  const std::string& place = projections_.spec().name;
+  const auto add = [&](const TTCores& train, const Tensor& to_a, std::int64_t apart, std::int64_t columns,
+                       const Tensor& to_b, const Tensor& last_row) {
+    TTHalvesForward::Half half = halves_of(store_, train, to_a, apart, columns, to_b);
+    half.last_row = last_row;
+    half.place = place;
+    merging.add(std::move(half));
+  };
+  add(output_.train(0), merged.a_output, r_output, r_output, b_output, {});
   if (projections_.any_removed())  // halves of zeros
-    for (const Tensor& zeros : {master.tensor(), whole_wide}) run(context, Fill{.x = zeros, .value = 0});
+    for (const Tensor& zeros : {whole.computed, whole_wide}) merging.clear(zeros);
   const auto add_projection = [&](int i, std::int64_t column, std::int64_t columns, const Tensor& b,
                                   const Tensor& bias) {
-    if (projections_.removed(i)) {
-      if (bias) run(context, Add{.x = bias, .y = b.rows(b.dim(0) - 1, 1)});
-      return;
-    }
-    halves.halves.push_back(halves_of(store_, projections_.train(i), a.from(column), all, columns, b));
-    halves.halves.back().last_row = bias;
+    if (!projections_.removed(i))
+      add(projections_.train(i), a.from(column), all, columns, b, bias);
+    else if (bias)
+      merging.add_row(bias, b.rows(b.dim(0) - 1, 1));
   };
-  const Tensor bias_query = store_.value(projections_.bias(query)),
-               bias_value = store_.value(projections_.bias(value));
-  add_projection(query, 0, r_query, saved.b_query, bias_query);
-  add_projection(key, r_query, r_key, saved.b_key, {});
-  add_projection(value, r_query + r_key, r_value + padded.unused, saved.b_value, bias_value);
-  run(context, halves);
-  run(context, MatrixProduct{.a = saved.b_query,
-                             .b = saved.b_key,
-                             .c = c,
-                             .m = r_query + 1,
-                             .n = r_key,
-                             .k = head_size_,
-                             .transpose_b = true,
-                             .lda = hidden_,
-                             .ldb = hidden_,
-                             .ldc = heads_ * r_key,
-                             .batch = heads_,
-                             .stride_a = head_size_,
-                             .stride_b = head_size_,
-                             .stride_c = r_key});
-  run(context, MatrixProduct{.a = saved.b_value,
-                             .b = saved.a_output,
-                             .c = f,
-                             .m = r_value + 1,
-                             .n = r_output,
-                             .k = head_size_,
-                             .lda = hidden_,
-                             .batch = heads_,
-                             .stride_a = head_size_,
-                             .stride_b = head_size_ * r_output,
-                             .stride_c = (r_value + 1) * r_output});
-  run(context, Cast{.x = c.rows(r_query, 1), .y = saved.c_bias});
-  master.write_back();
+  add_projection(query, 0, r_query, merged.b_query, store_.value(projections_.bias(query)));
+  add_projection(key, r_query, r_key, merged.b_key, {});
+  add_projection(value, r_query + r_key, r_value + padded.unused, merged.b_value,
+                 store_.value(projections_.bias(value)));
+
+  MatrixProduct of_head{.a = merged.b_query,
+                        .b = merged.b_key,
+                        .c = c,
+                        .m = r_query,
+                        .n = r_key,
+                        .k = head_size_,
+                        .transpose_b = true,
+                        .lda = hidden_,
+                        .ldb = hidden_,
+                        .ldc = heads_ * r_key,
+                        .batch = heads_,
+                        .stride_a = head_size_,
+                        .stride_b = head_size_,
+                        .stride_c = r_key,
+                        .place = place};
+  merging.add(of_head);
+  of_head.a = merged.b_query.rows(r_query, 1);
+  of_head.c = merged.c_bias;
+  of_head.m = 1;
+  merging.add(of_head);
+  merging.add(MatrixProduct{.a = merged.b_value,
+                            .b = merged.a_output,
+                            .c = f,
+                            .m = r_value + 1,
+                            .n = r_output,
+                            .k = head_size_,
+                            .lda = hidden_,
+                            .batch = heads_,
+                            .stride_a = head_size_,
+                            .stride_b = head_size_ * r_output,
+                            .stride_c = (r_value + 1) * r_output,
+                            .place = place});
+  merging.will_have_gradients(gradients_of_merged().elements());
+  return merged;
 }
 
-void TTAttention::merge_backward(const Context& context, const Saved& saved, const Tensor& da,
-                                 const Tensor& dc, const Tensor& df, const Tensor& db_output) const {
-  const ProductPlace place(context.products, "", cores_stay_wide);
+Together TTAttention::gradients_of_merged() const {
+  const Ranks padded = ranks(in_float8());
+  const auto [r_query, r_key, r_value, r_output, unused] = padded;
+  return Together{{heads_ * (r_value + 1), r_output},
+                  {r_output, hidden_},
+                  {hidden_, padded.all()},
+                  {r_query + 1, heads_ * r_key},
+                  {r_query + 1, hidden_},
+                  {r_value + 1, hidden_},
+                  {r_key, hidden_},
+                  {hidden_, r_output}};
+}
+
+void TTAttention::merge_backward(const Merged& merged, const OfMerged& of, MergedGradients& gradients) const {
   const Ranks padded = ranks(in_float8());
   const auto [r_query, r_key, r_value, r_output, unused] = padded;
   const std::int64_t all = padded.all();
-  const DType dtype = da.dtype();
-  ArenaScope scope(context.arena);
-  const Tensor db_query = scope.tensor({r_query + 1, hidden_}, dtype);
-  const Tensor db_value = scope.tensor({r_value + 1, hidden_}, dtype);
-  const Tensor db_key = scope.tensor({r_key, hidden_}, dtype);
-  const Tensor da_output = scope.tensor({hidden_, r_output}, dtype);
-  MatrixProduct of_head{.a = dc,
-                        .b = saved.b_key,
-                        .c = db_query,
+  const std::string& place = projections_.spec().name;
+  MatrixProduct of_head{.a = of.dc,
+                        .b = merged.b_key,
+                        .c = of.db_query,
                         .m = r_query + 1,
                         .n = head_size_,
                         .k = r_key,
@@ -159,85 +192,78 @@ void TTAttention::merge_backward(const Context& context, const Saved& saved, con
                         .batch = heads_,
                         .stride_a = r_key,
                         .stride_b = head_size_,
-                        .stride_c = head_size_};
-  run(context, of_head);
+                        .stride_c = head_size_,
+                        .place = place};
+  gradients.add(of_head);
   of_head.transpose_a = true;
-  of_head.b = saved.b_query;
-  of_head.c = db_key;
+  of_head.b = merged.b_query;
+  of_head.c = of.db_key;
   std::swap(of_head.m, of_head.k);
-  run(context, of_head);
-  run(context, MatrixProduct{.a = df,
-                             .b = saved.a_output,
-                             .c = db_value,
-                             .m = r_value + 1,
-                             .n = head_size_,
-                             .k = r_output,
-                             .transpose_b = true,
-                             .ldc = hidden_,
-                             .batch = heads_,
-                             .stride_a = (r_value + 1) * r_output,
-                             .stride_b = head_size_ * r_output,
-                             .stride_c = head_size_});
-  run(context, MatrixProduct{.a = saved.b_value,
-                             .b = df,
-                             .c = da_output,
-                             .m = head_size_,
-                             .n = r_output,
-                             .k = r_value + 1,
-                             .transpose_a = true,
-                             .lda = hidden_,
-                             .batch = heads_,
-                             .stride_a = head_size_,
-                             .stride_b = (r_value + 1) * r_output,
-                             .stride_c = head_size_ * r_output});
-  TTHalvesBackward to_cores{{half_gradients_of(store_, output_.train(0), da_output, r_output, db_output)}};
-  const auto to_cores_of = [&](int i, std::int64_t column, const Tensor& db, const Tensor& dbias) {
-    if (projections_.removed(i)) {
-      if (dbias) run(context, Add{.x = db.rows(db.dim(0) - 1, 1), .y = dbias});
-      return;
-    }
-    to_cores.halves.push_back(half_gradients_of(store_, projections_.train(i), da.from(column), all, db));
-    to_cores.halves.back().dlast_row = dbias;
+  gradients.add(of_head);
+  gradients.add(MatrixProduct{.a = of.df,
+                              .b = merged.a_output,
+                              .c = of.db_value,
+                              .m = r_value + 1,
+                              .n = head_size_,
+                              .k = r_output,
+                              .transpose_b = true,
+                              .ldc = hidden_,
+                              .batch = heads_,
+                              .stride_a = (r_value + 1) * r_output,
+                              .stride_b = head_size_ * r_output,
+                              .stride_c = head_size_,
+                              .place = place});
+  gradients.add(MatrixProduct{.a = merged.b_value,
+                              .b = of.df,
+                              .c = of.da_output,
+                              .m = head_size_,
+                              .n = r_output,
+                              .k = r_value + 1,
+                              .transpose_a = true,
+                              .lda = hidden_,
+                              .batch = heads_,
+                              .stride_a = head_size_,
+                              .stride_b = (r_value + 1) * r_output,
+                              .stride_c = head_size_ * r_output,
+                              .place = place});
+  const auto add = [&](const TTCores& train, const Tensor& da, std::int64_t apart, const Tensor& db,
+                       const Tensor& dlast_row) {
+    TTHalvesBackward::Half half = half_gradients_of(store_, train, da, apart, db);
+    half.dlast_row = dlast_row;
+    half.place = place;
+    gradients.add(std::move(half));
   };
-  to_cores_of(query, 0, db_query, store_.gradient(projections_.bias(query)));
-  to_cores_of(key, r_query, db_key, {});
-  to_cores_of(value, r_query + r_key, db_value, store_.gradient(projections_.bias(value)));
-  run(context, to_cores);
+  add(output_.train(0), of.da_output, r_output, of.db_output, {});
+  const auto add_projection = [&](int i, std::int64_t column, const Tensor& db, const Tensor& dbias) {
+    if (!projections_.removed(i))
+      add(projections_.train(i), of.da.from(column), all, db, dbias);
+    else if (dbias)
+      gradients.add_row(db.rows(db.dim(0) - 1, 1), dbias);
+  };
+  add_projection(query, 0, of.db_query, store_.gradient(projections_.bias(query)));
+  add_projection(key, r_query, of.db_key, {});
+  add_projection(value, r_query + r_key, of.db_value, store_.gradient(projections_.bias(value)));
 }
 
-TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& inputs, const Tensor& x) const {
+TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& inputs, const Merged& merged,
+                                        const Tensor& x) const {
   const Ranks padded = ranks(in_float8());
   const auto [r_query, r_key, r_value, r_output, unused] = padded;
   const std::int64_t tokens = x.dim(0), all = padded.all(), rows = inputs.rows ? inputs.rows->most : tokens;
-  const DType dtype = x.dtype(), master = store_.dtype(), halves = in_float8() ? master : dtype;
+  const DType dtype = x.dtype(), master = store_.dtype();
   Arena& arena = context.arena;
-  const Together operands{
-      {hidden_, all}, {r_output, hidden_}, {r_query + 1, heads_ * r_key}, {heads_ * (r_value + 1), r_output}};
-  const Together wide{{hidden_, r_output}, {r_query + 1, hidden_}, {r_value + 1, hidden_}, {r_key, hidden_}};
-  const Tensor whole = arena.saved({operands.elements()}, halves);
-  const Tensor whole_wide = arena.saved({wide.elements()}, master);
-  const std::vector<Tensor> operand = operands.in(whole), factor = wide.in(whole_wide);
   Saved saved{.x = x,
-              .a = operand[0],
-              .b_output = operand[1],
-              .c = operand[2].rows(0, r_query),
-              .f = operand[3],
+              .merged = merged,
               .xa = arena.saved({tokens, all}, dtype),
               .query = arena.saved({tokens, heads_ * r_key}, dtype),
               .attended = arena.saved({tokens, heads_ * (r_value + 1)}, dtype),
               .read = {},
               .xa_output = arena.saved({rows, r_output}, dtype),
               .y = arena.saved({rows, hidden_}, dtype),
-              .c_bias = arena.saved({heads_ * r_key}, master),
-              .a_output = factor[0],
-              .b_query = factor[1],
-              .b_value = factor[2],
-              .b_key = factor[3],
               .log_sum_exp = arena.saved({heads_, tokens}, master)};
   const ProductPlace place = projections_.place(context);
-  merge(context, saved, operands, whole, whole_wide);
-  TTLinearForward query_forward{.x = x, .a = saved.a, .xa = saved.xa, .outputs = 1, .output = {}};
-  query_forward.output[0] = {.column = 0, .b = saved.c, .bias = saved.c_bias, .u = saved.query, .y = {}};
+  TTLinearForward query_forward{.x = x, .a = merged.a, .xa = saved.xa, .outputs = 1, .output = {}};
+  query_forward.output[0] = {.column = 0, .b = merged.c, .bias = merged.c_bias, .u = saved.query, .y = {}};
   run_forward(context, Part::to_query, query_forward);
   {
     const ProductPlace scores(context.products, "", scores_stay_wide);
@@ -265,37 +291,41 @@ TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& in
   }
   const ProductPlace output_place = output_.place(context);
   TTLinearForward output_forward{
-      .x = saved.read, .a = saved.f, .xa = saved.xa_output, .outputs = 1, .output = {}};
-  output_forward.output[0] = {.column = 0, .b = saved.b_output, .bias = {}, .u = saved.y, .y = {}};
+      .x = saved.read, .a = merged.f, .xa = saved.xa_output, .outputs = 1, .output = {}};
+  output_forward.output[0] = {.column = 0, .b = merged.b_output, .bias = {}, .u = saved.y, .y = {}};
   run_forward(context, Part::to_output, output_forward);
   return saved;
 }
 
 void TTAttention::backward(const Context& context, const Inputs& inputs, const Saved& saved, const Tensor& dy,
-                           const Tensor& dx, bool accumulate_dx) const {
+                           const Tensor& dx, bool accumulate_dx, MergedGradients& gradients) const {
   const Ranks padded = ranks(in_float8());
   const auto [r_query, r_key, r_value, r_output, unused] = padded;
   const std::int64_t all = padded.all();
   const DType dtype = dy.dtype();
+  const Merged& merged = saved.merged;
   ArenaScope scope(context.arena);
-  const Together together{
-      saved.f.shape(), saved.b_output.shape(), saved.a.shape(), {r_query + 1, heads_ * r_key}};
-  const Tensor zeros = scope.tensor({together.elements()}, store_.dtype());
-  run(context, Fill{.x = zeros, .value = 0});
-  const std::vector<Tensor> gradient = together.in(zeros);
-  const Tensor &df = gradient[0], &db_output = gradient[1], &da = gradient[2], &dc = gradient[3];
+  const std::vector<Tensor> zeros = gradients.zeros(gradients_of_merged());
+  const OfMerged of{.df = zeros[0],
+                    .db_output = zeros[1],
+                    .da = zeros[2],
+                    .dc = zeros[3],
+                    .db_query = zeros[4],
+                    .db_value = zeros[5],
+                    .db_key = zeros[6],
+                    .da_output = zeros[7]};
   const Tensor dattended = scope.tensor(saved.attended.shape(), dtype);
   const Tensor dread = inputs.rows ? scope.tensor(saved.read.shape(), dtype) : dattended;
   TTLinearBackward of_output{.x = saved.read,
-                             .a = saved.f,
+                             .a = merged.f,
                              .xa = saved.xa_output,
-                             .da = df,
+                             .da = of.df,
                              .dx = dread,
                              .outputs = 1,
                              .output = {},
                              .dxa = {}};
   of_output.output[0] = {
-      .column = 0, .b = saved.b_output, .db = db_output, .dbias = {}, .u = {}, .y = {}, .dy = dy};
+      .column = 0, .b = merged.b_output, .db = of.db_output, .dbias = {}, .u = {}, .y = {}, .dy = dy};
   {
     const ProductPlace place = output_.place(context);
     run_backward(context, Part::to_output, of_output);
@@ -329,23 +359,23 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
                                    .slopes = inputs.slopes});
   }
   TTLinearBackward of_query{.x = saved.x,
-                            .a = saved.a,
+                            .a = merged.a,
                             .xa = saved.xa,
-                            .da = da,
+                            .da = of.da,
                             .dx = dx,
                             .accumulate_dx = accumulate_dx,
                             .outputs = 1,
                             .output = {},
                             .dxa = dxa};
   of_query.output[0] = {.column = 0,
-                        .b = saved.c,
-                        .db = dc.rows(0, r_query),
-                        .dbias = dc.rows(r_query, 1).reshape({heads_ * r_key}),
+                        .b = merged.c,
+                        .db = of.dc.rows(0, r_query),
+                        .dbias = of.dc.rows(r_query, 1).reshape({heads_ * r_key}),
                         .u = {},
                         .y = {},
                         .dy = dquery};
   run_backward(context, Part::to_query, of_query);
-  merge_backward(context, saved, da, dc, df, db_output);
+  merge_backward(merged, of, gradients);
 }
 
 }  // namespace comera

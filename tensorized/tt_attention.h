@@ -1,8 +1,8 @@
 #pragma once
 
 #include "kernels/shared/step_values.h"
+#include "tensorized/merging.h"
 #include "tensorized/row_list.h"
-#include "tensorized/together.h"
 #include "tensorized/tt_linear_layer.h"
 
 namespace comera {
@@ -46,31 +46,38 @@ class TTAttention {
     Tensor slopes = {};             // of AttentionForward
     const RowList* rows = nullptr;  // those of y, if not all
   };
-  struct Saved {
-    Tensor x;
-    // Of the type of x, or in 8 bits of its master type: what tokens are multiplied with.
+  // What is made of the cores alone.
+  struct Merged {
+    // Of the compute type, or in 8 bits of its master type: what tokens are multiplied with.
     Tensor a;         // (hidden, r_Q + r_K + r_V): A_Q, A_K, A_V
     Tensor b_output;  // (r_O, hidden)
     Tensor c;         // (r_Q, heads r_K): C_h side by side
     Tensor f;         // (heads (r_V + 1), r_O): F_h one below the other
-    // Of the type of x.
-    Tensor xa;         // (T, r_Q + r_K + r_V)
-    Tensor query;      // (T, heads r_K)
-    Tensor attended;   // (T, heads (r_V + 1))
-    Tensor read;       // (R, heads (r_V + 1)): the rows of `attended` that y has, or all
-    Tensor xa_output;  // (R, r_O)
-    Tensor y;          // (R, hidden), without the output's bias
     // Of its master type.
     Tensor c_bias;            // (heads r_K): c_h
     Tensor a_output;          // (hidden, r_O)
     Tensor b_query, b_value;  // (r_Q + 1, hidden) and (r_V + 1, hidden): the last row is the bias
     Tensor b_key;             // (r_K, hidden)
-    Tensor log_sum_exp;       // (heads, T)
   };
-  Saved forward(const Context& context, const Inputs& inputs, const Tensor& x) const;
-  // dy (R, hidden) is overwritten; dx (T, hidden) is written, or added to. Parameter gradients are added.
+  Merged merge(Merging& merging) const;
+
+  struct Saved {
+    Tensor x;
+    Merged merged;
+    // Of the type of x.
+    Tensor xa;           // (T, r_Q + r_K + r_V)
+    Tensor query;        // (T, heads r_K)
+    Tensor attended;     // (T, heads (r_V + 1))
+    Tensor read;         // (R, heads (r_V + 1)): the rows of `attended` that y has, or all
+    Tensor xa_output;    // (R, r_O)
+    Tensor y;            // (R, hidden), without the output's bias
+    Tensor log_sum_exp;  // (heads, T), of its master type
+  };
+  Saved forward(const Context& context, const Inputs& inputs, const Merged& merged, const Tensor& x) const;
+  // dy (R, hidden) is overwritten; dx (T, hidden) is written, or added to. Gradients of biases and cores are
+  // added when `gradients` are.
   void backward(const Context& context, const Inputs& inputs, const Saved& saved, const Tensor& dy,
-                const Tensor& dx, bool accumulate_dx) const;
+                const Tensor& dx, bool accumulate_dx, MergedGradients& gradients) const;
 
  private:
   struct Ranks {
@@ -84,12 +91,14 @@ class TTAttention {
   // As it is, or with 8-bit operands.
   void run_forward(const Context& context, Part part, const TTLinearForward& operation) const;
   void run_backward(const Context& context, Part part, const TTLinearBackward& operation) const;
-  // `whole` has the operands, `whole_wide` what is of the master type.
-  void merge(const Context& context, const Saved& saved, const Together& operands, const Tensor& whole,
-             const Tensor& whole_wide) const;
-  // Gradients of the merged halves, given those of c and f; then of the cores.
-  void merge_backward(const Context& context, const Saved& saved, const Tensor& da, const Tensor& dc,
-                      const Tensor& df, const Tensor& db_output) const;
+  // Memory of a pass's gradients of what was merged.
+  struct OfMerged {
+    Tensor df, db_output, da, dc;  // dc (r_Q + 1, heads r_K): the last row is of c_bias
+    Tensor db_query, db_value, db_key, da_output;
+  };
+  Together gradients_of_merged() const;
+  // What leads from those of c and f to those of the halves, and on to the cores.
+  void merge_backward(const Merged& merged, const OfMerged& of, MergedGradients& gradients) const;
 
   const ParameterStore& store_;
   const TTLinear& projections_;

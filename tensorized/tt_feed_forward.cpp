@@ -3,8 +3,6 @@
 #include "kernels/ops/bias_activation.h"
 #include "kernels/ops/layout.h"
 #include "kernels/ops/tt_feed_forward.h"
-#include "tensorized/in_type.h"
-#include "tensorized/together.h"
 
 namespace comera {
 
@@ -22,52 +20,52 @@ bool TTFeedForward::pays(const MachineModel& machine, std::int64_t tokens) const
   return true;
 }
 
-TTFeedForward::Saved TTFeedForward::forward(const Context& context, const Tensor& x,
-                                            Activation activation) const {
-  const std::int64_t tokens = x.dim(0), inner = up_.spec().output_size;
-  const bool float8 = up_.float8() && up_.fits_float8() && down_.fits_float8();
-  const DType dtype = x.dtype(), halves = float8 ? store_.dtype() : dtype;
+TTFeedForward::Merged TTFeedForward::merge(Merging& merging) const {
+  const bool float8 = in_float8();
   const auto columns = [&](const TTLinear& linear) { return linear.columns(0, float8); };
-  Arena& arena = context.arena;
-  const std::int64_t inputs = x.dim(1), outputs = down_.spec().output_size;
+  const std::int64_t inputs = up_.spec().input_size, inner = up_.spec().output_size,
+                     outputs = down_.spec().output_size;
   const Together together{{inputs, columns(up_)},
                           {up_.rows(0, float8), inner},
                           {inner, columns(down_)},
                           {down_.rows(0, float8), outputs}};
-  const Tensor whole = arena.saved({together.elements()}, halves);
-  const std::vector<Tensor> half = together.in(whole);
+  const Merging::Operands whole =
+      merging.take(together.elements(), float8 ? store_.dtype() : store_.compute());
+  const std::vector<Tensor> kept = together.in(whole.kept), made = together.in(whole.computed);
+  const auto add = [&](const TTLinear& linear, const Tensor& a, const Tensor& b) {
+    TTHalvesForward::Half half = halves_of(store_, linear.train(0), a, columns(linear), columns(linear), b);
+    half.place = linear.spec().name;
+    merging.add(std::move(half));
+  };
+  add(up_, made[0], made[1]);
+  add(down_, made[2], made[3]);
+  const Merged merged{.a_up = kept[0], .b_up = kept[1], .a_down = kept[2], .b_down = kept[3]};
+  merging.will_have_gradients(gradients_of(merged).elements());
+  return merged;
+}
+
+TTFeedForward::Saved TTFeedForward::forward(const Context& context, const Merged& merged, const Tensor& x,
+                                            Activation activation) const {
+  const std::int64_t tokens = x.dim(0);
+  const DType dtype = x.dtype();
+  Arena& arena = context.arena;
   const Saved saved{.x = x,
-                    .a_up = half[0],
-                    .b_up = half[1],
-                    .a_down = half[2],
-                    .b_down = half[3],
-                    .xa = arena.saved({tokens, columns(up_)}, dtype),
-                    .ha = arena.saved({tokens, columns(down_)}, dtype),
-                    .y = arena.saved({tokens, outputs}, dtype),
-                    .float8 = float8};
-  {
-    ArenaScope scope(context.arena);
-    const InMasterType master(context, scope, whole);
-    const std::vector<Tensor> made = together.in(master.tensor());
-    TTHalvesForward merge{
-        {halves_of(store_, up_.train(0), made[0], columns(up_), columns(up_), made[1]),
-         halves_of(store_, down_.train(0), made[2], columns(down_), columns(down_), made[3])}};
-    merge.halves[0].place = up_.spec().name;
-    merge.halves[1].place = down_.spec().name;
-    run(context, merge);
-    master.write_back();
-  }
+                    .merged = merged,
+                    .xa = arena.saved({tokens, merged.a_up.dim(1)}, dtype),
+                    .ha = arena.saved({tokens, merged.a_down.dim(1)}, dtype),
+                    .y = arena.saved({tokens, down_.spec().output_size}, dtype),
+                    .float8 = in_float8()};
   const ProductPlace place = up_.place(context);
-  if (float8) {
+  if (saved.float8) {
     forward_in_float8(context, saved, activation);
     return saved;
   }
   run(context, TTFeedForwardForward{.x = x,
-                                    .a_up = saved.a_up,
-                                    .b_up = saved.b_up,
+                                    .a_up = saved.merged.a_up,
+                                    .b_up = saved.merged.b_up,
                                     .bias = store_.value(up_.bias()),
-                                    .a_down = saved.a_down,
-                                    .b_down = saved.b_down,
+                                    .a_down = saved.merged.a_down,
+                                    .b_down = saved.merged.b_down,
                                     .activation = activation,
                                     .xa = saved.xa,
                                     .ha = saved.ha,
@@ -76,19 +74,16 @@ TTFeedForward::Saved TTFeedForward::forward(const Context& context, const Tensor
 }
 
 void TTFeedForward::backward(const Context& context, const Saved& saved, Activation activation,
-                             const Tensor& dy, const Tensor& dx, bool accumulate_dx) const {
-  ArenaScope scope(context.arena);
-  const Together together{saved.a_up.shape(), saved.b_up.shape(), saved.a_down.shape(), saved.b_down.shape()};
-  const Tensor whole = scope.tensor({together.elements()}, store_.dtype());
-  run(context, Fill{.x = whole, .value = 0});
-  const std::vector<Tensor> half = together.in(whole);
+                             const Tensor& dy, const Tensor& dx, bool accumulate_dx,
+                             MergedGradients& gradients) const {
+  const std::vector<Tensor> half = gradients.zeros(gradients_of(saved.merged));
   const Tensor &da_up = half[0], &db_up = half[1], &da_down = half[2], &db_down = half[3];
-  const TTFeedForwardBackward gradients{.x = saved.x,
-                                        .a_up = saved.a_up,
-                                        .b_up = saved.b_up,
+  const TTFeedForwardBackward operation{.x = saved.x,
+                                        .a_up = saved.merged.a_up,
+                                        .b_up = saved.merged.b_up,
                                         .bias = store_.value(up_.bias()),
-                                        .a_down = saved.a_down,
-                                        .b_down = saved.b_down,
+                                        .a_down = saved.merged.a_down,
+                                        .b_down = saved.merged.b_down,
                                         .activation = activation,
                                         .xa = saved.xa,
                                         .ha = saved.ha,
@@ -103,20 +98,22 @@ void TTFeedForward::backward(const Context& context, const Saved& saved, Activat
   {
     const ProductPlace place = up_.place(context);
     if (saved.float8)
-      backward_in_float8(context, saved, gradients);
+      backward_in_float8(context, saved, operation);
     else
-      run(context, gradients);
+      run(context, operation);
   }
-  TTHalvesBackward to_cores{{half_gradients_of(store_, up_.train(0), da_up, da_up.dim(1), db_up),
-                             half_gradients_of(store_, down_.train(0), da_down, da_down.dim(1), db_down)}};
-  to_cores.halves[0].place = up_.spec().name;
-  to_cores.halves[1].place = down_.spec().name;
-  run(context, to_cores);
+  const auto add = [&](const TTLinear& linear, const Tensor& da, const Tensor& db) {
+    TTHalvesBackward::Half to_cores = half_gradients_of(store_, linear.train(0), da, da.dim(1), db);
+    to_cores.place = linear.spec().name;
+    gradients.add(std::move(to_cores));
+  };
+  add(up_, da_up, db_up);
+  add(down_, da_down, db_down);
 }
 
 Float8LinearForward TTFeedForward::inner_in_float8(const Saved& saved, const Tensor& u) const {
-  TTLinearForward up{.x = saved.x, .a = saved.a_up, .xa = saved.xa, .outputs = 1, .output = {}};
-  up.output[0] = {.b = saved.b_up, .bias = store_.value(up_.bias()), .u = u, .y = {}};
+  TTLinearForward up{.x = saved.x, .a = saved.merged.a_up, .xa = saved.xa, .outputs = 1, .output = {}};
+  up.output[0] = {.b = saved.merged.b_up, .bias = store_.value(up_.bias()), .u = u, .y = {}};
   return {.linear = up, .scales = up_.float8()->scales(), .options = up_.float8()->options()};
 }
 
@@ -126,8 +123,8 @@ void TTFeedForward::forward_in_float8(const Context& context, const Saved& saved
   const Tensor u = scope.tensor({saved.x.dim(0), up_.spec().output_size}, saved.x.dtype());
   run(context, inner_in_float8(saved, u));
   const ProductPlace place = down_.place(context);
-  TTLinearForward down{.x = u, .a = saved.a_down, .xa = saved.ha, .outputs = 1, .output = {}};
-  down.output[0] = {.b = saved.b_down, .bias = {}, .u = saved.y, .y = {}};
+  TTLinearForward down{.x = u, .a = saved.merged.a_down, .xa = saved.ha, .outputs = 1, .output = {}};
+  down.output[0] = {.b = saved.merged.b_down, .bias = {}, .u = saved.y, .y = {}};
   run(context, Float8LinearForward{.linear = down,
                                    .scales = down_.float8()->scales(),
                                    .options = down_.float8()->options(),
@@ -144,14 +141,14 @@ void TTFeedForward::backward_in_float8(const Context& context, const Saved& save
   again.again = true;
   run(context, again);
   TTLinearBackward down{.x = u,
-                        .a = saved.a_down,
+                        .a = saved.merged.a_down,
                         .xa = saved.ha,
                         .da = to.da_down,
                         .dx = dh,
                         .outputs = 1,
                         .output = {},
                         .dxa = {}};
-  down.output[0] = {.b = saved.b_down, .db = to.db_down, .dbias = {}, .u = {}, .y = {}, .dy = to.dy};
+  down.output[0] = {.b = saved.merged.b_down, .db = to.db_down, .dbias = {}, .u = {}, .y = {}, .dy = to.dy};
   {
     const ProductPlace place = down_.place(context);
     run(context, Float8LinearBackward{.linear = down,
@@ -163,7 +160,7 @@ void TTFeedForward::backward_in_float8(const Context& context, const Saved& save
   if (slope_by_value(to.activation))
     run(context, BiasActivationForward{.u = u, .bias = {}, .activation = to.activation, .y = u});
   TTLinearBackward up{.x = saved.x,
-                      .a = saved.a_up,
+                      .a = saved.merged.a_up,
                       .xa = saved.xa,
                       .da = to.da_up,
                       .dx = to.dx,
@@ -171,7 +168,7 @@ void TTFeedForward::backward_in_float8(const Context& context, const Saved& save
                       .outputs = 1,
                       .output = {},
                       .dxa = {}};
-  up.output[0] = {.b = saved.b_up,
+  up.output[0] = {.b = saved.merged.b_up,
                   .db = to.db_up,
                   .dbias = to.dbias,
                   .activation = to.activation,

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <array>
+
 #include "kernels/core/parameter.h"
 #include "kernels/ops/context.h"
+#include "kernels/ops/ttm_chain.h"
 #include "tensorized/shapes.h"
 
 namespace comera {
@@ -25,12 +28,18 @@ struct TTMCores {
   std::int64_t middle_rank() const { return shape.rank(shape.left_cores()); }
 };
 
-// The merged halves: row l R + r, column a nr + b of the table is Σ_k left[l, a, k] right[k, r, b].
-// left (L, nl, rank) contains the middle gate; right is (rank, R, nr).
-void merge_ttm(const Context& context, const ParameterStore& store, const TTMCores& train, const Tensor& left,
-               const Tensor& right);
-// Adds the gradients of cores and gates, given those of the halves.
+// What merging makes: row l R + r, column a nr + b of the table is Σ_k left[l, a, k] right[k, r, b].
+struct MergedTTM {
+  Tensor left;   // (L, nl, rank), with the middle gate
+  Tensor right;  // (rank, R, nr)
+  // Of the way there, for the gradients: S_k = F_k D_k, and (M, N, r_k) after core k of the left half,
+  // (r_{k-1}, M', N') from core k of the right one.
+  std::array<Tensor, max_ttm_cores> scaled, partial;
+};
+// Kept in the arena.
+MergedTTM merge_ttm(const Context& context, const ParameterStore& store, const TTMCores& train);
+// Adds the gradients of cores and gates, given those of the halves, which are overwritten.
 void merge_ttm_backward(const Context& context, const ParameterStore& store, const TTMCores& train,
-                        const Tensor& dleft, const Tensor& dright);
+                        const MergedTTM& merged, const Tensor& dleft, const Tensor& dright);
 
 }  // namespace comera

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "kernels/ops/cross_entropy.h"
 #include "kernels/ops/embedding.h"
@@ -10,6 +11,7 @@
 #include "kernels/ops/ttm_chain.h"
 #include "kernels/ops/ttm_rows.h"
 #include "tensorized/in_type.h"
+#include "tensorized/together.h"
 
 namespace comera {
 
@@ -21,10 +23,66 @@ TTMEmbedding::TTMEmbedding(ParameterStore& store, const std::string& name, std::
       lookup_(lookup),
       decoder_(decoder) {}
 
-TTMEmbedding::Halves TTMEmbedding::scratch_halves(ArenaScope& scope) const {
-  const DType dtype = store_.dtype();
-  return {scope.tensor({train_.left_rows(), train_.left_columns(), train_.middle_rank()}, dtype),
-          scope.tensor({train_.middle_rank(), train_.right_rows(), train_.right_columns()}, dtype)};
+Embedding::Merged TTMEmbedding::make(const Context& context, bool decodes, bool gradients) const {
+  const auto keep = [&](Shape shape) { return context.arena.saved(shape, store_.dtype()); };
+  Merged merged{.halves = merge_ttm(context, store_, train_),
+                .right_by_rows = {},
+                .dleft = {},
+                .dright = {},
+                .decodes = decodes};
+  const MergedTTM& halves = merged.halves;
+  if (lookup_ == LookupKind::halves) {
+    const std::int64_t rank = train_.middle_rank(), rows = train_.right_rows(),
+                       columns = train_.right_columns();
+    merged.right_by_rows = keep({rows, rank, columns});
+    run(context, SwapAxes{.x = halves.right.reshape({1, rank, rows, columns}), .y = merged.right_by_rows});
+  }
+  if (gradients) add_gradients(context, keep, merged);
+  return merged;
+}
+
+void TTMEmbedding::add_gradients(const Context& context, const Take& take, Merged& merged) {
+  const Together together{merged.halves.left.shape(), merged.halves.right.shape()};
+  const Tensor zeros = take({together.elements()});
+  run(context, Fill{.x = zeros, .value = 0});
+  const std::vector<Tensor> parts = together.in(zeros);
+  merged.dleft = parts[0];
+  merged.dright = parts[1];
+}
+
+Embedding::Merged TTMEmbedding::merge(const Context& context, bool decodes, bool gradients) const {
+  if (!decodes && lookup_ != LookupKind::halves) return {};
+  return make(context, decodes, decodes && gradients);
+}
+
+// What the pass has, or what is made here and ends with this object.
+class TTMEmbedding::SharedOrMade {
+ public:
+  SharedOrMade(const TTMEmbedding& of, const Context& context, const Merged* merged, bool decodes,
+               bool gradients)
+      : arena_(context.arena),
+        mark_(context.arena.mark()),
+        merged_(shares(merged) ? *merged : of.make(context, decodes, gradients)) {}
+  ~SharedOrMade() { arena_.release(mark_); }
+  SharedOrMade(const SharedOrMade&) = delete;
+  SharedOrMade& operator=(const SharedOrMade&) = delete;
+
+  const Merged* operator->() const { return &merged_; }
+  const Merged& operator*() const { return merged_; }
+
+ private:
+  Arena& arena_;
+  std::size_t mark_;
+  Merged merged_;
+};
+
+void TTMEmbedding::add_to_right(const Context& context, const Merged& merged, const Tensor& from,
+                                bool alone) const {
+  if (alone) return run(context, SwapAxes{.x = from, .y = merged.dright});
+  ArenaScope scope(context.arena);
+  const Tensor swapped = scope.tensor(merged.dright.shape(), store_.dtype());
+  run(context, SwapAxes{.x = from, .y = swapped});
+  run(context, Add{.x = swapped, .y = merged.dright});
 }
 
 void TTMEmbedding::chain_forward(const Context& context, const Tensor& ids, const Tensor& count,
@@ -58,7 +116,8 @@ void TTMEmbedding::chain_backward(const Context& context, const Tensor& ids, con
   run(context, chain);
 }
 
-Embedding::Rows TTMEmbedding::look_up(const Context& context, ArenaScope& scope, const LookupIds& ids) const {
+Embedding::Rows TTMEmbedding::look_up(const Context& context, ArenaScope& scope, const LookupIds& ids,
+                                      const Merged* merged) const {
   const bool naive = lookup_ == LookupKind::naive;
   const Tensor rows =
       scope.tensor({(naive ? ids.ids : ids.unique_ids).elements(), train_.shape.columns()}, store_.dtype());
@@ -69,15 +128,9 @@ Embedding::Rows TTMEmbedding::look_up(const Context& context, ArenaScope& scope,
   if (lookup_ == LookupKind::unique) {
     chain_forward(context, ids.unique_ids, ids.unique_count, rows);
   } else {
-    ArenaScope halves_scope(context.arena);
-    const Halves halves = scratch_halves(halves_scope);
-    merge_ttm(context, store_, train_, halves.left, halves.right);
-    const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
-                       nr = train_.right_columns();
-    const Tensor right = halves_scope.tensor({right_rows, rank, nr}, store_.dtype());
-    run(context, SwapAxes{.x = halves.right.reshape({1, rank, right_rows, nr}), .y = right});
-    run(context, TTMRowsForward{.left = halves.left,
-                                .right = right,
+    const SharedOrMade made(*this, context, merged, false, false);
+    run(context, TTMRowsForward{.left = made->halves.left,
+                                .right = made->right_by_rows,
                                 .ids = ids.unique_ids,
                                 .count = ids.unique_count,
                                 .rows = rows});
@@ -85,39 +138,52 @@ Embedding::Rows TTMEmbedding::look_up(const Context& context, ArenaScope& scope,
   return {.rows = rows, .index = ids.unique_index};
 }
 
-void TTMEmbedding::backward(const Context& context, const LookupIds& ids, const Tensor& dy) const {
+void TTMEmbedding::backward(const Context& context, const LookupIds& ids, const Tensor& dy,
+                            const Merged* merged) const {
   ArenaScope scope(context.arena);
   const DType master = store_.dtype();
-  if (lookup_ == LookupKind::naive)
-    return chain_backward(context, ids.ids, ids.count, in_type(context, scope, dy, master));
-  const Tensor drows = scope.tensor({ids.unique_ids.elements(), dy.dim(1)}, master);
-  run(context, SegmentSum{.dy = dy,
-                          .order = ids.unique_order,
-                          .offsets = ids.unique_offsets,
-                          .count = ids.unique_count,
-                          .ids = {},
-                          .out = drows});
-  if (lookup_ == LookupKind::unique) return chain_backward(context, ids.unique_ids, ids.unique_count, drows);
+  std::optional<SharedOrMade> made;
+  Merged all;
+  if (lookup_ == LookupKind::halves || shares(merged)) {
+    all = *made.emplace(*this, context, merged, false, false);
+    if (!all.dleft)
+      add_gradients(
+          context, [&](Shape shape) { return scope.tensor(shape, master); }, all);
+  }
+  if (lookup_ == LookupKind::naive) {
+    chain_backward(context, ids.ids, ids.count, in_type(context, scope, dy, master));
+  } else {
+    const Tensor drows = scope.tensor({ids.unique_ids.elements(), dy.dim(1)}, master);
+    run(context, SegmentSum{.dy = dy,
+                            .order = ids.unique_order,
+                            .offsets = ids.unique_offsets,
+                            .count = ids.unique_count,
+                            .ids = {},
+                            .out = drows});
+    if (lookup_ == LookupKind::unique)
+      chain_backward(context, ids.unique_ids, ids.unique_count, drows);
+    else
+      rows_backward(context, ids, drows, all);
+  }
+  if (all) merge_ttm_backward(context, store_, train_, all.halves, all.dleft, all.dright);
+}
 
-  const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
-                     nr = train_.right_columns();
-  const Halves halves = scratch_halves(scope), dhalves = scratch_halves(scope);
-  merge_ttm(context, store_, train_, halves.left, halves.right);
-  const Tensor right = scope.tensor({right_rows, rank, nr}, master);
-  const Tensor dright = scope.tensor({right_rows, rank, nr}, master);
-  run(context, SwapAxes{.x = halves.right.reshape({1, rank, right_rows, nr}), .y = right});
-  run(context, Fill{.x = dhalves.left, .value = 0});
+void TTMEmbedding::rows_backward(const Context& context, const LookupIds& ids, const Tensor& drows,
+                                 const Merged& merged) const {
+  ArenaScope scope(context.arena);
+  const Tensor& right = merged.right_by_rows;
+  const Tensor dright = scope.tensor(right.shape(), store_.dtype());
   run(context, Fill{.x = dright, .value = 0});
-  run(context, TTMRowsBackward{.left = halves.left,
+  run(context, TTMRowsBackward{.left = merged.halves.left,
                                .right = right,
                                .ids = ids.unique_ids,
                                .right_order = ids.right_order,
                                .count = ids.unique_count,
                                .drows = drows,
-                               .dleft = dhalves.left,
+                               .dleft = merged.dleft,
                                .dright = dright});
-  run(context, SwapAxes{.x = dright.reshape({1, right_rows, rank, nr}), .y = dhalves.right});
-  merge_ttm_backward(context, store_, train_, dhalves.left, dhalves.right);
+  add_to_right(context, merged, dright.reshape({1, right.dim(0), right.dim(1), right.dim(2)}),
+               !merged.decodes);
 }
 
 // Rows of logits held at a time: about 32 MiB of float32.
@@ -160,7 +226,7 @@ TTMEmbedding::Rebuilding TTMEmbedding::scratch_rebuilding(ArenaScope& scope) con
 }
 
 // table[l, r, a, b] = Σ_k left[l, a, k] right[k, r, b]: a product whose result has its middle axes swapped.
-void TTMEmbedding::rebuild_rows(const Context& context, const Halves& halves, const Rebuilding& rebuilding,
+void TTMEmbedding::rebuild_rows(const Context& context, const MergedTTM& halves, const Rebuilding& rebuilding,
                                 std::int64_t first, std::int64_t count, const Tensor& rows) const {
   const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
                      nl = train_.left_columns(), nr = train_.right_columns();
@@ -173,10 +239,11 @@ void TTMEmbedding::rebuild_rows(const Context& context, const Halves& halves, co
   run(context, SwapAxes{.x = rebuilding.product.slice(0, {count, nl, right_rows, nr}), .y = rows});
 }
 
-void TTMEmbedding::decode(const Context& context, const Tensor& h, const Tensor& y) const {
+void TTMEmbedding::decode(const Context& context, const Tensor& h, const Tensor& y,
+                          const Merged* merged) const {
   ArenaScope scope(context.arena);
-  const Halves halves = scratch_halves(scope);
-  merge_ttm(context, store_, train_, halves.left, halves.right);
+  const SharedOrMade made(*this, context, merged, true, false);
+  const MergedTTM& halves = made->halves;
   const Rebuilding rebuilding = scratch_rebuilding(scope);
   const std::int64_t right_rows = train_.right_rows(), width = h.dim(1);
   for (std::int64_t l = 0; l * right_rows < vocabulary_; l += rebuilding.left_rows) {
@@ -202,14 +269,9 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
                      nr = train_.right_columns();
   const std::int64_t left_rows = train_.left_rows(), nl = train_.left_columns(), width = nl * nr;
   const DType master = store_.dtype(), compute = decoder.h.dtype();
-  const Halves halves = scratch_halves(scope);
-  merge_ttm(context, store_, train_, halves.left, halves.right);
-  Halves dhalves;
-  if (decoder.gradient) {
-    dhalves = scratch_halves(scope);
-    run(context, Fill{.x = dhalves.left, .value = 0});
-    run(context, Fill{.x = dhalves.right, .value = 0});
-  }
+  const SharedOrMade made(*this, context, decoder.merged, true, decoder.gradient);
+  const Merged& merged = *made;
+  const MergedTTM& halves = merged.halves;
   const Rebuilding rebuilding = scratch_rebuilding(scope);
   const std::int64_t count = rebuilding.left_rows, classes = count * right_rows;  // of a part
   const std::int64_t parts = (vocabulary_ + classes - 1) / classes;
@@ -268,7 +330,7 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
       run(context, SwapAxes{.x = drows.reshape({count, right_rows, nl, nr}), .y = product});
       run(context, MatrixProduct{.a = product,
                                  .b = halves.right,
-                                 .c = dhalves.left.reshape({left_rows, nl * rank}).rows(part * count, count),
+                                 .c = merged.dleft.reshape({left_rows, nl * rank}).rows(part * count, count),
                                  .m = count * nl,
                                  .n = rank,
                                  .k = right_rows * nr,
@@ -276,7 +338,7 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
                                  .accumulate = true});
       run(context, MatrixProduct{.a = left.rows(part * count, count),
                                  .b = product,
-                                 .c = dhalves.right,
+                                 .c = merged.dright,
                                  .m = rank,
                                  .n = right_rows * nr,
                                  .k = count * nl,
@@ -285,7 +347,8 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
     }
     dh.write_back();
   }
-  if (decoder.gradient) merge_ttm_backward(context, store_, train_, dhalves.left, dhalves.right);
+  if (decoder.gradient && !shares(decoder.merged))
+    merge_ttm_backward(context, store_, train_, halves, merged.dleft, merged.dright);
 }
 
 void TTMEmbedding::structured_cross_entropy(const Context& context, const Decoder& decoder) const {
@@ -293,8 +356,9 @@ void TTMEmbedding::structured_cross_entropy(const Context& context, const Decode
   const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
                      nr = train_.right_columns();
   const DType dtype = store_.dtype();
-  const Halves halves = scratch_halves(scope);
-  merge_ttm(context, store_, train_, halves.left, halves.right);
+  const SharedOrMade made(*this, context, decoder.merged, true, decoder.gradient);
+  const Merged& merged = *made;
+  const MergedTTM& halves = merged.halves;
   const Tensor right = scope.tensor({nr, rank, right_rows}, dtype);
   run(context, SwapAxes{.x = halves.right.reshape({1, rank * right_rows, nr, 1}), .y = right});
   TTMMaskedCrossEntropy loss{.h = decoder.h,
@@ -310,15 +374,14 @@ void TTMEmbedding::structured_cross_entropy(const Context& context, const Decode
                              .dh = decoder.dh,
                              .results = decoder.results};
   if (!decoder.gradient) return run(context, loss);
-  const Halves dhalves = scratch_halves(scope);
   const Tensor dright = scope.tensor({nr, rank, right_rows}, dtype);
-  run(context, Fill{.x = dhalves.left, .value = 0});
   run(context, Fill{.x = dright, .value = 0});
-  loss.dleft = dhalves.left;
+  loss.dleft = merged.dleft;
   loss.dright = dright;
   run(context, loss);
-  run(context, SwapAxes{.x = dright.reshape({1, nr, rank * right_rows, 1}), .y = dhalves.right});
-  merge_ttm_backward(context, store_, train_, dhalves.left, dhalves.right);
+  const bool alone = !shares(decoder.merged);
+  add_to_right(context, merged, dright.reshape({1, nr, rank * right_rows, 1}), alone);
+  if (alone) merge_ttm_backward(context, store_, train_, halves, merged.dleft, merged.dright);
 }
 
 }  // namespace comera

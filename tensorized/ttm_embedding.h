@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "tensorized/densify.h"
 #include "tensorized/embedding.h"
 #include "tensorized/ttm_chain.h"
@@ -10,28 +12,34 @@ namespace comera {
 // Lookups:  naive   a chain of small products for every token
 //           unique  the same for every unique id of the batch
 //           halves  both halves of the train merged once, then one small product for every unique id
-// Nothing of a lookup is kept for backward. As a tied decoder it either works through the halves or, if
-// that is less work, rebuilds the table in parts, of which one at a time is held.
+// Of a lookup nothing but the halves is kept for backward. As a tied decoder it either works through the
+// halves or, if that is less work, rebuilds the table in parts, of which one at a time is held.
 class TTMEmbedding final : public Embedding {
  public:
   TTMEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary, const TTMShape& shape,
                double deviation, LookupKind lookup, DecoderKind decoder);
 
-  Rows look_up(const Context& context, ArenaScope& scope, const LookupIds& ids) const override;
-  void backward(const Context& context, const LookupIds& ids, const Tensor& dy) const override;
+  Merged merge(const Context& context, bool decodes, bool gradients) const override;
+  Rows look_up(const Context& context, ArenaScope& scope, const LookupIds& ids,
+               const Merged* merged) const override;
+  void backward(const Context& context, const LookupIds& ids, const Tensor& dy,
+                const Merged* merged) const override;
   void cross_entropy(const Context& context, const Decoder& decoder) const override;
-  void decode(const Context& context, const Tensor& h, const Tensor& y) const override;
+  void decode(const Context& context, const Tensor& h, const Tensor& y, const Merged* merged) const override;
   std::string shape_text() const override { return train_.shape.text(); }
   std::vector<double> table() const override { return densify(store_, train_, vocabulary_); }
   const TTMCores* as_tensor_train() const override { return &train_; }
   std::int64_t right_rows() const override { return train_.right_rows(); }
 
  private:
-  struct Halves {
-    Tensor left;   // (L, nl, rank)
-    Tensor right;  // (rank, R, nr)
-  };
-  Halves scratch_halves(ArenaScope& scope) const;
+  class SharedOrMade;
+  Merged make(const Context& context, bool decodes, bool gradients) const;
+  // Room for gradients of the halves, zero, in memory that `take` gives.
+  using Take = std::function<Tensor(Shape)>;
+  static void add_gradients(const Context& context, const Take& take, Merged& merged);
+  static bool shares(const Merged* merged) { return merged != nullptr && *merged; }
+  // Adds the gradient of a right half in another order of axes, or writes it where nothing else adds any.
+  void add_to_right(const Context& context, const Merged& merged, const Tensor& from, bool alone) const;
   std::int64_t positions_at_once(std::int64_t positions) const;
   bool decodes_by_rebuilding(std::int64_t positions) const;
   // Memory for some rows of the table at a time, and how many left rows that is.
@@ -41,10 +49,13 @@ class TTMEmbedding final : public Embedding {
   };
   Rebuilding scratch_rebuilding(ArenaScope& scope) const;
   // Writes the rows of `count` left rows from `first` on: all that share these left digits.
-  void rebuild_rows(const Context& context, const Halves& halves, const Rebuilding& rebuilding,
+  void rebuild_rows(const Context& context, const MergedTTM& halves, const Rebuilding& rebuilding,
                     std::int64_t first, std::int64_t count, const Tensor& rows) const;
   void structured_cross_entropy(const Context& context, const Decoder& decoder) const;
   void rebuilt_cross_entropy(const Context& context, const Decoder& decoder) const;
+  // Adds the gradients of looked-up rows to those of the halves.
+  void rows_backward(const Context& context, const LookupIds& ids, const Tensor& drows,
+                     const Merged& merged) const;
   void chain_forward(const Context& context, const Tensor& ids, const Tensor& count,
                      const Tensor& rows) const;
   void chain_backward(const Context& context, const Tensor& ids, const Tensor& count,

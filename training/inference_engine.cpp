@@ -34,13 +34,26 @@ Tensor InferenceEngine::values(const PackCapacity& capacity) const {
                                    : outputs_.tensor({capacity.sequences, width()}, store.compute());
 }
 
+EncoderStep InferenceEngine::step(const Context& context, const PackedBatch& batch,
+                                  const MergedEncoder* merged) const {
+  return EncoderStep({.context = context,
+                      .store = model_.parameters(),
+                      .inputs = inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
+                      .results = results_.tensor({sizeof(StepResults)}, DType::uint8),
+                      .training = false},
+                     batch, merged);
+}
+
+void InferenceEngine::prepare(const Context& context, const PackedBatch& batch) {
+  const bool by_head = output_ == Output::logits || output_ == Output::predictions;
+  merged_ =
+      model_.prepare(step(context, batch, nullptr),
+                     by_head ? model_.head().reads(batch)
+                             : pooled_rows(batch, output_ == Output::mean ? Pooling::mean : Pooling::first));
+}
+
 void InferenceEngine::forward(const Context& context, const PackedBatch& batch) const {
-  const EncoderStep step({.context = context,
-                          .store = model_.parameters(),
-                          .inputs = inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
-                          .results = results_.tensor({sizeof(StepResults)}, DType::uint8),
-                          .training = false},
-                         batch);
+  const EncoderStep step = this->step(context, batch, &merged_);
   const Tensor to = values(batch.capacity);
   if (output_ == Output::logits)
     model_.logits(step, to);
@@ -59,8 +72,12 @@ void InferenceEngine::set_capacity(const PackCapacity& capacity) {
   outputs_ = Buffer(allocator, (of_masked ? capacity.masked : capacity.sequences) * width() * number,
                     MemoryKind::workspace);
   Arena measuring = Arena::measuring(allocator.device());
-  forward(Context{processor_.backend, measuring, stream_},
-          PackedBatch::measuring(capacity, allocator.device()));
+  {
+    const Context context{processor_.backend, measuring, stream_};
+    const PackedBatch batch = PackedBatch::measuring(capacity, allocator.device());
+    prepare(context, batch);
+    forward(context, batch);
+  }
   context_.reset();
   arena_.reset();
   feed_.reset();
@@ -69,6 +86,7 @@ void InferenceEngine::set_capacity(const PackCapacity& capacity) {
   feed_ = allocator.feed(batch_.block(), batch_.block_bytes());
   arena_.emplace(allocator, measuring.peak());
   context_.emplace(Context{processor_.backend, *arena_, stream_});
+  prepare(*context_, batch_);
   graph_ = Graph(
       allocator, stream_, [this] { forward(*context_, batch_); }, processor_.graphs);
 }

@@ -46,6 +46,9 @@ class InferenceEngine {
  private:
   void set_capacity(const PackCapacity& capacity);
   Tensor values(const PackCapacity& capacity) const;
+  EncoderStep step(const Context& context, const PackedBatch& batch, const MergedEncoder* merged) const;
+  // Leaves what is made of the parameters alone in merged_.
+  void prepare(const Context& context, const PackedBatch& batch);
   void forward(const Context& context, const PackedBatch& batch) const;
 
   const Model& model_;
@@ -55,6 +58,7 @@ class InferenceEngine {
   Buffer inputs_, results_, outputs_;
   std::optional<Arena> arena_;
   std::optional<Context> context_;
+  MergedEncoder merged_;  // in the arena
   PackedBatch batch_;
   std::unique_ptr<Feed> feed_;
   Graph graph_;

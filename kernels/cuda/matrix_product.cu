@@ -1,6 +1,7 @@
 // Matrix products through cuBLASLt, of 8-bit operands as well. What the library is to do for a shape is asked
 // once and kept.
 
+#include <algorithm>
 #include <compare>
 #include <map>
 #include <mutex>
@@ -8,6 +9,7 @@
 #include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/small_products.h"
 #include "kernels/ops/float8.h"
 #include "kernels/ops/matrix_product.h"
 
@@ -278,6 +280,42 @@ void float8_product(const Float8Product& op, const KernelContext& context) {
                                   context.scratch_bytes, stream_of(context.stream)));
 }
 
+// ---- Several small ones
+
+bool few_sums(const MatrixProduct& op) { return op.m * op.n * op.k <= std::int64_t{1} << 24; }
+
+bool are_small(const MatrixProducts& op) {
+  return std::ranges::all_of(op.products, [](const MatrixProduct& one) {
+    const bool apart = one.batch == 1 || one.stride_c != 0;  // a batch that is summed has an order
+    return one.c.dtype() == DType::float32 && apart && few_sums(one);
+  });
+}
+
+Matrix matrix_of(const Tensor& tensor, std::int64_t columns, std::int64_t ld, std::int64_t stride) {
+  Matrix matrix = rows_of(tensor.data<float>(), columns);
+  matrix.ld = narrow(ld);
+  matrix.next = narrow(stride);
+  return matrix;
+}
+
+void matrix_products(const MatrixProducts& op, const KernelContext& context) {
+  Waves waves;
+  for (const MatrixProduct& one : op.products) {
+    if (one.m == 0 || one.n == 0) continue;
+    waves.add(0, {.a = matrix_of(one.a, one.transpose_a ? one.m : one.k, one.leading_a(), one.stride_a),
+                  .b = matrix_of(one.b, one.transpose_b ? one.k : one.n, one.leading_b(), one.stride_b),
+                  .c = matrix_of(one.c, one.n, one.leading_c(), one.stride_c),
+                  .m = narrow(one.m),
+                  .n = narrow(one.n),
+                  .k = narrow(one.k),
+                  .transpose_a = one.transpose_a,
+                  .transpose_b = one.transpose_b,
+                  .accumulate = one.accumulate,
+                  .batch = narrow(one.batch)});
+  }
+  waves.launch(context.stream);
+}
+
 }  // namespace
 
 void register_matrix_product(Backend& backend, bool tf32) {
@@ -286,6 +324,7 @@ void register_matrix_product(Backend& backend, bool tf32) {
   else
     backend.set<MatrixProduct>(DType::float32, matrix_product<false>, matrix_product_scratch<false>);
   backend.set<MatrixProduct>(DType::bfloat16, matrix_product<false>, matrix_product_scratch<false>);
+  backend.set<MatrixProducts>(DType::float32, matrix_products, nullptr, are_small);
   for (const DType type : {DType::float32, DType::bfloat16})
     backend.set<Float8Product>(type, float8_product, float8_product_scratch);
 }

@@ -10,7 +10,7 @@ namespace {
 // order. The outputs are read where the launch put them: a copy that is indexed would be in local memory.
 __global__ void __launch_bounds__(1024)
     add_partial_sums_kernel(const float* partial, std::int64_t pieces, std::int64_t width,
-                            const __grid_constant__ SumOutputs outputs) {
+                            const SumOutputs __grid_constant__ outputs) {
   auto* sums = shared_array<float>(blockDim.x);
   const int groups = static_cast<int>(blockDim.x) / warp;
   const std::int64_t column = std::int64_t{blockIdx.x} * warp + lane_of_thread();

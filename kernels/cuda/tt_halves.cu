@@ -1,12 +1,13 @@
-// The halves of tensor trains and their gradients. Each is a few small products, which do not fill a GPU by
-// themselves: those that do not wait for one another, of all trains of the operation, are one launch. Gates
-// are multiplied in where cores are read.
+// The halves of tensor trains and their gradients. Each is a few small products: those that do not wait for
+// one another, of all trains of the operation, are one launch. Gates are multiplied in where cores are read.
 
 #include <algorithm>
 
+#include "kernels/cuda/grouped.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/scale_columns.h"
+#include "kernels/cuda/small_products.h"
 #include "kernels/cuda/vector.h"
 #include "kernels/ops/tt_halves.h"
 
@@ -14,129 +15,7 @@ namespace comera::COMERA_CUDA {
 
 namespace {
 
-// Numbers in float32. Element (i, j) lies ld i + apart (j / group) + j % group behind the first: `group`
-// columns are adjacent, groups are `apart` elements apart. gate (group), if there is one, is multiplied in.
-struct Matrix {
-  float* data = nullptr;
-  const float* gate = nullptr;
-  int ld = 0, group = 0, apart = 0;
-};
-
-// c = op(a) op(b), or c +=.
-struct SmallProduct {
-  Matrix a, b, c;
-  int m = 0, n = 0, k = 0;
-  bool transpose_a = false, transpose_b = false, accumulate = false;
-  int blocks_across = 0;  // of those that compute c
-};
-
-constexpr int most_products = 32;  // of a launch
-struct SmallProducts {
-  int count = 0;
-  int first_block[most_products] = {};  // beside one another: every block looks for its product here
-  SmallProduct at[most_products];
-};
-
-constexpr std::size_t most_parameters = 4096;  // bytes
-static_assert(sizeof(SmallProducts) <= most_parameters);
-
-constexpr int tile = 16;  // rows and columns of c that a block computes: products are small, and blocks many
-constexpr int depth = 256;  // of a and b that it reads at once: most products whole
-constexpr int warps = 8;    // each sums every eighth product
-constexpr int stride = 20;  // between rows in shared memory, which begin at multiples of 16 bytes
-constexpr int threads = warps * warp;
-constexpr int rows_each = 2, columns_each = 4;  // of c, by a thread
-constexpr std::size_t shared_floats = std::size_t{2} * depth * stride;
-static_assert(warps * tile * tile <= shared_floats && tile * tile == threads);
-
-constexpr int at_once = 8;  // numbers that a thread asks for before it waits
-
-// A piece of a matrix, `across` columns wide, into shared memory. A row of `to` is one element along the
-// summed dimension: a column of the matrix, or a row; those behind its end are left as they are, and nobody
-// reads them. What is outside of the matrix besides is zero. A thread stays in one column.
-template <int across, bool columns_are_summed>
-__device__ __forceinline__ void read(const Matrix& from, int rows, int columns, int first_row,
-                                     int first_column, float* to) {
-  constexpr int step = threads / across, count = depth * tile / threads;
-  const int x = static_cast<int>(threadIdx.x) % across, y = static_cast<int>(threadIdx.x) / across;
-  const int column = first_column + x;
-  if (columns_are_summed && column >= columns) return;
-  const int needed = columns_are_summed ? count * step : min(count * step, rows - first_row);
-  const int inside = column < columns ? rows - first_row - y : 0;  // rows from the thread's first one on
-  const int within = inside > 0 ? column % from.group : 0;
-  const float gate = inside > 0 && from.gate != nullptr ? from.gate[within] : 1.F;
-  const float* at = from.data;
-  if (inside > 0) at += std::int64_t{first_row + y} * from.ld + column / from.group * from.apart + within;
-  to += columns_are_summed ? x * stride + y : y * stride + x;
-#pragma unroll 1
-  for (int begin = 0; begin * step < needed; begin += at_once) {
-    float values[at_once];
-#pragma unroll
-    for (int i = 0; i < at_once; ++i, at += step * from.ld)
-      values[i] = (begin + i) * step < inside ? *at : 0.F;
-#pragma unroll
-    for (int i = 0; i < at_once; ++i)
-      to[(begin + i) * step * (columns_are_summed ? 1 : stride)] = values[i] * gate;
-  }
-}
-
-// `tile` numbers from `first` on, and `depth` from k on along the summed dimension: the matrix's columns or
-// rows.
-__device__ __forceinline__ void read(const Matrix& from, bool columns_are_summed, int size, int summed,
-                                     int first, int k, float* to) {
-  if (columns_are_summed)
-    read<depth, true>(from, size, summed, first, k, to);
-  else
-    read<tile, false>(from, summed, size, k, first, to);
-}
-
-__global__ void __launch_bounds__(threads, 4)
-    small_products_kernel(const __grid_constant__ SmallProducts products) {
-  int which = 0;
-  while (which + 1 < products.count && static_cast<int>(blockIdx.x) >= products.first_block[which + 1])
-    ++which;
-  const SmallProduct& op = products.at[which];
-  const int block = static_cast<int>(blockIdx.x) - products.first_block[which];
-  const int first_row = block / op.blocks_across * tile, first_column = block % op.blocks_across * tile;
-  auto* shared = shared_array<float>(shared_floats);
-  float *a = shared, *b = shared + depth * stride;
-
-  const int row = lane_of_thread() / 4 * rows_each, column = lane_of_thread() % 4 * columns_each;
-  float sums[rows_each][columns_each] = {};
-  for (int k = 0; k < op.k; k += depth) {
-    read(op.a, !op.transpose_a, op.m, op.k, first_row, k, a);
-    read(op.b, op.transpose_b, op.n, op.k, first_column, k, b);
-    __syncthreads();
-    const int end = min(depth, op.k - k);
-#pragma unroll 4
-    for (int i = warp_of_thread(); i < end; i += warps) {
-      const int at = i * stride;
-      const Values<rows_each> left = load<rows_each>(a + at + row);
-      const Values<columns_each> right = load<columns_each>(b + at + column);
-#pragma unroll
-      for (int y = 0; y < rows_each; ++y)
-#pragma unroll
-        for (int x = 0; x < columns_each; ++x) sums[y][x] += left.at[y] * right.at[x];
-    }
-    __syncthreads();
-  }
-
-  // The warps' sums, in their order.
-#pragma unroll
-  for (int y = 0; y < rows_each; ++y)
-#pragma unroll
-    for (int x = 0; x < columns_each; ++x)
-      shared[(warp_of_thread() * tile + row + y) * tile + column + x] = sums[y][x];
-  __syncthreads();
-  const int x = static_cast<int>(threadIdx.x) % tile, y = static_cast<int>(threadIdx.x) / tile;
-  if (first_column + x >= op.n || first_row + y >= op.m) return;
-  float sum = 0;
-#pragma unroll
-  for (int w = 0; w < warps; ++w) sum += shared[(w * tile + y) * tile + x];
-  float& to = op.c.data[std::int64_t{first_row + y} * op.c.ld + (first_column + x) / op.c.group * op.c.apart +
-                        (first_column + x) % op.c.group];
-  to = op.accumulate ? to + sum : sum;
-}
+constexpr int threads = 256;
 
 // dcore += dgated gate; dgate += column sums of dgated core. Without a gate: dcore += dgated.
 struct CoreGradient {
@@ -145,8 +24,10 @@ struct CoreGradient {
   int rows = 0, columns = 0;
   int ld = 0;  // of dgated
 };
-constexpr int most_gradients = 64;
+constexpr int most_gradients = 512;
 struct CoreGradients {
+  int count = 0;
+  int first_block[most_gradients] = {};
   CoreGradient at[most_gradients];
 };
 
@@ -157,10 +38,12 @@ constexpr int rows_at_once = 4;  // by a warp
 
 // A block has 32 columns of one core.
 __global__ void __launch_bounds__(warp* row_groups)
-    core_gradients_kernel(const __grid_constant__ CoreGradients gradients) {
+    core_gradients_kernel(const CoreGradients __grid_constant__ gradients) {
   auto* sums = shared_array<float>(warp * row_groups);
-  const CoreGradient& op = gradients.at[blockIdx.y];
-  const int column = static_cast<int>(blockIdx.x) * warp + lane_of_thread();
+  const int which = piece_of_block(gradients.first_block, gradients.count);
+  const CoreGradient& op = gradients.at[which];
+  const int block = static_cast<int>(blockIdx.x) - gradients.first_block[which];
+  const int column = block * warp + lane_of_thread();
   float sum = 0;
   if (column < op.columns) {
     const float gate = op.gate != nullptr ? op.gate[column] : 1.F;
@@ -195,31 +78,29 @@ struct Region {
   const float* from = nullptr;
   int rows = 0, columns = 0, ld = 0;
 };
-constexpr int most_regions = 64;
+constexpr int filled_by_thread = 4;
+constexpr int most_regions = 512;
 struct Regions {
+  int count = 0;
+  int first_block[most_regions] = {};
   Region at[most_regions];
 };
 
 static_assert(sizeof(Regions) <= most_parameters);
 
-__global__ void __launch_bounds__(threads) fill_regions_kernel(const __grid_constant__ Regions all) {
-  const Region& op = all.at[blockIdx.y];
+__global__ void __launch_bounds__(threads) fill_regions_kernel(const Regions __grid_constant__ all) {
+  const int which = piece_of_block(all.first_block, all.count);
+  const Region& op = all.at[which];
+  const int block = static_cast<int>(blockIdx.x) - all.first_block[which];
   const std::int64_t count = std::int64_t{op.rows} * op.columns;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < count;
-       i += std::int64_t{gridDim.x} * threads)
-    op.to[i / op.columns * op.ld + i % op.columns] = op.from != nullptr ? op.from[i] : 0.F;
+#pragma unroll
+  for (int n = 0; n < filled_by_thread; ++n) {
+    const std::int64_t i = (std::int64_t{block} * filled_by_thread + n) * threads + threadIdx.x;
+    if (i < count) op.to[i / op.columns * op.ld + i % op.columns] = op.from != nullptr ? op.from[i] : 0.F;
+  }
 }
 
 // ---- What is launched
-
-int narrow(std::int64_t size) {
-  COMERA_CHECK(size <= 0x7fffffff, "the halves of a tensor train are too large for a GPU's kernels");
-  return static_cast<int>(size);
-}
-
-Matrix rows_of(float* data, std::int64_t columns) {
-  return {data, nullptr, narrow(columns), narrow(columns), narrow(columns)};
-}
 
 // Core k as a matrix of so many columns, a multiple of its rank, with its gate unless it is the last.
 Matrix core_of(const TTTrain& train, int k, std::int64_t columns) {
@@ -234,8 +115,10 @@ Matrix core_of(const TTTrain& train, int k, std::int64_t columns) {
 // A or its gradient as L_p = L_{p-1} S_p has it: a row for each row of L_{p-1}.
 Matrix rows_of_a(const Tensor& a, std::int64_t apart, const TTTrain& train) {
   const int last = train.inputs - 1;
-  return {a.data<float>(), nullptr, narrow(train.mode(last) * apart), narrow(train.rank(last)),
-          narrow(apart)};
+  return {.data = a.data<float>(),
+          .ld = narrow(train.mode(last) * apart),
+          .group = narrow(train.rank(last)),
+          .apart = narrow(apart)};
 }
 
 class Scratch {
@@ -251,33 +134,6 @@ class Scratch {
  private:
   std::uintptr_t begin_;
   std::size_t bytes_ = 0;
-};
-
-// Products in the order of their waves: those of a wave wait for those of the waves before.
-class Waves {
- public:
-  void add(int wave, const SmallProduct& product) {
-    if (static_cast<int>(waves_.size()) <= wave) waves_.resize(wave + 1);
-    waves_[wave].push_back(product);
-  }
-  void launch(const Stream& stream) const {
-    for (const auto& wave : waves_)
-      for (std::size_t begin = 0; begin < wave.size(); begin += most_products) {
-        SmallProducts some;
-        std::int64_t blocks = 0;
-        for (std::size_t i = begin; i < std::min(begin + most_products, wave.size()); ++i) {
-          some.first_block[some.count] = narrow(blocks);
-          SmallProduct& product = some.at[some.count++] = wave[i];
-          product.blocks_across = narrow(blocks_for(product.n, tile));
-          blocks += blocks_for(product.m, tile) * product.blocks_across;
-        }
-        COMERA_LAUNCH(stream, (LaunchShape{{blocks}, threads, shared_floats * sizeof(float)}),
-                      small_products_kernel, some);
-      }
-  }
-
- private:
-  std::vector<std::vector<SmallProduct>> waves_;
 };
 
 // L_0..L_last and R_first..R_{K-1}, where the last to be made may have a place already.
@@ -364,19 +220,15 @@ std::vector<Region> regions_of(const TTHalvesForward& op) {
 }
 
 void launch(const std::vector<Region>& all, const Stream& stream) {
-  constexpr std::int64_t most_blocks = 32;  // of one of them
   for (std::size_t begin = 0; begin < all.size(); begin += most_regions) {
     Regions some;
-    const std::size_t count = std::min<std::size_t>(most_regions, all.size() - begin);
-    std::int64_t most = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      some.at[i] = all[begin + i];
-      most = std::max(most, std::int64_t{some.at[i].rows} * some.at[i].columns);
+    std::int64_t blocks = 0;
+    for (std::size_t i = begin; i < std::min(begin + most_regions, all.size()); ++i) {
+      some.first_block[some.count] = narrow(blocks);
+      const Region& region = some.at[some.count++] = all[i];
+      blocks += blocks_for(std::int64_t{region.rows} * region.columns, threads * filled_by_thread);
     }
-    const LaunchShape shape{
-        .grid = {std::min(blocks_for(most, threads), most_blocks), static_cast<std::int64_t>(count)},
-        .threads = threads};
-    COMERA_LAUNCH(stream, shape, fill_regions_kernel, some);
+    COMERA_LAUNCH(stream, (LaunchShape{{blocks}, threads}), fill_regions_kernel, some);
   }
 }
 
@@ -495,16 +347,15 @@ void tt_halves_backward(const TTHalvesBackward& op, const KernelContext& context
   waves.launch(context.stream);
   for (std::size_t begin = 0; begin < gradients.size(); begin += most_gradients) {
     CoreGradients some;
-    const std::size_t count = std::min<std::size_t>(most_gradients, gradients.size() - begin);
-    int widest = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      some.at[i] = gradients[begin + i];
-      widest = std::max(widest, some.at[i].columns);
+    std::int64_t blocks = 0;
+    for (std::size_t i = begin; i < std::min(begin + most_gradients, gradients.size()); ++i) {
+      some.first_block[some.count] = narrow(blocks);
+      const CoreGradient& gradient = some.at[some.count++] = gradients[i];
+      blocks += blocks_for(gradient.columns, warp);
     }
-    const LaunchShape shape{.grid = {blocks_for(widest, warp), static_cast<std::int64_t>(count)},
-                            .threads = warp * row_groups,
-                            .shared_bytes = warp * row_groups * sizeof(float)};
-    COMERA_LAUNCH(context.stream, shape, core_gradients_kernel, some);
+    COMERA_LAUNCH(context.stream,
+                  (LaunchShape{{blocks}, warp * row_groups, warp * row_groups * sizeof(float)}),
+                  core_gradients_kernel, some);
   }
 }
 

@@ -87,7 +87,7 @@ __device__ __forceinline__ void run_chain(const Chain& chain, std::int64_t id, f
 }
 
 __global__ void __launch_bounds__(threads)
-    ttm_chain_kernel(const __grid_constant__ Chain chain, std::int64_t rows, float* out) {
+    ttm_chain_kernel(const Chain __grid_constant__ chain, std::int64_t rows, float* out) {
   for (std::int64_t u = blockIdx.x; u < rows; u += gridDim.x) {
     float* row = out + u * chain.width;
     if (u < *chain.count)
@@ -113,7 +113,7 @@ void ttm_chain_forward(const TTMChainForward& op, const KernelContext& context) 
 
 // Block u: the id's Z again, then the gradients by Z_k D_k from the last to the first.
 __global__ void __launch_bounds__(threads)
-    ttm_chain_gradients(const __grid_constant__ Chain chain, const float* drows) {
+    ttm_chain_gradients(const Chain __grid_constant__ chain, const float* drows) {
   const std::int64_t u = blockIdx.x;
   if (u >= *chain.count) return;
   const std::int64_t id = chain.ids[u];
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(threads)
 
 // Block (digit, part, core): a slice's gradient, summed over the ids with that digit in their order.
 __global__ void __launch_bounds__(threads)
-    ttm_chain_core_gradient(const __grid_constant__ Chain chain, const float* drows) {
+    ttm_chain_core_gradient(const Chain __grid_constant__ chain, const float* drows) {
   const int k = static_cast<int>(blockIdx.z);
   const ChainCore& core = chain.at[k];
   const std::int64_t digit = blockIdx.x;
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(threads)
 }
 
 // Block (entry, core): the gradient of one entry of a gate.
-__global__ void __launch_bounds__(threads) ttm_chain_gate_gradient(const __grid_constant__ Chain chain) {
+__global__ void __launch_bounds__(threads) ttm_chain_gate_gradient(const Chain __grid_constant__ chain) {
   auto* sums = shared_array<float>(threads / warp);
   const ChainCore& core = chain.at[blockIdx.y];
   const std::int64_t c = blockIdx.x;

@@ -21,7 +21,7 @@
 #define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-#define __grid_constant__
+#define __grid_constant__ &  // behind a type: fibers share one copy, as threads do
 #define __restrict__
 
 #define threadIdx (::comera::emulation::thread_index())

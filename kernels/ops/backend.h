@@ -12,6 +12,7 @@
 // Every operation, once. Each is a struct of its name in kernels/ops with its arguments, formula and shapes.
 #define COMERA_OPERATIONS(X)         \
   X(MatrixProduct)                   \
+  X(MatrixProducts)                  \
   X(TTLinearForward)                 \
   X(TTLinearBackward)                \
   X(TTHalvesForward)                 \

@@ -45,4 +45,19 @@ Work work_of(const MatrixProduct& op) {
               matrices(op.k * op.n, op.stride_b != 0, op.b.dtype()) + (op.accumulate ? 2 * c : c)};
 }
 
+void MatrixProducts::check() const {
+  COMERA_CHECK(!products.empty(), "MatrixProducts: no product was given");
+  for (const MatrixProduct& one : products) {
+    COMERA_CHECK(one.compute() == compute(), "MatrixProducts: products of {} and of {}", name_of(compute()),
+                 name_of(one.compute()));
+    one.check();
+  }
+}
+
+Work work_of(const MatrixProducts& op) {
+  Work all;
+  for (const MatrixProduct& one : op.products) all += work_of(one);
+  return all;
+}
+
 }  // namespace comera

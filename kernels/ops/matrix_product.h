@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string_view>
+#include <vector>
+
 #include "kernels/core/tensor.h"
 
 namespace comera {
@@ -16,12 +19,21 @@ struct MatrixProduct {
   bool transpose_a = false, transpose_b = false, accumulate = false;
   std::int64_t lda = 0, ldb = 0, ldc = 0;
   std::int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
+  std::string_view place{};  // in a log (product_log.h); empty: that of the scope around
 
   std::int64_t leading_a() const { return lda ? lda : (transpose_a ? m : k); }
   std::int64_t leading_b() const { return ldb ? ldb : (transpose_b ? k : n); }
   std::int64_t leading_c() const { return ldc ? ldc : n; }
 
   DType compute() const { return a.dtype(); }
+  void check() const;
+};
+
+// Products that do not wait for one another: a GPU computes small ones at once.
+struct MatrixProducts {
+  std::vector<MatrixProduct> products;  // at least one, all of one compute type
+
+  DType compute() const { return products.front().compute(); }
   void check() const;
 };
 

@@ -67,7 +67,7 @@ ProductPlace::ProductPlace(ProductLog* log, const std::string& place, const char
   place_ = log->place_;
   why_ = log->why_;
   if (!place.empty()) log->place_ = place;
-  log->why_ = why;
+  if (why != nullptr) log->why_ = why;
 }
 
 ProductPlace::~ProductPlace() {

@@ -47,7 +47,7 @@ bool log_product(ProductLog& log, const AttentionForward& attention);
 bool log_product(ProductLog& log, const AttentionBackward& attention);
 
 // Products logged from here to the end of the scope are of this place, and computed as they are for this
-// reason. An empty place: that of the scope around it. Does nothing without a log.
+// reason. An empty place, or no reason: that of the scope around it. Does nothing without a log.
 class ProductPlace {
  public:
   ProductPlace(ProductLog* log, const std::string& place, const char* why = "");

@@ -49,6 +49,30 @@ void batch_case(std::vector<OperationCase>& cases, const std::string& name, Size
                    }});
 }
 
+// Several at once, with the heads of a layer side by side in the columns, as batches of strides that are
+// shorter than a row; the same again with the operands the other way round.
+void products_case(std::vector<OperationCase>& cases, const std::string& name, Size size, std::int64_t heads,
+                   bool accumulate, int times) {
+  cases.push_back({"MatrixProducts_" + name, 2e-6, [=](World& world) {
+                     MatrixProducts op;
+                     for (int i = 0; i < times; ++i) {
+                       const bool turned = i % 2 != 0;
+                       const std::int64_t width = heads * size.k, columns = heads * size.n;
+                       MatrixProduct one;
+                       one.m = size.m, one.n = size.n, one.k = size.k, one.batch = heads;
+                       one.transpose_a = turned, one.transpose_b = !turned, one.accumulate = accumulate;
+                       one.a = turned ? world.input({size.k, heads * size.m}) : world.input({size.m, width});
+                       one.b = turned ? world.input({size.k, columns}) : world.input({size.n, width});
+                       one.lda = turned ? heads * size.m : width, one.ldb = turned ? columns : width;
+                       one.stride_a = turned ? size.m : size.k, one.stride_b = turned ? size.n : size.k;
+                       one.c = world.master_output("c", {size.m, columns});
+                       one.ldc = columns, one.stride_c = size.n;
+                       op.products.push_back(one);
+                     }
+                     world.run(op);
+                   }});
+}
+
 // Cores of these modes and ranks; the ranks between are one fewer than the modes.
 TTTrain random_train(World& world, const std::vector<std::int64_t>& modes, std::size_t inputs,
                      const std::vector<std::int64_t>& ranks) {
@@ -273,6 +297,7 @@ void add_product_cases(std::vector<OperationCase>& cases) {
         HalvesCase{"2x1", {4, 5, 41}, 2, {3, 7}, 1}, HalvesCase{"2x2", {8, 6, 5, 7}, 2, {8, 33, 5}, 3, 2},
         HalvesCase{"3x3", {12, 8, 8, 8, 8, 12}, 3, {12, 30, 30, 30, 12}, 60, 4},
         HalvesCase{"4x3", {2, 3, 4, 5, 3, 2, 7}, 4, {2, 6, 17, 19, 6, 3}, 0, 9},
+        HalvesCase{"many", {2, 3, 2, 3}, 2, {2, 3, 2}, 1, 260, 1, true},
         HalvesCase{"1x1_padded", {3, 5}, 1, {4}, 0, 1, 4},
         HalvesCase{"1x1_last_row", {3, 5}, 1, {4}, 2, 2, 0, true},
         HalvesCase{"2x2_padded_last_row", {8, 6, 5, 7}, 2, {8, 30, 5}, 1, 2, 2, true}})
@@ -294,6 +319,11 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   batch_case(cases, "middle", {33, 17, 65}, 13, false);
   batch_case(cases, "large", {130, 120, 65}, 3, false);
   batch_case(cases, "one_result", {33, 17, 65}, 13, true);
+  products_case(cases, "heads", {31, 30, 64}, 3, false, 2);
+  products_case(cases, "one_row", {1, 30, 64}, 12, true, 3);
+  products_case(cases, "long_sums", {17, 33, 515}, 2, false, 1);
+  products_case(cases, "many", {3, 4, 5}, 2, true, 245);
+  products_case(cases, "nothing_summed", {5, 6, 0}, 2, false, 2);
 
   linear_cases(cases, {1, 1, {1}, {1}});
   linear_cases(cases, {5, 7, {3}, {11}, Activation::gelu});

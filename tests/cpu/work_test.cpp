@@ -63,6 +63,12 @@ TEST(WorkOf, FeedForwardBackwardComputesTheInnerTensorAgain) {
   EXPECT_EQ(work_of(op).bytes, 4 * (24 + weights + 9 + 8 + 12 + 28 + 2 * (weights + 9) + 2 * 24));
 }
 
+TEST(WorkOf, SeveralProductsAreTheirSum) {
+  const MatrixProduct one{.a = of({3, 5}), .b = of({5, 7}), .c = of({3, 7}), .m = 3, .n = 7, .k = 5};
+  EXPECT_EQ(work_of(MatrixProducts{{one, one}}).flops, 2 * work_of(one).flops);
+  EXPECT_EQ(work_of(MatrixProducts{{one, one}}).bytes, 2 * work_of(one).bytes);
+}
+
 TEST(WorkOf, AttentionOfSharedKeys) {
   AttentionForward op;
   op.q = of({10, 6}), op.k = of({10 * 9}), op.v = of({10 * 9}), op.out = of({10, 15});

@@ -57,8 +57,15 @@ Result between_halves(Harness& harness, Layers& layers, bool sloped, const Tenso
                       const Tensor& dx) {
   const TTAttention attention = layers.between_halves();
   const TTAttention::Inputs inputs = inputs_of(harness, x.dtype(), sloped);
-  const auto saved = attention.forward(harness.context(), inputs, x);
-  attention.backward(harness.context(), inputs, saved, dy, dx, true);
+  const Context& context = harness.context();
+  TTAttention::Merged merged;
+  const Merging merging =
+      merge_together(context, x.dtype(), [&](Merging& m) { merged = attention.merge(m); });
+  const auto saved = attention.forward(context, inputs, merged, x);
+  ArenaScope scope(context.arena);
+  MergedGradients gradients(context, scope, merging);
+  attention.backward(context, inputs, saved, dy, dx, true, gradients);
+  gradients.flush();
   return {read_tensor(saved.y), read_tensor(dx), read_tensor(layers.store.gradients())};
 }
 

@@ -10,6 +10,18 @@
 namespace comera::test {
 namespace {
 
+TTFeedForward::Saved both_passes(const Context& context, const TTFeedForward& layers, Activation activation,
+                                 const Tensor& x, const Tensor& dy, const Tensor& dx, bool accumulate_dx) {
+  TTFeedForward::Merged merged;
+  const Merging merging = merge_together(context, x.dtype(), [&](Merging& m) { merged = layers.merge(m); });
+  TTFeedForward::Saved saved = layers.forward(context, merged, x, activation);
+  ArenaScope scope(context.arena);
+  MergedGradients gradients(context, scope, merging);
+  layers.backward(context, saved, activation, dy, dx, accumulate_dx, gradients);
+  gradients.flush();
+  return saved;
+}
+
 // One pass over both layers gives what one layer after the other gives.
 TEST(TTFeedForward, IsOneLayerAfterTheOther) {
   constexpr std::int64_t tokens = 9, hidden = 12, inner = 24;
@@ -35,8 +47,7 @@ TEST(TTFeedForward, IsOneLayerAfterTheOther) {
   const Tensor dy = harness.random({tokens, hidden}, DType::float64);
   const Tensor dx = harness.random({tokens, hidden}, DType::float64);
   const std::vector<double> dx_before = read_tensor(dx), dy_before = read_tensor(dy);
-  const auto saved = in_one_pass.forward(context, x, Activation::gelu);
-  in_one_pass.backward(context, saved, Activation::gelu, dy, dx, true);
+  const auto saved = both_passes(context, in_one_pass, Activation::gelu, x, dy, dx, true);
   const std::vector<double> y = read_tensor(saved.y), dx_got = read_tensor(dx);
   const std::vector<double> gradients = read_tensor(store.gradients());
   EXPECT_EQ(read_tensor(dy), dy_before);
@@ -98,9 +109,8 @@ TEST(TTFeedForward, InFloat8IsOneLayerAfterTheOtherToTheBit) {
         const Tensor dx = harness.tensor({tokens, hidden}, dtype),
                      dinner = harness.tensor({tokens, inner}, dtype);
 
-        const auto saved = pass.in_one_pass.forward(context, x, activation);
+        const auto saved = both_passes(context, pass.in_one_pass, activation, x, dy, dx, false);
         ASSERT_TRUE(saved.float8);
-        pass.in_one_pass.backward(context, saved, activation, dy, dx, false);
         const std::vector<double> y = read_tensor(saved.y), dx_got = read_tensor(dx);
 
         const auto first = layers.up->forward(context, x, {.activation = activation});
@@ -123,8 +133,7 @@ TEST(TTFeedForward, InFloat8AnActivationTakesNoMemory) {
     const Context context{plain_backend(), arena, {}};
     const Shape shape{InFloat8::tokens, InFloat8::hidden};
     const Tensor x = arena.saved(shape, DType::float32), dy = arena.saved(shape, DType::float32);
-    const auto saved = layers.in_one_pass.forward(context, x, activation);
-    layers.in_one_pass.backward(context, saved, activation, dy, arena.saved(shape, DType::float32), false);
+    both_passes(context, layers.in_one_pass, activation, x, dy, arena.saved(shape, DType::float32), false);
     if (activation == Activation::none) without = arena.peak().total;
     EXPECT_EQ(arena.peak().total, without);
   }

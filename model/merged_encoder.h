@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "model/encoder_block.h"
+#include "tensorized/embedding.h"
+
+namespace comera {
+
+// What an encoder makes of its cores alone: good until they change, or the arena is released to where it was.
+struct MergedEncoder {
+  Embedding::Merged tokens;
+  std::vector<EncoderBlock::Merged> blocks;
+};
+
+}  // namespace comera
