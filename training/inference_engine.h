@@ -18,7 +18,8 @@ struct PackShare {
   std::int64_t process = 0, world_size = 1;
 };
 
-// Runs a model forward only: no dropout, no gradients, and memory that does not grow with its depth.
+// Runs a model forward only: no dropout, no gradients, and of each block only what is made of its cores, once
+// for all packs.
 class InferenceEngine {
  public:
   enum class Output : std::uint8_t {
