@@ -72,7 +72,7 @@ class LayerTimer {
                                            [&](Merging& all) { merged = block_.merge(step, nullptr, all); });
     const EncoderBlock::Saved saved = block_.forward(step, merged, x, nullptr);
     ArenaScope scope(arena);
-    MergedGradients gradients(context, scope, merging);
+    MergedGradients gradients(context, scope, merging, 0);
     block_.backward(step, saved, g, g, nullptr, gradients);
     gradients.flush();
     arena.release(mark);

@@ -129,21 +129,16 @@ Merging Model::merge(const EncoderStep& step, const RowList* early, bool gradien
 void Model::backward(const EncoderStep& step, const Tensor& dhidden, const Tensor& g, const RowList* early,
                      const Merging& merging) const {
   ArenaScope scope(step.context.arena);
-  MergedGradients gradients(step.context, scope, merging);
-  std::size_t done = blocks_.size();  // blocks from here on have all their gradients
-  std::vector<std::int64_t> flushes(blocks_.size());
-  const auto tell = [&](std::size_t from) {
-    while (done > from && (gradients.empty() || flushes[done - 1] < gradients.flushes()))
-      ready(static_cast<int>(done--));
-  };
+  const bool together = !announces_gradients();
+  MergedGradients gradients(step.context, scope, merging,
+                            together ? MergedGradients::usual_most(step.context.backend.device()) : 0);
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     const RowList* rows = rows_of(i, early);
     blocks_[i]->backward(step, saved_[i], rows ? dhidden : g, g, rows, gradients);
-    flushes[i] = gradients.flushes();
-    tell(i);
+    if (!together) gradients.flush();
+    ready(static_cast<int>(i) + 1);
   }
   gradients.flush();
-  tell(0);
 }
 
 RowList Model::themselves(const EncoderStep& step, const RowList& rows) {

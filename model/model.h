@@ -79,7 +79,7 @@ class Model final : public Trainable {
   std::unique_ptr<Head> head_;
   std::unique_ptr<Float8State> float8_;
   std::vector<std::vector<ParameterRange>> block_ranges_;
-  // Of a training step, reused so that it allocates nothing.
+  // Of a training step; they are members so that their memory is used again.
   mutable MergedEncoder merged_;
   mutable std::vector<EncoderBlock::Saved> saved_;
 };

@@ -81,6 +81,8 @@ class Trainable {
   // Before every pass: weights in the type of activations, rounded anew, and whether scales of 8-bit operands
   // learn from it.
   void begin_pass(const Context& context, bool training) const;
+  // Whether anybody waits for gradients while a pass goes on: then they are complete as early as they can be.
+  bool announces_gradients() const { return static_cast<bool>(gradients_ready_); }
   void gradients_are_ready(const std::vector<ParameterRange>& ranges) const {
     if (gradients_ready_) gradients_ready_(ranges);
   }

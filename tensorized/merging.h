@@ -10,7 +10,7 @@
 namespace comera {
 
 // What a pass makes of the cores of tensor trains before it reads a token: for each layer a few products that
-// are too small to fill a GPU by themselves, and on a CPU to be divided among threads. So all layers of a
+// are too small to fill a GPU by themselves. So all layers of a
 // model put theirs together here, and take their memory from here, which is why they are asked twice: first
 // they count, then they make.
 class Merging {
@@ -76,15 +76,13 @@ Merging merge_together(const Context& context, DType compute, const Make& make) 
 // or the pass ends; then they become gradients of cores together.
 class MergedGradients {
  public:
-  // On a GPU 16 MB: the products of a layer that needs more are large enough by themselves. On a CPU those of
-  // any layer are.
+  // On a GPU 16 MB: the products of a layer that needs more are large enough by themselves. On a CPU nothing
+  // is gained by waiting.
   static std::int64_t usual_most(Device device) {
     return device.kind == DeviceKind::cuda ? std::int64_t{4} << 20 : 0;
   }
-  // With memory in the scope for the gradients of what was merged: for so many numbers at most, but for those
-  // of any one layer.
-  MergedGradients(const Context& context, ArenaScope& scope, const Merging& merged)
-      : MergedGradients(context, scope, merged, usual_most(context.backend.device())) {}
+  // With memory in the scope for the gradients of what was merged: for `most` numbers, or
+  // as many as the layer with most of them has.
   MergedGradients(const Context& context, ArenaScope& scope, const Merging& merged, std::int64_t most);
   MergedGradients(const MergedGradients&) = delete;
   MergedGradients& operator=(const MergedGradients&) = delete;
@@ -98,9 +96,7 @@ class MergedGradients {
   void add_row(const Tensor& from, const Tensor& to) { rows_.push_back({from, to}); }
 
   void flush();
-  // What was added before so many flushes had happened is in the gradients of parameters; nothing waits if
-  // empty().
-  std::int64_t flushes() const { return flushes_; }
+  std::int64_t flushes() const { return flushes_; }  // so far
   bool empty() const { return halves_.halves.empty() && rows_.empty(); }
 
  private:

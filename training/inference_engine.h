@@ -18,8 +18,8 @@ struct PackShare {
   std::int64_t process = 0, world_size = 1;
 };
 
-// Runs a model forward only: no dropout, no gradients, and of each block only what is made of its cores, once
-// for all packs.
+// Runs a model forward only: no dropout, no gradients. Of each block it keeps only what is made of its cores,
+// which is made once for all packs.
 class InferenceEngine {
  public:
   enum class Output : std::uint8_t {

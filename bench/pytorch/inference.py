@@ -97,6 +97,8 @@ def main():
     parser.add_argument("--length", type=int, default=128, help="tokens of a text at most")
     parser.add_argument("--output", help="a file of numpy for the vectors")
     args = parser.parse_args()
+    if args.runtime == "onnx" and not args.onnx:
+        parser.error("--runtime onnx needs --onnx FILE")
     os.environ["OMP_NUM_THREADS"] = str(args.threads)
 
     if args.runtime == "onnx" and not os.path.exists(args.onnx):

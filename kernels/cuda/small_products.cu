@@ -51,7 +51,7 @@ __device__ __forceinline__ void read(const Matrix& from, int batch, int rows, in
   for (int begin = 0; begin * step < needed; begin += at_once) {
     float values[at_once];
 #pragma unroll
-    for (int i = 0; i < at_once; ++i, at += step * from.ld)
+    for (int i = 0; i < at_once; ++i, at += std::int64_t{step} * from.ld)
       values[i] = (begin + i) * step < inside ? *at : 0.F;
 #pragma unroll
     for (int i = 0; i < at_once; ++i)
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(threads, 4)
 }  // namespace
 
 int narrow(std::int64_t size) {
-  COMERA_CHECK(size <= 0x7fffffff, "a tensor train is too large for a GPU's kernels");
+  COMERA_CHECK(size <= 0x7fffffff, "a product is too large for a GPU's kernels");
   return static_cast<int>(size);
 }
 

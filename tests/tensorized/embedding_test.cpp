@@ -145,6 +145,52 @@ TEST_P(TTMEmbeddingAgainstDense, TiedDecoder) {
   for (std::int64_t e = count * width; e < rows * width; ++e) EXPECT_EQ(dh.data<double>()[e], 0);
 }
 
+// What a pass merges once for its lookup, its decoder and the gradients of both gives what each gives by
+// itself.
+TEST_P(TTMEmbeddingAgainstDense, IsMergedOnceForAPass) {
+  const std::int64_t width = GetParam().shape.columns(), masked = batch_.capacity.masked;
+  const Context& context = harness_.context();
+  const Tensor h = harness_.random({masked, width}, DType::float64),
+               dh = harness_.tensor({masked, width}, DType::float64),
+               bias = harness_.random({GetParam().vocabulary}, DType::float64),
+               dbias = harness_.tensor({GetParam().vocabulary}, DType::float64),
+               dy = harness_.random({batch_.capacity.tokens, width}, DType::float64);
+  const std::int64_t real = *batch_.token_count().data<std::int32_t>();
+  for (std::int64_t e = real * width; e < dy.elements(); ++e) dy.data<double>()[e] = 0;
+  const auto pass = [&](bool shared) {
+    write_tensor(store_.gradients(), std::vector<double>(store_.gradients().elements(), 0));
+    const std::size_t mark = context.arena.mark();
+    const Embedding::Merged merged = shared ? embedding_->merge(context, true, true) : Embedding::Merged{};
+    EXPECT_EQ(static_cast<bool>(merged), shared);
+    std::vector<double> all;
+    const auto append = [&](const Tensor& tensor) {
+      for (const double value : read_tensor(tensor)) all.push_back(value);
+    };
+    {
+      ArenaScope scope(context.arena);
+      append(embedding_->look_up(context, scope, batch_.tokens(), &merged).rows.rows(0, 1));
+    }
+    harness_.results() = StepResults{};
+    embedding_->cross_entropy(context, {.h = h,
+                                        .targets = batch_.masked_targets,
+                                        .count = batch_.masked_count(),
+                                        .bias = bias,
+                                        .dbias = dbias,
+                                        .gradient = true,
+                                        .dh = dh,
+                                        .results = harness_.step_results(),
+                                        .merged = &merged});
+    embedding_->backward(context, batch_.tokens(), dy, &merged);
+    append(dh);
+    append(store_.gradients());
+    all.push_back(harness_.results().loss_sum);
+    context.arena.release(mark);
+    return all;
+  };
+  const std::vector<double> apart = pass(false);
+  EXPECT_LT(relative_error(pass(true), apart), 1e-13);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, TTMEmbeddingAgainstDense, testing::ValuesIn(cases()), [](const auto& test) {
   return fmt::format("{}_order{}_{}", test.index, test.param.shape.order(), name_of(test.param.lookup));
 });

@@ -103,7 +103,7 @@ TEST(Merging, NothingTakesNothing) {
   const std::size_t before = harness.context().arena.mark();
   const Merging merging = merge_together(harness.context(), DType::float32, [](Merging&) {});
   ArenaScope scope(harness.context().arena);
-  MergedGradients gradients(harness.context(), scope, merging);
+  MergedGradients gradients(harness.context(), scope, merging, 100);
   gradients.flush();
   EXPECT_EQ(gradients.flushes(), 0);
   EXPECT_EQ(harness.context().arena.mark(), before);

@@ -63,7 +63,7 @@ Result between_halves(Harness& harness, Layers& layers, bool sloped, const Tenso
       merge_together(context, x.dtype(), [&](Merging& m) { merged = attention.merge(m); });
   const auto saved = attention.forward(context, inputs, merged, x);
   ArenaScope scope(context.arena);
-  MergedGradients gradients(context, scope, merging);
+  MergedGradients gradients(context, scope, merging, 0);
   attention.backward(context, inputs, saved, dy, dx, true, gradients);
   gradients.flush();
   return {read_tensor(saved.y), read_tensor(dx), read_tensor(layers.store.gradients())};

@@ -16,7 +16,7 @@ TTFeedForward::Saved both_passes(const Context& context, const TTFeedForward& la
   const Merging merging = merge_together(context, x.dtype(), [&](Merging& m) { merged = layers.merge(m); });
   TTFeedForward::Saved saved = layers.forward(context, merged, x, activation);
   ArenaScope scope(context.arena);
-  MergedGradients gradients(context, scope, merging);
+  MergedGradients gradients(context, scope, merging, 0);
   layers.backward(context, saved, activation, dy, dx, accumulate_dx, gradients);
   gradients.flush();
   return saved;
