@@ -63,7 +63,7 @@ std::vector<Tensor> MergedGradients::zeros(const Together& together) {
   const std::int64_t elements = together.elements();
   if (taken_ + elements > memory_.elements()) flush();
   if (taken_ == 0) comera::run(context_, Fill{.x = memory_, .value = 0});
-  const std::vector<Tensor> parts = together.in(memory_.slice(taken_, {elements}));
+  std::vector<Tensor> parts = together.in(memory_.slice(taken_, {elements}));
   taken_ += elements;
   return parts;
 }

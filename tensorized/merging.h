@@ -27,7 +27,7 @@ class Merging {
     Tensor computed;  // the same tensor if no rounding is needed
   };
   Operands take(std::int64_t elements, DType dtype);
-  void add(TTHalvesForward::Half half) { halves_.halves.push_back(std::move(half)); }
+  void add(const TTHalvesForward::Half& half) { halves_.halves.push_back(half); }
   // A product of halves; it waits for all of them.
   void add(const MatrixProduct& product) { products_.products.push_back(product); }
   // Memory that is zero before anything is made.
@@ -89,7 +89,7 @@ class MergedGradients {
 
   // Memory for a layer's, all zero; until flush().
   std::vector<Tensor> zeros(const Together& together);
-  void add(TTHalvesBackward::Half half) { halves_.halves.push_back(std::move(half)); }
+  void add(const TTHalvesBackward::Half& half) { halves_.halves.push_back(half); }
   // A product from which a half's gradient is made; all products come before all halves.
   void add(const MatrixProduct& product) { products_.products.push_back(product); }
   // A row of them that goes to a parameter's gradient as it is: to += from.

@@ -109,7 +109,7 @@ TTAttention::Merged TTAttention::merge(Merging& merging) const {
     TTHalvesForward::Half half = halves_of(store_, train, to_a, apart, columns, to_b);
     half.last_row = last_row;
     half.place = place;
-    merging.add(std::move(half));
+    merging.add(half);
   };
   add(output_.train(0), merged.a_output, r_output, r_output, b_output, {});
   if (projections_.any_removed())  // halves of zeros
@@ -231,7 +231,7 @@ void TTAttention::merge_backward(const Merged& merged, const OfMerged& of, Merge
     TTHalvesBackward::Half half = half_gradients_of(store_, train, da, apart, db);
     half.dlast_row = dlast_row;
     half.place = place;
-    gradients.add(std::move(half));
+    gradients.add(half);
   };
   add(output_.train(0), of.da_output, r_output, of.db_output, {});
   const auto add_projection = [&](int i, std::int64_t column, const Tensor& db, const Tensor& dbias) {

@@ -35,7 +35,7 @@ TTFeedForward::Merged TTFeedForward::merge(Merging& merging) const {
   const auto add = [&](const TTLinear& linear, const Tensor& a, const Tensor& b) {
     TTHalvesForward::Half half = halves_of(store_, linear.train(0), a, columns(linear), columns(linear), b);
     half.place = linear.spec().name;
-    merging.add(std::move(half));
+    merging.add(half);
   };
   add(up_, made[0], made[1]);
   add(down_, made[2], made[3]);
@@ -105,7 +105,7 @@ void TTFeedForward::backward(const Context& context, const Saved& saved, Activat
   const auto add = [&](const TTLinear& linear, const Tensor& da, const Tensor& db) {
     TTHalvesBackward::Half to_cores = half_gradients_of(store_, linear.train(0), da, da.dim(1), db);
     to_cores.place = linear.spec().name;
-    gradients.add(std::move(to_cores));
+    gradients.add(to_cores);
   };
   add(up_, da_up, db_up);
   add(down_, da_down, db_down);
