@@ -10,9 +10,8 @@
 namespace comera {
 
 // What a pass makes of the cores of tensor trains before it reads a token: for each layer a few products that
-// are too small to fill a GPU by themselves. So all layers of a
-// model put theirs together here, and take their memory from here, which is why they are asked twice: first
-// they count, then they make.
+// are too small to fill a GPU by themselves. So the layers of a model make theirs together. They are asked
+// twice: first they count the memory that they need, then they take it and say what is to be made.
 class Merging {
  public:
   // Counts what layers take, in no memory.
@@ -37,7 +36,7 @@ class Merging {
   // How many numbers a layer's gradients of what it has made here will be.
   void will_have_gradients(std::int64_t elements);
 
-  // Makes everything. Does nothing when counting.
+  // Makes everything.
   void run(const Context& context) const;
 
   // Numbers of all gradients, and of the layer that has most.
@@ -60,7 +59,7 @@ class Merging {
   std::int64_t gradients_ = 0, most_gradients_ = 0;
 };
 
-// What `make` puts together and takes, for backward to keep; it is called twice.
+// Calls make(merging) twice, as above. The result says how much memory MergedGradients need.
 template <class Make>
 Merging merge_together(const Context& context, DType compute, const Make& make) {
   Merging counted(context.backend.device(), compute);
@@ -81,8 +80,8 @@ class MergedGradients {
   static std::int64_t usual_most(Device device) {
     return device.kind == DeviceKind::cuda ? std::int64_t{4} << 20 : 0;
   }
-  // With memory in the scope for the gradients of what was merged: for `most` numbers, or
-  // as many as the layer with most of them has.
+  // With memory in the scope for the gradients of what was merged: for `most` numbers, or for those of the
+  // layer that has most.
   MergedGradients(const Context& context, ArenaScope& scope, const Merging& merged, std::int64_t most);
   MergedGradients(const MergedGradients&) = delete;
   MergedGradients& operator=(const MergedGradients&) = delete;

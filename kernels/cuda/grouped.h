@@ -1,25 +1,58 @@
 #pragma once
 
-#include "kernels/cuda/cuda.h"
+#include <algorithm>
+#include <vector>
+
+#include "kernels/cuda/launch.h"
 
 namespace comera::COMERA_CUDA {
 
-// Pieces of work of one launch, each with blocks of its own.
+// Several pieces of work in one launch, each with blocks of its own. Their descriptions are the launch's
+// parameters, of which Volta and later take 32,764 bytes.
+template <class Piece>
+struct Grouped {
+  static constexpr std::size_t other_bytes = 64;  // of all parameters: the count, and gaps
+  static constexpr int most = (32764 - other_bytes) / (sizeof(Piece) + sizeof(int));
 
-// A launch's descriptions of them are its parameters, of which Volta and later take so many bytes.
-inline constexpr std::size_t most_parameters = 32764;
+  int count = 0;
+  int first_block[most] = {};  // rising from 0; beside one another, since every block looks for its piece
+  Piece at[most];
+};
 
-// Which one a block works for: the last whose blocks have begun. first_block rises from 0.
-__device__ __forceinline__ int piece_of_block(const int* first_block, int count) {
-  int piece = 0;
-  for (int behind = count; piece + 1 < behind;) {
+// The piece that a block works for, and which of the piece's blocks it is.
+template <class Piece>
+struct PieceOfBlock {
+  const Piece& piece;
+  int block;
+};
+template <class Piece>
+__device__ __forceinline__ PieceOfBlock<Piece> piece_of_block(const Grouped<Piece>& all) {
+  int piece = 0;  // the last one whose blocks have begun
+  for (int behind = all.count; piece + 1 < behind;) {
     const int middle = (piece + behind) / 2;
-    if (static_cast<int>(blockIdx.x) >= first_block[middle])
+    if (static_cast<int>(blockIdx.x) >= all.first_block[middle])
       piece = middle;
     else
       behind = middle;
   }
-  return piece;
+  return {all.at[piece], static_cast<int>(blockIdx.x) - all.first_block[piece]};
+}
+
+// Calls launch(some, blocks) for as many pieces at a time as a launch takes, whose blocks blocks_of(piece)
+// counts.
+template <class Piece, class BlocksOf, class Launch>
+void launch_grouped(const std::vector<Piece>& pieces, const BlocksOf& blocks_of, const Launch& launch) {
+  using Some = Grouped<Piece>;
+  for (std::size_t begin = 0; begin < pieces.size(); begin += Some::most) {
+    Some some;
+    std::int64_t blocks = 0;
+    for (std::size_t i = begin; i < std::min(begin + Some::most, pieces.size()); ++i) {
+      some.first_block[some.count] = static_cast<int>(blocks);  // a grid that is too large is refused
+      some.at[some.count++] = pieces[i];
+      blocks += blocks_of(pieces[i]);
+    }
+    launch(some, blocks);
+  }
 }
 
 }  // namespace comera::COMERA_CUDA

@@ -1,7 +1,5 @@
 #include "kernels/cuda/small_products.h"
 
-#include <algorithm>
-
 #include "kernels/cuda/grouped.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
@@ -9,15 +7,6 @@
 namespace comera::COMERA_CUDA {
 
 namespace {
-
-constexpr int most_products = 240;  // of a launch
-struct SmallProducts {
-  int count = 0;
-  int first_block[most_products] = {};  // beside one another, since every block looks for its product
-  SmallProduct at[most_products];
-};
-
-static_assert(sizeof(SmallProducts) <= most_parameters);
 
 constexpr int tile = 16;  // rows and columns of c that a block computes: products are small, and blocks many
 constexpr int depth = 256;  // of a and b that it reads at once: most products whole
@@ -70,10 +59,8 @@ __device__ __forceinline__ void read(const Matrix& from, int batch, bool columns
 }
 
 __global__ void __launch_bounds__(threads, 4)
-    small_products_kernel(const SmallProducts __grid_constant__ products) {
-  const int which = piece_of_block(products.first_block, products.count);
-  const SmallProduct& op = products.at[which];
-  const int block_of_all = static_cast<int>(blockIdx.x) - products.first_block[which];
+    small_products_kernel(const Grouped<SmallProduct> __grid_constant__ products) {
+  const auto [op, block_of_all] = piece_of_block(products);
   const int batch = block_of_all / op.blocks, block = block_of_all % op.blocks;
   const int first_row = block / op.blocks_across * tile, first_column = block % op.blocks_across * tile;
   auto* shared = shared_array<float>(shared_floats);
@@ -127,21 +114,21 @@ Matrix rows_of(float* data, std::int64_t columns) {
   return {.data = data, .ld = narrow(columns), .group = narrow(columns), .apart = narrow(columns)};
 }
 
+void Waves::add(int wave, const SmallProduct& product) {
+  if (static_cast<int>(waves_.size()) <= wave) waves_.resize(wave + 1);
+  SmallProduct& added = waves_[wave].emplace_back(product);
+  added.blocks_across = narrow(blocks_for(product.n, tile));
+  added.blocks = narrow(blocks_for(product.m, tile) * added.blocks_across);
+}
+
 void Waves::launch(const Stream& stream) const {
   for (const auto& wave : waves_)
-    for (std::size_t begin = 0; begin < wave.size(); begin += most_products) {
-      SmallProducts some;
-      std::int64_t blocks = 0;
-      for (std::size_t i = begin; i < std::min(begin + most_products, wave.size()); ++i) {
-        some.first_block[some.count] = narrow(blocks);
-        SmallProduct& product = some.at[some.count++] = wave[i];
-        product.blocks_across = narrow(blocks_for(product.n, tile));
-        product.blocks = narrow(blocks_for(product.m, tile) * product.blocks_across);
-        blocks += std::int64_t{product.batch} * product.blocks;
-      }
-      COMERA_LAUNCH(stream, (LaunchShape{{blocks}, threads, shared_floats * sizeof(float)}),
-                    small_products_kernel, some);
-    }
+    launch_grouped(
+        wave, [](const SmallProduct& product) { return std::int64_t{product.batch} * product.blocks; },
+        [&](const Grouped<SmallProduct>& some, std::int64_t blocks) {
+          COMERA_LAUNCH(stream, (LaunchShape{{blocks}, threads, shared_floats * sizeof(float)}),
+                        small_products_kernel, some);
+        });
 }
 
 }  // namespace comera::COMERA_CUDA

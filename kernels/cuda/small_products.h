@@ -25,7 +25,7 @@ struct SmallProduct {
   int m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false, accumulate = false;
   int batch = 1;
-  int blocks_across = 0, blocks = 0;  // of those that compute c, for one of the batch; see Waves
+  int blocks_across = 0, blocks = 0;  // that compute one c of the batch; Waves counts them
 };
 
 // A size or a distance as these kernels count; throws Error if it is too large.
@@ -36,10 +36,7 @@ Matrix rows_of(float* data, std::int64_t columns);
 // Products in the order of their waves: those of a wave wait for those of the waves before.
 class Waves {
  public:
-  void add(int wave, const SmallProduct& product) {
-    if (static_cast<int>(waves_.size()) <= wave) waves_.resize(wave + 1);
-    waves_[wave].push_back(product);
-  }
+  void add(int wave, const SmallProduct& product);
   void launch(const Stream& stream) const;
 
  private:

@@ -24,25 +24,14 @@ struct CoreGradient {
   int rows = 0, columns = 0;
   int ld = 0;  // of dgated
 };
-constexpr int most_gradients = 512;
-struct CoreGradients {
-  int count = 0;
-  int first_block[most_gradients] = {};
-  CoreGradient at[most_gradients];
-};
-
-static_assert(sizeof(CoreGradients) <= most_parameters);
-
 constexpr int row_groups = 32;   // a warp each
 constexpr int rows_at_once = 4;  // by a warp
 
 // A block has 32 columns of one core.
 __global__ void __launch_bounds__(warp* row_groups)
-    core_gradients_kernel(const CoreGradients __grid_constant__ gradients) {
+    core_gradients_kernel(const Grouped<CoreGradient> __grid_constant__ gradients) {
   auto* sums = shared_array<float>(warp * row_groups);
-  const int which = piece_of_block(gradients.first_block, gradients.count);
-  const CoreGradient& op = gradients.at[which];
-  const int block = static_cast<int>(blockIdx.x) - gradients.first_block[which];
+  const auto [op, block] = piece_of_block(gradients);
   const int column = block * warp + lane_of_thread();
   float sum = 0;
   if (column < op.columns) {
@@ -79,19 +68,10 @@ struct Region {
   int rows = 0, columns = 0, ld = 0;
 };
 constexpr int filled_by_thread = 4;
-constexpr int most_regions = 512;
-struct Regions {
-  int count = 0;
-  int first_block[most_regions] = {};
-  Region at[most_regions];
-};
 
-static_assert(sizeof(Regions) <= most_parameters);
-
-__global__ void __launch_bounds__(threads) fill_regions_kernel(const Regions __grid_constant__ all) {
-  const int which = piece_of_block(all.first_block, all.count);
-  const Region& op = all.at[which];
-  const int block = static_cast<int>(blockIdx.x) - all.first_block[which];
+__global__ void __launch_bounds__(threads)
+    fill_regions_kernel(const Grouped<Region> __grid_constant__ regions) {
+  const auto [op, block] = piece_of_block(regions);
   const std::int64_t count = std::int64_t{op.rows} * op.columns;
 #pragma unroll
   for (int n = 0; n < filled_by_thread; ++n) {
@@ -220,16 +200,14 @@ std::vector<Region> regions_of(const TTHalvesForward& op) {
 }
 
 void launch(const std::vector<Region>& all, const Stream& stream) {
-  for (std::size_t begin = 0; begin < all.size(); begin += most_regions) {
-    Regions some;
-    std::int64_t blocks = 0;
-    for (std::size_t i = begin; i < std::min(begin + most_regions, all.size()); ++i) {
-      some.first_block[some.count] = narrow(blocks);
-      const Region& region = some.at[some.count++] = all[i];
-      blocks += blocks_for(std::int64_t{region.rows} * region.columns, threads * filled_by_thread);
-    }
-    COMERA_LAUNCH(stream, (LaunchShape{{blocks}, threads}), fill_regions_kernel, some);
-  }
+  launch_grouped(
+      all,
+      [](const Region& region) {
+        return blocks_for(std::int64_t{region.rows} * region.columns, threads * filled_by_thread);
+      },
+      [&](const Grouped<Region>& some, std::int64_t blocks) {
+        COMERA_LAUNCH(stream, (LaunchShape{{blocks}, threads}), fill_regions_kernel, some);
+      });
 }
 
 void tt_halves_forward(const TTHalvesForward& op, const KernelContext& context) {
@@ -345,18 +323,12 @@ void tt_halves_backward(const TTHalvesBackward& op, const KernelContext& context
   std::vector<CoreGradient> gradients;
   for (const auto& half : op.halves) plan(half, waves, scratch, gradients);
   waves.launch(context.stream);
-  for (std::size_t begin = 0; begin < gradients.size(); begin += most_gradients) {
-    CoreGradients some;
-    std::int64_t blocks = 0;
-    for (std::size_t i = begin; i < std::min(begin + most_gradients, gradients.size()); ++i) {
-      some.first_block[some.count] = narrow(blocks);
-      const CoreGradient& gradient = some.at[some.count++] = gradients[i];
-      blocks += blocks_for(gradient.columns, warp);
-    }
-    COMERA_LAUNCH(context.stream,
-                  (LaunchShape{{blocks}, warp * row_groups, warp * row_groups * sizeof(float)}),
-                  core_gradients_kernel, some);
-  }
+  launch_grouped(
+      gradients, [](const CoreGradient& gradient) { return blocks_for(gradient.columns, warp); },
+      [&](const Grouped<CoreGradient>& some, std::int64_t blocks) {
+        const LaunchShape shape{{blocks}, warp * row_groups, warp * row_groups * sizeof(float)};
+        COMERA_LAUNCH(context.stream, shape, core_gradients_kernel, some);
+      });
 }
 
 }  // namespace

@@ -297,7 +297,7 @@ void add_product_cases(std::vector<OperationCase>& cases) {
         HalvesCase{"2x1", {4, 5, 41}, 2, {3, 7}, 1}, HalvesCase{"2x2", {8, 6, 5, 7}, 2, {8, 33, 5}, 3, 2},
         HalvesCase{"3x3", {12, 8, 8, 8, 8, 12}, 3, {12, 30, 30, 30, 12}, 60, 4},
         HalvesCase{"4x3", {2, 3, 4, 5, 3, 2, 7}, 4, {2, 6, 17, 19, 6, 3}, 0, 9},
-        HalvesCase{"many", {2, 3, 2, 3}, 2, {2, 3, 2}, 1, 175, 1, true},
+        HalvesCase{"many", {2, 3, 2, 3}, 2, {2, 3, 2}, 1, 310, 1, true},
         HalvesCase{"1x1_padded", {3, 5}, 1, {4}, 0, 1, 4},
         HalvesCase{"1x1_last_row", {3, 5}, 1, {4}, 2, 2, 0, true},
         HalvesCase{"2x2_padded_last_row", {8, 6, 5, 7}, 2, {8, 30, 5}, 1, 2, 2, true}})
