@@ -15,7 +15,7 @@
 
 #include "kernels/emulation/block.h"
 
-// NOLINTBEGIN(bugprone-reserved-identifier): CUDA's names
+// NOLINTBEGIN(bugprone-reserved-identifier,bugprone-macro-parentheses): CUDA's names
 #define __global__
 #define __device__
 #define __host__
@@ -158,4 +158,4 @@ inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 
 }  // namespace comera::emulation
-// NOLINTEND(bugprone-reserved-identifier)
+// NOLINTEND(bugprone-reserved-identifier,bugprone-macro-parentheses)
