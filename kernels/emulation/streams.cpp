@@ -224,11 +224,18 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return cudaSuccess;
 }
 
-void put(std::string name, cudaStream_t stream, std::function<void()> work) {
+namespace {
+void put_always(std::string name, cudaStream_t stream, std::function<void()> work) {
   StreamState& state = state_of(stream);
   if (state.capturing == nullptr) log_call(std::move(name));
   if (stream == nullptr) return work();  // the default stream waits for nobody
   put_item(state, {.work = std::move(work)});
+}
+}  // namespace
+
+void put(std::string name, cudaStream_t stream, std::function<void()> work) {
+  if (!machine().computes) work = [] {};
+  put_always(std::move(name), stream, std::move(work));
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
@@ -240,10 +247,10 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   if (!captured && kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
     auto read = std::make_shared<std::vector<std::byte>>(bytes);
     std::memcpy(read->data(), from, bytes);
-    put(name, stream, [=] { std::memcpy(to, read->data(), bytes); });
+    put_always(name, stream, [=] { std::memcpy(to, read->data(), bytes); });
     return cudaSuccess;
   }
-  put(name, stream, [=] { std::memmove(to, from, bytes); });
+  put_always(name, stream, [=] { std::memmove(to, from, bytes); });
   if (!captured && kind == cudaMemcpyDeviceToHost && !is_pinned(to)) drain(state_of(stream));
   return cudaSuccess;
 }
@@ -331,7 +338,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   ++exec->owners;
-  put("graph launch", stream, [exec, held = std::shared_ptr<GraphState>(exec, release)] { replay(*exec); });
+  put_always("graph launch", stream, [exec, held = std::shared_ptr<GraphState>(exec, release)] { replay(*exec); });
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {

@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <map>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "bench/stepper.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -28,13 +31,22 @@ class CallCounter final : public ProfileClock {
   const std::vector<std::string>& calls_;
 };
 
-std::string ledger_of_a_step() {
+struct Count {
+  std::int64_t calls = 0;
+  double launches = 0, gigabytes = 0;
+};
+
+// By operation, those with most launches first.
+using StepCount = std::vector<std::pair<std::string, Count>>;
+
+StepCount count_of_a_step(std::int64_t tokens) {
   const Recipe recipe =
       load_recipe(COMERA_SOURCE_DIR "/recipes/six_encoder_mnli.toml", {"precision.compute='bf16'"});
   StepBenchmarkOptions options;
   options.config = encoder_config(recipe, 30522);
   options.optimizer = recipe.optim;
-  options.tokens = 64, options.length = 32;
+  options.tokens = tokens, options.length = 128;
+  emulation::machine().computes = false;
   const auto allocator = cuda_emulated::make_allocator(0);
   Stepper stepper(options, {cuda_emulated::backend(), *allocator, false});
   stepper.step();
@@ -47,30 +59,46 @@ std::string ledger_of_a_step() {
   stepper.step();
   profiling.finish();
   emulation::log_calls(nullptr);
-  const std::vector<ProfileEntry> entries = profile_entries();  // most launches first
+  emulation::machine().computes = true;
+  StepCount counts;
+  for (const ProfileEntry& entry : profile_entries())  // those of most "seconds" first
+    counts.emplace_back(entry.name, Count{entry.calls, entry.seconds, entry.work.bytes * 1e-9});
   profile_reset();
+  return counts;
+}
 
+Count sum_of(const StepCount& counts) {
+  Count sum;
+  for (const auto& [name, count] : counts) {
+    sum.calls += count.calls;
+    sum.launches += count.launches;
+    sum.gigabytes += count.gigabytes;
+  }
+  return sum;
+}
+
+std::string ledger_of_a_step() {
+  const StepCount some = count_of_a_step(5120), many = count_of_a_step(32768);
   std::string text =
       "# Launches of a training step on a GPU\n"
-      "Kernels, calls of the matrix library and copies that each operation of one step puts on the stream: "
-      "the "
-      "six-encoder (`recipes/six_encoder_mnli.toml`) in bfloat16, one pack of 64 tokens (sums over more of "
-      "them may take a launch more), without graphs, AdamW included. "
-      "Each "
-      "takes two to four microseconds however little it does. Counted by a test on the emulated backend, "
-      "which "
-      "fails when the numbers change; `COMERA_UPDATE_DOCS=1 ctest --preset release -R LaunchLedger` writes "
-      "this "
-      "file.\n\n"
-      "| operation | calls | launches |\n|---|---|---|\n";
-  std::int64_t called = 0;
-  double launched = 0;
-  for (const ProfileEntry& entry : entries) {
-    text += fmt::format("| {} | {} | {:.0f} |\n", entry.name, entry.calls, entry.seconds);
-    called += entry.calls;
-    launched += entry.seconds;
+      "What each operation of one step puts on the stream, kernels, calls of the matrix library and copies, "
+      "and the bytes that it must at least read and write: the six-encoder "
+      "(`recipes/six_encoder_mnli.toml`) in bfloat16, one pack of 5,120 or 32,768 tokens in sequences of "
+      "128, without graphs, AdamW included. Each launch takes two to four microseconds however little it "
+      "does; what the library launches for one call is its affair. Counted by a test on the emulated "
+      "backend, which fails when the numbers change; `COMERA_UPDATE_DOCS=1 ctest --preset release -R "
+      "LaunchLedger` writes this file.\n\n"
+      "| operation | calls | launches, 5,120 | GB | launches, 32,768 | GB |\n|---|---|---|---|---|---|\n";
+  const auto line = [&](const std::string& name, const Count& a, const Count& b) {
+    text += fmt::format("| {} | {} | {:.0f} | {:.3f} | {:.0f} | {:.3f} |\n", name, a.calls, a.launches,
+                        a.gigabytes, b.launches, b.gigabytes);
+  };
+  for (const auto& [name, count] : some) {
+    const auto other = std::ranges::find(many, name, [](const auto& entry) { return entry.first; });
+    line(name, count, other == many.end() ? Count{} : other->second);
   }
-  return text + fmt::format("| all | {} | {:.0f} |\n", called, launched);
+  line("all", sum_of(some), sum_of(many));
+  return text;
 }
 
 TEST(EmulatedLaunchLedger, IsThatOfTheCode) {
