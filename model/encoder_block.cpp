@@ -93,6 +93,16 @@ void residual_backward(const EncoderStep& step, ParameterId bias, const DropoutS
   run(step.context, operation);
 }
 
+// Gradients of what the two branches of a block give, in the same memory unless somebody reads the first one
+// later.
+struct Branches {
+  Tensor ffn, attention;
+};
+Branches branches(ArenaScope& scope, const Tensor& dy, MergedGradients& gradients) {
+  const Tensor ffn = gradients.operand(scope, dy.shape(), dy.dtype());
+  return {ffn, gradients.later() ? gradients.operand(scope, dy.shape(), dy.dtype()) : ffn};
+}
+
 // x, or its rows of the list.
 Tensor residual_of(const EncoderStep& step, ArenaScope& scope, const Tensor& x, const RowList* rows) {
   if (rows == nullptr) return x;
@@ -173,14 +183,15 @@ EncoderBlock::Saved EncoderBlock::forward_post(const EncoderStep& step, const Me
 void EncoderBlock::backward_post(const EncoderStep& step, const Saved& saved, const Tensor& dy,
                                  const Tensor& dx, const RowList* rows, MergedGradients& gradients) const {
   ArenaScope scope(step.context.arena);
-  const Tensor dbranch = scope.tensor(dy.shape(), dy.dtype());
-  residual_backward(step, ffn_.down().bias(), step.dropout(dropout_, ffn_site_), dy, dbranch, &norm2_,
+  const auto [dffn, dattention] = branches(scope, dy, gradients);
+  residual_backward(step, ffn_.down().bias(), step.dropout(dropout_, ffn_site_), dy, dffn, &norm2_,
                     saved.sum2, saved.statistics2);
-  ffn_.backward(step, saved.ffn, dbranch, dy, true, gradients);
-  residual_backward(step, attention_.output().bias(), step.dropout(dropout_, attention_site_), dy, dbranch,
+  ffn_.backward(step, saved.ffn, dffn, dy, true, gradients);
+  residual_backward(step, attention_.output().bias(), step.dropout(dropout_, attention_site_), dy, dattention,
                     &norm1_, saved.sum1, saved.statistics1);
   if (rows) scatter(step.context, *rows, dy, dx);
-  attention_.backward(step, saved.attention, dbranch, dx, true, rows, gradients);
+  attention_.backward(step, saved.attention, dattention, dx, true, rows, gradients);
+  gradients.end_block();
 }
 
 EncoderBlock::Saved EncoderBlock::forward_pre(const EncoderStep& step, const Merged& merged, const Tensor& x,
@@ -208,18 +219,18 @@ EncoderBlock::Saved EncoderBlock::forward_pre(const EncoderStep& step, const Mer
 void EncoderBlock::backward_pre(const EncoderStep& step, const Saved& saved, const Tensor& dy,
                                 const Tensor& dx, const RowList* rows, MergedGradients& gradients) const {
   ArenaScope scope(step.context.arena);
-  const Tensor dbranch = scope.tensor(dy.shape(), dy.dtype());
+  const auto [dffn, dattention] = branches(scope, dy, gradients);
   const Tensor dnormed = scope.tensor(dx.shape(), dx.dtype());
   const Tensor dnormed2 = rows ? scope.tensor(dy.shape(), dy.dtype()) : dnormed;
-  residual_backward(step, ffn_.down().bias(), step.dropout(dropout_, ffn_site_), dy, dbranch, nullptr, {},
-                    {});
-  ffn_.backward(step, saved.ffn, dbranch, dnormed2, false, gradients);
+  residual_backward(step, ffn_.down().bias(), step.dropout(dropout_, ffn_site_), dy, dffn, nullptr, {}, {});
+  ffn_.backward(step, saved.ffn, dffn, dnormed2, false, gradients);
   normalize_backward(step, norm2_, saved.sum1, saved.statistics2, dnormed2, dy);
-  residual_backward(step, attention_.output().bias(), step.dropout(dropout_, attention_site_), dy, dbranch,
+  residual_backward(step, attention_.output().bias(), step.dropout(dropout_, attention_site_), dy, dattention,
                     nullptr, {}, {});
   if (rows) scatter(step.context, *rows, dy, dx);
-  attention_.backward(step, saved.attention, dbranch, dnormed, false, rows, gradients);
+  attention_.backward(step, saved.attention, dattention, dnormed, false, rows, gradients);
   normalize_backward(step, norm1_, saved.x, saved.statistics1, dnormed, dx);
+  gradients.end_block();
 }
 
 }  // namespace comera

@@ -54,7 +54,9 @@ void Merging::run(const Context& context) const {
 
 MergedGradients::MergedGradients(const Context& context, ArenaScope& scope, const Merging& merged,
                                  std::int64_t most)
-    : context_(context) {
+    : context_(context),
+      waits_(most > 0 || context.backend.device().kind == DeviceKind::cuda),
+      operands_(context.arena.mark()) {
   const std::int64_t elements = std::max(std::min(merged.gradients(), most), merged.most_gradients());
   if (elements > 0) memory_ = scope.tensor({elements}, merged.master());
 }
@@ -68,8 +70,24 @@ std::vector<Tensor> MergedGradients::zeros(const Together& together) {
   return parts;
 }
 
+Tensor MergedGradients::operand(ArenaScope& scope, Shape shape, DType dtype) {
+  return waits_ ? context_.arena.saved(shape, dtype) : scope.tensor(shape, dtype);
+}
+
+void MergedGradients::end_block() {
+  flush_tokens();
+  if (waits_) context_.arena.release(operands_);
+}
+
+void MergedGradients::flush_tokens() {
+  if (of_tokens_.gradients.empty()) return;
+  comera::run(context_, of_tokens_);
+  of_tokens_.gradients.clear();
+}
+
 void MergedGradients::flush() {
   if (empty()) return;
+  flush_tokens();
   if (!products_.products.empty()) {
     const ProductPlace place(context_.products, "", cores_stay_wide);
     comera::run(context_, products_);

@@ -5,6 +5,7 @@
 #include "kernels/ops/context.h"
 #include "kernels/ops/matrix_product.h"
 #include "kernels/ops/tt_halves.h"
+#include "kernels/ops/weight_gradients.h"
 #include "tensorized/together.h"
 
 namespace comera {
@@ -72,7 +73,8 @@ Merging merge_together(const Context& context, DType compute, const Make& make) 
 }
 
 // The other way: gradients of what was merged wait here for those of other layers, until their memory is full
-// or the pass ends; then they become gradients of cores together.
+// or the pass ends; then they become gradients of cores together. What the tokens give to them waits, too,
+// until the end of its block.
 class MergedGradients {
  public:
   // On a GPU 16 MB: the products of a layer that needs more are large enough by themselves. On a CPU nothing
@@ -94,6 +96,12 @@ class MergedGradients {
   // A row of them that goes to a parameter's gradient as it is: to += from.
   void add_row(const Tensor& from, const Tensor& to) { rows_.push_back({from, to}); }
 
+  // Where operations leave what the tokens give; null where nothing is gained by waiting.
+  std::vector<WeightGradient>* later() { return waits_ ? &of_tokens_.gradients : nullptr; }
+  // Memory for an operand of those, or for what may be one: until end_block(), or as long as the scope.
+  Tensor operand(ArenaScope& scope, Shape shape, DType dtype);
+  void end_block();
+
   void flush();
   std::int64_t flushes() const { return flushes_; }  // so far
   bool empty() const { return halves_.halves.empty() && rows_.empty(); }
@@ -102,9 +110,14 @@ class MergedGradients {
   struct Row {
     Tensor from, to;
   };
+  void flush_tokens();
+
   const Context& context_;
+  bool waits_;
+  std::size_t operands_;  // the arena's mark below them
   Tensor memory_;
   std::int64_t taken_ = 0, flushes_ = 0;
+  WeightGradients of_tokens_;
   TTHalvesBackward halves_;
   MatrixProducts products_;
   std::vector<Row> rows_;

@@ -324,6 +324,11 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
                              .outputs = 1,
                              .output = {},
                              .dxa = {}};
+  std::vector<WeightGradient>* later = in_float8() ? nullptr : gradients.later();
+  if (later != nullptr) {
+    of_output.later = later;
+    of_output.dxa = gradients.operand(scope, saved.xa_output.shape(), dtype);
+  }
   of_output.output[0] = {
       .column = 0, .b = merged.b_output, .db = of.db_output, .dbias = {}, .u = {}, .y = {}, .dy = dy};
   {
@@ -332,8 +337,8 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
   }
   if (inputs.rows) scatter(context, *inputs.rows, dread, dattended);
   const ProductPlace place = projections_.place(context);
-  const Tensor dquery = scope.tensor(saved.query.shape(), dtype);
-  const Tensor dxa = scope.tensor(saved.xa.shape(), dtype);
+  const Tensor dquery = gradients.operand(scope, saved.query.shape(), dtype);
+  const Tensor dxa = gradients.operand(scope, saved.xa.shape(), dtype);
   if (unused > 0) run(context, Fill{.x = dxa, .value = 0});
   {
     const ProductPlace scores(context.products, "", scores_stay_wide);
@@ -366,7 +371,8 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
                             .accumulate_dx = accumulate_dx,
                             .outputs = 1,
                             .output = {},
-                            .dxa = dxa};
+                            .dxa = dxa,
+                            .later = later};
   of_query.output[0] = {.column = 0,
                         .b = merged.c,
                         .db = of.dc.rows(0, r_query),

@@ -78,23 +78,31 @@ void TTFeedForward::backward(const Context& context, const Saved& saved, Activat
                              MergedGradients& gradients) const {
   const std::vector<Tensor> half = gradients.zeros(gradients_of(saved.merged));
   const Tensor &da_up = half[0], &db_up = half[1], &da_down = half[2], &db_down = half[3];
-  const TTFeedForwardBackward operation{.x = saved.x,
-                                        .a_up = saved.merged.a_up,
-                                        .b_up = saved.merged.b_up,
-                                        .bias = store_.value(up_.bias()),
-                                        .a_down = saved.merged.a_down,
-                                        .b_down = saved.merged.b_down,
-                                        .activation = activation,
-                                        .xa = saved.xa,
-                                        .ha = saved.ha,
-                                        .dy = dy,
-                                        .da_up = da_up,
-                                        .db_up = db_up,
-                                        .dbias = store_.gradient(up_.bias()),
-                                        .da_down = da_down,
-                                        .db_down = db_down,
-                                        .dx = dx,
-                                        .accumulate_dx = accumulate_dx};
+  ArenaScope scope(context.arena);
+  TTFeedForwardBackward operation{.x = saved.x,
+                                  .a_up = saved.merged.a_up,
+                                  .b_up = saved.merged.b_up,
+                                  .bias = store_.value(up_.bias()),
+                                  .a_down = saved.merged.a_down,
+                                  .b_down = saved.merged.b_down,
+                                  .activation = activation,
+                                  .xa = saved.xa,
+                                  .ha = saved.ha,
+                                  .dy = dy,
+                                  .da_up = da_up,
+                                  .db_up = db_up,
+                                  .dbias = store_.gradient(up_.bias()),
+                                  .da_down = da_down,
+                                  .db_down = db_down,
+                                  .dx = dx,
+                                  .accumulate_dx = accumulate_dx,
+                                  .dha = {},
+                                  .dxa = {}};
+  if (gradients.later() != nullptr && !saved.float8) {
+    operation.later = gradients.later();
+    operation.dha = gradients.operand(scope, saved.ha.shape(), dy.dtype());
+    operation.dxa = gradients.operand(scope, saved.xa.shape(), dy.dtype());
+  }
   {
     const ProductPlace place = up_.place(context);
     if (saved.float8)

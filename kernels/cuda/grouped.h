@@ -8,12 +8,14 @@
 namespace comera::COMERA_CUDA {
 
 // Several pieces of work in one launch, each with blocks of its own. Their descriptions are the launch's
-// parameters, of which Volta and later take 32,764 bytes.
+// parameters, of which Volta and later take 32,764 bytes; a launch takes all of them to the GPU, so that few
+// pieces have a smaller type.
 template <class Piece>
-struct Grouped {
-  static constexpr std::size_t other_bytes = 64;  // of all parameters: the count, and gaps
-  static constexpr int most = (32764 - other_bytes) / (sizeof(Piece) + sizeof(int));
+constexpr int most_pieces = (32764 - 64) / (sizeof(Piece) + sizeof(int));  // 64: the count, and gaps
+constexpr int few_pieces = 16;
 
+template <class Piece, int most>
+struct Grouped {
   int count = 0;
   int first_block[most] = {};  // rising from 0; beside one another, since every block looks for its piece
   Piece at[most];
@@ -25,8 +27,8 @@ struct PieceOfBlock {
   const Piece& piece;
   int block;
 };
-template <class Piece>
-__device__ __forceinline__ PieceOfBlock<Piece> piece_of_block(const Grouped<Piece>& all) {
+template <class Piece, int most>
+__device__ __forceinline__ PieceOfBlock<Piece> piece_of_block(const Grouped<Piece, most>& all) {
   int piece = 0;  // the last one whose blocks have begun
   for (int behind = all.count; piece + 1 < behind;) {
     const int middle = (piece + behind) / 2;
@@ -38,21 +40,28 @@ __device__ __forceinline__ PieceOfBlock<Piece> piece_of_block(const Grouped<Piec
   return {all.at[piece], static_cast<int>(blockIdx.x) - all.first_block[piece]};
 }
 
-// Calls launch(some, blocks) for as many pieces at a time as a launch takes, whose blocks blocks_of(piece)
-// counts.
-template <class Piece, class BlocksOf, class Launch>
-void launch_grouped(const std::vector<Piece>& pieces, const BlocksOf& blocks_of, const Launch& launch) {
-  using Some = Grouped<Piece>;
-  for (std::size_t begin = 0; begin < pieces.size(); begin += Some::most) {
-    Some some;
+template <int most, class Piece, class BlocksOf, class Launch>
+void launch_grouped_of(const std::vector<Piece>& pieces, const BlocksOf& blocks_of, const Launch& launch) {
+  for (std::size_t begin = 0; begin < pieces.size(); begin += most) {
+    Grouped<Piece, most> some;
     std::int64_t blocks = 0;
-    for (std::size_t i = begin; i < std::min(begin + Some::most, pieces.size()); ++i) {
+    for (std::size_t i = begin; i < std::min(begin + most, pieces.size()); ++i) {
       some.first_block[some.count] = static_cast<int>(blocks);  // a grid that is too large is refused
       some.at[some.count++] = pieces[i];
       blocks += blocks_of(pieces[i]);
     }
     launch(some, blocks);
   }
+}
+
+// Calls launch(some, blocks), with some a Grouped<Piece, most> of one of two sizes, for as many pieces at a
+// time as a launch takes, whose blocks blocks_of(piece) counts.
+template <class Piece, class BlocksOf, class Launch>
+void launch_grouped(const std::vector<Piece>& pieces, const BlocksOf& blocks_of, const Launch& launch) {
+  if (pieces.size() <= few_pieces)
+    launch_grouped_of<few_pieces>(pieces, blocks_of, launch);
+  else
+    launch_grouped_of<most_pieces<Piece>>(pieces, blocks_of, launch);
 }
 
 }  // namespace comera::COMERA_CUDA

@@ -29,7 +29,8 @@
   X(tt_halves)                  \
   X(tt_inner)                   \
   X(ttm_chain)                  \
-  X(ttm_rows)
+  X(ttm_rows)                   \
+  X(weight_gradients)
 
 namespace comera::COMERA_CUDA {
 

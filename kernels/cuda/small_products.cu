@@ -58,8 +58,9 @@ __device__ __forceinline__ void read(const Matrix& from, int batch, bool columns
     read<tile, false>(from, batch, summed, size, k, first, to);
 }
 
+template <int most>
 __global__ void __launch_bounds__(threads, 4)
-    small_products_kernel(const Grouped<SmallProduct> __grid_constant__ products) {
+    small_products_kernel(const Grouped<SmallProduct, most> __grid_constant__ products) {
   const auto [op, block_of_all] = piece_of_block(products);
   const int batch = block_of_all / op.blocks, block = block_of_all % op.blocks;
   const int first_row = block / op.blocks_across * tile, first_column = block % op.blocks_across * tile;
@@ -125,9 +126,9 @@ void Waves::launch(const Stream& stream) const {
   for (const auto& wave : waves_)
     launch_grouped(
         wave, [](const SmallProduct& product) { return std::int64_t{product.batch} * product.blocks; },
-        [&](const Grouped<SmallProduct>& some, std::int64_t blocks) {
+        [&]<int most>(const Grouped<SmallProduct, most>& some, std::int64_t blocks) {
           COMERA_LAUNCH(stream, (LaunchShape{{blocks}, threads, shared_floats * sizeof(float)}),
-                        small_products_kernel, some);
+                        small_products_kernel<most>, some);
         });
 }
 

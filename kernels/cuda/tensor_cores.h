@@ -168,6 +168,14 @@ __device__ __forceinline__ typename Math::A load_a(const typename Math::Element*
   }
 }
 
+// A from its transpose: rows of shared memory along the depth.
+__device__ __forceinline__ BF16::A load_a_of_columns(const bfloat16* from, int stride) {
+  const int lane = lane_of_thread();
+  BF16::A a;
+  load_matrices_transposed(a.at, from + (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8);
+  return a;
+}
+
 // use(n, B) for each of so many neighbours along n. B comes from its transpose: n rows of shared memory along
 // the depth.
 template <class Math, int tiles, class Use>

@@ -28,8 +28,9 @@ constexpr int row_groups = 32;   // a warp each
 constexpr int rows_at_once = 4;  // by a warp
 
 // A block has 32 columns of one core.
+template <int most>
 __global__ void __launch_bounds__(warp* row_groups)
-    core_gradients_kernel(const Grouped<CoreGradient> __grid_constant__ gradients) {
+    core_gradients_kernel(const Grouped<CoreGradient, most> __grid_constant__ gradients) {
   auto* sums = shared_array<float>(warp * row_groups);
   const auto [op, block] = piece_of_block(gradients);
   const int column = block * warp + lane_of_thread();
@@ -69,8 +70,9 @@ struct Region {
 };
 constexpr int filled_by_thread = 4;
 
+template <int most>
 __global__ void __launch_bounds__(threads)
-    fill_regions_kernel(const Grouped<Region> __grid_constant__ regions) {
+    fill_regions_kernel(const Grouped<Region, most> __grid_constant__ regions) {
   const auto [op, block] = piece_of_block(regions);
   const std::int64_t count = std::int64_t{op.rows} * op.columns;
 #pragma unroll
@@ -205,8 +207,8 @@ void launch(const std::vector<Region>& all, const Stream& stream) {
       [](const Region& region) {
         return blocks_for(std::int64_t{region.rows} * region.columns, threads * filled_by_thread);
       },
-      [&](const Grouped<Region>& some, std::int64_t blocks) {
-        COMERA_LAUNCH(stream, (LaunchShape{{blocks}, threads}), fill_regions_kernel, some);
+      [&]<int most>(const Grouped<Region, most>& some, std::int64_t blocks) {
+        COMERA_LAUNCH(stream, (LaunchShape{{blocks}, threads}), fill_regions_kernel<most>, some);
       });
 }
 
@@ -325,9 +327,9 @@ void tt_halves_backward(const TTHalvesBackward& op, const KernelContext& context
   waves.launch(context.stream);
   launch_grouped(
       gradients, [](const CoreGradient& gradient) { return blocks_for(gradient.columns, warp); },
-      [&](const Grouped<CoreGradient>& some, std::int64_t blocks) {
+      [&]<int most>(const Grouped<CoreGradient, most>& some, std::int64_t blocks) {
         const LaunchShape shape{{blocks}, warp * row_groups, warp * row_groups * sizeof(float)};
-        COMERA_LAUNCH(context.stream, shape, core_gradients_kernel, some);
+        COMERA_LAUNCH(context.stream, shape, core_gradients_kernel<most>, some);
       });
 }
 

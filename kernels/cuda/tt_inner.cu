@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/tt_inner.h"
 
+#include "kernels/cuda/each.h"
 #include "kernels/cuda/kernels.h"
 
 namespace comera::COMERA_CUDA {
@@ -48,7 +49,9 @@ std::size_t tt_inner_forward_scratch(const TTInnerForward& op) {
 }
 
 void tt_inner_forward(const TTInnerForward& op, const KernelContext& context) {
-  inner_rows(inner_of(op), false, wide(op), op.ha.data<bfloat16>(), context);
+  const RoundedSums sums = inner_rows(inner_of(op), false, wide(op), op.ha.data<bfloat16>(),
+                                      reinterpret_cast<float*>(context.scratch), context.stream);
+  each(context.stream, sums, sums.count, op.ha.dim(1));
 }
 
 bool tt_inner_backward_fits(const TTInnerBackward& op) {
@@ -56,17 +59,35 @@ bool tt_inner_backward_fits(const TTInnerBackward& op) {
               {&op.xa, &op.b_up, &op.bias, &op.a_down, &op.dha, &op.db_up, &op.dbias, &op.da_down, &op.dxa});
 }
 
-// The two directions one after the other, in the same memory.
-std::size_t tt_inner_backward_scratch(const TTInnerBackward& op) {
-  return std::max(inner_rows_scratch(op.xa.dim(0), op.b_up.dim(1), op.b_up.dim(0), wide(op)),
-                  inner_columns_scratch(op, wide(op)));
+std::size_t of_rows_scratch(const TTInnerBackward& op) {
+  return inner_rows_scratch(op.xa.dim(0), op.b_up.dim(1), op.b_up.dim(0), wide(op));
 }
+std::size_t tt_inner_backward_scratch(const TTInnerBackward& op) {
+  return of_rows_scratch(op) + inner_columns_scratch(op, wide(op));
+}
+
+// The sums of both directions. Ranks and inner columns are multiples of 8.
+struct InnerSums {
+  RoundedSums rows;
+  GradientSums columns;
+
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    if (i < rows.count)
+      rows.run<V>(i);
+    else
+      columns.run<V>(i - rows.count);
+  }
+};
 
 void tt_inner_backward(const TTInnerBackward& op, const KernelContext& context) {
   Inner inner = inner_of(op);
   inner.dha = op.dha.data<bfloat16>();
-  inner_rows(inner, true, wide(op), op.dxa.data<bfloat16>(), context);
-  inner_columns(op, inner, wide(op), context);
+  auto* scratch = reinterpret_cast<float*>(context.scratch);
+  const InnerSums sums{
+      inner_rows(inner, true, wide(op), op.dxa.data<bfloat16>(), scratch, context.stream),
+      inner_columns(op, inner, wide(op), scratch + of_rows_scratch(op) / sizeof(float), context.stream)};
+  each(context.stream, sums, sums.rows.count + sums.columns.count, op.b_up.dim(1));
 }
 
 }  // namespace

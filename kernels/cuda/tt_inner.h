@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/activations.h"
-#include "kernels/cuda/async_copies.h"
+#include "kernels/cuda/copied_tiles.h"
 #include "kernels/cuda/tensor_cores.h"
 #include "kernels/cuda/vector.h"
 #include "kernels/ops/backend.h"
@@ -45,38 +45,6 @@ struct Inner {
 // Ranks are padded with zeros to D = 32 or 64.
 constexpr std::int64_t most_rank = 64;
 
-// Tiles of a matrix with rows `apart` elements apart, one after the other on their way to shared memory,
-// where rows are `stride` elements apart. Columns are multiples of 16 bytes.
-template <int rows, int columns, int stride, int threads, class T>
-class CopiedTiles {
- public:
-  __device__ __forceinline__ CopiedTiles(int thread, const T* first, int apart)
-      : from_(first + std::int64_t{row(thread)} * apart + column(thread)), step_(rows_at_once * apart) {}
-
-  // The matrix has so many rows and columns left from the tile's first element on; zeros come for what is
-  // beyond them. The next tile is so many elements behind this one.
-  __device__ __forceinline__ void copy(AsyncCopies& copies, int thread, T* to, int rows_left,
-                                       int columns_left, int next) {
-    if (rows_at_once <= rows || row(thread) < rows) {
-#pragma unroll
-      for (int i = 0; i < pieces; ++i)
-        copies.add(to + (row(thread) + i * rows_at_once) * stride + column(thread), from_ + i * step_,
-                   row(thread) + i * rows_at_once < rows_left && column(thread) < columns_left);
-    }
-    from_ += next;
-  }
-
- private:
-  static constexpr int V = 16 / sizeof(T), across = columns / V, rows_at_once = threads / across;
-  static constexpr int pieces = std::max(1, rows / rows_at_once);
-  static_assert(rows_at_once > rows || rows % rows_at_once == 0);
-  static __device__ __forceinline__ int row(int thread) { return thread / across; }
-  static __device__ __forceinline__ int column(int thread) { return thread % across * V; }
-
-  const T* from_;
-  int step_;
-};
-
 // A of 16 rows and 16 columns, whose neighbours along the depth word(row, column) gives.
 template <class Word>
 __device__ __forceinline__ BF16::A fragment(const Word& word) {
@@ -94,32 +62,51 @@ __device__ __forceinline__ BF16::A row_fragment(const bfloat16* from, int first_
                 : 0u;
   });
 }
-// ---- What parts of the columns or of the tokens gave, in their order.
-
-template <int V>
-__device__ __forceinline__ Values<V> sum_of_parts(const float* partial, std::int64_t parts,
-                                                  std::int64_t apart) {
-  Values<V> sum{};
-  for (std::int64_t p = 0; p < parts; ++p) {
-    const Values<V> part = load<V>(partial + p * apart);
-#pragma unroll
-    for (int k = 0; k < V; ++k) sum.at[k] += part.at[k];
-  }
-  return sum;
-}
-
 // ---- What is launched. So many blocks fill the largest GPUs: with fewer tokens, columns are divided as
 // well. The numbers are the same on every GPU, and with them the bits of the results.
 
 constexpr std::int64_t multiprocessors = 132;
 
-// Over tokens (tt_inner_rows.cu): ha of what h is, or dxa. `to` is (tokens, rank).
+// Sums of parts of the columns, which become `to` (tokens, rank); none where one block has all columns.
+struct RoundedSums {
+  const float* partial;
+  std::int64_t parts, count;
+  bfloat16* to;
+
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    store(to + i, sum_of_parts<V>(partial + i, parts, count));
+  }
+};
+// Sums of parts of the tokens, which are added to gradients; those stand one behind the other in a part.
+struct GradientSums {
+  const float* partial;
+  std::int64_t parts, of_a_down, of_b_up, count;
+  float *da_down, *db_up, *dbias;
+
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    Values<V> sum = sum_of_parts<V>(partial + i, parts, count);
+    float* to = da_down + i;
+    if (i >= of_a_down) to = db_up + (i - of_a_down);
+    if (i >= of_a_down + of_b_up) to = dbias + (i - of_a_down - of_b_up);
+    const Values<V> before = load<V>(to);
+#pragma unroll
+    for (int k = 0; k < V; ++k) sum.at[k] += before.at[k];
+    store(to, sum);
+  }
+};
+
+// Over tokens (tt_inner_rows.cu): ha of what h is, or dxa. `to` is (tokens, rank), with the sums that are
+// returned.
 std::size_t inner_rows_scratch(std::int64_t tokens, std::int64_t inner, std::int64_t rank, bool wide);
-void inner_rows(const Inner& op, bool gradient, bool wide, bfloat16* to, const KernelContext& context);
+RoundedSums inner_rows(const Inner& op, bool gradient, bool wide, bfloat16* to, float* scratch,
+                       const Stream& stream);
 
 // Over inner columns (tt_inner_columns.cu): the gradients of what is read for each of them.
 std::size_t inner_columns_scratch(const TTInnerBackward& op, bool wide);
-void inner_columns(const TTInnerBackward& op, const Inner& inner, bool wide, const KernelContext& context);
+GradientSums inner_columns(const TTInnerBackward& op, const Inner& inner, bool wide, float* scratch,
+                           const Stream& stream);
 
 // kernel(D): ranks are padded to 64 if they are wide, else to 32.
 template <class Kernel>

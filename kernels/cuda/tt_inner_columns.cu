@@ -1,8 +1,6 @@
 // The inner part of a feed-forward network of tensor trains, over its columns: the gradients of what is read
 // for each of them.
 
-#include "kernels/cuda/each.h"
-#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/tt_inner.h"
 
 namespace comera::COMERA_CUDA {
@@ -164,24 +162,6 @@ __global__ void __launch_bounds__(column_threads, column_blocks)
       }
     }
 }
-// To gradients that stand one behind the other in a part; all sizes are multiples of V.
-struct GradientSums {
-  const float* partial;
-  std::int64_t parts, of_a_down, of_b_up, count;
-  float *da_down, *db_up, *dbias;
-
-  template <int V>
-  __device__ void run(std::int64_t i) const {
-    Values<V> sum = sum_of_parts<V>(partial + i, parts, count);
-    float* to = da_down + i;
-    if (i >= of_a_down) to = db_up + (i - of_a_down);
-    if (i >= of_a_down + of_b_up) to = dbias + (i - of_a_down - of_b_up);
-    const Values<V> before = load<V>(to);
-#pragma unroll
-    for (int k = 0; k < V; ++k) sum.at[k] += before.at[k];
-    store(to, sum);
-  }
-};
 template <int D>
 int tokens_each(std::int64_t tokens, std::int64_t inner) {
   constexpr std::int64_t at_once = ColumnTiles<D>::tokens, least = 4;  // of those
@@ -199,24 +179,23 @@ std::size_t column_scratch(const TTInnerBackward& op) {
 }
 
 template <int D>
-void over_columns(const TTInnerBackward& op, const Inner& inner, const KernelContext& context) {
+GradientSums over_columns(const TTInnerBackward& op, const Inner& inner, float* partial,
+                          const Stream& stream) {
   const int each_part = tokens_each<D>(inner.tokens, inner.inner);
   const std::int64_t parts = blocks_for(inner.tokens, each_part);
-  auto* partial = reinterpret_cast<float*>(context.scratch);
-  COMERA_LAUNCH(context.stream,
+  COMERA_LAUNCH(stream,
                 (LaunchShape{.grid = {blocks_for(inner.inner, ColumnTiles<D>::columns), parts},
                              .threads = column_threads,
                              .shared_bytes = ColumnTiles<D>::shared_bytes}),
                 inner_columns_kernel<D>, inner, each_part, partial);
-  const GradientSums sums{.partial = partial,
-                          .parts = parts,
-                          .of_a_down = op.a_down.elements(),
-                          .of_b_up = op.b_up.elements(),
-                          .count = op.a_down.elements() + op.b_up.elements() + inner.inner,
-                          .da_down = op.da_down.data<float>(),
-                          .db_up = op.db_up.data<float>(),
-                          .dbias = op.dbias.data<float>()};
-  each(context.stream, sums, sums.count, inner.inner);
+  return {.partial = partial,
+          .parts = parts,
+          .of_a_down = op.a_down.elements(),
+          .of_b_up = op.b_up.elements(),
+          .count = op.a_down.elements() + op.b_up.elements() + inner.inner,
+          .da_down = op.da_down.data<float>(),
+          .db_up = op.db_up.data<float>(),
+          .dbias = op.dbias.data<float>()};
 }
 
 }  // namespace
@@ -225,8 +204,10 @@ std::size_t inner_columns_scratch(const TTInnerBackward& op, bool wide) {
   return with_rank(wide, [&](auto size) { return column_scratch<decltype(size)::value>(op); });
 }
 
-void inner_columns(const TTInnerBackward& op, const Inner& inner, bool wide, const KernelContext& context) {
-  with_rank(wide, [&](auto size) { over_columns<decltype(size)::value>(op, inner, context); });
+GradientSums inner_columns(const TTInnerBackward& op, const Inner& inner, bool wide, float* scratch,
+                           const Stream& stream) {
+  return with_rank(
+      wide, [&](auto size) { return over_columns<decltype(size)::value>(op, inner, scratch, stream); });
 }
 
 }  // namespace comera::COMERA_CUDA

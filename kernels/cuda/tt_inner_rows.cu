@@ -1,7 +1,5 @@
 // The inner part of a feed-forward network of tensor trains, over tokens: ha, or dxa.
 
-#include "kernels/cuda/each.h"
-#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/tt_inner.h"
 
 namespace comera::COMERA_CUDA {
@@ -167,17 +165,6 @@ __global__ void __launch_bounds__(row_threads, 2)
       store(partial + std::int64_t{blockIdx.y} * op.tokens * rank + place, total);
   }
 }
-struct RoundedSums {
-  const float* partial;
-  std::int64_t parts, count;
-  bfloat16* to;
-
-  template <int V>
-  __device__ void run(std::int64_t i) const {
-    store(to + i, sum_of_parts<V>(partial + i, parts, count));
-  }
-};
-
 template <int D>
 int columns_each(std::int64_t tokens, int inner) {
   constexpr std::int64_t chunk = RowTiles<D>::chunk, least = 2;  // chunks
@@ -187,17 +174,16 @@ int columns_each(std::int64_t tokens, int inner) {
 }
 
 template <int D, bool gradient>
-void over_rows(const Inner& op, bfloat16* to, const KernelContext& context) {
+RoundedSums over_rows(const Inner& op, bfloat16* to, float* scratch, const Stream& stream) {
   const int each_part = columns_each<D>(op.tokens, op.inner), rank = gradient ? op.rank_up : op.rank_down;
   const std::int64_t parts = blocks_for(op.inner, each_part);
-  auto* partial = parts > 1 ? reinterpret_cast<float*>(context.scratch) : nullptr;
-  COMERA_LAUNCH(context.stream,
+  float* partial = parts > 1 ? scratch : nullptr;
+  COMERA_LAUNCH(stream,
                 (LaunchShape{.grid = {blocks_for(op.tokens, block_tokens), parts},
                              .threads = row_threads,
                              .shared_bytes = RowTiles<D>::shared_bytes}),
                 (inner_rows_kernel<D, gradient>), op, each_part, to, partial);
-  const std::int64_t count = std::int64_t{op.tokens} * rank;
-  if (parts > 1) each(context.stream, RoundedSums{partial, parts, count, to}, count, rank);
+  return {partial, parts, parts > 1 ? std::int64_t{op.tokens} * rank : 0, to};
 }
 
 }  // namespace
@@ -209,13 +195,12 @@ std::size_t inner_rows_scratch(std::int64_t tokens, std::int64_t inner, std::int
   return parts <= 1 ? 0 : static_cast<std::size_t>(parts * tokens * rank) * sizeof(float);
 }
 
-void inner_rows(const Inner& op, bool gradient, bool wide, bfloat16* to, const KernelContext& context) {
-  with_rank(wide, [&](auto size) {
+RoundedSums inner_rows(const Inner& op, bool gradient, bool wide, bfloat16* to, float* scratch,
+                       const Stream& stream) {
+  return with_rank(wide, [&](auto size) {
     constexpr int D = decltype(size)::value;
-    if (gradient)
-      over_rows<D, true>(op, to, context);
-    else
-      over_rows<D, false>(op, to, context);
+    return gradient ? over_rows<D, true>(op, to, scratch, stream)
+                    : over_rows<D, false>(op, to, scratch, stream);
   });
 }
 

@@ -146,4 +146,17 @@ __device__ __forceinline__ Values<V> dropout_factors(const DropoutMask& mask, st
   return factors;
 }
 
+// What parts of a sum gave, `apart` floats apart, in their order.
+template <int V>
+__device__ __forceinline__ Values<V> sum_of_parts(const float* partial, std::int64_t parts,
+                                                  std::int64_t apart) {
+  Values<V> sum{};
+  for (std::int64_t p = 0; p < parts; ++p) {
+    const Values<V> part = load<V>(partial + p * apart);
+#pragma unroll
+    for (int k = 0; k < V; ++k) sum.at[k] += part.at[k];
+  }
+  return sum;
+}
+
 }  // namespace comera::COMERA_CUDA

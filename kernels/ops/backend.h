@@ -13,6 +13,7 @@
 #define COMERA_OPERATIONS(X)         \
   X(MatrixProduct)                   \
   X(MatrixProducts)                  \
+  X(WeightGradients)                 \
   X(TTLinearForward)                 \
   X(TTLinearBackward)                \
   X(TTHalvesForward)                 \

@@ -5,7 +5,8 @@
 // Operations that can be made of others: a file STEM_composition.cpp for each stem of kernels/ops that has
 // some.
 #define COMERA_COMPOSITIONS(X) \
-  X(cross_entropy) X(float8) X(matrix_product) X(tt_feed_forward) X(tt_halves) X(tt_inner) X(tt_linear)
+  X(cross_entropy)             \
+  X(float8) X(matrix_product) X(tt_feed_forward) X(tt_halves) X(tt_inner) X(tt_linear) X(weight_gradients)
 
 namespace comera {
 

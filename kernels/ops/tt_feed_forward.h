@@ -1,7 +1,10 @@
 #pragma once
 
+#include <vector>
+
 #include "kernels/core/tensor.h"
 #include "kernels/ops/activation.h"
+#include "kernels/ops/weight_gradients.h"
 
 namespace comera {
 
@@ -30,6 +33,8 @@ struct TTFeedForwardForward {
 //   db_down += haᵀ dy;   dha = dy b_downᵀ;   da_down += hᵀ dha;   du = (dha a_downᵀ) activation'(u)
 //   dbias += column sums of du;   db_up += xaᵀ du;   dxa = du b_upᵀ;   da_up += xᵀ dxa
 //   dx = dxa a_upᵀ, or dx += with accumulate_dx
+//
+// A backend may leave db_down and da_up to `later`, as TTLinearBackward.
 struct TTFeedForwardBackward {
   Tensor x, a_up, b_up, bias, a_down, b_down;
   Activation activation = Activation::gelu;
@@ -38,6 +43,8 @@ struct TTFeedForwardBackward {
   Tensor da_up, db_up, dbias, da_down, db_down;  // in and out, as the tensors of their names
   Tensor dx;                                     // out (T, N)
   bool accumulate_dx = false;
+  std::vector<WeightGradient>* later = nullptr;  // with the next two
+  Tensor dha, dxa;                               // (T, s), (T, r); memory, or left out
 
   DType compute() const { return x.dtype(); }
   void check() const;

@@ -27,16 +27,8 @@ void tt_feed_forward_backward(const TTFeedForwardBackward& op, const Context& co
   const std::int64_t tokens = op.x.dim(0), inputs = op.x.dim(1), outputs = op.b_down.dim(1);
   const std::int64_t rank_up = op.a_up.dim(1), rank_down = op.a_down.dim(1);
   ArenaScope scope(context.arena);
-  const Tensor dha = scope.tensor(op.ha.shape(), op.compute());
-  const Tensor dxa = scope.tensor(op.xa.shape(), op.compute());
-  run(context, MatrixProduct{.a = op.ha,
-                             .b = op.dy,
-                             .c = op.db_down,
-                             .m = rank_down,
-                             .n = outputs,
-                             .k = tokens,
-                             .transpose_a = true,
-                             .accumulate = true});
+  const Tensor dha = op.dha ? op.dha : scope.tensor(op.ha.shape(), op.compute());
+  const Tensor dxa = op.dxa ? op.dxa : scope.tensor(op.xa.shape(), op.compute());
   run(context, MatrixProduct{.a = op.dy,
                              .b = op.b_down,
                              .c = dha,
@@ -54,14 +46,24 @@ void tt_feed_forward_backward(const TTFeedForwardBackward& op, const Context& co
                                .dbias = op.dbias,
                                .da_down = op.da_down,
                                .dxa = dxa});
-  run(context, MatrixProduct{.a = op.x,
-                             .b = dxa,
-                             .c = op.da_up,
-                             .m = inputs,
-                             .n = rank_up,
-                             .k = tokens,
-                             .transpose_a = true,
-                             .accumulate = true});
+  WeightGradients now;
+  const bool wait = op.later != nullptr && context.products == nullptr;  // a log wants them at their place
+  std::vector<WeightGradient>& gradients = wait ? *op.later : now.gradients;
+  gradients.push_back({.x = op.ha,
+                       .dy = op.dy,
+                       .dw = op.db_down,
+                       .dbias = {},
+                       .rows = tokens,
+                       .inputs = rank_down,
+                       .outputs = outputs});
+  gradients.push_back({.x = op.x,
+                       .dy = dxa,
+                       .dw = op.da_up,
+                       .dbias = {},
+                       .rows = tokens,
+                       .inputs = inputs,
+                       .outputs = rank_up});
+  if (!wait) run(context, now);
   run(context, MatrixProduct{.a = dxa,
                              .b = op.a_up,
                              .c = op.dx,

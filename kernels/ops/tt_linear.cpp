@@ -54,6 +54,7 @@ void TTLinearBackward::check(DType halves) const {
   check_tensor("TTLinearBackward", "da", da, a.shape(), master_of(compute()));
   check_tensor("TTLinearBackward", "dx", dx, x.shape(), compute());
   check_optional("TTLinearBackward", "dxa", dxa, xa.shape(), compute());
+  COMERA_CHECK(later == nullptr || dxa, "TTLinearBackward: what is left for later needs dxa");
   for (int i = 0; i < outputs; ++i) {
     const Output& out = output[i];
     const Shape shape{x.dim(0), out.b.dim(1)};

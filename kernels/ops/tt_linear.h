@@ -1,9 +1,11 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "kernels/core/tensor.h"
 #include "kernels/ops/activation.h"
+#include "kernels/ops/weight_gradients.h"
 
 namespace comera {
 
@@ -38,6 +40,9 @@ struct TTLinearForward {
 //   dxa_i = du_i B_iᵀ;   da += xᵀ dxa;   dx = dxa aᵀ, or dx += with accumulate_dx
 //
 // Columns of a that no output uses are for whoever else reads xa: dxa then holds their gradient.
+//
+// A backend may leave dB_i, dbias_i and da, which nobody waits for, to `later`: they are complete when the
+// WeightGradients there have been run, and until then x, xa, dxa and dy stay as they are.
 struct TTLinearBackward {
   struct Output {
     std::int64_t column = 0;
@@ -59,6 +64,7 @@ struct TTLinearBackward {
   int outputs = 0;
   std::array<Output, max_group_outputs> output;
   Tensor dxa;  // (T, R), or left out; columns of outputs are not read and may be overwritten
+  std::vector<WeightGradient>* later = nullptr;  // with dxa
 
   DType compute() const { return x.dtype(); }
   void check() const { check(compute()); }

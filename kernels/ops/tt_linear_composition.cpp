@@ -2,7 +2,6 @@
 #include "kernels/ops/compositions.h"
 #include "kernels/ops/context.h"
 #include "kernels/ops/layout.h"
-#include "kernels/ops/matrix_product.h"
 #include "kernels/ops/tt_linear.h"
 
 namespace comera {
@@ -34,22 +33,25 @@ void tt_linear_backward(const TTLinearBackward& op, const Context& context) {
     for (int i = 0; i < op.outputs; ++i) used += op.output[i].b.dim(0);
     if (used < total) run(context, Fill{.x = dxa, .value = 0});
   }
+  WeightGradients now;
+  const bool wait = op.later != nullptr && context.products == nullptr;  // a log wants them at their place
+  std::vector<WeightGradient>& gradients = wait ? *op.later : now.gradients;
   for (int i = 0; i < op.outputs; ++i) {
     const auto& out = op.output[i];
     const std::int64_t rank = out.b.dim(0), width = out.b.dim(1);
-    const BiasActivationBackward finish{
-        .u = out.u, .y = out.y, .activation = out.activation, .dy = out.dy, .dbias = out.dbias};
-    if (!finish.idle()) run(context, finish);
-    const Tensor xa = op.xa.slice(out.column, {op.xa.elements() - out.column});
-    run(context, MatrixProduct{.a = xa,
-                               .b = out.dy,
-                               .c = out.db,
-                               .m = rank,
-                               .n = width,
-                               .k = tokens,
-                               .transpose_a = true,
-                               .accumulate = true,
-                               .lda = total});
+    const bool active = out.activation != Activation::none;
+    if (active)
+      run(context,
+          BiasActivationBackward{
+              .u = out.u, .y = out.y, .activation = out.activation, .dy = out.dy, .dbias = out.dbias});
+    gradients.push_back({.x = op.xa.from(out.column),
+                         .dy = out.dy,
+                         .dw = out.db,
+                         .dbias = active ? Tensor() : out.dbias,
+                         .rows = tokens,
+                         .inputs = rank,
+                         .outputs = width,
+                         .x_apart = total});
     run(context, MatrixProduct{.a = out.dy,
                                .b = out.b,
                                .c = dxa.slice(out.column, {dxa.elements() - out.column}),
@@ -59,14 +61,9 @@ void tt_linear_backward(const TTLinearBackward& op, const Context& context) {
                                .transpose_b = true,
                                .ldc = total});
   }
-  run(context, MatrixProduct{.a = op.x,
-                             .b = dxa,
-                             .c = op.da,
-                             .m = inputs,
-                             .n = total,
-                             .k = tokens,
-                             .transpose_a = true,
-                             .accumulate = true});
+  gradients.push_back(
+      {.x = op.x, .dy = dxa, .dw = op.da, .dbias = {}, .rows = tokens, .inputs = inputs, .outputs = total});
+  if (!wait) run(context, now);
   run(context, MatrixProduct{.a = dxa,
                              .b = op.a,
                              .c = op.dx,

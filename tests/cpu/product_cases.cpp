@@ -5,6 +5,7 @@
 #include "kernels/ops/tt_halves.h"
 #include "kernels/ops/tt_inner.h"
 #include "kernels/ops/tt_linear.h"
+#include "kernels/ops/weight_gradients.h"
 #include "tests/cpu/world.h"
 
 namespace comera::test {
@@ -68,6 +69,33 @@ void products_case(std::vector<OperationCase>& cases, const std::string& name, S
                        one.c = world.master_output("c", {size.m, columns});
                        one.ldc = columns, one.stride_c = size.n;
                        op.products.push_back(one);
+                     }
+                     world.run(op);
+                   }});
+}
+
+struct WeightCase {
+  std::int64_t rows, inputs, outputs;
+  bool bias = false;
+  std::int64_t before = 0, behind = 0;  // further columns beside those of x
+  std::int64_t gap = 0;                 // between rows of dy, without a bias, and of dw
+};
+
+void weight_gradients_case(std::vector<OperationCase>& cases, const std::string& name,
+                           const std::vector<WeightCase>& gradients) {
+  cases.push_back({"WeightGradients_" + name, 4e-6, [=](World& world) {
+                     WeightGradients op;
+                     for (const WeightCase& c : gradients) {
+                       WeightGradient one;
+                       one.rows = c.rows, one.inputs = c.inputs, one.outputs = c.outputs;
+                       one.x_apart = c.before + c.inputs + c.behind;
+                       one.x = world.input({c.rows, one.x_apart}).from(c.before);
+                       one.dy_apart = c.outputs + (c.bias ? 0 : c.gap);
+                       one.dy = world.input({c.rows, one.dy_apart});
+                       one.dw_apart = c.outputs + c.gap;
+                       one.dw = world.master_output("dw", {c.inputs, one.dw_apart});
+                       if (c.bias) one.dbias = world.master_output("dbias", {c.outputs});
+                       op.gradients.push_back(one);
                      }
                      world.run(op);
                    }});
@@ -324,6 +352,16 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   products_case(cases, "long_sums", {17, 33, 515}, 2, false, 1);
   products_case(cases, "many", {3, 4, 5}, 2, true, 245);
   products_case(cases, "nothing_summed", {5, 6, 0}, 2, false, 2);
+  weight_gradients_case(cases, "one", {{37, 8, 16, true}});
+  weight_gradients_case(cases, "layer",
+                        {{601, 32, 136, true, 32, 64},
+                         {601, 136, 96, false, 0, 0, 8},
+                         {257, 72, 32, false},
+                         {64, 64, 64, true, 0, 0, 4}});
+  weight_gradients_case(cases, "many", std::vector<WeightCase>(17, {19, 8, 8, true}));
+  weight_gradients_case(cases, "odd", {{71, 5, 7, true, 1, 1, 1}, {3, 1, 1}});
+  weight_gradients_case(cases, "other_rows", {{70, 16, 24, true, 4, 4}});
+  weight_gradients_case(cases, "no_rows", {{0, 8, 16}, {5, 8, 8, true}});
 
   linear_cases(cases, {1, 1, {1}, {1}});
   linear_cases(cases, {5, 7, {3}, {11}, Activation::gelu});

@@ -1,3 +1,4 @@
+#include "kernels/ops/weight_gradients.h"
 #include "kernels/ops/work.h"
 
 #include <gtest/gtest.h>
@@ -67,6 +68,18 @@ TEST(WorkOf, SeveralProductsAreTheirSum) {
   const MatrixProduct one{.a = of({3, 5}), .b = of({5, 7}), .c = of({3, 7}), .m = 3, .n = 7, .k = 5};
   EXPECT_EQ(work_of(MatrixProducts{{one, one}}).flops, 2 * work_of(one).flops);
   EXPECT_EQ(work_of(MatrixProducts{{one, one}}).bytes, 2 * work_of(one).bytes);
+}
+
+TEST(WorkOf, WeightGradientsAreTheirProductsAndBiases) {
+  const WeightGradient one{.x = of({4, 3}),
+                           .dy = of({4, 5}),
+                           .dw = of({3, 5}),
+                           .dbias = of({5}),
+                           .rows = 4,
+                           .inputs = 3,
+                           .outputs = 5};
+  EXPECT_EQ(work_of(WeightGradients{{one, one}}).flops, 2 * 2 * 4 * 3 * 5);
+  EXPECT_EQ(work_of(WeightGradients{{one, one}}).bytes, 2 * 4 * (12 + 20 + 2 * (15 + 5)));
 }
 
 TEST(WorkOf, AttentionOfSharedKeys) {

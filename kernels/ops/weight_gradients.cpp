@@ -1,0 +1,47 @@
+#include "kernels/ops/weight_gradients.h"
+
+#include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
+
+namespace comera {
+
+MatrixProduct WeightGradient::product() const {
+  return {.a = x,
+          .b = dy,
+          .c = dw,
+          .m = inputs,
+          .n = outputs,
+          .k = rows,
+          .transpose_a = true,
+          .accumulate = true,
+          .lda = x_apart,
+          .ldb = dy_apart,
+          .ldc = dw_apart};
+}
+
+void WeightGradients::check() const {
+  const char* name = "WeightGradients";
+  COMERA_CHECK(!gradients.empty(), "{}: no gradient was given", name);
+  for (const WeightGradient& one : gradients) {
+    COMERA_CHECK(one.x.dtype() == compute(), "{}: gradients of {} and of {}", name, name_of(compute()),
+                 name_of(one.x.dtype()));
+    one.product().check();
+    COMERA_CHECK(one.dw.dtype() == master_of(compute()), "{}: dw must be {}, not {}", name,
+                 name_of(master_of(compute())), name_of(one.dw.dtype()));
+    if (one.dbias) {
+      check_tensor(name, "dbias", one.dbias, {one.outputs}, master_of(compute()));
+      check_tensor(name, "dy", one.dy, {one.rows, one.outputs}, compute());
+    }
+  }
+}
+
+Work work_of(const WeightGradients& op) {
+  Work all;
+  for (const WeightGradient& one : op.gradients) {
+    all += work_of(one.product());
+    all.bytes += twice(one.dbias);
+  }
+  return all;
+}
+
+}  // namespace comera
