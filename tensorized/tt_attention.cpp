@@ -280,6 +280,7 @@ TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& in
                                   .log_sum_exp = saved.log_sum_exp,
                                   .shared_keys = true,
                                   .append_one = true,
+                                  .room_for_one = unused > 0,
                                   .k_stride = all,
                                   .v_stride = all,
                                   .slopes = inputs.slopes});
@@ -339,7 +340,6 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
   const ProductPlace place = projections_.place(context);
   const Tensor dquery = gradients.operand(scope, saved.query.shape(), dtype);
   const Tensor dxa = gradients.operand(scope, saved.xa.shape(), dtype);
-  if (unused > 0) run(context, Fill{.x = dxa, .value = 0});
   {
     const ProductPlace scores(context.products, "", scores_stay_wide);
     run(context, AttentionBackward{.q = saved.query,
@@ -359,6 +359,7 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
                                    .dv = dxa.from(r_query + r_key),
                                    .shared_keys = true,
                                    .append_one = true,
+                                   .room_for_one = unused > 0,
                                    .k_stride = all,
                                    .v_stride = all,
                                    .slopes = inputs.slopes});

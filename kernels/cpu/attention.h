@@ -91,6 +91,14 @@ void clear_padding(const Tensor& tensor, std::int64_t rows, std::int64_t width, 
 }
 
 // log_sum_exp (heads, T) of rows that no sequence has.
+// The place behind each row of values, where there is one.
+template <class T>
+void clear_place_of_one(const AttentionBackward& op) {
+  if (!op.room_for_one) return;
+  T* at = op.dv.data<T>() + op.value_size();
+  for (std::int64_t t = 0; t < op.q.dim(0); ++t) at[t * value_stride(op)] = T(0.F);
+}
+
 inline void clear_padding_of_heads(const Tensor& tensor, const Tensor& sequence_offsets) {
   const std::int64_t used = sequence_offsets.data<std::int32_t>()[sequence_offsets.elements() - 1];
   const std::int64_t tokens = tensor.dim(1);

@@ -143,6 +143,7 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
   clear_padding<T>(op.dq, tokens, q_width, q_width, op.sequence_offsets);
   clear_padding<T>(op.dk, tokens, op.kv_heads() * key_size, k_stride, op.sequence_offsets);
   clear_padding<T>(op.dv, tokens, op.kv_heads() * value_size, v_stride, op.sequence_offsets);
+  clear_place_of_one<T>(op);
 }
 
 COMERA_FOR_EACH_TYPE(AttentionBackward, attention_backward)

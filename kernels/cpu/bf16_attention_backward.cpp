@@ -185,6 +185,7 @@ void bf16_attention_backward(const AttentionBackward& op, const KernelContext& c
   clear_padding<bfloat16>(op.dq, tokens, op.q.dim(1), op.q.dim(1), op.sequence_offsets);
   clear_padding<bfloat16>(op.dk, tokens, op.kv_heads() * key_size, key_stride(op), op.sequence_offsets);
   clear_padding<bfloat16>(op.dv, tokens, op.kv_heads() * value_size, value_stride(op), op.sequence_offsets);
+  clear_place_of_one<bfloat16>(op);
 }
 
 COMERA_CPU_END

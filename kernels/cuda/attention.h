@@ -55,6 +55,10 @@ __device__ __forceinline__ void in_units(const HeadRows<T>& rows, const Move& mo
     move(std::integral_constant<int, 1>{});
 }
 
+// Where the column of ones stands that values are followed by: behind their rows, or in a place that these
+// have for it, where something else is stored.
+enum class One : std::uint8_t { none, behind, last };
+
 // Tensors of an operation, of either direction.
 template <class T>
 struct Attention {
@@ -68,7 +72,7 @@ struct Attention {
   std::int64_t rows = 0;  // T
   std::int64_t longest = 0;
   int sequences = 0, heads = 0, kv_heads = 0;
-  bool append_one = false;
+  One one = One::none;
   float scale = 1;
   // What dropout keeps is multiplied by mask.scale at the end only; it is 1 / kept, or 0 if nothing is kept.
   DropoutMask mask;
@@ -93,7 +97,7 @@ Attention<T> attention_of(const Operation& op) {
   Attention<T> made;
   made.q = head_rows<T>(op.q, op.q.dim(1), op.key_size());
   made.k = head_rows<T>(op.k, key_stride(op), op.key_size());
-  made.v = head_rows<T>(op.v, value_stride(op), op.value_size());
+  made.v = head_rows<T>(op.v, value_stride(op), op.stored_values());
   made.out = head_rows<T>(op.out, op.out.dim(1), op.out.dim(1) / op.heads);
   made.log_sum_exp = op.log_sum_exp.template data<float>();
   if (op.slopes) made.slopes = op.slopes.template data<float>();
@@ -103,7 +107,7 @@ Attention<T> attention_of(const Operation& op) {
   made.sequences = static_cast<int>(op.sequence_offsets.elements() - 1);
   made.heads = static_cast<int>(op.heads);
   made.kv_heads = static_cast<int>(op.kv_heads());
-  made.append_one = op.append_one;
+  if (op.append_one) made.one = op.room_for_one ? One::last : One::behind;
   made.scale = static_cast<float>(op.scale);
   made.mask = mask_of(op.dropout, op.step_inputs);
   made.kept = static_cast<float>(256 - made.mask.threshold) / 256;
@@ -165,11 +169,25 @@ struct alignas(bytes) Bytes {
   std::conditional_t<bytes == 2, std::uint16_t, std::uint32_t> at[bytes < 4 ? 1 : bytes / 4];
 };
 
+// A unit's first element becomes 1, or its last one, which is behind others.
+template <class T, int U>
+__device__ __forceinline__ void put_one(Bytes<U * sizeof(T)>& unit, bool last) {
+  constexpr int words = U * sizeof(T) / 4;
+  if constexpr (sizeof(T) == 4)
+    unit.at[last ? words - 1 : 0] = 0x3f800000u;
+  else if constexpr (U == 1)
+    unit.at[0] = 0x3f80u;
+  else if (last)
+    unit.at[words - 1] = (unit.at[words - 1] & 0xffffu) | 0x3f800000u;
+  else
+    unit.at[0] = (unit.at[0] & 0xffff0000u) | 0x3f80u;
+}
+
 // Rows [first, first + rows) of a head into shared memory, by so many threads: zeros beyond the sequence's
-// end and the head's width, but ones in the column behind it if `ones`, even beyond the end. Those who read
-// must meet the block's barrier first. Several loads are on their way at once.
+// end and the head's width, but ones in their column, even beyond the end. Those who read must meet the
+// block's barrier first. Several loads are on their way at once.
 template <int D, int rows, int threads, class Order, class T>
-__device__ __forceinline__ void load_rows(T* to, const HeadRows<T>& from, int head, bool ones,
+__device__ __forceinline__ void load_rows(T* to, const HeadRows<T>& from, int head, One one,
                                           std::int64_t begin, int length, int first) {
   in_units(from, [&](auto unit) {
     constexpr int U = decltype(unit)::value, units = D / U, step = threads / units, stride = D + 8;
@@ -179,7 +197,9 @@ __device__ __forceinline__ void load_rows(T* to, const HeadRows<T>& from, int he
     const int thread = static_cast<int>(thread_asked_for() % threads), column = thread % units * U,
               own_row = thread / units;
     Unit absent{};
-    if (ones && column == from.size) absent.at[0] = sizeof(T) == 2 ? 0x3f80u : 0x3f800000u;  // 1
+    const bool behind = one == One::behind && column == from.size;
+    const bool last = one == One::last && column + U == from.size;
+    if (behind || last) put_one<T, U>(absent, last);
     const int real = (column < from.size ? length - first : 0) - own_row;
     const T* source = from.row(begin + first + own_row, head) + column;
     const std::int64_t source_step = step * from.ld;
@@ -193,7 +213,10 @@ __device__ __forceinline__ void load_rows(T* to, const HeadRows<T>& from, int he
 #pragma unroll
       for (int b = 0; b < batch; ++b) {
         loaded[b] = absent;
-        if (row + b * step < real) loaded[b] = *reinterpret_cast<const Unit*>(source);
+        if (row + b * step < real) {
+          loaded[b] = *reinterpret_cast<const Unit*>(source);
+          if (last) put_one<T, U>(loaded[b], true);
+        }
         source += source_step;
       }
 #pragma unroll

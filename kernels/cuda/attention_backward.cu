@@ -79,19 +79,19 @@ __global__ void __launch_bounds__((QueryTiles<Math, D>::threads), (QueryTiles<Ma
 
   const Dropout dropout(op.mask);
   const std::int64_t place = head * op.rows + begin + own + fragment_row();  // of this lane's first query
-  load_rows<D, Queries::own_rows, Queries::threads, InOrder>(q_tile, op.q, head, false, begin, length,
+  load_rows<D, Queries::own_rows, Queries::threads, InOrder>(q_tile, op.q, head, One::none, begin, length,
                                                              first_query);
-  load_rows<D, Queries::own_rows, Queries::threads, InOrder>(dout_tile, op.dout, head, false, begin, length,
-                                                             first_query);
+  load_rows<D, Queries::own_rows, Queries::threads, InOrder>(dout_tile, op.dout, head, One::none, begin,
+                                                             length, first_query);
   OwnRows<Math, D, Queries::held> own_q(q_tile + own_at), own_dout(dout_tile + own_at);
   const Scores scores_of(op, head);
   float log_sum[2] = {0, 0}, delta[2] = {0, 0};  // log_sum in powers of 2
   TileC dq[D / 8] = {};
   for (int first_key = 0; first_key < length; first_key += keys) {
     if (first_key > 0) __syncthreads();
-    load_rows<D, keys, Queries::threads, Dealt>(k_tile, op.k, op.kv_head(head), false, begin, length,
+    load_rows<D, keys, Queries::threads, Dealt>(k_tile, op.k, op.kv_head(head), One::none, begin, length,
                                                 first_key);
-    load_rows<D, keys, Queries::threads, Dealt>(v_tile, op.v, op.kv_head(head), op.append_one, begin, length,
+    load_rows<D, keys, Queries::threads, Dealt>(v_tile, op.v, op.kv_head(head), op.one, begin, length,
                                                 first_key);
     __syncthreads();
     if (own >= length) continue;  // this warp has loaded for the others only
@@ -235,9 +235,9 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
     ask_for_rows<queries, Keys::team_threads>(op.dout, head_of(tile), begin, length, first_of(tile));
   };
   ask_for_tile(team);
-  load_rows<D, Keys::own_rows, Keys::threads, InOrder>(k_tile, op.k, kv_head, false, begin, length,
+  load_rows<D, Keys::own_rows, Keys::threads, InOrder>(k_tile, op.k, kv_head, One::none, begin, length,
                                                        first_key);
-  load_rows<D, Keys::own_rows, Keys::threads, InOrder>(v_tile, op.v, kv_head, op.append_one, begin, length,
+  load_rows<D, Keys::own_rows, Keys::threads, InOrder>(v_tile, op.v, kv_head, op.one, begin, length,
                                                        first_key);
   TileC dk[D / 8] = {}, dv[D / 8] = {};
   OwnRows<Math, D, false> own_k(k_tile + own_at);  // there are registers for one of them
@@ -255,9 +255,9 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
         query_sum = op.log_sum_exp[place + query] * log2_of_e;
         query_delta = op.delta[place + query];
       }
-      load_rows<D, queries, Keys::team_threads, InOrder>(q_tile, op.q, head, false, begin, length,
+      load_rows<D, queries, Keys::team_threads, InOrder>(q_tile, op.q, head, One::none, begin, length,
                                                          first_query);
-      load_rows<D, queries, Keys::team_threads, InOrder>(dout_tile, op.dout, head, false, begin, length,
+      load_rows<D, queries, Keys::team_threads, InOrder>(dout_tile, op.dout, head, One::none, begin, length,
                                                          first_query);
       if (query < queries) {
         log_sum[query] = query_sum;
@@ -354,6 +354,12 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
     if (team == 1) return;
     each_sum([](float& own_sum, float shared) { own_sum += shared; });
   }
+  if (op.one == One::last)
+#pragma unroll
+    for (int n = 0; n < D / 8; ++n)
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        if (8 * n + fragment_column() + i == op.dv.size - 1) dv[n].at[i] = dv[n].at[2 + i] = 0;
   const float factor = op.scale * op.mask.scale;
   store_rows<D>(op.dk, kv_head, begin, length, own, k_tile + own_at, dk, {factor, factor});
   store_rows<D>(op.dv, kv_head, begin, length, own, v_tile + own_at, dv, {op.mask.scale, op.mask.scale});
@@ -371,7 +377,7 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
   arguments.dout = head_rows<T>(op.dout, op.out.dim(1), arguments.out.size);
   arguments.dq = head_rows<T>(op.dq, op.q.dim(1), op.key_size());
   arguments.dk = head_rows<T>(op.dk, key_stride(op), op.key_size());
-  arguments.dv = head_rows<T>(op.dv, value_stride(op), op.value_size());
+  arguments.dv = head_rows<T>(op.dv, value_stride(op), op.stored_values());
   arguments.delta = reinterpret_cast<float*>(context.scratch);
   with_head_size(op, [&](auto size) {
     constexpr int D = decltype(size)::value;

@@ -41,16 +41,16 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), AttentionT
 
   const Dropout dropout(op.mask);
   const std::int64_t place = head * op.rows + begin + own + fragment_row();  // of this lane's first query
-  load_rows<D, Tiles::own_rows, Tiles::threads, InOrder>(q_tile, op.q, head, false, begin, length,
+  load_rows<D, Tiles::own_rows, Tiles::threads, InOrder>(q_tile, op.q, head, One::none, begin, length,
                                                          first_query);
   const Scores scores_of(op, head);
   float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};  // in powers of 2; this lane's part of the sum
   TileC out[D / 8] = {};
   for (int first_key = 0; first_key < length; first_key += keys) {
     if (first_key > 0) __syncthreads();  // nobody reads the tiles before any more
-    load_rows<D, keys, Tiles::threads, Dealt>(k_tile, op.k, op.kv_head(head), false, begin, length,
+    load_rows<D, keys, Tiles::threads, Dealt>(k_tile, op.k, op.kv_head(head), One::none, begin, length,
                                               first_key);
-    load_rows<D, keys, Tiles::threads, Dealt>(v_tile, op.v, op.kv_head(head), op.append_one, begin, length,
+    load_rows<D, keys, Tiles::threads, Dealt>(v_tile, op.v, op.kv_head(head), op.one, begin, length,
                                               first_key);
     __syncthreads();
     if (own >= length) continue;  // this warp has loaded for the others only

@@ -28,7 +28,9 @@ void check_common(const char* name, const Operation& op) {
                "{}: width {} of out is not divisible by {} heads", name, op.out.dim(1), op.heads);
   check_tensor(name, "q", op.q, {rows, op.q.dim(1)}, dtype);
   check_rows(name, "k", op.k, rows, op.kv_heads() * op.key_size(), op.k_stride, dtype);
-  check_rows(name, "v", op.v, rows, op.kv_heads() * op.value_size(), op.v_stride, dtype);
+  check_rows(name, "v", op.v, rows, op.kv_heads() * op.stored_values(), op.v_stride, dtype);
+  COMERA_CHECK(!op.room_for_one || (op.append_one && op.shared_keys),
+               "{}: there is room for a one that is appended to shared values only", name);
   check_tensor(name, "out", op.out, {rows, op.out.dim(1)}, dtype);
   COMERA_CHECK(op.longest >= 1, "{}: the longest sequence must be at least 1, not {}", name, op.longest);
   check_tensor(name, "log_sum_exp", op.log_sum_exp, {op.heads, rows}, master_of(dtype));
@@ -59,7 +61,7 @@ void AttentionBackward::check() const {
   check_tensor(name, "dout", dout, out.shape(), compute());
   check_tensor(name, "dq", dq, q.shape(), compute());
   check_rows(name, "dk", dk, q.dim(0), kv_heads() * key_size(), k_stride, compute());
-  check_rows(name, "dv", dv, q.dim(0), kv_heads() * value_size(), v_stride, compute());
+  check_rows(name, "dv", dv, q.dim(0), kv_heads() * stored_values(), v_stride, compute());
 }
 
 // Scores again; gradients of dropped probabilities and of values; gradients of queries and of keys.

@@ -20,7 +20,9 @@ inline constexpr const char* scores_stay_wide = "attention is no linear layer";
 //
 // With shared_keys every head has the same keys and values: k and v are one head wide (multi-query attention,
 // Shazeer, 2019). With append_one a head's V has one more column, of ones, which is not stored: the last
-// column of the head's part of out is then the sum of its row of dropout(P).
+// column of the head's part of out is then the sum of its row of dropout(P). With room_for_one, of shared
+// keys, rows of v and dv have a place for the one behind the values: what v has there is not read, dv's
+// becomes 0.
 //
 // Dropout's element index of (head h, row t, key at place j of its sequence) is (h T + t) longest + j.
 // Rows at and beyond offsets' last entry are padding: out is 0 there.
@@ -39,13 +41,14 @@ struct AttentionForward {
   Tensor out;          // out (T, heads x (value size + append_one))
   Tensor log_sum_exp;  // out (heads, T)
   bool shared_keys = false;
-  bool append_one = false;
+  bool append_one = false, room_for_one = false;
   std::int64_t k_stride = 0, v_stride = 0;
   Tensor slopes = {};  // (heads, 2), at least 0, of the master type; or left out
 
   std::int64_t kv_heads() const { return shared_keys ? 1 : heads; }
   std::int64_t key_size() const { return q.dim(1) / heads; }
   std::int64_t value_size() const { return out.dim(1) / heads - (append_one ? 1 : 0); }
+  std::int64_t stored_values() const { return value_size() + (room_for_one ? 1 : 0); }
   DType compute() const { return q.dtype(); }
   void check() const;
 };
@@ -63,13 +66,14 @@ struct AttentionBackward {
   Tensor dout;        // as out
   Tensor dq, dk, dv;  // out, as q, k and v
   bool shared_keys = false;
-  bool append_one = false;
+  bool append_one = false, room_for_one = false;
   std::int64_t k_stride = 0, v_stride = 0;
   Tensor slopes = {};  // (heads, 2), at least 0, of the master type; or left out
 
   std::int64_t kv_heads() const { return shared_keys ? 1 : heads; }
   std::int64_t key_size() const { return q.dim(1) / heads; }
   std::int64_t value_size() const { return out.dim(1) / heads - (append_one ? 1 : 0); }
+  std::int64_t stored_values() const { return value_size() + (room_for_one ? 1 : 0); }
   DType compute() const { return q.dtype(); }
   void check() const;
 };
@@ -85,7 +89,7 @@ std::int64_t key_stride(const Operation& op) {
 }
 template <class Operation>
 std::int64_t value_stride(const Operation& op) {
-  return op.v_stride > 0 ? op.v_stride : op.kv_heads() * op.value_size();
+  return op.v_stride > 0 ? op.v_stride : op.kv_heads() * op.stored_values();
 }
 
 }  // namespace comera

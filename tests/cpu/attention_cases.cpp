@@ -18,10 +18,12 @@ struct AttentionCase {
   std::int64_t value_size = 0, extra = 0;
   bool append_one = false;
 
+  bool room = false;     // for the one
   bool opposed = false;  // queries against keys: every score far below zero
   bool slopes = false;   // some of which hide one side
 
   std::int64_t values() const { return value_size > 0 ? value_size : size; }
+  std::int64_t stored_values() const { return values() + (room ? 1 : 0); }
   std::int64_t kv_heads() const { return shared ? 1 : heads; }
 };
 
@@ -42,13 +44,13 @@ void set_common(const AttentionCase& c, World& world, Operation& op) {
     op.q = world.input({c.tokens, c.heads * c.size}, 2);
     op.k = world.input(rows_shape(c, c.kv_heads() * c.size), 2);
   }
-  op.v = world.input(rows_shape(c, c.kv_heads() * c.values()));
+  op.v = world.input(rows_shape(c, c.kv_heads() * c.stored_values()));
   op.sequence_offsets = world.integers(c.offsets);
   op.heads = c.heads, op.longest = c.longest;
   op.scale = 1 / std::sqrt(static_cast<double>(c.size));
   op.dropout = {c.dropout, 5};
   if (c.dropout > 0) op.step_inputs = world.step_inputs(example_step());
-  op.shared_keys = c.shared, op.append_one = c.append_one;
+  op.shared_keys = c.shared, op.append_one = c.append_one, op.room_for_one = c.room;
   if (c.slopes) {
     std::vector<float> slopes;
     for (int h = 0; h < c.heads; ++h)
@@ -57,7 +59,7 @@ void set_common(const AttentionCase& c, World& world, Operation& op) {
     op.slopes = world.chosen_master({c.heads, 2}, slopes);
   }
   if (c.extra > 0) op.k_stride = c.kv_heads() * c.size + c.extra;
-  if (c.extra > 0) op.v_stride = c.kv_heads() * c.values() + c.extra;
+  if (c.extra > 0) op.v_stride = c.kv_heads() * c.stored_values() + c.extra;
 }
 
 void attention_cases(std::vector<OperationCase>& cases, const AttentionCase& c) {
@@ -81,7 +83,7 @@ void attention_cases(std::vector<OperationCase>& cases, const AttentionCase& c) 
                      op.sequence_offsets = forward.sequence_offsets;
                      op.heads = c.heads, op.longest = c.longest, op.scale = forward.scale;
                      op.dropout = forward.dropout, op.step_inputs = forward.step_inputs;
-                     op.shared_keys = c.shared, op.append_one = c.append_one;
+                     op.shared_keys = c.shared, op.append_one = c.append_one, op.room_for_one = c.room;
                      op.k_stride = forward.k_stride, op.v_stride = forward.v_stride;
                      op.slopes = forward.slopes;
                      op.dout = world.input(out_shape);
@@ -137,6 +139,15 @@ void add_attention_cases(std::vector<OperationCase>& cases) {
   attention_cases(cases, {"shared_groups", {0, 64, 100, 228}, 229, 11, 30, 128, 0.1, true, 30, 31, true});
   attention_cases(cases, {"shared_no_ones", {0, 40, 73}, 73, 6, 16, 40, 0, true, 32, 0, false});
   attention_cases(cases, {"shared_long", {0, 277, 300}, 300, 9, 12, 300, 0.1, true, 33, 7, true});
+  // By 16 bytes, 4 and 2 in bfloat16.
+  const auto with_room = [&](AttentionCase c) {
+    c.room = true;
+    attention_cases(cases, c);
+  };
+  with_room({"room_32", {0, 64, 100, 228}, 229, 11, 32, 128, 0.1, true, 31, 64, true});
+  with_room({"room_6", {0, 3, 16, 16, 47}, 53, 3, 6, 31, 0.1, true, 5, 0, true});
+  with_room({"room_9", {0, 40, 73}, 75, 2, 7, 40, 0, true, 8, 1, true});
+  with_room({"room_40", {0, 70}, 70, 3, 40, 70, 0, true, 39, 8, true});
   const auto sloped = [&](AttentionCase c) {
     c.slopes = true;
     attention_cases(cases, c);

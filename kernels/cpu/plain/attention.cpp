@@ -99,7 +99,7 @@ void attention_backward(const AttentionBackward& op, const KernelContext&) {
   };
   clear(op.dq, q_width, q_width);
   clear(op.dk, op.kv_heads() * key_size, k_stride);
-  clear(op.dv, op.kv_heads() * value_size, v_stride);
+  clear(op.dv, op.kv_heads() * op.stored_values(), v_stride);
   for (std::int64_t s = 0; s < sequences.count; ++s) {
     const std::int64_t begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
     for (std::int64_t h = 0; h < op.heads; ++h) {
