@@ -62,7 +62,7 @@ Residual add_residual(const EncoderStep& step, const Tensor& branch, ParameterId
 // g: gradient of the norm's output (of the sum without a norm), overwritten by that of the residual.
 void residual_backward(const EncoderStep& step, ParameterId bias, const DropoutSpec& dropout, const Tensor& g,
                        const Tensor& dbranch, const LayerNorm* norm, const Tensor& sum,
-                       const NormStatistics& statistics) {
+                       const NormStatistics& statistics, MergedGradients& gradients) {
   ArenaScope scope(step.context.arena);
   const Tensor of_bias = step.store.gradient(bias);
   Tensor unused;  // that of a frozen bias
@@ -82,6 +82,7 @@ void residual_backward(const EncoderStep& step, ParameterId bias, const DropoutS
                                             .dbias = of_bias ? of_bias : unused,
                                             .dgamma = {},
                                             .dbeta = {}};
+  if (of_bias) operation.later = gradients.later_sums(scope, (norm != nullptr ? 3 : 1) * g.dim(1));
   if (norm != nullptr) {
     operation.sum = sum;
     operation.gamma = step.store.value(norm->gamma);
@@ -126,7 +127,9 @@ Tensor normalize(const EncoderStep& step, const LayerNorm& norm, const Tensor& x
 
 // g += gradient of the norm's input.
 void normalize_backward(const EncoderStep& step, const LayerNorm& norm, const Tensor& x,
-                        const NormStatistics& statistics, const Tensor& dy, const Tensor& g) {
+                        const NormStatistics& statistics, const Tensor& dy, const Tensor& g,
+                        MergedGradients& gradients) {
+  ArenaScope scope(step.context.arena);
   run(step.context, LayerNormBackward{.x = x,
                                       .gamma = step.store.value(norm.gamma),
                                       .mean = statistics.mean,
@@ -135,7 +138,8 @@ void normalize_backward(const EncoderStep& step, const LayerNorm& norm, const Te
                                       .dx = g,
                                       .accumulate_dx = true,
                                       .dgamma = step.store.gradient(norm.gamma),
-                                      .dbeta = step.store.gradient(norm.beta)});
+                                      .dbeta = step.store.gradient(norm.beta),
+                                      .later = gradients.later_sums(scope, 2 * x.dim(1))});
 }
 
 }  // namespace
@@ -185,10 +189,10 @@ void EncoderBlock::backward_post(const EncoderStep& step, const Saved& saved, co
   ArenaScope scope(step.context.arena);
   const auto [dffn, dattention] = branches(scope, dy, gradients);
   residual_backward(step, ffn_.down().bias(), step.dropout(dropout_, ffn_site_), dy, dffn, &norm2_,
-                    saved.sum2, saved.statistics2);
+                    saved.sum2, saved.statistics2, gradients);
   ffn_.backward(step, saved.ffn, dffn, dy, true, gradients);
   residual_backward(step, attention_.output().bias(), step.dropout(dropout_, attention_site_), dy, dattention,
-                    &norm1_, saved.sum1, saved.statistics1);
+                    &norm1_, saved.sum1, saved.statistics1, gradients);
   if (rows) scatter(step.context, *rows, dy, dx);
   attention_.backward(step, saved.attention, dattention, dx, true, rows, gradients);
   gradients.end_block();
@@ -222,14 +226,15 @@ void EncoderBlock::backward_pre(const EncoderStep& step, const Saved& saved, con
   const auto [dffn, dattention] = branches(scope, dy, gradients);
   const Tensor dnormed = scope.tensor(dx.shape(), dx.dtype());
   const Tensor dnormed2 = rows ? scope.tensor(dy.shape(), dy.dtype()) : dnormed;
-  residual_backward(step, ffn_.down().bias(), step.dropout(dropout_, ffn_site_), dy, dffn, nullptr, {}, {});
+  residual_backward(step, ffn_.down().bias(), step.dropout(dropout_, ffn_site_), dy, dffn, nullptr, {}, {},
+                    gradients);
   ffn_.backward(step, saved.ffn, dffn, dnormed2, false, gradients);
-  normalize_backward(step, norm2_, saved.sum1, saved.statistics2, dnormed2, dy);
+  normalize_backward(step, norm2_, saved.sum1, saved.statistics2, dnormed2, dy, gradients);
   residual_backward(step, attention_.output().bias(), step.dropout(dropout_, attention_site_), dy, dattention,
-                    nullptr, {}, {});
+                    nullptr, {}, {}, gradients);
   if (rows) scatter(step.context, *rows, dy, dx);
   attention_.backward(step, saved.attention, dattention, dnormed, false, rows, gradients);
-  normalize_backward(step, norm1_, saved.x, saved.statistics1, dnormed, dx);
+  normalize_backward(step, norm1_, saved.x, saved.statistics1, dnormed, dx, gradients);
   gradients.end_block();
 }
 

@@ -55,8 +55,9 @@ void Merging::run(const Context& context) const {
 MergedGradients::MergedGradients(const Context& context, ArenaScope& scope, const Merging& merged,
                                  std::int64_t most)
     : context_(context),
-      waits_(most > 0 || context.backend.device().kind == DeviceKind::cuda),
+      waits_(merged.is_narrow() && (most > 0 || context.backend.device().kind == DeviceKind::cuda)),
       operands_(context.arena.mark()) {
+  of_tokens_.type = merged.compute();
   const std::int64_t elements = std::max(std::min(merged.gradients(), most), merged.most_gradients());
   if (elements > 0) memory_ = scope.tensor({elements}, merged.master());
 }
@@ -74,15 +75,21 @@ Tensor MergedGradients::operand(ArenaScope& scope, Shape shape, DType dtype) {
   return waits_ ? context_.arena.saved(shape, dtype) : scope.tensor(shape, dtype);
 }
 
+LaterSums MergedGradients::later_sums(ArenaScope& scope, std::int64_t numbers) {
+  if (!waits_) return {};
+  return {&of_tokens_, operand(scope, {LaterSums::most_parts * numbers}, master_of(of_tokens_.type))};
+}
+
 void MergedGradients::end_block() {
   flush_tokens();
   if (waits_) context_.arena.release(operands_);
 }
 
 void MergedGradients::flush_tokens() {
-  if (of_tokens_.gradients.empty()) return;
+  if (of_tokens_.empty()) return;
   comera::run(context_, of_tokens_);
   of_tokens_.gradients.clear();
+  of_tokens_.sums.clear();
 }
 
 void MergedGradients::flush() {

@@ -43,7 +43,9 @@ class Merging {
   // Numbers of all gradients, and of the layer that has most.
   std::int64_t gradients() const { return gradients_; }
   std::int64_t most_gradients() const { return most_gradients_; }
+  DType compute() const { return compute_; }
   DType master() const { return master_of(compute_); }
+  bool is_narrow() const { return compute_ != master(); }
 
  private:
   struct Row {
@@ -97,7 +99,9 @@ class MergedGradients {
   void add_row(const Tensor& from, const Tensor& to) { rows_.push_back({from, to}); }
 
   // Where operations leave what the tokens give; null where nothing is gained by waiting.
-  std::vector<WeightGradient>* later() { return waits_ ? &of_tokens_.gradients : nullptr; }
+  WeightGradients* later() { return waits_ ? &of_tokens_ : nullptr; }
+  // The same for an operation's sums of so many numbers.
+  LaterSums later_sums(ArenaScope& scope, std::int64_t numbers);
   // Memory for an operand of those, or for what may be one: until end_block(), or as long as the scope.
   Tensor operand(ArenaScope& scope, Shape shape, DType dtype);
   void end_block();

@@ -325,7 +325,7 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
                              .outputs = 1,
                              .output = {},
                              .dxa = {}};
-  std::vector<WeightGradient>* later = in_float8() ? nullptr : gradients.later();
+  WeightGradients* later = in_float8() ? nullptr : gradients.later();
   if (later != nullptr) {
     of_output.later = later;
     of_output.dxa = gradients.operand(scope, saved.xa_output.shape(), dtype);

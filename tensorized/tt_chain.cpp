@@ -84,7 +84,7 @@ struct GatedCores {
   }
 };
 
-// Adds dS_k, which is overwritten, to the gradients of G_k and D_k.
+// Adds dS_k to the gradients of G_k and D_k.
 void add_core_gradient(const Context& context, const ParameterStore& store, const TTCores& train, int k,
                        const Tensor& dgated) {
   if (k + 1 < train.shape.order())

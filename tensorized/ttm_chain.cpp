@@ -105,7 +105,7 @@ MergedTTM merge_ttm(const Context& context, const ParameterStore& store, const T
 
 namespace {
 
-// Adds dS_k, which is overwritten, to the gradients of F_k and D_k.
+// Adds dS_k to the gradients of F_k and D_k.
 void add_core_gradient(const Context& context, const ParameterStore& store, const TTMCores& train, int k,
                        const Tensor& dscaled) {
   if (k + 1 < train.shape.order()) {
@@ -113,8 +113,10 @@ void add_core_gradient(const Context& context, const ParameterStore& store, cons
     run(context, ScaleColumnsBackward{.x = store.value(train.cores[k]).reshape({rows, rank}),
                                       .gate = store.value(train.gates[k]),
                                       .dy = dscaled,
-                                      .dx = dscaled,
+                                      .dx = store.gradient(train.cores[k]),
+                                      .accumulate_dx = true,
                                       .dgate = store.gradient(train.gates[k])});
+    return;
   }
   run(context, Add{.x = dscaled, .y = store.gradient(train.cores[k])});
 }

@@ -25,7 +25,7 @@ void bias_dropout_residual_norm_forward(const BiasDropoutResidualNormForward& op
 }
 
 std::size_t bias_dropout_residual_norm_backward_scratch(const BiasDropoutResidualNormBackward& op) {
-  return norm_scratch(op.dy.dim(0), op.dy.dim(1), op.gamma ? 3 : 1);
+  return norm_scratch(op.dy.dim(0), op.dy.dim(1), op.gamma ? 3 : 1, op.later);
 }
 
 template <class T>
@@ -36,11 +36,10 @@ void bias_dropout_residual_norm_backward(const BiasDropoutResidualNormBackward& 
   args.dy = op.dy.data<T>();
   args.dsum = op.dresidual.data<T>(), args.dx = op.dx.data<T>();
   args.dropout = mask_of(op.dropout, op.step_inputs);
-  auto* dbias = op.dbias.data<float>();
-  if (!op.gamma) return run_norm_backward(args, {dbias}, context);
+  if (!op.gamma) return run_norm_backward(args, {op.dbias}, op.later, context);
   args.x = op.sum.data<T>(), args.gamma = op.gamma.data<float>();
   args.mean = op.mean.data<float>(), args.rstd = op.rstd.data<float>();
-  run_norm_backward(args, {op.dgamma.data<float>(), op.dbeta.data<float>(), dbias}, context);
+  run_norm_backward(args, {op.dgamma, op.dbeta, op.dbias}, op.later, context);
 }
 
 template <class T>

@@ -20,7 +20,7 @@ void layer_norm_forward(const LayerNormForward& op, const KernelContext& context
 }
 
 std::size_t layer_norm_backward_scratch(const LayerNormBackward& op) {
-  return norm_scratch(op.x.dim(0), op.x.dim(1), 2);
+  return norm_scratch(op.x.dim(0), op.x.dim(1), 2, op.later);
 }
 
 template <class T>
@@ -31,7 +31,7 @@ void layer_norm_backward(const LayerNormBackward& op, const KernelContext& conte
   args.x = op.x.data<T>(), args.gamma = op.gamma.data<float>();
   args.mean = op.mean.data<float>(), args.rstd = op.rstd.data<float>();
   args.dsum = op.dx.data<T>(), args.accumulate = op.accumulate_dx;
-  run_norm_backward(args, {op.dgamma.data<float>(), op.dbeta.data<float>()}, context);
+  run_norm_backward(args, {op.dgamma, op.dbeta}, op.later, context);
 }
 
 template <class T>

@@ -345,10 +345,11 @@ __global__ void __launch_bounds__(most_threads, C == 1 && sizeof(T) == 2 ? 2 : 1
 }
 
 std::int64_t backward_blocks(std::int64_t rows, const RowLayout& layout) {
-  // Partial sums of a launch: two blocks for each multiprocessor of an H100.
-  constexpr std::int64_t most = 264;
-  return std::min(blocks_for(rows, layout.block_rows()), most);
+  return std::min(blocks_for(rows, layout.block_rows()), LaterSums::most_parts);
 }
+
+// Whether sums are left for later: those of other widths are not worth a way of their own there.
+bool leaves(const LaterSums& later, std::int64_t width) { return later.sums != nullptr && width % 4 == 0; }
 
 }  // namespace
 
@@ -369,15 +370,18 @@ void run_norm_forward(const NormForward<T>& op, const Stream& stream) {
     COMERA_LAUNCH(stream, shape, (norm_forward<T, 4, few_chunks>), op, layout.threads);
 }
 
-std::size_t norm_scratch(std::int64_t rows, std::int64_t width, int sums) {
-  if (rows == 0) return 0;
+std::size_t norm_scratch(std::int64_t rows, std::int64_t width, int sums, const LaterSums& later) {
+  if (rows == 0 || leaves(later, width)) return 0;
   return static_cast<std::size_t>(backward_blocks(rows, layout_of(width)) * width * sums) * sizeof(float);
 }
 
 template <class T>
-void run_norm_backward(NormBackward<T> op, std::initializer_list<float*> sums, const KernelContext& context) {
+void run_norm_backward(NormBackward<T> op, std::initializer_list<Tensor> sums, const LaterSums& later,
+                       const KernelContext& context) {
   if (op.rows == 0) return;
-  op.partial = reinterpret_cast<float*>(context.scratch), op.sums = static_cast<int>(sums.size());
+  const bool leave = leaves(later, op.width);
+  op.partial = leave ? later.parts.template data<float>() : reinterpret_cast<float*>(context.scratch);
+  op.sums = static_cast<int>(sums.size());
   const RowLayout layout = layout_of(op.width);
   const int threads = layout.groups * layout.threads;
   const std::int64_t blocks = backward_blocks(op.rows, layout);
@@ -392,14 +396,24 @@ void run_norm_backward(NormBackward<T> op, std::initializer_list<float*> sums, c
     COMERA_LAUNCH(context.stream, shape, (norm_backward<T, 4, many_chunks>), op, layout.threads);
   else
     COMERA_LAUNCH(context.stream, shape, (norm_backward<T, 4, few_chunks>), op, layout.threads);
+  if (leave) {
+    std::int64_t at = 0;
+    for (const Tensor& sum : sums) {
+      later.sums->sums.push_back(
+          {.parts = later.parts.from(at), .count = blocks, .apart = op.sums * op.width, .to = sum});
+      at += op.width;
+    }
+    return;
+  }
   SumOutputs outputs;
-  std::ranges::copy(sums, outputs.at);
+  std::ranges::transform(sums, outputs.at, [](const Tensor& sum) { return sum.data<float>(); });
   add_partial_sums(context.stream, op.partial, blocks, op.width, op.sums, outputs);
 }
 
-#define COMERA_FOR_TYPE(T)                                              \
-  template void run_norm_forward(const NormForward<T>&, const Stream&); \
-  template void run_norm_backward(NormBackward<T>, std::initializer_list<float*>, const KernelContext&);
+#define COMERA_FOR_TYPE(T)                                                                          \
+  template void run_norm_forward(const NormForward<T>&, const Stream&);                             \
+  template void run_norm_backward(NormBackward<T>, std::initializer_list<Tensor>, const LaterSums&, \
+                                  const KernelContext&);
 COMERA_FOR_TYPE(float)
 COMERA_FOR_TYPE(bfloat16)
 #undef COMERA_FOR_TYPE

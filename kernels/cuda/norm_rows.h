@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/vector.h"
 #include "kernels/ops/backend.h"
+#include "kernels/ops/weight_gradients.h"
 
 // Layer norm over rows, by itself or as the end of a block with bias, dropout and residual before it. The
 // kernels are in norm_rows.cu; layer_norm.cu and bias_dropout_residual_norm.cu say what each operation gives
@@ -39,10 +40,11 @@ struct NormBackward {
   int sums;        // of dgamma, dbeta, dbias, those there are
 };
 
-// sums: what dgamma, dbeta and dbias are added to, those there are. The kernel's scratch is norm_scratch();
-// op's last two members are set here.
+// sums: dgamma, dbeta and dbias, those there are, which are added to at once or later. The kernel's scratch
+// is norm_scratch(); op's last two members are set here.
 template <class T>
-void run_norm_backward(NormBackward<T> op, std::initializer_list<float*> sums, const KernelContext& context);
-std::size_t norm_scratch(std::int64_t rows, std::int64_t width, int sums);
+void run_norm_backward(NormBackward<T> op, std::initializer_list<Tensor> sums, const LaterSums& later,
+                       const KernelContext& context);
+std::size_t norm_scratch(std::int64_t rows, std::int64_t width, int sums, const LaterSums& later);
 
 }  // namespace comera::COMERA_CUDA

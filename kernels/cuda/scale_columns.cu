@@ -38,14 +38,16 @@ struct ScaledColumnsGradient {
   const float *x, *gate, *dy;
   std::int64_t width, ldy;
   float* dx;
+  bool accumulate;
 
   template <int V>
   struct Item {
-    Values<V> x, dy;
+    Values<V> x, dy, before;
   };
   template <int V>
   __device__ Item<V> item(std::int64_t row, std::int64_t column) const {
-    Item<V> item{load<V>(x + row * width + column), {}};
+    Item<V> item{load<V>(x + row * width + column), {}, {}};
+    if (accumulate) item.before = load<V>(dx + row * width + column);
 #pragma unroll
     for (int k = 0; k < V; ++k) item.dy.at[k] = dy[row * ldy + column + k];  // which may begin anywhere
     return item;
@@ -56,7 +58,7 @@ struct ScaledColumnsGradient {
 #pragma unroll
     for (int k = 0; k < V; ++k) {
       contribution.at[k] = item.dy.at[k] * item.x.at[k];
-      gradient.at[k] = item.dy.at[k] * gate[column + k];
+      gradient.at[k] = item.before.at[k] + item.dy.at[k] * gate[column + k];
     }
     store_waiting(dx + row * width + column, waiting_of<float>(gradient));
     return contribution;
@@ -71,7 +73,7 @@ void scale_columns_backward(const ScaleColumnsBackward& op, const KernelContext&
   const std::int64_t width = op.x.dim(1), ldy = op.ldy != 0 ? op.ldy : width;
   each_column(context.stream,
               ScaledColumnsGradient{op.x.data<float>(), op.gate.data<float>(), op.dy.data<float>(), width,
-                                    ldy, op.dx.data<float>()},
+                                    ldy, op.dx.data<float>(), op.accumulate_dx},
               op.x.dim(0), width, op.dgate.data<float>(), context.scratch);
 }
 

@@ -9,6 +9,7 @@
 #include "kernels/cuda/copied_tiles.h"
 #include "kernels/cuda/grouped.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/part_sums.h"
 #include "kernels/cuda/tensor_cores.h"
 #include "kernels/cuda/vector.h"
 #include "kernels/ops/backend.h"
@@ -114,23 +115,6 @@ __global__ void __launch_bounds__(threads, 6)
   }
 }
 
-constexpr int sum_threads = 256, at_once = 4;
-
-template <int most>
-__global__ void __launch_bounds__(sum_threads)
-    add_parts_kernel(const Grouped<Gradient, most> __grid_constant__ gradients) {
-  const auto [op, block] = piece_of_block(gradients);
-  const std::int64_t i = (std::int64_t{block} * sum_threads + threadIdx.x) * at_once;
-  if (i >= op.sums()) return;
-  Values<at_once> sum = sum_of_parts<at_once>(op.partial + i, op.parts, op.sums());
-  const auto row = static_cast<int>(i / op.outputs), column = static_cast<int>(i % op.outputs);
-  float* to = (row < op.inputs ? op.dw + std::int64_t{row} * op.dw_apart : op.dbias) + column;
-  const Values<at_once> before = load<at_once>(to);
-#pragma unroll
-  for (int k = 0; k < at_once; ++k) sum.at[k] += before.at[k];
-  store(to, sum);
-}
-
 // Blocks of a call that fill the largest GPUs. The number is the same on every GPU, and with it the bits of
 // the results.
 constexpr std::int64_t blocks_wanted = std::int64_t{6} * 132;
@@ -183,14 +167,20 @@ bool weight_gradients_fit(const WeightGradients& op) {
   const auto whole = [](const Tensor& tensor) {
     return reinterpret_cast<std::uintptr_t>(tensor.raw()) % 16 == 0;
   };
-  return std::ranges::all_of(op.gradients, [&](const WeightGradient& one) {
-    const bool sizes = std::max({one.inputs, one.outputs, one.x_apart, one.dy_apart, one.dw_apart}) <= most &&
-                       one.rows <= 1 << 30;
-    const bool rows = one.inputs % 8 == 0 && one.outputs % 8 == 0 && one.x_apart % 8 == 0 &&
-                      one.dy_apart % 8 == 0 && one.dw_apart % at_once == 0;
-    return sizes && rows && whole(one.x) && whole(one.dy) && whole(one.dw) &&
-           (!one.dbias || whole(one.dbias));
+  const bool sums = std::ranges::all_of(op.sums, [&](const PartialSums& one) {
+    const std::int64_t columns = one.to.elements();
+    return columns % 4 == 0 && columns <= most && one.count <= most && one.apart % 4 == 0 &&
+           whole(one.parts) && whole(one.to);
   });
+  return sums && std::ranges::all_of(op.gradients, [&](const WeightGradient& one) {
+           const bool sizes =
+               std::max({one.inputs, one.outputs, one.x_apart, one.dy_apart, one.dw_apart}) <= most &&
+               one.rows <= 1 << 30;
+           const bool rows = one.inputs % 8 == 0 && one.outputs % 8 == 0 && one.x_apart % 8 == 0 &&
+                             one.dy_apart % 8 == 0 && one.dw_apart % 4 == 0;
+           return sizes && rows && whole(one.x) && whole(one.dy) && whole(one.dw) &&
+                  (!one.dbias || whole(one.dbias));
+         });
 }
 
 std::size_t weight_gradients_scratch(const WeightGradients& op) {
@@ -208,12 +198,29 @@ void weight_gradients(const WeightGradients& op, const KernelContext& context) {
         COMERA_LAUNCH(context.stream, (LaunchShape{{blocks}, threads, shared_bytes}),
                       weight_gradients_kernel<most>, some);
       });
-  std::erase_if(gradients, [](const Gradient& gradient) { return gradient.parts == 1; });
-  launch_grouped(
-      gradients, [](const Gradient& gradient) { return blocks_for(gradient.sums(), sum_threads * at_once); },
-      [&]<int most>(const Grouped<Gradient, most>& some, std::int64_t blocks) {
-        COMERA_LAUNCH(context.stream, (LaunchShape{{blocks}, sum_threads}), add_parts_kernel<most>, some);
-      });
+  std::vector<PartSums> sums;
+  for (const Gradient& gradient : gradients) {
+    if (gradient.parts == 1) continue;
+    sums.push_back({.parts = gradient.partial,
+                    .apart = gradient.sums(),
+                    .to = gradient.dw,
+                    .count = gradient.parts,
+                    .rows = gradient.inputs,
+                    .columns = gradient.outputs,
+                    .to_apart = gradient.dw_apart});
+    if (gradient.dbias == nullptr) continue;
+    sums.push_back(sums.back());
+    sums.back().parts += std::int64_t{gradient.inputs} * gradient.outputs;
+    sums.back().to = gradient.dbias;
+    sums.back().rows = 1;
+  }
+  for (const PartialSums& one : op.sums)
+    sums.push_back({.parts = one.parts.data<float>(),
+                    .apart = one.apart,
+                    .to = one.to.data<float>(),
+                    .count = static_cast<int>(one.count),
+                    .columns = static_cast<int>(one.to.elements())});
+  add_part_sums(context.stream, sums);
 }
 
 }  // namespace

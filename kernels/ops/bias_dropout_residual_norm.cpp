@@ -33,6 +33,7 @@ void BiasDropoutResidualNormBackward::check() const {
   check_tensor(name, "dx", dx, {rows, width}, compute());
   check_tensor(name, "dbias", dbias, {width}, master_of(compute()));
   if (dropout.active()) check_step_values(name, "step_inputs", step_inputs, sizeof(StepInputs));
+  later.check(name, gamma ? 3 : 1, width, compute());
   if (!gamma) return;
   check_tensor(name, "sum", sum, {rows, width}, compute());
   check_tensor(name, "gamma", gamma, {width}, master_of(compute()));

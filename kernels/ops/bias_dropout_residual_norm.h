@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/core/tensor.h"
+#include "kernels/ops/weight_gradients.h"
 #include "kernels/shared/step_values.h"
 
 namespace comera {
@@ -39,6 +40,7 @@ struct BiasDropoutResidualNormBackward {
   Tensor dx;             // out (rows, width)
   Tensor dbias;          // in and out (width)
   Tensor dgamma, dbeta;  // in and out (width), with gamma only
+  LaterSums later{};     // of dbias, and of dgamma and dbeta
 
   DType compute() const { return dy.dtype(); }
   void check() const;

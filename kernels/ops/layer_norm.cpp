@@ -31,6 +31,7 @@ void LayerNormBackward::check() const {
   check_tensor(name, "dx", dx, {rows, width}, compute());
   check_tensor(name, "dgamma", dgamma, {width}, master_of(compute()));
   check_tensor(name, "dbeta", dbeta, {width}, master_of(compute()));
+  later.check(name, 2, width, compute());
 }
 
 Work work_of(const LayerNormBackward& op) {

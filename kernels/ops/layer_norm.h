@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/core/tensor.h"
+#include "kernels/ops/weight_gradients.h"
 
 namespace comera {
 
@@ -27,6 +28,7 @@ struct LayerNormBackward {
   Tensor dx;          // out (rows, width); may be dy itself
   bool accumulate_dx = false;
   Tensor dgamma, dbeta;  // in and out (width)
+  LaterSums later{};     // of dgamma and dbeta
 
   DType compute() const { return x.dtype(); }
   void check() const;

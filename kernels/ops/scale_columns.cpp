@@ -30,7 +30,7 @@ void ScaleColumnsBackward::check() const {
 }
 
 Work work_of(const ScaleColumnsBackward& op) {
-  return {0, once(op.x, op.gate, op.x /* dy */, op.dx) + twice(op.dgate)};
+  return {0, once(op.x, op.gate, op.x /* dy */) + (op.accumulate_dx ? 2 : 1) * once(op.dx) + twice(op.dgate)};
 }
 
 }  // namespace comera

@@ -15,13 +15,14 @@ struct ScaleColumnsForward {
   void check() const;
 };
 
-//   dx[i, j] = dy[i, j] gate[j];   dgate[j] += Σ_i dy[i, j] x[i, j]
+//   dx[i, j] = dy[i, j] gate[j], or dx += with accumulate_dx;   dgate[j] += Σ_i dy[i, j] x[i, j]
 struct ScaleColumnsBackward {
   Tensor x;     // (rows, width)
   Tensor gate;  // (width)
   Tensor dy;    // flat memory of rows ldy apart
   std::int64_t ldy = 0;
-  Tensor dx;     // out (rows, width); may be dy itself if its rows are adjacent
+  Tensor dx;  // out (rows, width); may be dy itself if its rows are adjacent
+  bool accumulate_dx = false;
   Tensor dgate;  // in and out (width)
 
   DType compute() const { return x.dtype(); }

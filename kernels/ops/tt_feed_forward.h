@@ -1,7 +1,5 @@
 #pragma once
 
-#include <vector>
-
 #include "kernels/core/tensor.h"
 #include "kernels/ops/activation.h"
 #include "kernels/ops/weight_gradients.h"
@@ -43,8 +41,8 @@ struct TTFeedForwardBackward {
   Tensor da_up, db_up, dbias, da_down, db_down;  // in and out, as the tensors of their names
   Tensor dx;                                     // out (T, N)
   bool accumulate_dx = false;
-  std::vector<WeightGradient>* later = nullptr;  // with the next two
-  Tensor dha, dxa;                               // (T, s), (T, r); memory, or left out
+  WeightGradients* later = nullptr;  // with the next two
+  Tensor dha, dxa;                   // (T, s), (T, r); memory, or left out
 
   DType compute() const { return x.dtype(); }
   void check() const;

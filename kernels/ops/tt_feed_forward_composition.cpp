@@ -46,9 +46,9 @@ void tt_feed_forward_backward(const TTFeedForwardBackward& op, const Context& co
                                .dbias = op.dbias,
                                .da_down = op.da_down,
                                .dxa = dxa});
-  WeightGradients now;
+  WeightGradients now{.type = op.compute()};
   const bool wait = op.later != nullptr && context.products == nullptr;  // a log wants them at their place
-  std::vector<WeightGradient>& gradients = wait ? *op.later : now.gradients;
+  std::vector<WeightGradient>& gradients = wait ? op.later->gradients : now.gradients;
   gradients.push_back({.x = op.ha,
                        .dy = op.dy,
                        .dw = op.db_down,

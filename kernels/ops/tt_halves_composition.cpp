@@ -21,9 +21,9 @@ void add_gated_core_gradient(const Context& context, const Tensor& core, const T
   run(context, ScaleColumnsBackward{.x = core.reshape({core.elements() / rank, rank}),
                                     .gate = gate,
                                     .dy = dgated,
-                                    .dx = dgated,
+                                    .dx = dcore,
+                                    .accumulate_dx = true,
                                     .dgate = dgate});
-  run(context, Add{.x = dgated, .y = dcore});
 }
 
 namespace {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <vector>
 
 #include "kernels/core/tensor.h"
 #include "kernels/ops/activation.h"
@@ -64,7 +63,7 @@ struct TTLinearBackward {
   int outputs = 0;
   std::array<Output, max_group_outputs> output;
   Tensor dxa;  // (T, R), or left out; columns of outputs are not read and may be overwritten
-  std::vector<WeightGradient>* later = nullptr;  // with dxa
+  WeightGradients* later = nullptr;  // with dxa
 
   DType compute() const { return x.dtype(); }
   void check() const { check(compute()); }

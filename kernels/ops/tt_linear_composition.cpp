@@ -33,9 +33,9 @@ void tt_linear_backward(const TTLinearBackward& op, const Context& context) {
     for (int i = 0; i < op.outputs; ++i) used += op.output[i].b.dim(0);
     if (used < total) run(context, Fill{.x = dxa, .value = 0});
   }
-  WeightGradients now;
+  WeightGradients now{.type = op.compute()};
   const bool wait = op.later != nullptr && context.products == nullptr;  // a log wants them at their place
-  std::vector<WeightGradient>& gradients = wait ? *op.later : now.gradients;
+  std::vector<WeightGradient>& gradients = wait ? op.later->gradients : now.gradients;
   for (int i = 0; i < op.outputs; ++i) {
     const auto& out = op.output[i];
     const std::int64_t rank = out.b.dim(0), width = out.b.dim(1);

@@ -21,7 +21,6 @@ MatrixProduct WeightGradient::product() const {
 
 void WeightGradients::check() const {
   const char* name = "WeightGradients";
-  COMERA_CHECK(!gradients.empty(), "{}: no gradient was given", name);
   for (const WeightGradient& one : gradients) {
     COMERA_CHECK(one.x.dtype() == compute(), "{}: gradients of {} and of {}", name, name_of(compute()),
                  name_of(one.x.dtype()));
@@ -33,10 +32,26 @@ void WeightGradients::check() const {
       check_tensor(name, "dy", one.dy, {one.rows, one.outputs}, compute());
     }
   }
+  for (const PartialSums& one : sums) {
+    const std::int64_t columns = one.to.elements();
+    check_elements(name, "to", one.to, columns, master_of(compute()));
+    COMERA_CHECK(one.parts.dtype() == one.to.dtype() && one.count >= 1 && one.apart >= columns &&
+                     (one.count - 1) * one.apart + columns <= one.parts.elements(),
+                 "{}: parts {} are too few for {} of {} numbers that are {} apart", name,
+                 one.parts.shape().text(), one.count, columns, one.apart);
+  }
+}
+
+void LaterSums::check(const char* operation, std::int64_t outputs, std::int64_t columns,
+                      DType compute) const {
+  if (sums != nullptr)
+    check_elements(operation, "parts", parts, most_parts * outputs * columns, master_of(compute));
 }
 
 Work work_of(const WeightGradients& op) {
   Work all;
+  for (const PartialSums& one : op.sums)
+    all.bytes += bytes_of(one.count * one.to.elements(), one.to.dtype()) + twice(one.to);
   for (const WeightGradient& one : op.gradients) {
     all += work_of(one.product());
     all.bytes += twice(one.dbias);

@@ -21,12 +21,33 @@ struct WeightGradient {
   MatrixProduct product() const;  // the first line
 };
 
+// What parts of the rows gave to a parameter, left by another operation: to += Σ over p of parts[p].
+struct PartialSums {
+  Tensor parts;  // flat memory of rows `apart` from one another, in the master type
+  std::int64_t count = 0, apart = 0;
+  Tensor to;  // in and out (columns)
+};
+
 // Those of several layers, which do not wait for one another: a GPU computes them at once.
 struct WeightGradients {
-  std::vector<WeightGradient> gradients;  // at least one, all of one compute type
+  DType type = DType::float32;  // of x and dy
+  std::vector<WeightGradient> gradients{};
+  std::vector<PartialSums> sums{};
 
-  DType compute() const { return gradients.front().x.dtype(); }
+  bool empty() const { return gradients.empty() && sums.empty(); }
+  DType compute() const { return type; }
   void check() const;
+};
+
+// Where an operation may leave what it gives to parameters of `columns` each, `outputs` of them: memory for
+// most_parts x outputs x columns numbers of the master type, and the operation that sums them. Such parts are
+// left by a backend that would need another launch for their sums; others leave none.
+struct LaterSums {
+  WeightGradients* sums = nullptr;  // null: nothing is left
+  Tensor parts{};
+
+  static constexpr std::int64_t most_parts = 264;  // two for each multiprocessor of an H100
+  void check(const char* operation, std::int64_t outputs, std::int64_t columns, DType compute) const;
 };
 
 }  // namespace comera

@@ -3,6 +3,7 @@
 #include "kernels/ops/bias_activation.h"
 #include "kernels/ops/compositions.h"
 #include "kernels/ops/context.h"
+#include "kernels/ops/layout.h"
 
 namespace comera {
 
@@ -13,6 +14,9 @@ void weight_gradients(const WeightGradients& op, const Context& context) {
     run(context, one.product());
     if (one.dbias) run(context, BiasActivationBackward{.u = {}, .y = {}, .dy = one.dy, .dbias = one.dbias});
   }
+  for (const PartialSums& one : op.sums)
+    for (std::int64_t p = 0; p < one.count; ++p)
+      run(context, Add{.x = one.parts.slice(p * one.apart, one.to.shape()), .y = one.to});
 }
 
 }  // namespace

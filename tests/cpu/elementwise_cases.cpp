@@ -100,6 +100,7 @@ void add_elementwise_cases(std::vector<OperationCase>& cases) {
                        op.x = world.input({rows, width}), op.gate = world.input({width});
                        op.dy = world.input(among).slice(begin, {rows, among[1]}), op.ldy = ld;
                        op.dx = world.output("dx", {rows, width}), op.dgate = world.output("dgate", {width});
+                       op.accumulate_dx = ld > 0;
                        world.run(op);
                      }});
   }

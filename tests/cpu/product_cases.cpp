@@ -81,10 +81,21 @@ struct WeightCase {
   std::int64_t gap = 0;                 // between rows of dy, without a bias, and of dw
 };
 
+struct PartsCase {
+  std::int64_t parts, columns, apart, begin = 0;
+};
+
 void weight_gradients_case(std::vector<OperationCase>& cases, const std::string& name,
-                           const std::vector<WeightCase>& gradients) {
+                           const std::vector<WeightCase>& gradients,
+                           const std::vector<PartsCase>& sums = {}) {
   cases.push_back({"WeightGradients_" + name, 4e-6, [=](World& world) {
                      WeightGradients op;
+                     op.type = world.input({1}).dtype();
+                     for (const PartsCase& c : sums)
+                       op.sums.push_back({.parts = world.master({c.parts, c.apart}).from(c.begin),
+                                          .count = c.parts,
+                                          .apart = c.apart,
+                                          .to = world.master_output("to", {c.columns})});
                      for (const WeightCase& c : gradients) {
                        WeightGradient one;
                        one.rows = c.rows, one.inputs = c.inputs, one.outputs = c.outputs;
@@ -362,6 +373,9 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   weight_gradients_case(cases, "odd", {{71, 5, 7, true, 1, 1, 1}, {3, 1, 1}});
   weight_gradients_case(cases, "other_rows", {{70, 16, 24, true, 4, 4}});
   weight_gradients_case(cases, "no_rows", {{0, 8, 16}, {5, 8, 8, true}});
+  weight_gradients_case(cases, "sums", {{300, 16, 24, true}},
+                        {{264, 132, 396, 132}, {1, 8, 8}, {9, 4, 12, 8}});
+  weight_gradients_case(cases, "sums_alone", {}, {{3, 5, 7, 1}});
 
   linear_cases(cases, {1, 1, {1}, {1}});
   linear_cases(cases, {5, 7, {3}, {11}, Activation::gelu});

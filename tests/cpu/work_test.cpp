@@ -1,5 +1,5 @@
-#include "kernels/ops/weight_gradients.h"
 #include "kernels/ops/work.h"
+#include "kernels/ops/weight_gradients.h"
 
 #include <gtest/gtest.h>
 
@@ -78,8 +78,10 @@ TEST(WorkOf, WeightGradientsAreTheirProductsAndBiases) {
                            .rows = 4,
                            .inputs = 3,
                            .outputs = 5};
-  EXPECT_EQ(work_of(WeightGradients{{one, one}}).flops, 2 * 2 * 4 * 3 * 5);
-  EXPECT_EQ(work_of(WeightGradients{{one, one}}).bytes, 2 * 4 * (12 + 20 + 2 * (15 + 5)));
+  EXPECT_EQ(work_of(WeightGradients{.gradients = {one, one}}).flops, 2 * 2 * 4 * 3 * 5);
+  EXPECT_EQ(work_of(WeightGradients{.gradients = {one, one}}).bytes, 2 * 4 * (12 + 20 + 2 * (15 + 5)));
+  const PartialSums sums{.parts = of({3, 8}), .count = 3, .apart = 8, .to = of({5})};
+  EXPECT_EQ(work_of(WeightGradients{.sums = {sums}}).bytes, 4 * (3 * 5 + 2 * 5));
 }
 
 TEST(WorkOf, AttentionOfSharedKeys) {

@@ -23,7 +23,7 @@ void scale_columns_backward(const ScaleColumnsBackward& op, const KernelContext&
     for (std::int64_t j = 0; j < width; ++j) {
       const T gradient = dy[i * ld + j];
       dgate[j] += gradient * x[i * width + j];
-      dx[i * width + j] = gradient * gate[j];
+      dx[i * width + j] = (op.accumulate_dx ? dx[i * width + j] : 0) + gradient * gate[j];
     }
 }
 
