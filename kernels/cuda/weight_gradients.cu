@@ -52,7 +52,7 @@ __device__ __forceinline__ void give(const Gradient& op, int part, int row, int 
 }
 
 template <int most>
-__global__ void __launch_bounds__(threads, 6)
+__global__ void __launch_bounds__(threads, 5)
     weight_gradients_kernel(const Grouped<Gradient, most> __grid_constant__ gradients) {
   const auto [op, block] = piece_of_block(gradients);
   auto* shared = shared_array<bfloat16>(4 * elements);
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(threads, 6)
 
 // Blocks of a call that fill the largest GPUs. The number is the same on every GPU, and with it the bits of
 // the results.
-constexpr std::int64_t blocks_wanted = std::int64_t{6} * 132;
+constexpr std::int64_t blocks_wanted = std::int64_t{5} * 132;
 constexpr std::int64_t least_tokens = 256;  // of a part
 
 std::vector<Gradient> plan(const WeightGradients& op, std::byte* scratch, std::size_t& scratch_bytes) {

@@ -31,13 +31,22 @@ class CallCounter final : public ProfileClock {
   const std::vector<std::string>& calls_;
 };
 
+// A model of a step on an H200, in milliseconds: fitted to the steps of 5,120, 16,384 and 32,768 tokens that
+// were measured when they had 540 launches and 2.38, 7.12 and 13.99 GB (bench/results/2026-11-26-h200.md:
+// 3.13, 5.43 and 9.51 ms; the model says 3.09, 5.62 and 9.28).
+constexpr double of_a_launch = 3.376e-3, of_a_gigabyte = 0.5327;
+
 struct Count {
   std::int64_t calls = 0;
   double launches = 0, gigabytes = 0;
+
+  double milliseconds() const { return launches * of_a_launch + gigabytes * of_a_gigabyte; }
 };
 
-// By operation, those with most launches first.
-using StepCount = std::vector<std::pair<std::string, Count>>;
+struct StepCount {
+  std::vector<std::pair<std::string, Count>> operations;  // those with most launches first
+  double mib = 0;                                         // of memory
+};
 
 StepCount count_of_a_step(std::int64_t tokens) {
   const Recipe recipe =
@@ -60,16 +69,16 @@ StepCount count_of_a_step(std::int64_t tokens) {
   profiling.finish();
   emulation::log_calls(nullptr);
   emulation::machine().computes = true;
-  StepCount counts;
+  StepCount counts{.operations = {}, .mib = stepper.memory_mib()};
   for (const ProfileEntry& entry : profile_entries())  // those of most "seconds" first
-    counts.emplace_back(entry.name, Count{entry.calls, entry.seconds, entry.work.bytes * 1e-9});
+    counts.operations.emplace_back(entry.name, Count{entry.calls, entry.seconds, entry.work.bytes * 1e-9});
   profile_reset();
   return counts;
 }
 
 Count sum_of(const StepCount& counts) {
   Count sum;
-  for (const auto& [name, count] : counts) {
+  for (const auto& [name, count] : counts.operations) {
     sum.calls += count.calls;
     sum.launches += count.launches;
     sum.gigabytes += count.gigabytes;
@@ -85,20 +94,27 @@ std::string ledger_of_a_step() {
       "and the bytes that it must at least read and write: the six-encoder "
       "(`recipes/six_encoder_mnli.toml`) in bfloat16, one pack of 5,120 or 32,768 tokens in sequences of "
       "128, without graphs, AdamW included. Each launch takes two to four microseconds however little it "
-      "does; what the library launches for one call is its affair. Counted by a test on the emulated "
+      "does; what the library launches for one call is its affair. The milliseconds are a model's, of an "
+      "H200: "
+      "3.4 microseconds for a launch and 0.53 milliseconds for a gigabyte, fitted to three steps that were "
+      "[measured](../bench/results/2026-11-26-h200.md) when they had some 540 launches (3.13, 5.43 and 9.51 "
+      "ms with 5,120, 16,384 and 32,768 tokens; it says 3.09, 5.62 and 9.28). The step as it is now is not "
+      "measured yet. Counted by a test on the emulated "
       "backend, which fails when the numbers change; `COMERA_UPDATE_DOCS=1 ctest --preset release -R "
       "LaunchLedger` writes this file.\n\n"
-      "| operation | calls | launches, 5,120 | GB | launches, 32,768 | GB |\n|---|---|---|---|---|---|\n";
+      "| operation | calls | launches, 5,120 | GB | ms | launches, 32,768 | GB | ms |\n"
+      "|---|---|---|---|---|---|---|---|\n";
   const auto line = [&](const std::string& name, const Count& a, const Count& b) {
-    text += fmt::format("| {} | {} | {:.0f} | {:.3f} | {:.0f} | {:.3f} |\n", name, a.calls, a.launches,
-                        a.gigabytes, b.launches, b.gigabytes);
+    text += fmt::format("| {} | {} | {:.0f} | {:.3f} | {:.3f} | {:.0f} | {:.3f} | {:.3f} |\n", name, a.calls,
+                        a.launches, a.gigabytes, a.milliseconds(), b.launches, b.gigabytes, b.milliseconds());
   };
-  for (const auto& [name, count] : some) {
-    const auto other = std::ranges::find(many, name, [](const auto& entry) { return entry.first; });
-    line(name, count, other == many.end() ? Count{} : other->second);
+  for (const auto& [name, count] : some.operations) {
+    const auto other =
+        std::ranges::find(many.operations, name, [](const auto& entry) { return entry.first; });
+    line(name, count, other == many.operations.end() ? Count{} : other->second);
   }
   line("all", sum_of(some), sum_of(many));
-  return text;
+  return text + fmt::format("\nMemory of everything: {:.0f} and {:.0f} MiB.\n", some.mib, many.mib);
 }
 
 TEST(EmulatedLaunchLedger, IsThatOfTheCode) {
