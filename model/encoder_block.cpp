@@ -99,9 +99,11 @@ void residual_backward(const EncoderStep& step, ParameterId bias, const DropoutS
 struct Branches {
   Tensor ffn, attention;
 };
-Branches branches(ArenaScope& scope, const Tensor& dy, MergedGradients& gradients) {
+Branches branches(ArenaScope& scope, const Tensor& dy, const FeedForward::Saved& saved,
+                  MergedGradients& gradients) {
+  const bool waits = gradients.later() != nullptr && saved.in_one_pass && !saved.in_one_pass->float8;
   const Tensor ffn = gradients.operand(scope, dy.shape(), dy.dtype());
-  return {ffn, gradients.later() ? gradients.operand(scope, dy.shape(), dy.dtype()) : ffn};
+  return {ffn, waits ? gradients.operand(scope, dy.shape(), dy.dtype()) : ffn};
 }
 
 // x, or its rows of the list.
@@ -187,7 +189,7 @@ EncoderBlock::Saved EncoderBlock::forward_post(const EncoderStep& step, const Me
 void EncoderBlock::backward_post(const EncoderStep& step, const Saved& saved, const Tensor& dy,
                                  const Tensor& dx, const RowList* rows, MergedGradients& gradients) const {
   ArenaScope scope(step.context.arena);
-  const auto [dffn, dattention] = branches(scope, dy, gradients);
+  const auto [dffn, dattention] = branches(scope, dy, saved.ffn, gradients);
   residual_backward(step, ffn_.down().bias(), step.dropout(dropout_, ffn_site_), dy, dffn, &norm2_,
                     saved.sum2, saved.statistics2, gradients);
   ffn_.backward(step, saved.ffn, dffn, dy, true, gradients);
@@ -223,7 +225,7 @@ EncoderBlock::Saved EncoderBlock::forward_pre(const EncoderStep& step, const Mer
 void EncoderBlock::backward_pre(const EncoderStep& step, const Saved& saved, const Tensor& dy,
                                 const Tensor& dx, const RowList* rows, MergedGradients& gradients) const {
   ArenaScope scope(step.context.arena);
-  const auto [dffn, dattention] = branches(scope, dy, gradients);
+  const auto [dffn, dattention] = branches(scope, dy, saved.ffn, gradients);
   const Tensor dnormed = scope.tensor(dx.shape(), dx.dtype());
   const Tensor dnormed2 = rows ? scope.tensor(dy.shape(), dy.dtype()) : dnormed;
   residual_backward(step, ffn_.down().bias(), step.dropout(dropout_, ffn_site_), dy, dffn, nullptr, {}, {},

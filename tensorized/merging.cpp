@@ -93,8 +93,8 @@ void MergedGradients::flush_tokens() {
 }
 
 void MergedGradients::flush() {
-  if (empty()) return;
   flush_tokens();
+  if (empty()) return;
   if (!products_.products.empty()) {
     const ProductPlace place(context_.products, "", cores_stay_wide);
     comera::run(context_, products_);

@@ -75,8 +75,8 @@ Merging merge_together(const Context& context, DType compute, const Make& make) 
 }
 
 // The other way: gradients of what was merged wait here for those of other layers, until their memory is full
-// or the pass ends; then they become gradients of cores together. What the tokens give to them waits, too,
-// until the end of its block.
+// or the pass ends; then they become gradients of cores together. In narrow types, what the tokens give to
+// them and to other parameters waits, too, until the end of its block.
 class MergedGradients {
  public:
   // On a GPU 16 MB: the products of a layer that needs more are large enough by themselves. On a CPU nothing
@@ -104,6 +104,7 @@ class MergedGradients {
   LaterSums later_sums(ArenaScope& scope, std::int64_t numbers);
   // Memory for an operand of those, or for what may be one: until end_block(), or as long as the scope.
   Tensor operand(ArenaScope& scope, Shape shape, DType dtype);
+  // Nothing waits any more, and what has been saved in the arena since this object was made ends.
   void end_block();
 
   void flush();

@@ -96,11 +96,9 @@ void TTFeedForward::backward(const Context& context, const Saved& saved, Activat
                                   .db_down = db_down,
                                   .dx = dx,
                                   .accumulate_dx = accumulate_dx,
-                                  .dha = {},
                                   .dxa = {}};
   if (gradients.later() != nullptr && !saved.float8) {
     operation.later = gradients.later();
-    operation.dha = gradients.operand(scope, saved.ha.shape(), dy.dtype());
     operation.dxa = gradients.operand(scope, saved.xa.shape(), dy.dtype());
   }
   {

@@ -90,7 +90,6 @@ void clear_padding(const Tensor& tensor, std::int64_t rows, std::int64_t width, 
   for (std::int64_t t = used; t < rows; ++t) std::fill_n(tensor.data<T>() + t * ld, width, T(0.F));
 }
 
-// log_sum_exp (heads, T) of rows that no sequence has.
 // The place behind each row of values, where there is one.
 template <class T>
 void clear_place_of_one(const AttentionBackward& op) {
@@ -99,6 +98,7 @@ void clear_place_of_one(const AttentionBackward& op) {
   for (std::int64_t t = 0; t < op.q.dim(0); ++t) at[t * value_stride(op)] = T(0.F);
 }
 
+// log_sum_exp (heads, T) of rows that no sequence has.
 inline void clear_padding_of_heads(const Tensor& tensor, const Tensor& sequence_offsets) {
   const std::int64_t used = sequence_offsets.data<std::int32_t>()[sequence_offsets.elements() - 1];
   const std::int64_t tokens = tensor.dim(1);

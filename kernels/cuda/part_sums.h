@@ -7,7 +7,7 @@
 
 namespace comera::COMERA_CUDA {
 
-// What parts of a launch gave, to be added to where it belongs, in the order of the parts:
+// What parts of a launch gave, to be added to where it belongs, in a fixed order:
 //
 //   to[row to_apart + column] += Σ over p of parts[p apart + row columns + column]
 //

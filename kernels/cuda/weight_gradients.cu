@@ -1,6 +1,6 @@
 // Gradients of weights and biases in bfloat16, those of several layers in one launch: sums over tokens for
 // matrices of which one side is narrow. A block has a tile of one of them and some of the tokens; what the
-// parts of the tokens give is added by a second launch, in their order.
+// parts of the tokens give is added by a second launch, in a fixed order.
 
 #include "kernels/ops/weight_gradients.h"
 
@@ -115,8 +115,8 @@ __global__ void __launch_bounds__(threads, 5)
   }
 }
 
-// Blocks of a call that fill the largest GPUs. The number is the same on every GPU, and with it the bits of
-// the results.
+// Blocks of a call that fill the largest GPUs. The number is the same on every GPU: the bits of the results
+// depend on what a call is given, and on nothing else.
 constexpr std::int64_t blocks_wanted = std::int64_t{5} * 132;
 constexpr std::int64_t least_tokens = 256;  // of a part
 
@@ -127,7 +127,7 @@ std::vector<Gradient> plan(const WeightGradients& op, std::byte* scratch, std::s
   std::vector<Gradient> gradients;
   scratch_bytes = 0;
   for (const WeightGradient& one : op.gradients) {
-    if (one.rows == 0 || one.inputs == 0 || one.outputs == 0) continue;
+    if (one.rows == 0) continue;
     const std::int64_t parts =
         std::clamp<std::int64_t>(blocks_wanted / all_tiles, 1, blocks_for(one.rows, least_tokens));
     const auto apart = [](std::int64_t given, std::int64_t columns) {
@@ -176,8 +176,9 @@ bool weight_gradients_fit(const WeightGradients& op) {
            const bool sizes =
                std::max({one.inputs, one.outputs, one.x_apart, one.dy_apart, one.dw_apart}) <= most &&
                one.rows <= 1 << 30;
-           const bool rows = one.inputs % 8 == 0 && one.outputs % 8 == 0 && one.x_apart % 8 == 0 &&
-                             one.dy_apart % 8 == 0 && one.dw_apart % 4 == 0;
+           const bool rows = one.inputs > 0 && one.outputs > 0 && one.inputs % 8 == 0 &&
+                             one.outputs % 8 == 0 && one.x_apart % 8 == 0 && one.dy_apart % 8 == 0 &&
+                             one.dw_apart % 4 == 0;
            return sizes && rows && whole(one.x) && whole(one.dy) && whole(one.dw) &&
                   (!one.dbias || whole(one.dbias));
          });

@@ -134,7 +134,7 @@ struct Machine {
   bool late =
       false;  // work waits until somebody waits for it; else it is done at once, for tests of operations
   std::uint64_t seed = 1;         // of the order in which streams take their turns then
-  bool computes = true;           // else kernels and products are only counted, and nothing is written
+  bool computes = true;           // else kernels, products and fills are only counted; copies are made
   bool refuses_captures = false;  // as if something in them were not allowed
 };
 Machine& machine();

@@ -26,6 +26,7 @@ Work work_of(const ScaleColumnsForward& op) { return {0, twice(op.x) + once(op.g
 void ScaleColumnsBackward::check() const {
   check_common("ScaleColumnsBackward", *this, dy);
   check_elements("ScaleColumnsBackward", "dx", dx, x.elements(), compute());
+  COMERA_CHECK(!accumulate_dx || dx.raw() != dy.raw(), "ScaleColumnsBackward: dy cannot be what is added to");
   check_tensor("ScaleColumnsBackward", "dgate", dgate, gate.shape(), compute());
 }
 

@@ -47,9 +47,8 @@ void TTFeedForwardBackward::check() const {
   check_tensor(name, "da_down", da_down, a_down.shape(), master_of(compute()));
   check_tensor(name, "db_down", db_down, b_down.shape(), master_of(compute()));
   check_tensor(name, "dx", dx, x.shape(), compute());
-  check_optional(name, "dha", dha, ha.shape(), compute());
   check_optional(name, "dxa", dxa, xa.shape(), compute());
-  COMERA_CHECK(later == nullptr || (dha && dxa), "{}: what is left for later needs dha and dxa", name);
+  COMERA_CHECK(later == nullptr || dxa, "{}: what is left for later needs dxa", name);
 }
 
 Work work_of(const TTFeedForwardBackward& op) {

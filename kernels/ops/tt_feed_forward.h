@@ -41,8 +41,8 @@ struct TTFeedForwardBackward {
   Tensor da_up, db_up, dbias, da_down, db_down;  // in and out, as the tensors of their names
   Tensor dx;                                     // out (T, N)
   bool accumulate_dx = false;
-  WeightGradients* later = nullptr;  // with the next two
-  Tensor dha, dxa;                   // (T, s), (T, r); memory, or left out
+  WeightGradients* later = nullptr;  // with dxa
+  Tensor dxa;                        // (T, r); memory, or left out
 
   DType compute() const { return x.dtype(); }
   void check() const;

@@ -27,7 +27,7 @@ void tt_feed_forward_backward(const TTFeedForwardBackward& op, const Context& co
   const std::int64_t tokens = op.x.dim(0), inputs = op.x.dim(1), outputs = op.b_down.dim(1);
   const std::int64_t rank_up = op.a_up.dim(1), rank_down = op.a_down.dim(1);
   ArenaScope scope(context.arena);
-  const Tensor dha = op.dha ? op.dha : scope.tensor(op.ha.shape(), op.compute());
+  const Tensor dha = scope.tensor(op.ha.shape(), op.compute());
   const Tensor dxa = op.dxa ? op.dxa : scope.tensor(op.xa.shape(), op.compute());
   run(context, MatrixProduct{.a = op.dy,
                              .b = op.b_down,

@@ -67,7 +67,7 @@ struct TTHalvesBackward {
   void check() const;
 };
 
-// What compositions share. S_k in scratch, and what adds dS_k, which is overwritten, to the gradients of G_k
+// What compositions share. S_k in scratch, and what adds dS_k to the gradients of G_k
 // and D_k.
 Tensor gated_core(const Context& context, ArenaScope& scope, const Tensor& core, const Tensor& gate);
 void add_gated_core_gradient(const Context& context, const Tensor& core, const Tensor& gate,

@@ -40,8 +40,8 @@ struct TTLinearForward {
 //
 // Columns of a that no output uses are for whoever else reads xa: dxa then holds their gradient.
 //
-// A backend may leave dB_i, dbias_i and da, which nobody waits for, to `later`: they are complete when the
-// WeightGradients there have been run, and until then x, xa, dxa and dy stay as they are.
+// A backend may leave dB_i, dbias_i and da, which nobody waits for, to `later`, a dry run too: they are
+// complete when that has been run, and until then x, xa, dxa and dy stay as they are.
 struct TTLinearBackward {
   struct Output {
     std::int64_t column = 0;

@@ -35,8 +35,8 @@ void WeightGradients::check() const {
   for (const PartialSums& one : sums) {
     const std::int64_t columns = one.to.elements();
     check_elements(name, "to", one.to, columns, master_of(compute()));
-    COMERA_CHECK(one.parts.dtype() == one.to.dtype() && one.count >= 1 && one.apart >= columns &&
-                     (one.count - 1) * one.apart + columns <= one.parts.elements(),
+    COMERA_CHECK(columns >= 1 && one.parts.dtype() == one.to.dtype() && one.count >= 1 &&
+                     one.apart >= columns && (one.count - 1) * one.apart + columns <= one.parts.elements(),
                  "{}: parts {} are too few for {} of {} numbers that are {} apart", name,
                  one.parts.shape().text(), one.count, columns, one.apart);
   }

@@ -28,7 +28,8 @@ struct PartialSums {
   Tensor to;  // in and out (columns)
 };
 
-// Those of several layers, which do not wait for one another: a GPU computes them at once.
+// Those of several layers, which do not wait for one another: a GPU computes them at once. What is added to
+// is there once.
 struct WeightGradients {
   DType type = DType::float32;  // of x and dy
   std::vector<WeightGradient> gradients{};

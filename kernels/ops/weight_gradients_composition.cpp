@@ -9,7 +9,15 @@ namespace comera {
 
 namespace {
 
+// A backend may take some of them, such as those of some sizes, as they come.
 void weight_gradients(const WeightGradients& op, const Context& context) {
+  const std::size_t parts = op.gradients.size() + (op.sums.empty() ? 0 : 1);
+  if (parts > 1) {
+    if (!op.sums.empty()) run(context, WeightGradients{.type = op.type, .sums = op.sums});
+    for (const WeightGradient& one : op.gradients)
+      run(context, WeightGradients{.type = op.type, .gradients = {one}});
+    return;
+  }
   for (const WeightGradient& one : op.gradients) {
     run(context, one.product());
     if (one.dbias) run(context, BiasActivationBackward{.u = {}, .y = {}, .dy = one.dy, .dbias = one.dbias});

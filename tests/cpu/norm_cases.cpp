@@ -99,6 +99,7 @@ void add_norm_cases(std::vector<OperationCase>& cases) {
     block_end_cases(cases, size, true, 0, false);
     block_end_cases(cases, size, true, 0.1, true);
     block_end_cases(cases, size, false, 0.4, false);
+    block_end_cases(cases, size, false, 0, true);
   }
   block_end_cases(cases, {131, 1093}, true, 0.1, false);
   block_end_cases(cases, {37, 1600}, true, 0.1, false);  // more columns than a GPU's block has fours of

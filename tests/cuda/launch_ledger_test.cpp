@@ -48,6 +48,18 @@ struct StepCount {
   double mib = 0;                                         // of memory
 };
 
+// As long as it lives nothing is computed, and calls are written down when it is told to.
+class CountingOnly {
+ public:
+  CountingOnly() { emulation::machine().computes = false; }
+  ~CountingOnly() {
+    emulation::log_calls(nullptr);
+    emulation::machine().computes = true;
+  }
+  CountingOnly(const CountingOnly&) = delete;
+  CountingOnly& operator=(const CountingOnly&) = delete;
+};
+
 StepCount count_of_a_step(std::int64_t tokens) {
   const Recipe recipe =
       load_recipe(COMERA_SOURCE_DIR "/recipes/six_encoder_mnli.toml", {"precision.compute='bf16'"});
@@ -55,7 +67,7 @@ StepCount count_of_a_step(std::int64_t tokens) {
   options.config = encoder_config(recipe, 30522);
   options.optimizer = recipe.optim;
   options.tokens = tokens, options.length = 128;
-  emulation::machine().computes = false;
+  const CountingOnly counting;
   const auto allocator = cuda_emulated::make_allocator(0);
   Stepper stepper(options, {cuda_emulated::backend(), *allocator, false});
   stepper.step();
@@ -67,8 +79,6 @@ StepCount count_of_a_step(std::int64_t tokens) {
   Profiling profiling(&counter);
   stepper.step();
   profiling.finish();
-  emulation::log_calls(nullptr);
-  emulation::machine().computes = true;
   StepCount counts{.operations = {}, .mib = stepper.memory_mib()};
   for (const ProfileEntry& entry : profile_entries())  // those of most "seconds" first
     counts.operations.emplace_back(entry.name, Count{entry.calls, entry.seconds, entry.work.bytes * 1e-9});

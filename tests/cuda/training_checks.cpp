@@ -163,6 +163,11 @@ std::vector<NarrowCase> narrow_cases(const MachineModel& machine) {
   wide.tensorized.embedding = TTMShape{{4, 2, 4}, {4, 4, 4}, {5, 6}};
   EXPECT_TRUE(all_by_halves(choose_plan(machine, shape, 48, PlanKind::automatic, DType::bfloat16)));
   cases.push_back({"between halves", wide});
+  wide.norm = NormPlacement::pre;
+  cases.push_back({"between halves, norms before", wide});
+  wide.norm = NormPlacement::post;
+  wide.head = HeadKind::classification, wide.classes = 3;
+  cases.push_back({"between halves, of the first tokens", wide});
   return cases;
 }
 
