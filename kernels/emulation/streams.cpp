@@ -338,7 +338,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   ++exec->owners;
-  put_always("graph launch", stream, [exec, held = std::shared_ptr<GraphState>(exec, release)] { replay(*exec); });
+  put_always("graph launch", stream,
+             [exec, held = std::shared_ptr<GraphState>(exec, release)] { replay(*exec); });
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {

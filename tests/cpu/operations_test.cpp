@@ -54,8 +54,8 @@ TEST_P(Operations, DoesNotDependOnThreads) { expect_same_under_any_threads(DType
 class OperationsOnNaNs : public Operations {};
 
 // In whichever tensor: what is not a number by the definition is not one here, so that a step that went wrong
-// is seen. Of a case with hundreds of tensors, which are those of one piece of work again and again, the first
-// 30 are tried, and every 31st behind them: a prime, so that all kinds have their turn.
+// is seen. Of a case with hundreds of tensors, which are those of one piece of work again and again, the
+// first 30 are tried, and every 31st behind them: a prime, so that all kinds have their turn.
 TEST_P(OperationsOnNaNs, AreNotSwallowed) {
   std::uint32_t tensors = 1;
   for (std::uint32_t tensor = 0; tensor < tensors; tensor += tensor < 30 ? 1 : 31) {
