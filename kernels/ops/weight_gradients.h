@@ -28,8 +28,8 @@ struct PartialSums {
   Tensor to;  // in and out (columns)
 };
 
-// Those of several layers, which do not wait for one another: a GPU computes them at once. What is added to
-// is there once.
+// Gradients of several layers, which do not wait for one another: a GPU computes them at once. No two of them
+// may add to the same memory.
 struct WeightGradients {
   DType type = DType::float32;  // of x and dy
   std::vector<WeightGradient> gradients{};
@@ -40,9 +40,10 @@ struct WeightGradients {
   void check() const;
 };
 
-// Where an operation may leave what it gives to parameters of `columns` each, `outputs` of them: memory for
-// most_parts x outputs x columns numbers of the master type, and the operation that sums them. Such parts are
-// left by a backend that would need another launch for their sums; others leave none.
+// An operation may leave partial sums of its parameters' gradients here, so that sums of several operations
+// take one launch. `parts` is memory for most_parts x outputs x columns numbers of the master type, if it has
+// so many `outputs` of `columns` numbers each. A backend that gains nothing by it leaves nothing and adds at
+// once.
 struct LaterSums {
   WeightGradients* sums = nullptr;  // null: nothing is left
   Tensor parts{};
