@@ -17,7 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 from plot import draw  # pylint: disable=wrong-import-position
 
-ARCHIVE = ROOT / "bench/results/2026-11-26-h100-second-metrics.tar.xz"
+ARCHIVES = [ROOT / "bench/results" / name
+            for name in ("2026-11-26-h100-second-metrics.tar.xz", "2026-11-27-h200-metrics.tar.xz")]
 DENSE = 66_957_315  # numbers of the dense twin
 PASS = 4025         # steps, of about 1,280 tokens
 
@@ -38,11 +39,21 @@ RUNS = [
     ("e-2-0.2", "late stage to 0.2", "e-2"),
     ("e-3", "our recipe, short, seed 3", None),
     ("c-5e-5", "dense twin of the paper's recipe (stopped)", None),
+    ("dense-a", "the same on another GPU (stopped)", None),
+    ("dense-b", "dense twin of our recipe (stopped)", None),
+    ("dense-b-low", "the same, rates of 2e-4 (stopped)", None),
 ]
 
 
-def read(archive):
+def read(archives):
     """{run: (evaluations, last line of training)}"""
+    runs = {}
+    for archive in archives:
+        runs.update(read_one(archive))
+    return runs
+
+
+def read_one(archive):
     runs = {}
     with tarfile.open(archive) as tar:
         for member in tar.getmembers():
@@ -90,12 +101,12 @@ def curves(runs, names, offset=0):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--archive", default=ARCHIVE)
+    parser.add_argument("--archive", action="append")
     parser.add_argument("--write", type=pathlib.Path)
     parser.add_argument("--early")
     parser.add_argument("--late")
     options = parser.parse_args()
-    runs = read(options.archive)
+    runs = read(options.archive or ARCHIVES)
     made = table(runs)
     print(made)
     if options.write:
@@ -105,7 +116,7 @@ def main():
         options.write.write_text(f"{before}<!-- mnli -->\n{made}\n<!-- /mnli -->{after}")
     title = "passes over the training set; dev matched, %"
     if options.early:
-        draw(options.early, curves(runs, ["a-early", "b-early", "e-2", "e-3", "c-5e-5"]), title)
+        draw(options.early, curves(runs, ["a-early", "b-early", "e-2", "e-3", "dense-a", "dense-b"]), title)
     if options.late:
         draw(options.late, curves(runs, ["a-control", "a-late-0.8", "a-late-0.5", "a-late-0.2", "a-paper", "a-reference"]),
              f"{title}, after the early stage of 20")

@@ -31,10 +31,9 @@ class CallCounter final : public ProfileClock {
   const std::vector<std::string>& calls_;
 };
 
-// A model of a step on an H200, in milliseconds: fitted to the steps of 5,120, 16,384 and 32,768 tokens that
-// were measured when they had 540 launches and 2.38, 7.12 and 13.99 GB (bench/results/2026-11-26-h200.md:
-// 3.13, 5.43 and 9.51 ms; the model says 3.09, 5.62 and 9.28).
-constexpr double of_a_launch = 3.376e-3, of_a_gigabyte = 0.5327;
+// A model of a step on an H200, in milliseconds: fitted to the steps of 5,120, 16,384 and 32,768 tokens, with 249,
+// 247 and 246 launches and 2.00, 5.93 and 11.62 GB (bench/results/2026-11-27-h200.md).
+constexpr double of_a_launch = 4.696e-3, of_a_gigabyte = 0.5875;
 
 struct Count {
   std::int64_t calls = 0;
@@ -103,15 +102,13 @@ std::string ledger_of_a_step() {
       "What each operation of one step puts on the stream, kernels, calls of the matrix library and copies, "
       "and the bytes that it must at least read and write: the six-encoder "
       "(`recipes/six_encoder_mnli.toml`) in bfloat16, one pack of 5,120 or 32,768 tokens in sequences of "
-      "128, without graphs, AdamW included. Each launch takes two to four microseconds however little it "
-      "does; what the library launches for one call is its affair. The milliseconds are a model's, of an "
-      "H200: "
-      "3.4 microseconds for a launch and 0.53 milliseconds for a gigabyte, fitted to three steps that were "
-      "[measured](../bench/results/2026-11-26-h200.md) when they had some 540 launches (3.13, 5.43 and 9.51 "
-      "ms with 5,120, 16,384 and 32,768 tokens; it says 3.09, 5.62 and 9.28). The step as it is now is not "
-      "measured yet. Counted by a test on the emulated "
-      "backend, which fails when the numbers change; `COMERA_UPDATE_DOCS=1 ctest --preset release -R "
-      "LaunchLedger` writes this file.\n\n"
+      "128, without graphs, AdamW included. What the library launches for one call is its affair. The "
+      "milliseconds are a model's, of an H200: 4.7 microseconds for a launch and 0.59 milliseconds for a "
+      "gigabyte, fitted to three [measured](../bench/results/2026-11-27-h200.md) steps: 2.37, 4.50 and 8.18 "
+      "ms with 5,120, 16,384 and 32,768 tokens (it says 2.34, 4.64 and 7.98). Fitted to steps of some 540 "
+      "launches it had 3.4 and 0.53, and expected 1.91, 3.98 and 6.99 of these: launches that could be saved "
+      "were cheaper than those that stay. Counted by a test on the emulated backend, which fails when the "
+      "numbers change; `COMERA_UPDATE_DOCS=1 ctest --preset release -R LaunchLedger` writes this file.\n\n"
       "| operation | calls | launches, 5,120 | GB | ms | launches, 32,768 | GB | ms |\n"
       "|---|---|---|---|---|---|---|---|\n";
   const auto line = [&](const std::string& name, const Count& a, const Count& b) {

@@ -71,7 +71,10 @@ void expect_losses_of_the_cpu(const TestDevice& device) {
     EXPECT_EQ(got, losses_of(config, device.without, optimizer));
     ASSERT_EQ(got.size(), static_cast<std::size_t>(traced));
     // Tensor cores cut the sums of attention, and AdamW makes steps of one size of gradients of any size.
-    for (int i = 0; i < traced; ++i) EXPECT_NEAR(got[i], exact[i], 3e-5 * exact[i]) << "step " << i;
+    // GaLore follows singular vectors, which turn far when rounding moves singular values that are close.
+    const double tolerance = optimizer.kind == OptimizerKind::galore ? 2e-4 : 3e-5;
+    for (int i = 0; i < traced; ++i)
+      EXPECT_NEAR(got[i], exact[i], tolerance * exact[i]) << name_of(optimizer.kind) << ", step " << i;
   }
 }
 
