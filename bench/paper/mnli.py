@@ -39,8 +39,8 @@ RUNS = [
     ("e-2-0.2", "late stage to 0.2", "e-2"),
     ("e-3", "our recipe, short, seed 3", None),
     ("c-5e-5", "dense twin of the paper's recipe (stopped)", None),
-    ("dense-a", "the same on another GPU (stopped)", None),
-    ("dense-b", "dense twin of our recipe (stopped)", None),
+    ("dense-a", "the same, WordPiece (stopped)", None),
+    ("dense-b", "dense twin of our recipe, WordPiece (stopped)", None),
     ("dense-b-low", "the same, rates of 2e-4 (stopped)", None),
 ]
 
