@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "kernels/cuda/part_sums.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
 
@@ -128,7 +129,12 @@ void each_column(const Stream& stream, const Operation& op, std::int64_t rows, s
                             .shared_bytes = sizeof(float) * static_cast<std::size_t>(warp * V * groups)};
     COMERA_LAUNCH(stream, shape, (columns_kernel<V, Operation>), op, rows, width, rows_each, partial, sum);
   });
-  if (sum != nullptr && pieces > 1) add_partial_sums(stream, partial, pieces, width, 1, {{sum}});
+  if (sum != nullptr && pieces > 1)
+    add_part_sums(stream, {{.parts = partial,
+                            .apart = width,
+                            .to = sum,
+                            .count = static_cast<int>(pieces),
+                            .columns = static_cast<int>(width)}});
 }
 
 }  // namespace comera::COMERA_CUDA

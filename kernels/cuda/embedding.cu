@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/each.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/part_sums.h"
 #include "kernels/cuda/search.h"
 #include "kernels/ops/embedding.h"
 
@@ -235,7 +236,12 @@ void table_gradient(const TableGradient& op, const KernelContext& context) {
   else
     COMERA_LAUNCH(context.stream, shape, (table_gradient_kernel<T, 1>), op.dy.data<T>(), ints(op.ids),
                   ints(op.count), op.dy.dim(0), width, partial, table);
-  if (parts > 1) add_partial_sums(context.stream, partial, parts, rows * width, 1, {{table}});
+  if (parts > 1)
+    add_part_sums(context.stream, {{.parts = partial,
+                                    .apart = rows * width,
+                                    .to = table,
+                                    .count = static_cast<int>(parts),
+                                    .columns = static_cast<int>(rows * width)}});
 }
 
 template <class T>

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/part_sums.h"
 #include "kernels/cuda/reduce.h"
 
 namespace comera::COMERA_CUDA {
@@ -396,18 +397,21 @@ void run_norm_backward(NormBackward<T> op, std::initializer_list<Tensor> sums, c
     COMERA_LAUNCH(context.stream, shape, (norm_backward<T, 4, many_chunks>), op, layout.threads);
   else
     COMERA_LAUNCH(context.stream, shape, (norm_backward<T, 4, few_chunks>), op, layout.threads);
-  if (leave) {
-    std::int64_t at = 0;
-    for (const Tensor& sum : sums) {
-      later.sums->sums.push_back(
-          {.parts = later.parts.from(at), .count = blocks, .apart = op.sums * op.width, .to = sum});
-      at += op.width;
-    }
-    return;
+  const std::int64_t apart = op.sums * op.width;
+  std::vector<PartSums> now;
+  std::int64_t at = 0;  // of a block's sums
+  for (const Tensor& sum : sums) {
+    if (leave)
+      later.sums->sums.push_back({.parts = later.parts.from(at), .count = blocks, .apart = apart, .to = sum});
+    else
+      now.push_back({.parts = op.partial + at,
+                     .apart = apart,
+                     .to = sum.data<float>(),
+                     .count = static_cast<int>(blocks),
+                     .columns = static_cast<int>(op.width)});
+    at += op.width;
   }
-  SumOutputs outputs;
-  std::ranges::transform(sums, outputs.at, [](const Tensor& sum) { return sum.data<float>(); });
-  add_partial_sums(context.stream, op.partial, blocks, op.width, op.sums, outputs);
+  if (!leave) add_part_sums(context.stream, now);
 }
 
 #define COMERA_FOR_TYPE(T)                                                                          \

@@ -7,11 +7,12 @@
 
 namespace comera::COMERA_CUDA {
 
-// What parts of a launch gave, to be added to where it belongs, in a fixed order:
+// What parts of a launch, such as its blocks, gave, to be added to where it belongs, in a fixed order:
 //
 //   to[row to_apart + column] += Σ over p of parts[p apart + row columns + column]
 //
-// Columns and distances are multiples of 4, and memory begins at multiples of 16 bytes.
+// Four columns at a time where columns and distances are multiples of 4 and memory begins at multiples of 16
+// bytes. Device memory.
 struct PartSums {
   const float* parts = nullptr;
   std::int64_t apart = 0;

@@ -72,13 +72,4 @@ __device__ __forceinline__ int block_least(int value, int* scratch) {
   return value;
 }
 
-// Sums that blocks left, partial (pieces, outputs, width), are added to their outputs (width), in the order
-// of the pieces. Device memory; one launch.
-inline constexpr int max_sums = 3;
-struct SumOutputs {
-  float* at[max_sums] = {};
-};
-void add_partial_sums(const Stream& stream, const float* partial, std::int64_t pieces, std::int64_t width,
-                      int count, const SumOutputs& outputs);
-
 }  // namespace comera::COMERA_CUDA
