@@ -14,9 +14,11 @@ import json
 import pathlib
 import random
 import statistics
+import sys
 
 DRAWS = 24
-TOKENS = 2048  # of a step
+TOKENS = 2048  # of a step, unless a run says otherwise
+DISTINCT = 6   # points that a fit needs
 POWERS = [i / 200 for i in range(20, 121, 2)]
 RATIOS = [i / 50 for i in range(10, 121)]
 
@@ -34,7 +36,8 @@ def points_of(paths):
             ends = [loss for step, _, loss in run["curve"] if step == steps]
             if ends:
                 # Runs that part after the first phase have had the same one.
-                seeds = found.setdefault((run["parameters"], steps * TOKENS), {})
+                tokens = steps * int(settings.get("phase.0.tokens_per_pack", TOKENS)) * int(settings.get("phase.0.packs_per_step", 1))
+                seeds = found.setdefault((run["parameters"], tokens), {})
                 seeds.setdefault(run["seed"], (ends[0], run["variant"]))
     return [(*key, statistics.mean(loss for loss, _ in seeds.values()), next(iter(seeds.values()))[1])
             for key, seeds in sorted(found.items())]
@@ -47,7 +50,7 @@ def loss_of(law, parameters, tokens):
 
 def fit(points):
     """The law whose squared errors are least. For a given power and ratio the rest is linear in loss ** (1 / power),
-    where an error counts as much less as that is steeper than the loss."""
+    whose errors are weighed by its derivative, so that they count as errors of the loss."""
     best = None
     for power in POWERS:
         bases = [(loss ** (1 / power), power * loss ** (1 - 1 / power)) for *_, loss, _ in points]
@@ -73,7 +76,7 @@ def draws_of(points):
     rng, draws = random.Random(1), []
     while len(draws) < DRAWS:
         drawn = [rng.choice(points) for _ in points]
-        law = fit(drawn) if len(set(drawn)) >= 6 else None
+        law = fit(drawn) if len(set(drawn)) >= DISTINCT else None
         if law:
             draws.append(law)
     return draws
@@ -85,6 +88,8 @@ def main():
     parser.add_argument("--write", help="the C++ constants that bench/loss_law.cpp includes")
     options = parser.parse_args()
     points = points_of(options.results)
+    if len(set(points)) <= DISTINCT:
+        sys.exit(f"{len(set(points))} runs of different sizes or tokens are too few for a fit: give at least {DISTINCT + 1}")
     law = fit(points)
     print("| run | parameters | million tokens | held-out loss | the law's | fitted without it |\n|---|---|---|---|---|---|")
     errors = []

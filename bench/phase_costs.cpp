@@ -25,7 +25,7 @@ StepBenchmarkOptions step_options(const Recipe& recipe, const PhaseSection& phas
   return options;
 }
 
-// The smallest part of the rank objective's work does not depend on the target.
+// The target does not change what a step costs, so that any will do.
 RankStageOptions stage_of(const PhaseSection& phase) {
   RankStageOptions stage = resolve(phase.adaptation.value_or(AdaptationSection()), phase.objective).stage;
   stage.objective.size_target = 1;
@@ -50,15 +50,6 @@ PhaseCost measure(Stepper& stepper, const Recipe& recipe, const PhaseSection& ph
   return cost;
 }
 
-// Time is divided among phases by their tokens, as a run divides it.
-void divide_hours(const Recipe& recipe, PhaseCosts& costs) {
-  const auto tokens = [](const PhaseCost& phase) { return *phase.steps * static_cast<double>(phase.tokens); };
-  double all = 0;
-  for (const PhaseCost& phase : costs.phases) all += tokens(phase);
-  for (PhaseCost& phase : costs.phases)
-    phase.steps = *recipe.run.max_hours * 3600 * tokens(phase) / all / phase.seconds;
-}
-
 std::string mebibytes(std::size_t bytes) {
   return fmt::format("{:.1f}", static_cast<double>(bytes) / 1048576);
 }
@@ -75,6 +66,19 @@ std::string steps_text(const PhaseCost& phase) {
 
 std::optional<double> PhaseCost::hours() const {
   return steps ? std::optional(*steps * seconds / 3600) : std::nullopt;
+}
+
+void divide_hours(PhaseCosts& costs) {
+  if (!costs.max_hours || costs.hours_divided) return;
+  double all = 0;
+  for (const PhaseCost& phase : costs.phases) {
+    if (!phase.steps) return;
+    all += *phase.steps * static_cast<double>(phase.tokens);
+  }
+  for (PhaseCost& phase : costs.phases)
+    phase.steps =
+        *costs.max_hours * 3600 * *phase.steps * static_cast<double>(phase.tokens) / all / phase.seconds;
+  costs.hours_divided = true;
 }
 
 PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int processes) {
@@ -103,7 +107,7 @@ PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int pro
     }
   }
   processor.allocator.reset_peaks();  // a run that follows has its own
-  if (recipe.run.max_hours && costs.phases.front().steps) divide_hours(recipe, costs);
+  divide_hours(costs);
   return costs;
 }
 
@@ -125,8 +129,10 @@ std::string phase_costs_text(const PhaseCosts& costs) {
   text += known ? fmt::format("{:<90}{:>10}\n", "all", hours_text(hours))
                 : "passes take as many steps as the data have packs\n";
   if (costs.max_hours)
-    text +=
-        fmt::format("run.max_hours = {:g}: phases have the steps that there is time for\n", *costs.max_hours);
+    text += fmt::format("run.max_hours = {:g}: {}\n", *costs.max_hours,
+                        costs.hours_divided
+                            ? "phases have the steps that there is time for, less what evaluations take"
+                            : "the steps of each phase follow from it and from the data");
   text += fmt::format("\n{:<20}", "memory, MiB");
   for (int kind = 0; kind < memory_kinds; ++kind)
     text += fmt::format("{:>13}", name_of(static_cast<MemoryKind>(kind)));

@@ -26,7 +26,9 @@ struct PhaseCost {
 
 struct PhaseCosts {
   std::string machine;
-  std::optional<double> max_hours;  // the recipe's: phases have the steps that these leave time for
+  // The recipe's: phases have the steps that these leave time for, as soon as the steps of all are known.
+  std::optional<double> max_hours;
+  bool hours_divided = false;
   std::vector<PhaseCost> phases;
 };
 
@@ -35,6 +37,10 @@ struct PhaseCosts {
 // another.
 // UsageError for a recipe without phases, and for what the device cannot do.
 PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int processes = 1);
+
+// Divides max_hours among the phases by their tokens, as a run does, where all have steps; nothing without
+// max_hours, or the second time.
+void divide_hours(PhaseCosts& costs);
 
 // Tables of time and of memory.
 std::string phase_costs_text(const PhaseCosts& costs);

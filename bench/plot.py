@@ -1,4 +1,5 @@
 """A plot of curves as SVG. Python's standard library only."""
+import html
 import math
 import pathlib
 
@@ -41,6 +42,6 @@ def draw(path, curves, title):
         parts.append(f'<polyline points="{line}" stroke="{colour}" fill="none" opacity="0.8"/>')
     for i, label in enumerate(labels):
         parts.append(f'<text x="{WIDTH - RIGHT + 12}" y="{TOP + 10 + 18 * i}" fill="{COLOURS[i % len(COLOURS)]}">'
-                     f'{label}</text>')
-    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2:.0f}" y="{HEIGHT - 12}" text-anchor="middle">{title}</text></svg>')
+                     f'{html.escape(label)}</text>')
+    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2:.0f}" y="{HEIGHT - 12}" text-anchor="middle">{html.escape(title)}</text></svg>')
     pathlib.Path(path).write_text("\n".join(parts) + "\n")

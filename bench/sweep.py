@@ -77,6 +77,8 @@ def train_one(options, name, settings, seed):
     if ended.returncode != 0:
         last = pathlib.Path(f"{run}.log").read_text().splitlines()[-1:]
         return {"error": f"exit {ended.returncode}: {' '.join(last)[:200]}"}
+    if "\nstopped at step " in pathlib.Path(f"{run}.log").read_text()[-2000:]:
+        sys.exit(f"{run}: stopped before its end; the same command goes on with it")
     result = result_of(run)
     shutil.rmtree(run / "checkpoints", ignore_errors=True)
     return result
@@ -84,7 +86,7 @@ def train_one(options, name, settings, seed):
 
 def train(options):
     variants = read_variants(options.variants)
-    done = {(entry["variant"], entry["seed"]) for entry in read_results(options.results)}
+    done = {(entry["variant"], entry["seed"]) for entry in read_results(options.results) if "error" not in entry}
     for seed in seeds_of(options.seeds):
         for name, settings in variants:
             if (name, seed) in done:

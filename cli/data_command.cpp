@@ -61,7 +61,7 @@ void add_data_command(CLI::App& program) {
       ->add_option(
           "--near-duplicates", options->corpus.near_duplicates,
           "Leave out documents that are similar to one before: from this Jaccard similarity of their "
-          "shingles of five words on, such as 0.8 (not given: only equal ones)")
+          "shingles of five words on, 0.75 to 1, such as 0.8 (not given: only equal ones)")
       ->type_name("SIMILARITY");
   command
       ->add_option("--tokens-per-shard", options->build.tokens_per_shard, "Begin a new shard after this many")

@@ -8,11 +8,14 @@
 
 #include "cli/commands.h"
 #include "cli/inference_options.h"
+#include "cli/number_checks.h"
 #include "cli/run_input.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
 #include "model/encoder_packs.h"
+#include "reports/number_text.h"
 #include "training/masked_language_task.h"
+#include "training/progress.h"
 #include "training/sequence_task.h"
 
 namespace comera::cli {
@@ -22,7 +25,8 @@ namespace {
 struct EvalOptions {
   InferenceOptions inference;
   std::vector<std::string> input;
-  std::string data;
+  std::vector<std::string> data;
+  std::int64_t batches = 0;
   bool json = false;
 };
 
@@ -38,6 +42,7 @@ void check_recipe_path(const std::filesystem::path& path, const EvalOptions& opt
 void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
   if (!options.data.empty())
     throw UsageError("--data is for a pretrained model; this one is fine-tuned: give --input FILE");
+  if (options.batches > 0) throw UsageError("--batches is for a pretrained model; this one is fine-tuned");
   TaskSection section = loaded.recipe.task;
   if (!options.input.empty()) section.validation = options.input;
   const data::Task task = task_of(section);
@@ -80,7 +85,11 @@ void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
         "--input is for a fine-tuned model; this one is pretrained: give --data FOLDER of shards");
   DataSection data = loaded.recipe.data;
   follow_run_shards(options.inference.model, data);
-  if (!options.data.empty()) data.validation = options.data;
+  if (options.data.size() == 1) data.validation = options.data.front();
+  if (options.data.size() > 1) {
+    data.validation.clear(), data.sources.clear();
+    for (const std::string& folder : options.data) data.sources.push_back({.folder = folder});
+  }
   if (data.validation.empty() && data.sources.empty())
     throw UsageError("there is nothing to evaluate on: give --data FOLDER of shards");
   if (options.data.empty()) {
@@ -102,7 +111,15 @@ void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
                                         loaded.model.config().vocabulary);
   loading.right_modulus = loaded.model.token_embedding().right_rows();
   engine.set_packs(EncoderPacks(loaded.model, loading.capacity));
-  const Evaluation evaluation = *task.evaluate(engine, loaded.model, loading, 0, {}, one_process());
+  ProgressBar progress("eval");
+  std::int64_t packs = 0;
+  const auto go_on = [&] {
+    progress.update(packs, fmt::format("{} tokens", grouped(packs * capacity.tokens)));
+    ++packs;
+    return false;
+  };
+  const Evaluation evaluation =
+      *task.evaluate(engine, loaded.model, loading, options.batches, go_on, one_process());
   require_finite(evaluation.loss, options.inference,
                  data.validation.empty() ? data.sources[0].folder : data.validation);
   if (options.json)
@@ -128,13 +145,23 @@ void add_eval_command(CLI::App& program) {
   command->add_option(
       "--input", options->input,
       "Of a fine-tuned model: tables to score, instead of the validation files it was trained with");
-  command->add_option("--data", options->data,
-                      "Of a pretrained model: folder of shards whose validation split is scored, instead of "
-                      "data.validation of its recipe");
+  command
+      ->add_option("--data", options->data,
+                   "Of a pretrained model: folders of shards whose validation splits are scored, each by "
+                   "itself if there are several, instead of the recipe's")
+      ->type_name("FOLDER ...");
+  command
+      ->add_option(
+          "--batches", options->batches,
+          "Of a pretrained model: only so many packs of 4,096 tokens of each validation split, drawn "
+          "fairly (default: all)")
+      ->check(positive_number)
+      ->type_name("INT");
   command->add_flag("--json", options->json, "Print one JSON object");
   command->footer(
       "Example: comera eval runs/mnli --input glue/MNLI/dev_mismatched.tsv\n"
-      "The whole of each file is scored; rows that had to be left out are reported on stderr.");
+      "The whole of each file is scored, unless --batches says less; rows that had to be left out are "
+      "reported on stderr.");
   command->callback([options] { evaluate(*options); });
 }
 

@@ -101,8 +101,10 @@ void run_training(const Recipe& recipe, const TrainingOptions& options, StopSign
   signals.begin();  // until here a signal just ends the program: nothing can be lost
   const bool first = options.communicator == nullptr || options.communicator->first();
   if (run.finished() && first)
-    put("this run is finished already; with --set phase.{}.steps=... it has more steps and goes on\n",
-        recipe.phases.size() - 1);
+    put("this run is finished already; with --set {} it has more {} and goes on\n",
+        recipe.run.max_hours ? fmt::format("run.max_hours=... (now {:g})", *recipe.run.max_hours)
+                             : fmt::format("phase.{}.steps=...", recipe.phases.size() - 1),
+        recipe.run.max_hours ? "time" : "steps");
   if (begun && first) begun(run);
   const TrainingOutcome outcome = run.run();
   if (!first) return;

@@ -53,7 +53,7 @@ std::optional<double> print_training_plan(const Recipe& recipe, const PlannedDat
   const Model model(config, host_allocator(), false);
   const std::vector<double> packs = packs_of_a_pass(recipe, model, data);
   const std::int64_t own = model.parameters().count(), dense = dense_parameters(config);
-  put("model            {} numbers, {}{}\n", grouped(own), megabytes(own),
+  put("model            {} parameters, {}{}\n", grouped(own), megabytes(own),
       own == dense ? std::string(", all dense")
                    : fmt::format("; its dense twin has {}: {}", grouped(dense), times_text(dense, own)));
   flush_output();  // what follows takes a while
@@ -66,19 +66,20 @@ std::optional<double> print_training_plan(const Recipe& recipe, const PlannedDat
       phase.steps =
           std::ceil(*phase.epochs * packs[i] / static_cast<double>(recipe.phases[i].packs_per_step));
     known = known && phase.steps;
-    seconds += phase.steps.value_or(0) * phase.seconds;
     checkpoint =
         std::max(checkpoint, static_cast<double>(phase.bytes[static_cast<int>(MemoryKind::parameters)] +
                                                  phase.bytes[static_cast<int>(MemoryKind::optimizer)]));
   }
+  divide_hours(costs);
+  for (const PhaseCost& phase : costs.phases) seconds += phase.steps.value_or(0) * phase.seconds;
   put("{}\n", phase_costs_text(costs));
   if (const std::string passes = passes_text(costs, recipe, packs); !passes.empty())
     put("passes           {} over the training data{}\n", passes, data.tokenizer == nullptr ? ", about" : "");
   put("checkpoints      about {:.1f} MB each, of which {} are kept, in {}\n", checkpoint * 1e-6,
       recipe.run.keep_checkpoints, recipe.run.output);
   if (!known) return std::nullopt;
-  put("time             about {}, without evaluations: {} if it begins now\n", duration_text(seconds),
-      clock_text(seconds));
+  put("time             about {}, {} evaluations: {} if it begins now\n", duration_text(seconds),
+      costs.max_hours ? "with" : "without", clock_text(seconds));
   return seconds;
 }
 

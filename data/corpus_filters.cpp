@@ -25,9 +25,11 @@ CorpusCounts DocumentFilter::counts() const {
 
 WithoutNearDuplicates::WithoutNearDuplicates(std::unique_ptr<DocumentSource> source, double similarity)
     : DocumentFilter(std::move(source)), kept_(similarity) {
-  if (!(similarity >= 0.5 && similarity <= 1))
+  if (!(similarity >= 0.75 && similarity <= 1))
     throw UsageError(fmt::format(
-        "--near-duplicates is a similarity between 0.5 and 1, such as 0.8, but {} was given", similarity));
+        "--near-duplicates is a similarity between 0.75, below which too few would be found, and 1, such as "
+        "0.8, but {} was given",
+        similarity));
 }
 
 const char* WithoutNearDuplicates::reject(const Document& document) {

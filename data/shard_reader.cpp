@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -179,6 +181,25 @@ void ShardReader::read_segment_ids(std::int64_t begin, std::int64_t count, std::
   segment_ids_.read_rows(begin, count, DType::int32, segment_ids);
 }
 
+namespace {
+
+// A corpus of several languages has a folder of shards for each.
+std::string no_shards(const std::filesystem::path& folder, const std::string& split) {
+  std::vector<std::string> below;
+  std::error_code code;
+  for (std::filesystem::directory_iterator entry(folder, code), end; !code && entry != end;
+       entry.increment(code))
+    if (std::filesystem::exists(entry->path() / (split + "-00000.h5"), code))
+      below.push_back(entry->path().filename().string());
+  std::sort(below.begin(), below.end());
+  return below.empty()
+             ? fmt::format("{}: has no {} shards; write them with 'comera data'", folder.string(), split)
+             : fmt::format("{}: has no {} shards, but its folders have ({}): give these, as {}/*",
+                           folder.string(), split, fmt::join(below, ", "), folder.string());
+}
+
+}  // namespace
+
 ShardSet::ShardSet(const std::filesystem::path& folder, const std::string& split) {
   std::error_code code;
   std::vector<std::string> names;
@@ -189,7 +210,7 @@ ShardSet::ShardSet(const std::filesystem::path& folder, const std::string& split
   }
   COMERA_CHECK(!code, "{}: could not list the folder: {}; folders of shards are written by 'comera data'",
                folder.string(), code.message());
-  COMERA_CHECK(!names.empty(), "{}: has no {} shards; write them with 'comera data'", folder.string(), split);
+  if (names.empty()) throw Error(no_shards(folder, split));
   std::sort(names.begin(), names.end());
   check_names(folder, split, names);
   shards_.reserve(names.size());

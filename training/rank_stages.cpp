@@ -261,9 +261,9 @@ void RankStages::close(const RunState& state, const Say& say) {
     return say(fmt::format("phase {} has ended at {:.4f} of the first size; its target was {:.4f}",
                            section.name, state_.size_left, size_target_));
   say(fmt::format(
-      "phase {} has ended at {:.4f} of the first size, above its target {:.4f}: give it more steps or a "
+      "phase {} has ended at {:.4f} of the first size, above its target {:.4f}: give it more {} or a "
       "higher learning rate of gates",
-      section.name, state_.size_left, size_target_));
+      section.name, state_.size_left, size_target_, recipe_.run.max_hours ? "hours" : "steps"));
 }
 
 void RankStages::add_metrics(Json& metrics) const {

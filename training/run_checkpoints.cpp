@@ -1,8 +1,11 @@
 #include "training/run_checkpoints.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
 
 #include "storage/durable_file.h"
+#include "storage/folder.h"
 #include "training/lost_checkpoints.h"
 
 namespace comera {
@@ -48,6 +51,43 @@ void RunCheckpoints::keep_best() const {
     storage::link_file_durably(last_, directory_.best());
     return std::string();
   });
+}
+
+std::string RunCheckpoints::restored_best(std::int64_t best) const {
+  const std::filesystem::path file = directory_.best(), checkpoint = files_->file_of(best);
+  std::vector<std::string> told;
+  if (storage::exists(file)) {
+    std::string name;
+    try {
+      const std::int64_t step = CheckpointReader(file).integer("/trainer", "step");
+      if (step == best) return "";
+      if (step > best) {
+        name = fmt::format("best-step-{}.h5", step);
+        told.push_back(fmt::format(
+            "best.h5 is of step {}, to which the run has not come now, and is kept as {}", step, name));
+      }
+    } catch (const Error&) {
+      name = "best.h5.damaged";
+      told.push_back(fmt::format("best.h5 is damaged and is kept as {}", name));
+    }
+    if (!name.empty()) storage::rename_durably(file, file.parent_path() / name);
+  }
+  if (best > 0 && storage::exists(checkpoint)) {
+    // Also after a stop between saving it and keeping it as the best.
+    storage::link_file_durably(checkpoint, file);
+    if (!told.empty()) told.push_back(fmt::format("the best model is that of step {} again", best));
+  } else if (best > 0) {
+    told.push_back(fmt::format("the best model, that of step {}, is gone", best));
+  }
+  return fmt::format("{}", fmt::join(told, "; "));
+}
+
+bool RunCheckpoints::restore_best(std::int64_t best,
+                                  const std::function<void(const std::string&)>& say) const {
+  const std::string told = on_first(job_.host(), [&] { return restored_best(best); });
+  if (!told.empty()) say(told);
+  const auto is_there = [&] { return std::string(storage::exists(directory_.best()) ? "yes" : ""); };
+  return !on_first(job_.host(), is_there).empty();
 }
 
 void RunCheckpoints::keep_milestone() const {

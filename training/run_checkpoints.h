@@ -35,6 +35,10 @@ class RunCheckpoints {
   void save_aside(const std::filesystem::path& file, const Write& write) const;
   // The last one, of which there must be one, is the best model so far. Every process calls it.
   void keep_best() const;
+  // After resume(): the best model, that of step `best`, may be of steps that were given up, or gone. Another
+  // step's is set aside and that step's checkpoint, if it is there, is the best model again, which `say` is
+  // told. Whether there is one now. Every process calls it.
+  bool restore_best(std::int64_t best, const std::function<void(const std::string&)>& say) const;
   // The last one, of which there must be one, is kept for good. Every process calls it.
   void keep_milestone() const;
   // The run goes on from this one; those that were refused are set aside, which `say` is told.
@@ -48,6 +52,8 @@ class RunCheckpoints {
   std::string last_text() const;
 
  private:
+  std::string restored_best(std::int64_t best) const;  // what was done, to be told; "": nothing
+
   const RunDirectory& directory_;
   Job& job_;
   std::unique_ptr<CheckpointDirectory> files_;  // the first process's

@@ -193,12 +193,8 @@ std::optional<std::filesystem::path> RunDirectory::any_best() const {
 }
 
 bool RunDirectory::set_best_aside(std::int64_t phase) const {
-  std::error_code code;
-  if (!std::filesystem::exists(best(), code)) return false;
-  const std::filesystem::path aside = path_ / fmt::format("best-phase-{}.h5", phase);
-  std::filesystem::rename(best(), aside, code);
-  COMERA_CHECK(!code, "{}: could not be renamed to {}: {}", best().string(), aside.filename().string(),
-               code.message());
+  if (!storage::exists(best())) return false;
+  storage::rename_durably(best(), path_ / fmt::format("best-phase-{}.h5", phase));
   return true;
 }
 

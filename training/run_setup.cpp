@@ -52,7 +52,8 @@ const std::string& checked_output(const Recipe& recipe) {
 const std::string& checked_tokenizer(const Recipe& recipe) {
   if (recipe.data.tokenizer.empty())
     throw UsageError(
-        "data.tokenizer is missing; give it in the recipe or with --set data.tokenizer=..., or for "
+        "data.tokenizer is missing; give it with --tokenizer FILE, in the recipe or with --set "
+        "data.tokenizer=..., or for "
         "pretraining the files to train on with --input FOLDER");
   return recipe.data.tokenizer;
 }

@@ -63,8 +63,8 @@ void TrainingRun::resume() {
   const auto say = [this](const std::string& line) { setup_.say(line); };
   place_ = read_snapshot(setup_.found->path, parts(), say);
   checkpoints_.resume(*setup_.found, state_.step, say);
-  // In case it was stopped between saving and keeping the best, or a milestone.
-  if (state_.best_step == state_.step && state_.step > 0) checkpoints_.keep_best();
+  if (!checkpoints_.restore_best(state_.best_step, say)) state_.best_step = 0;
+  // In case it was stopped between saving and keeping a milestone.
   if (state_.step > 0 && milestone_due()) checkpoints_.keep_milestone();
 }
 

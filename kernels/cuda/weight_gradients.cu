@@ -31,7 +31,7 @@ struct Gradient {
   float *dw, *dbias;
   float* partial;  // (parts, rows of sums, outputs); null: the sums are added to dw and dbias
   int tokens, inputs, outputs;
-  int x_apart, dy_apart, dw_apart;
+  int ldx, lddy, lddw;
   int across, tiles;       // tiles of a row of them, and of all
   int parts, tokens_each;  // of a part
 
@@ -46,7 +46,7 @@ __device__ __forceinline__ void give(const Gradient& op, int part, int row, int 
   if (op.partial != nullptr)
     return store(op.partial + part * op.sums() + std::int64_t{row} * op.outputs + column,
                  Values<2>{{first, second}});
-  float* to = (row < op.inputs ? op.dw + std::int64_t{row} * op.dw_apart : op.dbias) + column;
+  float* to = (row < op.inputs ? op.dw + std::int64_t{row} * op.lddw : op.dbias) + column;
   to[0] += first;
   to[1] += second;
 }
@@ -63,13 +63,13 @@ __global__ void __launch_bounds__(threads, 5)
 
   AsyncCopies copies;
   CopiedTiles<tile_tokens, tile, stride, threads, bfloat16> x_tiles(
-      thread, op.x + std::int64_t{begin} * op.x_apart + first_input, op.x_apart),
-      dy_tiles(thread, op.dy + std::int64_t{begin} * op.dy_apart + first_output, op.dy_apart);
+      thread, op.x + std::int64_t{begin} * op.ldx + first_input, op.ldx),
+      dy_tiles(thread, op.dy + std::int64_t{begin} * op.lddy + first_output, op.lddy);
   const auto copy = [&](int stage, int token) {
     bfloat16* x = shared + 2 * stage * elements;
-    x_tiles.copy(copies, thread, x, end - token, op.inputs - first_input, tile_tokens * op.x_apart);
+    x_tiles.copy(copies, thread, x, end - token, op.inputs - first_input, tile_tokens * op.ldx);
     dy_tiles.copy(copies, thread, x + elements, end - token, op.outputs - first_output,
-                  tile_tokens * op.dy_apart);
+                  tile_tokens * op.lddy);
   };
   copy(0, begin);
 
@@ -141,9 +141,9 @@ std::vector<Gradient> plan(const WeightGradients& op, std::byte* scratch, std::s
                       .tokens = static_cast<int>(one.rows),
                       .inputs = static_cast<int>(one.inputs),
                       .outputs = static_cast<int>(one.outputs),
-                      .x_apart = apart(one.x_apart, one.inputs),
-                      .dy_apart = apart(one.dy_apart, one.outputs),
-                      .dw_apart = apart(one.dw_apart, one.outputs),
+                      .ldx = apart(one.ldx, one.inputs),
+                      .lddy = apart(one.lddy, one.outputs),
+                      .lddw = apart(one.lddw, one.outputs),
                       .across = static_cast<int>(tiles_of(one.outputs)),
                       .tiles = static_cast<int>(tiles_of(one.inputs) * tiles_of(one.outputs)),
                       .parts = 1,
@@ -173,12 +173,11 @@ bool weight_gradients_fit(const WeightGradients& op) {
            whole(one.parts) && whole(one.to);
   });
   return sums && std::ranges::all_of(op.gradients, [&](const WeightGradient& one) {
-           const bool sizes =
-               std::max({one.inputs, one.outputs, one.x_apart, one.dy_apart, one.dw_apart}) <= most &&
-               one.rows <= 1 << 30;
+           const bool sizes = std::max({one.inputs, one.outputs, one.ldx, one.lddy, one.lddw}) <= most &&
+                              one.rows <= 1 << 30;
            const bool rows = one.inputs > 0 && one.outputs > 0 && one.inputs % 8 == 0 &&
-                             one.outputs % 8 == 0 && one.x_apart % 8 == 0 && one.dy_apart % 8 == 0 &&
-                             one.dw_apart % 4 == 0;
+                             one.outputs % 8 == 0 && one.ldx % 8 == 0 && one.lddy % 8 == 0 &&
+                             one.lddw % 4 == 0;
            return sizes && rows && whole(one.x) && whole(one.dy) && whole(one.dw) &&
                   (!one.dbias || whole(one.dbias));
          });
@@ -208,7 +207,7 @@ void weight_gradients(const WeightGradients& op, const KernelContext& context) {
                     .count = gradient.parts,
                     .rows = gradient.inputs,
                     .columns = gradient.outputs,
-                    .to_apart = gradient.dw_apart});
+                    .to_apart = gradient.lddw});
     if (gradient.dbias == nullptr) continue;
     sums.push_back(sums.back());
     sums.back().parts += std::int64_t{gradient.inputs} * gradient.outputs;

@@ -51,7 +51,7 @@ void tt_linear_backward(const TTLinearBackward& op, const Context& context) {
                          .rows = tokens,
                          .inputs = rank,
                          .outputs = width,
-                         .x_apart = total});
+                         .ldx = total});
     run(context, MatrixProduct{.a = out.dy,
                                .b = out.b,
                                .c = dxa.slice(out.column, {dxa.elements() - out.column}),

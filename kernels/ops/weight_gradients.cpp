@@ -14,9 +14,9 @@ MatrixProduct WeightGradient::product() const {
           .k = rows,
           .transpose_a = true,
           .accumulate = true,
-          .lda = x_apart,
-          .ldb = dy_apart,
-          .ldc = dw_apart};
+          .lda = ldx,
+          .ldb = lddy,
+          .ldc = lddw};
 }
 
 void WeightGradients::check() const {

@@ -15,8 +15,8 @@ struct WeightGradient {
   Tensor dw;     // in and out (inputs, outputs), in the master type
   Tensor dbias;  // in and out (outputs), in the master type, or left out; then dy may have gaps
   std::int64_t rows = 0, inputs = 0, outputs = 0;
-  // From a row to the next. Zero: rows are adjacent.
-  std::int64_t x_apart = 0, dy_apart = 0, dw_apart = 0;
+  // Leading dimensions, in elements; zero: rows are adjacent.
+  std::int64_t ldx = 0, lddy = 0, lddw = 0;
 
   MatrixProduct product() const;  // the first line
 };

@@ -68,6 +68,25 @@ TEST_F(PhaseCostsTest, HoursAreDividedAsARunDividesThem) {
   EXPECT_THAT(phase_costs_text(costs), HasSubstr("run.max_hours = 3"));
 }
 
+TEST_F(PhaseCostsTest, HoursWaitForTheStepsOfAllPhases) {
+  for (const int in_epochs : {0, 1}) {
+    Recipe recipe = this->recipe("unused", {"run.threads=1", "run.max_hours=3"});
+    PhaseSection& section = recipe.phases[static_cast<std::size_t>(in_epochs)];
+    section.steps.reset();
+    section.epochs = 2;
+    PhaseCosts costs = measure_phases(recipe, vocabulary);
+    EXPECT_FALSE(costs.hours_divided);
+    EXPECT_FALSE(costs.phases[static_cast<std::size_t>(in_epochs)].hours());
+    EXPECT_THAT(phase_costs_text(costs),
+                testing::AllOf(HasSubstr("2 passes"), HasSubstr("follow from it and from the data")));
+    costs.phases[static_cast<std::size_t>(in_epochs)].steps = 100;
+    for (int time = 0; time < 2; ++time) {
+      divide_hours(costs);
+      EXPECT_NEAR(*costs.phases[0].hours() + *costs.phases[1].hours(), 3, 1e-9);
+    }
+  }
+}
+
 TEST_F(PhaseCostsTest, ProcessesShareThePacksOfAStep) {
   const Recipe recipe = this->recipe("unused", {"run.threads=1", "phase.0.packs_per_step=64"});
   const double alone = measure_phases(recipe, vocabulary).phases[0].seconds;

@@ -99,12 +99,12 @@ void weight_gradients_case(std::vector<OperationCase>& cases, const std::string&
                      for (const WeightCase& c : gradients) {
                        WeightGradient one;
                        one.rows = c.rows, one.inputs = c.inputs, one.outputs = c.outputs;
-                       one.x_apart = c.before + c.inputs + c.behind;
-                       one.x = world.input({c.rows, one.x_apart}).from(c.before);
-                       one.dy_apart = c.outputs + (c.bias ? 0 : c.gap);
-                       one.dy = world.input({c.rows, one.dy_apart});
-                       one.dw_apart = c.outputs + c.gap;
-                       one.dw = world.statistic("dw", {c.inputs, one.dw_apart});
+                       one.ldx = c.before + c.inputs + c.behind;
+                       one.x = world.input({c.rows, one.ldx}).from(c.before);
+                       one.lddy = c.outputs + (c.bias ? 0 : c.gap);
+                       one.dy = world.input({c.rows, one.lddy});
+                       one.lddw = c.outputs + c.gap;
+                       one.dw = world.statistic("dw", {c.inputs, one.lddw});
                        if (c.bias) one.dbias = world.statistic("dbias", {c.outputs});
                        op.gradients.push_back(one);
                      }

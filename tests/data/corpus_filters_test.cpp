@@ -51,9 +51,9 @@ TEST_F(Corpus, NearDuplicatesAreDroppedAndCountedByLanguage) {
 
 TEST_F(Corpus, ASimilarityThatFindsNothingIsRefused) {
   folder_.write("all/a.py", SmallCorpus::text(8));
-  for (const double similarity : {0.0, 0.4, 1.5, std::nan("")})
+  for (const double similarity : {0.0, 0.7, 1.5, std::nan("")})
     EXPECT_THAT([&] { WithoutNearDuplicates(corpus("all"), similarity); },
-                testing::ThrowsMessage<UsageError>(HasSubstr("between 0.5 and 1")));
+                testing::ThrowsMessage<UsageError>(HasSubstr("between 0.75")));
 }
 
 TEST_F(Corpus, HeldOutDocumentsShareNoFunctionWithTraining) {

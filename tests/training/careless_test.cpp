@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "checkpoints/checkpoint_file.h"
 #include "storage/hdf5.h"
 #include "tests/training/training_fixture.h"
 
@@ -144,6 +145,39 @@ TEST_F(Careless, AMissingNewestCheckpoint) {
               testing::StartsWith("missing: " + newest.string() +
                                   ", though it was saved; the run goes on from step-00000003.h5\n"));
   EXPECT_THAT(run_program({"inspect", run.string()}).output, testing::Not(HasSubstr("missing")));
+}
+
+// The best model is another name of a checkpoint, and may be of steps that are given up.
+TEST_F(Careless, ABestModelOfStepsThatAreGivenUp) {
+  const std::vector<std::string> often = {"--set", "run.evaluation_interval=1"};
+  const auto train = [&](std::vector<std::string> more) {
+    more.insert(more.end(), often.begin(), often.end());
+    return pretrain(more);
+  };
+  ASSERT_EQ(train({"--stop-after", "4"}).code, 0);
+  const fs::path run = folder() / "run", checkpoints = run / "checkpoints";
+  const auto step_of = [](const fs::path& file) {
+    return CheckpointReader(file).integer("/trainer", "step");
+  };
+  ASSERT_EQ(step_of(run / "best.h5"), 4) << "the loss falls in the first steps";
+  // As after a fault whose message says to remove the last checkpoints.
+  fs::remove(checkpoints / "step-00000004.h5");
+  const std::vector<std::string> stop = {"--resume", "auto", "--stop-after", "5"};
+  ProgramResult resumed = train(stop);
+  ASSERT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_THAT(
+      resumed.output,
+      HasSubstr("best.h5 is of step 4, to which the run has not come now, and is kept as best-step-4.h5; "
+                "the best model is that of step 3 again\n"));
+  EXPECT_EQ(step_of(run / "best-step-4.h5"), 4);
+  EXPECT_GE(step_of(run / "best.h5"), 3);
+
+  // Another time neither the best one nor its checkpoint is there, unless it is the last.
+  for (int step = 1; step < 5; ++step) fs::remove(checkpoints / fmt::format("step-{:08}.h5", step));
+  fs::remove(run / "best.h5");
+  resumed = train({"--resume", "auto", "--stop-after", "6"});
+  ASSERT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_GE(step_of(run / "best.h5"), 5);
 }
 
 TEST_F(Careless, KeysThatChangeNothingAreNamed) {

@@ -257,7 +257,7 @@ TEST_F(DataKinds, ShardsOfHeldOutPackages) {
   refused = command;
   refused[6] = "7";
   refused.emplace_back("--overwrite");
-  expect(run_program(refused), 2, {"between 0.5 and 1"});
+  expect(run_program(refused), 2, {"between 0.75"});
 }
 
 TEST_F(DataKinds, WholeWordsResumeToTheBitAndAreNotSingleTokens) {
