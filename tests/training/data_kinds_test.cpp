@@ -91,16 +91,18 @@ class DataKinds : public TrainingFixture {
 // Two sources that differ: the fixture's, and lists of numbers.
 class Sources : public DataKinds {
  protected:
-  Sources() {
-    fs::create_directories(folder() / "source");
-    for (int i = 0; i < 40; ++i) {
-      std::ofstream file(folder() / "source" / fmt::format("f{}.txt", i));
+  Sources() { make_shards("numbers", 40); }
+  void make_shards(const std::string& name, int files) const {
+    const fs::path source = folder() / (name + "-files");
+    fs::create_directories(source);
+    for (int i = 0; i < files; ++i) {
+      std::ofstream file(source / fmt::format("f{}.txt", i));
       for (std::uint64_t j = 0; j < 60; ++j)
         file << storage::mix64(1000 * i + j) % 1000 << (j % 9 == 8 ? '\n' : ' ');
     }
-    data::FileCorpus documents({.inputs = {folder() / "source"}, .languages = {}});
+    data::FileCorpus documents({.inputs = {source}, .languages = {}});
     data::build_shards(documents, data::Tokenizer::load(corpus() / "tok.model"),
-                       {.output = folder() / "numbers", .held_out = 0.3});
+                       {.output = folder() / name, .held_out = 0.3});
   }
   std::vector<std::string> mixed(const char* of_code, const char* of_numbers) const {
     return {"data.train=''", "data.validation=''",
@@ -116,6 +118,26 @@ class Sources : public DataKinds {
     return {};
   }
 };
+
+TEST_F(Sources, SomeFoldersOrAPartOfThemAreScored) {
+  const TrainingOutcome outcome = train("one", {.stop_after = 2}, {});
+  const std::string numbers = (folder() / "numbers").string(), code = corpus().string();
+  const auto score = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"eval", outcome.checkpoint.string(), "--json", "--data"});
+    return nlohmann::json::parse(run_program(more).output);
+  };
+  const nlohmann::json both = score({code, numbers});
+  ASSERT_EQ(both["sources"].size(), 2) << both.dump();
+  const double of_code = score({code})["validation_loss"], of_numbers = score({numbers})["validation_loss"];
+  EXPECT_EQ(both["sources"][corpus().filename().string()]["validation_loss"], of_code);
+  EXPECT_EQ(both["sources"]["numbers"]["validation_loss"], of_numbers);
+  make_shards("many", 200);
+  const std::string many = (folder() / "many").string();
+  const nlohmann::json all = score({many}), part = score({many, "--batches", "1"});
+  EXPECT_LT(part["validation_targets"], all["validation_targets"]);
+  expect(run_program({"eval", outcome.checkpoint.string(), "--data", folder().string()}), 1,
+         {"has no validation shards, but its folders have (many, numbers)"});
+}
 
 TEST_F(Sources, ResumeToTheBitAndAreEvaluatedEach) {
   const TrainingOutcome even = expect_to_resume("even", mixed(", weight=1", ", weight=1"));
