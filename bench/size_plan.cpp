@@ -106,6 +106,16 @@ SizePlan plan_size(const Recipe& recipe, std::int64_t vocabulary,
   });
 }
 
+std::string hours_note(const SizePlan& plan, double hours, std::int64_t vocabulary) {
+  const PlannedSize& best = plan.sizes[plan.best];
+  if (best.loss <= std::log(static_cast<double>(vocabulary))) return "";
+  return fmt::format(
+      "note: {:g} hours leave time for {:.2g} million tokens, of which no size is expected to learn more "
+      "than "
+      "guessing; give more hours\n",
+      hours, best.tokens * 1e-6);
+}
+
 std::string size_plan_header() {
   return fmt::format("{:>6}{:>8}{:>7}{:>14}{:>20}{:>16}{:>12}\n", "layers", "width", "ranks", "parameters",
                      "ms a step", "million tokens", "first loss");

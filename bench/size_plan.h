@@ -47,6 +47,9 @@ void check_plannable(const Recipe& recipe);
 SizePlan plan_size(const Recipe& recipe, std::int64_t vocabulary,
                    const std::function<void(const PlannedSize&)>& measured);
 
+// Where the law expects of the best size, too, no more than of guessing: what to do; else "".
+std::string hours_note(const SizePlan& plan, double hours, std::int64_t vocabulary);
+
 // A table row of a size, and the line above them; and what is advised, in sentences.
 std::string size_plan_header();
 std::string size_plan_row(const PlannedSize& planned);

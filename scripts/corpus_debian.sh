@@ -138,6 +138,10 @@ cpp held-out libcereal-dev
 "
 
 output=${1:-}
+if [[ $output == -h || $output == --help ]]; then
+  sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
+  exit 0
+fi
 [[ -n $output && $output != -* ]] || fail "usage: scripts/corpus_debian.sh OUTPUT [LANGUAGE ...]"
 shift
 wanted=("$@")

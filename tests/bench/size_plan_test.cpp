@@ -89,6 +89,14 @@ TEST(SizePlan, ChoosesTheLeastLossOfAllWidthsAndRanks) {
 }
 
 // Two widths that are worse end the search; one does not.
+TEST(SizePlan, HoursThatTeachNothingAreNamed) {
+  for (const double hours : {1e-6, 1.0, 8.0}) {
+    const SizePlan plan = choose_size(6, [&](const ModelSize& size) { return of_machine(size, hours); });
+    EXPECT_THAT(hours_note(plan, hours, 16384),
+                testing::ContainsRegex(hours < 0.1 ? "give more hours" : "^$"));
+  }
+}
+
 TEST(SizePlan, GoesOnBehindOneWidthThatIsWorse) {
   std::map<std::int64_t, double> losses = {{128, 3.0}, {192, 2.5}, {256, 2.6},
                                            {320, 2.4}, {384, 2.5}, {448, 2.5}};

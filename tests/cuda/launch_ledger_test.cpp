@@ -31,8 +31,8 @@ class CallCounter final : public ProfileClock {
   const std::vector<std::string>& calls_;
 };
 
-// A model of a step on an H200, in milliseconds: fitted to the steps of 5,120, 16,384 and 32,768 tokens, with 249,
-// 247 and 246 launches and 2.00, 5.93 and 11.62 GB (bench/results/2026-11-27-h200.md).
+// A model of a step on an H200, in milliseconds: fitted to the steps of 5,120, 16,384 and 32,768 tokens, with
+// 249, 247 and 246 launches and 2.00, 5.93 and 11.62 GB (bench/results/2026-11-27-h200.md).
 constexpr double of_a_launch = 4.696e-3, of_a_gigabyte = 0.5875;
 
 struct Count {
