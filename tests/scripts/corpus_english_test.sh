@@ -14,17 +14,8 @@ fail() {
   exit 1
 }
 
-# A package is a folder here; these two stand for Debian's.
-cat > "$scratch/bin/apt-get" << PROGRAM
-#!/usr/bin/env bash
-echo "\${@: -1}" >> "$scratch/calls"
-tar -C "$scratch/packages/\${@: -1}" -cf "\${@: -1}.deb" .
-PROGRAM
-cat > "$scratch/bin/dpkg-deb" << 'PROGRAM'
-#!/usr/bin/env bash
-if [[ $1 == -f ]]; then echo 1.0-1; else tar -xf "$2" -C "$3"; fi
-PROGRAM
-chmod +x "$scratch/bin/"*
+# shellcheck source=debian_packages.sh disable=SC1091
+source "$project/tests/scripts/debian_packages.sh"
 file() {
   mkdir -p "$(dirname "$scratch/packages/$1")"
   cat > "$scratch/packages/$1"
