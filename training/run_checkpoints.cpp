@@ -61,10 +61,12 @@ std::string RunCheckpoints::restored_best(std::int64_t best) const {
     try {
       const std::int64_t step = CheckpointReader(file).integer("/trainer", "step");
       if (step == best) return "";
-      if (step > best) {
+      // An earlier one is replaced below, if the better one is there.
+      if (step > best || !storage::exists(checkpoint)) {
         name = fmt::format("best-step-{}.h5", step);
-        told.push_back(fmt::format(
-            "best.h5 is of step {}, to which the run has not come now, and is kept as {}", step, name));
+        told.push_back(
+            fmt::format("best.h5 is of step {}, not the best one of the run as it goes on, and is kept as {}",
+                        step, name));
       }
     } catch (const Error&) {
       name = "best.h5.damaged";

@@ -167,8 +167,9 @@ TEST_F(Careless, ABestModelOfStepsThatAreGivenUp) {
   ASSERT_EQ(resumed.code, 0) << resumed.output;
   EXPECT_THAT(
       resumed.output,
-      HasSubstr("best.h5 is of step 4, to which the run has not come now, and is kept as best-step-4.h5; "
-                "the best model is that of step 3 again\n"));
+      HasSubstr(
+          "best.h5 is of step 4, not the best one of the run as it goes on, and is kept as best-step-4.h5; "
+          "the best model is that of step 3 again\n"));
   EXPECT_EQ(step_of(run / "best-step-4.h5"), 4);
   EXPECT_GE(step_of(run / "best.h5"), 3);
 
