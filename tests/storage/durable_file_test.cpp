@@ -59,6 +59,17 @@ TEST_F(DurableFiles, ALinkIsReplacedAndWhatItLeadsToStays) {
   expect_treasure();
 }
 
+TEST_F(DurableFiles, TheOldNameIsGoneEvenIfBothAreOfOneFile) {
+  const fs::path first = folder_ / "first", second = folder_ / "second";
+  write_file_durably(first, "text");
+  link_file_durably(first, second);
+  rename_durably(first, second);
+  EXPECT_FALSE(fs::exists(first));
+  EXPECT_EQ(test::read_text(second), "text");
+  rename_durably(second, second);
+  EXPECT_EQ(test::read_text(second), "text");
+}
+
 TEST_F(DurableFiles, OnlyAFileIsReplaced) {
   const fs::path pipe = folder_ / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
