@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Vectors of sentences by PyTorch or ONNX Runtime: what `comera embed` is compared with.
+"""What a trained model says of texts, by PyTorch or ONNX Runtime: what comera's commands are compared with.
 
     comera export runs/mine --to mine-hf
     python3 inference.py --model mine-hf --texts sentences.txt --threads 2
     python3 inference.py --model mine-hf --texts sentences.txt --threads 2 --runtime onnx --onnx mine.onnx
+    python3 inference.py --model mine-hf --texts pairs.txt --gives classes
+    python3 inference.py --model mine-hf --texts masked.txt --gives fillings
 
-Reads one text per line and gives each the mean of its hidden states, as `comera embed` does: tokenized by the model's
-own tokenizer, sorted by length and put into batches of equal numbers of texts, padded to the longest, which is the
-quickest way that we know there. A model of tensor trains is exported as the dense model that it is equal to. --dtype
-bfloat16 converts a PyTorch model; ONNX Runtime's CPU kernels have none. The first call with --runtime onnx writes the
-file --onnx and stops; so neither the export nor PyTorch is in what is timed.
+Reads one text per line, or two with a tab between, and gives each the mean of its hidden states, as `comera embed`
+does, or with --gives the probabilities of its classes (`comera predict`) or the five likeliest pieces for each [MASK]
+(`comera fill`). Texts are tokenized by the model's own tokenizer, sorted by length and put into batches of equal
+numbers of texts, padded to the longest, which is the quickest way that we know there. A model of tensor trains is
+exported as the dense model that it is equal to. --dtype bfloat16 converts a PyTorch model; ONNX Runtime's CPU kernels
+have none. The first call with --runtime onnx writes the file --onnx and stops; so neither the export nor PyTorch is in
+what is timed.
 
 Prints one line of JSON: seconds of reading the libraries and the model, and of all texts, tokenizing included. Needs
 PyTorch, transformers, onnxruntime, and onnxscript for the export.
@@ -25,12 +29,13 @@ began = time.perf_counter()
 
 def sorted_batches(tokenizer, texts, length, size):
     """Batches of places in `texts`, and their tokens."""
-    tokens = tokenizer(texts, truncation=True, max_length=length)["input_ids"]
-    order = sorted(range(len(texts)), key=lambda i: len(tokens[i]))
+    pairs = [text.split("\t") for text in texts]
+    second = [pair[1] for pair in pairs] if all(len(pair) == 2 for pair in pairs) else None
+    tokens = tokenizer([pair[0] for pair in pairs], second, truncation=True, max_length=length)
+    order = sorted(range(len(texts)), key=lambda i: len(tokens["input_ids"][i]))
     for begin in range(0, len(order), size):
         places = order[begin : begin + size]
-        batch = tokenizer.pad({"input_ids": [tokens[i] for i in places]}, return_tensors="np")
-        yield places, batch["input_ids"], batch["attention_mask"]
+        yield places, tokenizer.pad({name: [of[i] for i in places] for name, of in tokens.items()}, return_tensors="np")
 
 
 def mean(hidden, mask):
@@ -38,16 +43,29 @@ def mean(hidden, mask):
     return (hidden * wide).sum(1) / wide.sum(1)
 
 
-def torch_model(folder, dtype):
+def torch_model(folder, dtype, gives, mask_token):
     import torch
-    from transformers import AutoModel
+    import transformers
 
-    model = AutoModel.from_pretrained(folder, dtype=getattr(torch, dtype)).eval()
+    kinds = {"vectors": "", "classes": "ForSequenceClassification", "fillings": "ForMaskedLM"}
+    kind = getattr(transformers, "AutoModel" + kinds[gives])
+    model = kind.from_pretrained(folder, dtype=getattr(torch, dtype)).eval()
 
-    def run(ids, mask):
+    def fillings(batch):
+        # Logits of the masked tokens alone: of all tokens they would take longer than the model.
+        hidden = model.base_model(**batch).last_hidden_state
+        masked = batch["input_ids"] == mask_token
+        top = model.cls(hidden[masked]).float().softmax(-1).topk(5).indices
+        return [row.numpy() for row in top.split(masked.sum(1).tolist())]
+
+    def run(batch):
         with torch.inference_mode():
-            ids, mask = torch.from_numpy(ids), torch.from_numpy(mask)
-            return mean(model(input_ids=ids, attention_mask=mask).last_hidden_state.float(), mask).numpy()
+            batch = {name: torch.from_numpy(of) for name, of in batch.items()}
+            if gives == "fillings":
+                return fillings(batch)
+            if gives == "classes":
+                return model(**batch).logits.float().softmax(-1).numpy()
+            return mean(model(**batch).last_hidden_state.float(), batch["attention_mask"]).numpy()
 
     return run
 
@@ -77,7 +95,8 @@ def onnx_model(file, threads):
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
 
-    def run(ids, mask):
+    def run(batch):
+        ids, mask = batch["input_ids"], batch["attention_mask"]
         (hidden,) = session.run(["hidden"], {"ids": ids, "mask": mask})
         return mean(hidden, mask)
 
@@ -87,7 +106,8 @@ def onnx_model(file, threads):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", required=True, help="folder of `comera export`")
-    parser.add_argument("--texts", required=True, help="a file with one text per line")
+    parser.add_argument("--texts", required=True, help="a file with one text per line, or two with a tab between")
+    parser.add_argument("--gives", choices=["vectors", "classes", "fillings"], default="vectors")
     parser.add_argument("--first", type=int, help="only so many texts")
     parser.add_argument("--runtime", choices=["torch", "onnx"], default="torch")
     parser.add_argument("--onnx", help="the model's file for ONNX Runtime")
@@ -95,10 +115,12 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--batch", type=int, default=32, help="texts of a batch")
     parser.add_argument("--length", type=int, default=128, help="tokens of a text at most")
-    parser.add_argument("--output", help="a file of numpy for the vectors")
+    parser.add_argument("--output", help="a file of numpy for what it gives")
     args = parser.parse_args()
     if args.runtime == "onnx" and not args.onnx:
         parser.error("--runtime onnx needs --onnx FILE")
+    if args.runtime == "onnx" and args.gives != "vectors":
+        parser.error("--runtime onnx gives vectors only")
     os.environ["OMP_NUM_THREADS"] = str(args.threads)
 
     if args.runtime == "onnx" and not os.path.exists(args.onnx):
@@ -111,20 +133,21 @@ def main():
         import torch
 
         torch.set_num_threads(args.threads)
-        run = torch_model(args.model, args.dtype)
+        run = torch_model(args.model, args.dtype, args.gives, tokenizer.mask_token_id)
     else:
         run = onnx_model(args.onnx, args.threads)
     with open(args.texts, encoding="utf-8") as file:
         texts = file.read().splitlines()[: args.first]
     read = time.perf_counter()
-    vectors = [None] * len(texts)
-    for places, ids, mask in sorted_batches(tokenizer, texts, args.length, args.batch):
-        for place, vector in zip(places, run(ids, mask)):
-            vectors[place] = vector
+    found = [None] * len(texts)
+    for places, batch in sorted_batches(tokenizer, texts, args.length, args.batch):
+        for place, one in zip(places, run(batch)):
+            found[place] = one
     done = time.perf_counter()
     if args.output:
-        numpy.save(args.output, numpy.stack(vectors))
-    print(json.dumps({"runtime": args.runtime, "dtype": args.dtype, "threads": args.threads, "texts": len(texts),
+        numpy.save(args.output, numpy.stack(found))
+    print(json.dumps({"runtime": args.runtime, "dtype": args.dtype, "threads": args.threads, "gives": args.gives,
+                      "texts": len(texts),
                       "load_seconds": round(read - began, 2), "texts_seconds": round(done - read, 3),
                       "texts_per_second": round(len(texts) / (done - read), 1)}))
 

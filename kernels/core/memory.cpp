@@ -1,5 +1,6 @@
 #include "kernels/core/memory.h"
 
+#include <sys/mman.h>
 #include <sys/sysinfo.h>
 
 #include <algorithm>
@@ -123,11 +124,17 @@ class HostAllocator final : public Allocator {
   }
 
  private:
+  static constexpr std::size_t huge_page = std::size_t{2} << 20;
   static std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
   void* do_allocate(std::size_t bytes) override {
     if (bytes > available()) return nullptr;
-    void* data = std::aligned_alloc(64, rounded(bytes));
-    if (data != nullptr) std::memset(data, 0, rounded(bytes));
+    const std::size_t whole = rounded(bytes);
+    const bool large = whole >= huge_page;
+    void* data = std::aligned_alloc(large ? huge_page : 64, whole);
+    if (data == nullptr) return nullptr;
+    // Rows of large tensors lie in many pages, and looking up small ones takes time. It is only a wish.
+    if (large) madvise(data, whole, MADV_HUGEPAGE);
+    std::memset(data, 0, whole);
     return data;
   }
   void do_deallocate(void* data, std::size_t) noexcept override { std::free(data); }

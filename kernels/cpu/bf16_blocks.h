@@ -276,6 +276,10 @@ inline Bf16Rows bf16_rows(const bfloat16* a, std::int64_t ld, std::int64_t m, st
   return {a, ld, whole, rest};
 }
 
+inline void bf16_fetch_to_write(const bfloat16* c, std::int64_t ldc) {
+  for (std::int64_t r = 0; r < bf16_block; ++r) __builtin_prefetch(c + r * ldc, 1);
+}
+
 // Rows [0, rows) and columns [0, columns), at most 32, of a block of sums.
 template <class T>
 inline void bf16_store(const float* sums, std::int64_t ld, std::int64_t rows, std::int64_t columns, T* c,
@@ -292,6 +296,13 @@ inline void bf16_store(const float* sums, std::int64_t ld, std::int64_t rows, st
       }
     }
   }
+}
+// The same where C is in no cache: asks for the lines of the block to the right before, since stores that
+// wait for their lines hold up what follows. What lies beyond C is asked for too, which does no harm.
+inline void bf16_store_far(const float* sums, std::int64_t rows, std::int64_t columns, bfloat16* c,
+                           std::int64_t ldc, bool accumulate) {
+  bf16_fetch_to_write(c + bf16_block, ldc);
+  bf16_store(sums, bf16_block, rows, columns, c, ldc, accumulate);
 }
 
 COMERA_CPU_END

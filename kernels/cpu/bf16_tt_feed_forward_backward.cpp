@@ -161,8 +161,8 @@ class Block {
                    dxa.ld, false);
       for (std::int64_t j = 0; j < inputs; j += bf16_block) {
         bf16_multiply(dxa.rows(i), operands_.a_up_across.panel(j), memory_.sums, bf16_block, false);
-        bf16_store(memory_.sums, bf16_block, block_.rows_from(i), std::min(bf16_block, inputs - j),
-                   op_.dx.data<bfloat16>() + (begin_ + i) * inputs + j, inputs, op_.accumulate_dx);
+        bf16_store_far(memory_.sums, block_.rows_from(i), std::min(bf16_block, inputs - j),
+                       op_.dx.data<bfloat16>() + (begin_ + i) * inputs + j, inputs, op_.accumulate_dx);
       }
     }
     block_.pack_across(dxa.at, dxa.ld, rank, memory_.dxa_across);

@@ -86,7 +86,7 @@ void one_block(const TTFeedForwardForward& op, const Operands& operands, const M
   bfloat16* y = op.y.data<bfloat16>() + begin * outputs;
   for (std::int64_t j = 0; j < outputs; j += bf16_block) {
     bf16_multiply(memory.ha.rows(0), operands.b_down.panel(j), memory.sums, bf16_block, false);
-    bf16_store(memory.sums, bf16_block, rows, std::min(bf16_block, outputs - j), y + j, outputs, false);
+    bf16_store_far(memory.sums, rows, std::min(bf16_block, outputs - j), y + j, outputs, false);
   }
 }
 

@@ -137,8 +137,8 @@ class Block {
       bfloat16* dx = op_.dx.data<bfloat16>() + (block_.begin + r) * inputs;
       for (std::int64_t j = 0; j < inputs; j += bf16_block) {
         bf16_multiply(dxa.rows(r), operands_.a_across.panel(j), memory_.sums, bf16_block, false);
-        bf16_store(memory_.sums, bf16_block, block_.rows_from(r), std::min(bf16_block, inputs - j), dx + j,
-                   inputs, op_.accumulate_dx);
+        bf16_store_far(memory_.sums, block_.rows_from(r), std::min(bf16_block, inputs - j), dx + j, inputs,
+                       op_.accumulate_dx);
       }
     }
     block_.pack_across(dxa.at, dxa.ld, all_, memory_.dxa_across);

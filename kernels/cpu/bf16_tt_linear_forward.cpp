@@ -54,6 +54,8 @@ void one_output(const TTLinearForward::Output& output, const Bf16Operand& b, con
   bfloat16* y = activation == Activation::none ? nullptr : output.y.data<bfloat16>() + begin * width;
   for (std::int64_t j = 0; j < width; j += bf16_block) {
     bf16_multiply(xa, b.panel(j), sums, bf16_block, false);
+    bf16_fetch_to_write(u + j + bf16_block, width);
+    if constexpr (activation != Activation::none) bf16_fetch_to_write(y + j + bf16_block, width);
     finish<activation>(sums, output.bias ? output.bias.data<float>() + j : nullptr, rows,
                        std::min(bf16_block, width - j), u + j, y == nullptr ? nullptr : y + j, width);
   }

@@ -74,6 +74,18 @@ struct Left {
   Left from(std::int64_t i, std::int64_t l) const { return {a + i * row + l * step, row, step}; }
 };
 
+// Asks for the lines of a tile of C that comes next: C is in no cache, and stores that wait for their lines
+// hold up the products behind them. What lies beyond C is asked for too, which does no harm.
+template <int Rows, class T>
+inline __attribute__((always_inline)) void fetch_to_write(const T* c, std::int64_t ldc) {
+  constexpr int line = 64 / sizeof(T);
+#pragma GCC unroll 12
+  for (int r = 0; r < Rows; ++r) {
+#pragma GCC unroll 2
+    for (int j = 0; j < panel_width; j += line) __builtin_prefetch(c + r * ldc + j, 1);
+  }
+}
+
 // The accumulators of one tile of C.
 template <int Rows>
 struct Tile {
@@ -110,6 +122,10 @@ struct StoreTileAs {
   Into into;
   float scale = 1;
 
+  template <int Rows>
+  inline __attribute__((always_inline)) void fetch(std::int64_t i, std::int64_t j) const {
+    fetch_to_write<Rows>(c + i * ldc + j, ldc);
+  }
   template <int Rows>
   inline __attribute__((always_inline)) void operator()(Tile<Rows>& tile, std::int64_t i, std::int64_t j,
                                                         std::int64_t columns) const {
@@ -170,6 +186,22 @@ inline void multiply(const Left& left, const float* panels, std::int64_t m, std:
     for (std::int64_t i = 0; i < m; i += tile_rows) any_tile(m, left, panels, k, i, j, columns, finish);
   }
 }
+
+// Fetches the place of the next tile along rows of C before it finishes one.
+template <class Finish>
+struct FetchNext {
+  const Finish& finish;
+  std::int64_t n;
+
+  template <int Rows>
+  inline __attribute__((always_inline)) void operator()(Tile<Rows>& tile, std::int64_t i, std::int64_t j,
+                                                        std::int64_t columns) const {
+    const bool ends = j + panel_width >= n;
+    finish.template fetch<Rows>(ends ? i + Rows : i, ends ? 0 : j + panel_width);
+    finish(tile, i, j, columns);
+  }
+};
+
 // The same along rows of C, for results that go to memory: whole rows are written in one go.
 template <class Finish>
 inline void multiply_by_rows(const Left& left, const float* panels, std::int64_t m, std::int64_t n,
@@ -177,7 +209,8 @@ inline void multiply_by_rows(const Left& left, const float* panels, std::int64_t
   for (std::int64_t i = 0; i < m; i += tile_rows) {
     const float* panel = panels;
     for (std::int64_t j = 0; j < n; j += panel_width, panel += k * panel_width) {
-      any_tile(m, left, panel, k, i, j, std::min<std::int64_t>(panel_width, n - j), finish);
+      any_tile(m, left, panel, k, i, j, std::min<std::int64_t>(panel_width, n - j),
+               FetchNext<Finish>{finish, n});
     }
   }
 }

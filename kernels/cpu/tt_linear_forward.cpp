@@ -43,6 +43,11 @@ struct FinishOutput {
   std::int64_t width;
 
   template <int Rows>
+  inline __attribute__((always_inline)) void fetch(std::int64_t i, std::int64_t j) const {
+    fetch_to_write<Rows>(u + i * width + j, width);
+    if constexpr (activation != Activation::none) fetch_to_write<Rows>(y + i * width + j, width);
+  }
+  template <int Rows>
   void operator()(Tile<Rows>& tile, std::int64_t i, std::int64_t j, std::int64_t columns) const {
     if (columns == panel_width) return whole(tile, i * width + j, j);
     for (int v = 0; v < panel_vectors; ++v) {

@@ -131,9 +131,9 @@ TEST_F(Input, ATrialWritesNothing) {
 
 // What the run would refuse, the trial refuses.
 TEST_F(Input, ATrialRefusesWhatTheRunRefuses) {
-  for (const std::string& trial : {"--dry-run", "--resume"}) {
-    const std::vector<std::string> more =
-        trial == "--resume" ? std::vector<std::string>{trial, "auto"} : std::vector<std::string>{trial};
+  for (const std::string_view trial : {"--dry-run", "--resume"}) {
+    const std::vector<std::string> more = trial == "--resume" ? std::vector<std::string>{"--resume", "auto"}
+                                                              : std::vector<std::string>{"--dry-run"};
     const auto refused = [&](std::vector<std::string> words, const std::string& sentence) {
       words.insert(words.end(), more.begin(), more.end());
       expect(run_program(words), 2, {sentence});
