@@ -8,6 +8,7 @@
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/layout.h"
 #include "kernels/ops/matrix_product.h"
+#include "kernels/ops/real_rows.h"
 #include "kernels/ops/ttm_chain.h"
 #include "kernels/ops/ttm_rows.h"
 #include "tensorized/in_type.h"
@@ -186,10 +187,11 @@ void TTMEmbedding::rows_backward(const Context& context, const LookupIds& ids, c
                !merged.decodes);
 }
 
-// Rows of logits held at a time: about 32 MiB of float32.
+// Rows of logits held at a time: about 32 MiB.
 std::int64_t TTMEmbedding::positions_at_once(std::int64_t positions) const {
-  constexpr std::int64_t budget = 8 << 20;
-  return std::clamp<std::int64_t>(budget / vocabulary_ / 8 * 8, 8, std::max<std::int64_t>(positions, 8));
+  constexpr std::int64_t budget = 32 << 20;
+  const std::int64_t row = vocabulary_ * static_cast<std::int64_t>(size_of(store_.compute()));
+  return std::clamp<std::int64_t>(budget / row / 8 * 8, 8, std::max<std::int64_t>(positions, 8));
 }
 
 bool TTMEmbedding::decodes_by_rebuilding(std::int64_t positions) const {
@@ -282,7 +284,8 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
     rebuild_rows(context, halves, rebuilding, part * count, count, rows);
     if (compute != master) run(context, Cast{.x = rows, .y = narrow});
   };
-  const std::int64_t positions = decoder.h.dim(0), at_once = positions_at_once(positions);
+  const std::int64_t positions = rows_to_compute(context, decoder.count, decoder.h.dim(0)),
+                     at_once = positions_at_once(positions);
   for (std::int64_t begin = 0; begin < positions; begin += at_once) {
     const std::int64_t size = std::min(at_once, positions - begin);
     ArenaScope block(context.arena);
@@ -347,7 +350,9 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
     }
     dh.write_back();
   }
-  if (decoder.gradient && !shares(decoder.merged))
+  if (!decoder.gradient) return;
+  clear_other_rows(context, decoder.dh, positions);
+  if (!shares(decoder.merged))
     merge_ttm_backward(context, store_, train_, halves, merged.dleft, merged.dright);
 }
 

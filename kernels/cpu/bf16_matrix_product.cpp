@@ -13,6 +13,11 @@ constexpr std::int64_t tile_size = 256, steps_of_k = 1024;
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+// Tiles are of one size, so that threads have the same to do.
+std::int64_t equal_tiles(std::int64_t size) {
+  return whole_blocks(divide_up(size, divide_up(size, tile_size)));
+}
+
 // Of each thread: rows of A that are not as blocks take them, and sums.
 struct Thread {
   bfloat16* rest = nullptr;
@@ -31,6 +36,8 @@ class Bf16Product {
         ldb_(op.leading_b()),
         ldc_(op.leading_c()),
         depth_(whole_blocks(op.k)),
+        tall_(equal_tiles(op.m)),
+        wide_(equal_tiles(op.n)),
         panels_(scratch.narrow(depth_ * whole_blocks(op.n))),
         packed_a_(op.transpose_a ? scratch.narrow(depth_ * whole_blocks(op.m)) : nullptr) {}
 
@@ -48,14 +55,14 @@ class Bf16Product {
     });
   }
 
-  std::int64_t tiles() const { return divide_up(op_.m, tile_size) * divide_up(op_.n, tile_size); }
+  std::int64_t tiles() const { return divide_up(op_.m, tall_) * divide_up(op_.n, wide_); }
 
   // What a tile of C needs of A for some steps of k stays in the second cache beside its sums, a panel of B
   // in the first.
   void tile(std::int64_t batch, std::int64_t index, const Thread& thread) const {
-    const std::int64_t across = divide_up(op_.n, tile_size);
-    const std::int64_t i0 = index / across * tile_size, j0 = index % across * tile_size;
-    const std::int64_t height = std::min(tile_size, op_.m - i0), width = std::min(tile_size, op_.n - j0);
+    const std::int64_t across = divide_up(op_.n, wide_);
+    const std::int64_t i0 = index / across * tall_, j0 = index % across * wide_;
+    const std::int64_t height = std::min(tall_, op_.m - i0), width = std::min(wide_, op_.n - j0);
     const bool at_once = depth_ <= steps_of_k;
     for (std::int64_t l = 0; l < depth_; l += steps_of_k) {
       const std::int64_t steps = std::min(steps_of_k, op_.k - l);
@@ -107,6 +114,7 @@ class Bf16Product {
 
   const MatrixProduct& op_;
   std::int64_t lda_, ldb_, ldc_, depth_;
+  std::int64_t tall_, wide_;  // of a tile
   bfloat16 *panels_, *packed_a_;
 };
 

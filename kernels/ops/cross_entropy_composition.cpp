@@ -5,20 +5,23 @@
 #include "kernels/ops/cross_entropy.h"
 #include "kernels/ops/layout.h"
 #include "kernels/ops/matrix_product.h"
+#include "kernels/ops/real_rows.h"
 
 namespace comera {
 
 namespace {
 
-// Rows of logits held at a time: about 16 MiB of float32, whatever the vocabulary.
-std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t elements_per_row) {
-  constexpr std::int64_t budget = 4 << 20;
-  return std::clamp<std::int64_t>(budget / elements_per_row / 8 * 8, 8, std::max<std::int64_t>(rows, 8));
+// Rows of logits held at a time: about 16 MiB, whatever the vocabulary.
+std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t elements_per_row, DType type) {
+  constexpr std::int64_t budget = 16 << 20;
+  const std::int64_t bytes = elements_per_row * static_cast<std::int64_t>(size_of(type));
+  return std::clamp<std::int64_t>(budget / bytes / 8 * 8, 8, std::max<std::int64_t>(rows, 8));
 }
 
 void dense_masked_cross_entropy(const DenseMaskedCrossEntropy& op, const Context& context) {
-  const std::int64_t rows = op.h.dim(0), width = op.h.dim(1), classes = op.table.dim(0);
-  const std::int64_t chunk = rows_per_chunk(rows, classes);
+  const std::int64_t rows = rows_to_compute(context, op.count, op.h.dim(0)), width = op.h.dim(1),
+                     classes = op.table.dim(0);
+  const std::int64_t chunk = rows_per_chunk(rows, classes, op.compute());
   for (std::int64_t begin = 0; begin < rows; begin += chunk) {
     const std::int64_t size = std::min(chunk, rows - begin);
     ArenaScope scope(context.arena);
@@ -49,16 +52,19 @@ void dense_masked_cross_entropy(const DenseMaskedCrossEntropy& op, const Context
                                .transpose_a = true,
                                .accumulate = true});
   }
+  if (op.gradient) clear_other_rows(context, op.dh, rows);
 }
 
 // With t[a, k, p, r] = Σ_b h[p, a, b] right[b, k, r], kept as (nl rank) x (rows R), the logits of a chunk are
 // one product left x t of (L) x (nl rank) x (rows R), whose memory is (outer L, rows, inner R): class l R +
 // r.
 void ttm_masked_cross_entropy(const TTMMaskedCrossEntropy& op, const Context& context) {
-  const std::int64_t rows = op.h.dim(0), width = op.h.dim(1), classes = op.bias.dim(0);
+  const std::int64_t rows = rows_to_compute(context, op.count, op.h.dim(0)), width = op.h.dim(1),
+                     classes = op.bias.dim(0);
   const std::int64_t left_rows = op.left.dim(0), nl = op.left.dim(1), rank = op.left.dim(2);
   const std::int64_t nr = op.right.dim(0), right_rows = op.right.dim(2);
-  const std::int64_t chunk = rows_per_chunk(rows, left_rows * right_rows + 2 * nl * rank * right_rows);
+  const std::int64_t chunk =
+      rows_per_chunk(rows, left_rows * right_rows + 2 * nl * rank * right_rows, op.compute());
   for (std::int64_t begin = 0; begin < rows; begin += chunk) {
     const std::int64_t size = std::min(chunk, rows - begin), block = size * right_rows;
     ArenaScope scope(context.arena);
@@ -139,6 +145,7 @@ void ttm_masked_cross_entropy(const TTMMaskedCrossEntropy& op, const Context& co
                                  .stride_c = nr});
     if (master != op.compute()) run(context, Cast{.x = dh, .y = dh_chunk});
   }
+  if (op.gradient) clear_other_rows(context, op.dh, rows);
 }
 
 }  // namespace
