@@ -130,8 +130,8 @@ class HostAllocator final : public Allocator {
     if (bytes > available()) return nullptr;
     const std::size_t whole = rounded(bytes);
     const bool large = whole >= huge_page;
-    void* data = std::aligned_alloc(large ? huge_page : 64, whole);
-    if (data == nullptr) return nullptr;
+    void* data = nullptr;
+    if (posix_memalign(&data, large ? huge_page : 64, whole) != 0) return nullptr;
     // Rows of large tensors lie in many pages, and looking up small ones takes time. It is only a wish.
     if (large) madvise(data, whole, MADV_HUGEPAGE);
     std::memset(data, 0, whole);
