@@ -162,10 +162,11 @@ void create_directories_durably(const std::filesystem::path& directory) {
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) fail(to, "give the file its name");
   // To rename one name of a file to another of its names does nothing: the first one must go by itself.
-  struct stat first {}, second {};
-  if (from.filename() != to.filename() && lstat(from.c_str(), &first) == 0 &&
+  struct stat first {
+  }, second{};
+  if (from.lexically_normal() != to.lexically_normal() && lstat(from.c_str(), &first) == 0 &&
       lstat(to.c_str(), &second) == 0 && first.st_dev == second.st_dev && first.st_ino == second.st_ino &&
-      ::unlink(from.c_str()) != 0)
+      first.st_nlink > 1 && ::unlink(from.c_str()) != 0)
     fail(from, "remove the file's old name");
   sync_directory(to.parent_path());
 }

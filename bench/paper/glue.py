@@ -102,12 +102,13 @@ def table(runs):
     head = ["task", "seeds"]
     for model in runs.models:
         head += [f"{model}, random", f"{model}, pretrained", "difference"]
-    lines = [head + list(PUBLISHED), ["---"] * (len(head) + len(PUBLISHED))]
+    lines = [head + [f"{name}, test set" for name in PUBLISHED], ["---"] * (len(head) + len(PUBLISHED))]
     for task in TASKS:
         counts = [len(runs.of(model, start, task)) for model in runs.models for start in ("random", "pretrained")]
         if not any(counts):
             continue
-        row = [TITLES[task], str(max(counts))]
+        counts = sorted({count for count in counts if count > 0})
+        row = [TITLES[task], " or ".join(str(count) for count in counts)]
         for model in runs.models:
             row += [runs.cell(model, "random", task), runs.cell(model, "pretrained", task), runs.gain(model, task)]
         lines.append(row + ["; ".join(f"{value:.1f}" for value in scores[task]) for scores in PUBLISHED.values()])
@@ -149,6 +150,9 @@ def main():
         if not options.output:
             parser.error("--collect needs --output FILE.jsonl")
         lines = list(collect(options.collect))
+        keys = [(line["model"], line["start"], line["task"], line["seed"]) for line in lines]
+        if len(set(keys)) < len(keys):
+            sys.exit("a run of one model, start, task and seed is in two folders")
         options.output.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     elif options.read:
         with options.read.open(encoding="utf-8") as file:

@@ -30,7 +30,7 @@ began = time.perf_counter()
 def sorted_batches(tokenizer, texts, length, size):
     """Batches of places in `texts`, and their tokens."""
     pairs = [text.split("\t") for text in texts]
-    second = [pair[1] for pair in pairs] if all(len(pair) == 2 for pair in pairs) else None
+    second = [pair[1] for pair in pairs] if len(pairs[0]) == 2 else None
     tokens = tokenizer([pair[0] for pair in pairs], second, truncation=True, max_length=length)
     order = sorted(range(len(texts)), key=lambda i: len(tokens["input_ids"][i]))
     for begin in range(0, len(order), size):
@@ -138,6 +138,11 @@ def main():
         run = onnx_model(args.onnx, args.threads)
     with open(args.texts, encoding="utf-8") as file:
         texts = file.read().splitlines()[: args.first]
+    parts = {text.count("\t") + 1 for text in texts}
+    if parts not in ({1}, {2}):
+        parser.error(f"{args.texts}: all lines must be one text, or all of them two with a tab between")
+    if args.runtime == "onnx" and parts == {2}:
+        parser.error("--runtime onnx takes no pairs: its model has no segments")
     read = time.perf_counter()
     found = [None] * len(texts)
     for places, batch in sorted_batches(tokenizer, texts, args.length, args.batch):
@@ -145,7 +150,7 @@ def main():
             found[place] = one
     done = time.perf_counter()
     if args.output:
-        numpy.save(args.output, numpy.stack(found))
+        numpy.save(args.output, numpy.concatenate(found) if args.gives == "fillings" else numpy.stack(found))
     print(json.dumps({"runtime": args.runtime, "dtype": args.dtype, "threads": args.threads, "gives": args.gives,
                       "texts": len(texts),
                       "load_seconds": round(read - began, 2), "texts_seconds": round(done - read, 3),

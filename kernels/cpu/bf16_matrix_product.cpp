@@ -13,7 +13,7 @@ constexpr std::int64_t tile_size = 256, steps_of_k = 1024;
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Tiles are of one size, so that threads have the same to do.
+// Tiles are nearly equal, in whole blocks, so that threads have nearly the same to do.
 std::int64_t equal_tiles(std::int64_t size) {
   return whole_blocks(divide_up(size, divide_up(size, tile_size)));
 }

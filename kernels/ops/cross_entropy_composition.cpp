@@ -59,8 +59,8 @@ void dense_masked_cross_entropy(const DenseMaskedCrossEntropy& op, const Context
 // one product left x t of (L) x (nl rank) x (rows R), whose memory is (outer L, rows, inner R): class l R +
 // r.
 void ttm_masked_cross_entropy(const TTMMaskedCrossEntropy& op, const Context& context) {
-  const std::int64_t rows = rows_to_compute(context, op.count, op.h.dim(0)), width = op.h.dim(1),
-                     classes = op.bias.dim(0);
+  // All rows: of batches of products, fewer rows may need more memory than a dry run has seen.
+  const std::int64_t rows = op.h.dim(0), width = op.h.dim(1), classes = op.bias.dim(0);
   const std::int64_t left_rows = op.left.dim(0), nl = op.left.dim(1), rank = op.left.dim(2);
   const std::int64_t nr = op.right.dim(0), right_rows = op.right.dim(2);
   const std::int64_t chunk =
@@ -145,7 +145,6 @@ void ttm_masked_cross_entropy(const TTMMaskedCrossEntropy& op, const Context& co
                                  .stride_c = nr});
     if (master != op.compute()) run(context, Cast{.x = dh, .y = dh_chunk});
   }
-  if (op.gradient) clear_other_rows(context, op.dh, rows);
 }
 
 }  // namespace

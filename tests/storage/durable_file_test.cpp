@@ -66,6 +66,11 @@ TEST_F(DurableFiles, TheOldNameIsGoneEvenIfBothAreOfOneFile) {
   rename_durably(first, second);
   EXPECT_FALSE(fs::exists(first));
   EXPECT_EQ(test::read_text(second), "text");
+  fs::create_directory(folder_ / "other");
+  const fs::path third = folder_ / "other" / "second";
+  link_file_durably(second, third);
+  rename_durably(third, second);
+  EXPECT_FALSE(fs::exists(third));
   rename_durably(second, second);
   EXPECT_EQ(test::read_text(second), "text");
 }

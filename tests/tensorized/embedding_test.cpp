@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <tuple>
 
+#include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/plain/plain_backend.h"
 #include "kernels/ops/embedding.h"
+#include "kernels/ops/layout.h"
 #include "tests/support/batches.h"
 #include "tests/support/harness.h"
 #include "tests/tensorized/dense_oracle.h"
@@ -238,6 +242,79 @@ TEST(TTMEmbedding, TableRebuiltInPartsGivesWhatTheHalvesGive) {
   ASSERT_EQ(structured.size(), rebuilt.size());
   for (std::size_t i = 0; i < rebuilt.size(); ++i)
     ASSERT_NEAR(rebuilt[i], structured[i], 1e-9 * std::max(1.0, std::abs(structured[i]))) << i;
+}
+
+// A decoder of places of which the first ones are real: more than logits are held of at a time.
+struct RealRows {
+  const Backend& backend;
+  DType compute;
+  std::optional<DecoderKind> decoder;  // none: of a dense table
+
+  // With room for `capacity` positions, in as much memory as a dry run asks for.
+  std::vector<double> decoded(std::int64_t capacity, std::int64_t real) const {
+    constexpr std::int64_t vocabulary = 99990, most = 240;
+    const TTMShape shape = {{50, 40, 50}, {2, 2, 4}, {5, 6}};
+    const std::int64_t width = shape.columns();
+    ParameterStore store;
+    const auto embedding =
+        make_embedding(store, "tokens", vocabulary, width, 1, decoder ? std::optional(shape) : std::nullopt,
+                       LookupKind::halves, decoder.value_or(DecoderKind::automatic));
+    store.allocate(host_allocator(), compute, true);
+    store.initialize(3);
+    Harness harness(backend);
+    if (store.compute() != store.dtype())
+      run(harness.context(), Cast{.x = store.all_values(), .y = store.product_values()});
+    const DType master = store.dtype();
+    const Tensor h = harness.random({most, width}, compute).rows(0, capacity),
+                 dh = harness.random({capacity, width}, compute), bias = harness.random({vocabulary}, master),
+                 dbias = harness.tensor({vocabulary}, master),
+                 targets = harness.tensor({capacity}, DType::int32),
+                 count = harness.integers({static_cast<int>(real)});
+    for (std::int64_t i = 0; i < capacity; ++i)
+      targets.data<std::int32_t>()[i] = static_cast<std::int32_t>(i * 7919 % vocabulary);
+    const auto pass = [&](Arena& arena) {
+      embedding->cross_entropy({backend, arena, harness.context().stream},
+                               {.h = h,
+                                .targets = targets,
+                                .count = count,
+                                .bias = bias,
+                                .dbias = dbias,
+                                .gradient = true,
+                                .dh = dh,
+                                .results = harness.step_results()});
+    };
+    Arena measuring = Arena::measuring(host_allocator().device());
+    pass(measuring);
+    Arena arena(host_allocator(), measuring.peak(), true);
+    pass(arena);
+    const std::vector<double> rows = read_tensor(dh);
+    EXPECT_TRUE(std::all_of(rows.begin() + real * width, rows.end(), [](double x) { return x == 0; }));
+    std::vector<double> values(rows.begin(), rows.begin() + real * width);
+    values.push_back(harness.results().loss_sum);
+    values.push_back(harness.results().correct);
+    values.push_back(harness.results().target_count);
+    for (const Tensor& tensor : {dbias, store.gradients()})
+      for (const double value : read_tensor(tensor)) values.push_back(value);
+    return values;
+  }
+};
+
+TEST(Decoders, RoomForMorePositionsChangesNothing) {
+  for (const auto& [backend, compute, tolerance] : {std::tuple(&cpu_backend(), DType::float32, 1e-5),
+                                                    std::tuple(&cpu_backend(), DType::bfloat16, 2e-2)}) {
+    for (const std::optional<DecoderKind> decoder :
+         {std::optional<DecoderKind>(), std::optional(DecoderKind::structured),
+          std::optional(DecoderKind::rebuild)}) {
+      const RealRows rows{*backend, compute, decoder};
+      for (const std::int64_t real : {0, 9, 201}) {
+        SCOPED_TRACE(fmt::format("{}, decoder {}, {} real", name_of(compute),
+                                 decoder ? static_cast<int>(*decoder) : -1, real));
+        EXPECT_LE(
+            relative_error(rows.decoded(240, real), rows.decoded(std::max<std::int64_t>(real, 1), real)),
+            tolerance);
+      }
+    }
+  }
 }
 
 }  // namespace
