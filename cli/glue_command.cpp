@@ -176,7 +176,9 @@ class GlueBenchmark {
         phase.steps = std::min(phase.steps.value_or(options_.max_steps), options_.max_steps);
         phase.warmup_steps = std::min(phase.warmup_steps, *phase.steps);
       }
-    return resolve_task(recipe);
+    recipe = resolve_task(recipe);
+    if (recipe.task.text.size() == 1) recipe.model.pairs = PairEncoding::joint;  // there is none
+    return recipe;
   }
 
   Ended run_once(const std::string& task, std::int64_t seed) {

@@ -91,7 +91,8 @@ void remove_left_overs_of_ended_in(const std::filesystem::path& folder);
 // is only as durable as the names on the way to it.
 void create_directories_durably(const std::filesystem::path& directory);
 
-// Gives a synced file its final name, durably; the other name is gone, also where both were names of one file.
+// Gives a synced file its final name, durably; the other name is gone, also where both were names of one
+// file.
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
 
 // Waits until the file's content is on the disk.

@@ -78,6 +78,20 @@ class GlueCommand : public Finetune {
   }
 };
 
+TEST_F(GlueCommand, PairsAreOfTasksThatHaveThem) {
+  for (const char* name : {"train.tsv", "dev.tsv"}) {
+    std::ofstream file(folder() / "glue/CoLA" / name);
+    for (int i = 0; i < 60; ++i) file << fmt::format("x\t{}\t\tcount the {}\n", i % 3 != 0 ? 1 : 0, i % 7);
+  }
+  const ProgramResult result = run_program(arguments("out", {"--set", "model.pairs=separate"}, "1"));
+  ASSERT_EQ(result.code, 0) << result.output;
+  const json all = json::parse(read_text(folder() / "out/glue.json"));
+  ASSERT_EQ(all["tasks"].size(), 3U);
+  for (const json& task : all["tasks"])
+    EXPECT_THAT(task["recipe"].get<std::string>(),
+                HasSubstr(task["task"] == "cola" ? "pairs = \"joint\"" : "pairs = \"separate\""));
+}
+
 TEST_F(GlueCommand, MakesTheTableOfWhatIsThere) {
   const ProgramResult result = run_program(arguments("out"));
   ASSERT_EQ(result.code, 0) << result.output;
