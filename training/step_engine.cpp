@@ -110,6 +110,7 @@ void StepEngine::set_packs(const PackLayout& packs) {
     pack_ = packs.allocate(allocator());
     pack_feed_ = allocator().feed(pack_->block(), pack_->block_bytes());
     arena_.emplace(allocator(), plan);
+    plan_ = plan;
   } catch (const OutOfMemory&) {
     pack_feed_.reset();
     pack_.reset();

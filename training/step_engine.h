@@ -85,7 +85,7 @@ class StepEngine {
   // Of the phase: what it holds, beside the batch that was loaded, is its own matter.
   const Pack& pack() const { return *pack_; }
   // Bytes: what backward needs, and scratch beside it.
-  const Arena::Plan& arena_plan() const { return arena_->peak(); }
+  const Arena::Plan& arena_plan() const { return plan_; }
 
  private:
   Graph graph(std::function<void()> body) const;
@@ -107,6 +107,7 @@ class StepEngine {
   StepResults host_results_;
   bool fetched_ = false;  // host_results_ is what results_ holds
   std::unique_ptr<Feed> inputs_feed_, results_feed_, pack_feed_;
+  Arena::Plan plan_;  // of the arena, which packs with less in them do not fill
   std::optional<Arena> arena_;
   std::optional<Context> context_;
   std::unique_ptr<Pack> pack_;

@@ -2,7 +2,7 @@
 """GLUE's tasks fine-tuned from pretrained weights and from random ones: makes the table of docs/finetuning.md from
 the numbers that are checked in.
 
-    bench/paper/glue.py --collect NAME=FOLDER [...] --output FILE.jsonl
+    bench/paper/glue.py --collect NAME=FOLDER[:TASK,...] [...] --output FILE.jsonl
     bench/paper/glue.py --read FILE.jsonl [--models NAME ...] [--write docs/finetuning.md]
 
 --collect takes from the folders that `comera glue` wrote a line for each run: model, start, task, seed, settings and
@@ -32,15 +32,18 @@ PUBLISHED = {"BERT-Tiny": {"cola": [0.0], "sst2": [83.2], "mrpc": [81.1, 71.1], 
 
 def collect(names):
     for text in names:
-        name, _, folder = text.partition("=")
+        name, _, place = text.partition("=")
+        folder, _, only = place.partition(":")
         glue = json.loads((pathlib.Path(folder) / "glue.json").read_text(encoding="utf-8"))
         for task in glue["tasks"]:
+            if only and task["task"] not in only.split(","):
+                continue
             recipe = tomllib.loads(task["recipe"])
             phase = recipe["phase"][0]
             for seed in task["seeds"]:
                 yield {"model": name, "start": "random" if glue["scratch"] else "pretrained", "task": task["task"],
                        "pairs": recipe["model"]["pairs"], "pooling": recipe["model"]["pooling"],
-                       "rate": phase["learning_rate"]["rest"], "epochs": phase["epochs"],
+                       "rate": phase["learning_rate"]["rest"], "epochs": phase.get("epochs"),
                        "metrics": [number["metric"] for number in task["numbers"]], **seed}
 
 
