@@ -177,7 +177,7 @@ class GlueBenchmark {
         phase.warmup_steps = std::min(phase.warmup_steps, *phase.steps);
       }
     recipe = resolve_task(recipe);
-    if (recipe.task.text.size() == 1) recipe.model.pairs = PairEncoding::joint;  // there is none
+    if (recipe.task.text.size() == 1) recipe.model.pairs = PairEncoding::joint;  // one text is no pair
     return recipe;
   }
 
