@@ -31,6 +31,18 @@ TEST(RecipeFiles, SixEncoderHasThePapersSize) {
   EXPECT_EQ(config.head, HeadKind::classification);
 }
 
+// The same encoder but for positions and where its vector comes from; what compares two texts is four times
+// as wide.
+TEST(RecipeFiles, SixEncoderForPairsHasTheSameLayers) {
+  const EncoderConfig paper = encoder_config(delivered("six_encoder_mnli.toml"));
+  const EncoderConfig pairs = encoder_config(delivered("six_encoder_pairs.toml"));
+  EXPECT_EQ(pairs.tensorized, paper.tensorized);
+  EXPECT_EQ(pairs.pairs, PairEncoding::separate);
+  EXPECT_EQ(pairs.positions, Positions::relative);
+  EXPECT_EQ(dense_parameters(pairs),
+            dense_parameters(paper) - paper.max_positions * paper.hidden + 3 * paper.hidden * paper.classes);
+}
+
 // Short sequences first, with an early stage; then long ones, with a late stage.
 TEST(RecipeFiles, CodeBertHasTwoPhasesOfWhichTheSecondCompresses) {
   for (const char* name :
