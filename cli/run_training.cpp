@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cli/arguments.h"
+#include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
 #include "reports/number_text.h"
 
@@ -93,6 +94,14 @@ void print_stopped(const TrainingRun& run, const TrainingOutcome& outcome) {
       run.total_steps(), skipped, outcome.checkpoint.string(), for_shell(run.recipe().run.output));
 }
 
+// A run that goes on keeps the type that it has.
+void advise_bfloat16(TrainingRun& run) {
+  if (!run.recipe().dlrm && !run.resumed() && run.recipe().precision.compute == Compute::fp32 &&
+      faster_in_bfloat16(run.engine().processor()))
+    say("note: this machine computes faster in bfloat16, and in less memory: --set precision.compute=bf16 "
+        "(docs/precision.md)\n");
+}
+
 }  // namespace
 
 void run_training(const Recipe& recipe, const TrainingOptions& options, StopSignals& signals,
@@ -105,6 +114,7 @@ void run_training(const Recipe& recipe, const TrainingOptions& options, StopSign
         recipe.run.max_hours ? fmt::format("run.max_hours=... (now {:g})", *recipe.run.max_hours)
                              : fmt::format("phase.{}.steps=...", recipe.phases.size() - 1),
         recipe.run.max_hours ? "time" : "steps");
+  if (first) advise_bfloat16(run);
   if (begun && first) begun(run);
   const TrainingOutcome outcome = run.run();
   if (!first) return;

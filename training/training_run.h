@@ -56,6 +56,8 @@ class TrainingRun {
   const ModelForm& form() const { return *setup_.form; }
   std::int64_t total_steps() const { return plan_.total(); }
   RunPlace place() const { return {section().name, plan_.work_left(state_.phase, state_.phase_step)}; }
+  // Whether it goes on from a checkpoint of its own.
+  bool resumed() const { return setup_.found.has_value(); }
   // Whether there is nothing left to do.
   bool finished() const { return phase_done() && state_.phase + 1 == plan_.phases(); }
 

@@ -1,5 +1,7 @@
 #include "kernels/backends/processors.h"
 
+#include <string_view>
+
 #include "kernels/backends/backends.h"
 #include "kernels/core/check.h"
 #include "kernels/core/device_name.h"
@@ -22,6 +24,11 @@ std::string computes_with(const Processor& processor, DType compute) {
                        machine.narrow_flops_per_second * 1e-12, machine.bytes_per_second * 1e-9);
   }
   return instruction_set(compute);
+}
+
+bool faster_in_bfloat16(const Processor& processor) {
+  return processor.allocator.device().kind != DeviceKind::cpu ||
+         std::string_view(instruction_set(DType::bfloat16)) != instruction_set(DType::float32);
 }
 
 Processor cpu_processor() { return {backend_of(DeviceKind::cpu), host_allocator()}; }

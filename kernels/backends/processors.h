@@ -16,6 +16,10 @@ Processor find_processor(const std::string& name, DType compute,
 bool multiplies(const Processor& processor, OperandKind operands);
 Processor cpu_processor();
 
+// Whether products of bfloat16 are faster there than those of float32: on a GPU, and on a CPU with
+// instructions for them that are worth taking.
+bool faster_in_bfloat16(const Processor& processor);
+
 // What decides about the bits of a result with such activations: the instruction set of the CPU's kernels
 // ("v3", "v4", "bf16", "amx"), or the GPU's backend.
 std::string computes_with(const Processor& processor, DType compute);

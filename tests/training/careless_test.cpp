@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "checkpoints/checkpoint_file.h"
+#include "kernels/backends/processors.h"
 #include "storage/hdf5.h"
 #include "tests/training/training_fixture.h"
 
@@ -191,6 +192,26 @@ TEST_F(Careless, KeysThatChangeNothingAreNamed) {
                                       "no 8-bit operands\n",
                                       key)));
   EXPECT_THAT(result.output, testing::Not(HasSubstr("amax_history_len")));
+}
+
+// Where bfloat16 is faster, whoever begins in float32 is told so, once.
+TEST_F(Careless, AFasterTypeIsNamedWhereThereIsOne) {
+  const auto advice = HasSubstr("--set precision.compute=bf16");
+  const bool faster = faster_in_bfloat16(cpu_processor());
+  const auto begin = [&](std::vector<std::string> more) {
+    fs::remove_all(folder() / "run");
+    more.insert(more.end(), {"--stop-after", "1", "--device", "cpu"});
+    const ProgramResult result = pretrain(more);
+    EXPECT_EQ(result.code, 0) << result.output;
+    return result.output;
+  };
+  EXPECT_THAT(begin({"--set", "precision.compute=bf16"}), testing::Not(advice));
+  EXPECT_EQ(begin({}).find("--set precision.compute=bf16") != std::string::npos, faster);
+  EXPECT_THAT(pretrain({"--resume", "auto", "--stop-after", "2", "--device", "cpu"}).output,
+              testing::Not(advice));
+  setenv("COMERA_ISA", "v3", 1);  // has no products of bfloat16
+  EXPECT_THAT(begin({}), testing::Not(advice));
+  unsetenv("COMERA_ISA");
 }
 
 TEST_F(Careless, InvalidTextIsCountedAndDropped) {
