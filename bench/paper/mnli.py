@@ -18,9 +18,8 @@ sys.path.insert(0, str(ROOT / "bench"))
 from plot import draw  # pylint: disable=wrong-import-position
 
 ARCHIVES = [ROOT / "bench/results" / name
-            for name in ("2026-11-26-h100-second-metrics.tar.xz", "2026-11-27-h200-metrics.tar.xz")]
-DENSE = 66_957_315  # numbers of the dense twin
-PASS = 4025         # steps, of about 1,280 tokens
+            for name in ("2026-11-26-h100-second-metrics.tar.xz", "2026-11-27-h200-metrics.tar.xz",
+                         "2026-11-27-mnli-apart-metrics.tar.xz")]
 
 # (run, what it is, it begins with) in the order of the table.
 RUNS = [
@@ -38,6 +37,9 @@ RUNS = [
     ("e-2-control", "goes on so (control; stopped)", "e-2"),
     ("e-2-0.2", "late stage to 0.2", "e-2"),
     ("e-3", "our recipe, short, seed 3", None),
+    ("again-e-2", "our recipe, short, seed 2, WordPiece", None),
+    ("again-e-3", "the same, seed 3", None),
+    ("g-1", "texts apart, seed 1", None),
     ("c-5e-5", "dense twin of the paper's recipe (stopped)", None),
     ("dense-a", "the same, WordPiece (stopped)", None),
     ("dense-b", "dense twin of our recipe, WordPiece (stopped)", None),
@@ -62,9 +64,13 @@ def read_one(archive):
             lines = [json.loads(line) for line in io.TextIOWrapper(tar.extractfile(member))]
             evaluations = [line for line in lines if isinstance(line.get("validation"), dict)]
             trained = [line for line in lines if "ms_per_step" in line]
-            if evaluations and trained:
+            if evaluations and trained:  # all evaluations come after whole passes, the first after one
                 runs[pathlib.PurePath(member.name).parent.name] = (evaluations, trained[-1])
     return runs
+
+
+def passes(runs, name, evaluation):
+    return evaluation["step"] / runs[name][0][0]["step"]
 
 
 def percent(evaluation, split):
@@ -80,11 +86,11 @@ def row(runs, name, what, start):
     size = f"{ranks['size']:.3f}" if ranks else "1"
     began = runs[start][1]["ranks"]["size"] if start else None
     share = f" ({ranks['size'] / began:.2f})" if ranks and began else ""
-    return (f"| {'↳ ' if start else ''}{what} | {round(end['step'] / PASS)} | {percent(end, 'dev_matched'):.1f} | "
-            f"{percent(end, 'dev_mismatched'):.1f} | {percent(best, 'dev_matched'):.1f} ({round(best['step'] / PASS)}) | "
+    return (f"| {'↳ ' if start else ''}{what} | {round(passes(runs, name, end))} | {percent(end, 'dev_matched'):.1f} | "
+            f"{percent(end, 'dev_mismatched'):.1f} | {percent(best, 'dev_matched'):.1f} ({round(passes(runs, name, best))}) | "
             f"{end['validation']['dev_matched']['loss']:.3f} | {size}{share} | "
             f"{ranks['removed'] if ranks else '–'} | {last['parameters']:,} | {last['parameters'] * 4 / 1e6:.2f} | "
-            f"{DENSE / last['parameters']:.0f} |")
+            f"{last['compression']:.0f} |")
 
 
 def table(runs):
@@ -93,9 +99,9 @@ def table(runs):
     return "\n".join(lines + [row(runs, *run) for run in RUNS])
 
 
-def curves(runs, names, offset=0):
+def curves(runs, names):
     labels = {name: what.replace("`", "") for name, what, _ in RUNS}
-    return [(labels[name], [(each["step"] / PASS + offset, percent(each, "dev_matched"))
+    return [(labels[name], [(passes(runs, name, each), percent(each, "dev_matched"))
                                  for each in runs[name][0]]) for name in names]
 
 
