@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -21,16 +22,14 @@ class PlanCommand : public TrainingFixture {
   std::string at(const char* name) const { return (folder() / name).string(); }
 };
 
-// What is advised can be trained at once.
+// What is advised can be trained at once. Which width that is depends on how busy the machine is.
 TEST_F(PlanCommand, WritesARecipeThatTrains) {
   const ProgramResult planned = run_program(plan({"--output", at("mine.toml")}));
   ASSERT_EQ(planned.code, 0) << planned.output;
-  EXPECT_THAT(planned.output,
-              testing::AllOf(HasSubstr("million tokens"), HasSubstr("advised: width 128, ranks "),
-                             HasSubstr("passes "), HasSubstr("run.max_hours = 0.0005")));
+  EXPECT_THAT(planned.output, testing::AllOf(HasSubstr("million tokens"), HasSubstr("passes "),
+                                             HasSubstr("run.max_hours = 0.0005")));
   const Recipe recipe = load_recipe(at("mine.toml"));
-  EXPECT_EQ(recipe.model.layers, 2);
-  EXPECT_EQ(recipe.model.hidden, 128);
+  EXPECT_THAT(planned.output, HasSubstr(fmt::format("advised: width {}, ranks ", recipe.model.hidden)));
   EXPECT_EQ(recipe.run.max_hours, 0.0005);
   EXPECT_EQ(recipe.data.train, corpus());
   const ProgramResult trained = run_program({"pretrain", at("mine.toml"), "--output", at("run")});
