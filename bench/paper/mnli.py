@@ -39,7 +39,9 @@ RUNS = [
     ("e-3", "our recipe, short, seed 3", None),
     ("again-e-2", "our recipe, short, seed 2, WordPiece", None),
     ("again-e-3", "the same, seed 3", None),
-    ("g-1", "texts apart, seed 1", None),
+    ("g-1", "texts apart, seed 1, WordPiece", None),
+    ("g-2", "the same, seed 2", None),
+    ("g-3", "the same, seed 3", None),
     ("c-5e-5", "dense twin of the paper's recipe (stopped)", None),
     ("dense-a", "the same, WordPiece (stopped)", None),
     ("dense-b", "dense twin of our recipe, WordPiece (stopped)", None),
@@ -122,7 +124,7 @@ def main():
         options.write.write_text(f"{before}<!-- mnli -->\n{made}\n<!-- /mnli -->{after}")
     title = "passes over the training set; dev matched, %"
     if options.early:
-        draw(options.early, curves(runs, ["a-early", "b-early", "e-2", "e-3", "dense-a", "dense-b"]), title)
+        draw(options.early, curves(runs, ["a-early", "b-early", "again-e-2", "g-1", "g-2", "g-3", "dense-a", "dense-b"]), title)
     if options.late:
         draw(options.late, curves(runs, ["a-control", "a-late-0.8", "a-late-0.5", "a-late-0.2", "a-paper", "a-reference"]),
              f"{title}, after the early stage of 20")
