@@ -124,7 +124,8 @@ def main():
         options.write.write_text(f"{before}<!-- mnli -->\n{made}\n<!-- /mnli -->{after}")
     title = "passes over the training set; dev matched, %"
     if options.early:
-        draw(options.early, curves(runs, ["a-early", "b-early", "again-e-2", "g-1", "g-2", "g-3", "dense-a", "dense-b"]), title)
+        names = ["a-early", "b-early", "again-e-2", "g-1", "g-2", "g-3", "dense-a", "dense-b"]
+        draw(options.early, curves(runs, names), title)
     if options.late:
         draw(options.late, curves(runs, ["a-control", "a-late-0.8", "a-late-0.5", "a-late-0.2", "a-paper", "a-reference"]),
              f"{title}, after the early stage of 20")
