@@ -89,7 +89,6 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
     pack_transposed(v, v_stride, value_size, length, memory.values_across);
     pack(k, k_stride, length, key_size, memory.keys);
     for (std::int64_t head = piece.head_begin; head < piece.head_end; ++head) {
-      const Slopes slopes(op, head);
       for (std::int64_t begin = 0; begin < length; begin += block) {
         const std::int64_t rows = std::min(block, length - begin), first = piece.first + begin;
         const std::int64_t q_at = first * q_width + head * key_size;
@@ -98,32 +97,38 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
         const T* dout = op.dout.data<T>() + out_at;
         const T* out = op.out.data<T>() + out_at;
         multiply_into(widened(q, q_width, rows, key_size, memory.wide_queries), memory.keys_across, rows,
-                      length, key_size, {memory.p, ld, Into::set, static_cast<float>(op.scale)});
+                      length, key_size, {memory.p, ld, Into::set, static_cast<float>(op.scale) * log2_e});
         multiply_into(widened(dout, out_width, rows, value_size, memory.wide_dout), memory.values_across,
                       rows, length, value_size, {memory.ds, ld, Into::set});
         ScoreDropout dropout{key, op.dropout.site, op.longest, length, memory.bytes};
         if (drops) dropout.begin(head * tokens + first, rows);
-        for (std::int64_t i = 0; i < rows; ++i) {
-          const std::int64_t place = head * tokens + first + i;
-          const T* dout_row = dout + i * out_width;
-          Row row{op.log_sum_exp.data<float>()[place],
-                  dot(dout_row, out + i * out_width, out_size),
-                  static_cast<float>(op.scale),
-                  op.append_one ? static_cast<float>(dout_row[value_size]) : 0.F,
-                  static_cast<float>(op.dropout.scale()),
-                  op.dropout.threshold(),
-                  nullptr};
-          const auto score = [&](vec products, std::int64_t j) {
-            return slopes.add(products, j - begin - i);
-          };
-          float *p = memory.p + i * ld, *ds = memory.ds + i * ld;
-          if (drops) {
-            row.bytes = dropout.row(i);
-            score_gradients<true>(row, score, p, ds, length, p, ds);
-          } else {
-            score_gradients<false>(row, score, p, ds, length, p, ds);
+        with_slopes(op, head, [&](const auto& slopes) {
+          for (std::int64_t i = 0; i < rows; ++i) {
+            const std::int64_t place = head * tokens + first + i;
+            const T* dout_row = dout + i * out_width;
+            fetch_part<true>(op.dq.data<T>() + q_at + i * q_width, key_size);
+            fetch_part(q + key_size + i * q_width, key_size);  // of the next head
+            fetch_part(dout_row + out_size, out_size);
+            fetch_part(out + out_size + i * out_width, out_size);
+            Row row{op.log_sum_exp.data<float>()[place] * log2_e,
+                    dot(dout_row, out + i * out_width, out_size),
+                    static_cast<float>(op.scale),
+                    op.append_one ? static_cast<float>(dout_row[value_size]) : 0.F,
+                    static_cast<float>(op.dropout.scale()),
+                    op.dropout.threshold(),
+                    nullptr};
+            const auto score = [&](vec products, std::int64_t j) {
+              return slopes.add(products, j - begin - i);
+            };
+            float *p = memory.p + i * ld, *ds = memory.ds + i * ld;
+            if (drops) {
+              row.bytes = dropout.row(i);
+              score_gradients<true>(row, score, p, ds, length, p, ds);
+            } else {
+              score_gradients<false>(row, score, p, ds, length, p, ds);
+            }
           }
-        }
+        });
         const Into into = begin == 0 && head == piece.head_begin ? Into::set : Into::add;
         pack(dout, out_width, rows, value_size, memory.dout);
         multiply_into({memory.p, 1, ld}, memory.dout, length, value_size, rows,

@@ -11,6 +11,7 @@ struct Memory {
   float* values = nullptr;   // V packed
   float* queries = nullptr;  // of a block; of a narrow type only
   float* scores = nullptr;
+  RowSums* sums = nullptr;
   float* row_scale = nullptr;
   std::uint8_t* bytes = nullptr;
 };
@@ -21,6 +22,8 @@ Memory take(const AttentionForward& op, Scratch& scratch) {
   memory.values = scratch.floats(panels_size(op.longest, op.value_size()));
   memory.queries = scratch.floats(widened_size(op, query_rows(op.longest), op.key_size()));
   memory.scores = scratch.floats(query_rows(op.longest) * score_stride(op.longest));
+  memory.sums = reinterpret_cast<RowSums*>(
+      scratch.floats(query_rows(op.longest) * static_cast<std::int64_t>(sizeof(RowSums) / sizeof(float))));
   memory.row_scale = scratch.floats(query_rows(op.longest) + tile_rows);
   memory.bytes = reinterpret_cast<std::uint8_t*>(scratch.floats(ScoreDropout::room(op.longest) / 4 + 1));
   return memory;
@@ -70,27 +73,33 @@ void attention_forward(const AttentionForward& op, const KernelContext& context)
     pack(op.v.data<T>() + piece.first * v_stride + kv * value_size, v_stride, length, value_size,
          memory.values);
     for (std::int64_t head = piece.head_begin; head < piece.head_end; ++head) {
-      const Slopes slopes(op, head);
       for (std::int64_t begin = 0; begin < length; begin += block) {
         const std::int64_t rows = std::min(block, length - begin), first = piece.first + begin;
         T* out = op.out.data<T>() + first * out_width + head * out_size;
-        const Left queries = widened(op.q.data<T>() + first * q_width + head * key_size, q_width, rows,
-                                     key_size, memory.queries);
+        const T* q = op.q.data<T>() + first * q_width + head * key_size;
+        const Left queries = widened(q, q_width, rows, key_size, memory.queries);
         multiply_into(queries, memory.keys, rows, length, key_size,
-                      {memory.scores, ld, Into::set, static_cast<float>(op.scale)});
+                      {memory.scores, ld, Into::set, static_cast<float>(op.scale) * log2_e});
         ScoreDropout dropout{key, op.dropout.site, op.longest, length, memory.bytes};
         if (drops) dropout.begin(head * tokens + first, rows);
+        with_slopes(op, head, [&](const auto& slopes) {
+          for (std::int64_t i = 0; i < rows; ++i) {
+            fetch_part<true>(out + i * out_width, out_size);
+            fetch_part(q + key_size + i * q_width, key_size);  // of the next head
+            float* scores = memory.scores + i * ld;
+            const auto score = [&](vec products, std::int64_t j) {
+              return slopes.add(products, j - begin - i);
+            };
+            memory.sums[i] = drops
+                                 ? softmax_row<true>(scores, score, length, dropout.row(i), threshold, scores)
+                                 : softmax_row<false>(scores, score, length, nullptr, 0, scores);
+          }
+        });
+        // Not in the loop above: a call, as of log, takes all vectors out of their registers.
         for (std::int64_t i = 0; i < rows; ++i) {
-          const std::int64_t row = head * tokens + first + i;
-          float* scores = memory.scores + i * ld;
-          const auto score = [&](vec products, std::int64_t j) {
-            return slopes.add(products, j - begin - i);
-          };
-          const RowSums sums =
-              drops ? softmax_row<true>(scores, score, length, dropout.row(i), threshold, scores)
-                    : softmax_row<false>(scores, score, length, nullptr, 0, scores);
-          log_sum_exp[row] = sums.log_sum_exp;
-          memory.row_scale[i] = sums.inverse * kept;
+          const RowSums& sums = memory.sums[i];
+          log_sum_exp[head * tokens + first + i] = sums.log_sum_exp();
+          memory.row_scale[i] = kept / sums.all;
           if (op.append_one) out[i * out_width + value_size] = T(sums.kept * memory.row_scale[i]);
         }
         multiply({memory.scores, ld}, memory.values, rows, value_size, length,

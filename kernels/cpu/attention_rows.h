@@ -9,39 +9,52 @@
 // What attention's kernels do with rows of scores, and where they sum up gradients that heads share.
 COMERA_CPU_BEGIN
 
+// Scores are in units of ln 2 here, so that a softmax is made of powers of 2.
+inline constexpr float log2_e = 1.44269504f, ln_2 = 0.693147181f;
+
 // How a head's scores fall with distance: to the keys before a query and to those behind it.
-class Slopes {
- public:
-  template <class Operation>
-  Slopes(const Operation& op, std::int64_t head) : none_(!op.slopes) {
-    if (none_) return;
-    before_ = op.slopes.template data<float>()[2 * head];
-    behind_ = op.slopes.template data<float>()[2 * head + 1];
-  }
+struct Slopes {
+  float before, behind;
 
   // Scores of the keys `first`, `first` + 1, … places behind a query.
-  vec add(vec scores, std::int64_t first) const { return none_ ? scores : scores + bias(first); }
-
- private:
-  // One of the two products is negative, or both 0.
-  vec bias(std::int64_t first) const {
+  vec add(vec scores, std::int64_t first) const {
     vec distance;
     for (int i = 0; i < lanes; ++i) distance[i] = static_cast<float>(i);
     distance += static_cast<float>(first);
-    return min(distance * before_, distance * -behind_);
+    return scores + min(distance * before, distance * -behind);  // one is negative, or both 0
   }
-
-  bool none_;
-  float before_ = 0, behind_ = 0;
 };
+struct NoSlopes {
+  static vec add(vec scores, std::int64_t) { return scores; }
+};
+
+// body(slopes) of a head, compiled for both kinds.
+template <class Operation, class Body>
+inline void with_slopes(const Operation& op, std::int64_t head, const Body& body) {
+  if (!op.slopes) return body(NoSlopes{});
+  const float* of_head = op.slopes.template data<float>() + 2 * head;
+  body(Slopes{of_head[0] * log2_e, of_head[1] * log2_e});
+}
+
+// Asks for a head's part of a row that is read or written soon: such parts are too far apart for the hardware
+// to see them coming.
+template <bool to_write = false, class T>
+inline void fetch_part(const T* part, std::int64_t count) {
+  const auto* at = reinterpret_cast<const char*>(part);
+  const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(T));
+  for (std::int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(at + b, to_write);
+  __builtin_prefetch(at + bytes - 1, to_write);
+}
 
 struct RowSums {
-  float log_sum_exp;  // log of the sum
-  float inverse;      // 1 / sum
-  float kept;         // sum of what was not dropped
+  float maximum;  // of the scores
+  float all;      // the sum of 2^(score - maximum)
+  float kept;     // the same of what was not dropped
+
+  float log_sum_exp() const { return maximum * ln_2 + std::log(all); }
 };
 
-// to = exp(score - the largest score), dropped ones 0. At first `scores` holds products; score(v, j) makes
+// to = 2^(score - the largest score), dropped ones 0. At first `scores` holds products; score(v, j) makes
 // the scores of the keys j, j + 1, … of their products v. The row is changed; `to` may be the row itself.
 template <bool drops, class Score, class T>
 inline RowSums softmax_row(float* scores, const Score& score, std::int64_t length, const std::uint8_t* bytes,
@@ -56,14 +69,13 @@ inline RowSums softmax_row(float* scores, const Score& score, std::int64_t lengt
   const float maximum = largest(top);
   vec total = splat(0), kept = splat(0);
   for_columns(0, length, [&](std::int64_t j, auto at) {
-    const vec e = at.keep(exp(at.load(scores + j) - maximum));
+    const vec e = at.keep(exp2(at.load(scores + j) - maximum));
     total += e;
     const vec left_over = drops ? e * keeps(bytes + j, threshold, 1.F) : e;
     kept += left_over;
     at.store(to + j, left_over);
   });
-  const float s = sum(total);
-  return {maximum + std::log(s), 1.F / s, sum(kept)};
+  return {maximum, sum(total), sum(kept)};
 }
 
 // Gradients of keys or values, summed in single precision. Where several groups of heads share them, each
@@ -125,17 +137,14 @@ inline std::int64_t group_floats(const AttentionBackward& op) {
 template <class T>
 inline float dot(const T* a, const T* b, std::int64_t count) {
   vec total = splat(0);
-  std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) total += load(a + i) * load(b + i);
-  float rest = 0;
-  for (; i < count; ++i) rest += static_cast<float>(a[i]) * static_cast<float>(b[i]);
-  return sum(total) + rest;
+  for_columns(0, count, [&](std::int64_t i, auto at) { total += at.load(a + i) * at.load(b + i); });
+  return sum(total);
 }
 
 // What the gradient of a row of scores needs.
 struct Row {
-  float log_sum_exp;
-  float d;  // Σ_j P_j dP_j = dout · out
+  float log_sum_exp;  // in units of ln 2
+  float d;            // Σ_j P_j dP_j = dout · out
   float scale;
   float dsum;  // gradient of the sum of dropped P
   float kept;
@@ -149,7 +158,7 @@ template <bool drops, class Score, class T>
 inline void score_gradients(const Row& row, const Score& score, const float* p, const float* ds,
                             std::int64_t length, T* p_to, T* ds_to) {
   for_columns(0, length, [&](std::int64_t j, auto at) {
-    const vec probability = exp(score(at.load(p + j), j) - row.log_sum_exp);
+    const vec probability = exp2(score(at.load(p + j), j) - row.log_sum_exp);
     const vec factor = drops ? keeps(row.bytes + j, row.threshold, row.kept) : splat(1);
     const vec gradient = probability * ((at.load(ds + j) + row.dsum) * factor - row.d) * row.scale;
     at.store(p_to + j, probability * factor);

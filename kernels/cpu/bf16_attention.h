@@ -25,10 +25,6 @@ inline void bf16_row_product(const Bf16Rows& rows, const bfloat16* panels, std::
 
 inline std::int64_t bf16_score_stride(std::int64_t longest) { return whole_blocks(longest) + 16; }
 
-inline void scale_row(float* row, std::int64_t length, float scale) {
-  for_columns(0, length, [&](std::int64_t c, auto at) { at.store(row + c, at.load(row + c) * scale); });
-}
-
 // Zeros behind the end of a row, which is a left operand.
 inline void clear_rest(bfloat16* row, std::int64_t length) {
   std::fill(row + length, row + whole_blocks(length), bfloat16(0.F));

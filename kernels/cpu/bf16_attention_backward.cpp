@@ -57,7 +57,6 @@ class Sequence {
     const std::int64_t out_at = first * out_width + head * out_size;
     const auto *q = op_.q.data<bfloat16>() + q_at, *dout = op_.dout.data<bfloat16>() + out_at;
     const auto* out = op_.out.data<bfloat16>() + out_at;
-    const Slopes slopes(op_, head);
     ScoreDropout dropout{key_, op_.dropout.site, op_.longest, piece_.length, memory_.bytes};
     if (drops) dropout.begin(head * op_.q.dim(0) + first, rows);
     for (std::int64_t i = 0; i < rows; i += bf16_block) {
@@ -66,8 +65,11 @@ class Sequence {
                              memory_.scores);
       products_with_sequence(dout + i * out_width, out_width, some, op_.value_size(), memory_.values_across,
                              memory_.gradients);
-      for (std::int64_t r = i; r < i + some; ++r)
-        row_of_scores<drops>(head, begin + r, r, slopes, dropout, dout + r * out_width, out + r * out_width);
+      with_slopes(op_, head, [&](const auto& slopes) {
+        for (std::int64_t r = i; r < i + some; ++r)
+          row_of_scores<drops>(head, begin + r, r, slopes, dropout, dout + r * out_width,
+                               out + r * out_width);
+      });
     }
     const bool add = begin > 0 || head > piece_.head_begin;
     gradient_of_sequence(memory_.p, dout, out_width, rows, op_.value_size(), memory_.dv, add);
@@ -85,11 +87,11 @@ class Sequence {
 
   // P and dS of the query at `place` of its sequence, which is query `r` of those that are worked on
   // together. The products of the 32 queries around it are in `scores` and `gradients`.
-  template <bool drops>
+  template <bool drops, class Slopes>
   void row_of_scores(std::int64_t head, std::int64_t place, std::int64_t r, const Slopes& slopes,
                      const ScoreDropout& dropout, const bfloat16* dout, const bfloat16* out) const {
     const std::int64_t length = piece_.length, ld = bf16_score_stride(op_.longest), i = r % bf16_block;
-    const Row row{op_.log_sum_exp.data<float>()[head * op_.q.dim(0) + piece_.first + place],
+    const Row row{op_.log_sum_exp.data<float>()[head * op_.q.dim(0) + piece_.first + place] * log2_e,
                   dot(dout, out, op_.out.dim(1) / op_.heads),
                   static_cast<float>(op_.scale),
                   op_.append_one ? static_cast<float>(dout[op_.value_size()]) : 0.F,
@@ -97,8 +99,10 @@ class Sequence {
                   op_.dropout.threshold(),
                   drops ? dropout.row(r) : nullptr};
     const auto score = [&](vec products, std::int64_t j) {
-      return slopes.add(products * row.scale, j - place);
+      return slopes.add(products * (row.scale * log2_e), j - place);
     };
+    fetch_part(dout + op_.out.dim(1) / op_.heads, op_.out.dim(1) / op_.heads);  // of the next head
+    fetch_part(out + op_.out.dim(1) / op_.heads, op_.out.dim(1) / op_.heads);
     bfloat16 *p = memory_.p.at + r * memory_.p.ld, *ds = memory_.ds.at + r * memory_.ds.ld;
     score_gradients<drops>(row, score, memory_.scores + i * ld, memory_.gradients + i * ld, length, p, ds);
     clear_rest(p, length);

@@ -43,19 +43,19 @@ class Sequence {
     bf16_row_product(q, memory_.keys, key_size, length, memory_.scores, ld, false);
     ScoreDropout dropout{key_, op_.dropout.site, op_.longest, length, memory_.bytes};
     if (drops) dropout.begin(place, rows);
-    const Slopes slopes(op_, head);
     RowSums sums[bf16_block];
-    for (std::int64_t i = 0; i < rows; ++i) {
-      float* scores = memory_.scores + i * ld;
-      const auto score = [&](vec products, std::int64_t j) {
-        return slopes.add(products * static_cast<float>(op_.scale), j - begin - i);
-      };
-      bfloat16* p = memory_.p.at + i * memory_.p.ld;
-      sums[i] = softmax_row<drops>(scores, score, length, drops ? dropout.row(i) : nullptr,
-                                   op_.dropout.threshold(), p);
-      clear_rest(p, length);
-      op_.log_sum_exp.data<float>()[place + i] = sums[i].log_sum_exp;
-    }
+    with_slopes(op_, head, [&](const auto& slopes) {
+      for (std::int64_t i = 0; i < rows; ++i) {
+        float* scores = memory_.scores + i * ld;
+        const auto score = [&](vec products, std::int64_t j) {
+          return slopes.add(products * (static_cast<float>(op_.scale) * log2_e), j - begin - i);
+        };
+        bfloat16* p = memory_.p.at + i * memory_.p.ld;
+        sums[i] = softmax_row<drops>(scores, score, length, drops ? dropout.row(i) : nullptr,
+                                     op_.dropout.threshold(), p);
+        clear_rest(p, length);
+      }
+    });
     const std::int64_t out_apart = whole_blocks(value_size);
     bf16_row_product({memory_.p.at, memory_.p.ld, whole_blocks(length) / bf16_block}, memory_.values, length,
                      value_size, memory_.out, out_apart, false);
@@ -63,9 +63,11 @@ class Sequence {
     const float kept = drops ? static_cast<float>(op_.dropout.scale()) : 1.F;
     for (std::int64_t i = 0; i < rows; ++i) {
       bfloat16* out = op_.out.data<bfloat16>() + (first + i) * out_width + head * out_size;
-      const float scale = sums[i].inverse * kept;
-      scale_row(memory_.out + i * out_apart, value_size, scale);
-      copy_rows(memory_.out + i * out_apart, 0, 1, value_size, out, 0);
+      op_.log_sum_exp.data<float>()[place + i] = sums[i].log_sum_exp();
+      const float scale = kept / sums[i].all;
+      const float* from = memory_.out + i * out_apart;
+      for_columns(0, value_size,
+                  [&](std::int64_t c, auto at) { at.store(out + c, at.load(from + c) * scale); });
       if (op_.append_one) out[value_size] = bfloat16(sums[i].kept * scale);
     }
   }

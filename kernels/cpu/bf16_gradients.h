@@ -9,17 +9,11 @@ COMERA_CPU_BEGIN
 
 inline constexpr std::int64_t bf16_most_rows = 128;  // of a block
 
-// A weight's gradient, of whole blocks: ranks x columns, so that its rows are long.
-struct Bf16WeightSums {
-  float* at = nullptr;
-  std::int64_t ranks = 0, ld = 0;
-
-  Bf16WeightSums() = default;
-  Bf16WeightSums(std::int64_t rank, std::int64_t columns, Scratch& scratch)
-      : at(scratch.floats(whole_blocks(rank) * whole_blocks(columns))),
-        ranks(whole_blocks(rank)),
-        ld(whole_blocks(columns)) {}
-};
+// Sums of a weight's gradient in whole blocks.
+inline WeightSums bf16_weight_sums(std::int64_t rank, std::int64_t columns, Scratch& scratch) {
+  static_assert(panel_width == bf16_block);
+  return {whole_blocks(rank), columns, scratch};
+}
 
 // A block of rows of a group; panel: room for bf16_most_rows x 32.
 struct Bf16RowBlock {
@@ -38,32 +32,17 @@ struct Bf16RowBlock {
 
   // sums (ranks x columns) = left right, or +=; left: a transpose, right: these rows, `ld` apart.
   void weight_gradient(const Bf16Block& left, const bfloat16* right, std::int64_t ld, std::int64_t columns,
-                       const Bf16WeightSums& sums, std::int64_t first_column = 0) const {
+                       const WeightSums& sums, std::int64_t first_column = 0) const {
     const std::int64_t steps = whole_blocks(rows) / bf16_block;
     for (std::int64_t j = 0; j < columns; j += bf16_block) {
       bf16_pack_panel(right + j, ld, false, rows, std::min(bf16_block, columns - j), panel);
+      if (j + bf16_block < columns)
+        for (std::int64_t r = 0; r < rows; ++r) __builtin_prefetch(right + r * ld + j + bf16_block);
       for (std::int64_t i = 0; i < sums.ranks; i += bf16_block)
         bf16_multiply({left.at + i * left.ld, left.ld, steps}, panel,
-                      sums.at + i * sums.ld + first_column + j, sums.ld, !first);
+                      sums.panel(first_column + j) + i * bf16_block, bf16_block, !first);
     }
   }
 };
-
-// to += the groups' sums, sums_of(g), or their transposes.
-template <class SumsOf>
-void bf16_add_groups(const Tensor& to, std::int64_t groups, int threads, const SumsOf& sums_of) {
-  const std::int64_t columns = to.dim(1);
-  parallel_pieces(to.dim(0), threads, [&](std::int64_t r, int) {
-    add_pieces_of_groups(to.data<float>() + r * columns, columns, groups, [&](std::int64_t g) {
-      const Bf16WeightSums& sums = sums_of(g);
-      return sums.at + r * sums.ld;
-    });
-  });
-}
-template <class SumsOf>
-void bf16_add_groups_transposed(const Tensor& to, std::int64_t groups, int threads, const SumsOf& sums_of) {
-  add_groups_transposed(
-      to, groups, threads, [&](std::int64_t g) { return sums_of(g).at; }, sums_of(0).ld);
-}
 
 COMERA_CPU_END

@@ -31,15 +31,15 @@ struct Operands {
 
 // Of a group; those of da_up and da_down are transposed.
 struct Sums {
-  Bf16WeightSums da_up, db_up, da_down, db_down;
+  WeightSums da_up, db_up, da_down, db_down;
   float* dbias = nullptr;
 
   Sums() = default;
   Sums(const TTFeedForwardBackward& op, Scratch& scratch)
-      : da_up(op.a_up.dim(1), op.a_up.dim(0), scratch),
-        db_up(op.b_up.dim(0), op.b_up.dim(1), scratch),
-        da_down(op.a_down.dim(1), op.a_down.dim(0), scratch),
-        db_down(op.b_down.dim(0), op.b_down.dim(1), scratch),
+      : da_up(bf16_weight_sums(op.a_up.dim(1), op.a_up.dim(0), scratch)),
+        db_up(bf16_weight_sums(op.b_up.dim(0), op.b_up.dim(1), scratch)),
+        da_down(bf16_weight_sums(op.a_down.dim(1), op.a_down.dim(0), scratch)),
+        db_down(bf16_weight_sums(op.b_down.dim(0), op.b_down.dim(1), scratch)),
         dbias(scratch.floats(whole_blocks(op.bias.elements()))) {}
 };
 
@@ -220,10 +220,10 @@ void bf16_tt_feed_forward_backward(const TTFeedForwardBackward& op, const Kernel
                 begin == first),
           op.activation);
   });
-  bf16_add_groups_transposed(op.da_up, groups, threads, [&](std::int64_t g) { return sums.of[g].da_up; });
-  bf16_add_groups(op.db_up, groups, threads, [&](std::int64_t g) { return sums.of[g].db_up; });
-  bf16_add_groups_transposed(op.da_down, groups, threads, [&](std::int64_t g) { return sums.of[g].da_down; });
-  bf16_add_groups(op.db_down, groups, threads, [&](std::int64_t g) { return sums.of[g].db_down; });
+  add_weight_sums_transposed(op.da_up, groups, threads, [&](std::int64_t g) { return sums.of[g].da_up; });
+  add_weight_sums(op.db_up, groups, threads, [&](std::int64_t g) { return sums.of[g].db_up; });
+  add_weight_sums_transposed(op.da_down, groups, threads, [&](std::int64_t g) { return sums.of[g].da_down; });
+  add_weight_sums(op.db_down, groups, threads, [&](std::int64_t g) { return sums.of[g].db_down; });
   add_groups(op.dbias, groups, threads, [&](std::int64_t g) { return sums.of[g].dbias; });
 }
 

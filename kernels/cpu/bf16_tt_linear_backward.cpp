@@ -21,15 +21,16 @@ struct Operands {
 
 // Of a group; da's are transposed.
 struct Sums {
-  Bf16WeightSums da;
-  std::array<Bf16WeightSums, max_group_outputs> db{};
+  WeightSums da;
+  std::array<WeightSums, max_group_outputs> db{};
   std::array<float*, max_group_outputs> dbias{};
 
   Sums() = default;
-  Sums(const TTLinearBackward& op, Scratch& scratch) : da(op.a.dim(1), op.a.dim(0), scratch) {
+  Sums(const TTLinearBackward& op, Scratch& scratch)
+      : da(bf16_weight_sums(op.a.dim(1), op.a.dim(0), scratch)) {
     for (int i = 0; i < op.outputs; ++i) {
       const Tensor& b = op.output[i].b;
-      db[i] = Bf16WeightSums(b.dim(0), b.dim(1), scratch);
+      db[i] = bf16_weight_sums(b.dim(0), b.dim(1), scratch);
       dbias[i] = scratch.floats(b.dim(1));
     }
   }
@@ -183,10 +184,10 @@ void bf16_tt_linear_backward(const TTLinearBackward& op, const KernelContext& co
       Block(op, operands, sums.of[g], memory, block).run();
     }
   });
-  bf16_add_groups_transposed(op.da, groups, threads, [&](std::int64_t g) { return sums.of[g].da; });
+  add_weight_sums_transposed(op.da, groups, threads, [&](std::int64_t g) { return sums.of[g].da; });
   for (int i = 0; i < op.outputs; ++i) {
     const TTLinearBackward::Output& output = op.output[i];
-    bf16_add_groups(output.db, groups, threads, [&](std::int64_t g) { return sums.of[g].db[i]; });
+    add_weight_sums(output.db, groups, threads, [&](std::int64_t g) { return sums.of[g].db[i]; });
     if (output.dbias)
       add_groups(output.dbias, groups, threads, [&](std::int64_t g) { return sums.of[g].dbias[i]; });
   }

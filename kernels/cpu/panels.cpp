@@ -54,6 +54,22 @@ void pack_transposed(const T* b, std::int64_t ldb, std::int64_t k, std::int64_t 
 template void pack_transposed<float>(const float*, std::int64_t, std::int64_t, std::int64_t, float*);
 template void pack_transposed<bfloat16>(const bfloat16*, std::int64_t, std::int64_t, std::int64_t, float*);
 
+void multiply_panel(const Left& left, const float* panel, std::int64_t m, std::int64_t k, float* c, Into into,
+                    const Ahead& ahead) {
+  for (std::int64_t i = 0; i < m; i += tile_rows) {
+    const std::int64_t line = i / tile_rows;  // each tile asks for another one of the rows' lines
+    for_rows(m - i, [&]<int Rows>() {
+      Tile<Rows> tile = {};
+      if (line < ahead.lines) {
+        multiply_tile<Rows, true>(left.from(i, 0), panel, k, tile, ahead.at + line * 64, ahead.apart);
+      } else {
+        multiply_tile(left.from(i, 0), panel, k, tile);
+      }
+      StoreTile{c, panel_width, into}(tile, i, 0, panel_width);
+    });
+  }
+}
+
 void multiply_into(const Left& left, const float* panels, std::int64_t m, std::int64_t n, std::int64_t k,
                    const StoreTile& c) {
   constexpr std::int64_t depth = 256;  // of B's panel that stays in the first cache

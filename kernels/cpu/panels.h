@@ -92,12 +92,32 @@ struct Tile {
   vec at[Rows][panel_vectors];
 };
 
-template <int Rows>
+// Memory that a product asks for while it multiplies, a line at each step: the rows of the panel that is
+// packed next. They are in no cache, and too far apart for the hardware to see them coming.
+struct Ahead {
+  const char* at = nullptr;  // or there is none
+  std::int64_t apart = 0;    // bytes from a row to the next
+  int lines = 0;             // of a row
+
+  Ahead() = default;
+  template <class T>
+  Ahead(const T* row, std::int64_t ld)
+      : at(reinterpret_cast<const char*>(row)),
+        apart(ld * static_cast<std::int64_t>(sizeof(T))),
+        lines(panel_width * static_cast<int>(sizeof(T)) / 64) {}
+};
+
+template <int Rows, bool fetches = false>
 inline __attribute__((always_inline)) void multiply_tile(const Left& left, const float* panel, std::int64_t k,
-                                                         Tile<Rows>& tile) {
+                                                         Tile<Rows>& tile, const char* ahead = nullptr,
+                                                         std::int64_t apart = 0) {
   const float* a = left.a;
   const std::int64_t row = left.row;
   for (std::int64_t l = 0; l < k; ++l) {
+    if constexpr (fetches) {
+      __builtin_prefetch(ahead, 0, 2);  // into the second cache
+      ahead += apart;
+    }
     vec b[panel_vectors];
 #pragma GCC unroll 2
     for (int v = 0; v < panel_vectors; ++v) b[v] = load(panel + v * lanes);
@@ -158,23 +178,19 @@ inline void one_tile(const Left& left, const float* panel, std::int64_t k, std::
   finish(tile, i, j, columns);
 }
 
-// Rows that do not fill a tile.
-template <int Rows, class Finish>
-inline void last_tile(std::int64_t rows, const Left& left, const float* panel, std::int64_t k, std::int64_t i,
-                      std::int64_t j, std::int64_t columns, const Finish& finish) {
+// body<Rows>() for the rows of a tile, of which the last ones of C may have fewer than the others.
+template <int Rows = tile_rows, class Body>
+inline void for_rows(std::int64_t rows, const Body& body) {
   if constexpr (Rows > 0) {
-    if (rows == Rows) return one_tile<Rows>(left, panel, k, i, j, columns, finish);
-    last_tile<Rows - 1>(rows, left, panel, k, i, j, columns, finish);
+    if (rows >= Rows) return body.template operator()<Rows>();
+    for_rows<Rows - 1>(rows, body);
   }
 }
 
 template <class Finish>
 inline void any_tile(std::int64_t m, const Left& left, const float* panel, std::int64_t k, std::int64_t i,
                      std::int64_t j, std::int64_t columns, const Finish& finish) {
-  const std::int64_t rows = std::min<std::int64_t>(tile_rows, m - i);
-  const Left from = left.from(i, 0);
-  if (rows == tile_rows) return one_tile<tile_rows>(from, panel, k, i, j, columns, finish);
-  last_tile<tile_rows - 1>(rows, from, panel, k, i, j, columns, finish);
+  for_rows(m - i, [&]<int Rows>() { one_tile<Rows>(left.from(i, 0), panel, k, i, j, columns, finish); });
 }
 
 // finish(tile, i, j, columns) for every tile of A B: down each panel, which stays in the first cache.
@@ -214,6 +230,10 @@ inline void multiply_by_rows(const Left& left, const float* panels, std::int64_t
     }
   }
 }
+
+// C (+)= A B of one panel of B, whose columns C has all, row by row; compiled once.
+void multiply_panel(const Left& left, const float* panel, std::int64_t m, std::int64_t k, float* c, Into into,
+                    const Ahead& ahead = {});
 
 // C = scale A B or C += scale A B, compiled once.
 void multiply_into(const Left& left, const float* panels, std::int64_t m, std::int64_t n, std::int64_t k,

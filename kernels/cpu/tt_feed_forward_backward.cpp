@@ -8,9 +8,18 @@
 COMERA_CPU_BEGIN
 
 namespace {
-// Of a group; the sums of da_up and da_down are transposed: their rows are long.
+// Of a group; the sums of da_up and da_down are transposed.
 struct Sums {
-  float *da_up = nullptr, *db_up = nullptr, *da_down = nullptr, *db_down = nullptr, *dbias = nullptr;
+  WeightSums da_up, db_up, da_down, db_down;
+  float* dbias = nullptr;
+
+  Sums() = default;
+  Sums(const TTFeedForwardBackward& op, Scratch& scratch)
+      : da_up(op.a_up.dim(1), op.a_up.dim(0), scratch),
+        db_up(op.b_up.dim(0), op.b_up.dim(1), scratch),
+        da_down(op.a_down.dim(1), op.a_down.dim(0), scratch),
+        db_down(op.b_down.dim(0), op.b_down.dim(1), scratch),
+        dbias(scratch.floats(panels_of(op.bias.elements()) * panel_width)) {}
 };
 
 struct Memory {
@@ -36,11 +45,7 @@ Memory take(const TTFeedForwardBackward& op, Scratch& scratch) {
   memory.a_down_across = scratch.floats(panels_size(rank_down, inner));
   memory.b_down_across = scratch.floats(panels_size(outputs, rank_down));
   memory.bias = scratch.floats(whole_inner);
-  for (std::int64_t g = 0; g < group_count(op.x.dim(0)); ++g) {
-    memory.sums[g] = {scratch.floats(op.a_up.elements()), scratch.floats(op.b_up.elements()),
-                      scratch.floats(op.a_down.elements()), scratch.floats(op.b_down.elements()),
-                      scratch.floats(whole_inner)};
-  }
+  for (std::int64_t g = 0; g < group_count(op.x.dim(0)); ++g) memory.sums[g] = Sums(op, scratch);
   const std::size_t before = scratch.bytes();
   memory.h = scratch.floats(panels_of(chunk_columns) * panel_apart);
   memory.du = scratch.floats(panels_of(chunk_columns) * panel_apart);
@@ -147,7 +152,8 @@ class Block {
         float* panel = du_ + j / panel_width * panel_apart;
         const std::int64_t some = std::min<std::int64_t>(panel_width, columns - j);
         pack_panel(dy + c + j, outputs, rows_, some, panel);
-        multiply_into(transposed(ha_), panel, rank, some, rows_, {sums_.db_down + c + j, outputs, into_});
+        multiply_panel(transposed(ha_), panel, rank, rows_, sums_.db_down.panel(c + j), into_,
+                       Ahead(dy + c + j + panel_width, outputs));
       }
       multiply_chunk(du_, memory_.b_down_across + c * panel_width, outputs, rows_, columns, rank,
                      {dha_, rank, c == 0 ? Into::set : Into::add});
@@ -160,7 +166,6 @@ class Block {
     const std::int64_t width = op_.b_up.dim(1), columns = std::min(chunk_columns, width - c);
     const std::int64_t rank_up = op_.a_up.dim(1), rank_down = op_.a_down.dim(1);
     for (std::int64_t j = 0; j < columns; j += panel_width) {
-      const std::int64_t some = std::min<std::int64_t>(panel_width, columns - j);
       float *h = h_ + j / panel_width * panel_apart, *du = du_ + j / panel_width * panel_apart;
       float* dbias = sums_.dbias + c + j;
       if (into_ == Into::set) std::fill_n(dbias, panel_width, 0.F);
@@ -168,8 +173,8 @@ class Block {
                Activate<activation>{memory_.bias + c + j, h, du});
       multiply({dha_, rank_down}, memory_.a_down_across + (c + j) * rank_down, rows_, panel_width, rank_down,
                TimesSlope{du, dbias});
-      multiply_into({dha_, 1, rank_down}, h, rank_down, some, rows_, {sums_.da_down + c + j, width, into_});
-      multiply_into(transposed(xa_), du, rank_up, some, rows_, {sums_.db_up + c + j, width, into_});
+      multiply_panel({dha_, 1, rank_down}, h, rank_down, rows_, sums_.da_down.panel(c + j), into_);
+      multiply_panel(transposed(xa_), du, rank_up, rows_, sums_.db_up.panel(c + j), into_);
     }
     multiply_chunk(du_, memory_.b_up_across + c * panel_width, width, rows_, columns, rank_up,
                    {dxa_, rank_up, c == 0 ? Into::set : Into::add});
@@ -179,8 +184,8 @@ class Block {
     const std::int64_t inputs = op_.x.dim(1), rank = op_.a_up.dim(1);
     input_gradient(dxa_, rank, memory_.a_up_across, op_.dx.data<T>() + begin_ * inputs, rows_, inputs,
                    op_.accumulate_dx);
-    transposed_weight_gradient(dxa_, rank, op_.x.data<T>() + begin_ * inputs, rows_, inputs, sums_.da_up,
-                               into_, x_);
+    weight_gradient({dxa_, 1, rank}, op_.x.data<T>() + begin_ * inputs, inputs, rows_, inputs, sums_.da_up,
+                    into_, x_);
   }
 
   const TTFeedForwardBackward& op_;
@@ -194,11 +199,11 @@ class Block {
 
 void add_sums(const TTFeedForwardBackward& op, const Memory& memory, std::int64_t groups, int threads) {
   const auto& sums = memory.sums;
-  add_groups_transposed(op.da_up, groups, threads, [&](std::int64_t g) { return sums[g].da_up; });
-  add_groups(op.db_up, groups, threads, [&](std::int64_t g) { return sums[g].db_up; });
+  add_weight_sums_transposed(op.da_up, groups, threads, [&](std::int64_t g) { return sums[g].da_up; });
+  add_weight_sums(op.db_up, groups, threads, [&](std::int64_t g) { return sums[g].db_up; });
   add_groups(op.dbias, groups, threads, [&](std::int64_t g) { return sums[g].dbias; });
-  add_groups_transposed(op.da_down, groups, threads, [&](std::int64_t g) { return sums[g].da_down; });
-  add_groups(op.db_down, groups, threads, [&](std::int64_t g) { return sums[g].db_down; });
+  add_weight_sums_transposed(op.da_down, groups, threads, [&](std::int64_t g) { return sums[g].da_down; });
+  add_weight_sums(op.db_down, groups, threads, [&](std::int64_t g) { return sums[g].db_down; });
 }
 }  // namespace
 

@@ -10,9 +10,20 @@
 COMERA_CPU_BEGIN
 
 namespace {
+// Of a group; the sums of da are transposed.
 struct Sums {
-  float* da = nullptr;  // transposed, (R, N): its rows are long
-  std::array<float*, max_group_outputs> db{}, dbias{};
+  WeightSums da;
+  std::array<WeightSums, max_group_outputs> db{};
+  std::array<float*, max_group_outputs> dbias{};
+
+  Sums() = default;
+  Sums(const TTLinearBackward& op, Scratch& scratch) : da(op.a.dim(1), op.a.dim(0), scratch) {
+    for (int i = 0; i < op.outputs; ++i) {
+      const Tensor& b = op.output[i].b;
+      db[i] = WeightSums(b.dim(0), b.dim(1), scratch);
+      dbias[i] = scratch.floats(b.dim(1));
+    }
+  }
 };
 
 struct Memory {
@@ -34,13 +45,7 @@ Memory take(const TTLinearBackward& op, Scratch& scratch) {
   for (int i = 0; i < op.outputs; ++i) {
     memory.b[i] = scratch.floats(panels_size(op.output[i].b.dim(1), op.output[i].b.dim(0)));
   }
-  for (std::int64_t g = 0; g < group_count(op.x.dim(0)); ++g) {
-    memory.sums[g].da = scratch.floats(inputs * all);
-    for (int i = 0; i < op.outputs; ++i) {
-      memory.sums[g].db[i] = scratch.floats(op.output[i].b.elements());
-      memory.sums[g].dbias[i] = scratch.floats(op.output[i].b.dim(1));
-    }
-  }
+  for (std::int64_t g = 0; g < group_count(op.x.dim(0)); ++g) memory.sums[g] = Sums(op, scratch);
   const std::size_t before = scratch.bytes();
   memory.du = scratch.floats(panels_of(chunk_columns) * panel_apart);
   memory.dxa = scratch.floats(block_rows * all);
@@ -141,10 +146,10 @@ class Block {
         if (slope_by_value(a)) chunk.saved = output.y.data<T>() + at;
         activation_gradient<a>(chunk);
       });
+      const bool last = c + chunk_columns >= width;
       for (std::int64_t j = 0; j < columns; j += panel_width) {
-        multiply_into(xa, du_ + j / panel_width * panel_apart, rank,
-                      std::min<std::int64_t>(panel_width, columns - j), rows_,
-                      {sums_.db[i] + c + j, width, into_});
+        multiply_panel(xa, du_ + j / panel_width * panel_apart, rank, rows_, sums_.db[i].panel(c + j), into_,
+                       last ? Ahead() : Ahead(chunk.dy + chunk_columns + j, width));
       }
       multiply_chunk(du_, memory_.b[i] + c * panel_width, width, rows_, columns, rank,
                      {dxa_ + output.column, all_, c == 0 ? Into::set : Into::add});
@@ -155,8 +160,8 @@ class Block {
     const std::int64_t inputs = op_.a.dim(0);
     input_gradient(dxa_, all_, memory_.a, op_.dx.data<T>() + begin_ * inputs, rows_, inputs,
                    op_.accumulate_dx);
-    transposed_weight_gradient(dxa_, all_, op_.x.data<T>() + begin_ * inputs, rows_, inputs, sums_.da, into_,
-                               x_);
+    weight_gradient({dxa_, 1, all_}, op_.x.data<T>() + begin_ * inputs, inputs, rows_, inputs, sums_.da,
+                    into_, x_);
   }
 
   const TTLinearBackward& op_;
@@ -171,12 +176,12 @@ class Block {
 void add_sums(const TTLinearBackward& op, const Memory& memory, std::int64_t groups, int threads) {
   for (int i = 0; i < op.outputs; ++i) {
     const TTLinearBackward::Output& output = op.output[i];
-    add_groups(output.db, groups, threads, [&](std::int64_t g) { return memory.sums[g].db[i]; });
+    add_weight_sums(output.db, groups, threads, [&](std::int64_t g) { return memory.sums[g].db[i]; });
     if (output.dbias) {
       add_groups(output.dbias, groups, threads, [&](std::int64_t g) { return memory.sums[g].dbias[i]; });
     }
   }
-  add_groups_transposed(op.da, groups, threads, [&](std::int64_t g) { return memory.sums[g].da; });
+  add_weight_sums_transposed(op.da, groups, threads, [&](std::int64_t g) { return memory.sums[g].da; });
 }
 }  // namespace
 

@@ -4,6 +4,7 @@
 
 #include "kernels/core/tensor.h"
 #include "kernels/cpu/panels.h"
+#include "kernels/cpu/scratch.h"
 #include "kernels/cpu/threads.h"
 #include "kernels/cpu/widened.h"
 
@@ -37,23 +38,13 @@ inline void chunk_tile(const float* chunk, const float* b, std::int64_t columns,
   to(tile, i, j, n - j);
 }
 
-template <int Rows>
-inline void chunk_rest(std::int64_t rows, const float* chunk, const float* b, std::int64_t columns,
-                       std::int64_t i, std::int64_t j, std::int64_t n, const StoreTile& to) {
-  if constexpr (Rows > 0) {
-    if (rows == Rows) return chunk_tile<Rows>(chunk, b, columns, i, j, n, to);
-    chunk_rest<Rows - 1>(rows, chunk, b, columns, i, j, n, to);
-  }
-}
-
 inline void multiply_chunk(const float* chunk, const float* b, std::int64_t depth, std::int64_t rows,
                            std::int64_t columns, std::int64_t n, const StoreTile& to) {
   for (std::int64_t j = 0; j < n; j += panel_width, b += depth * panel_width) {
-    std::int64_t i = 0;
-    for (; i + tile_rows <= rows; i += tile_rows) {
-      chunk_tile<tile_rows>(chunk + i * panel_width, b, columns, i, j, n, to);
+    for (std::int64_t i = 0; i < rows; i += tile_rows) {
+      for_rows(rows - i,
+               [&]<int Rows>() { chunk_tile<Rows>(chunk + i * panel_width, b, columns, i, j, n, to); });
     }
-    if (i < rows) chunk_rest<tile_rows - 1>(rows - i, chunk + i * panel_width, b, columns, i, j, n, to);
   }
 }
 
@@ -65,14 +56,28 @@ inline void input_gradient(const float* dxa, std::int64_t rank, const float* a, 
                    StoreTileAs<T>{dx, inputs, accumulate ? Into::add : Into::set});
 }
 
-// dAᵀ (+)= dxaᵀ x of a block. panel: room for a panel of x.
+// Sums of a weight's gradient or of its transpose, ranks x columns, panel by panel:
+// [panel][ranks][panel_width]. Were their rows as long as the weight's, those of a panel would lie on a page
+// each and share sets of the first cache.
+struct WeightSums {
+  float* at = nullptr;
+  std::int64_t ranks = 0;
+
+  WeightSums() = default;
+  WeightSums(std::int64_t rank, std::int64_t columns, Scratch& scratch)
+      : at(scratch.floats(panels_size(rank, columns))), ranks(rank) {}
+  float* panel(std::int64_t column) const { return at + column * ranks; }
+};
+
+// The sums (+)= left right; left: a transpose, right: `rows` rows in memory. panel: room for one of right.
 template <class T>
-inline void transposed_weight_gradient(const float* dxa, std::int64_t rank, const T* x, std::int64_t rows,
-                                       std::int64_t inputs, float* da, Into into, float* panel) {
-  for (std::int64_t j = 0; j < inputs; j += panel_width) {
-    const std::int64_t columns = std::min<std::int64_t>(panel_width, inputs - j);
-    pack_panel(x + j, inputs, rows, columns, panel);
-    multiply_into({dxa, 1, rank}, panel, rank, columns, rows, {da + j, inputs, into});
+inline void weight_gradient(const Left& left, const T* right, std::int64_t ld, std::int64_t rows,
+                            std::int64_t columns, const WeightSums& sums, Into into, float* panel) {
+  for (std::int64_t j = 0; j < columns; j += panel_width) {
+    const std::int64_t left_over = columns - j;
+    pack_panel(right + j, ld, rows, std::min<std::int64_t>(panel_width, left_over), panel);
+    multiply_panel(left, panel, sums.ranks, rows, sums.panel(j), into,
+                   left_over > panel_width ? Ahead(right + j + panel_width, ld) : Ahead());
   }
 }
 
@@ -103,20 +108,31 @@ void add_groups(const Tensor& to, std::int64_t groups, int threads, const From& 
   });
 }
 
-// The same for a matrix whose sums are transposed, with rows `ld` apart (0: adjacent).
+// to += the sums of all groups, from(g).
 template <class From>
-void add_groups_transposed(const Tensor& to, std::int64_t groups, int threads, const From& from,
-                           std::int64_t ld = 0) {
-  constexpr std::int64_t columns = 64;
-  const std::int64_t inputs = to.dim(0), rank = to.dim(1);
-  if (ld == 0) ld = inputs;
-  parallel_pieces((inputs + columns - 1) / columns, threads, [&](std::int64_t p, int) {
-    const std::int64_t begin = p * columns, count = std::min(columns, inputs - begin);
-    float* row = to.data<float>() + begin * rank;
-    for (std::int64_t r = 0; r < rank; ++r) {
-      float total[columns] = {};
-      add_pieces_of_groups(total, count, groups, [&](std::int64_t g) { return from(g) + r * ld + begin; });
-      for (std::int64_t n = 0; n < count; ++n) row[n * rank + r] += total[n];
+void add_weight_sums(const Tensor& to, std::int64_t groups, int threads, const From& from) {
+  const std::int64_t ranks = to.dim(0), columns = to.dim(1);
+  parallel_pieces(panels_of(columns), threads, [&](std::int64_t p, int) {
+    const std::int64_t begin = p * panel_width, count = std::min<std::int64_t>(panel_width, columns - begin);
+    for (std::int64_t r = 0; r < ranks; ++r) {
+      add_pieces_of_groups(to.data<float>() + r * columns + begin, count, groups,
+                           [&](std::int64_t g) { return from(g).panel(begin) + r * panel_width; });
+    }
+  });
+}
+
+// The same for sums of the transpose.
+template <class From>
+void add_weight_sums_transposed(const Tensor& to, std::int64_t groups, int threads, const From& from) {
+  const std::int64_t ranks = to.dim(1), columns = to.dim(0);
+  parallel_pieces(panels_of(columns), threads, [&](std::int64_t p, int) {
+    const std::int64_t begin = p * panel_width, count = std::min<std::int64_t>(panel_width, columns - begin);
+    float* row = to.data<float>() + begin * ranks;
+    for (std::int64_t r = 0; r < ranks; ++r) {
+      float total[panel_width] = {};
+      add_pieces_of_groups(total, count, groups,
+                           [&](std::int64_t g) { return from(g).panel(begin) + r * panel_width; });
+      for (std::int64_t n = 0; n < count; ++n) row[n * ranks + r] += total[n];
     }
   });
 }

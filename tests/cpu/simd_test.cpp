@@ -7,6 +7,7 @@
 #include "kernels/core/arena.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/ops/attention.h"
 #include "kernels/ops/bias_activation.h"
 #include "kernels/ops/context.h"
 #include "kernels/ops/dropout.h"
@@ -90,6 +91,35 @@ TEST(Activations, OfANaNAreNaNs) {
                                                            .y = Tensor(y.data(), shape, DType::float32)});
       for (std::int64_t i = 0; i < count; ++i) EXPECT_EQ(std::isnan(y[i]), i == at) << i;
     }
+}
+
+// Two keys, one of which has a score of 0: the probability of the other is that of a logistic regression. It
+// may be off by what rounding of its score gives, and a few units in the last place.
+TEST(Attention, ProbabilitiesAreAsExactAsTheirScores) {
+  constexpr std::int64_t sequences = 2001;
+  std::vector<float> q(2 * sequences, 1.F), k(2 * sequences), v(2 * sequences), out(2 * sequences),
+      lse(2 * sequences);
+  std::vector<std::int32_t> offsets(sequences + 1);
+  for (std::int64_t s = 0; s < sequences; ++s) {
+    k[2 * s + 1] = static_cast<float>(-85 + 170. * static_cast<double>(s) / (sequences - 1));
+    v[2 * s + 1] = 1;
+    offsets[s + 1] = static_cast<std::int32_t>(2 * (s + 1));
+  }
+  const Shape shape{2 * sequences, 1};
+  AttentionForward op;
+  op.q = Tensor(q.data(), shape, DType::float32), op.k = Tensor(k.data(), shape, DType::float32);
+  op.v = Tensor(v.data(), shape, DType::float32), op.out = Tensor(out.data(), shape, DType::float32);
+  op.log_sum_exp = Tensor(lse.data(), {1, 2 * sequences}, DType::float32);
+  op.sequence_offsets = Tensor(offsets.data(), {sequences + 1}, DType::int32);
+  op.heads = 1, op.longest = 2;
+  run(context_of(cpu_backend()), op);
+  for (std::int64_t s = 0; s < sequences; ++s) {
+    const double score = k[2 * s + 1], expected = 1 / (1 + std::exp(-score));
+    EXPECT_NEAR(out[2 * s], expected, expected * (4 + std::abs(score)) * 0x1p-24)
+        << "of a score of " << score;
+    const double sum = std::max(score, 0.) + std::log1p(std::exp(-std::abs(score)));
+    EXPECT_NEAR(lse[2 * s], sum, (1 + std::abs(score)) * 0x1p-23) << "of a score of " << score;
+  }
 }
 
 TEST(Dropout, DropsWhatTheDefinitionDrops) {
