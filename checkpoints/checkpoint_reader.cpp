@@ -25,7 +25,7 @@ std::string text_of(const std::vector<std::int64_t>& shape) {
 }
 
 [[noreturn]] void refuse_checksum(const std::filesystem::path& file, const std::string& tensor) {
-  throw Error(fmt::format("{}: is damaged: the checksum of '{}' is wrong", file.string(), tensor));
+  checkpoint_detail::refuse(file, fmt::format("is damaged: the checksum of '{}' is wrong", tensor));
 }
 
 AttributeValue read_attribute(const hdf5::File& file, const std::string& path,
@@ -62,10 +62,11 @@ CheckpointReader::CheckpointReader(const std::filesystem::path& path) : state_(s
   state_->file = hdf5::File::open(path);
   for (const auto& record : state_->records) {
     hdf5::DatasetInfo info = state_->file.info(record.path);
-    COMERA_CHECK(info.stored_bytes == record.bytes &&
-                     info.elements() * static_cast<std::int64_t>(size_of(info.dtype)) == record.bytes,
-                 "{}: is damaged: '{}' has {} elements in {} bytes, and {} bytes in its manifest",
-                 path.string(), record.path, info.elements(), info.stored_bytes, record.bytes);
+    if (info.stored_bytes != record.bytes ||
+        info.elements() * static_cast<std::int64_t>(size_of(info.dtype)) != record.bytes)
+      checkpoint_detail::refuse(
+          path, fmt::format("is damaged: '{}' has {} elements in {} bytes, and {} bytes in its manifest",
+                            record.path, info.elements(), info.stored_bytes, record.bytes));
     state_->tensors.push_back({record.path, std::move(info.shape), info.dtype, record.checksum});
   }
   std::ranges::sort(state_->tensors, {}, &CheckpointTensor::path);

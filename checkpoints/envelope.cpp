@@ -9,7 +9,7 @@ namespace comera::checkpoint_detail {
 
 namespace {
 
-constexpr storage::SealKind kind = {"checkpoint", 1, ""};
+constexpr storage::SealKind kind = {"checkpoint", 1, "if it is a copy, copy it again"};
 
 struct Manifest {
   std::int64_t offset = 0;
@@ -76,6 +76,10 @@ std::uint32_t structure_checksum(const storage::FileDescriptor& file,
 }
 
 }  // namespace
+
+void refuse(const std::filesystem::path& path, const std::string& reason) {
+  storage::refuse(path, kind, reason);
+}
 
 void seal(const storage::FileDescriptor& file, std::vector<TensorRecord> tensors) {
   std::ranges::sort(tensors, {}, &TensorRecord::offset);

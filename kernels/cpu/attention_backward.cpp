@@ -97,7 +97,7 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
         const T* dout = op.dout.data<T>() + out_at;
         const T* out = op.out.data<T>() + out_at;
         multiply_into(widened(q, q_width, rows, key_size, memory.wide_queries), memory.keys_across, rows,
-                      length, key_size, {memory.p, ld, Into::set, static_cast<float>(op.scale) * log2_e});
+                      length, key_size, {memory.p, ld, Into::set, static_cast<float>(op.scale)});
         multiply_into(widened(dout, out_width, rows, value_size, memory.wide_dout), memory.values_across,
                       rows, length, value_size, {memory.ds, ld, Into::set});
         ScoreDropout dropout{key, op.dropout.site, op.longest, length, memory.bytes};
@@ -110,7 +110,7 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
             fetch_part(q + key_size + i * q_width, key_size);  // of the next head
             fetch_part(dout_row + out_size, out_size);
             fetch_part(out + out_size + i * out_width, out_size);
-            Row row{op.log_sum_exp.data<float>()[place] * log2_e,
+            Row row{op.log_sum_exp.data<float>()[place],
                     dot(dout_row, out + i * out_width, out_size),
                     static_cast<float>(op.scale),
                     op.append_one ? static_cast<float>(dout_row[value_size]) : 0.F,

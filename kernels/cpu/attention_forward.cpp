@@ -79,7 +79,7 @@ void attention_forward(const AttentionForward& op, const KernelContext& context)
         const T* q = op.q.data<T>() + first * q_width + head * key_size;
         const Left queries = widened(q, q_width, rows, key_size, memory.queries);
         multiply_into(queries, memory.keys, rows, length, key_size,
-                      {memory.scores, ld, Into::set, static_cast<float>(op.scale) * log2_e});
+                      {memory.scores, ld, Into::set, static_cast<float>(op.scale)});
         ScoreDropout dropout{key, op.dropout.site, op.longest, length, memory.bytes};
         if (drops) dropout.begin(head * tokens + first, rows);
         with_slopes(op, head, [&](const auto& slopes) {

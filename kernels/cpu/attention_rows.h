@@ -9,8 +9,7 @@
 // What attention's kernels do with rows of scores, and where they sum up gradients that heads share.
 COMERA_CPU_BEGIN
 
-// Scores are in units of ln 2 here, so that a softmax is made of powers of 2.
-inline constexpr float log2_e = 1.44269504f, ln_2 = 0.693147181f;
+inline constexpr float log2_e = 1.44269504f;
 
 // How a head's scores fall with distance: to the keys before a query and to those behind it.
 struct Slopes {
@@ -33,7 +32,7 @@ template <class Operation, class Body>
 inline void with_slopes(const Operation& op, std::int64_t head, const Body& body) {
   if (!op.slopes) return body(NoSlopes{});
   const float* of_head = op.slopes.template data<float>() + 2 * head;
-  body(Slopes{of_head[0] * log2_e, of_head[1] * log2_e});
+  body(Slopes{of_head[0], of_head[1]});
 }
 
 // Asks for a head's part of a row that is read or written soon: such parts are too far apart for the hardware
@@ -48,13 +47,13 @@ inline void fetch_part(const T* part, std::int64_t count) {
 
 struct RowSums {
   float maximum;  // of the scores
-  float all;      // the sum of 2^(score - maximum)
+  float all;      // the sum of exp(score - maximum)
   float kept;     // the same of what was not dropped
 
-  float log_sum_exp() const { return maximum * ln_2 + std::log(all); }
+  float log_sum_exp() const { return maximum + std::log(all); }
 };
 
-// to = 2^(score - the largest score), dropped ones 0. At first `scores` holds products; score(v, j) makes
+// to = exp(score - the largest score), dropped ones 0. At first `scores` holds products; score(v, j) makes
 // the scores of the keys j, j + 1, … of their products v. The row is changed; `to` may be the row itself.
 template <bool drops, class Score, class T>
 inline RowSums softmax_row(float* scores, const Score& score, std::int64_t length, const std::uint8_t* bytes,
@@ -69,7 +68,7 @@ inline RowSums softmax_row(float* scores, const Score& score, std::int64_t lengt
   const float maximum = largest(top);
   vec total = splat(0), kept = splat(0);
   for_columns(0, length, [&](std::int64_t j, auto at) {
-    const vec e = at.keep(exp2(at.load(scores + j) - maximum));
+    const vec e = at.keep(exp2((at.load(scores + j) - maximum) * log2_e));
     total += e;
     const vec left_over = drops ? e * keeps(bytes + j, threshold, 1.F) : e;
     kept += left_over;
@@ -143,8 +142,8 @@ inline float dot(const T* a, const T* b, std::int64_t count) {
 
 // What the gradient of a row of scores needs.
 struct Row {
-  float log_sum_exp;  // in units of ln 2
-  float d;            // Σ_j P_j dP_j = dout · out
+  float log_sum_exp;
+  float d;  // Σ_j P_j dP_j = dout · out
   float scale;
   float dsum;  // gradient of the sum of dropped P
   float kept;
@@ -158,7 +157,7 @@ template <bool drops, class Score, class T>
 inline void score_gradients(const Row& row, const Score& score, const float* p, const float* ds,
                             std::int64_t length, T* p_to, T* ds_to) {
   for_columns(0, length, [&](std::int64_t j, auto at) {
-    const vec probability = exp2(score(at.load(p + j), j) - row.log_sum_exp);
+    const vec probability = exp2((score(at.load(p + j), j) - row.log_sum_exp) * log2_e);
     const vec factor = drops ? keeps(row.bytes + j, row.threshold, row.kept) : splat(1);
     const vec gradient = probability * ((at.load(ds + j) + row.dsum) * factor - row.d) * row.scale;
     at.store(p_to + j, probability * factor);

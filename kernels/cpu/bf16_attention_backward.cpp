@@ -91,7 +91,7 @@ class Sequence {
   void row_of_scores(std::int64_t head, std::int64_t place, std::int64_t r, const Slopes& slopes,
                      const ScoreDropout& dropout, const bfloat16* dout, const bfloat16* out) const {
     const std::int64_t length = piece_.length, ld = bf16_score_stride(op_.longest), i = r % bf16_block;
-    const Row row{op_.log_sum_exp.data<float>()[head * op_.q.dim(0) + piece_.first + place] * log2_e,
+    const Row row{op_.log_sum_exp.data<float>()[head * op_.q.dim(0) + piece_.first + place],
                   dot(dout, out, op_.out.dim(1) / op_.heads),
                   static_cast<float>(op_.scale),
                   op_.append_one ? static_cast<float>(dout[op_.value_size()]) : 0.F,
@@ -99,7 +99,7 @@ class Sequence {
                   op_.dropout.threshold(),
                   drops ? dropout.row(r) : nullptr};
     const auto score = [&](vec products, std::int64_t j) {
-      return slopes.add(products * (row.scale * log2_e), j - place);
+      return slopes.add(products * row.scale, j - place);
     };
     fetch_part(dout + op_.out.dim(1) / op_.heads, op_.out.dim(1) / op_.heads);  // of the next head
     fetch_part(out + op_.out.dim(1) / op_.heads, op_.out.dim(1) / op_.heads);

@@ -48,7 +48,7 @@ class Sequence {
       for (std::int64_t i = 0; i < rows; ++i) {
         float* scores = memory_.scores + i * ld;
         const auto score = [&](vec products, std::int64_t j) {
-          return slopes.add(products * (static_cast<float>(op_.scale) * log2_e), j - begin - i);
+          return slopes.add(products * static_cast<float>(op_.scale), j - begin - i);
         };
         bfloat16* p = memory_.p.at + i * memory_.p.ld;
         sums[i] = softmax_row<drops>(scores, score, length, drops ? dropout.row(i) : nullptr,

@@ -34,6 +34,7 @@ TEST_F(CheckpointDamage, TruncatedAnywhere) {
   for (std::size_t length = 1; length < bytes.size(); length += length < 600 ? 1 : 97)
     EXPECT_THAT(reason(std::string_view(bytes).substr(0, length)), HasSubstr("truncated")) << length;
   EXPECT_THAT(reason(std::string_view(bytes).substr(0, bytes.size() - 1)), HasSubstr("truncated"));
+  EXPECT_THAT(reason(std::string_view(bytes).substr(0, bytes.size() - 1)), HasSubstr("copy it again"));
 }
 
 TEST_F(CheckpointDamage, AFlippedBitAnywhere) {

@@ -21,6 +21,7 @@ struct AttentionCase {
   bool room = false;     // for the one
   bool opposed = false;  // queries against keys: every score far below zero
   bool slopes = false;   // some of which hide one side
+  double scale = 1;      // of what it is otherwise
 
   std::int64_t values() const { return value_size > 0 ? value_size : size; }
   std::int64_t stored_values() const { return values() + (room ? 1 : 0); }
@@ -47,7 +48,7 @@ void set_common(const AttentionCase& c, World& world, Operation& op) {
   op.v = world.input(rows_shape(c, c.kv_heads() * c.stored_values()));
   op.sequence_offsets = world.integers(c.offsets);
   op.heads = c.heads, op.longest = c.longest;
-  op.scale = 1 / std::sqrt(static_cast<double>(c.size));
+  op.scale = c.scale / std::sqrt(static_cast<double>(c.size));
   op.dropout = {c.dropout, 5};
   if (c.dropout > 0) op.step_inputs = world.step_inputs(example_step());
   op.shared_keys = c.shared, op.append_one = c.append_one, op.room_for_one = c.room;
@@ -156,6 +157,15 @@ void add_attention_cases(std::vector<OperationCase>& cases) {
   sloped({"slopes_tiles", tiles, 293, 4, 32, 129});
   sloped({"slopes_long", {0, 277, 300}, 300, 2, 24, 300});
   sloped({"slopes_shared", {0, 64, 100, 228}, 229, 11, 30, 128, 0.1, true, 30, 31, true});
+  // What is hidden must stay so.
+  for (const auto& [name, scale] : {std::pair("scale_of_0", 0.), std::pair("scale_below_0", -0.5)})
+    attention_cases(cases, {.name = name,
+                            .offsets = {0, 3, 16, 16, 47},
+                            .tokens = 49,
+                            .heads = 3,
+                            .size = 7,
+                            .longest = 31,
+                            .scale = scale});
   attention_cases(cases, {"apart", {0, 20, 33}, 35, 3, 8, 20, 0.2, false, 9, 5, true});
 }
 

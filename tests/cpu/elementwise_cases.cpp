@@ -43,7 +43,7 @@ void add_elementwise_cases(std::vector<OperationCase>& cases) {
       bias_activation_cases(cases, size, activation, size.rows != 7);
     }
   }
-  for (std::int64_t elements : {1, 37, 40961}) {
+  for (std::int64_t elements : {1, 36, 37, 48, 40960, 40961}) {
     for (double probability : {0., 0.1}) {
       cases.push_back(
           {fmt::format("Dropout_{}{}", elements, probability > 0 ? "" : "_off"), 1e-6, [=](World& world) {

@@ -116,6 +116,7 @@ struct NonfiniteCase {
   std::vector<int> places;
   float planted;
   double max_norm = 0;
+  std::vector<std::int64_t> counts = {3, 4, 5, 6};
 };
 
 void optimizer_cases(std::vector<OperationCase>& cases, const std::string& name,
@@ -293,15 +294,17 @@ void add_optimizer_cases(std::vector<OperationCase>& cases) {
   for (const NonfiniteCase& c :
        {NonfiniteCase{"first", {2}, infinity}, NonfiniteCase{"second", {8, 20}, infinity},
         NonfiniteCase{"loss", {}, infinity}, NonfiniteCase{"squares", {8, 20}, 1e20F},
-        NonfiniteCase{"clipped_squares", {8, 20}, 1e20F, 1}})
+        NonfiniteCase{"clipped_squares", {8, 20}, 1e20F, 1},
+        NonfiniteCase{"of_many", {3 * 250 + 1, 3 * 299 + 1}, infinity, 0, std::vector<std::int64_t>(300, 2)}})
     cases.push_back({"GradientNorm_nonfinite_" + std::string(c.name), 1e-12, [c](World& world) {
-                       const auto segments = segments_of({3, 4, 5, 6}, 1);
-                       std::vector<float> gradients(23, 0.5F);
+                       const auto segments = segments_of(c.counts, 1);
+                       const std::int64_t elements = segments.back().offset + segments.back().count + 1;
+                       std::vector<float> gradients(elements, 0.5F);
                        for (const int place : c.places) gradients[place] = c.planted;
                        GradientNorm op;
-                       op.gradients = world.chosen("gradients", {23}, gradients);
+                       op.gradients = world.chosen("gradients", {elements}, gradients);
                        op.segments = world.bytes(segments.data(), segments.size() * sizeof segments[0]);
-                       op.norms = world.output_double("norms", {4});
+                       op.norms = world.output_double("norms", {std::ssize(segments)});
                        StepInputs inputs;
                        inputs.targets = 2, inputs.max_norm = c.max_norm;
                        StepResults results;
