@@ -19,7 +19,7 @@ from plot import draw  # pylint: disable=wrong-import-position
 
 ARCHIVES = [ROOT / "bench/results" / name
             for name in ("2026-11-26-h100-second-metrics.tar.xz", "2026-11-27-h200-metrics.tar.xz",
-                         "2026-11-27-mnli-apart-metrics.tar.xz")]
+                         "2026-11-27-mnli-apart-metrics.tar.xz", "2026-11-28-mnli-apart-metrics.tar.xz")]
 
 # (run, what it is, it begins with) in the order of the table.
 RUNS = [
@@ -40,8 +40,17 @@ RUNS = [
     ("again-e-2", "our recipe, short, seed 2, WordPiece", None),
     ("again-e-3", "the same, seed 3", None),
     ("g-1", "texts apart, seed 1, WordPiece", None),
-    ("g-2", "the same, seed 2", None),
-    ("g-3", "the same, seed 3", None),
+    ("ac-1", "goes on so (control)", "g-1"),
+    ("al-1", "late stage to 0.2", "g-1"),
+    ("g-2", "texts apart, seed 2", None),
+    ("ac-2", "goes on so (control)", "g-2"),
+    ("al-2", "late stage to 0.2", "g-2"),
+    ("g-3", "texts apart, seed 3", None),
+    ("ac-3", "goes on so (control)", "g-3"),
+    ("al-3", "late stage to 0.2", "g-3"),
+    ("l1-1", "texts apart, one block instead of six, seed 1", None),
+    ("s128-3e3", "texts apart, a small dense model: 2 blocks of 128 (AdamW 1e-3, Muon 3e-3), seed 1", None),
+    ("s32-std", "texts apart, a small dense model: 4 blocks of 32 (3e-3 both), seed 1", None),
     ("c-5e-5", "dense twin of the paper's recipe (stopped)", None),
     ("dense-a", "the same, WordPiece (stopped)", None),
     ("dense-b", "dense twin of our recipe, WordPiece (stopped)", None),
