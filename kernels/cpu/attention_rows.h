@@ -20,7 +20,7 @@ struct Slopes {
     vec distance;
     for (int i = 0; i < lanes; ++i) distance[i] = static_cast<float>(i);
     distance += static_cast<float>(first);
-    return scores + min(distance * before, distance * -behind);  // one is negative, or both 0
+    return scores + min(distance * before, distance * -behind);  // the smaller is at most 0
   }
 };
 struct NoSlopes {

@@ -22,7 +22,8 @@ inline vec exp(vec x) {
   return p * (vec)exponent;
 }
 
-// 2^x to 2 ulp, and exactly 1 of 0: half of exp's instructions. Of a NaN it is a NaN.
+// 2^x to about 2 ulp where |x| < 126, and exactly 1 of 0. Beyond that AVX-512 goes on to 0 and infinity, and
+// AVX2 saturates. Of a NaN it is a NaN.
 inline vec exp2(vec x) {
 #ifdef __AVX512F__
   const vec r = (vec)_mm512_reduce_ps((__m512)x, _MM_FROUND_NO_EXC);  // x - n, n the nearest integer
