@@ -15,6 +15,8 @@ import statistics
 import sys
 import tarfile
 
+from page import replace
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ARCHIVE = ROOT / "bench/results/2026-11-28-mnli-apart-metrics.tar.xz"
 FORMATS = [("hf", "fp32"), ("hb", "bf16"), ("h8", "fp8, current scales"), ("hd", "fp8, delayed scales")]
@@ -68,10 +70,7 @@ def main():
     made = table(read(options.archive))
     print(made)
     if options.write:
-        text = options.write.read_text()
-        before, rest = text.split("<!-- formats -->\n")
-        after = rest.split("<!-- /formats -->")[1]
-        options.write.write_text(f"{before}<!-- formats -->\n{made}\n<!-- /formats -->{after}")
+        replace(options.write, "formats", made)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ import pathlib
 import sys
 import tomllib
 
+from page import replace
+
 TASKS = ["cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli"]
 TITLES = {"cola": "CoLA, Matthews", "sst2": "SST-2, accuracy", "mrpc": "MRPC, F1 and accuracy",
           "stsb": "STS-B, Pearson and Spearman", "qqp": "QQP, F1 and accuracy",
@@ -133,14 +135,6 @@ def table(runs):
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def replace(file, text):
-    before, begin, rest = file.read_text(encoding="utf-8").partition("<!-- glue -->\n")
-    _, end, after = rest.partition("<!-- /glue -->")
-    if not begin or not end:
-        sys.exit(f"{file} has no <!-- glue --> and <!-- /glue -->")
-    file.write_text(before + begin + text + "\n" + end + after, encoding="utf-8")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--collect", nargs="+", metavar="NAME=FOLDER")
@@ -164,7 +158,7 @@ def main():
         parser.error("one of --collect and --read is needed")
     text = table(Runs(lines, options.models))
     if options.write:
-        replace(options.write, text)
+        replace(options.write, "glue", text)
     else:
         print(text)
 

@@ -15,6 +15,7 @@ import tarfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
+from page import replace  # pylint: disable=wrong-import-position
 from plot import draw  # pylint: disable=wrong-import-position
 
 ARCHIVES = [ROOT / "bench/results" / name
@@ -127,10 +128,7 @@ def main():
     made = table(runs)
     print(made)
     if options.write:
-        text = options.write.read_text()
-        before, rest = text.split("<!-- mnli -->\n")
-        after = rest.split("<!-- /mnli -->")[1]
-        options.write.write_text(f"{before}<!-- mnli -->\n{made}\n<!-- /mnli -->{after}")
+        replace(options.write, "mnli", made)
     title = "passes over the training set; dev matched, %"
     if options.early:
         names = ["a-early", "b-early", "again-e-2", "g-1", "g-2", "g-3", "dense-a", "dense-b"]
