@@ -107,7 +107,7 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
             const std::int64_t place = head * tokens + first + i;
             const T* dout_row = dout + i * out_width;
             fetch_part<true>(op.dq.data<T>() + q_at + i * q_width, key_size);
-            fetch_part(q + key_size + i * q_width, key_size);  // of the next head
+            fetch_part(q + key_size + i * q_width, key_size);  // of the next head, if this is not the last
             fetch_part(dout_row + out_size, out_size);
             fetch_part(out + out_size + i * out_width, out_size);
             Row row{op.log_sum_exp.data<float>()[place],

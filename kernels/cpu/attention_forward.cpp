@@ -85,7 +85,7 @@ void attention_forward(const AttentionForward& op, const KernelContext& context)
         with_slopes(op, head, [&](const auto& slopes) {
           for (std::int64_t i = 0; i < rows; ++i) {
             fetch_part<true>(out + i * out_width, out_size);
-            fetch_part(q + key_size + i * q_width, key_size);  // of the next head
+            fetch_part(q + key_size + i * q_width, key_size);  // of the next head, if this is not the last
             float* scores = memory.scores + i * ld;
             const auto score = [&](vec products, std::int64_t j) {
               return slopes.add(products, j - begin - i);

@@ -87,8 +87,8 @@ class Sequence {
 
   // P and dS of the query at `place` of its sequence, which is query `r` of those that are worked on
   // together. The products of the 32 queries around it are in `scores` and `gradients`.
-  template <bool drops, class Slopes>
-  void row_of_scores(std::int64_t head, std::int64_t place, std::int64_t r, const Slopes& slopes,
+  template <bool drops, class AnySlopes>
+  void row_of_scores(std::int64_t head, std::int64_t place, std::int64_t r, const AnySlopes& slopes,
                      const ScoreDropout& dropout, const bfloat16* dout, const bfloat16* out) const {
     const std::int64_t length = piece_.length, ld = bf16_score_stride(op_.longest), i = r % bf16_block;
     const Row row{op_.log_sum_exp.data<float>()[head * op_.q.dim(0) + piece_.first + place],

@@ -231,7 +231,8 @@ inline void multiply_by_rows(const Left& left, const float* panels, std::int64_t
   }
 }
 
-// C (+)= A B of one panel of B, whose columns C has all, row by row; compiled once.
+// C (+)= A B of one panel of B, where C's rows are panel_width apart; compiled once. It asks for `ahead`
+// meanwhile.
 void multiply_panel(const Left& left, const float* panel, std::int64_t m, std::int64_t k, float* c, Into into,
                     const Ahead& ahead = {});
 

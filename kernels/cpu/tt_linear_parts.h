@@ -57,8 +57,8 @@ inline void input_gradient(const float* dxa, std::int64_t rank, const float* a, 
 }
 
 // Sums of a weight's gradient or of its transpose, ranks x columns, panel by panel:
-// [panel][ranks][panel_width]. Were their rows as long as the weight's, those of a panel would lie on a page
-// each and share sets of the first cache.
+// [panel][ranks][panel_width]. Were their rows as long as the weight's, the rows of a panel would share sets
+// of the first cache and, of wide layers, lie on a page each.
 struct WeightSums {
   float* at = nullptr;
   std::int64_t ranks = 0;
@@ -66,6 +66,7 @@ struct WeightSums {
   WeightSums() = default;
   WeightSums(std::int64_t rank, std::int64_t columns, Scratch& scratch)
       : at(scratch.floats(panels_size(rank, columns))), ranks(rank) {}
+  // Of the panel that begins at this column.
   float* panel(std::int64_t column) const { return at + column * ranks; }
 };
 
