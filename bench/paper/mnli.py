@@ -50,6 +50,8 @@ RUNS = [
     ("ac-3", "goes on so (control)", "g-3"),
     ("al-3", "late stage to 0.2", "g-3"),
     ("l1-1", "texts apart, one block instead of six, seed 1", None),
+    ("l1-2", "the same, seed 2", None),
+    ("l1-3", "the same, seed 3", None),
     ("s128-3e3", "texts apart, a small dense model: 2 blocks of 128 (AdamW 1e-3, Muon 3e-3), seed 1", None),
     ("s32-std", "texts apart, a small dense model: 4 blocks of 32 (3e-3 both), seed 1", None),
     ("c-5e-5", "dense twin of the paper's recipe (stopped)", None),
