@@ -19,7 +19,7 @@ places=$build/mutated/places.tsv
 program=$build/tests/mutation/mutants
 jobs=${MUTANT_JOBS:-$(nproc)}
 
-retry=false
+retry=false renewed=false
 case "${1:-}" in
   "") ;;
   --retry) retry=true ;;
@@ -36,62 +36,66 @@ done
 export quick program races reached results ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
   TSAN_OPTIONS=halt_on_error=1 OMP_NUM_THREADS=1 GOMP_SPINCOUNT=1000
 
+# Results are those of these kernels; who survived is tried again when the tests change.
+kernels=$(cat "$build"/mutated/* | cksum)
 if [[ ! -e $reached || $reached -ot $program ]]; then
-  rm -f "$results"
   echo "mutants: the tests without a mistake, and what they reach"
   "$races" --gtest_brief=1 > /dev/null
-  COMERA_REACHED=$reached.part "$program" --gtest_brief=1 > /dev/null
+  "$program" --gtest_brief=1 > /dev/null
+  COMERA_REACHED=$reached.part "$quick" --gtest_brief=1 > /dev/null
   mv "$reached.part" "$reached"
+  renewed=true
 fi
+if [[ $kernels != "$(cat "$build/mutants-of" 2> /dev/null)" ]]; then rm -f "$results"; fi
+echo "$kernels" > "$build/mutants-of"
 touch "$results"
-if $retry; then
+if $retry || $renewed; then
   grep -v $'\tsurvived\t' "$results" > "$results.part" || true
   mv "$results.part" "$results"
 fi
 
-# noticed PROGRAM FAILURE MUTANT TESTS: whether one of the tests (lines of milliseconds and name) fails, which the
-# program says by status FAILURE, or the tests do not end in several times what they take without the mistake.
-# What happened is in $how.
+# noticed PROGRAM TIMES FAILURE MUTANT TESTS: whether one of the tests (lines of milliseconds without sanitizers and
+# name) fails, which the program says by status FAILURE, or the tests do not end in so many times what they take
+# without the mistake. What happened is in $how.
 noticed() {
   local status=0 limit
-  limit=$(awk '{ sum += $1 } END { print 20 + int(sum * 8 / 1000) }' <<< "$4")
-  COMERA_MUTANT=$3 timeout "$limit" "$1" --gtest_brief=1 --gtest_fail_fast "--gtest_filter=$(cut -f 2 <<< "$4" | paste -sd :)" \
+  limit=$(awk -v times="$2" '{ sum += $1 } END { print 20 + int(sum * times / 1000) }' <<< "$5")
+  COMERA_MUTANT=$4 timeout "$limit" "$1" --gtest_brief=1 --gtest_fail_fast "--gtest_filter=$(cut -f 2 <<< "$5" | paste -sd :)" \
     > /dev/null 2>&1 || status=$?
   case $status in
     0) return 1 ;;
     124) how="does not end in $limit s" ;;
-    "$2" | 1 | 134 | 135 | 136 | 139) how="status $status" ;; # a test failed, abort(), a wrong address or number
+    "$3" | 1 | 134 | 135 | 136 | 139) how="status $status" ;; # a test failed, abort(), a wrong address or number
     *)
-      printf 'mutants: %s ended with status %d\n' "$3" "$status" >&2
+      printf 'mutants: %s ended with status %d\n' "$4" "$status" >&2
       exit 255 # and xargs with it
       ;;
   esac
 }
 
-# try MUTANT: appends MUTANT, verdict and what noticed it. The quickest tests are tried first.
+# try MUTANT: appends MUTANT, verdict and what noticed it. The quickest tests are tried first. Sanitizers, which take
+# minutes, are shown the thirty quickest; ThreadSanitizer, which is there for the barriers, six where a bound is moved.
 try() {
-  local mutant=$1 place=${1%[+-]} tests all lines some sanitized how=""
+  local mutant=$1 place=${1%[+-]} tests some few=30 how=""
+  [[ $mutant == "$place" ]] || few=6
   tests=$(awk -F '\t' -v place=" $place " 'index($3, place) { print $2 "\t" $1 }' "$reached" | sort -n)
   if [[ -z $tests ]]; then
     printf '%s\tsurvived\tno test reaches it\n' "$mutant" >> "$results"
     return 0
   fi
-  all=$(wc -l <<< "$tests")
-  for sanitized in "$quick" "$program"; do
-    for lines in 1,6p 7,30p 31,9999p; do
-      some=$(sed -n "$lines" <<< "$tests")
-      if [[ -n $some ]] && noticed "$sanitized" 1 "$mutant" "$some"; then
-        printf '%s\tcaught\t%s\n' "$mutant" "$how" >> "$results"
-        return 0
-      fi
-    done
+  for some in 1,6p 7,30p 31,9999p; do
+    some=$(sed -n "$some" <<< "$tests")
+    if [[ -n $some ]] && noticed "$quick" 10 1 "$mutant" "$some"; then
+      printf '%s\tcaught\t%s\n' "$mutant" "$how" >> "$results"
+      return 0
+    fi
   done
-  # A barrier is what ThreadSanitizer is there for; of a bound it is shown the quickest tests, since it takes minutes.
-  if [[ $mutant != "$place" ]]; then tests=$(sed -n 1,30p <<< "$tests"); fi
-  if noticed "$races" 66 "$mutant" "$tests"; then
+  if noticed "$program" 100 1 "$mutant" "$(sed -n 1,30p <<< "$tests")"; then
+    printf '%s\tcaught\tAddressSanitizer: %s\n' "$mutant" "$how" >> "$results"
+  elif noticed "$races" 500 66 "$mutant" "$(sed -n "1,${few}p" <<< "$tests")"; then
     printf '%s\tcaught\tThreadSanitizer: %s\n' "$mutant" "$how" >> "$results"
   else
-    printf '%s\tsurvived\t%d tests reach it\n' "$mutant" "$all" >> "$results"
+    printf '%s\tsurvived\t%d tests reach it\n' "$mutant" "$(wc -l <<< "$tests")" >> "$results"
   fi
 }
 export -f noticed try

@@ -132,7 +132,8 @@ void add_attention_cases(std::vector<OperationCase>& cases) {
   attention_cases(cases, {"tiles_of_32", tiles, 293, 1, 32, 129});
   attention_cases(cases, {"tiles_of_33", {0, 17, 66}, 66, 1, 33, 49, 0.1});
   attention_cases(cases, {"tiles_of_65", {0, 17, 33, 65}, 65, 1, 65, 32});
-  // Most are dropped: decisions are made in another way from a half on.
+  // Most are dropped: decisions are made in another way beyond a half.
+  attention_cases(cases, {"dropout_beyond_half", {0, 5, 69}, 70, 2, 9, 64, 129.0 / 256});
   attention_cases(cases, {"dropout_of_most", {0, 5, 69}, 70, 2, 9, 64, 0.7});
   attention_cases(cases, {"shared_dropout_of_most", {0, 5, 69}, 70, 3, 9, 66, 0.9, true, 8, 0, true});
   attention_cases(cases, {"shared_one_head", {0, 3, 9}, 9, 1, 5, 6, 0, true, 3, 0, true});
