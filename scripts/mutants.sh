@@ -37,7 +37,7 @@ export quick program races reached results ASAN_OPTIONS=detect_leaks=0 UBSAN_OPT
   TSAN_OPTIONS=halt_on_error=1 OMP_NUM_THREADS=1 GOMP_SPINCOUNT=1000
 
 # Results are those of these kernels; who survived is tried again when the tests change.
-kernels=$(cat "$build"/mutated/* | cksum)
+kernels=$(find "$build/mutated" -type f -print0 | sort -z | xargs -0 cat | cksum)
 if [[ ! -e $reached || $reached -ot $program ]]; then
   echo "mutants: the tests without a mistake, and what they reach"
   "$races" --gtest_brief=1 > /dev/null
