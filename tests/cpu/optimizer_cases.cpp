@@ -295,7 +295,9 @@ void add_optimizer_cases(std::vector<OperationCase>& cases) {
        {NonfiniteCase{"first", {2}, infinity}, NonfiniteCase{"second", {8, 20}, infinity},
         NonfiniteCase{"loss", {}, infinity}, NonfiniteCase{"squares", {8, 20}, 1e20F},
         NonfiniteCase{"clipped_squares", {8, 20}, 1e20F, 1},
-        NonfiniteCase{"of_many", {3 * 250 + 1, 3 * 299 + 1}, infinity, 0, std::vector<std::int64_t>(300, 2)}})
+        NonfiniteCase{"of_many", {3 * 250 + 1, 3 * 299 + 1}, infinity, 0, std::vector<std::int64_t>(300, 2)},
+        NonfiniteCase{"last_of_many", {3 * 299 + 1}, infinity, 0, std::vector<std::int64_t>(300, 2)},
+        NonfiniteCase{"last_squares_of_many", {3 * 299 + 1}, 1e20F, 0, std::vector<std::int64_t>(300, 2)}})
     cases.push_back({"GradientNorm_nonfinite_" + std::string(c.name), 1e-12, [c](World& world) {
                        const auto segments = segments_of(c.counts, 1);
                        const std::int64_t elements = segments.back().offset + segments.back().count + 1;

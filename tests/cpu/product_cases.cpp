@@ -351,6 +351,7 @@ void add_product_cases(std::vector<OperationCase>& cases) {
         HalvesCase{"4x3", {2, 3, 4, 5, 3, 2, 7}, 4, {2, 6, 17, 19, 6, 3}, 0, 9},
         HalvesCase{"many", {2, 3, 2, 3}, 2, {2, 3, 2}, 1, 310, 1, true},
         HalvesCase{"1x1_padded", {3, 5}, 1, {4}, 0, 1, 4},
+        HalvesCase{"1x1_long", {3, 290}, 1, {4}},  // more than a block copies
         HalvesCase{"1x1_last_row", {3, 5}, 1, {4}, 2, 2, 0, true},
         HalvesCase{"2x2_padded_last_row", {8, 6, 5, 7}, 2, {8, 30, 5}, 1, 2, 2, true}})
     halves_cases(cases, c);
@@ -373,7 +374,8 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   batch_case(cases, "one_result", {33, 17, 65}, 13, true);
   products_case(cases, "heads", {31, 30, 64}, 3, false, 2);
   products_case(cases, "one_row", {1, 30, 64}, 12, true, 3);
-  products_case(cases, "long_sums", {17, 33, 515}, 2, false, 1);
+  products_case(cases, "long_sums", {17, 33, 515}, 2, false, 2);
+  products_case(cases, "long_sums_and_one", {17, 33, 257}, 1, true, 2);  // 256 are read at once
   products_case(cases, "many", {3, 4, 5}, 2, true, 245);
   products_case(cases, "nothing_summed", {5, 6, 0}, 2, false, 2);
   weight_gradients_case(cases, "one", {{37, 8, 16, true}});
