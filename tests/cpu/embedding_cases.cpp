@@ -59,21 +59,18 @@ void rotary_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::i
                      }});
 }
 
-// Offsets are drawn: some segments are empty.
-// `rows` of dy: some are summed several times, others never; 0: as many as tokens, each once.
-void segment_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::int64_t width,
-                   std::int64_t segments, int rows = 0) {
-  const std::string name =
-      fmt::format("{}_{}_{}{}", tokens, width, segments, rows > 0 ? fmt::format("_of_{}", rows) : "");
+// The first `count` segments are real. `rows` of dy: some are summed several times, others never; 0: as many
+// as tokens, each once.
+void segment_cases_of(std::vector<OperationCase>& cases, const std::string& name, std::int64_t tokens,
+                      std::int64_t width, const Integers& offsets, std::int64_t count, int rows = 0) {
+  const auto segments = static_cast<std::int64_t>(offsets.size()) - 1;
   for (bool with_ids : {false, true}) {
     cases.push_back({"SegmentSum_" + name + (with_ids ? "_ids" : ""), 4e-6, [=](World& world) {
-                       Integers offsets = drawn(segments + 1, tokens + 1, 5);
-                       std::sort(offsets.begin(), offsets.end());
                        SegmentSum op;
                        op.dy = world.input({rows > 0 ? rows : tokens, width});
                        op.order = world.integers(rows > 0 ? drawn(tokens, rows, 6) : shuffled(tokens, 6));
                        op.offsets = world.integers(offsets);
-                       op.count = world.integers({static_cast<std::int32_t>(segments - segments / 4)});
+                       op.count = world.integers({static_cast<std::int32_t>(count)});
                        if (with_ids) {
                          Integers ids(static_cast<std::size_t>(segments));
                          for (std::size_t i = 0; i < ids.size(); ++i)
@@ -84,6 +81,16 @@ void segment_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::
                        world.run(op);
                      }});
   }
+}
+
+// Offsets are drawn: some segments are empty.
+void segment_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::int64_t width,
+                   std::int64_t segments, int rows = 0) {
+  Integers offsets = drawn(segments + 1, tokens + 1, 5);
+  std::sort(offsets.begin(), offsets.end());
+  const std::string of_rows = rows > 0 ? fmt::format("_of_{}", rows) : "";
+  segment_cases_of(cases, fmt::format("{}_{}_{}{}", tokens, width, segments, of_rows), tokens, width, offsets,
+                   segments - segments / 4, rows);
 }
 
 void table_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::int64_t width) {
@@ -213,13 +220,17 @@ void add_embedding_cases(std::vector<OperationCase>& cases) {
   table_cases(cases, 1, 1);
   table_cases(cases, 71, 37);
   table_cases(cases, 300, 261);
-  segment_cases(cases, 700, 8, 9);                 // long segments, which a block sums together on a GPU
-  segment_cases(cases, 700, 133, 5);               // and of more columns than one has
-  segment_cases(cases, 71, 13, 9, 5);              // rows that are summed several times
-  segment_cases(cases, 700, 8, 2, 900);            // long segments of few of the rows
+  segment_cases(cases, 700, 8, 9);       // long segments, which a block sums together on a GPU
+  segment_cases(cases, 700, 133, 5);     // and of more columns than one has
+  segment_cases(cases, 71, 13, 9, 5);    // rows that are summed several times
+  segment_cases(cases, 700, 8, 2, 900);  // long segments of few of the rows
+  // On a GPU segments are long from 33 rows on, and a block looks at every 32nd row.
+  segment_cases_of(cases, "lengths_about_32", 230, 4, {0, 1, 34, 64, 97, 128, 160, 193, 225}, 8);
+  segment_cases_of(cases, "33", 33, 4, {0, 33}, 1);
   table_gradient_case(cases, 5000, 4, 300, 4999);  // more tokens than a block lists at once on a GPU
   table_gradient_case(cases, 300, 8, 130, 299);    // so many rows that a block goes over all tokens
   table_gradient_case(cases, 299, 3, 10, 299);     // the last part has fewer tokens than the others
+  table_gradient_case(cases, 150, 8, 6, 149);      // two parts
   ttm_cases(cases, {1, 1, 1, 1, 1, 1, 1});
   ttm_cases(cases, {7, 5, 3, 11, 13, 40, 33});
   ttm_cases(cases, {20, 16, 32, 25, 48, 300, 260});
