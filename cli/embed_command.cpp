@@ -67,6 +67,11 @@ void embed(const EmbedOptions& options) {
   if (task.text.empty() && read_as != data::TableFormat::text) task.text = loaded.recipe.task.text;
   if (task.text.empty()) task.text = {"text"};
   if (task.text.size() > 2) throw UsageError("--text: give one or two columns");
+  if (task.text.size() == 2 && loaded.model.config().pairs == PairEncoding::separate)
+    throw UsageError(
+        fmt::format("{}: encodes each text of a pair by itself, so that a pair has no vector; give "
+                    "one column, as --text {}",
+                    options.inference.model.string(), task.text.front()));
   const PackCapacity capacity = inference_capacity(options.inference, loaded);
   const std::int64_t types = loaded.model.config().types;
   const auto examples =
@@ -101,7 +106,10 @@ void add_embed_command(CLI::App& program) {
                    "TSV, CSV or JSONL with text columns, or a text file with one text per line; .gz too")
       ->required();
   command
-      ->add_option("--text", options->text, "Its one or two text columns; default: those of the model's task")
+      ->add_option(
+          "--text", options->text,
+          "Its one or two text columns; default: those of the model's task. One where the model encodes the "
+          "texts of a pair apart")
       ->delimiter(',');
   add_output_options(*command, options->output, "FILE.h5 or FILE.jsonl");
   command->add_option("--pooling", options->pooling, "mean: of all tokens; first: of the first token")

@@ -68,7 +68,7 @@ RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode)
     resumes_ = holds_run();
     if (mode == RunMode::fresh && resumes_)
       throw UsageError(
-          fmt::format("{}: holds another run; choose another --output, or go on with that run: --resume auto",
+          fmt::format("{}: holds a run already; choose another --output, or go on with it: --resume auto",
                       path_.string()));
     if (!resumes_) refuse_files_of_others();
     own_checkpoints_ = !storage::is_taken(checkpoints());

@@ -21,7 +21,7 @@ enum class RunMode : std::uint8_t {
 // holds no run at the end is removed, if it was made here; of what stood there before, nothing is.
 class RunDirectory {
  public:
-  // Makes the directory if need be. Throws UsageError when the directory holds another run (fresh) or none
+  // Makes the directory if need be. Throws UsageError when the directory holds a run already (fresh) or none
   // (resume), or holds no run but a file that a run would write over, and Error when another process uses it,
   // with that process's id.
   RunDirectory(std::filesystem::path path, RunMode mode);

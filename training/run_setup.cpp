@@ -52,9 +52,11 @@ const std::string& checked_output(const Recipe& recipe) {
 const std::string& checked_tokenizer(const Recipe& recipe) {
   if (recipe.data.tokenizer.empty())
     throw UsageError(
-        "data.tokenizer is missing; give it with --tokenizer FILE, in the recipe or with --set "
-        "data.tokenizer=..., or for "
-        "pretraining the files to train on with --input FOLDER");
+        !recipe.task.name.empty()
+            ? "data.tokenizer is missing; give it with --set data.tokenizer=FILE or in the recipe, or "
+              "an encoder that has one with --from RUN"
+            : "data.tokenizer is missing; give it with --tokenizer FILE or in the recipe, or the files to "
+              "train on with --input FOLDER");
   return recipe.data.tokenizer;
 }
 

@@ -191,7 +191,8 @@ __device__ __forceinline__ void load_rows(T* to, const HeadRows<T>& from, int he
                                           std::int64_t begin, int length, int first) {
   in_units(from, [&](auto unit) {
     constexpr int U = decltype(unit)::value, units = D / U, step = threads / units, stride = D + 8;
-    constexpr int most = rows < step ? 1 : rows / step, enough = U * sizeof(T) == 16 ? 4 : D == 32 ? 16 : 8;
+    static_assert(rows >= step, "every thread has rows");
+    constexpr int most = rows / step, enough = U * sizeof(T) == 16 ? 4 : D == 32 ? 16 : 8;
     constexpr int batch = most < enough ? most : enough;
     using Unit = Bytes<U * sizeof(T)>;
     const int thread = static_cast<int>(thread_asked_for() % threads), column = thread % units * U,
@@ -222,7 +223,7 @@ __device__ __forceinline__ void load_rows(T* to, const HeadRows<T>& from, int he
 #pragma unroll
       for (int b = 0; b < batch; ++b) {
         const int place = Order::place(row) + Order::place(b * step);
-        if (rows >= step || own_row < rows) *reinterpret_cast<Unit*>(own_to + place * stride) = loaded[b];
+        *reinterpret_cast<Unit*>(own_to + place * stride) = loaded[b];
       }
     }
   });

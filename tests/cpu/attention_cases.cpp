@@ -131,6 +131,8 @@ void add_attention_cases(std::vector<OperationCase>& cases) {
   const std::vector<std::int32_t> tiles = {0, 33, 97, 162, 291};
   attention_cases(cases, {"tiles_of_32", tiles, 293, 1, 32, 129});
   attention_cases(cases, {"tiles_of_33", {0, 17, 66}, 66, 1, 33, 49, 0.1});
+  attention_cases(cases, {"one_short_of_32", {0, 63, 94, 109}, 110, 1, 32, 63});
+  attention_cases(cases, {"one_short_of_64", {0, 63, 94, 109}, 110, 1, 64, 63, 0.1});
   attention_cases(cases, {"tiles_of_65", {0, 17, 33, 65}, 65, 1, 65, 32});
   // Most are dropped: decisions are made in another way beyond a half.
   attention_cases(cases, {"dropout_beyond_half", {0, 5, 69}, 70, 2, 9, 64, 129.0 / 256});

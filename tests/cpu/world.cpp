@@ -219,13 +219,12 @@ std::vector<World::Output> World::outputs() const {
     if (block.is_results) {
       StepResults r;
       std::memcpy(&r, output.bits.data(), sizeof r);
-      output.values = {r.loss_sum,
-                       r.target_count,
-                       r.correct,
-                       r.gradient_norm,
-                       r.gradient_scale,
-                       static_cast<double>(r.nonfinite),
-                       static_cast<double>(r.first_nonfinite)};
+      output.values = {r.loss_sum, r.target_count, r.correct, r.gradient_norm, r.gradient_scale};
+      // By themselves, since what may differ is a share of an output's largest number.
+      Output flags;
+      flags.name = block.name + " flags";
+      flags.values = {static_cast<double>(r.nonfinite), static_cast<double>(r.first_nonfinite)};
+      all.push_back(std::move(flags));
     } else {
       output.values = numbers(output.bits, block.tensor.dtype());
     }

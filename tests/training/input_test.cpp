@@ -57,7 +57,7 @@ TEST_F(Input, MakesWhatTheSingleCommandsMake) {
 TEST_F(Input, DataThatWereMadeAreTakenAgain) {
   ASSERT_EQ(run_program(command({"--stop-after", "4"})).code, 0);
   const auto made = fs::last_write_time(run() / "data/shards/train-00000.h5");
-  expect(run_program(command()), 2, {"holds another run"});
+  expect(run_program(command()), 2, {"holds a run already"});
   expect(run_program(command({"--resume", "auto", "--languages", "python"})), 2,
          {"run/data: was made of another input", "leave --input out"});
   const ProgramResult resumed = run_program(command({"--resume", "auto"}));

@@ -46,7 +46,7 @@ TEST(RunDirectory, AnotherRunIsNotOverwritten) {
   begin_run(folder / "run");
   EXPECT_THROW(RunDirectory(folder / "run", RunMode::fresh), UsageError);
   EXPECT_THAT(error_of([&] { RunDirectory(folder / "run", RunMode::fresh); }),
-              HasSubstr("holds another run"));
+              HasSubstr("holds a run already"));
   EXPECT_EQ(read_text(folder / "run/recipe.toml"), "a = 1\n");
 }
 
@@ -74,7 +74,7 @@ TEST(RunDirectory, AnyFileOfARunMakesItOne) {
     std::filesystem::create_directories(folder / "run/checkpoints");
     folder.write(std::string("run/") + name, "of the run");
     EXPECT_THAT(error_of([&] { RunDirectory(folder / "run", RunMode::fresh); }),
-                HasSubstr("holds another run"))
+                HasSubstr("holds a run already"))
         << name;
     EXPECT_TRUE(RunDirectory(folder / "run", RunMode::automatic).resumes()) << name;
     EXPECT_EQ(read_text(folder / "run" / name), "of the run");

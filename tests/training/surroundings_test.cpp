@@ -202,7 +202,7 @@ TEST_F(TrainingSurroundings, FilesOfTheUserInTheOutputFolderStay) {
   expect_refusal(shell("$C pretrain $R --set data.train=nowhere"), 1, {"nowhere"});
   EXPECT_EQ(read_text(run() / "processes/mine.txt"), "the user's");
   std::ofstream(run() / "best.h5") << "the user's";
-  expect_refusal(shell("$C pretrain $R"), 2, {"holds another run"});
+  expect_refusal(shell("$C pretrain $R"), 2, {"holds a run already"});
   EXPECT_EQ(read_text(run() / "best.h5"), "the user's");
   fs::remove(run() / "best.h5");
   fs::copy_file(write_recipe(), run() / "recipe.toml");
