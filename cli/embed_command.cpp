@@ -70,7 +70,7 @@ void embed(const EmbedOptions& options) {
   if (task.text.size() == 2 && loaded.model.config().pairs == PairEncoding::separate)
     throw UsageError(
         fmt::format("{}: encodes each text of a pair by itself, so that a pair has no vector; give "
-                    "one column, as --text {}",
+                    "one column, for example --text {}",
                     options.inference.model.string(), task.text.front()));
   const PackCapacity capacity = inference_capacity(options.inference, loaded);
   const std::int64_t types = loaded.model.config().types;

@@ -3,7 +3,7 @@
 # bound moved up and down by one, each by itself. Tried without a sanitizer first, which is quick; where that notices
 # nothing, under AddressSanitizer, and then under ThreadSanitizer.
 #   scripts/mutants.sh [--retry]    --retry: try again those that survived
-# Those that docs/mutants.md explains count as survivors without being tried, except with --retry.
+# Those that docs/mutants.md explains are tried without sanitizers only, except with --retry.
 # Results are kept in build/asan/mutants.tsv, which a stopped call goes on from, until the kernels change.
 # Survivors must be explained in docs/mutants.md: exit 1 if one is not.
 set -euo pipefail
@@ -33,7 +33,7 @@ for preset in release asan tsan; do
   cmake --preset "$preset" > /dev/null
   cmake --build "build/$preset" --target mutants -j 2
 done
-export quick program races reached results ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
+export quick program races reached results places retry ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
   TSAN_OPTIONS=halt_on_error=1 OMP_NUM_THREADS=1 GOMP_SPINCOUNT=1000
 
 # Results are those of these kernels; who survived is tried again when the tests change.
@@ -90,7 +90,9 @@ try() {
       return 0
     fi
   done
-  if noticed "$program" 100 1 "$mutant" "$(sed -n 1,10p <<< "$tests")"; then
+  if ! $retry && explained "$mutant"; then
+    printf '%s\tsurvived\t%d tests reach it; not tried with sanitizers\n' "$mutant" "$(wc -l <<< "$tests")" >> "$results"
+  elif noticed "$program" 100 1 "$mutant" "$(sed -n 1,10p <<< "$tests")"; then
     printf '%s\tcaught\tAddressSanitizer: %s\n' "$mutant" "$how" >> "$results"
   elif noticed "$races" 500 66 "$mutant" "$(sed -n "1,${few}p" <<< "$tests")"; then
     printf '%s\tcaught\tThreadSanitizer: %s\n' "$mutant" "$how" >> "$results"
@@ -98,7 +100,6 @@ try() {
     printf '%s\tsurvived\t%d tests reach it\n' "$mutant" "$(wc -l <<< "$tests")" >> "$results"
   fi
 }
-export -f noticed try
 
 # explained MUTANT: whether docs/mutants.md has a line "- file, `source line`, +: reason" for it. The line of the
 # source is in $line, what was done to it in $kind.
@@ -107,20 +108,11 @@ explained() {
   kind=${1##*[0-9]}
   grep -qF -e "- ${line%%$'\t'*}, \`${line#*$'\t'}\`, ${kind:-out}:" docs/mutants.md
 }
+export -f noticed try explained
 
 # Backwards: the first files' tests, attention's, take longest.
 awk -F '\t' '$2 == "barrier" { print $1 } $2 == "bound" { print $1 "+"; print $1 "-" }' "$places" |
   tac | grep -vxFf <(cut -f 1 "$results"; echo none) > "$build/mutants-left" || true
-if ! $retry; then
-  while read -r mutant; do
-    if explained "$mutant"; then
-      printf '%s\tsurvived\tnot tried\n' "$mutant" >> "$results"
-    else
-      echo "$mutant"
-    fi
-  done < "$build/mutants-left" > "$build/mutants-left.part"
-  mv "$build/mutants-left.part" "$build/mutants-left"
-fi
 echo "mutants: $(wc -l < "$build/mutants-left") to try"
 # shellcheck disable=SC2016
 xargs -r -P "$jobs" -I '{}' bash -c 'try "$1"' try '{}' < "$build/mutants-left"

@@ -53,8 +53,8 @@ const std::string& checked_tokenizer(const Recipe& recipe) {
   if (recipe.data.tokenizer.empty())
     throw UsageError(
         !recipe.task.name.empty()
-            ? "data.tokenizer is missing; give it with --set data.tokenizer=FILE or in the recipe, or "
-              "an encoder that has one with --from RUN"
+            ? "data.tokenizer is missing; give it with --set data.tokenizer=FILE or in the recipe, or take "
+              "that of an encoder with --from RUN"
             : "data.tokenizer is missing; give it with --tokenizer FILE or in the recipe, or the files to "
               "train on with --input FOLDER");
   return recipe.data.tokenizer;

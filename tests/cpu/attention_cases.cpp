@@ -119,6 +119,13 @@ void add_attention_cases(std::vector<OperationCase>& cases) {
                           .size = 16,
                           .longest = 70,
                           .opposed = true});
+  attention_cases(cases, {.name = "opposed_one_short",
+                          .offsets = {0, 63},
+                          .tokens = 63,
+                          .heads = 1,
+                          .size = 16,
+                          .longest = 63,
+                          .opposed = true});
   attention_cases(cases, {.name = "opposed_slopes",
                           .offsets = {0, 5, 9},
                           .tokens = 10,

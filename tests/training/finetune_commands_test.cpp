@@ -99,6 +99,22 @@ TEST_F(Finetune, TheProgramGoesAllTheWay) {
   EXPECT_NE(of_word.begin()->second, std::next(of_word.begin())->second);
 }
 
+TEST_F(Finetune, APairOfTextsThatAreEncodedApartHasNoVector) {
+  const ProgramResult tuned =
+      run_program(arguments("finetune", {}, {"model.pairs=separate", "phase.0.steps=5", "phase.1.steps=5"}));
+  ASSERT_EQ(tuned.code, 0) << tuned.output;
+  const std::string run = (folder() / "run").string(), dev = (folder() / "dev.tsv").string();
+  const ProgramResult pair =
+      run_program({"embed", run, "--input", dev, "--output", (folder() / "v.h5").string()});
+  EXPECT_EQ(pair.code, 2);
+  EXPECT_THAT(pair.output, HasSubstr("encodes each text of a pair by itself"));
+  EXPECT_THAT(pair.output, HasSubstr("--text first"));
+  EXPECT_EQ(
+      run_program({"embed", run, "--input", dev, "--text", "first", "--output", (folder() / "v.h5").string()})
+          .code,
+      0);
+}
+
 class CarelessFinetune : public Finetune {
  protected:
   void expect(const std::vector<std::string>& arguments, int code, const std::vector<std::string>& parts) {
