@@ -188,7 +188,7 @@ void add_fill_command(CLI::App& program) {
   add_output_options(*command, options->output, "FILE.jsonl: a line for each [MASK], instead of printing",
                      false);
   command->footer(
-      "Example: comera fill runs/first 'for i in [MASK](10):'\n"
+      "Example: comera fill runs/first 'for i [MASK] range(10):'\n"
       "Pieces are those of the tokenizer, which writes a space as \xe2\x96\x81 (SentencePiece) or ## before "
       "what goes on with a word (WordPiece). One space before [MASK] belongs to its piece. All texts are "
       "held "

@@ -267,7 +267,7 @@ void add_report_command(CLI::App& program) {
   command->footer(
       "Examples:\n"
       "  comera report runs/first --output report.html\n"
-      "  comera report runs/first runs/dense --output report.html --fill 'for i in [MASK](10):'\n"
+      "  comera report runs/first runs/dense --output report.html --fill 'for i [MASK] range(10):'\n"
       "  comera report runs/first --tensorboard events");
   command->callback([options] { report(*options); });
 }
