@@ -8,6 +8,7 @@
 #include <map>
 
 #include "kernels/core/finite.h"
+#include "recipes/suggest.h"
 
 namespace comera {
 
@@ -93,6 +94,11 @@ data::Task task_of(const TaskSection& section) {
       missing("task.folder", "the folder with the GLUE task's TSV files");
     task = data::glue_task(section.name, section.folder);
   } else {
+    if (!section.folder.empty())
+      throw UsageError(fmt::format(
+          "task.folder is for the files of a GLUE task, and task.name = \"{}\" is none{}; for files of your "
+          "own give task.train and task.validation instead",
+          section.name, suggestion(section.name, {glue.begin(), glue.end()})));
     if (section.text.empty()) missing("task.text", "the one or two columns with text");
     if (section.label.empty()) missing("task.label", "the column with the label or score");
     if (section.train.empty()) missing("task.train", "the files to train on");
