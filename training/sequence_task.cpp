@@ -98,7 +98,7 @@ data::Task task_of(const TaskSection& section) {
       throw UsageError(fmt::format(
           "task.folder is for the files of a GLUE task, and task.name = \"{}\" is none{}; for files of your "
           "own give task.train and task.validation instead",
-          section.name, suggestion(section.name, {glue.begin(), glue.end()})));
+          section.name, suggestion(section.name, glue)));
     if (section.text.empty()) missing("task.text", "the one or two columns with text");
     if (section.label.empty()) missing("task.label", "the column with the label or score");
     if (section.train.empty()) missing("task.train", "the files to train on");

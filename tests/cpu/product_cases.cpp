@@ -414,7 +414,7 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   inner_cases(cases, {77, 16, 2056, 64});
   inner_cases(cases, {259, 48, 264, 40});
   inner_cases(cases, {700, 32, 136, 8});
-  inner_cases(cases, {130, 32, 208, 32});  // the inner size of the others is odd times 8
+  inner_cases(cases, {130, 32, 208, 32});  // the inner sizes of the others are odd multiples of 8
   inner_cases(cases, {8450, 8, 776, 8, Activation::gelu, true});  // a block's places are used again
   inner_cases(cases, {33, 70, 40, 9, Activation::tanh});
   linear_cases(cases, {2049, 32, {16}, {2080}, Activation::gelu, true, false});

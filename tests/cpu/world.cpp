@@ -220,7 +220,8 @@ std::vector<World::Output> World::outputs() const {
       StepResults r;
       std::memcpy(&r, output.bits.data(), sizeof r);
       output.values = {r.loss_sum, r.target_count, r.correct, r.gradient_norm, r.gradient_scale};
-      // By themselves, since what may differ is a share of an output's largest number.
+      // Flags are an output of their own: the tolerance is a share of an output's largest number, and beside
+      // a norm of 1e20 a wrong flag would be within it.
       Output flags;
       flags.name = block.name + " flags";
       flags.values = {static_cast<double>(r.nonfinite), static_cast<double>(r.first_nonfinite)};
