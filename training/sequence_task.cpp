@@ -95,10 +95,11 @@ data::Task task_of(const TaskSection& section) {
     task = data::glue_task(section.name, section.folder);
   } else {
     if (!section.folder.empty())
-      throw UsageError(fmt::format(
-          "task.folder is for the files of a GLUE task, and task.name = \"{}\" is none{}; for files of your "
-          "own give task.train and task.validation instead",
-          section.name, suggestion(section.name, glue)));
+      throw UsageError(
+          fmt::format("task.folder is for the files of a GLUE task (files of your own: task.train and "
+                      "task.validation), and "
+                      "task.name = \"{}\" is no GLUE task{}",
+                      section.name, suggestion(section.name, glue)));
     if (section.text.empty()) missing("task.text", "the one or two columns with text");
     if (section.label.empty()) missing("task.label", "the column with the label or score");
     if (section.train.empty()) missing("task.train", "the files to train on");

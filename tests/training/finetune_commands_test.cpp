@@ -127,7 +127,7 @@ TEST_F(CarelessFinetune, IsToldWhatIsMissingOrWrong) {
   expect(arguments("finetune", {}, {"task.text=[]"}), 2, {"task.text is missing"});
   expect(arguments("finetune", {}, {"task.name=mnli", "task.train=[]"}), 2, {"task.folder is missing"});
   expect(arguments("finetune", {}, {"task.name=mnly", "task.folder=glue"}), 2,
-         {"task.name = \"mnly\" is none; did you mean 'mnli'?"});
+         {"task.name = \"mnly\" is no GLUE task; did you mean 'mnli'?"});
   expect(arguments("finetune", {}, {"task.text=\"frist\""}), 1, {"no column 'frist'", "number, second"});
   expect(arguments("finetune", {}, {"task.label=number"}), 1, {"400 different", "label"});
   expect(arguments("finetune", {}, {"task.labels=[\"yes\", \"no\"]"}), 1,
