@@ -36,8 +36,11 @@ struct StoreScaled {
   const float* row_scale;
 
   template <int Rows>
-  void operator()(Tile<Rows>& tile, std::int64_t i, std::int64_t j, std::int64_t columns) const {
+  inline __attribute__((always_inline)) void operator()(Tile<Rows>& tile, std::int64_t i, std::int64_t j,
+                                                        std::int64_t columns) const {
+#pragma GCC unroll 12
     for (int r = 0; r < Rows; ++r) {
+#pragma GCC unroll 2
       for (int v = 0; v < panel_vectors; ++v) tile.at[r][v] *= row_scale[i + r];
     }
     store_tile(tile, i, j, columns);

@@ -70,7 +70,7 @@ inline RowSums softmax_row(float* scores, const Score& score, std::int64_t lengt
   for_columns(0, length, [&](std::int64_t j, auto at) {
     const vec e = at.keep(exp2((at.load(scores + j) - maximum) * log2_e));
     total += e;
-    const vec left_over = drops ? e * keeps(bytes + j, threshold, 1.F) : e;
+    const vec left_over = drops ? cpu::kept(e, bytes + j, threshold) : e;
     kept += left_over;
     at.store(to + j, left_over);
   });
@@ -119,11 +119,11 @@ struct SharedGradient {
     parallel_pieces((rows + together - 1) / together, thread_limit(), [&](std::int64_t piece, int) {
       for (std::int64_t t = piece * together; t < std::min(rows, (piece + 1) * together); ++t) {
         T* to = place(0, t);
-        for (std::int64_t c = 0; c < width; ++c) {
-          float total = of_group(0, t)[c];
-          for (std::int64_t g = 1; g < groups; ++g) total += of_group(g, t)[c];
-          to[c] = T(total);
-        }
+        for_columns(0, width, [&](std::int64_t c, auto at) {
+          vec total = at.load(of_group(0, t) + c);
+          for (std::int64_t g = 1; g < groups; ++g) total += at.load(of_group(g, t) + c);
+          at.store(to + c, total);
+        });
       }
     });
   }
@@ -158,7 +158,7 @@ inline void score_gradients(const Row& row, const Score& score, const float* p, 
                             std::int64_t length, T* p_to, T* ds_to) {
   for_columns(0, length, [&](std::int64_t j, auto at) {
     const vec probability = exp2((score(at.load(p + j), j) - row.log_sum_exp) * log2_e);
-    const vec factor = drops ? keeps(row.bytes + j, row.threshold, row.kept) : splat(1);
+    const vec factor = drops ? cpu::kept(splat(row.kept), row.bytes + j, row.threshold) : splat(1);
     const vec gradient = probability * ((at.load(ds + j) + row.dsum) * factor - row.d) * row.scale;
     at.store(p_to + j, probability * factor);
     at.store(ds_to + j, gradient);

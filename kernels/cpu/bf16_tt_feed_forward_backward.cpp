@@ -120,8 +120,8 @@ class Block {
         bf16_multiply(memory_.xa.rows(i), operands_.b_up.panel(c + j), memory_.sums, bf16_block, false);
         bf16_multiply(memory_.dha.rows(i), operands_.a_down_across.panel(c + j), memory_.other_sums,
                       bf16_block, false);
-        activate<activation>(operands_.bias + c + j, h.at + i * h.ld + j, du.at + i * du.ld + j,
-                             sums_.dbias + c + j);
+        activate_block<activation>(operands_.bias + c + j, h.at + i * h.ld + j, du.at + i * du.ld + j,
+                                   sums_.dbias + c + j);
       }
     }
     block_.weight_gradient(memory_.dha_across, h.at, h.ld, columns, sums_.da_down, c);
@@ -136,20 +136,20 @@ class Block {
 
   // h of u in `sums`, and du of dh in `other_sums`, whose rows beyond the block's are 0.
   template <Activation activation>
-  void activate(const float* bias, bfloat16* h, bfloat16* du, float* dbias) const {
-    for (std::int64_t v = 0; v < bf16_block; v += lanes) {
-      const vec b = load(bias + v);
-      vec total = load(dbias + v);
-      for (std::int64_t r = 0; r < bf16_block; ++r) {
-        const ValueAndSlope both =
-            activated_with_slope<activation>(load(memory_.sums + r * bf16_block + v) + b);
-        const vec gradient = load(memory_.other_sums + r * bf16_block + v) * both.slope;
-        store(h + r * memory_.h.ld + v, both.value);
-        store(du + r * memory_.du.ld + v, gradient);
-        total += gradient;
+  void activate_block(const float* bias, bfloat16* h, bfloat16* du, float* dbias) const {
+    vec totals[] = {load(dbias), load(dbias + lanes)};
+    for_biased_rows(memory_.sums, bias, bf16_block, [&]<int Vectors>(std::int64_t r, vec(&u)[Vectors]) {
+      vec slope[Vectors];
+      activate_with_slope<activation>(u, slope);
+      for (int k = 0; k < Vectors; ++k) {
+        const std::int64_t row = r + k / 2, column = k % 2 * lanes;
+        const vec gradient = load(memory_.other_sums + row * bf16_block + column) * slope[k];
+        store(h + row * memory_.h.ld + column, u[k]);
+        store(du + row * memory_.du.ld + column, gradient);
+        totals[k % 2] += gradient;
       }
-      store(dbias + v, total);
-    }
+    });
+    for (int half = 0; half < 2; ++half) store(dbias + half * lanes, totals[half]);
   }
 
   void input() const {

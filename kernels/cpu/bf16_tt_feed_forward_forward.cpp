@@ -44,11 +44,11 @@ struct Memory {
 };
 
 template <Activation activation>
-void activate(const float* sums, const float* bias, bfloat16* h, std::int64_t ld) {
-  for (std::int64_t r = 0; r < bf16_block; ++r) {
-    for (std::int64_t v = 0; v < bf16_block; v += lanes)
-      store(h + r * ld + v, activated<activation>(load(sums + r * bf16_block + v) + load(bias + v)));
-  }
+void activate_block(const float* sums, const float* bias, bfloat16* h, std::int64_t ld) {
+  for_biased_rows(sums, bias, bf16_block, [&]<int Vectors>(std::int64_t r, vec(&u)[Vectors]) {
+    activate<activation>(u);
+    for (int k = 0; k < Vectors; ++k) store(h + (r + k / 2) * ld + k % 2 * lanes, u[k]);
+  });
 }
 
 // The result of 32 rows of A, or of as many as there are, goes to c, and as a left operand of the next
@@ -74,7 +74,7 @@ void one_block(const TTFeedForwardForward& op, const Operands& operands, const M
     const std::int64_t columns = std::min(chunk_columns, whole_blocks(inner - c));
     for (std::int64_t j = 0; j < columns; j += bf16_block) {
       bf16_multiply(memory.xa.rows(0), operands.b_up.panel(c + j), memory.sums, bf16_block, false);
-      activate<activation>(memory.sums, operands.bias + c + j, memory.h.at + j, memory.h.ld);
+      activate_block<activation>(memory.sums, operands.bias + c + j, memory.h.at + j, memory.h.ld);
     }
     for (std::int64_t j = 0; j < rank_down; j += bf16_block)
       bf16_multiply({memory.h.at, memory.h.ld, columns / bf16_block}, operands.a_down.panel(j, c),

@@ -54,26 +54,145 @@ void pack_transposed(const T* b, std::int64_t ldb, std::int64_t k, std::int64_t 
 template void pack_transposed<float>(const float*, std::int64_t, std::int64_t, std::int64_t, float*);
 template void pack_transposed<bfloat16>(const bfloat16*, std::int64_t, std::int64_t, std::int64_t, float*);
 
-void multiply_panel(const Left& left, const float* panel, std::int64_t m, std::int64_t k, float* c, Into into,
-                    const Ahead& ahead) {
+void multiply_panel(const Left& left, const float* panel, std::int64_t m, std::int64_t k, float* c,
+                    Into into) {
   for (std::int64_t i = 0; i < m; i += tile_rows) {
-    const std::int64_t line = i / tile_rows;  // each tile asks for another one of the rows' lines
     for_rows(m - i, [&]<int Rows>() {
-      Tile<Rows> tile = {};
-      if (line < ahead.lines) {
-        multiply_tile<Rows, true>(left.from(i, 0), panel, k, tile, ahead.at + line * 64, ahead.apart);
-      } else {
-        multiply_tile(left.from(i, 0), panel, k, tile);
-      }
-      StoreTile{c, panel_width, into}(tile, i, 0, panel_width);
+      fetch_to_write<Rows>(c + i * panel_width, panel_width);
+      one_tile<Rows>(left.from(i, 0), panel, k, i, 0, panel_width, StoreTile{c, panel_width, into});
     });
   }
 }
+
+namespace {
+// What a tile's product does besides with each row of B that it reads, and at its end.
+struct Nothing {
+  void row(std::int64_t, const vec (&)[panel_vectors]) {}
+  void end() {}
+};
+struct Pack {
+  float* panel;
+
+  inline __attribute__((always_inline)) void row(std::int64_t l, const vec (&b)[panel_vectors]) {
+    for (int v = 0; v < panel_vectors; ++v) store(panel + l * panel_width + v * lanes, b[v]);
+  }
+  void end() {}
+};
+struct PackAndSum {
+  float *panel, *column_sums;
+  vec totals[panel_vectors] = {};
+
+  inline __attribute__((always_inline)) void row(std::int64_t l, const vec (&b)[panel_vectors]) {
+    Pack{panel}.row(l, b);
+    for (int v = 0; v < panel_vectors; ++v) totals[v] += b[v];
+  }
+  void end() {
+    for (int v = 0; v < panel_vectors; ++v)
+      store(column_sums + v * lanes, load(column_sums + v * lanes) + totals[v]);
+  }
+};
+
+// A tile of A B, where the rows of B lie `ldb` apart. At each step it asks for a line, if it `fetches`.
+template <bool fetches, int Rows, class T, class Also>
+inline __attribute__((always_inline)) void multiply_tile_of_rows(const Left& left, const T* b,
+                                                                 std::int64_t ldb, std::int64_t k,
+                                                                 Tile<Rows>& tile, const char* line,
+                                                                 std::int64_t apart, Also also) {
+  const float* a = left.a;
+  const std::int64_t a_apart = left.row;
+  for (std::int64_t l = 0; l < k; ++l) {
+    if constexpr (fetches) {
+      __builtin_prefetch(line, 0, 2);  // into the second cache
+      line += apart;
+    }
+    vec row[panel_vectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < panel_vectors; ++v) row[v] = load(b + v * lanes);
+    also.row(l, row);
+#pragma GCC unroll 12
+    for (int r = 0; r < Rows; ++r) {
+      const vec x = splat(a[r * a_apart]);
+#pragma GCC unroll 2
+      for (int v = 0; v < panel_vectors; ++v) tile.at[r][v] += x * row[v];
+    }
+    a += left.step;
+    b += ldb;
+  }
+  also.end();
+}
+
+// The rows of C from row i on that one tile has.
+template <class T, class Also>
+void multiply_rows(const Left& left, const T* b, std::int64_t ldb, std::int64_t m, std::int64_t k, float* c,
+                   std::int64_t i, Into into, const Ahead& ahead, Also also) {
+  const std::int64_t line = i / tile_rows;  // each tile asks for another one of the rows' lines
+  for_rows(m - i, [&]<int Rows>() {
+    Tile<Rows> tile = {};
+    fetch_to_write<Rows>(c + i * panel_width, panel_width);
+    const Left rows = left.from(i, 0);
+    if (line < ahead.lines) {
+      multiply_tile_of_rows<true>(rows, b, ldb, k, tile, ahead.at + line * 64, ahead.apart, also);
+    } else {
+      multiply_tile_of_rows<false>(rows, b, ldb, k, tile, nullptr, 0, also);
+    }
+    StoreTile{c, panel_width, into}(tile, i, 0, panel_width);
+  });
+}
+}  // namespace
+
+template <class T>
+void pack_and_multiply_panel(const Left& left, const T* b, std::int64_t ldb, std::int64_t n, float* panel,
+                             std::int64_t m, std::int64_t k, float* c, Into into, float* column_sums,
+                             const Ahead& ahead) {
+  if (n < panel_width) {
+    pack_panel(b, ldb, k, n, panel);
+    return pack_and_multiply_panel<float>(left, panel, panel_width, panel_width, panel, m, k, c, into,
+                                          column_sums, ahead);
+  }
+  if (column_sums == nullptr) {
+    multiply_rows(left, b, ldb, m, k, c, 0, into, ahead, Pack{panel});
+  } else {
+    multiply_rows(left, b, ldb, m, k, c, 0, into, ahead, PackAndSum{panel, column_sums});
+  }
+  for (std::int64_t i = tile_rows; i < m; i += tile_rows)
+    multiply_rows(left, panel, panel_width, m, k, c, i, into, ahead, Nothing{});
+}
+
+template void pack_and_multiply_panel<float>(const Left&, const float*, std::int64_t, std::int64_t, float*,
+                                             std::int64_t, std::int64_t, float*, Into, float*, const Ahead&);
+template void pack_and_multiply_panel<bfloat16>(const Left&, const bfloat16*, std::int64_t, std::int64_t,
+                                                float*, std::int64_t, std::int64_t, float*, Into, float*,
+                                                const Ahead&);
+
+namespace {
+// C = A B or C += A B of an A whose rows follow each other in memory, from which they come: tile by tile of
+// A's rows, which asks for the next ones meanwhile.
+void multiply_long_rows(const Left& left, const float* panels, std::int64_t m, std::int64_t n, std::int64_t k,
+                        const StoreTile& c) {
+  for (std::int64_t i = 0; i < m; i += tile_rows) {
+    const Left rows = left.from(i, 0);
+    const auto* next = reinterpret_cast<const char*>(rows.a + tile_rows * k);
+    for (std::int64_t j = 0; j < n; j += panel_width) {
+      const float* panel = panels + j * k;
+      for_rows(m - i, [&]<int Rows>() {
+        Tile<Rows> tile = {};
+        if (j == 0 && i + tile_rows < m) {
+          multiply_tile_of_rows<true>(rows, panel, panel_width, k, tile, next, 64, Nothing{});
+        } else {
+          multiply_tile(rows, panel, k, tile);
+        }
+        c(tile, i, j, std::min<std::int64_t>(panel_width, n - j));
+      });
+    }
+  }
+}
+}  // namespace
 
 void multiply_into(const Left& left, const float* panels, std::int64_t m, std::int64_t n, std::int64_t k,
                    const StoreTile& c) {
   constexpr std::int64_t depth = 256;  // of B's panel that stays in the first cache
   if (k <= depth) return multiply(left, panels, m, n, k, c);
+  if (left.step == 1 && left.row == k) return multiply_long_rows(left, panels, m, n, k, c);
   for (std::int64_t l = 0; l < k; l += depth) {
     StoreTile part = c;
     if (l > 0) part.into = Into::add;

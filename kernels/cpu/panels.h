@@ -107,17 +107,12 @@ struct Ahead {
         lines(panel_width * static_cast<int>(sizeof(T)) / 64) {}
 };
 
-template <int Rows, bool fetches = false>
+template <int Rows>
 inline __attribute__((always_inline)) void multiply_tile(const Left& left, const float* panel, std::int64_t k,
-                                                         Tile<Rows>& tile, const char* ahead = nullptr,
-                                                         std::int64_t apart = 0) {
+                                                         Tile<Rows>& tile) {
   const float* a = left.a;
   const std::int64_t row = left.row;
   for (std::int64_t l = 0; l < k; ++l) {
-    if constexpr (fetches) {
-      __builtin_prefetch(ahead, 0, 2);  // into the second cache
-      ahead += apart;
-    }
     vec b[panel_vectors];
 #pragma GCC unroll 2
     for (int v = 0; v < panel_vectors; ++v) b[v] = load(panel + v * lanes);
@@ -149,21 +144,27 @@ struct StoreTileAs {
   template <int Rows>
   inline __attribute__((always_inline)) void operator()(Tile<Rows>& tile, std::int64_t i, std::int64_t j,
                                                         std::int64_t columns) const {
-#pragma GCC unroll 12
-    for (int r = 0; r < Rows; ++r) {
-      T* to = c + (i + r) * ldc + j;
 #pragma GCC unroll 2
-      for (int v = 0; v < panel_vectors; ++v) {
-        const std::int64_t left = columns - v * lanes;
-        vec value = tile.at[r][v] * scale;
-        if (left >= lanes) {
-          if (into == Into::add) value += load(to + v * lanes);
-          store(to + v * lanes, value);
-        } else if (left > 0) {
-          if (into == Into::add) value += load_first(to + v * lanes, left);
-          store_first(to + v * lanes, value, left);
-        }
+    for (int v = 0; v < panel_vectors; ++v) {
+      const std::int64_t left = columns - v * lanes;
+      T* to = c + i * ldc + j + v * lanes;
+      if (left >= lanes) {
+        store_column(tile, v, to, WholeVector{});
+      } else if (left > 0) {
+        store_column(tile, v, to, PartOfVector{left});
       }
+    }
+  }
+
+ private:
+  template <int Rows, class At>
+  inline __attribute__((always_inline)) void store_column(const Tile<Rows>& tile, int v, T* to, At at) const {
+    if (into == Into::add) {
+#pragma GCC unroll 12
+      for (int r = 0; r < Rows; ++r) at.store(to + r * ldc, tile.at[r][v] * scale + at.load(to + r * ldc));
+    } else {
+#pragma GCC unroll 12
+      for (int r = 0; r < Rows; ++r) at.store(to + r * ldc, tile.at[r][v] * scale);
     }
   }
 };
@@ -231,10 +232,17 @@ inline void multiply_by_rows(const Left& left, const float* panels, std::int64_t
   }
 }
 
-// C (+)= A B of one panel of B, where C's rows are panel_width apart; compiled once. It asks for `ahead`
-// meanwhile.
-void multiply_panel(const Left& left, const float* panel, std::int64_t m, std::int64_t k, float* c, Into into,
-                    const Ahead& ahead = {});
+// C (+)= A B of one panel of B, where C's rows are panel_width apart; compiled once.
+void multiply_panel(const Left& left, const float* panel, std::int64_t m, std::int64_t k, float* c,
+                    Into into);
+
+// The same of columns [0, n) of a B in memory, n <= panel_width. The product of the first tile packs them
+// into `panel` on its way, since it is bound by multiplications. It asks for `ahead` meanwhile, and adds the
+// sums of the columns to `column_sums`, which are a whole panel's, or nullptr.
+template <class T>
+void pack_and_multiply_panel(const Left& left, const T* b, std::int64_t ldb, std::int64_t n, float* panel,
+                             std::int64_t m, std::int64_t k, float* c, Into into, float* column_sums,
+                             const Ahead& ahead);
 
 // C = scale A B or C += scale A B, compiled once.
 void multiply_into(const Left& left, const float* panels, std::int64_t m, std::int64_t n, std::int64_t k,

@@ -10,32 +10,6 @@
 // Loops over the columns of a row, written once for whole vectors and for the rest of a row.
 COMERA_CPU_BEGIN
 
-struct WholeVector {
-  template <class T>
-  static vec load(const T* p) {
-    return cpu::load(p);
-  }
-  template <class T>
-  static void store(T* p, vec v) {
-    cpu::store(p, v);
-  }
-  static vec keep(vec v) { return v; }
-  static vec keep_or(vec v, vec) { return v; }
-};
-struct PartOfVector {
-  std::int64_t count;
-  template <class T>
-  vec load(const T* p) const {
-    return load_first(p, count);
-  }
-  template <class T>
-  void store(T* p, vec v) const {
-    store_first(p, v, count);
-  }
-  vec keep(vec v) const { return keep_first(v, count); }  // 0 beyond the row, for sums
-  vec keep_or(vec v, vec other) const { return first_or(v, count, other); }
-};
-
 // body(c, at) for c = begin, begin + lanes, ...; `at` loads and stores at pointers to column c.
 template <class Body>
 inline void for_columns(std::int64_t begin, std::int64_t end, const Body& body) {
@@ -110,7 +84,7 @@ class DropoutRows {
       const std::uint8_t* bytes =
           dropout_run(key_, site_, static_cast<std::uint64_t>(first + begin), end - begin, memory);
       for_columns(begin, end, [&](std::int64_t c, auto at) {
-        body(c, keeps(bytes + (c - begin), threshold_, scale_), at);
+        body(c, kept(splat(scale_), bytes + (c - begin), threshold_), at);
       });
     }
   }

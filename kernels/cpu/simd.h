@@ -123,6 +123,33 @@ inline vec first_or(vec v, std::int64_t count, vec other) {
 #endif
 }
 
+// Loads and stores of whole vectors and of the rest of a row, by the same names.
+struct WholeVector {
+  template <class T>
+  static vec load(const T* p) {
+    return cpu::load(p);
+  }
+  template <class T>
+  static void store(T* p, vec v) {
+    cpu::store(p, v);
+  }
+  static vec keep(vec v) { return v; }
+  static vec keep_or(vec v, vec) { return v; }
+};
+struct PartOfVector {
+  std::int64_t count;
+  template <class T>
+  vec load(const T* p) const {
+    return load_first(p, count);
+  }
+  template <class T>
+  void store(T* p, vec v) const {
+    store_first(p, v, count);
+  }
+  vec keep(vec v) const { return keep_first(v, count); }  // 0 beyond the row, for sums
+  vec keep_or(vec v, vec other) const { return first_or(v, count, other); }
+};
+
 // One instruction each, `b` where one is a NaN; of the conditional the compiler may make a comparison and a
 // blend.
 inline vec max(vec a, vec b) {
@@ -175,14 +202,14 @@ inline double sum(dvec v) {
   return total;
 }
 
-// `kept` where the byte is not below the threshold, 0 elsewhere.
-inline vec keeps(const std::uint8_t* bytes, std::uint32_t threshold, float kept) {
+// v where the byte is not below the threshold, 0 elsewhere.
+inline vec kept(vec v, const std::uint8_t* bytes, std::uint32_t threshold) {
 #ifdef __AVX512F__
   const ivec wide = (ivec)_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
 #else
   const ivec wide = (ivec)_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes)));
 #endif
-  return wide >= static_cast<std::int32_t>(threshold) ? splat(kept) : splat(0);
+  return wide >= static_cast<std::int32_t>(threshold) ? v : splat(0);
 }
 
 COMERA_CPU_END

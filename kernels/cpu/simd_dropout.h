@@ -5,103 +5,85 @@
 
 COMERA_CPU_BEGIN
 
-// High and low halves of 32 x 32 bit products, lane by lane.
-inline void multiply_wide(std::uint32_t factor, uvec x, uvec& high, uvec& low) {
-#ifdef __AVX512F__
-  const __m512i f = _mm512_set1_epi64(factor), v = (__m512i)x;
-  const __m512i even = _mm512_mul_epu32(f, v);
-  const __m512i odd = _mm512_mul_epu32(f, _mm512_srli_epi64(v, 32));
-  high = (uvec)_mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
-  low = (uvec)_mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
-#else
-  const __m256i f = _mm256_set1_epi64x(factor), v = (__m256i)x;
-  const __m256i even = _mm256_mul_epu32(f, v);
-  const __m256i odd = _mm256_mul_epu32(f, _mm256_srli_epi64(v, 32));
-  high = (uvec)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
-  low = (uvec)_mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
-#endif
-}
-
-inline uvec lane_numbers() {
-#ifdef __AVX512F__
-  return uvec{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-#else
-  return uvec{0, 1, 2, 3, 4, 5, 6, 7};
-#endif
-}
-
-inline constexpr int bytes_per_call = 16 * lanes;
-
-// The words of `lanes` counters; several such at a time, since one round waits for the round before.
+// Philox of lanes / 2 counters. Each word is in the lower half of 64 bits, so that both halves of a product
+// fall into places for the next round; the upper halves hold anything.
+typedef std::uint64_t wide_vec __attribute__((vector_size(lanes * 4)));
 struct PhiloxWords {
-  uvec word[4];
+  wide_vec word[4];
 };
+inline constexpr int philox_counters = lanes / 2;
 
-template <int Together>
+inline wide_vec multiply_lower(wide_vec a, wide_vec b) {
+#ifdef __AVX512F__
+  return (wide_vec)_mm512_mul_epu32((__m512i)a, (__m512i)b);
+#else
+  return (wide_vec)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+#endif
+}
+
+// Counters in the order in which store_bytes() wants them.
+inline wide_vec philox_lanes() {
+#ifdef __AVX512F__
+  return wide_vec{0, 4, 1, 5, 2, 6, 3, 7};
+#else
+  return wide_vec{0, 2, 1, 3};
+#endif
+}
+
+// Several vectors of counters at a time, since one round waits for the round before.
+template <int Vectors>
 inline void philox_words(const DropoutKey& key, std::uint32_t site, std::uint32_t block,
-                         PhiloxWords (&words)[Together]) {
-  for (int i = 0; i < Together; ++i) {
-    words[i] = {{lane_numbers() + (block + static_cast<std::uint32_t>(i * lanes)), uvec{} + site,
-                 uvec{} + key.step, uvec{} + key.pack}};
+                         PhiloxWords (&words)[Vectors]) {
+  for (int i = 0; i < Vectors; ++i) {
+    words[i] = {{philox_lanes() + (block + static_cast<std::uint32_t>(i * philox_counters)),
+                 wide_vec{} + site, wide_vec{} + key.step, wide_vec{} + key.pack}};
   }
   std::uint32_t key0 = static_cast<std::uint32_t>(key.seed);
   std::uint32_t key1 = static_cast<std::uint32_t>(key.seed >> 32);
+  const wide_vec factor0 = wide_vec{} + 0xD2511F53u, factor1 = wide_vec{} + 0xCD9E8D57u;
   for (int round = 0; round < 10; ++round) {
-#pragma GCC unroll 2
-    for (int i = 0; i < Together; ++i) {
-      uvec(&word)[4] = words[i].word;
-      uvec high0, low0, high1, low1;
-      multiply_wide(0xD2511F53u, word[0], high0, low0);
-      multiply_wide(0xCD9E8D57u, word[2], high1, low1);
-      word[0] = high1 ^ word[1] ^ key0;
-      word[1] = low1;
-      word[2] = high0 ^ word[3] ^ key1;
-      word[3] = low0;
+#pragma GCC unroll 4
+    for (int i = 0; i < Vectors; ++i) {
+      wide_vec(&word)[4] = words[i].word;
+      const wide_vec product0 = multiply_lower(factor0, word[0]), product1 = multiply_lower(factor1, word[2]);
+      word[0] = (product1 >> 32) ^ word[1] ^ (wide_vec{} + key0);
+      word[1] = product1;
+      word[2] = (product0 >> 32) ^ word[3] ^ (wide_vec{} + key1);
+      word[3] = product0;
     }
     key0 += 0x9E3779B9u;
     key1 += 0xBB67AE85u;
   }
 }
 
-// The bytes of such words in the order of the elements.
+// The bytes of such words in the order of the elements: those of a counter are 16.
 inline void store_bytes(const PhiloxWords& words, std::uint8_t* bytes) {
-  const uvec word0 = words.word[0], word1 = words.word[1], word2 = words.word[2], word3 = words.word[3];
-  // Four words of one counter belong together: a 4 x 4 transposition within each 128 bits.
+  const auto pairs = [](wide_vec lower, wide_vec upper) {
 #ifdef __AVX512F__
-  const __m512i w0 = (__m512i)word0, w1 = (__m512i)word1, w2 = (__m512i)word2, w3 = (__m512i)word3;
-  const __m512i a = _mm512_unpacklo_epi32(w0, w1), b = _mm512_unpackhi_epi32(w0, w1);
-  const __m512i c = _mm512_unpacklo_epi32(w2, w3), d = _mm512_unpackhi_epi32(w2, w3);
-  const __m512i quads[4] = {_mm512_unpacklo_epi64(a, c), _mm512_unpackhi_epi64(a, c),
-                            _mm512_unpacklo_epi64(b, d), _mm512_unpackhi_epi64(b, d)};
+    return _mm512_mask_blend_epi32(0xAAAA, (__m512i)lower, (__m512i)(upper << 32));
 #else
-  const __m256i w0 = (__m256i)word0, w1 = (__m256i)word1, w2 = (__m256i)word2, w3 = (__m256i)word3;
-  const __m256i a = _mm256_unpacklo_epi32(w0, w1), b = _mm256_unpackhi_epi32(w0, w1);
-  const __m256i c = _mm256_unpacklo_epi32(w2, w3), d = _mm256_unpackhi_epi32(w2, w3);
-  const __m256i quads[4] = {_mm256_unpacklo_epi64(a, c), _mm256_unpackhi_epi64(a, c),
-                            _mm256_unpacklo_epi64(b, d), _mm256_unpackhi_epi64(b, d)};
+    return _mm256_blend_epi32((__m256i)lower, (__m256i)(upper << 32), 0xAA);
 #endif
-  auto* to = reinterpret_cast<__m128i*>(bytes);
-  for (int quad = 0; quad < 4; ++quad) {
+  };
+  const auto first = pairs(words.word[0], words.word[1]), second = pairs(words.word[2], words.word[3]);
 #ifdef __AVX512F__
-    _mm_storeu_si128(to + quad, _mm512_castsi512_si128(quads[quad]));
-    _mm_storeu_si128(to + quad + 4, _mm512_extracti32x4_epi32(quads[quad], 1));
-    _mm_storeu_si128(to + quad + 8, _mm512_extracti32x4_epi32(quads[quad], 2));
-    _mm_storeu_si128(to + quad + 12, _mm512_extracti32x4_epi32(quads[quad], 3));
+  _mm512_storeu_si512(bytes, _mm512_unpacklo_epi64(first, second));
+  _mm512_storeu_si512(bytes + 64, _mm512_unpackhi_epi64(first, second));
 #else
-    _mm_storeu_si128(to + quad, _mm256_castsi256_si128(quads[quad]));
-    _mm_storeu_si128(to + quad + 4, _mm256_extracti128_si256(quads[quad], 1));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(bytes), _mm256_unpacklo_epi64(first, second));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(bytes + 32), _mm256_unpackhi_epi64(first, second));
 #endif
-  }
 }
 
-// The decision bytes of elements [16 block, 16 block + Together bytes_per_call): what dropout_bytes() gives
-// for Together * lanes blocks.
-template <int Together>
+// The decision bytes of elements [16 block, 16 block + Calls bytes_per_call): what dropout_bytes() gives for
+// Calls * lanes blocks.
+inline constexpr int bytes_per_call = 16 * lanes;
+template <int Calls>
 inline void dropout_bytes_of(const DropoutKey& key, std::uint32_t site, std::uint32_t block,
                              std::uint8_t* bytes) {
-  PhiloxWords words[Together];
+  PhiloxWords words[2 * Calls];
   philox_words(key, site, block, words);
-  for (int i = 0; i < Together; ++i) store_bytes(words[i], bytes + i * bytes_per_call);
+  for (int i = 0; i < 2 * Calls; ++i) store_bytes(words[i], bytes + i * 16 * philox_counters);
 }
 
 // Decision bytes of any run of elements. `bytes` must have room for dropout_room(count); returns where in it

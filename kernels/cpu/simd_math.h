@@ -47,51 +47,77 @@ inline vec exp2(vec x) {
 #endif
 }
 
-struct ValueAndSlope {
-  vec value, slope;
-};
-
 #ifdef __AVX512F__
-// Where |x| is in kernels/cpu/gelu_table.h: a piece, in the low four bits, and a place in it, which is a
-// NaN where x is.
-struct GeluPlace {
-  vec piece, place;
-  vec positive;  // max(x, 0); of -∞ a NaN, as -∞ Φ(-∞) is
+// Where |x| of several vectors is in kernels/cpu/gelu_table.h: a piece, in the low four bits, and a place in
+// it, which is a NaN where x is. All steps are taken for one vector after the other: each waits for the step
+// before, and a processor does not look far enough ahead to find the next vector's by itself.
+template <int Vectors>
+struct GeluPlaces {
+  vec piece[Vectors], place[Vectors];
+  vec positive[Vectors];  // max(x, 0); of -∞ a NaN, as -∞ Φ(-∞) is
 
-  explicit GeluPlace(vec x) : positive(x * 0.5f + abs(x) * 0.5f) {
-    const vec at =
-        min(splat(static_cast<float>(gelu_table::end)), abs(x)) * static_cast<float>(1 / gelu_table::width);
+  explicit GeluPlaces(const vec (&x)[Vectors]) {
     const float round = 12582912.f;  // as in exp
-    piece = at + round;
-    place = at - (piece - round);
+#pragma GCC unroll 8
+    for (int k = 0; k < Vectors; ++k) positive[k] = x[k] * 0.5f + abs(x[k]) * 0.5f;
+#pragma GCC unroll 8
+    for (int k = 0; k < Vectors; ++k) {
+      place[k] = min(splat(static_cast<float>(gelu_table::end)), abs(x[k])) *
+                 static_cast<float>(1 / gelu_table::width);
+    }
+#pragma GCC unroll 8
+    for (int k = 0; k < Vectors; ++k) piece[k] = place[k] + round;
+#pragma GCC unroll 8
+    for (int k = 0; k < Vectors; ++k) place[k] -= piece[k] - round;
   }
   template <int terms>
-  vec coefficient(int i) const {
+  vec coefficient(int i, int k) const {
     const float* of_pieces = gelu_table::table<terms>.coefficients[i].data();
-    return (vec)_mm512_permutexvar_ps((__m512i)piece, _mm512_load_ps(of_pieces));
+    return (vec)_mm512_permutexvar_ps((__m512i)piece[k], _mm512_load_ps(of_pieces));
   }
 };
 
-inline vec gelu(vec x) {
+// x becomes GELU(x).
+template <int Vectors>
+inline __attribute__((always_inline)) void gelu(vec (&x)[Vectors]) {
   constexpr int terms = 6;
-  const GeluPlace at(x);
-  vec g = at.coefficient<terms>(terms - 1);
+  const GeluPlaces<Vectors> at(x);
+  vec g[Vectors];
 #pragma GCC unroll 8
-  for (int i = terms - 2; i >= 0; --i) g = g * at.place + at.coefficient<terms>(i);
-  return at.positive - g;
+  for (int k = 0; k < Vectors; ++k) g[k] = at.template coefficient<terms>(terms - 1, k);
+#pragma GCC unroll 8
+  for (int i = terms - 2; i >= 0; --i) {
+#pragma GCC unroll 8
+    for (int k = 0; k < Vectors; ++k) g[k] = g[k] * at.place[k] + at.template coefficient<terms>(i, k);
+  }
+#pragma GCC unroll 8
+  for (int k = 0; k < Vectors; ++k) x[k] = at.positive[k] - g[k];
 }
-inline ValueAndSlope gelu_with_slope(vec x) {
+// The same, and its derivative of what x was.
+template <int Vectors>
+inline __attribute__((always_inline)) void gelu_with_slope(vec (&x)[Vectors], vec (&slope)[Vectors]) {
   constexpr int terms = 7;
-  const GeluPlace at(x);
-  vec derivative = at.coefficient<terms>(terms - 1);
-  vec g = derivative * at.place + at.coefficient<terms>(terms - 2);
+  const GeluPlaces<Vectors> at(x);
+  vec derivative[Vectors], g[Vectors];
+#pragma GCC unroll 8
+  for (int k = 0; k < Vectors; ++k) derivative[k] = at.template coefficient<terms>(terms - 1, k);
+#pragma GCC unroll 8
+  for (int k = 0; k < Vectors; ++k)
+    g[k] = derivative[k] * at.place[k] + at.template coefficient<terms>(terms - 2, k);
 #pragma GCC unroll 8
   for (int i = terms - 3; i >= 0; --i) {
-    derivative = derivative * at.place + g;
-    g = g * at.place + at.coefficient<terms>(i);
+#pragma GCC unroll 8
+    for (int k = 0; k < Vectors; ++k) derivative[k] = derivative[k] * at.place[k] + g[k];
+#pragma GCC unroll 8
+    for (int k = 0; k < Vectors; ++k) g[k] = g[k] * at.place[k] + at.template coefficient<terms>(i, k);
   }
-  derivative *= static_cast<float>(1 / gelu_table::width);
-  return {at.positive - g, x < 0 ? derivative : 1.f - derivative};
+#pragma GCC unroll 8
+  for (int k = 0; k < Vectors; ++k) {
+    derivative[k] *= static_cast<float>(1 / gelu_table::width);
+    slope[k] = x[k] < 0 ? derivative[k] : 1.f - derivative[k];
+  }
+#pragma GCC unroll 8
+  for (int k = 0; k < Vectors; ++k) x[k] = at.positive[k] - g[k];
 }
 #else
 struct GeluParts {
@@ -113,13 +139,29 @@ inline GeluParts gelu_parts(vec x) {
   const vec tail = p * t * density;  // Φ(-|x|)
   return {x < 0 ? tail : 1.f - tail, density};
 }
-inline vec gelu(vec x) { return x * gelu_parts(x).cdf; }
-inline ValueAndSlope gelu_with_slope(vec x) {
-  const GeluParts parts = gelu_parts(x);
-  return {x * parts.cdf, parts.cdf + x * parts.density * 0.3989422804f};
+template <int Vectors>
+inline void gelu(vec (&x)[Vectors]) {
+  for (vec& v : x) v = v * gelu_parts(v).cdf;
+}
+template <int Vectors>
+inline void gelu_with_slope(vec (&x)[Vectors], vec (&slope)[Vectors]) {
+  for (int k = 0; k < Vectors; ++k) {
+    const GeluParts parts = gelu_parts(x[k]);
+    slope[k] = parts.cdf + x[k] * parts.density * 0.3989422804f;
+    x[k] = x[k] * parts.cdf;
+  }
 }
 #endif
-inline vec gelu_derivative(vec x) { return gelu_with_slope(x).slope; }
+inline vec gelu(vec x) {
+  vec one[] = {x};
+  gelu(one);
+  return one[0];
+}
+inline vec gelu_derivative(vec x) {
+  vec one[] = {x}, slope[1];
+  gelu_with_slope(one, slope);
+  return slope[0];
+}
 
 inline vec tanh(vec x) {
   const vec a = abs(x);

@@ -50,4 +50,12 @@ void parallel_pieces(std::int64_t count, int threads, const Piece& piece) {
   if (failure) std::rethrow_exception(failure);
 }
 
+// Rows fall into pieces of so many each: as many pieces for every thread, of at most `most` rows, and of no
+// fewer than `least` but for the last. For rows whose results do not depend on the piece that they are in.
+inline std::int64_t rows_of_piece(std::int64_t rows, std::int64_t least, std::int64_t most, int threads) {
+  const std::int64_t rounds = (rows + most * threads - 1) / (most * threads);
+  const std::int64_t pieces = std::max<std::int64_t>(rounds * threads, 1);
+  return std::clamp((rows + pieces - 1) / pieces, least, most);
+}
+
 }  // namespace comera::cpu

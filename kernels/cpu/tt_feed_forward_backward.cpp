@@ -75,25 +75,18 @@ void pack_operands(const TTFeedForwardBackward& op, const Memory& memory, int th
   pack(op.bias.data<float>(), op.bias.elements(), 1, op.bias.elements(), memory.bias);
 }
 
-// h and activation' of a tile into their panels.
+// Sums in the panel of h become h, and activation' goes to the other.
 template <Activation activation>
-struct Activate {
-  const float* bias;
-  float *h, *slope;
-
-  template <int Rows>
-  void operator()(Tile<Rows>& tile, std::int64_t i, std::int64_t, std::int64_t) const {
-    for (int v = 0; v < panel_vectors; ++v) {
-      const vec b = load(bias + v * lanes);
-      for (int r = 0; r < Rows; ++r) {
-        const std::int64_t at = (i + r) * panel_width + v * lanes;
-        const ValueAndSlope both = activated_with_slope<activation>(tile.at[r][v] + b);
-        store(h + at, both.value);
-        store(slope + at, both.slope);
-      }
+void activate_panel(const float* bias, std::int64_t rows, float* h, float* slopes) {
+  for_biased_rows(h, bias, rows, [&]<int Vectors>(std::int64_t r, vec(&u)[Vectors]) {
+    vec slope[Vectors];
+    activate_with_slope<activation>(u, slope);
+    for (int k = 0; k < Vectors; ++k) {
+      store(h + r * panel_width + k * lanes, u[k]);
+      store(slopes + r * panel_width + k * lanes, slope[k]);
     }
-  }
-};
+  });
+}
 
 // du = dh activation' of a tile, in the slopes' place, and its column sums.
 struct TimesSlope {
@@ -101,9 +94,12 @@ struct TimesSlope {
   float* dbias;
 
   template <int Rows>
-  void operator()(Tile<Rows>& tile, std::int64_t i, std::int64_t, std::int64_t) const {
+  inline __attribute__((always_inline)) void operator()(Tile<Rows>& tile, std::int64_t i, std::int64_t,
+                                                        std::int64_t) const {
+#pragma GCC unroll 2
     for (int v = 0; v < panel_vectors; ++v) {
       vec total = load(dbias + v * lanes);
+#pragma GCC unroll 12
       for (int r = 0; r < Rows; ++r) {
         float* at = du + (i + r) * panel_width + v * lanes;
         const vec value = tile.at[r][v] * load(at);
@@ -151,9 +147,9 @@ class Block {
       for (std::int64_t j = 0; j < columns; j += panel_width) {
         float* panel = du_ + j / panel_width * panel_apart;
         const std::int64_t some = std::min<std::int64_t>(panel_width, columns - j);
-        pack_panel(dy + c + j, outputs, rows_, some, panel);
-        multiply_panel(transposed(ha_), panel, rank, rows_, sums_.db_down.panel(c + j), into_,
-                       Ahead(dy + c + j + panel_width, outputs));
+        pack_and_multiply_panel(transposed(ha_), dy + c + j, outputs, some, panel, rank, rows_,
+                                sums_.db_down.panel(c + j), into_, nullptr,
+                                Ahead(dy + c + j + panel_width, outputs));
       }
       multiply_chunk(du_, memory_.b_down_across + c * panel_width, outputs, rows_, columns, rank,
                      {dha_, rank, c == 0 ? Into::set : Into::add});
@@ -169,8 +165,8 @@ class Block {
       float *h = h_ + j / panel_width * panel_apart, *du = du_ + j / panel_width * panel_apart;
       float* dbias = sums_.dbias + c + j;
       if (into_ == Into::set) std::fill_n(dbias, panel_width, 0.F);
-      multiply(xa_, memory_.b_up + (c + j) * rank_up, rows_, panel_width, rank_up,
-               Activate<activation>{memory_.bias + c + j, h, du});
+      multiply_panel(xa_, memory_.b_up + (c + j) * rank_up, rows_, rank_up, h, Into::set);
+      activate_panel<activation>(memory_.bias + c + j, rows_, h, du);
       multiply({dha_, rank_down}, memory_.a_down_across + (c + j) * rank_down, rows_, panel_width, rank_down,
                TimesSlope{du, dbias});
       multiply_panel({dha_, 1, rank_down}, h, rank_down, rows_, sums_.da_down.panel(c + j), into_);

@@ -47,22 +47,14 @@ void pack_operands(const TTFeedForwardForward& op, const Memory& memory, int thr
   pack(op.bias.data<float>(), op.bias.elements(), 1, op.bias.elements(), memory.bias);
 }
 
-// h of a tile into its panel.
+// Sums in a panel become h.
 template <Activation activation>
-struct Activate {
-  const float* bias;
-  float* panel;
-
-  template <int Rows>
-  void operator()(Tile<Rows>& tile, std::int64_t i, std::int64_t, std::int64_t) const {
-    for (int v = 0; v < panel_vectors; ++v) {
-      const vec b = load(bias + v * lanes);
-      for (int r = 0; r < Rows; ++r) {
-        store(panel + (i + r) * panel_width + v * lanes, activated<activation>(tile.at[r][v] + b));
-      }
-    }
-  }
-};
+void activate_panel(const float* bias, std::int64_t rows, float* panel) {
+  for_biased_rows(panel, bias, rows, [&]<int Vectors>(std::int64_t r, vec(&u)[Vectors]) {
+    activate<activation>(u);
+    for (int k = 0; k < Vectors; ++k) store(panel + r * panel_width + k * lanes, u[k]);
+  });
+}
 
 template <class T, Activation activation>
 void one_block(const TTFeedForwardForward& op, const Memory& memory, std::int64_t begin, std::int64_t rows,
@@ -80,8 +72,9 @@ void one_block(const TTFeedForwardForward& op, const Memory& memory, std::int64_
   for (std::int64_t c = 0; c < inner; c += chunk_columns) {
     const std::int64_t columns = std::min(chunk_columns, inner - c);
     for (std::int64_t j = 0; j < columns; j += panel_width) {
-      multiply({xa, rank_up}, memory.b_up + (c + j) * rank_up, rows, panel_width, rank_up,
-               Activate<activation>{memory.bias + c + j, h + j / panel_width * panel_apart});
+      float* panel = h + j / panel_width * panel_apart;
+      multiply_panel({xa, rank_up}, memory.b_up + (c + j) * rank_up, rows, rank_up, panel, Into::set);
+      activate_panel<activation>(memory.bias + c + j, rows, panel);
     }
     multiply_chunk(h, memory.a_down + c * panel_width, inner, rows, columns, rank_down,
                    {ha, rank_down, c == 0 ? Into::set : Into::add});
@@ -105,8 +98,9 @@ void tt_feed_forward_forward(const TTFeedForwardForward& op, const KernelContext
   const Memory memory = take(op, scratch);
   const int threads = thread_limit();
   pack_operands<T>(op, memory, threads);
-  parallel_pieces((tokens + block_rows - 1) / block_rows, threads, [&](std::int64_t block, int thread) {
-    const std::int64_t begin = block * block_rows, rows = std::min(block_rows, tokens - begin);
+  const std::int64_t each = rows_of_piece(tokens, tile_rows, block_rows, threads);
+  parallel_pieces((tokens + each - 1) / each, threads, [&](std::int64_t piece, int thread) {
+    const std::int64_t begin = piece * each, rows = std::min(each, tokens - begin);
     for_activation(op.activation, [&]<Activation a>() { one_block<T, a>(op, memory, begin, rows, thread); });
   });
 }

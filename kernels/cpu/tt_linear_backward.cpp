@@ -21,7 +21,7 @@ struct Sums {
     for (int i = 0; i < op.outputs; ++i) {
       const Tensor& b = op.output[i].b;
       db[i] = WeightSums(b.dim(0), b.dim(1), scratch);
-      dbias[i] = scratch.floats(b.dim(1));
+      dbias[i] = scratch.floats(panels_of(b.dim(1)) * panel_width);
     }
   }
 };
@@ -59,7 +59,7 @@ Memory take(const TTLinearBackward& op, Scratch& scratch) {
 // du of a chunk of columns: into dy, into panels, and its column sums.
 template <class T>
 struct Chunk {
-  const T* saved;  // u or y, or nullptr
+  const T* saved;  // u or y
   T* dy;
   float* dbias;  // of this group, or nullptr
   float* panels;
@@ -69,7 +69,7 @@ struct Chunk {
 template <Activation activation, class T, class At>
 vec du_of(const Chunk<T>& chunk, T* dy, const T* saved, std::int64_t c, At at) {
   const vec du = derivative_times<activation>(at.load(dy + c), at.load(saved + c));
-  if (activation != Activation::none) at.store(dy + c, du);
+  at.store(dy + c, du);
   if (chunk.dbias != nullptr) at.store(chunk.dbias + c, at.load(chunk.dbias + c) + du);
   return du;
 }
@@ -79,12 +79,12 @@ void activation_gradient(const Chunk<T>& chunk) {
   constexpr std::int64_t ahead = 2;  // rows fetched early: a chunk's rows are too short for the hardware to
   for (std::int64_t t = 0; t < chunk.rows; ++t) {
     T* dy = chunk.dy + t * chunk.width;
-    const T* saved = activation == Activation::none ? dy : chunk.saved + t * chunk.width;
+    const T* saved = chunk.saved + t * chunk.width;
     const std::int64_t early = t + ahead < chunk.rows ? ahead * chunk.width : 0;
     float* panel = chunk.panels + t * panel_width;
     for (std::int64_t c = 0; c < chunk.columns; c += panel_width, panel += panel_apart) {
       __builtin_prefetch(dy + early + c, 1);
-      if (activation != Activation::none) __builtin_prefetch(saved + early + c);
+      __builtin_prefetch(saved + early + c);
       for (int v = 0; v < panel_vectors; ++v) {
         const std::int64_t at = c + v * lanes, left = chunk.columns - at;
         vec du = splat(0);  // a panel is whole even where the columns end
@@ -134,25 +134,36 @@ class Block {
   void output(int i) const {
     const TTLinearBackward::Output& output = op_.output[i];
     const std::int64_t rank = output.b.dim(0), width = output.b.dim(1);
-    const Left xa = transposed(xa_.from(0, output.column));
     for (std::int64_t c = 0; c < width; c += chunk_columns) {
-      const std::int64_t columns = std::min(chunk_columns, width - c), at = begin_ * width + c;
-      Chunk<T> chunk{
-          nullptr, output.dy.data<T>() + at, output.dbias ? sums_.dbias[i] + c : nullptr, du_, width, rows_,
-          columns};
-      if (chunk.dbias != nullptr && into_ == Into::set) std::fill_n(chunk.dbias, columns, 0.F);
-      for_activation(output.activation, [&]<Activation a>() {
-        if (a == Activation::gelu) chunk.saved = output.u.data<T>() + at;
-        if (slope_by_value(a)) chunk.saved = output.y.data<T>() + at;
-        activation_gradient<a>(chunk);
-      });
-      const bool last = c + chunk_columns >= width;
-      for (std::int64_t j = 0; j < columns; j += panel_width) {
-        multiply_panel(xa, du_ + j / panel_width * panel_apart, rank, rows_, sums_.db[i].panel(c + j), into_,
-                       last ? Ahead() : Ahead(chunk.dy + chunk_columns + j, width));
-      }
+      const std::int64_t columns = std::min(chunk_columns, width - c);
+      float* dbias = output.dbias ? sums_.dbias[i] + c : nullptr;
+      if (dbias != nullptr && into_ == Into::set) std::fill_n(dbias, panels_of(columns) * panel_width, 0.F);
+      for_activation(output.activation, [&]<Activation a>() { du_and_db<a>(i, c, columns, dbias); });
       multiply_chunk(du_, memory_.b[i] + c * panel_width, width, rows_, columns, rank,
                      {dxa_ + output.column, all_, c == 0 ? Into::set : Into::add});
+    }
+  }
+
+  // du of a chunk in its panels, and what it gives but dxa.
+  template <Activation activation>
+  void du_and_db(int i, std::int64_t c, std::int64_t columns, float* dbias) const {
+    const TTLinearBackward::Output& output = op_.output[i];
+    const std::int64_t rank = output.b.dim(0), width = output.b.dim(1), at = begin_ * width + c;
+    const Left xa = transposed(xa_.from(0, output.column));
+    T* dy = output.dy.data<T>() + at;
+    if constexpr (activation != Activation::none) {
+      const T* saved = slope_by_value(activation) ? output.y.data<T>() : output.u.data<T>();
+      activation_gradient<activation>(Chunk<T>{saved + at, dy, dbias, du_, width, rows_, columns});
+    }
+    for (std::int64_t j = 0; j < columns; j += panel_width) {
+      float *panel = du_ + j / panel_width * panel_apart, *db = sums_.db[i].panel(c + j);
+      if constexpr (activation != Activation::none) {
+        multiply_panel(xa, panel, rank, rows_, db, into_);
+      } else {
+        pack_and_multiply_panel(xa, dy + j, width, std::min<std::int64_t>(panel_width, columns - j), panel,
+                                rank, rows_, db, into_, dbias == nullptr ? nullptr : dbias + j,
+                                c + j + panel_width < width ? Ahead(dy + j + panel_width, width) : Ahead());
+      }
     }
   }
 

@@ -1,6 +1,7 @@
 #include "kernels/cpu/activations.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/panels.h"
+#include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/threads.h"
 #include "kernels/cpu/widened.h"
@@ -48,35 +49,32 @@ struct FinishOutput {
     if constexpr (activation != Activation::none) fetch_to_write<Rows>(y + i * width + j, width);
   }
   template <int Rows>
-  void operator()(Tile<Rows>& tile, std::int64_t i, std::int64_t j, std::int64_t columns) const {
-    if (columns == panel_width) return whole(tile, i * width + j, j);
+  inline __attribute__((always_inline)) void operator()(Tile<Rows>& tile, std::int64_t i, std::int64_t j,
+                                                        std::int64_t columns) const {
+#pragma GCC unroll 2
     for (int v = 0; v < panel_vectors; ++v) {
-      const std::int64_t left = std::min<std::int64_t>(lanes, columns - v * lanes);
-      if (left <= 0) return;
+      const std::int64_t left = std::clamp<std::int64_t>(columns - v * lanes, 0, lanes);
       const vec b = bias == nullptr ? splat(0) : load_first(bias + j + v * lanes, left);
-      for (int r = 0; r < Rows; ++r) {
-        const std::int64_t at = (i + r) * width + j + v * lanes;
-        const vec value = tile.at[r][v] + b;
-        store_first(u + at, value, left);
-        if constexpr (activation != Activation::none) store_first(y + at, activated<activation>(value), left);
-      }
+#pragma GCC unroll 12
+      for (int r = 0; r < Rows; ++r) tile.at[r][v] += b;
+    }
+    if constexpr (activation == Activation::none) {
+      StoreTileAs<T>{u, width, Into::set}(tile, i, j, columns);
+    } else {
+      alignas(64) float values[Rows * panel_width];
+      StoreTile{values, panel_width, Into::set}(tile, 0, 0, panel_width);
+      activate_rows(values, Rows, i * width + j, columns);
     }
   }
 
-  // Row by row, so that each cache line of u and y is written in one go.
-  template <int Rows>
-  void whole(Tile<Rows>& tile, std::int64_t at, std::int64_t j) const {
-    for (int v = 0; v < panel_vectors; ++v) {
-      const vec b = bias == nullptr ? splat(0) : load(bias + j + v * lanes);
-      for (int r = 0; r < Rows; ++r) tile.at[r][v] += b;
-    }
-    for (int r = 0; r < Rows; ++r, at += width) {
-      for (int v = 0; v < panel_vectors; ++v) store(u + at + v * lanes, tile.at[r][v]);
-      if constexpr (activation != Activation::none) {
-        vec value[panel_vectors];
-        for (int v = 0; v < panel_vectors; ++v) value[v] = activated<activation>(tile.at[r][v]);
-        for (int v = 0; v < panel_vectors; ++v) store(y + at + v * lanes, value[v]);
-      }
+ private:
+  void activate_rows(const float* values, int rows, std::int64_t at, std::int64_t columns) const {
+    for (int r = 0; r < rows; ++r, values += panel_width, at += width) {
+      for_columns(0, columns, [&](std::int64_t c, auto some) {
+        const vec value = load(values + c);
+        some.store(u + at + c, value);
+        some.store(y + at + c, activated<activation>(value));
+      });
     }
   }
 };
@@ -109,8 +107,9 @@ void tt_linear_forward(const TTLinearForward& op, const KernelContext& context) 
     const Tensor& from = i == 0 ? op.a : op.output[i - 1].b;
     pack(from.data<T>(), from.dim(1), from.dim(0), from.dim(1), i == 0 ? packed.a : packed.b[i - 1]);
   });
-  parallel_pieces((tokens + block_rows - 1) / block_rows, threads, [&](std::int64_t block, int thread) {
-    const std::int64_t begin = block * block_rows, rows = std::min(block_rows, tokens - begin);
+  const std::int64_t each = rows_of_piece(tokens, tile_rows, block_rows, threads);
+  parallel_pieces((tokens + each - 1) / each, threads, [&](std::int64_t piece, int thread) {
+    const std::int64_t begin = piece * each, rows = std::min(each, tokens - begin);
     float *wide_x = packed.x + thread * packed.thread_floats,
           *wide_xa = packed.xa + thread * packed.thread_floats;
     T* xa = op.xa.data<T>() + begin * all;

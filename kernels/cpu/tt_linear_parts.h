@@ -76,9 +76,9 @@ inline void weight_gradient(const Left& left, const T* right, std::int64_t ld, s
                             std::int64_t columns, const WeightSums& sums, Into into, float* panel) {
   for (std::int64_t j = 0; j < columns; j += panel_width) {
     const std::int64_t left_over = columns - j;
-    pack_panel(right + j, ld, rows, std::min<std::int64_t>(panel_width, left_over), panel);
-    multiply_panel(left, panel, sums.ranks, rows, sums.panel(j), into,
-                   left_over > panel_width ? Ahead(right + j + panel_width, ld) : Ahead());
+    pack_and_multiply_panel(left, right + j, ld, std::min<std::int64_t>(panel_width, left_over), panel,
+                            sums.ranks, rows, sums.panel(j), into, nullptr,
+                            left_over > panel_width ? Ahead(right + j + panel_width, ld) : Ahead());
   }
 }
 

@@ -14,28 +14,22 @@ constexpr std::int64_t pieces = 16;
 template <Into into, class At>
 void rows_of_product(const Left& left, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
                      float* c, At at) {
-  constexpr std::int64_t together = 8;
+  constexpr int together = 8;
   for (std::int64_t i = 0; i < m; i += together) {
-    const std::int64_t rows = std::min(together, m - i);
-    vec total[together] = {};
-    if (rows == together) {
-      for (std::int64_t l = 0; l < k; ++l) {
+    for_rows<together>(m - i, [&]<int Rows>() {
+      vec total[Rows] = {};
+      const float* a = left.a + i * left.row;
+      for (std::int64_t l = 0; l < k; ++l, a += left.step) {
         const vec x = at.load(b + l * n);
-        for (std::int64_t r = 0; r < together; ++r) {
-          total[r] += left.a[(i + r) * left.row + l * left.step] * x;
-        }
+#pragma GCC unroll 8
+        for (int r = 0; r < Rows; ++r) total[r] += a[r * left.row] * x;
       }
-    } else {
-      for (std::int64_t r = 0; r < rows; ++r) {
-        for (std::int64_t l = 0; l < k; ++l) {
-          total[r] += left.a[(i + r) * left.row + l * left.step] * at.load(b + l * n);
-        }
+#pragma GCC unroll 8
+      for (int r = 0; r < Rows; ++r) {
+        float* to = c + (i + r) * n;
+        at.store(to, into == Into::add ? at.load(to) + total[r] : total[r]);
       }
-    }
-    for (std::int64_t r = 0; r < rows; ++r) {
-      float* to = c + (i + r) * n;
-      at.store(to, into == Into::add ? at.load(to) + total[r] : total[r]);
-    }
+    });
   }
 }
 
