@@ -87,7 +87,8 @@ Attention::Saved Attention::forward(const EncoderStep& step, const Merged& merge
                        .step_inputs = step.inputs,
                        .out = saved.context,
                        .log_sum_exp = saved.log_sum_exp,
-                       .slopes = positions_.slopes()});
+                       .slopes = positions_.slopes(),
+                       .queries = rows ? rows->of_each_sequence : 0});
   saved.read = saved.context;
   if (rows) {
     saved.read = arena.saved({rows->most, hidden_}, x.dtype());
@@ -132,7 +133,8 @@ void Attention::backward(const EncoderStep& step, const Saved& saved, const Tens
                         .dq = dq,
                         .dk = dk,
                         .dv = dv,
-                        .slopes = positions_.slopes()});
+                        .slopes = positions_.slopes(),
+                        .queries = rows ? rows->of_each_sequence : 0});
   turn(step, dq, dk, true);
   projections_->backward(step.context, saved.projections, {dq, dk, dv}, dx, accumulate_dx);
 }

@@ -100,8 +100,10 @@ void MaskedLanguageHead::logits(const EncoderStep& step, const Tensor& hidden, c
 
 std::optional<RowList> pooled_rows(const PackedBatch& batch, Pooling pooling) {
   if (pooling == Pooling::mean) return {};
-  return RowList{
-      .indices = batch.sequence_offsets, .count = batch.sequence_count(), .most = batch.capacity.sequences};
+  return RowList{.indices = batch.sequence_offsets,
+                 .count = batch.sequence_count(),
+                 .most = batch.capacity.sequences,
+                 .of_each_sequence = 1};
 }
 
 void pool_by_mean(const EncoderStep& step, const Tensor& hidden, const Tensor& vectors) {

@@ -13,6 +13,8 @@ struct RowList {
   Tensor indices;         // int32, at least `most`; distinct below count
   Tensor count;           // int32 (1): how many are real
   std::int64_t most = 0;  // R: rows of what is gathered by it
+  // If positive, they are the first so many tokens of each sequence, or some of those.
+  std::int64_t of_each_sequence = 0;
 };
 
 // y (R, width) = the rows of x; 0 at and beyond count.

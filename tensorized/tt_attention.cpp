@@ -283,7 +283,8 @@ TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& in
                                   .room_for_one = unused > 0,
                                   .k_stride = all,
                                   .v_stride = all,
-                                  .slopes = inputs.slopes});
+                                  .slopes = inputs.slopes,
+                                  .queries = inputs.rows ? inputs.rows->of_each_sequence : 0});
   }
   saved.read = saved.attended;
   if (inputs.rows) {
@@ -362,7 +363,8 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
                                    .room_for_one = unused > 0,
                                    .k_stride = all,
                                    .v_stride = all,
-                                   .slopes = inputs.slopes});
+                                   .slopes = inputs.slopes,
+                                   .queries = inputs.rows ? inputs.rows->of_each_sequence : 0});
   }
   TTLinearBackward of_query{.x = saved.x,
                             .a = merged.a,

@@ -59,6 +59,7 @@ std::int64_t head_groups(const Operation& op) {
 // Some heads of a sequence.
 struct AttentionPiece {
   std::int64_t first, length;  // rows
+  std::int64_t queries;        // of them, at the beginning
   std::int64_t group, head_begin, head_end;
   int thread;
 };
@@ -76,7 +77,9 @@ void for_each_piece(const Operation& op, const Body& body) {
   }
   parallel_pieces(sequences * groups, thread_limit(), [&](std::int64_t i, int thread) {
     const std::int64_t s = i / groups, group = i % groups;
-    AttentionPiece piece{offsets[s], offsets[s + 1] - offsets[s], group, group * together, 0, thread};
+    const std::int64_t length = offsets[s + 1] - offsets[s];
+    AttentionPiece piece{offsets[s], length, std::min(length, op.most_queries()), group, group * together,
+                         0,          thread};
     piece.head_end = std::min(op.heads, piece.head_begin + together);
     if (piece.length > 0) body(piece);
   });
@@ -90,6 +93,28 @@ void clear_padding(const Tensor& tensor, std::int64_t rows, std::int64_t width, 
   for (std::int64_t t = used; t < rows; ++t) std::fill_n(tensor.data<T>() + t * ld, width, T(0.F));
 }
 
+// body(begin, end) for the rows that are no queries: of each sequence, and behind the last one.
+template <class Operation, class Body>
+void for_other_rows(const Operation& op, const Body& body) {
+  const auto* offsets = op.sequence_offsets.template data<std::int32_t>();
+  const std::int64_t sequences = op.sequence_offsets.elements() - 1, most = op.most_queries();
+  if (most < op.longest) {
+    parallel_pieces(sequences, thread_limit(), [&](std::int64_t s, int) {
+      if (offsets[s] + most < offsets[s + 1]) body(offsets[s] + most, std::int64_t{offsets[s + 1]});
+    });
+  }
+  body(offsets[sequences], op.q.dim(0));
+}
+
+// out or dq of such rows.
+template <class T, class Operation>
+void clear_other_rows(const Operation& op, const Tensor& tensor) {
+  const std::int64_t width = tensor.dim(1);
+  for_other_rows(op, [&](std::int64_t begin, std::int64_t end) {
+    std::fill(tensor.data<T>() + begin * width, tensor.data<T>() + end * width, T(0.F));
+  });
+}
+
 // The place behind each row of values, where there is one.
 template <class T>
 void clear_place_of_one(const AttentionBackward& op) {
@@ -98,13 +123,12 @@ void clear_place_of_one(const AttentionBackward& op) {
   for (std::int64_t t = 0; t < op.q.dim(0); ++t) at[t * value_stride(op)] = T(0.F);
 }
 
-// log_sum_exp (heads, T) of rows that no sequence has.
-inline void clear_padding_of_heads(const Tensor& tensor, const Tensor& sequence_offsets) {
-  const std::int64_t used = sequence_offsets.data<std::int32_t>()[sequence_offsets.elements() - 1];
-  const std::int64_t tokens = tensor.dim(1);
-  for (std::int64_t h = 0; h < tensor.dim(0); ++h) {
-    std::fill_n(tensor.data<float>() + h * tokens + used, tokens - used, 0.F);
-  }
+inline void clear_other_sums(const AttentionForward& op) {
+  auto* log_sum_exp = op.log_sum_exp.data<float>();
+  for_other_rows(op, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t h = 0; h < op.heads; ++h)
+      std::fill(log_sum_exp + h * op.q.dim(0) + begin, log_sum_exp + h * op.q.dim(0) + end, 0.F);
+  });
 }
 
 COMERA_CPU_END

@@ -89,8 +89,8 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
     pack_transposed(v, v_stride, value_size, length, memory.values_across);
     pack(k, k_stride, length, key_size, memory.keys);
     for (std::int64_t head = piece.head_begin; head < piece.head_end; ++head) {
-      for (std::int64_t begin = 0; begin < length; begin += block) {
-        const std::int64_t rows = std::min(block, length - begin), first = piece.first + begin;
+      for (std::int64_t begin = 0; begin < piece.queries; begin += block) {
+        const std::int64_t rows = std::min(block, piece.queries - begin), first = piece.first + begin;
         const std::int64_t q_at = first * q_width + head * key_size;
         const std::int64_t out_at = first * out_width + head * out_size;
         const T* q = op.q.data<T>() + q_at;
@@ -145,7 +145,7 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
   });
   dk.add_groups();
   dv.add_groups();
-  clear_padding<T>(op.dq, tokens, q_width, q_width, op.sequence_offsets);
+  clear_other_rows<T>(op, op.dq);
   clear_padding<T>(op.dk, tokens, op.kv_heads() * key_size, k_stride, op.sequence_offsets);
   clear_padding<T>(op.dv, tokens, op.kv_heads() * value_size, v_stride, op.sequence_offsets);
   clear_place_of_one<T>(op);

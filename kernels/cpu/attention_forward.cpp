@@ -76,8 +76,8 @@ void attention_forward(const AttentionForward& op, const KernelContext& context)
     pack(op.v.data<T>() + piece.first * v_stride + kv * value_size, v_stride, length, value_size,
          memory.values);
     for (std::int64_t head = piece.head_begin; head < piece.head_end; ++head) {
-      for (std::int64_t begin = 0; begin < length; begin += block) {
-        const std::int64_t rows = std::min(block, length - begin), first = piece.first + begin;
+      for (std::int64_t begin = 0; begin < piece.queries; begin += block) {
+        const std::int64_t rows = std::min(block, piece.queries - begin), first = piece.first + begin;
         T* out = op.out.data<T>() + first * out_width + head * out_size;
         const T* q = op.q.data<T>() + first * q_width + head * key_size;
         const Left queries = widened(q, q_width, rows, key_size, memory.queries);
@@ -110,8 +110,8 @@ void attention_forward(const AttentionForward& op, const KernelContext& context)
       }
     }
   });
-  clear_padding<T>(op.out, tokens, out_width, out_width, op.sequence_offsets);
-  clear_padding_of_heads(op.log_sum_exp, op.sequence_offsets);
+  clear_other_rows<T>(op, op.out);
+  clear_other_sums(op);
 }
 
 COMERA_FOR_EACH_TYPE(AttentionForward, attention_forward)

@@ -171,8 +171,8 @@ void bf16_attention_backward(const AttentionBackward& op, const KernelContext& c
     const Sequence sequence(op, memory, piece);
     const Bf16Tiles tiles;
     for (std::int64_t head = piece.head_begin; head < piece.head_end; ++head) {
-      for (std::int64_t begin = 0; begin < piece.length; begin += block) {
-        const std::int64_t rows = std::min(block, piece.length - begin);
+      for (std::int64_t begin = 0; begin < piece.queries; begin += block) {
+        const std::int64_t rows = std::min(block, piece.queries - begin);
         if (op.dropout.active()) {
           sequence.queries<true>(head, begin, rows);
         } else {
@@ -186,7 +186,7 @@ void bf16_attention_backward(const AttentionBackward& op, const KernelContext& c
   });
   dk.add_groups();
   dv.add_groups();
-  clear_padding<bfloat16>(op.dq, tokens, op.q.dim(1), op.q.dim(1), op.sequence_offsets);
+  clear_other_rows<bfloat16>(op, op.dq);
   clear_padding<bfloat16>(op.dk, tokens, op.kv_heads() * key_size, key_stride(op), op.sequence_offsets);
   clear_padding<bfloat16>(op.dv, tokens, op.kv_heads() * value_size, value_stride(op), op.sequence_offsets);
   clear_place_of_one<bfloat16>(op);

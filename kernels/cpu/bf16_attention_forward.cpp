@@ -94,8 +94,8 @@ void bf16_attention_forward(const AttentionForward& op, const KernelContext& con
     const Sequence sequence(op, memory, piece);
     const Bf16Tiles tiles;
     for (std::int64_t head = piece.head_begin; head < piece.head_end; ++head) {
-      for (std::int64_t begin = 0; begin < piece.length; begin += bf16_block) {
-        const std::int64_t rows = std::min(bf16_block, piece.length - begin);
+      for (std::int64_t begin = 0; begin < piece.queries; begin += bf16_block) {
+        const std::int64_t rows = std::min(bf16_block, piece.queries - begin);
         if (op.dropout.active()) {
           sequence.queries<true>(head, begin, rows);
         } else {
@@ -104,8 +104,8 @@ void bf16_attention_forward(const AttentionForward& op, const KernelContext& con
       }
     }
   });
-  clear_padding<bfloat16>(op.out, op.q.dim(0), op.out.dim(1), op.out.dim(1), op.sequence_offsets);
-  clear_padding_of_heads(op.log_sum_exp, op.sequence_offsets);
+  clear_other_rows<bfloat16>(op, op.out);
+  clear_other_sums(op);
 }
 
 COMERA_CPU_END

@@ -72,6 +72,7 @@ struct Attention {
   std::int64_t rows = 0;  // T
   std::int64_t longest = 0;
   int sequences = 0, heads = 0, kv_heads = 0;
+  int most_queries = 0;  // of a sequence, at its beginning
   One one = One::none;
   float scale = 1;
   // What dropout keeps is multiplied by mask.scale at the end only; it is 1 / kept, or 0 if nothing is kept.
@@ -79,6 +80,7 @@ struct Attention {
   float kept = 1;
 
   __device__ __forceinline__ int kv_head(int head) const { return kv_heads == 1 ? 0 : head; }
+  __device__ __forceinline__ int queries(int length) const { return min(length, most_queries); }
 };
 
 template <class T>
@@ -104,6 +106,7 @@ Attention<T> attention_of(const Operation& op) {
   made.offsets = op.sequence_offsets.template data<std::int32_t>();
   made.rows = op.q.dim(0);
   made.longest = op.longest;
+  made.most_queries = static_cast<int>(op.most_queries());
   made.sequences = static_cast<int>(op.sequence_offsets.elements() - 1);
   made.heads = static_cast<int>(op.heads);
   made.kv_heads = static_cast<int>(op.kv_heads());

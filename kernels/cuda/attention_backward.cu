@@ -75,33 +75,37 @@ __global__ void __launch_bounds__((QueryTiles<Math, D>::threads), (QueryTiles<Ma
   const int length = static_cast<int>(op.offsets[sequence + 1] - begin);
   const int first_query = static_cast<int>(blockIdx.z) * Queries::own_rows;
   if (first_query >= length) return;
+  const int queries = op.queries(length);  // whose rows are followed by rows of zeros
+  const bool any = first_query < queries;
   const int own = first_query + 16 * warp_of_thread();
 
   const Dropout dropout(op.mask);
   const std::int64_t place = head * op.rows + begin + own + fragment_row();  // of this lane's first query
-  load_rows<D, Queries::own_rows, Queries::threads, InOrder>(q_tile, op.q, head, One::none, begin, length,
-                                                             first_query);
-  load_rows<D, Queries::own_rows, Queries::threads, InOrder>(dout_tile, op.dout, head, One::none, begin,
-                                                             length, first_query);
+  if (any) {
+    load_rows<D, Queries::own_rows, Queries::threads, InOrder>(q_tile, op.q, head, One::none, begin, queries,
+                                                               first_query);
+    load_rows<D, Queries::own_rows, Queries::threads, InOrder>(dout_tile, op.dout, head, One::none, begin,
+                                                               queries, first_query);
+  }
   OwnRows<Math, D, Queries::held> own_q(q_tile + own_at), own_dout(dout_tile + own_at);
   const Scores scores_of(op, head);
   float log_sum[2] = {0, 0}, delta[2] = {0, 0};  // log_sum in powers of 2
   TileC dq[D / 8] = {};
-  for (int first_key = 0; first_key < length; first_key += keys) {
+  for (int first_key = 0; any && first_key < length; first_key += keys) {
     if (first_key > 0) __syncthreads();
     load_rows<D, keys, Queries::threads, Dealt>(k_tile, op.k, op.kv_head(head), One::none, begin, length,
                                                 first_key);
     load_rows<D, keys, Queries::threads, Dealt>(v_tile, op.v, op.kv_head(head), op.one, begin, length,
                                                 first_key);
     __syncthreads();
-    if (own >= length) continue;  // this warp has loaded for the others only
+    if (own >= queries) continue;  // this warp has loaded for the others only
     if (first_key == 0) {
       own_q.hold();
       own_dout.hold();
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = fragment_row() + 8 * half;
-        const bool real = own + row < length;
+        const bool real = own + row < queries;
         float part = 0;
         if (real) {
           log_sum[half] = op.log_sum_exp[place + 8 * half] * log2_of_e;
@@ -223,16 +227,17 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
   const int first_key = static_cast<int>(blockIdx.z) * Keys::own_rows;
   if (first_key >= length) return;
   const int own = first_key + own_row;
+  const int real_queries = op.queries(length);
 
   const Dropout dropout(op.mask);
   // Of the queries of its heads, a team takes one tile of `teams` after the other.
-  const int heads_each = op.heads / op.kv_heads, parts = (length + queries - 1) / queries;
+  const int heads_each = op.heads / op.kv_heads, parts = (real_queries + queries - 1) / queries;
   const auto head_of = [&](int tile) { return kv_head * heads_each + tile / parts; };
   const auto first_of = [&](int tile) { return tile % parts * queries; };
   const auto ask_for_tile = [&](int tile) {
     if (tile >= heads_each * parts) return;
-    ask_for_rows<queries, Keys::team_threads>(op.q, head_of(tile), begin, length, first_of(tile));
-    ask_for_rows<queries, Keys::team_threads>(op.dout, head_of(tile), begin, length, first_of(tile));
+    ask_for_rows<queries, Keys::team_threads>(op.q, head_of(tile), begin, real_queries, first_of(tile));
+    ask_for_rows<queries, Keys::team_threads>(op.dout, head_of(tile), begin, real_queries, first_of(tile));
   };
   ask_for_tile(team);
   load_rows<D, Keys::own_rows, Keys::threads, InOrder>(k_tile, op.k, kv_head, One::none, begin, length,
@@ -251,14 +256,14 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
       // A query that is not there has probabilities of 0.
       const int query = static_cast<int>(thread_asked_for() % Keys::team_threads);
       float query_sum = INFINITY, query_delta = 0;
-      if (query < queries && first_query + query < length) {
+      if (query < queries && first_query + query < real_queries) {
         query_sum = op.log_sum_exp[place + query] * log2_of_e;
         query_delta = op.delta[place + query];
       }
-      load_rows<D, queries, Keys::team_threads, InOrder>(q_tile, op.q, head, One::none, begin, length,
+      load_rows<D, queries, Keys::team_threads, InOrder>(q_tile, op.q, head, One::none, begin, real_queries,
                                                          first_query);
-      load_rows<D, queries, Keys::team_threads, InOrder>(dout_tile, op.dout, head, One::none, begin, length,
-                                                         first_query);
+      load_rows<D, queries, Keys::team_threads, InOrder>(dout_tile, op.dout, head, One::none, begin,
+                                                         real_queries, first_query);
       if (query < queries) {
         log_sum[query] = query_sum;
         delta[query] = query_delta;
@@ -270,7 +275,7 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
     if (tile == team) own_v.hold();
     const Scores scores_of(op, head);
 #pragma unroll 1
-    for (int g = 0; g < queries && first_query + g < length; g += group) {
+    for (int g = 0; g < queries && first_query + g < real_queries; g += group) {
       // This lane's decisions of the warp's 16 keys for two queries, of which each lane takes below what is
       // of its own keys and queries: key 4 i + j is bit 8 j + 7 - i for the first query, 8 j + 3 - i for the
       // other.

@@ -37,23 +37,26 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), AttentionT
   const int length = static_cast<int>(op.offsets[sequence + 1] - begin);
   const int first_query = static_cast<int>(blockIdx.z) * Tiles::own_rows;
   if (first_query >= length) return;
+  const int queries = op.queries(length);  // whose rows are followed by rows of zeros
+  const bool any = first_query < queries;
   const int own = first_query + 16 * warp_of_thread();  // this warp's first query
 
   const Dropout dropout(op.mask);
   const std::int64_t place = head * op.rows + begin + own + fragment_row();  // of this lane's first query
-  load_rows<D, Tiles::own_rows, Tiles::threads, InOrder>(q_tile, op.q, head, One::none, begin, length,
-                                                         first_query);
+  if (any)
+    load_rows<D, Tiles::own_rows, Tiles::threads, InOrder>(q_tile, op.q, head, One::none, begin, queries,
+                                                           first_query);
   const Scores scores_of(op, head);
   float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};  // in powers of 2; this lane's part of the sum
   TileC out[D / 8] = {};
-  for (int first_key = 0; first_key < length; first_key += keys) {
+  for (int first_key = 0; any && first_key < length; first_key += keys) {
     if (first_key > 0) __syncthreads();  // nobody reads the tiles before any more
     load_rows<D, keys, Tiles::threads, Dealt>(k_tile, op.k, op.kv_head(head), One::none, begin, length,
                                               first_key);
     load_rows<D, keys, Tiles::threads, Dealt>(v_tile, op.v, op.kv_head(head), op.one, begin, length,
                                               first_key);
     __syncthreads();
-    if (own >= length) continue;  // this warp has loaded for the others only
+    if (own >= queries) continue;  // this warp has loaded for the others only
 #pragma unroll 1
     for (int g = 0; g < keys && first_key + g < length; g += group) {
       TileC scores[group / 8] = {};
@@ -123,9 +126,11 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), AttentionT
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float total = row_sum(sum[half]);
-    factor[half] = op.mask.scale / total;
-    if (own + fragment_row() + 8 * half < length && fragment_column() == 0)
-      op.log_sum_exp[place + 8 * half] = largest[half] * log_of_2 + logf(total);
+    const int row = own + fragment_row() + 8 * half;
+    const bool real = row < queries;
+    factor[half] = real ? op.mask.scale / total : 0;
+    if (row < length && fragment_column() == 0)
+      op.log_sum_exp[place + 8 * half] = real ? largest[half] * log_of_2 + logf(total) : 0;
   }
   store_rows<D>(op.out, head, begin, length, own, own_tile, out, factor);
 }

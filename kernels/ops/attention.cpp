@@ -36,8 +36,31 @@ void check_common(const char* name, const Operation& op) {
   check_tensor(name, "log_sum_exp", op.log_sum_exp, {op.heads, rows}, master_of(dtype));
   COMERA_CHECK(op.sequence_offsets.elements() >= 2, "{}: sequence_offsets needs at least 2 entries", name);
   check_elements(name, "sequence_offsets", op.sequence_offsets, op.sequence_offsets.elements(), DType::int32);
+  COMERA_CHECK(op.queries >= 0, "{}: a sequence cannot have {} queries", name, op.queries);
   check_optional(name, "slopes", op.slopes, {op.heads, 2}, master_of(dtype));
   if (op.dropout.active()) check_step_values(name, "step_inputs", op.step_inputs, sizeof(StepInputs));
+}
+
+// Rows that are queries, at most.
+template <class Operation>
+std::int64_t query_rows(const Operation& op) {
+  const std::int64_t rows = op.q.dim(0);
+  if (op.queries == 0) return rows;
+  return std::min(rows, (op.sequence_offsets.elements() - 1) * op.most_queries());
+}
+
+// Pairs of queries and keys, of all heads.
+template <class Operation>
+std::int64_t scores_of(const Operation& op) {
+  return query_rows(op) * op.longest * op.heads;
+}
+
+// Of tensors with a row for each token, of which those of queries are read.
+template <class Operation, class... Tensors>
+double rows_of_queries(const Operation& op, const Tensors&... tensors) {
+  const std::int64_t rows = op.q.dim(0), queries = query_rows(op);
+  if (queries == rows) return once(tensors...);
+  return once(tensors...) * static_cast<double>(queries) / static_cast<double>(rows);
 }
 
 template <class Operation>
@@ -50,9 +73,8 @@ double keys_and_values(const Operation& op) {
 void AttentionForward::check() const { check_common("AttentionForward", *this); }
 
 Work work_of(const AttentionForward& op) {
-  const std::int64_t scores = op.q.dim(0) * op.longest * op.heads;
-  return {product(scores, op.key_size() + op.value_size(), 1),
-          once(op.q, op.out, op.log_sum_exp) + keys_and_values(op)};
+  return {product(scores_of(op), op.key_size() + op.value_size(), 1),
+          rows_of_queries(op, op.q) + once(op.out, op.log_sum_exp) + keys_and_values(op)};
 }
 
 void AttentionBackward::check() const {
@@ -66,9 +88,8 @@ void AttentionBackward::check() const {
 
 // Scores again; gradients of dropped probabilities and of values; gradients of queries and of keys.
 Work work_of(const AttentionBackward& op) {
-  const std::int64_t scores = op.q.dim(0) * op.longest * op.heads;
-  return {product(scores, 3 * op.key_size() + 2 * op.value_size(), 1),
-          once(op.q, op.out, op.log_sum_exp, op.dout, op.dq) + 2 * keys_and_values(op)};
+  return {product(scores_of(op), 3 * op.key_size() + 2 * op.value_size(), 1),
+          rows_of_queries(op, op.q, op.out, op.log_sum_exp, op.dout) + once(op.dq) + 2 * keys_and_values(op)};
 }
 
 }  // namespace comera

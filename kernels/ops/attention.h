@@ -24,6 +24,9 @@ inline constexpr const char* scores_stay_wide = "attention is no linear layer";
 // keys, rows of v and dv have a place for the one behind the values: what v has there is not read, dv's
 // becomes 0.
 //
+// With `queries` only the first so many rows of each sequence are queries: out and log_sum_exp of its other
+// rows are 0, as is dq; what dout has there is not read.
+//
 // Dropout's element index of (head h, row t, key at place j of its sequence) is (h T + t) longest + j.
 // Rows at and beyond offsets' last entry are padding: out is 0 there.
 //
@@ -43,12 +46,14 @@ struct AttentionForward {
   bool shared_keys = false;
   bool append_one = false, room_for_one = false;
   std::int64_t k_stride = 0, v_stride = 0;
-  Tensor slopes = {};  // (heads, 2), at least 0, of the master type; or left out
+  Tensor slopes = {};        // (heads, 2), at least 0, of the master type; or left out
+  std::int64_t queries = 0;  // of each sequence; 0: all of its rows
 
   std::int64_t kv_heads() const { return shared_keys ? 1 : heads; }
   std::int64_t key_size() const { return q.dim(1) / heads; }
   std::int64_t value_size() const { return out.dim(1) / heads - (append_one ? 1 : 0); }
   std::int64_t stored_values() const { return value_size() + (room_for_one ? 1 : 0); }
+  std::int64_t most_queries() const { return queries > 0 && queries < longest ? queries : longest; }
   DType compute() const { return q.dtype(); }
   void check() const;
 };
@@ -68,12 +73,14 @@ struct AttentionBackward {
   bool shared_keys = false;
   bool append_one = false, room_for_one = false;
   std::int64_t k_stride = 0, v_stride = 0;
-  Tensor slopes = {};  // (heads, 2), at least 0, of the master type; or left out
+  Tensor slopes = {};        // (heads, 2), at least 0, of the master type; or left out
+  std::int64_t queries = 0;  // of each sequence; 0: all of its rows
 
   std::int64_t kv_heads() const { return shared_keys ? 1 : heads; }
   std::int64_t key_size() const { return q.dim(1) / heads; }
   std::int64_t value_size() const { return out.dim(1) / heads - (append_one ? 1 : 0); }
   std::int64_t stored_values() const { return value_size() + (room_for_one ? 1 : 0); }
+  std::int64_t most_queries() const { return queries > 0 && queries < longest ? queries : longest; }
   DType compute() const { return q.dtype(); }
   void check() const;
 };

@@ -22,6 +22,7 @@ struct AttentionCase {
   bool opposed = false;  // queries against keys: every score far below zero
   bool slopes = false;   // some of which hide one side
   double scale = 1;      // of what it is otherwise
+  std::int64_t queries = 0;
 
   std::int64_t values() const { return value_size > 0 ? value_size : size; }
   std::int64_t stored_values() const { return values() + (room ? 1 : 0); }
@@ -47,7 +48,7 @@ void set_common(const AttentionCase& c, World& world, Operation& op) {
   }
   op.v = world.input(rows_shape(c, c.kv_heads() * c.stored_values()));
   op.sequence_offsets = world.integers(c.offsets);
-  op.heads = c.heads, op.longest = c.longest;
+  op.heads = c.heads, op.longest = c.longest, op.queries = c.queries;
   op.scale = c.scale / std::sqrt(static_cast<double>(c.size));
   op.dropout = {c.dropout, 5};
   if (c.dropout > 0) op.step_inputs = world.step_inputs(example_step());
@@ -86,7 +87,7 @@ void attention_cases(std::vector<OperationCase>& cases, const AttentionCase& c) 
                      op.dropout = forward.dropout, op.step_inputs = forward.step_inputs;
                      op.shared_keys = c.shared, op.append_one = c.append_one, op.room_for_one = c.room;
                      op.k_stride = forward.k_stride, op.v_stride = forward.v_stride;
-                     op.slopes = forward.slopes;
+                     op.slopes = forward.slopes, op.queries = forward.queries;
                      op.dout = world.input(out_shape);
                      op.dq = world.output("dq", forward.q.shape());
                      op.dk = world.output("dk", forward.k.shape());
@@ -176,6 +177,31 @@ void add_attention_cases(std::vector<OperationCase>& cases) {
                             .size = 7,
                             .longest = 31,
                             .scale = scale});
+  // Of each sequence the first ones: fewer and more than there are, within a tile and beyond one.
+  const auto first = [&](std::int64_t queries, AttentionCase c) {
+    c.queries = queries;
+    attention_cases(cases, c);
+  };
+  first(1, {"queries_1", {0, 1, 18, 33, 33, 33}, 41, 2, 16, 24, 0.3});
+  first(1, {"queries_1_shared", {0, 64, 100, 228}, 229, 11, 30, 128, 0.1, true, 30, 31, true});
+  first(17, {"queries_17", {0, 3, 16, 16, 47}, 49, 3, 7, 31, 0.1});
+  first(65, {"queries_65", {0, 64, 100, 300}, 301, 2, 64, 200});
+  first(130, {"queries_130", {0, 277, 300}, 300, 9, 12, 300, 0.1, true, 33, 7, true});
+  first(30, {"queries_all", {0, 20, 33}, 35, 3, 8, 20, 0.2});
+  attention_cases(cases, {.name = "queries_slopes",
+                          .offsets = {0, 64, 100, 228},
+                          .tokens = 229,
+                          .heads = 3,
+                          .size = 32,
+                          .longest = 128,
+                          .dropout = 0.1,
+                          .shared = true,
+                          .value_size = 31,
+                          .extra = 64,
+                          .append_one = true,
+                          .room = true,
+                          .slopes = true,
+                          .queries = 40});
   attention_cases(cases, {"apart", {0, 20, 33}, 35, 3, 8, 20, 0.2, false, 9, 5, true});
 }
 

@@ -92,6 +92,12 @@ TEST(WorkOf, AttentionOfSharedKeys) {
   op.shared_keys = op.append_one = true, op.k_stride = op.v_stride = 9;
   EXPECT_EQ(work_of(op).flops, 2 * 10 * 5 * 3 * (2 + 4));
   EXPECT_EQ(work_of(op).bytes, 4 * (60 + 150 + 30 + 10 * (2 + 4)));
+  // 3 sequences of 2 queries each: all rows of out are written.
+  op.sequence_offsets = of({4}), op.queries = 2;
+  EXPECT_EQ(work_of(op).flops, 2 * 6 * 5 * 3 * (2 + 4));
+  EXPECT_EQ(work_of(op).bytes, 4 * (6 * 6 + 150 + 30 + 10 * (2 + 4)));
+  op.queries = 5;  // of all rows
+  EXPECT_EQ(work_of(op).flops, 2 * 10 * 5 * 3 * (2 + 4));
 }
 
 // Cores (1, 4, 3), (3, 5, 2) | (2, 6, 7), (7, 8, 1): A is L_1 S_2 and B is S_3 R_4.

@@ -18,6 +18,11 @@ struct Sequences {
       : offsets(op.sequence_offsets.template data<std::int32_t>()),
         count(op.sequence_offsets.elements() - 1) {}
   std::int64_t rows() const { return offsets[count]; }
+  // Of a sequence of this length.
+  template <class Operation>
+  static std::int64_t queries(const Operation& op, std::int64_t length) {
+    return op.queries > 0 ? std::min(op.queries, length) : length;
+  }
 };
 
 template <class Operation>
@@ -63,7 +68,7 @@ void attention_forward(const AttentionForward& op, const KernelContext&) {
       const T* q = op.q.data<T>() + begin * q_width + h * key_size;
       const T* k = op.k.data<T>() + begin * k_stride + kv_head(op, h) * key_size;
       const T* v = op.v.data<T>() + begin * v_stride + kv_head(op, h) * value_size;
-      for (std::int64_t i = 0; i < length; ++i) {
+      for (std::int64_t i = 0; i < Sequences::queries(op, length); ++i) {
         T largest = -INFINITY, sum = 0;
         for (std::int64_t j = 0; j < length; ++j) {
           p[j] = static_cast<T>(op.scale) * dot(q + i * q_width, k + j * k_stride, key_size) +
@@ -109,7 +114,7 @@ void attention_backward(const AttentionBackward& op, const KernelContext&) {
       const T *q = op.q.data<T>() + q_at, *k = op.k.data<T>() + k_at, *v = op.v.data<T>() + v_at;
       const T *out = op.out.data<T>() + out_at, *dout = op.dout.data<T>() + out_at;
       T *dq = op.dq.data<T>() + q_at, *dk = op.dk.data<T>() + k_at, *dv = op.dv.data<T>() + v_at;
-      for (std::int64_t i = 0; i < length; ++i) {
+      for (std::int64_t i = 0; i < Sequences::queries(op, length); ++i) {
         const T log_sum_exp = op.log_sum_exp.data<T>()[h * rows + begin + i];
         const T delta = dot(out + i * out_width, dout + i * out_width, out_size);  // Σ_j P_ij dP_ij
         for (std::int64_t j = 0; j < length; ++j) {
