@@ -59,8 +59,8 @@ struct Memory {
         dha_across(op.a_down.dim(1), bf16_most_rows, scratch),
         dxa(bf16_most_rows, op.a_up.dim(1), scratch),
         dxa_across(op.a_up.dim(1), bf16_most_rows, scratch),
-        h(bf16_most_rows, most_columns, scratch),
-        du(bf16_most_rows, most_columns, scratch),
+        h(bf16_most_rows, most_columns + bf16_block, scratch),
+        du(bf16_most_rows, most_columns + bf16_block, scratch),
         sums(scratch.floats(bf16_block * bf16_block)),
         other_sums(scratch.floats(bf16_block * bf16_block)),
         dxa_sums(scratch.floats(bf16_most_rows * whole_blocks(op.a_up.dim(1)))) {}

@@ -43,6 +43,8 @@ struct Memory {
         ha_sums(scratch.floats(bf16_block * whole_blocks(op.a_down.dim(1)))) {}
 };
 
+static_assert(bf16_block == 2 * lanes);  // as for_biased_rows wants it
+
 template <Activation activation>
 void activate_block(const float* sums, const float* bias, bfloat16* h, std::int64_t ld) {
   for_biased_rows(sums, bias, bf16_block, [&]<int Vectors>(std::int64_t r, vec(&u)[Vectors]) {

@@ -149,7 +149,14 @@ void pack_and_multiply_panel(const Left& left, const T* b, std::int64_t ldb, std
     return pack_and_multiply_panel<float>(left, panel, panel_width, panel_width, panel, m, k, c, into,
                                           column_sums, ahead);
   }
-  if (column_sums == nullptr) {
+  if (m == 0 && column_sums != nullptr) {  // there is no product to do it
+    PackAndSum sum{panel, column_sums};
+    for (std::int64_t l = 0; l < k; ++l) {
+      const vec row[] = {load(b + l * ldb), load(b + l * ldb + lanes)};
+      sum.row(l, row);
+    }
+    sum.end();
+  } else if (column_sums == nullptr) {
     multiply_rows(left, b, ldb, m, k, c, 0, into, ahead, Pack{panel});
   } else {
     multiply_rows(left, b, ldb, m, k, c, 0, into, ahead, PackAndSum{panel, column_sums});
@@ -166,7 +173,7 @@ template void pack_and_multiply_panel<bfloat16>(const Left&, const bfloat16*, st
 
 namespace {
 // C = A B or C += A B of an A whose rows follow each other in memory, from which they come: tile by tile of
-// A's rows, which asks for the next ones meanwhile.
+// A's rows, which asks for the next ones meanwhile, at each step for as many bytes as a column of them has.
 void multiply_long_rows(const Left& left, const float* panels, std::int64_t m, std::int64_t n, std::int64_t k,
                         const StoreTile& c) {
   for (std::int64_t i = 0; i < m; i += tile_rows) {
@@ -177,7 +184,8 @@ void multiply_long_rows(const Left& left, const float* panels, std::int64_t m, s
       for_rows(m - i, [&]<int Rows>() {
         Tile<Rows> tile = {};
         if (j == 0 && i + tile_rows < m) {
-          multiply_tile_of_rows<true>(rows, panel, panel_width, k, tile, next, 64, Nothing{});
+          multiply_tile_of_rows<true>(rows, panel, panel_width, k, tile, next, tile_rows * sizeof(float),
+                                      Nothing{});
         } else {
           multiply_tile(rows, panel, k, tile);
         }

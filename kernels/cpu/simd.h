@@ -175,6 +175,11 @@ inline vec sqrt(vec a) {
 #endif
 }
 
+#ifdef __AVX512F__
+// a b + c in one instruction, wherever it is inlined: the compiler may round such an expression in two ways.
+inline vec multiply_add(vec a, vec b, vec c) { return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
+#endif
+
 inline dvec widen(vec a) { return __builtin_convertvector(a, dvec); }
 
 // Lanes are combined in one fixed order: halves, then halves of those.

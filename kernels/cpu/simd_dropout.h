@@ -75,9 +75,10 @@ inline void store_bytes(const PhiloxWords& words, std::uint8_t* bytes) {
 #endif
 }
 
+inline constexpr int bytes_per_call = 16 * lanes;
+
 // The decision bytes of elements [16 block, 16 block + Calls bytes_per_call): what dropout_bytes() gives for
 // Calls * lanes blocks.
-inline constexpr int bytes_per_call = 16 * lanes;
 template <int Calls>
 inline void dropout_bytes_of(const DropoutKey& key, std::uint32_t site, std::uint32_t block,
                              std::uint8_t* bytes) {

@@ -59,16 +59,14 @@ struct GeluPlaces {
   explicit GeluPlaces(const vec (&x)[Vectors]) {
     const float round = 12582912.f;  // as in exp
 #pragma GCC unroll 8
-    for (int k = 0; k < Vectors; ++k) positive[k] = x[k] * 0.5f + abs(x[k]) * 0.5f;
+    for (int k = 0; k < Vectors; ++k) positive[k] = multiply_add(abs(x[k]), splat(0.5f), x[k] * 0.5f);
+    const vec per_piece = splat(static_cast<float>(1 / gelu_table::width));
 #pragma GCC unroll 8
-    for (int k = 0; k < Vectors; ++k) {
-      place[k] = min(splat(static_cast<float>(gelu_table::end)), abs(x[k])) *
-                 static_cast<float>(1 / gelu_table::width);
-    }
+    for (int k = 0; k < Vectors; ++k) place[k] = min(splat(static_cast<float>(gelu_table::end)), abs(x[k]));
 #pragma GCC unroll 8
-    for (int k = 0; k < Vectors; ++k) piece[k] = place[k] + round;
+    for (int k = 0; k < Vectors; ++k) piece[k] = multiply_add(place[k], per_piece, splat(round));
 #pragma GCC unroll 8
-    for (int k = 0; k < Vectors; ++k) place[k] -= piece[k] - round;
+    for (int k = 0; k < Vectors; ++k) place[k] = multiply_add(place[k], per_piece, round - piece[k]);
   }
   template <int terms>
   vec coefficient(int i, int k) const {
@@ -88,7 +86,8 @@ inline __attribute__((always_inline)) void gelu(vec (&x)[Vectors]) {
 #pragma GCC unroll 8
   for (int i = terms - 2; i >= 0; --i) {
 #pragma GCC unroll 8
-    for (int k = 0; k < Vectors; ++k) g[k] = g[k] * at.place[k] + at.template coefficient<terms>(i, k);
+    for (int k = 0; k < Vectors; ++k)
+      g[k] = multiply_add(g[k], at.place[k], at.template coefficient<terms>(i, k));
   }
 #pragma GCC unroll 8
   for (int k = 0; k < Vectors; ++k) x[k] = at.positive[k] - g[k];
@@ -103,13 +102,14 @@ inline __attribute__((always_inline)) void gelu_with_slope(vec (&x)[Vectors], ve
   for (int k = 0; k < Vectors; ++k) derivative[k] = at.template coefficient<terms>(terms - 1, k);
 #pragma GCC unroll 8
   for (int k = 0; k < Vectors; ++k)
-    g[k] = derivative[k] * at.place[k] + at.template coefficient<terms>(terms - 2, k);
+    g[k] = multiply_add(derivative[k], at.place[k], at.template coefficient<terms>(terms - 2, k));
 #pragma GCC unroll 8
   for (int i = terms - 3; i >= 0; --i) {
 #pragma GCC unroll 8
-    for (int k = 0; k < Vectors; ++k) derivative[k] = derivative[k] * at.place[k] + g[k];
+    for (int k = 0; k < Vectors; ++k) derivative[k] = multiply_add(derivative[k], at.place[k], g[k]);
 #pragma GCC unroll 8
-    for (int k = 0; k < Vectors; ++k) g[k] = g[k] * at.place[k] + at.template coefficient<terms>(i, k);
+    for (int k = 0; k < Vectors; ++k)
+      g[k] = multiply_add(g[k], at.place[k], at.template coefficient<terms>(i, k));
   }
 #pragma GCC unroll 8
   for (int k = 0; k < Vectors; ++k) {

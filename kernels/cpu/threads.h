@@ -68,12 +68,25 @@ void parallel_pieces(std::int64_t count, int threads, const Piece& piece) {
   if (failure) std::rethrow_exception(failure);
 }
 
-// Rows fall into pieces of so many each: as many pieces for every thread, of at most `most` rows, and of no
-// fewer than `least` but for the last. For rows whose results do not depend on the piece that they are in.
-inline std::int64_t rows_of_piece(std::int64_t rows, std::int64_t least, std::int64_t most, int threads) {
-  const std::int64_t rounds = (rows + most * threads - 1) / (most * threads);
-  const std::int64_t pieces = std::max<std::int64_t>(rounds * threads, 1);
-  return std::clamp((rows + pieces - 1) / pieces, least, most);
+// How many rows a piece has, where each row's result is its own: whole tiles, so that a row is in the same
+// place of a tile for any number of threads, and at most `most`, which is whole tiles. Fewer where the
+// thread with the most rows then has noticeably fewer.
+inline std::int64_t rows_of_piece(std::int64_t rows, std::int64_t tile, std::int64_t most, int threads) {
+  const auto largest_share = [&](std::int64_t each) {
+    const std::int64_t pieces = (rows + each - 1) / each;
+    std::int64_t largest = 0;
+    for (std::int64_t t = 0; t < threads; ++t) {
+      const std::int64_t begin = pieces * t / threads * each, end = pieces * (t + 1) / threads * each;
+      largest = std::max(largest, std::min(end, rows) - begin);
+    }
+    return largest;
+  };
+  std::int64_t best = most, share = largest_share(most);
+  for (std::int64_t each = most - tile; each >= tile; each -= tile) {
+    const std::int64_t of_each = largest_share(each);
+    if (of_each < share - share / 64) best = each, share = of_each;
+  }
+  return best;
 }
 
 }  // namespace comera::cpu

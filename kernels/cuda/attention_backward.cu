@@ -176,6 +176,11 @@ __global__ void __launch_bounds__((QueryTiles<Math, D>::threads), (QueryTiles<Ma
       }
     }
   }
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+    if (own + fragment_row() + 8 * half >= queries)
+#pragma unroll
+      for (int n = 0; n < D / 8; ++n) dq[n].at[2 * half] = dq[n].at[2 * half + 1] = 0;
   const float factor = op.scale * op.mask.scale;
   store_rows<D>(op.dq, head, begin, length, own, q_tile + own_at, dq, {factor, factor});
 }

@@ -129,6 +129,9 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), AttentionT
     const int row = own + fragment_row() + 8 * half;
     const bool real = row < queries;
     factor[half] = real ? op.mask.scale / total : 0;
+    if (!real)  // not left to the factor: what is there may be no number
+#pragma unroll
+      for (int n = 0; n < D / 8; ++n) out[n].at[2 * half] = out[n].at[2 * half + 1] = 0;
     if (row < length && fragment_column() == 0)
       op.log_sum_exp[place + 8 * half] = real ? largest[half] * log_of_2 + logf(total) : 0;
   }

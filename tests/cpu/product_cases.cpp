@@ -406,6 +406,7 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   feed_forward_cases(cases, {1, 1, 1, 1, 1, 1});
   feed_forward_cases(cases, {7, 5, 3, 11, 2, 13, Activation::tanh, true});
   feed_forward_cases(cases, {131, 37, 30, 531, 17, 67, Activation::gelu, true});
+  feed_forward_cases(cases, {129, 20, 6, 40, 5, 24});  // in pieces of other sizes for any number of threads
   feed_forward_cases(cases, {269, 64, 13, 300, 33, 96, Activation::none});
   feed_forward_cases(cases, {2309, 48, 30, 512, 30, 48});
   feed_forward_cases(cases, {131, 40, 32, 536, 24, 72, Activation::gelu, true});
