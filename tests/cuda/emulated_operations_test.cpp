@@ -12,6 +12,7 @@
 #include "kernels/cuda/cuda_memory.h"
 #include "kernels/emulation/options.h"
 #include "kernels/emulation/sanitizers.h"
+#include "kernels/ops/attention.h"
 #include "kernels/ops/layer_norm.h"
 #include "tests/cpu/float8_activation.h"
 #include "tests/cpu/world.h"
@@ -123,6 +124,41 @@ TEST(EmulatedNorms, RowsThatDoNotFitIntoRegistersAreRefused) {
   EXPECT_THAT([&] { norm(6160); }, testing::ThrowsMessage<Error>(testing::HasSubstr(
                                        "norms of rows of 6160 numbers: a GPU's kernel has at most 6144")));
   EXPECT_THAT([&] { norm(5377); }, testing::ThrowsMessage<Error>(testing::HasSubstr("at most 5376")));
+}
+
+// Rows that are no queries are zeros even where a key or a value is no number.
+TEST(EmulatedAttention, RowsThatAreNoQueriesAreZeros) {
+  constexpr std::int64_t tokens = 40, queries = 3, heads = 2, size = 32;
+  const auto device = cuda_emulated::make_allocator(0);
+  for (const std::uint32_t tensor : {1, 2}) {  // k and v
+    World world(cuda_emulated::backend(), DType::float32, *device);
+    world.plant_nan(tensor);
+    const Shape shape{tokens, heads * size};
+    AttentionForward forward;
+    forward.q = world.input(shape), forward.k = world.input(shape), forward.v = world.input(shape);
+    forward.sequence_offsets = world.integers({0, tokens});
+    forward.heads = heads, forward.longest = tokens, forward.queries = queries;
+    forward.out = world.output("out", shape);
+    forward.log_sum_exp = world.statistic("log_sum_exp", {heads, tokens});
+    world.run(forward);
+    AttentionBackward backward;
+    backward.q = forward.q, backward.k = forward.k, backward.v = forward.v, backward.out = forward.out;
+    backward.log_sum_exp = forward.log_sum_exp, backward.sequence_offsets = forward.sequence_offsets;
+    backward.heads = heads, backward.longest = tokens, backward.queries = queries;
+    backward.dout = world.input(shape);
+    backward.dq = world.output("dq", shape);
+    backward.dk = world.output("dk", shape), backward.dv = world.output("dv", shape);
+    world.run(backward);
+    for (const World::Output& output : world.outputs()) {
+      if (output.name == "dk" || output.name == "dv") continue;
+      const std::int64_t of_token = output.name == "log_sum_exp" ? 1 : heads * size;
+      for (std::int64_t i = 0; i < std::ssize(output.values); ++i) {
+        const std::int64_t token = i / of_token % tokens;
+        if (token < queries) continue;
+        ASSERT_EQ(output.values[i], 0) << output.name << '[' << i << "], tensor " << tensor;
+      }
+    }
+  }
 }
 
 // The cases see what a kernel does beside its tensors, in a device's memory too.
