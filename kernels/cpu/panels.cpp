@@ -65,11 +65,7 @@ void multiply_panel(const Left& left, const float* panel, std::int64_t m, std::i
 }
 
 namespace {
-// What a tile's product does besides with each row of B that it reads, and at its end.
-struct Nothing {
-  void row(std::int64_t, const vec (&)[panel_vectors]) {}
-  void end() {}
-};
+// Packs the rows.
 struct Pack {
   float* panel;
 
@@ -78,6 +74,7 @@ struct Pack {
   }
   void end() {}
 };
+// And sums their columns.
 struct PackAndSum {
   float *panel, *column_sums;
   vec totals[panel_vectors] = {};
@@ -92,34 +89,20 @@ struct PackAndSum {
   }
 };
 
-// A tile of A B, where the rows of B lie `ldb` apart. At each step it asks for a line, if it `fetches`.
-template <bool fetches, int Rows, class T, class Also>
-inline __attribute__((always_inline)) void multiply_tile_of_rows(const Left& left, const T* b,
-                                                                 std::int64_t ldb, std::int64_t k,
-                                                                 Tile<Rows>& tile, const char* line,
-                                                                 std::int64_t apart, Also also) {
-  const float* a = left.a;
-  const std::int64_t a_apart = left.row;
-  for (std::int64_t l = 0; l < k; ++l) {
-    if constexpr (fetches) {
-      __builtin_prefetch(line, 0, 2);  // into the second cache
-      line += apart;
-    }
-    vec row[panel_vectors];
-#pragma GCC unroll 2
-    for (int v = 0; v < panel_vectors; ++v) row[v] = load(b + v * lanes);
-    also.row(l, row);
-#pragma GCC unroll 12
-    for (int r = 0; r < Rows; ++r) {
-      const vec x = splat(a[r * a_apart]);
-#pragma GCC unroll 2
-      for (int v = 0; v < panel_vectors; ++v) tile.at[r][v] += x * row[v];
-    }
-    a += left.step;
-    b += ldb;
+// And asks for a line at each step.
+template <class Also>
+struct Fetch {
+  const char* line;
+  std::int64_t apart;
+  Also also;
+
+  inline __attribute__((always_inline)) void row(std::int64_t l, const vec (&b)[panel_vectors]) {
+    __builtin_prefetch(line, 0, 2);  // into the second cache
+    line += apart;
+    also.row(l, b);
   }
-  also.end();
-}
+  void end() { also.end(); }
+};
 
 // The rows of C from row i on that one tile has.
 template <class T, class Also>
@@ -131,9 +114,9 @@ void multiply_rows(const Left& left, const T* b, std::int64_t ldb, std::int64_t 
     fetch_to_write<Rows>(c + i * panel_width, panel_width);
     const Left rows = left.from(i, 0);
     if (line < ahead.lines) {
-      multiply_tile_of_rows<true>(rows, b, ldb, k, tile, ahead.at + line * 64, ahead.apart, also);
+      multiply_tile(rows, b, ldb, k, tile, Fetch<Also>{ahead.at + line * 64, ahead.apart, also});
     } else {
-      multiply_tile_of_rows<false>(rows, b, ldb, k, tile, nullptr, 0, also);
+      multiply_tile(rows, b, ldb, k, tile, also);
     }
     StoreTile{c, panel_width, into}(tile, i, 0, panel_width);
   });
@@ -184,8 +167,8 @@ void multiply_long_rows(const Left& left, const float* panels, std::int64_t m, s
       for_rows(m - i, [&]<int Rows>() {
         Tile<Rows> tile = {};
         if (j == 0 && i + tile_rows < m) {
-          multiply_tile_of_rows<true>(rows, panel, panel_width, k, tile, next, tile_rows * sizeof(float),
-                                      Nothing{});
+          multiply_tile(rows, panel, panel_width, k, tile,
+                        Fetch<Nothing>{next, tile_rows * sizeof(float), {}});
         } else {
           multiply_tile(rows, panel, k, tile);
         }

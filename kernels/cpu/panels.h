@@ -107,24 +107,38 @@ struct Ahead {
         lines(panel_width * static_cast<int>(sizeof(T)) / 64) {}
 };
 
+// What a product does besides with each row of B that it reads, and at its end: nothing.
+struct Nothing {
+  void row(std::int64_t, const vec (&)[panel_vectors]) {}
+  void end() {}
+};
+
+// A tile of A B, where the rows of B lie `ldb` apart.
+template <int Rows, class T, class Also>
+inline __attribute__((always_inline)) void multiply_tile(const Left& left, const T* b, std::int64_t ldb,
+                                                         std::int64_t k, Tile<Rows>& tile, Also also) {
+  const float* a = left.a;
+  const std::int64_t apart = left.row;
+  for (std::int64_t l = 0; l < k; ++l) {
+    vec row[panel_vectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < panel_vectors; ++v) row[v] = load(b + v * lanes);
+    also.row(l, row);
+#pragma GCC unroll 12
+    for (int r = 0; r < Rows; ++r) {
+      const vec x = splat(a[r * apart]);
+#pragma GCC unroll 2
+      for (int v = 0; v < panel_vectors; ++v) tile.at[r][v] += x * row[v];
+    }
+    a += left.step;
+    b += ldb;
+  }
+  also.end();
+}
 template <int Rows>
 inline __attribute__((always_inline)) void multiply_tile(const Left& left, const float* panel, std::int64_t k,
                                                          Tile<Rows>& tile) {
-  const float* a = left.a;
-  const std::int64_t row = left.row;
-  for (std::int64_t l = 0; l < k; ++l) {
-    vec b[panel_vectors];
-#pragma GCC unroll 2
-    for (int v = 0; v < panel_vectors; ++v) b[v] = load(panel + v * lanes);
-#pragma GCC unroll 12
-    for (int r = 0; r < Rows; ++r) {
-      const vec x = splat(a[r * row]);
-#pragma GCC unroll 2
-      for (int v = 0; v < panel_vectors; ++v) tile.at[r][v] += x * b[v];
-    }
-    a += left.step;
-    panel += panel_width;
-  }
+  multiply_tile(left, panel, panel_width, k, tile, Nothing{});
 }
 
 enum class Into { set, add };
