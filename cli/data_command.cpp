@@ -5,10 +5,12 @@
 #include "cli/commands.h"
 #include "cli/corpus_options.h"
 #include "cli/corpus_work.h"
+#include "cli/letter_case_option.h"
 #include "cli/number_checks.h"
 #include "cli/output_options.h"
 #include "data/build_shards.h"
 #include "kernels/core/console.h"
+#include "storage/durable_file.h"
 #include "training/checkpoint_tokenizer.h"
 
 namespace comera::cli {
@@ -18,16 +20,22 @@ struct DataOptions {
   CorpusInput corpus;
   data::BuildOptions build;
   std::filesystem::path tokenizer;
+  LetterCaseOption letter_case;
   bool overwrite = false;
 };
 
 void make_data(const DataOptions& options) {
   const auto& output = options.build.output;
   check_shard_folder(output, options.overwrite);
-  const data::Tokenizer tokenizer = load_tokenizer(options.tokenizer);
+  const data::Tokenizer tokenizer = load_tokenizer(options.tokenizer, options.letter_case.value());
   for (const std::string& note : tokenizer.notes()) say("note: {}\n", note);
   const auto corpus = open_corpus(options.corpus);
   const data::BuildCounts counts = make_shards(*corpus, tokenizer, options.build);
+  if (options.letter_case.value() != data::LetterCase::guessed) {
+    const std::filesystem::path written = output / "tokenizer.json";
+    storage::write_file_durably(written, tokenizer.bytes());
+    put("wrote {}: the tokenizer of these shards (data.tokenizer)\n", written.string());
+  }
   if (!options.corpus.held_out.empty() && counts.validation.documents == 0)
     say("note: no document of --held-out-input is left, so that nothing is held out; name other folders\n");
 }
@@ -41,9 +49,11 @@ void add_data_command(CLI::App& program) {
   add_corpus_options(*command, options->corpus, "--max-bytes")->required();
   command
       ->add_option("--tokenizer", options->tokenizer,
-                   "A model written by 'comera tokenizer', or a checkpoint, which carries its own")
+                   "A model written by 'comera tokenizer', a tokenizer made elsewhere (a file or its folder), or a "
+                   "checkpoint, which carries its own")
       ->required()
       ->type_name("FILE");
+  add_letter_case_options(*command, options->letter_case);
   command->add_option("--output", options->build.output, "Folder for the shards")
       ->required()
       ->type_name("DIR");

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/letter_case_option.h"
 #include "cli/output_options.h"
 #include "exchange/import_model.h"
 #include "kernels/core/check.h"
@@ -16,6 +17,7 @@ namespace {
 
 struct ImportCommandOptions {
   std::filesystem::path folder, tokenizer;
+  LetterCaseOption letter_case;
   OutputOptions output;
 };
 
@@ -30,12 +32,14 @@ void import_model(const ImportCommandOptions& options) {
         options.folder.string()));
   options.output.check();
   const exchange::Imported imported =
-      exchange::import_model(options.folder, options.tokenizer, options.output.path);
+      exchange::import_model(options.folder, options.tokenizer, options.output.path,
+                             options.letter_case.value());
   for (const std::string& note : imported.notes) say("{}\n", note);
   const EncoderConfig& config = imported.config;
   put("{}: a {} model, {} layers of {}, vocabulary {}, in {}\n", options.folder.string(),
       exchange::name_of(imported.form), config.layers, config.hidden, config.vocabulary,
       options.output.path.string());
+  if (!imported.tokenizer.empty()) put("tokenizer\n{}", data::described(imported.tokenizer));
   if (!imported.fresh.empty())
     put("it has no head of that kind, which begins at random: {}\n", fmt::join(imported.fresh, ", "));
 }
@@ -52,6 +56,7 @@ void add_import_command(CLI::App& program) {
       ->required()
       ->type_name("DIR");
   command->add_option("--tokenizer", options->tokenizer, "Its tokenizer, instead of the folder's");
+  add_letter_case_options(*command, options->letter_case);
   add_output_options(*command, options->output, "The checkpoint (.h5)");
   command->footer(
       "Examples:\n"

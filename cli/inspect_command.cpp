@@ -147,6 +147,8 @@ void inspect_model(const InspectOptions& options) {
         checkpoint->integer("/trainer", "step"), checkpoint->integer("/trainer", "phase"),
         checkpoint->integer("/trainer", "tokens"), recipe.dlrm ? "examples" : "tokens",
         name_of(checkpoint_recipe(*checkpoint).precision.compute));
+    if (checkpoint->attributes("/import").contains("tokenizer"))
+      put("tokenizer, as it was imported\n{}\n", checkpoint->text("/import", "tokenizer"));
   }
   for (const std::string& sentence : keys_without_effect(recipe)) say("note: {}\n", sentence);
   if (recipe.dlrm) {

@@ -111,6 +111,7 @@ Examples Examples::read(const Task& task, const std::vector<Task::Set>& sets, co
   examples.labelled_ = labels;
   examples.vocabulary_ = tokenizer.vocabulary();
   examples.special_ = tokenizer.special();
+  examples.pair_separators_ = tokenizer.pair_separators();
   Encoder encoder(tokenizer);
   std::vector<std::string> names;
   for (const Task::Set& set : sets) {
@@ -187,9 +188,9 @@ ExampleSamples::ExampleSamples(const Examples& examples, std::int64_t length, st
       length_(length),
       second_type_(types > 1 && !separate ? 1 : 0),
       separate_(separate) {
-  if (length < 5)
+  if (length < 4 + examples.pair_separators())
     throw UsageError(fmt::format(
-        "sequences of {} tokens have no room for two texts between [CLS], [SEP] and [SEP]", length));
+        "sequences of {} tokens have no room for two texts between [CLS] and separators", length));
 }
 
 ExampleSamples::Sizes ExampleSamples::sizes(std::int64_t sample) const {
@@ -202,7 +203,7 @@ ExampleSamples::Sizes ExampleSamples::sizes(std::int64_t sample) const {
     sizes.second = std::min(sizes.second, length_ - 2);
     return sizes;
   }
-  if (sizes.second > 0) sizes.special = 3;
+  if (sizes.second > 0) sizes.special = 2 + examples_.pair_separators();
   const std::int64_t excess = sizes.all() - length_;
   if (excess <= 0) return sizes;
   sizes.truncated = true;
@@ -241,6 +242,9 @@ void ExampleSamples::read(std::int64_t sample, Sample& to) {
   to.second = separate_ ? static_cast<std::int64_t>(to.ids.size()) : 0;
   if (separate_) to.ids.push_back(examples_.special().cls);
   if (parts.special > 2) {
+    if (!separate_)  // all but the first of those in the middle
+      to.ids.resize(to.ids.size() + static_cast<std::size_t>(parts.special - 3), examples_.special().separator);
+    to.type_ids.resize(to.ids.size(), 0);
     to.ids.insert(to.ids.end(), second.begin(), second.begin() + parts.second);
     to.ids.push_back(examples_.special().separator);
     to.type_ids.resize(to.ids.size(), second_type_);

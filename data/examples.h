@@ -41,6 +41,8 @@ class Examples {
 
   std::int32_t vocabulary() const { return vocabulary_; }
   const SpecialIds& special() const { return special_; }
+  // Of the tokenizer: separators between two texts in one sequence.
+  int pair_separators() const { return pair_separators_; }
 
  private:
   void read_file(const Task& task, const std::filesystem::path& file, Encoder& encoder,
@@ -49,6 +51,7 @@ class Examples {
   bool labelled_ = false;
   std::int32_t vocabulary_ = 0;
   SpecialIds special_;
+  int pair_separators_ = 1;
   std::vector<std::int32_t> tokens_;
   std::vector<std::int64_t> offsets_ = {0};  // 2 per example, + 1
   std::vector<std::int32_t> labels_;
@@ -61,7 +64,8 @@ class Examples {
 // there are fewer than two, more than 1,000, or nearly one for every row, which speaks for a wrong column.
 std::vector<std::string> find_labels(const Task& task, const std::vector<Task::Set>& sets);
 
-// Examples as sequences [CLS] text 0 [SEP], or [CLS] text 0 [SEP] text 1 [SEP] with types 0 and 1. What is
+// Examples as sequences [CLS] text 0 [SEP], or [CLS] text 0 [SEP] text 1 [SEP] with types 0 and 1, and with two
+// separators in the middle where the tokenizer is RoBERTa's. What is
 // longer than `length` loses tokens at the end of the text that is longer at that time.
 class ExampleSamples final : public SampleSource {
  public:

@@ -37,17 +37,17 @@ Recipe recipe_of(const TransformersConfig& config) {
 }  // namespace
 
 Imported import_model(const std::filesystem::path& folder, const std::filesystem::path& tokenizer_file,
-                      const std::filesystem::path& checkpoint) {
+                      const std::filesystem::path& checkpoint, data::LetterCase letter_case) {
   const TransformersConfig config = read_config(folder);
   const SafetensorsReader reader(folder);
   const data::Tokenizer tokenizer =
-      tokenizer_file.empty() ? data::load_tokenizer_folder(folder) : load_tokenizer(tokenizer_file);
+      load_tokenizer(tokenizer_file.empty() ? folder : tokenizer_file, letter_case);
   COMERA_CHECK(tokenizer.vocabulary() <= config.model.vocabulary,
                "{}: its tokenizer has {} pieces, but the model only {} rows for them", folder.string(),
                tokenizer.vocabulary(), config.model.vocabulary);
   Model model(config.model, host_allocator(), false);
   model.parameters().initialize(1);
-  Imported imported{.form = config.form, .config = config.model, .notes = tokenizer.notes()};
+  Imported imported{.form = config.form, .config = config.model, .notes = tokenizer.notes(), .tokenizer = tokenizer.settings()};
   if (tokenizer.vocabulary() < config.model.vocabulary / 2)
     imported.notes.push_back(
         fmt::format("the tokenizer has {} pieces, the model rows for {}: it may be another model's",
@@ -62,7 +62,8 @@ Imported import_model(const std::filesystem::path& folder, const std::filesystem
   writer.attributes("/rng", {{"seed", recipe.run.seed}});
   writer.attributes(
       "/data", {{"vocabulary", std::int64_t{tokenizer.vocabulary()}}, {"tokenizer_hash", tokenizer.hash()}});
-  writer.attributes("/import", {{"form", std::string(name_of(config.form))}});
+  writer.attributes("/import", {{"form", std::string(name_of(config.form))},
+                                {"tokenizer", data::described(tokenizer.settings())}});
   save_tokenizer(writer, tokenizer);
   writer.commit();
   return imported;

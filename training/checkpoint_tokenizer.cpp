@@ -29,8 +29,11 @@ void copy_tokenizer(const CheckpointReader& from, CheckpointWriter& to) {
   if (has_tokenizer(from)) write(to, stored_bytes(from));
 }
 
-data::Tokenizer load_tokenizer(const std::filesystem::path& path) {
-  if (!is_checkpoint(path)) return data::Tokenizer::load(path);
+data::Tokenizer load_tokenizer(const std::filesystem::path& path, data::LetterCase letter_case) {
+  if (!is_checkpoint(path)) return data::Tokenizer::load(path, letter_case);
+  if (letter_case != data::LetterCase::guessed)
+    throw UsageError(fmt::format("{}: a checkpoint's tokenizer is known; leave --lower-case and --keep-case out",
+                                 path.string()));
   const CheckpointReader reader(path);
   if (!has_tokenizer(reader))
     throw UsageError(fmt::format(

@@ -17,7 +17,9 @@ void copy_tokenizer(const CheckpointReader& from, CheckpointWriter& to);
 
 // path: a tokenizer's file, or a checkpoint, of which the tokenizer that it carries is taken. Error if it is
 // neither, and UsageError if it carries none.
-data::Tokenizer load_tokenizer(const std::filesystem::path& path);
+// A tokenizer's file or folder may need a letter case (Tokenizer::load); a checkpoint's is known.
+data::Tokenizer load_tokenizer(const std::filesystem::path& path,
+                               data::LetterCase letter_case = data::LetterCase::guessed);
 
 // Refuses a tokenizer that the checkpoint was not trained with: its ids mean other pieces. name: where the
 // tokenizer comes from.

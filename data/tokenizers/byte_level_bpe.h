@@ -14,7 +14,7 @@ namespace comera::data {
 // are joined pair by pair in the order of the merges. A byte is written as a printable character, a space as
 // Ġ.
 struct ByteLevelBpe {
-  std::vector<std::string> pieces;  // as they are written, by their ids
+  std::vector<std::string> pieces;  // as they are written, by their ids; empty: no piece has that id
   std::vector<bool> special;        // that no text gives, by their ids
   std::vector<std::pair<std::string, std::string>> merges;
   std::string unknown;            // empty: there is none

@@ -17,9 +17,7 @@ namespace {
 
 enum class Kind : std::uint8_t { letter, number, space, rest };
 
-bool is_space(char32_t c) {
-  return (c >= 0x9 && c <= 0xD) || c == 0x85 || (c >= 0x80 && within(space_characters(), c)) || c == U' ';
-}
+bool is_space(char32_t c) { return c == U' ' || ((c < U' ' || c >= 0x80) && within(space_characters(), c)); }
 
 Kind kind_of_character(char32_t c) {
   if (c < 0x80) {
@@ -108,8 +106,9 @@ class ByteLevelBpeModel final : public PieceModel {
  public:
   ByteLevelBpeModel(ByteLevelBpe parts, const std::string& name) : parts_(std::move(parts)) {
     for (std::size_t id = 0; id < parts_.pieces.size(); ++id)
-      COMERA_CHECK(ids_.emplace(parts_.pieces[id], static_cast<std::int32_t>(id)).second,
-                   "{}: the piece '{}' stands in it twice", name, parts_.pieces[id]);
+      COMERA_CHECK(
+          parts_.pieces[id].empty() || ids_.emplace(parts_.pieces[id], static_cast<std::int32_t>(id)).second,
+          "{}: the piece '{}' stands in it twice", name, parts_.pieces[id]);
     for (std::size_t rank = 0; rank < parts_.merges.size(); ++rank) {
       const auto& [left, right] = parts_.merges[rank];
       const std::int32_t a = find(left), b = find(right), joined = find(left + right);
@@ -133,7 +132,10 @@ class ByteLevelBpeModel final : public PieceModel {
     return found == ids_.end() ? -1 : found->second;
   }
   std::string piece(std::int32_t id) const override { return parts_.pieces[static_cast<std::size_t>(id)]; }
-  bool is_control(std::int32_t id) const override { return parts_.special[static_cast<std::size_t>(id)]; }
+  bool is_control(std::int32_t id) const override {
+    const auto place = static_cast<std::size_t>(id);
+    return parts_.special[place] || parts_.pieces[place].empty();
+  }
 
   PieceText text(std::int32_t id) const override {
     if (is_control(id)) return {};
@@ -183,7 +185,8 @@ class ByteLevelBpeModel final : public PieceModel {
 
   nlohmann::ordered_json tokenizer_json() const override {
     nlohmann::ordered_json merges = nlohmann::ordered_json::array();
-    for (const auto& [left, right] : parts_.merges) merges.push_back({left, right});
+    // As one text, which versions of tokenizers before 0.20 read as well: no piece has a space in it.
+    for (const auto& [left, right] : parts_.merges) merges.push_back(left + " " + right);
     const nlohmann::ordered_json level = {{"type", "ByteLevel"},
                                           {"add_prefix_space", parts_.add_prefix_space},
                                           {"trim_offsets", true},

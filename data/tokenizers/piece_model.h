@@ -46,13 +46,18 @@ class PieceModel {
   virtual void encode_between(std::string_view part, bool piece_before, bool piece_behind,
                               std::vector<std::int32_t>& ids) const = 0;
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
+  // How an added token stands in a text, with the space before it if a word has one.
+  virtual std::string added_text(const std::string& content) const { return content; }
+  // The text that words are cut from: what added tokens that are normalised are looked for in. Encoding it
+  // gives what encoding the text itself does.
+  virtual std::string normalize(std::string_view text) const { return std::string(text); }
   // The members of a tokenizer.json (tokenizer_json.h) that describe the same model: normalizer,
   // pre_tokenizer, decoder, model, and in added_tokens id and content of pieces that are found in text before
   // all others. Error if nothing there gives the same ids.
   virtual nlohmann::ordered_json tokenizer_json() const = 0;
 };
 
-// The pieces as members of an object whose values are their ids.
+// The pieces as members of an object whose values are their ids; empty ones, which are none, are left out.
 nlohmann::ordered_json ids_by_piece(std::span<const std::string> pieces);
 
 // U+2581, which SentencePiece puts for a space.
@@ -60,9 +65,5 @@ inline constexpr std::string_view space_symbol = "\xe2\x96\x81";
 
 // Null if the bytes are not such a file; Error, with `name`, if they are but cannot be used.
 std::unique_ptr<PieceModel> open_sentencepiece(const std::string& bytes, const std::string& name);
-// A vocab.txt: one piece per line, its number is its id, "##" before those that continue a word, and [UNK].
-// Text is prepared as BERT does: control characters dropped, punctuation and Chinese characters apart, and,
-// if no piece has a capital letter, lower case without accents; words of over 100 characters are unknown.
-std::unique_ptr<PieceModel> open_wordpiece(const std::string& bytes, const std::string& name);
 
 }  // namespace comera::data

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "data/corpus.h"
+#include "data/tokenizers/added_tokens.h"
 #include "data/tokenizers/piece_model.h"
 
 namespace comera::data {
@@ -30,6 +32,22 @@ struct SpecialIds {
   friend bool operator==(const SpecialIds&, const SpecialIds&) = default;
 };
 
+// The names of the special pieces; empty: one of those that such pieces usually have.
+struct SpecialNames {
+  std::string pad, unknown, cls, separator, mask;
+};
+
+// What a tokenizer does with text, and where that comes from.
+struct TokenizerSetting {
+  std::string name, value, source;  // "lowercase", "true", "tokenizer_config.json: do_lower_case"
+};
+
+// A line for each, with its source.
+std::string described(const std::vector<TokenizerSetting>& settings);
+
+// Whether a vocab.txt that nothing else is known of is one of lower-cased text.
+enum class LetterCase : std::uint8_t { guessed, lowered, kept };
+
 // A SentencePiece model, a WordPiece vocabulary (vocab.txt), or a tokenizer.json (tokenizer_json.h). One that
 // 'comera tokenizer' trained gives back exactly the text it was given: spaces, tabs, line ends and every
 // character of well-formed UTF-8. One made elsewhere is taken as it is: its special pieces may be called
@@ -38,9 +56,10 @@ struct SpecialIds {
 // and may be shared by threads.
 class Tokenizer {
  public:
-  // Error if the file is none of them, or is a truncated model.
-  static Tokenizer load(const std::filesystem::path& path);
-  // name: for messages.
+  // Of a file, with what lies beside it and belongs to it, or of a folder (tokenizer_json.h). Error if it is
+  // none, or is truncated. UsageError for a letter case where the files say it themselves.
+  static Tokenizer load(const std::filesystem::path& path, LetterCase letter_case = LetterCase::guessed);
+  // What bytes() gave. name: for messages. Error if they are none of them, or a truncated model.
   static Tokenizer from_bytes(std::string bytes, const std::string& name);
 
   Tokenizer(Tokenizer&&) noexcept;
@@ -59,10 +78,17 @@ class Tokenizer {
   std::string piece(std::int32_t id) const;
   PieceText text(std::int32_t id) const;
   const SpecialIds& special() const { return special_; }
+  // How many separators stand between two texts in one sequence: 2 for RoBERTa.
+  int pair_separators() const { return pair_separators_; }
+  // Texts that become one id wherever they stand: not the special pieces, whose names are text like any
+  // other.
+  const std::vector<AddedToken>& added_tokens() const { return added_tokens_; }
   // Whether decode gives back what encode was given, judged by some awkward texts.
   bool restores_text() const { return restores_text_; }
   // What is unusual about the model, a sentence each.
   const std::vector<std::string>& notes() const { return notes_; }
+  // Of a tokenizer that was read from its files; empty if it comes from a checkpoint.
+  const std::vector<TokenizerSetting>& settings() const { return settings_; }
   // Of the file's bytes: shards carry it, so that they are not read with another tokenizer.
   const std::string& hash() const { return hash_; }
   const std::string& bytes() const { return bytes_; }
@@ -71,21 +97,32 @@ class Tokenizer {
 
  private:
   friend class Encoder;
+  friend class TokenizerFiles;
   Tokenizer() = default;
+  // Parts between added tokens, of normalised text if some of those are looked for there.
+  template <class VisitText, class VisitToken>
+  void for_each_segment(std::string_view text, VisitText&& visit_text, VisitToken&& visit_token) const;
   template <class Visit>
   void for_each_part(std::string_view text, Visit&& visit) const;
   void encode_part(std::string_view part, std::vector<std::int32_t>& ids) const;
   // Special pieces that text has become, from there on, become unknown ones.
   void hide_special(std::vector<std::int32_t>& ids, std::size_t begin) const;
-  void find_special(const std::string& name);
+  void find_special(const SpecialNames& names, const std::string& name);
+  void take_added(std::vector<AddedToken> tokens);
+  const AddedToken* find_added(std::int32_t id) const;
+  void require_id(std::int32_t id) const;
 
   std::unique_ptr<PieceModel> model_;
   std::string bytes_;
   std::string hash_;
   SpecialIds special_;
   std::int32_t vocabulary_ = 0;
-  std::vector<std::string> added_;  // special pieces behind those of the model
+  std::vector<AddedToken> added_tokens_;        // sorted by their ids
+  TokenFinder raw_tokens_, normalized_tokens_;  // those of them that are found in either text
+  std::map<std::int32_t, std::string> names_;   // of special pieces that the model does not have
   std::vector<std::string> notes_;
+  std::vector<TokenizerSetting> settings_;
+  int pair_separators_ = 1;
   bool restores_text_ = false;
   bool sentencepiece_ = false;
   bool special_in_text_ = false;  // the model makes special pieces of their names in text

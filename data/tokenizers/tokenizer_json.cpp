@@ -30,6 +30,7 @@ Json post_processor(const Tokenizer& tokenizer, std::int64_t types) {
   tokens.update(special_token(tokenizer, ids.separator));
   const Json single = {special(ids.cls, 0), sequence("A", 0), special(ids.separator, 0)};
   Json pair = single;
+  for (int i = 1; i < tokenizer.pair_separators(); ++i) pair.push_back(special(ids.separator, 0));
   pair.push_back(sequence("B", second));
   pair.push_back(special(ids.separator, second));
   return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", tokens}};
@@ -59,7 +60,8 @@ Json names_of_special(const Tokenizer& tokenizer) {
 nlohmann::ordered_json ids_by_piece(std::span<const std::string> pieces) {
   // Appended to, since finding a member of such an object takes as long as it has members.
   Json::object_t ids;
-  for (std::size_t id = 0; id < pieces.size(); ++id) ids.emplace_back(pieces[id], id);
+  for (std::size_t id = 0; id < pieces.size(); ++id)
+    if (!pieces[id].empty()) ids.emplace_back(pieces[id], id);
   return ids;
 }
 
@@ -87,6 +89,11 @@ std::string tokenizer_json(const Tokenizer& tokenizer, std::int64_t types) {
   };
   for (const Json& token : parts["added_tokens"])
     add(token["id"].get<std::int32_t>(), token["content"].get<std::string>(), false);
+  for (const AddedToken& token : tokenizer.added_tokens())
+    added[token.id] = {
+        {"id", token.id},          {"content", token.content}, {"single_word", token.single_word},
+        {"lstrip", token.lstrip},  {"rstrip", token.rstrip},   {"normalized", token.normalized},
+        {"special", token.special}};
   for (const auto& [name, id] : named_tokens(tokenizer.special())) add(id, tokenizer.piece(id), true);
   Json json = {
       {"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}, {"added_tokens", Json::array()}};

@@ -36,13 +36,27 @@ std::string write_tokenizer_folder(const Tokenizer& tokenizer, const std::filesy
 // The files that it may write.
 std::vector<std::string> tokenizer_files();
 
-// A folder's tokenizer: tokenizer.model, tokenizer.json, vocab.txt, or vocab.json with merges.txt, whichever
-// is there first in this order. Error, with the file's name, if there is none, or it is damaged or of a kind
-// that is not known here.
-Tokenizer load_tokenizer_folder(const std::filesystem::path& folder);
+// A folder's tokenizer, as transformers 5.24 takes it: tokenizer.json, vocab.txt, or vocab.json with
+// merges.txt, whichever is there first in this order, and what tokenizer_config.json, special_tokens_map.json
+// and added_tokens.json say of it. tokenizer.model comes before tokenizer.json if that is what
+// write_tokenizer_folder() writes of it, and after it otherwise. What the files say together is kept as one
+// tokenizer.json (bytes()), or as the one file if that says it all. Error, with the names of file and key, if
+// there is none, or it is damaged or of a kind that is not known here.
+Tokenizer load_tokenizer_folder(const std::filesystem::path& folder,
+                                LetterCase letter_case = LetterCase::guessed);
 
-// A byte-level BPE model (RoBERTa's, GPT-2's) or a WordPiece one (BERT's) in a tokenizer.json. Null if the
-// bytes are no JSON object; Error, with `name`, for what is damaged or of a kind that is not known here.
-std::unique_ptr<PieceModel> open_tokenizer_json(const std::string& bytes, const std::string& name);
+// What a tokenizer.json says.
+struct OpenedTokenizer {
+  std::unique_ptr<PieceModel> model;
+  std::vector<AddedToken> added = {};  // special pieces too
+  SpecialNames special = {};
+  int pair_separators = 1;
+};
+
+// A byte-level BPE model (RoBERTa's, GPT-2's) or a WordPiece one (BERT's) in a tokenizer.json. Without a
+// model if the bytes are no JSON object; Error, with `name`, for what is damaged or of a kind that is not
+// known here. The member "comera", which tokenizers does not have, names the special pieces, and how many
+// separators stand between two texts.
+OpenedTokenizer open_tokenizer_json(const std::string& bytes, const std::string& name);
 
 }  // namespace comera::data

@@ -1,27 +1,20 @@
 #include <algorithm>
-#include <map>
-#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 #include "data/tokenizers/byte_level_bpe.h"
+#include "data/tokenizers/json_parts.h"
 #include "data/tokenizers/tokenizer_json.h"
+#include "data/tokenizers/wordpiece.h"
 #include "kernels/core/check.h"
 #include "storage/json_file.h"
-#include "storage/small_file.h"
 
 namespace comera::data {
 
-namespace {
+using Json = TokenizerJsonValue;
 
-using Json = nlohmann::json;  // finds members in logarithmic time
-
-constexpr std::int64_t largest_file = std::int64_t{256} << 20;
-
-[[noreturn]] void damaged(const std::string& name, const std::string& what) {
+void tokenizer_is_damaged(const std::string& name, const std::string& what) {
   throw Error(fmt::format("{}: is damaged: {}; get the file anew", name, what));
-}
-
-Json parse(const std::string& bytes, const std::string& name) {
-  return storage::parse_json(bytes, name + ":");
 }
 
 std::string shortened(const Json& value) {
@@ -30,7 +23,6 @@ std::string shortened(const Json& value) {
   return text.size() <= longest ? text : text.substr(0, longest) + "…";
 }
 
-// Null if there is no such member.
 const Json& member(const Json& object, const char* key) {
   static const Json nothing;
   if (!object.is_object()) return nothing;
@@ -38,14 +30,45 @@ const Json& member(const Json& object, const char* key) {
   return found == object.end() ? nothing : *found;
 }
 
+bool is_sentencepiece_json(const Json& json) {
+  const Json &model = member(json, "model"), &type = member(model, "type");
+  return type == "Unigram" || (type == "BPE" && member(model, "byte_fallback") == Json(true));
+}
+
+std::int64_t next_added_id(std::int64_t count, std::int64_t largest) {
+  return largest >= count ? largest + 1 : count;
+}
+
+namespace {
+
+constexpr std::int64_t most_ids = std::int64_t{1} << 24;
+
 // A tokenizer.json, of which what this program does not do is refused.
 class TokenizerJson {
  public:
   TokenizerJson(const Json& json, const std::string& name)
       : json_(json), name_(name), model_(member(json, "model")) {}
 
-  std::unique_ptr<PieceModel> open() const {
-    if (!model_.is_object()) damaged(name_, "it has no model");
+  OpenedTokenizer open() const {
+    if (!model_.is_object()) tokenizer_is_damaged(name_, "it has no model");
+    OpenedTokenizer opened{.model = open_model()};
+    opened.added = added_tokens();
+    const Json &own = member(json_, "comera"), &names = member(own, "special_tokens");
+    const auto name_of = [&](const char* role) {
+      const Json& name = member(names, role);
+      return name.is_string() ? name.get<std::string>() : std::string();
+    };
+    opened.special = {.pad = name_of("pad_token"),
+                      .unknown = name_of("unk_token"),
+                      .cls = name_of("cls_token"),
+                      .separator = name_of("sep_token"),
+                      .mask = name_of("mask_token")};
+    if (member(own, "pair_separators") == Json(2)) opened.pair_separators = 2;
+    return opened;
+  }
+
+ private:
+  std::unique_ptr<PieceModel> open_model() const {
     const Json& type = member(model_, "type");
     // Older files do not say the type.
     if (type == "WordPiece" ||
@@ -55,7 +78,6 @@ class TokenizerJson {
     refuse("model", "type", type);
   }
 
- private:
   [[noreturn]] void refuse(const std::string& section, const char* key, const Json& value) const {
     throw Error(
         fmt::format("{}: its {} has {} = {}, which is not supported; what is supported are byte-level BPE as "
@@ -67,6 +89,11 @@ class TokenizerJson {
                const std::vector<Json>& allowed) const {
     const Json& value = member(object, key);
     if (std::ranges::find(allowed, value) == allowed.end()) refuse(section, key, value);
+  }
+  bool flag(const Json& object, const std::string& section, const char* key, bool otherwise) const {
+    require(object, section, key, {nullptr, true, false});
+    const Json& value = member(object, key);
+    return value.is_null() ? otherwise : value.get<bool>();
   }
 
   std::unique_ptr<PieceModel> open_byte_level() const {
@@ -84,7 +111,11 @@ class TokenizerJson {
       require(model_, "model", key, {nullptr, false});
     ByteLevelBpe parts;
     parts.add_prefix_space = member(level, "add_prefix_space").get<bool>();
-    read_pieces(parts.pieces, parts.special);
+    parts.pieces = pieces();
+    parts.special.assign(parts.pieces.size(), false);
+    for (const Json& token : listed_tokens())
+      if (member(token, "special") == Json(true))
+        if (const auto id = id_in_model(member(token, "content"))) parts.special[*id] = true;
     read_merges(parts.merges);
     if (const Json& unknown = member(model_, "unk_token"); unknown.is_string())
       parts.unknown = unknown.get<std::string>();
@@ -92,77 +123,116 @@ class TokenizerJson {
   }
 
   std::unique_ptr<PieceModel> open_wordpiece_of_bert() const {
-    require(model_, "model", "unk_token", {"[UNK]"});
+    const Json& unknown = member(model_, "unk_token");
+    if (!unknown.is_string()) refuse("model", "unk_token", unknown);
     require(model_, "model", "continuing_subword_prefix", {"##"});
-    require(model_, "model", "max_input_chars_per_word", {nullptr, 100});
+    const Json& longest = member(model_, "max_input_chars_per_word");
+    if (!longest.is_null() && !longest.is_number_unsigned())
+      refuse("model", "max_input_chars_per_word", longest);
     require(member(json_, "pre_tokenizer"), "pre_tokenizer", "type", {"BertPreTokenizer"});
     const Json& normalizer = member(json_, "normalizer");
     require(normalizer, "normalizer", "type", {"BertNormalizer"});
-    require(normalizer, "normalizer", "clean_text", {true});
-    require(normalizer, "normalizer", "handle_chinese_chars", {true});
-    std::vector<std::string> pieces;
-    std::vector<bool> special;
-    read_pieces(pieces, special);
-    std::string lines;
-    for (const std::string& piece : pieces) {
-      if (piece.find_first_of(std::string_view("\r\n\0", 3)) != std::string::npos)
-        damaged(name_, "a piece has a line end or a zero byte in it");
-      lines += piece + "\n";
-    }
-    std::unique_ptr<PieceModel> opened = open_wordpiece(lines, name_);
-    if (opened == nullptr) damaged(name_, "it has no piece [UNK]");
-    const bool lowers = opened->tokenizer_json()["normalizer"]["lowercase"].get<bool>();
-    if (member(normalizer, "lowercase") != Json(lowers))
-      throw Error(fmt::format(
-          "{}: its normalizer has lowercase = {}, which is not supported for these pieces, of which {} a "
-          "capital letter",
-          name_, shortened(member(normalizer, "lowercase")), lowers ? "none has" : "some have"));
-    require(normalizer, "normalizer", "strip_accents", {nullptr, lowers});
-    return opened;
+    WordPiece parts{.pieces = pieces(), .unknown = unknown.get<std::string>()};
+    parts.clean_text = flag(normalizer, "normalizer", "clean_text", true);
+    parts.chinese_characters = flag(normalizer, "normalizer", "handle_chinese_chars", true);
+    parts.lowercase = flag(normalizer, "normalizer", "lowercase", true);
+    parts.strip_accents = flag(normalizer, "normalizer", "strip_accents", parts.lowercase);
+    if (!longest.is_null()) parts.longest_word = longest.get<std::int64_t>();
+    return make_wordpiece(std::move(parts), name_);
   }
 
-  // The pieces by their ids, those of the model and those that were added, and which no text gives.
-  void read_pieces(std::vector<std::string>& pieces, std::vector<bool>& special) const {
+  // The pieces of the model by their ids; some ids may have none.
+  std::vector<std::string> pieces() const {
     const Json& vocabulary = member(model_, "vocab");
     if (!vocabulary.is_object() || vocabulary.empty())
-      damaged(name_, "its model has no vocab, an object with an id for each piece");
-    const Json& tokens = member(json_, "added_tokens");
-    if (!tokens.is_null() && !tokens.is_array()) damaged(name_, "its added_tokens are no list");
-    std::map<std::string, const Json*> ids;
-    for (const auto& [piece, id] : vocabulary.items()) ids.emplace(piece, &id);
-    std::vector<const std::string*> added;
-    for (const Json& token : tokens) {
-      const Json& content = member(token, "content");
-      if (!content.is_string()) damaged(name_, "an added token has no content, a text");
-      const auto& piece = content.get_ref<const std::string&>();
-      require(token, fmt::format("added token {}", shortened(piece)), "special", {true});
-      const Json& id = member(token, "id");
-      const auto [place, fresh] = ids.emplace(piece, &id);
-      if (!fresh && *place->second != id) damaged(name_, fmt::format("{} has two ids", shortened(piece)));
-      added.push_back(&place->first);
-    }
-    pieces.assign(ids.size(), "");
-    special.assign(ids.size(), false);
-    std::vector<bool> taken(ids.size());
-    for (const auto& [piece, id] : ids) {
-      const std::size_t place = id_of(*id, piece, ids.size());
-      if (taken[place]) damaged(name_, fmt::format("two pieces have the id {}", place));
-      taken[place] = true;
+      tokenizer_is_damaged(name_, "its model has no vocab, an object with an id for each piece");
+    std::vector<std::string> pieces;
+    for (const auto& [piece, id] : vocabulary.items()) {
+      const std::size_t place = id_of(id, piece);
+      if (piece.empty()) continue;
+      if (place >= pieces.size()) pieces.resize(place + 1);
+      if (!pieces[place].empty())
+        tokenizer_is_damaged(name_, fmt::format("two pieces have the id {}", place));
       pieces[place] = piece;
     }
-    for (const std::string* piece : added) special[ids.at(*piece)->get<std::size_t>()] = true;
+    return pieces;
   }
 
-  std::size_t id_of(const Json& id, const std::string& piece, std::size_t count) const {
-    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= count)
-      damaged(name_, fmt::format("the id of {} is {}, but its {} pieces must have the ids 0 to {}",
-                                 shortened(piece), shortened(id), count, count - 1));
+  std::size_t id_of(const Json& id, const std::string& piece) const {
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= most_ids)
+      tokenizer_is_damaged(
+          name_, fmt::format("the id of {} is {}, which is no id", shortened(piece), shortened(id)));
     return id.get<std::size_t>();
+  }
+
+  std::optional<std::size_t> id_in_model(const Json& piece) const {
+    const Json& vocabulary = member(model_, "vocab");
+    const auto found =
+        piece.is_string() ? vocabulary.find(piece.get_ref<const std::string&>()) : vocabulary.end();
+    if (found == vocabulary.end()) return std::nullopt;
+    return found->get<std::size_t>();
+  }
+
+  const Json& listed_tokens() const {
+    const Json& tokens = member(json_, "added_tokens");
+    if (!tokens.is_null() && !tokens.is_array()) tokenizer_is_damaged(name_, "its added_tokens are no list");
+    return tokens;
+  }
+
+  // With the ids that tokenizers gives them, which must be those of the file.
+  std::vector<AddedToken> added_tokens() const {
+    std::vector<AddedToken> added;
+    const Json& vocabulary = member(model_, "vocab");
+    std::int64_t largest = -1;
+    for (const Json& token : listed_tokens()) {
+      const Json& content = member(token, "content");
+      if (!content.is_string()) tokenizer_is_damaged(name_, "an added token has no content, a text");
+      const auto& text = content.get_ref<const std::string&>();
+      const std::size_t id = id_of(member(token, "id"), text);
+      if (text.empty()) continue;
+      const std::string section = fmt::format("added token {}", shortened(text));
+      const auto is = [&](const char* key) { return flag(token, section, key, false); };
+      AddedToken read{.id = static_cast<std::int32_t>(id),
+                      .content = text,
+                      .special = is("special"),
+                      .single_word = is("single_word"),
+                      .lstrip = is("lstrip"),
+                      .rstrip = is("rstrip"),
+                      .normalized = is("normalized")};
+      const auto known = id_in_model(content);
+      const auto before = std::ranges::find(added, text, &AddedToken::content);
+      const std::int64_t expected = known                   ? static_cast<std::int64_t>(*known)
+                                    : before != added.end() ? before->id
+                                                            : next_added_id(std::ssize(vocabulary), largest);
+      if (expected != read.id)
+        throw Error(
+            fmt::format("{}: added_tokens: {} has the id {}, but tokenizers gives it {}; give the token "
+                        "its place in the model's vocab, or take it out",
+                        name_, shortened(text), read.id, expected));
+      if (!known && before == added.end() && ids_of_model().contains(read.id))
+        throw Error(
+            fmt::format("{}: added_tokens: {} has the id {}, which a piece of the model has as well, "
+                        "since the ids of its vocab have holes; give the token an id of its own in vocab",
+                        name_, shortened(text), read.id));
+      largest = std::max(largest, expected);
+      if (before != added.end())
+        *before = std::move(read);
+      else
+        added.push_back(std::move(read));
+    }
+    return added;
+  }
+
+  const std::set<std::int64_t>& ids_of_model() const {
+    if (ids_of_model_.empty())
+      for (const auto& [piece, id] : member(model_, "vocab").items())
+        if (!piece.empty()) ids_of_model_.insert(id.get<std::int64_t>());
+    return ids_of_model_;
   }
 
   void read_merges(std::vector<std::pair<std::string, std::string>>& merges) const {
     const Json& list = member(model_, "merges");
-    if (!list.is_array()) damaged(name_, "its model has no merges, a list");
+    if (!list.is_array()) tokenizer_is_damaged(name_, "its model has no merges, a list");
     for (const Json& merge : list) {
       if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
         merges.emplace_back(merge[0].get<std::string>(), merge[1].get<std::string>());
@@ -171,7 +241,7 @@ class TokenizerJson {
       const std::string text = merge.is_string() ? merge.get<std::string>() : "";
       const std::size_t space = text.find(' ');
       if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos)
-        damaged(name_, fmt::format("its merge {} is not of two pieces", shortened(merge)));
+        tokenizer_is_damaged(name_, fmt::format("its merge {} is not of two pieces", shortened(merge)));
       merges.emplace_back(text.substr(0, space), text.substr(space + 1));
     }
   }
@@ -179,61 +249,16 @@ class TokenizerJson {
   const Json& json_;
   const std::string& name_;
   const Json& model_;
+  mutable std::set<std::int64_t> ids_of_model_;
 };
-
-std::string read_file(const std::filesystem::path& path) {
-  return storage::read_small_file(path, largest_file, "a part of a tokenizer");
-}
-
-bool is_there(const std::filesystem::path& path) {
-  std::error_code code;
-  return std::filesystem::exists(path, code);
-}
-
-// vocab.json and merges.txt, which older folders have, as one tokenizer.json.
-std::string joined_files(const std::filesystem::path& folder) {
-  const std::filesystem::path vocabulary = folder / "vocab.json", config = folder / "tokenizer_config.json";
-  const Json pieces = parse(read_file(vocabulary), vocabulary.string());
-  if (!pieces.is_object()) damaged(vocabulary.string(), "it is no object with an id for each piece");
-  Json added = Json::array(), merges = Json::array();
-  for (const char* name : {"<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"})
-    if (pieces.contains(name)) added.push_back({{"id", pieces[name]}, {"content", name}, {"special", true}});
-  const std::string text = read_file(folder / "merges.txt");
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::string line = text.substr(begin, end - begin);
-    if (line.ends_with('\r')) line.pop_back();
-    if (!line.empty() && !line.starts_with("#version")) merges.push_back(line);
-    begin = end + 1;
-  }
-  Json prefix = false;
-  if (is_there(config))
-    if (const Json given = parse(read_file(config), config.string()); given.is_object())
-      prefix = given.value("add_prefix_space", prefix);
-  const Json json = {{"added_tokens", added},
-                     {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", prefix}}},
-                     {"model", {{"type", "BPE"}, {"vocab", pieces}, {"merges", merges}}}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 }  // namespace
 
-std::unique_ptr<PieceModel> open_tokenizer_json(const std::string& bytes, const std::string& name) {
+OpenedTokenizer open_tokenizer_json(const std::string& bytes, const std::string& name) {
   const std::size_t begin = bytes.find_first_not_of(" \t\r\n");
-  if (begin == std::string::npos || bytes[begin] != '{') return nullptr;
-  const Json json = parse(bytes, name);
+  if (begin == std::string::npos || bytes[begin] != '{') return {};
+  const Json json = storage::parse_json(bytes, name + ":");
   return TokenizerJson(json, name).open();
-}
-
-Tokenizer load_tokenizer_folder(const std::filesystem::path& folder) {
-  for (const char* name : {"tokenizer.model", "tokenizer.json", "vocab.txt"})
-    if (is_there(folder / name)) return Tokenizer::from_bytes(read_file(folder / name), folder / name);
-  if (is_there(folder / "vocab.json") && is_there(folder / "merges.txt"))
-    return Tokenizer::from_bytes(joined_files(folder), folder / "vocab.json with merges.txt");
-  throw Error(fmt::format(
-      "{}: has no tokenizer: neither tokenizer.json nor vocab.txt, nor vocab.json with merges.txt; "
-      "give one with --tokenizer",
-      folder.string()));
 }
 
 }  // namespace comera::data

@@ -1,0 +1,594 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "data/tokenizers/json_parts.h"
+#include "data/tokenizers/tokenizer_json.h"
+#include "data/tokenizers/utf8.h"
+#include "data/tokenizers/wordpiece.h"
+#include "kernels/core/check.h"
+#include "storage/json_file.h"
+#include "storage/small_file.h"
+
+namespace comera::data {
+
+namespace {
+
+using Json = TokenizerJsonValue;
+
+constexpr std::int64_t largest_file = std::int64_t{256} << 20;  // some fifty times the largest in use
+
+bool is_there(const std::filesystem::path& path) {
+  std::error_code code;
+  return std::filesystem::exists(path, code);
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  return storage::read_small_file(
+      path, largest_file, "a tokenizer, a SentencePiece model, WordPiece's vocab.txt or a tokenizer.json");
+}
+
+// An object, or null if there is no such file.
+Json read_object(const std::filesystem::path& path) {
+  if (!is_there(path)) return nullptr;
+  Json json = storage::parse_json(read_file(path), path.string() + ":");
+  if (!json.is_object()) tokenizer_is_damaged(path.string(), "it is no JSON object");
+  return json;
+}
+
+// The names by which transformers knows special tokens, in its order.
+constexpr const char* roles[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                 "pad_token", "cls_token", "mask_token"};
+
+enum class Kind : std::uint8_t { bert, roberta, generic };
+
+struct KnownClass {
+  const char* name;
+  Kind kind;
+};
+// Classes of transformers, without "Fast" at their ends. Others have a tokenization of their own.
+constexpr KnownClass known_classes[] = {
+    {"BertTokenizer", Kind::bert},        {"DistilBertTokenizer", Kind::bert},
+    {"ElectraTokenizer", Kind::bert},     {"MobileBertTokenizer", Kind::bert},
+    {"ConvBertTokenizer", Kind::bert},    {"SqueezeBertTokenizer", Kind::bert},
+    {"LayoutLMTokenizer", Kind::bert},    {"LxmertTokenizer", Kind::bert},
+    {"RobertaTokenizer", Kind::roberta},  {"LongformerTokenizer", Kind::roberta},
+    {"BartTokenizer", Kind::roberta},     {"PreTrainedTokenizer", Kind::generic},
+    {"TokenizersBackend", Kind::generic},
+};
+
+// The content of a token that is given as a text or as an object with its flags.
+std::string content_of(const Json& token) {
+  const Json& content = token.is_object() ? member(token, "content") : token;
+  return content.is_string() ? content.get<std::string>() : std::string();
+}
+
+Json token_object(const std::string& content, bool special) {
+  return {{"content", content}, {"single_word", false},   {"lstrip", false},
+          {"rstrip", false},    {"normalized", !special}, {"special", special}};
+}
+
+}  // namespace
+
+// The files that say together what a tokenizer is.
+class TokenizerFiles {
+ public:
+  TokenizerFiles(std::filesystem::path folder, LetterCase letter_case)
+      : folder_(std::move(folder)),
+        letter_case_(letter_case),
+        config_file_(folder_ / "tokenizer_config.json"),
+        config_(read_object(config_file_)),
+        special_map_(read_object(folder_ / "special_tokens_map.json")),
+        added_(read_object(folder_ / "added_tokens.json")) {}
+
+  Tokenizer open() {
+    if (is_there(folder_ / "tokenizer.json")) return open_json();
+    if (is_there(folder_ / "tokenizer.model")) return alone("tokenizer.model");
+    if (is_there(folder_ / "vocab.txt")) return open_vocab_txt("vocab.txt");
+    if (is_there(folder_ / "vocab.json") && is_there(folder_ / "merges.txt")) return open_vocab_json();
+    throw Error(fmt::format(
+        "{}: has no tokenizer: neither tokenizer.json nor vocab.txt, nor vocab.json with merges.txt; "
+        "give one with --tokenizer",
+        folder_.string()));
+  }
+
+  Tokenizer open_vocab_txt(const std::string& file_name) {
+    const std::string name = (folder_ / file_name).string();
+    std::string bytes = read_file(folder_ / file_name);
+    if (kind(Kind::bert) == Kind::generic)
+      throw Error(
+          fmt::format("{}: tokenizer_class = {} wants a tokenizer.json, which is not there; give "
+                      "BertTokenizer there if {} is BERT's",
+                      config_file_.string(), class_name(), file_name));
+    if (kind(Kind::bert) == Kind::roberta) refuse_class();
+    if (bytes.find('\0') != std::string::npos || !is_utf8(bytes))
+      tokenizer_is_damaged(name, "it is no text of pieces, one a line");
+    const auto [pieces, empty_line] = read_vocab_txt(bytes);
+    Json vocabulary = Json::object();
+    for (std::size_t id = 0; id < pieces.size(); ++id)
+      if (!pieces[id].empty()) vocabulary[pieces[id]] = id;
+    if (empty_line >= 0) vocabulary[""] = empty_line;
+    file_ = file_name;
+    json_ = Json::object();
+    const bool bare = config_.is_null() && letter_case_ == LetterCase::guessed;
+    if (bare) guess_case(pieces);
+    if (letter_case_ != LetterCase::guessed && !config_.is_null() && !bare) refuse_letter_case();
+    make_wordpiece_json(std::move(vocabulary));
+    Tokenizer tokenizer = finish(name, std::move(bytes));
+    if (bare) tokenizer.notes_.insert(tokenizer.notes_.begin(), case_note(name));
+    return tokenizer;
+  }
+
+  Tokenizer open_vocab_json() {
+    refuse_letter_case_if_given();
+    file_ = "vocab.json";
+    const std::filesystem::path vocabulary = folder_ / "vocab.json";
+    Json pieces = read_object(vocabulary);
+    if (kind(Kind::roberta) != Kind::roberta && !(config_.is_null() || class_name() == "GPT2Tokenizer"))
+      refuse_class();
+    json_ = Json::object();
+    make_byte_level_json(std::move(pieces), read_merges());
+    return finish(vocabulary.string() + " with merges.txt", "");
+  }
+
+  Tokenizer open_json() {
+    file_ = "tokenizer.json";
+    const std::filesystem::path path = folder_ / file_;
+    std::string bytes = read_file(path);
+    json_ = storage::parse_json(bytes, path.string() + ":");
+    if (!json_.is_object()) tokenizer_is_damaged(path.string(), "it is no JSON object");
+    if (is_sentencepiece_json(json_)) return open_sentencepiece_json();
+    refuse_letter_case_if_given();
+    const Json model = member(json_, "model");
+    const Json& type = member(model, "type");
+    const bool byte_level =
+        type == "BPE" || (type.is_null() && model.is_object() && model.contains("merges"));
+    const Kind of = kind(Kind::generic);
+    if ((of == Kind::bert && byte_level) || (of == Kind::roberta && !byte_level))
+      throw Error(
+          fmt::format("{}: tokenizer_class = {} does not fit the model in tokenizer.json, which is {}; "
+                      "transformers would take its pieces for another kind's",
+                      config_file_.string(), class_name(), byte_level ? "BPE" : shortened(type)));
+    if (of == Kind::bert) make_wordpiece_json(member(model, "vocab"));
+    if (of == Kind::roberta) make_byte_level_json(member(model, "vocab"), member(model, "merges"));
+    if (of == Kind::generic) take_settings_of_file();
+    return finish(path.string(), std::move(bytes));
+  }
+
+  // A tokenizer.json by itself: what lies beside it is not looked at.
+  Tokenizer open_json_alone(const std::string& file_name) {
+    refuse_letter_case_if_given();
+    file_ = file_name;
+    const std::string name = (folder_ / file_name).string();
+    std::string bytes = read_file(folder_ / file_name);
+    json_ = storage::parse_json(bytes, name + ":");
+    if (is_sentencepiece_json(json_)) refuse_sentencepiece_json(name);
+    if (json_.contains("comera")) return Tokenizer::from_bytes(std::move(bytes), name);
+    config_ = special_map_ = added_ = nullptr;
+    take_settings_of_file();
+    return finish(name, std::move(bytes));
+  }
+
+  bool is_pieces_json(const std::string& file_name) const {
+    const Json json =
+        storage::parse_json(read_file(folder_ / file_name), (folder_ / file_name).string() + ":");
+    return json.is_object() && !json.contains("model") && !json.empty() && json.begin()->is_number_unsigned();
+  }
+
+  Tokenizer alone(const std::string& file_name) {
+    refuse_letter_case_if_given();
+    return Tokenizer::from_bytes(read_file(folder_ / file_name), folder_ / file_name);
+  }
+
+ private:
+  // What tokenizer_config.json calls the class; else what follows from the model's type.
+  std::string class_name() const {
+    if (const Json& name = member(config_, "tokenizer_class"); name.is_string())
+      return name.get<std::string>();
+    const Json model = read_object(folder_ / "config.json");
+    if (const Json& name = member(model, "tokenizer_class"); name.is_string()) return name.get<std::string>();
+    const Json& type = member(model, "model_type");
+    if (type == "bert" || type == "megatron-bert") return "BertTokenizer";
+    if (type == "roberta") return "RobertaTokenizer";
+    return "";
+  }
+
+  Kind kind(Kind unnamed) const {
+    if (const Json& map = member(config_, "auto_map");
+        (map.is_object() && map.contains("AutoTokenizer")) || map.is_array())
+      throw Error(
+          fmt::format("{}: auto_map names a tokenizer that is a program of its own, which is not run here; "
+                      "give another one with --tokenizer",
+                      config_file_.string()));
+    std::string name = class_name();
+    if (name.empty()) return unnamed;
+    if (name.ends_with("Fast")) name.resize(name.size() - 4);
+    for (const KnownClass& known : known_classes)
+      if (name == known.name) return known.kind;
+    if (name == "GPT2Tokenizer" && unnamed == Kind::roberta) return Kind::generic;
+    refuse_class();
+  }
+
+  [[noreturn]] void refuse_class() const {
+    throw Error(
+        fmt::format("{}: tokenizer_class = {} tokenizes in a way that is not known here; BertTokenizer, "
+                    "RobertaTokenizer and PreTrainedTokenizerFast are, or give another one with --tokenizer",
+                    config_file_.string(), class_name()));
+  }
+
+  [[noreturn]] void refuse_letter_case() const {
+    throw UsageError(
+        fmt::format("{}: --lower-case and --keep-case are for a vocab.txt that nothing else is known of; "
+                    "here the files say it",
+                    (folder_ / file_).string()));
+  }
+  void refuse_letter_case_if_given() const {
+    if (letter_case_ != LetterCase::guessed) refuse_letter_case();
+  }
+
+  bool flag(const char* key, bool otherwise) const {
+    const Json& value = member(config_, key);
+    if (value.is_null()) return otherwise;
+    if (!value.is_boolean())
+      throw Error(
+          fmt::format("{}: {} = {} is neither true nor false", config_file_.string(), key, shortened(value)));
+    return value.get<bool>();
+  }
+
+  std::string source(const char* key) const {
+    if (!member(config_, key).is_null()) return fmt::format("tokenizer_config.json: {}", key);
+    return config_.is_null() ? "BertTokenizer's default"
+                             : fmt::format("BertTokenizer's default; tokenizer_config.json has no {}", key);
+  }
+
+  static const char* text_of(bool value) { return value ? "true" : "false"; }
+
+  // What other versions of transformers make of them differs.
+  void refuse_disputed_keys() const {
+    const auto refuse = [&](const char* key) {
+      throw Error(
+          fmt::format("{}: {} = {} is not supported, and transformers 5 ignores it; take it out to go on "
+                      "without it",
+                      config_file_.string(), key, shortened(member(config_, key))));
+    };
+    if (const Json& words = member(config_, "never_split"); !words.is_null() && !words.empty())
+      refuse("never_split");
+    if (!flag("do_basic_tokenize", true)) refuse("do_basic_tokenize");
+    if (!flag("clean_text", true)) refuse("clean_text");
+    if (const Json& prefix = member(config_, "wordpieces_prefix"); !prefix.is_null() && prefix != Json("##"))
+      refuse("wordpieces_prefix");
+  }
+
+  void make_wordpiece_json(Json vocabulary) {
+    refuse_disputed_keys();
+    bool lowercase = flag("do_lower_case", true);
+    std::string from = source("do_lower_case");
+    if (letter_case_ != LetterCase::guessed) {
+      lowercase = letter_case_ == LetterCase::lowered;
+      from = guessed_ ? "assumed" : lowercase ? "--lower-case" : "--keep-case";
+    }
+    const bool chinese = flag("tokenize_chinese_chars", true), strip = flag("strip_accents", lowercase);
+    const std::string unknown = name_of("unk_token", "[UNK]");
+    settings_ = {{"kind", "WordPiece", file_},
+                 {"lowercase", text_of(lowercase), from},
+                 {"strip accents", text_of(strip),
+                  member(config_, "strip_accents").is_null() ? "as lowercase" : source("strip_accents")},
+                 {"ideographs apart", text_of(chinese), source("tokenize_chinese_chars")}};
+    require_pre_tokenizer("BertPreTokenizer");
+    json_["normalizer"] = {{"type", "BertNormalizer"},
+                           {"clean_text", true},
+                           {"handle_chinese_chars", chinese},
+                           {"strip_accents", strip},
+                           {"lowercase", lowercase}};
+    json_["pre_tokenizer"] = {{"type", "BertPreTokenizer"}};
+    json_["model"] = {{"type", "WordPiece"},
+                      {"unk_token", unknown},
+                      {"continuing_subword_prefix", "##"},
+                      {"max_input_chars_per_word", 100},
+                      {"vocab", std::move(vocabulary)}};
+    take_tokens({{"unk_token", "[UNK]"},
+                 {"sep_token", "[SEP]"},
+                 {"pad_token", "[PAD]"},
+                 {"cls_token", "[CLS]"},
+                 {"mask_token", "[MASK]"}});
+  }
+
+  void make_byte_level_json(Json vocabulary, Json merges) {
+    const bool prefix = flag("add_prefix_space", false);
+    settings_ = {{"kind", "byte-level BPE", file_},
+                 {"space before a text", text_of(prefix),
+                  member(config_, "add_prefix_space").is_null() ? "RobertaTokenizer's default"
+                                                                : source("add_prefix_space")}};
+    require_pre_tokenizer("ByteLevel");
+    json_["normalizer"] = nullptr;
+    json_["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", prefix}};
+    json_["model"] = {{"type", "BPE"}, {"vocab", std::move(vocabulary)}, {"merges", std::move(merges)}};
+    if (kind(Kind::roberta) == Kind::roberta) {
+      pair_separators_ = 2;
+      settings_.push_back({"separators in a pair", "2", "RobertaTokenizer"});
+    }
+    take_tokens({{"bos_token", "<s>"},
+                 {"eos_token", "</s>"},
+                 {"unk_token", "<unk>"},
+                 {"sep_token", "</s>"},
+                 {"pad_token", "<pad>"},
+                 {"cls_token", "<s>"},
+                 {"mask_token", "<mask>"}});
+  }
+
+  // transformers would put another one in the place of the file's.
+  void require_pre_tokenizer(const char* type) const {
+    const Json& found = member(member(json_, "pre_tokenizer"), "type");
+    if (!found.is_null() && found != Json(type))
+      throw Error(fmt::format(
+          "{}: its pre_tokenizer is {}, but tokenizer_class = {} in {} means {}; give "
+          "PreTrainedTokenizerFast there if tokenizer.json is right",
+          (folder_ / file_).string(), shortened(found), class_name(), config_file_.string(), type));
+  }
+
+  // tokenizer.json says what is done with text; the other files add tokens and names.
+  void take_settings_of_file() {
+    const Json &normalizer = member(json_, "normalizer"), &model = member(json_, "model");
+    settings_ = {{"kind", content_of(member(model, "type")), file_}};
+    for (const char* key : {"lowercase", "strip_accents", "handle_chinese_chars", "clean_text"})
+      if (!member(normalizer, key).is_null())
+        settings_.push_back({key, shortened(member(normalizer, key)), file_ + ": normalizer." + key});
+    read_post_processor(member(json_, "post_processor"));
+    take_tokens({});
+  }
+
+  void read_post_processor(const Json& processor) {
+    const Json& type = member(processor, "type");
+    if (type == "Sequence") {
+      for (const Json& part : member(processor, "processors")) read_post_processor(part);
+    } else if (type == "RobertaProcessing") {
+      pair_separators_ = 2;
+    } else if (type == "TemplateProcessing") {
+      // [CLS] A [SEP] B [SEP], perhaps with another separator in the middle.
+      if (const Json& pair = member(processor, "pair"); pair.is_array() && pair.size() == 6)
+        pair_separators_ = 2;
+    }
+    if (pair_separators_ == 2 && settings_.back().name != "separators in a pair")
+      settings_.push_back({"separators in a pair", "2", file_ + ": post_processor"});
+  }
+
+  // The name of a special token: of the files, or the class's.
+  std::string name_of(const char* role, const std::string& otherwise) const {
+    const bool legacy = !config_.is_object() || !config_.contains("added_tokens_decoder");
+    if (legacy)
+      if (const std::string name = content_of(member(special_map_, role)); !name.empty()) return name;
+    if (const std::string name = content_of(member(config_, role)); !name.empty()) return name;
+    return otherwise;
+  }
+
+  // Added tokens and special ones, in the order and with the ids that transformers gives them.
+  void take_tokens(const std::map<std::string, std::string>& defaults);
+  std::vector<std::pair<std::optional<std::int64_t>, Json>> listed_tokens() const;
+  std::vector<Json> extra_special_tokens() const;
+
+  Json read_merges() const {
+    Json merges = Json::array();
+    const std::string text = read_file(folder_ / "merges.txt");
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = std::min(text.find('\n', begin), text.size());
+      std::string line = text.substr(begin, end - begin);
+      if (line.ends_with('\r')) line.pop_back();
+      if (!line.empty() && !line.starts_with("#version")) merges.push_back(line);
+      begin = end + 1;
+    }
+    return merges;
+  }
+
+  void guess_case(const std::vector<std::string>& pieces) {
+    capitals_ = has_capitals(pieces);
+    letter_case_ = capitals_ ? LetterCase::kept : LetterCase::lowered;
+    guessed_ = true;
+  }
+  std::string case_note(const std::string& name) const {
+    return fmt::format(
+        "{}: no tokenizer_config.json lies beside it; text is {}, since {} of its pieces has a capital "
+        "letter; {}, or "
+        "do_lower_case in such a file, says otherwise",
+        name, capitals_ ? "taken as it is" : "taken in lower case and without accents",
+        capitals_ ? "one" : "none", capitals_ ? "--lower-case" : "--keep-case");
+  }
+
+  // An export of ours has both files, and the model says more.
+  Tokenizer open_sentencepiece_json() {
+    const std::filesystem::path model = folder_ / "tokenizer.model";
+    if (!is_there(model)) refuse_sentencepiece_json((folder_ / file_).string());
+    Tokenizer tokenizer = alone("tokenizer.model");
+    Json ours;
+    try {
+      ours = Json::parse(tokenizer_json(tokenizer));
+    } catch (const Error&) {  // the model normalises text
+    }
+    for (const char* part : {"model", "normalizer", "pre_tokenizer"})
+      if (member(ours, part) != member(json_, part) && !is_same_model(ours))
+        throw Error(fmt::format(
+            "{}: differs from tokenizer.model beside it, and transformers takes the first; give the "
+            "right one with --tokenizer, or take one of the files away",
+            (folder_ / file_).string()));
+    return tokenizer;
+  }
+  // Merges are written in two ways.
+  bool is_same_model(const Json& ours) const {
+    return member(member(ours, "model"), "vocab") == member(member(json_, "model"), "vocab") &&
+           member(ours, "pre_tokenizer") == member(json_, "pre_tokenizer");
+  }
+  [[noreturn]] void refuse_sentencepiece_json(const std::string& name) const {
+    throw Error(fmt::format(
+        "{}: its model is {}, as SentencePiece has it, which is read from tokenizer.model only; give "
+        "that file of the folder that it was made of, or the checkpoint, with --tokenizer",
+        name, shortened(member(member(json_, "model"), "type"))));
+  }
+
+  Tokenizer finish(const std::string& name, std::string bytes);
+
+  std::filesystem::path folder_;
+  LetterCase letter_case_;
+  bool guessed_ = false, capitals_ = false;
+  std::filesystem::path config_file_;
+  Json config_, special_map_, added_;
+  std::string file_;
+  Json json_;  // what is made of all of them: a tokenizer.json
+  std::vector<TokenizerSetting> settings_;
+  int pair_separators_ = 1;
+  std::vector<std::string> missing_;  // special tokens that were added behind the pieces
+};
+
+std::vector<std::pair<std::optional<std::int64_t>, Json>> TokenizerFiles::listed_tokens() const {
+  std::map<std::int64_t, Json> by_id;
+  const Json& decoder = member(config_, "added_tokens_decoder");
+  if (!decoder.is_null()) {
+    for (const auto& [key, token] : decoder.items()) {
+      if (key.empty() || key.size() > 9 || key.find_first_not_of("0123456789") != std::string::npos ||
+          !token.is_object())
+        tokenizer_is_damaged(config_file_.string(), "added_tokens_decoder has no token for each id");
+      by_id[std::stol(key)] = token;
+    }
+  } else {
+    std::set<std::string> special;
+    for (const char* role : roles) special.insert(name_of(role, ""));
+    for (const Json& token : extra_special_tokens()) special.insert(content_of(token));
+    for (const auto& [content, id] : added_.items()) {
+      if (!id.is_number_unsigned())
+        tokenizer_is_damaged((folder_ / "added_tokens.json").string(),
+                             fmt::format("the id of {} is no number", shortened(content)));
+      by_id[id.get<std::int64_t>()] = token_object(content, special.contains(content));
+    }
+    if (kind(Kind::generic) != Kind::generic)
+      for (const Json& token : member(json_, "added_tokens"))
+        if (const Json& id = member(token, "id"); id.is_number_unsigned())
+          by_id[id.get<std::int64_t>()] = token;
+  }
+  return {by_id.begin(), by_id.end()};
+}
+
+std::vector<Json> TokenizerFiles::extra_special_tokens() const {
+  const bool legacy = member(config_, "added_tokens_decoder").is_null();
+  std::vector<Json> tokens;
+  const auto take = [&](const Json& list) {
+    if (list.is_array()) tokens.insert(tokens.end(), list.begin(), list.end());
+  };
+  const Json& extra = member(config_, "extra_special_tokens");
+  take(extra.is_array() && !extra.empty() ? extra : member(config_, "additional_special_tokens"));
+  if (legacy)
+    for (const char* key : {"extra_special_tokens", "additional_special_tokens"})
+      take(member(special_map_, key));
+  if (extra.is_object())
+    for (const Json& token : extra) tokens.push_back(token);
+  return tokens;
+}
+
+void TokenizerFiles::take_tokens(const std::map<std::string, std::string>& defaults) {
+  const Json& vocabulary = member(member(json_, "model"), "vocab");
+  Json list = Json::array();
+  std::map<std::string, std::size_t> places;  // in the list
+  std::int64_t largest = -1;
+  const auto add = [&](Json token, std::optional<std::int64_t> given, const std::string& file) {
+    const std::string content = content_of(token);
+    if (content.empty()) return;
+    const auto place = places.find(content);
+    std::int64_t id = next_added_id(std::ssize(vocabulary), largest);
+    if (const auto known = vocabulary.find(content); known != vocabulary.end())
+      id = known->is_number_unsigned() ? known->get<std::int64_t>() : -1;
+    else if (place != places.end())
+      id = list[place->second]["id"].get<std::int64_t>();
+    if (given && *given != id)
+      throw Error(fmt::format(
+          "{}: {} has the id {} there, but {} by its place among the pieces, which is the one that "
+          "transformers gives it; correct the one or the other",
+          file, shortened(content), *given, id));
+    largest = std::max(largest, id);
+    token["id"] = id;
+    token["content"] = content;
+    if (place != places.end()) {
+      list[place->second] = std::move(token);
+    } else {
+      places[content] = list.size();
+      list.push_back(std::move(token));
+    }
+  };
+  if (defaults.empty())  // those of tokenizer.json itself first
+    for (const Json& token : member(json_, "added_tokens"))
+      add(token, token.contains("id") ? std::optional(token["id"].get<std::int64_t>()) : std::nullopt,
+          (folder_ / file_).string());
+  const bool legacy = member(config_, "added_tokens_decoder").is_null();
+  for (const auto& [id, token] : listed_tokens())
+    add(token, id,
+        legacy ? (folder_ / (added_.is_null() ? file_ : "added_tokens.json")).string()
+               : config_file_.string());
+  Json names = Json::object();
+  for (const char* role : roles) {
+    const auto otherwise = defaults.find(role);
+    const std::string name = name_of(role, otherwise == defaults.end() ? "" : otherwise->second);
+    if (name.empty()) continue;
+    names[role] = name;
+    if (const auto place = places.find(name); place != places.end()) {
+      list[place->second]["special"] = true;
+      continue;
+    }
+    if (!vocabulary.contains(name)) missing_.push_back(name);
+    add(token_object(name, true), std::nullopt, "");
+  }
+  for (const Json& token : extra_special_tokens())
+    if (!places.contains(content_of(token)))
+      add(token.is_object() ? token : token_object(content_of(token), true), std::nullopt, "");
+  for (Json& token : list) token.erase("__type");
+  json_["added_tokens"] = std::move(list);
+  json_["comera"] = {{"special_tokens", names}, {"pair_separators", pair_separators_}};
+}
+
+Tokenizer TokenizerFiles::finish(const std::string& name, std::string bytes) {
+  for (const char* part : {"truncation", "padding", "post_processor", "decoder"}) json_.erase(part);
+  Tokenizer tokenizer =
+      Tokenizer::from_bytes(json_.dump(-1, ' ', false, Json::error_handler_t::replace), name);
+  // Where the file by itself says all of this, it is kept as it is.
+  const auto says_the_same = [&](const Tokenizer& other) {
+    return other.special() == tokenizer.special() && other.pair_separators() == tokenizer.pair_separators() &&
+           other.vocabulary() == tokenizer.vocabulary() && other.added_tokens() == tokenizer.added_tokens() &&
+           other.model().tokenizer_json() == tokenizer.model().tokenizer_json();
+  };
+  try {
+    if (Tokenizer by_itself = Tokenizer::from_bytes(std::move(bytes), name); says_the_same(by_itself))
+      tokenizer = std::move(by_itself);
+  } catch (const Error&) {  // it does not, and the others say the rest
+  }
+  if (!tokenizer.added_tokens().empty())
+    settings_.push_back({"added tokens", fmt::format("{}", tokenizer.added_tokens().size()),
+                         "tokenizer.json, added_tokens.json or tokenizer_config.json"});
+  if (!missing_.empty())
+    tokenizer.notes_.insert(
+        tokenizer.notes_.begin(),
+        fmt::format("{}: the tokenizer has no {}; added behind its {} pieces, which makes a "
+                    "vocabulary of {}",
+                    name, fmt::join(missing_, ", "), tokenizer.model().size(), tokenizer.vocabulary()));
+  tokenizer.settings_ = std::move(settings_);
+  return tokenizer;
+}
+
+Tokenizer load_tokenizer_folder(const std::filesystem::path& folder, LetterCase letter_case) {
+  return TokenizerFiles(folder, letter_case).open();
+}
+
+Tokenizer Tokenizer::load(const std::filesystem::path& path, LetterCase letter_case) {
+  std::error_code code;
+  if (std::filesystem::is_directory(path, code)) return load_tokenizer_folder(path, letter_case);
+  std::string bytes = read_file(path);
+  const std::size_t begin = bytes.find_first_not_of(" \t\r\n");
+  const bool json = begin != std::string::npos && bytes[begin] == '{';
+  const bool vocabulary = !json && open_sentencepiece(bytes, path.string()) == nullptr &&
+                          open_wordpiece(bytes, path.string()) != nullptr;
+  TokenizerFiles files(path.parent_path(), letter_case);
+  const std::string name = path.filename().string();
+  if (json && files.is_pieces_json(name)) return files.open_vocab_json();
+  if (json) return files.open_json_alone(name);
+  if (vocabulary) return files.open_vocab_txt(name);
+  return files.alone(name);
+}
+
+}  // namespace comera::data
