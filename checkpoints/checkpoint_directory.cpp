@@ -1,7 +1,15 @@
 #include "checkpoints/checkpoint_directory.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <mutex>
+#include <utility>
 
 #include "storage/durable_file.h"
 #include "storage/folder.h"
@@ -26,6 +34,15 @@ std::optional<std::int64_t> step_of_name(const std::string& name) {
 // Throws Error when the file cannot be used.
 void verify(const std::filesystem::path& file) { CheckpointReader(file).verify(); }
 
+bool is_whole(const std::filesystem::path& file) {
+  try {
+    verify(file);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 // What to do when the newest checkpoint is damaged.
 std::string advice(const std::filesystem::path& directory, const std::vector<std::int64_t>& steps,
                    ResumeMode mode) {
@@ -34,8 +51,47 @@ std::string advice(const std::filesystem::path& directory, const std::vector<std
                                       : "; there is no older one";
   if (mode == ResumeMode::newest)
     return ", and the one before it only when asked for (--use-older-checkpoint)";
-  return fmt::format("; name an older one instead: {}",
-                     (directory / name_of_step(steps[steps.size() - 2])).string());
+  for (auto step = steps.rbegin() + 1; step != steps.rend(); ++step)
+    if (const std::filesystem::path file = directory / name_of_step(*step); is_whole(file))
+      return fmt::format("; name an older one instead: {}", file.string());
+  return fmt::format("; nor can any of the {} older ones", steps.size() - 1);
+}
+
+// A file that somebody reads is locked by them and stays; one that is removed is locked by who removes it.
+class FileLock {
+ public:
+  FileLock(const std::filesystem::path& file, int kind)
+      : descriptor_(::open(file.c_str(), O_RDONLY | O_CLOEXEC)) {
+    struct stat opened {
+    }, named{};
+    holds_ = descriptor_ >= 0 && (flock(descriptor_, kind | LOCK_NB) == 0 || errno != EWOULDBLOCK) &&
+             fstat(descriptor_, &opened) == 0 && stat(file.c_str(), &named) == 0 &&
+             opened.st_ino == named.st_ino;
+  }
+  ~FileLock() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  FileLock(FileLock&& other) noexcept
+      : descriptor_(std::exchange(other.descriptor_, -1)), holds_(other.holds_) {}
+  FileLock& operator=(FileLock&&) = delete;
+  // False: it is another's, or gone. (Where a file system has no locks, nobody is kept out.)
+  bool holds() const { return holds_; }
+
+ private:
+  int descriptor_;
+  bool holds_ = false;
+};
+
+// From now on until this process ends the file is not removed by a run that saves meanwhile. False if it is
+// gone.
+bool hold(const std::filesystem::path& file) {
+  static std::mutex mutex;
+  static std::vector<FileLock> held;
+  FileLock lock(file, LOCK_SH);
+  if (!lock.holds()) return false;
+  const std::scoped_lock guard(mutex);
+  held.push_back(std::move(lock));
+  return true;
 }
 
 }  // namespace
@@ -92,7 +148,9 @@ void CheckpointDirectory::prune(std::int64_t newest) const {
   // newest.
   if (given_up > 0) storage::sync_directory(directory_);
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep_) < steps.size(); ++i)
-    std::filesystem::remove(file_of(steps[i]), ignored);
+    // Somebody may be reading it; then it goes the next time.
+    if (const FileLock lock(file_of(steps[i]), LOCK_EX); lock.holds())
+      std::filesystem::remove(file_of(steps[i]), ignored);
 }
 
 std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& directory) {
@@ -108,8 +166,11 @@ namespace {
 // What `latest` names, if that is later than what was found and no longer there.
 std::filesystem::path missing_after(const std::filesystem::path& directory, std::int64_t found) {
   std::error_code code;
-  if (!std::filesystem::is_regular_file(directory / "latest", code)) return {};
-  std::string name = storage::read_small_file(directory / "latest", 4096, "the name of a checkpoint");
+  const std::filesystem::path latest = directory / "latest";
+  constexpr std::uintmax_t longest = 4096;  // more is no name, and says nothing
+  if (!std::filesystem::is_regular_file(latest, code) || std::filesystem::file_size(latest, code) > longest)
+    return {};
+  std::string name = storage::read_small_file(latest, longest, "the name of a checkpoint");
   name.erase(std::min(name.find('\n'), name.size()));
   const std::optional<std::int64_t> step = step_of_name(name);
   std::filesystem::path file = directory / name;
@@ -120,7 +181,33 @@ std::filesystem::path missing_after(const std::filesystem::path& directory, std:
 
 }  // namespace
 
+namespace {
+
+// The newest one of a run that may save meanwhile, and remove what it is not to keep.
+std::optional<FoundCheckpoint> find_newest_to_read(const std::filesystem::path& directory) {
+  constexpr int most_tries = 1000;
+  for (int tries = 0;; ++tries) {
+    const std::vector<std::int64_t> steps = checkpoint_steps(directory);
+    if (steps.empty()) return std::nullopt;
+    FoundCheckpoint found{
+        .path = directory / name_of_step(steps.back()), .step = steps.back(), .refused = {}};
+    try {
+      if (!hold(found.path) && tries < most_tries) continue;
+      verify(found.path);
+      found.missing = missing_after(directory, steps.back());
+      return found;
+    } catch (const Error& error) {
+      if (!storage::exists(found.path) && tries < most_tries) continue;
+      throw Error(fmt::format("{}; the newest checkpoint cannot be used{}", error.what(),
+                              advice(directory, steps, ResumeMode::newest_to_read)));
+    }
+  }
+}
+
+}  // namespace
+
 std::optional<FoundCheckpoint> find_latest(const std::filesystem::path& directory, ResumeMode mode) {
+  if (mode == ResumeMode::newest_to_read) return find_newest_to_read(directory);
   const std::vector<std::int64_t> steps = checkpoint_steps(directory);
   FoundCheckpoint found;
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {

@@ -60,7 +60,8 @@ struct FoundCheckpoint {
 };
 
 // Nothing when there is no checkpoint at all; Error when there are some but none may be used. What is found
-// has been verified whole.
+// has been verified whole. With newest_to_read, a run that saves meanwhile does not remove it until this
+// process ends.
 std::optional<FoundCheckpoint> find_latest(const std::filesystem::path& directory, ResumeMode mode);
 
 }  // namespace comera

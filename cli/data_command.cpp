@@ -48,9 +48,10 @@ void add_data_command(CLI::App& program) {
       program.add_subcommand("data", "Tokenize source code, text or columns of tables into HDF5 shards");
   add_corpus_options(*command, options->corpus, "--max-bytes")->required();
   command
-      ->add_option("--tokenizer", options->tokenizer,
-                   "A model written by 'comera tokenizer', a tokenizer made elsewhere (a file or its folder), or a "
-                   "checkpoint, which carries its own")
+      ->add_option(
+          "--tokenizer", options->tokenizer,
+          "A model written by 'comera tokenizer', a tokenizer made elsewhere (a file or its folder), or a "
+          "checkpoint, which carries its own")
       ->required()
       ->type_name("FILE");
   add_letter_case_options(*command, options->letter_case);

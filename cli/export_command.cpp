@@ -10,7 +10,6 @@
 #include "exchange/export_model.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
-#include "storage/durable_file.h"
 
 namespace comera::cli {
 
@@ -21,28 +20,11 @@ struct ExportCommandOptions {
   exchange::ExportOptions exported;
   std::string device = "auto";
   std::int64_t threads = 0;
-  bool overwrite = false;
-
-  // Nothing of a folder's is replaced without being asked for, and nothing but files of an export ever: a
-  // model that comes from elsewhere is not ours to replace in part.
-  void check() const {
-    std::error_code code;
-    if (!storage::is_taken(folder)) return;
-    if (!std::filesystem::is_directory(folder, code))
-      throw UsageError(fmt::format("--to {}: is a file; give a folder", folder.string()));
-    if (std::filesystem::is_empty(folder, code)) return;
-    if (!exchange::holds_export(folder))
-      throw UsageError(
-          fmt::format("--to {}: the folder holds something else; give a new one", folder.string()));
-    if (!overwrite)
-      throw UsageError(fmt::format("--to {}: holds a model already; give another folder, or --overwrite",
-                                   folder.string()));
-  }
 };
 
 void export_model(const ExportCommandOptions& options) {
   prepare_threads(static_cast<int>(options.threads));
-  options.check();
+  exchange::check_export_target(options.folder, options.exported.overwrite);
   // In float32, whatever it was trained in: that is what is written.
   const LoadedModel loaded(options.model, options.tokenizer, {"precision.compute=fp32"}, options.device);
   std::error_code code;
@@ -77,7 +59,7 @@ void add_export_command(CLI::App& program) {
                     "The cores themselves, many times smaller, with a modelling file that runs them");
   command->add_option("--tokenizer", options->tokenizer,
                       "The tokenizer it was trained with, instead of the one that the checkpoint carries");
-  command->add_flag("--overwrite", options->overwrite, "Replace a model that the folder holds");
+  command->add_flag("--overwrite", options->exported.overwrite, "Replace a model that the folder holds");
   add_device_option(*command, options->device);
   command->add_option("--threads", options->threads, "CPU threads; 0: all")->check(number_of_threads);
   command->footer(

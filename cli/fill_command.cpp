@@ -46,32 +46,11 @@ struct FillOptions {
   }
 };
 
-std::string shortened(const std::string& text) {
-  std::size_t end = std::min<std::size_t>(text.size(), 40);
-  while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return end < text.size() ? text.substr(0, end) + "..." : text;
-}
-
-void check_text(const Question& question, const LoadedModel& loaded, std::int64_t length) {
-  if (question.text.positions.empty())
-    throw UsageError(fmt::format("{} has no {}: write it where a piece is to be found", question.place,
-                                 data::MaskedText::mark));
-  const auto tokens = static_cast<std::int64_t>(question.text.ids.size());
-  if (tokens <= length) return;
-  const EncoderConfig& config = loaded.model.config();
-  const bool fits = config.positions != Positions::learned || tokens <= config.max_positions;
-  throw UsageError(fmt::format(
-      "{} has {} tokens with [CLS] and [SEP], and sequences have at most {}: {}", question.place, tokens,
-      length,
-      fits ? fmt::format("give --length {}, or shorten it", tokens)
-           : fmt::format("shorten it; the model has learned {} positions", config.max_positions)));
-}
-
 std::vector<Question> questions_of_texts(const FillOptions& options, const LoadedModel& loaded,
                                          const FillReport& report, std::int64_t length) {
   std::vector<Question> questions;
   for (const std::string& text : options.texts) {
-    questions.push_back({.place = fmt::format("'{}'", shortened(text)),
+    questions.push_back({.place = fmt::format("'{}'", shortened_text(text)),
                          .title = "",
                          .number_key = "line",
                          .number = static_cast<std::int64_t>(questions.size()) + 1,

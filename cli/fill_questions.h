@@ -21,6 +21,16 @@ struct Question {
   std::vector<Answer> answers = {};      // one for each mark
 };
 
+// The beginning of a text, for messages.
+std::string shortened_text(const std::string& text);
+
+// A text without a mark, or longer than sequences are.
+class UnfitText : public UsageError {
+ public:
+  using UsageError::UsageError;
+};
+void check_text(const Question& question, const LoadedModel& loaded, std::int64_t length);
+
 // Some held-out sequences of a folder of shards, each with a piece that is hidden.
 struct HiddenPieces {
   std::filesystem::path folder;

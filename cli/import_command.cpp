@@ -31,9 +31,8 @@ void import_model(const ImportCommandOptions& options) {
         "{}: no such folder; give one with config.json, model.safetensors and the tokenizer's files",
         options.folder.string()));
   options.output.check();
-  const exchange::Imported imported =
-      exchange::import_model(options.folder, options.tokenizer, options.output.path,
-                             options.letter_case.value());
+  const exchange::Imported imported = exchange::import_model(
+      options.folder, options.tokenizer, options.output.path, options.letter_case.value());
   for (const std::string& note : imported.notes) say("{}\n", note);
   const EncoderConfig& config = imported.config;
   put("{}: a {} model, {} layers of {}, vocabulary {}, in {}\n", options.folder.string(),

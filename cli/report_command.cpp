@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ctime>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -94,8 +95,14 @@ void add_fillings(ReportedRun& reported_run, const std::filesystem::path& run, c
   const FillReport report(loaded.tokenizer);
   std::vector<Question> questions;
   for (const std::string& text : options.texts) {
-    questions.push_back(
-        {.place = text, .title = "", .number_key = "line", .text = report.reader().read(text)});
+    questions.push_back({.place = fmt::format("'{}'", shortened_text(text)),
+                         .title = "",
+                         .number_key = "line",
+                         .text = report.reader().read(text)});
+    const EncoderConfig& config = loaded.model.config();
+    check_text(questions.back(), loaded,
+               config.positions == Positions::relative ? std::numeric_limits<std::int64_t>::max()
+                                                       : config.max_positions);
   }
   const std::string& folder = recipe.data.validation.empty() && !recipe.data.sources.empty()
                                   ? recipe.data.sources.front().folder
@@ -120,6 +127,8 @@ template <class Call>
 void note_failure(ReportedRun& run, const char* what, Call&& call) {
   try {
     call();
+  } catch (const UnfitText&) {
+    throw;
   } catch (const Error& error) {
     run.notes.push_back(fmt::format("{}: {}", what, error.what()));
   }

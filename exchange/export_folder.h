@@ -1,19 +1,29 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+
+#include "storage/folder_lock.h"
+#include "storage/new_folders.h"
 
 namespace comera::exchange {
 
 // Whether a folder holds a model that comera has exported: its README.md says so.
 bool holds_export(const std::filesystem::path& folder);
 
-// Where an export is written: beside the folder that gets it, so that what was there before stays until the
-// new one is whole, and nothing is left of one that fails.
+// UsageError unless an export may go there: nothing of a folder's is replaced without being asked for, and
+// nothing but files of an export ever, since a model that comes from elsewhere is not ours to replace in
+// part.
+void check_export_target(const std::filesystem::path& folder, bool overwrite);
+
+// Where an export is written: beside the folder, whose place it takes in one step, so that what was there
+// before stays until the new one is whole, and nothing is left of one that fails.
 class ExportFolder {
  public:
-  // Makes FOLDER.partial. What an export that was killed has left there is removed; Error if it is anything
-  // else.
-  explicit ExportFolder(const std::filesystem::path& folder);
+  // Makes FOLDER.partial, which one process at a time has. What an export that was killed has left there is
+  // removed; Error if it is anything else, or another process exports there. Checks the target once nobody
+  // else can fill it.
+  ExportFolder(const std::filesystem::path& folder, bool overwrite);
   ~ExportFolder();
   ExportFolder(const ExportFolder&) = delete;
   ExportFolder& operator=(const ExportFolder&) = delete;
@@ -24,6 +34,8 @@ class ExportFolder {
 
  private:
   std::filesystem::path folder_, staging_;
+  std::optional<storage::NewFolders> made_;
+  std::optional<storage::FolderLock> lock_;
 };
 
 }  // namespace comera::exchange

@@ -87,7 +87,7 @@ Exported export_weights(const Model& model, const Processor& processor, const da
 
 Exported export_model(const LoadedModel& loaded, const std::filesystem::path& run,
                       const std::filesystem::path& folder, const ExportOptions& options) {
-  ExportFolder target(folder);
+  ExportFolder target(folder, options.overwrite);
   Exported exported = export_weights(loaded.model, loaded.processor, loaded.tokenizer.special(),
                                      loaded.recipe.task.labels, target.staging(), options);
   const EncoderConfig& config = loaded.model.config();

@@ -11,6 +11,7 @@ namespace comera::exchange {
 
 struct ExportOptions {
   bool tensor_trains = false;  // the cores themselves, instead of the matrices that they stand for
+  bool overwrite = false;      // an export that the folder holds
 };
 
 struct Exported {

@@ -56,6 +56,14 @@ void convert(const std::string& bytes, std::vector<double>& values, const F& to_
   }
 }
 
+// A list of numbers without fractions, which get() would cut off.
+std::vector<std::int64_t> whole_numbers(const nlohmann::json& list) {
+  std::vector<std::int64_t> numbers;
+  for (const nlohmann::json& number : list.get_ref<const nlohmann::json::array_t&>())
+    numbers.push_back(static_cast<std::int64_t>(number.get_ref<const nlohmann::json::number_unsigned_t&>()));
+  return numbers;
+}
+
 std::vector<std::filesystem::path> files_of(const std::filesystem::path& folder) {
   const std::filesystem::path single = folder / "model.safetensors",
                               index = folder / "model.safetensors.index.json";
@@ -151,8 +159,8 @@ void SafetensorsReader::read_header(std::size_t number) {
       if (key == "__metadata__") continue;
       Entry entry{.file = number,
                   .type = value.at("dtype").get<std::string>(),
-                  .shape = value.at("shape").get<std::vector<std::int64_t>>()};
-      const auto offsets = value.at("data_offsets").get<std::vector<std::int64_t>>();
+                  .shape = whole_numbers(value.at("shape"))};
+      const std::vector<std::int64_t> offsets = whole_numbers(value.at("data_offsets"));
       COMERA_CHECK(offsets.size() == 2 && offsets[0] >= 0 && offsets[0] <= offsets[1] && offsets[1] <= most,
                    "{}: is damaged or truncated: {} lies outside the file", name, key);
       entry.begin = data + offsets[0];
@@ -173,10 +181,17 @@ void SafetensorsReader::read_header(std::size_t number) {
   } catch (const nlohmann::json::exception&) {
     throw Error(fmt::format("{}: is no safetensors file, or is damaged: its header cannot be read", name));
   }
+  // The reference implementation wants every byte to belong to one tensor.
   std::ranges::sort(places);
-  for (std::size_t i = 1; i < places.size(); ++i)
-    COMERA_CHECK(places[i].first >= places[i - 1].second, "{}: is damaged: two tensors share their bytes",
-                 name);
+  std::int64_t end = 0;
+  for (const auto& [first, last] : places) {
+    COMERA_CHECK(first >= end, "{}: is damaged: two tensors share their bytes", name);
+    COMERA_CHECK(first == end, "{}: is damaged: {} of its bytes belong to no tensor; get the file anew", name,
+                 first - end);
+    end = last;
+  }
+  COMERA_CHECK(end == most, "{}: is damaged: {} bytes stand behind its last tensor; get the file anew", name,
+               most - end);
 }
 
 const SafetensorsReader::Entry& SafetensorsReader::find(const std::string& name) const {

@@ -42,6 +42,8 @@ void for_each_number(const Json& object, const std::string& before,
 RunMetrics read_metrics(const std::filesystem::path& path) {
   std::error_code code;
   COMERA_CHECK(!std::filesystem::is_other(path, code), "{}: is not a regular file", path.string());
+  COMERA_CHECK(!std::filesystem::is_directory(path, code), "{}: is a folder, expected a run's metrics",
+               path.string());
   std::ifstream file(path, std::ios::binary);
   if (!file)
     throw UsageError(

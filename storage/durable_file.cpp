@@ -76,7 +76,14 @@ FileDescriptor::FileDescriptor(const std::filesystem::path& path, int flags)
     fail(path, made ? "create the file" : may_be_made ? "open or create the file" : "open the file");
 }
 
-FileDescriptor FileDescriptor::open_to_read(const std::filesystem::path& path) { return {path, O_RDONLY}; }
+FileDescriptor FileDescriptor::open_to_read(const std::filesystem::path& path) {
+  FileDescriptor file(path, O_RDONLY | O_NONBLOCK);  // a pipe that nobody writes to would wait for ever
+  struct stat status {};
+  if (fstat(file.descriptor_, &status) != 0) fail(path, "ask what it is");
+  COMERA_CHECK(S_ISREG(status.st_mode), "{}: is {}, expected a file", path.string(),
+               S_ISDIR(status.st_mode) ? "a folder" : "a pipe or a device");
+  return file;
+}
 FileDescriptor FileDescriptor::open_to_change(const std::filesystem::path& path) {
   return {path, O_RDWR | O_NOFOLLOW};
 }
@@ -142,21 +149,30 @@ void sync_directory(const std::filesystem::path& directory) {
   FileDescriptor::open_to_read(directory.empty() ? "." : directory).sync();
 }
 
-void create_directories_durably(const std::filesystem::path& directory) {
+std::vector<std::filesystem::path> create_directories_durably(const std::filesystem::path& directory) {
   std::error_code code;
-  if (std::filesystem::is_directory(directory, code)) return;
+  if (directory.empty() || std::filesystem::is_directory(directory, code)) return {};
   const bool absent =
       code == std::errc::no_such_file_or_directory || code == std::errc::not_a_directory || !code;
   // A name that is too long, or a loop of links.
   COMERA_CHECK(absent, "{}: could not create the directory: {}", directory.string(), code.message());
-  const std::filesystem::path above = directory.parent_path();
-  if (!above.empty() && above != directory) create_directories_durably(above);
-  std::filesystem::create_directory(directory, code);
   std::error_code none;
-  COMERA_CHECK(std::filesystem::is_directory(directory, none), "{}: could not create the directory: {}",
-               directory.string(),
-               !code || code == std::errc::file_exists ? "a file of that name is there" : code.message());
+  COMERA_CHECK(!std::filesystem::is_symlink(directory, none) || std::filesystem::exists(directory, none),
+               "{}: is a link to {}, which is not there; mount or make it, or remove the link",
+               directory.string(), std::filesystem::read_symlink(directory, none).string());
+  const std::filesystem::path above = directory.parent_path();
+  std::vector<std::filesystem::path> made;
+  if (!above.empty() && above != directory) made = create_directories_durably(above);
+  const bool is_new = std::filesystem::create_directory(directory, code);
+  if (!std::filesystem::is_directory(directory, none)) {
+    for (auto folder = made.rbegin(); folder != made.rend(); ++folder) std::filesystem::remove(*folder, none);
+    throw Error(fmt::format(
+        "{}: could not create the directory: {}", directory.string(),
+        !code || code == std::errc::file_exists ? "a file of that name is there" : code.message()));
+  }
   sync_directory(above);
+  if (is_new) made.push_back(directory);
+  return made;
 }
 
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 // The one place that opens files for writing, and files that survive a crash whole or not at all. Nothing is
 // written through a symbolic link that stands where a file is to be made, and nothing that was there is
@@ -13,6 +14,7 @@ namespace comera::storage {
 // An open file, closed with the object.
 class FileDescriptor {
  public:
+  // Error for what is no regular file.
   static FileDescriptor open_to_read(const std::filesystem::path& path);
   static FileDescriptor open_to_change(const std::filesystem::path& path);
   // A new file: Error if anything has that name, be it a link that leads nowhere.
@@ -88,8 +90,9 @@ void remove_left_overs_in(const std::filesystem::path& folder);
 void remove_left_overs_of_ended_in(const std::filesystem::path& folder);
 
 // Makes the directory and those above it that are missing, so that they too survive a power failure: a file
-// is only as durable as the names on the way to it.
-void create_directories_durably(const std::filesystem::path& directory);
+// is only as durable as the names on the way to it. Returns those that it has made, the outermost first.
+// Error if one cannot be made, or is a link that leads nowhere.
+std::vector<std::filesystem::path> create_directories_durably(const std::filesystem::path& directory);
 
 // Gives a synced file its final name, durably; the other name is gone, also where both were names of one
 // file.

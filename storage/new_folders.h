@@ -5,24 +5,18 @@
 
 namespace comera::storage {
 
-// Made before the folders on the way to `path`: those that were not there yet and are empty at its end are
-// removed, so that a start that fails leaves nothing.
+// Makes a folder and those above it that are missing, durably, and knows which of them it has made: those
+// that are empty at its end are removed again, so that a start that fails leaves nothing. What was there
+// before stays, and so does a link that leads nowhere, which is an Error.
 class NewFolders {
  public:
-  explicit NewFolders(std::filesystem::path path) {
-    std::error_code code;
-    for (; !path.empty() && !std::filesystem::exists(path, code); path = path.parent_path())
-      missing_.push_back(path);
-  }
-  ~NewFolders() {
-    std::error_code ignored;
-    for (const auto& folder : missing_) std::filesystem::remove(folder, ignored);
-  }
+  explicit NewFolders(const std::filesystem::path& path);
+  ~NewFolders();
   NewFolders(const NewFolders&) = delete;
   NewFolders& operator=(const NewFolders&) = delete;
 
  private:
-  std::vector<std::filesystem::path> missing_;  // the innermost first
+  std::vector<std::filesystem::path> made_;  // the outermost first
 };
 
 }  // namespace comera::storage

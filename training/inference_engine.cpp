@@ -64,6 +64,11 @@ void InferenceEngine::forward(const Context& context, const PackedBatch& batch) 
 }
 
 void InferenceEngine::set_capacity(const PackCapacity& capacity) {
+  // Behind the model's positions there are none to be read.
+  const EncoderConfig& config = model_.config();
+  if (config.positions != Positions::relative && capacity.longest > config.max_positions)
+    throw UsageError(fmt::format("a sequence has {} tokens, and the model {} positions; shorten it",
+                                 capacity.longest, config.max_positions));
   const bool of_masked = output_ == Output::logits;
   const ParameterStore& store = model_.parameters();
   const auto number = static_cast<std::int64_t>(size_of(of_masked ? store.dtype() : store.compute()));

@@ -111,8 +111,11 @@ void RunCheckpoints::resume(const FoundCheckpoint& found, std::int64_t step,
 }
 
 std::string RunCheckpoints::last_text() const {
-  return any() ? fmt::format("the last good checkpoint is {}", last_.string())
-               : "no checkpoint has been saved yet";
+  std::error_code code;
+  if (!any()) return "no checkpoint has been saved yet";
+  return std::filesystem::exists(last_, code)
+             ? fmt::format("the last good checkpoint is {}", last_.string())
+             : fmt::format("the last good checkpoint was {}, which is no longer there", last_.string());
 }
 
 }  // namespace comera

@@ -56,7 +56,6 @@ RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode)
   if (mode == RunMode::resume && !holds_run())
     throw UsageError(fmt::format("{}: holds no run to resume", path_.string()));
   storage::check_own(metrics());  // now, and not after the data were read
-  storage::create_directories_durably(path_);
   lock();
   try {
     // Of a process that was killed. A run's own files nobody else writes; others may be another command's, at

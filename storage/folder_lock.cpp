@@ -1,0 +1,66 @@
+#include "storage/folder_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "kernels/core/check.h"
+#include "storage/durable_file.h"
+
+namespace comera::storage {
+
+namespace {
+
+// Whether the name still leads to what was opened: another process may have put a folder in its place.
+bool is_still(int descriptor, const std::filesystem::path& folder) {
+  struct stat opened {
+  }, named{};
+  return fstat(descriptor, &opened) == 0 && stat(folder.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+}  // namespace
+
+FolderLock::FolderLock(const std::filesystem::path& folder, std::string_view work) {
+  const std::filesystem::path path = folder.empty() ? "." : folder;
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor_ < 0)
+    throw Error(fmt::format("{}: could not open the folder: {}", path.string(), std::strerror(errno)));
+  if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0 && is_still(descriptor_, path)) return;
+  const int code = errno;
+  ::close(std::exchange(descriptor_, -1));
+  // Some file systems of networks have no locks: there nobody is kept out.
+  if (code == ENOLCK || code == EOPNOTSUPP || code == EINVAL) return;
+  throw Error(fmt::format("{}: another process is {} there; wait until it has ended, or give another folder",
+                          path.string(), work));
+}
+
+FolderLock::~FolderLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void swap_folders(const std::filesystem::path& replacement, const std::filesystem::path& path) {
+  const auto move = [](const std::filesystem::path& from, const std::filesystem::path& to, unsigned flags) {
+    return renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) == 0;
+  };
+  const bool there = is_taken(path);
+  bool done = move(replacement, path, there ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+  // Some file systems have plain renames only.
+  if (!done && (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
+    std::filesystem::path before = path;
+    before += ".before";
+    done = there ? move(path, before, 0) && move(replacement, path, 0) && move(before, replacement, 0)
+                 : move(replacement, path, 0);
+  }
+  if (!done)
+    throw Error(fmt::format("{}: could not be put in its place: {}", path.string(), std::strerror(errno)));
+  sync_directory(path.parent_path());
+}
+
+}  // namespace comera::storage
