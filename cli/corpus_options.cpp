@@ -127,7 +127,7 @@ const char* what_changes(const std::string& reason) {
       {"too small", "--min-bytes"},
       {"too large", "--max-bytes, of 'tokenizer' --max-file-bytes"},
       {"UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"},
-      {"invalid UTF-8", "convert it: iconv -t UTF-8"},
+      {"invalid UTF-8", "convert it: iconv -f ENCODING -t UTF-8"},
       {"lone surrogate", "write whole characters"},
       {"near duplicate", "--near-duplicates"},
       {"function in training data", "--held-out-input"},

@@ -90,7 +90,8 @@ bool FileCorpus::take(const FileWalk::File& file, Document& document) {
 
 void FileCorpus::note_table(const FileWalk::File& file, std::string_view text) {
   const TableFormat format = format_of(file.path);
-  if (format != TableFormat::text && (format != TableFormat::automatic || begins_with_json_object(text)))
+  if (format != TableFormat::text &&
+      (format != TableFormat::automatic || holds_json_objects(text.substr(0, 1 << 14))))
     counts_.note(
         fmt::format("{}: was taken as one text, with its quotes and brackets; --text COLUMN takes a column "
                     "of its rows",

@@ -2,7 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
 
+#include "data/json_members.h"
+#include "data/json_records.h"
 #include "data/json_scanner.h"
 
 namespace comera::data {
@@ -33,6 +38,8 @@ constexpr std::array compressions = {Format{"\x28\xB5\x2F\xFD"sv, "Zstandard"},
                                             "7zXZ\0"sv,
                                             "xz"},
                                      Format{"BZh"sv, "bzip2"}, Format{"\x04\x22\x4D\x18"sv, "LZ4"}};
+
+constexpr std::int64_t most_lines_to_judge_by = 32;
 
 // That no text has.
 bool has_control_characters(std::string_view bytes) {
@@ -76,12 +83,14 @@ std::string what_is_wrong_with(std::string_view beginning) {
   return "";
 }
 
-bool begins_with_json_object(std::string_view beginning) {
-  JsonScanner scanner(beginning);
+namespace {
+
+// As far as its first member, which may be cut: what follows may lie behind what is known of the file.
+bool begins_object(std::string_view text) {
+  JsonScanner scanner(text);
   scanner.blanks();
   if (scanner.skip('[')) scanner.blanks();
   if (!scanner.skip('{')) return false;
-  // The rest may lie behind what is known of the file.
   bool lone = false;
   scanner.blanks();
   if (!scanner.string(nullptr, lone)) return false;
@@ -89,8 +98,37 @@ bool begins_with_json_object(std::string_view beginning) {
   if (!scanner.skip(':')) return false;
   scanner.blanks();
   constexpr std::string_view first_of_values = "\"{[-0123456789tfnNI";
-  if (first_of_values.find(scanner.next()) == std::string_view::npos) return false;
-  return scanner.value() || scanner.at_end();
+  return first_of_values.find(scanner.next()) != std::string_view::npos &&
+         (scanner.value() || scanner.at_end());
+}
+
+bool is_object(std::string_view line) {
+  std::vector<std::optional<std::string>> values;
+  std::vector<FieldKind> kinds;
+  std::vector<std::string> names;
+  return read_json_members(line, {}, values, kinds, &names) == JsonResult::ok && !names.empty();
+}
+
+}  // namespace
+
+bool holds_json_objects(std::string_view beginning) {
+  const std::size_t first = beginning.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return false;
+  beginning.remove_prefix(first);
+  const bool spans_lines = beginning.front() == '[' || goes_on(beginning.substr(0, beginning.find('\n')));
+  if (spans_lines && begins_object(beginning)) return true;
+  std::int64_t lines = 0, objects = 0;
+  for (std::string_view rest = beginning; lines < most_lines_to_judge_by && !rest.empty();) {
+    const std::size_t end = rest.find('\n');
+    // The last line may be cut: it counts if there is no other.
+    if (end == std::string_view::npos && lines > 0) break;
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    ++lines;
+    objects += is_object(line) || (end == std::string_view::npos && begins_object(line));
+  }
+  return objects > 0 && 2 * objects >= lines;
 }
 
 }  // namespace comera::data

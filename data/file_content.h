@@ -11,7 +11,8 @@ namespace comera::data {
 std::string what_is_wrong_with(std::string_view beginning);
 // Whether it is UTF-16 or UTF-32, with or without a byte-order mark.
 bool is_wide_text(std::string_view beginning);
-// Whether a JSON object with at least one member comes first, by itself or in a list.
-bool begins_with_json_object(std::string_view beginning);
+// Whether it is JSON objects with members: a list of them, one that spans lines, or one in every other line
+// at least, of which the first may be cut.
+bool holds_json_objects(std::string_view beginning);
 
 }  // namespace comera::data

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
 
 #include "kernels/core/check.h"
 
@@ -55,7 +56,12 @@ bool FileWalk::next(File& file, DroppedByReason& dropped) {
   while (!found && !pending_.empty()) {
     const Entry entry = std::move(pending_.back());
     pending_.pop_back();
-    if (const char* reason = take(entry, file, found)) dropped[reason].add_unknown();
+    if (const char* reason = take(entry, file, found)) {
+      // What could not be looked into, rather than nothing, or what was read elsewhere.
+      const bool unknown =
+          std::string_view(reason) == "hidden folder" || std::string_view(reason) == "unreadable";
+      unknown ? dropped[reason].add_unknown() : dropped[reason].add(0);
+    }
   }
   return found;
 }

@@ -9,14 +9,14 @@ namespace {
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-// Whether the object goes on in the next line where the syntax allows it: behind a bracket, a comma or a
-// colon. A line that was cut ends elsewhere, as a rule.
-bool goes_on(std::string_view object) {
+}  // namespace
+
+bool goes_on(std::string_view line) {
   bool quoted = false;
   char last = 0;
   int depth = 0;
-  for (std::size_t i = 0; i < object.size() && object[i] != '\n'; ++i) {
-    const char c = object[i];
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
     if (quoted) {
       i += c == '\\';
       quoted = c != '"';
@@ -26,17 +26,16 @@ bool goes_on(std::string_view object) {
     depth += (c == '{' || c == '[') - (c == '}' || c == ']');
     if (!is_blank(c)) last = c;
   }
-  const bool whole_line = object.find('\n') != std::string_view::npos;
-  return whole_line && !quoted && depth > 0 && std::string_view("{[,:").find(last) != std::string_view::npos;
+  return !quoted && depth > 0 && std::string_view("{[,:").find(last) != std::string_view::npos;
 }
-
-}  // namespace
 
 void JsonRecords::find_layout() {
   const std::string_view ahead = lines_.ahead();
   const std::size_t begin = ahead.find_first_not_of(" \t\r\n");
+  const std::size_t end = begin == std::string_view::npos ? begin : ahead.find('\n', begin);
   const bool values = begin != std::string_view::npos &&
-                      (ahead[begin] == '[' || (ahead[begin] == '{' && goes_on(ahead.substr(begin))));
+                      (ahead[begin] == '[' || (ahead[begin] == '{' && end != std::string_view::npos &&
+                                               goes_on(ahead.substr(begin, end - begin))));
   layout_ = values ? Layout::values : Layout::lines;
 }
 

@@ -2,10 +2,15 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "data/line_reader.h"
 
 namespace comera::data {
+
+// Whether an object that begins with the line goes on in the next one where the syntax allows it: behind a
+// bracket, a comma or a colon. A line that was cut ends elsewhere, as a rule.
+bool goes_on(std::string_view line);
 
 // The values of a file of JSON, one after another: one per line, the elements of one list, or values that
 // span lines, as pretty printers write them. Told by the file's beginning. Of lists, and of values that span

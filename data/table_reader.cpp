@@ -170,7 +170,7 @@ TableFormat TableReader::find_format() {
   if (options_.format != TableFormat::automatic) return options_.format;
   const TableFormat named = format_of(path());
   if (named == TableFormat::jsonl) return named;
-  if (begins_with_json_object(beginning)) {
+  if (holds_json_objects(beginning)) {
     if (named == TableFormat::automatic) return TableFormat::jsonl;
     throw UnsuitableTable(fmt::format(
         "{}: holds JSON objects, although its name says otherwise; {} to read their members, or {} to "
