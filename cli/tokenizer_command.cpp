@@ -58,7 +58,8 @@ void add_tokenizer_command(CLI::App& program) {
       ->capture_default_str();
   command
       ->add_option("--character-coverage", options->tokenizer.character_coverage,
-                   "Share of the text's characters whose kinds get a piece each; the rarer ones become bytes")
+                   "Share of the text's characters whose kinds get a piece each, 0.98 to 1; the rarer ones "
+                   "become bytes")
       ->capture_default_str();
   command->add_flag("--overwrite", options->overwrite, "Replace the output");
   command->footer(

@@ -77,16 +77,11 @@ char escaped(char c) {
 // Escapes by number and by name stay as they are written.
 void append_text(std::string_view content, bool raw, std::string& text) {
   for (std::size_t i = 0; i < content.size(); ++i) {
-    if (raw || content[i] != '\\' || i + 1 == content.size()) {
-      text += content[i];
-    } else if (content[i + 1] == '\n') {
-      ++i;
-    } else if (const char c = escaped(content[i + 1]); c != '\0') {
-      text += c;
-      ++i;
-    } else {
-      text += content[i];
-    }
+    const bool escape = !raw && content[i] == '\\' && i + 1 < content.size();
+    const char c = escape ? escaped(content[i + 1]) : '\0';
+    const bool joined_line = escape && content[i + 1] == '\n';
+    if (!joined_line) text += c != '\0' ? c : content[i];
+    if (joined_line || c != '\0') ++i;
   }
 }
 

@@ -51,12 +51,18 @@ void check_sample(const TrainingCharacters& sample, const TokenizerOptions& opti
                "the tokenizer has nothing to train on: the documents hold line ends, tabs and reserved "
                "characters only");
   const std::int64_t least = given_pieces + sample.kinds;
-  COMERA_CHECK(
-      least <= options.vocabulary,
-      "a vocabulary of {} is too small for the {} characters of this text that get a piece of their own; "
-      "give "
-      "--vocabulary {} or more, or a --character-coverage below {}, so that the rarer ones become bytes",
-      options.vocabulary, sample.kinds, least, options.character_coverage);
+  const std::int64_t rarest_as_bytes = given_pieces + sample.fewest_kinds;
+  const std::string lower =
+      rarest_as_bytes <= options.vocabulary && rarest_as_bytes < least
+          ? fmt::format(
+                ", or a --character-coverage below {}, down to {}, so that the rarer ones become bytes",
+                options.character_coverage, lowest_coverage)
+          : "";
+  COMERA_CHECK(least <= options.vocabulary,
+               "a vocabulary of {} is too small for the {} characters of this text that get a piece of their "
+               "own; give "
+               "--vocabulary {} or more{}",
+               options.vocabulary, sample.kinds, least, lower);
 }
 
 // Without the place in SentencePiece's source and the condition that did not hold there.
@@ -81,8 +87,8 @@ Tokenizer train_tokenizer(DocumentSource& source, const TokenizerOptions& option
     throw UsageError(
         fmt::format("a vocabulary of {} is too small: give at least {}", options.vocabulary, smallest));
   if (options.max_bytes < 1) throw UsageError("the tokenizer needs at least one byte of text to train on");
-  if (!(options.character_coverage > 0 && options.character_coverage <= 1))
-    throw UsageError(fmt::format("the character coverage must be above 0 and at most 1, it is {}",
+  if (!(options.character_coverage >= lowest_coverage && options.character_coverage <= 1))
+    throw UsageError(fmt::format("the character coverage must be between {} and 1, it is {}", lowest_coverage,
                                  options.character_coverage));
   counts = {};
   auto documents = sample(source, options, counts);

@@ -51,19 +51,25 @@ class CharacterCounter {
       if (count > 0) counts.push_back(count);
     for (const auto& [character, count] : others_) counts.push_back(count);
     std::ranges::sort(counts, std::greater());
-    std::int64_t all = 0, covered = 0;
-    for (const std::int64_t count : counts) all += count;
-    // As SentencePiece decides it, to the last bit.
-    for (const std::int64_t count : counts) {
-      const auto share = static_cast<float>(1.0 * static_cast<double>(covered) / static_cast<double>(all));
-      if (share >= static_cast<float>(coverage)) break;
-      covered += count;
-      ++found_.kinds;
-    }
+    found_.kinds = kinds(counts, coverage);
+    found_.fewest_kinds = kinds(counts, lowest_coverage);
     return found_;
   }
 
  private:
+  // As SentencePiece decides it, to the last bit. counts: descending.
+  static std::int64_t kinds(const std::vector<std::int64_t>& counts, double coverage) {
+    std::int64_t all = 0, covered = 0, found = 0;
+    for (const std::int64_t count : counts) all += count;
+    for (const std::int64_t count : counts) {
+      const auto share = static_cast<float>(1.0 * static_cast<double>(covered) / static_cast<double>(all));
+      if (share >= static_cast<float>(coverage)) break;
+      covered += count;
+      ++found;
+    }
+    return found;
+  }
+
   // Bytes of the next character, or of what is left out.
   std::size_t take(std::string_view text) {
     const char c = text.front();

@@ -36,11 +36,15 @@ class TrainingLines final : public sentencepiece::SentenceIterator {
   bool done_ = false;
 };
 
+// Shares of all characters that SentencePiece takes for those that have a piece of their own: up to 1.
+constexpr double lowest_coverage = 0.98;
+
 // What training will find in documents.
 struct TrainingCharacters {
-  std::int64_t kinds = 0;    // that need a piece of their own
-  std::int64_t learned = 0;  // bytes that pieces are learned from
-  DroppedByReason left_out;  // of the others: the reserved characters and the names of special pieces
+  std::int64_t fewest_kinds = 0;  // at the lowest coverage that SentencePiece takes
+  std::int64_t kinds = 0;         // that need a piece of their own
+  std::int64_t learned = 0;       // bytes that pieces are learned from
+  DroppedByReason left_out;       // of the others: the reserved characters and the names of special pieces
 };
 
 // coverage: the share of all characters that must be among those with a piece.

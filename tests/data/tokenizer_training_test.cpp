@@ -86,7 +86,7 @@ TEST(TokenizerTraining, WhatIsNotLearnedFromIsCounted) {
   Texts all({"one word \u2585 and another word", "[CLS] and [MASK] and <0x0A>"});
   train_tokenizer(all, {.vocabulary = 320, .progress = {}}, counts);
   EXPECT_EQ(counts.documents, 2);
-  EXPECT_EQ(counts.bytes, 27 + 10);
+  EXPECT_EQ(counts.bytes, 26 + 10);
   EXPECT_EQ(counts.left_out.at("U+2581 or U+2585").bytes, 3);
   EXPECT_EQ(counts.left_out.at("name of a special piece").count, 3);
   EXPECT_EQ(counts.left_out.at("name of a special piece").bytes, 5 + 6 + 6);
@@ -117,9 +117,13 @@ TEST(TokenizerTraining, WhatCannotBeTrainedOnIsSaidInOneSentence) {
                 throw Error("trained");
               }),
               "trained");
-    options = {.model = model, .vocabulary = 400, .character_coverage = 0.1, .progress = {}};
+    const std::string frequent = characters + std::string(40000, 'x');
+    options.vocabulary = 400;
+    EXPECT_THAT(refusal({frequent}, options),
+                HasSubstr("or a --character-coverage below 0.9995, down to 0.98"));
+    options.character_coverage = 0.98;
     EXPECT_EQ(test::error_of([&] {
-                Texts source({characters});
+                Texts source({frequent});
                 train_tokenizer(source, options);
                 throw Error("trained");
               }),
