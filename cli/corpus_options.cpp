@@ -125,7 +125,7 @@ const char* what_changes(const std::string& reason) {
       {"hidden folder", "name it as --input"},
       {"other language", "--languages"},
       {"too small", "--min-bytes"},
-      {"too large", "--max-bytes, of 'tokenizer' --max-file-bytes"},
+      {"too large", "--max-bytes of 'data', --max-file-bytes of others"},
       {"UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"},
       {"invalid UTF-8", "convert it: iconv -f ENCODING -t UTF-8"},
       {"lone surrogate", "write whole characters"},
