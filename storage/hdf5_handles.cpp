@@ -160,7 +160,7 @@ const char* kind_of(hid_t type) {
     case H5T_VLEN:
       return "rows of varying length; write an array of whole rows, padded to one length";
     case H5T_STRING:
-      return "text, integers or floating-point numbers were expected";
+      return "text; integers or floating-point numbers were expected";
     case H5T_ENUM:
       return "values of an enumeration; write them as integers";
     case H5T_COMPOUND:
