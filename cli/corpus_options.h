@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@ struct CorpusInput {
   std::vector<std::string> languages;
   std::vector<std::string> text;  // each makes a document of a row: column names between commas
   std::optional<std::string> language_column;
+  std::string format;  // of tables; empty: as it is found
   bool no_header = false;
   std::optional<std::int64_t> min_bytes;  // not given: the source's own
   std::int64_t max_bytes = 1 << 20;
@@ -43,8 +45,12 @@ class CorpusProgress {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// Prints what was kept, by language, and what was dropped, by reason; on stderr, what is to be said about
-// single files.
+// Prints how many documents were taken, by language, and how many files, rows or documents were not, by
+// reason, with their bytes and the option that changes it.
+void print_account(const char* kept, std::int64_t documents, std::int64_t bytes,
+                   const std::map<std::string, data::LanguageCounts>& languages, const char* left_out,
+                   const data::DroppedByReason& dropped);
+// That of a corpus; on stderr, what is to be said about single files.
 void print_corpus_counts(const data::CorpusCounts& counts);
 
 }  // namespace comera::cli

@@ -19,7 +19,7 @@ void print_split(const char* name, const data::SplitCounts& counts) {
 
 }  // namespace
 
-data::Tokenizer make_tokenizer(data::DocumentSource& corpus, data::TokenizerOptions options) {
+TrainedTokenizer make_tokenizer(data::DocumentSource& corpus, data::TokenizerOptions options) {
   std::optional<CorpusProgress> reading;
   reading.emplace("reading");
   std::optional<Ticker> training;
@@ -28,13 +28,17 @@ data::Tokenizer make_tokenizer(data::DocumentSource& corpus, data::TokenizerOpti
     reading.reset();
     training.emplace("training the tokenizer");
   };
-  data::Tokenizer tokenizer = data::train_tokenizer(corpus, options);
+  data::TrainingCounts counts;
+  data::Tokenizer tokenizer = data::train_tokenizer(corpus, options, counts);
   training.reset();
-  return tokenizer;
+  return {std::move(tokenizer), std::move(counts)};
 }
 
-void print_vocabulary(const data::Tokenizer& tokenizer, std::int32_t asked) {
-  put("{:<24}{:>14}\n", "vocabulary", grouped(tokenizer.vocabulary()));
+void print_vocabulary(const TrainedTokenizer& trained, std::int32_t asked) {
+  const data::Tokenizer& tokenizer = trained.tokenizer;
+  print_account("learned from", trained.counts.documents, trained.counts.bytes, {}, "not learned from",
+                trained.counts.left_out);
+  put("\n{:<24}{:>14}\n", "vocabulary", grouped(tokenizer.vocabulary()));
   if (tokenizer.vocabulary() < asked)
     say("note: the corpus gave {} pieces of the {} asked for\n", tokenizer.vocabulary(), asked);
 }

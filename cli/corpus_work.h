@@ -2,14 +2,19 @@
 
 #include "data/build_shards.h"
 #include "data/corpus.h"
-#include "data/tokenizers/tokenizer.h"
+#include "data/tokenizers/tokenizer_training.h"
 
 // What is made of a corpus, with its progress on stderr.
 namespace comera::cli {
 
-data::Tokenizer make_tokenizer(data::DocumentSource& corpus, data::TokenizerOptions options);
-// Prints its size, and a note if it has less than was asked for.
-void print_vocabulary(const data::Tokenizer& tokenizer, std::int32_t asked);
+struct TrainedTokenizer {
+  data::Tokenizer tokenizer;
+  data::TrainingCounts counts;
+};
+TrainedTokenizer make_tokenizer(data::DocumentSource& corpus, data::TokenizerOptions options);
+// Prints what it has learned from and what it has not, its size, and a note if it has less than was asked
+// for.
+void print_vocabulary(const TrainedTokenizer& trained, std::int32_t asked);
 
 // Prints what was kept of the corpus, and what has become of it.
 data::BuildCounts make_shards(data::DocumentSource& corpus, const data::Tokenizer& tokenizer,

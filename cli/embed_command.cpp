@@ -63,8 +63,11 @@ void embed(const EmbedOptions& options) {
   task.header = loaded.recipe.task.header;
   task.text = options.text;
   const data::TableFormat read_as =
-      task.format == data::TableFormat::automatic ? data::format_of(options.input) : task.format;
-  if (task.text.empty() && read_as != data::TableFormat::text) task.text = loaded.recipe.task.text;
+      task.format == data::TableFormat::automatic && std::filesystem::is_regular_file(options.input)
+          ? data::found_format_of(options.input)
+          : task.format;
+  if (task.text.empty() && read_as != data::TableFormat::text && read_as != data::TableFormat::automatic)
+    task.text = loaded.recipe.task.text;
   if (task.text.empty()) task.text = {"text"};
   if (task.text.size() > 2) throw UsageError("--text: give one or two columns");
   if (task.text.size() == 2 && loaded.model.config().pairs == PairEncoding::separate)

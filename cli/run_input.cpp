@@ -88,6 +88,7 @@ class RunData {
                     {"min_bytes", corpus.min_bytes.value_or(-1)},
                     {"max_bytes", corpus.max_bytes},
                     {"held_out", input_.held_out}};
+    if (!corpus.format.empty()) made_of["format"] = corpus.format;
     if (recipe_.data.tokenizer.empty())
       made_of["vocabulary"] = vocabulary_for(recipe_, input_);
     else
@@ -123,10 +124,11 @@ class RunData {
     data::TokenizerOptions options;
     options.vocabulary = vocabulary_for(recipe_, input_);
     options.max_bytes = options.vocabulary * sample_bytes_per_piece;
-    data::Tokenizer tokenizer = make_tokenizer(*corpus, options);
-    storage::write_file_durably(folder_ / "tokenizer.model", tokenizer.bytes());
-    print_vocabulary(tokenizer, options.vocabulary);
-    return tokenizer;
+    TrainedTokenizer trained = make_tokenizer(*corpus, options);
+    storage::write_file_durably(folder_ / "tokenizer.model", trained.tokenizer.bytes());
+    print_vocabulary(trained, options.vocabulary);
+    put("\n");
+    return std::move(trained.tokenizer);
   }
 
   const Recipe& recipe_;

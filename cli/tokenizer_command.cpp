@@ -31,10 +31,11 @@ void train_tokenizer(TokenizerOptions& options) {
   const auto corpus = open_corpus(options.corpus);
   const storage::NewFolders folders(options.output.parent_path());
   prepare_output(options.output);
-  const data::Tokenizer tokenizer = make_tokenizer(*corpus, options.tokenizer);
+  const TrainedTokenizer trained = make_tokenizer(*corpus, options.tokenizer);
   print_corpus_counts(corpus->counts());
-  print_vocabulary(tokenizer, options.tokenizer.vocabulary);
-  storage::write_file_durably(options.output, tokenizer.bytes());
+  put("\n");
+  print_vocabulary(trained, options.tokenizer.vocabulary);
+  storage::write_file_durably(options.output, trained.tokenizer.bytes());
   put("wrote {}\n", options.output.string());
 }
 
@@ -54,6 +55,11 @@ void add_tokenizer_command(CLI::App& program) {
   command
       ->add_option("--max-bytes", options->tokenizer.max_bytes,
                    "Train on a sample of at most this many bytes")
+      ->capture_default_str();
+  command
+      ->add_option("--character-coverage", options->tokenizer.character_coverage,
+                   "Share of the text's characters whose kinds get a piece each, 0.98 to 1; the rarer ones "
+                   "become bytes")
       ->capture_default_str();
   command->add_flag("--overwrite", options->overwrite, "Replace the output");
   command->footer(

@@ -174,10 +174,12 @@ BuildCounts build_shards(DocumentSource& source, const Tokenizer& tokenizer, con
       if (options.progress) options.progress(progress);
     }
   }
-  COMERA_CHECK(train.documents() > 0,
-               "the corpus is empty: of its documents {} were kept, {} of them held out; name other inputs "
-               "or languages",
-               progress.documents, validation.documents());
+  COMERA_CHECK(progress.documents > 0, "the corpus is empty: {}", nothing_was_kept(source.counts()));
+  COMERA_CHECK(
+      train.documents() > 0,
+      "the corpus is empty for training: all {} documents that were kept are held out; lower --held-out, or "
+      "name more inputs",
+      validation.documents());
   train.seal();
   validation.seal();
   // From here on nothing is left that can fail for want of room. The old training part goes first and the

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <optional>
 
+#include "data/file_content.h"
+#include "data/table_reader.h"
 #include "data/tokenizers/utf8.h"
 #include "kernels/core/check.h"
 
@@ -55,8 +57,9 @@ FileCorpus::FileCorpus(CorpusOptions options) : options_(std::move(options)), wa
 }
 
 bool FileCorpus::take(const FileWalk::File& file, Document& document) {
+  std::int64_t size = file.bytes;
   const auto reject = [&](const char* reason) {
-    ++counts_.dropped[reason];
+    counts_.drop(reason, size);
     return false;
   };
   std::string_view language = language_of(file.path.extension().native());
@@ -68,11 +71,14 @@ bool FileCorpus::take(const FileWalk::File& file, Document& document) {
   if (file.bytes > options_.max_bytes) return reject("too large");
   auto bytes = read_bytes(file.path, file.bytes, options_.max_bytes);
   if (!bytes) return reject("unreadable");
-  const auto size = static_cast<std::int64_t>(bytes->size());
-  if (size > options_.max_bytes) return reject("too large");
+  size = std::max(size, static_cast<std::int64_t>(bytes->size()));
+  if (static_cast<std::int64_t>(bytes->size()) > options_.max_bytes) return reject("too large");
+  size = static_cast<std::int64_t>(bytes->size());
   if (size < std::max<std::int64_t>(options_.min_bytes, 1)) return reject("too small");
+  if (is_wide_text(*bytes)) return reject("UTF-16");
   if (bytes->find('\0') != std::string::npos) return reject("binary");
   if (!is_utf8(*bytes)) return reject("invalid UTF-8");
+  if (file.named) note_table(file, *bytes);
   document.hash = storage::hash128(*bytes);
   if (!hashes_.insert(document.hash)) return reject("duplicate");
   document.text = std::move(*bytes);
@@ -80,6 +86,16 @@ bool FileCorpus::take(const FileWalk::File& file, Document& document) {
   document.language = std::string(language);
   counts_.add(document);
   return true;
+}
+
+void FileCorpus::note_table(const FileWalk::File& file, std::string_view text) {
+  const TableFormat format = format_of(file.path);
+  if (format != TableFormat::text &&
+      (format != TableFormat::automatic || holds_json_objects(text.substr(0, 1 << 14))))
+    counts_.note(
+        fmt::format("{}: was taken as one text, with its quotes and brackets; --text COLUMN takes a column "
+                    "of its rows",
+                    file.path.string()));
 }
 
 bool FileCorpus::next(Document& document) {
@@ -119,7 +135,7 @@ void CorpusCounts::add(const CorpusCounts& other) {
     counts.bytes += more.bytes;
     counts.near_duplicates += more.near_duplicates;
   }
-  for (const auto& [reason, count] : other.dropped) dropped[reason] += count;
+  for (const auto& [reason, more] : other.dropped) dropped[reason].add(more);
   for (const std::string& sentence : other.notes) note(sentence);
   more_notes += other.more_notes;
 }
@@ -128,7 +144,7 @@ void CorpusCounts::take_back(const std::string& language, const LanguageCounts& 
                              const std::string& reason) {
   documents -= given.documents;
   bytes -= given.bytes;
-  dropped[reason] += given.documents;
+  dropped[reason].add({.count = given.documents, .bytes = given.bytes});
   if (language.empty()) return;
   LanguageCounts& counts = counts_of(languages, language);
   counts.documents -= given.documents;
@@ -136,15 +152,26 @@ void CorpusCounts::take_back(const std::string& language, const LanguageCounts& 
   if (reason == near_duplicate) counts.near_duplicates += given.documents;
 }
 
+std::string count_and_bytes(const Dropped& dropped) {
+  return dropped.all_bytes_known ? fmt::format("{} ({} bytes)", dropped.count, dropped.bytes)
+                                 : std::to_string(dropped.count);
+}
+
 std::string nothing_was_kept(const CorpusCounts& counts) {
+  constexpr std::size_t shown = 3;
   std::string reasons;
-  for (const auto& [reason, count] : counts.dropped)
-    reasons += fmt::format("{}{}: {}", reasons.empty() ? " (" : ", ", reason, count);
+  for (const auto& [reason, dropped] : counts.dropped)
+    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : ", ", reason, count_and_bytes(dropped));
+  if (reasons.empty()) reasons = "it holds no file";
+  for (std::size_t i = 0; i < std::min(shown, counts.notes.size()); ++i) reasons += "; " + counts.notes[i];
+  const std::int64_t more =
+      counts.more_notes + static_cast<std::int64_t>(counts.notes.size()) - static_cast<std::int64_t>(shown);
+  if (more > 0) reasons += fmt::format("; and {} more such files", more);
   return fmt::format(
-      "no document of the input was kept{}; name other folders or the files themselves, --languages for "
-      "other "
-      "suffixes, or --text COLUMN for tables",
-      reasons.empty() ? "" : reasons + ")");
+      "no document of the input was kept: {}; name other folders or the files themselves, or --text COLUMN "
+      "for "
+      "tables",
+      reasons);
 }
 
 void CorpusCounts::note(std::string sentence) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/dropped.h"
 #include "data/file_walk.h"
 #include "storage/hash.h"
 
@@ -38,10 +39,13 @@ struct CorpusCounts {
   std::int64_t documents = 0;
   std::int64_t bytes = 0;
   std::map<std::string, LanguageCounts> languages;
-  std::map<std::string, std::int64_t> dropped;  // documents by reason; see the options of each source
+  DroppedByReason dropped;  // see the options of each source
   // What is to be said about single files, a sentence each: the first ones, and how many more there were.
   std::vector<std::string> notes;
   std::int64_t more_notes = 0;
+
+  // Something is left out.
+  void drop(const std::string& reason, std::int64_t size) { dropped[reason].add(size); }
 
   // A document that is given. Of its languages the first 256 are counted by name.
   void add(const Document& document);
@@ -52,7 +56,9 @@ struct CorpusCounts {
   void note(std::string sentence);
 };
 
-// "no document of the input was kept (not a known suffix: 3); …", with what to do.
+// "3 (1240 bytes)"; "3" if nobody knows how many bytes they have.
+std::string count_and_bytes(const Dropped& dropped);
+// "no document of the input was kept: other suffix: 3 (1240 bytes); …", with the first notes and what to do.
 std::string nothing_was_kept(const CorpusCounts& counts);
 
 // A stream of documents: a tree of files, or anything else that can produce them one by one.
@@ -66,7 +72,8 @@ class DocumentSource {
 };
 
 // Reasons for dropping: "other suffix", "other language", "too small", "too large", "binary" (a NUL byte),
-// "invalid UTF-8", "duplicate", and those of FileWalk.
+// "UTF-16" (or UTF-32), "invalid UTF-8", "duplicate", and those of FileWalk. A file that is named and looks
+// like a table is taken as one document, which a note says.
 struct CorpusOptions {
   std::vector<std::filesystem::path>
       inputs;                          // folders or files; a file that is named is taken whatever its suffix
@@ -86,6 +93,7 @@ class FileCorpus : public DocumentSource {
 
  private:
   bool take(const FileWalk::File& file, Document& document);
+  void note_table(const FileWalk::File& file, std::string_view text);
 
   CorpusOptions options_;
   FileWalk walk_;

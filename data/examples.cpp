@@ -33,6 +33,28 @@ std::optional<double> number(std::string_view text) {
 
 constexpr const char* unknown_label = "unknown label";
 
+// As Python writes the number, so that 1, 1.0 and 1e0 are one class, as they are equal; whole ones are
+// written without a point.
+std::string number_label(const std::string& written) {
+  constexpr double exact = 9007199254740992;  // 2^53: beyond it, different whole numbers become one
+  if (written.find_first_of(".eE") == std::string::npos) return written == "-0" ? "0" : written;
+  double value = 0;
+  const auto [end, code] = std::from_chars(written.data(), written.data() + written.size(), value);
+  if (code != std::errc() || end != written.data() + written.size()) return written;
+  if (value == std::trunc(value) && std::abs(value) < exact)
+    return std::to_string(static_cast<std::int64_t>(value));
+  return fmt::format("{}", value);
+}
+
+// The class's number; labels.size() if it is none of them. A JSON number is the label that is equal to it,
+// however either is written.
+std::size_t find_label(const std::vector<std::string>& labels, const std::string& written, FieldKind kind) {
+  auto found = std::ranges::find(labels, written);
+  if (found == labels.end() && kind == FieldKind::number)
+    found = std::ranges::find(labels, number_label(written), number_label);
+  return static_cast<std::size_t>(found - labels.begin());
+}
+
 // Without the spaces around it, which nobody means.
 std::string_view trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r");
@@ -62,16 +84,20 @@ void Examples::read_file(const Task& task, const std::filesystem::path& file, En
         left_out.skip("no label", row.line);
         continue;
       }
+      if (row.kinds.back() == FieldKind::words) {
+        left_out.skip("label is a list", row.line);
+        continue;
+      }
       if (task.kind == TaskKind::classification) {
-        const auto found = std::ranges::find(task.labels, written);
-        if (found == task.labels.end()) {
+        const std::size_t found = find_label(task.labels, written, row.kinds.back());
+        if (found == task.labels.size()) {
           left_out.skip(unknown_label, row.line);
           const std::string quoted = fmt::format("'{}'", shortened(written));
           if (unknown.size() < 3 && std::ranges::find(unknown, quoted) == unknown.end())
             unknown.push_back(quoted);
           continue;
         }
-        label = static_cast<std::int32_t>(found - task.labels.begin());
+        label = static_cast<std::int32_t>(found);
       } else if (const auto value = number(written)) {
         score = static_cast<float>(*value);
       } else {
@@ -159,7 +185,8 @@ std::vector<std::string> find_labels(const Task& task, const std::vector<Task::S
     while (reader.next(row)) {
       ++rows;
       const std::string_view label = trimmed(*row.fields[0]);
-      if (!label.empty() && found.size() <= most) found.emplace(label);
+      if (label.empty() || found.size() > most || row.kinds[0] == FieldKind::words) continue;
+      found.insert(row.kinds[0] == FieldKind::number ? number_label(std::string(label)) : std::string(label));
     }
   }
   COMERA_CHECK(

@@ -60,8 +60,9 @@ class Examples {
   std::vector<std::string> reports_;
 };
 
-// The names of the classes that the files' labels are: sorted, as numbers if all are whole numbers. Error if
-// there are fewer than two, more than 1,000, or nearly one for every row, which speaks for a wrong column.
+// The names of the classes that the files' labels are: sorted, as numbers if all are whole numbers. JSON
+// numbers that are equal, such as 1 and 1.0, are one class; of other formats labels are text. Error if there
+// are fewer than two, more than 1,000, or nearly one for every row, which speaks for a wrong column.
 std::vector<std::string> find_labels(const Task& task, const std::vector<Task::Set>& sets);
 
 // Examples as sequences [CLS] text 0 [SEP], or [CLS] text 0 [SEP] text 1 [SEP] with types 0 and 1, and with two

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
 
 #include "kernels/core/check.h"
 
@@ -42,7 +43,7 @@ const char* FileWalk::take(const Entry& entry, File& file, bool& found) {
     return errno == ELOOP || errno == ENOENT ? "broken link" : "unreadable";
   if (S_ISDIR(status.st_mode)) {
     const bool hidden = !entry.named && entry.path.filename().native().starts_with('.');
-    return hidden ? nullptr : enter(entry.path, status.st_dev, status.st_ino);
+    return hidden ? "hidden folder" : enter(entry.path, status.st_dev, status.st_ino);
   }
   if (!S_ISREG(status.st_mode)) return "not a file";
   file = {entry.path, status.st_size, entry.named};
@@ -50,12 +51,17 @@ const char* FileWalk::take(const Entry& entry, File& file, bool& found) {
   return nullptr;
 }
 
-bool FileWalk::next(File& file, std::map<std::string, std::int64_t>& dropped) {
+bool FileWalk::next(File& file, DroppedByReason& dropped) {
   bool found = false;
   while (!found && !pending_.empty()) {
     const Entry entry = std::move(pending_.back());
     pending_.pop_back();
-    if (const char* reason = take(entry, file, found)) ++dropped[reason];
+    if (const char* reason = take(entry, file, found)) {
+      // What could not be looked into, rather than nothing, or what was read elsewhere.
+      const bool unknown =
+          std::string_view(reason) == "hidden folder" || std::string_view(reason) == "unreadable";
+      unknown ? dropped[reason].add_unknown() : dropped[reason].add(0);
+    }
   }
   return found;
 }

@@ -2,11 +2,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "data/dropped.h"
 
 namespace comera::data {
 
@@ -24,10 +25,10 @@ class FileWalk {
   // UsageError if there is no input, or one does not exist.
   explicit FileWalk(const std::vector<std::filesystem::path>& inputs);
 
-  // False at the end. What cannot be followed is counted in `dropped`: "unreadable", "broken link" (also a
-  // link to itself), "folder seen before" (a link back into the tree), "not a file" (pipes, sockets,
-  // devices).
-  bool next(File& file, std::map<std::string, std::int64_t>& dropped);
+  // False at the end. What is not followed is counted in `dropped`: "hidden folder", "unreadable", "broken
+  // link" (also a link to itself), "folder seen before" (a link back into the tree), "not a file" (pipes,
+  // sockets, devices).
+  bool next(File& file, DroppedByReason& dropped);
 
  private:
   struct Entry {

@@ -66,6 +66,7 @@ FunctionPairsCounts build_function_pairs(DocumentSource& source, const FunctionP
       }
       (is_held_out(hash, options.held_out) ? validation : train).push_back(std::move(function));
     }
+  COMERA_CHECK(source.counts().documents > 0, "the corpus is empty: {}", nothing_was_kept(source.counts()));
   COMERA_CHECK(
       static_cast<std::int64_t>(train.size() + validation.size()) >= fewest,
       "the corpus has {} documented functions, too few to learn from and to test with: at least {} are "

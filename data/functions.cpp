@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "data/code_layout.h"
+#include "data/python_layout.h"
 
 namespace comera::data {
 
@@ -34,80 +35,83 @@ bool says_enough(const DocumentedFunction& function) {
 
 // ---- Python
 
-// The line after the signature that begins in `line`; 0 if the body stands on the signature's last line, or
-// that line does not come soon.
-std::size_t after_signature(const std::vector<std::string_view>& lines, std::size_t line) {
-  int depth = 0;
-  for (std::size_t i = line; i < std::min(lines.size(), line + 40); ++i) {
-    char quote = 0;
-    for (std::size_t at = 0; at < lines[i].size(); ++at) {
-      const char c = lines[i][at];
-      if (quote != 0) {
-        at += c == '\\';
-        if (c == quote) quote = 0;
-      } else if (c == '"' || c == '\'') {
-        quote = c;
-      } else if (c == '#') {
-        break;
-      } else if (c == ':' && depth <= 0) {
-        const std::string_view rest = trimmed(lines[i].substr(at + 1));
-        return rest.empty() || rest.front() == '#' ? i + 1 : 0;
-      } else {
-        depth += contains("([{", c) - contains(")]}", c);
-      }
-    }
-  }
-  return 0;
-}
+class PythonFunctions {
+ public:
+  explicit PythonFunctions(std::string_view source) : source_(source), lines_(python_lines(source)) {}
 
-std::vector<DocumentedFunction> python_functions(std::string_view source) {
-  const std::vector<std::string_view> lines = lines_of(source);
-  std::vector<DocumentedFunction> found;
-  for (std::size_t start = 0; start < lines.size(); ++start) {
-    std::string_view head = trimmed(lines[start]);
-    if (head.starts_with("async ")) head = trimmed(head.substr(6));
-    if (!head.starts_with("def ")) continue;
-    const std::size_t indent = indent_of(lines[start]);
-    std::size_t at = after_signature(lines, start);
-    if (at == 0) continue;
-    const std::size_t body = at;
-    while (at < lines.size() && is_blank(lines[at])) ++at;
-    if (at == lines.size() || indent_of(lines[at]) <= indent) continue;
-    std::string_view opening = trimmed(lines[at]);
-    while (!opening.empty() && contains("rRuU", opening.front())) opening.remove_prefix(1);
-    if (!opening.starts_with("\"\"\"") && !opening.starts_with("'''")) continue;
-    const std::string_view quote = opening.substr(0, 3);
-    std::vector<std::string_view> documentation;
-    std::string_view rest = opening.substr(3);
-    bool closed = false;
-    for (;;) {
-      const std::size_t end = rest.find(quote);
-      documentation.push_back(rest.substr(0, end));
-      closed = end != std::string_view::npos;
-      ++at;
-      if (closed || at >= lines.size()) break;
-      rest = lines[at];
-    }
-    if (!closed) continue;
-    DocumentedFunction function{std::string(name_before(head.substr(4), "([")), joined(documentation), ""};
-    std::size_t end = at, last = at;
-    for (; end < lines.size() && (is_blank(lines[end]) || indent_of(lines[end]) > indent); ++end)
-      if (!is_blank(lines[end])) last = end + 1;
-    const auto add = [&](std::size_t from, std::size_t to) {
-      for (std::size_t i = from; i < to; ++i) {
-        const std::string_view line = lines[i];
-        function.code += line.substr(std::min(indent, indent_of(line)));
-        function.code += '\n';
-      }
-    };
-    if (last == at || !says_enough(function)) continue;  // nothing but documentation, or hardly any
-    add(start, body);
-    add(at, last);
-    found.push_back(std::move(function));
-    start = last - 1;  // functions within it are part of it
+  std::vector<DocumentedFunction> find() {
+    for (std::size_t line = 0; line < lines_.size();)
+      line = lines_[line].statement ? std::max(take(line), line + 1) : line + 1;
+    return std::move(found_);
   }
-  return found;
-}
+
+ private:
+  std::size_t offset(std::size_t line) const {
+    return static_cast<std::size_t>(lines_[line].text.data() - source_.data());
+  }
+  // From `line` on.
+  std::size_t next_statement(std::size_t line) const {
+    while (line < lines_.size() && !lines_[line].statement) ++line;
+    return line;
+  }
+  std::size_t line_of(std::size_t at, std::size_t line) const {
+    while (line + 1 < lines_.size() && offset(line + 1) <= at) ++line;
+    return line;
+  }
+  std::size_t indent(std::size_t line) const { return indent_of(lines_[line].text); }
+
+  // Adds the function that begins in the line, if it is documented; past it, or 0.
+  std::size_t take(std::size_t start) {
+    std::string_view head = trimmed(lines_[start].text);
+    if (head.starts_with("async ")) head = trimmed(head.substr(6));
+    if (!head.starts_with("def ") && !head.starts_with("def\t")) return 0;
+    const std::size_t colon = end_of_head(source_, static_cast<std::size_t>(head.data() - source_.data()));
+    if (colon == std::string_view::npos) return 0;
+    const std::size_t body = line_of(colon, start) + 1;
+    const std::size_t first = next_statement(body);
+    const std::size_t behind_colon =
+        std::min(source_.find_first_not_of(" \t\r\f", colon + 1), source_.size());
+    const bool block = behind_colon == source_.size() || contains("#\n", source_[behind_colon]);
+    if (!block || first == lines_.size() || indent(first) <= indent(start)) return 0;
+    const PythonText text = python_text_statement(source_, offset(first) + indent(first));
+    if (text.end == 0) return 0;
+    const std::size_t code = line_of(text.end, first) + 1;
+    std::size_t next = next_statement(code);
+    const bool has_code = next < lines_.size() && indent(next) > indent(start);
+    while (next < lines_.size() && indent(next) > indent(start)) next = next_statement(next + 1);
+    DocumentedFunction function{std::string(name_before(head.substr(4), "([")), joined(lines_of(text.text)),
+                                ""};
+    if (!has_code || !says_enough(function)) return 0;
+    add_code(start, body, indent(start), function.code);
+    add_code(code, end_of_function(code, next, indent(start)), indent(start), function.code);
+    found_.push_back(std::move(function));
+    return next;  // functions within it are part of it
+  }
+
+  // Before the statement in line `next`: without the blank lines and the comments that stand before that, but
+  // with those of the function, which are indented.
+  std::size_t end_of_function(std::size_t begin, std::size_t next, std::size_t indent_before) const {
+    std::size_t last = next;
+    while (last > begin) {
+      const std::string_view line = lines_[last - 1].text;
+      const bool comment = trimmed(line).starts_with('#') && !lines_[last - 1].continued;
+      if (!is_blank(line) && !(comment && indent_of(line) <= indent_before)) break;
+      --last;
+    }
+    return last;
+  }
+  void add_code(std::size_t from, std::size_t to, std::size_t indent_before, std::string& code) const {
+    for (std::size_t i = from; i < to; ++i) {
+      const std::string_view line = lines_[i].text;
+      code += line.substr(std::min(indent_before, indent_of(line)));
+      code += '\n';
+    }
+  }
+
+  std::string_view source_;
+  std::vector<PythonLine> lines_;
+  std::vector<DocumentedFunction> found_;
+};
 
 // ---- Languages with braces
 
@@ -208,7 +212,7 @@ std::vector<DocumentedFunction> brace_functions(std::string_view source, std::st
 
 std::vector<DocumentedFunction> find_documented_functions(std::string_view source,
                                                           std::string_view language) {
-  if (language == "python") return python_functions(source);
+  if (language == "python") return PythonFunctions(source).find();
   if (has_braces(language)) return brace_functions(source, language);
   return {};
 }

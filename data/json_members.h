@@ -7,13 +7,30 @@
 
 namespace comera::data {
 
-enum class JsonResult : unsigned char { ok, not_an_object, doubled_member, member_is_no_text };
+enum class JsonResult : unsigned char {
+  ok,
+  not_an_object,
+  doubled_member,
+  member_is_no_text,
+  lone_surrogate,  // half of a pair, such as \ud83d alone, which UTF-8 cannot hold
+};
 
-// Reads the named members of one JSON object. A member that is a number or a truth value is given as it is
-// written, null as absent; an object or list is no text. Members that were not asked for may be anything and
-// take no memory. names, if given, gets the names of all members.
+// What a field was before it became text.
+enum class FieldKind : unsigned char {
+  absent,
+  null,  // also NaN, which is how a missing value is written where there is no null
+  text,
+  number,
+  truth,
+  words,  // a list of texts
+};
+
+// Reads the named members of one JSON object as Python's json.loads does, NaN, Infinity and -Infinity
+// included. A member that is a number or a truth value is given as it is written, a list of texts with a
+// space between them, null as absent; an object or any other list is no text. Members that were not asked for
+// may be anything and take no memory. names, if given, gets the names of all members.
 JsonResult read_json_members(std::string_view json, const std::vector<std::string>& wanted,
-                             std::vector<std::optional<std::string>>& values,
+                             std::vector<std::optional<std::string>>& values, std::vector<FieldKind>& kinds,
                              std::vector<std::string>* names = nullptr);
 
 }  // namespace comera::data

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace comera::data {
 
@@ -57,11 +58,27 @@ bool LineReader::refill() {
   begin_ = 0;
   end_ = static_cast<std::size_t>(count);
   at_end_ = count == 0;
+  if (!std::exchange(begun_, true) && std::string_view(buffer_.data(), end_).starts_with("\xEF\xBB\xBF")) {
+    begin_ = 3;
+    if (begin_ == end_) return refill();
+  }
   return !at_end_;
+}
+
+std::string_view LineReader::ahead() {
+  if (begin_ == end_ && !refill()) return {};
+  return {buffer_.data() + begin_, end_ - begin_};
+}
+
+std::int64_t LineReader::unread() const {
+  struct stat status {};
+  if (::stat(path_.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return 0;
+  return std::max<std::int64_t>(0, status.st_size - gzoffset(as_gz(file_)));
 }
 
 LineReader::Result LineReader::next(std::string& line) {
   line.clear();
+  bytes_ = 0;
   bool any = false, too_long = false;
   while (begin_ < end_ || refill()) {
     any = true;
@@ -74,6 +91,7 @@ LineReader::Result LineReader::next(std::string& line) {
       line.clear();
     }
     if (!too_long) line.append(from, count);
+    bytes_ += static_cast<std::int64_t>(count);
     begin_ += count + (found != nullptr ? 1 : 0);
     if (found != nullptr) break;
   }
@@ -81,7 +99,6 @@ LineReader::Result LineReader::next(std::string& line) {
   ++number_;
   if (too_long) return Result::too_long;
   if (line.ends_with('\r')) line.pop_back();
-  if (number_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
   return Result::line;
 }
 

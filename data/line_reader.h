@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/core/check.h"
@@ -22,9 +23,9 @@ class DamagedFile : public Error {
   using Error::Error;
 };
 
-// The lines of a text file, plain or gzip-compressed (told by its content). A UTF-8 byte-order mark at the
-// start and a carriage return before a line end are left out. Memory: 64 KiB, and the longest line that is
-// accepted.
+// The lines of a text file, plain or gzip-compressed (told by its content), or its bytes. A UTF-8 byte-order
+// mark at the start and a carriage return before a line end are left out. Memory: 64 KiB, and the longest
+// line that is accepted.
 class LineReader {
  public:
   static constexpr std::int64_t default_longest = std::int64_t{16} << 20;
@@ -42,8 +43,23 @@ class LineReader {
   // the system fails to read.
   Result next(std::string& line);
 
-  // Of the line read last, from 1.
+  // What comes next, without taking it: 16 KiB at the file's beginning, later at least a byte; empty at the
+  // end. Fails as next() does.
+  std::string_view ahead();
+  // The next byte, line ends included; false at the end. Fails as next() does.
+  bool take(char& byte) {
+    if (begin_ == end_ && !refill()) return false;
+    byte = buffer_[begin_++];
+    number_ += byte == '\n';
+    return true;
+  }
+
+  // Of the line read last, from 1; of bytes, how many lines have ended.
   std::int64_t number() const { return number_; }
+  // Of the line read last, too long or not, without its end.
+  std::int64_t bytes() const { return bytes_; }
+  // Bytes of the file as it lies on the disk that have not been read yet.
+  std::int64_t unread() const;
   const std::filesystem::path& path() const { return path_; }
 
  private:
@@ -55,6 +71,8 @@ class LineReader {
   std::vector<char> buffer_;
   std::size_t begin_ = 0, end_ = 0;  // of what is left of the buffer
   std::int64_t number_ = 0;
+  std::int64_t bytes_ = 0;
+  bool begun_ = false;
   bool at_end_ = false;
   bool truncated_ = false;
 };

@@ -1,18 +1,15 @@
 #include "data/table_corpus.h"
 
 #include <algorithm>
-#include <array>
 
 #include "kernels/core/check.h"
 
 namespace comera::data {
 
 bool is_table_name(const std::filesystem::path& path) {
-  constexpr std::array<std::string_view, 7> suffixes = {".tsv",  ".tab",    ".csv", ".jsonl",
-                                                        ".json", ".ndjson", ".txt"};
-  std::filesystem::path name = path.filename();
-  if (name.extension() == ".gz") name = name.stem();
-  return std::ranges::find(suffixes, name.extension().string()) != suffixes.end();
+  const std::string name = path.filename().string();
+  const bool part = name.starts_with("part-") && name.find_first_of("0123456789") == 5;
+  return part || format_of(path) != TableFormat::automatic;
 }
 
 TableCorpus::TableCorpus(TableCorpusOptions options) : options_(std::move(options)), walk_(options_.inputs) {
@@ -38,12 +35,25 @@ TableCorpus::TableCorpus(TableCorpusOptions options) : options_(std::move(option
   language_field_ = static_cast<std::size_t>(found - columns.begin());
   if (found == columns.end()) (required ? columns : table_options_.optional).push_back(language);
   table_options_.header = options_.header;
+  table_options_.format = options_.format;
+  table_options_.format_option = "--format";
+  table_options_.nulls = true;
   next_document_ = documents_.size();
 }
 
-void TableCorpus::pass_over(const char* reason, const std::string& note) {
-  ++counts_.dropped[reason];
-  if (!note.empty()) counts_.note(note);
+void TableCorpus::pass_over(const char* reason, std::int64_t bytes, const std::string& note) {
+  counts_.drop(reason, bytes);
+  counts_.note(note);
+}
+
+// If objects lack the columns, the file is counted; if its rows are at fault, they are.
+void TableCorpus::pass_over_unsuitable(const std::string& note) {
+  const bool rows_failed = table_ && !table_->counts().skipped.empty();
+  const bool lacks_columns = rows_failed && table_->counts().skipped.size() == 1 &&
+                             table_->counts().skipped.contains("missing field");
+  if (rows_failed && !lacks_columns) return;  // close_table() counts them
+  pass_over("other columns", file_.bytes, note);
+  table_.reset();
 }
 
 // Does what may find the table unsuitable, damaged or unreadable; false if it was.
@@ -53,17 +63,16 @@ bool TableCorpus::guarded(Work&& work) {
     work();
     return true;
   } catch (const DamagedFile& error) {
-    pass_over("damaged file", error.what());
-  } catch (const UnsuitableTable&) {
+    pass_over("damaged file", table_ ? table_->lost() : file_.bytes, error.what());
+  } catch (const UnsuitableTable& error) {
     if (file_.named) throw;
-    pass_over("other columns", "");
-    table_.reset();  // the file is counted, not its rows
+    pass_over_unsuitable(error.what());
   } catch (const UnreadableFile& error) {
     if (file_.named) throw;
-    pass_over("unreadable", error.what());
+    pass_over("unreadable", file_.bytes, error.what());
   } catch (const Error& error) {
     if (file_.named) throw;
-    pass_over("malformed table", error.what());
+    pass_over("malformed table", table_ ? table_->lost() : file_.bytes, error.what());
   }
   return false;
 }
@@ -71,7 +80,7 @@ bool TableCorpus::guarded(Work&& work) {
 bool TableCorpus::open_table() {
   while (walk_.next(file_, counts_.dropped)) {
     if (!file_.named && !is_table_name(file_.path)) {
-      ++counts_.dropped["other suffix"];
+      counts_.drop("other suffix", file_.bytes);
       continue;
     }
     if (guarded([&] { table_.emplace(file_.path, table_options_); })) return true;
@@ -83,7 +92,8 @@ bool TableCorpus::open_table() {
 void TableCorpus::close_table() {
   if (table_ && !table_->counts().skipped.empty()) {
     counts_.note(describe_skipped(file_.path, table_->counts()));
-    for (const auto& [reason, skipped] : table_->counts().skipped) counts_.dropped[reason] += skipped.rows;
+    for (const auto& [reason, skipped] : table_->counts().skipped)
+      counts_.dropped[reason].add({.count = skipped.rows, .bytes = skipped.bytes});
   }
   table_.reset();
 }
@@ -98,10 +108,7 @@ bool TableCorpus::next_row() {
       continue;
     }
     next_document_ = 0;
-    const auto& wanted = options_.languages;
-    const auto& language = row_.fields[language_field_];
-    if (wanted.empty() || (language && std::ranges::find(wanted, *language) != wanted.end())) return true;
-    counts_.dropped["other language"] += static_cast<std::int64_t>(documents_.size());
+    return true;
   }
 }
 
@@ -115,9 +122,14 @@ bool TableCorpus::take(const std::vector<std::size_t>& fields, Document& documen
   }
   const auto size = static_cast<std::int64_t>(document.text.size());
   const auto reject = [&](const char* reason) {
-    ++counts_.dropped[reason];
+    counts_.drop(reason, size);
     return false;
   };
+  const auto& wanted = options_.languages;
+  const auto& language = row_.fields[language_field_];
+  const bool in_list = language && std::ranges::find(wanted, *language) != wanted.end();
+  if (!wanted.empty() && !in_list) return reject("other language");
+  if (size == 0) return reject("empty");
   if (size < std::max<std::int64_t>(options_.min_bytes, 1)) return reject("too small");
   if (size > options_.max_bytes) return reject("too large");
   document.hash = storage::hash128(document.text);

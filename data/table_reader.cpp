@@ -3,8 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 
-#include "data/json_members.h"
+#include "data/file_content.h"
 #include "data/tokenizers/utf8.h"
 
 namespace comera::data {
@@ -78,6 +79,8 @@ const char* reason_of(JsonResult result) {
       return "doubled field";
     case JsonResult::member_is_no_text:
       return "field is not text";
+    case JsonResult::lone_surrogate:
+      return "lone surrogate";
     default:
       return "not a JSON object";
   }
@@ -91,8 +94,9 @@ std::int64_t TableCounts::all_skipped() const {
   return sum;
 }
 
-void TableCounts::skip(const std::string& reason, std::int64_t line) {
+void TableCounts::skip(const std::string& reason, std::int64_t line, std::int64_t bytes) {
   Skipped& entry = skipped[reason];
+  entry.bytes += bytes;
   if (entry.rows++ == 0) entry.first_line = line;
 }
 
@@ -106,36 +110,101 @@ std::string describe_skipped(const std::filesystem::path& file, const TableCount
 }
 
 TableFormat format_of(const std::filesystem::path& path) {
-  std::filesystem::path name = path.filename();
-  if (name.extension() == ".gz") name = name.stem();
-  const std::string suffix = name.extension().string();
-  if (suffix == ".tsv" || suffix == ".tab") return TableFormat::tsv;
-  if (suffix == ".csv") return TableFormat::csv;
-  if (suffix == ".jsonl" || suffix == ".json" || suffix == ".ndjson") return TableFormat::jsonl;
-  return TableFormat::text;
+  std::string name = path.filename().string();
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (std::filesystem::path rest = name; rest.has_extension(); rest = rest.stem()) {
+    const std::string suffix = rest.extension().string();
+    if (suffix == ".tsv" || suffix == ".tab") return TableFormat::tsv;
+    if (suffix == ".csv") return TableFormat::csv;
+    if (suffix == ".jsonl" || suffix == ".json" || suffix == ".ndjson") return TableFormat::jsonl;
+    if (suffix == ".txt" || suffix == ".text") return TableFormat::text;
+    const bool number = suffix.find_first_not_of("0123456789", 1) == std::string::npos;
+    if (suffix != ".gz" && !number) break;
+  }
+  return TableFormat::automatic;
 }
+
+TableFormat found_format_of(const std::filesystem::path& path) { return TableReader(path, {}).format(); }
 
 TableReader::TableReader(const std::filesystem::path& path, TableOptions options)
     : options_(std::move(options)),
       lines_(path, options_.longest_row),
-      format_(options_.format == TableFormat::automatic ? format_of(path) : options_.format),
+      objects_(lines_, options_.longest_row),
+      format_(find_format()),
       wanted_(options_.columns) {
   wanted_.insert(wanted_.end(), options_.optional.begin(), options_.optional.end());
   read_header();
   if (format_ != TableFormat::jsonl) find_columns();
 }
 
+// "give --format text" or "set task.format = "text"".
+std::string TableReader::set_format(const char* format) const {
+  const std::string& option = options_.format_option;
+  return option.starts_with("--") ? fmt::format("give {} {}", option, format)
+                                  : fmt::format("set {} = \"{}\"", option, format);
+}
+
+// A table that nothing says is one would be taken for text, its columns' marks and numbers included.
+void TableReader::refuse_hidden_header(std::string_view beginning) const {
+  const std::size_t end = beginning.find_first_of("\r\n");
+  if (!options_.header || options_.columns.empty() || end == std::string_view::npos) return;
+  const std::string line(beginning.substr(0, end));
+  for (const bool tabs : {true, false}) {
+    std::vector<std::string> fields;
+    tabs ? split_tsv(line, fields) : split_csv(line, fields);
+    const bool all = std::ranges::all_of(options_.columns, [&](const std::string& column) {
+      return std::ranges::find(fields, column) != fields.end();
+    });
+    if (fields.size() > 1 && all)
+      throw UnsuitableTable(fmt::format(
+          "{}: its first line names the columns {}, so that it seems to be a table, which its name does not "
+          "say; {} to read it as one, or {} to take each line as it is",
+          path().string(), fmt::join(fields, ", "), set_format(tabs ? "tsv" : "csv"), set_format("text")));
+  }
+}
+
+TableFormat TableReader::find_format() {
+  const std::string_view beginning = lines_.ahead();
+  if (const std::string wrong = what_is_wrong_with(beginning); !wrong.empty())
+    throw UnsuitableTable(fmt::format("{}: {}", path().string(), wrong));
+  if (options_.format != TableFormat::automatic) return options_.format;
+  const TableFormat named = format_of(path());
+  if (named == TableFormat::jsonl) return named;
+  if (holds_json_objects(beginning)) {
+    if (named == TableFormat::automatic) return TableFormat::jsonl;
+    throw UnsuitableTable(fmt::format(
+        "{}: holds JSON objects, although its name says otherwise; {} to read their members, or {} to "
+        "take each line as it is",
+        path().string(), set_format("jsonl"), set_format("text")));
+  }
+  if (named == TableFormat::tsv || named == TableFormat::csv) return named;
+  refuse_hidden_header(beginning);
+  return TableFormat::text;
+}
+
 TableReader::Record TableReader::skip(const char* reason) {
-  counts_.skip(reason, record_line_);
+  counts_.skip(reason, record_line_, record_bytes_);
   return Record::skipped;
+}
+
+LineReader::Result TableReader::read_raw() {
+  LineReader::Result found = LineReader::Result::end;
+  if (format_ == TableFormat::jsonl) {
+    found = objects_.next(record_);
+    record_line_ = objects_.line();
+    record_bytes_ = objects_.bytes();
+    return found;
+  }
+  do found = lines_.next(record_);
+  while (found == LineReader::Result::line && record_.empty());
+  record_line_ = lines_.number();
+  record_bytes_ = lines_.bytes();
+  return found;
 }
 
 TableReader::Record TableReader::read_record() {
   record_.clear();
-  LineReader::Result found = LineReader::Result::end;
-  do found = lines_.next(record_);
-  while (found == LineReader::Result::line && record_.empty());
-  record_line_ = lines_.number();
+  LineReader::Result found = read_raw();
   if (found == LineReader::Result::end) return Record::end;
   if (found == LineReader::Result::too_long) return skip("too long");
   if (format_ == TableFormat::csv && record_.find('"') != std::string::npos) {
@@ -150,6 +219,7 @@ TableReader::Record TableReader::read_record() {
       record_ += '\n';
       record_ += line_;
     }
+    record_bytes_ = static_cast<std::int64_t>(record_.size());
   }
   if (record_.find('\0') != std::string::npos) return skip("NUL byte");
   if (!is_utf8(record_)) return skip("invalid UTF-8");
@@ -180,7 +250,8 @@ void TableReader::read_header() {
   if (found == Record::end) return;
   if (format_ == TableFormat::jsonl) {
     std::vector<std::optional<std::string>> ignored;
-    read_json_members(record_, {}, ignored, &header_);
+    std::vector<FieldKind> kinds;
+    read_json_members(record_, {}, ignored, kinds, &header_);
   } else {
     split_record(header_);
     if (!named)
@@ -194,11 +265,12 @@ std::string TableReader::how_read() const {
   const char* as = format_ == TableFormat::tsv   ? "TSV (fields between tabs)"
                    : format_ == TableFormat::csv ? "CSV (fields between commas)"
                                                  : "plain text (each line a row)";
-  return fmt::format("; it was read as {}, as {}; if it is something else, {}", as,
-                     options_.format == TableFormat::automatic ? "its name says" : "task.format says",
-                     options_.format == TableFormat::automatic
-                         ? "give it the suffix .tsv, .csv or .jsonl, or set task.format"
-                         : "set task.format");
+  return fmt::format(
+      "; it was read as {}, as {}; if it is something else, {}", as,
+      options_.format == TableFormat::automatic ? "its name says" : options_.format_option + " says",
+      options_.format == TableFormat::automatic
+          ? fmt::format("give it the suffix .tsv, .csv or .jsonl, or use {}", options_.format_option)
+          : fmt::format("change {}", options_.format_option));
 }
 
 void TableReader::find_columns() {
@@ -228,14 +300,19 @@ bool TableReader::take_fields(TableRow& row) {
       row.fields[i] = fields_[places_[i]];  // not moved: a column may be wanted twice
     else
       row.fields[i].reset();
+  for (std::size_t i = 0; i < wanted_.size(); ++i)
+    row.kinds[i] = row.fields[i] ? FieldKind::text : FieldKind::absent;
   return true;
 }
 
 bool TableReader::take_object(TableRow& row) {
-  const JsonResult result = read_json_members(record_, wanted_, row.fields);
+  const JsonResult result = read_json_members(record_, wanted_, row.fields, row.kinds);
   const char* reason = result == JsonResult::ok ? nullptr : reason_of(result);
   for (std::size_t i = 0; i < wanted_.size() && reason == nullptr; ++i) {
-    if (!row.fields[i] && i < options_.columns.size()) reason = "missing field";
+    if (i < options_.columns.size()) {
+      if (row.kinds[i] == FieldKind::absent) reason = "missing field";
+      if (row.kinds[i] == FieldKind::null && !options_.nulls) reason = "null field";
+    }
     if (row.fields[i] && row.fields[i]->find('\0') != std::string::npos) reason = "NUL byte";
   }
   if (reason != nullptr) skip(reason);
@@ -244,6 +321,7 @@ bool TableReader::take_object(TableRow& row) {
 
 bool TableReader::next(TableRow& row) {
   row.fields.resize(wanted_.size());
+  row.kinds.resize(wanted_.size());
   while (true) {
     const Record found = pending_ ? Record::row : read_record();
     pending_ = false;

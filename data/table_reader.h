@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "data/json_members.h"
+#include "data/json_records.h"
 #include "data/line_reader.h"
 
 namespace comera::data {
@@ -19,10 +21,11 @@ class UnsuitableTable : public Error {
 };
 
 enum class TableFormat : std::uint8_t {
-  automatic,  // by the name: .tsv, .csv, .jsonl (also .json, .ndjson), anything else is text; .gz may follow
+  automatic,  // by the name (format_of), or else by the content: JSON objects, or text
   tsv,        // fields between tabs; quotes mean nothing, as in GLUE
   csv,        // fields between commas, quoted as in RFC 4180; a quoted field may span lines
-  jsonl,      // one JSON object per line; a column is a member of it
+  jsonl,      // one JSON object per line, one list of objects, or objects that span lines; a column is a
+              // member of an object
   text,       // one column, "text": each line is a row
 };
 
@@ -32,26 +35,31 @@ struct TableOptions {
   std::vector<std::string> columns = {};   // wanted, some perhaps twice; every row has them
   std::vector<std::string> optional = {};  // wanted if the file has them
   std::int64_t longest_row = LineReader::default_longest;  // bytes
+  bool nulls =
+      false;  // a JSON null in one of `columns` is given as an absent field, rather than the row left out
+  std::string format_option = "task.format";  // what sets the format, for messages
 };
 
 struct TableRow {
   std::int64_t line = 0;                           // where it begins, from 1
   std::vector<std::optional<std::string>> fields;  // of columns, then of optional
+  std::vector<FieldKind> kinds;                    // of fields; of formats but JSON, text or absent
 };
 
 // How many rows were given, and how many were passed over for which reason: "too long", "NUL byte", "invalid
-// UTF-8", "wrong number of fields", "not a JSON object", "missing field", "doubled field", "field is not
-// text".
+// UTF-8", "wrong number of fields", "not a JSON object", "missing field", "null field", "doubled field",
+// "field is not text", "lone surrogate".
 struct TableCounts {
   struct Skipped {
     std::int64_t rows = 0;
     std::int64_t first_line = 0;
+    std::int64_t bytes = 0;
   };
   std::int64_t rows = 0;
   std::map<std::string, Skipped> skipped;
 
   std::int64_t all_skipped() const;
-  void skip(const std::string& reason, std::int64_t line);
+  void skip(const std::string& reason, std::int64_t line, std::int64_t bytes = 0);
 };
 
 // One sentence: "FILE: 3 rows were left out: wrong number of fields 2 (first in line 7), NUL byte 1 (first in
@@ -60,11 +68,12 @@ std::string describe_skipped(const std::filesystem::path& file, const TableCount
 
 // The rows of a TSV, CSV, JSONL or text file, plain or gzip-compressed, read in a stream. Fields are
 // well-formed UTF-8 without NUL. Blank lines are no rows, save those inside a quoted field. JSON numbers and
-// truth values are given as they are written, null is an absent field.
+// truth values are given as they are written, lists of texts with a space between them; null and NaN are
+// absent fields (json_members.h).
 class TableReader {
  public:
-  // Error if the file cannot be read, UnsuitableTable if it lacks one of `columns` or has it twice (TSV,
-  // CSV).
+  // Error if the file cannot be read, UnsuitableTable if it is no table of UTF-8 text, is of another format
+  // than its name says, lacks one of `columns` or has it twice (TSV, CSV).
   TableReader(const std::filesystem::path& path, TableOptions options);
 
   // False at the end. Rows that are malformed are passed over and counted. Error if the file is damaged
@@ -73,6 +82,9 @@ class TableReader {
   bool next(TableRow& row);
 
   const TableCounts& counts() const { return counts_; }
+  // Bytes that no row holds if reading ended with an Error: what had been read of one, and of the file as it
+  // lies on the disk what had not been read.
+  std::int64_t lost() const { return lines_.unread() + static_cast<std::int64_t>(record_.size()); }
   const std::filesystem::path& path() const { return lines_.path(); }
   TableFormat format() const { return format_; }
   // Names from the header; of JSONL, the members of the first object; "1", "2", … without a header.
@@ -80,7 +92,11 @@ class TableReader {
 
  private:
   enum class Record : std::uint8_t { row, skipped, end };
-  Record read_record();  // into record_
+  TableFormat find_format();
+  void refuse_hidden_header(std::string_view beginning) const;
+  std::string set_format(const char* format) const;
+  LineReader::Result read_raw();  // into record_
+  Record read_record();           // into record_, checked
   void read_header();
   void split_record(std::vector<std::string>& fields) const;
   void find_columns();
@@ -91,18 +107,23 @@ class TableReader {
 
   TableOptions options_;
   LineReader lines_;
+  JsonRecords objects_;
   TableFormat format_;
   std::vector<std::string> wanted_;  // columns, then optional
   std::vector<std::string> header_;
   std::vector<std::int64_t> places_;  // of the wanted columns in a row; -1: absent
   std::string record_, line_;
   std::int64_t record_line_ = 0;
+  std::int64_t record_bytes_ = 0;
   bool pending_ = false;  // record_ holds the first row already
   std::vector<std::string> fields_;
   TableCounts counts_;
 };
 
-// The format that a file's name says.
+// The format that a file's name says, in capital or small letters: .tsv .tab, .csv, .jsonl .json .ndjson,
+// .txt .text; .gz may follow, and the number of a rotated file. `automatic` if it says none.
 TableFormat format_of(const std::filesystem::path& path);
+// The format of a file: by its name, or else by its content, as TableReader reads it. Errors: TableReader's.
+TableFormat found_format_of(const std::filesystem::path& path);
 
 }  // namespace comera::data

@@ -97,8 +97,11 @@ File File::open_existing(const std::filesystem::path& path, bool writable) {
   file.state_ = std::make_shared<State>();
   file.state_->path = path;
   file.state_->id = H5Fopen(path.c_str(), writable ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access);
-  if (file.state_->id < 0)
-    throw Error(fmt::format("{}: the file is truncated or damaged: {}", path.string(), last_reason()));
+  if (file.state_->id < 0) {
+    const std::string reason = last_reason();
+    throw Error(
+        fmt::format("{}: the file is truncated or damaged: {}{}", path.string(), reason, hint_for(reason)));
+  }
   return file;
 }
 

@@ -1,7 +1,9 @@
 #include "storage/hdf5_handles.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <map>
 
 namespace comera::storage::hdf5 {
 
@@ -37,7 +39,18 @@ std::string last_reason() {
 
 void fail(const std::filesystem::path& file, const std::string& what) {
   const std::string reason = last_reason();
-  throw Error(fmt::format("{}: could not {}: {}", file.string(), what, reason));
+  throw Error(fmt::format("{}: could not {}: {}{}", file.string(), what, reason, hint_for(reason)));
+}
+
+std::string hint_for(const std::string& reason) {
+  if (reason.find("version") == std::string::npos) return "";
+  unsigned major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  return fmt::format(
+      "; the file is damaged, or in a newer format than HDF5 {}.{} reads: then write it again, with h5py "
+      "without "
+      "libver='latest' or with libver=('earliest', 'v114')",
+      major, minor);
 }
 
 hid_t native(DType dtype) {
@@ -114,6 +127,51 @@ Handle open_object(const State& file, std::string_view path) {
 
 namespace {
 
+// By its registered number, or else as the file calls it.
+std::string filter_name(H5Z_filter_t filter, const char* written) {
+  static const std::map<int, const char*> names = {
+      {4, "SZIP"},           {307, "bzip2"}, {32000, "LZF"},       {32001, "Blosc"}, {32004, "LZ4"},
+      {32008, "Bitshuffle"}, {32013, "ZFP"}, {32015, "Zstandard"}, {32026, "Blosc2"}};
+  const auto found = names.find(filter);
+  if (found != names.end()) return found->second;
+  return *written != 0 ? written : "an unknown filter";
+}
+
+// Truth values as h5py writes them: 0 is FALSE and 1 is TRUE.
+bool is_truth(hid_t type) {
+  if (H5Tget_class(type) != H5T_ENUM || H5Tget_nmembers(type) != 2) return false;
+  for (const auto& [name, expected] : {std::pair("FALSE", 0), std::pair("TRUE", 1)}) {
+    std::int64_t value = -1;
+    // Values come in the file's type, and are converted where they lie.
+    const Handle base(H5Tget_super(type), H5Tclose);
+    if (base < 0 || H5Tget_class(base) != H5T_INTEGER || H5Tget_size(base) > sizeof value ||
+        H5Tenum_valueof(type, name, &value) < 0 ||
+        H5Tconvert(base, H5T_NATIVE_INT64, 1, &value, nullptr, H5P_DEFAULT) < 0 || value != expected) {
+      H5Eclear2(H5E_DEFAULT);
+      return false;
+    }
+  }
+  return true;
+}
+
+// Of a type that is neither numbers nor truth values.
+const char* kind_of(hid_t type) {
+  switch (H5Tget_class(type)) {
+    case H5T_VLEN:
+      return "rows of varying length; write an array of whole rows, padded to one length";
+    case H5T_STRING:
+      return "text; integers or floating-point numbers were expected";
+    case H5T_ENUM:
+      return "values of an enumeration; write them as integers";
+    case H5T_COMPOUND:
+      return "records of several fields; write a dataset for each field";
+    case H5T_ARRAY:
+      return "arrays as its elements; write them as one more dimension";
+    default:
+      return "neither integers nor floating-point numbers";
+  }
+}
+
 // Numbers that lie in other files are not read either.
 void check_layout(const State& file, hid_t dataset, std::string_view path) {
   const Handle properties(H5Dget_create_plist(dataset), H5Pclose);
@@ -123,6 +181,26 @@ void check_layout(const State& file, hid_t dataset, std::string_view path) {
       "{}: the numbers of '{}' are said to lie in other files, which are not read; write the file with its "
       "contents in it",
       file.path.string(), path);
+}
+
+// Numbers that nothing here can unpack would be found out when they are read, by a number of HDF5's.
+void check_filters(const State& file, hid_t dataset, std::string_view path) {
+  const Handle properties(H5Dget_create_plist(dataset), H5Pclose);
+  const int count = properties < 0 ? -1 : H5Pget_nfilters(properties);
+  if (count < 0) fail(file.path, fmt::format("read the filters of '{}'", path));
+  for (int i = 0; i < count; ++i) {
+    std::array<char, 64> name{};
+    unsigned flags = 0, config = 0;
+    std::size_t values = 0;
+    const H5Z_filter_t filter = H5Pget_filter2(properties, static_cast<unsigned>(i), &flags, &values, nullptr,
+                                               name.size() - 1, name.data(), &config);
+    if (filter < 0) fail(file.path, fmt::format("read the filters of '{}'", path));
+    COMERA_CHECK(
+        H5Zfilter_avail(filter) > 0,
+        "{}: '{}' is compressed with {} (filter {} of HDF5), which is not read; write it again with gzip "
+        "(h5py: compression='gzip') or uncompressed",
+        file.path.string(), path, filter_name(filter, name.data()), static_cast<int>(filter));
+  }
 }
 
 // The bytes of all elements, of 8 bytes at most, must be countable.
@@ -143,6 +221,7 @@ Handle open_dataset(const State& file, std::string_view path) {
   Handle object = open_object(file, path);
   COMERA_CHECK(H5Iget_type(object) == H5I_DATASET, "{}: '{}' is not a dataset", file.path.string(), path);
   check_layout(file, object, path);
+  check_filters(file, object, path);
   return object;
 }
 
@@ -168,9 +247,10 @@ DatasetInfo describe(const State& file, hid_t dataset, std::string_view path) {
       info.dtype = DType::uint8;
     else
       info.dtype = size < 4 || (size == 4 && is_signed) ? DType::int32 : DType::int64;
+  } else if (is_truth(type)) {
+    info.dtype = DType::uint8;
   } else {
-    throw Error(
-        fmt::format("{}: '{}' does not hold integers or floating-point numbers", file.path.string(), path));
+    throw Error(fmt::format("{}: '{}' holds {}", file.path.string(), path, kind_of(type)));
   }
   return info;
 }

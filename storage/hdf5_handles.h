@@ -46,6 +46,8 @@ class Lock {
 // The system's reason for the call that failed last, or else what HDF5 says.
 std::string last_reason();
 [[noreturn]] void fail(const std::filesystem::path& file, const std::string& what);
+// What to do if the reason is a version of the format that this HDF5 does not know; else empty.
+std::string hint_for(const std::string& reason);
 
 // Owns an identifier of any kind.
 class Handle {

@@ -1,10 +1,11 @@
+#include "data/tokenizers/tokenizer_training.h"
+
 #include <sentencepiece_trainer.h>
 
-#include <algorithm>
 #include <map>
 #include <optional>
 
-#include "data/tokenizers/tokenizer.h"
+#include "data/tokenizers/training_lines.h"
 #include "kernels/core/check.h"
 
 namespace comera::data {
@@ -12,7 +13,8 @@ namespace {
 
 // The documents with the smallest hashes, as many as fit: a sample that does not depend on the order in which
 // they come and never needs more memory than it keeps.
-std::map<storage::Hash128, std::string> sample(DocumentSource& source, const TokenizerOptions& options) {
+std::map<storage::Hash128, std::string> sample(DocumentSource& source, const TokenizerOptions& options,
+                                               TrainingCounts& counts) {
   std::map<storage::Hash128, std::string> kept;
   std::int64_t kept_bytes = 0;
   std::optional<storage::Hash128> limit;  // the smallest hash that had to go
@@ -20,7 +22,8 @@ std::map<storage::Hash128, std::string> sample(DocumentSource& source, const Tok
   std::int64_t documents = 0, bytes = 0;  // a source's own counts are too many to be asked for so often
   while (source.next(document)) {
     bytes += static_cast<std::int64_t>(document.text.size());
-    if (options.progress) options.progress(++documents, bytes);
+    ++documents;
+    if (options.progress) options.progress(documents, bytes);
     if (limit && document.hash >= *limit) continue;
     const auto size = static_cast<std::int64_t>(document.text.size());
     if (kept.emplace(document.hash, std::move(document.text)).second) kept_bytes += size;
@@ -31,58 +34,72 @@ std::map<storage::Hash128, std::string> sample(DocumentSource& source, const Tok
       kept.erase(last);
     }
   }
+  counts.documents = static_cast<std::int64_t>(kept.size());
+  counts.bytes = kept_bytes;
+  if (documents > counts.documents)
+    counts.left_out["beyond the sample"] = {.count = documents - counts.documents,
+                                            .bytes = bytes - kept_bytes};
   return kept;
 }
 
-// Gives SentencePiece the lines of the sample, without their ends: a line end is a piece of its own, so that
-// nothing is learned across it. Documents are released as they are read.
-class Lines : public sentencepiece::SentenceIterator {
- public:
-  explicit Lines(std::map<storage::Hash128, std::string> documents) : documents_(std::move(documents)) {
-    Next();
-  }
-  bool done() const override { return done_; }
-  const std::string& value() const override { return line_; }
-  sentencepiece::util::Status status() const override { return {}; }
+// Special pieces, 256 bytes, line end and tab.
+constexpr std::int64_t given_pieces = 263;
 
-  void Next() override {
-    for (line_.clear(); line_.empty();) {
-      if (documents_.empty()) {
-        done_ = true;
-        return;
-      }
-      const std::string& text = documents_.begin()->second;
-      const std::size_t end = std::min(text.find('\n', at_), text.size());
-      line_.assign(text, at_, end - at_);
-      at_ = end + 1;
-      if (at_ >= text.size()) {
-        documents_.erase(documents_.begin());
-        at_ = 0;
-      }
-    }
-  }
+// What SentencePiece would refuse in words of its source, or worse.
+void check_sample(const TrainingCharacters& sample, const TokenizerOptions& options) {
+  COMERA_CHECK(sample.kinds > 0,
+               "the tokenizer has nothing to train on: the documents hold line ends, tabs and reserved "
+               "characters only");
+  const std::int64_t least = given_pieces + sample.kinds;
+  const std::int64_t rarest_as_bytes = given_pieces + sample.fewest_kinds;
+  const std::string lower =
+      rarest_as_bytes <= options.vocabulary && rarest_as_bytes < least
+          ? fmt::format(
+                ", or a --character-coverage below {}, down to {}, so that the rarer ones become bytes",
+                options.character_coverage, lowest_coverage)
+          : "";
+  COMERA_CHECK(least <= options.vocabulary,
+               "a vocabulary of {} is too small for the {} characters of this text that get a piece of their "
+               "own; give "
+               "--vocabulary {} or more{}",
+               options.vocabulary, sample.kinds, least, lower);
+}
 
- private:
-  std::map<storage::Hash128, std::string> documents_;
-  std::size_t at_ = 0;
-  std::string line_;
-  bool done_ = false;
-};
+// Without the place in SentencePiece's source and the condition that did not hold there.
+std::string reason_of(const sentencepiece::util::Status& status) {
+  const std::string message(status.message());
+  const std::size_t end = message.rfind("] ");
+  const std::string reason = end == std::string::npos ? message : message.substr(end + 2);
+  return reason.empty() ? "SentencePiece gives no reason" : "SentencePiece: " + reason;
+}
 
 }  // namespace
 
 Tokenizer train_tokenizer(DocumentSource& source, const TokenizerOptions& options) {
+  TrainingCounts counts;
+  return train_tokenizer(source, options, counts);
+}
+
+Tokenizer train_tokenizer(DocumentSource& source, const TokenizerOptions& options, TrainingCounts& counts) {
   // Special pieces, 256 bytes, line end, tab, and room for characters.
   constexpr std::int32_t smallest = 320;
   if (options.vocabulary < smallest)
     throw UsageError(
         fmt::format("a vocabulary of {} is too small: give at least {}", options.vocabulary, smallest));
   if (options.max_bytes < 1) throw UsageError("the tokenizer needs at least one byte of text to train on");
-  auto documents = sample(source, options);
+  if (!(options.character_coverage >= lowest_coverage && options.character_coverage <= 1))
+    throw UsageError(fmt::format("the character coverage must be between {} and 1, it is {}", lowest_coverage,
+                                 options.character_coverage));
+  counts = {};
+  auto documents = sample(source, options, counts);
   COMERA_CHECK(!documents.empty(), "the tokenizer has nothing to train on: {}",
                nothing_was_kept(source.counts()));
+  const TrainingCharacters characters = count_characters(documents, options.character_coverage);
+  check_sample(characters, options);
+  counts.bytes = characters.learned;
+  for (const auto& [reason, dropped] : characters.left_out) counts.left_out[reason].add(dropped);
   if (options.read) options.read();
-  Lines lines(std::move(documents));
+  TrainingLines lines(std::move(documents));
   std::string bytes;
   const auto status = sentencepiece::SentencePieceTrainer::Train(
       {
@@ -106,12 +123,16 @@ Tokenizer train_tokenizer(DocumentSource& source, const TokenizerOptions& option
           {"bos_id", "-1"},
           {"eos_id", "-1"},
           {"input_sentence_size", "0"},
-          {"max_sentence_length", "16384"},
+          {"max_sentence_length", std::to_string(TrainingLines::longest_line)},
           // Fixed: sums of the unigram model's counts depend on it in their last bits.
           {"num_threads", "2"},
       },
       &lines, &bytes);
-  COMERA_CHECK(status.ok(), "the tokenizer could not be trained: {}", status.message());
+  COMERA_CHECK(
+      status.ok(),
+      "the tokenizer could not be trained with these settings; try another --model or --vocabulary, or other "
+      "documents ({})",
+      reason_of(status));
   return Tokenizer::from_bytes(std::move(bytes), "the trained tokenizer");
 }
 

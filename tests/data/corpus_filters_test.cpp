@@ -41,7 +41,7 @@ TEST_F(Corpus, NearDuplicatesAreDroppedAndCountedByLanguage) {
   EXPECT_THAT(names(filtered), ElementsAre("a.py", "d.py"));
   const CorpusCounts counts = filtered.counts();
   EXPECT_EQ(counts.documents, 2);
-  EXPECT_EQ(counts.dropped.at("near duplicate"), 3);
+  EXPECT_EQ(counts.dropped.at("near duplicate").count, 3);
   EXPECT_EQ(counts.languages.at("python").documents, 2);
   EXPECT_EQ(counts.languages.at("python").near_duplicates, 2);
   EXPECT_EQ(counts.languages.at("java").near_duplicates, 1);
@@ -70,8 +70,8 @@ TEST_F(Corpus, HeldOutDocumentsShareNoFunctionWithTraining) {
   EXPECT_THAT(names(filtered), ElementsAre("a.py", "b.py", "other.py"));
   const CorpusCounts counts = filtered.counts();
   EXPECT_EQ(counts.documents, 3);
-  EXPECT_EQ(counts.dropped.at("function in training data"), 1);
-  EXPECT_EQ(counts.dropped.at("duplicate"), 1);
+  EXPECT_EQ(counts.dropped.at("function in training data").count, 1);
+  EXPECT_EQ(counts.dropped.at("duplicate").count, 1);
 }
 
 TEST_F(Corpus, ShardsHaveThePartsThatWereGiven) {

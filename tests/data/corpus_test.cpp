@@ -23,6 +23,13 @@ std::vector<std::string> names(FileCorpus& corpus) {
   return found;
 }
 
+std::vector<std::string> described(const CorpusCounts& counts) {
+  std::vector<std::string> found;
+  for (const auto& [reason, dropped] : counts.dropped)
+    found.push_back(reason + " " + count_and_bytes(dropped));
+  return found;
+}
+
 TEST(Corpus, WalksInSortedOrderAndCountsByLanguage) {
   test::TemporaryFolder folder;
   folder.write("b/two.java", long_enough + "2");
@@ -36,11 +43,13 @@ TEST(Corpus, WalksInSortedOrderAndCountsByLanguage) {
   EXPECT_EQ(corpus.counts().documents, 4);
   EXPECT_EQ(corpus.counts().languages.at("python").documents, 2);
   EXPECT_EQ(corpus.counts().languages.at("python").bytes, 82);
-  EXPECT_EQ(corpus.counts().dropped.at("other suffix"), 1);
+  EXPECT_EQ(corpus.counts().dropped.at("other suffix").count, 1);
+
+  EXPECT_THAT(described(corpus.counts()), ElementsAre("hidden folder 1", "other suffix 1 (40 bytes)"));
 
   FileCorpus java({.inputs = {folder.path()}, .languages = {"java"}});
   EXPECT_THAT(names(java), ElementsAre("two.java"));
-  EXPECT_EQ(java.counts().dropped.at("other language"), 3);
+  EXPECT_EQ(java.counts().dropped.at("other language").count, 3);
 }
 
 TEST(Corpus, DropsWhatIsNotTextAndSaysWhy) {
@@ -55,10 +64,32 @@ TEST(Corpus, DropsWhatIsNotTextAndSaysWhy) {
   ASSERT_EQ(mkfifo((folder / "pipe.py").c_str(), 0600), 0);
   FileCorpus corpus({.inputs = {folder.path()}, .languages = {}, .min_bytes = 2, .max_bytes = 1000});
   EXPECT_THAT(names(corpus), ElementsAre("good.py"));
-  const std::map<std::string, std::int64_t> expected = {{"binary", 1},    {"invalid UTF-8", 1},
-                                                        {"duplicate", 1}, {"too small", 2},
-                                                        {"too large", 1}, {"not a file", 1}};
-  EXPECT_EQ(corpus.counts().dropped, expected);
+  EXPECT_THAT(described(corpus.counts()),
+              ElementsAre("binary 1 (41 bytes)", "duplicate 1 (40 bytes)", "invalid UTF-8 1 (42 bytes)",
+                          "not a file 1 (0 bytes)", "too large 1 (2000 bytes)", "too small 2 (1 bytes)"));
+}
+
+TEST(Corpus, SaysWhyNothingWasKept) {
+  test::TemporaryFolder folder;
+  folder.write("wide.txt", std::string("\xff\xfeh\0e\0l\0l\0o\0", 12));
+  folder.write("picture.png", long_enough);
+  FileCorpus corpus({.inputs = {folder.path()}, .languages = {}, .min_bytes = 1});
+  EXPECT_THAT(names(corpus), ElementsAre());
+  EXPECT_THAT(nothing_was_kept(corpus.counts()),
+              HasSubstr("kept: UTF-16: 1 (12 bytes), other suffix: 1 (40 bytes); name other folders"));
+}
+
+TEST(Corpus, ATableTakenAsTextIsSaid) {
+  test::TemporaryFolder folder;
+  const std::string rows = "{\"text\": \"a row of some length for the test\"}\n";
+  for (const char* name : {"train.jsonl", "part-00000", "train.CSV"}) {
+    FileCorpus corpus({.inputs = {folder.write(name, rows)}, .languages = {}});
+    names(corpus);
+    EXPECT_THAT(corpus.counts().notes, ElementsAre(HasSubstr("was taken as one text"))) << name;
+  }
+  FileCorpus text({.inputs = {folder.write("notes", long_enough)}, .languages = {}});
+  names(text);
+  EXPECT_THAT(text.counts().notes, ElementsAre());
 }
 
 TEST(Corpus, SurvivesLoopsOfLinks) {
@@ -71,8 +102,8 @@ TEST(Corpus, SurvivesLoopsOfLinks) {
   std::filesystem::create_symlink("nowhere.py", folder / "broken.py");
   FileCorpus corpus({.inputs = {folder.path()}, .languages = {}});
   EXPECT_THAT(names(corpus), ElementsAre("two.py", "one.py"));
-  EXPECT_EQ(corpus.counts().dropped.at("folder seen before"), 2);
-  EXPECT_EQ(corpus.counts().dropped.at("broken link"), 2);
+  EXPECT_EQ(corpus.counts().dropped.at("folder seen before").count, 2);
+  EXPECT_EQ(corpus.counts().dropped.at("broken link").count, 2);
 }
 
 TEST(Corpus, SurvivesWhatItMayNotRead) {
@@ -91,7 +122,7 @@ TEST(Corpus, SurvivesWhatItMayNotRead) {
     ASSERT_EQ(seteuid(0), 0);
   }
   EXPECT_THAT(found, ElementsAre("one.py"));
-  EXPECT_EQ(corpus.counts().dropped.at("unreadable"), 2);
+  EXPECT_EQ(corpus.counts().dropped.at("unreadable").count, 2);
   std::filesystem::permissions(folder / "closed", std::filesystem::perms::owner_all);
 }
 

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <hdf5.h>
 
+#include <array>
 #include <fstream>
 #include <map>
 #include <set>
@@ -145,6 +147,27 @@ TEST(MaskedRows, GiveEachRowWithoutPaddingAndWithItsOwnTargets) {
 }
 
 // Blocks hold whole rows, however much of them is padding.
+TEST(MaskedRows, MasksMayBeTruthValues) {
+  const test::TemporaryFolder folder;
+  const Layout layout(20);
+  const std::string numbers = layout.write(folder / "a.hdf5"), truth = layout.write(folder / "b.hdf5");
+  const hid_t file = H5Fopen(truth.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  ASSERT_GE(H5Ldelete(file, "input_mask", H5P_DEFAULT), 0);
+  const hid_t type = H5Tenum_create(H5T_NATIVE_INT8);
+  for (const auto& [name, value] : {std::pair<const char*, std::int8_t>("FALSE", 0), {"TRUE", 1}})
+    H5Tenum_insert(type, name, &value);
+  const std::vector<std::int32_t>& mask = layout.values.at("input_mask");
+  const std::vector<std::int8_t> values(mask.begin(), mask.end());
+  const std::array<hsize_t, 2> shape = {20, width};
+  const hid_t space = H5Screate_simple(2, shape.data(), nullptr);
+  const hid_t dataset = H5Dcreate2(file, "input_mask", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  ASSERT_GE(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
+  H5Dclose(dataset);
+  H5Sclose(space);
+  H5Fclose(file);
+  EXPECT_EQ(MaskedRowFile(truth, vocabulary, {}).content(), MaskedRowFile(numbers, vocabulary, {}).content());
+}
+
 TEST(MaskedRows, KeepNoMoreThanTheyMay) {
   const test::TemporaryFolder folder;
   const MaskedRowSet set({Layout(150).write(folder / "a.hdf5")}, vocabulary, {});

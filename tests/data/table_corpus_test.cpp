@@ -26,6 +26,12 @@ std::vector<std::string> texts(DocumentSource& corpus) {
   return found;
 }
 
+std::map<std::string, std::int64_t> counts_of(const DocumentSource& corpus) {
+  std::map<std::string, std::int64_t> counts;
+  for (const auto& [reason, dropped] : corpus.counts().dropped) counts[reason] = dropped.count;
+  return counts;
+}
+
 TableCorpusOptions options_for(std::vector<std::filesystem::path> inputs,
                                std::vector<std::vector<std::string>> documents) {
   TableCorpusOptions options;
@@ -54,13 +60,13 @@ TEST(TableCorpus, JoinsColumnsInTheGivenOrderAndCountsLanguages) {
   EXPECT_EQ(texts(corpus).size(), 2u);
   EXPECT_EQ(corpus.counts().languages.at("go").documents, 2);
   EXPECT_EQ(corpus.counts().languages.at("python").bytes, static_cast<std::int64_t>(document.text.size()));
-  EXPECT_THAT(corpus.counts().dropped, UnorderedElementsAre(Pair("other suffix", 1)));
+  EXPECT_THAT(counts_of(corpus), UnorderedElementsAre(Pair("other suffix", 1)));
 
   auto options = options_for({folder.path()}, {{"code"}});
   options.languages = {"python", "java"};
   TableCorpus python(options);
   EXPECT_THAT(texts(python), ElementsAre("def f1():\n\treturn 1"));
-  EXPECT_EQ(python.counts().dropped.at("other language"), 2);
+  EXPECT_EQ(python.counts().dropped.at("other language").count, 2);
 }
 
 TEST(TableCorpus, ListsOfColumnsMakeDocumentsOfTheirOwn) {
@@ -68,7 +74,7 @@ TEST(TableCorpus, ListsOfColumnsMakeDocumentsOfTheirOwn) {
   const auto file = folder.write("train.tsv", "id\ta\tb\n0\tOne.\tTwo.\n1\tOne.\t\n2\t\tThree.\n");
   TableCorpus separate(options_for({file}, {{"b"}, {"a"}}));
   EXPECT_THAT(texts(separate), ElementsAre("Two.", "One.", "Three."));
-  EXPECT_THAT(separate.counts().dropped, UnorderedElementsAre(Pair("too small", 2), Pair("duplicate", 1)));
+  EXPECT_THAT(counts_of(separate), UnorderedElementsAre(Pair("empty", 2), Pair("duplicate", 1)));
   EXPECT_THAT(separate.counts().languages, IsEmpty());
   // An empty field leaves no line end behind.
   TableCorpus joined(options_for({file}, {{"a", "b"}}));
@@ -96,7 +102,7 @@ TEST(TableCorpus, SizesAreThoseOfTheText) {
   options.max_bytes = 3;
   TableCorpus corpus(options);
   EXPECT_THAT(texts(corpus), ElementsAre("22", "333"));
-  EXPECT_THAT(corpus.counts().dropped, UnorderedElementsAre(Pair("too small", 1), Pair("too large", 1)));
+  EXPECT_THAT(counts_of(corpus), UnorderedElementsAre(Pair("too small", 1), Pair("too large", 1)));
 }
 
 TEST(TableCorpus, UnsuitableTablesAreRefusedWhenNamedAndCountedWhenFound) {
@@ -121,9 +127,77 @@ TEST(TableCorpus, UnsuitableTablesAreRefusedWhenNamedAndCountedWhenFound) {
 
   TableCorpus corpus(options_for({folder.path()}, {{"code"}}));
   EXPECT_THAT(texts(corpus), ElementsAre("f()"));
-  EXPECT_THAT(corpus.counts().dropped,
-              UnorderedElementsAre(Pair("other columns", 4), Pair("malformed table", 1)));
-  EXPECT_THAT(corpus.counts().notes, ElementsAre(HasSubstr("open.csv: a quoted field does not end")));
+  EXPECT_THAT(counts_of(corpus), UnorderedElementsAre(Pair("other columns", 4), Pair("malformed table", 1)));
+  EXPECT_THAT(corpus.counts().notes,
+              ElementsAre(HasSubstr("doubled.tsv: 2 columns are called 'code'"),
+                          HasSubstr("empty.csv: no column"), HasSubstr("lacking.tsv: no column 'code'"),
+                          HasSubstr("(wanted: code; the first object has: x)"),
+                          HasSubstr("open.csv: a quoted field does not end")));
+  EXPECT_EQ(corpus.counts().dropped.at("malformed table").bytes, 22);
+  EXPECT_EQ(corpus.counts().dropped.at("other columns").bytes, 8 + 14 + 18);
+}
+
+TEST(TableCorpus, AFolderWithoutAWholeRowSaysWhy) {
+  const test::TemporaryFolder folder;
+  folder.write("a/lists.jsonl", "{\"code\": [1]}\n{\"code\": {}}\n");
+  folder.write("a/mixed.jsonl", "{\"other\": 1}\nnot JSON\n");
+  folder.write("a/wide.csv", std::string("\xff\xfe"
+                                         "c\0o\0d\0e\0\n\0",
+                                         12));
+  TableCorpus corpus(options_for({folder / "a"}, {{"code"}}));
+  EXPECT_THAT(texts(corpus), IsEmpty());
+  EXPECT_THAT(counts_of(corpus),
+              UnorderedElementsAre(Pair("field is not text", 2), Pair("missing field", 1),
+                                   Pair("not a JSON object", 1), Pair("other columns", 1)));
+  EXPECT_EQ(corpus.counts().dropped.at("field is not text").bytes, 13 + 12);
+  EXPECT_THAT(
+      nothing_was_kept(corpus.counts()),
+      AllOf(HasSubstr("field is not text: 2 (25 bytes)"), HasSubstr("lists.jsonl: 2 rows were left out"),
+            HasSubstr("wide.csv: is UTF-16; convert it to UTF-8: iconv -f UTF-16 -t UTF-8")));
+}
+
+TEST(TableCorpus, ListsOfWordsAreJoinedAndNullsAreEmpty) {
+  const test::TemporaryFolder folder;
+  const auto file = folder.write(
+      "a.jsonl",
+      "{\"docstring_tokens\": [\"Returns\", \"one\", \".\"], \"code_tokens\": [\"def\", \"f\"]}\n"
+      "{\"docstring_tokens\": [], \"code_tokens\": [\"g\"]}\n"
+      "{\"docstring_tokens\": null, \"code_tokens\": [\"h\", \"(\"]}\n"
+      "{\"docstring_tokens\": NaN, \"code_tokens\": null}\n");
+  TableCorpus corpus(options_for({file}, {{"docstring_tokens", "code_tokens"}}));
+  EXPECT_THAT(texts(corpus), ElementsAre("Returns one .\ndef f", "g", "h ("));
+  EXPECT_THAT(counts_of(corpus), UnorderedElementsAre(Pair("empty", 1)));
+}
+
+TEST(TableCorpus, PartsAndRotatedFilesOfAFolderAreRead) {
+  const test::TemporaryFolder folder;
+  folder.write("part-00000", "{\"text\": \"one\"}\n");
+  folder.write("part-00001.JSON", "{\"text\": \"two\"}\n");
+  folder.write("train.jsonl.1", "{\"text\": \"three\"}\n");
+  folder.write("train.JSONL.GZ", gzip("{\"text\": \"four\"}\n"));
+  folder.write("_SUCCESS", "");
+  folder.write("partial", "{\"text\": \"five\"}\n");
+  TableCorpus corpus(options_for({folder.path()}, {{"text"}}));
+  EXPECT_THAT(texts(corpus), testing::UnorderedElementsAre("one", "two", "three", "four"));
+  EXPECT_EQ(corpus.counts().dropped.at("other suffix").bytes, 17);
+}
+
+TEST(TableCorpus, TheFormatCanBeSaid) {
+  const test::TemporaryFolder folder;
+  auto options = options_for({folder.write("a.txt", "{\"text\": \"one\"}\n")}, {{"text"}});
+  EXPECT_THAT(
+      test::error_of([&] {
+        TableCorpus corpus(options);
+        texts(corpus);
+      }),
+      HasSubstr("holds JSON objects, although its name says otherwise; give --format jsonl to read their "
+                "members, or give --format text to take each line as it is"));
+  options.format = TableFormat::jsonl;
+  TableCorpus objects(options);
+  EXPECT_THAT(texts(objects), ElementsAre("one"));
+  options.format = TableFormat::text;
+  TableCorpus lines(options);
+  EXPECT_THAT(texts(lines), ElementsAre("{\"text\": \"one\"}"));
 }
 
 TEST(TableCorpus, AFilterNeedsItsColumn) {
@@ -157,8 +231,8 @@ TEST(TableCorpus, ADamagedFileGivesWhatCouldBeReadAndTheRestGoesOn) {
   // The two halves hold the same rows, so the second one's are duplicates, save the few it got further.
   EXPECT_NEAR(static_cast<double>(found.size()), 10000, 2000);
   EXPECT_EQ(found.back(), "def f-2():\n\treturn 1");
-  EXPECT_NEAR(static_cast<double>(corpus.counts().dropped.at("duplicate")), 10000, 2000);
-  EXPECT_EQ(corpus.counts().dropped.at("damaged file"), 3);
+  EXPECT_NEAR(static_cast<double>(corpus.counts().dropped.at("duplicate").count), 10000, 2000);
+  EXPECT_EQ(corpus.counts().dropped.at("damaged file").count, 3);
   EXPECT_THAT(
       corpus.counts().notes,
       testing::IsSupersetOf(
@@ -168,7 +242,7 @@ TEST(TableCorpus, ADamagedFileGivesWhatCouldBeReadAndTheRestGoesOn) {
   // Also when it is named.
   TableCorpus named(options_for({folder / "a.jsonl.gz", folder / "c.jsonl.gz"}, {{"code"}}));
   EXPECT_NEAR(static_cast<double>(texts(named).size()), 10000, 2000);
-  EXPECT_EQ(named.counts().dropped.at("damaged file"), 1);
+  EXPECT_EQ(named.counts().dropped.at("damaged file").count, 1);
 }
 
 TEST(TableCorpus, MalformedRowsAreCountedAndTheirFilesNamed) {
@@ -180,7 +254,7 @@ TEST(TableCorpus, MalformedRowsAreCountedAndTheirFilesNamed) {
   TableCorpus corpus(options_for({folder.path()}, {{"code"}}));
   EXPECT_THAT(texts(corpus), ElementsAre("one", "last"));
   EXPECT_THAT(
-      corpus.counts().dropped,
+      counts_of(corpus),
       UnorderedElementsAre(Pair("not a JSON object", 1), Pair("NUL byte", 2), Pair("invalid UTF-8", 1),
                            Pair("doubled field", 1), Pair("field is not text", 1), Pair("missing field", 1)));
   EXPECT_THAT(corpus.counts().notes, ElementsAre(HasSubstr("not a JSON object: 1 (first in line 2)")));
@@ -193,7 +267,7 @@ TEST(TableCorpus, ALineOfAHundredMegabytesIsPassedOver) {
   text = std::string();
   TableCorpus corpus(options_for({file}, {{"text"}}));
   EXPECT_THAT(texts(corpus), ElementsAre("first", "last"));
-  EXPECT_EQ(corpus.counts().dropped.at("too long"), 1);
+  EXPECT_EQ(corpus.counts().dropped.at("too long").count, 1);
 }
 
 TEST(TableCorpus, SurvivesLoopsOfLinksAndWhatItMayNotRead) {
@@ -219,9 +293,8 @@ TEST(TableCorpus, SurvivesLoopsOfLinksAndWhatItMayNotRead) {
   }
   std::filesystem::permissions(folder / "closed", std::filesystem::perms::owner_all);
   EXPECT_THAT(found, ElementsAre("one"));
-  EXPECT_THAT(
-      corpus.counts().dropped,
-      UnorderedElementsAre(Pair("unreadable", 2), Pair("folder seen before", 1), Pair("broken link", 1)));
+  EXPECT_THAT(counts_of(corpus), UnorderedElementsAre(Pair("unreadable", 2), Pair("folder seen before", 1),
+                                                      Pair("broken link", 1)));
   EXPECT_THAT(corpus.counts().notes, ElementsAre(HasSubstr("locked.txt: could not open: Permission denied")));
   EXPECT_THAT(refused, HasSubstr("locked.txt: could not open: Permission denied"));
 }

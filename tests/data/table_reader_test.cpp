@@ -168,6 +168,12 @@ TEST(TableReader, GzipIsReadAndDamageIsNamed) {
   const std::string packed = gzip(text);
   EXPECT_EQ(read_all(folder.write("a.jsonl.gz", packed), {.columns = {"a"}}).rows.size(), 50000u);
   EXPECT_EQ(format_of("x.csv.gz"), TableFormat::csv);
+  EXPECT_EQ(format_of("x.JSON.GZ"), TableFormat::jsonl);
+  EXPECT_EQ(format_of("x.Tsv.2"), TableFormat::tsv);
+  EXPECT_EQ(format_of("x.jsonl.1.gz"), TableFormat::jsonl);
+  EXPECT_EQ(format_of("x.TXT"), TableFormat::text);
+  EXPECT_EQ(format_of("part-00000"), TableFormat::automatic);
+  EXPECT_EQ(format_of("x.csv.bak"), TableFormat::automatic);
 
   EXPECT_THROW(
       read_all(folder.write("cut.jsonl.gz", packed.substr(0, packed.size() / 2)), {.columns = {"a"}}),
@@ -210,6 +216,156 @@ TEST(TableReader, TextLines) {
   const test::TemporaryFolder folder;
   const Read read = read_all(folder.write("a.txt", "one\n\ntwo \"x\",\t\n"), {.columns = {"text"}});
   EXPECT_THAT(read.rows, ElementsAre(ElementsAre("one"), ElementsAre("two \"x\",\t")));
+}
+
+std::vector<std::string> first_fields(const Read& read) {
+  std::vector<std::string> found;
+  for (const auto& row : read.rows) found.push_back(row[0]);
+  return found;
+}
+
+TEST(TableReader, JsonIsReadAsPythonWritesIt) {
+  const test::TemporaryFolder folder;
+  const auto file = folder.write("a.jsonl",
+                                 "\xEF\xBB\xBF{\"a\": \"one\", \"x\": NaN}\r\n"
+                                 "{\"x\": [-Infinity, {\"y\": Infinity}], \"a\": \"two\"}\n"
+                                 "{\"a\": \"three\", \"x\": \"\\ud83d\", \"\\udc00\": 1}\n"
+                                 "{\"a\": \"\\ud83d\\ude00\", \"x\": 1000000000000000000000000000000}\n"
+                                 "  {\"a\" : -1.5E+3 , \"x\":[[],{},[{\"a\":[]}]]}  \n"
+                                 "{\"a\": \"half \\ud83d\"}\n"
+                                 "{\"a\": [\"\\ude00\"]}\n"
+                                 "{\"a\": null}\n"
+                                 "{\"a\": NaN}\n"
+                                 "{\"a\": \"last\"}");
+  const Read read = read_all(file, {.columns = {"a"}});
+  EXPECT_THAT(first_fields(read), ElementsAre("one", "two", "three", "\xF0\x9F\x98\x80", "-1.5E+3", "last"));
+  EXPECT_EQ(skipped(read, "lone surrogate"), 2);
+  EXPECT_EQ(skipped(read, "null field"), 2);
+  EXPECT_EQ(read.counts.skipped.at("null field").bytes, 11 + 10);
+}
+
+TEST(TableReader, WhatPythonRefusesIsNoJson) {
+  const test::TemporaryFolder folder;
+  std::string lines = "{\"a\": \"good\"}\n";
+  const std::vector<std::string> bad = {"{'a': 1}",
+                                        "{\"a\": 01}",
+                                        "{\"a\": 1.}",
+                                        "{\"a\": .5}",
+                                        "{\"a\": +1}",
+                                        "{\"a\": nan}",
+                                        "{\"a\": 1,}",
+                                        "{\"a\" 1}",
+                                        "{\"a\": \"\\x\"}",
+                                        "{\"a\": \"\\u12\"}",
+                                        "{\"a\": \"\t\"}",
+                                        "{\"a\": True}",
+                                        "{a: 1}",
+                                        "{\"a\": 1}}",
+                                        "{\"b\": [1, {\"c\": 2]}}",
+                                        "{\"b\": [1,]}",
+                                        "{\"b\": {\"c\"}}",
+                                        "{\"a\": \"no end}"};
+  for (const std::string& line : bad) lines += line + "\n";
+  const Read read = read_all(folder.write("a.jsonl", lines), {.columns = {"a"}});
+  EXPECT_THAT(first_fields(read), ElementsAre("good"));
+  EXPECT_EQ(skipped(read, "not a JSON object"), static_cast<std::int64_t>(bad.size()));
+}
+
+TEST(TableReader, DeepJsonTakesNoStack) {
+  const test::TemporaryFolder folder;
+  const std::string deep(4 << 20, '[');
+  const Read read = read_all(folder.write("a.jsonl", "{\"x\": " + deep + std::string(deep.size(), ']') +
+                                                         ", \"a\": \"one\"}\n{\"x\": " + deep + "\n"),
+                             {.columns = {"a"}});
+  EXPECT_THAT(first_fields(read), ElementsAre("one"));
+}
+
+TEST(TableReader, ListsOfTextsAreJoined) {
+  const test::TemporaryFolder folder;
+  const Read read =
+      read_all(folder.write("a.jsonl",
+                            "{\"a\": [\"def\", \"f\\n\", \"(\"]}\n{\"a\": []}\n{\"a\": [\"x\", 1]}\n"
+                            "{\"a\": [[\"x\"]]}\n{\"a\": {\"b\": 1}}\n"),
+               {.columns = {"a"}});
+  EXPECT_THAT(first_fields(read), ElementsAre("def f\n (", ""));
+  EXPECT_EQ(skipped(read, "field is not text"), 3);
+}
+
+TEST(TableReader, OneListOfObjectsAndObjectsThatSpanLines) {
+  const test::TemporaryFolder folder;
+  const std::string one = "{\"a\": \"one ] } \\\" ,\", \"b\": [1, {\"c\": 2}]}", two = "{\"a\": \"two\"}";
+  const std::string pretty = "{\n  \"a\": \"one ] } \\\" ,\",\n  \"b\": [\n    1\n  ]\n}",
+                    second = "{\n  \"a\": \"two\"\n}";
+  for (const std::string& content :
+       {"[" + one + "," + two + "]", "\xEF\xBB\xBF [\r\n" + one + ",\r\n" + two + "\r\n]\r\n",
+        "[\n" + pretty + ",\n" + second + "\n]\n", pretty + "\n" + second + "\n", one + "\n\n" + two}) {
+    const Read read = read_all(folder.write("a.json", content), {.columns = {"a"}});
+    EXPECT_THAT(first_fields(read), ElementsAre("one ] } \" ,", "two")) << content;
+    EXPECT_TRUE(read.counts.skipped.empty()) << content;
+    // Whatever the name, if it says nothing.
+    EXPECT_EQ(read_all(folder.write("part-00000", content), {.columns = {"a"}}).rows.size(), 2u) << content;
+  }
+  const Read single = read_all(folder.write("b.json", second), {.columns = {"a"}});
+  EXPECT_THAT(first_fields(single), ElementsAre("two"));
+  const Read lines =
+      read_all(folder.write("c.json", "[\n" + one + ",\n3, \"x\", [1], " + two + "\n]"), {.columns = {"a"}});
+  EXPECT_THAT(lines.lines, ElementsAre(2, 3));
+  EXPECT_EQ(skipped(lines, "not a JSON object"), 3);
+}
+
+TEST(TableReader, AListThatDoesNotEndIsCounted) {
+  const test::TemporaryFolder folder;
+  for (const char* end : {"", ",", ", {\"a\": 2", ", {\"a\": \"x"}) {
+    const Read read = read_all(
+        folder.write("a.json", "[{\"a\": \"one\"}, {\"a\": \"two\"}" + std::string(end)), {.columns = {"a"}});
+    EXPECT_EQ(read.rows.size(), 2u);
+    EXPECT_GE(skipped(read, "not a JSON object"), 1) << end;
+  }
+}
+
+TEST(TableReader, AHugeElementOfAListIsPassedWithoutBeingKept) {
+  const test::TemporaryFolder folder;
+  const std::string list =
+      "[{\"a\": \"one\"}, {\"a\": \"" + std::string(5000, 'x') + "\"}, {\"a\": \"two\"}]";
+  const Read read = read_all(folder.write("a.json", list), {.columns = {"a"}, .longest_row = 1000});
+  EXPECT_THAT(first_fields(read), ElementsAre("one", "two"));
+  EXPECT_EQ(read.counts.skipped.at("too long").bytes, 5009);
+}
+
+TEST(TableReader, ContentDecidesWhereTheNameSaysNothing) {
+  const test::TemporaryFolder folder;
+  const auto format = [&](const char* name, const std::string& content) {
+    return TableReader(folder.write(name, content), {.columns = {"text"}}).format();
+  };
+  const std::string objects = "{\"text\": \"one\"}\n{\"text\": \"two\"}\n";
+  for (const char* name : {"a.JSONL", "part-00000", "train", "train.jsonl.1", "a.json.backup"})
+    EXPECT_EQ(format(name, objects), TableFormat::jsonl) << name;
+  EXPECT_EQ(format("cut", "ne\"}\n" + objects), TableFormat::jsonl);
+  EXPECT_EQ(format("sample", "{\"text\": 1}\nis what\na line\nlooks like\n"), TableFormat::text);
+  EXPECT_EQ(format("packed", gzip(objects)), TableFormat::jsonl);
+  EXPECT_EQ(format("long", "{\"text\": \"" + std::string(40000, 'x') + "\"}\n"), TableFormat::jsonl);
+  for (const char* text : {"plain text\n", "{}\n", "{a: b}\n", "{\"quoted\"}\n", "[1, 2]\n", "text\n"})
+    EXPECT_EQ(format("notes", text), TableFormat::text) << text;
+}
+
+TEST(TableReader, ANameThatDoesNotFitTheContentIsRefused) {
+  const test::TemporaryFolder folder;
+  const auto refusal = [&](const char* name, const std::string& content) {
+    return test::error_of([&] { read_all(folder.write(name, content), {.columns = {"text"}}); });
+  };
+  using namespace std::string_literals;
+  EXPECT_THAT(refusal("a.txt", "{\"text\": \"one\"}\n"), HasSubstr("a.txt: holds JSON objects"));
+  EXPECT_THAT(refusal("a.csv", "{\"text\": \"one\"}\n"), HasSubstr("a.csv: holds JSON objects"));
+  EXPECT_THAT(
+      refusal("a", "id\ttext\n1\tone\n"),
+      AllOf(HasSubstr("its first line names the columns id, text"), HasSubstr("task.format = \"tsv\"")));
+  EXPECT_THAT(refusal("a.txt", "text,label\r\none,1\r\n"), HasSubstr("task.format = \"csv\""));
+  EXPECT_THAT(refusal("a.tsv", "\xff\xfet\0e\0x\0t\0\n\0"s),
+              HasSubstr("is UTF-16; convert it to UTF-8: iconv"));
+  EXPECT_THAT(refusal("a.tsv", "t\0e\0x\0t\0\n\0"s), HasSubstr("is UTF-16"));
+  EXPECT_THAT(refusal("a", "PAR1\x15\x04\0"s), HasSubstr("is a Parquet file"));
+  EXPECT_THAT(refusal("a.jsonl", "\x28\xB5\x2F\xFD\x04\0"s), HasSubstr("is compressed with Zstandard"));
+  EXPECT_THAT(refusal("a.csv", "text,label\rone,1\rtwo,2\r"), HasSubstr("carriage returns alone"));
 }
 
 }  // namespace

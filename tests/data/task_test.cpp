@@ -107,6 +107,34 @@ TEST(Examples, LabelsAreFoundAndSorted) {
   EXPECT_THAT(test::error_of([&] { find_labels(task, {{"o", one}}); }), HasSubstr("1 different labels"));
 }
 
+TEST(Examples, JsonNumbersThatAreEqualAreOneClass) {
+  const test::TemporaryFolder folder;
+  std::string rows;
+  for (const char* label : {"1", "0.0", "1.0", "1e0", "-0", "2.50", "[\"1\"]", "NaN"})
+    rows += "{\"a\": \"u\", \"b\": \"v\", \"y\": " + std::string(label) + "}\n";
+  const auto file = folder.write("n.jsonl", rows);
+  Task task = small_task();
+  EXPECT_THAT(find_labels(task, {{"n", file}}), ElementsAre("0", "1", "2.5"));
+  // However the classes are written.
+  for (const std::vector<std::string>& labels :
+       {std::vector<std::string>{"0", "1", "2.5"}, std::vector<std::string>{"0.0", "1.0", "2.50"}}) {
+    task.labels = labels;
+    const Examples examples = Examples::read(task, {{"n", file}}, tokenizer(), true, 50);
+    EXPECT_THAT(examples.class_counts(3), ElementsAre(2, 3, 1));
+    EXPECT_THAT(examples.reports()[0], AllOf(HasSubstr("label is a list: 1"), HasSubstr("null field: 1")));
+  }
+  const auto text = folder.write("t.tsv", "a\tb\ty\nu\tv\t1\nu\tv\t1.0\n");
+  EXPECT_THAT(find_labels(task, {{"t", text}}), ElementsAre("1", "1.0"));
+}
+
+TEST(Examples, ListsOfWordsAreTexts) {
+  const test::TemporaryFolder folder;
+  const auto words = folder.write("w.jsonl", "{\"a\": [\"x\", \"y\"], \"b\": \"z\"}\n");
+  const auto text = folder.write("t.jsonl", "{\"a\": \"x y\", \"b\": \"z\"}\n");
+  EXPECT_EQ(Examples::read(small_task(), {{"w", words}}, tokenizer(), false, 50).fingerprint(),
+            Examples::read(small_task(), {{"t", text}}, tokenizer(), false, 50).fingerprint());
+}
+
 TEST(Examples, FingerprintFollowsContentAndOrder) {
   const test::TemporaryFolder folder;
   const auto print = [&](const char* text) {

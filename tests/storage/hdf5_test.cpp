@@ -307,5 +307,93 @@ TEST(Hdf5, FilesMayBeUsedFromSeveralThreads) {
   other.join();
 }
 
+// A file with one dataset, made by HDF5 itself.
+std::string write_foreign(const std::filesystem::path& path, hid_t type, const void* values, hsize_t rows,
+                          hid_t creation = H5P_DEFAULT) {
+  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const hid_t space = H5Screate_simple(1, &rows, nullptr);
+  const hid_t dataset = H5Dcreate2(file, "values", type, space, H5P_DEFAULT, creation, H5P_DEFAULT);
+  EXPECT_GE(dataset, 0);
+  EXPECT_GE(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), 0);
+  H5Dclose(dataset);
+  H5Sclose(space);
+  H5Fclose(file);
+  return path.string();
+}
+
+hid_t enumeration(const std::vector<std::pair<const char*, std::int8_t>>& members) {
+  const hid_t type = H5Tenum_create(H5T_NATIVE_INT8);
+  for (const auto& [name, value] : members) H5Tenum_insert(type, name, &value);
+  return type;
+}
+
+TEST(Hdf5, TruthValuesAreNumbers) {
+  const test::TemporaryFolder folder;
+  const std::vector<std::int8_t> values = {1, 0, 1};
+  const hid_t truth = enumeration({{"FALSE", 0}, {"TRUE", 1}}), other = enumeration({{"A", 0}, {"B", 1}}),
+              turned = enumeration({{"FALSE", 1}, {"TRUE", 0}});
+  const File file = File::open(write_foreign(folder / "a.h5", truth, values.data(), 3));
+  EXPECT_EQ(file.info("values").dtype, DType::uint8);
+  EXPECT_THAT(file.read<std::int32_t>("values"), ElementsAre(1, 0, 1));
+  EXPECT_THAT(file.dataset("values").read_rows<std::uint8_t>(1, 2), ElementsAre(0, 1));
+  for (const hid_t type : {other, turned}) {
+    const File refused = File::open(write_foreign(folder / "b.h5", type, values.data(), 3));
+    EXPECT_THAT(test::error_of([&] { refused.info("values"); }),
+                HasSubstr("'values' holds values of an enumeration; write them as integers"));
+  }
+}
+
+TEST(Hdf5, RowsOfVaryingLengthAreRefusedByName) {
+  const test::TemporaryFolder folder;
+  std::vector<std::int32_t> numbers = {1, 2, 3};
+  const std::vector<hvl_t> rows = {{2, numbers.data()}, {3, numbers.data()}};
+  const hid_t type = H5Tvlen_create(H5T_NATIVE_INT32);
+  const File file = File::open(write_foreign(folder / "a.h5", type, rows.data(), 2));
+  EXPECT_THAT(test::error_of([&] { file.dataset("values"); }),
+              HasSubstr("'values' holds rows of varying length; write an array of whole rows"));
+}
+
+TEST(Hdf5, CompressionThatIsNotReadIsNamed) {
+  const test::TemporaryFolder folder;
+  const auto copy = [](unsigned, std::size_t, const unsigned*, std::size_t bytes, std::size_t*, void**) {
+    return bytes;
+  };
+  const H5Z_class2_t filter = {H5Z_CLASS_T_VERS, 32000, 1, 1, "lzf", nullptr, nullptr, copy};
+  ASSERT_GE(H5Zregister(&filter), 0);
+  const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+  const hsize_t chunk = 2;
+  H5Pset_chunk(creation, 1, &chunk);
+  H5Pset_filter(creation, 32000, H5Z_FLAG_OPTIONAL, 0, nullptr);
+  const std::vector<std::int32_t> values = {1, 2, 3};
+  const std::string path = write_foreign(folder / "a.h5", H5T_NATIVE_INT32, values.data(), 3, creation);
+  H5Pclose(creation);
+  ASSERT_GE(H5Zunregister(32000), 0);
+  const File file = File::open(path);
+  EXPECT_THAT(test::error_of([&] { file.read<std::int32_t>("values"); }),
+              HasSubstr("'values' is compressed with LZF (filter 32000 of HDF5), which is not read; write it "
+                        "again with gzip (h5py: compression='gzip') or uncompressed"));
+}
+
+TEST(Hdf5, AFormatThatIsTooNewIsExplained) {
+  const test::TemporaryFolder folder;
+  const std::vector<std::int32_t> values = {1, 2, 3};
+  const std::string path = write_foreign(folder / "a.h5", H5T_NATIVE_INT32, values.data(), 3);
+  std::ostringstream read;
+  read << std::ifstream(path, std::ios::binary).rdbuf();
+  std::string bytes = read.str();
+  // The message of the layout: its type, 8, size and flags, then its version, 3, and the class, contiguous.
+  bool found = false;
+  for (std::size_t at = 0; at + 10 < bytes.size() && !found; ++at)
+    if (bytes[at] == 8 && bytes[at + 1] == 0 && bytes[at + 8] == 3 && bytes[at + 9] == 1) {
+      bytes[at + 8] = 9;
+      found = true;
+    }
+  ASSERT_TRUE(found);
+  std::ofstream(path, std::ios::binary) << bytes;
+  const File file = File::open(path);
+  EXPECT_THAT(test::error_of([&] { file.read<std::int32_t>("values"); }),
+              HasSubstr("without libver='latest' or with libver=('earliest', 'v114')"));
+}
+
 }  // namespace
 }  // namespace comera::storage::hdf5
