@@ -110,7 +110,7 @@ TEST_P(Export, SaysTheSameWhenItIsReadBack) {
     // Not only by the same code's word.
     const TransformersConfig read = read_config(folder.path());
     const Model again(read.model, host_allocator(), false);
-    EXPECT_TRUE(read_weights(SafetensorsReader(folder.path()), read.form, again).empty());
+    EXPECT_TRUE(read_weights(SafetensorsReader(folder.path()), read, again).fresh.empty());
     EXPECT_LT(largest_difference(before, answers(again, cpu, special, samples)), most_difference);
     if (trains) {
       EXPECT_EQ(again.parameters().count(), model.parameters().count());
