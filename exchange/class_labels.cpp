@@ -31,7 +31,7 @@ std::string text_of(const Json& label, std::int64_t number, const std::string& f
   if (label.is_number()) return label.dump();
   COMERA_CHECK(label.is_string(), "{}: id2label names class {} {}; give it a name that is text or a number",
                file, number, label.dump().substr(0, 60));
-  const auto text = label.get<std::string>();
+  auto text = label.get<std::string>();
   COMERA_CHECK(!text.empty(), "{}: id2label has an empty name for class {}; give it one", file, number);
   COMERA_CHECK(
       !is_space(text.front()) && !is_space(text.back()) && text.find_first_of("\t\n\r") == std::string::npos,

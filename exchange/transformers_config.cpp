@@ -1,6 +1,8 @@
 #include "exchange/transformers_config.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "exchange/class_labels.h"
@@ -174,6 +176,20 @@ void make_possible(std::optional<TTShape>& kind) {
   if (kind && kind->removed()) std::ranges::fill(kind->ranks, 1);
 }
 
+// Slopes follow from the number of heads here.
+void require_own_slopes(const ConfigMembers& members, const EncoderConfig& model) {
+  using Slopes = std::vector<std::array<double, 2>>;
+  Slopes own;
+  for (const HeadSlopes& slopes : head_slopes(model.heads)) own.push_back({slopes.before, slopes.behind});
+  const auto found = members.get<Slopes>("slopes", own);
+  bool same = found.size() == own.size();
+  for (std::size_t head = 0; same && head < own.size(); ++head)
+    for (std::size_t side = 0; side < 2; ++side)
+      same = same && std::abs(found[head][side] - own[head][side]) <= 1e-6 * std::abs(own[head][side]);
+  COMERA_CHECK(same, "{}: slopes are others than those that {} heads have here, and cannot be imported",
+               members.file(), model.heads);
+}
+
 void read_comera_keys(const ConfigMembers& members, EncoderConfig& model) {
   const auto choose = [&](const char* key, std::initializer_list<const char*> names) {
     const auto name = members.get<std::string>(key);
@@ -189,6 +205,7 @@ void read_comera_keys(const ConfigMembers& members, EncoderConfig& model) {
   model.pooling = static_cast<Pooling>(choose("pooling", {"first", "mean"}));
   model.pairs = static_cast<PairEncoding>(choose("pairs", {"joint", "separate"}));
   model.rotary_theta = members.get<double>("rotary_theta", model.rotary_theta);
+  if (model.positions == Positions::relative) require_own_slopes(members, model);
   read_shapes(members, model);
   for (auto* kind : {&model.tensorized.attention, &model.tensorized.ffn_up, &model.tensorized.ffn_down,
                      &model.tensorized.head})

@@ -23,7 +23,7 @@ std::vector<double> pooler_of(const std::filesystem::path& checkpoint, bool take
   const CheckpointReader reader(checkpoint);
   EncoderConfig config = LoadedModel(checkpoint, {}, {}, "cpu").model.config();
   config.head = HeadKind::classification;
-  const Model model(config, host_allocator(), false);
+  Model model(config, host_allocator(), false);
   model.parameters().initialize(7);
   load_initial_parameters(reader, model.parameters(), take_carried);
   return read_tensor(model.parameters().value(*model.parameters().find(pooler_name)));
