@@ -78,6 +78,7 @@ Imported import_model(const std::filesystem::path& folder, const std::filesystem
   const ReadWeights weights = read_weights(reader, config, model);
   imported.fresh = weights.fresh;
   say_head(weights, imported.notes);
+  if (!weights.note.empty()) imported.notes.push_back(weights.note);
   const SequenceLength length = sequence_length(folder, config.model);
   if (!length.note.empty()) imported.notes.push_back(length.note);
   for (const std::string& note : sentence_notes(folder, tokenizer)) imported.notes.push_back(note);

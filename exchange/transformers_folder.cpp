@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 
@@ -160,6 +161,28 @@ void read_pooler(WeightReader& weights, const TransformersConfig& config, ReadWe
   if (read.pooler.size() < 2) read.pooler.clear();
 }
 
+// The angles of a RoFormer follow from its configuration; its files have their sines, perhaps rounded.
+void check_turns(const SafetensorsReader& reader, const EncoderConfig& config, ReadWeights& read) {
+  constexpr double same = 1e-5, rounded = 4e-3;  // a sine in bfloat16 errs by up to 2^-9
+  TensorPlace place{.ours = "rotary positions", .theirs = turns_of_roformer};
+  const std::vector<std::string> names = present(reader, names_of(place, Form::roformer).own);
+  if (names.empty()) return;
+  const std::vector<double> own = sines_first(config), found = reader.read(names[0]);
+  require_shape(reader, names[0], {config.max_positions, config.hidden / config.heads});
+  double difference = 0;
+  for (std::size_t i = 0; i < own.size(); ++i) difference = std::max(difference, std::abs(own[i] - found[i]));
+  COMERA_CHECK(
+      difference <= rounded,
+      "{}: {} differs by up to {:.3g} from the sines and cosines of rotary_theta = {}, which are all "
+      "that can be imported",
+      reader.file_of(names[0]).string(), names[0], difference, config.rotary_theta);
+  if (difference > same)
+    read.note = fmt::format(
+        "{}: {} is rounded by up to {:.2g}; here sines and cosines are exact, so that answers differ from "
+        "transformers' by as much",
+        reader.file_of(names[0]).string(), names[0], difference);
+}
+
 }  // namespace
 
 ReadWeights read_weights(const SafetensorsReader& reader, const TransformersConfig& config,
@@ -185,6 +208,7 @@ ReadWeights read_weights(const SafetensorsReader& reader, const TransformersConf
     read.fresh.push_back(info.name);
   }
   read_pooler(weights, config, read);
+  if (config.form == Form::roformer) check_turns(reader, config.model, read);
   for (const std::string& name : reader.names()) {
     if (weights.used(name) || follows_from_others(name)) continue;
     COMERA_CHECK(is_of_another_head(name), "{}: it has weights that the encoder here has no place for: {}",

@@ -94,6 +94,30 @@ TEST(RoFormerClassifier, IsRefused) {
   EXPECT_THAT(copy.error(), HasSubstr("architectures = RoFormerForSequenceClassification"));
 }
 
+// transformers' RoFormer takes its sines from the file.
+TEST(RoFormerAngles, MustBeThoseOfItsConfiguration) {
+  const Copy original("bert_mlm");
+  original.import();
+  const LoadedModel bert(original.path() / "out.h5", {}, {}, "cpu");
+  EncoderConfig config = bert.model.config();
+  config.positions = Positions::rotary;
+  const Model model(config, host_allocator(), false);
+  const test::TemporaryFolder out;
+  export_weights(model, cpu_processor(), bert.tokenizer.special(), {}, out / "hf", {});
+  std::filesystem::copy(original.path() / "vocab.txt", out / "hf/vocab.txt");
+  const Copy copy(out / "hf");
+  const auto change = [&](double by) {
+    copy.change_weights(
+        [&](Weights& weights) { weights.at("roformer.encoder.embed_positions.weight").values[5] += by; });
+  };
+  EXPECT_THAT(copy.import().notes, Not(Contains(HasSubstr("embed_positions"))));
+  change(0.002);
+  EXPECT_THAT(copy.import().notes, Contains(HasSubstr("embed_positions.weight is rounded by up to 0.002")));
+  change(0.1);
+  EXPECT_THAT(test::error_of([&] { copy.import(); }),
+              HasSubstr("embed_positions.weight differs by up to 0.102"));
+}
+
 std::int64_t imported_length(const Copy& copy) {
   copy.import();
   return LoadedModel(copy.path() / "out.h5", {}, {}, "cpu").recipe.phases[0].length;
