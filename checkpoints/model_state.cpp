@@ -128,16 +128,52 @@ void load_parameters(const CheckpointReader& reader, const ParameterStore& store
   read(reader, store, matching(reader, store, false));
 }
 
-InitialParameters load_initial_parameters(const CheckpointReader& reader, const ParameterStore& store) {
+namespace {
+
+constexpr std::string_view carried = "/carried/";
+
+// Whether a checkpoint carries a parameter in the form that the model has it.
+bool carries(const CheckpointReader& reader, const ParameterStore& store, const ParameterInfo& info) {
+  const std::string path = std::string(carried) + info.name;
+  if (!reader.has_tensor(path)) return false;
+  const CheckpointTensor& saved = reader.tensor(path);
+  return std::ranges::equal(saved.shape, info.shape.sizes()) && saved.dtype == store.dtype();
+}
+
+}  // namespace
+
+void save_carried(CheckpointWriter& writer, const std::string& parameter, const Tensor& values) {
+  writer.tensor(std::string(carried) + parameter, values);
+}
+
+void copy_carried(const CheckpointReader& from, CheckpointWriter& to) {
+  for (const CheckpointTensor& saved : from.tensors()) {
+    if (!saved.path.starts_with(carried)) continue;
+    std::vector<float> values = from.read_values<float>(saved.path);
+    const Shape shape =
+        saved.shape.size() == 1 ? Shape{saved.shape[0]} : Shape{saved.shape[0], saved.shape[1]};
+    to.tensor(saved.path, Tensor(values.data(), shape, DType::float32));
+  }
+}
+
+InitialParameters load_initial_parameters(const CheckpointReader& reader, const ParameterStore& store,
+                                          bool take_carried) {
   const std::vector<ParameterId> loaded = matching(reader, store, true);
   if (std::ranges::none_of(loaded, [&](ParameterId id) { return is_adapter(store, id); }))
     require_merged_adapters(reader, "a model without them would lose");
   read(reader, store, loaded);
   InitialParameters result;
   result.loaded = static_cast<std::int64_t>(loaded.size());
-  for (ParameterId id = 0; id < store.size(); ++id)
-    if (!std::ranges::binary_search(loaded, id) && !is_adapter(store, id))
-      result.fresh.push_back(store.info(id).name);
+  for (ParameterId id = 0; id < store.size(); ++id) {
+    const ParameterInfo& info = store.info(id);
+    if (std::ranges::binary_search(loaded, id) || is_adapter(store, id)) continue;
+    if (take_carried && carries(reader, store, info)) {
+      load(reader, std::string(carried) + info.name, store, store.value(id));
+      ++result.loaded;
+    } else {
+      result.fresh.push_back(info.name);
+    }
+  }
   return result;
 }
 

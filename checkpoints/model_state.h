@@ -19,6 +19,11 @@ void check_parameters(const CheckpointReader& reader, const ParameterStore& stor
 // The same, and reads them. Error too if a number is not finite, as with everything that is loaded here.
 void load_parameters(const CheckpointReader& reader, const ParameterStore& store);
 
+// "/carried/<parameter>": a parameter of a head that the model does not have. One that is made later, for a
+// new run, begins with it.
+void save_carried(CheckpointWriter& writer, const std::string& parameter, const Tensor& values);
+void copy_carried(const CheckpointReader& from, CheckpointWriter& to);
+
 // How many parameters came from a checkpoint, and which are new.
 struct InitialParameters {
   std::int64_t loaded = 0;
@@ -29,9 +34,11 @@ struct InitialParameters {
 // and shape; the rest of the head stays as it is. A dense model's weights become the frozen ones of a model
 // with adapters (tensorized/lte_linear.h), and those of a model with other adapters, if these are merged. Its
 // own adapters then stay as they are: they add nothing at the start. Neither optimizer nor trainer state is
-// read. A model whose tensor trains have ranks of their own must be built with them first: take_ranks() in
-// training/checkpoint_recipe.h. Error in one sentence if the encoders differ.
-InitialParameters load_initial_parameters(const CheckpointReader& reader, const ParameterStore& store);
+// read. take_carried: whether parameters of the head may also be carried ones. A model whose tensor trains
+// have ranks of their own must be built with them first: take_ranks() in training/checkpoint_recipe.h. Error
+// in one sentence if the encoders differ.
+InitialParameters load_initial_parameters(const CheckpointReader& reader, const ParameterStore& store,
+                                          bool take_carried = true);
 
 // Throws Error unless the adapters of [lte] that a checkpoint holds, if any, have been merged into the
 // weights since they were last trained. `otherwise`: what would happen to "what its adapters have learnt

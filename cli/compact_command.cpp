@@ -200,8 +200,10 @@ void add_compact_command(CLI::App& program) {
                  "No rank above the recipe's, even if the error is missed")
       ->needs(from_dense);
   command
-      ->add_option("--recipe", options->recipe,
-                   "Take [tensorized], with the modes, from this recipe instead of the checkpoint's")
+      ->add_option(
+          "--recipe", options->recipe,
+          "Take [tensorized], with the modes, from this recipe instead of the checkpoint's; modes of "
+          "another width become as many that fit")
       ->type_name("RECIPE")
       ->needs(from_dense);
   command

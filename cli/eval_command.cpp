@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/inference_options.h"
+#include "cli/inference_task.h"
 #include "cli/number_checks.h"
 #include "cli/run_input.h"
 #include "kernels/backends/backends.h"
@@ -45,14 +46,15 @@ void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
   if (options.batches > 0) throw UsageError("--batches is for a pretrained model; this one is fine-tuned");
   TaskSection section = loaded.recipe.task;
   if (!options.input.empty()) section.validation = options.input;
-  const data::Task task = task_of(section);
-  if (task.validation.empty()) throw UsageError("there is nothing to evaluate on: give --input FILE");
+  const std::vector<data::Task::Set> sets_to_score = task_of(section, TaskUse::inference).validation;
+  if (sets_to_score.empty()) throw UsageError("there is nothing to evaluate on: give --input FILE");
   const PackCapacity capacity = inference_capacity(options.inference, loaded);
   const EncoderConfig& config = loaded.model.config();
   InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
   Json sets = Json::object();
-  for (const data::Task::Set& set : task.validation) {
+  for (const data::Task::Set& set : sets_to_score) {
     if (options.input.empty()) check_recipe_path(set.file, options, "--input FILE");
+    const data::Task task = task_for(options.inference, loaded, set.file, true);
     const auto examples = data::Examples::read(task, {set}, loaded.tokenizer, true, capacity.longest);
     report_examples(set.file.string(), *samples_for(config, task, examples, capacity.longest), examples,
                     capacity.longest);

@@ -39,8 +39,9 @@ void import_model(const ImportCommandOptions& options) {
       exchange::name_of(imported.form), config.layers, config.hidden, config.vocabulary,
       options.output.path.string());
   if (!imported.tokenizer.empty()) put("tokenizer\n{}", data::described(imported.tokenizer));
+  if (!imported.labels.empty()) put("its classes: {}\n", fmt::join(imported.labels, ", "));
   if (!imported.fresh.empty())
-    put("it has no head of that kind, which begins at random: {}\n", fmt::join(imported.fresh, ", "));
+    put("its head has no {}: these begin at random\n", fmt::join(imported.fresh, ", "));
 }
 
 }  // namespace

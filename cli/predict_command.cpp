@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/inference_options.h"
+#include "cli/inference_task.h"
 #include "cli/output_options.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
@@ -69,7 +70,7 @@ void predict(const PredictOptions& options) {
         fmt::format("{} is a pretrained model without a task; fine-tune it first, or use `comera "
                     "embed`",
                     options.inference.model.string()));
-  const data::Task task = task_of(loaded.recipe.task);
+  const data::Task task = task_for(options.inference, loaded, options.input, false);
   const PackCapacity capacity = inference_capacity(options.inference, loaded);
   const auto examples =
       data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false, capacity.longest);
@@ -100,7 +101,10 @@ void add_predict_command(CLI::App& program) {
       ->required();
   add_output_options(*command, options->output, "FILE.tsv or FILE.jsonl");
   command->footer(
-      "Example: comera predict runs/mnli --input glue/MNLI/test_matched.tsv --output predictions.tsv\n"
+      "Examples:\n"
+      "  comera predict runs/mnli --input glue/MNLI/test_matched.tsv --output predictions.tsv\n"
+      "  comera predict imported.h5 --input pairs.csv --set 'task.text=[\"premise\", \"hypothesis\"]' "
+      "--output predictions.tsv\n"
       "Each line says which line of the input it belongs to: rows that cannot be read are left out and "
       "reported.");
   command->callback([options] { predict(*options); });

@@ -66,7 +66,7 @@ Exported export_weights(const Model& model, const Processor& processor, const da
   const Processor cpu = cpu_processor();
   const TransformersConfig read = read_config(folder);
   const Model again(read.model, cpu.allocator, false);
-  const std::vector<std::string> fresh = read_weights(SafetensorsReader(folder), read.form, again);
+  const std::vector<std::string> fresh = read_weights(SafetensorsReader(folder), read, again).fresh;
   COMERA_CHECK(fresh.empty(), "{}: what was written has no {}", folder.string(), fmt::join(fresh, ", "));
   Exported exported{.form = choice.form,
                     .reason = choice.reason,

@@ -1,7 +1,11 @@
 #include "exchange/import_model.h"
 
+#include <fmt/ranges.h>
+
 #include "checkpoints/model_state.h"
 #include "data/tokenizers/tokenizer_json.h"
+#include "exchange/sentence_modules.h"
+#include "exchange/sequence_length.h"
 #include "exchange/transformers_folder.h"
 #include "recipes/recipe.h"
 #include "training/checkpoint_tokenizer.h"
@@ -11,10 +15,10 @@ namespace comera::exchange {
 
 namespace {
 
-constexpr std::int64_t longest_by_default = 512, pack = 4096;
+constexpr std::int64_t pack = 4096;
 
 // As much of a recipe as the model itself decides: what trains it further has a recipe of its own.
-Recipe recipe_of(const TransformersConfig& config) {
+Recipe recipe_of(const TransformersConfig& config, std::int64_t length) {
   Recipe recipe;
   recipe.model = config.model;
   static_cast<TensorizedConfig&>(recipe.tensorized) = config.model.tensorized;
@@ -27,17 +31,35 @@ Recipe recipe_of(const TransformersConfig& config) {
   }
   PhaseSection phase;
   phase.name = "imported";
-  phase.length = std::min(config.model.max_positions, longest_by_default);
+  phase.length = length;
   phase.tokens_per_pack = std::max(pack, phase.length);
   phase.steps = 1;
   recipe.phases = {phase};
   return recipe;
 }
 
+void say_head(const ReadWeights& weights, std::vector<std::string>& notes) {
+  if (!weights.pooler.empty())
+    notes.push_back(
+        "its pooler is kept: a head for classes or scores that `finetune --from` makes begins with it, as "
+        "transformers' does");
+  if (!weights.left_out.empty())
+    notes.push_back(fmt::format("left out, since they belong to heads that it does not have here: {}",
+                                fmt::join(weights.left_out, ", ")));
+}
+
+void save_pooler(CheckpointWriter& writer, const ReadWeights& weights) {
+  for (const CarriedParameter& parameter : weights.pooler) {
+    std::vector<float> values(parameter.values.begin(), parameter.values.end());
+    save_carried(writer, parameter.name, Tensor(values.data(), parameter.shape, DType::float32));
+  }
+}
+
 }  // namespace
 
 Imported import_model(const std::filesystem::path& folder, const std::filesystem::path& tokenizer_file,
                       const std::filesystem::path& checkpoint, data::LetterCase letter_case) {
+  require_encoder_in(folder);
   const TransformersConfig config = read_config(folder);
   const SafetensorsReader reader(folder);
   const data::Tokenizer tokenizer =
@@ -52,11 +74,19 @@ Imported import_model(const std::filesystem::path& folder, const std::filesystem
     imported.notes.push_back(
         fmt::format("the tokenizer has {} pieces, the model rows for {}: it may be another model's",
                     tokenizer.vocabulary(), config.model.vocabulary));
-  imported.fresh = read_weights(reader, config.form, model);
+  imported.labels = config.labels;
+  const ReadWeights weights = read_weights(reader, config, model);
+  imported.fresh = weights.fresh;
+  say_head(weights, imported.notes);
+  if (!weights.note.empty()) imported.notes.push_back(weights.note);
+  const SequenceLength length = sequence_length(folder, config.model);
+  if (!length.note.empty()) imported.notes.push_back(length.note);
+  for (const std::string& note : sentence_notes(folder, tokenizer)) imported.notes.push_back(note);
 
-  const Recipe recipe = recipe_of(config);
+  const Recipe recipe = recipe_of(config, length.tokens);
   CheckpointWriter writer(checkpoint);
   save_parameters(writer, model.parameters());
+  save_pooler(writer, weights);
   writer.attributes("/recipe", {{"toml", to_toml(recipe)}});
   writer.attributes("/trainer", RunState().attributes());
   writer.attributes("/rng", {{"seed", recipe.run.seed}});

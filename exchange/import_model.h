@@ -11,8 +11,9 @@ namespace comera::exchange {
 struct Imported {
   Form form = Form::bert;
   EncoderConfig config = {};
-  std::vector<std::string> fresh = {};  // parameters of the head that the folder has nothing for
-  std::vector<std::string> notes = {};  // about the tokenizer
+  std::vector<std::string> fresh = {};   // parameters of the head that the folder has nothing for
+  std::vector<std::string> labels = {};  // of its classes
+  std::vector<std::string> notes = {};   // about the tokenizer, the length of sequences and the head
   std::vector<data::TokenizerSetting> tokenizer = {};
 };
 

@@ -77,6 +77,18 @@ std::string usage(const LoadedModel& loaded, const Exported& exported) {
       kind, trusted, call);
 }
 
+// transformers divides losses by the tokens of a step where forward() takes keyword arguments, which these
+// classes do without dividing.
+std::string accumulation(const Exported& exported) {
+  if (exported.form == Form::comera) return "";
+  return fmt::format(
+      "\n## Training it further\ntransformers' `Trainer` with `gradient_accumulation_steps=N` makes losses "
+      "and "
+      "gradients of its models of type `{}` N times too large (seen in transformers 5.24). Set "
+      "`model.accepts_loss_kwargs = False` before training.\n",
+      name_of(exported.form));
+}
+
 }  // namespace
 
 std::string model_card(const LoadedModel& loaded, const std::filesystem::path& run,
@@ -104,7 +116,7 @@ std::string model_card(const LoadedModel& loaded, const std::filesystem::path& r
           : fmt::format("a model of type `comera` with a modelling file of its own, since {}",
                         exported.reason));
   if (!exported.tokenizer_note.empty()) text += fmt::format("Note: {}.\n\n", exported.tokenizer_note);
-  text += usage(loaded, exported);
+  text += usage(loaded, exported) + accumulation(exported);
   text += fmt::format("\n## Training\n{} steps on {}", state.step, data_text(loaded.recipe));
   if (state.units > 0) text += fmt::format(", {} tokens", millions(state.units));
   text += ".\n" + scores(loaded, run, state.step);

@@ -17,7 +17,7 @@ class ComeraConfig(PretrainedConfig):
                  intermediate_size=256, max_position_embeddings=128, type_vocab_size=2, layer_norm_eps=1e-12,
                  hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, initializer_range=0.02,
                  positions="learned", rotary_theta=10000.0, slopes=None, norm="post", pooling="first",
-                 pairs="joint", tensor_trains=None, pad_token_id=0, **kwargs):
+                 pairs="joint", tensor_trains=None, matrices="outputs_inputs", pad_token_id=0, **kwargs):
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
         self.num_hidden_layers = num_hidden_layers
@@ -37,23 +37,12 @@ class ComeraConfig(PretrainedConfig):
         self.pairs = pairs  # "joint", or "separate": two texts that are encoded each by itself
         # Modes and ranks of the layers that are tensor trains, by their names; ranks of 0: W is zero.
         self.tensor_trains = tensor_trains or {}
+        self.matrices = matrices  # of the weights: how nn.Linear has them
         super().__init__(pad_token_id=pad_token_id, **kwargs)
 
 
-class Linear(nn.Module):
-    """y = x W + bias, W (inputs, outputs)."""
-
-    def __init__(self, inputs, outputs):
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(inputs, outputs))
-        self.bias = nn.Parameter(torch.zeros(outputs))
-
-    def forward(self, x):
-        return x @ self.weight + self.bias
-
-
 class TensorTrainLinear(nn.Module):
-    """The same with W a tensor train: cores (r_before, mode, r_behind), those of the input modes first."""
+    """y = x W + bias with W a tensor train: cores (r_before, mode, r_behind), those of the input modes first."""
 
     def __init__(self, inputs, outputs, shape):
         super().__init__()
@@ -82,15 +71,11 @@ class TensorTrainLinear(nn.Module):
         return (x @ a) @ b + self.bias
 
 
-class Table(nn.Module):
+class Table(nn.Embedding):
     """A row for each token, also the decoder of a masked-language head."""
 
     def __init__(self, config):
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(config.vocab_size, config.hidden_size))
-
-    def forward(self, ids):
-        return F.embedding(ids, self.weight)
+        super().__init__(config.vocab_size, config.hidden_size)
 
     def decode(self, h):
         return h @ self.weight.T
@@ -139,7 +124,7 @@ class TensorTrainTable(nn.Module):
 
 def linear(config, name, inputs, outputs):
     shape = config.tensor_trains.get(name)
-    return Linear(inputs, outputs) if shape is None else TensorTrainLinear(inputs, outputs, shape)
+    return nn.Linear(inputs, outputs) if shape is None else TensorTrainLinear(inputs, outputs, shape)
 
 
 def layer_norm(config):
@@ -158,10 +143,11 @@ class Embedding(nn.Module):
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.learned = config.positions == "learned"
 
-    def forward(self, ids, types):
-        x = self.tokens(ids) + self.types[types]
+    def forward(self, tokens, types, places):
+        """tokens: vectors of the tokens; places: None for 0, 1, 2, …"""
+        x = tokens + self.types[types]
         if self.learned:
-            x = x + self.positions[:ids.shape[1]]
+            x = x + (self.positions[:x.shape[1]] if places is None else self.positions[places])
         return self.dropout(self.norm(x))
 
 
@@ -173,14 +159,20 @@ class Attention(nn.Module):
         for part in ("query", "key", "value", "output"):
             setattr(self, part, linear(config, f"{name}.{part}", width, width))
 
-    def forward(self, x, scores, turns):
+    def forward(self, x, scores, turns, eager):
+        """Also the probabilities, if they are computed one by one (eager)."""
         q, k, v = (layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
                    for layer in (self.query, self.key, self.value))
         if turns is not None:
             q, k = turn(q, *turns), turn(k, *turns)
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=scores,
-                                           dropout_p=self.dropout if self.training else 0.0)
-        return self.output(y.transpose(1, 2).flatten(-2))
+        dropout, shares = self.dropout if self.training else 0.0, None
+        if eager:
+            products = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+            shares = (products if scores is None else products + scores).softmax(-1)
+            y = F.dropout(shares, dropout) @ v
+        else:
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=scores, dropout_p=dropout)
+        return self.output(y.transpose(1, 2).flatten(-2)), shares
 
 
 def turn(x, cos, sin):
@@ -209,12 +201,32 @@ class Block(nn.Module):
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.pre = config.norm == "pre"
 
-    def forward(self, x, scores, turns):
+    def forward(self, x, scores, turns, eager):
+        y, shares = self.attention(self.norm1(x) if self.pre else x, scores, turns, eager)
+        x = x + self.dropout(y)
         if self.pre:
-            x = x + self.dropout(self.attention(self.norm1(x), scores, turns))
-            return x + self.dropout(self.ffn(self.norm2(x)))
-        x = self.norm1(x + self.dropout(self.attention(x, scores, turns)))
-        return self.norm2(x + self.dropout(self.ffn(x)))
+            return x + self.dropout(self.ffn(self.norm2(x))), shares
+        x = self.norm1(x)
+        return self.norm2(x + self.dropout(self.ffn(x))), shares
+
+
+def masked(scores, mask, x):
+    """What is added to products of queries and keys: scores (None: nothing), and for keys that the mask hides the
+    least number there is. mask: (B, keys), (B, queries, keys) or (B, heads or 1, queries, keys) of 1 and 0 or of
+    truth values; with three or four axes also of numbers to be added."""
+    if mask is None:
+        return scores
+    if mask.dim() not in (2, 3, 4):
+        raise ValueError(f"an attention_mask has 2, 3 or 4 axes, not {mask.dim()}")
+    added = mask.dim() > 2 and mask.is_floating_point()
+    if mask.dim() < 4:
+        mask = mask[:, None, None, :] if mask.dim() == 2 else mask[:, None]
+    if added:
+        return mask.to(x) if scores is None else scores + mask.to(x)
+    mask = mask.bool()
+    if scores is None:
+        scores = x.new_zeros(1)
+    return scores.masked_fill(~mask, torch.finfo(x.dtype).min)
 
 
 class Encoder(nn.Module):
@@ -224,59 +236,103 @@ class Encoder(nn.Module):
             self.add_module(str(i), Block(config, f"encoder.{i}"))
         self.norm = layer_norm(config) if config.norm == "pre" else nn.Identity()
         self.config = config
+        self.gradient_checkpointing = False
 
-    def forward(self, x, mask, output_hidden_states=False):
-        config, length = self.config, x.shape[1]
-        scores = x.new_zeros(x.shape[0], 1, 1, length).masked_fill(~mask[:, None, None, :], -torch.inf)
-        turns = None
+    def slopes(self, x, places):
+        """Scores of relative positions."""
+        distance = places[:, None, None, :] - places[:, None, :, None]
+        before, behind = torch.tensor(self.config.slopes, device=x.device, dtype=x.dtype)[..., None, None].unbind(1)
+        return -torch.where(distance < 0, before, behind) * distance.abs()
+
+    def turns(self, x, places):
+        """Cosines and sines of rotary positions."""
+        half = self.config.hidden_size // self.config.num_attention_heads // 2
+        speeds = self.config.rotary_theta ** (-torch.arange(half, dtype=torch.float64) / half)
+        angles = places.to("cpu", torch.float64)[:, None, :, None] * speeds
+        return angles.cos().to(x), angles.sin().to(x)
+
+    def forward(self, x, mask, places, output_hidden_states=False, output_attentions=False):
+        config = self.config
+        scores = turns = None
         if config.positions == "relative":
-            distance = torch.arange(length, device=x.device)[None] - torch.arange(length, device=x.device)[:, None]
-            before, behind = torch.tensor(config.slopes, device=x.device, dtype=x.dtype)[..., None, None].unbind(1)
-            scores = scores - torch.where(distance < 0, before, behind) * distance.abs()
+            scores = self.slopes(x, torch.arange(x.shape[1], device=x.device)[None] if places is None else places)
         elif config.positions == "rotary":
-            half = config.hidden_size // config.num_attention_heads // 2
-            speeds = config.rotary_theta ** (-torch.arange(half, dtype=torch.float64) / half)
-            angles = torch.arange(length, dtype=torch.float64)[:, None] * speeds
-            turns = angles.cos().to(x), angles.sin().to(x)
-        states = [x]
+            turns = self.turns(x, torch.arange(x.shape[1])[None] if places is None else places)
+        scores = masked(scores, mask, x)
+        eager = output_attentions or getattr(config, "_attn_implementation", None) == "eager"
+        states, attentions = [x], []
         for i in range(config.num_hidden_layers):
-            x = getattr(self, str(i))(x, scores, turns)
+            block = getattr(self, str(i))
+            if self.gradient_checkpointing and self.training:
+                x, shares = self._gradient_checkpointing_func(block.__call__, x, scores, turns, eager)
+            else:
+                x, shares = block(x, scores, turns, eager)
             states.append(x)
-        return self.norm(x), tuple(states) if output_hidden_states else None
+            attentions.append(shares)
+        states[-1] = x = self.norm(x)
+        return BaseModelOutput(last_hidden_state=x, hidden_states=tuple(states) if output_hidden_states else None,
+                               attentions=tuple(attentions) if output_attentions else None)
 
 
 class ComeraPreTrainedModel(PreTrainedModel):
     config_class = ComeraConfig
     base_model_prefix = "comera"
+    supports_gradient_checkpointing = True
+    accepts_loss_kwargs = False  # losses are means of their batch: Trainer divides them by the packs of a step
     _no_split_modules = ["Block"]
+    _supports_sdpa = True
 
     @torch.no_grad()
     def _init_weights(self, module):
         for name, parameter in module.named_parameters(recurse=False):
             if isinstance(module, nn.LayerNorm) or parameter.dim() < 2:
                 parameter.fill_(1.0 if isinstance(module, nn.LayerNorm) and name == "weight" else 0.0)
-            elif isinstance(module, Linear):
+            elif isinstance(module, nn.Linear):
                 parameter.normal_(0.0, math.sqrt(1 / sum(parameter.shape)))
             else:
                 parameter.normal_(0.0, self.config.initializer_range)
+
+    def get_input_embeddings(self):
+        """A module that makes vectors of ids; of a tensor-train table it has cores, not a weight."""
+        return self.base_model.embedding.tokens
+
+    def set_input_embeddings(self, value):
+        raise NotImplementedError("the token table of a comera model cannot be replaced: its head decodes with it")
+
+    def resize_token_embeddings(self, new_num_tokens=None, *args, **kwargs):
+        if new_num_tokens not in (None, self.config.vocab_size):
+            raise NotImplementedError(f"the vocabulary of a comera model stays as it is: {self.config.vocab_size}")
+        return self.get_input_embeddings()
+
+    def given(self, output, return_dict):
+        """An output as a tuple where that is asked for."""
+        wanted = getattr(self.config, "return_dict", True) if return_dict is None else return_dict
+        return output if wanted else output.to_tuple()
 
 
 class ComeraModel(ComeraPreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
+        if config.matrices != "outputs_inputs":
+            raise ValueError("the weights were written for another version of modeling_comera.py; use that")
         self.embedding = Embedding(config)
         self.encoder = Encoder(config)
         self.post_init()
 
-    def forward(self, input_ids, attention_mask=None, token_type_ids=None, output_hidden_states=None,
-                return_dict=None, **_):
-        if attention_mask is None:
-            attention_mask = torch.ones_like(input_ids)
+    def forward(self, input_ids=None, attention_mask=None, token_type_ids=None, position_ids=None,
+                inputs_embeds=None, output_attentions=None, output_hidden_states=None, return_dict=None):
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("give either input_ids or inputs_embeds")
+        tokens = self.embedding.tokens(input_ids) if inputs_embeds is None else inputs_embeds
         if token_type_ids is None:
-            token_type_ids = torch.zeros_like(input_ids)
-        x = self.embedding(input_ids, token_type_ids)
-        hidden, states = self.encoder(x, attention_mask.bool(), bool(output_hidden_states))
-        return BaseModelOutput(last_hidden_state=hidden, hidden_states=states)
+            token_type_ids = torch.zeros(tokens.shape[:2], dtype=torch.long, device=tokens.device)
+        if output_attentions is None:
+            output_attentions = getattr(self.config, "output_attentions", False)
+        if output_hidden_states is None:
+            output_hidden_states = getattr(self.config, "output_hidden_states", False)
+        x = self.embedding(tokens, token_type_ids, position_ids)
+        output = self.encoder(x, attention_mask, position_ids, bool(output_hidden_states), bool(output_attentions))
+        return self.given(output, return_dict)
 
 
 class MaskedLanguageHead(nn.Module):
@@ -297,12 +353,15 @@ class ComeraForMaskedLM(ComeraPreTrainedModel):
         self.head = MaskedLanguageHead(config)
         self.post_init()
 
-    def forward(self, input_ids, attention_mask=None, token_type_ids=None, labels=None,
-                output_hidden_states=None, return_dict=None, **_):
-        found = self.comera(input_ids, attention_mask, token_type_ids, output_hidden_states)
+    def forward(self, input_ids=None, attention_mask=None, token_type_ids=None, position_ids=None,
+                inputs_embeds=None, labels=None, output_attentions=None, output_hidden_states=None,
+                return_dict=None):
+        found = self.comera(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds,
+                            output_attentions, output_hidden_states, return_dict=True)
         logits = self.head(found.last_hidden_state, self.comera.embedding.tokens)
         loss = None if labels is None else F.cross_entropy(logits.flatten(0, 1), labels.flatten())
-        return MaskedLMOutput(loss=loss, logits=logits, hidden_states=found.hidden_states)
+        return self.given(MaskedLMOutput(loss=loss, logits=logits, hidden_states=found.hidden_states,
+                                         attentions=found.attentions), return_dict)
 
 
 class SequenceHead(nn.Module):
@@ -310,12 +369,16 @@ class SequenceHead(nn.Module):
         super().__init__()
         separate = config.pairs == "separate"
         self.pooler = linear(config, "head.pooler", config.hidden_size, config.hidden_size)
-        self.classifier = Linear((4 if separate else 1) * config.hidden_size, config.num_labels)
+        self.classifier = nn.Linear((4 if separate else 1) * config.hidden_size, config.num_labels)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.mean = config.pooling == "mean"
 
     def pool(self, hidden, mask):
         if self.mean:
+            if mask is None:
+                mask = hidden.new_ones(hidden.shape[:2])
+            if mask.dim() != 2:
+                raise ValueError("the head takes the mean over a text's tokens: give an attention_mask (texts, tokens)")
             weights = mask.to(hidden)[..., None]
             hidden = (hidden * weights).sum(1) / weights.sum(1)
         else:
@@ -333,24 +396,34 @@ class ComeraForSequenceClassification(ComeraPreTrainedModel):
         self.head = SequenceHead(config)
         self.post_init()
 
-    def pooled(self, ids, mask, types, output_hidden_states=None):
-        if mask is None:
-            mask = torch.ones_like(ids)
-        found = self.comera(ids, mask, types, output_hidden_states)
-        return self.head.pool(found.last_hidden_state, mask), found.hidden_states
+    def pooled(self, ids, mask, *others):
+        found = self.comera(ids, mask, *others, return_dict=True)
+        return self.head.pool(found.last_hidden_state, mask), found
 
-    def forward(self, input_ids, attention_mask=None, token_type_ids=None, second_input_ids=None,
-                second_attention_mask=None, labels=None, output_hidden_states=None, return_dict=None, **_):
-        features, states = self.pooled(input_ids, attention_mask, token_type_ids, output_hidden_states)
+    def loss(self, logits, labels):
+        """As transformers' classifiers choose it, by config.problem_type or by the labels' kind."""
+        kind = self.config.problem_type
+        if kind is None:
+            whole = not labels.is_floating_point()
+            kind = ("regression" if self.num_labels == 1 else
+                    "single_label_classification" if whole else "multi_label_classification")
+        if kind == "regression":
+            return F.mse_loss(logits.squeeze(-1), labels.to(logits).view_as(logits.squeeze(-1)))
+        if kind == "multi_label_classification":
+            return F.binary_cross_entropy_with_logits(logits, labels.to(logits))
+        return F.cross_entropy(logits.view(-1, self.num_labels), labels.view(-1))
+
+    def forward(self, input_ids=None, attention_mask=None, token_type_ids=None, position_ids=None,
+                inputs_embeds=None, second_input_ids=None, second_attention_mask=None, labels=None,
+                output_attentions=None, output_hidden_states=None, return_dict=None):
+        features, found = self.pooled(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds,
+                                      output_attentions, output_hidden_states)
         if self.config.pairs == "separate":
             if second_input_ids is None:
                 raise ValueError("this model compares two texts: give the second one as second_input_ids")
-            other, _states = self.pooled(second_input_ids, second_attention_mask, None)
+            other, _found = self.pooled(second_input_ids, second_attention_mask)
             features = torch.cat((features, other, (features - other).abs(), features * other), -1)
         logits = self.head.classifier(self.head.dropout(features))
-        loss = None
-        if labels is not None:
-            regression = self.num_labels == 1
-            loss = (F.mse_loss(logits.squeeze(-1), labels.to(logits)) if regression
-                    else F.cross_entropy(logits, labels))
-        return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=states)
+        loss = None if labels is None else self.loss(logits, labels)
+        return self.given(SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=found.hidden_states,
+                                                   attentions=found.attentions), return_dict)

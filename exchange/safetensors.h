@@ -36,6 +36,8 @@ class SafetensorsReader {
   // F64, F32, F16 and BF16. Error for other types, and for numbers that are not finite.
   std::vector<double> read(const std::string& name) const;
   std::vector<std::string> names() const;
+  // The file that a tensor is in. Throws Error if there is no tensor of that name.
+  std::filesystem::path file_of(const std::string& name) const { return files_[find(name).file].path(); }
   const std::filesystem::path& folder() const { return folder_; }
 
  private:

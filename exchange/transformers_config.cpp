@@ -1,8 +1,12 @@
 #include "exchange/transformers_config.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "exchange/class_labels.h"
+#include "exchange/config_members.h"
 #include "kernels/core/check.h"
 #include "model/positions.h"
 #include "storage/json_file.h"
@@ -32,6 +36,9 @@ std::string class_prefix(Form form) {
   return "";
 }
 
+// Which side of a matrix comes first in files of type `comera`; those without the key have inputs first.
+constexpr const char* outputs_first = "outputs_inputs";
+
 Json shapes_json(const EncoderConfig& model) {
   Json shapes = Json::object();
   if (const auto shape = model.tensorized.embedding_shape())
@@ -55,6 +62,7 @@ void add_comera_keys(Json& json, const EncoderConfig& model) {
   json["pooling"] = model.pooling == Pooling::mean ? "mean" : "first";
   json["pairs"] = model.pairs == PairEncoding::separate ? "separate" : "joint";
   json["tensor_trains"] = shapes_json(model);
+  json["matrices"] = outputs_first;
   const std::string file = "modeling_comera.Comera";
   json["auto_map"] = {{"AutoConfig", file + "Config"},
                       {"AutoModel", file + "Model"},
@@ -103,49 +111,13 @@ std::string config_json(const TransformersConfig& config, const data::SpecialIds
 
 namespace {
 
-using ReadJson = nlohmann::json;
-
-// Reads members of one JSON object; what is wrong is told with the file's name.
-class Members {
- public:
-  Members(const ReadJson& json, std::string file) : json_(json), file_(std::move(file)) {}
-
-  template <class T>
-  T get(const char* key) const {
-    const auto found = json_.find(key);
-    COMERA_CHECK(found != json_.end() && !found->is_null(), "{}: has no {}", file_, key);
-    try {
-      return found->get<T>();
-    } catch (const nlohmann::json::exception&) {
-      throw Error(fmt::format("{}: {} = {} is of the wrong kind", file_, key, found->dump().substr(0, 60)));
-    }
-  }
-  template <class T>
-  T get(const char* key, T otherwise) const {
-    const auto found = json_.find(key);
-    return found == json_.end() || found->is_null() ? otherwise : get<T>(key);
-  }
-  // Refuses a setting that the encoder does not have.
-  template <class T>
-  void require(const char* key, const T& value) const {
-    if (const T found = get<T>(key, value); found != value)
-      throw Error(fmt::format("{}: {} = {} cannot be imported; only {} can", file_, key, Json(found).dump(),
-                              Json(value).dump()));
-  }
-  const std::string& file() const { return file_; }
-
- private:
-  const ReadJson& json_;
-  std::string file_;
-};
-
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return text;
 }
 
-Form form_in(const Members& members) {
+Form form_in(const ConfigMembers& members) {
   const auto type = members.get<std::string>("model_type");
   for (const Form form : {Form::bert, Form::megatron_bert, Form::roformer, Form::roberta, Form::comera})
     if (type == name_of(form)) return form;
@@ -155,7 +127,7 @@ Form form_in(const Members& members) {
                   members.file(), type));
 }
 
-void read_head(const Members& members, TransformersConfig& config) {
+void read_head(const ConfigMembers& members, TransformersConfig& config) {
   const auto architectures = members.get<std::vector<std::string>>("architectures", {});
   const std::string name = architectures.empty() ? "" : architectures.front();
   const bool known = name.empty() || name.ends_with("Model") || name.ends_with("ForMaskedLM") ||
@@ -165,28 +137,20 @@ void read_head(const Members& members, TransformersConfig& config) {
                "sequence classification can be imported",
                members.file(), joined(architectures));
   if (!name.ends_with("ForSequenceClassification")) return;
-  const auto labels = members.get<ReadJson>("id2label", {{"0", "LABEL_0"}, {"1", "LABEL_1"}});
-  COMERA_CHECK(labels.is_object() && !labels.empty() && labels.size() < 100'000, "{}: id2label is damaged",
-               members.file());
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    const auto label = labels.find(std::to_string(i));
-    COMERA_CHECK(label != labels.end() && label->is_string(), "{}: id2label has no name for {}",
-                 members.file(), i);
-    config.labels.push_back(label->get<std::string>());
-  }
-  const auto problem = members.get<std::string>("problem_type", "");
-  COMERA_CHECK(problem != "multi_label_classification",
-               "{}: a head for several labels at once cannot be imported", members.file());
-  const bool regression = problem == "regression" || (problem.empty() && config.labels.size() == 1);
-  config.model.head = regression ? HeadKind::regression : HeadKind::classification;
-  config.model.classes = std::ssize(config.labels);
-  if (regression) config.labels.clear();
+  COMERA_CHECK(config.form != Form::roformer,
+               "{}: architectures = {} cannot be imported: the head of RoFormer's classifier has another "
+               "activation than tanh",
+               members.file(), name);
+  const SequenceAnswers answers = read_answers(members);
+  config.model.head = answers.regression ? HeadKind::regression : HeadKind::classification;
+  config.model.classes = answers.count;
+  config.labels = answers.labels;
 }
 
-void read_shapes(const Members& members, EncoderConfig& model) {
-  const auto shapes = members.get<ReadJson>("tensor_trains", ReadJson::object());
+void read_shapes(const ConfigMembers& members, EncoderConfig& model) {
+  const auto shapes = members.get<nlohmann::json>("tensor_trains", nlohmann::json::object());
   for (const auto& [name, value] : shapes.items()) {
-    const Members of(value, members.file() + ": tensor_trains." + name);
+    const ConfigMembers of(value, members.file() + ": tensor_trains." + name);
     using Numbers = std::vector<std::int64_t>;
     if (name == EncoderConfig::embedding_layer) {
       model.tensorized.embedding = TTMShape{.row_modes = of.get<Numbers>("row_modes"),
@@ -212,7 +176,21 @@ void make_possible(std::optional<TTShape>& kind) {
   if (kind && kind->removed()) std::ranges::fill(kind->ranks, 1);
 }
 
-void read_comera_keys(const Members& members, EncoderConfig& model) {
+// Slopes follow from the number of heads here.
+void require_own_slopes(const ConfigMembers& members, const EncoderConfig& model) {
+  using Slopes = std::vector<std::array<double, 2>>;
+  Slopes own;
+  for (const HeadSlopes& slopes : head_slopes(model.heads)) own.push_back({slopes.before, slopes.behind});
+  const auto found = members.get<Slopes>("slopes", own);
+  bool same = found.size() == own.size();
+  for (std::size_t head = 0; same && head < own.size(); ++head)
+    for (std::size_t side = 0; side < 2; ++side)
+      same = same && std::abs(found[head][side] - own[head][side]) <= 1e-6 * std::abs(own[head][side]);
+  COMERA_CHECK(same, "{}: slopes are others than those that {} heads have here, and cannot be imported",
+               members.file(), model.heads);
+}
+
+void read_comera_keys(const ConfigMembers& members, EncoderConfig& model) {
   const auto choose = [&](const char* key, std::initializer_list<const char*> names) {
     const auto name = members.get<std::string>(key);
     int i = 0;
@@ -227,6 +205,7 @@ void read_comera_keys(const Members& members, EncoderConfig& model) {
   model.pooling = static_cast<Pooling>(choose("pooling", {"first", "mean"}));
   model.pairs = static_cast<PairEncoding>(choose("pairs", {"joint", "separate"}));
   model.rotary_theta = members.get<double>("rotary_theta", model.rotary_theta);
+  if (model.positions == Positions::relative) require_own_slopes(members, model);
   read_shapes(members, model);
   for (auto* kind : {&model.tensorized.attention, &model.tensorized.ffn_up, &model.tensorized.ffn_down,
                      &model.tensorized.head})
@@ -238,9 +217,9 @@ void read_comera_keys(const Members& members, EncoderConfig& model) {
 TransformersConfig read_config(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "config.json";
   const std::string text = storage::read_small_file(file, largest_config, "a model's config.json");
-  const ReadJson json = storage::parse_json(text, file.string() + ":");
+  const nlohmann::json json = storage::parse_json(text, file.string() + ":");
   COMERA_CHECK(json.is_object(), "{}: is damaged: it is no JSON object", file.string());
-  const Members members(json, file.string());
+  const ConfigMembers members(json, file.string());
   TransformersConfig config{.model = {}, .form = form_in(members)};
   EncoderConfig& model = config.model;
   model.layers = members.get<std::int64_t>("num_hidden_layers");
@@ -260,7 +239,8 @@ TransformersConfig read_config(const std::filesystem::path& folder) {
   members.require<bool>("add_cross_attention", false);
   members.require<bool>("rotary_value", false);
   members.require<std::int64_t>("embedding_size", model.hidden);
-  members.require<bool>("tie_word_embeddings", true);
+  config.tied = members.get<bool>("tie_word_embeddings", true);
+  if (config.form == Form::comera) members.require<bool>("tie_word_embeddings", true);
   switch (config.form) {
     case Form::bert:
       break;
@@ -277,6 +257,8 @@ TransformersConfig read_config(const std::filesystem::path& folder) {
       break;
     case Form::comera:
       read_comera_keys(members, model);
+      config.inputs_first = !members.has("matrices");
+      members.require<std::string>("matrices", outputs_first);
       break;
   }
   read_head(members, config);

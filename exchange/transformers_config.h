@@ -14,6 +14,8 @@ struct TransformersConfig {
   EncoderConfig model;  // dense unless the form is `comera`; its vocabulary is that of the weights
   Form form = Form::comera;
   std::vector<std::string> labels = {};  // of a classification head; empty: they have no names
+  bool tied = true;                      // whether the decoder of a masked-language head is the embedding
+  bool inputs_first = false;             // of `comera`: matrices are (inputs, outputs), as in old exports
 };
 
 // The text of config.json. special: of the tokenizer.

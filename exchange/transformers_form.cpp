@@ -12,6 +12,11 @@ const char* name_of(Form form) {
   return names[static_cast<std::size_t>(form)];
 }
 
+std::string base_prefix(Form form) {
+  constexpr std::array prefixes{"bert.", "bert.", "roformer.", "roberta.", "comera."};
+  return prefixes[static_cast<std::size_t>(form)];
+}
+
 FormChoice form_of(const EncoderConfig& config) {
   const bool post = config.norm == NormPlacement::post, mlm = config.head == HeadKind::mlm;
   if (config.positions == Positions::relative) return {Form::comera, "its positions are relative"};
@@ -45,7 +50,7 @@ LayerNames block_names(Form form) {
 
 LayerNames other_names(Form form) {
   const bool roberta = form == Form::roberta;
-  const std::string base = form == Form::roformer ? "roformer." : roberta ? "roberta." : "bert.";
+  const std::string base = base_prefix(form);
   const std::string predictions = roberta ? "lm_head" : "cls.predictions",
                     transform = roberta ? predictions : predictions + ".transform";
   return {{"embedding.tokens", base + "embeddings.word_embeddings"},
@@ -69,12 +74,12 @@ bool is_linear(std::string_view layer) {
 TensorPlace place_of(const std::string& parameter, Form form) {
   TensorPlace place{.ours = parameter, .theirs = {}};
   if (form == Form::comera) {
-    place.theirs = parameter.starts_with("head.") ? parameter : "comera." + parameter;
+    place.theirs = parameter.starts_with("head.") ? parameter : base_prefix(form) + parameter;
+    const std::size_t end = parameter.rfind('.');
+    place.transposed = is_linear(parameter.substr(0, end)) && parameter.substr(end) == ".weight";
     return place;
   }
-  const std::string base = form == Form::roformer  ? "roformer."
-                           : form == Form::roberta ? "roberta."
-                                                   : "bert.";
+  const std::string base = base_prefix(form);
   if (parameter == "embedding.positions" || parameter == "embedding.types") {
     const bool positions = parameter.ends_with("positions");
     place.theirs = base + "embeddings." + (positions ? "position" : "token_type") + "_embeddings.weight";

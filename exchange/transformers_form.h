@@ -18,6 +18,8 @@ enum class Form : std::uint8_t {
 };
 // The model_type of a config.json.
 const char* name_of(Form form);
+// Of the names of an encoder's weights where a head stands on it: "bert.".
+std::string base_prefix(Form form);
 
 // What a model of that configuration is written as, and for `comera` why: "its positions are relative".
 struct FormChoice {

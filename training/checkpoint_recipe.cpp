@@ -62,6 +62,10 @@ void require_same_encoder(const Recipe& recipe, const CheckpointReader& reader) 
     require_merged_adapters(reader, "another lte.lora_alpha would scale anew");
 }
 
+bool takes_carried_head(const Recipe& recipe) {
+  return recipe.model.pooling == Pooling::first && recipe.model.pairs == PairEncoding::joint;
+}
+
 void take_ranks(Recipe& recipe, const CheckpointReader& reader, RanksOf checkpoint) {
   const Recipe trained = checkpoint_recipe(reader);
   if (recipe.dlrm.has_value() != trained.dlrm.has_value())

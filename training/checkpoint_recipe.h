@@ -18,6 +18,10 @@ Recipe checkpoint_recipe(const CheckpointReader& reader, const std::vector<std::
 // if adapters that are not merged would have another lte.lora_alpha.
 void require_same_encoder(const Recipe& recipe, const CheckpointReader& reader);
 
+// Whether a recipe's head may begin with what an imported encoder carries (checkpoints/model_state.h): its
+// pooler, which was trained on the first token of both texts together.
+bool takes_carried_head(const Recipe& recipe);
+
 // Gives the recipe the ranks of the checkpoint's single layers, so that a model made of it can hold their
 // weights: of those layers that are tensor trains with the same modes in both. UsageError if the recipe
 // itself has other ranks for a layer in [tensorized.ranks]; those of a run that adapts them and is resumed

@@ -5,7 +5,9 @@
 #include <map>
 
 #include "checkpoints/model_state.h"
+#include "kernels/core/console.h"
 #include "model/model.h"
+#include "recipes/fit_shapes.h"
 #include "training/checkpoint_recipe.h"
 #include "training/checkpoint_tokenizer.h"
 
@@ -126,6 +128,7 @@ class Compaction {
     for (const char* group : {"/trainer", "/data", "/rng", "/environment"})
       writer.attributes(group, dense.attributes(group));
     copy_tokenizer(dense, writer);
+    copy_carried(dense, writer);
     writer.attributes("/recipe", {{"toml", to_toml(result_.recipe)}});
     writer.attributes("/compaction", {{"method", std::string("tt-svd")},
                                       {"error", options_.error},
@@ -166,7 +169,16 @@ Recipe dense_compaction_recipe(const CheckpointReader& dense, const std::filesys
           fmt::format("--set {}: only keys of [tensorized] can be chosen here; all else is the checkpoint's",
                       assignment));
   Recipe recipe = checkpoint_recipe(dense, shapes_from.empty() ? overrides : std::vector<std::string>{});
-  if (!shapes_from.empty()) recipe.tensorized = load_recipe(shapes_from, overrides).tensorized;
+  if (!shapes_from.empty()) {
+    recipe.tensorized = load_recipe(shapes_from).tensorized;
+    const std::int64_t own = recipe.model.vocabulary;
+    for (const std::string& note :
+         fit_shapes(recipe.tensorized, recipe.model, own > 0 ? own : dense.integer("/data", "vocabulary")))
+      say("{}\n", note);
+    recipe.tensorized.enabled = true;
+    recipe.tensorized.ranks.clear();
+    recipe = parse_stored_recipe(to_toml(recipe), file, overrides);
+  }
   recipe.tensorized.enabled = true;
   recipe.tensorized.ranks.clear();  // they follow from the error
   const TensorizedSection& shapes = recipe.tensorized;

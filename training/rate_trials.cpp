@@ -124,7 +124,7 @@ void RateTrials::start() {
   if (!recipe_.run.initial_checkpoint.empty()) {
     const CheckpointReader reader(find_trained_model(recipe_.run.initial_checkpoint).checkpoint);
     require_same_encoder(recipe_, reader);
-    load_initial_parameters(reader, engine_->model().parameters());
+    load_initial_parameters(reader, engine_->model().parameters(), takes_carried_head(recipe_));
   }
   engine_->set_packs(EncoderPacks(*model_, loader_options(recipe_, 0, task_, *model_).capacity));
 }

@@ -84,13 +84,14 @@ void check_answers(const data::Task& task, const data::Examples& examples) {
 
 }  // namespace
 
-data::Task task_of(const TaskSection& section) {
+data::Task task_of(const TaskSection& section, TaskUse use) {
+  const bool trains = use == TaskUse::training;
   data::Task task;
   const auto glue = data::glue_tasks();
   if (section.name.empty())
     missing("task.name", "the name of a GLUE task, or any name for files of your own");
   if (std::ranges::find(glue, section.name) != glue.end()) {
-    if (section.folder.empty() && (section.train.empty() || section.validation.empty()))
+    if (trains && section.folder.empty() && (section.train.empty() || section.validation.empty()))
       missing("task.folder", "the folder with the GLUE task's TSV files");
     task = data::glue_task(section.name, section.folder);
   } else {
@@ -100,9 +101,9 @@ data::Task task_of(const TaskSection& section) {
                       "task.validation), and "
                       "task.name = \"{}\" is no GLUE task{}",
                       section.name, suggestion(section.name, glue)));
-    if (section.text.empty()) missing("task.text", "the one or two columns with text");
-    if (section.label.empty()) missing("task.label", "the column with the label or score");
-    if (section.train.empty()) missing("task.train", "the files to train on");
+    if (trains && section.text.empty()) missing("task.text", "the one or two columns with text");
+    if (trains && section.label.empty()) missing("task.label", "the column with the label or score");
+    if (trains && section.train.empty()) missing("task.train", "the files to train on");
     task.name = section.name;
     task.kind = section.kind;
     task.metric =

@@ -9,7 +9,9 @@ namespace comera {
 
 // The task that a recipe's [task] describes: a GLUE task by its name, or files of the user's own. UsageError
 // for what is missing or contradicts itself. Labels that the recipe leaves open are not looked for here.
-data::Task task_of(const TaskSection& section);
+//   inference: neither files to train on nor columns are asked for.
+enum class TaskUse : std::uint8_t { training, inference };
+data::Task task_of(const TaskSection& section, TaskUse use = TaskUse::training);
 
 // The recipe with everything that the task decides written out: labels, kind and metric, model.head and
 // model.classes. Reads the training files' labels if the recipe leaves them open.

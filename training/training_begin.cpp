@@ -50,7 +50,8 @@ void TrainingRun::load_initial() {
   const TrainedModel trained = find_trained_model(setup_.recipe.run.initial_checkpoint);
   const CheckpointReader reader(trained.checkpoint);
   require_same_encoder(setup_.recipe, reader);
-  const InitialParameters initial = load_initial_parameters(reader, engine_->model().parameters());
+  const InitialParameters initial =
+      load_initial_parameters(reader, engine_->model().parameters(), takes_carried_head(setup_.recipe));
   std::set<std::string> layers;  // "head.pooler" of "head.pooler.core.0"
   for (const std::string& name : initial.fresh)
     layers.insert(name.substr(0, name.find('.', std::string_view("head.").size())));

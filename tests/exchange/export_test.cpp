@@ -107,10 +107,12 @@ TEST_P(Export, SaysTheSameWhenItIsReadBack) {
     EXPECT_LT(exported.difference, most_difference);
     EXPECT_GT(exported.largest_logit, 0.1);
     EXPECT_EQ(std::filesystem::exists(folder / "modeling_comera.py"), exported.form == Form::comera);
+    if (exported.form == Form::comera)  // Trainer does not ask for losses divided by tokens
+      EXPECT_THAT(test::read_text(folder / "modeling_comera.py"), HasSubstr("accepts_loss_kwargs = False"));
     // Not only by the same code's word.
     const TransformersConfig read = read_config(folder.path());
     const Model again(read.model, host_allocator(), false);
-    EXPECT_TRUE(read_weights(SafetensorsReader(folder.path()), read.form, again).empty());
+    EXPECT_TRUE(read_weights(SafetensorsReader(folder.path()), read, again).fresh.empty());
     EXPECT_LT(largest_difference(before, answers(again, cpu, special, samples)), most_difference);
     if (trains) {
       EXPECT_EQ(again.parameters().count(), model.parameters().count());
@@ -120,6 +122,19 @@ TEST_P(Export, SaysTheSameWhenItIsReadBack) {
 
 INSTANTIATE_TEST_SUITE_P(Exchange, Export, testing::ValuesIn(cases()),
                          [](const auto& tested) { return std::string(tested.param.name); });
+
+TEST(ComeraConfig, WithOtherSlopesIsRefused) {
+  EncoderConfig config = test::small_config(false);
+  config.positions = Positions::relative;
+  const TemporaryFolder folder;
+  nlohmann::json json =
+      nlohmann::json::parse(config_json({.model = config, .form = Form::comera}, data::SpecialIds()));
+  folder.write("config.json", json.dump());
+  EXPECT_NO_THROW(read_config(folder.path()));
+  json["slopes"][0][1] = 0.9;
+  folder.write("config.json", json.dump());
+  EXPECT_THAT(error_of([&] { read_config(folder.path()); }), HasSubstr("config.json: slopes are others"));
+}
 
 // By the definition of each entry.
 TEST(Densify, MakesTheMatricesThatTrainsStandFor) {

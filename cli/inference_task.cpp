@@ -1,0 +1,100 @@
+#include "cli/inference_task.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "data/table_reader.h"
+#include "kernels/core/console.h"
+#include "training/sequence_task.h"
+
+namespace comera::cli {
+
+namespace {
+
+std::vector<std::string> columns_of(const data::Task& task, const std::filesystem::path& file) {
+  const data::TableFormat format =
+      task.format == data::TableFormat::automatic ? data::format_of(file) : task.format;
+  if (format == data::TableFormat::text) return {"text"};
+  data::TableReader reader(file, {.format = format, .header = task.header});
+  data::TableRow row;
+  reader.next(row);  // members of JSON objects are known from the first one
+  return reader.columns();
+}
+
+bool is_among(const std::string& column, const std::vector<std::string>& columns) {
+  return std::ranges::find(columns, column) != columns.end();
+}
+
+bool is_set(const InferenceOptions& options, std::string_view key) {
+  return std::ranges::any_of(options.overrides, [&](const std::string& assignment) {
+    return assignment.substr(0, assignment.find('=')) == key;
+  });
+}
+
+// Files that these commands do not read are still none that anybody has made up.
+void check_files(const InferenceOptions& options, const TaskSection& section) {
+  std::error_code code;
+  for (const auto& [key, files] :
+       {std::pair{"task.train", &section.train}, {"task.validation", &section.validation}})
+    for (const std::string& name : *files)
+      if (is_set(options, key) && !std::filesystem::exists(name, code))
+        throw UsageError(fmt::format(
+            "--set {} = {}: no such file; this command does not read it: leave it out", key, name));
+}
+
+std::string find_label(const data::Task& task, const std::filesystem::path& file,
+                       const std::vector<std::string>& columns) {
+  std::vector<std::string> found;
+  for (const char* name : {"label", "score"})
+    if (is_among(name, columns) && (task.kind == data::TaskKind::regression || name == std::string("label")))
+      found.emplace_back(name);
+  if (found.size() == 1) {
+    say("{}: column '{}' is taken as the label\n", file.string(), found[0]);
+    return found[0];
+  }
+  throw UsageError(
+      fmt::format("{}: has the columns {}, and neither the model nor --set says which is the label; give it: "
+                  "--set task.label=COLUMN",
+                  file.string(), fmt::join(columns, ", ")));
+}
+
+std::vector<std::string> find_text(const data::Task& task, const std::filesystem::path& file,
+                                   std::vector<std::string> columns) {
+  std::erase(columns, task.label);
+  if (columns.size() == 1) {
+    say("{}: column '{}' is taken as the text\n", file.string(), columns[0]);
+    return columns;
+  }
+  throw UsageError(fmt::format(
+      "{}: has the columns {}, and neither the model nor --set says which one or two it reads; "
+      "give them: --set 'task.text=[\"{}\"]'",
+      file.string(), fmt::join(columns, ", "),
+      columns.empty()
+          ? "COLUMN"
+          : fmt::format("{}", fmt::join(columns.begin(),
+                                        columns.begin() + std::min<std::ptrdiff_t>(std::ssize(columns), 2),
+                                        "\", \""))));
+}
+
+}  // namespace
+
+data::Task task_for(const InferenceOptions& options, const LoadedModel& loaded,
+                    const std::filesystem::path& file, bool labels) {
+  check_files(options, loaded.recipe.task);
+  data::Task task = task_of(loaded.recipe.task, TaskUse::inference);
+  const bool label_is_set = is_set(options, "task.label") && !labels;
+  if (!task.text.empty() && !label_is_set && (!labels || !task.label.empty())) return task;
+  const std::vector<std::string> columns = columns_of(task, file);
+  if (label_is_set && !is_among(task.label, columns))
+    throw UsageError(
+        fmt::format("--set task.label = {}: {} has no such column (it has {}), and labels are not read here; "
+                    "leave it out",
+                    task.label, file.string(), fmt::join(columns, ", ")));
+  if (labels && task.label.empty()) task.label = find_label(task, file, columns);
+  if (task.text.empty()) task.text = find_text(task, file, columns);
+  return task;
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,233 @@
+// What an import keeps beside the model itself: the pooler, the length of sequences; and what it says of the
+// rest.
+#include <gmock/gmock.h>
+
+#include "checkpoints/model_state.h"
+#include "exchange/export_model.h"
+#include "exchange/sequence_length.h"
+#include "kernels/backends/processors.h"
+#include "tests/exchange/folder_copy.h"
+#include "training/dense_compaction.h"
+
+namespace comera::exchange {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* pooler_name = "head.pooler.weight";
+
+// The weights of a classifier that begins with a checkpoint.
+std::vector<double> pooler_of(const std::filesystem::path& checkpoint, bool take_carried = true) {
+  const CheckpointReader reader(checkpoint);
+  EncoderConfig config = LoadedModel(checkpoint, {}, {}, "cpu").model.config();
+  config.head = HeadKind::classification;
+  Model model(config, host_allocator(), false);
+  model.parameters().initialize(7);
+  load_initial_parameters(reader, model.parameters(), take_carried);
+  return read_tensor(model.parameters().value(*model.parameters().find(pooler_name)));
+}
+
+std::vector<double> transposed(const Weight& weight) {
+  const std::int64_t rows = weight.shape[0], columns = weight.shape[1];
+  std::vector<double> values(weight.values.size());
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j) values[j * rows + i] = weight.values[i * columns + j];
+  return values;
+}
+
+TEST(Pooler, OfAnEncoderIsWhatAClassifierBeginsWith) {
+  const Copy copy("bert_encoder");
+  Weight pooler;
+  copy.change_weights([&](Weights& weights) {
+    pooler = weights.contains("pooler.dense.weight") ? weights.at("pooler.dense.weight")
+                                                     : weights.at("bert.pooler.dense.weight");
+  });
+  EXPECT_THAT(copy.import().notes, Contains(HasSubstr("its pooler is kept")));
+  EXPECT_EQ(pooler_of(copy.path() / "out.h5"), transposed(pooler));
+  EXPECT_NE(pooler_of(copy.path() / "out.h5", false), transposed(pooler));
+
+  const CheckpointReader dense(copy.path() / "out.h5");
+  const Recipe recipe = dense_compaction_recipe(
+      dense, {},
+      {"tensorized.attention.input_modes=[2,4]", "tensorized.attention.output_modes=[4,2]",
+       "tensorized.attention.ranks=[2,8,2]"});
+  compact_dense(dense, recipe, {.error = 0}, copy.path() / "trains.h5");
+  EXPECT_EQ(pooler_of(copy.path() / "trains.h5"), transposed(pooler));
+}
+
+TEST(Pooler, OfAMaskedLanguageModelIsKeptToo) {
+  const Copy copy("bert_mlm");
+  copy.change_weights([](Weights& weights) {
+    weights["bert.pooler.dense.weight"] = {{8, 8}, std::vector<double>(64, 0.25)};
+    weights["bert.pooler.dense.bias"] = {{8}, std::vector<double>(8, 0.5)};
+    weights["cls.seq_relationship.weight"] = {{2, 8}, std::vector<double>(16)};
+  });
+  EXPECT_LT(copy.difference(), rounding);
+  const Imported imported = copy.import();
+  EXPECT_THAT(imported.notes, Contains(HasSubstr("its pooler is kept")));
+  EXPECT_THAT(imported.notes, Contains(HasSubstr("left out")));
+  EXPECT_THAT(imported.notes, Contains(HasSubstr("cls.seq_relationship.weight")));
+  EXPECT_EQ(pooler_of(copy.path() / "out.h5"), std::vector<double>(64, 0.25));
+}
+
+// transformers' RoBERTa classifier has a layer of its own instead.
+TEST(Pooler, OfRobertaIsLeftOutAndSaid) {
+  const Copy copy("roberta_mlm");
+  copy.change_weights([](Weights& weights) {
+    weights["roberta.pooler.dense.weight"] = {{8, 8}, std::vector<double>(64, 0.25)};
+    weights["roberta.pooler.dense.bias"] = {{8}, std::vector<double>(8, 0.5)};
+  });
+  const Imported imported = copy.import();
+  EXPECT_THAT(imported.notes, Contains(HasSubstr("left out")));
+  EXPECT_THAT(imported.notes, Contains(HasSubstr("roberta.pooler.dense.weight")));
+  EXPECT_THAT(imported.notes, Not(Contains(HasSubstr("is kept"))));
+}
+
+TEST(RoFormerClassifier, IsRefused) {
+  const Copy copy("bert_classes");
+  copy.change_config([](nlohmann::json& config) {
+    config["model_type"] = "roformer";
+    config["architectures"] = {"RoFormerForSequenceClassification"};
+  });
+  EXPECT_THAT(copy.error(), HasSubstr("architectures = RoFormerForSequenceClassification"));
+}
+
+// transformers' RoFormer takes its sines from the file.
+TEST(RoFormerAngles, MustBeThoseOfItsConfiguration) {
+  const Copy original("bert_mlm");
+  original.import();
+  const LoadedModel bert(original.path() / "out.h5", {}, {}, "cpu");
+  EncoderConfig config = bert.model.config();
+  config.positions = Positions::rotary;
+  const Model model(config, host_allocator(), false);
+  const test::TemporaryFolder out;
+  export_weights(model, cpu_processor(), bert.tokenizer.special(), {}, out / "hf", {});
+  std::filesystem::copy(original.path() / "vocab.txt", out / "hf/vocab.txt");
+  const Copy copy(out / "hf");
+  const auto change = [&](double by) {
+    copy.change_weights(
+        [&](Weights& weights) { weights.at("roformer.encoder.embed_positions.weight").values[5] += by; });
+  };
+  EXPECT_THAT(copy.import().notes, Not(Contains(HasSubstr("embed_positions"))));
+  change(0.002);
+  EXPECT_THAT(copy.import().notes, Contains(HasSubstr("embed_positions.weight is rounded by up to 0.002")));
+  change(0.1);
+  EXPECT_THAT(test::error_of([&] { copy.import(); }),
+              HasSubstr("embed_positions.weight differs by up to 0.102"));
+}
+
+std::int64_t imported_length(const Copy& copy) {
+  copy.import();
+  return LoadedModel(copy.path() / "out.h5", {}, {}, "cpu").recipe.phases[0].length;
+}
+
+TEST(SequenceLengths, AreThoseOfTheFoldersOwnTools) {
+  const Copy copy("bert_mlm");  // of 14 positions
+  EXPECT_EQ(imported_length(copy), 14);
+  copy.folder().write("tokenizer_config.json", R"({"model_max_length": 12})");
+  EXPECT_EQ(imported_length(copy), 12);
+  EXPECT_THAT(copy.import().notes, Contains(HasSubstr("12 tokens (model_max_length of ")));
+  copy.folder().write("sentence_bert_config.json", R"({"max_seq_length": 9, "do_lower_case": false})");
+  EXPECT_EQ(imported_length(copy), 9);
+  EXPECT_THAT(copy.import().notes, Contains(HasSubstr("sentence_bert_config.json)")));
+  copy.folder().write("sentence_bert_config.json", R"({"max_seq_length": null})");
+  EXPECT_EQ(imported_length(copy), 12);
+  copy.folder().write("sentence_bert_config.json", R"({"max_seq_length": 100})");
+  EXPECT_EQ(imported_length(copy), 14);
+  copy.folder().write("sentence_bert_config.json", "{}");
+  copy.folder().write("tokenizer_config.json", R"({"model_max_length": 1000000000000000019884624838656})");
+  EXPECT_EQ(imported_length(copy), 14);
+}
+
+TEST(SequenceLengths, OfPositionsWithoutAnEnd) {
+  const test::TemporaryFolder folder;
+  const auto length = [&](Positions positions, std::int64_t most) {
+    EncoderConfig config;
+    config.positions = positions;
+    config.max_positions = most;
+    return sequence_length(folder.path(), config).tokens;
+  };
+  EXPECT_EQ(length(Positions::learned, 1024), 1024);
+  EXPECT_EQ(length(Positions::relative, 1024), 512);
+  EXPECT_EQ(length(Positions::rotary, 128), 128);
+}
+
+TEST(SequenceLengths, ThatAreNoneAreRefused) {
+  for (const char* text : {R"({"max_seq_length": "9"})", R"({"max_seq_length": 0})",
+                           R"({"max_seq_length": -1})", R"({"max_seq_length": 4})", "[]", "{"}) {
+    const Copy copy("bert_mlm");
+    copy.folder().write("sentence_bert_config.json", text);
+    EXPECT_THAT(copy.error(), HasSubstr("sentence_bert_config.json: ")) << text;
+  }
+}
+
+TEST(SentenceTransformers, SayWhatEmbedDoesOtherwise) {
+  const Copy copy("bert_encoder");
+  const auto with_modules = [&](const char* pooling) {
+    copy.folder().write("modules.json", R"([
+      {"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"},
+      {"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+      {"idx": 2, "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}])");
+    copy.folder().write("1_Pooling/config.json", pooling);
+    return copy.import().notes;
+  };
+  for (const char* mean : {R"({"pooling_mode": "mean"})",
+                           R"({"pooling_mode_mean_tokens": true, "pooling_mode_cls_token": false})"}) {
+    const auto notes = with_modules(mean);
+    EXPECT_THAT(notes, Not(Contains(HasSubstr("--pooling")))) << mean;
+    EXPECT_THAT(notes, Contains(HasSubstr("left out by embed: Normalize")));
+  }
+  for (const char* first : {R"({"pooling_mode": "cls"})",
+                            R"({"pooling_mode_mean_tokens": false, "pooling_mode_cls_token": true})"})
+    EXPECT_THAT(with_modules(first), Contains(HasSubstr("give embed --pooling first"))) << first;
+  EXPECT_THAT(with_modules(R"({"pooling_mode": ["mean", "max"]})"),
+              Contains(HasSubstr("another way than embed has: mean, max")));
+  copy.folder().write("1_Pooling/config.json", "{");
+  EXPECT_THAT(test::error_of([&] { copy.import(); }), HasSubstr("1_Pooling/config.json"));
+}
+
+TEST(SentenceTransformers, InFoldersOfTheirOwnAreNamed) {
+  const test::TemporaryFolder folder;
+  folder.write(
+      "modules.json",
+      R"([{"idx": 0, "path": "0_Transformer", "type": "sentence_transformers.models.Transformer"}])");
+  EXPECT_THAT(test::error_of([&] { import_model(folder.path(), {}, folder / "out.h5"); }),
+              HasSubstr("has the encoder in " + (folder / "0_Transformer").string()));
+}
+
+// Exports of earlier versions have matrices the other way round.
+TEST(ComeraFolders, OfEarlierVersionsAreRead) {
+  const Copy original("bert_mlm");
+  original.import();
+  test::TemporaryFolder out;
+  {
+    const LoadedModel loaded(original.path() / "out.h5", {}, {}, "cpu");
+    const Recipe recipe =
+        dense_compaction_recipe(CheckpointReader(original.path() / "out.h5"), {},
+                                {"tensorized.head.input_modes=[2,4]", "tensorized.head.output_modes=[4,2]",
+                                 "tensorized.head.ranks=[2,8,2]"});
+    compact_dense(CheckpointReader(original.path() / "out.h5"), recipe, {.error = 0}, out / "trains.h5");
+  }
+  const LoadedModel trains(out / "trains.h5", {}, {}, "cpu");
+  export_model(trains, {}, out / "hf", {.tensor_trains = true});
+  std::filesystem::copy(original.path() / "cases.json", out / "hf/cases.json");
+  std::filesystem::copy(original.path() / "vocab.txt", out / "hf/vocab.txt",
+                        std::filesystem::copy_options::overwrite_existing);
+  const Copy now(out / "hf");
+  EXPECT_LT(now.difference(), 1e-4);
+  now.change_config([](nlohmann::json& config) { EXPECT_EQ(config.erase("matrices"), 1U); });
+  now.change_weights([](Weights& weights) {
+    for (auto& [name, weight] : weights)
+      if (name.find(".attention.") != std::string::npos || name.find(".ffn.") != std::string::npos)
+        if (weight.shape.size() == 2) {
+          weight.values = transposed(weight);
+          std::swap(weight.shape[0], weight.shape[1]);
+        }
+  });
+  EXPECT_LT(now.difference(), 1e-4);
+}
+
+}  // namespace
+}  // namespace comera::exchange
