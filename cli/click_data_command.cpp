@@ -145,7 +145,7 @@ void make_click_data(const ClickDataOptions& options) {
   const data::ClickBuildCounts counts =
       with_progress("encoding", rows, [&](const data::ClickProgress& progress) {
         return data::build_click_shards(options.logs, *encoding, split, options.output,
-                                        options.rows_per_shard, progress);
+                                        options.rows_per_shard, progress, options.overwrite);
       });
   print_counts(counts);
   print_tables(*encoding);

@@ -30,7 +30,9 @@ void make_data(const DataOptions& options) {
   const data::Tokenizer tokenizer = load_tokenizer(options.tokenizer, options.letter_case.value());
   for (const std::string& note : tokenizer.notes()) say("note: {}\n", note);
   const auto corpus = open_corpus(options.corpus);
-  const data::BuildCounts counts = make_shards(*corpus, tokenizer, options.build);
+  data::BuildOptions build = options.build;
+  build.replace = options.overwrite;
+  const data::BuildCounts counts = make_shards(*corpus, tokenizer, build);
   if (options.letter_case.value() != data::LetterCase::guessed) {
     const std::filesystem::path written = output / "tokenizer.json";
     storage::write_file_durably(written, tokenizer.bytes());

@@ -9,8 +9,6 @@
 #include <thread>
 
 #include "data/shard.h"
-#include "storage/durable_file.h"
-#include "storage/new_folders.h"
 
 namespace comera::data {
 namespace {
@@ -147,8 +145,7 @@ BuildCounts build_shards(DocumentSource& source, const Tokenizer& tokenizer, con
         fmt::format("the held-out fraction must be at least 0 and less than 1, it is {}", options.held_out));
   if (options.threads < 0) throw UsageError(fmt::format("{} threads cannot tokenize", options.threads));
   const auto start = std::chrono::steady_clock::now();
-  const storage::NewFolders folders(options.output);
-  storage::create_directories_durably(options.output);
+  const ShardFolder folder(options.output, options.replace);
   for (const char* split : {"train", "validation"}) remove_unfinished_shards(options.output, split);
 
   ShardInfo info;

@@ -20,6 +20,7 @@ struct BuildOptions {
   double held_out = 0.02;  // fraction of the documents that goes to the validation split, if their source
                            // does not say so itself
   std::int64_t tokens_per_shard = 1 << 26;                  // 256 MiB
+  bool replace = true;                                      // shards that the folder has
   int threads = 0;                                          // that tokenize; 0: one per core
   std::function<void(const BuildProgress&)> progress = {};  // called in the calling thread
 };

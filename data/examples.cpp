@@ -270,7 +270,8 @@ void ExampleSamples::read(std::int64_t sample, Sample& to) {
   if (separate_) to.ids.push_back(examples_.special().cls);
   if (parts.special > 2) {
     if (!separate_)  // all but the first of those in the middle
-      to.ids.resize(to.ids.size() + static_cast<std::size_t>(parts.special - 3), examples_.special().separator);
+      to.ids.resize(to.ids.size() + static_cast<std::size_t>(parts.special - 3),
+                    examples_.special().separator);
     to.type_ids.resize(to.ids.size(), 0);
     to.ids.insert(to.ids.end(), second.begin(), second.begin() + parts.second);
     to.ids.push_back(examples_.special().separator);

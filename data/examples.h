@@ -65,9 +65,9 @@ class Examples {
 // are fewer than two, more than 1,000, or nearly one for every row, which speaks for a wrong column.
 std::vector<std::string> find_labels(const Task& task, const std::vector<Task::Set>& sets);
 
-// Examples as sequences [CLS] text 0 [SEP], or [CLS] text 0 [SEP] text 1 [SEP] with types 0 and 1, and with two
-// separators in the middle where the tokenizer is RoBERTa's. What is
-// longer than `length` loses tokens at the end of the text that is longer at that time.
+// Examples as sequences [CLS] text 0 [SEP], or [CLS] text 0 [SEP] text 1 [SEP] with types 0 and 1, and with
+// two separators in the middle where the tokenizer is RoBERTa's. What is longer than `length` loses tokens at
+// the end of the text that is longer at that time.
 class ExampleSamples final : public SampleSource {
  public:
   // examples must outlive this. types: of the model; with one type only, both texts have type 0.

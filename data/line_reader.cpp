@@ -1,7 +1,6 @@
 #include "data/line_reader.h"
 
 #include <sys/stat.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,51 +11,42 @@ namespace comera::data {
 
 namespace {
 
-// zlib gives nothing of a request in which it finds wrong data, so requests are small.
 constexpr std::size_t buffer_bytes = std::size_t{16} << 10;
 
-gzFile as_gz(const std::shared_ptr<void>& file) { return static_cast<gzFile>(file.get()); }
-
-void close(void* file) {
-  if (file != nullptr) gzclose_r(static_cast<gzFile>(file));
+storage::InputFile open(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0)
+    throw UnreadableFile(fmt::format("{}: could not open: {}", path.string(), std::strerror(errno)));
+  if (S_ISDIR(status.st_mode))
+    throw UnreadableFile(fmt::format("{}: is a folder, expected a file", path.string()));
+  if (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode))
+    throw UnreadableFile(fmt::format("{}: is a device, expected a file", path.string()));
+  try {
+    return storage::InputFile(path);
+  } catch (const storage::ReadFailure& failure) {
+    throw UnreadableFile(fmt::format("{}: could not open: {}", path.string(), failure.what()));
+  }
 }
 
 }  // namespace
 
 LineReader::LineReader(std::filesystem::path path, std::int64_t longest)
-    : path_(std::move(path)), longest_(longest), buffer_(buffer_bytes) {
-  struct stat status {};
-  if (::stat(path_.c_str(), &status) != 0)
-    throw UnreadableFile(fmt::format("{}: could not open: {}", path_.string(), std::strerror(errno)));
-  if (S_ISDIR(status.st_mode))
-    throw UnreadableFile(fmt::format("{}: is a folder, expected a file", path_.string()));
-  if (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode))
-    throw UnreadableFile(fmt::format("{}: is a device, expected a file", path_.string()));
-  errno = 0;
-  file_ = {gzopen(path_.c_str(), "rb"), close};
-  if (file_ == nullptr)
-    throw UnreadableFile(fmt::format("{}: could not open: {}", path_.string(),
-                                     errno != 0 ? std::strerror(errno) : "no memory"));
-  gzbuffer(as_gz(file_), buffer_bytes);
-}
+    : path_(std::move(path)), longest_(longest), file_(open(path_)), buffer_(buffer_bytes) {}
 
 bool LineReader::refill() {
   if (at_end_) return false;
-  errno = 0;
-  const int count = gzread(as_gz(file_), buffer_.data(), static_cast<unsigned>(buffer_.size()));
-  int code = Z_OK;
-  std::string reason = gzerror(as_gz(file_), &code);
-  if (const std::string name = path_.string() + ": "; reason.starts_with(name)) reason.erase(0, name.size());
-  if (count < 0 && code == Z_ERRNO)
+  std::size_t count = 0;
+  try {
+    count = file_.read(buffer_.data(), buffer_.size());
+  } catch (const storage::ReadFailure& failure) {
     throw UnreadableFile(
-        fmt::format("{}: could not read after line {}: {}", path_.string(), number_, std::strerror(errno)));
-  // A truncated gzip file gives what it has along with Z_BUF_ERROR.
-  truncated_ = truncated_ || code == Z_BUF_ERROR;
-  if (count < 0 || (truncated_ && count == 0))
+        fmt::format("{}: could not read after line {}: {}", path_.string(), number_, failure.what()));
+  } catch (const storage::DamagedData& damage) {
     throw DamagedFile(fmt::format("{}: damaged gzip data after line {}: {}; get or compress the file again",
-                                  path_.string(), number_, truncated_ ? "it ends too early" : reason));
+                                  path_.string(), number_, damage.what()));
+  }
   begin_ = 0;
-  end_ = static_cast<std::size_t>(count);
+  end_ = count;
   at_end_ = count == 0;
   if (!std::exchange(begun_, true) && std::string_view(buffer_.data(), end_).starts_with("\xEF\xBB\xBF")) {
     begin_ = 3;
@@ -73,7 +63,7 @@ std::string_view LineReader::ahead() {
 std::int64_t LineReader::unread() const {
   struct stat status {};
   if (::stat(path_.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return 0;
-  return std::max<std::int64_t>(0, status.st_size - gzoffset(as_gz(file_)));
+  return std::max<std::int64_t>(0, status.st_size - file_.used());
 }
 
 LineReader::Result LineReader::next(std::string& line) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/core/check.h"
+#include "storage/input_file.h"
 
 namespace comera::data {
 
@@ -38,9 +39,8 @@ class LineReader {
     too_long,  // longer than `longest` bytes; it was passed without being kept, `line` is empty
     end,
   };
-  // The next line without its line end. DamagedFile for a broken gzip file, which names the line, after the
-  // lines before the damage (those of the last 32 KiB before wrong data are lost with it); UnreadableFile if
-  // the system fails to read.
+  // The next line without its line end. DamagedFile for a broken gzip file (storage/input_file.h), which
+  // names the line, after the lines before the damage; UnreadableFile if the system fails to read.
   Result next(std::string& line);
 
   // What comes next, without taking it: 16 KiB at the file's beginning, later at least a byte; empty at the
@@ -67,14 +67,13 @@ class LineReader {
 
   std::filesystem::path path_;
   std::int64_t longest_;
-  std::shared_ptr<void> file_;
+  storage::InputFile file_;
   std::vector<char> buffer_;
   std::size_t begin_ = 0, end_ = 0;  // of what is left of the buffer
   std::int64_t number_ = 0;
   std::int64_t bytes_ = 0;
   bool begun_ = false;
   bool at_end_ = false;
-  bool truncated_ = false;
 };
 
 }  // namespace comera::data

@@ -47,6 +47,16 @@ void remove_unfinished_shards(const std::filesystem::path& folder, const std::st
   remove_files(folder, split + "-", ".h5" + unfinished, Between::number);
 }
 
+ShardFolder::ShardFolder(const std::filesystem::path& folder, bool replace)
+    : made_(folder), lock_(folder, "making shards") {
+  if (replace) return;
+  for (const std::filesystem::path& file : storage::entries_of(folder))
+    COMERA_CHECK(file.extension() != ".h5",
+                 "{}: holds shards, which another process has made meanwhile; give --overwrite to replace "
+                 "them, or another folder",
+                 folder.string());
+}
+
 ShardFiles::~ShardFiles() {
   std::error_code ignored;
   if (file_.is_open()) {

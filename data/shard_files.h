@@ -5,10 +5,24 @@
 #include <string>
 #include <vector>
 
+#include "storage/folder_lock.h"
 #include "storage/hdf5.h"
+#include "storage/new_folders.h"
 #include "storage/seal.h"
 
 namespace comera::data {
+
+// A folder while a process makes shards in it, which is no other's meanwhile: made if it is missing, and
+// removed again if nothing comes of it.
+class ShardFolder {
+ public:
+  // Error if another process makes shards there, or, unless they are to be replaced, if it has made some.
+  ShardFolder(const std::filesystem::path& folder, bool replace);
+
+ private:
+  storage::NewFolders made_;
+  storage::FolderLock lock_;
+};
 
 // The files of one split while they are written, whatever they hold: FOLDER/SPLIT-00000.h5, …, which are
 // called SPLIT-00000.h5.partial, … until all of them are on the disk. A failure or destruction before

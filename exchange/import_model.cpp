@@ -69,7 +69,10 @@ Imported import_model(const std::filesystem::path& folder, const std::filesystem
                tokenizer.vocabulary(), config.model.vocabulary);
   Model model(config.model, host_allocator(), false);
   model.parameters().initialize(1);
-  Imported imported{.form = config.form, .config = config.model, .notes = tokenizer.notes(), .tokenizer = tokenizer.settings()};
+  Imported imported{.form = config.form,
+                    .config = config.model,
+                    .notes = tokenizer.notes(),
+                    .tokenizer = tokenizer.settings()};
   if (tokenizer.vocabulary() < config.model.vocabulary / 2)
     imported.notes.push_back(
         fmt::format("the tokenizer has {} pieces, the model rows for {}: it may be another model's",

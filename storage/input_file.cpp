@@ -48,6 +48,7 @@ struct InputFile::State {
     if (got < 0) throw ReadFailure(std::strerror(errno));
     at_end = got == 0;
     end += static_cast<std::size_t>(got);
+    taken += got;
   }
 
   std::size_t copy(char* to, std::size_t most) {
@@ -106,6 +107,7 @@ struct InputFile::State {
   int descriptor;
   std::vector<unsigned char> buffer;
   std::size_t place = 0, end = 0;  // of what is left of the buffer
+  std::int64_t taken = 0;          // bytes of the file
   bool begun = false, at_end = false, compressed = false, within_member = false;
   bool zeros = false;  // nothing but zeros has come since the last member
   z_stream stream = {};
@@ -115,6 +117,10 @@ struct InputFile::State {
 InputFile::InputFile(const std::filesystem::path& path) : state_(std::make_unique<State>(path)) {}
 InputFile::~InputFile() = default;
 InputFile::InputFile(InputFile&&) noexcept = default;
+
+std::int64_t InputFile::used() const {
+  return state_->taken - static_cast<std::int64_t>(state_->end - state_->place);
+}
 
 std::size_t InputFile::read(char* to, std::size_t most) { return state_->read(to, most); }
 

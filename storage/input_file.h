@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 
@@ -32,6 +33,8 @@ class InputFile {
 
   // Up to `most` bytes; 0 at the end. All that stands before a damage is given before DamagedData is thrown.
   std::size_t read(char* to, std::size_t most);
+  // How many bytes of the file, as it lies on the disk, have been used for that.
+  std::int64_t used() const;
 
  private:
   struct State;

@@ -137,11 +137,12 @@ inline constexpr const char* click_encoding_file = "encoding.h5";
 // Encodes logs into OUTPUT/train-00000.h5 … and OUTPUT/validation-00000.h5 … (none of a part without rows),
 // and saves the encoding as OUTPUT/encoding.h5. Memory does not depend on the logs. Shards of an earlier
 // build are replaced when all new ones are on the disk. Error, and the folder is as before, if a log is not
-// readable, or has not as many rows as `split` says. A shard of 2^20 rows of Criteo's has 160 MiB.
+// readable, has not as many rows as `split` says, or another process makes shards there; unless `replace`,
+// also if there are some. A shard of 2^20 rows of Criteo's has 160 MiB.
 ClickBuildCounts build_click_shards(const std::vector<std::filesystem::path>& logs,
                                     const ClickEncoding& encoding, const ClickSplit& split,
                                     const std::filesystem::path& output,
-                                    std::int64_t rows_per_shard = 1 << 20,
-                                    const ClickProgress& progress = {});
+                                    std::int64_t rows_per_shard = 1 << 20, const ClickProgress& progress = {},
+                                    bool replace = true);
 
 }  // namespace comera::data
