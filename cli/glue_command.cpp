@@ -188,7 +188,7 @@ class GlueBenchmark {
     GlueResult result;
     if (!is_new) {
       result = read_result(command.output);
-      require_settings(command.output, result, recipe);
+      require_settings(command.output, result, recipe, fingerprint_of_task(recipe));
     } else {
       say("{}, seed {} of {}\n", task, seed, options_.seeds);
       TrainingOptions training = training_options(command, communicator_, signals_);
@@ -209,6 +209,14 @@ class GlueBenchmark {
     return is_new ? Ended::now : Ended::before;
   }
 
+  static std::string fingerprint_of_task(const Recipe& recipe) {
+    const data::Task task = task_of(recipe.task);
+    std::vector<std::filesystem::path> files;
+    for (const auto* sets : {&task.train, &task.validation})
+      for (const data::Task::Set& set : *sets) files.push_back(set.file);
+    return fingerprint_of_files(files);
+  }
+
   GlueResult score_run(const std::string& task, std::int64_t seed, const Recipe& recipe,
                        const TrainingOutcome& outcome) const {
     const LoadedModel loaded(outcome.best, {}, {}, recipe.run.device);
@@ -217,6 +225,7 @@ class GlueBenchmark {
                       .numbers = {},
                       .best_step = outcome.best_step,
                       .steps = outcome.step,
+                      .data = fingerprint_of_task(recipe),
                       .recipe = recipe};
     const data::Task described = task_of(recipe.task);
     const std::int64_t length = recipe.phases.at(0).length;
@@ -250,7 +259,7 @@ class GlueBenchmark {
     if (!made.is_object()) made = nlohmann::json::object();
     std::erase_if(tests, [&](const data::GlueTest& test) {
       return !is_new && storage::exists(folder / test.submission) &&
-             made.value(test.submission, nlohmann::json()) == run;
+             made.value(test.submission, nlohmann::json()) == made_of(run, test.file);
     });
     if (tests.empty()) return;
     storage::create_directories_durably(folder);
@@ -261,11 +270,15 @@ class GlueBenchmark {
         if (unread > 0)
           say("{}: {} rows cannot be read; they have the first label in {}\n", test.file.string(), unread,
               test.submission);
-        made[test.submission] = run;
+        made[test.submission] = made_of(run, test.file);
         storage::write_file_durably(file, made.dump(2) + "\n");
       } catch (const Error& error) {
         notes_.push_back(fmt::format("there are no predictions {}: {}", test.submission, error.what()));
       }
+  }
+
+  static nlohmann::json made_of(const std::string& run, const std::filesystem::path& test) {
+    return {{"run", run}, {"data", fingerprint_of_files({test})}};
   }
 
   void write_table() const {

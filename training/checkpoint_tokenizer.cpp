@@ -32,8 +32,8 @@ void copy_tokenizer(const CheckpointReader& from, CheckpointWriter& to) {
 data::Tokenizer load_tokenizer(const std::filesystem::path& path, data::LetterCase letter_case) {
   if (!is_checkpoint(path)) return data::Tokenizer::load(path, letter_case);
   if (letter_case != data::LetterCase::guessed)
-    throw UsageError(fmt::format("{}: a checkpoint's tokenizer is known; leave --lower-case and --keep-case out",
-                                 path.string()));
+    throw UsageError(fmt::format(
+        "{}: a checkpoint's tokenizer is known; leave --lower-case and --keep-case out", path.string()));
   const CheckpointReader reader(path);
   if (!has_tokenizer(reader))
     throw UsageError(fmt::format(

@@ -26,6 +26,7 @@ class ClickTask final : public TrainingTask {
   const char* unit() const override { return "examples"; }
   std::string source() const override { return folder_; }
   std::string fingerprint() const override { return train_.fingerprint(); }
+  std::string held_out_fingerprint() const override { return held_out_ ? held_out_->fingerprint() : ""; }
   std::vector<GivenFile> inputs() const override;
   std::unique_ptr<data::BatchStream> batches(const PhaseOf& phase, const Communicator& processes,
                                              bool ahead) const override;

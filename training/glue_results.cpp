@@ -11,6 +11,7 @@
 #include "recipes/changes.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
+#include "storage/seal.h"
 #include "storage/small_file.h"
 
 namespace comera {
@@ -57,13 +58,10 @@ std::string settings_of(const GlueResult& result) {
 double GlueResult::score() const { return mean_of(numbers); }
 
 void write_result(const std::filesystem::path& run, const GlueResult& result) {
-  const Json json = {{"task", result.task},
-                     {"seed", result.seed},
-                     {"numbers", result.numbers},
-                     {"best_step", result.best_step},
-                     {"steps", result.steps},
-                     {"examples", result.examples},
-                     {"recipe", to_toml(result.recipe)}};
+  const Json json = {{"task", result.task},       {"seed", result.seed},
+                     {"numbers", result.numbers}, {"best_step", result.best_step},
+                     {"steps", result.steps},     {"examples", result.examples},
+                     {"data", result.data},       {"recipe", to_toml(result.recipe)}};
   storage::write_file_durably(run / "result.json", json_text(json) + "\n");
 }
 
@@ -80,6 +78,7 @@ GlueResult read_result(const std::filesystem::path& run) {
     result.best_step = json.at("best_step").get<std::int64_t>();
     result.steps = json.at("steps").get<std::int64_t>();
     result.examples = json.at("examples").get<std::int64_t>();
+    result.data = json.value("data", "");
     result.recipe = parse_stored_recipe(json.at("recipe").get<std::string>(), file.string());
   } catch (const nlohmann::json::exception&) {
     throw Error(fmt::format("{}: is damaged; remove it, and the run is scored again", file.string()));
@@ -89,7 +88,21 @@ GlueResult read_result(const std::filesystem::path& run) {
   return result;
 }
 
-void require_settings(const std::filesystem::path& run, const GlueResult& result, const Recipe& recipe) {
+std::string fingerprint_of_files(const std::vector<std::filesystem::path>& files) {
+  std::vector<std::string> contents;
+  for (const std::filesystem::path& path : files) {
+    const storage::FileDescriptor file = storage::FileDescriptor::open_to_read(path);
+    contents.push_back(fmt::format("{} {:08x}", file.size(), storage::checksum(file, 0, file.size())));
+  }
+  return fmt::format("{}", fmt::join(contents, ", "));
+}
+
+void require_settings(const std::filesystem::path& run, const GlueResult& result, const Recipe& recipe,
+                      const std::string& data) {
+  if (!result.data.empty() && result.data != data)
+    throw UsageError(fmt::format(
+        "{}: is the result of other data than {} now has; give the same files, or another --output",
+        run.string(), recipe.task.folder));
   for (const RecipeChange& change : recipe_changes(result.recipe, recipe))
     if (!is_of_place(change.key))
       throw UsageError(

@@ -18,7 +18,9 @@ struct GlueResult {
   std::vector<double> numbers;  // of the best model: those of data::glue_numbers(task), in their order
   std::int64_t best_step = 0, steps = 0;
   std::int64_t examples = 0;  // of the validation sets
-  Recipe recipe;              // resolved
+  std::string data =
+      {};         // a fingerprint of the files that it was trained and scored on; empty: an older result
+  Recipe recipe;  // resolved
 
   double score() const;  // the mean of the numbers
 };
@@ -28,9 +30,13 @@ void write_result(const std::filesystem::path& run, const GlueResult& result);
 bool has_result(const std::filesystem::path& run);
 GlueResult read_result(const std::filesystem::path& run);
 
-// One table is of one setting: UsageError if the run's result is of another recipe, but for where the run
-// lies and what it runs on.
-void require_settings(const std::filesystem::path& run, const GlueResult& result, const Recipe& recipe);
+// One table is of one setting and of one set of data: UsageError if the run's result is of another recipe,
+// but for where the run lies and what it runs on, or of other data.
+void require_settings(const std::filesystem::path& run, const GlueResult& result, const Recipe& recipe,
+                      const std::string& data);
+
+// Of files' contents.
+std::string fingerprint_of_files(const std::vector<std::filesystem::path>& files);
 
 // Several seeds of one number.
 struct MeanAndDeviation {

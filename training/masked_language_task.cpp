@@ -76,6 +76,12 @@ void MaskedLanguageTask::require_masks_to_draw(const std::vector<PhaseSection>& 
     refuse_mask_probability(phases, fmt::format("changes nothing, for {} has targets of its own", source()));
 }
 
+std::string MaskedLanguageTask::held_out_fingerprint() const {
+  std::vector<std::string> contents;
+  for (const HeldOut& held_out : held_out_) contents.push_back(held_out.set->fingerprint());
+  return fingerprint_of_all(contents);
+}
+
 std::vector<GivenFile> MaskedLanguageTask::inputs() const {
   std::vector<GivenFile> inputs;
   const auto add = [&](const std::string& key, const std::string& folder, const data::SequenceSet& set) {

@@ -1,10 +1,13 @@
 #include "training/process_agreement.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
 
 #include "recipes/changes.h"
+#include "storage/hash.h"
 
 namespace comera {
 
@@ -114,6 +117,11 @@ void require_same_processor(Communicator& processes, const std::string& backend,
         "with COMERA_ISA={} in the environment",
         other->process, other->theirs(), other->first(), any_v3 ? "v3" : "v4"));
   }
+}
+
+std::string fingerprint_of_all(const std::vector<std::string>& contents) {
+  if (contents.size() < 2) return contents.empty() ? "" : contents.front();
+  return storage::hash128(fmt::format("{}", fmt::join(contents, "\n"))).hex();
 }
 
 void require_same_files(Communicator& processes, const std::vector<GivenFile>& files) {

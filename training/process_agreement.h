@@ -25,6 +25,8 @@ struct GivenFile {
   std::string path;     // the same on all processes
   std::string content;  // a fingerprint of what is in it
 };
+// Of several contents in their order; of one, its own; empty of none.
+std::string fingerprint_of_all(const std::vector<std::string>& contents);
 void require_same_files(Communicator& processes, const std::vector<GivenFile>& files);
 
 // Error: processes that make the same steps from the same sums have the same model.

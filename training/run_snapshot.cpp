@@ -38,6 +38,16 @@ void require_same_run(const CheckpointReader& reader, const Recipe& before, cons
   COMERA_CHECK(reader.text("/data", "fingerprint") == setup.task->fingerprint(),
                "{} was trained on other data than {} now holds: resume with the same data", file,
                setup.task->source());
+  // The best model so far was chosen by the held-out data, as the next one will be.
+  const Attributes data = reader.attributes("/data");
+  const std::string held_out = setup.task->held_out_fingerprint();
+  if (data.contains("held_out") && !held_out.empty() && reader.text("/data", "held_out") != held_out &&
+      !reader.text("/data", "held_out").empty())
+    throw UsageError(
+        fmt::format("{} was evaluated on other held-out data than are there now, by which its best model was "
+                    "chosen; resume "
+                    "with the same, or begin a new run from this checkpoint (--from)",
+                    file));
   const std::int64_t seed = reader.integer("/rng", "seed");
   COMERA_CHECK(seed == setup.recipe.run.seed, "{} was trained with run.seed = {}, but the recipe has {}",
                file, seed, setup.recipe.run.seed);
@@ -102,7 +112,8 @@ void write_snapshot(CheckpointWriter& writer, const RunParts& run, const DataPla
                            {"pack", data.position.pack},
                            {"seed", data.position.seed},
                            {"samples_per_epoch", data.samples_per_epoch},
-                           {"fingerprint", run.setup.task->fingerprint()}};
+                           {"fingerprint", run.setup.task->fingerprint()},
+                           {"held_out", run.setup.task->held_out_fingerprint()}};
   attributes.merge(run.setup.task->encoding());
   writer.attributes("/data", attributes);
   run.setup.task->save_encoding(writer);

@@ -224,6 +224,12 @@ SequenceTask::SequenceTask(const TaskSection& section, const data::Tokenizer& to
 
 std::string SequenceTask::source() const { return fmt::format("{}", fmt::join(files_of(task_.train), ", ")); }
 
+std::string SequenceTask::held_out_fingerprint() const {
+  std::vector<std::string> contents;
+  for (const data::Examples& examples : validation_) contents.push_back(examples.fingerprint());
+  return fingerprint_of_all(contents);
+}
+
 std::vector<GivenFile> SequenceTask::inputs() const {
   std::vector<GivenFile> inputs = {{"task.train", source(), train_.fingerprint()}};
   for (std::size_t i = 0; i < validation_.size(); ++i)

@@ -41,6 +41,7 @@ class SequenceTask final : public EncoderTask {
   const char* name() const override { return "finetune"; }
   std::string source() const override;
   std::string fingerprint() const override { return train_.fingerprint(); }
+  std::string held_out_fingerprint() const override;
   std::vector<GivenFile> inputs() const override;
   std::unique_ptr<data::SampleSource> samples(std::int64_t length) const override;
   data::MaskingOptions masking() const override { return {.probability = 0}; }

@@ -33,6 +33,9 @@ class TrainingTask {
   virtual std::string fingerprint() const = 0;
   // Every file that it has read, with what is in it as far as it matters to the task.
   virtual std::vector<GivenFile> inputs() const = 0;
+  // 32 hexadecimal digits of what is in the held-out data, by which the best model is chosen; empty without
+  // such.
+  virtual std::string held_out_fingerprint() const = 0;
 
   // A phase of the recipe, for a model of the kind that the task trains.
   struct PhaseOf {

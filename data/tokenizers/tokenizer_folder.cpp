@@ -131,6 +131,7 @@ class TokenizerFiles {
       refuse_class();
     json_ = Json::object();
     make_byte_level_json(std::move(pieces), read_merges());
+    require_whole_merges();
     return finish(vocabulary.string() + " with merges.txt", "");
   }
 
@@ -317,6 +318,33 @@ class TokenizerFiles {
                  {"pad_token", "<pad>"},
                  {"cls_token", "<s>"},
                  {"mask_token", "<mask>"}});
+  }
+
+  // A merges.txt that was cut short leaves pieces that their own parts would make, and that no merge does.
+  void require_whole_merges() const {
+    const Json& vocabulary = member(member(json_, "model"), "vocab");
+    std::set<std::string> made;
+    for (const Json& merge : member(member(json_, "model"), "merges")) {
+      std::string piece = merge.get<std::string>();
+      piece.erase(std::min(piece.find(' '), piece.size()), 1);
+      made.insert(std::move(piece));
+    }
+    for (const Json& token : json_["added_tokens"]) made.insert(token["content"].get<std::string>());
+    std::vector<std::string> lacking;
+    for (const auto& [piece, id] : vocabulary.items())
+      if (!made.contains(piece) && has_parts(piece, vocabulary)) lacking.push_back(piece);
+    if (!lacking.empty())
+      throw Error(fmt::format(
+          "{}: no merge makes {}{}, so that the file was cut short or is another model's; get it "
+          "anew, or name the pieces in added_tokens.json if they were added",
+          (folder_ / "merges.txt").string(), shortened(lacking.front()),
+          lacking.size() > 1 ? fmt::format(" and {} more pieces of vocab.json", lacking.size() - 1) : ""));
+  }
+  static bool has_parts(const std::string& piece, const Json& vocabulary) {
+    std::size_t at = 0;
+    for (next_character(piece, at); at < piece.size(); next_character(piece, at))
+      if (vocabulary.contains(piece.substr(0, at)) && vocabulary.contains(piece.substr(at))) return true;
+    return false;
   }
 
   // transformers would put another one in the place of the file's.

@@ -162,6 +162,21 @@ TEST(TokenizerSettings, RobertaHasTwoSeparatorsInPairs) {
   EXPECT_EQ(Tokenizer::load(folder / "alone" / "tokenizer.json").pair_separators(), 2);
 }
 
+TEST(TokenizerSettings, MergesThatWereCutShortAreRefused) {
+  const Folder folder;
+  folder.write("vocab.json", R"({"<s>": 0, "a": 1, "b": 2, "ab": 3, "abb": 4, "extra": 5})");
+  folder.write("merges.txt", "#version: 0.2\na b\nab b\n");
+  EXPECT_THAT(folder.open().encode("abb"), ElementsAre(4));
+  for (const char* cut : {"", "#version: 0.2\n", "#version: 0.2\na b\n"}) {
+    folder.write("merges.txt", cut);
+    EXPECT_THAT(test::error_of([&] { folder.open(); }),
+                AllOf(HasSubstr("merges.txt: no merge makes \"ab"), HasSubstr("cut short")));
+  }
+  folder.write("merges.txt", "a b\n");
+  folder.write("added_tokens.json", R"({"abb": 4})");
+  EXPECT_THAT(folder.open().encode("abb"), ElementsAre(4));
+}
+
 TEST(TokenizerSettings, TokenizerJsonComesBeforeAModelThatIsAnother) {
   const Folder folder;
   folder.write("vocab.txt", pieces());
