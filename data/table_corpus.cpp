@@ -63,6 +63,7 @@ bool TableCorpus::guarded(Work&& work) {
     work();
     return true;
   } catch (const DamagedFile& error) {
+    if (file_.named) throw;
     pass_over("damaged file", table_ ? table_->lost() : file_.bytes, error.what());
   } catch (const UnsuitableTable& error) {
     if (file_.named) throw;

@@ -57,10 +57,13 @@ void convert(const std::string& bytes, std::vector<double>& values, const F& to_
 }
 
 // A list of numbers without fractions, which get() would cut off.
-std::vector<std::int64_t> whole_numbers(const nlohmann::json& list) {
+std::vector<std::int64_t> whole_numbers(const nlohmann::json& list, const std::string& name) {
   std::vector<std::int64_t> numbers;
-  for (const nlohmann::json& number : list.get_ref<const nlohmann::json::array_t&>())
-    numbers.push_back(static_cast<std::int64_t>(number.get_ref<const nlohmann::json::number_unsigned_t&>()));
+  for (const nlohmann::json& number : list.get_ref<const nlohmann::json::array_t&>()) {
+    COMERA_CHECK(number.is_number_integer(), "{}: is damaged: its header has {} for a size or an offset",
+                 name, number.dump().substr(0, 40));
+    numbers.push_back(number.get<std::int64_t>());
+  }
   return numbers;
 }
 
@@ -159,8 +162,8 @@ void SafetensorsReader::read_header(std::size_t number) {
       if (key == "__metadata__") continue;
       Entry entry{.file = number,
                   .type = value.at("dtype").get<std::string>(),
-                  .shape = whole_numbers(value.at("shape"))};
-      const std::vector<std::int64_t> offsets = whole_numbers(value.at("data_offsets"));
+                  .shape = whole_numbers(value.at("shape"), name)};
+      const std::vector<std::int64_t> offsets = whole_numbers(value.at("data_offsets"), name);
       COMERA_CHECK(offsets.size() == 2 && offsets[0] >= 0 && offsets[0] <= offsets[1] && offsets[1] <= most,
                    "{}: is damaged or truncated: {} lies outside the file", name, key);
       entry.begin = data + offsets[0];

@@ -31,6 +31,29 @@ TEST(CheckpointDirectory, KeepsTheNewest) {
   EXPECT_TRUE(found->refused.empty());
 }
 
+// By this process until it ends: the run that keeps one leaves it, and goes on.
+TEST(CheckpointDirectory, WhatIsReadIsNotRemoved) {
+  TemporaryFolder folder;
+  CheckpointDirectory directory(folder.path(), 1);
+  save(directory, 1);
+  const auto found = find_latest(folder.path(), ResumeMode::newest_to_read);
+  ASSERT_TRUE(found);
+  save(directory, 2);
+  save(directory, 3);
+  EXPECT_THAT(checkpoint_steps(folder.path()), ElementsAre(1, 3));
+  CheckpointReader(found->path).verify();
+}
+
+// A long text in `latest` names nothing.
+TEST(CheckpointDirectory, LatestMayBeAnything) {
+  TemporaryFolder folder;
+  CheckpointDirectory directory(folder.path(), 3);
+  for (const int step : {1, 2}) save(directory, step);
+  folder.write("latest", std::string(5000, 'x'));
+  EXPECT_EQ(find_latest(folder.path(), ResumeMode::newest)->step, 2);
+  EXPECT_EQ(find_latest(folder.path(), ResumeMode::newest_valid)->step, 2);
+}
+
 TEST(CheckpointDirectory, NothingThere) {
   TemporaryFolder folder;
   EXPECT_FALSE(find_latest(folder / "absent", ResumeMode::newest));
@@ -54,7 +77,11 @@ TEST(CheckpointDirectory, ADamagedNewestIsReportedAndSkippedOnlyWhenAskedFor) {
                              testing::Not(HasSubstr("--use-older-checkpoint"))));
 
   damage(directory.file_of(2));
+  EXPECT_THAT(error_of([&] { find_latest(folder.path(), ResumeMode::newest_to_read); }),
+              HasSubstr("name an older one instead: " + directory.file_of(1).string()));
   damage(directory.file_of(1));
+  EXPECT_THAT(error_of([&] { find_latest(folder.path(), ResumeMode::newest_to_read); }),
+              HasSubstr("; nor can any of the 2 older ones"));
   EXPECT_THAT(error_of([&] { find_latest(folder.path(), ResumeMode::newest_valid); }),
               HasSubstr("none of the 3 checkpoints can be used"));
 }

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 
@@ -98,6 +99,11 @@ TEST(Safetensors, WhatIsDamagedIsRefused) {
                R"("y":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})",
                8),
        "share their bytes"},
+      {file_of(good, 9), "1 bytes stand behind its last tensor"},
+      {file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", 12),
+       "4 of its bytes belong to no tensor"},
+      {file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0.5,8.5]}})", 8),
+       "its header has 0.5 for a size or an offset"},
   };
   for (const auto& [file, error] : cases) {
     const TemporaryFolder folder;
@@ -106,6 +112,13 @@ TEST(Safetensors, WhatIsDamagedIsRefused) {
     EXPECT_THAT(found, HasSubstr(error)) << file.substr(0, 100);
     EXPECT_THAT(found, HasSubstr("model.safetensors"));
   }
+}
+
+TEST(Safetensors, APipeIsNotWaitedFor) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder / "model.safetensors").c_str(), 0600), 0);
+  EXPECT_THAT(error_of([&] { SafetensorsReader(folder.path()); }),
+              HasSubstr("is a pipe or a device, expected a file"));
 }
 
 TEST(Safetensors, SeveralFilesAreFoundByTheirIndex) {
