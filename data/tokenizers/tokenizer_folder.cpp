@@ -110,6 +110,7 @@ class TokenizerFiles {
     Json vocabulary = Json::object();
     for (std::size_t id = 0; id < pieces.size(); ++id)
       if (!pieces[id].empty()) vocabulary[pieces[id]] = id;
+    keeps_file_ = has_capitals(pieces) == has_capitals_anywhere(pieces);
     if (empty_line >= 0) vocabulary[""] = empty_line;
     file_ = file_name;
     json_ = Json::object();
@@ -465,6 +466,7 @@ class TokenizerFiles {
   Json json_;  // what is made of all of them: a tokenizer.json
   std::vector<TokenizerSetting> settings_;
   int pair_separators_ = 1;
+  bool keeps_file_ = true;            // as what the tokenizer is, where it says all
   std::vector<std::string> missing_;  // special tokens that were added behind the pieces
 };
 
@@ -577,7 +579,8 @@ Tokenizer TokenizerFiles::finish(const std::string& name, std::string bytes) {
       Tokenizer::from_bytes(json_.dump(-1, ' ', false, Json::error_handler_t::replace), name);
   // Where the file by itself says all of this, it is kept as it is.
   const auto says_the_same = [&](const Tokenizer& other) {
-    return other.special() == tokenizer.special() && other.pair_separators() == tokenizer.pair_separators() &&
+    return keeps_file_ && other.special() == tokenizer.special() &&
+           other.pair_separators() == tokenizer.pair_separators() &&
            other.vocabulary() == tokenizer.vocabulary() && other.added_tokens() == tokenizer.added_tokens() &&
            other.model().tokenizer_json() == tokenizer.model().tokenizer_json();
   };

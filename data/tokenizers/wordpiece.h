@@ -38,6 +38,10 @@ VocabularyText read_vocab_txt(const std::string& bytes);
 // case.
 bool has_capitals(const std::vector<std::string>& pieces);
 
+// The older judgement, by which vocabularies without other files were taken: any piece that is not in
+// brackets.
+bool has_capitals_anywhere(const std::vector<std::string>& pieces);
+
 // A bare vocab.txt with [UNK]: in lower case and without accents unless a piece that is not in brackets has
 // one of A to Z. Null if the bytes are no such file.
 std::unique_ptr<PieceModel> open_wordpiece(const std::string& bytes, const std::string& name);

@@ -304,13 +304,17 @@ bool has_capitals(const std::vector<std::string>& pieces) {
       pieces, [](const std::string& piece) { return comes_from_text(piece) && has_capital(piece); });
 }
 
+bool has_capitals_anywhere(const std::vector<std::string>& pieces) {
+  return std::ranges::any_of(pieces, [](const std::string& piece) {
+    return !(piece.starts_with('[') && piece.ends_with(']')) && has_capital(piece);
+  });
+}
+
 std::unique_ptr<PieceModel> open_wordpiece(const std::string& bytes, const std::string& name) {
   if (bytes.find('\0') != std::string::npos || !is_utf8(bytes)) return nullptr;
   WordPiece parts{.pieces = read_vocab_txt(bytes).pieces};
   if (std::ranges::find(parts.pieces, parts.unknown) == parts.pieces.end()) return nullptr;
-  parts.lowercase = std::ranges::none_of(parts.pieces, [](const std::string& piece) {
-    return !(piece.starts_with('[') && piece.ends_with(']')) && has_capital(piece);
-  });
+  parts.lowercase = !has_capitals_anywhere(parts.pieces);
   parts.strip_accents = parts.lowercase;
   return make_wordpiece(std::move(parts), name);
 }

@@ -78,6 +78,11 @@ TEST(TokenizerSettings, OfABareVocabularyAreGuessedAndSaid) {
   EXPECT_THAT(tokenizer.notes()[0],
               AllOf(HasSubstr("no tokenizer_config.json lies beside it"),
                     HasSubstr("in lower case and without accents"), HasSubstr("--keep-case")));
+  // Loaded again from what is kept of it, under whatever name, it is the same.
+  const Tokenizer kept = Tokenizer::load(folder / "vocab.txt", LetterCase::kept);
+  EXPECT_EQ(Tokenizer::load(folder.write("run/tokenizer.model", kept.bytes())).bytes(), kept.bytes());
+  EXPECT_EQ(Tokenizer::load(folder.write("run/tokenizer.model", tokenizer.bytes())).bytes(),
+            tokenizer.bytes());
   EXPECT_THAT(Tokenizer::load(folder / "vocab.txt", LetterCase::kept).encode("Apples apples"),
               ElementsAre(1, 6, 7));
   const Tokenizer cased = Tokenizer::load(folder.write("cased.txt", pieces()));
