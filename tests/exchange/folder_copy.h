@@ -73,8 +73,8 @@ class Copy {
     }
     change(weights);
     std::vector<TensorToWrite> tensors;
-    for (const auto& [name, weight] : weights)
-      tensors.push_back({name, weight.shape, [&weight] { return weight.values; }});
+    for (const auto& entry : weights)
+      tensors.push_back({entry.first, entry.second.shape, [&entry] { return entry.second.values; }});
     write_safetensors(path() / "model.safetensors", tensors);
   }
   // Under another name, or, `also`, under both.
