@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,6 +59,7 @@ struct Start {
   char** words = nullptr;
   char** environment = nullptr;
   pid_t parent = 0;
+  bool traced = false;
 };
 
 void limit(int what, std::int64_t value) {
@@ -89,6 +91,7 @@ void place(int descriptor, int at) {
   if (start.limits.memory > 0 && memory_can_be_limited) limit(RLIMIT_AS, start.limits.memory);
   if (start.limits.file_bytes >= 0) limit(RLIMIT_FSIZE, start.limits.file_bytes);
   if (start.limits.descriptors >= 0) limit(RLIMIT_NOFILE, start.limits.descriptors);
+  if (start.traced) ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
   execve(start.words[0], start.words, start.environment);
   _exit(126);
 }
@@ -201,7 +204,8 @@ Child::Child(const Call& call) : limits_(call.limits), begin_(std::chrono::stead
               .limits = call.limits,
               .words = word_pointers.data(),
               .environment = setting_pointers.data(),
-              .parent = getpid()};
+              .parent = getpid(),
+              .traced = call.traced};
   if (!call.in_closed) start.in = open("/dev/null", O_RDONLY | O_CLOEXEC);
   std::tie(start.out, out_) = open_stream(call.out);
   std::tie(start.err, err_) = open_stream(call.err);
@@ -243,11 +247,7 @@ bool Child::wait_for(double seconds) {
     const bool gone = waitpid(pid_, &status, WNOHANG) == pid_;
     const double left = std::chrono::duration<double>(until - std::chrono::steady_clock::now()).count();
     if (gone) {
-      read_streams(0);
-      ended_ = true;
-      ending_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-      ending_.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-      ending_.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+      ended(status);
     } else if (left <= 0) {
       return false;
     } else {
@@ -258,6 +258,14 @@ bool Child::wait_for(double seconds) {
     }
   }
   return true;
+}
+
+void Child::ended(int status) {
+  read_streams(0);
+  ended_ = true;
+  ending_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  ending_.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  ending_.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
 Ending Child::end() {

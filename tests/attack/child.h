@@ -37,6 +37,15 @@ struct Call {
   Limits limits = {};
   Stream out = Stream::kept, err = Stream::kept;
   bool in_closed = false;  // no stdin at all, else /dev/null
+  bool traced = false;     // by end_struck()
+};
+
+// A signal at one of a program's calls to the system that change files: those that make, write, sync, rename
+// or remove them. Which one it is does not depend on how fast the machine is.
+struct Strike {
+  int change = 0;      // at the n-th; 0: never
+  bool after = false;  // when the call has been done, or instead of it
+  int signal = 0;
 };
 
 struct Ending {
@@ -72,12 +81,15 @@ class Child {
   void send(int signal) const;
   // Waits until it ends, at most until its time is over.
   Ending end();
+  // The same of a traced one, which is struck on its way. changes: how many such calls it has begun.
+  Ending end_struck(const Strike& strike, int* changes = nullptr);
   // Processes that it has started, and those that they have.
   std::vector<pid_t> descendants() const;
 
  private:
   void read_streams(int timeout_ms);
   void end_all();
+  void ended(int status);
 
   pid_t pid_ = -1;
   int out_ = -1, err_ = -1;

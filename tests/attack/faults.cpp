@@ -21,7 +21,12 @@ void attempt_fault(Try& own) {
                                       vanishing,
                                       few_descriptors,
                                       little_memory,
-                                      strange_environment};
+                                      strange_environment,
+                                      output_beyond_link,
+                                      output_beyond_link,
+                                      odd_input,
+                                      odd_input,
+                                      long_latest};
   faults[own.number() % std::size(faults)](own);
 }
 

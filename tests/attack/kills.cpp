@@ -179,6 +179,7 @@ void attempt_shards(Try& own) {
 }  // namespace
 
 void attempt_kill(Try& own) {
+  if (own.number() % 2 == 1) return kill_product(own);
   if (own.chance.one_in(12)) return attempt_shards(own);
   attempt_run(own, own.chance.pick(Sample::recipes()));
 }

@@ -19,7 +19,7 @@ Words names_of(const Try& own) {
   return {own.folder().string(), "mutant", "run/",  "run:",   "model.",
           "tensorized",          "optim.", "data.", "task.",  "precision.",
           "distributed.",        "run.",   "phase", "memory", "encoder.",
-          "embedding.",          "head."};
+          "embedding.",          "head.",  "dlrm."};
 }
 
 // Runs it, and looks for numbers that are not finite in what it gave.
@@ -292,7 +292,9 @@ void attempt_mutant(Try& own) {
       mutate_recipe,     mutate_recipe,     mutate_recipe,     mutate_recipe,     damage_checkpoint,
       damage_checkpoint, damage_checkpoint, change_checkpoint, change_checkpoint, change_checkpoint,
       damage_shard,      damage_shard,      change_shard,      change_shard,      change_masked,
-      mutate_tokenizer,  mutate_table,      mutate_table,      mutate_source,     mutate_run};
+      mutate_tokenizer,  mutate_table,      mutate_table,      mutate_source,     mutate_run,
+      mutate_exchange,   mutate_exchange,   mutate_exchange,   mutate_metrics,    mutate_clicks,
+      mutate_gzip,       mutate_gzip,       mutate_gzip};
   ways[own.number() % std::size(ways)](own);
 }
 

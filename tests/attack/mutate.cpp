@@ -1,6 +1,7 @@
 #include "tests/attack/mutate.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <vector>
 
@@ -311,6 +312,84 @@ std::string mutated_toml(Chance& chance, const std::string& text) {
     }
   }
   return joined(lines);
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void collect(Json& value, std::vector<Json*>& all) {
+  all.push_back(&value);
+  if (value.is_structured())
+    for (Json& part : value) collect(part, all);
+}
+
+Json another(Chance& chance, const Json& value) {
+  static const std::vector<const char*> all = {"null",
+                                               "true",
+                                               "false",
+                                               "0",
+                                               "-1",
+                                               "1",
+                                               "2",
+                                               "7",
+                                               "401",
+                                               "65536",
+                                               "2147483648",
+                                               "9223372036854775807",
+                                               "18446744073709551615",
+                                               "1e308",
+                                               "-1e308",
+                                               "1e-320",
+                                               "0.5",
+                                               "4224.5",
+                                               "\"\"",
+                                               "\"a\"",
+                                               "[]",
+                                               "{}",
+                                               "[0]",
+                                               "[1, 2]",
+                                               "[[[]]]",
+                                               "{\"a\": 1}",
+                                               "\"\\u0000\"",
+                                               "\"F64\"",
+                                               "\"[MASK]\"",
+                                               "\"\\u0120\""};
+  if (value.is_number_integer() && chance.one_in(2))
+    return value.get<std::int64_t>() / 2 * 2 + chance.between(-3, 3);
+  if (value.is_string() && chance.one_in(2)) return value.get<std::string>() + "x";
+  return Json::parse(chance.pick(all));
+}
+
+void change_part(Chance& chance, Json& value) {
+  if (!value.is_structured() || value.empty() || chance.one_in(3)) {
+    value = another(chance, value);
+    return;
+  }
+  const auto at = static_cast<std::ptrdiff_t>(chance.below(value.size()));
+  auto place = value.begin() + at;
+  const Json copy = *place;
+  if (chance.one_in(2)) {
+    value.erase(place);
+    return;
+  }
+  if (value.is_object())
+    value[chance.one_in(2) ? "x" : value.begin().key()] = copy;
+  else
+    value.push_back(copy);
+}
+
+}  // namespace
+
+std::string mutated_json(Chance& chance, const std::string& text) {
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return mutated_text(chance, text);
+  for (std::size_t times = 1 + chance.below(2); times > 0; --times) {
+    std::vector<Json*> all;
+    collect(json, all);
+    change_part(chance, *chance.pick(all));
+  }
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace comera::attack

@@ -14,4 +14,8 @@ std::string mutated_text(Chance& chance, const std::string& text);
 // The same for TOML, with other numbers, types and values, deep nesting, huge texts.
 std::string mutated_toml(Chance& chance, const std::string& text);
 
+// Of JSON: a value of another type or size, a member left out, doubled or with another name; text if it is
+// none.
+std::string mutated_json(Chance& chance, const std::string& text);
+
 }  // namespace comera::attack

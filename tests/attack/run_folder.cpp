@@ -16,7 +16,8 @@ namespace comera::attack {
 namespace {
 
 // Differ from run to run, or with how often it was stopped.
-constexpr const char* passing[] = {"tokens_per_second", "ms_per_step", "peak_memory", "waiting_ms"};
+constexpr const char* passing[] = {"tokens_per_second", "ms_per_step", "peak_memory", "waiting_ms",
+                                   "examples_per_second"};
 
 std::vector<std::string> lines_of(const fs::path& metrics) {
   std::istringstream stream(read_text(metrics));
@@ -31,17 +32,6 @@ std::vector<std::string> lines_of(const fs::path& metrics) {
     lines.push_back(line.dump());
   }
   return lines;
-}
-
-std::string difference_in_metrics(const fs::path& run, const fs::path& expected) {
-  const std::vector<std::string> ours = lines_of(run / "metrics.jsonl"),
-                                 theirs = lines_of(expected / "metrics.jsonl");
-  for (std::size_t i = 0; i < std::max(ours.size(), theirs.size()); ++i)
-    if (i >= ours.size() || i >= theirs.size() || ours[i] != theirs[i])
-      return fmt::format("line {} of metrics.jsonl is {} instead of {}", i + 1,
-                         i < ours.size() ? ours[i].substr(0, 160) : "missing",
-                         i < theirs.size() ? theirs[i].substr(0, 160) : "nothing");
-  return "";
 }
 
 std::string difference_in_file(const fs::path& ours, const fs::path& theirs) {
@@ -60,7 +50,7 @@ bool is_known(const fs::path& relative) {
   const std::string name = relative.filename();
   static const std::set<std::string> known = {
       "lock",    "metrics.jsonl", "recipe.toml", "tokenizer.model", "checkpoints",
-      "best.h5", "latest",        "saved",       "processes"};
+      "best.h5", "latest",        "saved",       "processes",       "encoding.h5"};
   if (known.contains(name)) return true;
   return name.ends_with(".h5") && (name.starts_with("step-") || name.starts_with("best-phase-"));
 }
@@ -81,6 +71,17 @@ std::vector<std::int64_t> steps_in(const fs::path& run) {
 }
 
 }  // namespace
+
+std::string difference_in_metrics(const fs::path& run, const fs::path& expected) {
+  const std::vector<std::string> ours = lines_of(run / "metrics.jsonl"),
+                                 theirs = lines_of(expected / "metrics.jsonl");
+  for (std::size_t i = 0; i < std::max(ours.size(), theirs.size()); ++i)
+    if (i >= ours.size() || i >= theirs.size() || ours[i] != theirs[i])
+      return fmt::format("line {} of metrics.jsonl is {} instead of {}", i + 1,
+                         i < ours.size() ? ours[i].substr(0, 160) : "missing",
+                         i < theirs.size() ? theirs[i].substr(0, 160) : "nothing");
+  return "";
+}
 
 std::int64_t newest_step(const fs::path& run) {
   const std::vector<std::int64_t> steps = steps_in(run);

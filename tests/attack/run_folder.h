@@ -19,6 +19,9 @@ std::int64_t last_metrics_step(const fs::path& run);
 // "" if nothing.
 std::string damage_in(const fs::path& run);
 
+// What differs in the metrics of two runs, beside times; "" if nothing.
+std::string difference_in_metrics(const fs::path& run, const fs::path& expected);
+
 struct Compared {
   bool metrics = true;  // false if lines were lost on purpose
 };

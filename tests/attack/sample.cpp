@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "storage/hdf5.h"
 #include "tests/attack/chance.h"
 #include "tests/attack/files.h"
+#include "tests/attack/gzip.h"
 #include "tests/attack/judge.h"
 
 namespace comera::attack {
@@ -129,6 +129,30 @@ validation = "{0}/dev.tsv"
                      folder.string());
 }
 
+// Sixteen steps, as all recipes have.
+std::string click_recipe(const fs::path& shards) {
+  return fmt::format(R"(
+[dlrm]
+width = 4
+bottom = [4]
+top = [4]
+table_rank = 2
+embedding_std = 0.05
+
+[data]
+train = "{0}"
+validation = "{0}"
+{1}
+[[phase]]
+name = "one"
+examples_per_pack = 30
+steps = 16
+learning_rate = 2e-3
+warmup_steps = 1
+)",
+                     shards.string(), run_section(4, 0));
+}
+
 // Two words and whether they are the same.
 std::string table(int rows, std::string_view name) {
   Chance chance(1, name, 0);
@@ -139,21 +163,6 @@ std::string table(int rows, std::string_view name) {
     text += fmt::format("{}\t{}\t{}\t{}\t{}\n", i, second, same ? "same" : "other", first, same ? 1.5 : -0.5);
   }
   return text;
-}
-
-std::string zipped(const std::string& text) {
-  z_stream stream = {};
-  if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-    throw std::runtime_error("zlib cannot be used");
-  std::string bytes(deflateBound(&stream, text.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(bytes.data());
-  stream.avail_out = static_cast<uInt>(bytes.size());
-  deflate(&stream, Z_FINISH);
-  bytes.resize(stream.total_out);
-  deflateEnd(&stream);
-  return bytes;
 }
 
 }  // namespace
@@ -185,7 +194,10 @@ Sample::Sample(fs::path folder, std::string program)
        folder_);
   make_tables();
   make_masked();
+  make_clicks();
+  make_glue();
   for (const std::string& recipe : recipes()) write_text(folder_ / (recipe + ".toml"), recipe_text(recipe));
+  write_text(folder_ / "files.toml", model + run_section(5) + two_phases);
 }
 
 void Sample::call(const std::vector<std::string>& arguments, const fs::path& folder) const {
@@ -268,8 +280,8 @@ void Sample::make_masked() const {
 }
 
 const std::vector<std::string>& Sample::recipes() {
-  static const std::vector<std::string> all = {"plain", "adapting", "finetune",  "float8",
-                                               "dense", "masked",   "pretrained"};
+  static const std::vector<std::string> all = {"plain", "adapting", "finetune",   "float8",
+                                               "dense", "masked",   "pretrained", "clicks"};
   return all;
 }
 
@@ -286,6 +298,7 @@ std::string Sample::recipe_text(const std::string& recipe) const {
            run_section(4) + two_phases;
   if (recipe == "finetune")
     return model + std::string(trains) + task_section(folder_) + run_section(4, 0) + two_phases;
+  if (recipe == "clicks") return click_recipe(folder_ / "clicks");
   if (recipe == "pretrained")
     return fmt::format("[model]\npooling = \"mean\"\n") + task_section(folder_) + run_section(4, 0) +
            two_phases;
@@ -295,6 +308,7 @@ std::string Sample::recipe_text(const std::string& recipe) const {
 std::vector<std::string> Sample::training(const std::string& recipe) const {
   const std::string file = (folder_ / (recipe + ".toml")).string();
   if (recipe == "pretrained") return {"finetune", file, "--from", finished("plain").run.string()};
+  if (recipe == "clicks") return {"clicks", "train", file};
   return {recipe == "finetune" ? "finetune" : "pretrain", file};
 }
 
@@ -326,6 +340,26 @@ const Sample::Finished& Sample::finished_by_two(const std::string& recipe) const
     throw std::runtime_error(fmt::format("a job of two processes failed: {}\n{}", text_of(job), ending.err));
   found.run = folder / "run";
   found.seconds = ending.seconds;
+  return found;
+}
+
+const Sample::Made& Sample::made(const std::string& key, const std::vector<std::string>& arguments) const {
+  const std::lock_guard lock(mutex_);
+  Made& found = made_[key];
+  if (!found.folder.empty()) return found;
+  const fs::path folder = folder_ / "made" / key;
+  fs::create_directories(folder);
+  Call call{.words = {program_}, .folder = folder};
+  call.words.insert(call.words.end(), arguments.begin(), arguments.end());
+  call.limits.seconds = 120;
+  call.traced = true;
+  Child child(call);
+  const Ending ending = child.end_struck({}, &found.changes);
+  if (ending.code != 0)
+    throw std::runtime_error(
+        fmt::format("what the tries need could not be made: {}\n{}", text_of(call), ending.err));
+  found.seconds = ending.seconds;
+  found.folder = folder;
   return found;
 }
 

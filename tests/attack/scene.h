@@ -38,7 +38,7 @@ class Scene {
   std::string recipe_;
 };
 
-// fault_disks.cpp, fault_streams.cpp, fault_folders.cpp, fault_limits.cpp
+// fault_disks.cpp, fault_streams.cpp, fault_folders.cpp, fault_limits.cpp, fault_outputs.cpp
 void full_disk(Try& own);
 void full_disk_of_checkpoints(Try& own);
 void read_only_disk(Try& own);
@@ -54,5 +54,8 @@ void vanishing(Try& own);
 void few_descriptors(Try& own);
 void little_memory(Try& own);
 void strange_environment(Try& own);
+void output_beyond_link(Try& own);
+void odd_input(Try& own);
+void long_latest(Try& own);
 
 }  // namespace comera::attack
