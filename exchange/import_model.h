@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "data/tokenizers/tokenizer.h"
 #include "exchange/transformers_form.h"
 
 namespace comera::exchange {

@@ -247,7 +247,7 @@ void ClickShardSet::read(std::int64_t first, std::int64_t count, ClickExamples& 
 }
 
 ClickSplit split_by_time(const std::vector<std::filesystem::path>& logs, ClickFormat format, double held_out,
-                         const ClickProgress& progress, bool replace) {
+                         const ClickProgress& progress) {
   if (!(held_out >= 0 && held_out <= 1))
     throw UsageError(fmt::format("the held-out share must be from 0 to 1, it is {}", held_out));
   ClickLogs reader(logs, format, progress);
@@ -281,7 +281,7 @@ ClickSplitCounts counts_of(const ClickShardWriter& writer) {
 ClickBuildCounts build_click_shards(const std::vector<std::filesystem::path>& logs,
                                     const ClickEncoding& encoding, const ClickSplit& split,
                                     const std::filesystem::path& output, std::int64_t rows_per_shard,
-                                    const ClickProgress& progress) {
+                                    const ClickProgress& progress, bool replace) {
   const ShardFolder folder(output, replace);
   for (const char* name : {"train", "validation"}) remove_unfinished_shards(output, name);
   const std::filesystem::path saved = output / click_encoding_file, unnamed = saved.string() + ".partial";
