@@ -11,15 +11,11 @@
 #include "kernels/core/check.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
+#include "storage/free_name.h"
 
 namespace comera::cli {
 
 namespace {
-
-void refuse_existing(const std::filesystem::path& path, bool overwrite) {
-  if (!overwrite && storage::is_taken(path))
-    throw UsageError(fmt::format("{}: exists already; give --overwrite to replace it", path.string()));
-}
 
 // In a folder such as /tmp only the owner of a file may give its name to another.
 bool belongs_to_another(const std::filesystem::path& file, const std::filesystem::path& folder) {
@@ -44,6 +40,13 @@ void prepare_output(const std::filesystem::path& file) {
                     file.string()));
 }
 
+void check_free(const std::filesystem::path& file, bool overwrite) {
+  if (overwrite) return;
+  storage::never_replace(file);
+  if (storage::is_taken(file))
+    throw UsageError(fmt::format("{}: exists already; give --overwrite to replace it", file.string()));
+}
+
 void check_shard_folder(const std::filesystem::path& folder, bool overwrite) {
   std::error_code code;
   if (std::filesystem::exists(folder, code) && !std::filesystem::is_directory(folder, code))
@@ -60,12 +63,12 @@ void OutputOptions::check(const std::filesystem::path& input) const {
   std::error_code code;
   if (!input.empty() && std::filesystem::equivalent(input, path, code))
     throw UsageError(fmt::format("--output {} is the input; give another name", path.string()));
-  refuse_existing(path, overwrite);
+  check_free(path, overwrite);
   prepare_output(path);
 }
 
 void OutputOptions::check_file(const std::filesystem::path& name) const {
-  refuse_existing(path / name, overwrite);
+  check_free(path / name, overwrite);
 }
 
 void add_output_options(CLI::App& command, OutputOptions& options, const std::string& description,

@@ -9,6 +9,9 @@ namespace comera::cli {
 // there, or if what has the name is no file.
 void prepare_output(const std::filesystem::path& file);
 
+// UsageError if anything has the name and is not to be replaced; what comes to have it later is not, either.
+void check_free(const std::filesystem::path& file, bool overwrite);
+
 // UsageError if the folder for shards is a file, or holds files that are not to be replaced. What a build
 // that was killed has left does not count: the next one removes it.
 void check_shard_folder(const std::filesystem::path& folder, bool overwrite);

@@ -8,6 +8,8 @@
 #include "data/function_pairs.h"
 #include "kernels/core/console.h"
 #include "reports/number_text.h"
+#include "storage/folder_lock.h"
+#include "storage/new_folders.h"
 
 namespace comera::cli {
 namespace {
@@ -22,6 +24,9 @@ void make_pairs(PairsOptions options) {
   options.pairs.output = options.output.path;
   for (const char* name : {"train.jsonl", "validation.jsonl"}) options.output.check_file(name);
   const auto corpus = open_corpus(options.corpus);
+  // Both files are of one process.
+  const storage::NewFolders made(options.pairs.output);
+  const storage::FolderLock lock(options.pairs.output, "making pairs");
   const data::FunctionPairsCounts counts = data::build_function_pairs(*corpus, options.pairs);
   print_corpus_counts(corpus->counts());
   put("{:<24}{:>14}\n", "documented functions", grouped(counts.functions));

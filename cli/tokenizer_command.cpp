@@ -23,9 +23,7 @@ struct TokenizerOptions {
 };
 
 void train_tokenizer(TokenizerOptions& options) {
-  if (!options.overwrite && storage::is_taken(options.output))
-    throw UsageError(
-        fmt::format("{}: exists already; give --overwrite to replace it", options.output.string()));
+  check_free(options.output, options.overwrite);
   options.tokenizer.model =
       options.model == "bpe" ? data::TokenizerModel::bpe : data::TokenizerModel::unigram;
   const auto corpus = open_corpus(options.corpus);

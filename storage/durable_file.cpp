@@ -10,10 +10,13 @@
 #include <csignal>
 #include <cstring>
 #include <functional>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "kernels/core/check.h"
 #include "storage/folder.h"
+#include "storage/free_name.h"
 
 namespace comera::storage {
 namespace {
@@ -84,6 +87,9 @@ FileDescriptor FileDescriptor::open_to_read(const std::filesystem::path& path) {
                S_ISDIR(status.st_mode) ? "a folder" : "a pipe or a device");
   return file;
 }
+FileDescriptor FileDescriptor::open_folder(const std::filesystem::path& path) {
+  return {path, O_RDONLY | O_DIRECTORY};
+}
 FileDescriptor FileDescriptor::open_to_change(const std::filesystem::path& path) {
   return {path, O_RDWR | O_NOFOLLOW};
 }
@@ -146,7 +152,7 @@ void FileDescriptor::sync() const {
 void sync_file(const std::filesystem::path& file) { FileDescriptor::open_to_read(file).sync(); }
 
 void sync_directory(const std::filesystem::path& directory) {
-  FileDescriptor::open_to_read(directory.empty() ? "." : directory).sync();
+  FileDescriptor::open_folder(directory.empty() ? "." : directory).sync();
 }
 
 std::vector<std::filesystem::path> create_directories_durably(const std::filesystem::path& directory) {
@@ -187,6 +193,36 @@ void rename_durably(const std::filesystem::path& from, const std::filesystem::pa
   sync_directory(to.parent_path());
 }
 
+namespace {
+
+std::mutex free_names_mutex;
+std::set<std::filesystem::path> free_names;  // that nothing may be replaced under
+
+bool must_be_free(const std::filesystem::path& name) {
+  const std::lock_guard lock(free_names_mutex);
+  return free_names.erase(from_root(name).lexically_normal()) > 0;
+}
+
+void rename_to_free_name(const std::filesystem::path& from, const std::filesystem::path& to) {
+  bool done = renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0;
+  // Some file systems have plain renames only; a link replaces nothing, either.
+  if (!done && (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP))
+    done = ::link(from.c_str(), to.c_str()) == 0 && ::unlink(from.c_str()) == 0;
+  if (!done && errno == EEXIST)
+    throw Error(fmt::format(
+        "{}: another process has made it meanwhile; give --overwrite to replace it, or another name",
+        to.string()));
+  if (!done) fail(to, "give the file its name");
+  sync_directory(to.parent_path());
+}
+
+}  // namespace
+
+void never_replace(const std::filesystem::path& name) {
+  const std::lock_guard lock(free_names_mutex);
+  free_names.insert(from_root(name).lexically_normal());
+}
+
 DurableFile::DurableFile(std::filesystem::path path)
     : path_(std::move(path)), temporary_(temporary_of(path_)) {
   struct stat there {};
@@ -207,7 +243,10 @@ DurableFile::~DurableFile() {
 
 void DurableFile::commit() {
   sync_file(temporary_);
-  rename_durably(temporary_, path_);
+  if (must_be_free(path_))
+    rename_to_free_name(temporary_, path_);
+  else
+    rename_durably(temporary_, path_);
   committed_ = true;
 }
 

@@ -82,7 +82,7 @@ const std::vector<Command>& commands_of(const Try& own) {
 std::string some_path(Try& own) {
   const Sample& sample = own.sample();
   const auto of_sample = [&](const char* name) { return sample.file(name).string(); };
-  switch (own.chance.below(24)) {
+  switch (own.chance.below(30)) {
     case 0:
       return of_sample("plain.toml");
     case 1:
@@ -125,6 +125,18 @@ std::string some_path(Try& own) {
       return "file/within";
     case 21:
       return "/proc/self/mem";
+    case 24:
+      return sample.exchange(own.chance.pick(Sample::exchanges())).string();
+    case 25:
+      return of_sample("clicks");
+    case 26:
+      return of_sample("clicks.log");
+    case 27:
+      return sample.finished("clicks").run.string();
+    case 28:
+      return of_sample("glue");
+    case 29:
+      return of_sample("rows.jsonl.gz");
     default:
       return fmt::format(
           "out{}{}", own.chance.below(3),

@@ -39,7 +39,8 @@ void mutate_recipe(Try& own) {
   Words words = own.sample().training(base);
   words[1] = "mutant.toml";
   if (own.chance.one_in(3))
-    words = {"inspect", "mutant.toml", "--vocabulary", "400"};
+    words = base == "clicks" ? Words{"inspect", "mutant.toml", "--data", own.sample().file("clicks").string()}
+                             : Words{"inspect", "mutant.toml", "--vocabulary", "400"};
   else
     words.insert(words.end(), {"--stop-after", "2", "--set", "run.threads=1", "--output", "run"});
   Allowed allowed{.names = names_of(own)};

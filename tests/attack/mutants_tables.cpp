@@ -96,7 +96,7 @@ Compressed reading_of_compressed(Try& own, const std::string& base, const std::s
                "--output", "shards", "--held-out", "0.2", "--threads", "1"},
               "shards"};
     case 2:
-      return {{"tokenizer", "--input", name, "--text", text, "--output", "t.model", "--vocabulary", "290"},
+      return {{"tokenizer", "--input", name, "--text", text, "--output", "t.model", "--vocabulary", "320"},
               "t.model"};
     default:
       return {{"predict", sample.finished("finetune").run.string(), "--input", name, "--output", "p.tsv",
@@ -172,8 +172,9 @@ void mutate_gzip(Try& own) {
   // Without the first two bytes it is a text, if a strange one.
   const bool compressed = bytes.starts_with("\x1f\x8b");
   const std::optional<std::string> content = compressed ? unzipped(bytes) : std::nullopt;
-  const Ending ending = own.check(own.comera(reading.words),
-                                  {.success = !compressed || content.has_value(), .names = {"mutant"}});
+  const Ending ending = own.check(
+      own.comera(reading.words),
+      {.success = !compressed || content.has_value(), .names = {"mutant", "corpus", "pieces", "vocabulary"}});
   if (!content || !own.failure().empty()) return;
   const fs::path beside = own.folder() / "beside";
   fs::create_directories(beside);

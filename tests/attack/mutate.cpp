@@ -366,8 +366,8 @@ void change_part(Chance& chance, Json& value) {
     value = another(chance, value);
     return;
   }
-  const auto at = static_cast<std::ptrdiff_t>(chance.below(value.size()));
-  auto place = value.begin() + at;
+  auto place = value.begin();
+  for (std::size_t at = chance.below(value.size()); at > 0; --at) ++place;
   const Json copy = *place;
   if (chance.one_in(2)) {
     value.erase(place);

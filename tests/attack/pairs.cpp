@@ -24,8 +24,8 @@ std::array<Ending, 2> both(Try& own, const Product& product, const std::array<Si
   for (std::size_t i = 0; i < 2; ++i)
     calls[i] = own.comera(making(own.sample(), product, sides[i].content, sides[i].overwrites));
   Child first(calls[0]);
-  // Mostly at once; else somewhere on the first one's way.
-  const double wait = own.chance.one_in(3) ? 0 : seconds * own.chance.share();
+  // At once, or somewhere on the first one's way, which was watched, and so slow, when it was measured.
+  const double wait = own.chance.one_in(2) ? 0 : 0.4 * seconds * own.chance.share();
   if (wait > 0) first.wait_for(wait);
   Child second(calls[1]);
   std::array<Ending, 2> endings = {first.end(), second.end()};

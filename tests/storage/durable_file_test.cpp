@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "kernels/core/check.h"
+#include "storage/free_name.h"
 #include "storage/hdf5.h"
 #include "tests/support/temporary_folder.h"
 
@@ -31,6 +32,32 @@ class DurableFiles : public testing::Test {
 
   test::TemporaryFolder folder_;
 };
+
+// Two processes that were both told to replace nothing.
+TEST_F(DurableFiles, WhatComesMeanwhileStays) {
+  never_replace(folder_ / "out.tsv");
+  {
+    DurableFile file(folder_ / "out.tsv");
+    folder_.write(file.temporary().filename(), "ours");
+    folder_.write("out.tsv", "of another process");
+    try {
+      file.commit();
+      FAIL() << "it was replaced";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(),
+                  HasSubstr("out.tsv: another process has made it meanwhile; give --overwrite"));
+    }
+  }
+  EXPECT_EQ(test::read_text(folder_ / "out.tsv"), "of another process");
+  EXPECT_THAT(test::left_overs(folder_.path()), IsEmpty());
+}
+
+TEST_F(DurableFiles, AFreeNameIsGivenOnce) {
+  never_replace(folder_ / "out.tsv");
+  write_file_durably(folder_ / "out.tsv", "first");
+  write_file_durably(folder_ / "out.tsv", "second");
+  EXPECT_EQ(test::read_text(folder_ / "out.tsv"), "second");
+}
 
 TEST_F(DurableFiles, NoNeighbourIsTouched) {
   folder_.write("a.tsv.tmp", "the user's");
