@@ -38,7 +38,7 @@ TEST_F(DurableFiles, WhatComesMeanwhileStays) {
   never_replace(folder_ / "out.tsv");
   {
     DurableFile file(folder_ / "out.tsv");
-    folder_.write(file.temporary().filename(), "ours");
+    folder_.write(file.temporary().filename().string(), "ours");
     folder_.write("out.tsv", "of another process");
     try {
       file.commit();
