@@ -1,5 +1,9 @@
 #include <fmt/ranges.h>
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <array>
+#include <optional>
 
 #include "checkpoints/checkpoint_file.h"
 #include "checkpoints/envelope.h"
@@ -16,6 +20,7 @@ struct CheckpointReader::State {
   std::vector<TensorRecord> records;
   std::vector<CheckpointTensor> tensors;
   hdf5::File file;
+  std::optional<storage::FileDescriptor> bytes;  // of the same file
 };
 
 namespace {
@@ -52,14 +57,34 @@ void add_groups(const hdf5::File& file, const std::string& within, std::vector<s
   }
 }
 
+// Which file has the name, of those that had it one after the other.
+std::array<std::int64_t, 5> identity_of(const std::filesystem::path& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return {};
+  return {static_cast<std::int64_t>(status.st_dev), static_cast<std::int64_t>(status.st_ino), status.st_size,
+          status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+}
+
 }  // namespace
 
 bool is_checkpoint(const std::filesystem::path& path) { return checkpoint_detail::is_sealed(path); }
 
 CheckpointReader::CheckpointReader(const std::filesystem::path& path) : state_(std::make_unique<State>()) {
   state_->path = path;
-  state_->records = checkpoint_detail::open_sealed(path);  // before HDF5 sees it
-  state_->file = hdf5::File::open(path);
+  // A run that goes on may give the name to another file meanwhile: all is read of one.
+  constexpr int most_tries = 100;
+  for (int tries = 1;; ++tries) {
+    const auto before = identity_of(path);
+    try {
+      state_->records = checkpoint_detail::open_sealed(path);  // before HDF5 sees it
+      state_->file = hdf5::File::open(path);
+      state_->bytes.emplace(storage::FileDescriptor::open_to_read(path));
+    } catch (const Error&) {
+      if (identity_of(path) == before || tries == most_tries) throw;
+      continue;
+    }
+    if (identity_of(path) == before || tries == most_tries) break;
+  }
   for (const auto& record : state_->records) {
     hdf5::DatasetInfo info = state_->file.info(record.path);
     if (info.stored_bytes != record.bytes ||
@@ -116,7 +141,7 @@ void CheckpointReader::read(const std::string& path, const Tensor& into) const {
 
 std::string CheckpointReader::fingerprint() const {
   std::string seal(storage::seal_bytes, '\0');
-  storage::FileDescriptor::open_to_read(state_->path).read(0, seal.data(), storage::seal_bytes);
+  state_->bytes->read(0, seal.data(), storage::seal_bytes);
   return storage::hash128(seal).hex();
 }
 
@@ -148,9 +173,8 @@ std::vector<std::int64_t> CheckpointReader::list(const std::string& path, const 
 }
 
 void CheckpointReader::verify() const {
-  const storage::FileDescriptor file = storage::FileDescriptor::open_to_read(state_->path);
   for (const auto& record : state_->records)
-    if (storage::checksum(file, record.offset, record.bytes) != record.checksum)
+    if (storage::checksum(*state_->bytes, record.offset, record.bytes) != record.checksum)
       refuse_checksum(state_->path, record.path);
 }
 

@@ -1,5 +1,10 @@
 #include "storage/new_folders.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <ranges>
 
 #include "storage/durable_file.h"
@@ -8,10 +13,23 @@ namespace comera::storage {
 
 NewFolders::NewFolders(const std::filesystem::path& path) : made_(create_directories_durably(path)) {}
 
-NewFolders::~NewFolders() {
+namespace {
+
+// Nothing is in it, and no process that has locked it is about to put something there.
+void remove_unused(const std::filesystem::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
   std::error_code ignored;
-  for (const std::filesystem::path& folder : made_ | std::views::reverse)
+  // Where a file system has no locks, nobody has one.
+  if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
     std::filesystem::remove(folder, ignored);
+  ::close(descriptor);
+}
+
+}  // namespace
+
+NewFolders::~NewFolders() {
+  for (const std::filesystem::path& folder : made_ | std::views::reverse) remove_unused(folder);
 }
 
 }  // namespace comera::storage

@@ -1,5 +1,10 @@
 #include "training/run_state.h"
 
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/core/check.h"
+
 namespace comera {
 
 Attributes RunState::attributes() const {
@@ -35,6 +40,11 @@ RunState RunState::load(const CheckpointReader& reader) {
   state.units = reader.integer(at, "tokens");
   state.window_loss = reader.number(at, "window_loss");
   state.window_targets = reader.number(at, "window_targets");
+  // A sealed file may say anything; a mean of these is a line of metrics.
+  const double mean = state.window_loss / std::max(state.window_targets, 1.0);
+  COMERA_CHECK(std::isfinite(mean) && std::isfinite(state.window_loss) && state.window_targets >= 0,
+               "{}: a loss of {} over {} targets cannot be; take another checkpoint", reader.path().string(),
+               state.window_loss, state.window_targets);
   state.evaluated_step = state.step;
   // Absent in files of versions that kept no best model.
   if (saved.contains("evaluated_step")) {

@@ -46,6 +46,18 @@ TEST(CheckpointFile, ListsWithoutReadingTensors) {
   EXPECT_FALSE(reader.has_tensor("/data"));
 }
 
+// A run that goes on gives best.h5 to another file while this one is read.
+TEST(CheckpointFile, IsReadToItsEndWhenAnotherGetsItsName) {
+  TemporaryFolder folder;
+  write_sample(folder / "best.h5", 0.5);
+  const CheckpointReader reader(folder / "best.h5");
+  const std::string before = reader.fingerprint();
+  write_sample(folder / "best.h5", 2.5);
+  EXPECT_EQ(reader.fingerprint(), before);
+  EXPECT_EQ(reader.read_values<float>("/model/layer_0/core"), counting<float>(24, 0.5f));
+  reader.verify();
+}
+
 TEST(CheckpointFile, ChecksumsTellTensorsApart) {
   TemporaryFolder folder;
   write_sample(folder / "a.h5", 1);

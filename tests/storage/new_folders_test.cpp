@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <optional>
+
 #include "storage/durable_file.h"
+#include "storage/folder_lock.h"
 #include "tests/support/temporary_folder.h"
 
 namespace comera::storage {
@@ -36,6 +39,15 @@ TEST(NewFolders, LeavesWhatAnotherHasMade) {
   const test::TemporaryFolder folder;
   const NewFolders first(folder / "new");
   { const NewFolders second(folder / "new"); }
+  EXPECT_TRUE(fs::is_directory(folder / "new"));
+}
+
+// It has made nothing there yet.
+TEST(NewFolders, LeavesWhatAnotherHasLocked) {
+  const test::TemporaryFolder folder;
+  std::optional<NewFolders> made(folder / "new");
+  const FolderLock lock(folder / "new", "making shards");
+  made.reset();
   EXPECT_TRUE(fs::is_directory(folder / "new"));
 }
 

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <limits>
+
 #include "tests/support/temporary_folder.h"
 
 namespace comera::test {
@@ -51,6 +54,20 @@ TEST(RunState, OfOlderVersionsIsRead) {
   EXPECT_EQ(state.best_step, 0);
   EXPECT_EQ(state.skipped, 0);
   EXPECT_EQ(state.logged.step, -1);
+}
+
+TEST(RunState, LossesThatCannotBeAreRefused) {
+  const TemporaryFolder folder;
+  for (const auto& [name, value] : {std::pair("window_loss", std::nan("")),
+                                    {"window_loss", std::numeric_limits<double>::infinity()},
+                                    {"window_targets", std::nan("")},
+                                    {"window_targets", -1.0}}) {
+    Attributes saved = some_state().attributes();
+    saved[name] = value;
+    EXPECT_THAT(error_of([&] { RunState::load(CheckpointReader(written(folder, saved))); }),
+                testing::HasSubstr("state.h5: a loss of"))
+        << name;
+  }
 }
 
 TEST(RunState, AFiniteStepEndsARow) {
