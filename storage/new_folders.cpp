@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <ranges>
 
 #include "storage/durable_file.h"
 
@@ -29,7 +28,7 @@ void remove_unused(const std::filesystem::path& folder) {
 }  // namespace
 
 NewFolders::~NewFolders() {
-  for (const std::filesystem::path& folder : made_ | std::views::reverse) remove_unused(folder);
+  for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) remove_unused(*folder);
 }
 
 }  // namespace comera::storage
