@@ -84,6 +84,9 @@ FileDescriptor FileDescriptor::open_to_read(const std::filesystem::path& path) {
                S_ISDIR(status.st_mode) ? "a folder" : "a pipe or a device");
   return file;
 }
+FileDescriptor FileDescriptor::open_folder(const std::filesystem::path& path) {
+  return {path, O_RDONLY | O_DIRECTORY};
+}
 FileDescriptor FileDescriptor::open_to_change(const std::filesystem::path& path) {
   return {path, O_RDWR | O_NOFOLLOW};
 }
@@ -146,7 +149,7 @@ void FileDescriptor::sync() const {
 void sync_file(const std::filesystem::path& file) { FileDescriptor::open_to_read(file).sync(); }
 
 void sync_directory(const std::filesystem::path& directory) {
-  FileDescriptor::open_to_read(directory.empty() ? "." : directory).sync();
+  FileDescriptor::open_folder(directory.empty() ? "." : directory).sync();
 }
 
 std::vector<std::filesystem::path> create_directories_durably(const std::filesystem::path& directory) {

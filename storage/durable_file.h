@@ -16,6 +16,7 @@ class FileDescriptor {
  public:
   // Error for what is no regular file.
   static FileDescriptor open_to_read(const std::filesystem::path& path);
+  static FileDescriptor open_folder(const std::filesystem::path& path);  // to sync it
   static FileDescriptor open_to_change(const std::filesystem::path& path);
   // A new file: Error if anything has that name, be it a link that leads nowhere.
   static FileDescriptor create(const std::filesystem::path& path);
