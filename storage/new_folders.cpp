@@ -1,7 +1,5 @@
 #include "storage/new_folders.h"
 
-#include <ranges>
-
 #include "storage/durable_file.h"
 
 namespace comera::storage {
@@ -10,8 +8,8 @@ NewFolders::NewFolders(const std::filesystem::path& path) : made_(create_directo
 
 NewFolders::~NewFolders() {
   std::error_code ignored;
-  for (const std::filesystem::path& folder : made_ | std::views::reverse)
-    std::filesystem::remove(folder, ignored);
+  for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder)
+    std::filesystem::remove(*folder, ignored);
 }
 
 }  // namespace comera::storage
