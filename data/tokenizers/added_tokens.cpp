@@ -58,9 +58,8 @@ const TokenFinder::Pattern* TokenFinder::longest_at(std::string_view text) const
     const auto at = [&](const Pattern& pattern) { return static_cast<unsigned char>(pattern.text[length]); };
     const auto begin = patterns_.begin() + static_cast<std::ptrdiff_t>(low);
     const auto end = patterns_.begin() + static_cast<std::ptrdiff_t>(high);
-    const auto same = std::ranges::equal_range(begin, end, byte, {}, at);
-    low = static_cast<std::size_t>(same.begin() - patterns_.begin());
-    high = static_cast<std::size_t>(same.end() - patterns_.begin());
+    low = static_cast<std::size_t>(std::ranges::lower_bound(begin, end, byte, {}, at) - patterns_.begin());
+    high = static_cast<std::size_t>(std::ranges::upper_bound(begin, end, byte, {}, at) - patterns_.begin());
   }
   return found;
 }

@@ -520,6 +520,7 @@ void TokenizerFiles::take_tokens(const std::map<std::string, std::string>& defau
   std::map<std::string, std::size_t> places;  // in the list
   std::int64_t largest = -1;
   const auto add = [&](Json token, std::optional<std::int64_t> given, const std::string& file) {
+    if (!token.is_object()) tokenizer_is_damaged(file, "an added token is no object with a content");
     const std::string content = content_of(token);
     if (content.empty()) return;
     const auto place = places.find(content);
@@ -544,9 +545,11 @@ void TokenizerFiles::take_tokens(const std::map<std::string, std::string>& defau
     }
   };
   if (defaults.empty())  // those of tokenizer.json itself first
-    for (const Json& token : member(json_, "added_tokens"))
-      add(token, token.contains("id") ? std::optional(token["id"].get<std::int64_t>()) : std::nullopt,
+    for (const Json& token : member(json_, "added_tokens")) {
+      const Json& id = member(token, "id");
+      add(token, id.is_number_unsigned() ? std::optional(id.get<std::int64_t>()) : std::nullopt,
           (folder_ / file_).string());
+    }
   const bool legacy = member(config_, "added_tokens_decoder").is_null();
   for (const auto& [id, token] : listed_tokens())
     add(token, id,

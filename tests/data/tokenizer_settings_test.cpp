@@ -167,6 +167,65 @@ TEST(TokenizerSettings, RobertaHasTwoSeparatorsInPairs) {
   EXPECT_EQ(Tokenizer::load(folder / "alone" / "tokenizer.json").pair_separators(), 2);
 }
 
+// Whatever is wrong in one of the files: a tokenizer, or an error that names a file.
+TEST(TokenizerSettings, BrokenFilesCrashNothing) {
+  const Folder folder;
+  folder.write("vocab.txt", pieces());
+  folder.config({{"tokenizer_class", "PreTrainedTokenizerFast"}, {"mask_token", "[MASK]"}});
+  const json whole = json::parse(tokenizer_json(Tokenizer::from_bytes(pieces(), "x")));
+  const std::vector<json> values = {nullptr,
+                                    true,
+                                    7,
+                                    -1,
+                                    0.5,
+                                    "text",
+                                    json::array(),
+                                    json::array({"zed"}),
+                                    json::array({1}),
+                                    json::object(),
+                                    {{"content", 3}},
+                                    {{"content", "zed"}}};
+  std::int64_t refused = 0, taken = 0;
+  const auto open = [&] {
+    try {
+      folder.open().encode("The zed");
+      ++taken;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(folder.path().string()));
+      ++refused;
+    }
+  };
+  for (const auto& [key, old] : whole.items())
+    for (const json& value : values) {
+      json changed = whole;
+      changed[key] = value;
+      folder.write("tokenizer.json", changed.dump());
+      open();
+    }
+  folder.write("tokenizer.json", whole.dump());
+  for (const char* name : {"PreTrainedTokenizerFast", "BertTokenizer"})
+    for (const char* key :
+         {"added_tokens_decoder", "extra_special_tokens", "additional_special_tokens", "mask_token",
+          "do_lower_case", "strip_accents", "auto_map", "never_split", "tokenizer_class"})
+      for (const json& value : values) {
+        json config = {{"tokenizer_class", name}};
+        config[key] = value;
+        folder.config(config);
+        open();
+      }
+  folder.config({{"tokenizer_class", "BertTokenizer"}});
+  for (const char* file : {"added_tokens.json", "special_tokens_map.json"})
+    for (const json& value : values) {
+      folder.write(file, value.dump());
+      open();
+      folder.write(file, json{{"mask_token", value}, {"zed", value}}.dump());
+      open();
+      std::filesystem::remove(folder / file);
+    }
+  EXPECT_GT(refused, 100);
+  EXPECT_GT(taken, 50);
+}
+
 TEST(TokenizerSettings, MergesThatWereCutShortAreRefused) {
   const Folder folder;
   folder.write("vocab.json", R"({"<s>": 0, "a": 1, "b": 2, "ab": 3, "abb": 4, "extra": 5})");

@@ -183,6 +183,18 @@ TEST_F(Finetune, AFinishedRunIsGivenMoreEpochs) {
   EXPECT_EQ(two.step - 4, 2 * (one.step - 4));
 }
 
+// The best model so far was chosen by the held-out data.
+TEST_F(Finetune, ARunGoesOnWithTheSameHeldOutDataOnly) {
+  const Recipe recipe = this->recipe("held", task());
+  finetune(recipe, 2);
+  const std::string before = read_text(folder() / "dev.tsv");
+  write_table("dev.tsv", 120, 3);
+  EXPECT_THAT([&] { finetune(recipe); }, testing::ThrowsMessage<UsageError>(HasSubstr(
+                                             "was evaluated on other held-out data than are there now")));
+  std::ofstream(folder() / "dev.tsv") << before;
+  EXPECT_TRUE(finetune(recipe).finished);
+}
+
 // The encoder is the pretrained one, the head is new.
 TEST_F(Finetune, BeginsWithAPretrainedEncoder) {
   TrainingRun pretraining(recipe("pre"), {.output = silent()});

@@ -137,6 +137,22 @@ TEST_F(GlueCommand, MakesTheTableOfWhatIsThere) {
   EXPECT_THAT(other.output, HasSubstr("is the result of other settings: phase.0.learning_rate"));
 }
 
+TEST_F(GlueCommand, OneTableIsOfOneSetOfData) {
+  ASSERT_EQ(run_program(arguments("out", {"--tasks", "rte"}, "1")).code, 0);
+  const fs::path predictions = folder() / "out/submission/RTE.tsv", rte = folder() / "glue/RTE";
+  const std::string all = read_text(predictions);
+  // Fewer rows to predict: they are predicted again.
+  const std::string test = read_text(rte / "test.tsv");
+  std::ofstream(rte / "test.tsv") << test.substr(0, test.rfind("\n57\t") + 1);
+  ASSERT_EQ(run_program(arguments("out", {"--tasks", "rte"}, "1")).code, 0);
+  EXPECT_LT(read_text(predictions).size(), all.size());
+  // Other labels: the table was of others.
+  write("RTE", "index\tsentence1\tsentence2\tlabel\n", 60,
+        [](int i) { return i % 3 == 0 ? "entailment" : "not_entailment"; });
+  expect(run_program(arguments("out", {"--tasks", "rte"}, "1")), 2,
+         {"rte-1: is the result of other data than", "another --output"});
+}
+
 TEST_F(GlueCommand, GoesOnWhereItWasKilled) {
   ASSERT_EQ(run_program(arguments("whole")).code, 0);
   // Three times in the middle of a task: when a run has begun, and not yet its result.

@@ -99,6 +99,16 @@ TEST_F(ReportCommand, RunsOfOneNameAreToldApart) {
          {"is given twice"});
   expect(run_program({"report", in("a/run"), "--output", in("s.html"), "--fill", "no mark"}), 2,
          {"'no mark' has no [MASK]"});
+  std::string text = "[MASK]";
+  for (int i = 0; i < 4000; ++i) text += " a";
+  expect(run_program({"report", in("a/run"), "--output", in("s.html"), "--fill", text}), 2,
+         {"'[MASK] a a", "shorten it"});
+  fs::create_directory(in("c"));
+  fs::copy(in("a/run/checkpoints"), in("c/checkpoints"));
+  fs::create_directory(in("c/metrics.jsonl"));
+  const ProgramResult folder_of_metrics = run_program({"report", in("c"), "--output", in("c.html")});
+  EXPECT_EQ(folder_of_metrics.code, 0) << folder_of_metrics.output;
+  EXPECT_THAT(folder_of_metrics.output, HasSubstr("metrics.jsonl: is a folder, expected a run's metrics"));
   expect(run_program({"report", in("a/run"), "--tensorboard", in("events"), "--fill", "a [MASK]"}), 2,
          {"--fill is for the page"});
   EXPECT_FALSE(fs::exists(in("s.html")));
