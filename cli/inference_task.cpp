@@ -86,6 +86,11 @@ data::Task task_for(const InferenceOptions& options, const LoadedModel& loaded,
   data::Task task = task_of(loaded.recipe.task, TaskUse::inference);
   const bool label_is_set = is_set(options, "task.label") && !labels;
   if (!task.text.empty() && !label_is_set && (!labels || !task.label.empty())) return task;
+  // It is read twice then, which a pipe cannot be.
+  if (std::error_code code; !std::filesystem::is_regular_file(file, code))
+    throw UsageError(fmt::format(
+        "{}: is no regular file, so that its columns must be named: --set 'task.text=[\"COLUMN\"]'{}",
+        file.string(), labels ? " and --set task.label=COLUMN" : ""));
   const std::vector<std::string> columns = columns_of(task, file);
   if (label_is_set && !is_among(task.label, columns))
     throw UsageError(

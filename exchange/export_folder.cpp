@@ -1,5 +1,8 @@
 #include "exchange/export_folder.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
 
@@ -19,6 +22,23 @@ bool is_of_export(const std::filesystem::path& entry) {
   return std::ranges::find(ours, name) != ours.end() || name.ends_with(".comera-tmp");
 }
 
+constexpr const char* staged_within = ".comera-export.partial";
+
+bool holds_nothing(const std::filesystem::path& folder) {
+  std::error_code code;
+  return std::ranges::all_of(storage::entries_of(folder, code), [](const std::filesystem::path& entry) {
+    return entry.filename() == staged_within;
+  });
+}
+
+bool can_be_replaced(const std::filesystem::path& folder) {
+  struct stat own {
+  }, above{};
+  const std::filesystem::path parent = folder.parent_path();
+  return stat(folder.c_str(), &own) != 0 || stat(parent.c_str(), &above) != 0 ||
+         (own.st_dev == above.st_dev && access(parent.c_str(), W_OK) == 0);
+}
+
 std::filesystem::path with_suffix(std::filesystem::path path, const char* suffix) { return path += suffix; }
 
 }  // namespace
@@ -35,7 +55,7 @@ void check_export_target(const std::filesystem::path& folder, bool overwrite) {
   if (!storage::is_taken(folder)) return;
   if (!std::filesystem::is_directory(folder, code))
     throw UsageError(fmt::format("--to {}: is a file; give a folder", folder.string()));
-  if (std::filesystem::is_empty(folder, code)) return;
+  if (holds_nothing(folder)) return;
   if (!holds_export(folder))
     throw UsageError(
         fmt::format("--to {}: the folder holds something else; give a new one", folder.string()));
@@ -50,7 +70,8 @@ ExportFolder::ExportFolder(const std::filesystem::path& folder, bool overwrite)
   // What a link leads to is replaced, and the link stays.
   std::error_code code;
   if (const auto real = std::filesystem::canonical(folder_, code); !code) folder_ = real;
-  staging_ = with_suffix(folder_, ".partial");
+  in_place_ = !can_be_replaced(folder_);
+  staging_ = in_place_ ? folder_ / staged_within : with_suffix(folder_, ".partial");
   made_.emplace(staging_);
   lock_.emplace(staging_, "exporting");
   check_export_target(folder_, overwrite);
@@ -75,10 +96,31 @@ void ExportFolder::commit() {
     std::filesystem::permissions(staging_, before.permissions(), code);
   for (const std::filesystem::path& file : storage::entries_of(staging_)) storage::sync_file(file);
   storage::sync_directory(staging_);
+  if (in_place_) return commit_in_place();
+  if (std::filesystem::is_directory(folder_, code)) lock_of_old_.emplace(folder_, "exporting");
   storage::swap_folders(staging_, folder_);
   // What is not an export's was the user's, and stays with the name.
   for (const std::filesystem::path& entry : storage::entries_of(staging_, code))
     if (!is_of_export(entry)) storage::rename_durably(entry, folder_ / entry.filename());
+}
+
+void ExportFolder::commit_in_place() const {
+  std::vector<std::string> files = exported_files();
+  // It says that the folder is an export, also where this is cut short.
+  std::stable_partition(files.begin(), files.end(),
+                        [](const std::string& file) { return file == "README.md"; });
+  std::error_code code;
+  std::filesystem::remove(folder_ / "config.json", code);
+  storage::sync_directory(folder_);
+  const auto put = [&](const std::string& file) {
+    if (storage::exists(staging_ / file))
+      storage::rename_durably(staging_ / file, folder_ / file);
+    else
+      std::filesystem::remove(folder_ / file, code);
+  };
+  for (const std::string& file : files)
+    if (file != "config.json") put(file);
+  put("config.json");
 }
 
 }  // namespace comera::exchange

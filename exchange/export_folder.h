@@ -20,9 +20,9 @@ void check_export_target(const std::filesystem::path& folder, bool overwrite);
 // before stays until the new one is whole, and nothing is left of one that fails.
 class ExportFolder {
  public:
-  // Makes FOLDER.partial, which one process at a time has. What an export that was killed has left there is
-  // removed; Error if it is anything else, or another process exports there. Checks the target once nobody
-  // else can fill it.
+  // Makes FOLDER.partial (or a folder within FOLDER, if it cannot be replaced), which one process at a time
+  // has. What an export that was killed has left there is removed; Error if it is anything else, or another
+  // process exports there. Checks the target once nobody else can fill it.
   ExportFolder(const std::filesystem::path& folder, bool overwrite);
   ~ExportFolder();
   ExportFolder(const ExportFolder&) = delete;
@@ -33,9 +33,14 @@ class ExportFolder {
   void commit();
 
  private:
+  void commit_in_place() const;
+
   std::filesystem::path folder_, staging_;
+  // The folder is a file system's root, or its parent may not be changed: files go into it one by one,
+  // config.json, without which it is no model, taken away first and put there last.
+  bool in_place_ = false;
   std::optional<storage::NewFolders> made_;
-  std::optional<storage::FolderLock> lock_;
+  std::optional<storage::FolderLock> lock_, lock_of_old_;
 };
 
 }  // namespace comera::exchange

@@ -212,6 +212,9 @@ std::vector<std::string> SafetensorsReader::names() const {
 std::vector<double> SafetensorsReader::read(const std::string& name) const {
   const Entry& entry = find(name);
   const std::string file = files_[entry.file].path().string();
+  if (size_of_type(entry.type) == 0)
+    throw Error(fmt::format("{}: {} has numbers of type {}; F64, F32, F16 and BF16 can be read", file, name,
+                            entry.type));
   std::string bytes(static_cast<std::size_t>(entry.bytes), '\0');
   files_[entry.file].read(entry.begin, bytes.data(), entry.bytes);
   std::vector<double> values(static_cast<std::size_t>(count_of(entry.shape)));

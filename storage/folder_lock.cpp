@@ -32,11 +32,10 @@ FolderLock::FolderLock(const std::filesystem::path& folder, std::string_view wor
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor_ < 0)
     throw Error(fmt::format("{}: could not open the folder: {}", path.string(), std::strerror(errno)));
-  if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0 && is_still(descriptor_, path)) return;
-  const int code = errno;
-  ::close(std::exchange(descriptor_, -1));
   // Some file systems of networks have no locks: there nobody is kept out.
-  if (code == ENOLCK || code == EOPNOTSUPP || code == EINVAL) return;
+  const bool taken = flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (!taken && is_still(descriptor_, path)) return;
+  ::close(std::exchange(descriptor_, -1));
   throw Error(fmt::format("{}: another process is {} there; wait until it has ended, or give another folder",
                           path.string(), work));
 }
@@ -55,8 +54,20 @@ void swap_folders(const std::filesystem::path& replacement, const std::filesyste
   if (!done && (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
     std::filesystem::path before = path;
     before += ".before";
-    done = there ? move(path, before, 0) && move(replacement, path, 0) && move(before, replacement, 0)
-                 : move(replacement, path, 0);
+    COMERA_CHECK(!is_taken(before), "{}: is what stood in place of {} when a process was ended; move it",
+                 before.string(), path.string());
+    if (there) {
+      done = move(path, before, 0);
+      if (done && !move(replacement, path, 0)) {
+        const int code = errno;
+        done = false;
+        move(before, path, 0);
+        errno = code;
+      }
+      if (done) move(before, replacement, 0);
+    } else {
+      done = move(replacement, path, 0);
+    }
   }
   if (!done)
     throw Error(fmt::format("{}: could not be put in its place: {}", path.string(), std::strerror(errno)));

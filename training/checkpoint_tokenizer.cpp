@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "data/tokenizers/tokenizer_json.h"
+
 namespace comera {
 
 namespace {
@@ -40,6 +42,20 @@ data::Tokenizer load_tokenizer(const std::filesystem::path& path, data::LetterCa
         "{}: this checkpoint of an earlier version carries no tokenizer; give the tokenizer's own file",
         path.string()));
   return data::Tokenizer::from_bytes(stored_bytes(reader), path.string());
+}
+
+data::Tokenizer load_tokenizer_of(const CheckpointReader& reader, const std::filesystem::path& path) {
+  data::Tokenizer tokenizer = load_tokenizer(path);
+  std::error_code code;
+  const auto is_of_checkpoint = [&](const std::string& hash) {
+    return reader.text("/data", "tokenizer_hash") == hash;
+  };
+  const bool same = is_of_checkpoint(tokenizer.hash()) ||
+                    (std::filesystem::is_regular_file(path, code) && !is_checkpoint(path) &&
+                     is_of_checkpoint(data::hash_of_tokenizer_file(path)));
+  if (!same) require_same_tokenizer(reader, tokenizer, path.string());
+  return has_tokenizer(reader) ? data::Tokenizer::from_bytes(stored_bytes(reader), path.string())
+                               : std::move(tokenizer);
 }
 
 void require_same_tokenizer(const CheckpointReader& reader, const data::Tokenizer& tokenizer,

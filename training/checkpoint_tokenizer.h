@@ -21,6 +21,10 @@ void copy_tokenizer(const CheckpointReader& from, CheckpointWriter& to);
 data::Tokenizer load_tokenizer(const std::filesystem::path& path,
                                data::LetterCase letter_case = data::LetterCase::guessed);
 
+// The tokenizer of a file or folder, for a model that was trained with it: as the checkpoint carries it,
+// since what a file says may be read in more ways than one. Error as require_same_tokenizer().
+data::Tokenizer load_tokenizer_of(const CheckpointReader& reader, const std::filesystem::path& path);
+
 // Refuses a tokenizer that the checkpoint was not trained with: its ids mean other pieces. name: where the
 // tokenizer comes from.
 void require_same_tokenizer(const CheckpointReader& reader, const data::Tokenizer& tokenizer,

@@ -64,11 +64,6 @@ void InferenceEngine::forward(const Context& context, const PackedBatch& batch) 
 }
 
 void InferenceEngine::set_capacity(const PackCapacity& capacity) {
-  // Behind the model's positions there are none to be read.
-  const EncoderConfig& config = model_.config();
-  if (config.positions != Positions::relative && capacity.longest > config.max_positions)
-    throw UsageError(fmt::format("a sequence has {} tokens, and the model {} positions; shorten it",
-                                 capacity.longest, config.max_positions));
   const bool of_masked = output_ == Output::logits;
   const ParameterStore& store = model_.parameters();
   const auto number = static_cast<std::int64_t>(size_of(of_masked ? store.dtype() : store.compute()));
@@ -96,8 +91,20 @@ void InferenceEngine::set_capacity(const PackCapacity& capacity) {
       allocator, stream_, [this] { forward(*context_, batch_); }, processor_.graphs);
 }
 
+// Behind a model's positions there are none to be read.
+void InferenceEngine::require_positions(const data::SampleSource& samples) const {
+  const EncoderConfig& config = model_.config();
+  if (config.positions == Positions::relative) return;
+  std::int64_t longest = 0;
+  for (const std::int32_t length : samples.lengths()) longest = std::max<std::int64_t>(longest, length);
+  if (longest > config.max_positions * samples.sequences_per_sample())
+    throw UsageError(fmt::format("a sequence has {} tokens, and the model {} positions; shorten it", longest,
+                                 config.max_positions));
+}
+
 bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const PackCapacity& capacity,
                           const Visit& visit, const std::function<bool()>& stop, const PackShare& share) {
+  require_positions(*samples);
   set_capacity(capacity);
   data::LoaderOptions options;
   options.capacity = capacity;

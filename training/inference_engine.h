@@ -45,6 +45,7 @@ class InferenceEngine {
            const std::function<bool()>& stop = {}, const PackShare& share = {});
 
  private:
+  void require_positions(const data::SampleSource& samples) const;
   void set_capacity(const PackCapacity& capacity);
   Tensor values(const PackCapacity& capacity) const;
   EncoderStep step(const Context& context, const PackedBatch& batch, const MergedEncoder* merged) const;

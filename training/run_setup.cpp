@@ -148,10 +148,10 @@ Recipe with_ranks(Recipe recipe, const std::optional<FoundCheckpoint>& found) {
 data::Tokenizer tokenizer_of(Communicator& host, const Recipe& recipe,
                              const std::optional<FoundCheckpoint>& found) {
   const std::string& file = checked_tokenizer(recipe);
-  data::Tokenizer tokenizer = load_tokenizer(file);
+  const std::filesystem::path first = first_checkpoint(recipe, found);
+  data::Tokenizer tokenizer =
+      first.empty() ? load_tokenizer(file) : load_tokenizer_of(CheckpointReader(first), file);
   require_same_files(host, {{"data.tokenizer", file, tokenizer.hash()}});
-  if (const std::filesystem::path first = first_checkpoint(recipe, found); !first.empty())
-    require_same_tokenizer(CheckpointReader(first), tokenizer, file);
   return tokenizer;
 }
 

@@ -27,9 +27,7 @@ std::filesystem::path checked_tokenizer(const TrainedModel& trained, const std::
 // Before anything is made of its size.
 data::Tokenizer tokenizer_of(const TrainedModel& trained, const std::filesystem::path& given) {
   const std::filesystem::path file = checked_tokenizer(trained, given);
-  data::Tokenizer tokenizer = load_tokenizer(file);
-  require_same_tokenizer(CheckpointReader(trained.checkpoint), tokenizer, file.string());
-  return tokenizer;
+  return load_tokenizer_of(CheckpointReader(trained.checkpoint), file);
 }
 
 // A GPU without 8-bit tensor cores evaluates what was trained in 8 bits in the type of everything else,

@@ -65,6 +65,11 @@ Tokenizer Tokenizer::from_bytes(std::string bytes, const std::string& name) {
     tokenizer.vocabulary_ = std::max(tokenizer.vocabulary_, token.id + 1);
   tokenizer.added_tokens_ = std::move(opened.added);
   tokenizer.find_special(opened.special, name);
+  if (!opened.special_in_text)
+    for (const AddedToken& token : tokenizer.added_tokens_)
+      if (token.special && token.id >= tokenizer.model_->size()) tokenizer.names_[token.id] = token.content;
+  std::erase_if(tokenizer.added_tokens_,
+                [&](const AddedToken& token) { return token.special && !opened.special_in_text; });
   tokenizer.take_added(std::exchange(tokenizer.added_tokens_, {}));
   tokenizer.cuts_ = tokenizer.model_->cuts();
   tokenizer.sentencepiece_ = sentencepiece;
@@ -78,7 +83,7 @@ Tokenizer Tokenizer::from_bytes(std::string bytes, const std::string& name) {
                     "does not come back "
                     "exactly from its ids",
                     name));
-  tokenizer.hash_ = storage::hash128(bytes).hex();
+  tokenizer.hash_ = opened.hash.empty() ? storage::hash128(bytes).hex() : opened.hash;
   tokenizer.bytes_ = std::move(bytes);
   return tokenizer;
 }

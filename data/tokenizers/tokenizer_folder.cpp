@@ -10,6 +10,7 @@
 #include "data/tokenizers/utf8.h"
 #include "data/tokenizers/wordpiece.h"
 #include "kernels/core/check.h"
+#include "storage/hash.h"
 #include "storage/json_file.h"
 #include "storage/small_file.h"
 
@@ -86,9 +87,10 @@ class TokenizerFiles {
 
   Tokenizer open() {
     if (is_there(folder_ / "tokenizer.json")) return open_json();
-    if (is_there(folder_ / "tokenizer.model")) return alone("tokenizer.model");
+    if (is_there(folder_ / "tokenizer.model")) return open_sentencepiece_alone();
     if (is_there(folder_ / "vocab.txt")) return open_vocab_txt("vocab.txt");
-    if (is_there(folder_ / "vocab.json") && is_there(folder_ / "merges.txt")) return open_vocab_json();
+    if (is_there(folder_ / "vocab.json") && is_there(folder_ / "merges.txt"))
+      return open_vocab_json("vocab.json");
     throw Error(fmt::format(
         "{}: has no tokenizer: neither tokenizer.json nor vocab.txt, nor vocab.json with merges.txt; "
         "give one with --tokenizer",
@@ -98,12 +100,13 @@ class TokenizerFiles {
   Tokenizer open_vocab_txt(const std::string& file_name) {
     const std::string name = (folder_ / file_name).string();
     std::string bytes = read_file(folder_ / file_name);
-    if (kind(Kind::bert) == Kind::generic)
+    const Kind of = config_.is_null() ? Kind::bert : kind(Kind::bert);
+    if (of == Kind::generic)
       throw Error(
           fmt::format("{}: tokenizer_class = {} wants a tokenizer.json, which is not there; give "
                       "BertTokenizer there if {} is BERT's",
                       config_file_.string(), class_name(), file_name));
-    if (kind(Kind::bert) == Kind::roberta) refuse_class();
+    if (of == Kind::roberta) refuse_class();
     if (bytes.find('\0') != std::string::npos || !is_utf8(bytes))
       tokenizer_is_damaged(name, "it is no text of pieces, one a line");
     const auto [pieces, empty_line] = read_vocab_txt(bytes);
@@ -123,10 +126,10 @@ class TokenizerFiles {
     return tokenizer;
   }
 
-  Tokenizer open_vocab_json() {
+  Tokenizer open_vocab_json(const std::string& file_name) {
     refuse_letter_case_if_given();
-    file_ = "vocab.json";
-    const std::filesystem::path vocabulary = folder_ / "vocab.json";
+    file_ = file_name;
+    const std::filesystem::path vocabulary = folder_ / file_name;
     Json pieces = read_object(vocabulary);
     if (kind(Kind::roberta) != Kind::roberta && !(config_.is_null() || class_name() == "GPT2Tokenizer"))
       refuse_class();
@@ -183,6 +186,27 @@ class TokenizerFiles {
   Tokenizer alone(const std::string& file_name) {
     refuse_letter_case_if_given();
     return Tokenizer::from_bytes(read_file(folder_ / file_name), folder_ / file_name);
+  }
+
+  // What else the folder says of it must be what it says itself.
+  Tokenizer open_sentencepiece_alone() {
+    Tokenizer tokenizer = alone("tokenizer.model");
+    if (added_.is_object() && !added_.empty())
+      throw Error(
+          fmt::format("{}: adds tokens to tokenizer.model, which is not supported; take the file away to go "
+                      "on without them",
+                      (folder_ / "added_tokens.json").string()));
+    const SpecialIds& ids = tokenizer.special();
+    for (const auto& [role, id] : {std::pair{"pad_token", ids.pad},
+                                   {"unk_token", ids.unknown},
+                                   {"cls_token", ids.cls},
+                                   {"sep_token", ids.separator},
+                                   {"mask_token", ids.mask}})
+      if (const std::string name = name_of(role, ""); !name.empty() && name != tokenizer.piece(id))
+        throw Error(fmt::format("{}: {} is {}, but {} in tokenizer.model; correct the one or the other",
+                                config_file_.string(), role, shortened(name),
+                                shortened(tokenizer.piece(id))));
+    return tokenizer;
   }
 
  private:
@@ -388,8 +412,8 @@ class TokenizerFiles {
   std::string name_of(const char* role, const std::string& otherwise) const {
     const bool legacy = !config_.is_object() || !config_.contains("added_tokens_decoder");
     if (legacy)
-      if (const std::string name = content_of(member(special_map_, role)); !name.empty()) return name;
-    if (const std::string name = content_of(member(config_, role)); !name.empty()) return name;
+      if (std::string name = content_of(member(special_map_, role)); !name.empty()) return name;
+    if (std::string name = content_of(member(config_, role)); !name.empty()) return name;
     return otherwise;
   }
 
@@ -435,18 +459,24 @@ class TokenizerFiles {
       ours = Json::parse(tokenizer_json(tokenizer));
     } catch (const Error&) {  // the model normalises text
     }
-    for (const char* part : {"model", "normalizer", "pre_tokenizer"})
-      if (member(ours, part) != member(json_, part) && !is_same_model(ours))
+    for (const char* part : {"model", "normalizer", "pre_tokenizer", "added_tokens"})
+      if (with_merges_as_pairs(member(ours, part)) != with_merges_as_pairs(member(json_, part)))
         throw Error(fmt::format(
-            "{}: differs from tokenizer.model beside it, and transformers takes the first; give the "
+            "{}: its {} differs from tokenizer.model beside it, and transformers takes the first; give the "
             "right one with --tokenizer, or take one of the files away",
-            (folder_ / file_).string()));
+            (folder_ / file_).string(), part));
     return tokenizer;
   }
   // Merges are written in two ways.
-  bool is_same_model(const Json& ours) const {
-    return member(member(ours, "model"), "vocab") == member(member(json_, "model"), "vocab") &&
-           member(ours, "pre_tokenizer") == member(json_, "pre_tokenizer");
+  static Json with_merges_as_pairs(Json part) {
+    if (!member(part, "merges").is_array()) return part;
+    for (Json& merge : part["merges"])
+      if (merge.is_string()) {
+        const auto text = merge.get<std::string>();
+        const std::size_t space = text.find(' ');
+        if (space != std::string::npos) merge = {text.substr(0, space), text.substr(space + 1)};
+      }
+    return part;
   }
   [[noreturn]] void refuse_sentencepiece_json(const std::string& name) const {
     throw Error(fmt::format(
@@ -578,18 +608,27 @@ void TokenizerFiles::take_tokens(const std::map<std::string, std::string>& defau
 
 Tokenizer TokenizerFiles::finish(const std::string& name, std::string bytes) {
   for (const char* part : {"truncation", "padding", "post_processor", "decoder"}) json_.erase(part);
-  Tokenizer tokenizer =
-      Tokenizer::from_bytes(json_.dump(-1, ' ', false, Json::error_handler_t::replace), name);
-  // Where the file by itself says all of this, it is kept as it is.
-  const auto says_the_same = [&](const Tokenizer& other) {
-    return keeps_file_ && other.special() == tokenizer.special() &&
-           other.pair_separators() == tokenizer.pair_separators() &&
-           other.vocabulary() == tokenizer.vocabulary() && other.added_tokens() == tokenizer.added_tokens() &&
+  const auto made = [&] {
+    return Tokenizer::from_bytes(json_.dump(-1, ' ', false, Json::error_handler_t::replace), name);
+  };
+  Tokenizer tokenizer = made();
+  // Where the file by itself gives the same ids, shards that were made with it are this one's too; where it
+  // says all of this, it is kept as it is.
+  const auto gives_the_same_ids = [&](const Tokenizer& other) {
+    return other.special() == tokenizer.special() && other.vocabulary() == tokenizer.vocabulary() &&
+           other.added_tokens() == tokenizer.added_tokens() &&
            other.model().tokenizer_json() == tokenizer.model().tokenizer_json();
   };
   try {
-    if (Tokenizer by_itself = Tokenizer::from_bytes(std::move(bytes), name); says_the_same(by_itself))
-      tokenizer = std::move(by_itself);
+    Tokenizer by_itself = Tokenizer::from_bytes(std::move(bytes), name);
+    if (keeps_file_ && gives_the_same_ids(by_itself)) {
+      if (by_itself.pair_separators() == tokenizer.pair_separators()) {
+        tokenizer = std::move(by_itself);
+      } else {
+        json_["comera"]["hash"] = by_itself.hash();
+        tokenizer = made();
+      }
+    }
   } catch (const Error&) {  // it does not, and the others say the rest
   }
   if (!tokenizer.added_tokens().empty())
@@ -605,6 +644,10 @@ Tokenizer TokenizerFiles::finish(const std::string& name, std::string bytes) {
   return tokenizer;
 }
 
+std::string hash_of_tokenizer_file(const std::filesystem::path& file) {
+  return storage::hash128(read_file(file)).hex();
+}
+
 Tokenizer load_tokenizer_folder(const std::filesystem::path& folder, LetterCase letter_case) {
   return TokenizerFiles(folder, letter_case).open();
 }
@@ -615,11 +658,14 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path, LetterCase letter_c
   std::string bytes = read_file(path);
   const std::size_t begin = bytes.find_first_not_of(" \t\r\n");
   const bool json = begin != std::string::npos && bytes[begin] == '{';
+  // No model of SentencePiece's: the copy that a run keeps of what it was given, and means as it stands.
+  if (path.filename() == "tokenizer.model" && open_sentencepiece(bytes, path.string()) == nullptr)
+    return from_bytes(std::move(bytes), path.string());
   const bool vocabulary = !json && open_sentencepiece(bytes, path.string()) == nullptr &&
                           open_wordpiece(bytes, path.string()) != nullptr;
   TokenizerFiles files(path.parent_path(), letter_case);
   const std::string name = path.filename().string();
-  if (json && files.is_pieces_json(name)) return files.open_vocab_json();
+  if (json && files.is_pieces_json(name)) return files.open_vocab_json(name);
   if (json) return files.open_json_alone(name);
   if (vocabulary) return files.open_vocab_txt(name);
   return files.alone(name);

@@ -45,18 +45,24 @@ std::vector<std::string> tokenizer_files();
 Tokenizer load_tokenizer_folder(const std::filesystem::path& folder,
                                 LetterCase letter_case = LetterCase::guessed);
 
+// Of the bytes of one file, as earlier versions knew a tokenizer by.
+std::string hash_of_tokenizer_file(const std::filesystem::path& file);
+
 // What a tokenizer.json says.
 struct OpenedTokenizer {
   std::unique_ptr<PieceModel> model;
   std::vector<AddedToken> added = {};  // special pieces too
   SpecialNames special = {};
   int pair_separators = 1;
+  bool special_in_text = true;  // whether text gives special tokens beside the five
+  std::string hash = {};        // of a file that gives the same ids; empty: of these bytes
 };
 
 // A byte-level BPE model (RoBERTa's, GPT-2's) or a WordPiece one (BERT's) in a tokenizer.json. Without a
 // model if the bytes are no JSON object; Error, with `name`, for what is damaged or of a kind that is not
 // known here. The member "comera", which tokenizers does not have, names the special pieces, and how many
 // separators stand between two texts.
+// Without that member special tokens never come from text: so earlier versions read what they kept.
 OpenedTokenizer open_tokenizer_json(const std::string& bytes, const std::string& name);
 
 }  // namespace comera::data

@@ -64,6 +64,8 @@ class TokenizerJson {
                       .separator = name_of("sep_token"),
                       .mask = name_of("mask_token")};
     if (member(own, "pair_separators") == Json(2)) opened.pair_separators = 2;
+    opened.special_in_text = own.is_object();
+    if (const Json& hash = member(own, "hash"); hash.is_string()) opened.hash = hash.get<std::string>();
     return opened;
   }
 
@@ -167,8 +169,8 @@ class TokenizerJson {
 
   std::optional<std::size_t> id_in_model(const Json& piece) const {
     const Json& vocabulary = member(model_, "vocab");
-    const auto found =
-        piece.is_string() ? vocabulary.find(piece.get_ref<const std::string&>()) : vocabulary.end();
+    const bool named = piece.is_string() && !piece.get_ref<const std::string&>().empty();
+    const auto found = named ? vocabulary.find(piece.get_ref<const std::string&>()) : vocabulary.end();
     if (found == vocabulary.end()) return std::nullopt;
     return found->get<std::size_t>();
   }

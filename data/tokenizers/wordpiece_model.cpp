@@ -275,13 +275,26 @@ std::unique_ptr<PieceModel> make_wordpiece(WordPiece parts, const std::string& n
   return std::make_unique<WordPieceModel>(std::move(parts), name);
 }
 
+namespace {
+
+std::vector<std::string> lines_of(const std::string& bytes) {
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < bytes.size();) {
+    const std::size_t end = std::min(bytes.find('\n', begin), bytes.size());
+    lines.push_back(bytes.substr(begin, end - begin));
+    if (lines.back().ends_with('\r')) lines.back().pop_back();
+    begin = end + 1;
+  }
+  return lines;
+}
+
+}  // namespace
+
 VocabularyText read_vocab_txt(const std::string& bytes) {
   VocabularyText text;
   std::vector<std::string>& pieces = text.pieces;
   std::unordered_map<std::string, std::size_t> lines;
-  for (std::size_t begin = 0; begin < bytes.size();) {
-    const std::size_t end = std::min(bytes.find('\n', begin), bytes.size());
-    std::string line = bytes.substr(begin, end - begin);
+  for (std::string& line : lines_of(bytes)) {
     while (!line.empty() && is_space(last_character(line))) {
       do line.pop_back();
       while (!line.empty() && !is_utf8(line));
@@ -291,7 +304,6 @@ VocabularyText read_vocab_txt(const std::string& bytes) {
       place->second = pieces.size();
     }
     pieces.push_back(std::move(line));
-    begin = end + 1;
   }
   if (const auto empty = lines.find(""); empty != lines.end())
     text.empty_line = static_cast<std::int64_t>(empty->second);
@@ -312,7 +324,11 @@ bool has_capitals_anywhere(const std::vector<std::string>& pieces) {
 
 std::unique_ptr<PieceModel> open_wordpiece(const std::string& bytes, const std::string& name) {
   if (bytes.find('\0') != std::string::npos || !is_utf8(bytes)) return nullptr;
-  WordPiece parts{.pieces = read_vocab_txt(bytes).pieces};
+  WordPiece parts{.pieces = lines_of(bytes)};
+  // Earlier versions refused doubled lines, and took every other one as it is.
+  std::vector<std::string> sorted = parts.pieces;
+  std::ranges::sort(sorted);
+  if (std::ranges::adjacent_find(sorted) != sorted.end()) parts.pieces = read_vocab_txt(bytes).pieces;
   if (std::ranges::find(parts.pieces, parts.unknown) == parts.pieces.end()) return nullptr;
   parts.lowercase = !has_capitals_anywhere(parts.pieces);
   parts.strip_accents = parts.lowercase;

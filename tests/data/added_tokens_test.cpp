@@ -83,6 +83,17 @@ TEST(AddedTokens, AreExportedWithTheirFlags) {
   EXPECT_EQ(back.added_tokens().size(), 1u);
 }
 
+// So earlier versions read what they kept.
+TEST(AddedTokens, SpecialOnesOfAnOlderFileNeverComeFromText) {
+  json file = json::parse(with({token(8, "[E1]", {{"special", true}})}).bytes());
+  file.erase("comera");
+  const Tokenizer tokenizer = Tokenizer::from_bytes(file.dump(), "tokenizer.json");
+  EXPECT_THAT(tokenizer.encode("a [E1]"), ElementsAre(5, 1, 1, 1));
+  EXPECT_EQ(tokenizer.vocabulary(), 9);
+  EXPECT_EQ(tokenizer.piece(8), "[E1]");
+  EXPECT_EQ(tokenizer.text(8).bytes, "");
+}
+
 // Names of special pieces are text like any other.
 TEST(AddedTokens, AreNotTheSpecialPieces) {
   const Tokenizer tokenizer = with({token(4, "[MASK]", {{"special", true}}), token(8, "zed")});

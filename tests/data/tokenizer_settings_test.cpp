@@ -9,6 +9,7 @@
 #include "data/tokenizers/tokenizer.h"
 #include "data/tokenizers/tokenizer_json.h"
 #include "kernels/core/check.h"
+#include "storage/hash.h"
 #include "tests/support/temporary_folder.h"
 
 namespace comera::data {
@@ -239,6 +240,44 @@ TEST(TokenizerSettings, MergesThatWereCutShortAreRefused) {
   folder.write("merges.txt", "a b\n");
   folder.write("added_tokens.json", R"({"abb": 4})");
   EXPECT_THAT(folder.open().encode("abb"), ElementsAre(4));
+}
+
+// What an earlier version kept, as it read it: the same hash, ids and number of pieces.
+TEST(TokenizerSettings, WhatEarlierVersionsKeptIsReadAsTheyReadIt) {
+  const Folder folder;
+  // Empty lines were pieces that nothing gives; a capital anywhere made a vocabulary of text as it is.
+  const std::string text = std::string(special) + "<S>\napple\n##s\n\n";
+  const Tokenizer kept = Tokenizer::from_bytes(text, "x");
+  EXPECT_EQ(kept.vocabulary(), 9);
+  EXPECT_EQ(kept.encode("Apples apples"), (Ids{1, 6, 7}));
+  EXPECT_EQ(kept.hash(), storage::hash128(text).hex());
+  // A run's own copy is what it was.
+  EXPECT_EQ(Tokenizer::load(folder.write("run/tokenizer.model", text)).hash(), kept.hash());
+  EXPECT_NE(Tokenizer::load(folder.write("vocab.txt", text)).hash(), kept.hash());
+  // RoBERTa's had one separator in pairs, and the same ids.
+  folder.write("v.json",
+               R"({"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "a": 4, "b": 5, "ab": 6, "<mask>": 7})");
+  const std::string roberta =
+      R"({"added_tokens": [{"id": 0, "content": "<s>", "special": true}], "normalizer": null,
+    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}, "post_processor": {"type": "RobertaProcessing"},
+    "model": {"type": "BPE", "vocab": {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "a": 4, "b": 5, "ab": 6, "<mask>": 7},
+    "merges": ["a b"]}})";
+  const Tokenizer before = Tokenizer::from_bytes(roberta, "x"),
+                  now = Tokenizer::load(folder.write("tokenizer.json", roberta));
+  EXPECT_EQ(before.pair_separators(), 1);
+  EXPECT_EQ(now.pair_separators(), 2);
+  EXPECT_EQ(now.hash(), before.hash());
+  EXPECT_EQ(Tokenizer::from_bytes(now.bytes(), "x").hash(), before.hash());
+  EXPECT_EQ(Tokenizer::from_bytes(now.bytes(), "x").pair_separators(), 2);
+}
+
+TEST(TokenizerSettings, ANamedFileIsTheOneThatIsRead) {
+  const Folder folder;
+  folder.write("vocab.json", R"({"a": 0, "b": 1, "ab": 2})");
+  folder.write("encoder.json", R"({"b": 0, "a": 1, "ab": 2})");
+  folder.write("merges.txt", "a b\n");
+  EXPECT_THAT(Tokenizer::load(folder / "encoder.json").encode("a"), ElementsAre(1));
+  EXPECT_THAT(Tokenizer::load(folder / "vocab.json").encode("a"), ElementsAre(0));
 }
 
 TEST(TokenizerSettings, TokenizerJsonComesBeforeAModelThatIsAnother) {

@@ -131,7 +131,7 @@ TEST(Tokenizer, AForeignFileIsRefusedByName) {
   EXPECT_THAT(test::error_of([&] { Tokenizer::load(folder / "none.model"); }),
               HasSubstr("none.model: could not be opened: No such file"));
   EXPECT_THAT(test::error_of([&] { Tokenizer::load(folder.path()); }),
-              HasSubstr("is a directory; expected a tokenizer"));
+              HasSubstr("has no tokenizer: neither tokenizer.json nor vocab.txt"));
 }
 
 // What SentencePiece itself says of a text.
