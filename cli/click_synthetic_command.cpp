@@ -12,6 +12,7 @@
 #include "data/clicks/click_scores.h"
 #include "data/clicks/click_shards.h"
 #include "data/clicks/synthetic_clicks.h"
+#include "data/shard_files.h"
 #include "kernels/core/console.h"
 #include "storage/hash.h"
 #include "tensorized/factorize.h"
@@ -98,11 +99,12 @@ void make_synthetic_clicks(const ClickSyntheticOptions& options) {
                             .split = "train",
                             .numbers = wanted.numbers,
                             .heights = wanted.heights};
-  std::error_code none;
-  std::filesystem::create_directories(options.output, none);  // where it cannot be, the shards say so
+  const data::ShardFolder folder(options.output, options.overwrite);
+  for (const char* split : {"train", "validation"}) data::remove_unfinished_shards(options.output, split);
   const Split train = write_split(clicks, info, 0, options.rows, options.output);
   info.split = "validation";
   const Split held_out = write_split(clicks, info, first_held_out, options.held_out, options.output);
+  std::error_code none;
   std::filesystem::remove(options.output / data::click_encoding_file,
                           none);  // of shards that were here before
   const auto rows = static_cast<double>(options.held_out);

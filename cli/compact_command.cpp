@@ -37,8 +37,7 @@ std::filesystem::path output_file(const CompactOptions& options, const std::file
   std::error_code code;
   if (std::filesystem::equivalent(path, source, code))
     throw UsageError(fmt::format("{} is the checkpoint itself; choose another --output", path.string()));
-  if (storage::is_taken(path) && !options.overwrite)
-    throw UsageError(fmt::format("{} exists; give --overwrite to replace it", path.string()));
+  check_free(path, options.overwrite);
   return path;
 }
 

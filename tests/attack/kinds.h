@@ -32,9 +32,9 @@ void mutate_gzip(Try& own);
 
 inline const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all = {
-      {"kills", attempt_kill, 24, 1500},      {"faults", attempt_fault, 22, 260},
+      {"kills", attempt_kill, 18, 1500},      {"faults", attempt_fault, 22, 260},
       {"mutants", attempt_mutant, 56, 14000}, {"command-lines", attempt_command_line, 30, 4000},
-      {"jobs", attempt_job, 3, 100},          {"pairs", attempt_pair, 16, 500}};
+      {"jobs", attempt_job, 3, 100},          {"pairs", attempt_pair, 10, 500}};
   return all;
 }
 

@@ -114,7 +114,6 @@ void kill_product(Try& own) {
   }
   own.count(std::max(blows, 1));
   if (own.failure().empty()) make_at_last(own, product, content);
-  // Refusals on the way are what is looked for here.
 }
 
 }  // namespace comera::attack

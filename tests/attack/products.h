@@ -18,9 +18,7 @@ struct Product {
   std::string name;    // of the command
   std::string output;  // what it makes, in the try's folder
   Shape shape = Shape::whole;
-  // With {} for the second content's own words; the first's come first.
-  using Words = std::vector<std::string>;
-  Words (*words)(const Sample& sample, int content) = nullptr;
+  std::vector<std::string> (*words)(const Sample& sample, int content) = nullptr;  // see making()
 };
 
 const std::vector<Product>& products();
