@@ -4,6 +4,7 @@
 #include <map>
 
 #include "checkpoints/checkpoint_file.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/training/finetune_fixture.h"
 #include "training/sequence_task.h"
 #include "training/trained_model.h"
