@@ -113,7 +113,8 @@ void RunCheckpoints::resume(const FoundCheckpoint& found, std::int64_t step,
 std::string RunCheckpoints::last_text() const {
   std::error_code code;
   if (!any()) return "no checkpoint has been saved yet";
-  return std::filesystem::exists(last_, code)
+  // Other processes than the first may not see it at all.
+  return files_ == nullptr || std::filesystem::exists(last_, code)
              ? fmt::format("the last good checkpoint is {}", last_.string())
              : fmt::format("the last good checkpoint was {}, which is no longer there", last_.string());
 }

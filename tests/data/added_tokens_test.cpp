@@ -25,6 +25,7 @@ json token(int id, const std::string& content, const json& flags = json::object(
 // Pieces: [PAD] 0, [UNK] 1, [CLS] 2, [SEP] 3, [MASK] 4, a 5, b 6, ##b 7; then the added ones.
 Tokenizer with(const std::vector<json>& added) {
   const json file = {{"added_tokens", added},
+                     {"comera", json::object()},
                      {"normalizer", {{"type", "BertNormalizer"}, {"lowercase", true}}},
                      {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
                      {"model",
