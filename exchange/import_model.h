@@ -21,8 +21,8 @@ struct Imported {
 // Makes a checkpoint of a folder as Hugging Face's transformers writes it (config.json, safetensors, and a
 // tokenizer: tokenizer.json, vocab.txt, or vocab.json with merges.txt), with the tokenizer inside. BERT,
 // MegatronBERT and RoBERTa become dense models; what export_model() has written is read as well. `tokenizer`:
-// instead of the folder's, if it is not empty. `letter_case`: of a vocab.txt that nothing else is known of. What the head lacks begins at random. Error in one sentence
-// for what is damaged or does not fit.
+// instead of the folder's, if it is not empty. `letter_case`: of a vocab.txt that nothing else is known of.
+// What the head lacks begins at random. Error in one sentence for what is damaged or does not fit.
 Imported import_model(const std::filesystem::path& folder, const std::filesystem::path& tokenizer,
                       const std::filesystem::path& checkpoint,
                       data::LetterCase letter_case = data::LetterCase::guessed);

@@ -241,8 +241,9 @@ TEST(TableCorpus, ADamagedFileGivesWhatCouldBeReadAndTheRestGoesOn) {
            testing::ContainsRegex("/d.jsonl.gz: damaged gzip data after line 0: it ends too early")}));
   // One that is named itself is refused.
   TableCorpus named(options_for({folder / "a.jsonl.gz", folder / "c.jsonl.gz"}, {{"code"}}));
-  EXPECT_THAT(test::error_of([&] { texts(named); }),
-              testing::ContainsRegex("/a.jsonl.gz: damaged gzip data after line [0-9]+: it ends too early; get"));
+  EXPECT_THAT(
+      test::error_of([&] { texts(named); }),
+      testing::ContainsRegex("/a.jsonl.gz: damaged gzip data after line [0-9]+: it ends too early; get"));
 }
 
 TEST(TableCorpus, MalformedRowsAreCountedAndTheirFilesNamed) {

@@ -55,7 +55,10 @@ TEST(WordPiece, SpecialPiecesAreNamedAndNeverComeOutOfText) {
   const Tokenizer bare = Tokenizer::load(folder.write("vocab.txt", "[UNK]\na\n##b\n"));
   EXPECT_EQ(bare.vocabulary(), 7);
   EXPECT_EQ(bare.piece(4), "[PAD]");
-  EXPECT_THAT(bare.notes()[1], HasSubstr("has no [SEP], [PAD], [CLS], [MASK]; added behind its 3 pieces, which makes a vocabulary of 7"));
+  EXPECT_THAT(
+      bare.notes()[1],
+      HasSubstr(
+          "has no [SEP], [PAD], [CLS], [MASK]; added behind its 3 pieces, which makes a vocabulary of 7"));
   EXPECT_THAT(bare.encode("a abb " + std::string(100, 'a') + " A" + std::string(99, 'b') + " A" +
                           std::string(100, 'b'))
                   .size(),
