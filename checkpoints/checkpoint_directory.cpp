@@ -74,7 +74,7 @@ class FileLock {
   FileLock(FileLock&& other) noexcept
       : descriptor_(std::exchange(other.descriptor_, -1)), holds_(other.holds_) {}
   FileLock& operator=(FileLock&&) = delete;
-  // False: it is another's, or gone. (Where a file system has no locks, nobody is kept out.)
+  // False: it is another's, or gone. (A file system without locks keeps no process out.)
   bool holds() const { return holds_; }
 
  private:

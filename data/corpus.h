@@ -56,7 +56,7 @@ struct CorpusCounts {
   void note(std::string sentence);
 };
 
-// "3 (1240 bytes)"; "3" if nobody knows how many bytes they have.
+// "3 (1240 bytes)"; "3" if their size is unknown.
 std::string count_and_bytes(const Dropped& dropped);
 // "no document of the input was kept: other suffix: 3 (1240 bytes); …", with the first notes and what to do.
 std::string nothing_was_kept(const CorpusCounts& counts);

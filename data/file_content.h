@@ -6,7 +6,7 @@
 // What the first bytes of a file say about it, whatever its name.
 namespace comera::data {
 
-// How a sentence about a file goes on that holds no rows of UTF-8 text, with what to do: "is UTF-16; convert
+// The rest of a sentence about a file without rows of UTF-8 text, with what to do: "is UTF-16; convert
 // it to UTF-8, …", "is a Parquet file; …". Empty if nothing speaks against it.
 std::string what_is_wrong_with(std::string_view beginning);
 // Whether it is UTF-16 or UTF-32, with or without a byte-order mark.

@@ -8,7 +8,7 @@
 
 namespace comera::data {
 
-// Whether an object that begins with the line goes on in the next one where the syntax allows it: behind a
+// Whether an object that begins in this line continues in the next one where the syntax allows it: behind a
 // bracket, a comma or a colon. A line that was cut ends elsewhere, as a rule.
 bool goes_on(std::string_view line);
 

@@ -155,7 +155,7 @@ bool JsonScanner::value() {
     } else if (c == '"' ? !string(nullptr, lone) : scalar().empty()) {
       return false;
     }
-    // Behind a value: what it stands in goes on or ends.
+    // Behind a value: the list or object continues or ends.
     for (;;) {
       if (open.empty()) return true;
       blanks();

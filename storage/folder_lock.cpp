@@ -32,7 +32,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder, std::string_view wor
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor_ < 0)
     throw Error(fmt::format("{}: could not open the folder: {}", path.string(), std::strerror(errno)));
-  // Some file systems of networks have no locks: there nobody is kept out.
+  // A file system without locks keeps no process out.
   const bool taken = flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (!taken && is_still(descriptor_, path)) return;
   ::close(std::exchange(descriptor_, -1));

@@ -19,7 +19,7 @@ void remove_unused(const std::filesystem::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return;
   std::error_code ignored;
-  // Where a file system has no locks, nobody has one.
+  // A file system without locks keeps no process out.
   if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
     std::filesystem::remove(folder, ignored);
   ::close(descriptor);
