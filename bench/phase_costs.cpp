@@ -50,7 +50,7 @@ PhaseCost measure(Stepper& stepper, const Recipe& recipe, const PhaseSection& ph
   return cost;
 }
 
-std::string mebibytes(std::size_t bytes) {
+std::string mebibytes_text(std::size_t bytes) {
   return fmt::format("{:.1f}", static_cast<double>(bytes) / 1048576);
 }
 
@@ -139,9 +139,9 @@ std::string phase_costs_text(const PhaseCosts& costs) {
   text += fmt::format("{:>13}\n", "all");
   for (const PhaseCost& phase : costs.phases) {
     text += fmt::format("{:<20}", phase.name);
-    for (const std::size_t bytes : phase.bytes) text += fmt::format("{:>13}", mebibytes(bytes));
+    for (const std::size_t bytes : phase.bytes) text += fmt::format("{:>13}", mebibytes_text(bytes));
     text += fmt::format("{:>13}\n",
-                        mebibytes(std::reduce(phase.bytes.begin(), phase.bytes.end(), std::size_t{0})));
+                        mebibytes_text(std::reduce(phase.bytes.begin(), phase.bytes.end(), std::size_t{0})));
   }
   return text;
 }

@@ -17,7 +17,7 @@ namespace comera {
 
 namespace {
 
-std::string times_text(const std::vector<double>& seconds) {
+std::string median_text(const std::vector<double>& seconds) {
   const auto [least, most] = std::ranges::minmax(seconds);
   return fmt::format("{:.0f} ms ({:.0f} to {:.0f})", median(seconds) * 1e3, least * 1e3, most * 1e3);
 }
@@ -128,7 +128,7 @@ class ProfiledSteps {
 
 std::string compare(ProfiledSteps& tensorized, ProfiledSteps& dense, const StepBenchmarkOptions& options) {
   std::string text =
-      fmt::format("  dense        {:<32}{:>8.0f} MiB\n", times_text(dense.seconds()), dense.memory_mib());
+      fmt::format("  dense        {:<32}{:>8.0f} MiB\n", median_text(dense.seconds()), dense.memory_mib());
   text += fmt::format(
       "  tensorized is {:.2f} times faster (median of the pairs) and takes {:.2f} times less memory\n",
       median_ratio(dense.seconds(), tensorized.seconds()), dense.memory_mib() / tensorized.memory_mib());
@@ -142,7 +142,7 @@ std::string compare(ProfiledSteps& tensorized, ProfiledSteps& dense, const StepB
   layer.time();
   std::vector<double> seconds;
   for (int repeat = 0; repeat < options.repeats; ++repeat) seconds.push_back(layer.time());
-  return text + fmt::format("one tensorized encoder layer, forward and backward: {}\n", times_text(seconds));
+  return text + fmt::format("one tensorized encoder layer, forward and backward: {}\n", median_text(seconds));
 }
 
 // y += x over much memory: bytes moved per second, at best.
@@ -325,7 +325,7 @@ std::string benchmark_step(const StepBenchmarkOptions& options) {
       ceilings.product_flops * 1e-9, ceilings.copy_bytes * 1e-9);
   text += fmt::format("whole step, {} tokens in sequences of {}, {} included; median of {} (least to most)\n",
                       options.tokens, options.length, name_of(options.optimizer.kind), options.repeats);
-  text += fmt::format("  tensorized   {:<32}{:>8.0f} MiB\n", times_text(tensorized.seconds()),
+  text += fmt::format("  tensorized   {:<32}{:>8.0f} MiB\n", median_text(tensorized.seconds()),
                       tensorized.memory_mib());
   if (dense) text += compare(tensorized, *dense, options);
   if (options.profile) {

@@ -21,6 +21,13 @@ endif()
 
 set_property(GLOBAL PROPERTY COMERA_LIBRARIES "comera_options")
 
+# Several source files are compiled as one, since headers cost most of the compiler's time: names in the unnamed
+# namespaces of a folder differ from each other and from those of its headers. Tools that read compile commands
+# want -DCOMERA_UNITY_BUILD=OFF.
+function(comera_compile_together target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${COMERA_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 8)
+endfunction()
+
 # comera_library(NAME sources... [PUBLIC libraries...] [PRIVATE libraries...])
 # makes comera_NAME with the alias comera::NAME and installs it with the package.
 function(comera_library name)
@@ -30,5 +37,6 @@ function(comera_library name)
   set_target_properties(comera_${name} PROPERTIES EXPORT_NAME ${name})
   target_link_libraries(comera_${name} PUBLIC comera_options ${ARG_PUBLIC}
                         PRIVATE $<BUILD_INTERFACE:comera_warnings> ${ARG_PRIVATE})
+  comera_compile_together(comera_${name})
   set_property(GLOBAL APPEND PROPERTY COMERA_LIBRARIES comera_${name})
 endfunction()

@@ -56,13 +56,13 @@ std::size_t find_label(const std::vector<std::string>& labels, const std::string
 }
 
 // Without the spaces around it, which nobody means.
-std::string_view trimmed(std::string_view text) {
+std::string_view without_spaces(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r");
   return begin == text.npos ? std::string_view()
                             : text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
 }
 
-std::string shortened(const std::string& text) {
+std::string abbreviated(const std::string& text) {
   return text.size() <= 40 ? text : text.substr(0, 37) + "...";
 }
 
@@ -79,7 +79,7 @@ void Examples::read_file(const Task& task, const std::filesystem::path& file, En
     std::int32_t label = 0;
     float score = 0;
     if (labelled_) {
-      const std::string written(trimmed(*row.fields.back()));
+      const std::string written(without_spaces(*row.fields.back()));
       if (written.empty()) {
         left_out.skip("no label", row.line);
         continue;
@@ -92,7 +92,7 @@ void Examples::read_file(const Task& task, const std::filesystem::path& file, En
         const std::size_t found = find_label(task.labels, written, row.kinds.back());
         if (found == task.labels.size()) {
           left_out.skip(unknown_label, row.line);
-          const std::string quoted = fmt::format("'{}'", shortened(written));
+          const std::string quoted = fmt::format("'{}'", abbreviated(written));
           if (unknown.size() < 3 && std::ranges::find(unknown, quoted) == unknown.end())
             unknown.push_back(quoted);
           continue;
@@ -184,7 +184,7 @@ std::vector<std::string> find_labels(const Task& task, const std::vector<Task::S
     TableRow row;
     while (reader.next(row)) {
       ++rows;
-      const std::string_view label = trimmed(*row.fields[0]);
+      const std::string_view label = without_spaces(*row.fields[0]);
       if (label.empty() || found.size() > most || row.kinds[0] == FieldKind::words) continue;
       found.insert(row.kinds[0] == FieldKind::number ? number_label(std::string(label)) : std::string(label));
     }

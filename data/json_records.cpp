@@ -7,7 +7,7 @@ namespace comera::data {
 
 namespace {
 
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+bool is_json_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 }  // namespace
 
@@ -24,7 +24,7 @@ bool goes_on(std::string_view line) {
     }
     quoted = c == '"';
     depth += (c == '{' || c == '[') - (c == '}' || c == ']');
-    if (!is_blank(c)) last = c;
+    if (!is_json_space(c)) last = c;
   }
   return !quoted && depth > 0 && std::string_view("{[,:").find(last) != std::string_view::npos;
 }
@@ -56,7 +56,7 @@ LineReader::Result JsonRecords::next_line(std::string& record) {
 // Past what stands between two values, and the brackets of the list.
 bool JsonRecords::find_value(char& first) {
   while (lines_.take(first)) {
-    if (is_blank(first) || (in_list_ && first == ',')) continue;
+    if (is_json_space(first) || (in_list_ && first == ',')) continue;
     if (in_list_ && first == ']')
       in_list_ = false;
     else if (!begun_ && first == '[')
@@ -95,7 +95,7 @@ void JsonRecords::take_brackets(std::string& record) {
 void JsonRecords::take_word(std::string& record) {
   for (;;) {
     const std::string_view ahead = lines_.ahead();
-    if (ahead.empty() || is_blank(ahead.front()) ||
+    if (ahead.empty() || is_json_space(ahead.front()) ||
         (in_list_ && (ahead.front() == ',' || ahead.front() == ']')))
       return;
     char c = 0;

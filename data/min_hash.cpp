@@ -9,8 +9,10 @@
 namespace comera::data {
 namespace {
 
-bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || (c & 0x80) != 0; }
-bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
+bool is_name_byte(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || (c & 0x80) != 0;
+}
+bool is_space_byte(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 
 // Scrambles all bits (the finaliser of MurmurHash3), in operations that processors do in parallel.
 std::uint32_t mix32(std::uint32_t x) {
@@ -37,13 +39,13 @@ std::optional<MinHash::Signature> MinHash::operator()(std::string_view text) {
   std::array<std::uint64_t, words_per_shingle> last{};
   std::size_t words = 0;
   for (std::size_t at = 0; at < text.size();) {
-    if (is_space(text[at])) {
+    if (is_space_byte(text[at])) {
       ++at;
       continue;
     }
     std::size_t end = at + 1;
-    if (is_name(text[at]))
-      while (end < text.size() && is_name(text[end])) ++end;
+    if (is_name_byte(text[at]))
+      while (end < text.size() && is_name_byte(text[end])) ++end;
     last[words++ % words_per_shingle] = hash_of(text.substr(at, end - at));
     at = end;
     if (words < words_per_shingle) continue;

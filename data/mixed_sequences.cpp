@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "data/mixture.h"
 #include "storage/hash.h"
 
 namespace comera::data {
 namespace {
-
-constexpr std::int64_t any_length = std::numeric_limits<std::int32_t>::max();
 
 class MixedSequences final : public SequenceSet {
  public:

@@ -1,15 +1,12 @@
 #include "data/sequence_set.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "data/masked_rows.h"
 #include "data/shard.h"
 
 namespace comera::data {
 namespace {
-
-constexpr std::int64_t any_length = std::numeric_limits<std::int32_t>::max();
 
 // Whether a sample has a piece that masking may choose.
 bool has_ordinary_piece(SampleSource& samples) {

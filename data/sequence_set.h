@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +11,9 @@
 #include "data/tokenizers/tokenizer.h"
 
 namespace comera::data {
+
+// No limit for a sample's length.
+constexpr std::int64_t any_length = std::numeric_limits<std::int32_t>::max();
 
 // Where the targets of files that are masked already come from.
 enum class TargetKind : std::uint8_t {

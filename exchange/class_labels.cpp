@@ -8,8 +8,6 @@ namespace comera::exchange {
 
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::int64_t most_classes = 100'000;
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
@@ -27,7 +25,7 @@ std::int64_t class_of(const std::string& key, const std::string& file) {
   return number;
 }
 
-std::string text_of(const Json& label, std::int64_t number, const std::string& file) {
+std::string text_of(const nlohmann::json& label, std::int64_t number, const std::string& file) {
   if (label.is_number()) return label.dump();
   COMERA_CHECK(label.is_string(), "{}: id2label names class {} {}; give it a name that is text or a number",
                file, number, label.dump().substr(0, 60));
@@ -42,7 +40,7 @@ std::string text_of(const Json& label, std::int64_t number, const std::string& f
 }
 
 // The names of classes 0, 1, … by their numbers: the order of the keys says nothing.
-std::vector<std::string> read_names(const Json& named, const std::string& file) {
+std::vector<std::string> read_names(const nlohmann::json& named, const std::string& file) {
   COMERA_CHECK(named.is_object(), "{}: id2label is no object of numbers and names", file);
   COMERA_CHECK(static_cast<std::int64_t>(named.size()) < most_classes, "{}: id2label has {} classes", file,
                named.size());
@@ -75,7 +73,7 @@ SequenceAnswers read_answers(const ConfigMembers& config) {
                config.file(), problem);
   SequenceAnswers answers;
   if (config.has("id2label")) {
-    const Json named = config.get<Json>("id2label");
+    const nlohmann::json named = config.get<nlohmann::json>("id2label");
     // Names of a wrong number are not used, and may be anything.
     if (!config.has("num_labels") || !named.is_object() ||
         config.get<std::int64_t>("num_labels") == static_cast<std::int64_t>(named.size()))

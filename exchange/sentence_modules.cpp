@@ -12,8 +12,6 @@ namespace comera::exchange {
 
 namespace {
 
-using Json = nlohmann::json;
-
 bool lowers_text(const data::Tokenizer& tokenizer) {
   for (char c = 'A'; c <= 'Z'; ++c)
     if (tokenizer.encode(std::string(1, c)) !=
@@ -85,7 +83,7 @@ std::vector<std::string> sentence_notes(const std::filesystem::path& folder,
   const auto json = read_json(file);
   if (!json || !json->is_array()) return notes;
   std::vector<std::string> others;
-  for (const Json& entry : *json) {
+  for (const nlohmann::json& entry : *json) {
     COMERA_CHECK(entry.is_object(), "{}: is damaged: it is no list of modules", file.string());
     const ConfigMembers module(entry, file.string());
     const auto type = module.get<std::string>("type", ""), path = module.get<std::string>("path", "");

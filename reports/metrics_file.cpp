@@ -26,12 +26,12 @@ Json parsed(const std::string& text) {
   return too_deep ? Json() : line;
 }
 
-void for_each_number(const Json& object, const std::string& before,
-                     const std::function<void(const std::string&, double)>& call) {
+void add_numbers(const Json& object, const std::string& before,
+                 const std::function<void(const std::string&, double)>& call) {
   for (const auto& [key, value] : object.items()) {
     const std::string name = before.empty() ? key : fmt::format("{}/{}", before, key);
     if (value.is_object())
-      for_each_number(value, name, call);
+      add_numbers(value, name, call);
     else if (value.is_number() && name != "step")
       call(name, value.get<double>());
   }
@@ -75,7 +75,12 @@ bool is_evaluation(const Json& line) {
 }
 
 void for_each_number(const Json& line, const std::function<void(const std::string&, double)>& call) {
-  for_each_number(line, "", call);
+  add_numbers(line, "", call);
+}
+
+const Json* object_in(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_object() ? &*found : nullptr;
 }
 
 }  // namespace comera

@@ -28,4 +28,7 @@ bool is_evaluation(const nlohmann::ordered_json& line);
 void for_each_number(const nlohmann::ordered_json& line,
                      const std::function<void(const std::string& name, double value)>& call);
 
+// The member, if it is an object.
+const nlohmann::ordered_json* object_in(const nlohmann::ordered_json& object, const char* key);
+
 }  // namespace comera

@@ -68,7 +68,7 @@ std::vector<std::pair<Entry, int>> counted(const std::vector<Entry>& entries) {
   return list;
 }
 
-std::vector<Alike> grouped(const ProductLog& log) {
+std::vector<Alike> without_repeats(const ProductLog& log) {
   std::vector<std::string> order;
   std::map<std::string, std::vector<Entry>> places;
   for (const Entry& entry : log.entries()) {
@@ -145,7 +145,7 @@ std::string precision_report(const Recipe& recipe, std::int64_t vocabulary, std:
   const ProductLog log = log_of(config, tokens, length);
   std::string text = headline(recipe.precision, config, tokens, length);
   text += '\n' + line_of("product of", "m x n x k", "times", "type", "why that one");
-  for (const Alike& alike : grouped(log)) {
+  for (const Alike& alike : without_repeats(log)) {
     text += alike.places > 1 ? fmt::format("\n{} ({} layers alike)\n", alike.kind, alike.places)
                              : fmt::format("\n{}\n", alike.first);
     for (const auto& [entry, times] : alike.products) {

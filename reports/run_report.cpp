@@ -32,11 +32,6 @@ std::optional<double> number_in(const Json& object, const char* key) {
   return found != object.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
 }
 
-const Json* object_in(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_object() ? &*found : nullptr;
-}
-
 // What a run's lines say over its steps and hours.
 struct Story {
   Series series;

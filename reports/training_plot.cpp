@@ -16,7 +16,7 @@ namespace comera {
 
 namespace {
 
-using json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;
 
 struct Curves {
   std::vector<PlotPoint> loss, size, target, live, removed;
@@ -26,48 +26,43 @@ struct Curves {
 };
 
 // A member that is a number; NaN, which leaves a gap, if it is null, as metrics write what is not finite.
-std::optional<double> number_in(const json& object, const char* key) {
+std::optional<double> plotted_number(const Json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end()) return std::nullopt;
   if (found->is_number()) return found->get<double>();
   return NAN;
 }
 
-const json* object_in(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_object() ? &*found : nullptr;
-}
-
 void add_to(std::vector<PlotPoint>& points, double step, std::optional<double> value) {
   if (value) points.push_back({step, *value});
 }
 
-void take_evaluation(Curves& curves, double step, const json& line) {
-  if (const auto loss = number_in(line, "validation_loss"))
+void take_evaluation(Curves& curves, double step, const Json& line) {
+  if (const auto loss = plotted_number(line, "validation_loss"))
     curves.held_out["held out"].push_back({step, *loss});
-  if (const json* sets = object_in(line, "validation"))
+  if (const Json* sets = object_in(line, "validation"))
     for (const auto& [name, scores] : sets->items())
-      if (scores.is_object()) add_to(curves.held_out[name], step, number_in(scores, "loss"));
+      if (scores.is_object()) add_to(curves.held_out[name], step, plotted_number(scores, "loss"));
 }
 
-void take_training(Curves& curves, double step, const json& line, const std::string& phase) {
+void take_training(Curves& curves, double step, const Json& line, const std::string& phase) {
   // The last line of a phase is written at its last step.
   if (curves.phases.empty() || curves.phases.back().name != phase)
     curves.phases.push_back({curves.phases.empty() ? 0 : curves.step, phase});
   curves.step = step;
   // A line of steps that had no targets has no loss, which leaves a gap.
-  const std::optional<double> loss = number_in(line, "loss");
+  const std::optional<double> loss = plotted_number(line, "loss");
   add_to(curves.loss, step, loss || !line.contains("targets") ? loss : NAN);
-  const json* ranks = object_in(line, "ranks");
+  const Json* ranks = object_in(line, "ranks");
   if (ranks == nullptr) return;
-  add_to(curves.size, step, number_in(*ranks, "size"));
+  add_to(curves.size, step, plotted_number(*ranks, "size"));
   // A stage without a target leaves a gap in its line.
-  curves.target.push_back({step, number_in(*ranks, "target").value_or(NAN)});
-  add_to(curves.live, step, number_in(*ranks, "live"));
-  add_to(curves.removed, step, number_in(*ranks, "removed"));
+  curves.target.push_back({step, plotted_number(*ranks, "target").value_or(NAN)});
+  add_to(curves.live, step, plotted_number(*ranks, "live"));
+  add_to(curves.removed, step, plotted_number(*ranks, "removed"));
 }
 
-void take(Curves& curves, const json& line) {
+void take(Curves& curves, const Json& line) {
   const double step = line.at("step").get<double>();
   const auto phase = line.find("phase");
   if (phase != line.end() && phase->is_string())
@@ -81,7 +76,7 @@ Curves read_curves(const std::filesystem::path& path) {
   const RunMetrics metrics = read_metrics(path);
   COMERA_CHECK(metrics.first_bad == 0, "{}: line {} is no line of a run's metrics", path.string(),
                metrics.first_bad);
-  for (const json& line : metrics.lines) take(curves, line);
+  for (const Json& line : metrics.lines) take(curves, line);
   if (curves.loss.empty() && curves.held_out.empty())
     throw UsageError(fmt::format("{}: has no losses yet; wait for the run's first line", path.string()));
   return curves;

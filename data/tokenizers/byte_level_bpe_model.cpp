@@ -15,24 +15,22 @@ namespace comera::data {
 
 namespace {
 
-enum class Kind : std::uint8_t { letter, number, space, rest };
+enum class CharacterClass : std::uint8_t { letter, number, space, rest };
 
-bool is_space(char32_t c) { return c == U' ' || ((c < U' ' || c >= 0x80) && within(space_characters(), c)); }
-
-Kind kind_of_character(char32_t c) {
+CharacterClass kind_of_character(char32_t c) {
   if (c < 0x80) {
-    if ((c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z')) return Kind::letter;
-    if (c >= U'0' && c <= U'9') return Kind::number;
-    return is_space(c) ? Kind::space : Kind::rest;
+    if ((c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z')) return CharacterClass::letter;
+    if (c >= U'0' && c <= U'9') return CharacterClass::number;
+    return is_space_character(c) ? CharacterClass::space : CharacterClass::rest;
   }
-  return is_space(c)                      ? Kind::space
-         : within(letter_characters(), c) ? Kind::letter
-         : within(number_characters(), c) ? Kind::number
-                                          : Kind::rest;
+  return is_space_character(c)            ? CharacterClass::space
+         : within(letter_characters(), c) ? CharacterClass::letter
+         : within(number_characters(), c) ? CharacterClass::number
+                                          : CharacterClass::rest;
 }
 
 // The end of the characters of one kind that begin at `at`.
-std::size_t end_of_run(std::string_view text, std::size_t at, Kind kind) {
+std::size_t end_of_run(std::string_view text, std::size_t at, CharacterClass kind) {
   while (at < text.size()) {
     std::size_t next = at;
     if (kind_of_character(next_character(text, next)) != kind) break;
@@ -52,10 +50,10 @@ std::size_t end_of_part(std::string_view text, std::size_t at) {
   const std::size_t begin = text[at] == ' ' ? at + 1 : at;
   if (begin < text.size()) {
     std::size_t next = begin;
-    const Kind kind = kind_of_character(next_character(text, next));
-    if (kind != Kind::space) return end_of_run(text, next, kind);
+    const CharacterClass kind = kind_of_character(next_character(text, next));
+    if (kind != CharacterClass::space) return end_of_run(text, next, kind);
   }
-  const std::size_t end = end_of_run(text, at, Kind::space);
+  const std::size_t end = end_of_run(text, at, CharacterClass::space);
   if (end == text.size()) return end;
   // The last space belongs to what follows, or is a part by itself.
   std::size_t last = end - 1;

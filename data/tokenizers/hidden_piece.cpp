@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view blanks = " \t\r\n";
 
-bool is_blank(std::string_view text) { return text.find_first_not_of(blanks) == std::string_view::npos; }
+bool is_white(std::string_view text) { return text.find_first_not_of(blanks) == std::string_view::npos; }
 bool has_line_end(std::string_view text) { return text.find('\n') != std::string_view::npos; }
 
 bool has_letter(std::string_view text) {
@@ -62,12 +62,12 @@ std::optional<HiddenPiece> hide_piece(const Tokenizer& tokenizer, std::span<cons
   for (std::size_t i = 0; i < count; ++i) texts[i] = tokenizer.text(ids[i]).bytes;
   std::vector<bool> text_before(count), text_behind(count);
   for (std::size_t i = 1; i < count; ++i)
-    text_before[i] = !has_line_end(texts[i - 1]) && (text_before[i - 1] || !is_blank(texts[i - 1]));
+    text_before[i] = !has_line_end(texts[i - 1]) && (text_before[i - 1] || !is_white(texts[i - 1]));
   for (std::size_t i = count; i-- > 1;)
-    text_behind[i - 1] = !has_line_end(texts[i]) && (text_behind[i] || !is_blank(texts[i]));
+    text_behind[i - 1] = !has_line_end(texts[i]) && (text_behind[i] || !is_white(texts[i]));
   std::vector<std::size_t> words, with_letters, within_line, any;
   for (std::size_t i = 0; i < count; ++i) {
-    if (is_blank(texts[i]) || has_line_end(texts[i]) || tokenizer.text(ids[i]).byte) continue;
+    if (is_white(texts[i]) || has_line_end(texts[i]) || tokenizer.text(ids[i]).byte) continue;
     any.push_back(i);
     if (!text_before[i] || !text_behind[i]) continue;
     within_line.push_back(i);

@@ -116,7 +116,7 @@ class SentencePieceModel final : public PieceModel {
 };
 
 using Json = nlohmann::ordered_json;
-using Kind = SentencePieceFile::Kind;
+using PieceKind = SentencePieceFile::Kind;
 
 // SentencePiece joins the two neighbours whose piece has the highest score; tokenizers joins pairs in the
 // order of a list. All pairs that make a piece stand where its score puts it.
@@ -124,7 +124,7 @@ Json merges_of(const SentencePieceFile& file) {
   std::unordered_set<std::string_view> pieces;
   std::vector<const SentencePieceFile::Piece*> order;
   for (const SentencePieceFile::Piece& piece : file.pieces) {
-    if (piece.kind != Kind::normal) continue;
+    if (piece.kind != PieceKind::normal) continue;
     pieces.emplace(piece.text);
     order.push_back(&piece);
   }
@@ -146,7 +146,8 @@ constexpr double never = -1e6;
 Json unigram_scores(const SentencePieceFile& file) {
   Json scores = Json::array();
   for (const auto& piece : file.pieces)
-    scores.push_back({piece.text, piece.kind == Kind::normal ? static_cast<double>(piece.score) : never});
+    scores.push_back(
+        {piece.text, piece.kind == PieceKind::normal ? static_cast<double>(piece.score) : never});
   return scores;
 }
 
@@ -155,7 +156,7 @@ Json SentencePieceModel::tokenizer_json() const {
   const bool is_known =
       (file.bpe || file.unigram) && file.byte_fallback && file.charsmap.empty() && !file.dummy_prefix &&
       !file.removes_spaces && file.escapes_spaces &&
-      std::ranges::none_of(file.pieces, [](const auto& piece) { return piece.kind == Kind::unused; });
+      std::ranges::none_of(file.pieces, [](const auto& piece) { return piece.kind == PieceKind::unused; });
   COMERA_CHECK(
       is_known,
       "this SentencePiece model has no tokenizer.json here, since it normalises text, adds or removes "
@@ -165,7 +166,8 @@ Json SentencePieceModel::tokenizer_json() const {
   Json added = Json::array();
   for (auto& piece : file.pieces) {
     spaces_for_symbols(piece.text);
-    if (piece.kind == Kind::user_defined) added.push_back({{"id", pieces.size()}, {"content", piece.text}});
+    if (piece.kind == PieceKind::user_defined)
+      added.push_back({{"id", pieces.size()}, {"content", piece.text}});
     pieces.push_back(piece.text);
   }
   Json model = {{"type", "Unigram"}, {"unk_id", unknown()}, {"byte_fallback", true}};

@@ -18,7 +18,7 @@ namespace comera::data {
 
 namespace {
 
-using Json = TokenizerJsonValue;
+using JsonValue = TokenizerJsonValue;
 
 constexpr std::int64_t largest_file = std::int64_t{256} << 20;  // some fifty times the largest in use
 
@@ -33,9 +33,9 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 // An object, or null if there is no such file.
-Json read_object(const std::filesystem::path& path) {
+JsonValue read_object(const std::filesystem::path& path) {
   if (!is_there(path)) return nullptr;
-  Json json = storage::parse_json(read_file(path), path.string() + ":");
+  JsonValue json = storage::parse_json(read_file(path), path.string() + ":");
   if (!json.is_object()) tokenizer_is_damaged(path.string(), "it is no JSON object");
   return json;
 }
@@ -44,30 +44,30 @@ Json read_object(const std::filesystem::path& path) {
 constexpr const char* roles[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                  "pad_token", "cls_token", "mask_token"};
 
-enum class Kind : std::uint8_t { bert, roberta, generic };
+enum class Family : std::uint8_t { bert, roberta, generic };
 
 struct KnownClass {
   const char* name;
-  Kind kind;
+  Family kind;
 };
 // Classes of transformers, without "Fast" at their ends. Others have a tokenization of their own.
 constexpr KnownClass known_classes[] = {
-    {"BertTokenizer", Kind::bert},        {"DistilBertTokenizer", Kind::bert},
-    {"ElectraTokenizer", Kind::bert},     {"MobileBertTokenizer", Kind::bert},
-    {"ConvBertTokenizer", Kind::bert},    {"SqueezeBertTokenizer", Kind::bert},
-    {"LayoutLMTokenizer", Kind::bert},    {"LxmertTokenizer", Kind::bert},
-    {"RobertaTokenizer", Kind::roberta},  {"LongformerTokenizer", Kind::roberta},
-    {"BartTokenizer", Kind::roberta},     {"PreTrainedTokenizer", Kind::generic},
-    {"TokenizersBackend", Kind::generic},
+    {"BertTokenizer", Family::bert},        {"DistilBertTokenizer", Family::bert},
+    {"ElectraTokenizer", Family::bert},     {"MobileBertTokenizer", Family::bert},
+    {"ConvBertTokenizer", Family::bert},    {"SqueezeBertTokenizer", Family::bert},
+    {"LayoutLMTokenizer", Family::bert},    {"LxmertTokenizer", Family::bert},
+    {"RobertaTokenizer", Family::roberta},  {"LongformerTokenizer", Family::roberta},
+    {"BartTokenizer", Family::roberta},     {"PreTrainedTokenizer", Family::generic},
+    {"TokenizersBackend", Family::generic},
 };
 
 // The content of a token that is given as a text or as an object with its flags.
-std::string content_of(const Json& token) {
-  const Json& content = token.is_object() ? member(token, "content") : token;
+std::string content_of(const JsonValue& token) {
+  const JsonValue& content = token.is_object() ? member(token, "content") : token;
   return content.is_string() ? content.get<std::string>() : std::string();
 }
 
-Json token_object(const std::string& content, bool special) {
+JsonValue token_object(const std::string& content, bool special) {
   return {{"content", content}, {"single_word", false},   {"lstrip", false},
           {"rstrip", false},    {"normalized", !special}, {"special", special}};
 }
@@ -100,23 +100,23 @@ class TokenizerFiles {
   Tokenizer open_vocab_txt(const std::string& file_name) {
     const std::string name = (folder_ / file_name).string();
     std::string bytes = read_file(folder_ / file_name);
-    const Kind of = config_.is_null() ? Kind::bert : kind(Kind::bert);
-    if (of == Kind::generic)
+    const Family of = config_.is_null() ? Family::bert : kind(Family::bert);
+    if (of == Family::generic)
       throw Error(
           fmt::format("{}: tokenizer_class = {} wants a tokenizer.json, which is not there; give "
                       "BertTokenizer there if {} is BERT's",
                       config_file_.string(), class_name(), file_name));
-    if (of == Kind::roberta) refuse_class();
+    if (of == Family::roberta) refuse_class();
     if (bytes.find('\0') != std::string::npos || !is_utf8(bytes))
       tokenizer_is_damaged(name, "it is no text of pieces, one a line");
     const auto [pieces, empty_line] = read_vocab_txt(bytes);
-    Json vocabulary = Json::object();
+    JsonValue vocabulary = JsonValue::object();
     for (std::size_t id = 0; id < pieces.size(); ++id)
       if (!pieces[id].empty()) vocabulary[pieces[id]] = id;
     keeps_file_ = has_capitals(pieces) == has_capitals_anywhere(pieces);
     if (empty_line >= 0) vocabulary[""] = empty_line;
     file_ = file_name;
-    json_ = Json::object();
+    json_ = JsonValue::object();
     const bool bare = config_.is_null() && letter_case_ == LetterCase::guessed;
     if (bare) guess_case(pieces);
     if (letter_case_ != LetterCase::guessed && !config_.is_null() && !bare) refuse_letter_case();
@@ -130,10 +130,10 @@ class TokenizerFiles {
     refuse_letter_case_if_given();
     file_ = file_name;
     const std::filesystem::path vocabulary = folder_ / file_name;
-    Json pieces = read_object(vocabulary);
-    if (kind(Kind::roberta) != Kind::roberta && !(config_.is_null() || class_name() == "GPT2Tokenizer"))
+    JsonValue pieces = read_object(vocabulary);
+    if (kind(Family::roberta) != Family::roberta && !(config_.is_null() || class_name() == "GPT2Tokenizer"))
       refuse_class();
-    json_ = Json::object();
+    json_ = JsonValue::object();
     make_byte_level_json(std::move(pieces), read_merges());
     require_whole_merges();
     return finish(vocabulary.string() + " with merges.txt", "");
@@ -147,19 +147,19 @@ class TokenizerFiles {
     if (!json_.is_object()) tokenizer_is_damaged(path.string(), "it is no JSON object");
     if (is_sentencepiece_json(json_)) return open_sentencepiece_json();
     refuse_letter_case_if_given();
-    const Json model = member(json_, "model");
-    const Json& type = member(model, "type");
+    const JsonValue model = member(json_, "model");
+    const JsonValue& type = member(model, "type");
     const bool byte_level =
         type == "BPE" || (type.is_null() && model.is_object() && model.contains("merges"));
-    const Kind of = kind(Kind::generic);
-    if ((of == Kind::bert && byte_level) || (of == Kind::roberta && !byte_level))
+    const Family of = kind(Family::generic);
+    if ((of == Family::bert && byte_level) || (of == Family::roberta && !byte_level))
       throw Error(
           fmt::format("{}: tokenizer_class = {} does not fit the model in tokenizer.json, which is {}; "
                       "transformers would take its pieces for another kind's",
                       config_file_.string(), class_name(), byte_level ? "BPE" : shortened(type)));
-    if (of == Kind::bert) make_wordpiece_json(member(model, "vocab"));
-    if (of == Kind::roberta) make_byte_level_json(member(model, "vocab"), member(model, "merges"));
-    if (of == Kind::generic) take_settings_of_file();
+    if (of == Family::bert) make_wordpiece_json(member(model, "vocab"));
+    if (of == Family::roberta) make_byte_level_json(member(model, "vocab"), member(model, "merges"));
+    if (of == Family::generic) take_settings_of_file();
     return finish(path.string(), std::move(bytes));
   }
 
@@ -178,7 +178,7 @@ class TokenizerFiles {
   }
 
   bool is_pieces_json(const std::string& file_name) const {
-    const Json json =
+    const JsonValue json =
         storage::parse_json(read_file(folder_ / file_name), (folder_ / file_name).string() + ":");
     return json.is_object() && !json.contains("model") && !json.empty() && json.begin()->is_number_unsigned();
   }
@@ -212,18 +212,19 @@ class TokenizerFiles {
  private:
   // What tokenizer_config.json calls the class; else what follows from the model's type.
   std::string class_name() const {
-    if (const Json& name = member(config_, "tokenizer_class"); name.is_string())
+    if (const JsonValue& name = member(config_, "tokenizer_class"); name.is_string())
       return name.get<std::string>();
-    const Json model = read_object(folder_ / "config.json");
-    if (const Json& name = member(model, "tokenizer_class"); name.is_string()) return name.get<std::string>();
-    const Json& type = member(model, "model_type");
+    const JsonValue model = read_object(folder_ / "config.json");
+    if (const JsonValue& name = member(model, "tokenizer_class"); name.is_string())
+      return name.get<std::string>();
+    const JsonValue& type = member(model, "model_type");
     if (type == "bert" || type == "megatron-bert") return "BertTokenizer";
     if (type == "roberta") return "RobertaTokenizer";
     return "";
   }
 
-  Kind kind(Kind unnamed) const {
-    if (const Json& map = member(config_, "auto_map");
+  Family kind(Family unnamed) const {
+    if (const JsonValue& map = member(config_, "auto_map");
         (map.is_object() && map.contains("AutoTokenizer")) || map.is_array())
       throw Error(
           fmt::format("{}: auto_map names a tokenizer that is a program of its own, which is not run here; "
@@ -234,7 +235,7 @@ class TokenizerFiles {
     if (name.ends_with("Fast")) name.resize(name.size() - 4);
     for (const KnownClass& known : known_classes)
       if (name == known.name) return known.kind;
-    if (name == "GPT2Tokenizer" && unnamed == Kind::roberta) return Kind::generic;
+    if (name == "GPT2Tokenizer" && unnamed == Family::roberta) return Family::generic;
     refuse_class();
   }
 
@@ -256,7 +257,7 @@ class TokenizerFiles {
   }
 
   bool flag(const char* key, bool otherwise) const {
-    const Json& value = member(config_, key);
+    const JsonValue& value = member(config_, key);
     if (value.is_null()) return otherwise;
     if (!value.is_boolean())
       throw Error(
@@ -280,15 +281,16 @@ class TokenizerFiles {
                       "without it",
                       config_file_.string(), key, shortened(member(config_, key))));
     };
-    if (const Json& words = member(config_, "never_split"); !words.is_null() && !words.empty())
+    if (const JsonValue& words = member(config_, "never_split"); !words.is_null() && !words.empty())
       refuse("never_split");
     if (!flag("do_basic_tokenize", true)) refuse("do_basic_tokenize");
     if (!flag("clean_text", true)) refuse("clean_text");
-    if (const Json& prefix = member(config_, "wordpieces_prefix"); !prefix.is_null() && prefix != Json("##"))
+    if (const JsonValue& prefix = member(config_, "wordpieces_prefix");
+        !prefix.is_null() && prefix != JsonValue("##"))
       refuse("wordpieces_prefix");
   }
 
-  void make_wordpiece_json(Json vocabulary) {
+  void make_wordpiece_json(JsonValue vocabulary) {
     refuse_disputed_keys();
     bool lowercase = flag("do_lower_case", true);
     std::string from = source("do_lower_case");
@@ -322,7 +324,7 @@ class TokenizerFiles {
                  {"mask_token", "[MASK]"}});
   }
 
-  void make_byte_level_json(Json vocabulary, Json merges) {
+  void make_byte_level_json(JsonValue vocabulary, JsonValue merges) {
     const bool prefix = flag("add_prefix_space", false);
     settings_ = {{"kind", "byte-level BPE", file_},
                  {"space before a text", text_of(prefix),
@@ -332,7 +334,7 @@ class TokenizerFiles {
     json_["normalizer"] = nullptr;
     json_["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", prefix}};
     json_["model"] = {{"type", "BPE"}, {"vocab", std::move(vocabulary)}, {"merges", std::move(merges)}};
-    if (kind(Kind::roberta) == Kind::roberta) {
+    if (kind(Family::roberta) == Family::roberta) {
       pair_separators_ = 2;
       settings_.push_back({"separators in a pair", "2", "RobertaTokenizer"});
     }
@@ -347,14 +349,14 @@ class TokenizerFiles {
 
   // A merges.txt that was cut short leaves pieces that their own parts would make, and that no merge does.
   void require_whole_merges() const {
-    const Json& vocabulary = member(member(json_, "model"), "vocab");
+    const JsonValue& vocabulary = member(member(json_, "model"), "vocab");
     std::set<std::string> made;
-    for (const Json& merge : member(member(json_, "model"), "merges")) {
+    for (const JsonValue& merge : member(member(json_, "model"), "merges")) {
       std::string piece = merge.get<std::string>();
       piece.erase(std::min(piece.find(' '), piece.size()), 1);
       made.insert(std::move(piece));
     }
-    for (const Json& token : json_["added_tokens"]) made.insert(token["content"].get<std::string>());
+    for (const JsonValue& token : json_["added_tokens"]) made.insert(token["content"].get<std::string>());
     std::vector<std::string> lacking;
     for (const auto& [piece, id] : vocabulary.items())
       if (!made.contains(piece) && has_parts(piece, vocabulary)) lacking.push_back(piece);
@@ -365,7 +367,7 @@ class TokenizerFiles {
           (folder_ / "merges.txt").string(), shortened(lacking.front()),
           lacking.size() > 1 ? fmt::format(" and {} more pieces of vocab.json", lacking.size() - 1) : ""));
   }
-  static bool has_parts(const std::string& piece, const Json& vocabulary) {
+  static bool has_parts(const std::string& piece, const JsonValue& vocabulary) {
     std::size_t at = 0;
     for (next_character(piece, at); at < piece.size(); next_character(piece, at))
       if (vocabulary.contains(piece.substr(0, at)) && vocabulary.contains(piece.substr(at))) return true;
@@ -374,8 +376,8 @@ class TokenizerFiles {
 
   // transformers would put another one in the place of the file's.
   void require_pre_tokenizer(const char* type) const {
-    const Json& found = member(member(json_, "pre_tokenizer"), "type");
-    if (!found.is_null() && found != Json(type))
+    const JsonValue& found = member(member(json_, "pre_tokenizer"), "type");
+    if (!found.is_null() && found != JsonValue(type))
       throw Error(fmt::format(
           "{}: its pre_tokenizer is {}, but tokenizer_class = {} in {} means {}; give "
           "PreTrainedTokenizerFast there if tokenizer.json is right",
@@ -384,7 +386,7 @@ class TokenizerFiles {
 
   // tokenizer.json says what is done with text; the other files add tokens and names.
   void take_settings_of_file() {
-    const Json &normalizer = member(json_, "normalizer"), &model = member(json_, "model");
+    const JsonValue &normalizer = member(json_, "normalizer"), &model = member(json_, "model");
     settings_ = {{"kind", content_of(member(model, "type")), file_}};
     for (const char* key : {"lowercase", "strip_accents", "handle_chinese_chars", "clean_text"})
       if (!member(normalizer, key).is_null())
@@ -393,15 +395,15 @@ class TokenizerFiles {
     take_tokens({});
   }
 
-  void read_post_processor(const Json& processor) {
-    const Json& type = member(processor, "type");
+  void read_post_processor(const JsonValue& processor) {
+    const JsonValue& type = member(processor, "type");
     if (type == "Sequence") {
-      for (const Json& part : member(processor, "processors")) read_post_processor(part);
+      for (const JsonValue& part : member(processor, "processors")) read_post_processor(part);
     } else if (type == "RobertaProcessing") {
       pair_separators_ = 2;
     } else if (type == "TemplateProcessing") {
       // [CLS] A [SEP] B [SEP], perhaps with another separator in the middle.
-      if (const Json& pair = member(processor, "pair"); pair.is_array() && pair.size() == 6)
+      if (const JsonValue& pair = member(processor, "pair"); pair.is_array() && pair.size() == 6)
         pair_separators_ = 2;
     }
     if (pair_separators_ == 2 && settings_.back().name != "separators in a pair")
@@ -419,11 +421,11 @@ class TokenizerFiles {
 
   // Added tokens and special ones, in the order and with the ids that transformers gives them.
   void take_tokens(const std::map<std::string, std::string>& defaults);
-  std::vector<std::pair<std::optional<std::int64_t>, Json>> listed_tokens() const;
-  std::vector<Json> extra_special_tokens() const;
+  std::vector<std::pair<std::optional<std::int64_t>, JsonValue>> listed_tokens() const;
+  std::vector<JsonValue> extra_special_tokens() const;
 
-  Json read_merges() const {
-    Json merges = Json::array();
+  JsonValue read_merges() const {
+    JsonValue merges = JsonValue::array();
     const std::string text = read_file(folder_ / "merges.txt");
     for (std::size_t begin = 0; begin < text.size();) {
       const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -454,9 +456,9 @@ class TokenizerFiles {
     const std::filesystem::path model = folder_ / "tokenizer.model";
     if (!is_there(model)) refuse_sentencepiece_json((folder_ / file_).string());
     Tokenizer tokenizer = alone("tokenizer.model");
-    Json ours;
+    JsonValue ours;
     try {
-      ours = Json::parse(tokenizer_json(tokenizer));
+      ours = JsonValue::parse(tokenizer_json(tokenizer));
     } catch (const Error&) {  // the model normalises text
     }
     for (const char* part : {"model", "normalizer", "pre_tokenizer", "added_tokens"})
@@ -468,9 +470,9 @@ class TokenizerFiles {
     return tokenizer;
   }
   // Merges are written in two ways.
-  static Json with_merges_as_pairs(Json part) {
+  static JsonValue with_merges_as_pairs(JsonValue part) {
     if (!member(part, "merges").is_array()) return part;
-    for (Json& merge : part["merges"])
+    for (JsonValue& merge : part["merges"])
       if (merge.is_string()) {
         const auto text = merge.get<std::string>();
         const std::size_t space = text.find(' ');
@@ -491,18 +493,18 @@ class TokenizerFiles {
   LetterCase letter_case_;
   bool guessed_ = false, capitals_ = false;
   std::filesystem::path config_file_;
-  Json config_, special_map_, added_;
+  JsonValue config_, special_map_, added_;
   std::string file_;
-  Json json_;  // what is made of all of them: a tokenizer.json
+  JsonValue json_;  // what is made of all of them: a tokenizer.json
   std::vector<TokenizerSetting> settings_;
   int pair_separators_ = 1;
   bool keeps_file_ = true;            // as what the tokenizer is, where it says all
   std::vector<std::string> missing_;  // special tokens that were added behind the pieces
 };
 
-std::vector<std::pair<std::optional<std::int64_t>, Json>> TokenizerFiles::listed_tokens() const {
-  std::map<std::int64_t, Json> by_id;
-  const Json& decoder = member(config_, "added_tokens_decoder");
+std::vector<std::pair<std::optional<std::int64_t>, JsonValue>> TokenizerFiles::listed_tokens() const {
+  std::map<std::int64_t, JsonValue> by_id;
+  const JsonValue& decoder = member(config_, "added_tokens_decoder");
   if (!decoder.is_null()) {
     for (const auto& [key, token] : decoder.items()) {
       if (key.empty() || key.size() > 9 || key.find_first_not_of("0123456789") != std::string::npos ||
@@ -513,43 +515,43 @@ std::vector<std::pair<std::optional<std::int64_t>, Json>> TokenizerFiles::listed
   } else {
     std::set<std::string> special;
     for (const char* role : roles) special.insert(name_of(role, ""));
-    for (const Json& token : extra_special_tokens()) special.insert(content_of(token));
+    for (const JsonValue& token : extra_special_tokens()) special.insert(content_of(token));
     for (const auto& [content, id] : added_.items()) {
       if (!id.is_number_unsigned())
         tokenizer_is_damaged((folder_ / "added_tokens.json").string(),
                              fmt::format("the id of {} is no number", shortened(content)));
       by_id[id.get<std::int64_t>()] = token_object(content, special.contains(content));
     }
-    if (kind(Kind::generic) != Kind::generic)
-      for (const Json& token : member(json_, "added_tokens"))
-        if (const Json& id = member(token, "id"); id.is_number_unsigned())
+    if (kind(Family::generic) != Family::generic)
+      for (const JsonValue& token : member(json_, "added_tokens"))
+        if (const JsonValue& id = member(token, "id"); id.is_number_unsigned())
           by_id[id.get<std::int64_t>()] = token;
   }
   return {by_id.begin(), by_id.end()};
 }
 
-std::vector<Json> TokenizerFiles::extra_special_tokens() const {
+std::vector<JsonValue> TokenizerFiles::extra_special_tokens() const {
   const bool legacy = member(config_, "added_tokens_decoder").is_null();
-  std::vector<Json> tokens;
-  const auto take = [&](const Json& list) {
+  std::vector<JsonValue> tokens;
+  const auto take = [&](const JsonValue& list) {
     if (list.is_array()) tokens.insert(tokens.end(), list.begin(), list.end());
   };
-  const Json& extra = member(config_, "extra_special_tokens");
+  const JsonValue& extra = member(config_, "extra_special_tokens");
   take(extra.is_array() && !extra.empty() ? extra : member(config_, "additional_special_tokens"));
   if (legacy)
     for (const char* key : {"extra_special_tokens", "additional_special_tokens"})
       take(member(special_map_, key));
   if (extra.is_object())
-    for (const Json& token : extra) tokens.push_back(token);
+    for (const JsonValue& token : extra) tokens.push_back(token);
   return tokens;
 }
 
 void TokenizerFiles::take_tokens(const std::map<std::string, std::string>& defaults) {
-  const Json& vocabulary = member(member(json_, "model"), "vocab");
-  Json list = Json::array();
+  const JsonValue& vocabulary = member(member(json_, "model"), "vocab");
+  JsonValue list = JsonValue::array();
   std::map<std::string, std::size_t> places;  // in the list
   std::int64_t largest = -1;
-  const auto add = [&](Json token, std::optional<std::int64_t> given, const std::string& file) {
+  const auto add = [&](JsonValue token, std::optional<std::int64_t> given, const std::string& file) {
     if (!token.is_object()) tokenizer_is_damaged(file, "an added token is no object with a content");
     const std::string content = content_of(token);
     if (content.empty()) return;
@@ -575,8 +577,8 @@ void TokenizerFiles::take_tokens(const std::map<std::string, std::string>& defau
     }
   };
   if (defaults.empty())  // those of tokenizer.json itself first
-    for (const Json& token : member(json_, "added_tokens")) {
-      const Json& id = member(token, "id");
+    for (const JsonValue& token : member(json_, "added_tokens")) {
+      const JsonValue& id = member(token, "id");
       add(token, id.is_number_unsigned() ? std::optional(id.get<std::int64_t>()) : std::nullopt,
           (folder_ / file_).string());
     }
@@ -585,7 +587,7 @@ void TokenizerFiles::take_tokens(const std::map<std::string, std::string>& defau
     add(token, id,
         legacy ? (folder_ / (added_.is_null() ? file_ : "added_tokens.json")).string()
                : config_file_.string());
-  Json names = Json::object();
+  JsonValue names = JsonValue::object();
   for (const char* role : roles) {
     const auto otherwise = defaults.find(role);
     const std::string name = name_of(role, otherwise == defaults.end() ? "" : otherwise->second);
@@ -598,10 +600,10 @@ void TokenizerFiles::take_tokens(const std::map<std::string, std::string>& defau
     if (!vocabulary.contains(name)) missing_.push_back(name);
     add(token_object(name, true), std::nullopt, "");
   }
-  for (const Json& token : extra_special_tokens())
+  for (const JsonValue& token : extra_special_tokens())
     if (!places.contains(content_of(token)))
       add(token.is_object() ? token : token_object(content_of(token), true), std::nullopt, "");
-  for (Json& token : list) token.erase("__type");
+  for (JsonValue& token : list) token.erase("__type");
   json_["added_tokens"] = std::move(list);
   json_["comera"] = {{"special_tokens", names}, {"pair_separators", pair_separators_}};
 }
@@ -609,7 +611,7 @@ void TokenizerFiles::take_tokens(const std::map<std::string, std::string>& defau
 Tokenizer TokenizerFiles::finish(const std::string& name, std::string bytes) {
   for (const char* part : {"truncation", "padding", "post_processor", "decoder"}) json_.erase(part);
   const auto made = [&] {
-    return Tokenizer::from_bytes(json_.dump(-1, ' ', false, Json::error_handler_t::replace), name);
+    return Tokenizer::from_bytes(json_.dump(-1, ' ', false, JsonValue::error_handler_t::replace), name);
   };
   Tokenizer tokenizer = made();
   // Where the file by itself gives the same ids, shards that were made with it are this one's too; where it

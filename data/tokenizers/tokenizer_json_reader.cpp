@@ -11,28 +11,28 @@
 
 namespace comera::data {
 
-using Json = TokenizerJsonValue;
+using JsonValue = TokenizerJsonValue;
 
 void tokenizer_is_damaged(const std::string& name, const std::string& what) {
   throw Error(fmt::format("{}: is damaged: {}; get the file anew", name, what));
 }
 
-std::string shortened(const Json& value) {
+std::string shortened(const JsonValue& value) {
   constexpr std::size_t longest = 60;
-  const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = value.dump(-1, ' ', false, JsonValue::error_handler_t::replace);
   return text.size() <= longest ? text : text.substr(0, longest) + "…";
 }
 
-const Json& member(const Json& object, const char* key) {
-  static const Json nothing;
+const JsonValue& member(const JsonValue& object, const char* key) {
+  static const JsonValue nothing;
   if (!object.is_object()) return nothing;
   const auto found = object.find(key);
   return found == object.end() ? nothing : *found;
 }
 
-bool is_sentencepiece_json(const Json& json) {
-  const Json &model = member(json, "model"), &type = member(model, "type");
-  return type == "Unigram" || (type == "BPE" && member(model, "byte_fallback") == Json(true));
+bool is_sentencepiece_json(const JsonValue& json) {
+  const JsonValue &model = member(json, "model"), &type = member(model, "type");
+  return type == "Unigram" || (type == "BPE" && member(model, "byte_fallback") == JsonValue(true));
 }
 
 std::int64_t next_added_id(std::int64_t count, std::int64_t largest) {
@@ -46,16 +46,16 @@ constexpr std::int64_t most_ids = std::int64_t{1} << 24;
 // A tokenizer.json, of which what this program does not do is refused.
 class TokenizerJson {
  public:
-  TokenizerJson(const Json& json, const std::string& name)
+  TokenizerJson(const JsonValue& json, const std::string& name)
       : json_(json), name_(name), model_(member(json, "model")) {}
 
   OpenedTokenizer open() const {
     if (!model_.is_object()) tokenizer_is_damaged(name_, "it has no model");
     OpenedTokenizer opened{.model = open_model()};
     opened.added = added_tokens();
-    const Json &own = member(json_, "comera"), &names = member(own, "special_tokens");
+    const JsonValue &own = member(json_, "comera"), &names = member(own, "special_tokens");
     const auto name_of = [&](const char* role) {
-      const Json& name = member(names, role);
+      const JsonValue& name = member(names, role);
       return name.is_string() ? name.get<std::string>() : std::string();
     };
     opened.special = {.pad = name_of("pad_token"),
@@ -63,15 +63,15 @@ class TokenizerJson {
                       .cls = name_of("cls_token"),
                       .separator = name_of("sep_token"),
                       .mask = name_of("mask_token")};
-    if (member(own, "pair_separators") == Json(2)) opened.pair_separators = 2;
+    if (member(own, "pair_separators") == JsonValue(2)) opened.pair_separators = 2;
     opened.special_in_text = own.is_object();
-    if (const Json& hash = member(own, "hash"); hash.is_string()) opened.hash = hash.get<std::string>();
+    if (const JsonValue& hash = member(own, "hash"); hash.is_string()) opened.hash = hash.get<std::string>();
     return opened;
   }
 
  private:
   std::unique_ptr<PieceModel> open_model() const {
-    const Json& type = member(model_, "type");
+    const JsonValue& type = member(model_, "type");
     // Older files do not say the type.
     if (type == "WordPiece" ||
         (type.is_null() && model_.contains("continuing_subword_prefix") && !model_.contains("merges")))
@@ -80,29 +80,29 @@ class TokenizerJson {
     refuse("model", "type", type);
   }
 
-  [[noreturn]] void refuse(const std::string& section, const char* key, const Json& value) const {
+  [[noreturn]] void refuse(const std::string& section, const char* key, const JsonValue& value) const {
     throw Error(
         fmt::format("{}: its {} has {} = {}, which is not supported; what is supported are byte-level BPE as "
                     "RoBERTa has it, and WordPiece as BERT has it",
                     name_, section, key, shortened(value)));
   }
   // Refuses what is not one of these values; a missing one is null.
-  void require(const Json& object, const std::string& section, const char* key,
-               const std::vector<Json>& allowed) const {
-    const Json& value = member(object, key);
+  void require(const JsonValue& object, const std::string& section, const char* key,
+               const std::vector<JsonValue>& allowed) const {
+    const JsonValue& value = member(object, key);
     if (std::ranges::find(allowed, value) == allowed.end()) refuse(section, key, value);
   }
-  bool flag(const Json& object, const std::string& section, const char* key, bool otherwise) const {
+  bool flag(const JsonValue& object, const std::string& section, const char* key, bool otherwise) const {
     require(object, section, key, {nullptr, true, false});
-    const Json& value = member(object, key);
+    const JsonValue& value = member(object, key);
     return value.is_null() ? otherwise : value.get<bool>();
   }
 
   std::unique_ptr<PieceModel> open_byte_level() const {
-    const Json &normalizer = member(json_, "normalizer"), &mask = member(normalizer, "content");
-    if (!normalizer.is_null() && !(mask.is_string() && normalizer == Json(space_before_mask(mask))))
+    const JsonValue &normalizer = member(json_, "normalizer"), &mask = member(normalizer, "content");
+    if (!normalizer.is_null() && !(mask.is_string() && normalizer == JsonValue(space_before_mask(mask))))
       refuse("normalizer", "type", member(normalizer, "type"));
-    const Json& level = member(json_, "pre_tokenizer");
+    const JsonValue& level = member(json_, "pre_tokenizer");
     require(level, "pre_tokenizer", "type", {"ByteLevel"});
     require(level, "pre_tokenizer", "use_regex", {nullptr, true});
     require(level, "pre_tokenizer", "add_prefix_space", {true, false});
@@ -115,24 +115,24 @@ class TokenizerJson {
     parts.add_prefix_space = member(level, "add_prefix_space").get<bool>();
     parts.pieces = pieces();
     parts.special.assign(parts.pieces.size(), false);
-    for (const Json& token : listed_tokens())
-      if (member(token, "special") == Json(true))
+    for (const JsonValue& token : listed_tokens())
+      if (member(token, "special") == JsonValue(true))
         if (const auto id = id_in_model(member(token, "content"))) parts.special[*id] = true;
     read_merges(parts.merges);
-    if (const Json& unknown = member(model_, "unk_token"); unknown.is_string())
+    if (const JsonValue& unknown = member(model_, "unk_token"); unknown.is_string())
       parts.unknown = unknown.get<std::string>();
     return make_byte_level_bpe(std::move(parts), name_);
   }
 
   std::unique_ptr<PieceModel> open_wordpiece_of_bert() const {
-    const Json& unknown = member(model_, "unk_token");
+    const JsonValue& unknown = member(model_, "unk_token");
     if (!unknown.is_string()) refuse("model", "unk_token", unknown);
     require(model_, "model", "continuing_subword_prefix", {"##"});
-    const Json& longest = member(model_, "max_input_chars_per_word");
+    const JsonValue& longest = member(model_, "max_input_chars_per_word");
     if (!longest.is_null() && !longest.is_number_unsigned())
       refuse("model", "max_input_chars_per_word", longest);
     require(member(json_, "pre_tokenizer"), "pre_tokenizer", "type", {"BertPreTokenizer"});
-    const Json& normalizer = member(json_, "normalizer");
+    const JsonValue& normalizer = member(json_, "normalizer");
     require(normalizer, "normalizer", "type", {"BertNormalizer"});
     WordPiece parts{.pieces = pieces(), .unknown = unknown.get<std::string>()};
     parts.clean_text = flag(normalizer, "normalizer", "clean_text", true);
@@ -145,7 +145,7 @@ class TokenizerJson {
 
   // The pieces of the model by their ids; some ids may have none.
   std::vector<std::string> pieces() const {
-    const Json& vocabulary = member(model_, "vocab");
+    const JsonValue& vocabulary = member(model_, "vocab");
     if (!vocabulary.is_object() || vocabulary.empty())
       tokenizer_is_damaged(name_, "its model has no vocab, an object with an id for each piece");
     std::vector<std::string> pieces;
@@ -160,23 +160,23 @@ class TokenizerJson {
     return pieces;
   }
 
-  std::size_t id_of(const Json& id, const std::string& piece) const {
+  std::size_t id_of(const JsonValue& id, const std::string& piece) const {
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= most_ids)
       tokenizer_is_damaged(
           name_, fmt::format("the id of {} is {}, which is no id", shortened(piece), shortened(id)));
     return id.get<std::size_t>();
   }
 
-  std::optional<std::size_t> id_in_model(const Json& piece) const {
-    const Json& vocabulary = member(model_, "vocab");
+  std::optional<std::size_t> id_in_model(const JsonValue& piece) const {
+    const JsonValue& vocabulary = member(model_, "vocab");
     const bool named = piece.is_string() && !piece.get_ref<const std::string&>().empty();
     const auto found = named ? vocabulary.find(piece.get_ref<const std::string&>()) : vocabulary.end();
     if (found == vocabulary.end()) return std::nullopt;
     return found->get<std::size_t>();
   }
 
-  const Json& listed_tokens() const {
-    const Json& tokens = member(json_, "added_tokens");
+  const JsonValue& listed_tokens() const {
+    const JsonValue& tokens = member(json_, "added_tokens");
     if (!tokens.is_null() && !tokens.is_array()) tokenizer_is_damaged(name_, "its added_tokens are no list");
     return tokens;
   }
@@ -184,10 +184,10 @@ class TokenizerJson {
   // With the ids that tokenizers gives them, which must be those of the file.
   std::vector<AddedToken> added_tokens() const {
     std::vector<AddedToken> added;
-    const Json& vocabulary = member(model_, "vocab");
+    const JsonValue& vocabulary = member(model_, "vocab");
     std::int64_t largest = -1;
-    for (const Json& token : listed_tokens()) {
-      const Json& content = member(token, "content");
+    for (const JsonValue& token : listed_tokens()) {
+      const JsonValue& content = member(token, "content");
       if (!content.is_string()) tokenizer_is_damaged(name_, "an added token has no content, a text");
       const auto& text = content.get_ref<const std::string&>();
       const std::size_t id = id_of(member(token, "id"), text);
@@ -233,9 +233,9 @@ class TokenizerJson {
   }
 
   void read_merges(std::vector<std::pair<std::string, std::string>>& merges) const {
-    const Json& list = member(model_, "merges");
+    const JsonValue& list = member(model_, "merges");
     if (!list.is_array()) tokenizer_is_damaged(name_, "its model has no merges, a list");
-    for (const Json& merge : list) {
+    for (const JsonValue& merge : list) {
       if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
         merges.emplace_back(merge[0].get<std::string>(), merge[1].get<std::string>());
         continue;
@@ -248,9 +248,9 @@ class TokenizerJson {
     }
   }
 
-  const Json& json_;
+  const JsonValue& json_;
   const std::string& name_;
-  const Json& model_;
+  const JsonValue& model_;
   mutable std::set<std::int64_t> ids_of_model_;
 };
 
@@ -259,7 +259,7 @@ class TokenizerJson {
 OpenedTokenizer open_tokenizer_json(const std::string& bytes, const std::string& name) {
   const std::size_t begin = bytes.find_first_not_of(" \t\r\n");
   if (begin == std::string::npos || bytes[begin] != '{') return {};
-  const Json json = storage::parse_json(bytes, name + ":");
+  const JsonValue json = storage::parse_json(bytes, name + ":");
   return TokenizerJson(json, name).open();
 }
 

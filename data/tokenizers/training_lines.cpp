@@ -5,6 +5,8 @@
 #include <functional>
 #include <unordered_map>
 
+#include "data/tokenizers/utf8.h"
+
 namespace comera::data {
 
 namespace {
@@ -15,8 +17,6 @@ constexpr std::string_view lower_eighth_block = "\xE2\x96\x81", lower_five_eight
 bool is_reserved(std::string_view text) {
   return text.starts_with(lower_eighth_block) || text.starts_with(lower_five_eighths_block);
 }
-
-bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
 // Where the beginning of `line`, which is too long, ends.
 std::size_t cut_of(std::string_view line) {

@@ -23,6 +23,10 @@ std::span<const Range> letter_characters();   // L*
 std::span<const Range> number_characters();   // N*
 std::span<const Range> word_characters();     // \w of a regular expression
 
+inline bool is_space_character(char32_t c) {
+  return c == U' ' || ((c < U' ' || c >= 0x80) && within(space_characters(), c));
+}
+
 // What a character becomes, if that is not itself or nothing; 0 fills up.
 struct Fold {
   char32_t from;

@@ -74,8 +74,6 @@ void lower(char32_t c, Visit&& visit) {
     if (to != 0) visit(to);
 }
 
-bool is_space(char32_t c) { return c == ' ' || ((c >= 0x80 || c < ' ') && within(space_characters(), c)); }
-
 // BERT's control characters are those that text loses; what of them is ASCII's is below the space, or DEL.
 bool is_control_character(char32_t c) {
   return (c >= 0x80 || c < ' ' || c == 0x7F) && within(control_characters(), c);
@@ -192,7 +190,7 @@ class WordPieceModel final : public PieceModel {
       char32_t c = next_character(text, at);
       if (parts_.clean_text) {
         if (is_control_character(c)) continue;
-        if (is_space(c)) c = ' ';
+        if (is_space_character(c)) c = ' ';
       }
       const bool alone = parts_.chinese_characters && is_ideograph(c);
       if (alone) visit(' ', false);
@@ -215,7 +213,7 @@ class WordPieceModel final : public PieceModel {
       continues = false;
     };
     for_each_normalized(part, [&](char32_t c, bool alone) {
-      if (is_space(c)) return flush();
+      if (is_space_character(c)) return flush();
       if (alone) flush();
       append(word, c);
       ++length;
@@ -277,7 +275,7 @@ std::unique_ptr<PieceModel> make_wordpiece(WordPiece parts, const std::string& n
 
 namespace {
 
-std::vector<std::string> lines_of(const std::string& bytes) {
+std::vector<std::string> vocabulary_lines(const std::string& bytes) {
   std::vector<std::string> lines;
   for (std::size_t begin = 0; begin < bytes.size();) {
     const std::size_t end = std::min(bytes.find('\n', begin), bytes.size());
@@ -294,8 +292,8 @@ VocabularyText read_vocab_txt(const std::string& bytes) {
   VocabularyText text;
   std::vector<std::string>& pieces = text.pieces;
   std::unordered_map<std::string, std::size_t> lines;
-  for (std::string& line : lines_of(bytes)) {
-    while (!line.empty() && is_space(last_character(line))) {
+  for (std::string& line : vocabulary_lines(bytes)) {
+    while (!line.empty() && is_space_character(last_character(line))) {
       do line.pop_back();
       while (!line.empty() && !is_utf8(line));
     }
@@ -324,7 +322,7 @@ bool has_capitals_anywhere(const std::vector<std::string>& pieces) {
 
 std::unique_ptr<PieceModel> open_wordpiece(const std::string& bytes, const std::string& name) {
   if (bytes.find('\0') != std::string::npos || !is_utf8(bytes)) return nullptr;
-  WordPiece parts{.pieces = lines_of(bytes)};
+  WordPiece parts{.pieces = vocabulary_lines(bytes)};
   // Earlier versions refused doubled lines, and took every other one as it is.
   std::vector<std::string> sorted = parts.pieces;
   std::ranges::sort(sorted);

@@ -29,8 +29,6 @@ constexpr Range apart[] = {
     {0xFF00, 0x10FFFF},  // full and half width forms; emoji, rare ideographs and all beyond the first plane
 };
 
-bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
-
 // Whether text begins with a word character. Where a piece ends within its first character, that one's first
 // byte tells the scripts of two bytes, which are letters nearly all, from the rest.
 bool is_word(std::string_view text) {

@@ -9,35 +9,15 @@
 #include <cstdio>
 #include <fstream>
 
-#include "cli/program.h"
 #include "data/shard.h"
 #include "data/tokenizers/tokenizer.h"
+#include "tests/cli/outcome.h"
 
 namespace comera::cli {
 namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
-
-struct Outcome {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
-Outcome run(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), "comera");
-  std::vector<const char*> pointers;
-  for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  Outcome outcome;
-  outcome.code = run_program(static_cast<int>(pointers.size()), pointers.data());
-  std::fflush(stdout);
-  outcome.out = testing::internal::GetCapturedStdout();
-  outcome.err = testing::internal::GetCapturedStderr();
-  return outcome;
-}
 
 class CorpusFaults : public testing::Test {
  protected:

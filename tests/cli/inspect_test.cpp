@@ -15,12 +15,6 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-struct Outcome {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
 class Inspect : public testing::Test {
  protected:
   Inspect() {
@@ -36,17 +30,8 @@ class Inspect : public testing::Test {
   std::string at(const char* name) const { return folder_ / name; }
 
   static Outcome inspect(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {"comera", "inspect"});
-    std::vector<const char*> pointers;
-    for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    Outcome outcome;
-    outcome.code = run_program(static_cast<int>(pointers.size()), pointers.data());
-    std::fflush(stdout);
-    outcome.out = testing::internal::GetCapturedStdout();
-    outcome.err = testing::internal::GetCapturedStderr();
-    return outcome;
+    arguments.insert(arguments.begin(), "inspect");
+    return run(arguments);
   }
 
   // Wrong usage, answered in one line.

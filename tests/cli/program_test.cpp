@@ -9,29 +9,12 @@
 #include <vector>
 
 #include "cli/arguments.h"
+#include "tests/cli/outcome.h"
 
 namespace comera::cli {
 namespace {
 
 using testing::HasSubstr;
-
-struct Outcome {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
-Outcome run(std::vector<const char*> arguments) {
-  arguments.insert(arguments.begin(), "comera");
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  Outcome outcome;
-  outcome.code = run_program(static_cast<int>(arguments.size()), arguments.data());
-  std::fflush(stdout);
-  outcome.out = testing::internal::GetCapturedStdout();
-  outcome.err = testing::internal::GetCapturedStderr();
-  return outcome;
-}
 
 TEST(Program, CommandsThatAreShownCanBeCopied) {
   EXPECT_EQ(for_shell("runs/first-2_a.b"), "runs/first-2_a.b");

@@ -19,17 +19,17 @@ using ::testing::HasSubstr;
 const std::vector<std::int64_t> heights = {1000, 3};
 
 // Row i has the number i, a label and ids that follow from it.
-float label_of(std::int64_t row) { return row % 5 == 0 ? 1 : 0; }
-std::vector<std::int32_t> ids_of(std::int64_t row) {
+float loaded_label(std::int64_t row) { return row % 5 == 0 ? 1 : 0; }
+std::vector<std::int32_t> loaded_ids(std::int64_t row) {
   return {static_cast<std::int32_t>(row * 7 % 1000), static_cast<std::int32_t>(row % 3)};
 }
 
-void write_rows(const std::filesystem::path& folder, std::int64_t count, std::int64_t rows_per_shard) {
+void write_block(const std::filesystem::path& folder, std::int64_t count, std::int64_t rows_per_shard) {
   ClickShardWriter writer(folder, {.encoding = "some", .split = "train", .numbers = 1, .heights = heights},
                           rows_per_shard);
   for (std::int64_t row = 0; row < count; ++row) {
     const auto number = static_cast<float>(row);
-    writer.add(label_of(row), &number, ids_of(row).data());
+    writer.add(loaded_label(row), &number, loaded_ids(row).data());
   }
   writer.finish();
 }
@@ -44,9 +44,9 @@ std::vector<std::int64_t> rows_of(const Clicks& clicks) {
   std::vector<std::int64_t> rows;
   for (std::int32_t i = 0; i < clicks.examples(); ++i) {
     const auto row = static_cast<std::int64_t>(batch.numbers.data<float>()[i]);
-    EXPECT_EQ(batch.labels.data<float>()[i], label_of(row));
+    EXPECT_EQ(batch.labels.data<float>()[i], loaded_label(row));
     for (std::size_t t = 0; t < heights.size(); ++t) {
-      EXPECT_EQ(batch.tables[t].ids.ids.data<std::int32_t>()[i], ids_of(row)[t]);
+      EXPECT_EQ(batch.tables[t].ids.ids.data<std::int32_t>()[i], loaded_ids(row)[t]);
       EXPECT_EQ(batch.tables[t].offsets.data<std::int32_t>()[i + 1], i + 1);
     }
     rows.push_back(row);
@@ -87,7 +87,7 @@ class ClickLoaderTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new test::TemporaryFolder;
-    write_rows(folder_->path(), count, 60000);
+    write_block(folder_->path(), count, 60000);
     shards_ = new ClickShardSet(folder_->path(), "train");
   }
   static void TearDownTestSuite() {
@@ -134,7 +134,7 @@ TEST_F(ClickLoaderTest, ShuffledEveryRowComesOncePerEpoch) {
 TEST(ClickLoader, SetsOfAnySizeAreCoveredInBothOrders) {
   for (const std::int64_t rows : {1, 2, 3, 4095, 4096, 4097, 8192, 9000}) {
     const test::TemporaryFolder folder;
-    write_rows(folder.path(), rows, 5000);
+    write_block(folder.path(), rows, 5000);
     const ClickShardSet shards(folder.path(), "train");
     for (const ClickOrder order : {ClickOrder::time, ClickOrder::shuffled}) {
       ClickLoaderOptions given = options(701);
@@ -311,7 +311,7 @@ TEST_F(ClickLoaderTest, SaysWhatIsWrongWithItsOptions) {
 
 TEST(ClickLoader, AFailureOfTheThreadComesOutOfNext) {
   const test::TemporaryFolder folder;
-  write_rows(folder.path(), 300000, 400000);
+  write_block(folder.path(), 300000, 400000);
   const ClickShardSet shards(folder.path(), "train");
   // Larger than what HDF5 keeps in memory, and cut off behind the reader's back.
   std::filesystem::resize_file(folder / "train-00000.h5", 1 << 20);

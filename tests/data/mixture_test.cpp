@@ -13,14 +13,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::int32_t vocabulary = 5000;
+constexpr std::int32_t pieces = 5000;
 
 // Samples of one length whose only token is `first` + their number.
 class Numbers final : public SampleSource {
  public:
   Numbers(std::int32_t first, std::int64_t count, std::int32_t length = 3)
       : first_(first), count_(count), length_(length) {}
-  std::int32_t vocabulary() const override { return data::vocabulary; }
+  std::int32_t vocabulary() const override { return data::pieces; }
   const SpecialIds& special() const override { return special_; }
   std::int64_t count() const override { return count_; }
   std::vector<std::int32_t> lengths() const override {

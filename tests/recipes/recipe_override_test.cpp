@@ -7,17 +7,17 @@ namespace {
 
 using testing::HasSubstr;
 
-Recipe with(const std::vector<std::string>& overrides) { return parse_recipe(sample, "r.toml", overrides); }
+Recipe overridden(const std::vector<std::string>& overrides) { return parse_recipe(sample, "r.toml", overrides); }
 
 TEST(RecipeOverride, Replaces) {
-  const Recipe recipe = with({"phase.0.steps=100", "model.layers=3", "tensorized.enabled=false"});
+  const Recipe recipe = overridden({"phase.0.steps=100", "model.layers=3", "tensorized.enabled=false"});
   EXPECT_EQ(recipe.phases[0].steps, 100);
   EXPECT_EQ(recipe.model.layers, 3);
   EXPECT_FALSE(recipe.tensorized.enabled);
 }
 
 TEST(RecipeOverride, StepsTakeThePlaceOfEpochsAndBack) {
-  const Recipe passes = with({"phase.0.epochs=2"});
+  const Recipe passes = overridden({"phase.0.epochs=2"});
   EXPECT_EQ(passes.phases[0].epochs, 2);
   EXPECT_FALSE(passes.phases[0].steps);
   std::string by_passes(sample);
@@ -25,35 +25,35 @@ TEST(RecipeOverride, StepsTakeThePlaceOfEpochsAndBack) {
   const Recipe steps = parse_recipe(by_passes, "r.toml", {"phase.0.steps=7"});
   EXPECT_EQ(steps.phases[0].steps, 7);
   EXPECT_FALSE(steps.phases[0].epochs);
-  EXPECT_THROW(with({"phase.0.steps=7", "phase.0.epochs=2"}), std::exception);
+  EXPECT_THROW(overridden({"phase.0.steps=7", "phase.0.epochs=2"}), std::exception);
 }
 
 TEST(RecipeOverride, AddsSectionsAndKeys) {
-  const Recipe recipe = with({"optim.eps=1e-7", "tensorized.ffn_up.input_modes=[8,8]",
+  const Recipe recipe = overridden({"optim.eps=1e-7", "tensorized.ffn_up.input_modes=[8,8]",
                               "tensorized.ffn_up.output_modes=[8,16]", "tensorized.ffn_up.ranks=[8,8,8]"});
   EXPECT_EQ(recipe.optim.eps, 1e-7);
   EXPECT_EQ(recipe.tensorized.ffn_up->output_modes, (std::vector<std::int64_t>{8, 16}));
 }
 
 TEST(RecipeOverride, BareWordsAreStrings) {
-  const Recipe recipe = with({"model.norm=pre", "run.output=/tmp/some-run.1", "data.train=\"two words\""});
+  const Recipe recipe = overridden({"model.norm=pre", "run.output=/tmp/some-run.1", "data.train=\"two words\""});
   EXPECT_EQ(recipe.model.norm, NormPlacement::pre);
   EXPECT_EQ(recipe.run.output, "/tmp/some-run.1");
   EXPECT_EQ(recipe.data.train, "two words");
 }
 
 TEST(RecipeOverride, TheLastOneHolds) {
-  EXPECT_EQ(with({"model.layers=3", "model.layers=4", "model.layers=5"}).model.layers, 5);
+  EXPECT_EQ(overridden({"model.layers=3", "model.layers=4", "model.layers=5"}).model.layers, 5);
 }
 
 TEST(RecipeOverride, LearningRates) {
-  EXPECT_EQ(with({"phase.0.learning_rate={cores = 1e-4, gates = 1e-3, rest = 5e-5}"}).phases[0].learning_rate,
+  EXPECT_EQ(overridden({"phase.0.learning_rate={cores = 1e-4, gates = 1e-3, rest = 5e-5}"}).phases[0].learning_rate,
             (LearningRates{1e-4, 1e-3, 5e-5}));
   const LearningRates four{1e-4, 1e-3, 5e-5, 2e-3};
   const std::string text =
       "phase.0.learning_rate={cores = 1e-4, embedding = 2e-3, gates = 1e-3, rest = 5e-5}";
-  EXPECT_EQ(with({text}).phases[0].learning_rate, four);
-  EXPECT_EQ(parse_recipe(to_toml(with({text})), "again", {}).phases[0].learning_rate, four);
+  EXPECT_EQ(overridden({text}).phases[0].learning_rate, four);
+  EXPECT_EQ(parse_recipe(to_toml(overridden({text})), "again", {}).phases[0].learning_rate, four);
   for (const char* wrong :
        {"{cores = 1, gates = 1}", "{cores = 1, gates = 1, rest = 1, heads = 1}",
         "{cores = 1, embedding = -1, gates = 1, rest = 1}", "{cores = 1, embedding = 1, gates = 1}"})
@@ -66,7 +66,7 @@ TEST(RecipeOverride, LearningRates) {
 
 // A rate of whole matrices is none of AdamW's.
 TEST(RecipeOverride, MuonNeedsARateOfTheEmbeddingsCores) {
-  EXPECT_EQ(with({"optim.name=muon"}).optim.kind, OptimizerKind::muon) << "the embedding is dense";
+  EXPECT_EQ(overridden({"optim.name=muon"}).optim.kind, OptimizerKind::muon) << "the embedding is dense";
   const std::vector<std::string> tensorized = {
       "optim.name=muon", "tensorized.embedding={row_modes=[8,16], column_modes=[8,8], ranks=[4]}"};
   EXPECT_THAT(refusal(sample, tensorized),
@@ -83,7 +83,7 @@ TEST(RecipeOverride, GaloreHasKeysByItsAuthorsNames) {
   const GaloreOptions expected{64, 100, 0.5, GaloreProjection::reverse_std};
   EXPECT_EQ(with(texts).optim.galore, expected);
   EXPECT_EQ(parse_recipe(to_toml(with(texts)), "again", {}).optim.galore, expected);
-  EXPECT_FALSE(with({"optim.name=galore"}).optim.galore) << "what is usual";
+  EXPECT_FALSE(overridden({"optim.name=galore"}).optim.galore) << "what is usual";
   EXPECT_THAT(refusal(sample, {"optim.galore={rank=64}"}),
               HasSubstr("[optim.galore] is not used by optim.name = \"adamw\"; set it to \"galore\""));
   EXPECT_THAT(refusal(sample, {"optim.name=galore", "optim.galore={rank=0}"}), HasSubstr("at least 1"));

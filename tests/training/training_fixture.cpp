@@ -34,13 +34,13 @@ std::string source_file(std::mt19937& random) {
   return text;
 }
 
-struct TemporaryFolder {
+struct MadeFolder {
   fs::path path;
-  TemporaryFolder() {
+  MadeFolder() {
     std::string pattern = (fs::temp_directory_path() / "comera-test-XXXXXX").string();
     path = mkdtemp(pattern.data());
   }
-  ~TemporaryFolder() {
+  ~MadeFolder() {
     std::error_code ignored;
     fs::remove_all(path, ignored);
   }
@@ -63,7 +63,7 @@ void make_corpus(const fs::path& folder) {
 }  // namespace
 
 const fs::path& TrainingFixture::corpus() {
-  static const TemporaryFolder folder;
+  static const MadeFolder folder;
   static const bool made = (make_corpus(folder.path), true);
   static_cast<void>(made);
   return folder.path;
