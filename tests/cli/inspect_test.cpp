@@ -1,8 +1,5 @@
 #include <gmock/gmock.h>
-
-#include <cstdio>
-
-#include "cli/program.h"
+#include "tests/cli/outcome.h"
 #include "tests/recipes/ranked_checkpoint.h"
 #include "tests/support/temporary_folder.h"
 

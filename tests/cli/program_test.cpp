@@ -57,7 +57,7 @@ TEST(Program, AWrongCommandLineIsAnswered) {
               fmt::format("comera: error: --seed: {} is not a whole number from 0 on; see --help\n", seed));
   EXPECT_EQ(run({"bench", "precision", "--tokens", "1.5"}).err,
             "comera: error: --tokens: 1.5 is not a whole number above 0; see --help\n");
-  for (const auto& arguments : std::vector<std::vector<const char*>>{
+  for (const auto& arguments : std::vector<std::vector<std::string>>{
            {}, {"--nonsense"}, {"data"}, {"data", "--nonsense"}, {"zzzzzzzz"}, {""}}) {
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.code, 2);

@@ -7,7 +7,9 @@ namespace {
 
 using testing::HasSubstr;
 
-Recipe overridden(const std::vector<std::string>& overrides) { return parse_recipe(sample, "r.toml", overrides); }
+Recipe overridden(const std::vector<std::string>& overrides) {
+  return parse_recipe(sample, "r.toml", overrides);
+}
 
 TEST(RecipeOverride, Replaces) {
   const Recipe recipe = overridden({"phase.0.steps=100", "model.layers=3", "tensorized.enabled=false"});
@@ -29,14 +31,16 @@ TEST(RecipeOverride, StepsTakeThePlaceOfEpochsAndBack) {
 }
 
 TEST(RecipeOverride, AddsSectionsAndKeys) {
-  const Recipe recipe = overridden({"optim.eps=1e-7", "tensorized.ffn_up.input_modes=[8,8]",
-                              "tensorized.ffn_up.output_modes=[8,16]", "tensorized.ffn_up.ranks=[8,8,8]"});
+  const Recipe recipe =
+      overridden({"optim.eps=1e-7", "tensorized.ffn_up.input_modes=[8,8]",
+                  "tensorized.ffn_up.output_modes=[8,16]", "tensorized.ffn_up.ranks=[8,8,8]"});
   EXPECT_EQ(recipe.optim.eps, 1e-7);
   EXPECT_EQ(recipe.tensorized.ffn_up->output_modes, (std::vector<std::int64_t>{8, 16}));
 }
 
 TEST(RecipeOverride, BareWordsAreStrings) {
-  const Recipe recipe = overridden({"model.norm=pre", "run.output=/tmp/some-run.1", "data.train=\"two words\""});
+  const Recipe recipe =
+      overridden({"model.norm=pre", "run.output=/tmp/some-run.1", "data.train=\"two words\""});
   EXPECT_EQ(recipe.model.norm, NormPlacement::pre);
   EXPECT_EQ(recipe.run.output, "/tmp/some-run.1");
   EXPECT_EQ(recipe.data.train, "two words");
@@ -47,8 +51,9 @@ TEST(RecipeOverride, TheLastOneHolds) {
 }
 
 TEST(RecipeOverride, LearningRates) {
-  EXPECT_EQ(overridden({"phase.0.learning_rate={cores = 1e-4, gates = 1e-3, rest = 5e-5}"}).phases[0].learning_rate,
-            (LearningRates{1e-4, 1e-3, 5e-5}));
+  EXPECT_EQ(
+      overridden({"phase.0.learning_rate={cores = 1e-4, gates = 1e-3, rest = 5e-5}"}).phases[0].learning_rate,
+      (LearningRates{1e-4, 1e-3, 5e-5}));
   const LearningRates four{1e-4, 1e-3, 5e-5, 2e-3};
   const std::string text =
       "phase.0.learning_rate={cores = 1e-4, embedding = 2e-3, gates = 1e-3, rest = 5e-5}";
