@@ -28,15 +28,23 @@ function(comera_compile_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${COMERA_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 8)
 endfunction()
 
-# comera_library(NAME sources... [PUBLIC libraries...] [PRIVATE libraries...])
+function(comera_compile_quickly target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
+# comera_library(NAME sources... [PUBLIC libraries...] [PRIVATE libraries...] [COLD])
+# COLD: nobody waits for what it does, so that the compiler takes less time over it.
 # makes comera_NAME with the alias comera::NAME and installs it with the package.
 function(comera_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(comera_${name} STATIC ${ARG_SOURCES})
   add_library(comera::${name} ALIAS comera_${name})
   set_target_properties(comera_${name} PROPERTIES EXPORT_NAME ${name})
   target_link_libraries(comera_${name} PUBLIC comera_options ${ARG_PUBLIC}
                         PRIVATE $<BUILD_INTERFACE:comera_warnings> ${ARG_PRIVATE})
   comera_compile_together(comera_${name})
+  if(ARG_COLD)
+    comera_compile_quickly(comera_${name})
+  endif()
   set_property(GLOBAL APPEND PROPERTY COMERA_LIBRARIES comera_${name})
 endfunction()

@@ -40,7 +40,7 @@ const std::vector<Word>& words() {
   return all;
 }
 
-bool is_source(const fs::path& file) {
+bool is_searched(const fs::path& file) {
   static const std::set<std::string> suffixes = {".cpp", ".h", ".cu"};
   return suffixes.contains(file.extension().string());
 }
@@ -52,7 +52,7 @@ TEST(OnePlace, PrintsOpensAndCatches) {
        {"batches", "bench", "checkpoints", "cli", "data", "distributed", "exchange", "kernels", "model",
         "optim", "recipes", "reports", "storage", "tensorized", "training"})
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
-      if (!is_source(entry.path())) continue;
+      if (!is_searched(entry.path())) continue;
       ++files;
       const std::string name = fs::relative(entry.path(), root).string();
       std::ifstream stream(entry.path());
