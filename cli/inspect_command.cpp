@@ -143,10 +143,15 @@ void inspect_model(const InspectOptions& options) {
     checkpoint.emplace(subject);
     recipe = checkpoint_recipe(*checkpoint, options.overrides);
     if (!recipe.dlrm) vocabulary = checkpoint->integer("/data", "vocabulary");
-    put("{}: step {}, phase {}, {} {} seen, computed in {}\n\n", subject,
+    const auto environment = checkpoint->attributes("/environment");
+    const auto written_by = environment.find("version");
+    put("{}: step {}, phase {}, {} {} seen, computed in {}{}\n\n", subject,
         checkpoint->integer("/trainer", "step"), checkpoint->integer("/trainer", "phase"),
         checkpoint->integer("/trainer", "tokens"), recipe.dlrm ? "examples" : "tokens",
-        name_of(checkpoint_recipe(*checkpoint).precision.compute));
+        name_of(checkpoint_recipe(*checkpoint).precision.compute),
+        written_by == environment.end()
+            ? std::string()
+            : fmt::format(", written by comera {}", std::get<std::string>(written_by->second)));
     if (checkpoint->attributes("/import").contains("tokenizer"))
       put("tokenizer, as it was imported\n{}\n", checkpoint->text("/import", "tokenizer"));
   }

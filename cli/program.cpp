@@ -17,6 +17,7 @@
 #include "cli/process.h"
 #include "distributed/launcher.h"
 #include "kernels/core/console.h"
+#include "kernels/core/version.h"
 #include "recipes/suggest.h"
 
 namespace comera::cli {

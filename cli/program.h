@@ -6,7 +6,4 @@ namespace comera::cli {
 // Returns the exit code: 0, 1 for a failure, 2 for a wrong command line or recipe.
 int run_program(int argc, const char* const* argv);
 
-// "0.1.0"
-const char* version();
-
 }  // namespace comera::cli

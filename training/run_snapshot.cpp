@@ -5,6 +5,7 @@
 #include "checkpoints/float8_scales.h"
 #include "checkpoints/model_state.h"
 #include "kernels/backends/processors.h"
+#include "kernels/core/version.h"
 #include "recipes/changes.h"
 #include "training/checkpoint_recipe.h"
 
@@ -105,7 +106,8 @@ void write_snapshot(CheckpointWriter& writer, const RunParts& run, const DataPla
   trainer["steps_of_phase"] = run.plan.steps();
   writer.attributes("/trainer", trainer);
   writer.attributes("/rng", {{"seed", run.setup.recipe.run.seed}});
-  writer.attributes("/environment", {{"instruction_set", instruction_set(run.setup)}});
+  writer.attributes("/environment",
+                    {{"instruction_set", instruction_set(run.setup)}, {"version", version()}});
   Attributes attributes = {{"epoch", data.position.epoch},
                            {"cursor", data.position.cursor},
                            {"taken", data.position.taken},

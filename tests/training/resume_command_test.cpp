@@ -3,6 +3,8 @@
 
 #include <fstream>
 
+#include "checkpoints/checkpoint_file.h"
+#include "kernels/core/version.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/training/finetune_fixture.h"
 
@@ -42,6 +44,13 @@ TEST_F(ResumeCommand, GoesOnToTheSameEnd) {
                     HasSubstr("held-out loss")));
   expect_equal_checkpoints(last(whole, "12"), last(run, "12"));
   EXPECT_THAT(resume(run).output, HasSubstr("this run is finished already"));
+}
+
+TEST_F(ResumeCommand, CheckpointsNameTheVersionThatWroteThem) {
+  const fs::path checkpoint = last(stopped("run", 4), "4");
+  EXPECT_EQ(CheckpointReader(checkpoint).text("/environment", "version"), version());
+  EXPECT_THAT(run_program({"inspect", checkpoint.string()}).output,
+              HasSubstr(fmt::format(", written by comera {}\n", version())));
 }
 
 TEST_F(ResumeCommand, TakesAFineTuningForOne) {

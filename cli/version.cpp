@@ -1,7 +1,0 @@
-#include "cli/program.h"
-
-namespace comera::cli {
-
-const char* version() { return COMERA_VERSION; }
-
-}  // namespace comera::cli
