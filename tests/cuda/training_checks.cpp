@@ -40,7 +40,7 @@ void expect_the_same_losses_in_any_order(const TestDevice& device,
   EncoderConfig config = small_config(true);
   config.compute = DType::float32;
   const std::vector<double> wanted = losses_of(config, device.with_graphs);
-  for (std::uint64_t seed = 2; seed <= 21; ++seed) {
+  for (std::uint64_t seed = 2; seed <= 9; ++seed) {
     reseed(seed);
     EXPECT_EQ(losses_of(config, device.with_graphs), wanted) << seed;
   }
