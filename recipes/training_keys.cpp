@@ -87,9 +87,10 @@ const std::vector<Key<DataSection>>& keys_of() {
           "order", &S::order,
           "in which a click model sees its examples: `shuffled`, in blocks, anew in every epoch, or as they "
           "are `stored`, in the order of time"),
-      sections("source", &S::sources,
-               "Several corpora instead of `data.train` (docs/data.md), each a section of its own. Held-out "
-               "losses are reported for each, unless `data.validation` names another set."),
+      sections(
+          "source", &S::sources,
+          "Several corpora instead of `data.train` (docs/guide/data.md), each a section of its own. Held-out "
+          "losses are reported for each, unless `data.validation` names another set."),
   };
   return keys;
 }
@@ -131,7 +132,8 @@ const std::vector<Key<PrecisionSection>>& keys_of() {
           "what products multiply. `tf32`: a GPU rounds operands to 10 bits, the CPU does not; `bf16`: "
           "activations and operands are bf16, while parameters, their gradients and moments, statistics and "
           "sums stay fp32; `fp8`: the same, with operands of linear layers in 8 bits "
-          "([precision.md](precision.md)); `fp8_fp32`: 8 bits there, and everything else in fp32; `fp64` is "
+          "([precision.md](../guide/precision.md)); `fp8_fp32`: 8 bits there, and everything else in fp32; "
+          "`fp64` is "
           "slow and only for checks"),
       value(
           "fp8_recipe", &S::fp8_recipe,
@@ -284,9 +286,10 @@ const std::vector<Key<PhaseSection>>& keys_of() {
       value("objective", &S::objective,
             "what happens to the ranks: nothing (`fixed`), they are weighed against the loss (`early`), or "
             "they shrink to a target (`late`)"),
-      with_presets(optional_section("adaptation", &S::adaptation,
-                                    "How an `early` or `late` phase adapts ranks (docs/rank-adaptation.md). "
-                                    "What is left out is the preset's.")),
+      with_presets(
+          optional_section("adaptation", &S::adaptation,
+                           "How an `early` or `late` phase adapts ranks (docs/guide/rank-adaptation.md). "
+                           "What is left out is the preset's.")),
   };
   return keys;
 }
@@ -363,7 +366,7 @@ const std::vector<Key<Recipe>>& keys_of() {
   static const std::vector<Key<S>> keys = {
       optional_section(
           "dlrm", &S::dlrm,
-          "A click model (docs/clicks.md), instead of an encoder's [model]. Of [tensorized] it has "
+          "A click model (docs/guide/clicks.md), instead of an encoder's [model]. Of [tensorized] it has "
           "`enabled`, `lookup`, `plan` and `ranks`, of [data] `train`, `validation` and `order`."),
       of_encoders(required(section("model", &S::model, "The encoder and its head."))),
       section("tensorized", &S::tensorized, "Which layers are tensor trains. Those not named are dense."),

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What each kernel of kernels/cuda takes of each architecture: compiles them (the release preset's library)
-# and writes the table docs/cuda-ledger.md. Needs nvcc, but no GPU. A kernel that spills registers is an error.
+# and writes the table docs/lab/cuda-ledger.md. Needs nvcc, but no GPU. A kernel that spills registers is an error.
 #   scripts/cuda_ledger.sh          writes the table
 #   scripts/cuda_ledger.sh --check  compares it with the checked-in one instead, and prints what differs
 # The exit status is 77 where nvcc is missing.
@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export LC_ALL=C
 
-ledger=docs/cuda-ledger.md
+ledger=docs/lab/cuda-ledger.md
 objects=build/release/kernels/cuda/CMakeFiles/comera_cuda.dir
 architectures=(sm_80 sm_90a sm_100 sm_120)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The paper's experiment on MNLI (table 13; figures 7_1 and 17_2's kind of curve): makes docs/results.md's table and
+"""The paper's experiment on MNLI (table 13; figures 7_1 and 17_2's kind of curve): makes docs/lab/results.md's table and
 its plots from the metrics that are checked in.
 
-    bench/paper/mnli.py [--write docs/results.md] [--early early.svg] [--late late.svg]
+    bench/paper/mnli.py [--write docs/lab/results.md] [--early early.svg] [--late late.svg]
 
 --write replaces what stands between <!-- mnli --> and <!-- /mnli -->. Python's standard library only.
 """

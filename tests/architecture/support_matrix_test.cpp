@@ -1,4 +1,4 @@
-// docs/support-matrix.md says what each backend has: it must be what their tables hold.
+// docs/reference/support-matrix.md says what each backend has: it must be what their tables hold.
 // COMERA_UPDATE_DOCS=1 in the environment writes it anew.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -69,7 +69,8 @@ std::string support_matrix() {
 }
 
 TEST(SupportMatrix, IsThatOfTheTables) {
-  const std::filesystem::path file = std::filesystem::path(COMERA_SOURCE_DIR) / "docs/support-matrix.md";
+  const std::filesystem::path file =
+      std::filesystem::path(COMERA_SOURCE_DIR) / "docs/reference/support-matrix.md";
   const std::string expected = support_matrix();
   if (std::getenv("COMERA_UPDATE_DOCS") != nullptr) std::ofstream(file) << expected;
   std::stringstream found;

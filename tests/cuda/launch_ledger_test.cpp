@@ -1,4 +1,4 @@
-// How many launches each operation of a training step takes on a GPU, held against docs/launch-ledger.md.
+// How many launches each operation of a training step takes on a GPU, held against docs/lab/launch-ledger.md.
 // With COMERA_UPDATE_DOCS=1 in the environment the table is written anew.
 
 #include <gtest/gtest.h>
@@ -125,7 +125,7 @@ std::string ledger_of_a_step() {
 }
 
 TEST(EmulatedLaunchLedger, IsThatOfTheCode) {
-  const std::string file = COMERA_SOURCE_DIR "/docs/launch-ledger.md", expected = ledger_of_a_step();
+  const std::string file = COMERA_SOURCE_DIR "/docs/lab/launch-ledger.md", expected = ledger_of_a_step();
   if (std::getenv("COMERA_UPDATE_DOCS") != nullptr) std::ofstream(file) << expected;
   std::ostringstream found;
   found << std::ifstream(file).rdbuf();
