@@ -127,14 +127,11 @@ template <>
 const std::vector<Key<PrecisionSection>>& keys_of() {
   using S = PrecisionSection;
   static const std::vector<Key<S>> keys = {
-      value(
-          "compute", &S::compute,
-          "what products multiply. `tf32`: a GPU rounds operands to 10 bits, the CPU does not; `bf16`: "
-          "activations and operands are bf16, while parameters, their gradients and moments, statistics and "
-          "sums stay fp32; `fp8`: the same, with operands of linear layers in 8 bits "
-          "([precision.md](../guide/precision.md)); `fp8_fp32`: 8 bits there, and everything else in fp32; "
-          "`fp64` is "
-          "slow and only for checks"),
+      value("compute", &S::compute,
+            "number format of products ([precision.md](../guide/precision.md)). `tf32`: a GPU "
+            "rounds operands to 10 bits, the CPU does not; `bf16`: bf16 activations and "
+            "operands, all else fp32; `fp8`: the same with 8-bit operands in linear layers; "
+            "`fp8_fp32`: 8 bits there, fp32 elsewhere; `fp64`: slow, for checks"),
       value(
           "fp8_recipe", &S::fp8_recipe,
           "how 8-bit operands are scaled: `current`, by the tensor's own largest magnitude, or `delayed`, by "
@@ -206,12 +203,10 @@ const std::vector<Key<RunSection>>& keys_of() {
       value("milestone_interval", &S::milestone_interval, count(0),
             "steps from one checkpoint that is kept for good, in `milestones/`, to the next; 0: none"),
       value("max_hours", &S::max_hours, above(0),
-            "how long the run trains: phases then end when their time does, rates and targets of ranks go by "
-            "it, and the phases' steps say only how the hours are divided, by the tokens of their packs; "
-            "warm-up is "
-            "no larger a share of a phase than of its steps. "
-            "Evaluations and checkpoints on the way count, those at the very end, and the time in which a "
-            "stopped run does not run, do not"),
+            "training time. Phases, learning rates and size targets then follow the clock; the "
+            "steps and tokens of the phases only say how the hours are divided. Warm-up is at most "
+            "the share of a phase that it is of its steps. Evaluations and checkpoints count, "
+            "except those at the very end; time while the run is stopped does not"),
   };
   return keys;
 }
@@ -268,15 +263,10 @@ const std::vector<Key<PhaseSection>>& keys_of() {
           "held-out data are masked in any case"),
       value("steps", &S::steps, count(1), "optimizer steps; exactly one of `steps` and `epochs` is given"),
       value("epochs", &S::epochs, above(0), "passes over the training shards"),
-      required(value(
-          "learning_rate", &S::learning_rate, at_least(0),
-          "the highest: of all cores, of rank gates and of the rest, or one for all. `embedding` is that of "
-          "the token embedding's cores, if it is to be another than that of cores, and of a click model's "
-          "tables; "
-          "its dense ones have that of the rest without it. With `muon`, `cores` is the rate of linear "
-          "layers' matrices, whether cores or "
-          "dense: by "
-          "about how much a step changes a matrix's singular values")),
+      required(value("learning_rate", &S::learning_rate, at_least(0),
+                     "the highest rate: one for all, or by kind. `embedding`: the token embedding's cores "
+                     "(default: `cores`) and a click model's tables (default of dense ones: `rest`). With "
+                     "`muon`, `cores` is that of linear layers' matrices, dense ones too")),
       value("schedule", &S::schedule, "how the learning rate falls after the warm-up"),
       value("power", &S::power, above(0), "of a polynomial schedule"),
       value("warmup_steps", &S::warmup_steps, count(0),

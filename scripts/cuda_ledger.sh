@@ -68,10 +68,14 @@ fi
 
 {
   cat << TEXT
-# Kernels and what they take
-Registers of a thread for each kernel of \`kernels/cuda\` and architecture, as nvcc $version compiles them. None spills registers into memory; static shared memory and stack are named in bytes where a kernel has some. (What a launch asks for as dynamic shared memory is not here.) Those of sm_90a have run on an H100 and an H200, the others are only compiled.
+# Resources of CUDA kernels
+This page lists the registers that each kernel of \`kernels/cuda\` takes per thread on each architecture.
 
-\`scripts/cuda_ledger.sh\` writes this page, \`scripts/cuda_ledger.sh --check\` compares it with what is compiled.
+The compiler is nvcc $version. No kernel spills registers into memory; static shared memory and stack are named in
+bytes where a kernel has some. Dynamic shared memory, which a launch asks for, is not listed. The kernels of sm_90a
+have run on an H100 and an H200; the others are only compiled.
+
+\`scripts/cuda_ledger.sh\` writes this page; \`scripts/cuda_ledger.sh --check\` compares it with what is compiled.
 
 TEXT
   printf '| file | kernel |'
