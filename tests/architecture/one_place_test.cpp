@@ -1,4 +1,4 @@
-// What has one place in the program (docs/developer/architecture.md, "The process and its surroundings") is
+// What has one place in the program (docs/developer/architecture.md, "Process environment") is
 // not done anywhere else, so that no message ends a run and no file is written through somebody's link.
 #include <gtest/gtest.h>
 
