@@ -8,8 +8,9 @@
 
 namespace comera {
 
-// Looking up a table of embeddings and its backward pass, in each way that there is (docs/architecture.md): a
-// dense table, and a tensor-train matrix token by token, by distinct ids, and through its merged halves.
+// Looking up a table of embeddings and its backward pass, in each way that there is
+// (docs/developer/architecture.md): a dense table, and a tensor-train matrix token by token, by distinct ids,
+// and through its merged halves.
 struct LookupBenchmarkOptions {
   std::int64_t rows = 0, width = 0;
   TTMShape shape;

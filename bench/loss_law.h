@@ -7,8 +7,8 @@ namespace comera {
 
 // Held-out loss of masked tokens, nats, of a model of tensor trains with so many parameters that was trained
 // on so many tokens, each seen once, in steps of 2,048 tokens whose learning rate falls to 0 (Kaplan et al.,
-// 2020, equation 1.5). bench/fit_law.py fits it to runs on source code (docs/pretraining.md); on other text
-// the loss is another, and only the order of sizes may be expected to be the same.
+// 2020, equation 1.5). bench/fit_law.py fits it to runs on source code (docs/guide/pretraining.md); on other
+// text the loss is another, and only the order of sizes may be expected to be the same.
 struct LossLaw {
   double parameter_scale = 0, ratio = 0, token_scale = 0, power = 0;
 

@@ -52,7 +52,7 @@ void add_click_train_command(CLI::App& clicks) {
       "Example:\n"
       "  comera clicks data day_0.gz --format criteo --output shards\n"
       "  comera clicks train recipes/dlrm_small.toml --data shards --output runs/clicks\n"
-      "Several processes: mpirun -np 4 comera clicks train ... (docs/scaling.md)\n"
+      "Several processes: mpirun -np 4 comera clicks train ... (docs/guide/scaling.md)\n"
       "Ctrl-C, SIGTERM, SIGUSR1 or a closed terminal saves a checkpoint and stops; go on with comera resume. "
       "best.h5 is the model with the least held-out log loss.");
   command->callback([options] {

@@ -217,7 +217,7 @@ void add_compact_command(CLI::App& program) {
       "Examples:\n"
       "  comera compact runs/adapted --output compact.h5\n"
       "  comera compact --from-dense runs/dense --output compact.h5 --error 0.1\n"
-      "For a model's size at a given error of each layer: docs/compaction.md");
+      "For a model's size at a given error of each layer: docs/guide/compaction.md");
   command->callback([options] { compact(*options); });
 }
 

@@ -66,7 +66,7 @@ void add_export_command(CLI::App& program) {
       "Example: comera export runs/first --to first-hf\n"
       "What it becomes follows from the model: BERT, MegatronBERT, RoFormer, or a model with a modelling "
       "file of "
-      "its own: docs/exchange.md");
+      "its own: docs/guide/exchange.md");
   command->callback([options] { export_model(*options); });
 }
 

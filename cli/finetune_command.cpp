@@ -30,7 +30,7 @@ void add_finetune_command(CLI::App& program) {
       "  comera finetune recipes/function_pairs.toml --from runs/first --output runs/mine \\\n"
       "    --set task.name=mine --set task.train=train.csv --set task.validation=dev.csv \\\n"
       "    --set 'task.text=[\"title\", \"body\"]' --set task.label=topic\n"
-      "Several processes: mpirun -np 4 comera finetune ... (docs/scaling.md)\n"
+      "Several processes: mpirun -np 4 comera finetune ... (docs/guide/scaling.md)\n"
       "Ctrl-C, SIGTERM, SIGUSR1 or a closed terminal (SIGHUP, unless under nohup) saves a checkpoint and "
       "stops; SIGQUIT does not save. best.h5 is the best model by task.metric.");
   command->callback([options] {

@@ -357,7 +357,7 @@ void add_glue_command(CLI::App& program) {
       "Example: comera glue --from runs/first --data glue --seeds 3 --output runs/glue\n"
       "The same command goes on where it was stopped or killed. OUTPUT/glue.json has all numbers, "
       "OUTPUT/submission "
-      "the predictions for GLUE's server, of each task's best seed: docs/finetuning.md");
+      "the predictions for GLUE's server, of each task's best seed: docs/guide/finetuning.md");
   command->callback([options] {
     run_in_job(
         [&](Communicator& communicator, StopSignals& signals) { glue(*options, communicator, signals); });

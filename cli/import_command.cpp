@@ -62,7 +62,7 @@ void add_import_command(CLI::App& program) {
       "Examples:\n"
       "  comera import codebert-base --output codebert.h5\n"
       "  comera compact --from-dense codebert.h5 --recipe recipes/codebert_base.toml --output trains.h5\n"
-      "docs/exchange.md says what can be imported");
+      "docs/guide/exchange.md says what can be imported");
   command->callback([options] { import_model(*options); });
 }
 

@@ -161,7 +161,7 @@ void add_pretrain_command(CLI::App& program) {
       "  comera pretrain quickstart --input ~/src --output runs/first --hours 8 --dry-run\n"
       "  comera pretrain codebert_small --data shards/python shards/java --tokenizer tok.model \\\n"
       "           --output runs/small --resume auto\n"
-      "Several processes: mpirun -np 4 comera pretrain ... (docs/scaling.md)\n"
+      "Several processes: mpirun -np 4 comera pretrain ... (docs/guide/scaling.md)\n"
       "Ctrl-C, SIGTERM, SIGUSR1 or a closed terminal (SIGHUP, unless under nohup) saves a checkpoint and "
       "stops; SIGQUIT does not save.");
   command->callback([options] {

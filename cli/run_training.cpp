@@ -99,7 +99,7 @@ void advise_bfloat16(TrainingRun& run) {
   if (!run.recipe().dlrm && !run.resumed() && run.recipe().precision.compute == Compute::fp32 &&
       faster_in_bfloat16(run.engine().processor()))
     say("note: this machine computes faster in bfloat16, and in less memory: --set precision.compute=bf16 "
-        "(docs/precision.md)\n");
+        "(docs/guide/precision.md)\n");
 }
 
 }  // namespace

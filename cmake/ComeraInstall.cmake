@@ -12,9 +12,10 @@ endforeach()
 install(DIRECTORY recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/comera/recipes COMPONENT program
   FILES_MATCHING PATTERN "*.toml")
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/comera RENAME copyright COMPONENT program)
-# What --help names: docs/finetuning.md and so on.
+# What --help names: docs/guide/finetuning.md and so on.
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/comera COMPONENT program)
-install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/comera COMPONENT program FILES_MATCHING PATTERN "*.md")
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/comera COMPONENT program
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libcomera-dev RENAME copyright COMPONENT development)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/comera)

@@ -51,8 +51,8 @@ class PackLayout {
   virtual std::string how_to_fit(const std::function<bool(const PackLayout&)>& fits) const = 0;
 };
 
-// What can be trained (docs/adding-a-model.md): parameters, and what a StepEngine, an Optimizer and the
-// adaptation of ranks ask of the model that they belong to. A model's PackLayout runs it.
+// What can be trained (docs/developer/adding-a-model.md): parameters, and what a StepEngine, an Optimizer and
+// the adaptation of ranks ask of the model that they belong to. A model's PackLayout runs it.
 class Trainable {
  public:
   virtual ~Trainable() = default;

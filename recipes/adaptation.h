@@ -16,7 +16,7 @@ enum class PhaseObjective : std::uint8_t {
   late,   // towards a target size
 };
 
-// Constants of the two stages; docs/rank-adaptation.md lists them with their sources.
+// Constants of the two stages; docs/guide/rank-adaptation.md lists them with their sources.
 enum class RankPreset : std::uint8_t {
   standard,   // "default"
   paper,      // as the paper describes it

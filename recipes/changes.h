@@ -14,7 +14,7 @@ struct RecipeChange {
   friend bool operator==(const RecipeChange&, const RecipeChange&) = default;
 };
 
-// In the order of docs/recipes.md; keys that only `from` has come last.
+// In the order of docs/reference/recipes.md; keys that only `from` has come last.
 std::vector<RecipeChange> recipe_changes(const Recipe& from, const Recipe& to);
 
 // "phase.0.steps from 100 to 200", "optim.clip_norm from nothing to 1".

@@ -92,7 +92,7 @@ class Writer {
   std::string list_, entry_;  // "phase", "phase.0"
 };
 
-// The tables of docs/recipes.md.
+// The tables of docs/reference/recipes.md.
 class Reference {
  public:
   void section(const std::string& heading, const std::string& doc);

@@ -8,11 +8,11 @@ template <>
 const std::vector<Key<DlrmSection>>& keys_of() {
   using S = DlrmSection;
   static const std::vector<Key<S>> keys = {
-      value("numbers", &S::numbers, count(0), "numbers of an example; left out: as many as the data have"),
+      value("numbers", &S::numbers, count(0), "dense features of an example; default: those of the data"),
       value("tables", &S::tables, sizes(), "rows of each embedding table; empty: those of the data"),
       required(value("width", &S::width, from_to(1, 65536), "of a row of the tables")),
       value("bottom", &S::bottom, sizes(),
-            "widths of the layers between the numbers and the vector of them, which is as wide as a row"),
+            "widths of the layers between the dense features and their vector, which is as wide as a row"),
       value("top", &S::top, sizes(), "widths of the layers between the dot products and the answer"),
       value("table_rank", &S::table_rank, count(0),
             "ranks of the tables that are smaller as a tensor-train matrix; 0: all are dense"),
@@ -39,7 +39,7 @@ const std::vector<Key<ModelSection>>& keys_of() {
                      "width of the residual stream; divisible by `heads`")),
       required(value("heads", &S::heads, from_to(1, 1048576), "attention heads")),
       required(value("ffn", &S::ffn, from_to(1, 1048576), "inner width of the feed-forward layers")),
-      value("vocabulary", &S::vocabulary, count(0), "token ids; 0: as many as the tokenizer has"),
+      value("vocabulary", &S::vocabulary, count(0), "token ids; 0: those of the tokenizer"),
       value("max_positions", &S::max_positions, count(1),
             "longest sequence that the model is trained with, tokens; with `learned` positions also the "
             "longest "
@@ -50,8 +50,8 @@ const std::vector<Key<ModelSection>>& keys_of() {
             "queries and keys, or `relative`: scores that fall with distance, by slopes of the head and the "
             "side"),
       value("rotary_theta", &S::rotary_theta, above(1),
-            "`rotary` positions: of a head of `size` numbers, the slowest pair turns by an angle of "
-            "rotary_theta^(2 / size - 1) per token"),
+            "`rotary` positions: in a head of `size` values the slowest pair turns by rotary_theta^(2 / "
+            "size - 1) per token"),
       value("types", &S::types, count(1), "segment types"),
       value("norm", &S::norm, "layer norm after (`post`) or before (`pre`) each sublayer"),
       value("norm_eps", &S::norm_eps, above(0), "added to the variance in a layer norm"),
@@ -64,8 +64,8 @@ const std::vector<Key<ModelSection>>& keys_of() {
             "its task)"),
       value("classes", &S::classes, count(1), "classes of a classification head"),
       value("pooling", &S::pooling,
-            "what a classification or regression looks at: the `first` token's hidden state, or the `mean` "
-            "of all"),
+            "input of a classification or regression head: the `first` token's hidden state, or the "
+            "`mean` of all"),
       value("pairs", &S::pairs,
             "how a task with two texts is put to the encoder: as one sequence, or each text by itself, so "
             "that the "
@@ -92,7 +92,7 @@ const std::vector<Key<TTMShape>>& keys_of() {
   using S = TTMShape;
   static const std::vector<Key<S>> keys = {
       required(value("row_modes", &S::row_modes, modes(),
-                     "their product is at least the vocabulary; what is beyond it is padding")),
+                     "their product is at least the vocabulary; further rows are padding")),
       required(value("column_modes", &S::column_modes, modes(), "their product is `model.hidden`")),
       required(value("ranks", &S::ranks, ranks(), "one per bond: one fewer than there are row modes")),
   };
@@ -104,14 +104,14 @@ const std::vector<Key<TensorizedSection>>& keys_of() {
   using S = TensorizedSection;
   using Base = TensorizedConfig;
   static const std::vector<Key<S>> keys = {
-      value("enabled", &S::enabled, "`false` makes every layer dense: the dense twin of the same model"),
+      value("enabled", &S::enabled, "`false` makes every layer dense: the dense baseline of the same model"),
       inherited<S>(
           value("lookup", &Base::lookup,
-                "how rows of the embedding are computed: per token, per unique id, or from merged halves")),
-      inherited<S>(
-          value("plan", &Base::plan,
-                "how a TT layer is computed: the cheapest way, two products with the merged halves, with the "
-                "merged matrix, or mode by mode")),
+                "how rows of the embedding are computed: per token, per unique id, or from the left and "
+                "right factors (`halves`)")),
+      inherited<S>(value("plan", &Base::plan,
+                         "how a TT layer is computed: the cheapest way, through the left and right factors "
+                         "(`halves`), with the contracted matrix (`dense`), or mode by mode")),
       inherited<S>(
           optional_section("attention", &Base::attention,
                            "Tensor train of the query, key, value and output layers; dense when absent.")),
@@ -152,13 +152,13 @@ const std::vector<Key<LteSection>>& keys_of() {
       inherited<S>(required(
           value("lora_alpha", &Base::lora_alpha, above(0),
                 "adapters are multiplied by `lora_alpha` / `lora_r`; 1024 to 8192 in the paper's runs"))),
-      inherited<S>(required(
-          value("num_heads", &Base::num_heads, from_to(1, 1048576),
-                "adapters of each layer, each of which sees its part of a pack's tokens; must divide "
-                "`tokens_per_pack`"))),
-      required(value("merge_steps", &S::merge_steps, count(1),
-                     "steps from one merge of all adapters into the weights to the next; there is one at the "
-                     "end of each phase, too")),
+      inherited<S>(
+          required(value("num_heads", &Base::num_heads, from_to(1, 1048576),
+                         "adapters of each layer; each sees its part of a micro-batch's tokens; must divide "
+                         "`tokens_per_pack`"))),
+      required(
+          value("merge_steps", &S::merge_steps, count(1),
+                "steps between merges of all adapters into the weights; the end of each phase merges too")),
   };
   return keys;
 }

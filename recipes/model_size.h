@@ -7,7 +7,8 @@
 namespace comera {
 
 // An encoder of tensor trains by three numbers, in the shapes that learnt most in the same time
-// (docs/learning.md): two modes on each side of a matrix, as equal as possible, and one rank in the middle.
+// (docs/lab/learning.md): two modes on each side of a matrix, as equal as possible, and one rank in the
+// middle.
 struct ModelSize {
   std::int64_t layers = 0;
   std::int64_t hidden = 0;  // a multiple of 64

@@ -19,7 +19,7 @@
 namespace comera {
 
 // A recipe says everything about a training run: the model, its tensor trains, the optimizer, the data and
-// the phases. It is a TOML file with one section per struct below; docs/recipes.md lists every key.
+// the phases. It is a TOML file with one section per struct below; docs/reference/recipes.md lists every key.
 // The initialisers here, and of what sections take from model/ and optim/, are the only places where defaults
 // are written.
 
@@ -281,7 +281,7 @@ std::string to_toml(const Recipe& recipe);
 // With the last names of its folders and files only, to be shown to others.
 Recipe without_folders(const Recipe& recipe);
 
-// docs/recipes.md: every section and key with type, default and meaning.
+// docs/reference/recipes.md: every section and key with type, default and meaning.
 std::string recipe_reference();
 
 }  // namespace comera

@@ -10,8 +10,8 @@
 #include "recipes/codec.h"
 
 // The recipe's schema: one list of keys per struct of recipe.h, in model_keys.cpp and training_keys.cpp.
-// Reading, writing and docs/recipes.md all follow from it: a new key is one line there, a new section a
-// struct and a list.
+// Reading, writing and docs/reference/recipes.md all follow from it: a new key is one line there, a new
+// section a struct and a list.
 namespace comera::recipe_detail {
 
 // What one key of struct S is called, may hold, and means.

@@ -9,7 +9,7 @@ const std::vector<Key<GaloreOptions>>& keys_of() {
   using S = GaloreOptions;
   static const std::vector<Key<S>> keys = {
       value("rank", &S::rank, count(1), "of the subspace; no more than a matrix's shorter side is used"),
-      value("update_proj_gap", &S::update_proj_gap, count(1), "so many updates have one subspace"),
+      value("update_proj_gap", &S::update_proj_gap, count(1), "updates with one subspace"),
       value("scale", &S::scale, above(0), "of these matrices' updates, against all other parameters'"),
       value("proj_type", &S::proj_type,
             "the side of a weight (outputs × inputs) that is projected: `std` the shorter, `reverse_std` the "
@@ -82,14 +82,14 @@ const std::vector<Key<DataSection>>& keys_of() {
       value("whole_word_masking", &S::whole_word_masking,
             "whether all pieces of a word or identifier are predicted together"),
       value("targets", &S::targets,
-            "of files of masked sequences: to predict what the `file` says, or to mask anew in every epoch"),
-      value(
-          "order", &S::order,
-          "in which a click model sees its examples: `shuffled`, in blocks, anew in every epoch, or as they "
-          "are `stored`, in the order of time"),
-      sections("source", &S::sources,
-               "Several corpora instead of `data.train` (docs/data.md), each a section of its own. Held-out "
-               "losses are reported for each, unless `data.validation` names another set."),
+            "targets for files of masked sequences: those of the `file`, or new masks in every epoch"),
+      value("order", &S::order,
+            "order of a click model's examples: `shuffled` in blocks, differently in every epoch, or as "
+            "`stored`, in the order of time"),
+      sections(
+          "source", &S::sources,
+          "Several corpora instead of `data.train` (docs/guide/data.md), each a section of its own. Held-out "
+          "losses are reported for each, unless `data.validation` names another set."),
   };
   return keys;
 }
@@ -110,10 +110,10 @@ const std::vector<Key<TaskSection>>& keys_of() {
       value("labels", &S::labels,
             "the classes in the order of their numbers; empty: those in the training files, "
             "sorted"),
-      value("kind", &S::kind, "what is predicted: one of some classes, or a number; known of a GLUE task"),
+      value("kind", &S::kind, "the prediction: a class or a number; set for a GLUE task"),
       value("metric", &S::metric,
-            "what the best model is chosen by, on the first validation file; accuracy, or spearman for a "
-            "regression, if it is not given"),
+            "score that selects the best model, on the first validation file; default: accuracy, or "
+            "spearman for a regression"),
       value("format", &S::format, "of the files; `automatic` goes by their names"),
       value("header", &S::header,
             "whether TSV and CSV files begin with the columns' names; without, columns are called 1, 2, 3, "
@@ -126,13 +126,11 @@ template <>
 const std::vector<Key<PrecisionSection>>& keys_of() {
   using S = PrecisionSection;
   static const std::vector<Key<S>> keys = {
-      value(
-          "compute", &S::compute,
-          "what products multiply. `tf32`: a GPU rounds operands to 10 bits, the CPU does not; `bf16`: "
-          "activations and operands are bf16, while parameters, their gradients and moments, statistics and "
-          "sums stay fp32; `fp8`: the same, with operands of linear layers in 8 bits "
-          "([precision.md](precision.md)); `fp8_fp32`: 8 bits there, and everything else in fp32; `fp64` is "
-          "slow and only for checks"),
+      value("compute", &S::compute,
+            "number format of products ([precision.md](../guide/precision.md)). `tf32`: a GPU "
+            "rounds operands to 10 bits, the CPU does not; `bf16`: bf16 activations and "
+            "operands, all else fp32; `fp8`: the same with 8-bit operands in linear layers; "
+            "`fp8_fp32`: 8 bits there, fp32 elsewhere; `fp64`: slow, for checks"),
       value(
           "fp8_recipe", &S::fp8_recipe,
           "how 8-bit operands are scaled: `current`, by the tensor's own largest magnitude, or `delayed`, by "
@@ -154,8 +152,8 @@ const std::vector<Key<DistributedSection>>& keys_of() {
       value("backend", &S::backend,
             "`auto`: NCCL between GPUs, MPI between CPUs; `nccl`: also for one process alone"),
       value("bucket_mebibytes", &S::bucket_mebibytes, from_to(1, 4096),
-            "gradients are summed over the processes while the backward pass goes on, as soon as so many are "
-            "ready"),
+            "size of the buckets in which gradients are summed over the processes during the backward "
+            "pass"),
       value("silence_seconds", &S::silence_seconds, from_to(2.0, 86400.0),
             "a job ends when nothing has been heard of a process for so long"),
       value("stall_seconds", &S::stall_seconds, from_to(2.0, 86400.0),
@@ -187,29 +185,25 @@ const std::vector<Key<RunSection>>& keys_of() {
             "passes over the training data from one evaluation to the next, beside `evaluation_interval`; 0: "
             "none"),
       value("evaluation_batches", &S::evaluation_batches, count(0),
-            "packs of the validation set, or of each source's, to use; 0: the whole set"),
+            "micro-batches of the held-out set, or of each source's, to use; 0: the whole set"),
       value(
           "checkpoint_interval", &S::checkpoint_interval, count(0),
           "steps from one checkpoint to the next, beside `checkpoint_minutes`; 0: no more than those and at "
           "the end of each phase"),
-      value(
-          "checkpoint_minutes", &S::checkpoint_minutes, at_least(0),
-          "a checkpoint is saved at the end of the step in which so many minutes have passed since the last "
-          "one, so that a crash loses little more; 0: never for the time alone"),
+      value("checkpoint_minutes", &S::checkpoint_minutes, at_least(0),
+            "minutes between checkpoints, saved at the end of a step: a crash loses little more; 0: none "
+            "by time"),
       value("keep_checkpoints", &S::keep_checkpoints, count(1), "how many of the newest are kept"),
       value("use_older_checkpoint", &S::use_older_checkpoint,
-            "a run whose newest checkpoint is damaged says so, renames it and is resumed from the one before "
-            "it; "
-            "for jobs that nobody watches"),
+            "a run with a damaged newest checkpoint prints a message, renames the file and resumes from "
+            "the one before; for unattended jobs"),
       value("milestone_interval", &S::milestone_interval, count(0),
             "steps from one checkpoint that is kept for good, in `milestones/`, to the next; 0: none"),
       value("max_hours", &S::max_hours, above(0),
-            "how long the run trains: phases then end when their time does, rates and targets of ranks go by "
-            "it, and the phases' steps say only how the hours are divided, by the tokens of their packs; "
-            "warm-up is "
-            "no larger a share of a phase than of its steps. "
-            "Evaluations and checkpoints on the way count, those at the very end, and the time in which a "
-            "stopped run does not run, do not"),
+            "training time. Phases, learning rates and size targets then follow the clock; the "
+            "steps and tokens of the phases only say how the hours are divided. Warm-up is at most "
+            "the share of a phase that it is of its steps. Evaluations and checkpoints count, "
+            "except those at the very end; time while the run is stopped does not"),
   };
   return keys;
 }
@@ -249,32 +243,27 @@ template <>
 const std::vector<Key<PhaseSection>>& keys_of() {
   using S = PhaseSection;
   static const std::vector<Key<S>> keys = {
-      required(value("name", &S::name, "what logs and metrics call it")),
+      required(value("name", &S::name, "its name in logs and metrics")),
       unless_zero("length", &S::length, count(1), "longest sequence, tokens; an encoder needs it"),
       unless_zero("tokens_per_pack", &S::tokens_per_pack, count(1),
-                  "tokens that one forward and backward pass holds at most, at least `length`; an encoder "
-                  "needs it"),
+                  "tokens of a micro-batch (one forward and backward pass) at most, at least `length`; an "
+                  "encoder needs it"),
       value("sequences_per_pack", &S::sequences_per_pack, count(0),
-            "sequences in a pack at most; 0: derived from the data"),
-      unless_zero("examples_per_pack", &S::examples_per_pack, count(1),
-                  "examples that one forward and backward pass holds; a click model needs it, instead of "
-                  "`length` and `tokens_per_pack`"),
-      value("packs_per_step", &S::packs_per_step, count(1), "packs whose gradients make one step"),
+            "sequences of a micro-batch at most; 0: derived from the data"),
+      unless_zero(
+          "examples_per_pack", &S::examples_per_pack, count(1),
+          "examples of a micro-batch; a click model needs it, instead of `length` and `tokens_per_pack`"),
+      value("packs_per_step", &S::packs_per_step, count(1), "micro-batches of a step, over all processes"),
       value(
           "mask_probability", &S::mask_probability, above_to(0, 1),
           "share of the tokens to predict in this phase's steps; left out: `data.mask_probability`, by which "
           "held-out data are masked in any case"),
       value("steps", &S::steps, count(1), "optimizer steps; exactly one of `steps` and `epochs` is given"),
       value("epochs", &S::epochs, above(0), "passes over the training shards"),
-      required(value(
-          "learning_rate", &S::learning_rate, at_least(0),
-          "the highest: of all cores, of rank gates and of the rest, or one for all. `embedding` is that of "
-          "the token embedding's cores, if it is to be another than that of cores, and of a click model's "
-          "tables; "
-          "its dense ones have that of the rest without it. With `muon`, `cores` is the rate of linear "
-          "layers' matrices, whether cores or "
-          "dense: by "
-          "about how much a step changes a matrix's singular values")),
+      required(value("learning_rate", &S::learning_rate, at_least(0),
+                     "the highest rate: one for all, or by kind. `embedding`: the token embedding's cores "
+                     "(default: `cores`) and a click model's tables (default of dense ones: `rest`). With "
+                     "`muon`, `cores` is that of linear layers' matrices, dense ones too")),
       value("schedule", &S::schedule, "how the learning rate falls after the warm-up"),
       value("power", &S::power, above(0), "of a polynomial schedule"),
       value("warmup_steps", &S::warmup_steps, count(0),
@@ -282,11 +271,12 @@ const std::vector<Key<PhaseSection>>& keys_of() {
       value("final_ratio", &S::final_ratio, from_to(0, 1),
             "the last learning rate over the highest; not used by `constant`"),
       value("objective", &S::objective,
-            "what happens to the ranks: nothing (`fixed`), they are weighed against the loss (`early`), or "
-            "they shrink to a target (`late`)"),
-      with_presets(optional_section("adaptation", &S::adaptation,
-                                    "How an `early` or `late` phase adapts ranks (docs/rank-adaptation.md). "
-                                    "What is left out is the preset's.")),
+            "ranks stay (`fixed`), are regularised together with the loss (`early`), or are pruned to a "
+            "target size (`late`)"),
+      with_presets(optional_section(
+          "adaptation", &S::adaptation,
+          "How an `early` or `late` phase adapts ranks (docs/guide/rank-adaptation.md). Missing keys "
+          "are the preset's.")),
   };
   return keys;
 }
@@ -301,7 +291,7 @@ const std::vector<Key<AdaptationSection>>& keys_of() {
             "late: the size of the tensor trains to reach, as a ratio; exactly one of `target_ratio` and "
             "`target_size` is given"),
       value("target_of", &S::target_of,
-            "what `target_ratio` is a ratio of: the size when the phase begins, when training began, or of "
+            "the reference of `target_ratio`: the size when the phase begins, when training began, or of "
             "the dense matrices"),
       value("target_size", &S::target_size,
             "late: the size of the whole model in fp32 to reach, such as \"3.2MB\""),
@@ -314,7 +304,7 @@ const std::vector<Key<AdaptationSection>>& keys_of() {
       value(
           "beta", &S::beta, at_least(0),
           "weight of the cores' norm, without which cores grow as gates shrink; early: as gamma if left out"),
-      value("threshold", &S::threshold, above(0), "an entry of a gate at or below this is dead for good"),
+      value("threshold", &S::threshold, above(0), "an entry of a gate at or below this is pruned for good"),
       value("rho_loss", &S::rho_loss, above(0), "late: weight of the loss while the size goes first"),
       value("rho_size", &S::rho_size, at_least(0), "late: weight of the penalty while the loss goes first"),
       value("loss_weight", &S::loss_weight, above(0),
@@ -322,14 +312,14 @@ const std::vector<Key<AdaptationSection>>& keys_of() {
       value("size_weight", &S::size_weight, above(0),
             "late: weight w₂ of the size's gap to its target; one over the size if left out"),
       value("weighted_branches", &S::weighted_branches,
-            "late: whether these weights also weigh what is descended, as in the paper, or say only which of "
-            "both it is"),
+            "late: whether these weights also scale the objective, as in the paper, or only choose the "
+            "branch"),
       value("smoothing", &S::smoothing, from_to_below(0, 1), "of the loss's exponential average"),
       value("hold", &S::hold, "late: whether the penalty ends when the target is reached"),
       value("relative_size", &S::relative_size,
             "late: whether the penalty is divided by the size, so that it stays as strong"),
       value("smallest_first", &S::smallest_first,
-            "late: whether only the least important entries are pulled to 0, as many as the target asks for"),
+            "late: whether only the least important entries are pulled to 0, down to the target"),
       value("order", &S::order,
             "late: which entries are the least important: those of the smallest size (`magnitude`), or those "
             "without "
@@ -341,7 +331,8 @@ const std::vector<Key<AdaptationSection>>& keys_of() {
             "late: part of the phase in which it grows and in which the size that is due falls to the "
             "target; 0: it does not, and the target is due at once"),
       value("compact_interval", &S::compact_interval, count(0),
-            "steps from one removal of dead entries from memory to the next; 0: at the phase's end only"),
+            "steps between compactions, which remove pruned ranks from memory; 0: only at the end of the "
+            "phase"),
   };
   return keys;
 }
@@ -363,7 +354,7 @@ const std::vector<Key<Recipe>>& keys_of() {
   static const std::vector<Key<S>> keys = {
       optional_section(
           "dlrm", &S::dlrm,
-          "A click model (docs/clicks.md), instead of an encoder's [model]. Of [tensorized] it has "
+          "A click model (docs/guide/clicks.md), instead of an encoder's [model]. Of [tensorized] it has "
           "`enabled`, `lookup`, `plan` and `ranks`, of [data] `train`, `validation` and `order`."),
       of_encoders(required(section("model", &S::model, "The encoder and its head."))),
       section("tensorized", &S::tensorized, "Which layers are tensor trains. Those not named are dense."),
@@ -379,11 +370,10 @@ const std::vector<Key<Recipe>>& keys_of() {
           "`tensorized.enabled = false`.")),
       section("optim", &S::optim, "The optimizer. Learning rates belong to the phases."),
       section("data", &S::data, "Shards, tokenizer and masking."),
-      of_encoders(
-          section("task", &S::task, "What `comera finetune` learns. Pretraining does not look at it.")),
+      of_encoders(section("task", &S::task, "The task of `comera finetune`. Pretraining ignores it.")),
       section("precision", &S::precision, "Number formats."),
       section("distributed", &S::distributed, "Jobs of several processes, started by mpirun or srun."),
-      section("run", &S::run, "The run's directory and what is written when."),
+      section("run", &S::run, "The run's directory, and when files are written."),
       required(sections(
           "phase", &S::phases,
           "Phases follow each other in the file's order; there is at least one. In `--set`, N counts "

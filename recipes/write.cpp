@@ -28,12 +28,16 @@ Recipe without_folders(const Recipe& recipe) {
 std::string recipe_reference() {
   Reference reference;
   for (const auto& key : keys_of<Recipe>()) key.describe(Path() / key.name, key.required, reference);
-  return "# Recipes\n"
-         "A recipe is a TOML file that says everything about a training run. Keys that are not listed here "
-         "are "
-         "errors, and so are values out of range. Any key can be overridden on the command line: "
-         "`--set model.layers=2 --set tensorized.enabled=false`. The resolved recipe, with every key, is "
-         "written into the run's directory and its checkpoints.\n" +
+  return "# Recipe keys\n"
+         "This page lists every key of a recipe, with its type, default and meaning.\n"
+         "\n"
+         "A recipe is a TOML file that describes a whole training run. Unknown keys are errors, and so are "
+         "values out of range.\n"
+         "`--set model.layers=2 --set tensorized.enabled=false` overrides keys on the command line. The "
+         "resolved recipe, with\n"
+         "every key, is written into the run's directory and its checkpoints. The [glossary](glossary.md) "
+         "explains the words,\n"
+         "and names the keys that still have an older word.\n" +
          reference.text();
 }
 

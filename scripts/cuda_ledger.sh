@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What each kernel of kernels/cuda takes of each architecture: compiles them (the release preset's library)
-# and writes the table docs/cuda-ledger.md. Needs nvcc, but no GPU. A kernel that spills registers is an error.
+# and writes the table docs/lab/cuda-ledger.md. Needs nvcc, but no GPU. A kernel that spills registers is an error.
 #   scripts/cuda_ledger.sh          writes the table
 #   scripts/cuda_ledger.sh --check  compares it with the checked-in one instead, and prints what differs
 # The exit status is 77 where nvcc is missing.
@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export LC_ALL=C
 
-ledger=docs/cuda-ledger.md
+ledger=docs/lab/cuda-ledger.md
 objects=build/release/kernels/cuda/CMakeFiles/comera_cuda.dir
 architectures=(sm_80 sm_90a sm_100 sm_120)
 
@@ -68,10 +68,14 @@ fi
 
 {
   cat << TEXT
-# Kernels and what they take
-Registers of a thread for each kernel of \`kernels/cuda\` and architecture, as nvcc $version compiles them. None spills registers into memory; static shared memory and stack are named in bytes where a kernel has some. (What a launch asks for as dynamic shared memory is not here.) Those of sm_90a have run on an H100 and an H200, the others are only compiled.
+# Resources of CUDA kernels
+This page lists the registers that each kernel of \`kernels/cuda\` takes per thread on each architecture.
 
-\`scripts/cuda_ledger.sh\` writes this page, \`scripts/cuda_ledger.sh --check\` compares it with what is compiled.
+The compiler is nvcc $version. No kernel spills registers into memory; static shared memory and stack are named in
+bytes where a kernel has some. Dynamic shared memory, which a launch asks for, is not listed. The kernels of sm_90a
+have run on an H100 and an H200; the others are only compiled.
+
+\`scripts/cuda_ledger.sh\` writes this page; \`scripts/cuda_ledger.sh --check\` compares it with what is compiled.
 
 TEXT
   printf '| file | kernel |'

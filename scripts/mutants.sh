@@ -3,9 +3,9 @@
 # bound moved up and down by one, each by itself. Tried without a sanitizer first, which is quick; where that notices
 # nothing, under AddressSanitizer, and then under ThreadSanitizer.
 #   scripts/mutants.sh [--retry]    --retry: try again those that survived
-# Those that docs/mutants.md explains are tried without sanitizers only, except with --retry.
+# Those that docs/lab/mutants.md explains are tried without sanitizers only, except with --retry.
 # Results are kept in build/asan/mutants.tsv, which a stopped call goes on from, until the kernels change.
-# Survivors must be explained in docs/mutants.md: exit 1 if one is not.
+# Survivors must be explained in docs/lab/mutants.md: exit 1 if one is not.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export LC_ALL=C
@@ -101,12 +101,12 @@ try() {
   fi
 }
 
-# explained MUTANT: whether docs/mutants.md has a line "- file, `source line`, +: reason" for it. The line of the
+# explained MUTANT: whether docs/lab/mutants.md has a line "- file, `source line`, +: reason" for it. The line of the
 # source is in $line, what was done to it in $kind.
 explained() {
   line=$(awk -F '\t' -v place="${1%[+-]}" '$1 == place { split($3, at, ":"); print at[1] "\t" $4 }' "$places")
   kind=${1##*[0-9]}
-  grep -qF -e "- ${line%%$'\t'*}, \`${line#*$'\t'}\`, ${kind:-out}:" docs/mutants.md
+  grep -qF -e "- ${line%%$'\t'*}, \`${line#*$'\t'}\`, ${kind:-out}:" docs/lab/mutants.md
 }
 export -f noticed try explained
 

@@ -203,14 +203,14 @@ What to try next:
   longer training  scripts/quickstart.sh --set phase.0.steps=2000
   learning rates   $program pretrain $recipe --find-rate --set data.tokenizer=$folder/run/tokenizer.model --set data.train=$folder/run/data/shards
   its dense twin   scripts/quickstart.sh --set tensorized.enabled=false
-  other sizes      docs/rank-adaptation.md: this run has shrunk the model to half of its tensor trains' size;
+  other sizes      docs/guide/rank-adaptation.md: this run has shrunk the model to half of its tensor trains' size;
                    $program bench step --checkpoint $folder/run    what that makes of a step
   larger models    $program inspect recipes/codebert_base.toml --vocabulary 50265
-  every key        docs/recipes.md
+  every key        docs/reference/recipes.md
 TEXT
 
 awk -v gain="$gain" -v least="$required_gain" 'BEGIN {exit !(gain >= least)}' ||
-  fail "the held-out loss is $loss and the unigram baseline $unigram: it has to be at least $required_gain nat lower; look for better rates (docs/learning.md) or try another seed (--set run.seed=...)"
+  fail "the held-out loss is $loss and the unigram baseline $unigram: it has to be at least $required_gain nat lower; look for better rates (docs/lab/learning.md) or try another seed (--set run.seed=...)"
 printf '\nquickstart: the held-out loss is %s nat below the unigram baseline\n' "$gain"
 
 if [[ -n $scores ]]; then

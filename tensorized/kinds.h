@@ -4,7 +4,8 @@
 
 namespace comera {
 
-// How a TTM embedding looks rows up; all three give the same rows (docs/architecture.md compares their cost).
+// How a TTM embedding looks rows up; all three give the same rows (docs/developer/architecture.md compares
+// their cost).
 enum class LookupKind : std::uint8_t { naive, unique, halves };
 // How a TT linear is evaluated; automatic asks the planner (tensorized/plan.h).
 enum class PlanKind : std::uint8_t { automatic, halves, dense, modewise };

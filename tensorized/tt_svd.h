@@ -7,7 +7,8 @@
 #include "tensorized/shapes.h"
 
 // TT-SVD (Oseledets, "Tensor-train decomposition", SIAM J. Sci. Comput. 33(5), 2011, algorithm 1): a given
-// matrix as a tensor train within a bound of the error. docs/compaction.md derives what is promised here.
+// matrix as a tensor train within a bound of the error. docs/guide/compaction.md derives what is promised
+// here.
 namespace comera {
 
 // How the bonds share the error. The squares of what they cut off add up, so that any shares w_k with
@@ -15,7 +16,7 @@ namespace comera {
 // it.
 enum class ErrorShares : std::uint8_t {
   equal,     // w_k = 1 / (K-1)
-  smallest,  // those that make the train small: see docs/compaction.md
+  smallest,  // those that make the train small: see docs/guide/compaction.md
 };
 
 struct TTSVDOptions {

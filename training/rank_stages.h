@@ -19,8 +19,8 @@
 namespace comera {
 
 // The ranks of a run: what each phase does to them, the size that a late phase is held to, and the compaction
-// of what has died. docs/rank-adaptation.md has the method. A phase that adapts no ranks changes nothing of
-// it.
+// of what has died. docs/guide/rank-adaptation.md has the method. A phase that adapts no ranks changes
+// nothing of it.
 class RankStages {
  public:
   using Say = std::function<void(const std::string&)>;

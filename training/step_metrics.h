@@ -16,7 +16,7 @@ struct Speed {
 };
 
 // The line of metrics of a step, without what stages of ranks and other processes add; rate_factor: the
-// schedule's at that step. README.md says what such a line has.
+// schedule's at that step. docs/guide/commands.md describes the lines.
 Json step_metrics(const PhaseSection& phase, double rate_factor, StepEngine& engine, const ModelForm& form,
                   const TrainingTask& task, const RunState& state, const Speed& speed);
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Formats on the same ground (the paper's figure 17_2): from one and the same model, half a pass over MNLI in each
-format, with the same data in the same order. Makes docs/precision.md's table from the metrics that are checked in.
+format, with the same data in the same order. Makes docs/guide/precision.md's table from the metrics that are checked in.
 
-    bench/paper/formats.py [--write docs/precision.md]
+    bench/paper/formats.py [--write docs/guide/precision.md]
 
 --write replaces what stands between <!-- formats --> and <!-- /formats -->. Python's standard library only.
 """

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""GLUE's tasks fine-tuned from pretrained weights and from random ones: makes the table of docs/finetuning.md from
+"""GLUE's tasks fine-tuned from pretrained weights and from random ones: makes the table of docs/guide/finetuning.md from
 the numbers that are checked in.
 
     bench/paper/glue.py --collect NAME=FOLDER[:TASK,...] [...] --output FILE.jsonl
-    bench/paper/glue.py --read FILE.jsonl [--models NAME ...] [--write docs/finetuning.md]
+    bench/paper/glue.py --read FILE.jsonl [--models NAME ...] [--write docs/guide/finetuning.md]
 
 --collect takes from the folders that `comera glue` wrote a line for each run: model, start, task, seed, settings and
 numbers; several folders may have one NAME. --models: these alone. --write replaces what stands between <!-- glue --> and <!-- /glue -->.
@@ -72,6 +72,8 @@ def score(run):
 
 class Runs:
     def __init__(self, lines, models):
+        for line in lines:  # results that are checked in have the older name
+            line["model"] = line["model"].replace("dense twin", "dense baseline")
         self.models = models or list(dict.fromkeys(line["model"] for line in lines))
         self.lines = [line for line in lines if line["model"] in self.models]
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The paper's experiment on MNLI (table 13; figures 7_1 and 17_2's kind of curve): makes docs/results.md's table and
+"""The paper's experiment on MNLI (table 13; figures 7_1 and 17_2's kind of curve): makes docs/lab/results.md's table and
 its plots from the metrics that are checked in.
 
-    bench/paper/mnli.py [--write docs/results.md] [--early early.svg] [--late late.svg]
+    bench/paper/mnli.py [--write docs/lab/results.md] [--early early.svg] [--late late.svg]
 
 --write replaces what stands between <!-- mnli --> and <!-- /mnli -->. Python's standard library only.
 """
@@ -25,29 +25,29 @@ ARCHIVES = [ROOT / "bench/results" / name
 # (run, what it is, it begins with) in the order of the table.
 RUNS = [
     ("a-early", "the paper's recipe, early stage", None),
-    ("a-control", "goes on so (control)", "a-early"),
+    ("a-control", "without pruning (control)", "a-early"),
     ("a-late-0.8", "late stage to 0.8", "a-early"),
     ("a-late-0.5", "late stage to 0.5", "a-early"),
     ("a-late-0.2", "late stage to 0.2", "a-early"),
     ("a-paper", "preset `paper` to 0.2", "a-early"),
     ("a-reference", "preset `reference` to 0.2", "a-early"),
     ("b-early", "our recipe, early stage", None),
-    ("b-control", "goes on so (control)", "b-early"),
+    ("b-control", "without pruning (control)", "b-early"),
     ("b-late-0.2", "late stage to 0.2", "b-early"),
     ("e-2", "our recipe, short, seed 2", None),
-    ("e-2-control", "goes on so (control; stopped)", "e-2"),
+    ("e-2-control", "without pruning (control; stopped)", "e-2"),
     ("e-2-0.2", "late stage to 0.2", "e-2"),
     ("e-3", "our recipe, short, seed 3", None),
     ("again-e-2", "our recipe, short, seed 2, WordPiece", None),
     ("again-e-3", "the same, seed 3", None),
     ("g-1", "texts apart, seed 1, WordPiece", None),
-    ("ac-1", "goes on so (control)", "g-1"),
+    ("ac-1", "without pruning (control)", "g-1"),
     ("al-1", "late stage to 0.2", "g-1"),
     ("g-2", "texts apart, seed 2", None),
-    ("ac-2", "goes on so (control)", "g-2"),
+    ("ac-2", "without pruning (control)", "g-2"),
     ("al-2", "late stage to 0.2", "g-2"),
     ("g-3", "texts apart, seed 3", None),
-    ("ac-3", "goes on so (control)", "g-3"),
+    ("ac-3", "without pruning (control)", "g-3"),
     ("al-3", "late stage to 0.2", "g-3"),
     ("j-1", "in one sequence, falling rates, seed 1, WordPiece", None),
     ("j-2", "the same, seed 2", None),
@@ -61,9 +61,9 @@ RUNS = [
     ("s32-std", "texts apart, a small dense model: 4 blocks of 32 (3e-3 both), seed 1", None),
     ("s32-2", "the same, seed 2", None),
     ("s32-3", "the same, seed 3", None),
-    ("c-5e-5", "dense twin of the paper's recipe (stopped)", None),
+    ("c-5e-5", "dense baseline of the paper's recipe (stopped)", None),
     ("dense-a", "the same, WordPiece (stopped)", None),
-    ("dense-b", "dense twin of our recipe, WordPiece (stopped)", None),
+    ("dense-b", "dense baseline of our recipe, WordPiece (stopped)", None),
     ("dense-b-low", "the same, rates of 2e-4 (stopped)", None),
 ]
 
@@ -116,7 +116,7 @@ def row(runs, name, what, start):
 
 def table(runs):
     lines = ["| | passes | matched, % | mismatched, % | best matched (pass) | matched loss | S / S_init (of where it began) "
-             "| layers removed | numbers | MB | times smaller |", "|" + "---|" * 11]
+             "| layers removed | parameters | MB | times smaller |", "|" + "---|" * 11]
     return "\n".join(lines + [row(runs, *run) for run in RUNS])
 
 

@@ -69,7 +69,7 @@ enum class RankOrder : std::uint8_t {
 // A step's squared derivatives into their exponential average.
 inline constexpr double importance_smoothing = 0.99;
 
-// What a stage descends (CoMERA, section 3; docs/rank-adaptation.md), P being one of the penalties,
+// What a stage descends (CoMERA, section 3; docs/guide/rank-adaptation.md), P being one of the penalties,
 // Ω = Σ‖G‖² / Σ‖G(0)‖² over the cores, s = S / S_init:
 //   early   L + γ P + β Ω
 //   late    hold, and s ≤ s₀                                   L + β Ω

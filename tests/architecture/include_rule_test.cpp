@@ -1,4 +1,4 @@
-// Who may include whom: docs/architecture.md says it in words.
+// Who may include whom: docs/developer/architecture.md says it in words.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>

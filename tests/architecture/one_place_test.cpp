@@ -1,5 +1,5 @@
-// What has one place in the program (docs/architecture.md, "The process and its surroundings") is not done
-// anywhere else, so that no message ends a run and no file is written through somebody's link.
+// What has one place in the program (docs/developer/architecture.md, "Process environment") is
+// not done anywhere else, so that no message ends a run and no file is written through somebody's link.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// docs/support-matrix.md says what each backend has: it must be what their tables hold.
-// COMERA_UPDATE_DOCS=1 in the environment writes it anew.
+// docs/reference/support-matrix.md says what each backend has: it must be what their tables hold.
+// COMERA_UPDATE_DOCS=1 in the environment writes the page.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -44,13 +44,19 @@ std::string support_matrix() {
                  {"cuda", cuda_emulated::backend(), DType::bfloat16}};
   std::string text =
       "# Support matrix\n"
-      "What each backend has for every operation of `kernels/ops/backend.h` and compute type. *native*: a "
-      "kernel of its own; *composed*: made of other operations (`kernels/ops/compositions.h`); *missing*: "
-      "running it throws. The float64 kernels of `cpu` are those of `plain`, the oracle of the tests. `cuda` "
-      "has no float64, `plain` no bfloat16; what is missing in bfloat16 is computed on float32 "
-      "parameters.\n\n"
-      "A test compares this page with the tables; after a change, write it anew with "
-      "`COMERA_UPDATE_DOCS=1 ctest --preset release -R SupportMatrix`.\n\n"
+      "This page lists which operations each backend has a kernel for, by compute type.\n"
+      "\n"
+      "*native*: a kernel of its own; *composed*: made of other operations (`kernels/ops/compositions.h`); "
+      "*missing*: running\n"
+      "it throws. Operations are those of `kernels/ops/backend.h`. The float64 kernels of `cpu` are those of "
+      "`plain`, the\n"
+      "reference backend of the tests. `cuda` has no float64, `plain` no bfloat16; what is missing in "
+      "bfloat16 is computed on\n"
+      "float32 parameters.\n"
+      "\n"
+      "A test compares this page with the tables of the backends; after a change,\n"
+      "`COMERA_UPDATE_DOCS=1 ctest --preset release -R SupportMatrix` writes it.\n"
+      "\n"
       "| operation |";
   std::string rule = "|---|";
   for (const auto& column : columns) {
@@ -69,12 +75,13 @@ std::string support_matrix() {
 }
 
 TEST(SupportMatrix, IsThatOfTheTables) {
-  const std::filesystem::path file = std::filesystem::path(COMERA_SOURCE_DIR) / "docs/support-matrix.md";
+  const std::filesystem::path file =
+      std::filesystem::path(COMERA_SOURCE_DIR) / "docs/reference/support-matrix.md";
   const std::string expected = support_matrix();
   if (std::getenv("COMERA_UPDATE_DOCS") != nullptr) std::ofstream(file) << expected;
   std::stringstream found;
   found << std::ifstream(file).rdbuf();
-  EXPECT_EQ(found.str(), expected) << file << " is out of date; write it anew with COMERA_UPDATE_DOCS=1";
+  EXPECT_EQ(found.str(), expected) << file << " is out of date; COMERA_UPDATE_DOCS=1 writes it";
 }
 
 // In double precision the CPU computes as the plain backend does.

@@ -1,4 +1,4 @@
-// Drives the program from outside, from a seed, while its surroundings fail: docs/testing.md.
+// Drives the program from outside, from a seed, while its surroundings fail: docs/developer/testing.md.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>

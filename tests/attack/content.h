@@ -12,7 +12,8 @@
 namespace comera::attack {
 
 // Everything in an HDF5 file as our own code sees it, to be changed and written again with checksums that
-// fit: the file stays a sound one of HDF5 (docs/testing.md says why), and what it says makes no sense.
+// fit: the file stays a sound one of HDF5 (docs/developer/testing.md says why), and what it says makes no
+// sense.
 struct Content {
   struct Dataset {
     std::string path;

@@ -1,4 +1,4 @@
-// How many launches each operation of a training step takes on a GPU, held against docs/launch-ledger.md.
+// How many launches each operation of a training step takes on a GPU, held against docs/lab/launch-ledger.md.
 // With COMERA_UPDATE_DOCS=1 in the environment the table is written anew.
 
 #include <gtest/gtest.h>
@@ -99,16 +99,27 @@ std::string ledger_of_a_step() {
   const StepCount some = count_of_a_step(5120), many = count_of_a_step(32768);
   std::string text =
       "# Launches of a training step on a GPU\n"
-      "What each operation of one step puts on the stream, kernels, calls of the matrix library and copies, "
-      "and the bytes that it must at least read and write: the six-encoder "
-      "(`recipes/six_encoder_mnli.toml`) in bfloat16, one pack of 5,120 or 32,768 tokens in sequences of "
-      "128, without graphs, AdamW included. What the library launches for one call is its affair. The "
-      "milliseconds are a model's, of an H200: 4.7 microseconds for a launch and 0.59 milliseconds for a "
-      "gigabyte, fitted to three [measured](../bench/results/2026-11-27-h200.md) steps: 2.37, 4.50 and 8.18 "
-      "ms with 5,120, 16,384 and 32,768 tokens (it says 2.34, 4.64 and 7.98). Fitted to steps of some 540 "
-      "launches it had 3.4 and 0.53, and expected 1.91, 3.98 and 6.99 of these: launches that could be saved "
-      "were cheaper than those that stay. Counted by a test on the emulated backend, which fails when the "
-      "numbers change; `COMERA_UPDATE_DOCS=1 ctest --preset release -R LaunchLedger` writes this file.\n\n"
+      "This page counts what each operation of one training step launches on a GPU, and the bytes that it "
+      "moves at least.\n"
+      "\n"
+      "Launches are kernels, calls of the matrix library and copies. cuBLASLt's internal launches are not "
+      "counted. The model\n"
+      "is the six-encoder (`recipes/six_encoder_mnli.toml`) in bfloat16, one micro-batch of 5,120 or 32,768 "
+      "tokens in\n"
+      "sequences of 128, without graphs, AdamW included.\n"
+      "\n"
+      "The milliseconds are those of a cost model of an H200: 4.7 microseconds for a launch and 0.59 "
+      "milliseconds for a\n"
+      "gigabyte. They are fitted to three [measured](../../bench/results/2026-11-27-h200.md) steps: 2.37, "
+      "4.50 and 8.18 ms\n"
+      "with 5,120, 16,384 and 32,768 tokens (the cost model says 2.34, 4.64 and 7.98). Fitted to steps of "
+      "some 540 launches\n"
+      "it had 3.4 and 0.53, and expected 1.91, 3.98 and 6.99: the launches that were saved since were "
+      "cheaper than the rest.\n"
+      "\n"
+      "A test counts on the emulated backend and fails when the counts change.\n"
+      "`COMERA_UPDATE_DOCS=1 ctest --preset release -R LaunchLedger` writes this page.\n"
+      "\n"
       "| operation | calls | launches, 5,120 | GB | ms | launches, 32,768 | GB | ms |\n"
       "|---|---|---|---|---|---|---|---|\n";
   const auto line = [&](const std::string& name, const Count& a, const Count& b) {
@@ -125,11 +136,11 @@ std::string ledger_of_a_step() {
 }
 
 TEST(EmulatedLaunchLedger, IsThatOfTheCode) {
-  const std::string file = COMERA_SOURCE_DIR "/docs/launch-ledger.md", expected = ledger_of_a_step();
+  const std::string file = COMERA_SOURCE_DIR "/docs/lab/launch-ledger.md", expected = ledger_of_a_step();
   if (std::getenv("COMERA_UPDATE_DOCS") != nullptr) std::ofstream(file) << expected;
   std::ostringstream found;
   found << std::ifstream(file).rdbuf();
-  EXPECT_EQ(found.str(), expected) << file << " is out of date; write it anew with COMERA_UPDATE_DOCS=1";
+  EXPECT_EQ(found.str(), expected) << file << " is out of date; COMERA_UPDATE_DOCS=1 writes it";
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// A run's checkpoints while a third one is saved and the disk fails: docs/testing.md says what is promised.
+// A run's checkpoints while a third one is saved and the disk fails: docs/developer/testing.md says what is
+// promised.
 
 #include <gmock/gmock.h>
 

@@ -65,7 +65,7 @@ std::uint32_t checksum_of(const std::string& text, std::size_t begin, std::size_
 
 // Gives changed bytes a fitting header: behind HDF5's part, which stays a sound file of HDF5, comes the
 // changed manifest, with the checksum that it asks for or another. Checksums of what HDF5 reads are never
-// mended: then HDF5's own parser is what would be tested (docs/testing.md).
+// mended: then HDF5's own parser is what would be tested (docs/developer/testing.md).
 std::string mend_file(const std::string& input, std::uint32_t random) {
   static const std::string whole = small_checkpoint();
   static const std::size_t manifest_at = [] {

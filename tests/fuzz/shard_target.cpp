@@ -58,7 +58,7 @@ std::vector<std::string> file_seeds() {
 }
 
 // Gives changed bytes a seal, or a part of one, that fits them. Never so that HDF5 would be handed what it
-// did not write: then its own parser is what would be tested (docs/testing.md).
+// did not write: then its own parser is what would be tested (docs/developer/testing.md).
 std::string mend_file(const std::string& input, std::uint32_t random) {
   if (input.size() < storage::seal_bytes) return input;
   std::string file = input;

@@ -21,7 +21,7 @@ def train():
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(vocab_size=2000, special_tokens=["<s>", "<pad>", "</s>", "<unk>"], show_progress=False,
                                   initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
-    files = sorted((ROOT / "docs").glob("*.md")) + sorted((ROOT / "data").glob("*.cpp")) + sorted((ROOT / "scripts").glob("*.py"))
+    files = sorted((ROOT / "docs").rglob("*.md")) + sorted((ROOT / "data").glob("*.cpp")) + sorted((ROOT / "scripts").glob("*.py"))
     tokenizer.train([str(file) for file in files], trainer)
     tokenizer.add_special_tokens(["<mask>"])  # behind the model's pieces, and in no vocabulary but added_tokens
     return tokenizer

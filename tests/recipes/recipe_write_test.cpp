@@ -64,12 +64,12 @@ TEST(RecipeWrite, DoublesKeepTheirBits) {
 }
 
 TEST(RecipeWrite, ReferenceIsCheckedIn) {
-  const std::string path = COMERA_SOURCE_DIR "/docs/recipes.md";
+  const std::string path = COMERA_SOURCE_DIR "/docs/reference/recipes.md";
   if (std::getenv("COMERA_UPDATE_DOCS")) std::ofstream(path) << recipe_reference();
   std::stringstream text;
   text << std::ifstream(path).rdbuf();
   EXPECT_EQ(text.str(), recipe_reference())
-      << "run this test with COMERA_UPDATE_DOCS=1 to write docs/recipes.md again";
+      << "run this test with COMERA_UPDATE_DOCS=1 to write docs/reference/recipes.md again";
 }
 
 }  // namespace
