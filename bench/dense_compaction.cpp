@@ -45,7 +45,7 @@ Evaluation evaluate_checkpoint(const std::filesystem::path& checkpoint) {
   MaskedLanguageTask task(recipe.data, tokenizer, config);
   options.masking = task.masking();
   options.capacity =
-      data::capacity_for(phase.tokens_per_pack, phase.length, options.masking.probability, config.vocabulary);
+      data::capacity_for(phase.tokens_per_micro_batch, phase.length, options.masking.probability, config.vocabulary);
   options.right_modulus = model.token_embedding().right_rows();
   engine.set_packs(EncoderPacks(model, options.capacity));
   return *task.evaluate(engine, model, options, recipe.run.evaluation_batches, {}, one_process());

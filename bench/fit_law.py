@@ -36,7 +36,7 @@ def points_of(paths):
             ends = [loss for step, _, loss in run["curve"] if step == steps]
             if ends:
                 # Runs that part after the first phase have had the same one.
-                tokens = steps * int(settings.get("phase.0.tokens_per_pack", TOKENS)) * int(settings.get("phase.0.packs_per_step", 1))
+                tokens = steps * int(settings.get("phase.0.tokens_per_micro_batch", TOKENS)) * int(settings.get("phase.0.micro_batches_per_step", 1))
                 seeds = found.setdefault((run["parameters"], tokens), {})
                 seeds.setdefault(run["seed"], (ends[0], run["variant"]))
     return [(*key, statistics.mean(loss for loss, _ in seeds.values()), next(iter(seeds.values()))[1])

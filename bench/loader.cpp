@@ -21,7 +21,7 @@ void measure(const data::ShardSet& shards, std::int64_t processes) {
   options.masking.probability = 0.15;
   options.capacity =
       data::capacity_for(tokens, length, options.masking.probability, shards.info().vocabulary, 1);
-  options.packs_per_step = options.world_size = processes;
+  options.micro_batches_per_step = options.world_size = processes;
   options.prefetch = 0;
   data::Loader loader(shards, options);
   loader.next();

@@ -57,7 +57,7 @@ Method lte(const Recipe& recipe, const MethodOptions& options) {
   LteSection lte = options.lte;
   lte.lora_r = std::min({lte.lora_r, recipe.model.hidden, recipe.model.ffn});
   for (const PhaseSection& phase : recipe.phases)
-    lte.num_heads = std::gcd(lte.num_heads, phase.tokens_per_pack);
+    lte.num_heads = std::gcd(lte.num_heads, phase.tokens_per_micro_batch);
   if (const std::int64_t interval = recipe.run.evaluation_interval; interval > 0)
     lte.merge_steps = std::gcd(lte.merge_steps, interval);
   method.recipe.run.evaluation_epochs = 0;
@@ -110,7 +110,7 @@ std::vector<Method> methods_of(const Recipe& recipe, const MethodOptions& option
     if (const auto rate = options.rates.find(name); rate != options.rates.end())
       for (PhaseSection& phase : method.recipe.phases)
         phase.learning_rate = {
-            .cores = rate->second, .gates = rate->second, .rest = rate->second, .embedding = rate->second};
+            .cores = rate->second, .gates = rate->second, .other = rate->second, .embedding = rate->second};
     validate(method.recipe);
     method.detail += fmt::format(", by {}", name_of(method.recipe.optim.kind));
     methods.push_back(std::move(method));

@@ -19,8 +19,8 @@ StepBenchmarkOptions step_options(const Recipe& recipe, const PhaseSection& phas
   StepBenchmarkOptions options;
   options.config = encoder_config(recipe, vocabulary);
   options.optimizer = recipe.optim;
-  options.length = std::min(phase.length, phase.tokens_per_pack);
-  options.tokens = phase.tokens_per_pack / options.length * options.length;
+  options.length = std::min(phase.length, phase.tokens_per_micro_batch);
+  options.tokens = phase.tokens_per_micro_batch / options.length * options.length;
   options.mask_probability = phase.mask_probability.value_or(recipe.data.mask_probability);
   return options;
 }
@@ -35,11 +35,11 @@ RankStageOptions stage_of(const PhaseSection& phase) {
 PhaseCost measure(Stepper& stepper, const Recipe& recipe, const PhaseSection& phase, int processes) {
   PhaseCost cost{.name = phase.name,
                  .length = phase.length,
-                 .tokens = phase.tokens_per_pack * phase.packs_per_step,
+                 .tokens = phase.tokens_per_micro_batch * phase.micro_batches_per_step,
                  .steps = phase.steps,
                  .epochs = phase.epochs};
   std::vector<double> seconds = step_times(stepper);
-  const std::int64_t packs = (phase.packs_per_step + processes - 1) / processes;  // of the busiest process
+  const std::int64_t packs = (phase.micro_batches_per_step + processes - 1) / processes;  // of the busiest process
   const double further = packs > 1 ? stepper.pack() : 0;
   const double often = occasional_work(stepper, recipe).seconds_per_step();
   for (double& step : seconds) step += static_cast<double>(packs - 1) * further + often;

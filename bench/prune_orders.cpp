@@ -55,7 +55,7 @@ class PruneOrders {
     load_parameters(reader_, model_.parameters());
     const PhaseSection& phase = recipe_.phases[0];
     options_.masking = task_.masking();
-    options_.capacity = data::capacity_for(phase.tokens_per_pack, phase.length, options_.masking.probability,
+    options_.capacity = data::capacity_for(phase.tokens_per_micro_batch, phase.length, options_.masking.probability,
                                            config_.vocabulary);
     options_.right_modulus = model_.token_embedding().right_rows();
     options_.seed = 977;

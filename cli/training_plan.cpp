@@ -23,7 +23,7 @@ std::vector<double> packs_of_a_pass(const Recipe& recipe, const Model& model, co
   if (data.tokenizer == nullptr) {
     if (!data.tokens) return packs;
     for (const PhaseSection& phase : recipe.phases)
-      packs.push_back(*data.tokens / static_cast<double>(phase.tokens_per_pack));
+      packs.push_back(*data.tokens / static_cast<double>(phase.tokens_per_micro_batch));
     return packs;
   }
   const MaskedLanguageTask task(recipe.data, *data.tokenizer, model.config());
@@ -42,7 +42,7 @@ std::string passes_text(const PhaseCosts& costs, const Recipe& recipe, const std
     if (costs.phases[i].steps && packs[i] > 0)
       text += fmt::format(
           "{}{} {:.2g}", i == 0 ? "" : ", ", costs.phases[i].name,
-          *costs.phases[i].steps * static_cast<double>(recipe.phases[i].packs_per_step) / packs[i]);
+          *costs.phases[i].steps * static_cast<double>(recipe.phases[i].micro_batches_per_step) / packs[i]);
   return text;
 }
 
@@ -64,7 +64,7 @@ std::optional<double> print_training_plan(const Recipe& recipe, const PlannedDat
     PhaseCost& phase = costs.phases[i];
     if (!phase.steps && phase.epochs && i < packs.size())
       phase.steps =
-          std::ceil(*phase.epochs * packs[i] / static_cast<double>(recipe.phases[i].packs_per_step));
+          std::ceil(*phase.epochs * packs[i] / static_cast<double>(recipe.phases[i].micro_batches_per_step));
     known = known && phase.steps;
     checkpoint =
         std::max(checkpoint, static_cast<double>(phase.bytes[static_cast<int>(MemoryKind::parameters)] +

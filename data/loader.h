@@ -16,7 +16,7 @@ struct LoaderOptions {
   PackCapacity capacity;
   MaskingOptions masking;
   std::int64_t seed = 0;
-  std::int64_t packs_per_step = 1;           // P: a global batch is P packs in order
+  std::int64_t micro_batches_per_step = 1;           // P: a global batch is P packs in order
   std::int64_t process = 0, world_size = 1;  // process p of W takes packs p, p + W, …
   std::int64_t right_modulus = 0;            // see finish_batch
   // One pass over the samples in the order of the shards, with the masks of epoch 0: for evaluation.
@@ -26,7 +26,7 @@ struct LoaderOptions {
   std::int64_t prefetch = 2;             // batches prepared ahead by a thread; 0: no thread
   std::int64_t cache_bytes = 256 << 20;  // tokens kept in memory
 
-  StepShare share() const { return {packs_per_step, process, world_size}; }
+  StepShare share() const { return {micro_batches_per_step, process, world_size}; }
 };
 
 // Packs whole samples (data/samples.h) into batches. The order is a permutation of the samples by (seed,

@@ -11,7 +11,7 @@ LoaderOptions checked(LoaderOptions options, const SampleSource& samples) {
   const std::int64_t together = samples.sequences_per_sample();
   if (together * capacity.longest > capacity.tokens || capacity.sequences < together)
     throw UsageError(fmt::format(
-        "a pack of {} tokens and {} sequences has no room for {} of {} tokens; raise tokens_per_pack",
+        "a pack of {} tokens and {} sequences has no room for {} of {} tokens; raise tokens_per_micro_batch",
         capacity.tokens, capacity.sequences, together == 1 ? "a sequence" : "a pair of sequences",
         capacity.longest));
   if (capacity.unique_ids < std::min<std::int64_t>(capacity.longest, samples.vocabulary()))
@@ -67,10 +67,10 @@ void Packer::begin_epoch() {
 void Packer::seek(const LoaderPosition& position) {
   COMERA_CHECK(
       position.epoch >= 0 && position.cursor >= 0 && position.cursor <= samples_->count() &&
-          position.taken >= 0 && position.pack >= 0 && position.pack < options_.packs_per_step,
+          position.taken >= 0 && position.pack >= 0 && position.pack < options_.micro_batches_per_step,
       "the position to resume from (epoch {}, place {}, pack {}) does not fit {} samples and {} packs per "
       "step: resume with the shards and the batch it was saved with",
-      position.epoch, position.cursor, position.pack, samples_->count(), options_.packs_per_step);
+      position.epoch, position.cursor, position.pack, samples_->count(), options_.micro_batches_per_step);
   position_ = position;
   begin_epoch();
 }
@@ -183,7 +183,7 @@ bool Packer::pack(Batch* batch) {
     filled.targets += prepared.targets;
     return true;
   });
-  position_.pack = (position_.pack + 1) % options_.packs_per_step;
+  position_.pack = (position_.pack + 1) % options_.micro_batches_per_step;
   return true;
 }
 

@@ -32,7 +32,7 @@ Recipe recipe_of(const TransformersConfig& config, std::int64_t length) {
   PhaseSection phase;
   phase.name = "imported";
   phase.length = length;
-  phase.tokens_per_pack = std::max(pack, phase.length);
+  phase.tokens_per_micro_batch = std::max(pack, phase.length);
   phase.steps = 1;
   recipe.phases = {phase};
   return recipe;

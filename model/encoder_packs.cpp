@@ -79,7 +79,7 @@ std::int64_t EncoderPacks::tokens_that_fit(const std::function<bool(const PackLa
 
 std::string EncoderPacks::how_to_fit(const std::function<bool(const PackLayout&)>& fits) const {
   const std::int64_t tokens = tokens_that_fit(fits);
-  if (tokens > 0) return fmt::format("set tokens_per_pack to {} or less", tokens);
+  if (tokens > 0) return fmt::format("set tokens_per_micro_batch to {} or less", tokens);
   return fmt::format("not even one sequence of {} tokens fits: make sequences shorter or the model smaller",
                      capacity_.longest);
 }

@@ -125,7 +125,7 @@ std::vector<Picture> pictures_of(const std::vector<Story>& stories) {
                                {{"learning_rate/cores", "cores"},
                                 {"learning_rate/embedding", "embedding"},
                                 {"learning_rate/gates", "gates"},
-                                {"learning_rate/rest", "rest"},
+                                {"learning_rate/other", "other"},
                                 {"learning_rate", "all"}},
                                true,
                                true},
@@ -143,20 +143,20 @@ std::vector<Picture> pictures_of(const std::vector<Story>& stories) {
 }
 
 std::string rates_text(const LearningRates& rates) {
-  const bool one = rates.cores == rates.rest && rates.gates == rates.rest &&
-                   rates.embedding.value_or(rates.rest) == rates.rest;
-  return one ? fmt::format("{:g}", rates.rest) : rates.text(" ");
+  const bool one = rates.cores == rates.other && rates.gates == rates.other &&
+                   rates.embedding.value_or(rates.other) == rates.other;
+  return one ? fmt::format("{:g}", rates.other) : rates.text(" ");
 }
 
 Json phases_of(const Recipe& recipe) {
   Json rows = Json::array();
   for (const PhaseSection& phase : recipe.phases)
     rows.push_back(
-        {phase.name, recipe.dlrm ? Json("") : Json(phase.length), phase.pack_size() * phase.packs_per_step,
+        {phase.name, recipe.dlrm ? Json("") : Json(phase.length), phase.pack_size() * phase.micro_batches_per_step,
          phase.steps ? Json(*phase.steps) : Json(fmt::format("{:g} passes", phase.epochs.value_or(0))),
          phase.objective == PhaseObjective::fixed   ? "fixed ranks"
-         : phase.objective == PhaseObjective::early ? "early"
-                                                    : "late",
+         : phase.objective == PhaseObjective::regularize ? "regularize"
+                                                    : "compress",
          rates_text(phase.learning_rate)});
   return rows;
 }

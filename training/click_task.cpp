@@ -18,11 +18,11 @@ namespace {
 data::ClickLoaderOptions options_of(const TrainingTask::PhaseOf& phase) {
   const auto& model = dynamic_cast<const Dlrm&>(phase.model);
   return {
-      .capacity = ClickCapacity::single(phase.section().examples_per_pack, model.config().numbers,
+      .capacity = ClickCapacity::single(phase.section().examples_per_micro_batch, model.config().numbers,
                                         rows_of(model.config())),
       .right_rows = model.right_rows(),
       .seed = order_seed(phase.recipe.run.seed, phase.phase),
-      .packs_per_step = phase.section().packs_per_step,
+      .micro_batches_per_step = phase.section().micro_batches_per_step,
   };
 }
 
@@ -94,7 +94,7 @@ std::optional<data::ClickScores> score_clicks(StepEngine& engine, const data::Cl
   options.one_pass = true;
   options.order = most_packs > 0 ? data::ClickOrder::shuffled : data::ClickOrder::time;
   options.seed = 0;
-  options.packs_per_step = options.world_size = communicator.world_size();
+  options.micro_batches_per_step = options.world_size = communicator.world_size();
   options.process = communicator.process();
   data::ClickLoader loader(examples, options);
   const std::int64_t size = options.capacity.examples;

@@ -76,11 +76,11 @@ data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, con
   options.masking.probability = section.mask_probability.value_or(options.masking.probability);
   const double share = std::max(options.masking.probability, evaluated);
   // Targets that come in words vary more in number.
-  options.capacity = data::capacity_for(section.tokens_per_pack, section.length, share,
+  options.capacity = data::capacity_for(section.tokens_per_micro_batch, section.length, share,
                                         model.config().vocabulary, options.masking.words ? 4 : 1);
-  if (section.sequences_per_pack > 0) options.capacity.sequences = section.sequences_per_pack;
+  if (section.sequences_per_micro_batch > 0) options.capacity.sequences = section.sequences_per_micro_batch;
   options.seed = order_seed(recipe.run.seed, phase);
-  options.packs_per_step = section.packs_per_step;
+  options.micro_batches_per_step = section.micro_batches_per_step;
   options.right_modulus = model.token_embedding().right_rows();
   return options;
 }

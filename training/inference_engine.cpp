@@ -111,7 +111,7 @@ bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const Pac
   options.masking.probability = 0;
   options.right_modulus = model_.token_embedding().right_rows();
   options.one_pass = true;
-  options.packs_per_step = options.world_size = share.world_size;
+  options.micro_batches_per_step = options.world_size = share.world_size;
   options.process = share.process;
   data::Loader loader(std::move(samples), options);
   const Tensor values = this->values(batch_.capacity);

@@ -146,7 +146,7 @@ std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine, const
   options.seed = evaluation_seed;
   options.one_pass = true;
   options.permuted = most_packs > 0;  // the first packs are then a fair sample
-  options.packs_per_step = options.world_size = communicator.world_size();
+  options.micro_batches_per_step = options.world_size = communicator.world_size();
   options.process = communicator.process();
   bool stopped = false;
   std::vector<Sums> sums(held_out_.size());

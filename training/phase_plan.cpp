@@ -17,7 +17,7 @@ PhasePlan::PhasePlan(const Recipe& recipe, const std::function<std::int64_t(std:
     const bool counted = section.epochs.has_value() || evaluation_epochs_ > 0;
     const double packs = counted ? static_cast<double>(packs_per_epoch(phase)) : 0;
     const auto steps_of = [&](double epochs) {
-      const double steps = epochs * packs / static_cast<double>(section.packs_per_step);
+      const double steps = epochs * packs / static_cast<double>(section.micro_batches_per_step);
       return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(steps)));
     };
     const std::int64_t steps = section.steps ? *section.steps : steps_of(*section.epochs);
@@ -29,7 +29,7 @@ PhasePlan::PhasePlan(const Recipe& recipe, const std::function<std::int64_t(std:
     steps_.push_back(steps);
     steps_per_epoch_.push_back(counted ? steps_of(1) : 0);
     epochs_.push_back(section.epochs);
-    step_costs_.push_back(static_cast<double>(section.packs_per_step * section.pack_size()));
+    step_costs_.push_back(static_cast<double>(section.micro_batches_per_step * section.pack_size()));
   }
   asked_steps_ = steps_;
   if (recipe.run.max_hours) {

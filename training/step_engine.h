@@ -16,7 +16,7 @@
 
 namespace comera {
 
-// What changes in a late stage from step to step: see StepInputs.
+// What changes from step to step of a phase that compresses: see StepInputs.
 struct RankStep {
   double target = 0;
   double urgency = 1;

@@ -146,13 +146,13 @@ void TrainingRun::step() {
   engine_->clear_results();
   Job::Step own;
   const std::int64_t processes = job_.host().world_size();
-  for (std::int64_t pack = job_.host().process(); pack < section().packs_per_step; pack += processes) {
+  for (std::int64_t pack = job_.host().process(); pack < section().micro_batches_per_step; pack += processes) {
     const data::BatchStream::Pack batch = phase_->loader->next();
     engine_->load(batch.block);
     engine_->micro({.seed = static_cast<std::uint64_t>(recipe.run.seed),
                     .step = static_cast<std::uint32_t>(state_.step),
                     .pack = static_cast<std::uint32_t>(pack)},
-                   pack + processes >= section().packs_per_step);
+                   pack + processes >= section().micro_batches_per_step);
     own.targets += static_cast<double>(batch.targets);
     own.units += batch.units;
   }

@@ -125,7 +125,7 @@ class ClickPacker {
       : rows_(shards, options.order),
         count_(shards.rows()),
         examples_(options.capacity.examples),
-        packs_per_step_(options.packs_per_step),
+        packs_per_step_(options.micro_batches_per_step),
         one_pass_(options.one_pass) {
     seek({.seed = options.seed});
   }

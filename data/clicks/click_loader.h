@@ -24,12 +24,12 @@ struct ClickLoaderOptions {
   std::vector<std::int64_t> right_rows;  // of each table, as Clicks takes them
   ClickOrder order = ClickOrder::time;
   std::int64_t seed = 0;
-  std::int64_t packs_per_step = 1;           // P: a global batch is P packs in order
+  std::int64_t micro_batches_per_step = 1;           // P: a global batch is P packs in order
   std::int64_t process = 0, world_size = 1;  // process p of W takes packs p, p + W, …
   bool one_pass = false;                     // over the rows, in the order of epoch 0: for evaluation
   std::int64_t prefetch = 2;                 // packs prepared ahead by a thread; 0: no thread
 
-  StepShare share() const { return {packs_per_step, process, world_size}; }
+  StepShare share() const { return {micro_batches_per_step, process, world_size}; }
 };
 
 // The packs of encoded examples of one split. Every row comes exactly once per epoch, an epoch's last pack is

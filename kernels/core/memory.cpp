@@ -33,7 +33,7 @@ void* Allocator::allocate(std::size_t bytes, MemoryKind kind) {
                                   bytes / 1048576.0, name_of(kind),
                                   in_use.empty() ? "" : fmt::format(" beside {} MiB", in_use),
                                   kind == MemoryKind::activations || kind == MemoryKind::workspace
-                                      ? "make packs smaller (tokens_per_pack, examples_per_pack)"
+                                      ? "make packs smaller (tokens_per_micro_batch, examples_per_micro_batch)"
                                       : "make the model smaller"));
   }
   const int k = static_cast<int>(kind);

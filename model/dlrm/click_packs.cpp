@@ -76,7 +76,7 @@ std::string ClickPacks::how_to_fit(const std::function<bool(const PackLayout&)>&
     else
       most = middle - 1;
   }
-  if (least > 0) return fmt::format("set examples_per_pack to {} or less", least);
+  if (least > 0) return fmt::format("set examples_per_micro_batch to {} or less", least);
   return "not even one example fits: make the model smaller";
 }
 

@@ -82,7 +82,7 @@ TEST_F(ClicksRun, TrainRefusesInOneSentence) {
 TEST_F(ClicksRun, AMissedTargetIsSaid) {
   make_data();
   const std::string late =
-      "train $R $TINY --data $D/shards --set phase.0.objective=late "
+      "train $R $TINY --data $D/shards --set phase.0.objective=compress "
       "--set phase.0.adaptation.target_ratio=0.5 ";
   EXPECT_THAT(clicks(late + "--output $D/run").output, HasSubstr("best             none: no model that was"));
   EXPECT_FALSE(fs::exists(folder_ / "run/best.h5"));

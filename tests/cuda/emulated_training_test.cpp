@@ -75,7 +75,7 @@ TEST(EmulatedMemory, WithoutEnoughTheTokensThatFitAreNamed) {
   };
   const std::string message = refusal(1 << 16);
   int fit = 0;
-  const std::string advice = "set tokens_per_pack to ";
+  const std::string advice = "set tokens_per_micro_batch to ";
   const std::size_t at = message.find(advice);
   EXPECT_NE(at, std::string::npos) << message;
   if (at != std::string::npos) fit = std::stoi(message.substr(at + advice.size()));

@@ -151,7 +151,7 @@ TEST(ClickLoader, SetsOfAnySizeAreCoveredInBothOrders) {
 
 TEST_F(ClickLoaderTest, AnEpochsLastPackIsShorter) {
   ClickLoaderOptions given = options(60000);
-  given.packs_per_step = 2;
+  given.micro_batches_per_step = 2;
   ClickLoader loader(*shards_, given);
   std::vector<std::int64_t> sizes, epochs;
   for (int i = 0; i < 7; ++i) {
@@ -181,7 +181,7 @@ TEST_F(ClickLoaderTest, ProcessesShareTheSameGlobalBatches) {
     for (const ClickOrder order : {ClickOrder::time, ClickOrder::shuffled}) {
       ClickLoaderOptions given = options(7000);
       given.order = order;
-      given.packs_per_step = packs;
+      given.micro_batches_per_step = packs;
       ClickLoader alone(*shards_, given);
       given.world_size = 3;
       std::vector<std::unique_ptr<ClickLoader>> processes;
@@ -201,7 +201,7 @@ TEST_F(ClickLoaderTest, ProcessesShareTheSameGlobalBatches) {
 TEST_F(ClickLoaderTest, ResumesExactlyAnywhere) {
   ClickLoaderOptions given = options(7000);
   given.order = ClickOrder::shuffled;
-  given.packs_per_step = 3;
+  given.micro_batches_per_step = 3;
   ClickLoader whole(*shards_, given);
   std::vector<std::string> packs;
   std::vector<LoaderPosition> positions;
@@ -263,7 +263,7 @@ TEST_F(ClickLoaderTest, OnePassCoversTheSetOnceAndCanBeRepeated) {
 TEST_F(ClickLoaderTest, ProcessesShareOnePass) {
   ClickLoaderOptions given = options(4000);
   given.one_pass = true;
-  given.packs_per_step = 3;
+  given.micro_batches_per_step = 3;
   given.world_size = 3;
   std::vector<std::int64_t> rows(count, -1);
   for (given.process = 0; given.process < 3; ++given.process) {
@@ -275,7 +275,7 @@ TEST_F(ClickLoaderTest, ProcessesShareOnePass) {
 
 TEST_F(ClickLoaderTest, PositionsThatDoNotBelongAreRefused) {
   ClickLoaderOptions given = options(1000);
-  given.packs_per_step = 2;
+  given.micro_batches_per_step = 2;
   ClickLoader loader(*shards_, given);
   loader.next();
   for (const LoaderPosition& position :

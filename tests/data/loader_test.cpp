@@ -138,7 +138,7 @@ TEST_F(LoaderTest, PrefetchingChangesNothing) {
 
 TEST_F(LoaderTest, ResumesExactlyAnywhere) {
   LoaderOptions given = options();
-  given.packs_per_step = 3;
+  given.micro_batches_per_step = 3;
   Loader whole(*shards_, given);
   std::vector<Batch> batches;
   std::vector<LoaderPosition> positions;
@@ -170,7 +170,7 @@ static void expect_shared(const ShardSet& shards, LoaderOptions given) {
   given.process = 1;
   Loader one(shards, given);
   for (int step = 0; step < 30; ++step) {
-    for (std::int64_t p = 0; p < given.packs_per_step; ++p)
+    for (std::int64_t p = 0; p < given.micro_batches_per_step; ++p)
       LoaderTest::expect_equal((p % 2 == 0 ? zero : one).next(), alone.next());
     EXPECT_EQ(zero.position(), alone.position());
     EXPECT_EQ(one.position(), alone.position());
@@ -184,7 +184,7 @@ TEST_F(LoaderTest, RanksShareTheSameGlobalBatches) {
     for (const std::int64_t masked : {60, 12})
       for (const std::int64_t unique : {256, 100}) {
         LoaderOptions given = options();
-        given.packs_per_step = packs;
+        given.micro_batches_per_step = packs;
         given.capacity.masked = masked;
         given.capacity.unique_ids = unique;
         expect_shared(*shards_, given);
@@ -205,9 +205,9 @@ TEST_F(LoaderTest, RanksShareBatchesWithUnknownPieces) {
   const ShardSet shards(folder.path(), "train");
   LoaderOptions given = options();
   given.capacity.masked = 12;
-  given.packs_per_step = 4;
+  given.micro_batches_per_step = 4;
   expect_shared(shards, given);
-  given.packs_per_step = 1;
+  given.micro_batches_per_step = 1;
   Loader loader(shards, given);
   const std::int64_t expected = loader.count_packs_per_epoch();
   std::int64_t packs = 0;

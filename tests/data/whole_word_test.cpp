@@ -233,7 +233,7 @@ class WholeWordLoader : public ::testing::Test {
 };
 
 TEST_F(WholeWordLoader, ResumesExactlyAnywhereAndPrefetchingChangesNothing) {
-  options_.packs_per_step = 3;
+  options_.micro_batches_per_step = 3;
   Loader whole(*shards_, options_);
   options_.prefetch = 0;
   std::vector<Batch> batches;
@@ -252,7 +252,7 @@ TEST_F(WholeWordLoader, ResumesExactlyAnywhereAndPrefetchingChangesNothing) {
 }
 
 TEST_F(WholeWordLoader, RanksShareTheSameGlobalBatches) {
-  options_.packs_per_step = 3;
+  options_.micro_batches_per_step = 3;
   Loader alone(*shards_, options_);
   options_.world_size = 2;
   Loader zero(*shards_, options_);

@@ -37,8 +37,8 @@ threads = 1
 
 [[phase]]
 name = "one"
-examples_per_pack = 32
-packs_per_step = 2
+examples_per_micro_batch = 32
+micro_batches_per_step = 2
 steps = 20
 learning_rate = 1e-2
 warmup_steps = 3
@@ -94,7 +94,7 @@ TEST_F(ClickProcesses, TrainWhatOneDoes) {
   // Of a dense table the packs of a step look up different rows, and all of those change in every process.
   for (const auto& [packs, processes, tensorized] :
        {std::tuple{2, 2, "true"}, std::tuple{5, 3, "true"}, std::tuple{2, 2, "false"}}) {
-    const std::vector<std::string> steps = {"--set", fmt::format("phase.0.packs_per_step={}", packs), "--set",
+    const std::vector<std::string> steps = {"--set", fmt::format("phase.0.micro_batches_per_step={}", packs), "--set",
                                             fmt::format("tensorized.enabled={}", tensorized)};
     const std::string one = fmt::format("one-{}-{}", packs, tensorized),
                       several = fmt::format("several-{}-{}", packs, tensorized);

@@ -26,8 +26,8 @@ class Processes : public TrainingFixture {
     std::vector<std::string> all = {COMERA_PROGRAM, "pretrain", write_recipe().string(), "--output",
                                     (folder() / run).string()};
     std::vector<std::string> settings = {
-        "phase.0.packs_per_step=5",   "phase.1.packs_per_step=5", "phase.0.tokens_per_pack=64",
-        "phase.1.tokens_per_pack=64", "run.log_interval=1",       "run.threads=1",
+        "phase.0.micro_batches_per_step=5",   "phase.1.micro_batches_per_step=5", "phase.0.tokens_per_micro_batch=64",
+        "phase.1.tokens_per_micro_batch=64", "run.log_interval=1",       "run.threads=1",
         "run.checkpoint_interval=0",  "model.dropout=0.1",        "model.attention_dropout=0.1"};
     settings.insert(settings.end(), overrides.begin(), overrides.end());
     for (const std::string& setting : settings) all.insert(all.end(), {"--set", setting});

@@ -50,9 +50,9 @@ TEST(RecipeFiles, CodeBertHasTwoPhasesOfWhichTheSecondCompresses) {
     const Recipe recipe = delivered(name);
     ASSERT_EQ(recipe.phases.size(), 2) << name;
     EXPECT_EQ(recipe.phases[0].length, 128) << name;
-    EXPECT_EQ(recipe.phases[0].objective, PhaseObjective::early) << name;
+    EXPECT_EQ(recipe.phases[0].objective, PhaseObjective::regularize) << name;
     EXPECT_EQ(recipe.phases[1].length, 512) << name;
-    EXPECT_EQ(recipe.phases[1].objective, PhaseObjective::late) << name;
+    EXPECT_EQ(recipe.phases[1].objective, PhaseObjective::compress) << name;
     EXPECT_EQ(encoder_config(recipe).vocabulary, name == std::string("codebert_small.toml") ? 16384 : 50265)
         << name;
   }

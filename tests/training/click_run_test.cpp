@@ -63,8 +63,8 @@ threads = 1
 device = "cpu"
 [[phase]]
 name = "first"
-examples_per_pack = 32
-packs_per_step = 2
+examples_per_micro_batch = 32
+micro_batches_per_step = 2
 steps = 30
 learning_rate = 1e-2
 warmup_steps = 3
@@ -115,7 +115,7 @@ TEST_F(ClickRun, GoesOnToTheBitInEachOrderAndType) {
            {"muon",
             {"optim.name=muon",
              "phase.0.learning_rate={cores=1e-2, embedding=1e-2, gates=1e-3, "
-             "rest=1e-2}"}}}) {
+             "other=1e-2}"}}}) {
     SCOPED_TRACE(name);
     const TrainingOutcome whole = train(name, overrides);
     EXPECT_EQ(train(name + "_cut", overrides, {.stop_after = 13}).step, 13);
@@ -126,12 +126,12 @@ TEST_F(ClickRun, GoesOnToTheBitInEachOrderAndType) {
 
 TEST_F(ClickRun, AdaptsItsRanks) {
   const std::vector<std::string> overrides = {
-      "phase.0.objective=late",
+      "phase.0.objective=compress",
       "phase.0.adaptation.target_ratio=0.5",
       "phase.0.adaptation.threshold=0.1",
       "phase.0.adaptation.compact_interval=20",
       "phase.0.steps=80",
-      "phase.0.learning_rate={cores=1e-2, gates=3e-2, rest=1e-2}",
+      "phase.0.learning_rate={cores=1e-2, gates=3e-2, other=1e-2}",
   };
   const TrainingOutcome outcome = train("run", overrides);
   const CheckpointReader reader(outcome.checkpoint);

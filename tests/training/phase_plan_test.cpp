@@ -13,7 +13,7 @@ Recipe two_phases() {
   recipe.phases.resize(2);
   recipe.phases[0].steps = 40;
   recipe.phases[1].epochs = 1.5;
-  recipe.phases[1].packs_per_step = 4;
+  recipe.phases[1].micro_batches_per_step = 4;
   return recipe;
 }
 
@@ -68,8 +68,8 @@ Recipe timed(double hours) {
   Recipe recipe = two_phases();
   recipe.phases[1].epochs.reset();
   recipe.phases[1].steps = 10;
-  recipe.phases[1].packs_per_step = 2;
-  for (PhaseSection& phase : recipe.phases) phase.tokens_per_pack = 1024;
+  recipe.phases[1].micro_batches_per_step = 2;
+  for (PhaseSection& phase : recipe.phases) phase.tokens_per_micro_batch = 1024;
   recipe.run.max_hours = hours;
   return recipe;
 }
@@ -147,7 +147,7 @@ TEST(PhasePlan, EvaluationsAreSpreadOverEpochs) {
 
 // Embeddings follow what they are made of, unless they have a rate of their own.
 TEST(StepRates, OfEmbeddings) {
-  LearningRates highest{.cores = 1, .gates = 2, .rest = 4};
+  LearningRates highest{.cores = 1, .gates = 2, .other = 4};
   const ParameterInfo core{.role = ParameterRole::core, .embedding = true},
       table{.role = ParameterRole::dense, .embedding = true};
   const auto rate_of = [&](const ParameterInfo& info) {

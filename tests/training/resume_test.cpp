@@ -69,7 +69,7 @@ TEST_F(Resume, ContinuesToTheBit) {
 }
 
 TEST_F(Resume, ByMuonTooContinuesToTheBitOnAnyNumberOfThreads) {
-  const std::string rates = "{cores=0.02, embedding=5e-3, gates=1e-3, rest=1e-3}";
+  const std::string rates = "{cores=0.02, embedding=5e-3, gates=1e-3, other=1e-3}";
   const std::vector<std::string> muon = {"optim.name=muon", "phase.0.learning_rate=" + rates,
                                          "phase.1.learning_rate=" + rates};
   const auto with_threads = [&](const std::string& threads) {
