@@ -4,7 +4,7 @@
     bench/fit_law.py RESULTS.jsonl ... [--write bench/loss_law.inc]
 
 loss = ((parameter_scale / parameters) ** ratio + token_scale / tokens) ** power (Kaplan et al., 2020, equation 1.5),
-by least squares, of tensor trains (dense twins among the results are left out). Of each run of RESULTS the first
+by least squares, of tensor trains (dense baselines among the results are left out). Of each run of RESULTS the first
 phase counts, whose learning rate ends at 0: later ones have other sequences. Seeds of one variant are one point,
 their mean. How sure the law is comes from resampled points: each draw is a law of its own. Python's standard library
 only.

@@ -39,10 +39,11 @@ PhaseCost measure(Stepper& stepper, const Recipe& recipe, const PhaseSection& ph
                  .steps = phase.steps,
                  .epochs = phase.epochs};
   std::vector<double> seconds = step_times(stepper);
-  const std::int64_t packs = (phase.micro_batches_per_step + processes - 1) / processes;  // of the busiest process
-  const double further = packs > 1 ? stepper.pack() : 0;
+  const std::int64_t micro_batches =
+      (phase.micro_batches_per_step + processes - 1) / processes;  // of the busiest process
+  const double further = micro_batches > 1 ? stepper.micro_batch() : 0;
   const double often = occasional_work(stepper, recipe).seconds_per_step();
-  for (double& step : seconds) step += static_cast<double>(packs - 1) * further + often;
+  for (double& step : seconds) step += static_cast<double>(micro_batches - 1) * further + often;
   cost.seconds = median(seconds);
   const auto [least, most] = std::ranges::minmax(seconds);
   cost.least = least, cost.most = most;
@@ -127,7 +128,7 @@ std::string phase_costs_text(const PhaseCosts& costs) {
                         steps_text(phase), of_phase ? hours_text(*of_phase) : "");
   }
   text += known ? fmt::format("{:<90}{:>10}\n", "all", hours_text(hours))
-                : "passes take as many steps as the data have packs\n";
+                : "passes take as many steps as the data have micro-batches\n";
   if (costs.max_hours)
     text += fmt::format("run.max_hours = {:g}: {}\n", *costs.max_hours,
                         costs.hours_divided

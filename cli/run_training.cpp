@@ -76,7 +76,7 @@ void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
   if (parameters == dense)
     put("parameters       {}, all dense\n", parameters);
   else
-    put("parameters       {} against {} of the dense twin: {}\n", parameters, dense,
+    put("parameters       {} against {} of the dense baseline: {}\n", parameters, dense,
         times_text(dense, parameters));
   std::error_code code;  // somebody may have taken the file away
   const auto bytes = std::filesystem::file_size(outcome.checkpoint, code);

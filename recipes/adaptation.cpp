@@ -7,8 +7,9 @@
 namespace comera {
 
 AdaptationSection with_preset(AdaptationSection section, PhaseObjective objective) {
-  const bool compresses = objective == PhaseObjective::compress, standard = section.preset == RankPreset::standard,
-             paper = section.preset == RankPreset::paper, reference = section.preset == RankPreset::reference;
+  const bool compresses = objective == PhaseObjective::compress,
+             standard = section.preset == RankPreset::standard, paper = section.preset == RankPreset::paper,
+             reference = section.preset == RankPreset::reference;
   const auto preset = [](auto& constant, auto value) { constant = constant.value_or(value); };
   preset(section.penalty, reference ? RankPenalty::mean_gate : RankPenalty::l1_size);
   preset(section.threshold, 0.01);

@@ -11,7 +11,7 @@ namespace comera {
 
 // What happens to the ranks in a phase.
 enum class PhaseObjective : std::uint8_t {
-  fixed,  // nothing
+  fixed,       // nothing
   regularize,  // loss, size and norms are weighed against each other
   compress,    // towards a target size
 };
@@ -26,8 +26,8 @@ enum class RankPreset : std::uint8_t {
 // What target_ratio is a ratio of.
 enum class TargetBase : std::uint8_t {
   phase_start,  // the size of the tensor trains when the phase begins
-  initial,     // the same when training began
-  dense,       // the matrices that the tensor trains stand for
+  initial,      // the same when training began
+  dense,        // the matrices that the tensor trains stand for
 };
 
 // [phase.adaptation]: what it leaves out is the preset's.
@@ -50,8 +50,8 @@ struct AdaptationSection {
   friend bool operator==(const AdaptationSection&, const AdaptationSection&) = default;
 };
 
-// A phase's constants with the preset's for those that are left out. The size that a phase with objective `compress` aims at is
-// known when it begins: RankObjectiveOptions::size_target is left at 0.
+// A phase's constants with the preset's for those that are left out. The size that a phase with objective
+// `compress` aims at is known when it begins: RankObjectiveOptions::size_target is left at 0.
 struct ResolvedAdaptation {
   RankStageOptions stage;
   double urgency = 1;       // of the size's pull when shrink_share of the phase is done

@@ -104,7 +104,7 @@ const std::vector<Key<TensorizedSection>>& keys_of() {
   using S = TensorizedSection;
   using Base = TensorizedConfig;
   static const std::vector<Key<S>> keys = {
-      value("enabled", &S::enabled, "`false` makes every layer dense: the dense twin of the same model"),
+      value("enabled", &S::enabled, "`false` makes every layer dense: the dense baseline of the same model"),
       inherited<S>(
           value("lookup", &Base::lookup,
                 "how rows of the embedding are computed: per token, per unique id, or from merged halves")),
@@ -154,7 +154,7 @@ const std::vector<Key<LteSection>>& keys_of() {
                 "adapters are multiplied by `lora_alpha` / `lora_r`; 1024 to 8192 in the paper's runs"))),
       inherited<S>(required(
           value("num_heads", &Base::num_heads, from_to(1, 1048576),
-                "adapters of each layer, each of which sees its part of a pack's tokens; must divide "
+                "adapters of each layer, each of which sees its part of a micro-batch's tokens; must divide "
                 "`tokens_per_micro_batch`"))),
       required(value("merge_steps", &S::merge_steps, count(1),
                      "steps from one merge of all adapters into the weights to the next; there is one at the "

@@ -41,7 +41,7 @@ struct DlrmSection {
 };
 
 struct TensorizedSection : TensorizedConfig {
-  bool enabled = true;  // false: the dense twin, whatever the shapes say
+  bool enabled = true;  // false: the dense baseline, whatever the shapes say
   friend bool operator==(const TensorizedSection&, const TensorizedSection&) = default;
 };
 
@@ -196,13 +196,13 @@ struct LearningRates {
 
 struct PhaseSection {
   std::string name;
-  std::int64_t length = 0;                 // longest sequence, tokens
-  std::int64_t tokens_per_micro_batch = 0;        // capacity of a pack
-  std::int64_t sequences_per_micro_batch = 0;     // capacity of a pack; 0: derived from the data
-  std::int64_t examples_per_micro_batch = 0;      // of a click model, instead of the three above
-  std::int64_t micro_batches_per_step = 1;         // packs that make one global batch
-  std::optional<double> mask_probability;  // of pretraining's steps; not given: data.mask_probability
-  std::optional<std::int64_t> steps;       // exactly one of steps and epochs is given
+  std::int64_t length = 0;                     // longest sequence, tokens
+  std::int64_t tokens_per_micro_batch = 0;     // capacity of a micro-batch
+  std::int64_t sequences_per_micro_batch = 0;  // capacity of a micro-batch; 0: derived from the data
+  std::int64_t examples_per_micro_batch = 0;   // of a click model, instead of the three above
+  std::int64_t micro_batches_per_step = 1;     // micro-batches that make one global batch
+  std::optional<double> mask_probability;      // of pretraining's steps; not given: data.mask_probability
+  std::optional<std::int64_t> steps;           // exactly one of steps and epochs is given
   std::optional<double> epochs;
   LearningRates learning_rate;  // at the end of the warm-up
   ScheduleKind schedule = ScheduleKind::linear;
@@ -212,13 +212,15 @@ struct PhaseSection {
   PhaseObjective objective = PhaseObjective::fixed;
   std::optional<AdaptationSection> adaptation;  // of a phase that regularises or compresses
 
-  // Tokens or examples that a pack has room for.
-  std::int64_t pack_size() const { return examples_per_micro_batch > 0 ? examples_per_micro_batch : tokens_per_micro_batch; }
+  // Tokens or examples that a micro-batch has room for.
+  std::int64_t micro_batch_size() const {
+    return examples_per_micro_batch > 0 ? examples_per_micro_batch : tokens_per_micro_batch;
+  }
   friend bool operator==(const PhaseSection&, const PhaseSection&) = default;
 };
 
-// Sentences about old names of keys and values that a recipe was written with ("phase.0.micro_batches_per_step is
-// micro_batches_per_step"). Says nothing about what the recipe means.
+// Sentences about old names of keys and values that a recipe was written with
+// ("phase.0.micro_batches_per_step is micro_batches_per_step"). Says nothing about what the recipe means.
 struct OldNames {
   std::vector<std::string> met;
   friend bool operator==(const OldNames&, const OldNames&) { return true; }

@@ -233,7 +233,8 @@ void Source::drop_idle(toml::table& phase) const {
   if (objective == "fixed") {
     if (std::ranges::none_of(*adaptation, is_overridden)) phase.erase("adaptation");
   } else if (objective == "regularize" || objective == "compress") {
-    const PhaseObjective which = objective == "regularize" ? PhaseObjective::regularize : PhaseObjective::compress;
+    const PhaseObjective which =
+        objective == "regularize" ? PhaseObjective::regularize : PhaseObjective::compress;
     for (const std::string& idle : idle_adaptation_keys(which)) drop(*adaptation, idle);
   }
 }

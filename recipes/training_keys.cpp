@@ -187,7 +187,7 @@ const std::vector<Key<RunSection>>& keys_of() {
             "passes over the training data from one evaluation to the next, beside `evaluation_interval`; 0: "
             "none"),
       value("evaluation_batches", &S::evaluation_batches, count(0),
-            "packs of the validation set, or of each source's, to use; 0: the whole set"),
+            "micro-batches of the validation set, or of each source's, to use; 0: the whole set"),
       value(
           "checkpoint_interval", &S::checkpoint_interval, count(0),
           "steps from one checkpoint to the next, beside `checkpoint_minutes`; 0: no more than those and at "
@@ -205,7 +205,8 @@ const std::vector<Key<RunSection>>& keys_of() {
             "steps from one checkpoint that is kept for good, in `milestones/`, to the next; 0: none"),
       value("max_hours", &S::max_hours, above(0),
             "how long the run trains: phases then end when their time does, rates and targets of ranks go by "
-            "it, and the phases' steps say only how the hours are divided, by the tokens of their packs; "
+            "it, and the phases' steps say only how the hours are divided, by the tokens of their "
+            "micro-batches; "
             "warm-up is "
             "no larger a share of a phase than of its steps. "
             "Evaluations and checkpoints on the way count, those at the very end, and the time in which a "
@@ -255,11 +256,12 @@ const std::vector<Key<PhaseSection>>& keys_of() {
                   "tokens that one forward and backward pass holds at most, at least `length`; an encoder "
                   "needs it"),
       value("sequences_per_micro_batch", &S::sequences_per_micro_batch, count(0),
-            "sequences in a pack at most; 0: derived from the data"),
+            "sequences in a micro-batch at most; 0: derived from the data"),
       unless_zero("examples_per_micro_batch", &S::examples_per_micro_batch, count(1),
                   "examples that one forward and backward pass holds; a click model needs it, instead of "
                   "`length` and `tokens_per_micro_batch`"),
-      value("micro_batches_per_step", &S::micro_batches_per_step, count(1), "packs whose gradients make one step"),
+      value("micro_batches_per_step", &S::micro_batches_per_step, count(1),
+            "micro-batches whose gradients make one step"),
       value(
           "mask_probability", &S::mask_probability, above_to(0, 1),
           "share of the tokens to predict in this phase's steps; left out: `data.mask_probability`, by which "
@@ -268,7 +270,8 @@ const std::vector<Key<PhaseSection>>& keys_of() {
       value("epochs", &S::epochs, above(0), "passes over the training shards"),
       required(value(
           "learning_rate", &S::learning_rate, at_least(0),
-          "the highest: of all cores, of rank gates and of all others, or one for all. `embedding` is that of "
+          "the highest: of all cores, of rank gates and of all others, or one for all. `embedding` is that "
+          "of "
           "the token embedding's cores, if it is to be another than that of cores, and of a click model's "
           "tables; "
           "its dense ones have that of the rest without it. With `muon`, `cores` is the rate of linear "
@@ -282,11 +285,13 @@ const std::vector<Key<PhaseSection>>& keys_of() {
       value("final_ratio", &S::final_ratio, from_to(0, 1),
             "the last learning rate over the highest; not used by `constant`"),
       value("objective", &S::objective,
-            "what happens to the ranks: nothing (`fixed`), they are weighed against the loss (`regularize`), or "
+            "what happens to the ranks: nothing (`fixed`), they are weighed against the loss (`regularize`), "
+            "or "
             "they shrink to a target (`compress`)"),
-      with_presets(optional_section("adaptation", &S::adaptation,
-                                    "How a phase with objective `regularize` or `compress` adapts ranks (docs/rank-adaptation.md). "
-                                    "What is left out is the preset's.")),
+      with_presets(optional_section(
+          "adaptation", &S::adaptation,
+          "How a phase with objective `regularize` or `compress` adapts ranks (docs/rank-adaptation.md). "
+          "What is left out is the preset's.")),
   };
   return keys;
 }
@@ -305,33 +310,38 @@ const std::vector<Key<AdaptationSection>>& keys_of() {
             "the dense matrices"),
       value("target_size", &S::target_size,
             "compress: the size of the whole model in fp32 to reach, such as \"3.2MB\""),
-      value("target_loss", &S::target_loss, above(0),
-            "compress: while the loss is further from this than the size from its target, the loss goes first; "
-            "`paper` needs it"),
+      value(
+          "target_loss", &S::target_loss, above(0),
+          "compress: while the loss is further from this than the size from its target, the loss goes first; "
+          "`paper` needs it"),
       value("penalty", &S::penalty,
             "the size as gates see it (`l1_size`), or the mean of all live entries (`mean_gate`)"),
       value("gamma", &S::gamma, at_least(0), "regularize: weight of the penalty"),
-      value(
-          "beta", &S::beta, at_least(0),
-          "weight of the cores' norm, without which cores grow as gates shrink; regularize: as gamma if left out"),
+      value("beta", &S::beta, at_least(0),
+            "weight of the cores' norm, without which cores grow as gates shrink; regularize: as gamma if "
+            "left out"),
       value("threshold", &S::threshold, above(0), "an entry of a gate at or below this is dead for good"),
       value("rho_loss", &S::rho_loss, above(0), "compress: weight of the loss while the size goes first"),
-      value("rho_size", &S::rho_size, at_least(0), "compress: weight of the penalty while the loss goes first"),
+      value("rho_size", &S::rho_size, at_least(0),
+            "compress: weight of the penalty while the loss goes first"),
       value("loss_weight", &S::loss_weight, above(0),
             "compress: weight w₁ of the loss's gap to its target; one over the loss if left out"),
       value("size_weight", &S::size_weight, above(0),
             "compress: weight w₂ of the size's gap to its target; one over the size if left out"),
       value("weighted_branches", &S::weighted_branches,
-            "compress: whether these weights also weigh what is descended, as in the paper, or say only which of "
+            "compress: whether these weights also weigh what is descended, as in the paper, or say only "
+            "which of "
             "both it is"),
       value("smoothing", &S::smoothing, from_to_below(0, 1), "of the loss's exponential average"),
       value("hold", &S::hold, "compress: whether the penalty ends when the target is reached"),
       value("relative_size", &S::relative_size,
             "compress: whether the penalty is divided by the size, so that it stays as strong"),
       value("smallest_first", &S::smallest_first,
-            "compress: whether only the least important entries are pulled to 0, as many as the target asks for"),
+            "compress: whether only the least important entries are pulled to 0, as many as the target asks "
+            "for"),
       value("order", &S::order,
-            "compress: which entries are the least important: those of the smallest size (`magnitude`), or those "
+            "compress: which entries are the least important: those of the smallest size (`magnitude`), or "
+            "those "
             "without "
             "which the loss would rise least, their size times the root of the mean squared derivative of "
             "the loss "

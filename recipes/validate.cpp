@@ -110,8 +110,8 @@ void check_muon_rates(const Recipe& recipe, const LearningRates& rates, const st
                             key));
 }
 
-void check_packs(const PhaseSection& phase, const std::string& path, std::int64_t max_positions,
-                 const Places& places) {
+void check_micro_batches(const PhaseSection& phase, const std::string& path, std::int64_t max_positions,
+                         const Places& places) {
   for (const auto& [key, value] :
        {std::pair{"length", phase.length}, {"tokens_per_micro_batch", phase.tokens_per_micro_batch}})
     if (value == 0) places.fail(path, fmt::format("[{}] lacks {}; it must be given", path, key));
@@ -128,9 +128,10 @@ void check_packs(const PhaseSection& phase, const std::string& path, std::int64_
                     "would not fit",
                     path, phase.tokens_per_micro_batch, phase.length));
   if (phase.sequences_per_micro_batch > phase.tokens_per_micro_batch)
-    places.fail(path + ".sequences_per_micro_batch",
-                fmt::format("{0}.sequences_per_micro_batch = {1} is more than {0}.tokens_per_micro_batch = {2}", path,
-                            phase.sequences_per_micro_batch, phase.tokens_per_micro_batch));
+    places.fail(
+        path + ".sequences_per_micro_batch",
+        fmt::format("{0}.sequences_per_micro_batch = {1} is more than {0}.tokens_per_micro_batch = {2}", path,
+                    phase.sequences_per_micro_batch, phase.tokens_per_micro_batch));
 }
 
 void check_length(const PhaseSection& phase, const std::string& path, const Places& places) {
@@ -162,10 +163,9 @@ void check_adaptation(const PhaseSection& phase, const std::string& path, const 
   };
   if (phase.objective == PhaseObjective::fixed) {
     if (phase.adaptation)
-      places.fail(section,
-                  fmt::format("{} is for a phase that adapts ranks; set {}.objective to "
-                              "\"regularize\" or \"compress\", or leave the section out",
-                              section, path));
+      places.fail(section, fmt::format("{} is for a phase that adapts ranks; set {}.objective to "
+                                       "\"regularize\" or \"compress\", or leave the section out",
+                                       section, path));
     return;
   }
   const AdaptationSection adaptation = phase.adaptation.value_or(AdaptationSection{});
@@ -177,9 +177,11 @@ void check_adaptation(const PhaseSection& phase, const std::string& path, const 
                             compresses ? "regularize" : "compress", path));
   if (!compresses) return;
   if (ratio == size)
-    places.fail(ratio ? section + ".target_size" : path + ".objective",
-                fmt::format("{} has {} target_ratio {} target_size; a phase that compresses needs exactly one of them",
-                            section, ratio ? "both" : "neither", ratio ? "and" : "nor"));
+    places.fail(
+        ratio ? section + ".target_size" : path + ".objective",
+        fmt::format(
+            "{} has {} target_ratio {} target_size; a phase that compresses needs exactly one of them",
+            section, ratio ? "both" : "neither", ratio ? "and" : "nor"));
   if (size && !parse_size(adaptation.target_size))
     fail("target_size", fmt::format("= \"{}\" is no size; expected a number with a unit, such as \"3.2MB\"",
                                     adaptation.target_size));
@@ -210,11 +212,13 @@ void refuse_others(const S& section, const std::string& path, const std::set<std
                   fmt::format("{}.{} is not for a click model; leave it out", path, key.name));
 }
 
-void check_click_packs(const PhaseSection& phase, const std::string& path, const Places& places) {
-  for (const char* key : {"length", "tokens_per_micro_batch", "sequences_per_micro_batch", "mask_probability"})
+void check_click_micro_batches(const PhaseSection& phase, const std::string& path, const Places& places) {
+  for (const char* key :
+       {"length", "tokens_per_micro_batch", "sequences_per_micro_batch", "mask_probability"})
     if (is_given(phase, key))
-      places.fail(path + "." + key,
-                  fmt::format("{}.{} is for an encoder; a click model has examples_per_micro_batch", path, key));
+      places.fail(
+          path + "." + key,
+          fmt::format("{}.{} is for an encoder; a click model has examples_per_micro_batch", path, key));
   if (phase.examples_per_micro_batch == 0)
     places.fail(path, fmt::format("[{}] lacks examples_per_micro_batch; it must be given", path));
 }
@@ -226,9 +230,9 @@ void check_phases(const Recipe& recipe, const Places& places) {
     const PhaseSection& phase = recipe.phases[i];
     const std::string path = fmt::format("phase.{}", i);
     if (recipe.dlrm)
-      check_click_packs(phase, path, places);
+      check_click_micro_batches(phase, path, places);
     else
-      check_packs(phase, path, recipe.model.max_positions, places);
+      check_micro_batches(phase, path, recipe.model.max_positions, places);
     check_length(phase, path, places);
     check_adaptation(phase, path, places);
     if (!names.insert(phase.name).second)
@@ -246,10 +250,10 @@ EncoderConfig convert(const Recipe& recipe, std::int64_t vocabulary) {
   config.float8 = recipe.precision.float8();
   config.tensorized = recipe.tensorized;
   if (recipe.tensorized.enabled) return config;
-  EncoderConfig twin = config.dense_twin();
-  twin.low_rank = recipe.low_rank;
-  twin.lte = recipe.lte;
-  return twin;
+  EncoderConfig baseline = config.dense_baseline();
+  baseline.low_rank = recipe.low_rank;
+  baseline.lte = recipe.lte;
+  return baseline;
 }
 
 void check_dlrm(const Recipe& recipe, const Places& places) {
@@ -283,7 +287,7 @@ void check_model(const Recipe& recipe, const Places& places) {
   }
 }
 
-// Evaluations see merged weights only, and each head has as many tokens of a pack as any other.
+// Evaluations see merged weights only, and each head has as many tokens of a micro-batch as any other.
 void check_lte(const Recipe& recipe, const Places& places) {
   const LteSection& lte = *recipe.lte;
   if (recipe.tensorized.enabled)

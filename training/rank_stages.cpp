@@ -51,7 +51,7 @@ void warn_of_long_steps(const PhaseSection& section, double threshold, const Ran
 
 }  // namespace
 
-// A dense twin has no ranks: it just trains.
+// A dense baseline has no ranks: it just trains.
 PhaseObjective RankStages::objective_of(std::int64_t phase) const {
   return recipe_.tensorized.enabled ? recipe_.phases[phase].objective : PhaseObjective::fixed;
 }
@@ -216,7 +216,7 @@ bool RankStages::collapsed(const Trainable& model) const {
 
 const char* RankStages::advice() const {
   return objective_ == PhaseObjective::compress ? "hold the target (hold = true)"
-                                            : "weigh the size less (a smaller gamma)";
+                                                : "weigh the size less (a smaller gamma)";
 }
 
 bool RankStages::compaction_due(const RunState& state) const {

@@ -10,7 +10,7 @@
 #include "checkpoints/model_state.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
-#include "model/encoder_packs.h"
+#include "model/encoder_micro_batches.h"
 #include "training/checkpoint_recipe.h"
 #include "training/checkpoint_tokenizer.h"
 #include "training/phase.h"
@@ -126,7 +126,8 @@ void RateTrials::start() {
     require_same_encoder(recipe_, reader);
     load_initial_parameters(reader, engine_->model().parameters(), takes_carried_head(recipe_));
   }
-  engine_->set_packs(EncoderPacks(*model_, loader_options(recipe_, 0, task_, *model_).capacity));
+  engine_->set_micro_batches(
+      EncoderMicroBatches(*model_, loader_options(recipe_, 0, task_, *model_).capacity));
 }
 
 // The loss; none where no token of the batch was masked.
@@ -135,13 +136,13 @@ std::optional<double> RateTrials::one_step(data::Loader& loader, std::int64_t st
   if (options_.stop_requested && options_.stop_requested()) throw Stopped();
   engine_->clear_results();
   double targets = 0;
-  for (std::int64_t pack = 0; pack < recipe_.phases[0].micro_batches_per_step; ++pack) {
+  for (std::int64_t micro_batch = 0; micro_batch < recipe_.phases[0].micro_batches_per_step; ++micro_batch) {
     const data::Batch& batch = loader.next();
     engine_->load(batch.block());
     engine_->micro({.seed = static_cast<std::uint64_t>(recipe_.run.seed),
                     .step = static_cast<std::uint32_t>(step),
-                    .pack = static_cast<std::uint32_t>(pack)},
-                   pack + 1 == recipe_.phases[0].micro_batches_per_step);
+                    .micro_batch = static_cast<std::uint32_t>(micro_batch)},
+                   micro_batch + 1 == recipe_.phases[0].micro_batches_per_step);
     targets += static_cast<double>(task_.targets(batch));
   }
   const Schedule schedule{

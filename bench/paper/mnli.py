@@ -61,9 +61,9 @@ RUNS = [
     ("s32-std", "texts apart, a small dense model: 4 blocks of 32 (3e-3 both), seed 1", None),
     ("s32-2", "the same, seed 2", None),
     ("s32-3", "the same, seed 3", None),
-    ("c-5e-5", "dense twin of the paper's recipe (stopped)", None),
+    ("c-5e-5", "dense baseline of the paper's recipe (stopped)", None),
     ("dense-a", "the same, WordPiece (stopped)", None),
-    ("dense-b", "dense twin of our recipe, WordPiece (stopped)", None),
+    ("dense-b", "dense baseline of our recipe, WordPiece (stopped)", None),
     ("dense-b-low", "the same, rates of 2e-4 (stopped)", None),
 ]
 

@@ -21,7 +21,7 @@ struct StepInputs {
   double rank_urgency = 1;      // u of `compress` (kernels/shared/ranks.h)
 };
 
-// What a step found out; the host clears it before a step's first pack and reads it after apply.
+// What a step found out; the host clears it before a step's first micro-batch and reads it after apply.
 struct StepResults {
   double loss_sum = 0;  // over targets, nats
   double target_count = 0;

@@ -61,7 +61,8 @@ TEST_F(PhaseCostsTest, HoursAreDividedAsARunDividesThem) {
   for (std::size_t i = 0; i < costs.phases.size(); ++i) {
     hours += *costs.phases[i].hours();
     const PhaseSection& phase = recipe.phases[i];
-    const auto tokens = static_cast<double>(*phase.steps * phase.tokens_per_micro_batch * phase.micro_batches_per_step);
+    const auto tokens =
+        static_cast<double>(*phase.steps * phase.tokens_per_micro_batch * phase.micro_batches_per_step);
     EXPECT_NEAR(*costs.phases[i].hours(), 3 * tokens / asked, 1e-9);
   }
   EXPECT_NEAR(hours, 3, 1e-9);
@@ -94,7 +95,7 @@ TEST_F(PhaseCostsTest, ProcessesShareThePacksOfAStep) {
   EXPECT_LT(2 * shared, alone);  // about a sixteenth of it, on a machine that may be busy
 }
 
-TEST_F(PhaseCostsTest, ADenseTwinHasNoRanksToAdapt) {
+TEST_F(PhaseCostsTest, ADenseBaselineHasNoRanksToAdapt) {
   const Recipe recipe =
       this->recipe("unused", {"run.threads=1", "phase.0.objective='regularize'", "tensorized.enabled=false"});
   EXPECT_EQ(measure_phases(recipe, vocabulary).phases.size(), recipe.phases.size());

@@ -48,7 +48,7 @@ TEST_F(ClicksRun, ScoresEitherPart) {
   EXPECT_EQ(clicks("eval $D/run").output, clicks("eval $D/run --data $D/shards").output);
   EXPECT_THAT(clicks("eval $D/run").output, AllOf(HasSubstr("log loss"), HasSubstr("60 examples\n")));
   EXPECT_THAT(clicks("eval $D/run --train").output, HasSubstr("540 examples\n"));
-  EXPECT_EQ(clicks("eval $D/run --examples-per-pack 7").output, clicks("eval $D/run").output);
+  EXPECT_EQ(clicks("eval $D/run --batch-size 7").output, clicks("eval $D/run").output);
   EXPECT_THAT(clicks("eval $D/run --json").output, HasSubstr("\"examples\":60"));
 }
 

@@ -97,7 +97,7 @@ TEST_F(LoaderTest, EveryTokenComesOncePerEpoch) {
     given.capacity.longest = length;
     Loader loader(*shards_, given);
     std::map<std::int64_t, std::vector<int>> seen;
-    std::int64_t full = 0, packs = 0;
+    std::int64_t full = 0, micro_batches = 0;
     for (;;) {
       const Batch& batch = loader.next();
       const LoaderPosition after = loader.position();
@@ -114,13 +114,13 @@ TEST_F(LoaderTest, EveryTokenComesOncePerEpoch) {
         EXPECT_EQ(batch.position_ids[batch.sequence_offsets[s]], 0);
       }
       full += batch.tokens;
-      ++packs;
+      ++micro_batches;
     }
     ASSERT_EQ(seen.size(), 2u);
     for (const auto& [epoch, counts] : seen)
       for (std::int32_t id = 5; id < last_; ++id)
         ASSERT_EQ(counts[id], 1) << "epoch " << epoch << " id " << id;
-    EXPECT_GT(static_cast<double>(full) / static_cast<double>(256 * packs), 0.8);
+    EXPECT_GT(static_cast<double>(full) / static_cast<double>(256 * micro_batches), 0.8);
   }
 }
 
@@ -177,14 +177,14 @@ static void expect_shared(const ShardSet& shards, LoaderOptions given) {
   }
 }
 
-// Also where there is little room for targets, and where distinct ids are counted, for which packs of other
-// ranks are read too.
+// Also where there is little room for targets, and where distinct ids are counted, for which micro-batches of
+// other ranks are read too.
 TEST_F(LoaderTest, RanksShareTheSameGlobalBatches) {
-  for (const std::int64_t packs : {2, 5})
+  for (const std::int64_t micro_batches : {2, 5})
     for (const std::int64_t masked : {60, 12})
       for (const std::int64_t unique : {256, 100}) {
         LoaderOptions given = options();
-        given.micro_batches_per_step = packs;
+        given.micro_batches_per_step = micro_batches;
         given.capacity.masked = masked;
         given.capacity.unique_ids = unique;
         expect_shared(*shards_, given);
@@ -209,10 +209,10 @@ TEST_F(LoaderTest, RanksShareBatchesWithUnknownPieces) {
   expect_shared(shards, given);
   given.micro_batches_per_step = 1;
   Loader loader(shards, given);
-  const std::int64_t expected = loader.count_packs_per_epoch();
-  std::int64_t packs = 0;
-  while (loader.try_next() != nullptr && loader.epoch() == 0) ++packs;
-  EXPECT_EQ(packs, expected);
+  const std::int64_t expected = loader.count_micro_batches_per_epoch();
+  std::int64_t micro_batches = 0;
+  while (loader.try_next() != nullptr && loader.epoch() == 0) ++micro_batches;
+  EXPECT_EQ(micro_batches, expected);
 }
 
 TEST_F(LoaderTest, OnePassCoversTheSetOnceAndCanBeRepeated) {
@@ -245,14 +245,14 @@ TEST_F(LoaderTest, PermutedOnePassIsAFixedSampleOfTheSet) {
   Loader loader(*shards_, given), again(*shards_, given);
   std::vector<std::int32_t> ids;
   double first_mean = 0;
-  for (int packs = 0; const Batch* batch = loader.try_next(); ++packs) {
+  for (int micro_batches = 0; const Batch* batch = loader.try_next(); ++micro_batches) {
     expect_equal(again.next(), *batch);
     const auto found = originals(*batch);
     ids.insert(ids.end(), found.begin(), found.end());
-    if (packs == 7)
+    if (micro_batches == 7)
       first_mean = std::accumulate(ids.begin(), ids.end(), 0.0) / static_cast<double>(ids.size());
   }
-  // Ids rise through the corpus: the first packs of the shards' order would lie near its beginning.
+  // Ids rise through the corpus: the first micro-batches of the shards' order would lie near its beginning.
   EXPECT_NEAR(first_mean / last_, 0.5, 0.15);
   std::sort(ids.begin(), ids.end());
   ASSERT_EQ(static_cast<std::int32_t>(ids.size()), last_ - 5);
@@ -268,10 +268,10 @@ TEST_F(LoaderTest, CountsThePacksOfAnEpoch) {
         given.capacity.longest = length;
         given.one_pass = one_pass;
         Loader loader(*shards_, given);
-        const std::int64_t expected = loader.count_packs_per_epoch();
-        std::int64_t packs = 0;
-        while (loader.try_next() != nullptr && loader.epoch() == 0) ++packs;
-        EXPECT_EQ(packs, expected) << masked << " " << length << " " << one_pass;
+        const std::int64_t expected = loader.count_micro_batches_per_epoch();
+        std::int64_t micro_batches = 0;
+        while (loader.try_next() != nullptr && loader.epoch() == 0) ++micro_batches;
+        EXPECT_EQ(micro_batches, expected) << masked << " " << length << " " << one_pass;
       }
 }
 

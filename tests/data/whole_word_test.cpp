@@ -272,18 +272,18 @@ TEST_F(WholeWordLoader, CountsThePacksOfAnEpochAlsoWhilePrefetching) {
       options_.prefetch = prefetch;
       options_.one_pass = true;
       Loader undisturbed(*shards_, options_), loader(*shards_, options_);
-      std::int64_t packs = 0, expected = loader.count_packs_per_epoch();
+      std::int64_t micro_batches = 0, expected = loader.count_micro_batches_per_epoch();
       while (const Batch* batch = undisturbed.try_next()) {
-        if (packs % 7 == 3) {
-          EXPECT_EQ(loader.count_packs_per_epoch(), expected);
+        if (micro_batches % 7 == 3) {
+          EXPECT_EQ(loader.count_micro_batches_per_epoch(), expected);
         }
         expect_equal(loader.next(), *batch);
         EXPECT_LE(batch->masked, masked);
-        ++packs;
+        ++micro_batches;
       }
-      EXPECT_EQ(loader.count_packs_per_epoch(), expected);
+      EXPECT_EQ(loader.count_micro_batches_per_epoch(), expected);
       EXPECT_EQ(loader.try_next(), nullptr);
-      EXPECT_EQ(packs, expected) << masked << " " << prefetch;
+      EXPECT_EQ(micro_batches, expected) << masked << " " << prefetch;
     }
 }
 

@@ -24,7 +24,7 @@ std::vector<std::string> pruning() {
 TEST_F(Processes, MetricsSayHowLongProcessesWaited) {
   train(1, "one", {});
   for (const nlohmann::json& line : lines("one")) EXPECT_FALSE(line.contains("waiting_ms")) << line;
-  train(2, "two", {});  // with five packs a step, of which the first process has three
+  train(2, "two", {});  // with five micro-batches a step, of which the first process has three
   // Of single steps a process may wait longer than the first one's step takes: they begin one after the
   // other.
   double waited = 0, all = 0;

@@ -28,7 +28,7 @@ TEST(RecipeErrors, WholeSentences) {
 // What only an encoder has is refused in a click model's recipe, and the other way round.
 TEST(RecipeErrors, AClickModelIsNoEncoder) {
   const std::string clicks =
-      "[dlrm]\nwidth = 4\ntop = [8]\n[[phase]]\nname = \"a\"\nexamples_per_pack = 16\nsteps = 5\n"
+      "[dlrm]\nwidth = 4\ntop = [8]\n[[phase]]\nname = \"a\"\nexamples_per_micro_batch = 16\nsteps = 5\n"
       "learning_rate = 1e-3\n";
   const auto refused = [&](const std::string& more, const std::vector<std::string>& overrides = {}) {
     return refusal(more + clicks, overrides);
@@ -250,10 +250,10 @@ INSTANTIATE_TEST_SUITE_P(
              "r.toml:14:1: phase.0 has neither steps nor epochs"},
         Case{"LongWarmup", "steps = 10", "steps = 10\nwarmup_steps = 11",
              "warmup_steps = 11 is more than phase.0.steps = 10"},
-        Case{"ManySequences", "steps = 10", "steps = 10\nsequences_per_pack = 65",
+        Case{"ManySequences", "steps = 10", "steps = 10\nsequences_per_micro_batch = 65",
              "sequences_per_micro_batch = 65 is more"},
         Case{"SameNameTwice", "[[phase]]",
-             "[[phase]]\nname = \"first\"\nlength = 1\ntokens_per_pack = 1\nsteps = 1\nlearning_rate = "
+             "[[phase]]\nname = \"first\"\nlength = 1\ntokens_per_micro_batch = 1\nsteps = 1\nlearning_rate = "
              "1\n[[phase]]",
              "phase.1.name is 'first'"},
         Case{"Shares", "[[phase]]", "[data]\nrandom_share = 0.5\n[[phase]]",

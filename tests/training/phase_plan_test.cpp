@@ -23,9 +23,9 @@ TEST(PhasePlan, CountsStepsOfEpochsByTheirPacks) {
     asked.push_back(phase);
     return 30;
   });
-  EXPECT_THAT(plan.steps(), testing::ElementsAre(40, 12));  // 1.5 × 30 packs, 4 a step, rounded up
+  EXPECT_THAT(plan.steps(), testing::ElementsAre(40, 12));  // 1.5 × 30 micro-batches, 4 a step, rounded up
   EXPECT_EQ(plan.total(), 52);
-  EXPECT_THAT(asked, testing::ElementsAre(1)) << "counting packs may take a pass over the data";
+  EXPECT_THAT(asked, testing::ElementsAre(1)) << "counting micro-batches may take a pass over the data";
 }
 
 TEST(PhasePlan, AnEpochHasAStepHoweverFewPacks) {
@@ -63,7 +63,7 @@ TEST(PhasePlan, APhaseOfEpochsKeepsTheStepsItWasBegunWith) {
   EXPECT_EQ(more_phases.steps(1), 12);
 }
 
-// Two phases whose packs have as much room.
+// Two phases whose micro-batches have as much room.
 Recipe timed(double hours) {
   Recipe recipe = two_phases();
   recipe.phases[1].epochs.reset();
@@ -75,13 +75,13 @@ Recipe timed(double hours) {
 }
 
 TEST(PhasePlan, WithHoursPhasesEndWhenTheirTimeDoes) {
-  // 40 steps of one pack and 10 of two: two thirds of six minutes, and one third.
+  // 40 steps of one micro-batch and 10 of two: two thirds of six minutes, and one third.
   PhasePlan plan(timed(0.1), {});
   EXPECT_TRUE(plan.timed());
   EXPECT_THAT(plan.steps(), testing::ElementsAre(40, 10)) << "before anything is known";
   plan.replan({.phase = 0, .phase_step = 0, .seconds = 0, .phase_seconds = 0});
   EXPECT_THAT(plan.steps(), testing::ElementsAre(40, 10));
-  // 2 s a step: 120 in 240 s, and of those with two packs 30 in 120 s.
+  // 2 s a step: 120 in 240 s, and of those with two micro-batches 30 in 120 s.
   plan.replan({.phase = 0, .phase_step = 5, .seconds = 10, .phase_seconds = 10});
   EXPECT_THAT(plan.steps(), testing::ElementsAre(120, 30));
   // It turns out to be slower, and the pace of now is that of all steps until now.

@@ -303,8 +303,8 @@ TEST_F(RankRun, TheReferencePresetLetsTheLossGoFirst) {
   EXPECT_EQ(branches("near", "100.0"), std::set<std::string>{"size"});
 }
 
-// The same recipe serves the dense twin.
-TEST_F(RankRun, ADenseTwinHasNoRanksToAdapt) {
+// The same recipe serves the dense baseline.
+TEST_F(RankRun, ADenseBaselineHasNoRanksToAdapt) {
   EXPECT_TRUE(
       train("dense", adapting({"tensorized.enabled=false", "phase.0.steps=3", "phase.1.steps=2"})).finished);
   EXPECT_TRUE(rank_lines("dense").empty());

@@ -68,9 +68,9 @@ TEST_F(RankStagesTest, APhaseThatAdaptsNothingDoesNothing) {
   EXPECT_TRUE(metrics.empty());
 }
 
-TEST_F(RankStagesTest, ADenseTwinHasNoStages) {
+TEST_F(RankStagesTest, ADenseBaselineHasNoStages) {
   recipe_.tensorized.enabled = false;
-  config_ = config_.dense_twin();
+  config_ = config_.dense_baseline();
   RankStages stages(recipe_, form());
   StepEngine& engine = make_engine();
   EXPECT_FALSE(stages.begin(engine.model(), {}));

@@ -126,7 +126,7 @@ TEST_F(Resume, LowRankLayersContinueToTheBitOnAnyNumberOfThreads) {
   expect_equal_checkpoints(one.checkpoint, three.checkpoint);
   // Who fine-tunes the model takes its form over.
   const Recipe taken = parse_recipe(
-      "[[phase]]\nname = \"a\"\nlength = 16\ntokens_per_pack = 64\nsteps = 1\n"
+      "[[phase]]\nname = \"a\"\nlength = 16\ntokens_per_micro_batch = 64\nsteps = 1\n"
       "learning_rate = 1e-3\n",
       "r.toml", {}, {.toml = to_toml(recipe("one", with_threads("1"))), .name = "c"});
   ASSERT_TRUE(taken.low_rank);
