@@ -68,7 +68,7 @@ void require_micro_batches(const Recipe& recipe, const Communicator& host) {
       throw UsageError(
           fmt::format("phase.{0}.micro_batches_per_step = {1}, but the job has {2} processes, which share "
                       "the micro-batches of a step: "
-                      "give it {2} or a multiple (and fewer {3}_per_pack for as many {3} in a step)",
+                      "give it {2} or a multiple (and fewer {3}_per_micro_batch for as many {3} in a step)",
                       phase, micro_batches, host.world_size(), recipe.dlrm ? "examples" : "tokens"));
 }
 
