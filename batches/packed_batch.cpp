@@ -48,7 +48,7 @@ std::size_t PackedBatch::block_bytes() const {
                                   static_cast<std::byte*>(block()));
 }
 
-PackedBatch::PackedBatch(Allocator& allocator, const PackCapacity& wanted) {
+PackedBatch::PackedBatch(Allocator& allocator, const MicroBatchCapacity& wanted) {
   *this = measuring(wanted, allocator.device());  // for the sizes
   memory_ = Buffer(allocator, block_bytes() + token_rows.bytes(), MemoryKind::workspace);
   lay_out(static_cast<std::int32_t*>(memory_.data()), allocator.device());
@@ -71,7 +71,7 @@ LookupIds PackedBatch::tokens() const {
 }
 
 void PackedBatch::check(std::span<const std::byte> block) const {
-  PackCapacity of;
+  MicroBatchCapacity of;
   if (block.size() == block_bytes()) {
     std::array<std::int32_t, 5> filled{};
     const auto* base = static_cast<const std::byte*>(this->block());
@@ -87,14 +87,14 @@ void PackedBatch::check(std::span<const std::byte> block) const {
       capacity.unique_ids);
 }
 
-PackedBatch PackedBatch::over(void* memory, const PackCapacity& capacity) {
+PackedBatch PackedBatch::over(void* memory, const MicroBatchCapacity& capacity) {
   PackedBatch batch;
   batch.capacity = capacity;
   batch.lay_out(static_cast<std::int32_t*>(memory), Device{});
   return batch;
 }
 
-PackedBatch PackedBatch::measuring(const PackCapacity& capacity, Device device) {
+PackedBatch PackedBatch::measuring(const MicroBatchCapacity& capacity, Device device) {
   PackedBatch batch;
   batch.capacity = capacity;
   batch.lay_out(reinterpret_cast<std::int32_t*>(std::uintptr_t{1} << 46), device);

@@ -9,13 +9,13 @@
 namespace comera {
 
 // The most that one batch of a phase holds; what it really has is in PackedBatch::counts.
-struct PackCapacity {
+struct MicroBatchCapacity {
   std::int64_t tokens = 0;      // T
   std::int64_t sequences = 0;   // S
   std::int64_t longest = 0;     // no sequence is longer
   std::int64_t masked = 0;      // P; 0 without masked positions
   std::int64_t unique_ids = 0;  // U
-  friend bool operator==(const PackCapacity&, const PackCapacity&) = default;
+  friend bool operator==(const MicroBatchCapacity&, const MicroBatchCapacity&) = default;
 };
 
 // Sequences laid end to end without padding between them; int32 but for the scores. Rows beyond the counts
@@ -24,13 +24,13 @@ struct PackCapacity {
 class PackedBatch {
  public:
   PackedBatch() = default;
-  PackedBatch(Allocator& allocator, const PackCapacity& capacity);
+  PackedBatch(Allocator& allocator, const MicroBatchCapacity& capacity);
   // The same layout over a block of the host's, which has no token_rows.
-  static PackedBatch over(void* memory, const PackCapacity& capacity);
+  static PackedBatch over(void* memory, const MicroBatchCapacity& capacity);
   // For dry runs: addresses that nobody may read.
-  static PackedBatch measuring(const PackCapacity& capacity, Device device = {});
+  static PackedBatch measuring(const MicroBatchCapacity& capacity, Device device = {});
 
-  PackCapacity capacity;
+  MicroBatchCapacity capacity;
   Tensor token_ids;         // (T) after masking
   Tensor position_ids;      // (T)
   Tensor type_ids;          // (T)

@@ -20,7 +20,7 @@
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
 #include "kernels/core/profile.h"
-#include "model/dlrm/click_packs.h"
+#include "model/dlrm/click_micro_batches.h"
 #include "tensorized/factorize.h"
 #include "training/step_engine.h"
 
@@ -78,11 +78,11 @@ void measure(std::int64_t width, std::int64_t rank, std::int64_t examples, int p
   model.parameters().initialize(1);
   StepEngine engine(model, {}, processor);
   const data::Clicks clicks = draw(config, model.right_rows(), examples, 1);
-  engine.set_packs(ClickPacks(model, clicks.arrays().capacity));
+  engine.set_micro_batches(ClickMicroBatches(model, clicks.arrays().capacity));
   const auto step = [&](int number) {
     engine.clear_results();
     engine.load(clicks.block());
-    engine.micro({.seed = 1, .step = static_cast<std::uint32_t>(number), .pack = 0});
+    engine.micro({.seed = 1, .step = static_cast<std::uint32_t>(number), .micro_batch = 0});
     engine.apply(number, static_cast<double>(examples), {1e-3, 1e-3, 1e-3, 1e-3, 1e-3}, 0);
     return engine.results().loss_sum / static_cast<double>(examples);
   };

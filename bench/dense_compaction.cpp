@@ -4,7 +4,8 @@
 //
 //   comera_bench_compaction CHECKPOINT ERROR...
 //
-// The held-out set, the masks and the packs are those of the checkpoint's recipe (data.validation, phase 0).
+// The held-out set, the masks and the micro-batches are those of the checkpoint's recipe (data.validation,
+// phase 0).
 #include <fmt/format.h>
 
 #include <unistd.h>
@@ -20,7 +21,7 @@
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
-#include "model/encoder_packs.h"
+#include "model/encoder_micro_batches.h"
 #include "training/checkpoint_recipe.h"
 #include "training/checkpoint_tokenizer.h"
 #include "training/dense_compaction.h"
@@ -44,10 +45,10 @@ Evaluation evaluate_checkpoint(const std::filesystem::path& checkpoint) {
   const data::Tokenizer tokenizer = load_tokenizer(recipe.data.tokenizer);
   MaskedLanguageTask task(recipe.data, tokenizer, config);
   options.masking = task.masking();
-  options.capacity =
-      data::capacity_for(phase.tokens_per_pack, phase.length, options.masking.probability, config.vocabulary);
+  options.capacity = data::capacity_for(phase.tokens_per_micro_batch, phase.length,
+                                        options.masking.probability, config.vocabulary);
   options.right_modulus = model.token_embedding().right_rows();
-  engine.set_packs(EncoderPacks(model, options.capacity));
+  engine.set_micro_batches(EncoderMicroBatches(model, options.capacity));
   return *task.evaluate(engine, model, options, recipe.run.evaluation_batches, {}, one_process());
 }
 

@@ -4,7 +4,7 @@
     bench/fit_law.py RESULTS.jsonl ... [--write bench/loss_law.inc]
 
 loss = ((parameter_scale / parameters) ** ratio + token_scale / tokens) ** power (Kaplan et al., 2020, equation 1.5),
-by least squares, of tensor trains (dense twins among the results are left out). Of each run of RESULTS the first
+by least squares, of tensor trains (dense baselines among the results are left out). Of each run of RESULTS the first
 phase counts, whose learning rate ends at 0: later ones have other sequences. Seeds of one variant are one point,
 their mean. How sure the law is comes from resampled points: each draw is a law of its own. Python's standard library
 only.
@@ -36,7 +36,7 @@ def points_of(paths):
             ends = [loss for step, _, loss in run["curve"] if step == steps]
             if ends:
                 # Runs that part after the first phase have had the same one.
-                tokens = steps * int(settings.get("phase.0.tokens_per_pack", TOKENS)) * int(settings.get("phase.0.packs_per_step", 1))
+                tokens = steps * int(settings.get("phase.0.tokens_per_micro_batch", TOKENS)) * int(settings.get("phase.0.micro_batches_per_step", 1))
                 seeds = found.setdefault((run["parameters"], tokens), {})
                 seeds.setdefault(run["seed"], (ends[0], run["variant"]))
     return [(*key, statistics.mean(loss for loss, _ in seeds.values()), next(iter(seeds.values()))[1])

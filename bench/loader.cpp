@@ -1,5 +1,5 @@
-// What a process's loader costs: one process that takes all packs of a step, and one of many, which passes
-// those of the others by their lengths. One thread; masks as the recipes' (15 %).
+// What a process's loader costs: one process that takes all micro-batches of a step, and one of many, which
+// passes those of the others by their lengths. One thread; masks as the recipes' (15 %).
 //
 //   comera_bench_loader FOLDER-OF-SHARDS [PROCESSES ...]
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ void measure(const data::ShardSet& shards, std::int64_t processes) {
   options.masking.probability = 0.15;
   options.capacity =
       data::capacity_for(tokens, length, options.masking.probability, shards.info().vocabulary, 1);
-  options.packs_per_step = options.world_size = processes;
+  options.micro_batches_per_step = options.world_size = processes;
   options.prefetch = 0;
   data::Loader loader(shards, options);
   loader.next();
@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
   }
   try {
     const data::ShardSet shards(argv[1], "train");
-    put("| processes | ms for a process's pack of 4,096 tokens | million tokens/s gone through "
+    put("| processes | ms for a process's micro-batch of 4,096 tokens | million tokens/s gone through "
         "|\n|---|---|---|\n");
     if (argc == 2)
       for (const std::int64_t processes : {1, 8, 64, 512}) measure(shards, processes);

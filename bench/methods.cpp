@@ -17,7 +17,7 @@ struct Kind {
   Method (*make)(const Recipe&, const MethodOptions&);
 };
 
-Recipe dense_twin(Recipe recipe) {
+Recipe dense_baseline(Recipe recipe) {
   recipe.tensorized.enabled = false;
   return recipe;
 }
@@ -29,11 +29,11 @@ std::int64_t quarter_of_hidden(const Recipe& recipe) {
 Method tensor_trains(const Recipe& recipe, const MethodOptions&) { return {"", "the recipe's", recipe}; }
 
 Method dense(const Recipe& recipe, const MethodOptions&) {
-  return {"", "the dense twin", dense_twin(recipe)};
+  return {"", "the dense baseline", dense_baseline(recipe)};
 }
 
 Method galore(const Recipe& recipe, const MethodOptions& options) {
-  Method method{"", "", dense_twin(recipe)};
+  Method method{"", "", dense_baseline(recipe)};
   GaloreOptions galore = options.galore;
   if (galore.rank == 0) galore.rank = quarter_of_hidden(recipe);
   method.recipe.optim.kind = OptimizerKind::galore;
@@ -44,20 +44,20 @@ Method galore(const Recipe& recipe, const MethodOptions& options) {
 }
 
 Method low_rank(const Recipe& recipe, const MethodOptions& options) {
-  Method method{"", "", dense_twin(recipe)};
+  Method method{"", "", dense_baseline(recipe)};
   const std::int64_t rank = options.low_rank > 0 ? options.low_rank : quarter_of_hidden(recipe);
   method.recipe.low_rank = LowRankSection{.rank = rank};
   method.detail = fmt::format("rank {}", rank);
   return method;
 }
 
-// A pack is divided among the heads, and evaluations fall on merges.
+// A micro-batch is divided among the heads, and evaluations fall on merges.
 Method lte(const Recipe& recipe, const MethodOptions& options) {
-  Method method{"", "", dense_twin(recipe)};
+  Method method{"", "", dense_baseline(recipe)};
   LteSection lte = options.lte;
   lte.lora_r = std::min({lte.lora_r, recipe.model.hidden, recipe.model.ffn});
   for (const PhaseSection& phase : recipe.phases)
-    lte.num_heads = std::gcd(lte.num_heads, phase.tokens_per_pack);
+    lte.num_heads = std::gcd(lte.num_heads, phase.tokens_per_micro_batch);
   if (const std::int64_t interval = recipe.run.evaluation_interval; interval > 0)
     lte.merge_steps = std::gcd(lte.merge_steps, interval);
   method.recipe.run.evaluation_epochs = 0;
@@ -110,7 +110,7 @@ std::vector<Method> methods_of(const Recipe& recipe, const MethodOptions& option
     if (const auto rate = options.rates.find(name); rate != options.rates.end())
       for (PhaseSection& phase : method.recipe.phases)
         phase.learning_rate = {
-            .cores = rate->second, .gates = rate->second, .rest = rate->second, .embedding = rate->second};
+            .cores = rate->second, .gates = rate->second, .other = rate->second, .embedding = rate->second};
     validate(method.recipe);
     method.detail += fmt::format(", by {}", name_of(method.recipe.optim.kind));
     methods.push_back(std::move(method));

@@ -29,9 +29,9 @@ struct MethodOptions {
 // "tensor_trains", "dense", "galore", "low_rank", "lte".
 std::vector<std::string> method_names();
 
-// Tensor trains are the recipe's own. The others are of its dense twin: "dense" by the recipe's optimizer,
-// "galore" by GaLore, "low_rank" as products of two factors by the recipe's optimizer, "lte" by LTE and
-// AdamW. Throws UsageError for an unknown name and for a recipe without tensor trains.
+// Tensor trains are the recipe's own. The others are of its dense baseline: "dense" by the recipe's
+// optimizer, "galore" by GaLore, "low_rank" as products of two factors by the recipe's optimizer, "lte" by
+// LTE and AdamW. Throws UsageError for an unknown name and for a recipe without tensor trains.
 std::vector<Method> methods_of(const Recipe& recipe, const MethodOptions& options);
 
 }  // namespace comera

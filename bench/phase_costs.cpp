@@ -19,8 +19,8 @@ StepBenchmarkOptions step_options(const Recipe& recipe, const PhaseSection& phas
   StepBenchmarkOptions options;
   options.config = encoder_config(recipe, vocabulary);
   options.optimizer = recipe.optim;
-  options.length = std::min(phase.length, phase.tokens_per_pack);
-  options.tokens = phase.tokens_per_pack / options.length * options.length;
+  options.length = std::min(phase.length, phase.tokens_per_micro_batch);
+  options.tokens = phase.tokens_per_micro_batch / options.length * options.length;
   options.mask_probability = phase.mask_probability.value_or(recipe.data.mask_probability);
   return options;
 }
@@ -35,14 +35,15 @@ RankStageOptions stage_of(const PhaseSection& phase) {
 PhaseCost measure(Stepper& stepper, const Recipe& recipe, const PhaseSection& phase, int processes) {
   PhaseCost cost{.name = phase.name,
                  .length = phase.length,
-                 .tokens = phase.tokens_per_pack * phase.packs_per_step,
+                 .tokens = phase.tokens_per_micro_batch * phase.micro_batches_per_step,
                  .steps = phase.steps,
                  .epochs = phase.epochs};
   std::vector<double> seconds = step_times(stepper);
-  const std::int64_t packs = (phase.packs_per_step + processes - 1) / processes;  // of the busiest process
-  const double further = packs > 1 ? stepper.pack() : 0;
+  const std::int64_t micro_batches =
+      (phase.micro_batches_per_step + processes - 1) / processes;  // of the busiest process
+  const double further = micro_batches > 1 ? stepper.micro_batch() : 0;
   const double often = occasional_work(stepper, recipe).seconds_per_step();
-  for (double& step : seconds) step += static_cast<double>(packs - 1) * further + often;
+  for (double& step : seconds) step += static_cast<double>(micro_batches - 1) * further + often;
   cost.seconds = median(seconds);
   const auto [least, most] = std::ranges::minmax(seconds);
   cost.least = least, cost.most = most;
@@ -127,7 +128,7 @@ std::string phase_costs_text(const PhaseCosts& costs) {
                         steps_text(phase), of_phase ? hours_text(*of_phase) : "");
   }
   text += known ? fmt::format("{:<90}{:>10}\n", "all", hours_text(hours))
-                : "passes take as many steps as the data have packs\n";
+                : "passes take as many steps as the data have micro-batches\n";
   if (costs.max_hours)
     text += fmt::format("run.max_hours = {:g}: {}\n", *costs.max_hours,
                         costs.hours_divided

@@ -14,8 +14,8 @@ namespace comera {
 struct PhaseCost {
   std::string name;
   std::int64_t length = 0, tokens = 0;  // of a sequence, and the most of a step
-  // A step with all its packs: the median, and the range. A phase that adapts ranks is measured with the
-  // ranks that the recipe begins with.
+  // A step with all its micro-batches: the median, and the range. A phase that adapts ranks is measured with
+  // the ranks that the recipe begins with.
   double seconds = 0, least = 0, most = 0;
   std::optional<double> steps;   // not known where the recipe counts passes over its data
   std::optional<double> epochs;  // then these
@@ -33,9 +33,8 @@ struct PhaseCosts {
 };
 
 // Trains a model of random weights on random tokens, a few steps of each phase, on the recipe's device and
-// threads; in a job of several processes, which share the packs of a step, without what they say to one
-// another.
-// UsageError for a recipe without phases, and for what the device cannot do.
+// threads; in a job of several processes, which share the micro-batches of a step, without what they say to
+// one another. UsageError for a recipe without phases, and for what the device cannot do.
 PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int processes = 1);
 
 // Divides max_hours among the phases by their tokens, as a run does, where all have steps; nothing without

@@ -21,7 +21,7 @@
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
-#include "model/encoder_packs.h"
+#include "model/encoder_micro_batches.h"
 #include "training/checkpoint_recipe.h"
 #include "training/checkpoint_tokenizer.h"
 #include "training/masked_language_task.h"
@@ -41,8 +41,8 @@ struct Entry {
 
 class PruneOrders {
  public:
-  PruneOrders(const std::filesystem::path& checkpoint, std::int64_t training_packs,
-              std::int64_t held_out_packs)
+  PruneOrders(const std::filesystem::path& checkpoint, std::int64_t training_micro_batches,
+              std::int64_t held_out_micro_batches)
       : reader_(checkpoint),
         recipe_(checkpoint_recipe(reader_)),
         config_(encoder_config(recipe_, reader_.integer("/data", "vocabulary"))),
@@ -51,22 +51,22 @@ class PruneOrders {
         engine_(model_, recipe_.optim, processor_),
         tokenizer_(load_tokenizer(recipe_.data.tokenizer)),
         task_(recipe_.data, tokenizer_, config_),
-        held_out_packs_(held_out_packs) {
+        held_out_micro_batches_(held_out_micro_batches) {
     load_parameters(reader_, model_.parameters());
     const PhaseSection& phase = recipe_.phases[0];
     options_.masking = task_.masking();
-    options_.capacity = data::capacity_for(phase.tokens_per_pack, phase.length, options_.masking.probability,
-                                           config_.vocabulary);
+    options_.capacity = data::capacity_for(phase.tokens_per_micro_batch, phase.length,
+                                           options_.masking.probability, config_.vocabulary);
     options_.right_modulus = model_.token_embedding().right_rows();
     options_.seed = 977;
-    engine_.set_packs(EncoderPacks(model_, options_.capacity));
+    engine_.set_micro_batches(EncoderMicroBatches(model_, options_.capacity));
     layers_ = model_.ranked_layers();
     find_entries();
-    differentiate(training_packs, phase.length);
+    differentiate(training_micro_batches, phase.length);
   }
 
   double held_out_loss() {
-    return task_.evaluate(engine_, model_, options_, held_out_packs_, {}, one_process())->loss;
+    return task_.evaluate(engine_, model_, options_, held_out_micro_batches_, {}, one_process())->loss;
   }
 
   using Importance = std::function<double(const Entry&)>;
@@ -112,11 +112,11 @@ class PruneOrders {
       }
   }
 
-  // Of the loss, mean per target, over packs of the training data.
-  void differentiate(std::int64_t packs, std::int64_t length) {
+  // Of the loss, mean per target, over micro-batches of the training data.
+  void differentiate(std::int64_t micro_batches, std::int64_t length) {
     data::Loader loader(task_.samples(length), options_);
     const Tensor gradients = model_.parameters().gradients();
-    for (std::int64_t pack = 0; pack < packs; ++pack) {
+    for (std::int64_t micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
       std::memset(gradients.raw(), 0, gradients.bytes());
       engine_.clear_results();
       engine_.load(loader.try_next()->block());
@@ -124,8 +124,8 @@ class PruneOrders {
       const double targets = engine_.results().target_count;
       for (Entry& entry : entries_) {
         const double slope = gradients.data<float>()[entry.at] / targets;
-        entry.slope += slope / static_cast<double>(packs);
-        entry.square += slope * slope / static_cast<double>(packs);
+        entry.slope += slope / static_cast<double>(micro_batches);
+        entry.square += slope * slope / static_cast<double>(micro_batches);
       }
     }
   }
@@ -171,13 +171,13 @@ class PruneOrders {
   data::LoaderOptions options_;
   std::vector<RankedLayer> layers_;
   std::vector<Entry> entries_;
-  std::int64_t held_out_packs_;
+  std::int64_t held_out_micro_batches_;
 };
 
-void measure(const std::filesystem::path& checkpoint, std::int64_t training_packs,
-             std::int64_t held_out_packs, const std::vector<double>& shares) {
+void measure(const std::filesystem::path& checkpoint, std::int64_t training_micro_batches,
+             std::int64_t held_out_micro_batches, const std::vector<double>& shares) {
   prepare_threads(1);
-  PruneOrders orders(checkpoint, training_packs, held_out_packs);
+  PruneOrders orders(checkpoint, training_micro_batches, held_out_micro_batches);
   put("all entries: {:.4f}\n\n| least important first by |", orders.held_out_loss());
   for (const double share : shares) put(" {} |", share);
   put("\n|---|");

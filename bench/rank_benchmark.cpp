@@ -107,7 +107,7 @@ class RankBenchmark {
     const ParameterStore& compacted = add("compacted", options_.config).parameters();
     write_live(compacted);
     write_in_front(compacted, masked);
-    if (!options_.only_tensorized) add("dense", options_.config.dense_twin());
+    if (!options_.only_tensorized) add("dense", options_.config.dense_baseline());
     std::optional<Ceilings> ceilings;
     if (options_.profile) ceilings = measure_ceilings();
     measure();

@@ -12,7 +12,7 @@ namespace comera {
 // as it was before ("before", random weights: the ranks at the run's start, or, if the file has no history of
 // them, of the recipe's kinds); of the same shapes with the checkpoint's live slices in front and zeros
 // elsewhere ("masked": what killing alone, without compaction, would save); of the live ranks ("compacted"),
-// with the checkpoint's weights; and, unless options.only_tensorized, of the dense twin. Times, memory,
+// with the checkpoint's weights; and, unless options.only_tensorized, of the dense baseline. Times, memory,
 // parameters and how many times the compacted model's they are, as text. options.config and options.operands
 // are the checkpoint's, whatever was given; the CPU computes in fp32. Throws Error if the checkpoint is
 // dense.

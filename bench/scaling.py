@@ -84,7 +84,7 @@ def main():
                         command = launcher(place, arguments.rate) + [
                             arguments.comera, arguments.command, arguments.recipe, "--output", str(output),
                             *settings, *options]
-                        for setting in (f"phase.0.steps={arguments.steps}", f"phase.0.packs_per_step={packs}",
+                        for setting in (f"phase.0.steps={arguments.steps}", f"phase.0.micro_batches_per_step={packs}",
                                         "phase.0.warmup_steps=0", "run.threads=1", "run.log_interval=1",
                                         "run.checkpoint_interval=0", "run.checkpoint_minutes=0",
                                         "run.evaluation_interval=0"):

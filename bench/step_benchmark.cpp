@@ -32,7 +32,7 @@ class LayerTimer {
         step_memory_(host_allocator(), step_bytes, MemoryKind::workspace) {
     store_.allocate(host_allocator(), options.config.compute, true);
     store_.initialize(1);
-    const PackCapacity capacity = capacity_of(options);
+    const MicroBatchCapacity capacity = capacity_of(options);
     batch_ = PackedBatch(host_allocator(), capacity);
     const data::Batch host = random_batch(options, capacity, 0);
     std::ranges::copy(host.sequence_offsets, batch_.sequence_offsets.data<std::int32_t>());
@@ -262,7 +262,7 @@ std::string benchmark_on_gpu(const StepBenchmarkOptions& options, const Processo
   const double bandwidth = gpu_bandwidth(processor);
   std::optional<GpuSteps> tensorized(std::in_place, options.config, options, processor);
   std::optional<GpuSteps> dense;
-  if (!options.only_tensorized) dense.emplace(options.config.dense_twin(), options, processor);
+  if (!options.only_tensorized) dense.emplace(options.config.dense_baseline(), options, processor);
   for (int repeat = 0; repeat < options.repeats; ++repeat) {
     tensorized->step();
     if (dense) dense->step();
@@ -291,7 +291,7 @@ std::string benchmark_on_gpu(const StepBenchmarkOptions& options, const Processo
   text += fmt::format("  at best {:.0f} TFLOP/s of products in {}\n", ceilings.product_flops * 1e-12,
                       name_of(options.config.compute));
   text += gpu_profile("tensorized", options.config, options, processor, ceilings);
-  if (with_dense) text += gpu_profile("dense", options.config.dense_twin(), options, processor, ceilings);
+  if (with_dense) text += gpu_profile("dense", options.config.dense_baseline(), options, processor, ceilings);
   return text;
 }
 
@@ -311,7 +311,7 @@ std::string benchmark_step(const StepBenchmarkOptions& options) {
 
   ProfiledSteps tensorized(options.config, options);
   std::optional<ProfiledSteps> dense;
-  if (!options.only_tensorized) dense.emplace(options.config.dense_twin(), options);
+  if (!options.only_tensorized) dense.emplace(options.config.dense_baseline(), options);
   for (int repeat = 0; repeat < options.repeats; ++repeat) {
     tensorized.step();
     if (dense) dense->step();

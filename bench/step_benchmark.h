@@ -11,14 +11,14 @@
 namespace comera {
 
 struct StepBenchmarkOptions {
-  EncoderConfig config;        // with its tensor trains; the dense twin is made from it
+  EncoderConfig config;        // with its tensor trains; the dense baseline is made from it
   OptimizerOptions optimizer;  // of both
   std::int64_t tokens = 4096;  // packed, in sequences of `length`
   std::int64_t length = 128;
   double mask_probability = 0.15;  // share of the tokens that are targets
   int repeats = 5;
   bool profile = false;  // also a table of where the step's time goes, beside what its work needs at least
-  bool only_tensorized = false;  // without the dense twin, which takes most of the time
+  bool only_tensorized = false;  // without the dense baseline, which takes most of the time
   std::string device = "auto";   // as find_processor() takes it
   OperandKind operands = OperandKind::as_they_are;
   bool graphs = true;  // on a GPU: replay recorded steps
@@ -34,8 +34,8 @@ struct OccasionalWork {
   double seconds_per_step() const { return steps > 0 ? seconds / static_cast<double>(steps) : 0; }
 };
 
-// Times whole optimizer steps of a model and of its dense twin in turn and what the machine can do at best,
-// all in one run: medians and ratios, as text. On the CPU also one encoder layer by itself.
+// Times whole optimizer steps of a model and of its dense baseline in turn and what the machine can do at
+// best, all in one run: medians and ratios, as text. On the CPU also one encoder layer by itself.
 std::string benchmark_step(const StepBenchmarkOptions& options);
 
 }  // namespace comera

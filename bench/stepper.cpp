@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-#include "model/encoder_packs.h"
+#include "model/encoder_micro_batches.h"
 
 namespace comera {
 
@@ -44,16 +44,16 @@ void check_lengths(const StepBenchmarkOptions& options) {
                     options.length, options.config.max_positions));
 }
 
-PackCapacity capacity_of(const StepBenchmarkOptions& options) {
+MicroBatchCapacity capacity_of(const StepBenchmarkOptions& options) {
   const EncoderConfig& config = options.config;
-  PackCapacity capacity =
+  MicroBatchCapacity capacity =
       data::capacity_for(options.tokens, options.length, options.mask_probability, config.vocabulary);
   capacity.sequences = std::max<std::int64_t>(capacity.sequences, options.tokens / options.length);
   if (config.head != HeadKind::mlm) capacity.masked = 0;
   return capacity;
 }
 
-data::Batch random_batch(const StepBenchmarkOptions& options, const PackCapacity& capacity,
+data::Batch random_batch(const StepBenchmarkOptions& options, const MicroBatchCapacity& capacity,
                          std::int64_t right_rows) {
   const EncoderConfig& config = options.config;
   data::Batch batch(capacity);
@@ -91,8 +91,8 @@ Stepper::Stepper(const EncoderConfig& config, const StepBenchmarkOptions& option
 }
 
 void Stepper::set_batch(const StepBenchmarkOptions& options) {
-  const PackCapacity capacity = capacity_of(options);
-  engine_.set_packs(EncoderPacks(model_, capacity));
+  const MicroBatchCapacity capacity = capacity_of(options);
+  engine_.set_micro_batches(EncoderMicroBatches(model_, capacity));
   engine_.load(random_batch(options, capacity, model_.token_embedding().right_rows()).block());
   targets_ = static_cast<double>(options.tokens) * options.mask_probability;
 }
@@ -103,10 +103,10 @@ void Stepper::adapt_ranks(const RankStageOptions& stage) {
 
 void Stepper::micro() {
   engine_.clear_results();
-  engine_.micro({.seed = 1, .step = static_cast<std::uint32_t>(update_), .pack = 0});
+  engine_.micro({.seed = 1, .step = static_cast<std::uint32_t>(update_), .micro_batch = 0});
 }
 
-double Stepper::pack() {
+double Stepper::micro_batch() {
   const auto start = Clock::now();
   micro();
   engine_.results();
@@ -127,7 +127,7 @@ void Stepper::apply() {
 }
 
 double Stepper::refresh() {
-  pack();
+  micro_batch();
   const auto start = Clock::now();
   engine_.refresh_optimizer(0);
   const double seconds = seconds_since(start);

@@ -27,9 +27,9 @@ double median_ratio(const std::vector<double>& a, const std::vector<double>& b);
 // UsageError if tokens and length do not fit each other, or the model.
 void check_lengths(const StepBenchmarkOptions& options);
 
-PackCapacity capacity_of(const StepBenchmarkOptions& options);
+MicroBatchCapacity capacity_of(const StepBenchmarkOptions& options);
 // Whole sequences of random tokens; the frequencies are Zipf's, as in text.
-data::Batch random_batch(const StepBenchmarkOptions& options, const PackCapacity& capacity,
+data::Batch random_batch(const StepBenchmarkOptions& options, const MicroBatchCapacity& capacity,
                          std::int64_t right_rows);
 
 // A model of random weights that takes steps, all on the same batch.
@@ -46,10 +46,10 @@ class Stepper {
   void adapt_ranks(const RankStageOptions& stage);  // before set_batch()
   void keep_ranks() { engine_.keep_ranks(); }       // or no longer do
 
-  double step();     // its seconds, with one pack
-  double pack();     // of a further pack's forward and backward
-  double merge();    // of a model with adapters
-  double refresh();  // of an optimizer that does something before some updates
+  double step();         // its seconds, with one micro-batch
+  double micro_batch();  // of a further micro-batch's forward and backward
+  double merge();        // of a model with adapters
+  double refresh();      // of an optimizer that does something before some updates
   // Of parameters, gradients, moments, activations and scratch.
   double memory_mib();
   // All that was allocated since this was made. What of a step's memory is scratch is workspace.

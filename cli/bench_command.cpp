@@ -46,7 +46,7 @@ std::string bench_recipe(BenchOptions& options) {
   options.step.config = encoder_config(recipe, options.vocabulary);
   if (!recipe.tensorized.enabled)
     throw UsageError(
-        "bench step compares a tensorized model with its dense twin; leave tensorized.enabled at true");
+        "bench step compares a tensorized model with its dense baseline; leave tensorized.enabled at true");
   options.step.optimizer = recipe.optim;
   options.step.operands = recipe.precision.operands();
   return benchmark_step(options.step);
@@ -69,7 +69,7 @@ void bench_step(BenchOptions& options) {
 void add_step_command(CLI::App& command) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App* step = command.add_subcommand(
-      "step", "Whole training steps of a recipe's model, or of a checkpoint's, and of its dense twin");
+      "step", "Whole training steps of a recipe's model, or of a checkpoint's, and of its dense baseline");
   add_recipe_options(*step, options->recipe);
   step->get_option("recipe")->required(false);
   step->add_option("--checkpoint", options->checkpoint,
@@ -97,7 +97,7 @@ void add_step_command(CLI::App& command) {
       ->excludes("--checkpoint");
   step->add_flag("--profile", options->step.profile,
                  "Also show where the time goes and what the work needs at least");
-  step->add_flag("--only-tensorized", options->step.only_tensorized, "Leave out the dense twin");
+  step->add_flag("--only-tensorized", options->step.only_tensorized, "Leave out the dense baseline");
   step->footer(
       "Examples:\n"
       "  comera bench step recipes/six_encoder_mnli.toml --tokens 4096 --length 128\n"

@@ -7,7 +7,7 @@
 #include "cli/device_option.h"
 #include "cli/number_checks.h"
 #include "kernels/core/console.h"
-#include "model/dlrm/click_packs.h"
+#include "model/dlrm/click_micro_batches.h"
 #include "training/click_model.h"
 #include "training/click_task.h"
 
@@ -32,9 +32,9 @@ void evaluate(const ClickEvalOptions& options) {
   const data::ClickShardSet examples(folder, split);
   loaded.require_same_encoding(examples.info().encoding, folder);
   StepEngine engine(loaded.model, loaded.processor);
-  const data::ClickLoaderOptions packs = loaded.packs(options.examples);
-  engine.set_packs(ClickPacks(loaded.model, packs.capacity));
-  data::ClickScores scores = *score_clicks(engine, examples, packs, 0, {}, one_process());
+  const data::ClickLoaderOptions micro_batches = loaded.micro_batches(options.examples);
+  engine.set_micro_batches(ClickMicroBatches(loaded.model, micro_batches.capacity));
+  data::ClickScores scores = *score_clicks(engine, examples, micro_batches, 0, {}, one_process());
   scores.set = fmt::format("{} on {}", options.model, folder);
   if (options.json)
     put("{}\n", json_text(metrics_of(scores)));
@@ -57,7 +57,7 @@ void add_click_eval_command(CLI::App& clicks) {
           "Folder of shards whose validation split is scored, instead of data.validation of its recipe")
       ->type_name("DIR");
   command->add_flag("--train", options->train, "Score the training split instead");
-  command->add_option("--examples-per-pack", options->examples, "Examples that are computed together")
+  command->add_option("--batch-size", options->examples, "Examples that are computed together")
       ->check(positive_number)
       ->capture_default_str();
   add_device_option(*command, options->device);

@@ -18,7 +18,7 @@
 #include "data/clicks/click_log.h"
 #include "data/clicks/click_scores.h"
 #include "kernels/core/console.h"
-#include "model/dlrm/click_packs.h"
+#include "model/dlrm/click_micro_batches.h"
 #include "reports/number_text.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
@@ -71,20 +71,20 @@ class LineOutput {
   std::int64_t bytes_ = 0;
 };
 
-// What a model answers to the rows of logs, pack by pack.
+// What a model answers to the rows of logs, micro-batch by micro-batch.
 class ClickPredictions {
  public:
   ClickPredictions(const ClickPredictOptions& options, LoadedClickModel& loaded,
                    const data::ClickEncoding& encoding)
       : options_(options),
         encoding_(encoding),
-        packs_(loaded.packs(options.examples)),
+        micro_batches_(loaded.micro_batches(options.examples)),
         engine_(loaded.model, loaded.processor),
-        batch_(packs_.capacity, packs_.right_rows),
+        batch_(micro_batches_.capacity, micro_batches_.right_rows),
         numbers_(static_cast<std::size_t>(encoding.numbers())),
         ids_(static_cast<std::size_t>(encoding.tables())),
         output_(options.output.path) {
-    engine_.set_packs(ClickPacks(loaded.model, packs_.capacity));
+    engine_.set_micro_batches(ClickMicroBatches(loaded.model, micro_batches_.capacity));
     if (!options.output.path.empty()) progress_.emplace("predicting");
   }
 
@@ -121,7 +121,7 @@ class ClickPredictions {
     engine_.load(batch_.block());
     engine_.evaluate();
     const std::vector<double> answers =
-        read_tensor(ClickPacks::logits_of(engine_.pack()), engine_.allocator());
+        read_tensor(ClickMicroBatches::logits_of(engine_.micro_batch()), engine_.allocator());
     std::string text;
     for (std::size_t i = 0; i < lines_.size(); ++i) {
       require_finite(std::span(&answers[i], 1), options_.model, log.path(), lines_[i]);
@@ -141,7 +141,7 @@ class ClickPredictions {
 
   const ClickPredictOptions& options_;
   const data::ClickEncoding& encoding_;
-  data::ClickLoaderOptions packs_;
+  data::ClickLoaderOptions micro_batches_;
   StepEngine engine_;
   data::Clicks batch_;
   std::vector<std::int64_t> lines_;  // of the rows in the batch
@@ -197,7 +197,7 @@ void add_click_predict_command(CLI::App& clicks) {
   command->add_flag("--score", options->score,
                     "Also print AUC, log loss and accuracy, of logs with labels; it takes up to 32 bytes of "
                     "memory a row");
-  command->add_option("--examples-per-pack", options->examples, "Examples that are computed together")
+  command->add_option("--batch-size", options->examples, "Examples that are computed together")
       ->check(positive_number)
       ->capture_default_str();
   add_device_option(*command, options->device);

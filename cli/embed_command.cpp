@@ -75,7 +75,7 @@ void embed(const EmbedOptions& options) {
         fmt::format("{}: encodes each text of a pair by itself, so that a pair has no vector; give "
                     "one column, for example --text {}",
                     options.inference.model.string(), task.text.front()));
-  const PackCapacity capacity = inference_capacity(options.inference, loaded);
+  const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
   const std::int64_t types = loaded.model.config().types;
   const auto examples =
       data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false, capacity.longest);

@@ -13,7 +13,7 @@
 #include "cli/run_input.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
-#include "model/encoder_packs.h"
+#include "model/encoder_micro_batches.h"
 #include "reports/number_text.h"
 #include "training/masked_language_task.h"
 #include "training/progress.h"
@@ -48,7 +48,7 @@ void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
   if (!options.input.empty()) section.validation = options.input;
   const std::vector<data::Task::Set> sets_to_score = task_of(section, TaskUse::inference).validation;
   if (sets_to_score.empty()) throw UsageError("there is nothing to evaluate on: give --input FILE");
-  const PackCapacity capacity = inference_capacity(options.inference, loaded);
+  const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
   const EncoderConfig& config = loaded.model.config();
   InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
   Json sets = Json::object();
@@ -108,16 +108,16 @@ void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
   StepEngine engine(loaded.model, loaded.processor);
   data::LoaderOptions loading;
   loading.masking = task.masking();
-  const PackCapacity capacity = inference_capacity(options.inference, loaded);
+  const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
   loading.capacity = data::capacity_for(capacity.tokens, capacity.longest, loading.masking.probability,
                                         loaded.model.config().vocabulary);
   loading.right_modulus = loaded.model.token_embedding().right_rows();
-  engine.set_packs(EncoderPacks(loaded.model, loading.capacity));
+  engine.set_micro_batches(EncoderMicroBatches(loaded.model, loading.capacity));
   ProgressBar progress("eval");
-  std::int64_t packs = 0;
+  std::int64_t micro_batches = 0;
   const auto go_on = [&] {
-    progress.update(packs, fmt::format("{} tokens", grouped(packs * capacity.tokens)));
-    ++packs;
+    progress.update(micro_batches, fmt::format("{} tokens", grouped(micro_batches * capacity.tokens)));
+    ++micro_batches;
     return false;
   };
   const Evaluation evaluation =
@@ -155,7 +155,7 @@ void add_eval_command(CLI::App& program) {
   command
       ->add_option(
           "--batches", options->batches,
-          "Of a pretrained model: only so many packs of 4,096 tokens of each validation split, drawn "
+          "Of a pretrained model: only so many micro-batches of 4,096 tokens of each validation split, drawn "
           "fairly (default: all)")
       ->check(positive_number)
       ->type_name("INT");

@@ -229,7 +229,7 @@ class GlueBenchmark {
                       .recipe = recipe};
     const data::Task described = task_of(recipe.task);
     const std::int64_t length = recipe.phases.at(0).length;
-    const PackCapacity capacity =
+    const MicroBatchCapacity capacity =
         data::capacity_for(std::max<std::int64_t>(4096, length), length, 0, loaded.model.config().vocabulary);
     InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
     std::vector<data::TaskScores> scores;

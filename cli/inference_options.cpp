@@ -38,7 +38,7 @@ LoadedModel InferenceOptions::load() const {
   return {model, tokenizer, overrides, device, length};
 }
 
-PackCapacity inference_capacity(const InferenceOptions& options, const LoadedModel& loaded) {
+MicroBatchCapacity inference_capacity(const InferenceOptions& options, const LoadedModel& loaded) {
   std::int64_t length = options.length, tokens = 4096;
   for (const PhaseSection& phase : loaded.recipe.phases)
     if (options.length == 0) length = std::max(length, phase.length);

@@ -28,8 +28,8 @@ struct InferenceOptions {
 
 void add_inference_options(CLI::App& command, InferenceOptions& options);
 
-// How long sequences may be, and the packs to run them in.
-PackCapacity inference_capacity(const InferenceOptions& options, const LoadedModel& loaded);
+// How long sequences may be, and the micro-batches to run them in.
+MicroBatchCapacity inference_capacity(const InferenceOptions& options, const LoadedModel& loaded);
 
 // Refuses what a model has computed if it is not finite. of: for what.
 void require_finite(std::span<const double> values, const InferenceOptions& options, const std::string& of);

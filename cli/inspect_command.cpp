@@ -155,6 +155,7 @@ void inspect_model(const InspectOptions& options) {
     if (checkpoint->attributes("/import").contains("tokenizer"))
       put("tokenizer, as it was imported\n{}\n", checkpoint->text("/import", "tokenizer"));
   }
+  if (const auto note = note_of_old_names(recipe)) say("note: {}\n", *note);
   for (const std::string& sentence : keys_without_effect(recipe)) say("note: {}\n", sentence);
   if (recipe.dlrm) {
     refuse_encoder_options(options, "a click model");

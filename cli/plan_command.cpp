@@ -45,7 +45,8 @@ void plan(const PlanOptions& options) {
     flush_output();
   });
   put("\n{}{}\n", hours_note(sizes, options.hours, tokenizer.vocabulary()),
-      size_plan_advice(sizes, recipe.phases[0].tokens_per_pack * recipe.phases[0].packs_per_step));
+      size_plan_advice(sizes,
+                       recipe.phases[0].tokens_per_micro_batch * recipe.phases[0].micro_batches_per_step));
   set_size(recipe, sizes.sizes[sizes.best].size, tokenizer.vocabulary());
   print_training_plan(recipe, {.vocabulary = tokenizer.vocabulary(), .tokenizer = &tokenizer}, 1);
   if (options.output.path.empty()) return;

@@ -71,7 +71,7 @@ void predict(const PredictOptions& options) {
                     "embed`",
                     options.inference.model.string()));
   const data::Task task = task_for(options.inference, loaded, options.input, false);
-  const PackCapacity capacity = inference_capacity(options.inference, loaded);
+  const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
   const auto examples =
       data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false, capacity.longest);
   auto samples = samples_for(loaded.model.config(), task, examples, capacity.longest);

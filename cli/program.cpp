@@ -14,6 +14,7 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/old_names.h"
 #include "cli/process.h"
 #include "distributed/launcher.h"
 #include "kernels/core/console.h"
@@ -133,8 +134,11 @@ void run_command(CLI::App& program, int argc, const char* const* argv) {
     program.require_subcommand(1);
     add_commands(program);
     refuse_empty_values(program);
-    refuse_processes(asked_command(program, argc, argv), argc, argv);
-    program.parse(words_for(program, argc, argv));
+    const std::string command = asked_command(program, argc, argv);
+    refuse_processes(command, argc, argv);
+    std::vector<std::string> words = words_for(program, argc, argv);
+    use_names_of_now(command, words);
+    program.parse(std::move(words));
   } catch (const CLI::Success& wish) {  // --help, --version
     std::ostringstream text, none;
     program.exit(wish, text, none);

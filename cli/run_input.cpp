@@ -170,7 +170,7 @@ void follow_run_shards(const std::filesystem::path& run, DataSection& data) {
 std::int32_t vocabulary_for(const Recipe& recipe, const RunInput& input) {
   if (input.vocabulary > 0) return input.vocabulary;
   if (recipe.model.vocabulary > 0) return static_cast<std::int32_t>(recipe.model.vocabulary);
-  // The dense twin's too: it is compared on the same pieces.
+  // The dense baseline's too: it is compared on the same pieces.
   const auto& table = recipe.tensorized.embedding;
   return table ? static_cast<std::int32_t>(table->rows()) : usual_vocabulary;
 }

@@ -42,9 +42,9 @@ void print_held_out(const Evaluation& e) {
         source.loss, source.targets, 100 * source.accuracy, source.baselines.unigram);
 }
 
-// In a late stage only what is as small as the target can be the best.
+// In a phase that compresses only what is as small as the target can be the best.
 void print_no_best(const TrainingRun& run) {
-  if (run.recipe().phases.back().objective == PhaseObjective::late)
+  if (run.recipe().phases.back().objective == PhaseObjective::compress)
     put("best             none: no model that was evaluated was as small as the target; other commands take "
         "the last checkpoint\n");
 }
@@ -76,7 +76,7 @@ void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
   if (parameters == dense)
     put("parameters       {}, all dense\n", parameters);
   else
-    put("parameters       {} against {} of the dense twin: {}\n", parameters, dense,
+    put("parameters       {} against {} of the dense baseline: {}\n", parameters, dense,
         times_text(dense, parameters));
   std::error_code code;  // somebody may have taken the file away
   const auto bytes = std::filesystem::file_size(outcome.checkpoint, code);

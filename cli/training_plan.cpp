@@ -17,32 +17,35 @@ namespace comera::cli {
 
 namespace {
 
-// The packs that each phase makes of one pass over the data; none where there are no data yet.
-std::vector<double> packs_of_a_pass(const Recipe& recipe, const Model& model, const PlannedData& data) {
-  std::vector<double> packs;
+// The micro-batches that each phase makes of one pass over the data; none where there are no data yet.
+std::vector<double> micro_batches_of_a_pass(const Recipe& recipe, const Model& model,
+                                            const PlannedData& data) {
+  std::vector<double> micro_batches;
   if (data.tokenizer == nullptr) {
-    if (!data.tokens) return packs;
+    if (!data.tokens) return micro_batches;
     for (const PhaseSection& phase : recipe.phases)
-      packs.push_back(*data.tokens / static_cast<double>(phase.tokens_per_pack));
-    return packs;
+      micro_batches.push_back(*data.tokens / static_cast<double>(phase.tokens_per_micro_batch));
+    return micro_batches;
   }
   const MaskedLanguageTask task(recipe.data, *data.tokenizer, model.config());
   for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
     data::LoaderOptions options = loader_options(recipe, static_cast<std::int64_t>(i), task, model);
     options.prefetch = 0;
     const data::Loader loader(task.samples(recipe.phases[i].length), options);
-    packs.push_back(static_cast<double>(loader.count_packs_per_epoch()));
+    micro_batches.push_back(static_cast<double>(loader.count_micro_batches_per_epoch()));
   }
-  return packs;
+  return micro_batches;
 }
 
-std::string passes_text(const PhaseCosts& costs, const Recipe& recipe, const std::vector<double>& packs) {
+std::string passes_text(const PhaseCosts& costs, const Recipe& recipe,
+                        const std::vector<double>& micro_batches) {
   std::string text;
-  for (std::size_t i = 0; i < packs.size(); ++i)
-    if (costs.phases[i].steps && packs[i] > 0)
-      text += fmt::format(
-          "{}{} {:.2g}", i == 0 ? "" : ", ", costs.phases[i].name,
-          *costs.phases[i].steps * static_cast<double>(recipe.phases[i].packs_per_step) / packs[i]);
+  for (std::size_t i = 0; i < micro_batches.size(); ++i)
+    if (costs.phases[i].steps && micro_batches[i] > 0)
+      text +=
+          fmt::format("{}{} {:.2g}", i == 0 ? "" : ", ", costs.phases[i].name,
+                      *costs.phases[i].steps * static_cast<double>(recipe.phases[i].micro_batches_per_step) /
+                          micro_batches[i]);
   return text;
 }
 
@@ -51,20 +54,20 @@ std::string passes_text(const PhaseCosts& costs, const Recipe& recipe, const std
 std::optional<double> print_training_plan(const Recipe& recipe, const PlannedData& data, int processes) {
   const EncoderConfig config = encoder_config(recipe, data.vocabulary);
   const Model model(config, host_allocator(), false);
-  const std::vector<double> packs = packs_of_a_pass(recipe, model, data);
+  const std::vector<double> micro_batches = micro_batches_of_a_pass(recipe, model, data);
   const std::int64_t own = model.parameters().count(), dense = dense_parameters(config);
   put("model            {} parameters, {}{}\n", grouped(own), megabytes(own),
       own == dense ? std::string(", all dense")
-                   : fmt::format("; its dense twin has {}: {}", grouped(dense), times_text(dense, own)));
+                   : fmt::format("; its dense baseline has {}: {}", grouped(dense), times_text(dense, own)));
   flush_output();  // what follows takes a while
   PhaseCosts costs = measure_phases(recipe, data.vocabulary, processes);
   double seconds = 0, checkpoint = 0;
   bool known = true;
   for (std::size_t i = 0; i < costs.phases.size(); ++i) {
     PhaseCost& phase = costs.phases[i];
-    if (!phase.steps && phase.epochs && i < packs.size())
-      phase.steps =
-          std::ceil(*phase.epochs * packs[i] / static_cast<double>(recipe.phases[i].packs_per_step));
+    if (!phase.steps && phase.epochs && i < micro_batches.size())
+      phase.steps = std::ceil(*phase.epochs * micro_batches[i] /
+                              static_cast<double>(recipe.phases[i].micro_batches_per_step));
     known = known && phase.steps;
     checkpoint =
         std::max(checkpoint, static_cast<double>(phase.bytes[static_cast<int>(MemoryKind::parameters)] +
@@ -73,7 +76,7 @@ std::optional<double> print_training_plan(const Recipe& recipe, const PlannedDat
   divide_hours(costs);
   for (const PhaseCost& phase : costs.phases) seconds += phase.steps.value_or(0) * phase.seconds;
   put("{}\n", phase_costs_text(costs));
-  if (const std::string passes = passes_text(costs, recipe, packs); !passes.empty())
+  if (const std::string passes = passes_text(costs, recipe, micro_batches); !passes.empty())
     put("passes           {} over the training data{}\n", passes, data.tokenizer == nullptr ? ", about" : "");
   put("checkpoints      about {:.1f} MB each, of which {} are kept, in {}\n", checkpoint * 1e-6,
       recipe.run.keep_checkpoints, recipe.run.output);

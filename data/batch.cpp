@@ -10,9 +10,9 @@
 #include "kernels/core/check.h"
 
 namespace comera::data {
-PackCapacity capacity_for(std::int64_t tokens, std::int64_t sequence_length, double mask_probability,
-                          std::int64_t vocabulary, double masked_together) {
-  PackCapacity capacity;
+MicroBatchCapacity capacity_for(std::int64_t tokens, std::int64_t sequence_length, double mask_probability,
+                                std::int64_t vocabulary, double masked_together) {
+  MicroBatchCapacity capacity;
   capacity.tokens = tokens;
   capacity.longest = sequence_length;
   capacity.sequences = std::max<std::int64_t>(4 * tokens / std::max<std::int64_t>(sequence_length, 1), 1);
@@ -23,7 +23,7 @@ PackCapacity capacity_for(std::int64_t tokens, std::int64_t sequence_length, dou
   return capacity;
 }
 
-Batch::Batch(const PackCapacity& capacity) : capacity_(capacity) {
+Batch::Batch(const MicroBatchCapacity& capacity) : capacity_(capacity) {
   block_.resize(PackedBatch::measuring(capacity).block_bytes() / sizeof(std::int32_t));
   const PackedBatch arrays = PackedBatch::over(block_.data(), capacity);
   const auto integers = [](const Tensor& tensor) {
@@ -116,7 +116,7 @@ void finish_batch(Batch& batch, std::int64_t right_modulus) {
   std::fill(batch.sequence_offsets.begin() + batch.sequences, batch.sequence_offsets.end(), batch.tokens);
   std::ranges::copy(std::array{batch.tokens, batch.sequences, batch.masked, batch.unique, batch.examples},
                     batch.counts_.begin());
-  const PackCapacity& of = batch.capacity_;
+  const MicroBatchCapacity& of = batch.capacity_;
   std::ranges::transform(std::array{of.tokens, of.sequences, of.longest, of.masked, of.unique_ids},
                          batch.capacities_.begin(),
                          [](std::int64_t n) { return static_cast<std::int32_t>(n); });

@@ -16,8 +16,8 @@ struct Targets;
 // masked: enough masked positions for five standard deviations, and for as many sequences as are likely when
 // some are short. masked_together: tokens that are drawn as one, in the mean over tokens (1 unless whole
 // words are masked).
-PackCapacity capacity_for(std::int64_t tokens, std::int64_t sequence_length, double mask_probability,
-                          std::int64_t vocabulary, double masked_together = 1);
+MicroBatchCapacity capacity_for(std::int64_t tokens, std::int64_t sequence_length, double mask_probability,
+                                std::int64_t vocabulary, double masked_together = 1);
 
 // A batch that is being filled on the host: the arrays of a PackedBatch of that capacity, in one block.
 // Entries beyond the counts are 0, offsets beyond the counts repeat the last.
@@ -41,7 +41,7 @@ struct Batch {
 
   Batch() = default;
   // An empty batch of that capacity.
-  explicit Batch(const PackCapacity& capacity);
+  explicit Batch(const MicroBatchCapacity& capacity);
   Batch(const Batch& other);
   Batch(Batch&&) = default;  // the block stays where it is
   Batch& operator=(Batch&&) = default;
@@ -64,7 +64,7 @@ struct Batch {
   void append(const std::int32_t* ids, const std::int32_t* types, std::int64_t count,
               const std::vector<std::int32_t>& target_positions, const std::vector<std::int32_t>& target_ids);
 
-  PackCapacity capacity_;
+  MicroBatchCapacity capacity_;
   std::vector<std::int32_t> block_;
   std::span<std::int32_t> counts_, capacities_;  // of the block, as PackedBatch has them
 };

@@ -34,11 +34,11 @@ struct Loader::Impl {
     return !prepared.end;
   }
 
-  std::int64_t count_packs() {
-    if (packer.counts_by_length()) return packer.count_packs();
-    std::int64_t packs = 0;
-    ahead.pause([&] { packs = packer.count_packs(); });  // samples are for one thread
-    return packs;
+  std::int64_t count_micro_batches() {
+    if (packer.counts_by_length()) return packer.count_micro_batches();
+    std::int64_t micro_batches = 0;
+    ahead.pause([&] { micro_batches = packer.count_micro_batches(); });  // samples are for one thread
+    return micro_batches;
   }
 
   const LoaderOptions options;
@@ -74,6 +74,6 @@ void Loader::seek(const LoaderPosition& position) {
 
 std::int64_t Loader::samples_per_epoch() const { return impl_->packer.samples().count(); }
 
-std::int64_t Loader::count_packs_per_epoch() const { return impl_->count_packs(); }
+std::int64_t Loader::count_micro_batches_per_epoch() const { return impl_->count_micro_batches(); }
 
 }  // namespace comera::data

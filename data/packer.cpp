@@ -7,13 +7,14 @@ namespace comera::data {
 namespace {
 
 LoaderOptions checked(LoaderOptions options, const SampleSource& samples) {
-  const PackCapacity& capacity = options.capacity;
+  const MicroBatchCapacity& capacity = options.capacity;
   const std::int64_t together = samples.sequences_per_sample();
   if (together * capacity.longest > capacity.tokens || capacity.sequences < together)
-    throw UsageError(fmt::format(
-        "a pack of {} tokens and {} sequences has no room for {} of {} tokens; raise tokens_per_pack",
-        capacity.tokens, capacity.sequences, together == 1 ? "a sequence" : "a pair of sequences",
-        capacity.longest));
+    throw UsageError(
+        fmt::format("a micro-batch of {} tokens and {} sequences has no room for {} of {} tokens; raise "
+                    "tokens_per_micro_batch",
+                    capacity.tokens, capacity.sequences, together == 1 ? "a sequence" : "a pair of sequences",
+                    capacity.longest));
   if (capacity.unique_ids < std::min<std::int64_t>(capacity.longest, samples.vocabulary()))
     throw UsageError(fmt::format("a batch with room for {} distinct ids cannot take a sequence of {} tokens",
                                  capacity.unique_ids, capacity.longest));
@@ -65,12 +66,14 @@ void Packer::begin_epoch() {
 }
 
 void Packer::seek(const LoaderPosition& position) {
-  COMERA_CHECK(
-      position.epoch >= 0 && position.cursor >= 0 && position.cursor <= samples_->count() &&
-          position.taken >= 0 && position.pack >= 0 && position.pack < options_.packs_per_step,
-      "the position to resume from (epoch {}, place {}, pack {}) does not fit {} samples and {} packs per "
-      "step: resume with the shards and the batch it was saved with",
-      position.epoch, position.cursor, position.pack, samples_->count(), options_.packs_per_step);
+  COMERA_CHECK(position.epoch >= 0 && position.cursor >= 0 && position.cursor <= samples_->count() &&
+                   position.taken >= 0 && position.micro_batch >= 0 &&
+                   position.micro_batch < options_.micro_batches_per_step,
+               "the position to resume from (epoch {}, place {}, micro-batch {}) does not fit {} samples and "
+               "{} micro-batches per "
+               "step: resume with the shards and the batch it was saved with",
+               position.epoch, position.cursor, position.micro_batch, samples_->count(),
+               options_.micro_batches_per_step);
   position_ = position;
   begin_epoch();
 }
@@ -117,7 +120,7 @@ std::int64_t Packer::sample_at(const Permutation& order, std::int64_t place) con
 }
 
 bool Packer::fits(const Prepared& prepared, const Filled& filled, const Batch* batch) {
-  const PackCapacity& capacity = options_.capacity;
+  const MicroBatchCapacity& capacity = options_.capacity;
   if (filled.sequences + samples_->sequences_per_sample() > capacity.sequences ||
       filled.tokens + prepared.tokens > capacity.tokens ||
       filled.targets + prepared.targets > capacity.masked)
@@ -125,17 +128,17 @@ bool Packer::fits(const Prepared& prepared, const Filled& filled, const Batch* b
   if (!counts_unique_) return true;
   std::int64_t added = 0;
   for (const std::int32_t id : prepared.sample.ids)
-    if (seen_in_[id] != pack_number_) {
-      seen_in_[id] = pack_number_;
+    if (seen_in_[id] != micro_batch_number_) {
+      seen_in_[id] = micro_batch_number_;
       ++added;
     }
   if (unique_ + added <= options_.capacity.unique_ids) {
     unique_ += added;
     return true;
   }
-  // Only what the pack holds counts: mark again from it.
-  ++pack_number_;
-  for (std::int32_t i = 0; i < batch->tokens; ++i) seen_in_[batch->token_ids[i]] = pack_number_;
+  // Only what the micro-batch holds counts: mark again from it.
+  ++micro_batch_number_;
+  for (std::int32_t i = 0; i < batch->tokens; ++i) seen_in_[batch->token_ids[i]] = micro_batch_number_;
   return false;
 }
 
@@ -149,12 +152,12 @@ void Packer::offer_all(LoaderPosition& position, Full&& full, Offer&& offer) con
 }
 
 bool Packer::skip() {
-  if (sizes_suffice_) return pack(nullptr);
+  if (sizes_suffice_) return micro_batch(nullptr);
   if (!scratch_) scratch_ = std::make_unique<Batch>(options_.capacity);
-  return pack(scratch_.get());
+  return micro_batch(scratch_.get());
 }
 
-bool Packer::pack(Batch* batch) {
+bool Packer::micro_batch(Batch* batch) {
   if (position_.cursor >= samples_->count()) {
     if (options_.one_pass) return false;
     ++position_.epoch;
@@ -163,9 +166,9 @@ bool Packer::pack(Batch* batch) {
     begin_epoch();
   }
   if (batch != nullptr) batch->clear();
-  ++pack_number_;
+  ++micro_batch_number_;
   unique_ = 0;
-  const PackCapacity& capacity = options_.capacity;
+  const MicroBatchCapacity& capacity = options_.capacity;
   const std::int64_t together = samples_->sequences_per_sample();
   Filled filled;
   const auto full = [&] {
@@ -183,22 +186,22 @@ bool Packer::pack(Batch* batch) {
     filled.targets += prepared.targets;
     return true;
   });
-  position_.pack = (position_.pack + 1) % options_.packs_per_step;
+  position_.micro_batch = (position_.micro_batch + 1) % options_.micro_batches_per_step;
   return true;
 }
 
-std::int64_t Packer::count_packs() {
+std::int64_t Packer::count_micro_batches() {
   struct Size {
     std::int64_t place = -1, tokens = 0, targets = 0;
   };
   const std::vector<std::int32_t> lengths = samples_->lengths();
   const auto seed = static_cast<std::uint64_t>(options_.seed);
   const Permutation order(samples_->count(), seed, 0);
-  const PackCapacity& capacity = options_.capacity;
+  const MicroBatchCapacity& capacity = options_.capacity;
   std::array<Size, window + 1> sizes;
   Sample scratch;
-  std::int64_t packs = 0;
-  for (LoaderPosition position; position.cursor < samples_->count(); ++packs) {
+  std::int64_t micro_batches = 0;
+  for (LoaderPosition position; position.cursor < samples_->count(); ++micro_batches) {
     std::int64_t sequences = 0, tokens = 0, targets = 0;
     const std::int64_t more = samples_->sequences_per_sample();
     const auto full = [&] {
@@ -224,7 +227,7 @@ std::int64_t Packer::count_packs() {
       return true;
     });
   }
-  return packs;
+  return micro_batches;
 }
 
 }  // namespace comera::data

@@ -11,18 +11,18 @@
 
 namespace comera::data {
 
-// Makes the sequence of packs that Loader describes, one after the other. For one thread.
+// Makes the sequence of micro-batches that Loader describes, one after the other. For one thread.
 class Packer {
  public:
   Packer(std::unique_ptr<SampleSource> samples, const LoaderOptions& options);
 
-  // The next pack of the step, without finish_batch. False at the end of one pass.
-  bool next(Batch& batch) { return pack(&batch); }
+  // The next micro-batch of the step, without finish_batch. False at the end of one pass.
+  bool next(Batch& batch) { return micro_batch(&batch); }
   // Goes past it. Where sizes are known without it, nothing is read.
   bool skip();
 
-  // Packs of epoch 0, see Loader. While another thread packs, only if counts_by_length().
-  std::int64_t count_packs();
+  // Micro-batches of epoch 0, see Loader. While another thread micro-batches, only if counts_by_length().
+  std::int64_t count_micro_batches();
   // Whether samples need not be read to know how many targets they have.
   bool counts_by_length() const { return masking_.counts_by_length() && !samples_->masked(); }
 
@@ -41,11 +41,11 @@ class Packer {
     bool read = false;
     Sample sample;
   };
-  // Of the pack that is being filled.
+  // Of the micro-batch that is being filled.
   struct Filled {
     std::int64_t sequences = 0, tokens = 0, targets = 0;
   };
-  bool pack(Batch* batch);
+  bool micro_batch(Batch* batch);
   // Also masks it, unless it comes so.
   void read_masked(const MaskingKey& key, Sample& sample);
   Prepared& prepare(std::int64_t place);
@@ -65,9 +65,9 @@ class Packer {
   std::array<Prepared, window + 1> prepared_;
   bool counts_unique_;                 // whether distinct ids can be more than fit
   bool sizes_suffice_;                 // whether what fits is known without reading
-  std::unique_ptr<Batch> scratch_;     // of packs that are passed, where it is not
-  std::vector<std::int64_t> seen_in_;  // vocabulary: the last pack that has the id
-  std::int64_t pack_number_ = 0;
+  std::unique_ptr<Batch> scratch_;     // of micro-batches that are passed, where it is not
+  std::vector<std::int64_t> seen_in_;  // vocabulary: the last micro-batch that has the id
+  std::int64_t micro_batch_number_ = 0;
   std::int64_t unique_ = 0;
 };
 

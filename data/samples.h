@@ -27,7 +27,7 @@ struct Sample {
   Targets targets = {};
 };
 
-// Sequences of token ids that a loader packs. For one thread.
+// Sequences of token ids that a loader micro-batches. For one thread.
 class SampleSource {
  public:
   virtual ~SampleSource() = default;

@@ -6,33 +6,34 @@
 
 namespace comera::data {
 
-// Which of the packs of a step are one process's: p, p + W, … of P.
+// Which of the micro-batches of a step are one process's: p, p + W, … of P.
 struct StepShare {
-  std::int64_t packs_per_step = 1;           // P
+  std::int64_t micro_batches_per_step = 1;   // P
   std::int64_t process = 0, world_size = 1;  // p of W
 
   // UsageError if it cannot be.
   void check() const {
-    if (packs_per_step < 1 || world_size < 1 || process < 0 || process >= world_size ||
-        world_size > packs_per_step)
-      throw UsageError(
-          fmt::format("process {} of {} cannot share {} packs per step: give each process at least one",
-                      process, world_size, packs_per_step));
+    if (micro_batches_per_step < 1 || world_size < 1 || process < 0 || process >= world_size ||
+        world_size > micro_batches_per_step)
+      throw UsageError(fmt::format(
+          "process {} of {} cannot share {} micro-batches per step: give each process at least one", process,
+          world_size, micro_batches_per_step));
   }
 
-  bool has(std::int64_t pack) const { return pack % world_size == process; }
+  bool has(std::int64_t micro_batch) const { return micro_batch % world_size == process; }
 
-  // The process's next pack of a packer, which makes (next) or passes (skip) the packs of all processes in
-  // order. Goes behind the whole step with the last one of the process's share of it. False at the end.
+  // The process's next micro-batch of a packer, which makes (next) or passes (skip) the micro-batches of all
+  // processes in order. Goes behind the whole step with the last one of the process's share of it. False at
+  // the end.
   template <class Packer, class Batch>
   bool next(Packer& packer, Batch& batch) const {
-    while (!has(packer.position().pack))
+    while (!has(packer.position().micro_batch))
       if (!packer.skip()) return false;
     if (!packer.next(batch)) return false;
-    std::int64_t pack = packer.position().pack;
-    while (pack != 0 && !has(pack)) pack = (pack + 1) % packs_per_step;
-    if (pack != 0) return true;
-    while (packer.position().pack != 0 && packer.skip()) {
+    std::int64_t micro_batch = packer.position().micro_batch;
+    while (micro_batch != 0 && !has(micro_batch)) micro_batch = (micro_batch + 1) % micro_batches_per_step;
+    if (micro_batch != 0) return true;
+    while (packer.position().micro_batch != 0 && packer.skip()) {
     }
     return true;
   }

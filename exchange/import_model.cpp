@@ -15,7 +15,7 @@ namespace comera::exchange {
 
 namespace {
 
-constexpr std::int64_t pack = 4096;
+constexpr std::int64_t micro_batch = 4096;
 
 // As much of a recipe as the model itself decides: what trains it further has a recipe of its own.
 Recipe recipe_of(const TransformersConfig& config, std::int64_t length) {
@@ -32,7 +32,7 @@ Recipe recipe_of(const TransformersConfig& config, std::int64_t length) {
   PhaseSection phase;
   phase.name = "imported";
   phase.length = length;
-  phase.tokens_per_pack = std::max(pack, phase.length);
+  phase.tokens_per_micro_batch = std::max(micro_batch, phase.length);
   phase.steps = 1;
   recipe.phases = {phase};
   return recipe;

@@ -54,12 +54,12 @@ std::vector<std::vector<double>> answers(const Model& model, const Processor& pr
                });
     return found;
   }
-  constexpr std::int64_t pack = 1024;
+  constexpr std::int64_t micro_batch = 1024;
   std::int64_t longest = 0;
   for (const data::Sample& sample : samples) longest = std::max(longest, std::ssize(sample.ids));
   InferenceEngine engine(model, InferenceEngine::Output::predictions, processor);
   engine.run(std::make_unique<GivenSamples>(samples, model.config().vocabulary, special),
-             data::capacity_for(std::max(pack, longest), longest, 0, model.config().vocabulary),
+             data::capacity_for(std::max(micro_batch, longest), longest, 0, model.config().vocabulary),
              [&](std::int64_t sample, std::span<const double> values) {
                found[static_cast<std::size_t>(sample)].assign(values.begin(), values.end());
              });

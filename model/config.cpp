@@ -178,14 +178,14 @@ void EncoderConfig::validate() const {
   if (lte) check_lte(*this);
 }
 
-EncoderConfig EncoderConfig::dense_twin() const {
-  EncoderConfig twin = *this;
+EncoderConfig EncoderConfig::dense_baseline() const {
+  EncoderConfig baseline = *this;
   const LookupKind lookup = tensorized.lookup;
-  twin.tensorized = {};
-  twin.tensorized.lookup = lookup;
-  twin.low_rank = {};
-  twin.lte = {};
-  return twin;
+  baseline.tensorized = {};
+  baseline.tensorized.lookup = lookup;
+  baseline.low_rank = {};
+  baseline.lte = {};
+  return baseline;
 }
 
 }  // namespace comera

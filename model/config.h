@@ -99,7 +99,7 @@ struct EncoderConfig : EncoderArchitecture {
   // Throws Error in one sentence on anything impossible, such as hidden not divisible by heads.
   void validate() const;
   // The same model with every layer dense.
-  EncoderConfig dense_twin() const;
+  EncoderConfig dense_baseline() const;
 
   // A linear layer that may be a tensor train.
   struct LinearLayer {

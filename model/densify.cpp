@@ -5,7 +5,7 @@
 namespace comera {
 
 EncoderConfig densified(const EncoderConfig& config) {
-  EncoderConfig dense = config.dense_twin();
+  EncoderConfig dense = config.dense_baseline();
   dense.compute = master_of(config.compute);
   dense.float8.reset();
   return dense;

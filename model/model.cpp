@@ -70,7 +70,7 @@ Tensor Model::normalize(const EncoderStep& step, const Tensor& x, NormStatistics
   return y;
 }
 
-void Model::run_pack(const EncoderStep& given, bool gradient) const {
+void Model::run_micro_batch(const EncoderStep& given, bool gradient) const {
   const EncoderStep step(given, given.batch, &merged_);
   const Context& context = step.context;
   Arena& arena = context.arena;

@@ -21,9 +21,9 @@ class Model final : public Trainable {
 
   const EncoderConfig& config() const { return config_; }
 
-  // One pack: forward, loss and, with `gradient`, backward. Gradients of the sum of the losses are added to
-  // the store's; loss, targets and hits to step.results.
-  void run_pack(const EncoderStep& step, bool gradient) const;
+  // One micro-batch: forward, loss and, with `gradient`, backward. Gradients of the sum of the losses are
+  // added to the store's; loss, targets and hits to step.results.
+  void run_micro_batch(const EncoderStep& step, bool gradient) const;
   // What the methods below need of the parameters alone, kept in the arena: for many steps of this capacity
   // and `read`, as their `merged`. A step without makes it for itself.
   MergedEncoder prepare(const EncoderStep& step, const std::optional<RowList>& read) const;
@@ -63,7 +63,8 @@ class Model final : public Trainable {
   void backward(const EncoderStep& step, const Tensor& dhidden, const Tensor& g, const RowList* early,
                 const Merging& merging) const;
   void ready(int block) const { gradients_are_ready(block_ranges_[block]); }
-  // Whether the last block computes what the head reads alone: heads of adapters share all tokens of a pack.
+  // Whether the last block computes what the head reads alone: heads of adapters share all tokens of a
+  // micro-batch.
   bool reads_early() const { return !config_.lte; }
   // Rows that have been gathered already: again, so that those at and beyond their count are 0.
   static RowList themselves(const EncoderStep& step, const RowList& rows);

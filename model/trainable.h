@@ -18,36 +18,38 @@ namespace comera {
 struct Step;
 class Trainable;
 
-// One batch in a device's memory, and the model that runs over it. A training step is one pack or several.
-class Pack {
+// One batch in a device's memory, and the model that runs over it. A training step is one micro-batch or
+// several.
+class MicroBatch {
  public:
-  virtual ~Pack() = default;
+  virtual ~MicroBatch() = default;
 
   // Where the batch lies. The host sends a block of the same layout (batches/).
   virtual void* block() const = 0;
   virtual std::size_t block_bytes() const = 0;
-  // Throws Error if a block was not filled for packs of this size.
+  // Throws Error if a block was not filled for micro-batches of this size.
   virtual void check(std::span<const std::byte> block) const = 0;
   // Forward, loss and, with `gradient`, backward. Gradients of the sum of the losses are added to those of
   // the parameters; loss, targets and hits are added to step.results.
   virtual void run(const Step& step, bool gradient) const = 0;
 };
 
-// The packs of a phase, all of one size. A model of each kind has its own.
+// The micro-batches of a phase, all of one size. A model of each kind has its own.
 class PackLayout {
  public:
   virtual ~PackLayout() = default;
 
-  virtual std::unique_ptr<Pack> allocate(Allocator& allocator) const = 0;
+  virtual std::unique_ptr<MicroBatch> allocate(Allocator& allocator) const = 0;
   // For dry runs: its addresses are such that nobody may read them.
-  virtual std::unique_ptr<Pack> measuring(Device device) const = 0;
-  // The model that its packs run.
+  virtual std::unique_ptr<MicroBatch> measuring(Device device) const = 0;
+  // The model that its micro-batches run.
   virtual const Trainable& model() const = 0;
   // What allocate() takes.
   virtual std::size_t bytes() const = 0;
-  // For messages: "a pack of 5120 tokens".
+  // For messages: "a micro-batch of 5120 tokens".
   virtual std::string text() const = 0;
-  // What a user can do to get packs that are small enough, as `fits` says of them: a part of a sentence.
+  // What a user can do to get micro-batches that are small enough, as `fits` says of them: a part of a
+  // sentence.
   virtual std::string how_to_fit(const std::function<bool(const PackLayout&)>& fits) const = 0;
 };
 
@@ -65,11 +67,11 @@ class Trainable {
   // Scales of 8-bit operands; null without any.
   virtual Float8State* float8() const { return nullptr; }
   // Lets every layer's adapters become part of its weights (tensorized/lte_linear.h); nothing without any.
-  // Between an update and the next pack.
+  // Between an update and the next micro-batch.
   virtual void merge_adapters(const Context& /*context*/) const {}
 
-  // Called in every pack with the places of gradients in the flat vector to which this pack adds nothing
-  // more.
+  // Called in every micro-batch with the places of gradients in the flat vector to which this micro-batch
+  // adds nothing more.
   using GradientsReady = std::function<void(const std::vector<ParameterRange>&)>;
   void on_gradients_ready(GradientsReady callback) { gradients_ready_ = std::move(callback); }
 

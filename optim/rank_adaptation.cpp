@@ -150,7 +150,7 @@ void RankAdaptation::prune(const Context& context, const Tensor& moment1, const 
   const RankObjectiveOptions& objective = options_.objective;
   run(context, PruneRanks{.tables = tables_,
                           .threshold = options_.threshold,
-                          .to_target = objective.stage == RankStage::late && objective.hold,
+                          .to_target = objective.stage == RankStage::compress && objective.hold,
                           .order = objective.order,
                           .importance = importance_,
                           .parameters = store_.values(),

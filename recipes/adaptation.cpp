@@ -7,18 +7,19 @@
 namespace comera {
 
 AdaptationSection with_preset(AdaptationSection section, PhaseObjective objective) {
-  const bool late = objective == PhaseObjective::late, standard = section.preset == RankPreset::standard,
-             paper = section.preset == RankPreset::paper, reference = section.preset == RankPreset::reference;
+  const bool compresses = objective == PhaseObjective::compress,
+             standard = section.preset == RankPreset::standard, paper = section.preset == RankPreset::paper,
+             reference = section.preset == RankPreset::reference;
   const auto preset = [](auto& constant, auto value) { constant = constant.value_or(value); };
   preset(section.penalty, reference ? RankPenalty::mean_gate : RankPenalty::l1_size);
   preset(section.threshold, 0.01);
   preset(section.smoothing, standard ? 0.98 : 0.0);
-  if (!late) {
+  if (!compresses) {
     preset(section.gamma, 0.01);
     preset(section.beta, reference ? 0.0 : *section.gamma);  // the balance of gates and cores
     return section;
   }
-  if (section.target_ratio) preset(section.target_of, TargetBase::late_start);
+  if (section.target_ratio) preset(section.target_of, TargetBase::phase_start);
   preset(section.beta, reference ? 0.0 : 0.01);
   preset(section.rho_loss, 0.1);
   preset(section.rho_size, 0.01);
@@ -41,12 +42,12 @@ ResolvedAdaptation resolve(const AdaptationSection& given, PhaseObjective object
   to.penalty = *section.penalty;
   to.beta = *section.beta;
   to.smoothing = *section.smoothing;
-  if (objective != PhaseObjective::late) {
-    to.stage = RankStage::early;
+  if (objective != PhaseObjective::compress) {
+    to.stage = RankStage::regularize;
     to.gamma = *section.gamma;
     return resolved;
   }
-  to.stage = RankStage::late;
+  to.stage = RankStage::compress;
   to.rho_loss = *section.rho_loss;
   to.rho_size = *section.rho_size;
   to.loss_target = section.target_loss.value_or(0);
@@ -63,7 +64,7 @@ ResolvedAdaptation resolve(const AdaptationSection& given, PhaseObjective object
 }
 
 std::vector<std::string> idle_adaptation_keys(PhaseObjective objective) {
-  if (objective == PhaseObjective::late) return {"gamma"};
+  if (objective == PhaseObjective::compress) return {"gamma"};
   return {"target_ratio",  "target_of",      "target_size", "target_loss",       "rho_loss",
           "rho_size",      "loss_weight",    "size_weight", "weighted_branches", "hold",
           "relative_size", "smallest_first", "order",       "urgency",           "shrink_share"};

@@ -11,9 +11,9 @@ namespace comera {
 
 // What happens to the ranks in a phase.
 enum class PhaseObjective : std::uint8_t {
-  fixed,  // nothing
-  early,  // loss, size and norms are weighed against each other
-  late,   // towards a target size
+  fixed,       // nothing
+  regularize,  // loss, size and norms are weighed against each other
+  compress,    // towards a target size
 };
 
 // Constants of the two stages; docs/guide/rank-adaptation.md lists them with their sources.
@@ -25,15 +25,15 @@ enum class RankPreset : std::uint8_t {
 
 // What target_ratio is a ratio of.
 enum class TargetBase : std::uint8_t {
-  late_start,  // the size of the tensor trains when the phase begins
-  initial,     // the same when training began
-  dense,       // the matrices that the tensor trains stand for
+  phase_start,  // the size of the tensor trains when the phase begins
+  initial,      // the same when training began
+  dense,        // the matrices that the tensor trains stand for
 };
 
 // [phase.adaptation]: what it leaves out is the preset's.
 struct AdaptationSection {
   RankPreset preset = RankPreset::standard;
-  std::optional<double> target_ratio;  // late: exactly one of target_ratio and target_size
+  std::optional<double> target_ratio;  // compress: exactly one of target_ratio and target_size
   std::optional<TargetBase> target_of;
   std::string target_size;            // of the whole model in fp32, such as "3.2MB"
   std::optional<double> target_loss;  // L₀
@@ -50,8 +50,8 @@ struct AdaptationSection {
   friend bool operator==(const AdaptationSection&, const AdaptationSection&) = default;
 };
 
-// A phase's constants with the preset's for those that are left out. The size that a late phase aims at is
-// known when it begins: RankObjectiveOptions::size_target is left at 0.
+// A phase's constants with the preset's for those that are left out. The size that a phase with objective
+// `compress` aims at is known when it begins: RankObjectiveOptions::size_target is left at 0.
 struct ResolvedAdaptation {
   RankStageOptions stage;
   double urgency = 1;       // of the size's pull when shrink_share of the phase is done

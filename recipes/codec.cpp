@@ -259,7 +259,7 @@ bool Codec<LearningRates>::read(LearningRates& out, const toml::node& node, cons
     return entry && Codec<double>::read(value, *entry, rule);
   };
   out.embedding.reset();
-  return rate("cores", out.cores) && rate("gates", out.gates) && rate("rest", out.rest) &&
+  return rate("cores", out.cores) && rate("gates", out.gates) && rate("other", out.other) &&
          (!embedding || rate("embedding", out.embedding.emplace()));
 }
 
@@ -274,7 +274,7 @@ std::string Codec<LearningRates>::write(const LearningRates& value) {
 std::string Codec<LearningRates>::expected(const Rule& rule) {
   const std::string number = Codec<double>::expected(rule);
   return fmt::format(
-      "{}, or a table {{cores = ..., gates = ..., rest = ...}}, to which embedding = ... may be added",
+      "{}, or a table {{cores = ..., gates = ..., other = ...}}, to which embedding = ... may be added",
       number);
 }
 

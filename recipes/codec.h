@@ -151,7 +151,7 @@ struct Codec<std::vector<std::string>> {
   static std::string expected(const Rule& rule);
 };
 
-// One number for all three, or {cores = ..., gates = ..., rest = ...}.
+// One number for all three, or {cores = ..., gates = ..., other = ...}.
 template <>
 struct Codec<LearningRates> {
   static bool read(LearningRates& out, const toml::node& node, const Rule& rule);

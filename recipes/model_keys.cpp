@@ -155,7 +155,7 @@ const std::vector<Key<LteSection>>& keys_of() {
       inherited<S>(
           required(value("num_heads", &Base::num_heads, from_to(1, 1048576),
                          "adapters of each layer; each sees its part of a micro-batch's tokens; must divide "
-                         "`tokens_per_pack`"))),
+                         "`tokens_per_micro_batch`"))),
       required(
           value("merge_steps", &S::merge_steps, count(1),
                 "steps between merges of all adapters into the weights; the end of each phase merges too")),

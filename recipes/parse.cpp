@@ -13,7 +13,10 @@ Recipe read(const Source& source, Source::Origin origin) {
   Recipe recipe;
   read_table(recipe, source.root(), Path(), reader);
   validate(recipe, reader.places());
-  if (origin == Source::Origin::user) validate_training(recipe, reader.places());
+  if (origin == Source::Origin::user) {
+    validate_training(recipe, reader.places());
+    recipe.old_names.met = source.old_names();
+  }
   return recipe;
 }
 

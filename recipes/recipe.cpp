@@ -12,6 +12,12 @@ std::string DataSource::name() const {
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
+std::optional<std::string> note_of_old_names(const Recipe& recipe) {
+  const std::vector<std::string>& met = recipe.old_names.met;
+  if (met.empty()) return std::nullopt;
+  return fmt::format("names of earlier versions still work: {}", fmt::join(met, ", "));
+}
+
 double LearningRates::largest() const {
   double largest = 0;
   for_each([&](const char*, double rate) { largest = std::max(largest, rate); });

@@ -41,7 +41,7 @@ struct DlrmSection {
 };
 
 struct TensorizedSection : TensorizedConfig {
-  bool enabled = true;  // false: the dense twin, whatever the shapes say
+  bool enabled = true;  // false: the dense baseline, whatever the shapes say
   friend bool operator==(const TensorizedSection&, const TensorizedSection&) = default;
 };
 
@@ -177,7 +177,7 @@ struct DistributedSection {
 struct LearningRates {
   double cores = 0;
   double gates = 0;
-  double rest = 0;
+  double other = 0;
   std::optional<double> embedding = {};  // not given: as of cores, or of the rest where a table is dense
 
   // f(name, rate) for each that is given.
@@ -186,23 +186,23 @@ struct LearningRates {
     f("cores", cores);
     if (embedding) f("embedding", *embedding);
     f("gates", gates);
-    f("rest", rest);
+    f("other", other);
   }
   double largest() const;
-  // "cores 0.005, gates 0.001, rest 0.001", or as TOML "cores = 0.005, ..."; with two digits.
+  // "cores 0.005, gates 0.001, other 0.001", or as TOML "cores = 0.005, ..."; with two digits.
   std::string text(const char* is = " ") const;
   friend bool operator==(const LearningRates&, const LearningRates&) = default;
 };
 
 struct PhaseSection {
   std::string name;
-  std::int64_t length = 0;                 // longest sequence, tokens
-  std::int64_t tokens_per_pack = 0;        // capacity of a pack
-  std::int64_t sequences_per_pack = 0;     // capacity of a pack; 0: derived from the data
-  std::int64_t examples_per_pack = 0;      // of a click model, instead of the three above
-  std::int64_t packs_per_step = 1;         // packs that make one global batch
-  std::optional<double> mask_probability;  // of pretraining's steps; not given: data.mask_probability
-  std::optional<std::int64_t> steps;       // exactly one of steps and epochs is given
+  std::int64_t length = 0;                     // longest sequence, tokens
+  std::int64_t tokens_per_micro_batch = 0;     // capacity of a micro-batch
+  std::int64_t sequences_per_micro_batch = 0;  // capacity of a micro-batch; 0: derived from the data
+  std::int64_t examples_per_micro_batch = 0;   // of a click model, instead of the three above
+  std::int64_t micro_batches_per_step = 1;     // micro-batches that make one global batch
+  std::optional<double> mask_probability;      // of pretraining's steps; not given: data.mask_probability
+  std::optional<std::int64_t> steps;           // exactly one of steps and epochs is given
   std::optional<double> epochs;
   LearningRates learning_rate;  // at the end of the warm-up
   ScheduleKind schedule = ScheduleKind::linear;
@@ -210,11 +210,20 @@ struct PhaseSection {
   std::int64_t warmup_steps = 0;
   double final_ratio = 0.0;  // the last learning rate over the highest one
   PhaseObjective objective = PhaseObjective::fixed;
-  std::optional<AdaptationSection> adaptation;  // of an early or late phase
+  std::optional<AdaptationSection> adaptation;  // of a phase that regularises or compresses
 
-  // Tokens or examples that a pack has room for.
-  std::int64_t pack_size() const { return examples_per_pack > 0 ? examples_per_pack : tokens_per_pack; }
+  // Tokens or examples that a micro-batch has room for.
+  std::int64_t micro_batch_size() const {
+    return examples_per_micro_batch > 0 ? examples_per_micro_batch : tokens_per_micro_batch;
+  }
   friend bool operator==(const PhaseSection&, const PhaseSection&) = default;
+};
+
+// Sentences about old names of keys and values that a recipe was written with
+// ("phase.0.micro_batches_per_step is micro_batches_per_step"). Says nothing about what the recipe means.
+struct OldNames {
+  std::vector<std::string> met;
+  friend bool operator==(const OldNames&, const OldNames&) { return true; }
 };
 
 struct Recipe {
@@ -230,6 +239,7 @@ struct Recipe {
   DistributedSection distributed;
   RunSection run;
   std::vector<PhaseSection> phases;
+  OldNames old_names;
   friend bool operator==(const Recipe&, const Recipe&) = default;
 };
 
@@ -265,6 +275,8 @@ void require_click_keys(const Recipe& recipe);
 // A sentence for each key that is not its default and changes nothing, since another key has a value that
 // does not need it: a recipe may keep what it says of 8-bit scales while it is tried in another precision.
 std::vector<std::string> keys_without_effect(const Recipe& recipe);
+// A note about the old names that it was written with; nothing if there were none.
+std::optional<std::string> note_of_old_names(const Recipe& recipe);
 
 // The model that the recipe describes. The tokenizer's vocabulary is needed when the recipe leaves
 // model.vocabulary at 0; a larger one than the recipe's is refused. Throws UsageError.

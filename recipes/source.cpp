@@ -7,6 +7,7 @@
 
 #include "recipes/adaptation.h"
 #include "recipes/nesting.h"
+#include "recipes/old_names.h"
 
 namespace comera::recipe_detail {
 
@@ -100,7 +101,44 @@ void Source::drop_all_idle() {
       if (phase.is_table()) drop_idle(*phase.as_table());
 }
 
+void Source::rename_old(toml::node& value, const std::string& section, const std::string& path) {
+  if (toml::table* table = value.as_table()) return rename_old(*table, section, path);
+  if (toml::array* list = value.as_array()) {
+    for (std::size_t i = 0; i < list->size(); ++i)
+      rename_old((*list)[i], section, fmt::format("{}.{}", path, i));
+    return;
+  }
+  toml::value<std::string>* text = value.as_string();
+  if (text == nullptr) return;
+  const auto old = std::ranges::find_if(
+      old_values(), [&](const OldValue& a) { return a.key == section && a.old_value == text->get(); });
+  if (old == old_values().end()) return;
+  old_names_.push_back(fmt::format("{} = \"{}\" is \"{}\"", path, old->old_value, old->value));
+  text->get() = old->value;
+}
+
+void Source::rename_old(toml::table& table, const std::string& section, const std::string& path) {
+  const std::string before = path.empty() ? "" : path + ".";
+  for (const OldKey& old : old_keys()) {
+    if (old.section != section) continue;
+    const auto found = table.find(old.old_name);
+    if (found == table.end()) continue;
+    if (table.contains(old.name))
+      throw UsageError(fmt::format("{}: {}{} is the old name of {}, which is there, too; remove one of them",
+                                   place(found->first, found->second), before, old.old_name, old.name));
+    old_names_.push_back(fmt::format("{}{} is {}", before, old.old_name, old.name));
+    const toml::key key(old.name, toml::source_region(found->first.source()));
+    found->second.visit([&](auto& node) { table.insert(key, std::move(node)); });
+    table.erase(old.old_name);
+  }
+  for (auto&& [key, value] : table) {
+    const std::string name(key.str());
+    rename_old(value, section.empty() ? name : section + "." + name, before + name);
+  }
+}
+
 void Source::renew() {
+  rename_old(root_, "", "");
   toml::table* precision = root_.get_as<toml::table>("precision");
   if (precision == nullptr) return;
   // Was a key of its own, beside compute = "fp32". Anything else is for the reader to refuse.
@@ -127,7 +165,7 @@ void Source::take_model(const toml::table& base) {
 
 void Source::override_with(const std::string& assignment) {
   const auto equals = assignment.find('=');
-  const std::vector<std::string> path = split_path(assignment.substr(0, equals));
+  std::vector<std::string> path = split_path(assignment.substr(0, equals));
   const bool complete = std::ranges::all_of(path, [](const auto& part) { return !part.empty(); });
   if (equals == std::string::npos || !complete)
     throw UsageError(fmt::format("--set {}: expected section.key=value", assignment));
@@ -135,6 +173,16 @@ void Source::override_with(const std::string& assignment) {
     throw UsageError(fmt::format("--set {}: the key has {} names, but no key of a recipe has more than {}",
                                  assignment, path.size(), most_nested));
   toml::table value = parse_value(assignment, assignment.substr(equals + 1));
+  std::string section;
+  for (std::string& part : path) {
+    const bool number = part.find_first_not_of("0123456789") == part.npos;
+    if (const std::string_view now = name_now(section, part); now != part) {
+      old_names_.push_back(fmt::format("{} is {}", part, now));
+      part = now;
+    }
+    if (!number) section += (section.empty() ? "" : ".") + part;
+  }
+  rename_old(*value.get("value"), section, assignment.substr(0, equals));
 
   // Whether a key exists is not asked here: reading the tree afterwards finds that out, with the place.
   toml::node* here = &root_;
@@ -184,8 +232,9 @@ void Source::drop_idle(toml::table& phase) const {
   const auto is_overridden = [this](const auto& entry) { return overridden_.contains(&entry.second); };
   if (objective == "fixed") {
     if (std::ranges::none_of(*adaptation, is_overridden)) phase.erase("adaptation");
-  } else if (objective == "early" || objective == "late") {
-    const PhaseObjective which = objective == "early" ? PhaseObjective::early : PhaseObjective::late;
+  } else if (objective == "regularize" || objective == "compress") {
+    const PhaseObjective which =
+        objective == "regularize" ? PhaseObjective::regularize : PhaseObjective::compress;
     for (const std::string& idle : idle_adaptation_keys(which)) drop(*adaptation, idle);
   }
 }

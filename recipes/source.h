@@ -43,6 +43,8 @@ class Source {
   std::string place(const toml::node& node) const;
   std::string place(const toml::key& key, const toml::node& value) const;
   const std::string& file() const { return file_; }
+  // "phase.0.micro_batches_per_step is micro_batches_per_step", for each old name that was met.
+  const std::vector<std::string>& old_names() const { return old_names_; }
 
  private:
   void take_model(const toml::table& base);
@@ -51,12 +53,16 @@ class Source {
   void drop_idle(toml::table& phase) const;
   void drop_all_idle();
   void renew();  // what resolved recipes of earlier versions have, as it is written now
+  // Old names of keys and values in a table that lies at `section`, whose place in the tree is `path`.
+  void rename_old(toml::table& table, const std::string& section, const std::string& path);
+  void rename_old(toml::node& value, const std::string& section, const std::string& path);
   void drop_replaced(toml::table& table, const std::string& key);
   std::string place(const toml::source_region& region) const;
 
   std::string file_;
   toml::table root_;
   std::map<const toml::node*, std::string> overridden_;
+  std::vector<std::string> old_names_;
 };
 
 // The value as a message quotes it: "'six'", "1.5", "a list", "a table", and of a

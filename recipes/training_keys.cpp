@@ -245,15 +245,16 @@ const std::vector<Key<PhaseSection>>& keys_of() {
   static const std::vector<Key<S>> keys = {
       required(value("name", &S::name, "its name in logs and metrics")),
       unless_zero("length", &S::length, count(1), "longest sequence, tokens; an encoder needs it"),
-      unless_zero("tokens_per_pack", &S::tokens_per_pack, count(1),
+      unless_zero("tokens_per_micro_batch", &S::tokens_per_micro_batch, count(1),
                   "tokens of a micro-batch (one forward and backward pass) at most, at least `length`; an "
                   "encoder needs it"),
-      value("sequences_per_pack", &S::sequences_per_pack, count(0),
+      value("sequences_per_micro_batch", &S::sequences_per_micro_batch, count(0),
             "sequences of a micro-batch at most; 0: derived from the data"),
-      unless_zero(
-          "examples_per_pack", &S::examples_per_pack, count(1),
-          "examples of a micro-batch; a click model needs it, instead of `length` and `tokens_per_pack`"),
-      value("packs_per_step", &S::packs_per_step, count(1), "micro-batches of a step, over all processes"),
+      unless_zero("examples_per_micro_batch", &S::examples_per_micro_batch, count(1),
+                  "examples of a micro-batch; a click model needs it, instead of `length` and "
+                  "`tokens_per_micro_batch`"),
+      value("micro_batches_per_step", &S::micro_batches_per_step, count(1),
+            "micro-batches of a step, over all processes"),
       value(
           "mask_probability", &S::mask_probability, above_to(0, 1),
           "share of the tokens to predict in this phase's steps; left out: `data.mask_probability`, by which "
@@ -262,7 +263,7 @@ const std::vector<Key<PhaseSection>>& keys_of() {
       value("epochs", &S::epochs, above(0), "passes over the training shards"),
       required(value("learning_rate", &S::learning_rate, at_least(0),
                      "the highest rate: one for all, or by kind. `embedding`: the token embedding's cores "
-                     "(default: `cores`) and a click model's tables (default of dense ones: `rest`). With "
+                     "(default: `cores`) and a click model's tables (default of dense ones: `other`). With "
                      "`muon`, `cores` is that of linear layers' matrices, dense ones too")),
       value("schedule", &S::schedule, "how the learning rate falls after the warm-up"),
       value("power", &S::power, above(0), "of a polynomial schedule"),
@@ -271,12 +272,12 @@ const std::vector<Key<PhaseSection>>& keys_of() {
       value("final_ratio", &S::final_ratio, from_to(0, 1),
             "the last learning rate over the highest; not used by `constant`"),
       value("objective", &S::objective,
-            "ranks stay (`fixed`), are regularised together with the loss (`early`), or are pruned to a "
-            "target size (`late`)"),
-      with_presets(optional_section(
-          "adaptation", &S::adaptation,
-          "How an `early` or `late` phase adapts ranks (docs/guide/rank-adaptation.md). Missing keys "
-          "are the preset's.")),
+            "ranks stay (`fixed`), are regularised together with the loss (`regularize`), or are pruned to a "
+            "target size (`compress`)"),
+      with_presets(optional_section("adaptation", &S::adaptation,
+                                    "How a phase with objective `regularize` or `compress` adapts ranks "
+                                    "(docs/guide/rank-adaptation.md). Missing keys "
+                                    "are the preset's.")),
   };
   return keys;
 }
@@ -288,47 +289,50 @@ const std::vector<Key<AdaptationSection>>& keys_of() {
       value("preset", &S::preset,
             "where the other constants come from: ours, the paper's method, or the authors' code"),
       value("target_ratio", &S::target_ratio, above_to(0, 1),
-            "late: the size of the tensor trains to reach, as a ratio; exactly one of `target_ratio` and "
+            "compress: the size of the tensor trains to reach, as a ratio; exactly one of `target_ratio` and "
             "`target_size` is given"),
       value("target_of", &S::target_of,
             "the reference of `target_ratio`: the size when the phase begins, when training began, or of "
             "the dense matrices"),
       value("target_size", &S::target_size,
-            "late: the size of the whole model in fp32 to reach, such as \"3.2MB\""),
-      value("target_loss", &S::target_loss, above(0),
-            "late: while the loss is further from this than the size from its target, the loss goes first; "
-            "`paper` needs it"),
+            "compress: the size of the whole model in fp32 to reach, such as \"3.2MB\""),
+      value(
+          "target_loss", &S::target_loss, above(0),
+          "compress: while the loss is further from this than the size from its target, the loss goes first; "
+          "`paper` needs it"),
       value("penalty", &S::penalty,
             "the size as gates see it (`l1_size`), or the mean of all live entries (`mean_gate`)"),
-      value("gamma", &S::gamma, at_least(0), "early: weight of the penalty"),
-      value(
-          "beta", &S::beta, at_least(0),
-          "weight of the cores' norm, without which cores grow as gates shrink; early: as gamma if left out"),
+      value("gamma", &S::gamma, at_least(0), "regularize: weight of the penalty"),
+      value("beta", &S::beta, at_least(0),
+            "weight of the cores' norm, without which cores grow as gates shrink; regularize: as gamma if "
+            "left out"),
       value("threshold", &S::threshold, above(0), "an entry of a gate at or below this is pruned for good"),
-      value("rho_loss", &S::rho_loss, above(0), "late: weight of the loss while the size goes first"),
-      value("rho_size", &S::rho_size, at_least(0), "late: weight of the penalty while the loss goes first"),
+      value("rho_loss", &S::rho_loss, above(0), "compress: weight of the loss while the size goes first"),
+      value("rho_size", &S::rho_size, at_least(0),
+            "compress: weight of the penalty while the loss goes first"),
       value("loss_weight", &S::loss_weight, above(0),
-            "late: weight w₁ of the loss's gap to its target; one over the loss if left out"),
+            "compress: weight w₁ of the loss's gap to its target; one over the loss if left out"),
       value("size_weight", &S::size_weight, above(0),
-            "late: weight w₂ of the size's gap to its target; one over the size if left out"),
+            "compress: weight w₂ of the size's gap to its target; one over the size if left out"),
       value("weighted_branches", &S::weighted_branches,
-            "late: whether these weights also scale the objective, as in the paper, or only choose the "
+            "compress: whether these weights also scale the objective, as in the paper, or only choose the "
             "branch"),
       value("smoothing", &S::smoothing, from_to_below(0, 1), "of the loss's exponential average"),
-      value("hold", &S::hold, "late: whether the penalty ends when the target is reached"),
+      value("hold", &S::hold, "compress: whether the penalty ends when the target is reached"),
       value("relative_size", &S::relative_size,
-            "late: whether the penalty is divided by the size, so that it stays as strong"),
+            "compress: whether the penalty is divided by the size, so that it stays as strong"),
       value("smallest_first", &S::smallest_first,
-            "late: whether only the least important entries are pulled to 0, down to the target"),
+            "compress: whether only the least important entries are pulled to 0, down to the target"),
       value("order", &S::order,
-            "late: which entries are the least important: those of the smallest size (`magnitude`), or those "
+            "compress: which entries are the least important: those of the smallest size (`magnitude`), or "
+            "those "
             "without "
             "which the loss would rise least, their size times the root of the mean squared derivative of "
             "the loss "
             "(`fisher`)"),
-      value("urgency", &S::urgency, at_least(1), "late: factor by which that pull has grown in the end"),
+      value("urgency", &S::urgency, at_least(1), "compress: factor by which that pull has grown in the end"),
       value("shrink_share", &S::shrink_share, from_to(0, 1),
-            "late: part of the phase in which it grows and in which the size that is due falls to the "
+            "compress: part of the phase in which it grows and in which the size that is due falls to the "
             "target; 0: it does not, and the target is due at once"),
       value("compact_interval", &S::compact_interval, count(0),
             "steps between compactions, which remove pruned ranks from memory; 0: only at the end of the "

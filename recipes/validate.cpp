@@ -106,31 +106,32 @@ void check_muon_rates(const Recipe& recipe, const LearningRates& rates, const st
     places.fail(key,
                 fmt::format("{} has one rate for the cores of layers and of the embedding, but optim.name = "
                             "\"muon\" leaves the embedding to AdamW; give both, such as {{cores = 5e-3, "
-                            "embedding = 7e-3, gates = 1e-3, rest = 1e-3}}",
+                            "embedding = 7e-3, gates = 1e-3, other = 1e-3}}",
                             key));
 }
 
-void check_packs(const PhaseSection& phase, const std::string& path, std::int64_t max_positions,
-                 const Places& places) {
+void check_micro_batches(const PhaseSection& phase, const std::string& path, std::int64_t max_positions,
+                         const Places& places) {
   for (const auto& [key, value] :
-       {std::pair{"length", phase.length}, {"tokens_per_pack", phase.tokens_per_pack}})
+       {std::pair{"length", phase.length}, {"tokens_per_micro_batch", phase.tokens_per_micro_batch}})
     if (value == 0) places.fail(path, fmt::format("[{}] lacks {}; it must be given", path, key));
-  if (phase.examples_per_pack > 0)
-    places.fail(path + ".examples_per_pack",
-                fmt::format("{}.examples_per_pack is for a click model; leave it out", path));
+  if (phase.examples_per_micro_batch > 0)
+    places.fail(path + ".examples_per_micro_batch",
+                fmt::format("{}.examples_per_micro_batch is for a click model; leave it out", path));
   if (phase.length > max_positions)
     places.fail(path + ".length", fmt::format("{}.length = {} is longer than model.max_positions = {}", path,
                                               phase.length, max_positions));
-  if (phase.tokens_per_pack < phase.length)
+  if (phase.tokens_per_micro_batch < phase.length)
     places.fail(
-        path + ".tokens_per_pack",
-        fmt::format("{0}.tokens_per_pack = {1} is less than {0}.length = {2}, so that a long sequence "
+        path + ".tokens_per_micro_batch",
+        fmt::format("{0}.tokens_per_micro_batch = {1} is less than {0}.length = {2}, so that a long sequence "
                     "would not fit",
-                    path, phase.tokens_per_pack, phase.length));
-  if (phase.sequences_per_pack > phase.tokens_per_pack)
-    places.fail(path + ".sequences_per_pack",
-                fmt::format("{0}.sequences_per_pack = {1} is more than {0}.tokens_per_pack = {2}", path,
-                            phase.sequences_per_pack, phase.tokens_per_pack));
+                    path, phase.tokens_per_micro_batch, phase.length));
+  if (phase.sequences_per_micro_batch > phase.tokens_per_micro_batch)
+    places.fail(
+        path + ".sequences_per_micro_batch",
+        fmt::format("{0}.sequences_per_micro_batch = {1} is more than {0}.tokens_per_micro_batch = {2}", path,
+                    phase.sequences_per_micro_batch, phase.tokens_per_micro_batch));
 }
 
 void check_length(const PhaseSection& phase, const std::string& path, const Places& places) {
@@ -162,24 +163,25 @@ void check_adaptation(const PhaseSection& phase, const std::string& path, const 
   };
   if (phase.objective == PhaseObjective::fixed) {
     if (phase.adaptation)
-      places.fail(section,
-                  fmt::format("{} is for a phase that adapts ranks; set {}.objective to \"early\" or "
-                              "\"late\", or leave the section out",
-                              section, path));
+      places.fail(section, fmt::format("{} is for a phase that adapts ranks; set {}.objective to "
+                                       "\"regularize\" or \"compress\", or leave the section out",
+                                       section, path));
     return;
   }
   const AdaptationSection adaptation = phase.adaptation.value_or(AdaptationSection{});
   const bool ratio = adaptation.target_ratio.has_value(), size = !adaptation.target_size.empty();
-  const bool late = phase.objective == PhaseObjective::late;
+  const bool compresses = phase.objective == PhaseObjective::compress;
   for (const std::string& key : idle_adaptation_keys(phase.objective))
     if (is_given(adaptation, key))
       fail(key, fmt::format("is for {0} phases only; leave it out, or set {1}.objective to \"{0}\"",
-                            late ? "early" : "late", path));
-  if (!late) return;
+                            compresses ? "regularize" : "compress", path));
+  if (!compresses) return;
   if (ratio == size)
-    places.fail(ratio ? section + ".target_size" : path + ".objective",
-                fmt::format("{} has {} target_ratio {} target_size; a late phase needs exactly one of them",
-                            section, ratio ? "both" : "neither", ratio ? "and" : "nor"));
+    places.fail(
+        ratio ? section + ".target_size" : path + ".objective",
+        fmt::format(
+            "{} has {} target_ratio {} target_size; a phase that compresses needs exactly one of them",
+            section, ratio ? "both" : "neither", ratio ? "and" : "nor"));
   if (size && !parse_size(adaptation.target_size))
     fail("target_size", fmt::format("= \"{}\" is no size; expected a number with a unit, such as \"3.2MB\"",
                                     adaptation.target_size));
@@ -188,7 +190,7 @@ void check_adaptation(const PhaseSection& phase, const std::string& path, const 
   if (adaptation.preset == RankPreset::paper && !adaptation.target_loss)
     fail("preset",
          "= \"paper\" needs a target_loss, which no preset can know; give one below the loss of now");
-  const AdaptationSection all = with_preset(adaptation, PhaseObjective::late);
+  const AdaptationSection all = with_preset(adaptation, PhaseObjective::compress);
   for (const auto& [key, given] :
        {std::pair{"loss_weight", adaptation.loss_weight}, {"size_weight", adaptation.size_weight}})
     if (given && !all.target_loss) fail(key, "weighs a gap against the loss's; give a target_loss too");
@@ -210,13 +212,15 @@ void refuse_others(const S& section, const std::string& path, const std::set<std
                   fmt::format("{}.{} is not for a click model; leave it out", path, key.name));
 }
 
-void check_click_packs(const PhaseSection& phase, const std::string& path, const Places& places) {
-  for (const char* key : {"length", "tokens_per_pack", "sequences_per_pack", "mask_probability"})
+void check_click_micro_batches(const PhaseSection& phase, const std::string& path, const Places& places) {
+  for (const char* key :
+       {"length", "tokens_per_micro_batch", "sequences_per_micro_batch", "mask_probability"})
     if (is_given(phase, key))
-      places.fail(path + "." + key,
-                  fmt::format("{}.{} is for an encoder; a click model has examples_per_pack", path, key));
-  if (phase.examples_per_pack == 0)
-    places.fail(path, fmt::format("[{}] lacks examples_per_pack; it must be given", path));
+      places.fail(
+          path + "." + key,
+          fmt::format("{}.{} is for an encoder; a click model has examples_per_micro_batch", path, key));
+  if (phase.examples_per_micro_batch == 0)
+    places.fail(path, fmt::format("[{}] lacks examples_per_micro_batch; it must be given", path));
 }
 
 void check_phases(const Recipe& recipe, const Places& places) {
@@ -226,9 +230,9 @@ void check_phases(const Recipe& recipe, const Places& places) {
     const PhaseSection& phase = recipe.phases[i];
     const std::string path = fmt::format("phase.{}", i);
     if (recipe.dlrm)
-      check_click_packs(phase, path, places);
+      check_click_micro_batches(phase, path, places);
     else
-      check_packs(phase, path, recipe.model.max_positions, places);
+      check_micro_batches(phase, path, recipe.model.max_positions, places);
     check_length(phase, path, places);
     check_adaptation(phase, path, places);
     if (!names.insert(phase.name).second)
@@ -246,10 +250,10 @@ EncoderConfig convert(const Recipe& recipe, std::int64_t vocabulary) {
   config.float8 = recipe.precision.float8();
   config.tensorized = recipe.tensorized;
   if (recipe.tensorized.enabled) return config;
-  EncoderConfig twin = config.dense_twin();
-  twin.low_rank = recipe.low_rank;
-  twin.lte = recipe.lte;
-  return twin;
+  EncoderConfig baseline = config.dense_baseline();
+  baseline.low_rank = recipe.low_rank;
+  baseline.lte = recipe.lte;
+  return baseline;
 }
 
 void check_dlrm(const Recipe& recipe, const Places& places) {
@@ -283,7 +287,7 @@ void check_model(const Recipe& recipe, const Places& places) {
   }
 }
 
-// Evaluations see merged weights only, and each head has as many tokens of a pack as any other.
+// Evaluations see merged weights only, and each head has as many tokens of a micro-batch as any other.
 void check_lte(const Recipe& recipe, const Places& places) {
   const LteSection& lte = *recipe.lte;
   if (recipe.tensorized.enabled)
@@ -294,8 +298,8 @@ void check_lte(const Recipe& recipe, const Places& places) {
     places.fail("lte", "[lte] and [low_rank] are two ways to make the same layers; leave one of them out");
   check_float(lte.lora_alpha, "lte.lora_alpha", places);
   for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
-    const std::string key = fmt::format("phase.{}.tokens_per_pack", i);
-    if (const std::int64_t tokens = recipe.phases[i].tokens_per_pack; tokens % lte.num_heads != 0)
+    const std::string key = fmt::format("phase.{}.tokens_per_micro_batch", i);
+    if (const std::int64_t tokens = recipe.phases[i].tokens_per_micro_batch; tokens % lte.num_heads != 0)
       places.fail(key, fmt::format("{} = {} cannot be divided into parts for lte.num_heads = {}; take a "
                                    "multiple of it",
                                    key, tokens, lte.num_heads));

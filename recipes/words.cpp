@@ -106,8 +106,9 @@ const Words<ScheduleKind>& words_of() {
 
 template <>
 const Words<PhaseObjective>& words_of() {
-  static const Words<PhaseObjective> words = {
-      {PhaseObjective::fixed, "fixed"}, {PhaseObjective::early, "early"}, {PhaseObjective::late, "late"}};
+  static const Words<PhaseObjective> words = {{PhaseObjective::fixed, "fixed"},
+                                              {PhaseObjective::regularize, "regularize"},
+                                              {PhaseObjective::compress, "compress"}};
   return words;
 }
 
@@ -120,8 +121,9 @@ const Words<RankPreset>& words_of() {
 
 template <>
 const Words<TargetBase>& words_of() {
-  static const Words<TargetBase> words = {
-      {TargetBase::late_start, "late_start"}, {TargetBase::initial, "initial"}, {TargetBase::dense, "dense"}};
+  static const Words<TargetBase> words = {{TargetBase::phase_start, "phase_start"},
+                                          {TargetBase::initial, "initial"},
+                                          {TargetBase::dense, "dense"}};
   return words;
 }
 

@@ -120,11 +120,11 @@ CheckpointRanks checkpoint_ranks(const CheckpointReader& reader) {
   if (recipe.dlrm) {
     const DlrmConfig config = dlrm_config(recipe);
     state.layers = layers_of_click_model(config);
-    state.dense_twin = dense_parameters(config);
+    state.dense_baseline = dense_parameters(config);
   } else {
     const EncoderConfig config = encoder_config(recipe, reader.integer("/data", "vocabulary"));
     state.layers = layers_of(config);
-    state.dense_twin = dense_parameters(config);
+    state.dense_baseline = dense_parameters(config);
   }
   for (const CheckpointTensor& tensor : reader.tensors())
     if (tensor.path.starts_with("/model/") &&

@@ -36,7 +36,7 @@ struct CheckpointRanks {
   RankHistory history;                // without stages, of older checkpoints: the start is then what is held
   std::int64_t initial_size = 0;      // S_init
   std::int64_t parameters = 0;        // numbers in the file, without gates
-  std::int64_t dense_twin = 0;        // the same of the dense twin
+  std::int64_t dense_baseline = 0;    // the same of the dense baseline
 
   std::int64_t size() const;             // S
   std::int64_t live_parameters() const;  // of the whole model after a compaction, without gates

@@ -37,6 +37,18 @@ void add_numbers(const Json& object, const std::string& before,
   }
 }
 
+// Lines of versions before 0.2.0.
+void rename_old(Json& line) {
+  if (const auto ranks = line.find("ranks"); ranks != line.end() && ranks->is_object())
+    for (const char* key : {"stage", "branch"})
+      if (const auto found = ranks->find(key); found != ranks->end())
+        *found = *found == "early" ? Json("regularize") : *found == "late" ? Json("compress") : *found;
+  const auto rates = line.find("learning_rate");
+  if (rates == line.end() || !rates->is_object() || !rates->contains("rest")) return;
+  (*rates)["other"] = std::move((*rates)["rest"]);
+  rates->erase("rest");
+}
+
 }  // namespace
 
 RunMetrics read_metrics(const std::filesystem::path& path) {
@@ -53,6 +65,7 @@ RunMetrics read_metrics(const std::filesystem::path& path) {
   for (std::string text; std::getline(file, text); ++number) {
     Json line = parsed(text);
     if (is_line_of_run(line)) {
+      rename_old(line);
       metrics.lines.push_back(std::move(line));
     } else if (file.eof()) {
       metrics.notes.push_back(

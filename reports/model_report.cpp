@@ -67,7 +67,7 @@ bool is_table(const ParameterInfo& info) {
 
 std::string sizes_text(std::int64_t all, std::int64_t dense) {
   return fmt::format(
-      "\nthe dense twin has {} parameters ({:.1f} MiB as fp32); this model has {} ({:.2f} MiB), {}\n",
+      "\nthe dense baseline has {} parameters ({:.1f} MiB as fp32); this model has {} ({:.2f} MiB), {}\n",
       grouped(dense), static_cast<double>(dense) * 4 / 1048576, grouped(all),
       static_cast<double>(all) * 4 / 1048576, times_text(dense, all));
 }

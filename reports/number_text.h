@@ -16,9 +16,9 @@ inline std::string grouped(std::int64_t number) {
   return digits;
 }
 
-// "9.2 times fewer" or, where there are more than in the twin, "3.5 times more".
-inline std::string times_text(std::int64_t twin, std::int64_t own) {
-  const double ratio = static_cast<double>(twin) / static_cast<double>(own);
+// "9.2 times fewer" or, where there are more than in the baseline, "3.5 times more".
+inline std::string times_text(std::int64_t baseline, std::int64_t own) {
+  const double ratio = static_cast<double>(baseline) / static_cast<double>(own);
   const double factor = std::max(ratio, 1 / ratio);
   return fmt::format("{:.{}f} times {}", factor, factor < 1.05 ? 2 : 1, ratio < 1 ? "more" : "fewer");
 }

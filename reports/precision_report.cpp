@@ -31,12 +31,12 @@ ProductLog log_of(const EncoderConfig& config, std::int64_t tokens, std::int64_t
   Arena arena = Arena::measuring({});
   ProductLog log;
   const Context context{processor.backend, arena, processor.allocator.stream(), &log};
-  model.run_pack({{.context = context,
-                   .store = model.parameters(),
-                   .inputs = inputs.tensor({sizeof(StepInputs)}, DType::uint8),
-                   .results = results.tensor({sizeof(StepResults)}, DType::uint8)},
-                  batch},
-                 true);
+  model.run_micro_batch({{.context = context,
+                          .store = model.parameters(),
+                          .inputs = inputs.tensor({sizeof(StepInputs)}, DType::uint8),
+                          .results = results.tensor({sizeof(StepResults)}, DType::uint8)},
+                         batch},
+                        true);
   return log;
 }
 
@@ -132,7 +132,8 @@ std::string headline(const PrecisionSection& precision, const EncoderConfig& con
     text += fmt::format(", {} scales, format {}", name_of(config.float8->scaling),
                         name_of(config.float8->format));
   if (precision.compute == Compute::tf32) text += " (on a GPU; the CPU multiplies fp32)";
-  return text + fmt::format("; a training step on a pack of {} tokens in sequences of {}\n", tokens, length);
+  return text +
+         fmt::format("; a training step on a micro-batch of {} tokens in sequences of {}\n", tokens, length);
 }
 
 }  // namespace

@@ -99,8 +99,8 @@ std::string rank_comparison(const CheckpointRanks& a, const CheckpointRanks& b) 
   words("times fewer than matrices", matrices(a), matrices(b));
   count("parameters, whole model", a.live_parameters(), b.live_parameters());
   words("as fp32", megabytes(a.live_parameters()), megabytes(b.live_parameters()));
-  words("times fewer than dense", times(a.dense_twin, a.live_parameters()),
-        times(b.dense_twin, b.live_parameters()));
+  words("times fewer than dense", times(a.dense_baseline, a.live_parameters()),
+        times(b.dense_baseline, b.live_parameters()));
   count("parameters in the file", a.parameters, b.parameters);
   text += totals.text();
   for (const auto& [letter, state] : {std::pair{'A', &a}, {'B', &b}})

@@ -96,9 +96,10 @@ std::string rank_report(const CheckpointRanks& state) {
                    times(totals.matrices, state.initial_size), times(totals.matrices, size)));
   line("whole model, live ranks", fmt::format("{} -> {} parameters, {} -> {} as fp32", grouped(whole_before),
                                               grouped(live), megabytes(whole_before), megabytes(live)));
-  line("  its dense twin", fmt::format("{} parameters, {}: {} -> {} times fewer", grouped(state.dense_twin),
-                                       megabytes(state.dense_twin), times(state.dense_twin, whole_before),
-                                       times(state.dense_twin, live)));
+  line("  its dense baseline",
+       fmt::format("{} parameters, {}: {} -> {} times fewer", grouped(state.dense_baseline),
+                   megabytes(state.dense_baseline), times(state.dense_baseline, whole_before),
+                   times(state.dense_baseline, live)));
   line("in this file",
        fmt::format("{} parameters, {} as fp32", grouped(state.parameters), megabytes(state.parameters)));
   line("removed layers", removed_text(state));

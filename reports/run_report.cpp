@@ -125,7 +125,7 @@ std::vector<Picture> pictures_of(const std::vector<Story>& stories) {
                                {{"learning_rate/cores", "cores"},
                                 {"learning_rate/embedding", "embedding"},
                                 {"learning_rate/gates", "gates"},
-                                {"learning_rate/rest", "rest"},
+                                {"learning_rate/other", "other"},
                                 {"learning_rate", "all"}},
                                true,
                                true},
@@ -143,20 +143,21 @@ std::vector<Picture> pictures_of(const std::vector<Story>& stories) {
 }
 
 std::string rates_text(const LearningRates& rates) {
-  const bool one = rates.cores == rates.rest && rates.gates == rates.rest &&
-                   rates.embedding.value_or(rates.rest) == rates.rest;
-  return one ? fmt::format("{:g}", rates.rest) : rates.text(" ");
+  const bool one = rates.cores == rates.other && rates.gates == rates.other &&
+                   rates.embedding.value_or(rates.other) == rates.other;
+  return one ? fmt::format("{:g}", rates.other) : rates.text(" ");
 }
 
 Json phases_of(const Recipe& recipe) {
   Json rows = Json::array();
   for (const PhaseSection& phase : recipe.phases)
     rows.push_back(
-        {phase.name, recipe.dlrm ? Json("") : Json(phase.length), phase.pack_size() * phase.packs_per_step,
+        {phase.name, recipe.dlrm ? Json("") : Json(phase.length),
+         phase.micro_batch_size() * phase.micro_batches_per_step,
          phase.steps ? Json(*phase.steps) : Json(fmt::format("{:g} passes", phase.epochs.value_or(0))),
-         phase.objective == PhaseObjective::fixed   ? "fixed ranks"
-         : phase.objective == PhaseObjective::early ? "early"
-                                                    : "late",
+         phase.objective == PhaseObjective::fixed        ? "fixed ranks"
+         : phase.objective == PhaseObjective::regularize ? "regularize"
+                                                         : "compress",
          rates_text(phase.learning_rate)});
   return rows;
 }
@@ -302,10 +303,10 @@ std::vector<std::pair<std::string, Json>> results_of(const ReportedRun& run, con
   results.emplace_back("examples a second", of(story.training, "examples_per_second"));
   if (run.ranks) {
     results.emplace_back("numbers", run.ranks->live_parameters());
-    results.emplace_back("numbers of the dense twin", run.ranks->dense_twin);
+    results.emplace_back("numbers of the dense baseline", run.ranks->dense_baseline);
     results.emplace_back(
         "times smaller",
-        rounded(static_cast<double>(run.ranks->dense_twin) /
+        rounded(static_cast<double>(run.ranks->dense_baseline) /
                 static_cast<double>(std::max<std::int64_t>(run.ranks->live_parameters(), 1))));
   }
   if (run.checkpoint_bytes > 0)
@@ -325,9 +326,9 @@ std::vector<std::string> summary_of(const ReportedRun& run, const Story& story) 
     if (const auto auc = number_in(*story.evaluation, "validation_auc"))
       lines.push_back(fmt::format("AUC {:.4f}", *auc));
   if (run.ranks) {
-    const std::int64_t own = run.ranks->live_parameters(), dense = run.ranks->dense_twin;
+    const std::int64_t own = run.ranks->live_parameters(), dense = run.ranks->dense_baseline;
     lines.push_back(own == dense ? fmt::format("{} numbers, all dense", grouped(own))
-                                 : fmt::format("{} numbers, {} than its dense twin", grouped(own),
+                                 : fmt::format("{} numbers, {} than its dense baseline", grouped(own),
                                                times_text(dense, own)));
   }
   if (story.steps > 0)

@@ -498,7 +498,7 @@ sanitize() {
 
 # ---- Steps
 
-# step NAME PRECISION TOKENS OPTION...: a training step of the six-encoder, of ours and of its dense twin.
+# step NAME PRECISION TOKENS OPTION...: a training step of the six-encoder, of ours and of its dense baseline.
 step() {
   local name=$1 precision=$2 tokens=$3 device=cuda
   shift 3

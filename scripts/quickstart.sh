@@ -202,7 +202,7 @@ What to try next:
   your own code    scripts/quickstart.sh --input ~/src
   longer training  scripts/quickstart.sh --set phase.0.steps=2000
   learning rates   $program pretrain $recipe --find-rate --set data.tokenizer=$folder/run/tokenizer.model --set data.train=$folder/run/data/shards
-  its dense twin   scripts/quickstart.sh --set tensorized.enabled=false
+  its dense baseline   scripts/quickstart.sh --set tensorized.enabled=false
   other sizes      docs/guide/rank-adaptation.md: this run has shrunk the model to half of its tensor trains' size;
                    $program bench step --checkpoint $folder/run    what that makes of a step
   larger models    $program inspect recipes/codebert_base.toml --vocabulary 50265

@@ -8,7 +8,7 @@ namespace comera {
 
 struct Context;
 
-// Some rows of a pack's tokens: those that what follows reads.
+// Some rows of a micro-batch's tokens: those that what follows reads.
 struct RowList {
   Tensor indices;         // int32, at least `most`; distinct below count
   Tensor count;           // int32 (1): how many are real

@@ -42,7 +42,7 @@ LoadedClickModel::LoadedClickModel(const std::filesystem::path& path, const std:
   load_parameters(reader, model.parameters());
 }
 
-data::ClickLoaderOptions LoadedClickModel::packs(std::int64_t examples) const {
+data::ClickLoaderOptions LoadedClickModel::micro_batches(std::int64_t examples) const {
   return {.capacity = ClickCapacity::single(examples, model.config().numbers, rows_of(model.config())),
           .right_rows = model.right_rows()};
 }

@@ -18,7 +18,7 @@ struct LoadedClickModel {
   LoadedClickModel(const std::filesystem::path& path, const std::string& device);
 
   // Batches of so many examples. Error if the examples were not encoded as those it was trained with.
-  data::ClickLoaderOptions packs(std::int64_t examples) const;
+  data::ClickLoaderOptions micro_batches(std::int64_t examples) const;
   void require_same_encoding(const std::string& fingerprint, const std::string& of) const;
   // What encoded the examples that it was trained with: the file that is given, or that of its run. Error if
   // it is another encoding, UsageError if there is none.

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "data/clicks/click_loader.h"
-#include "model/dlrm/click_packs.h"
+#include "model/dlrm/click_micro_batches.h"
 #include "storage/folder.h"
 #include "training/phase.h"
 
@@ -18,11 +18,11 @@ namespace {
 data::ClickLoaderOptions options_of(const TrainingTask::PhaseOf& phase) {
   const auto& model = dynamic_cast<const Dlrm&>(phase.model);
   return {
-      .capacity = ClickCapacity::single(phase.section().examples_per_pack, model.config().numbers,
+      .capacity = ClickCapacity::single(phase.section().examples_per_micro_batch, model.config().numbers,
                                         rows_of(model.config())),
       .right_rows = model.right_rows(),
       .seed = order_seed(phase.recipe.run.seed, phase.phase),
-      .packs_per_step = phase.section().packs_per_step,
+      .micro_batches_per_step = phase.section().micro_batches_per_step,
   };
 }
 
@@ -65,8 +65,9 @@ std::unique_ptr<data::BatchStream> ClickTask::batches(const PhaseOf& phase, cons
   return std::make_unique<data::ClickLoader>(train_, options);
 }
 
-std::unique_ptr<PackLayout> ClickTask::packs(const PhaseOf& phase) const {
-  return std::make_unique<ClickPacks>(dynamic_cast<const Dlrm&>(phase.model), options_of(phase).capacity);
+std::unique_ptr<PackLayout> ClickTask::micro_batches(const PhaseOf& phase) const {
+  return std::make_unique<ClickMicroBatches>(dynamic_cast<const Dlrm&>(phase.model),
+                                             options_of(phase).capacity);
 }
 
 void ClickTask::write_encoding(const RunDirectory& directory) const {
@@ -88,31 +89,35 @@ void ClickTask::write_encoding(const RunDirectory& directory) const {
 }
 
 std::optional<data::ClickScores> score_clicks(StepEngine& engine, const data::ClickShardSet& examples,
-                                              const data::ClickLoaderOptions& packs, std::int64_t most_packs,
+                                              const data::ClickLoaderOptions& micro_batches,
+                                              std::int64_t most_micro_batches,
                                               const std::function<bool()>& stop, Communicator& communicator) {
-  data::ClickLoaderOptions options = packs;
+  data::ClickLoaderOptions options = micro_batches;
   options.one_pass = true;
-  options.order = most_packs > 0 ? data::ClickOrder::shuffled : data::ClickOrder::time;
+  options.order = most_micro_batches > 0 ? data::ClickOrder::shuffled : data::ClickOrder::time;
   options.seed = 0;
-  options.packs_per_step = options.world_size = communicator.world_size();
+  options.micro_batches_per_step = options.world_size = communicator.world_size();
   options.process = communicator.process();
   data::ClickLoader loader(examples, options);
   const std::int64_t size = options.capacity.examples;
-  const std::int64_t rows = most_packs > 0 ? std::min(most_packs * size, examples.rows()) : examples.rows();
+  const std::int64_t rows =
+      most_micro_batches > 0 ? std::min(most_micro_batches * size, examples.rows()) : examples.rows();
   // Other processes' are 0. The last: whether to stop.
   std::vector<double> answers(static_cast<std::size_t>(2 * rows + 1));
   const std::span<double> logits(answers.data(), static_cast<std::size_t>(rows));
   const std::span<double> labels(answers.data() + rows, static_cast<std::size_t>(rows));
   engine.clear_results();
-  for (std::int64_t pack = options.process; pack * size < rows; pack += options.world_size) {
+  for (std::int64_t micro_batch = options.process; micro_batch * size < rows;
+       micro_batch += options.world_size) {
     if (stop && stop()) {
       answers.back() = 1;
       break;
     }
-    const data::BatchStream::Pack batch = loader.next();
+    const data::BatchStream::MicroBatch batch = loader.next();
     engine.load(batch.block);
     engine.evaluate();
-    const std::vector<double> values = read_tensor(ClickPacks::logits_of(engine.pack()), engine.allocator());
+    const std::vector<double> values =
+        read_tensor(ClickMicroBatches::logits_of(engine.micro_batch()), engine.allocator());
     const float* clicked = loader.clicks().arrays().labels.data<float>();
     std::copy_n(values.begin(), batch.units, logits.begin() + loader.first());
     std::copy_n(clicked, batch.units, labels.begin() + loader.first());

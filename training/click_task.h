@@ -30,7 +30,7 @@ class ClickTask final : public TrainingTask {
   std::vector<GivenFile> inputs() const override;
   std::unique_ptr<data::BatchStream> batches(const PhaseOf& phase, const Communicator& processes,
                                              bool ahead) const override;
-  std::unique_ptr<PackLayout> packs(const PhaseOf& phase) const override;
+  std::unique_ptr<PackLayout> micro_batches(const PhaseOf& phase) const override;
   Attributes encoding() const override { return {{"encoding", train_.info().encoding}}; }
   void write_encoding(const RunDirectory& directory) const override;
   bool evaluates() const override { return held_out_ != nullptr; }
@@ -47,11 +47,12 @@ class ClickTask final : public TrainingTask {
   DataOrder order_;
 };
 
-// The scores of the engine's model on examples, in packs of its size; with `most_packs`, on so many packs of
-// them, drawn at random. The processes share the packs, and all get the whole's result. Nothing if `stop`
-// asks for an end.
+// The scores of the engine's model on examples, in micro-batches of its size; with `most_micro_batches`, on
+// so many micro-batches of them, drawn at random. The processes share the micro-batches, and all get the
+// whole's result. Nothing if `stop` asks for an end.
 std::optional<data::ClickScores> score_clicks(StepEngine& engine, const data::ClickShardSet& examples,
-                                              const data::ClickLoaderOptions& packs, std::int64_t most_packs,
+                                              const data::ClickLoaderOptions& micro_batches,
+                                              std::int64_t most_micro_batches,
                                               const std::function<bool()>& stop, Communicator& communicator);
 
 // Keys begin with the prefix: "validation_".

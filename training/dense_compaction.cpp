@@ -35,7 +35,7 @@ class Compaction {
     result_.recipe.tensorized.enabled = true;
     result_.recipe.tensorized.ranks.clear();
     config_ = encoder_config(result_.recipe, vocabulary_);
-    dense_.emplace(config_.dense_twin(), host_allocator(), false);
+    dense_.emplace(config_.dense_baseline(), host_allocator(), false);
     load_parameters(dense, dense_->parameters());
     result_.before = dense_->parameters().count();
   }

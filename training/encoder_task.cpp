@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/encoder_packs.h"
+#include "model/encoder_micro_batches.h"
 #include "training/checkpoint_tokenizer.h"
 #include "training/phase.h"
 
@@ -15,14 +15,14 @@ class EncoderBatches final : public data::BatchStream {
   EncoderBatches(const EncoderTask& task, std::int64_t length, const data::LoaderOptions& options)
       : task_(task), loader_(task.samples(length), options) {}
 
-  Pack next() override {
+  MicroBatch next() override {
     const data::Batch& batch = loader_.next();
     return {.block = batch.block(), .targets = task_.targets(batch), .units = batch.tokens};
   }
   data::LoaderPosition position() const override { return loader_.position(); }
   void seek(const data::LoaderPosition& position) override { loader_.seek(position); }
   std::int64_t samples_per_epoch() const override { return loader_.samples_per_epoch(); }
-  std::int64_t packs_per_epoch() const override { return loader_.count_packs_per_epoch(); }
+  std::int64_t micro_batches_per_epoch() const override { return loader_.count_micro_batches_per_epoch(); }
 
  private:
   const EncoderTask& task_;
@@ -44,9 +44,9 @@ std::unique_ptr<data::BatchStream> EncoderTask::batches(const PhaseOf& phase, co
   return std::make_unique<EncoderBatches>(*this, phase.section().length, options);
 }
 
-std::unique_ptr<PackLayout> EncoderTask::packs(const PhaseOf& phase) const {
-  return std::make_unique<EncoderPacks>(dynamic_cast<const Model&>(phase.model),
-                                        options_of(phase, *this).capacity);
+std::unique_ptr<PackLayout> EncoderTask::micro_batches(const PhaseOf& phase) const {
+  return std::make_unique<EncoderMicroBatches>(dynamic_cast<const Model&>(phase.model),
+                                               options_of(phase, *this).capacity);
 }
 
 Attributes EncoderTask::encoding() const {
@@ -76,11 +76,11 @@ data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, con
   options.masking.probability = section.mask_probability.value_or(options.masking.probability);
   const double share = std::max(options.masking.probability, evaluated);
   // Targets that come in words vary more in number.
-  options.capacity = data::capacity_for(section.tokens_per_pack, section.length, share,
+  options.capacity = data::capacity_for(section.tokens_per_micro_batch, section.length, share,
                                         model.config().vocabulary, options.masking.words ? 4 : 1);
-  if (section.sequences_per_pack > 0) options.capacity.sequences = section.sequences_per_pack;
+  if (section.sequences_per_micro_batch > 0) options.capacity.sequences = section.sequences_per_micro_batch;
   options.seed = order_seed(recipe.run.seed, phase);
-  options.packs_per_step = section.packs_per_step;
+  options.micro_batches_per_step = section.micro_batches_per_step;
   options.right_modulus = model.token_embedding().right_rows();
   return options;
 }

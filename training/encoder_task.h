@@ -18,16 +18,18 @@ class EncoderTask : public TrainingTask {
   virtual data::MaskingOptions masking() const = 0;
   // What the gradient's sum is divided by.
   virtual std::int64_t targets(const data::Batch& batch) const = 0;
-  // Of the engine's model, on held-out data; with `most_packs`, on so many packs of it (0: all). Nothing if
-  // `stop` asks for an end. The processes share the packs, and all get the whole's result.
+  // Of the engine's model, on held-out data; with `most_micro_batches`, on so many micro-batches of it (0:
+  // all). Nothing if `stop` asks for an end. The processes share the micro-batches, and all get the whole's
+  // result.
   virtual std::optional<Evaluation> evaluate(StepEngine& engine, const Model& model,
-                                             const data::LoaderOptions& options, std::int64_t most_packs,
+                                             const data::LoaderOptions& options,
+                                             std::int64_t most_micro_batches,
                                              const std::function<bool()>& stop,
                                              Communicator& communicator) = 0;
 
   std::unique_ptr<data::BatchStream> batches(const PhaseOf& phase, const Communicator& processes,
                                              bool ahead) const final;
-  std::unique_ptr<PackLayout> packs(const PhaseOf& phase) const final;
+  std::unique_ptr<PackLayout> micro_batches(const PhaseOf& phase) const final;
   Attributes encoding() const final;
   void save_encoding(CheckpointWriter& writer) const final;
   void write_encoding(const RunDirectory& directory) const final;
@@ -42,8 +44,8 @@ class EncoderTask : public TrainingTask {
   const data::Tokenizer& tokenizer_;
 };
 
-// The packs of a phase for one process alone. The model gives its vocabulary and the rows of its embedding's
-// right half.
+// The micro-batches of a phase for one process alone. The model gives its vocabulary and the rows of its
+// embedding's right half.
 data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, const EncoderTask& task,
                                    const Model& model);
 

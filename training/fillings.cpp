@@ -85,8 +85,8 @@ void run_masked(const Model& model, const Processor& processor, const std::vecto
     tokens += samples->length(i);
     targets += samples->parts()[i].targets;
   }
-  // No larger than what there is to do: all rows of a pack are computed.
-  PackCapacity capacity =
+  // No larger than what there is to do: all rows of a micro-batch are computed.
+  MicroBatchCapacity capacity =
       data::capacity_for(std::max(longest, std::min(tokens, most_tokens)), longest, 0, vocabulary);
   capacity.masked = std::min(rows, targets);
   const std::vector<MaskedSequences::Part> parts = samples->parts();

@@ -26,7 +26,7 @@ std::int64_t rows_of(const data::GlueTest& test) {
 
 std::int64_t write_submission(const LoadedModel& model, const data::GlueTest& test, std::int64_t length,
                               const std::filesystem::path& file) {
-  constexpr std::int64_t pack = 4096;
+  constexpr std::int64_t micro_batch = 4096;
   const EncoderConfig& config = model.model.config();
   const bool regression = test.task.kind == data::TaskKind::regression;
   const auto examples =
@@ -36,7 +36,7 @@ std::int64_t write_submission(const LoadedModel& model, const data::GlueTest& te
   InferenceEngine engine(model.model, InferenceEngine::Output::predictions, model.processor);
   engine.run(
       samples_for(config, test.task, examples, length),
-      data::capacity_for(std::max(pack, length), length, 0, config.vocabulary),
+      data::capacity_for(std::max(micro_batch, length), length, 0, config.vocabulary),
       [&](std::int64_t sample, std::span<const double> values) {
         COMERA_CHECK(all_finite(values), "{}: what the model says of line {} is not finite",
                      test.file.string(), examples.line(sample));

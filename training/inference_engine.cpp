@@ -28,7 +28,7 @@ std::int64_t InferenceEngine::width() const {
 }
 
 // What a forward pass writes, over outputs_.
-Tensor InferenceEngine::values(const PackCapacity& capacity) const {
+Tensor InferenceEngine::values(const MicroBatchCapacity& capacity) const {
   const ParameterStore& store = model_.parameters();
   return output_ == Output::logits ? outputs_.tensor({capacity.masked, width()}, store.dtype())
                                    : outputs_.tensor({capacity.sequences, width()}, store.compute());
@@ -63,7 +63,7 @@ void InferenceEngine::forward(const Context& context, const PackedBatch& batch) 
     model_.embed(step, output_ == Output::mean ? Pooling::mean : Pooling::first, to);
 }
 
-void InferenceEngine::set_capacity(const PackCapacity& capacity) {
+void InferenceEngine::set_capacity(const MicroBatchCapacity& capacity) {
   const bool of_masked = output_ == Output::logits;
   const ParameterStore& store = model_.parameters();
   const auto number = static_cast<std::int64_t>(size_of(of_masked ? store.dtype() : store.compute()));
@@ -102,8 +102,9 @@ void InferenceEngine::require_positions(const data::SampleSource& samples) const
                                  config.max_positions));
 }
 
-bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const PackCapacity& capacity,
-                          const Visit& visit, const std::function<bool()>& stop, const PackShare& share) {
+bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const MicroBatchCapacity& capacity,
+                          const Visit& visit, const std::function<bool()>& stop,
+                          const MicroBatchShare& share) {
   require_positions(*samples);
   set_capacity(capacity);
   data::LoaderOptions options;
@@ -111,7 +112,7 @@ bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const Pac
   options.masking.probability = 0;
   options.right_modulus = model_.token_embedding().right_rows();
   options.one_pass = true;
-  options.packs_per_step = options.world_size = share.world_size;
+  options.micro_batches_per_step = options.world_size = share.world_size;
   options.process = share.process;
   data::Loader loader(std::move(samples), options);
   const Tensor values = this->values(batch_.capacity);

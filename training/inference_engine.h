@@ -13,13 +13,13 @@
 
 namespace comera {
 
-// The packs of one process: every so-many'th.
-struct PackShare {
+// The micro-batches of one process: every so-many'th.
+struct MicroBatchShare {
   std::int64_t process = 0, world_size = 1;
 };
 
 // Runs a model forward only: no dropout, no gradients. Of each block it keeps only what is made of its cores,
-// which is made once for all packs.
+// which is made once for all micro-batches.
 class InferenceEngine {
  public:
   enum class Output : std::uint8_t {
@@ -37,17 +37,17 @@ class InferenceEngine {
   // Numbers that each sequence or masked position gets.
   std::int64_t width() const;
 
-  // Runs over all samples in packs of that capacity, or over a process's share of the packs. visit gets a
-  // sample's number and its numbers, samples in no particular order; with Output::logits once for each of the
-  // sample's targets, in their order. False if `stop` asked for an end on the way.
+  // Runs over all samples in micro-batches of that capacity, or over a process's share of the micro-batches.
+  // visit gets a sample's number and its numbers, samples in no particular order; with Output::logits once
+  // for each of the sample's targets, in their order. False if `stop` asked for an end on the way.
   using Visit = std::function<void(std::int64_t sample, std::span<const double> values)>;
-  bool run(std::unique_ptr<data::SampleSource> samples, const PackCapacity& capacity, const Visit& visit,
-           const std::function<bool()>& stop = {}, const PackShare& share = {});
+  bool run(std::unique_ptr<data::SampleSource> samples, const MicroBatchCapacity& capacity,
+           const Visit& visit, const std::function<bool()>& stop = {}, const MicroBatchShare& share = {});
 
  private:
   void require_positions(const data::SampleSource& samples) const;
-  void set_capacity(const PackCapacity& capacity);
-  Tensor values(const PackCapacity& capacity) const;
+  void set_capacity(const MicroBatchCapacity& capacity);
+  Tensor values(const MicroBatchCapacity& capacity) const;
   EncoderStep step(const Context& context, const PackedBatch& batch, const MergedEncoder* merged) const;
   // Leaves what is made of the parameters alone in merged_.
   void prepare(const Context& context, const PackedBatch& batch);

@@ -21,12 +21,12 @@ class Job {
   bool alone() const { return host_.alone(); }
   bool first() const { return host_.first(); }
 
-  // What a process says after its packs of a step.
+  // What a process says after its micro-batches of a step.
   struct Step {
     double targets = 0;      // to predict
     std::int64_t units = 0;  // tokens or examples, seen
     bool save = false;       // it wants a checkpoint; only the first process's counts
-    double waited_ms = 0;    // behind its last pack, for the sums and for the others
+    double waited_ms = 0;    // behind its last micro-batch, for the sums and for the others
     double seconds = 0;      // since the step before; only the first process's clock counts
   };
   // The sums over all processes, and what the first one wants. After it all know whether one was asked to

@@ -109,20 +109,20 @@ data::MaskingOptions MaskedLanguageTask::masking() const {
           .words = words_};
 }
 
-// What one set's packs add up to.
+// What one set's micro-batches add up to.
 struct MaskedLanguageTask::Sums {
   double loss = 0, targets = 0, correct = 0;
   double unigram = 0, unigram_targets = 0;
 };
 
 std::optional<MaskedLanguageTask::Sums> MaskedLanguageTask::evaluate(
-    StepEngine& engine, const HeldOut& held_out, const data::LoaderOptions& options, std::int64_t most_packs,
-    const std::function<bool()>& stop) const {
+    StepEngine& engine, const HeldOut& held_out, const data::LoaderOptions& options,
+    std::int64_t most_micro_batches, const std::function<bool()>& stop) const {
   data::Loader loader(held_out.set->samples(options.capacity.longest, cache_bytes), options);
   data::Baselines baselines;
   engine.clear_results();
-  for (std::int64_t pack = options.process; most_packs == 0 || pack < most_packs;
-       pack += options.world_size) {
+  for (std::int64_t micro_batch = options.process;
+       most_micro_batches == 0 || micro_batch < most_micro_batches; micro_batch += options.world_size) {
     const data::Batch* batch = loader.try_next();
     if (batch == nullptr) break;
     if (stop && stop()) return std::nullopt;
@@ -137,7 +137,7 @@ std::optional<MaskedLanguageTask::Sums> MaskedLanguageTask::evaluate(
 
 std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine, const Model& /*model*/,
                                                        const data::LoaderOptions& training,
-                                                       std::int64_t most_packs,
+                                                       std::int64_t most_micro_batches,
                                                        const std::function<bool()>& stop,
                                                        Communicator& communicator) {
   if (train_ && !unigram_) unigram_.emplace(*train_);
@@ -145,13 +145,13 @@ std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine, const
   options.masking = masking();
   options.seed = evaluation_seed;
   options.one_pass = true;
-  options.permuted = most_packs > 0;  // the first packs are then a fair sample
-  options.packs_per_step = options.world_size = communicator.world_size();
+  options.permuted = most_micro_batches > 0;  // the first micro-batches are then a fair sample
+  options.micro_batches_per_step = options.world_size = communicator.world_size();
   options.process = communicator.process();
   bool stopped = false;
   std::vector<Sums> sums(held_out_.size());
   for (std::size_t i = 0; i < sums.size() && !stopped; ++i) {
-    const std::optional<Sums> own = evaluate(engine, held_out_[i], options, most_packs, stop);
+    const std::optional<Sums> own = evaluate(engine, held_out_[i], options, most_micro_batches, stop);
     stopped = !own;
     if (own) sums[i] = *own;
   }

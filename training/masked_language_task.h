@@ -30,7 +30,7 @@ class MaskedLanguageTask final : public EncoderTask {
   bool evaluates() const override { return !held_out_.empty(); }
   // The masks are the same in every evaluation with the same sequence length.
   std::optional<Evaluation> evaluate(StepEngine& engine, const Model& model,
-                                     const data::LoaderOptions& options, std::int64_t most_packs,
+                                     const data::LoaderOptions& options, std::int64_t most_micro_batches,
                                      const std::function<bool()>& stop, Communicator& communicator) override;
   std::string describe(const Evaluation& evaluation) const override;
   Json metrics(const Evaluation& evaluation) const override;
@@ -51,7 +51,7 @@ class MaskedLanguageTask final : public EncoderTask {
   // Of one set, as sums; nothing if `stop` asks for an end.
   struct Sums;
   std::optional<Sums> evaluate(StepEngine& engine, const HeldOut& held_out,
-                               const data::LoaderOptions& options, std::int64_t most_packs,
+                               const data::LoaderOptions& options, std::int64_t most_micro_batches,
                                const std::function<bool()>& stop) const;
   Evaluation evaluation_of(const std::vector<Sums>& sums) const;
 

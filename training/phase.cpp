@@ -23,9 +23,9 @@ StepRates step_rates(const LearningRates& highest, double factor) {
   const auto rate_of = [&](RateGroup group) -> double& { return rates[static_cast<int>(group)]; };
   rate_of(RateGroup::core) = highest.cores * factor;
   rate_of(RateGroup::gate) = highest.gates * factor;
-  rate_of(RateGroup::dense) = highest.rest * factor;
+  rate_of(RateGroup::dense) = highest.other * factor;
   rate_of(RateGroup::embedding) = highest.embedding.value_or(highest.cores) * factor;
-  rate_of(RateGroup::dense_table) = highest.embedding.value_or(highest.rest) * factor;
+  rate_of(RateGroup::dense_table) = highest.embedding.value_or(highest.other) * factor;
   return rates;
 }
 

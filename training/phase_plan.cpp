@@ -10,14 +10,15 @@
 
 namespace comera {
 
-PhasePlan::PhasePlan(const Recipe& recipe, const std::function<std::int64_t(std::int64_t)>& packs_per_epoch)
+PhasePlan::PhasePlan(const Recipe& recipe,
+                     const std::function<std::int64_t(std::int64_t)>& micro_batches_per_epoch)
     : evaluation_epochs_(recipe.run.evaluation_epochs) {
   for (std::int64_t phase = 0; phase < static_cast<std::int64_t>(recipe.phases.size()); ++phase) {
     const PhaseSection& section = recipe.phases[phase];
     const bool counted = section.epochs.has_value() || evaluation_epochs_ > 0;
-    const double packs = counted ? static_cast<double>(packs_per_epoch(phase)) : 0;
+    const double micro_batches = counted ? static_cast<double>(micro_batches_per_epoch(phase)) : 0;
     const auto steps_of = [&](double epochs) {
-      const double steps = epochs * packs / static_cast<double>(section.packs_per_step);
+      const double steps = epochs * micro_batches / static_cast<double>(section.micro_batches_per_step);
       return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(steps)));
     };
     const std::int64_t steps = section.steps ? *section.steps : steps_of(*section.epochs);
@@ -29,7 +30,7 @@ PhasePlan::PhasePlan(const Recipe& recipe, const std::function<std::int64_t(std:
     steps_.push_back(steps);
     steps_per_epoch_.push_back(counted ? steps_of(1) : 0);
     epochs_.push_back(section.epochs);
-    step_costs_.push_back(static_cast<double>(section.packs_per_step * section.pack_size()));
+    step_costs_.push_back(static_cast<double>(section.micro_batches_per_step * section.micro_batch_size()));
   }
   asked_steps_ = steps_;
   if (recipe.run.max_hours) {

@@ -14,9 +14,9 @@ namespace comera {
 class PhasePlan {
  public:
   PhasePlan() = default;
-  // packs_per_epoch(phase): of all processes together; asked only where steps are counted in epochs.
+  // micro_batches_per_epoch(phase): of all processes together; asked only where steps are counted in epochs.
   // UsageError where a warm-up is longer than its phase.
-  PhasePlan(const Recipe& recipe, const std::function<std::int64_t(std::int64_t)>& packs_per_epoch);
+  PhasePlan(const Recipe& recipe, const std::function<std::int64_t(std::int64_t)>& micro_batches_per_epoch);
 
   std::int64_t phases() const { return static_cast<std::int64_t>(steps_.size()); }
   std::int64_t steps(std::int64_t phase) const { return steps_[phase]; }
@@ -52,7 +52,7 @@ class PhasePlan {
   std::vector<std::int64_t> steps_per_epoch_;  // 0: nobody asks
   std::vector<std::optional<double>> epochs_;  // that the recipe asks for
   double evaluation_epochs_ = 0;
-  std::vector<double> step_costs_;  // in tokens that a step's packs have room for
+  std::vector<double> step_costs_;  // in tokens that a step's micro-batches have room for
   std::vector<double> deadlines_;   // in seconds from the run's beginning; empty if the run is not timed
 };
 

@@ -51,16 +51,16 @@ void warn_of_long_steps(const PhaseSection& section, double threshold, const Ran
 
 }  // namespace
 
-// A dense twin has no ranks: it just trains.
+// A dense baseline has no ranks: it just trains.
 PhaseObjective RankStages::objective_of(std::int64_t phase) const {
   return recipe_.tensorized.enabled ? recipe_.phases[phase].objective : PhaseObjective::fixed;
 }
 
-// Elements of the tensor trains that a late phase aims at.
+// Elements of the tensor trains that a phase with objective `compress` aims at.
 double RankStages::target_of(std::int64_t phase, const LayerRanks& ranks, double other_parameters) const {
   const AdaptationSection adaptation = adaptation_of(recipe_.phases[phase]);
   if (adaptation.target_ratio) {
-    const double of = adaptation.target_of == TargetBase::late_start
+    const double of = adaptation.target_of == TargetBase::phase_start
                           ? static_cast<double>(tensorized_size(form_.trains(), ranks))
                       : adaptation.target_of == TargetBase::initial
                           ? units_.size
@@ -70,7 +70,7 @@ double RankStages::target_of(std::int64_t phase, const LayerRanks& ranks, double
   return *parse_size(adaptation.target_size) / fp32_bytes - other_parameters;
 }
 
-// Refuses a late phase's target that nothing can reach from these ranks, or that is reached already.
+// Refuses a target of `compress` that nothing can reach from these ranks, or that is reached already.
 void RankStages::check_target(std::int64_t phase, const LayerRanks& ranks, double others) const {
   const auto size = static_cast<double>(tensorized_size(form_.trains(), ranks));
   const auto least = static_cast<double>(least_size(form_.trains(), ranks));
@@ -86,7 +86,7 @@ void RankStages::check_target(std::int64_t phase, const LayerRanks& ranks, doubl
                     "model ({} with "
                     "the {:.0f} parameters that are no tensor trains); give a larger target",
                     key, std::max(target, 0.0), least, megabytes(least + others), others));
-  if (target >= size && !(adaptation.target_ratio && adaptation.target_of == TargetBase::late_start))
+  if (target >= size && !(adaptation.target_ratio && adaptation.target_of == TargetBase::phase_start))
     throw UsageError(
         fmt::format("{} is no smaller than the model, which has {:.0f} numbers in tensor trains ({} with the "
                     "{:.0f} parameters that are none); give a smaller target",
@@ -105,7 +105,7 @@ void RankStages::check_targets(const Trainable& model, const RunState& state) co
                       phase));
     // The running phase has its target already, and may have reached it.
     const bool runs = phase == state.phase && state.phase_step > 0;
-    if (objective_of(phase) == PhaseObjective::late && !runs)
+    if (objective_of(phase) == PhaseObjective::compress && !runs)
       check_target(phase, ranks, other_parameters_of(model));
   }
 }
@@ -153,13 +153,13 @@ bool RankStages::open(StepEngine& engine, const RunState& state, std::int64_t st
     return false;
   }
   const ResolvedAdaptation resolved = resolve(adaptation_of(section), section.objective);
-  const bool begins = state.phase_step == 0, late = section.objective == PhaseObjective::late;
+  const bool begins = state.phase_step == 0, compresses = section.objective == PhaseObjective::compress;
   if (begins) {
     state_ = {.removed = state_.removed};
     size_target_ = 0;
     const LayerRanks live = live_ranks(form_.trains(), engine.model());
     state_.size_left = static_cast<double>(tensorized_size(form_.trains(), live)) / units_.size;
-    if (late) {
+    if (compresses) {
       const double others = other_parameters_of(engine.model());
       check_target(state.phase, live, others);
       size_target_ = target_of(state.phase, live, others) / units_.size;
@@ -172,7 +172,7 @@ bool RankStages::open(StepEngine& engine, const RunState& state, std::int64_t st
   resolved_ = resolved;
   resolved_.stage.objective.size_target = size_target_;
   adapt(engine);
-  return begins && late;
+  return begins && compresses;
 }
 
 // A stage that holds its target needs no more deaths than that, and must not end as a network in which no
@@ -181,17 +181,17 @@ bool RankStages::open(StepEngine& engine, const RunState& state, std::int64_t st
 void RankStages::adapt(StepEngine& engine) const {
   const RankStageOptions& stage = resolved_.stage;
   std::vector<std::string> kept;
-  if (stage.objective.stage == RankStage::late && stage.objective.hold)
+  if (stage.objective.stage == RankStage::compress && stage.objective.hold)
     kept = connecting_layers(form_.trains(), live_ranks(form_.trains(), engine.model()));
   engine.adapt_ranks(units_, stage, kept);
   engine.ranks()->set_state(state_);
 }
 
-// The size that a late stage is to have by now falls as the sparsity of gradual pruning rises (Zhu and Gupta,
+// The size that the model is to have by now falls as the sparsity of gradual pruning rises (Zhu and Gupta,
 // 2017): quickly first, while there is much that nobody needs, and slowly in the end.
 RankStep RankStages::begin_step(std::int64_t phase_step, std::int64_t steps) {
   step_ = {};
-  if (objective_ == PhaseObjective::late) {
+  if (objective_ == PhaseObjective::compress) {
     const double shrinking = resolved_.shrink_share * static_cast<double>(steps);
     const double done = shrinking > 0 ? std::min(static_cast<double>(phase_step) / shrinking, 1.0) : 1;
     const double rest = std::pow(1 - done, 3);
@@ -215,8 +215,8 @@ bool RankStages::collapsed(const Trainable& model) const {
 }
 
 const char* RankStages::advice() const {
-  return objective_ == PhaseObjective::late ? "hold the target (hold = true)"
-                                            : "weigh the size less (a smaller gamma)";
+  return objective_ == PhaseObjective::compress ? "hold the target (hold = true)"
+                                                : "weigh the size less (a smaller gamma)";
 }
 
 bool RankStages::compaction_due(const RunState& state) const {
@@ -256,7 +256,7 @@ void RankStages::close(const RunState& state, const Say& say) {
   auto& stages = history_.stages;
   if (stages.back().name != section.name) stages.push_back({section.name, {}});
   stages.back().ranks = ranks_of(form_.trains());  // also of a phase that was given more steps
-  if (objective_ != PhaseObjective::late) return;
+  if (objective_ != PhaseObjective::compress) return;
   if (target_reached())
     return say(fmt::format("phase {} has ended at {:.4f} of the first size; its target was {:.4f}",
                            section.name, state_.size_left, size_target_));
@@ -268,20 +268,20 @@ void RankStages::close(const RunState& state, const Say& say) {
 
 void RankStages::add_metrics(Json& metrics) const {
   if (!adapting()) return;
-  constexpr const char* branches[] = {"early", "loss", "size", "hold"};
+  constexpr const char* branches[] = {"regularize", "loss", "size", "hold"};
   const RankState& state = state_;
-  const bool late = objective_ == PhaseObjective::late;
+  const bool compresses = objective_ == PhaseObjective::compress;
   Json& ranks = metrics["ranks"];
-  ranks["stage"] = late ? "late" : "early";
-  if (late) ranks["branch"] = branches[static_cast<int>(state.branch)];
+  ranks["stage"] = compresses ? "compress" : "regularize";
+  if (compresses) ranks["branch"] = branches[static_cast<int>(state.branch)];
   ranks["size"] = state.size_left;
-  if (late) ranks["target"] = size_target_;
+  if (compresses) ranks["target"] = size_target_;
   ranks["live"] = static_cast<std::int64_t>(state.live);
   ranks["removed"] = removed();
   ranks["penalty"] = state.penalty;
   ranks["norm_ratio"] = state.norm_ratio;
   ranks["smoothed_loss"] = state.smoothed_loss;
-  if (!late) return;
+  if (!compresses) return;
   ranks["loss_gap"] = state.loss_gap;
   ranks["size_gap"] = state.size_gap;
   ranks["target_now"] = step_.target;
@@ -317,7 +317,7 @@ void RankStages::keep_order(const CheckpointReader& reader, const RunState& stat
   const bool knows_importance = std::ranges::any_of(
       reader.tensors(), [](const CheckpointTensor& tensor) { return tensor.path.ends_with("/importance"); });
   if (knows_importance || state.phase >= std::ssize(recipe_.phases) || state.phase_step == 0) return;
-  if (objective_of(state.phase) != PhaseObjective::late) return;
+  if (objective_of(state.phase) != PhaseObjective::compress) return;
   PhaseSection& section = recipe_.phases[static_cast<std::size_t>(state.phase)];
   if (!section.adaptation) section.adaptation.emplace();
   section.adaptation->order = section.adaptation->order.value_or(RankOrder::magnitude);
@@ -328,7 +328,7 @@ void require_same_stage(const PhaseSection& begun, const PhaseSection& now, std:
   const AdaptationSection was = adaptation_of(begun), is = adaptation_of(now);
   const bool same_target = was.target_ratio == is.target_ratio && was.target_of == is.target_of &&
                            was.target_size == is.target_size;
-  if (begun.objective == now.objective && (now.objective != PhaseObjective::late || same_target)) return;
+  if (begun.objective == now.objective && (now.objective != PhaseObjective::compress || same_target)) return;
   throw UsageError(
       fmt::format("{} stands within phase {}, which was begun with another {}; end the phase as it was "
                   "begun, or begin a new run from this checkpoint (run.initial_checkpoint, --from)",

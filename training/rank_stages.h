@@ -18,7 +18,7 @@
 
 namespace comera {
 
-// The ranks of a run: what each phase does to them, the size that a late phase is held to, and the compaction
+// The ranks of a run: what each phase does to them, the target size, and the compaction
 // of what has died. docs/guide/rank-adaptation.md has the method. A phase that adapts no ranks changes
 // nothing of it.
 class RankStages {
@@ -36,7 +36,7 @@ class RankStages {
   // What save() has written.
   void load(const CheckpointReader& reader);
   void save(CheckpointWriter& writer) const;
-  // A late stage that an earlier version began, which ordered entries by their size alone, goes on so.
+  // A phase that an earlier version began to compress, which ordered entries by their size alone, goes on so.
   void keep_order(const CheckpointReader& reader, const RunState& state);
   // The model is there. UsageError if a phase to come has a target that cannot be reached. False if no phase
   // adapts ranks.
@@ -44,11 +44,11 @@ class RankStages {
 
   // ---- Phases.
 
-  // When a phase begins, or a run goes on within it; `steps` are the phase's. True if a late stage begins:
-  // what was best at another size is no model of this phase.
+  // When a phase begins, or a run goes on within it; `steps` are the phase's. True if one that compresses
+  // begins: what was best at another size is no model of this phase.
   bool open(StepEngine& engine, const RunState& state, std::int64_t steps, const Schedule& schedule,
             const Say& say);
-  // The phase has ended. Says so if it was a late one.
+  // The phase has ended. Says so if it compressed.
   void close(const RunState& state, const Say& say);
 
   bool adapting() const { return objective_ != PhaseObjective::fixed; }
@@ -57,7 +57,7 @@ class RankStages {
   // After the step: true if layers were removed by it.
   bool end_step(const StepEngine& engine);
   void add_metrics(Json& metrics) const;
-  // Whether a model of now may be the best: from a late phase on it has to have that phase's size.
+  // Whether a model of now may be the best: once a phase compresses it has to have that phase's size.
   bool target_reached() const { return size_target_ == 0 || state_.size_left <= size_target_; }
 
   // ---- A network without any way from its input to its output is no result.
@@ -89,7 +89,7 @@ class RankStages {
   RankHistory history_;
   PhaseObjective objective_ = PhaseObjective::fixed;  // of the current phase
   ResolvedAdaptation resolved_;
-  double size_target_ = 0;  // s₀ of the last late phase, which those after it are held to as well
+  double size_target_ = 0;  // s₀ of the last phase that compressed, which those after it are held to as well
   double size_start_ = 1;   // s when that phase began
   RankStep step_;           // of the last one
   RankState state_;

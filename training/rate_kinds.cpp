@@ -18,7 +18,7 @@ double rate_of(const LearningRates& rates, const RateKind& kind) {
     case RateGroup::gate:
       return rates.gates;
     case RateGroup::dense:
-      return rates.rest;
+      return rates.other;
     case RateGroup::embedding:
     case RateGroup::dense_table:
       return rates.embedding.value_or(0);
@@ -28,7 +28,7 @@ double rate_of(const LearningRates& rates, const RateKind& kind) {
 
 double rate_of(const LearningRates& rates, const RateKind* kind) {
   if (kind != nullptr) return rate_of(rates, *kind);
-  for (const double rate : {rates.rest, rates.cores, rates.gates, rates.embedding.value_or(0)})
+  for (const double rate : {rates.other, rates.cores, rates.gates, rates.embedding.value_or(0)})
     if (rate > 0) return rate;
   return 0;
 }
@@ -37,7 +37,7 @@ LearningRates scaled(LearningRates rates, const RateKind* kind, double factor) {
   const auto scales = [&](RateGroup group) { return kind == nullptr || kind->group == group; };
   if (scales(RateGroup::core)) rates.cores *= factor;
   if (scales(RateGroup::gate)) rates.gates *= factor;
-  if (scales(RateGroup::dense)) rates.rest *= factor;
+  if (scales(RateGroup::dense)) rates.other *= factor;
   if (scales(RateGroup::embedding) && rates.embedding) *rates.embedding *= factor;
   return rates;
 }

@@ -15,7 +15,7 @@ struct RateKind {
 inline constexpr RateKind rate_kinds[] = {{"cores", RateGroup::core},
                                           {"embedding", RateGroup::embedding},
                                           {"gates", RateGroup::gate},
-                                          {"rest", RateGroup::dense}};
+                                          {"other", RateGroup::dense}};
 
 // Null if there is none of that name.
 const RateKind* rate_kind(const std::string& name);

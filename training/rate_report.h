@@ -27,7 +27,7 @@ struct RateReport {
   std::int64_t steps = 0;         // of a trial; 0: it was stopped before any began
   bool stopped = false;           // before all trials had run: nothing is advised
   double start_loss = 0;          // of the first step, the same for all
-  std::vector<RateCurve> curves;  // "all" first, then of "cores", "gates" and "rest" what the model has
+  std::vector<RateCurve> curves;  // "all" first, then of "cores", "gates" and "other" what the model has
   LearningRates advised;
   // Kinds whose rate is below the best of the trials, since twice the best was much worse.
   std::vector<std::string> lowered;

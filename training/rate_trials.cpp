@@ -10,7 +10,7 @@
 #include "checkpoints/model_state.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
-#include "model/encoder_packs.h"
+#include "model/encoder_micro_batches.h"
 #include "training/checkpoint_recipe.h"
 #include "training/checkpoint_tokenizer.h"
 #include "training/phase.h"
@@ -99,7 +99,7 @@ RateTrial RateTrials::run(const LearningRates& rates) {
   }
   if (losses.empty())
     throw UsageError(fmt::format(
-        "no token was masked in {} steps: make phase.0.tokens_per_pack or {}.mask_probability larger",
+        "no token was masked in {} steps: make phase.0.tokens_per_micro_batch or {}.mask_probability larger",
         trial.steps, phase.mask_probability ? "phase.0" : "data"));
   trial.loss = mean(losses, losses.size() - std::max<std::size_t>(losses.size() / 5, 1), losses.size());
   if (trial.steps == steps_ && (best_.empty() || trial.loss < best_loss_)) {
@@ -126,7 +126,8 @@ void RateTrials::start() {
     require_same_encoder(recipe_, reader);
     load_initial_parameters(reader, engine_->model().parameters(), takes_carried_head(recipe_));
   }
-  engine_->set_packs(EncoderPacks(*model_, loader_options(recipe_, 0, task_, *model_).capacity));
+  engine_->set_micro_batches(
+      EncoderMicroBatches(*model_, loader_options(recipe_, 0, task_, *model_).capacity));
 }
 
 // The loss; none where no token of the batch was masked.
@@ -135,13 +136,13 @@ std::optional<double> RateTrials::one_step(data::Loader& loader, std::int64_t st
   if (options_.stop_requested && options_.stop_requested()) throw Stopped();
   engine_->clear_results();
   double targets = 0;
-  for (std::int64_t pack = 0; pack < recipe_.phases[0].packs_per_step; ++pack) {
+  for (std::int64_t micro_batch = 0; micro_batch < recipe_.phases[0].micro_batches_per_step; ++micro_batch) {
     const data::Batch& batch = loader.next();
     engine_->load(batch.block());
     engine_->micro({.seed = static_cast<std::uint64_t>(recipe_.run.seed),
                     .step = static_cast<std::uint32_t>(step),
-                    .pack = static_cast<std::uint32_t>(pack)},
-                   pack + 1 == recipe_.phases[0].packs_per_step);
+                    .micro_batch = static_cast<std::uint32_t>(micro_batch)},
+                   micro_batch + 1 == recipe_.phases[0].micro_batches_per_step);
     targets += static_cast<double>(task_.targets(batch));
   }
   const Schedule schedule{
@@ -161,7 +162,7 @@ std::int64_t RateTrials::steps_that_fit(double seconds) const {
     throw UsageError(fmt::format(
         "--find-rate: a step takes {:.2f} s here, so that {} trials of {} steps take {:.0f} minutes and "
         "more "
-        "than --minutes {:g}; give so many, or make phase.0.packs_per_step smaller for the search",
+        "than --minutes {:g}; give so many, or make phase.0.micro_batches_per_step smaller for the search",
         seconds, expected_trials, fewest_steps,
         std::ceil(seconds * expected_trials * static_cast<double>(fewest_steps) / 60), options_.minutes));
   return std::min(steps, most_steps);

@@ -60,14 +60,16 @@ const std::string& checked_tokenizer(const Recipe& recipe) {
   return recipe.data.tokenizer;
 }
 
-// Each process needs a pack of each step.
-void require_packs(const Recipe& recipe, const Communicator& host) {
+// Each process needs a micro-batch of each step.
+void require_micro_batches(const Recipe& recipe, const Communicator& host) {
   for (std::size_t phase = 0; phase < recipe.phases.size(); ++phase)
-    if (const std::int64_t packs = recipe.phases[phase].packs_per_step; packs < host.world_size())
-      throw UsageError(fmt::format(
-          "phase.{0}.packs_per_step = {1}, but the job has {2} processes, which share the packs of a step: "
-          "give it {2} or a multiple (and fewer {3}_per_pack for as many {3} in a step)",
-          phase, packs, host.world_size(), recipe.dlrm ? "examples" : "tokens"));
+    if (const std::int64_t micro_batches = recipe.phases[phase].micro_batches_per_step;
+        micro_batches < host.world_size())
+      throw UsageError(
+          fmt::format("phase.{0}.micro_batches_per_step = {1}, but the job has {2} processes, which share "
+                      "the micro-batches of a step: "
+                      "give it {2} or a multiple (and fewer {3}_per_micro_batch for as many {3} in a step)",
+                      phase, micro_batches, host.world_size(), recipe.dlrm ? "examples" : "tokens"));
 }
 
 // The first process holds the lock.
@@ -280,7 +282,7 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
   host->set_patience(patience_of(given.distributed));
   require_same_recipe(*host, given);
   require_same_command(*host, words_of(options));
-  require_packs(given, *host);
+  require_micro_batches(given, *host);
   // 2. The run's directory, which the first process locks, and where each of the others has its log.
   directory = open_directory(*host, checked_output(given), options.mode);
   log = open_log(*host, *directory);
@@ -292,6 +294,7 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
   // 4. That checkpoint and the tokenizer: the same bytes everywhere.
   require_same_start(*host, recipe, found);
   if (!recipe.dlrm) set_encoder();
+  if (const auto note = note_of_old_names(given)) say(*note);
   for (const std::string& sentence : keys_without_effect(recipe)) say(sentence);
   // 5. A device for each process, and what sums between them.
   processor.emplace(processor_for(recipe, options, *host));

@@ -111,7 +111,7 @@ void write_snapshot(CheckpointWriter& writer, const RunParts& run, const DataPla
   Attributes attributes = {{"epoch", data.position.epoch},
                            {"cursor", data.position.cursor},
                            {"taken", data.position.taken},
-                           {"pack", data.position.pack},
+                           {"pack", data.position.micro_batch},
                            {"seed", data.position.seed},
                            {"samples_per_epoch", data.samples_per_epoch},
                            {"fingerprint", run.setup.task->fingerprint()},
@@ -159,7 +159,7 @@ DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts&
   return {.position = {.epoch = reader.integer("/data", "epoch"),
                        .cursor = reader.integer("/data", "cursor"),
                        .taken = reader.integer("/data", "taken"),
-                       .pack = reader.integer("/data", "pack"),
+                       .micro_batch = reader.integer("/data", "pack"),
                        .seed = reader.integer("/data", "seed")},
           .samples_per_epoch = reader.integer("/data", "samples_per_epoch")};
 }

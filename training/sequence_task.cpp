@@ -162,7 +162,7 @@ std::unique_ptr<data::ExampleSamples> samples_for(const EncoderConfig& config, c
 
 std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task& task,
                                       const data::Examples& examples, const std::string& set,
-                                      const PackCapacity& capacity, const EncoderConfig& config,
+                                      const MicroBatchCapacity& capacity, const EncoderConfig& config,
                                       const std::function<bool()>& stop, Communicator& communicator) {
   const std::int64_t width = engine.width();
   std::vector<double> values(examples.count() * width +

@@ -21,7 +21,7 @@ Recipe resolve_task(const Recipe& recipe);
 // `stop` asks for an end.
 std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task& task,
                                       const data::Examples& examples, const std::string& set,
-                                      const PackCapacity& capacity, const EncoderConfig& config,
+                                      const MicroBatchCapacity& capacity, const EncoderConfig& config,
                                       const std::function<bool()>& stop = {},
                                       Communicator& communicator = one_process());
 
@@ -50,7 +50,7 @@ class SequenceTask final : public EncoderTask {
   bool evaluates() const override { return !validation_.empty(); }
   // score: the task's metric on the first set.
   std::optional<Evaluation> evaluate(StepEngine& engine, const Model& model,
-                                     const data::LoaderOptions& options, std::int64_t most_packs,
+                                     const data::LoaderOptions& options, std::int64_t most_micro_batches,
                                      const std::function<bool()>& stop, Communicator& communicator) override;
   std::string describe(const Evaluation& evaluation) const override;
   Json metrics(const Evaluation& evaluation) const override;

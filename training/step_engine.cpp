@@ -67,12 +67,12 @@ Graph StepEngine::graph(std::function<void()> body) const {
   return {allocator(), stream_, std::move(body), processor_.graphs};
 }
 
-Arena::Plan StepEngine::plan_for(const Pack& pack) const {
+Arena::Plan StepEngine::plan_for(const MicroBatch& micro_batch) const {
   Arena measuring = Arena::measuring(allocator().device());
   const Context dry{processor_.backend, measuring, stream_};
-  pack.run(step(dry, false), false);
+  micro_batch.run(step(dry, false), false);
   if (optimizer_) {
-    pack.run(step(dry, true), true);
+    micro_batch.run(step(dry, true), true);
     run_apply(dry);
     model_.merge_adapters(dry);
   }
@@ -80,48 +80,49 @@ Arena::Plan StepEngine::plan_for(const Pack& pack) const {
 }
 
 // The plan by kind, what is left for it, and what would fit.
-std::string StepEngine::does_not_fit(const PackLayout& packs, const Arena::Plan& plan) const {
+std::string StepEngine::does_not_fit(const PackLayout& micro_batches, const Arena::Plan& plan) const {
   const auto mebibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / 1048576; };
   const auto in_use = [&](MemoryKind kind) { return mebibytes(allocator().use(kind).current); };
   std::size_t available = allocator().available();
   const std::string needs = fmt::format(
       "out of memory: {} needs {:.1f} MiB ({:.1f} kept for backward, {:.1f} scratch), {:.1f} are left beside "
       "parameters {:.1f}, gradients {:.1f}, optimizer {:.1f} MiB; ",
-      packs.text(), mebibytes(plan.total), mebibytes(plan.saved), mebibytes(plan.scratch),
+      micro_batches.text(), mebibytes(plan.total), mebibytes(plan.saved), mebibytes(plan.scratch),
       mebibytes(available), in_use(MemoryKind::parameters), in_use(MemoryKind::gradients),
       in_use(MemoryKind::optimizer));
   available -= available / 64;  // what is lost between blocks
-  return needs + packs.how_to_fit([&](const PackLayout& smaller) {
-    const std::unique_ptr<Pack> pack = smaller.measuring(allocator().device());
-    // The pack's place, and two batches on their way to it.
-    return plan_for(*pack).total + smaller.bytes() + 2 * pack->block_bytes() <= available;
+  return needs + micro_batches.how_to_fit([&](const PackLayout& smaller) {
+    const std::unique_ptr<MicroBatch> micro_batch = smaller.measuring(allocator().device());
+    // The micro-batch's place, and two batches on their way to it.
+    return plan_for(*micro_batch).total + smaller.bytes() + 2 * micro_batch->block_bytes() <= available;
   });
 }
 
-void StepEngine::set_packs(const PackLayout& packs) {
-  COMERA_CHECK(&packs.model() == &model_, "the packs are of another model than the engine's");
-  const Arena::Plan plan = plan_for(*packs.measuring(allocator().device()));
-  for (Graph* graph : {&micro_, &last_, &apply_, &merge_, &evaluate_}) *graph = Graph();  // of the old pack
+void StepEngine::set_micro_batches(const PackLayout& micro_batches) {
+  COMERA_CHECK(&micro_batches.model() == &model_, "the micro-batches are of another model than the engine's");
+  const Arena::Plan plan = plan_for(*micro_batches.measuring(allocator().device()));
+  for (Graph* graph : {&micro_, &last_, &apply_, &merge_, &evaluate_})
+    *graph = Graph();  // of the old micro-batch
   context_.reset();
   arena_.reset();
-  pack_feed_.reset();
-  pack_.reset();
+  micro_batch_feed_.reset();
+  micro_batch_.reset();
   try {
-    pack_ = packs.allocate(allocator());
-    pack_feed_ = allocator().feed(pack_->block(), pack_->block_bytes());
+    micro_batch_ = micro_batches.allocate(allocator());
+    micro_batch_feed_ = allocator().feed(micro_batch_->block(), micro_batch_->block_bytes());
     arena_.emplace(allocator(), plan);
     plan_ = plan;
   } catch (const OutOfMemory&) {
-    pack_feed_.reset();
-    pack_.reset();
+    micro_batch_feed_.reset();
+    micro_batch_.reset();
     if (allocator().available() == 0) throw;
-    throw OutOfMemory(does_not_fit(packs, plan));
+    throw OutOfMemory(does_not_fit(micro_batches, plan));
   }
   context_.emplace(Context{processor_.backend, *arena_, stream_});
-  evaluate_ = graph([this] { pack_->run(step(*context_, false), false); });
+  evaluate_ = graph([this] { micro_batch_->run(step(*context_, false), false); });
   if (!optimizer_) return;
-  micro_ = graph([this] { pack_->run(step(*context_, true), true); });
-  last_ = graph([this] { run_last_pack(); });
+  micro_ = graph([this] { micro_batch_->run(step(*context_, true), true); });
+  last_ = graph([this] { run_last_micro_batch(); });
   apply_ = graph([this] { run_apply(*context_); });
   merge_ = graph([this] { model_.merge_adapters(*context_); });
 }
@@ -148,9 +149,9 @@ void StepEngine::join(Communicator& communicator, std::int64_t bucket_bytes) {
   });
 }
 
-void StepEngine::run_last_pack() {
+void StepEngine::run_last_micro_batch() {
   summing_ = true;
-  pack_->run(step(*context_, true), true);
+  micro_batch_->run(step(*context_, true), true);
   summing_ = false;
   gradient_sum_->flush(stream_);
   // The loss, its targets and the hits: StepResults begins with them.
@@ -178,10 +179,10 @@ void StepEngine::run_apply(const Context& context) const {
 }
 
 void StepEngine::load(std::span<const std::byte> block) {
-  COMERA_CHECK(pack_ != nullptr, "a batch was loaded before the size of packs was set");
-  pack_->check(block);
-  std::memcpy(pack_feed_->next(), block.data(), block.size());
-  pack_feed_->send();
+  COMERA_CHECK(micro_batch_ != nullptr, "a batch was loaded before the size of micro-batches was set");
+  micro_batch_->check(block);
+  std::memcpy(micro_batch_feed_->next(), block.data(), block.size());
+  micro_batch_feed_->send();
 }
 
 void StepEngine::micro(const DropoutKey& key, bool last) {

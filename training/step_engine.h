@@ -16,15 +16,15 @@
 
 namespace comera {
 
-// What changes in a late stage from step to step: see StepInputs.
+// What changes from step to step of a phase that compresses: see StepInputs.
 struct RankStep {
   double target = 0;
   double urgency = 1;
 };
 
 // A model's optimizer and all memory of a step, and the graphs of a phase: `micro` (forward, loss,
-// backward and accumulation of one pack), the same for this process's last pack of a step, which sums over
-// all processes on the way, and `apply` (norm, clipping, optimizer).
+// backward and accumulation of one micro-batch), the same for this process's last micro-batch of a step,
+// which sums over all processes on the way, and `apply` (norm, clipping, optimizer).
 class StepEngine {
  public:
   // The model must be in the processor's memory, with gradients, and outlive this.
@@ -44,29 +44,29 @@ class StepEngine {
   std::vector<ParameterState> states() const;
 
   // From now on this is one of several processes, and sums gradients in buckets of so many bytes. Before
-  // set_packs(). The communicator must outlive this.
+  // set_micro_batches(). The communicator must outlive this.
   void join(Communicator& communicator, std::int64_t bucket_bytes);
-  // Milliseconds that the host has waited for other processes behind its last pack. Where a GPU waits instead
-  // it is of no meaning.
+  // Milliseconds that the host has waited for other processes behind its last micro-batch. Where a GPU waits
+  // instead it is of no meaning.
   double waited_ms() const { return waited_ms_; }
 
   // From now on apply() also descends the objective of a stage and prunes; or no longer does. Before
-  // set_packs(), which remakes the graphs.
+  // set_micro_batches(), which remakes the graphs.
   // kept: layers of which every bond keeps at least rank 1, beside those of which it always does.
   void adapt_ranks(const RankUnits& units, const RankStageOptions& options,
                    const std::vector<std::string>& kept);
   void keep_ranks() { ranks_.reset(); }
   const RankAdaptation* ranks() const { return ranks_ ? &*ranks_ : nullptr; }
 
-  // The packs of a new phase: measures a step without computing anything, then allocates just that.
+  // The micro-batches of a new phase: measures a step without computing anything, then allocates just that.
   // OutOfMemory says what would fit, where the device tells how much memory it has left.
-  void set_packs(const PackLayout& packs);
+  void set_micro_batches(const PackLayout& micro_batches);
 
   // Sends a batch to the device, which may still work with the one before. Throws Error if the block is not
-  // one of the phase's packs.
+  // one of the phase's micro-batches.
   void load(std::span<const std::byte> block);
-  // One pack of a training step: gradients, loss and counts are added. `last`: then they are summed over all
-  // processes, and so are the largest magnitudes that 8-bit scales follow from.
+  // One micro-batch of a training step: gradients, loss and counts are added. `last`: then they are summed
+  // over all processes, and so are the largest magnitudes that 8-bit scales follow from.
   void micro(const DropoutKey& key, bool last = true);
   // The end of a step, with `targets` in the global batch.
   void apply(std::int64_t update, double targets, const StepRates& learning_rates, double max_norm,
@@ -75,25 +75,25 @@ class StepEngine {
   void refresh_optimizer(std::int64_t update);
   // Between the updates of a model with adapters: Trainable::merge_adapters().
   void merge_adapters();
-  // One pack without dropout and gradients: loss and counts are added.
+  // One micro-batch without dropout and gradients: loss and counts are added.
   void evaluate();
 
-  // Of the packs and apply() since clear_results(): waits for the device.
+  // Of the micro-batches and apply() since clear_results(): waits for the device.
   const StepResults& results();
   void clear_results();
 
   // Of the phase: what it holds, beside the batch that was loaded, is its own matter.
-  const Pack& pack() const { return *pack_; }
+  const MicroBatch& micro_batch() const { return *micro_batch_; }
   // Bytes: what backward needs, and scratch beside it.
   const Arena::Plan& arena_plan() const { return plan_; }
 
  private:
   Graph graph(std::function<void()> body) const;
-  Arena::Plan plan_for(const Pack& pack) const;
-  std::string does_not_fit(const PackLayout& packs, const Arena::Plan& plan) const;
+  Arena::Plan plan_for(const MicroBatch& micro_batch) const;
+  std::string does_not_fit(const PackLayout& micro_batches, const Arena::Plan& plan) const;
   Step step(const Context& context, bool training) const;
   void send_inputs();
-  void run_last_pack();
+  void run_last_micro_batch();
   void run_apply(const Context& context) const;
 
   Processor processor_;
@@ -106,11 +106,11 @@ class StepEngine {
   StepInputs host_inputs_;  // what inputs_ and results_ hold on the device
   StepResults host_results_;
   bool fetched_ = false;  // host_results_ is what results_ holds
-  std::unique_ptr<Feed> inputs_feed_, results_feed_, pack_feed_;
-  Arena::Plan plan_;  // of the arena, which packs with less in them do not fill
+  std::unique_ptr<Feed> inputs_feed_, results_feed_, micro_batch_feed_;
+  Arena::Plan plan_;  // of the arena, which micro-batches with less in them do not fill
   std::optional<Arena> arena_;
   std::optional<Context> context_;
-  std::unique_ptr<Pack> pack_;
+  std::unique_ptr<MicroBatch> micro_batch_;
   Communicator* communicator_ = nullptr;  // null: alone
   std::optional<GradientSum> gradient_sum_;
   bool summing_ = false;  // gradients that become ready are this process's of the step

@@ -20,7 +20,7 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
       ranks_(setup_.recipe, *setup_.form) {
   make_engine();
   engine_->model().parameters().initialize(static_cast<std::uint64_t>(recipe.run.seed));
-  plan_ = PhasePlan(setup_.recipe, [this](std::int64_t phase) { return packs_per_epoch(phase); });
+  plan_ = PhasePlan(setup_.recipe, [this](std::int64_t phase) { return micro_batches_per_epoch(phase); });
   if (setup_.found) resume();
   if (state_.step == 0 && !setup_.recipe.run.initial_checkpoint.empty()) load_initial();
   if (ranks_.begin(engine_->model(), state_))
@@ -42,8 +42,8 @@ void TrainingRun::make_engine() {
     engine_->join(setup_.device_communicator(), recipe.distributed.bucket_mebibytes << 20);
 }
 
-std::int64_t TrainingRun::packs_per_epoch(std::int64_t phase) const {
-  return setup_.task->batches(phase_of(phase), *setup_.host, false)->packs_per_epoch();
+std::int64_t TrainingRun::micro_batches_per_epoch(std::int64_t phase) const {
+  return setup_.task->batches(phase_of(phase), *setup_.host, false)->micro_batches_per_epoch();
 }
 
 void TrainingRun::load_initial() {

@@ -94,7 +94,7 @@ void TrainingRun::refuse_collapsed(const std::string& what) {
   throw_error(fmt::format("{} {}{}; {} and {}", what, setup_.form->disconnected(), kept, advice, then));
 }
 
-// What was best at another size is no model of a late stage.
+// What was best at another size is not a model of the target size.
 void TrainingRun::set_best_aside() {
   const std::int64_t before = state_.phase - 1;
   const std::string kept = on_first(

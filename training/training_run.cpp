@@ -136,23 +136,24 @@ void TrainingRun::open_phase() {
   const bool other_length = state_.phase > 0 && state_.phase_step == 0 && !setup_.task->compares_lengths() &&
                             section().length != setup_.recipe.phases[state_.phase - 1].length;
   if (other_size || other_length) set_best_aside();
-  engine_->set_packs(*setup_.task->packs(phase_of(state_.phase)));
+  engine_->set_micro_batches(*setup_.task->micro_batches(phase_of(state_.phase)));
 }
 
-// One step: this process's packs, the sums over all, the update, and what dies by it.
+// One step: this process's micro-batches, the sums over all, the update, and what dies by it.
 void TrainingRun::step() {
   const Recipe& recipe = setup_.recipe;
   const data::LoaderPosition before = phase_->loader->position();
   engine_->clear_results();
   Job::Step own;
   const std::int64_t processes = job_.host().world_size();
-  for (std::int64_t pack = job_.host().process(); pack < section().packs_per_step; pack += processes) {
-    const data::BatchStream::Pack batch = phase_->loader->next();
+  for (std::int64_t micro_batch = job_.host().process(); micro_batch < section().micro_batches_per_step;
+       micro_batch += processes) {
+    const data::BatchStream::MicroBatch batch = phase_->loader->next();
     engine_->load(batch.block);
     engine_->micro({.seed = static_cast<std::uint64_t>(recipe.run.seed),
                     .step = static_cast<std::uint32_t>(state_.step),
-                    .pack = static_cast<std::uint32_t>(pack)},
-                   pack + processes >= section().packs_per_step);
+                    .micro_batch = static_cast<std::uint32_t>(micro_batch)},
+                   micro_batch + processes >= section().micro_batches_per_step);
     own.targets += static_cast<double>(batch.targets);
     own.units += batch.units;
   }
@@ -220,7 +221,7 @@ void TrainingRun::compact() {
   };
   const auto tell = [this](const std::string& line) { say(line); };
   if (!ranks_.compact(engine_, remake, state_, tell)) return;
-  engine_->set_packs(*setup_.task->packs(phase_of(state_.phase)));
+  engine_->set_micro_batches(*setup_.task->micro_batches(phase_of(state_.phase)));
   progress_->say(fmt::format("compacted to {} parameters", engine_->model().parameters().count()));
 }
 

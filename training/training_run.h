@@ -40,8 +40,8 @@ struct RunPlace {
 };
 
 // Pretraining or fine-tuning as a recipe says: phases of steps, evaluation, metrics, checkpoints, and
-// resuming to the bit. In a job of several processes each has its share of every step's packs, and all have
-// the same model; only the first one writes the run's files.
+// resuming to the bit. In a job of several processes each has its share of every step's micro-batches, and
+// all have the same model; only the first one writes the run's files.
 class TrainingRun {
  public:
   TrainingRun(const Recipe& recipe, const TrainingOptions& options);
@@ -71,7 +71,7 @@ class TrainingRun {
 
   // training_begin.cpp: until the first step.
   void make_engine();
-  std::int64_t packs_per_epoch(std::int64_t phase) const;
+  std::int64_t micro_batches_per_epoch(std::int64_t phase) const;
   void load_initial();
   void resume();
   void say_place() const;

@@ -45,11 +45,11 @@ class TrainingTask {
 
     const PhaseSection& section() const { return recipe.phases[static_cast<std::size_t>(phase)]; }
   };
-  // The packs of the training data that are this process's. `ahead`: whether a thread prepares them.
+  // The micro-batches of the training data that are this process's. `ahead`: whether a thread prepares them.
   virtual std::unique_ptr<data::BatchStream> batches(const PhaseOf& phase, const Communicator& processes,
                                                      bool ahead) const = 0;
   // Their size. The model must outlive them.
-  virtual std::unique_ptr<PackLayout> packs(const PhaseOf& phase) const = 0;
+  virtual std::unique_ptr<PackLayout> micro_batches(const PhaseOf& phase) const = 0;
 
   // What a checkpoint says of how the data became numbers: attributes of /data, and what else is needed to
   // use the model.
@@ -59,8 +59,9 @@ class TrainingTask {
   virtual void write_encoding(const RunDirectory& directory) const = 0;
 
   virtual bool evaluates() const = 0;
-  // Of the engine's model, on held-out data, in packs of the phase; with run.evaluation_batches on so many.
-  // Nothing if `stop` asks for an end. The processes share the packs, and all get the whole's result.
+  // Of the engine's model, on held-out data, in micro-batches of the phase; with run.evaluation_batches on so
+  // many. Nothing if `stop` asks for an end. The processes share the micro-batches, and all get the whole's
+  // result.
   virtual std::optional<Evaluation> evaluate(StepEngine& engine, const PhaseOf& phase,
                                              const std::function<bool()>& stop,
                                              Communicator& communicator) = 0;

@@ -5,7 +5,7 @@ from the recipe's ranks up to full ones, which have half as many numbers again a
     bench/paper/compression.py [--comera PROGRAM] [--tokens N] [--output FILE.jsonl] [--plot FILE.svg]
     bench/paper/compression.py --read FILE.jsonl [--plot FILE.svg]
 
-Each rank is timed in turn with the dense twin by `comera bench step`. Python's standard library only.
+Each rank is timed in turn with the dense baseline by `comera bench step`. Python's standard library only.
 """
 import argparse
 import json
@@ -93,15 +93,15 @@ def main():
             if options.output:
                 with options.output.open("a") as file:
                     file.write(json.dumps(results[-1]) + "\n")
-    print("| ranks up to | linear layers are smaller by | ms a step | dense twin | faster | MiB | dense twin |")
+    print("| ranks up to | linear layers are smaller by | ms a step | dense baseline | faster | MiB | dense baseline |")
     print("|" + "---|" * 7)
     for each in results:
         print(f"| {each['rank']} | {each['ratio']:.2f} | {each['ms']:.0f} | {each['dense_ms']:.0f} | "
               f"{each['faster']:.2f} | {each['mib']} | {each['dense_mib']} |")
     if options.plot:
         draw(options.plot, [("tensor trains", [(1 / each["ratio"], each["ms"] / each["dense_ms"]) for each in results]),
-                            ("dense twin", [(0, 1), (max(1, *(1 / each["ratio"] for each in results)), 1)])],
-             "numbers of the linear layers over the dense twin's; time of a step over the dense twin's")
+                            ("dense baseline", [(0, 1), (max(1, *(1 / each["ratio"] for each in results)), 1)])],
+             "numbers of the linear layers over the dense baseline's; time of a step over the dense baseline's")
 
 
 if __name__ == "__main__":

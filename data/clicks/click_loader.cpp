@@ -98,15 +98,16 @@ ClickLoaderOptions checked(ClickLoaderOptions options, const ClickShardInfo& inf
         fmt::format("the {} shards have {} numbers and {} tables, a batch has {} and {}; take shards that "
                     "were made for the model",
                     info.split, info.numbers, info.tables(), capacity.numbers, capacity.tables.size()));
-  if (capacity.examples < 1) throw UsageError("a pack of clicks needs room for at least one example");
+  if (capacity.examples < 1) throw UsageError("a micro-batch of clicks needs room for at least one example");
   const ClickCapacity needed = ClickCapacity::single(capacity.examples, info.numbers, info.heights);
   for (std::size_t t = 0; t < needed.tables.size(); ++t)
     if (capacity.tables[t].ids < needed.tables[t].ids ||
         capacity.tables[t].unique_ids < needed.tables[t].unique_ids)
-      throw UsageError(fmt::format(
-          "a pack of {} examples needs room for {} ids of table {}, {} of them distinct; it has {} and {}",
-          capacity.examples, needed.tables[t].ids, t, needed.tables[t].unique_ids, capacity.tables[t].ids,
-          capacity.tables[t].unique_ids));
+      throw UsageError(
+          fmt::format("a micro-batch of {} examples needs room for {} ids of table {}, {} of them distinct; "
+                      "it has {} and {}",
+                      capacity.examples, needed.tables[t].ids, t, needed.tables[t].unique_ids,
+                      capacity.tables[t].ids, capacity.tables[t].unique_ids));
   options.share().check();
   return options;
 }
@@ -118,37 +119,38 @@ struct Prepared {
   bool end = false;  // of one pass
 };
 
-// Makes the packs of all processes, one after the other. For one thread.
+// Makes the micro-batches of all processes, one after the other. For one thread.
 class ClickPacker {
  public:
   ClickPacker(const ClickShardSet& shards, const ClickLoaderOptions& options)
       : rows_(shards, options.order),
         count_(shards.rows()),
         examples_(options.capacity.examples),
-        packs_per_step_(options.packs_per_step),
+        micro_batches_per_step_(options.micro_batches_per_step),
         one_pass_(options.one_pass) {
     seek({.seed = options.seed});
   }
 
   // False at the end of one pass.
-  bool next(Prepared& prepared) { return pack(&prepared); }
-  bool skip() { return pack(nullptr); }
+  bool next(Prepared& prepared) { return micro_batch(&prepared); }
+  bool skip() { return micro_batch(nullptr); }
 
   const LoaderPosition& position() const { return position_; }
 
   void seek(const LoaderPosition& position) {
-    COMERA_CHECK(
-        position.epoch >= 0 && position.cursor >= 0 && position.cursor <= count_ && position.taken == 0 &&
-            position.pack >= 0 && position.pack < packs_per_step_,
-        "the position to resume from (epoch {}, row {}, pack {}) does not fit {} rows and {} packs per "
-        "step: resume with the shards and the batch it was saved with",
-        position.epoch, position.cursor, position.pack, count_, packs_per_step_);
+    COMERA_CHECK(position.epoch >= 0 && position.cursor >= 0 && position.cursor <= count_ &&
+                     position.taken == 0 && position.micro_batch >= 0 &&
+                     position.micro_batch < micro_batches_per_step_,
+                 "the position to resume from (epoch {}, row {}, micro-batch {}) does not fit {} rows and {} "
+                 "micro-batches per "
+                 "step: resume with the shards and the batch it was saved with",
+                 position.epoch, position.cursor, position.micro_batch, count_, micro_batches_per_step_);
     position_ = position;
     rows_.begin_epoch(position_.seed, position_.epoch);
   }
 
  private:
-  bool pack(Prepared* prepared) {
+  bool micro_batch(Prepared* prepared) {
     if (position_.cursor == count_) {
       if (one_pass_) return false;
       ++position_.epoch;
@@ -162,12 +164,12 @@ class ClickPacker {
       prepared->first = position_.cursor;
     }
     position_.cursor += count;
-    position_.pack = (position_.pack + 1) % packs_per_step_;
+    position_.micro_batch = (position_.micro_batch + 1) % micro_batches_per_step_;
     return true;
   }
 
   EpochRows rows_;
-  std::int64_t count_, examples_, packs_per_step_;
+  std::int64_t count_, examples_, micro_batches_per_step_;
   bool one_pass_;
   LoaderPosition position_;
 };
@@ -199,7 +201,7 @@ struct ClickLoader::Impl {
   }
 
   const Prepared& current() const {
-    COMERA_CHECK(handed_out != nullptr, "the loader of clicks has handed out no pack to look at");
+    COMERA_CHECK(handed_out != nullptr, "the loader of clicks has handed out no micro-batch to look at");
     return *handed_out;
   }
 
@@ -215,20 +217,20 @@ ClickLoader::ClickLoader(const ClickShardSet& shards, const ClickLoaderOptions& 
     : impl_(std::make_unique<Impl>(shards, options)) {}
 ClickLoader::~ClickLoader() = default;
 
-std::optional<BatchStream::Pack> ClickLoader::try_next() {
+std::optional<BatchStream::MicroBatch> ClickLoader::try_next() {
   impl_->handed_out = nullptr;
   const Prepared& prepared = impl_->ahead.next();
   impl_->position = prepared.after;
   if (prepared.end) return std::nullopt;
   impl_->handed_out = &prepared;
   const std::int64_t examples = prepared.clicks.examples();
-  return Pack{.block = prepared.clicks.block(), .targets = examples, .units = examples};
+  return MicroBatch{.block = prepared.clicks.block(), .targets = examples, .units = examples};
 }
 
-BatchStream::Pack ClickLoader::next() {
-  const std::optional<Pack> pack = try_next();
-  COMERA_CHECK(pack, "the loader of clicks has no more packs: its one pass is over");
-  return *pack;
+BatchStream::MicroBatch ClickLoader::next() {
+  const std::optional<MicroBatch> micro_batch = try_next();
+  COMERA_CHECK(micro_batch, "the loader of clicks has no more micro-batches: its one pass is over");
+  return *micro_batch;
 }
 
 const Clicks& ClickLoader::clicks() const { return impl_->current().clicks; }
@@ -244,7 +246,7 @@ void ClickLoader::seek(const LoaderPosition& position) {
 
 std::int64_t ClickLoader::samples_per_epoch() const { return impl_->shards.rows(); }
 
-std::int64_t ClickLoader::packs_per_epoch() const {
+std::int64_t ClickLoader::micro_batches_per_epoch() const {
   const std::int64_t examples = impl_->options.capacity.examples;
   return (impl_->shards.rows() + examples - 1) / examples;
 }

@@ -20,22 +20,22 @@ enum class ClickOrder : std::uint8_t {
 };
 
 struct ClickLoaderOptions {
-  ClickCapacity capacity;                // a pack has capacity.examples examples
+  ClickCapacity capacity;                // a micro-batch has capacity.examples examples
   std::vector<std::int64_t> right_rows;  // of each table, as Clicks takes them
   ClickOrder order = ClickOrder::time;
   std::int64_t seed = 0;
-  std::int64_t packs_per_step = 1;           // P: a global batch is P packs in order
-  std::int64_t process = 0, world_size = 1;  // process p of W takes packs p, p + W, …
+  std::int64_t micro_batches_per_step = 1;   // P: a global batch is P micro-batches in order
+  std::int64_t process = 0, world_size = 1;  // process p of W takes micro-batches p, p + W, …
   bool one_pass = false;                     // over the rows, in the order of epoch 0: for evaluation
-  std::int64_t prefetch = 2;                 // packs prepared ahead by a thread; 0: no thread
+  std::int64_t prefetch = 2;                 // micro-batches prepared ahead by a thread; 0: no thread
 
-  StepShare share() const { return {packs_per_step, process, world_size}; }
+  StepShare share() const { return {micro_batches_per_step, process, world_size}; }
 };
 
-// The packs of encoded examples of one split. Every row comes exactly once per epoch, an epoch's last pack is
-// shorter, and the packs do not depend on process, world_size or prefetching. Memory: 65,536 rows, and the
-// packs that are prepared. `cursor` of a position counts the rows of the epoch that were handed out, and
-// `taken` is 0.
+// The micro-batches of encoded examples of one split. Every row comes exactly once per epoch, an epoch's last
+// micro-batch is shorter, and the micro-batches do not depend on process, world_size or prefetching. Memory:
+// 65,536 rows, and the micro-batches that are prepared. `cursor` of a position counts the rows of the epoch
+// that were handed out, and `taken` is 0.
 class ClickLoader final : public BatchStream {
  public:
   // shards must outlive the loader. UsageError if they do not fit the options.
@@ -44,20 +44,21 @@ class ClickLoader final : public BatchStream {
   ClickLoader(const ClickLoader&) = delete;
   ClickLoader& operator=(const ClickLoader&) = delete;
 
-  // Also an Error after the end of one pass. What the thread threw is thrown here, after the packs before it.
-  Pack next() override;
+  // Also an Error after the end of one pass. What the thread threw is thrown here, after the micro-batches
+  // before it.
+  MicroBatch next() override;
   // None after the end of one pass.
-  std::optional<Pack> try_next();
+  std::optional<MicroBatch> try_next();
 
-  // Of the pack handed out last, as long as it is valid: the batch, and the place of its first example in the
-  // order of the epoch, which in order of time is the row in the shards.
+  // Of the micro-batch handed out last, as long as it is valid: the batch, and the place of its first example
+  // in the order of the epoch, which in order of time is the row in the shards.
   const Clicks& clicks() const;
   std::int64_t first() const;
 
   LoaderPosition position() const override;
   void seek(const LoaderPosition& position) override;
   std::int64_t samples_per_epoch() const override;
-  std::int64_t packs_per_epoch() const override;
+  std::int64_t micro_batches_per_epoch() const override;
 
  private:
   struct Impl;

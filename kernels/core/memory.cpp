@@ -29,12 +29,12 @@ void* Allocator::allocate(std::size_t bytes, MemoryKind kind) {
       if (current_[k] > 0)
         in_use += fmt::format("{}{} {:.1f}", in_use.empty() ? "" : ", ", name_of(static_cast<MemoryKind>(k)),
                               static_cast<double>(current_[k]) / 1048576.0);
-    throw OutOfMemory(fmt::format("out of memory: {:.1f} MiB for {} could not be allocated{}; {}",
-                                  bytes / 1048576.0, name_of(kind),
-                                  in_use.empty() ? "" : fmt::format(" beside {} MiB", in_use),
-                                  kind == MemoryKind::activations || kind == MemoryKind::workspace
-                                      ? "make packs smaller (tokens_per_pack, examples_per_pack)"
-                                      : "make the model smaller"));
+    throw OutOfMemory(
+        fmt::format("out of memory: {:.1f} MiB for {} could not be allocated{}; {}", bytes / 1048576.0,
+                    name_of(kind), in_use.empty() ? "" : fmt::format(" beside {} MiB", in_use),
+                    kind == MemoryKind::activations || kind == MemoryKind::workspace
+                        ? "make micro-batches smaller (tokens_per_micro_batch, examples_per_micro_batch)"
+                        : "make the model smaller"));
   }
   const int k = static_cast<int>(kind);
   const std::size_t current = current_[k] += bytes;

@@ -36,7 +36,7 @@ inline void philox_words(const DropoutKey& key, std::uint32_t site, std::uint32_
                          PhiloxWords (&words)[Vectors]) {
   for (int i = 0; i < Vectors; ++i) {
     words[i] = {{philox_lanes() + (block + static_cast<std::uint32_t>(i * philox_counters)),
-                 wide_vec{} + site, wide_vec{} + key.step, wide_vec{} + key.pack}};
+                 wide_vec{} + site, wide_vec{} + key.step, wide_vec{} + key.micro_batch}};
   }
   std::uint32_t key0 = static_cast<std::uint32_t>(key.seed);
   std::uint32_t key1 = static_cast<std::uint32_t>(key.seed >> 32);

@@ -37,8 +37,8 @@ inline void check_shape(const char* name, const LaunchShape& shape) {
   const Shape3& grid = shape.grid;
   COMERA_CHECK(grid.x > 0 && grid.y > 0 && grid.z > 0 && grid.x <= most_blocks_x && grid.y <= most_yz &&
                    grid.z <= most_yz && shape.threads > 0 && shape.threads <= most_threads,
-               "{} cannot be launched with {} x {} x {} blocks of {} threads; use smaller packs", name,
-               grid.x, grid.y, grid.z, shape.threads);
+               "{} cannot be launched with {} x {} x {} blocks of {} threads; use smaller micro-batches",
+               name, grid.x, grid.y, grid.z, shape.threads);
 }
 
 #if defined(COMERA_EMULATED)

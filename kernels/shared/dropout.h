@@ -23,13 +23,13 @@ struct DropoutSpec {
 struct DropoutKey {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
-  std::uint32_t pack = 0;
+  std::uint32_t micro_batch = 0;
 };
 
 // The decision bytes of elements [16 block, 16 block + 16): element i uses byte i % 4 (lowest first) of word
 // (i % 16) / 4 and is dropped if that byte is below the threshold.
 COMERA_HOST_DEVICE Philox4 dropout_bytes(const DropoutKey& key, std::uint32_t site, std::uint32_t block) {
-  return philox({{block, site, key.step, key.pack}}, key.seed);
+  return philox({{block, site, key.step, key.micro_batch}}, key.seed);
 }
 
 COMERA_HOST_DEVICE bool dropout_keeps(const DropoutKey& key, const DropoutSpec& spec, std::uint64_t element) {

@@ -43,7 +43,7 @@ struct RankState {
   double size = 1;           // s = S / S_init
   double penalty = 0;        // P
   double norm_ratio = 1;     // Ω
-  double loss_gap = 0;       // of the late stage: what L̃ and s lack to their targets
+  double loss_gap = 0;       // of `compress`: what L̃ and s lack to their targets
   double size_gap = 0;
   double branch = 0;  // RankBranch
   // Of PruneRanks:
@@ -54,7 +54,7 @@ struct RankState {
 };
 inline constexpr std::int64_t rank_state_numbers = sizeof(RankState) / sizeof(double);
 
-enum class RankStage : std::uint8_t { early, late };
+enum class RankStage : std::uint8_t { regularize, compress };
 enum class RankPenalty : std::uint8_t {
   l1_size,    // Ŝ = Σ_layers Σ_k |d_{k-1}|₁ s_k |d_k|₁ / S_init
   mean_gate,  // R = Σ live entries / their number
@@ -71,21 +71,21 @@ inline constexpr double importance_smoothing = 0.99;
 
 // What a stage descends (CoMERA, section 3; docs/guide/rank-adaptation.md), P being one of the penalties,
 // Ω = Σ‖G‖² / Σ‖G(0)‖² over the cores, s = S / S_init:
-//   early   L + γ P + β Ω
-//   late    hold, and s ≤ s₀                                   L + β Ω
+//   regularize  L + γ P + β Ω
+//   compress    hold, and s ≤ s₀                                   L + β Ω
 //           else, with L₀, if (L̃ - L₀) w₁ ≥ (s - s₀) w₂       L + ρ_S / (v₁ + ρ_L) P + β Ω
 //           else                                               L + u (v₂ + ρ_S) / ρ_L P + β Ω
 // The paper goes down max{w₁ (L - L₀), w₂ (S - S₀)} and a little of both, whose subgradient is that of
 // (w₁ + ρ_L) L + ρ_S P or of ρ_L L + (w₂ + ρ_S) P: with weighted_branches v is w, else 1, as in its authors'
 // code. Both are divided by the loss's weight here: the direction is the same, but a loss whose weight
 // changes tenfold from one step to the next meets moments of another scale, and Adam's steps are several
-// times too large until they have followed. w₁ = 1 / L̃ and w₂ = 1 / s unless given. The late stage's P is
+// times too large until they have followed. w₁ = 1 / L̃ and w₂ = 1 / s unless given. P of `compress` is
 // divided by s with relative_size. With smallest_first its v₂ + ρ_S is for the entries that have to die until
 // s* is reached, the smallest first by the order; the others feel ρ_S / ρ_L P. u is the step's urgency, which
 // may rise as the stage goes on, and s* the size that it is to have by now, which may fall to s₀
 // (StepInputs).
 struct RankObjectiveOptions {
-  RankStage stage = RankStage::early;
+  RankStage stage = RankStage::regularize;
   RankPenalty penalty = RankPenalty::l1_size;
   double gamma = 0.01;
   double beta = 0.01;
@@ -105,13 +105,13 @@ struct RankObjectiveOptions {
   friend bool operator==(const RankObjectiveOptions&, const RankObjectiveOptions&) = default;
 };
 
-enum class RankBranch : std::uint8_t { early, loss, size, hold };
+enum class RankBranch : std::uint8_t { regularize, loss, size, hold };
 
 // By how much the penalty's gradient is multiplied.
 struct RankWeights {
   double penalty = 0;
   double spared = 0;  // for entries that do not have to die
-  RankBranch branch = RankBranch::early;
+  RankBranch branch = RankBranch::regularize;
   bool smallest_first = false;  // whether the two differ
 };
 
@@ -121,7 +121,7 @@ COMERA_HOST_DEVICE RankWeights rank_weights(const RankObjectiveOptions& options,
   RankWeights weights;
   state.loss_gap = 0;
   state.size_gap = 0;
-  if (options.stage == RankStage::early) {
+  if (options.stage == RankStage::regularize) {
     weights.penalty = weights.spared = options.gamma;
   } else {
     const bool has_loss_target = options.loss_target > 0 && state.loss_weight > 0;

@@ -17,11 +17,11 @@ struct StepInputs {
   double bias_correction2 = 1;  // 1 - beta2^step
   double targets = 1;           // of the global batch: gradients are sums over targets and are divided by it
   double max_norm = 0;          // of the gradient after that division; 0: no clipping
-  double rank_target = 0;       // s* of a late stage: the size that it is to have by now, at least s₀
-  double rank_urgency = 1;      // u of the late stage (kernels/shared/ranks.h)
+  double rank_target = 0;       // s* of `compress`: the size that the model is to have by now, at least s₀
+  double rank_urgency = 1;      // u of `compress` (kernels/shared/ranks.h)
 };
 
-// What a step found out; the host clears it before a step's first pack and reads it after apply.
+// What a step found out; the host clears it before a step's first micro-batch and reads it after apply.
 struct StepResults {
   double loss_sum = 0;  // over targets, nats
   double target_count = 0;

@@ -49,7 +49,7 @@ void DlrmConfig::validate() const {
                "a DLRM computes in float32, bfloat16 or float64, not in {}", name_of(compute));
 }
 
-DlrmConfig dense_twin(DlrmConfig config) {
+DlrmConfig dense_baseline(DlrmConfig config) {
   for (DlrmConfig::Table& table : config.tables) table.train.reset();
   for (auto* layers : {&config.bottom, &config.top})
     for (DlrmConfig::Layer& layer : *layers) layer.train.reset();

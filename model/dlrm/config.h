@@ -54,7 +54,7 @@ struct DlrmConfig {
 };
 
 // The same model with dense tables and layers.
-DlrmConfig dense_twin(DlrmConfig config);
+DlrmConfig dense_baseline(DlrmConfig config);
 
 // Of each table.
 std::vector<std::int64_t> rows_of(const DlrmConfig& config);
@@ -81,7 +81,7 @@ std::vector<DlrmLayer> layers_of(const DlrmConfig& config);
 
 // Tables stay, and the only way to the answer is through all top layers.
 ModelTrains trains_of(const DlrmConfig& config);
-// Elements of all parameters of the dense twin.
+// Elements of all parameters of the dense baseline.
 std::int64_t dense_parameters(const DlrmConfig& config);
 
 }  // namespace comera

@@ -191,7 +191,8 @@ void Dlrm::backward(const Step& step, const ClickBatch& batch, const Passed& pas
   gradients_are_ready(blocks_.front());
 }
 
-void Dlrm::run_pack(const Step& step, const ClickBatch& batch, bool gradient, const Tensor& logits) const {
+void Dlrm::run_micro_batch(const Step& step, const ClickBatch& batch, bool gradient,
+                           const Tensor& logits) const {
   const Context& context = step.context;
   const std::size_t mark = context.arena.mark();
   begin_pass(context, gradient);

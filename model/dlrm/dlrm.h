@@ -25,9 +25,10 @@ class Dlrm final : public Trainable {
   const std::vector<std::unique_ptr<Embedding>>& tables() const { return tables_; }
   std::vector<RankedLayer> ranked_layers() const override;
 
-  // Forward, loss and, with `gradient`, backward of one batch (Pack::run).
+  // Forward, loss and, with `gradient`, backward of one batch (Micro-batch::run).
   // logits (B, 1) of the master type: written without `gradient`, if they have room.
-  void run_pack(const Step& step, const ClickBatch& batch, bool gradient, const Tensor& logits = {}) const;
+  void run_micro_batch(const Step& step, const ClickBatch& batch, bool gradient,
+                       const Tensor& logits = {}) const;
 
   // Of each table, for LookupIds::right_order; 0 where that order is not needed.
   std::vector<std::int64_t> right_rows() const;

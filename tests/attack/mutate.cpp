@@ -161,8 +161,8 @@ const std::vector<std::string>& values() {
   return all;
 }
 
-// A step of very many packs is long, and no fault.
-bool makes_steps_long(const std::string& line) { return line.starts_with("packs_per_step"); }
+// A step of very many micro-batches is long, and no fault.
+bool makes_steps_long(const std::string& line) { return line.starts_with("micro_batches_per_step"); }
 
 void change_value(Chance& chance, std::vector<std::string>& lines) {
   std::vector<std::size_t> with;

@@ -47,17 +47,17 @@ constexpr const char* two_phases = R"(
 [[phase]]
 name = "short"
 length = 16
-tokens_per_pack = 96
-packs_per_step = 2
+tokens_per_micro_batch = 96
+micro_batches_per_step = 2
 steps = 9
-learning_rate = {cores = 3e-3, gates = 1e-3, rest = 2e-3}
+learning_rate = {cores = 3e-3, gates = 1e-3, other = 2e-3}
 warmup_steps = 3
 
 [[phase]]
 name = "long"
 length = 32
-tokens_per_pack = 96
-packs_per_step = 2
+tokens_per_micro_batch = 96
+micro_batches_per_step = 2
 steps = 7
 learning_rate = 1e-3
 schedule = "cosine"
@@ -66,24 +66,24 @@ schedule = "cosine"
 constexpr const char* adapting_phases = R"(
 [[phase]]
 name = "early"
-objective = "early"
+objective = "regularize"
 length = 16
-tokens_per_pack = 96
-packs_per_step = 2
+tokens_per_micro_batch = 96
+micro_batches_per_step = 2
 steps = 8
-learning_rate = {cores = 3e-3, gates = 1e-2, rest = 2e-3}
+learning_rate = {cores = 3e-3, gates = 1e-2, other = 2e-3}
 
 [phase.adaptation]
 threshold = 0.05
 
 [[phase]]
 name = "late"
-objective = "late"
+objective = "compress"
 length = 16
-tokens_per_pack = 96
-packs_per_step = 2
+tokens_per_micro_batch = 96
+micro_batches_per_step = 2
 steps = 12
-learning_rate = {cores = 1e-3, gates = 0.15, rest = 1e-3}
+learning_rate = {cores = 1e-3, gates = 0.15, other = 1e-3}
 schedule = "constant"
 
 [phase.adaptation]
@@ -145,7 +145,7 @@ validation = "{0}"
 {1}
 [[phase]]
 name = "one"
-examples_per_pack = 30
+examples_per_micro_batch = 30
 steps = 16
 learning_rate = 2e-3
 warmup_steps = 1

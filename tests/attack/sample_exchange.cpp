@@ -117,7 +117,7 @@ keep_checkpoints = 1
 [[phase]]
 name = "task"
 length = 16
-tokens_per_pack = 96
+tokens_per_micro_batch = 96
 epochs = 1
 learning_rate = 1e-3
 )");

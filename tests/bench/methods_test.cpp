@@ -38,9 +38,9 @@ TEST_F(Methods, AreTheRecipeWithOtherLayersOrAnotherOptimizer) {
   EXPECT_EQ(methods_of(recipe("unused", {"precision.compute=fp8"}), {}).size(), 3U)
       << "the others have no 8-bit products";
   EXPECT_EQ(others[0].recipe.low_rank->rank, 6);
-  EXPECT_EQ(others[1].recipe.lte->num_heads, 32) << "divides packs of 96 tokens";
+  EXPECT_EQ(others[1].recipe.lte->num_heads, 32) << "divides micro-batches of 96 tokens";
   EXPECT_EQ(others[1].recipe.lte->merge_steps, 5) << "the recipe evaluates every 5 steps";
-  EXPECT_EQ(others[1].recipe.phases[1].learning_rate.rest, 0.25);
+  EXPECT_EQ(others[1].recipe.phases[1].learning_rate.other, 0.25);
   EXPECT_EQ(others[0].recipe.phases, recipe("unused").phases);
   EXPECT_EQ(methods_of(recipe("unused"), {.names = {"galore"}})[0].recipe.optim.galore->rank, 6)
       << "a quarter of 24";

@@ -39,7 +39,7 @@ TEST_F(PhaseCostsTest, StepsAndHoursOfEachPhase) {
     const PhaseCost& phase = costs.phases[i];
     const PhaseSection& section = recipe.phases[i];
     EXPECT_EQ(phase.name, section.name);
-    EXPECT_EQ(phase.tokens, section.tokens_per_pack * section.packs_per_step);
+    EXPECT_EQ(phase.tokens, section.tokens_per_micro_batch * section.micro_batches_per_step);
     EXPECT_GT(phase.least, 0);
     EXPECT_LE(phase.least, phase.seconds);
     EXPECT_LE(phase.seconds, phase.most);
@@ -57,11 +57,12 @@ TEST_F(PhaseCostsTest, HoursAreDividedAsARunDividesThem) {
   const PhaseCosts costs = measure_phases(recipe, vocabulary);
   double hours = 0, asked = 0;
   for (const PhaseSection& phase : recipe.phases)
-    asked += static_cast<double>(*phase.steps * phase.tokens_per_pack * phase.packs_per_step);
+    asked += static_cast<double>(*phase.steps * phase.tokens_per_micro_batch * phase.micro_batches_per_step);
   for (std::size_t i = 0; i < costs.phases.size(); ++i) {
     hours += *costs.phases[i].hours();
     const PhaseSection& phase = recipe.phases[i];
-    const auto tokens = static_cast<double>(*phase.steps * phase.tokens_per_pack * phase.packs_per_step);
+    const auto tokens =
+        static_cast<double>(*phase.steps * phase.tokens_per_micro_batch * phase.micro_batches_per_step);
     EXPECT_NEAR(*costs.phases[i].hours(), 3 * tokens / asked, 1e-9);
   }
   EXPECT_NEAR(hours, 3, 1e-9);
@@ -88,15 +89,15 @@ TEST_F(PhaseCostsTest, HoursWaitForTheStepsOfAllPhases) {
 }
 
 TEST_F(PhaseCostsTest, ProcessesShareThePacksOfAStep) {
-  const Recipe recipe = this->recipe("unused", {"run.threads=1", "phase.0.packs_per_step=64"});
+  const Recipe recipe = this->recipe("unused", {"run.threads=1", "phase.0.micro_batches_per_step=64"});
   const double alone = measure_phases(recipe, vocabulary).phases[0].seconds;
   const double shared = measure_phases(recipe, vocabulary, 32).phases[0].seconds;
   EXPECT_LT(2 * shared, alone);  // about a sixteenth of it, on a machine that may be busy
 }
 
-TEST_F(PhaseCostsTest, ADenseTwinHasNoRanksToAdapt) {
+TEST_F(PhaseCostsTest, ADenseBaselineHasNoRanksToAdapt) {
   const Recipe recipe =
-      this->recipe("unused", {"run.threads=1", "phase.0.objective='early'", "tensorized.enabled=false"});
+      this->recipe("unused", {"run.threads=1", "phase.0.objective='regularize'", "tensorized.enabled=false"});
   EXPECT_EQ(measure_phases(recipe, vocabulary).phases.size(), recipe.phases.size());
 }
 

@@ -143,10 +143,10 @@ TEST_F(SizePlanTest, MeasuresStepsAndFillsTheHours) {
     // The phases' shares of the time are those of their tokens.
     double tokens = 0, all = 0;
     for (const PhaseSection& phase : recipe.phases)
-      all += static_cast<double>(*phase.steps * phase.tokens_per_pack * phase.packs_per_step);
+      all += static_cast<double>(*phase.steps * phase.tokens_per_micro_batch * phase.micro_batches_per_step);
     for (std::size_t i = 0; i < 2; ++i) {
       const PhaseSection& phase = recipe.phases[i];
-      const auto of_step = static_cast<double>(phase.tokens_per_pack * phase.packs_per_step);
+      const auto of_step = static_cast<double>(phase.tokens_per_micro_batch * phase.micro_batches_per_step);
       tokens += 3.6 * static_cast<double>(*phase.steps) * of_step / all / planned.step_seconds[i] * of_step;
     }
     EXPECT_NEAR(planned.tokens, tokens, 1e-6 * tokens);

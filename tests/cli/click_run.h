@@ -19,7 +19,7 @@ class ClickRun : public testing::Test, public Shell {
     setenv("R", COMERA_SOURCE_DIR "/recipes/dlrm_small.toml", 1);
     setenv("TINY",
            "--set dlrm.width=4 --set dlrm.bottom=[4] --set dlrm.top=[4] --set dlrm.table_rank=2 --set "
-           "phase.0.examples_per_pack=64 --set phase.0.epochs=1 --set phase.0.warmup_steps=1 --set "
+           "phase.0.examples_per_micro_batch=64 --set phase.0.epochs=1 --set phase.0.warmup_steps=1 --set "
            "run.threads=1",
            1);
   }

@@ -59,9 +59,9 @@ TEST_F(ClicksPredict, AnswersWhatTheModelIsScoredBy) {
   const Ended scored = shell("\"$C\" clicks eval $D/run --data $D/shards --json");
   ASSERT_EQ(scored.code, 0) << scored.errors;
   const json scores = json::parse(scored.output);
-  // With a last pack that is full, one that is not, and one that holds all.
-  for (const char* pack : {"", "--examples-per-pack 7", "--examples-per-pack 20"}) {
-    const Ended ended = predict(std::string("$D/run $D/held-out --score ") + pack);
+  // With a last micro-batch that is full, one that is not, and one that holds all.
+  for (const char* micro_batch : {"", "--batch-size 7", "--batch-size 20"}) {
+    const Ended ended = predict(std::string("$D/run $D/held-out --score ") + micro_batch);
     ASSERT_EQ(ended.code, 0) << ended.errors;
     const std::vector<Prediction> predictions = predictions_of(ended.output);
     ASSERT_EQ(predictions.size(), 60u);
@@ -157,7 +157,7 @@ TEST_F(ClicksPredict, WritesAFileWholeOrNotAtAll) {
   refuses("predict $D/run $D/log.jsonl --output $D/log.jsonl --overwrite", 2, HasSubstr("is the input"));
   // The log turns out to be damaged, after predictions.
   folder_.write("damaged.gz", data::gzip(criteo_rows(0, 5000)).substr(0, 20000));
-  refuses("predict $D/run $D/damaged.gz --examples-per-pack 16 --output $D/new/out.jsonl --overwrite", 1,
+  refuses("predict $D/run $D/damaged.gz --batch-size 16 --output $D/new/out.jsonl --overwrite", 1,
           HasSubstr("damaged.gz: damaged gzip data"));
   EXPECT_EQ(test::read_text(folder_ / "new/out.jsonl"), printed);
   EXPECT_THAT(test::left_overs(folder_.path()), testing::IsEmpty());
@@ -203,7 +203,7 @@ TEST_F(ClicksPredict, WhatIsWrongIsOneSentence) {
           AllOf(HasSubstr("avazu: "), HasSubstr("is it really a log in the format of criteo, ")));
   refuses("predict $D/run $D/empty", 1, HasSubstr("holds no rows"));
   refuses("predict $D/run $D/words", 1, HasSubstr("is it really a log in the format of criteo, "));
-  refuses("predict $D/run $D/log --examples-per-pack 0", 2, HasSubstr("0 is not a whole number above 0"));
+  refuses("predict $D/run $D/log --batch-size 0", 2, HasSubstr("0 is not a whole number above 0"));
   EXPECT_THAT(shell("\"$C\" clicks predict --help").output, HasSubstr("Example: "));
   EXPECT_THAT(shell("\"$C\" predict $D/run --input $D/log --output $D/x.jsonl").errors,
               HasSubstr("holds a click model; the commands for those are comera clicks"));

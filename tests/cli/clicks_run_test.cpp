@@ -48,7 +48,7 @@ TEST_F(ClicksRun, ScoresEitherPart) {
   EXPECT_EQ(clicks("eval $D/run").output, clicks("eval $D/run --data $D/shards").output);
   EXPECT_THAT(clicks("eval $D/run").output, AllOf(HasSubstr("log loss"), HasSubstr("60 examples\n")));
   EXPECT_THAT(clicks("eval $D/run --train").output, HasSubstr("540 examples\n"));
-  EXPECT_EQ(clicks("eval $D/run --examples-per-pack 7").output, clicks("eval $D/run").output);
+  EXPECT_EQ(clicks("eval $D/run --batch-size 7").output, clicks("eval $D/run").output);
   EXPECT_THAT(clicks("eval $D/run --json").output, HasSubstr("\"examples\":60"));
 }
 
@@ -82,7 +82,7 @@ TEST_F(ClicksRun, TrainRefusesInOneSentence) {
 TEST_F(ClicksRun, AMissedTargetIsSaid) {
   make_data();
   const std::string late =
-      "train $R $TINY --data $D/shards --set phase.0.objective=late "
+      "train $R $TINY --data $D/shards --set phase.0.objective=compress "
       "--set phase.0.adaptation.target_ratio=0.5 ";
   EXPECT_THAT(clicks(late + "--output $D/run").output, HasSubstr("best             none: no model that was"));
   EXPECT_FALSE(fs::exists(folder_ / "run/best.h5"));

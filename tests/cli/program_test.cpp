@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/arguments.h"
+#include "cli/old_names.h"
 #include "tests/cli/outcome.h"
 
 namespace comera::cli {
@@ -21,6 +22,37 @@ TEST(Program, CommandsThatAreShownCanBeCopied) {
   EXPECT_EQ(for_shell("my runs/it's"), "'my runs/it'\\''s'");
   EXPECT_EQ(for_shell("a$b"), "'a$b'");
   EXPECT_EQ(for_shell(""), "''");
+}
+
+TEST(Program, OldNamesOfOptionsWork) {
+  for (const OldOption& old : old_options()) {
+    std::vector<std::string> words;
+    for (std::size_t at = 0; at != std::string::npos;) {
+      const std::string command = old.command;
+      const std::size_t end = command.find(' ', at);
+      words.push_back(command.substr(at, end == command.npos ? end : end - at));
+      at = end == command.npos ? end : end + 1;
+    }
+    EXPECT_THAT(run([&] {
+                  auto all = words;
+                  all.push_back("--help");
+                  return all;
+                }())
+                    .out,
+                HasSubstr(old.name));
+    // The name is taken, and its value, which is none, is judged by the option of now.
+    for (const std::string value : {" ", "="}) {
+      std::vector<std::string> asked = words;
+      if (value == "=")
+        asked.push_back(fmt::format("{}=x", old.old_name));
+      else
+        asked.insert(asked.end(), {old.old_name, "x"});
+      EXPECT_THAT(run(asked).err,
+                  testing::AllOf(HasSubstr(fmt::format("note: {} is {} now; the old name still works\n",
+                                                       old.old_name, old.name)),
+                                 HasSubstr(fmt::format("error: {}: x is not", old.name))));
+    }
+  }
 }
 
 TEST(Program, VersionAndHelp) {

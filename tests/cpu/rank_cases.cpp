@@ -65,7 +65,7 @@ void add_objective(std::vector<OperationCase>& cases, const ObjectiveCase& c) {
 
 RankObjectiveOptions late(double size_target, double loss_target = 0) {
   RankObjectiveOptions options;
-  options.stage = RankStage::late;
+  options.stage = RankStage::compress;
   options.size_target = size_target, options.loss_target = loss_target;
   return options;
 }

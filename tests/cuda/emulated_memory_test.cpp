@@ -39,7 +39,7 @@ TEST_F(EmulatedMemory, IsZeroedCountedAndEnds) {
   EXPECT_THAT([&] { Buffer(*allocator, 2 << 20, MemoryKind::activations); },
               ThrowsMessage<Error>(testing::AllOf(HasSubstr("2.0 MiB for activations"),
                                                   HasSubstr("beside parameters 0.0 MiB"),
-                                                  HasSubstr("tokens_per_pack"))));
+                                                  HasSubstr("tokens_per_micro_batch"))));
 }
 
 TEST_F(EmulatedMemory, WithoutAGpuSaysSo) {

@@ -8,7 +8,7 @@
 #include "kernels/backends/processors.h"
 #include "kernels/emulation/runtime.h"
 #include "kernels/emulation/sanitizers.h"
-#include "model/encoder_packs.h"
+#include "model/encoder_micro_batches.h"
 #include "tests/cuda/training_checks.h"
 #include "tests/model/configs.h"
 #include "tests/training/adapters.h"
@@ -63,11 +63,11 @@ TEST(EmulatedMemory, WithoutEnoughTheTokensThatFitAreNamed) {
   emulation::machine().memory = 4 << 20;
   const auto refusal = [&](std::int64_t tokens) -> std::string {
     try {
-      engine.set_packs(EncoderPacks(model, {.tokens = tokens,
-                                            .sequences = tokens / 8,
-                                            .longest = 16,
-                                            .masked = tokens / 4,
-                                            .unique_ids = 29}));
+      engine.set_micro_batches(EncoderMicroBatches(model, {.tokens = tokens,
+                                                           .sequences = tokens / 8,
+                                                           .longest = 16,
+                                                           .masked = tokens / 4,
+                                                           .unique_ids = 29}));
     } catch (const OutOfMemory& error) {
       return error.what();
     }
@@ -75,7 +75,7 @@ TEST(EmulatedMemory, WithoutEnoughTheTokensThatFitAreNamed) {
   };
   const std::string message = refusal(1 << 16);
   int fit = 0;
-  const std::string advice = "set tokens_per_pack to ";
+  const std::string advice = "set tokens_per_micro_batch to ";
   const std::size_t at = message.find(advice);
   EXPECT_NE(at, std::string::npos) << message;
   if (at != std::string::npos) fit = std::stoi(message.substr(at + advice.size()));
@@ -165,7 +165,7 @@ TEST_F(EmulatedRun, ASteadyStepLaunchesRecordingsOnly) {
   EXPECT_THAT(calls, Each(AnyOf(StartsWith("graph launch"), StartsWith("copy to device"),
                                 StartsWith("copy within the device"), StartsWith("copy to host"),
                                 StartsWith("synchronize"))));
-  EXPECT_EQ(count("graph launch"), 3);  // two packs, one update
+  EXPECT_EQ(count("graph launch"), 3);  // two micro-batches, one update
   EXPECT_EQ(count("copy to device"),
             6);  // results cleared; a batch and its values, twice; the update's values
   EXPECT_EQ(count("copy within the device"), 6);

@@ -192,17 +192,17 @@ TEST(Masking, GivesEverySequenceATarget) {
 
 // Arrays are padded, so that blocks of other capacities may have as many bytes.
 TEST(Batch, IsTakenByPacksOfItsCapacityOnly) {
-  const PackCapacity capacity{.tokens = 8, .sequences = 3, .longest = 4, .masked = 2, .unique_ids = 6};
+  const MicroBatchCapacity capacity{.tokens = 8, .sequences = 3, .longest = 4, .masked = 2, .unique_ids = 6};
   Batch batch(capacity);
   const std::int32_t ids[] = {7, 12, 7};
   batch.add_sequence(ids, nullptr, 3);
   finish_batch(batch, 0);
   EXPECT_NO_THROW(PackedBatch::measuring(capacity).check(batch.block()));
-  PackCapacity padded = capacity, larger = capacity;
+  MicroBatchCapacity padded = capacity, larger = capacity;
   padded.tokens = 9;
   larger.tokens = 80;
   EXPECT_EQ(PackedBatch::measuring(padded).block_bytes(), batch.block().size());
-  for (const PackCapacity& other : {padded, larger})
+  for (const MicroBatchCapacity& other : {padded, larger})
     EXPECT_THAT([&] { PackedBatch::measuring(other).check(batch.block()); },
                 testing::ThrowsMessage<Error>(testing::HasSubstr("was filled for another capacity than")));
   Batch nothing;

@@ -54,20 +54,20 @@ std::vector<std::int64_t> rows_of(const Clicks& clicks) {
   return rows;
 }
 
-std::string bytes_of(const BatchStream::Pack& pack) {
-  return {reinterpret_cast<const char*>(pack.block.data()), pack.block.size()};
+std::string bytes_of(const BatchStream::MicroBatch& micro_batch) {
+  return {reinterpret_cast<const char*>(micro_batch.block.data()), micro_batch.block.size()};
 }
 
 // The rows of the next epoch as they come.
 std::vector<std::int64_t> epoch_of(ClickLoader& loader) {
   std::vector<std::int64_t> rows;
   do {
-    const BatchStream::Pack pack = loader.next();
+    const BatchStream::MicroBatch micro_batch = loader.next();
     EXPECT_EQ(loader.first(), std::ssize(rows));
     const std::vector<std::int64_t> some = rows_of(loader.clicks());
-    EXPECT_EQ(pack.targets, std::ssize(some));
-    EXPECT_EQ(pack.units, std::ssize(some));
-    EXPECT_TRUE(pack.block.data() == loader.clicks().block().data());
+    EXPECT_EQ(micro_batch.targets, std::ssize(some));
+    EXPECT_EQ(micro_batch.units, std::ssize(some));
+    EXPECT_TRUE(micro_batch.block.data() == loader.clicks().block().data());
     rows.insert(rows.end(), some.begin(), some.end());
   } while (loader.position().cursor < loader.samples_per_epoch());
   return rows;
@@ -103,7 +103,7 @@ ClickShardSet* ClickLoaderTest::shards_ = nullptr;
 TEST_F(ClickLoaderTest, InOrderOfTimeRowsComeAsTheyLie) {
   ClickLoader loader(*shards_, options(1000));
   EXPECT_EQ(loader.samples_per_epoch(), count);
-  EXPECT_EQ(loader.packs_per_epoch(), 151);
+  EXPECT_EQ(loader.micro_batches_per_epoch(), 151);
   for (int epoch = 0; epoch < 2; ++epoch) EXPECT_EQ(epoch_of(loader), ascending(count));
 }
 
@@ -151,7 +151,7 @@ TEST(ClickLoader, SetsOfAnySizeAreCoveredInBothOrders) {
 
 TEST_F(ClickLoaderTest, AnEpochsLastPackIsShorter) {
   ClickLoaderOptions given = options(60000);
-  given.packs_per_step = 2;
+  given.micro_batches_per_step = 2;
   ClickLoader loader(*shards_, given);
   std::vector<std::int64_t> sizes, epochs;
   for (int i = 0; i < 7; ++i) {
@@ -160,7 +160,7 @@ TEST_F(ClickLoaderTest, AnEpochsLastPackIsShorter) {
   }
   EXPECT_THAT(sizes, ElementsAre(60000, 60000, 30001, 60000, 60000, 30001, 60000));
   EXPECT_THAT(epochs, ElementsAre(0, 0, 0, 1, 1, 1, 2));
-  EXPECT_EQ(loader.position().pack, 1);
+  EXPECT_EQ(loader.position().micro_batch, 1);
 }
 
 TEST_F(ClickLoaderTest, PrefetchingChangesNothing) {
@@ -177,18 +177,18 @@ TEST_F(ClickLoaderTest, PrefetchingChangesNothing) {
 }
 
 TEST_F(ClickLoaderTest, ProcessesShareTheSameGlobalBatches) {
-  for (const std::int64_t packs : {3, 4})
+  for (const std::int64_t micro_batches : {3, 4})
     for (const ClickOrder order : {ClickOrder::time, ClickOrder::shuffled}) {
       ClickLoaderOptions given = options(7000);
       given.order = order;
-      given.packs_per_step = packs;
+      given.micro_batches_per_step = micro_batches;
       ClickLoader alone(*shards_, given);
       given.world_size = 3;
       std::vector<std::unique_ptr<ClickLoader>> processes;
       for (given.process = 0; given.process < 3; ++given.process)
         processes.push_back(std::make_unique<ClickLoader>(*shards_, given));
       for (int step = 0; step < 12; ++step) {  // through more than one epoch
-        for (std::int64_t p = 0; p < packs; ++p) {
+        for (std::int64_t p = 0; p < micro_batches; ++p) {
           ClickLoader& process = *processes[static_cast<std::size_t>(p % 3)];
           EXPECT_EQ(bytes_of(process.next()), bytes_of(alone.next()));
           EXPECT_EQ(process.first(), alone.first());
@@ -201,13 +201,13 @@ TEST_F(ClickLoaderTest, ProcessesShareTheSameGlobalBatches) {
 TEST_F(ClickLoaderTest, ResumesExactlyAnywhere) {
   ClickLoaderOptions given = options(7000);
   given.order = ClickOrder::shuffled;
-  given.packs_per_step = 3;
+  given.micro_batches_per_step = 3;
   ClickLoader whole(*shards_, given);
-  std::vector<std::string> packs;
+  std::vector<std::string> micro_batches;
   std::vector<LoaderPosition> positions;
   for (int i = 0; i < 50; ++i) {
     positions.push_back(whole.position());
-    packs.push_back(bytes_of(whole.next()));
+    micro_batches.push_back(bytes_of(whole.next()));
   }
   EXPECT_EQ(whole.position().epoch, 2);
   given.seed = 99;  // a position carries its own
@@ -218,15 +218,15 @@ TEST_F(ClickLoaderTest, ResumesExactlyAnywhere) {
       if (at % 2 == 0) resumed.next();
       resumed.seek(positions[at]);
       EXPECT_EQ(resumed.position(), positions[at]);
-      for (std::size_t i = at; i < std::min(at + 4, packs.size()); ++i) {
-        EXPECT_EQ(bytes_of(resumed.next()), packs[i]);
+      for (std::size_t i = at; i < std::min(at + 4, micro_batches.size()); ++i) {
+        EXPECT_EQ(bytes_of(resumed.next()), micro_batches[i]);
         EXPECT_TRUE(i + 1 == positions.size() || resumed.position() == positions[i + 1]);
       }
     }
   }
 }
 
-// What is not aligned with a pack comes from a batch of another size.
+// What is not aligned with a micro-batch comes from a batch of another size.
 TEST_F(ClickLoaderTest, GoesOnWithPacksOfAnotherSize) {
   ClickLoader loader(*shards_, options(1000));
   loader.seek({.epoch = 3, .cursor = 149123, .seed = 11});
@@ -242,7 +242,7 @@ TEST_F(ClickLoaderTest, OnePassCoversTheSetOnceAndCanBeRepeated) {
     given.one_pass = true;
     given.prefetch = prefetch;
     ClickLoader loader(*shards_, given);
-    EXPECT_THAT(test::error_of([&] { loader.clicks(); }), HasSubstr("has handed out no pack"));
+    EXPECT_THAT(test::error_of([&] { loader.clicks(); }), HasSubstr("has handed out no micro-batch"));
     for (int pass = 0; pass < 2; ++pass) {
       std::vector<std::int64_t> rows;
       while (loader.try_next()) {
@@ -253,17 +253,17 @@ TEST_F(ClickLoaderTest, OnePassCoversTheSetOnceAndCanBeRepeated) {
       EXPECT_EQ(rows, ascending(count));
       EXPECT_FALSE(loader.try_next());
       EXPECT_THAT(test::error_of([&] { loader.next(); }), HasSubstr("one pass is over"));
-      EXPECT_THAT(test::error_of([&] { loader.first(); }), HasSubstr("has handed out no pack"));
+      EXPECT_THAT(test::error_of([&] { loader.first(); }), HasSubstr("has handed out no micro-batch"));
       loader.seek({.seed = given.seed});
     }
   }
 }
 
-// Also where the packs are no multiple of those of a step.
+// Also where the micro-batches are no multiple of those of a step.
 TEST_F(ClickLoaderTest, ProcessesShareOnePass) {
   ClickLoaderOptions given = options(4000);
   given.one_pass = true;
-  given.packs_per_step = 3;
+  given.micro_batches_per_step = 3;
   given.world_size = 3;
   std::vector<std::int64_t> rows(count, -1);
   for (given.process = 0; given.process < 3; ++given.process) {
@@ -275,14 +275,14 @@ TEST_F(ClickLoaderTest, ProcessesShareOnePass) {
 
 TEST_F(ClickLoaderTest, PositionsThatDoNotBelongAreRefused) {
   ClickLoaderOptions given = options(1000);
-  given.packs_per_step = 2;
+  given.micro_batches_per_step = 2;
   ClickLoader loader(*shards_, given);
   loader.next();
   for (const LoaderPosition& position :
        {LoaderPosition{.epoch = -1}, LoaderPosition{.cursor = count + 1}, LoaderPosition{.cursor = -1},
-        LoaderPosition{.taken = 1}, LoaderPosition{.pack = 2}, LoaderPosition{.pack = -1}})
+        LoaderPosition{.taken = 1}, LoaderPosition{.micro_batch = 2}, LoaderPosition{.micro_batch = -1}})
     EXPECT_THAT(test::error_of([&] { loader.seek(position); }),
-                HasSubstr("does not fit 150001 rows and 2 packs per step"));
+                HasSubstr("does not fit 150001 rows and 2 micro-batches per step"));
   // It goes on as if nobody had asked.
   EXPECT_EQ(loader.position().cursor, 1000);
   loader.next();
@@ -324,7 +324,7 @@ TEST(ClickLoader, AFailureOfTheThreadComesOutOfNext) {
     };
     EXPECT_THAT(test::error_of(read_all), HasSubstr("train-00000.h5: could not read rows"));
     EXPECT_THAT(test::error_of([&] { loader.next(); }), HasSubstr("train-00000.h5"));
-    EXPECT_THAT(test::error_of([&] { loader.clicks(); }), HasSubstr("has handed out no pack"));
+    EXPECT_THAT(test::error_of([&] { loader.clicks(); }), HasSubstr("has handed out no micro-batch"));
   }
 }
 

@@ -97,7 +97,7 @@ TEST_F(LoaderTest, EveryTokenComesOncePerEpoch) {
     given.capacity.longest = length;
     Loader loader(*shards_, given);
     std::map<std::int64_t, std::vector<int>> seen;
-    std::int64_t full = 0, packs = 0;
+    std::int64_t full = 0, micro_batches = 0;
     for (;;) {
       const Batch& batch = loader.next();
       const LoaderPosition after = loader.position();
@@ -114,13 +114,13 @@ TEST_F(LoaderTest, EveryTokenComesOncePerEpoch) {
         EXPECT_EQ(batch.position_ids[batch.sequence_offsets[s]], 0);
       }
       full += batch.tokens;
-      ++packs;
+      ++micro_batches;
     }
     ASSERT_EQ(seen.size(), 2u);
     for (const auto& [epoch, counts] : seen)
       for (std::int32_t id = 5; id < last_; ++id)
         ASSERT_EQ(counts[id], 1) << "epoch " << epoch << " id " << id;
-    EXPECT_GT(static_cast<double>(full) / static_cast<double>(256 * packs), 0.8);
+    EXPECT_GT(static_cast<double>(full) / static_cast<double>(256 * micro_batches), 0.8);
   }
 }
 
@@ -138,7 +138,7 @@ TEST_F(LoaderTest, PrefetchingChangesNothing) {
 
 TEST_F(LoaderTest, ResumesExactlyAnywhere) {
   LoaderOptions given = options();
-  given.packs_per_step = 3;
+  given.micro_batches_per_step = 3;
   Loader whole(*shards_, given);
   std::vector<Batch> batches;
   std::vector<LoaderPosition> positions;
@@ -170,21 +170,21 @@ static void expect_shared(const ShardSet& shards, LoaderOptions given) {
   given.process = 1;
   Loader one(shards, given);
   for (int step = 0; step < 30; ++step) {
-    for (std::int64_t p = 0; p < given.packs_per_step; ++p)
+    for (std::int64_t p = 0; p < given.micro_batches_per_step; ++p)
       LoaderTest::expect_equal((p % 2 == 0 ? zero : one).next(), alone.next());
     EXPECT_EQ(zero.position(), alone.position());
     EXPECT_EQ(one.position(), alone.position());
   }
 }
 
-// Also where there is little room for targets, and where distinct ids are counted, for which packs of other
-// ranks are read too.
+// Also where there is little room for targets, and where distinct ids are counted, for which micro-batches of
+// other ranks are read too.
 TEST_F(LoaderTest, RanksShareTheSameGlobalBatches) {
-  for (const std::int64_t packs : {2, 5})
+  for (const std::int64_t micro_batches : {2, 5})
     for (const std::int64_t masked : {60, 12})
       for (const std::int64_t unique : {256, 100}) {
         LoaderOptions given = options();
-        given.packs_per_step = packs;
+        given.micro_batches_per_step = micro_batches;
         given.capacity.masked = masked;
         given.capacity.unique_ids = unique;
         expect_shared(*shards_, given);
@@ -205,14 +205,14 @@ TEST_F(LoaderTest, RanksShareBatchesWithUnknownPieces) {
   const ShardSet shards(folder.path(), "train");
   LoaderOptions given = options();
   given.capacity.masked = 12;
-  given.packs_per_step = 4;
+  given.micro_batches_per_step = 4;
   expect_shared(shards, given);
-  given.packs_per_step = 1;
+  given.micro_batches_per_step = 1;
   Loader loader(shards, given);
-  const std::int64_t expected = loader.count_packs_per_epoch();
-  std::int64_t packs = 0;
-  while (loader.try_next() != nullptr && loader.epoch() == 0) ++packs;
-  EXPECT_EQ(packs, expected);
+  const std::int64_t expected = loader.count_micro_batches_per_epoch();
+  std::int64_t micro_batches = 0;
+  while (loader.try_next() != nullptr && loader.epoch() == 0) ++micro_batches;
+  EXPECT_EQ(micro_batches, expected);
 }
 
 TEST_F(LoaderTest, OnePassCoversTheSetOnceAndCanBeRepeated) {
@@ -245,14 +245,14 @@ TEST_F(LoaderTest, PermutedOnePassIsAFixedSampleOfTheSet) {
   Loader loader(*shards_, given), again(*shards_, given);
   std::vector<std::int32_t> ids;
   double first_mean = 0;
-  for (int packs = 0; const Batch* batch = loader.try_next(); ++packs) {
+  for (int micro_batches = 0; const Batch* batch = loader.try_next(); ++micro_batches) {
     expect_equal(again.next(), *batch);
     const auto found = originals(*batch);
     ids.insert(ids.end(), found.begin(), found.end());
-    if (packs == 7)
+    if (micro_batches == 7)
       first_mean = std::accumulate(ids.begin(), ids.end(), 0.0) / static_cast<double>(ids.size());
   }
-  // Ids rise through the corpus: the first packs of the shards' order would lie near its beginning.
+  // Ids rise through the corpus: the first micro-batches of the shards' order would lie near its beginning.
   EXPECT_NEAR(first_mean / last_, 0.5, 0.15);
   std::sort(ids.begin(), ids.end());
   ASSERT_EQ(static_cast<std::int32_t>(ids.size()), last_ - 5);
@@ -268,10 +268,10 @@ TEST_F(LoaderTest, CountsThePacksOfAnEpoch) {
         given.capacity.longest = length;
         given.one_pass = one_pass;
         Loader loader(*shards_, given);
-        const std::int64_t expected = loader.count_packs_per_epoch();
-        std::int64_t packs = 0;
-        while (loader.try_next() != nullptr && loader.epoch() == 0) ++packs;
-        EXPECT_EQ(packs, expected) << masked << " " << length << " " << one_pass;
+        const std::int64_t expected = loader.count_micro_batches_per_epoch();
+        std::int64_t micro_batches = 0;
+        while (loader.try_next() != nullptr && loader.epoch() == 0) ++micro_batches;
+        EXPECT_EQ(micro_batches, expected) << masked << " " << length << " " << one_pass;
       }
 }
 

@@ -198,9 +198,9 @@ TEST(MaskedRows, TrainingUsesExactlyTheFilesTargets) {
     return std::make_unique<Loader>(std::make_unique<MaskedRows>(set, width, restored, 1 << 20), options);
   };
   const auto loader = load(false, loader_options());
-  const std::int64_t expected = loader->count_packs_per_epoch();
+  const std::int64_t expected = loader->count_micro_batches_per_epoch();
   std::set<std::int64_t> seen;
-  std::int64_t packs = 0;
+  std::int64_t micro_batches = 0;
   std::vector<LoaderPosition> positions;
   std::vector<std::vector<std::int32_t>> ids, masked;
   while (true) {
@@ -209,7 +209,7 @@ TEST(MaskedRows, TrainingUsesExactlyTheFilesTargets) {
     if (loader->epoch() > 0) break;
     ids.emplace_back(batch.token_ids.begin(), batch.token_ids.end());
     masked.emplace_back(batch.masked_positions.begin(), batch.masked_positions.end());
-    ++packs;
+    ++micro_batches;
     std::int32_t target = 0;
     for (std::int32_t s = 0; s < batch.sequences; ++s) {
       const Row row = made_row(static_cast<std::int32_t>(batch.samples[s]));
@@ -226,7 +226,7 @@ TEST(MaskedRows, TrainingUsesExactlyTheFilesTargets) {
     EXPECT_EQ(target, batch.masked);
   }
   EXPECT_EQ(seen.size(), 200u);
-  EXPECT_EQ(packs, expected);
+  EXPECT_EQ(micro_batches, expected);
   // From the middle, without a thread: the same.
   LoaderOptions direct = loader_options();
   direct.prefetch = 0;

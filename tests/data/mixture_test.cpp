@@ -125,7 +125,7 @@ TEST(Mixture, OrdersDifferByEpochSeedAndSource) {
   EXPECT_NE(a, b);
 }
 
-// A loader over a mixture goes on where another stood, packs included, over the ends of epochs.
+// A loader over a mixture goes on where another stood, micro-batches included, over the ends of epochs.
 TEST(Mixture, ALoaderResumesInEveryPlace) {
   LoaderOptions options;
   options.capacity = {.tokens = 64, .sequences = 10, .longest = 16, .masked = 30, .unique_ids = 64};
@@ -137,20 +137,20 @@ TEST(Mixture, ALoaderResumesInEveryPlace) {
   };
   Loader whole(samples(), options);
   std::vector<LoaderPosition> positions;
-  std::vector<std::vector<std::int32_t>> packs;
-  for (int pack = 0; pack < 40; ++pack) {
+  std::vector<std::vector<std::int32_t>> micro_batches;
+  for (int micro_batch = 0; micro_batch < 40; ++micro_batch) {
     positions.push_back(whole.position());
     const Batch& batch = whole.next();
-    packs.emplace_back(batch.token_ids.begin(), batch.token_ids.begin() + batch.tokens);
+    micro_batches.emplace_back(batch.token_ids.begin(), batch.token_ids.begin() + batch.tokens);
   }
   EXPECT_GT(whole.epoch(), 1);
-  for (int pack = 0; pack < 40; ++pack) {
+  for (int micro_batch = 0; micro_batch < 40; ++micro_batch) {
     Loader again(samples(), options);
-    again.seek(positions[pack]);
+    again.seek(positions[micro_batch]);
     const Batch& batch = again.next();
-    EXPECT_THAT(packs[pack],
+    EXPECT_THAT(micro_batches[micro_batch],
                 testing::ElementsAreArray(batch.token_ids.begin(), batch.token_ids.begin() + batch.tokens))
-        << pack;
+        << micro_batch;
   }
 }
 

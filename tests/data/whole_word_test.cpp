@@ -233,7 +233,7 @@ class WholeWordLoader : public ::testing::Test {
 };
 
 TEST_F(WholeWordLoader, ResumesExactlyAnywhereAndPrefetchingChangesNothing) {
-  options_.packs_per_step = 3;
+  options_.micro_batches_per_step = 3;
   Loader whole(*shards_, options_);
   options_.prefetch = 0;
   std::vector<Batch> batches;
@@ -252,7 +252,7 @@ TEST_F(WholeWordLoader, ResumesExactlyAnywhereAndPrefetchingChangesNothing) {
 }
 
 TEST_F(WholeWordLoader, RanksShareTheSameGlobalBatches) {
-  options_.packs_per_step = 3;
+  options_.micro_batches_per_step = 3;
   Loader alone(*shards_, options_);
   options_.world_size = 2;
   Loader zero(*shards_, options_);
@@ -272,18 +272,18 @@ TEST_F(WholeWordLoader, CountsThePacksOfAnEpochAlsoWhilePrefetching) {
       options_.prefetch = prefetch;
       options_.one_pass = true;
       Loader undisturbed(*shards_, options_), loader(*shards_, options_);
-      std::int64_t packs = 0, expected = loader.count_packs_per_epoch();
+      std::int64_t micro_batches = 0, expected = loader.count_micro_batches_per_epoch();
       while (const Batch* batch = undisturbed.try_next()) {
-        if (packs % 7 == 3) {
-          EXPECT_EQ(loader.count_packs_per_epoch(), expected);
+        if (micro_batches % 7 == 3) {
+          EXPECT_EQ(loader.count_micro_batches_per_epoch(), expected);
         }
         expect_equal(loader.next(), *batch);
         EXPECT_LE(batch->masked, masked);
-        ++packs;
+        ++micro_batches;
       }
-      EXPECT_EQ(loader.count_packs_per_epoch(), expected);
+      EXPECT_EQ(loader.count_micro_batches_per_epoch(), expected);
       EXPECT_EQ(loader.try_next(), nullptr);
-      EXPECT_EQ(packs, expected) << masked << " " << prefetch;
+      EXPECT_EQ(micro_batches, expected) << masked << " " << prefetch;
     }
 }
 

@@ -134,8 +134,8 @@ TEST_F(Processes, AnErrorOnOneEndsAll) {
   const std::string run = (folder() / "hit").string();
   const ProgramResult result =
       run_processes(3, {COMERA_WORKER, "hit", write_recipe().string(), fmt::format("run.output=\"{}\"", run),
-                        "run.threads=1", "run.checkpoint_interval=2", "phase.0.packs_per_step=5",
-                        "phase.1.packs_per_step=5"});
+                        "run.threads=1", "run.checkpoint_interval=2", "phase.0.micro_batches_per_step=5",
+                        "phase.1.micro_batches_per_step=5"});
   EXPECT_EQ(result.code, 1) << result.output;
   EXPECT_THAT(result.output, testing::ContainsRegex(
                                  "comera: error: process 1 \\([^)]*\\): this process's disk has gone; the "

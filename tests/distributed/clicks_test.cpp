@@ -7,7 +7,8 @@
 namespace comera::test {
 namespace {
 
-// A DLRM of tensor trains and dense tables. Epochs of 22 packs, the last one shorter, end within steps.
+// A DLRM of tensor trains and dense tables. Epochs of 22 micro-batches, the last one shorter, end within
+// steps.
 class ClickProcesses : public Processes {
  protected:
   void SetUp() override {
@@ -37,8 +38,8 @@ threads = 1
 
 [[phase]]
 name = "one"
-examples_per_pack = 32
-packs_per_step = 2
+examples_per_micro_batch = 32
+micro_batches_per_step = 2
 steps = 20
 learning_rate = 1e-2
 warmup_steps = 3
@@ -91,13 +92,15 @@ warmup_steps = 3
 };
 
 TEST_F(ClickProcesses, TrainWhatOneDoes) {
-  // Of a dense table the packs of a step look up different rows, and all of those change in every process.
-  for (const auto& [packs, processes, tensorized] :
+  // Of a dense table the micro-batches of a step look up different rows, and all of those change in every
+  // process.
+  for (const auto& [micro_batches, processes, tensorized] :
        {std::tuple{2, 2, "true"}, std::tuple{5, 3, "true"}, std::tuple{2, 2, "false"}}) {
-    const std::vector<std::string> steps = {"--set", fmt::format("phase.0.packs_per_step={}", packs), "--set",
-                                            fmt::format("tensorized.enabled={}", tensorized)};
-    const std::string one = fmt::format("one-{}-{}", packs, tensorized),
-                      several = fmt::format("several-{}-{}", packs, tensorized);
+    const std::vector<std::string> steps = {"--set",
+                                            fmt::format("phase.0.micro_batches_per_step={}", micro_batches),
+                                            "--set", fmt::format("tensorized.enabled={}", tensorized)};
+    const std::string one = fmt::format("one-{}-{}", micro_batches, tensorized),
+                      several = fmt::format("several-{}-{}", micro_batches, tensorized);
     train(1, one, steps);
     train(processes, several, steps);
     expect_the_same_model(one, several);

@@ -20,15 +20,20 @@ class Processes : public TrainingFixture {
     if (const std::string reason = Mpirun::missing(); !reason.empty()) GTEST_SKIP() << reason;
   }
 
-  // Five packs a step: two and four processes have shares of different size.
+  // Five micro-batches a step: two and four processes have shares of different size.
   std::vector<std::string> command(const std::string& run, const std::vector<std::string>& overrides,
                                    const std::vector<std::string>& options = {}) const {
     std::vector<std::string> all = {COMERA_PROGRAM, "pretrain", write_recipe().string(), "--output",
                                     (folder() / run).string()};
-    std::vector<std::string> settings = {
-        "phase.0.packs_per_step=5",   "phase.1.packs_per_step=5", "phase.0.tokens_per_pack=64",
-        "phase.1.tokens_per_pack=64", "run.log_interval=1",       "run.threads=1",
-        "run.checkpoint_interval=0",  "model.dropout=0.1",        "model.attention_dropout=0.1"};
+    std::vector<std::string> settings = {"phase.0.micro_batches_per_step=5",
+                                         "phase.1.micro_batches_per_step=5",
+                                         "phase.0.tokens_per_micro_batch=64",
+                                         "phase.1.tokens_per_micro_batch=64",
+                                         "run.log_interval=1",
+                                         "run.threads=1",
+                                         "run.checkpoint_interval=0",
+                                         "model.dropout=0.1",
+                                         "model.attention_dropout=0.1"};
     settings.insert(settings.end(), overrides.begin(), overrides.end());
     for (const std::string& setting : settings) all.insert(all.end(), {"--set", setting});
     all.insert(all.end(), options.begin(), options.end());
@@ -70,7 +75,7 @@ class Processes : public TrainingFixture {
     EXPECT_EQ(one.attributes("/data"), other.attributes("/data"));
     EXPECT_EQ(one.integer("/trainer", "tokens"), other.integer("/trainer", "tokens"));
     EXPECT_EQ(held_ranks(one), held_ranks(other));
-    // Scales and magnitudes of 8-bit operands are of all packs, not of a process's.
+    // Scales and magnitudes of 8-bit operands are of all micro-batches, not of a process's.
     for (const auto& tensor : one.tensors()) {
       if (!tensor.path.starts_with(float8_at)) continue;
       const auto values = one.read_values<float>(tensor.path), others = other.read_values<float>(tensor.path);

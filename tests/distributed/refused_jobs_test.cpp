@@ -162,9 +162,9 @@ TEST_F(Processes, OtherInstructionSetsAreRefused) {
 }
 
 TEST_F(Processes, TooManyForAStepAreRefused) {
-  const ProgramResult result = run_processes(3, command("refused", {"phase.1.packs_per_step=2"}));
+  const ProgramResult result = run_processes(3, command("refused", {"phase.1.micro_batches_per_step=2"}));
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.output, HasSubstr("phase.1.packs_per_step = 2, but the job has 3 processes"));
+  EXPECT_THAT(result.output, HasSubstr("phase.1.micro_batches_per_step = 2, but the job has 3 processes"));
   EXPECT_FALSE(fs::exists(folder() / "refused"));
 }
 

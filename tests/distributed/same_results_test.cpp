@@ -12,9 +12,9 @@ using testing::HasSubstr;
 std::vector<std::string> pruning() {
   return {"phase.0.steps=8",
           "phase.1.steps=12",
-          "phase.0.objective=early",
-          "phase.1.objective=late",
-          "phase.1.learning_rate={cores=1e-3, gates=0.15, rest=1e-3}",
+          "phase.0.objective=regularize",
+          "phase.1.objective=compress",
+          "phase.1.learning_rate={cores=1e-3, gates=0.15, other=1e-3}",
           "phase.1.schedule=constant",
           "phase.1.adaptation.threshold=0.5",
           "phase.1.adaptation.target_ratio=0.6",
@@ -24,7 +24,7 @@ std::vector<std::string> pruning() {
 TEST_F(Processes, MetricsSayHowLongProcessesWaited) {
   train(1, "one", {});
   for (const nlohmann::json& line : lines("one")) EXPECT_FALSE(line.contains("waiting_ms")) << line;
-  train(2, "two", {});  // with five packs a step, of which the first process has three
+  train(2, "two", {});  // with five micro-batches a step, of which the first process has three
   // Of single steps a process may wait longer than the first one's step takes: they begin one after the
   // other.
   double waited = 0, all = 0;
@@ -64,8 +64,8 @@ TEST_F(Processes, EarlyAndLateStagesDoNotDependOnTheirNumber) {
 TEST_F(Processes, MuonDoesNotDependOnTheirNumber) {
   std::vector<std::string> muon = pruning();
   for (const char* more :
-       {"optim.name=muon", "phase.0.learning_rate={cores=0.01, embedding=1e-3, gates=1e-3, rest=1e-3}",
-        "phase.1.learning_rate={cores=0.01, embedding=1e-3, gates=0.15, rest=1e-3}"})
+       {"optim.name=muon", "phase.0.learning_rate={cores=0.01, embedding=1e-3, gates=1e-3, other=1e-3}",
+        "phase.1.learning_rate={cores=0.01, embedding=1e-3, gates=0.15, other=1e-3}"})
     muon.emplace_back(more);
   train(1, "one", muon);
   train(2, "two", muon);

@@ -64,9 +64,9 @@ output = "run"
 [[phase]]
 name = "short"
 length = 16
-tokens_per_pack = 96
+tokens_per_micro_batch = 96
 steps = 7
-learning_rate = {cores = 3e-3, gates = 1e-3, rest = 2e-3}
+learning_rate = {cores = 3e-3, gates = 1e-3, other = 2e-3}
 schedule = "linear"
 warmup_steps = 3
 )";

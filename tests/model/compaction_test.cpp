@@ -33,9 +33,9 @@ struct Training {
   }
   double loss(int number, bool gradient) {
     harness.inputs() = StepInputs{};
-    harness.inputs().dropout = {.seed = 5, .step = static_cast<std::uint32_t>(number), .pack = 1};
+    harness.inputs().dropout = {.seed = 5, .step = static_cast<std::uint32_t>(number), .micro_batch = 1};
     harness.results() = StepResults{};
-    model.run_pack(
+    model.run_micro_batch(
         {{harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true}, batch},
         gradient);
     return harness.results().loss_sum;

@@ -56,7 +56,7 @@ inline EncoderConfig low_rank_config() {
   return config;
 }
 
-// Frozen linear layers with adapters. Packs must have a multiple of four tokens.
+// Frozen linear layers with adapters. Micro-batches must have a multiple of four tokens.
 inline EncoderConfig lte_config(HeadKind head = HeadKind::mlm, NormPlacement norm = NormPlacement::post) {
   EncoderConfig config = small_config(false, head, norm);
   config.lte = LteForm{.lora_r = 3, .lora_alpha = 6, .num_heads = 4};

@@ -8,7 +8,7 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/plain/plain_backend.h"
-#include "model/dlrm/click_packs.h"
+#include "model/dlrm/click_micro_batches.h"
 #include "tests/support/clicks.h"
 #include "tests/support/harness.h"
 
@@ -36,12 +36,12 @@ TEST_P(DlrmModel, GradientsAgreeWithCentralDifferences) {
   const Step step{harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true};
   const auto loss = [&] {
     harness.results() = StepResults{};
-    model.run_pack(step, batch, false);
+    model.run_micro_batch(step, batch, false);
     return harness.results().loss_sum;
   };
   const double before = loss();
   EXPECT_EQ(harness.results().target_count, 9);
-  model.run_pack(step, batch, true);
+  model.run_micro_batch(step, batch, true);
   EXPECT_DOUBLE_EQ(harness.results().loss_sum, 2 * before);
   ParameterStore& store = model.parameters();
   for (const ParameterId id : store.layout())
@@ -97,7 +97,7 @@ TEST_P(DlrmModel, IsThePublishedFormula) {
   std::ranges::copy(clicks.block(), static_cast<std::byte*>(batch.block()));
   const Step step{harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(),
                   false};
-  model.run_pack(step, batch, false);
+  model.run_micro_batch(step, batch, false);
   std::vector<std::vector<double>> tables;
   for (const auto& table : model.tables()) tables.push_back(table->table());
   const auto layers = [&](const auto& of) {
@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(All, DlrmModel,
                                           testing::Values(LookupKind::unique, LookupKind::halves)));
 
 // Padding and the order of examples do not matter: the same examples in two batches of other capacities.
-TEST(DlrmPacks, MayBeDividedAsOneLikes) {
+TEST(DlrmMicroBatches, MayBeDividedAsOneLikes) {
   const DlrmConfig config = small_dlrm(true, BagPooling::sum);
   Dlrm model(config, host_allocator(), true);
   model.parameters().initialize(7);
@@ -126,7 +126,7 @@ TEST(DlrmPacks, MayBeDividedAsOneLikes) {
   const auto run = [&](const data::Clicks& clicks) {
     ClickBatch batch(host_allocator(), clicks.arrays().capacity);
     std::ranges::copy(clicks.block(), static_cast<std::byte*>(batch.block()));
-    model.run_pack(step, batch, true);
+    model.run_micro_batch(step, batch, true);
   };
   run(whole);
   const double loss = harness.results().loss_sum;
@@ -176,14 +176,14 @@ TEST(DlrmConfig, RefusesWhatDoesNotFit) {
             std::string::npos);
 }
 
-TEST(ClickPack, RefusesABlockOfAnotherCapacity) {
+TEST(ClickMicroBatch, RefusesABlockOfAnotherCapacity) {
   const DlrmConfig config = small_dlrm(false, BagPooling::sum);
   const Dlrm model(config, host_allocator(), true);
   const data::Clicks clicks = some_clicks(config, model.right_rows(), 4),
                      others = some_clicks(config, model.right_rows(), 5);
-  const auto pack = ClickPacks(model, clicks.arrays().capacity).allocate(host_allocator());
-  EXPECT_NO_THROW(pack->check(clicks.block()));
-  EXPECT_THROW(pack->check(others.block()), Error);
+  const auto micro_batch = ClickMicroBatches(model, clicks.arrays().capacity).allocate(host_allocator());
+  EXPECT_NO_THROW(micro_batch->check(clicks.block()));
+  EXPECT_THROW(micro_batch->check(others.block()), Error);
 }
 
 }  // namespace

@@ -82,11 +82,11 @@ struct World {
         batch(random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows())) {
     model.parameters().initialize(11);
     if (config.compute == DType::float64) spread_gates(model.parameters());
-    harness.inputs().dropout = {.seed = 5, .step = 3, .pack = 1};
+    harness.inputs().dropout = {.seed = 5, .step = 3, .micro_batch = 1};
   }
   double run(bool gradient) {
     harness.results() = StepResults{};
-    model.run_pack(
+    model.run_micro_batch(
         {{harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true}, batch},
         gradient);
     return harness.results().loss_sum;
@@ -203,7 +203,7 @@ TEST(Float8QuickModels, AreCloseToTheExactModel) {
 }
 
 TEST(Float8DenseModels, AreCloseToTheExactModel) {
-  const EncoderConfig dense = float8_config().dense_twin();
+  const EncoderConfig dense = float8_config().dense_baseline();
   World exact(dense), rounded(in_float8(dense));
   const double loss = exact.run(true);
   EXPECT_NEAR(rounded.run(true) / loss, 1, 0.05);

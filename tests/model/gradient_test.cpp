@@ -31,17 +31,17 @@ void expect_gradients(const EncoderConfig& config,
   model.parameters().initialize(11);
   Harness harness(plain_backend());
   if (prepare) prepare(model, harness.context());
-  harness.inputs().dropout = {.seed = 5, .step = 3, .pack = 1};
+  harness.inputs().dropout = {.seed = 5, .step = 3, .micro_batch = 1};
   const PackedBatch batch = random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows());
   const EncoderStep step(
       {harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true}, batch);
   const auto loss = [&] {
     harness.results() = StepResults{};
-    model.run_pack(step, false);
+    model.run_micro_batch(step, false);
     return harness.results().loss_sum;
   };
   const double before = loss();
-  model.run_pack(step, true);
+  model.run_micro_batch(step, true);
   EXPECT_DOUBLE_EQ(harness.results().loss_sum, 2 * before);
   ParameterStore& store = model.parameters();
   for (const ParameterId id : store.layout())
@@ -103,7 +103,7 @@ TEST(PairsOfSequences, GradientsAgreeWithCentralDifferences) {
       Model model(config, host_allocator(), true);
       model.parameters().initialize(11);
       Harness harness(plain_backend());
-      harness.inputs().dropout = {.seed = 5, .step = 3, .pack = 1};
+      harness.inputs().dropout = {.seed = 5, .step = 3, .micro_batch = 1};
       const PackedBatch batch = random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows());
       ASSERT_EQ(batch.capacity.sequences, 5);
       batch.counts.data<std::int32_t>()[4] = 2;
@@ -112,10 +112,10 @@ TEST(PairsOfSequences, GradientsAgreeWithCentralDifferences) {
           batch);
       const auto loss = [&] {
         harness.results() = StepResults{};
-        model.run_pack(step, false);
+        model.run_micro_batch(step, false);
         return harness.results().loss_sum;
       };
-      model.run_pack(step, true);
+      model.run_micro_batch(step, true);
       EXPECT_EQ(harness.results().target_count, 2);
       ParameterStore& store = model.parameters();
       for (ParameterId id = 0; id < store.size(); ++id)
@@ -124,7 +124,7 @@ TEST(PairsOfSequences, GradientsAgreeWithCentralDifferences) {
     }
 }
 
-// Two packs add their gradients.
+// Two micro-batches add their gradients.
 TEST_P(WholeModel, GradientsAccumulate) {
   Model model(config(), host_allocator(), true);
   model.parameters().initialize(11);
@@ -132,14 +132,14 @@ TEST_P(WholeModel, GradientsAccumulate) {
   const PackedBatch batch = random_batch({4, 6}, 29, model.token_embedding().right_rows());
   const EncoderStep step(
       {harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true}, batch);
-  model.run_pack(step, true);
+  model.run_micro_batch(step, true);
   std::vector<double> once = read_tensor(model.parameters().gradients());
   for (double& value : once) value *= 2;
-  model.run_pack(step, true);
+  model.run_micro_batch(step, true);
   EXPECT_LT(relative_error(read_tensor(model.parameters().gradients()), once), 1e-12);
 }
 
-// Every parameter's gradient is announced once in a pack, and does not change after that.
+// Every parameter's gradient is announced once in a micro-batch, and does not change after that.
 TEST_P(WholeModel, GradientsAreCompleteWhenAnnounced) {
   Model model(config(), host_allocator(), true);
   model.parameters().initialize(11);
@@ -155,8 +155,8 @@ TEST_P(WholeModel, GradientsAreCompleteWhenAnnounced) {
         ++times[i];
       }
   });
-  model.run_pack({{harness.context(), store, harness.step_inputs(), harness.step_results(), true}, batch},
-                 true);
+  model.run_micro_batch(
+      {{harness.context(), store, harness.step_inputs(), harness.step_results(), true}, batch}, true);
   EXPECT_EQ(announced, read_tensor(store.gradients()));
   for (ParameterId id = 0; id < store.size(); ++id)
     for (std::int64_t i = 0; i < store.info(id).shape.elements(); ++i)
@@ -196,10 +196,10 @@ TEST(Memory, DryRunMeasuresTheArena) {
   Buffer results(host_allocator(), sizeof(StepResults), MemoryKind::workspace);
   const auto run_with = [&](Arena& arena) {
     const Context context{plain_backend(), arena, Stream{}};
-    model.run_pack({{context, model.parameters(), inputs.tensor({sizeof(StepInputs)}, DType::uint8),
-                     results.tensor({sizeof(StepResults)}, DType::uint8), true},
-                    batch},
-                   true);
+    model.run_micro_batch({{context, model.parameters(), inputs.tensor({sizeof(StepInputs)}, DType::uint8),
+                            results.tensor({sizeof(StepResults)}, DType::uint8), true},
+                           batch},
+                          true);
   };
   Arena measuring = Arena::measuring(Device{});
   run_with(measuring);

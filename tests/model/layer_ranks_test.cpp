@@ -77,16 +77,16 @@ TEST_P(LayerRanksOfAModel, GradientsAgreeWithCentralDifferences) {
     Model model(config, host_allocator(), true);
     model.parameters().initialize(4);
     Harness harness(plain_backend());
-    harness.inputs().dropout = {.seed = 5, .step = 3, .pack = 1};
+    harness.inputs().dropout = {.seed = 5, .step = 3, .micro_batch = 1};
     const PackedBatch batch = random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows());
     const EncoderStep step(
         {harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true}, batch);
     const auto loss = [&] {
       harness.results() = StepResults{};
-      model.run_pack(step, false);
+      model.run_micro_batch(step, false);
       return harness.results().loss_sum;
     };
-    model.run_pack(step, true);
+    model.run_micro_batch(step, true);
     ParameterStore& store = model.parameters();
     for (ParameterId id = 0; id < store.size(); ++id)
       EXPECT_LT(finite_difference_error(store.value(id), store.gradient(id), loss), 1e-6)
@@ -119,10 +119,10 @@ TEST(LayerRanks, ImpossibleOnesAreRefused) {
               HasSubstr("the layer is dense and has no ranks; give its modes in tensorized.ffn_down"));
 }
 
-TEST(LayerRanks, TheDenseTwinHasNone) {
-  const EncoderConfig twin = uneven_config(HeadKind::mlm).dense_twin();
-  EXPECT_TRUE(twin.tensorized.ranks.empty());
-  EXPECT_NO_THROW(twin.validate());
+TEST(LayerRanks, TheDenseBaselineHasNone) {
+  const EncoderConfig baseline = uneven_config(HeadKind::mlm).dense_baseline();
+  EXPECT_TRUE(baseline.tensorized.ranks.empty());
+  EXPECT_NO_THROW(baseline.validate());
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ Both judge(const EncoderConfig& config, const Backend& backend) {
   const Tensor logits =
       harness.tensor({batch.capacity.masked, config.vocabulary}, model.parameters().dtype());
   model.logits(step, logits);
-  model.run_pack(step, false);
+  model.run_micro_batch(step, false);
   Both both;
   both.by_loss = {harness.results().loss_sum, static_cast<double>(harness.results().correct)};
   const std::vector<double> values = read_tensor(logits);

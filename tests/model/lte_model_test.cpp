@@ -46,8 +46,8 @@ class LteAndDense : public testing::Test {
     const PackedBatch batch = random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows());
     EXPECT_EQ(batch.capacity.tokens % 4, 0);
     harness_.results() = StepResults{};
-    harness_.inputs().dropout = {.seed = 5, .step = 3, .pack = 1};
-    model.run_pack(
+    harness_.inputs().dropout = {.seed = 5, .step = 3, .micro_batch = 1};
+    model.run_micro_batch(
         {{harness_.context(), model.parameters(), harness_.step_inputs(), harness_.step_results(), training},
          batch},
         false);

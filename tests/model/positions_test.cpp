@@ -121,7 +121,7 @@ TEST(RotaryTurns, WithoutMemoryItIsSaidWhatHelps) {
   EXPECT_THAT([&] { PositionTables(config, allocator); },
               testing::ThrowsMessage<OutOfMemory>(testing::AllOf(
                   testing::HasSubstr("16 rotary positions"), testing::HasSubstr("model.max_positions"),
-                  testing::HasSubstr("--length"), testing::Not(testing::HasSubstr("tokens_per_pack")))));
+                  testing::HasSubstr("--length"), testing::Not(testing::HasSubstr("tokens_per_micro_batch")))));
 }
 
 // A dense encoder's output for one sequence of these tokens, the first of which is at position `first`.

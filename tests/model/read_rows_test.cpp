@@ -80,7 +80,7 @@ TEST(ReadRows, MayBeNone) {
       const EncoderStep step(
           {harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true},
           batch);
-      model.run_pack(step, true);
+      model.run_micro_batch(step, true);
       EXPECT_EQ(harness.results().target_count, 0);
       EXPECT_EQ(harness.results().loss_sum, 0);
       for (const double gradient : read_tensor(model.parameters().gradients())) ASSERT_EQ(gradient, 0);

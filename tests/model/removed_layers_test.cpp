@@ -54,11 +54,11 @@ struct World {
         batch(random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows())) {
     model.parameters().initialize(11);
     spread_gates(model.parameters());
-    harness.inputs().dropout = {.seed = 5, .step = 3, .pack = 1};
+    harness.inputs().dropout = {.seed = 5, .step = 3, .micro_batch = 1};
   }
   double run(bool gradient) {
     harness.results() = StepResults{};
-    model.run_pack(
+    model.run_micro_batch(
         {{harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true}, batch},
         gradient);
     return harness.results().loss_sum;
@@ -190,14 +190,14 @@ TEST(RemovedLayersMemory, IsMeasuredByADryRun) {
     World world(config);
     Arena arena = Arena::measuring(Device{});
     const Context context{plain_backend(), arena, Stream{}};
-    world.model.run_pack(
+    world.model.run_micro_batch(
         {{context, world.model.parameters(), world.harness.step_inputs(), world.harness.step_results(), true},
          world.batch},
         true);
     Arena real(host_allocator(), arena.peak());
     const Context really{plain_backend(), real, Stream{}};
     host_allocator().forbid(true);
-    EXPECT_NO_THROW(world.model.run_pack(
+    EXPECT_NO_THROW(world.model.run_micro_batch(
         {{really, world.model.parameters(), world.harness.step_inputs(), world.harness.step_results(), true},
          world.batch},
         true));

@@ -32,8 +32,8 @@ TEST(SixEncoder, HasTheSizesOfThePaper) {
       42240);
 }
 
-TEST(SixEncoder, DenseTwin) {
-  const Model model(six_encoder().dense_twin(), host_allocator(), false);
+TEST(SixEncoder, DenseBaseline) {
+  const Model model(six_encoder().dense_baseline(), host_allocator(), false);
   EXPECT_EQ(model.parameters().count(), 66957315);
   EXPECT_EQ(model.parameters().count(ParameterRole::gate), 0);
 }

@@ -216,7 +216,7 @@ RankStageOptions early(double gamma, double beta, RankPenalty penalty = RankPena
 
 RankStageOptions late(double size_target) {
   RankStageOptions options;
-  options.objective.stage = RankStage::late;
+  options.objective.stage = RankStage::compress;
   options.objective.size_target = size_target;
   options.objective.beta = 0;
   options.objective.order = RankOrder::magnitude;

@@ -153,7 +153,7 @@ TEST(RankRegression, LateStagesEndAtTheirTargetAndNotFarBelow) {
       regression.begin(early_stage());
       const double before = regression.train(300, core_rate, gate_rate).size_left;
       RankStageOptions options;
-      options.objective.stage = RankStage::late;
+      options.objective.stage = RankStage::compress;
       options.objective.size_target = ratio * before;
       regression.begin(options);
       const double ratio_reached = regression.train(1000, core_rate, gate_rate).size_left / before;

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "data/clicks/click_batch.h"
-#include "model/dlrm/click_packs.h"
+#include "model/dlrm/click_micro_batches.h"
 #include "tests/oracle/arithmetic.h"
 #include "tests/oracle/error_of.h"
 #include "training/step_engine.h"
@@ -111,7 +111,7 @@ class DlrmOracle : public testing::TestWithParam<Case> {
     }
     ASSERT_EQ(static_cast<int>(fixture_["parameters"].size()), store().size())
         << "the model has parameters of its own";
-    engine_.set_packs(ClickPacks(model_, capacity()));
+    engine_.set_micro_batches(ClickMicroBatches(model_, capacity()));
   }
 
   void TearDown() override {
@@ -158,7 +158,7 @@ class DlrmOracle : public testing::TestWithParam<Case> {
     const data::Clicks all = clicks(step, 0, step["labels"].size());
     engine_.load(all.block());
     engine_.evaluate();
-    Values logits = read_tensor(ClickPacks::logits_of(engine_.pack()));
+    Values logits = read_tensor(ClickMicroBatches::logits_of(engine_.micro_batch()));
     logits.resize(static_cast<std::size_t>(all.examples()));
     return logits;
   }
@@ -215,7 +215,7 @@ class DlrmOracle : public testing::TestWithParam<Case> {
   std::map<std::string, double> worst_;
 };
 
-// A step's examples come in one pack, or in two.
+// A step's examples come in one micro-batch, or in two.
 TEST_P(DlrmOracle, TenStepsArePyTorchs) {
   StepRates rates{};
   for (const auto& [name, group] : groups) rates[static_cast<int>(group)] = fixture_["rates"][name];

@@ -95,16 +95,16 @@ OracleCase read_oracle(const std::string& name) {
   return oracle;
 }
 
-PackedBatch pack(const OracleCase& oracle, std::int64_t right_rows) {
+PackedBatch micro_batch(const OracleCase& oracle, std::int64_t right_rows) {
   const OracleCase::Sequences& from = oracle.sequences;
   const auto tokens = static_cast<std::int64_t>(from.ids.size());
   const auto sequences = static_cast<std::int64_t>(from.lengths.size());
   const auto masked = static_cast<std::int64_t>(from.masked_rows.size());
-  const PackCapacity capacity{.tokens = tokens + 3,
-                              .sequences = sequences + 2,
-                              .longest = *std::ranges::max_element(from.lengths) + 1,
-                              .masked = masked + 2,
-                              .unique_ids = tokens + 3};
+  const MicroBatchCapacity capacity{.tokens = tokens + 3,
+                                    .sequences = sequences + 2,
+                                    .longest = *std::ranges::max_element(from.lengths) + 1,
+                                    .masked = masked + 2,
+                                    .unique_ids = tokens + 3};
   data::Batch host(capacity);
   std::int32_t row = 0;
   for (std::int64_t s = 0; s < sequences; ++s) {

@@ -39,6 +39,6 @@ struct OracleCase {
 OracleCase read_oracle(const std::string& name);
 
 // Its sequences as a batch with room to spare. right_rows: of the token embedding.
-PackedBatch pack(const OracleCase& oracle, std::int64_t right_rows);
+PackedBatch micro_batch(const OracleCase& oracle, std::int64_t right_rows);
 
 }  // namespace comera::test

@@ -128,7 +128,7 @@ class Oracle : public testing::TestWithParam<Case> {
 
   OracleCase oracle_ = read_oracle(GetParam().encoder);
   Model model_{configured(oracle_.config, GetParam()), host_allocator(), true};
-  PackedBatch batch_ = pack(oracle_, model_.token_embedding().right_rows());
+  PackedBatch batch_ = micro_batch(oracle_, model_.token_embedding().right_rows());
   Harness harness_{GetParam().arithmetic.backend(), std::size_t{8} << 20};
   std::vector<ParameterId> ids_;  // in the fixture's order
   double worst_ = 0;
@@ -152,7 +152,7 @@ TEST_P(ClassificationOracle, Logits) {
 }
 
 TEST_P(Oracle, LossAndGradients) {
-  model_.run_pack(step(), true);
+  model_.run_micro_batch(step(), true);
   const StepResults& results = harness_.results();
   expect_near({&results.loss_sum, 1}, {&oracle_.loss_sum, 1}, "loss");
   EXPECT_EQ(results.target_count, targets());
@@ -173,7 +173,7 @@ TEST_P(Oracle, OptimizerSteps) {
   for (std::size_t update = 0; update < oracle_.after_steps.size(); ++update) {
     harness_.results() = StepResults{};
     optimizer.prepare(inputs, static_cast<std::int64_t>(update));
-    model_.run_pack(step(), true);
+    model_.run_micro_batch(step(), true);
     optimizer.apply(harness_.context(), harness_.step_inputs(), harness_.step_results());
     expect_near({&harness_.results().gradient_norm, 1}, {&oracle_.gradient_norms[update], 1},
                 fmt::format("gradient norm of step {}", update));

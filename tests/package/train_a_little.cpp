@@ -4,7 +4,7 @@
 #include "data/batch.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
-#include "model/encoder_packs.h"
+#include "model/encoder_micro_batches.h"
 #include "recipes/recipe.h"
 #include "training/step_engine.h"
 
@@ -12,13 +12,14 @@ int main(int argc, char** argv) {
   using namespace comera;
   if (argc != 2) return std::puts("usage: train_a_little RECIPE"), 2;
   const Recipe recipe = load_recipe(argv[1], {"model.layers=2", "model.dropout=0.0"});
-  const PackCapacity capacity{.tokens = 128, .sequences = 4, .longest = 32, .masked = 16, .unique_ids = 128};
+  const MicroBatchCapacity capacity{
+      .tokens = 128, .sequences = 4, .longest = 32, .masked = 16, .unique_ids = 128};
   prepare_threads(0);
   const Processor processor = cpu_processor();
   Model model(encoder_config(recipe, 1000), processor.allocator, true);
   model.parameters().initialize(1);
   StepEngine engine(model, {}, processor);
-  engine.set_packs(EncoderPacks(model, capacity));
+  engine.set_micro_batches(EncoderMicroBatches(model, capacity));
 
   data::Batch batch(capacity);
   const std::vector<std::int32_t> types(32, 0);

@@ -12,21 +12,21 @@ using testing::HasSubstr;
 using testing::Not;
 
 TEST(Adaptation, PresetsDifferWhereTheTableSaysSo) {
-  const ResolvedAdaptation ours = resolve({}, PhaseObjective::late);
-  EXPECT_EQ(ours.stage.objective.stage, RankStage::late);
+  const ResolvedAdaptation ours = resolve({}, PhaseObjective::compress);
+  EXPECT_EQ(ours.stage.objective.stage, RankStage::compress);
   EXPECT_EQ(ours.stage.objective.loss_target, 0);
   EXPECT_TRUE(ours.stage.objective.hold && ours.stage.objective.smallest_first);
   EXPECT_EQ(ours.urgency, 30);
   EXPECT_EQ(ours.shrink_share, 0.5);
   const ResolvedAdaptation paper =
-      resolve({.preset = RankPreset::paper, .target_loss = 0.7}, PhaseObjective::late);
+      resolve({.preset = RankPreset::paper, .target_loss = 0.7}, PhaseObjective::compress);
   EXPECT_EQ(paper.stage.objective.loss_target, 0.7);
   EXPECT_TRUE(paper.stage.objective.weighted_branches);
   EXPECT_EQ(paper.stage.objective.smoothing, 0);
   EXPECT_FALSE(paper.stage.objective.hold || paper.stage.objective.smallest_first ||
                paper.stage.objective.relative_size);
   EXPECT_EQ(paper.shrink_share, 0);
-  const ResolvedAdaptation code = resolve({.preset = RankPreset::reference}, PhaseObjective::late);
+  const ResolvedAdaptation code = resolve({.preset = RankPreset::reference}, PhaseObjective::compress);
   EXPECT_EQ(code.stage.objective.loss_target, 0.8);
   EXPECT_EQ(code.stage.objective.penalty, RankPenalty::mean_gate);
   EXPECT_EQ(code.stage.objective.beta, 0);
@@ -44,7 +44,7 @@ TEST(Adaptation, WhatIsGivenGoesBeforeThePreset) {
                                   .hold = true,
                                   .urgency = 4,
                                   .shrink_share = 0.25};
-  const ResolvedAdaptation resolved = resolve(section, PhaseObjective::late);
+  const ResolvedAdaptation resolved = resolve(section, PhaseObjective::compress);
   EXPECT_EQ(resolved.stage.objective.loss_target, 0.3);
   EXPECT_EQ(resolved.stage.objective.penalty, RankPenalty::l1_size);
   EXPECT_EQ(resolved.stage.objective.beta, 0.5);
@@ -55,10 +55,10 @@ TEST(Adaptation, WhatIsGivenGoesBeforeThePreset) {
 }
 
 TEST(Adaptation, TheNormsWeightFollowsGammaInAnEarlyStage) {
-  EXPECT_EQ(resolve({.gamma = 0.2}, PhaseObjective::early).stage.objective.beta, 0.2);
-  EXPECT_EQ(resolve({.gamma = 0.2, .beta = 0.3}, PhaseObjective::early).stage.objective.beta, 0.3);
+  EXPECT_EQ(resolve({.gamma = 0.2}, PhaseObjective::regularize).stage.objective.beta, 0.2);
+  EXPECT_EQ(resolve({.gamma = 0.2, .beta = 0.3}, PhaseObjective::regularize).stage.objective.beta, 0.3);
   EXPECT_EQ(
-      resolve({.preset = RankPreset::reference, .gamma = 0.2}, PhaseObjective::early).stage.objective.beta,
+      resolve({.preset = RankPreset::reference, .gamma = 0.2}, PhaseObjective::regularize).stage.objective.beta,
       0);
 }
 
@@ -72,11 +72,11 @@ TEST(Adaptation, Sizes) {
 }
 
 const std::string late =
-    sample + "objective = \"late\"\n[phase.adaptation]\ntarget_ratio = 0.5\nbeta = 0.25\n";
+    sample + "objective = \"compress\"\n[phase.adaptation]\ntarget_ratio = 0.5\nbeta = 0.25\n";
 
 TEST(Adaptation, IsReadAndWrittenAgain) {
   const Recipe recipe = parse_recipe(late, "r.toml");
-  EXPECT_EQ(recipe.phases[0].objective, PhaseObjective::late);
+  EXPECT_EQ(recipe.phases[0].objective, PhaseObjective::compress);
   ASSERT_TRUE(recipe.phases[0].adaptation);
   EXPECT_EQ(recipe.phases[0].adaptation->target_ratio, 0.5);
   EXPECT_EQ(parse_recipe(to_toml(recipe), "again.toml"), recipe);
@@ -90,7 +90,7 @@ TEST(Adaptation, AResolvedRecipeSaysThePresetsConstants) {
                            "\n# hold = true\n", "\n# rho_loss = 0.1\n", "\n# penalty = \"l1_size\"\n"})
     EXPECT_THAT(text, HasSubstr(line));
   EXPECT_THAT(text, Not(HasSubstr("gamma")));
-  const Recipe bare = parse_recipe(sample + "objective = \"early\"\n", "r.toml");
+  const Recipe bare = parse_recipe(sample + "objective = \"regularize\"\n", "r.toml");
   EXPECT_THAT(to_toml(bare), AllOf(HasSubstr("\n# [phase.adaptation]\n"), HasSubstr("\n# gamma = 0.01\n")));
   EXPECT_EQ(parse_recipe(to_toml(bare), "again.toml"), bare);
 }
@@ -100,9 +100,9 @@ TEST(Adaptation, AStoredRecipeLosesWhatIsIdle) {
   const Recipe stored = parse_stored_recipe(late + "gamma = 1\n", "c.h5");
   EXPECT_FALSE(stored.phases[0].adaptation->gamma);
   EXPECT_EQ(stored.phases[0].adaptation->beta, 0.25);
-  const std::string early = sample + "objective = \"early\"\n[phase.adaptation]\n";
+  const std::string early = sample + "objective = \"regularize\"\n[phase.adaptation]\n";
   const Recipe with_target =
-      parse_stored_recipe(early + "target_of = \"late_start\"\ntarget_size = \"\"\nhold = true\n", "c.h5");
+      parse_stored_recipe(early + "target_of = \"phase_start\"\ntarget_size = \"\"\nhold = true\n", "c.h5");
   EXPECT_FALSE(with_target.phases[0].adaptation->target_of || with_target.phases[0].adaptation->hold);
   EXPECT_FALSE(parse_stored_recipe(sample + "[phase.adaptation]\ngamma = 1\n", "c.h5").phases[0].adaptation);
   EXPECT_THROW(parse_stored_recipe(late, "c.h5", {"phase.0.adaptation.gamma=1"}), UsageError)
@@ -114,12 +114,12 @@ TEST(Adaptation, OverridesReplaceWhatContradictsThemInTheFile) {
     return parse_recipe(late, "r.toml", overrides);
   };
   EXPECT_FALSE(with({"phase.0.objective=fixed"}).phases[0].adaptation);
-  const Recipe early = with({"phase.0.objective=early"});
+  const Recipe early = with({"phase.0.objective=regularize"});
   EXPECT_FALSE(early.phases[0].adaptation->target_ratio);
   EXPECT_EQ(early.phases[0].adaptation->beta, 0.25);
-  const std::string weighing = sample + "objective = \"early\"\n[phase.adaptation]\ngamma = 0.25\n";
+  const std::string weighing = sample + "objective = \"regularize\"\n[phase.adaptation]\ngamma = 0.25\n";
   const Recipe shrinking =
-      parse_recipe(weighing, "r.toml", {"phase.0.objective=late", "phase.0.adaptation.target_ratio=0.5"});
+      parse_recipe(weighing, "r.toml", {"phase.0.objective=compress", "phase.0.adaptation.target_ratio=0.5"});
   EXPECT_FALSE(shrinking.phases[0].adaptation->gamma);
   const Recipe size = with({"phase.0.adaptation.target_size=3kB"});
   EXPECT_FALSE(size.phases[0].adaptation->target_ratio);
@@ -132,12 +132,12 @@ TEST(Adaptation, OverridesReplaceWhatContradictsThemInTheFile) {
   // Not what overrides say themselves.
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.gamma=1", "phase.0.objective=fixed"}),
               HasSubstr("is for a phase that adapts ranks"));
-  EXPECT_THAT(refusal(late, {"phase.0.adaptation.target_ratio=0.1", "phase.0.objective=early"}),
+  EXPECT_THAT(refusal(late, {"phase.0.adaptation.target_ratio=0.1", "phase.0.objective=regularize"}),
               HasSubstr("is for late phases only"));
 }
 
 TEST(Adaptation, MistakesAreNamedWithTheirPlace) {
-  EXPECT_THAT(refusal(sample + "objective = \"late\"\n"), HasSubstr("neither target_ratio nor target_size"));
+  EXPECT_THAT(refusal(sample + "objective = \"compress\"\n"), HasSubstr("neither target_ratio nor target_size"));
   EXPECT_THAT(refusal(sample + "objective = \"later\"\n"), HasSubstr("'fixed', 'early' or 'late'"));
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.target_ratio=1.5"}),
               HasSubstr("greater than 0 and at most 1"));
@@ -148,7 +148,7 @@ TEST(Adaptation, MistakesAreNamedWithTheirPlace) {
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.preset=paper"}), HasSubstr("needs a target_loss"));
   // What would do nothing.
   EXPECT_THAT(refusal(late + "gamma = 1\n"), HasSubstr("phase.0.adaptation.gamma is for early phases only"));
-  const std::string early = sample + "objective = \"early\"\n[phase.adaptation]\n";
+  const std::string early = sample + "objective = \"regularize\"\n[phase.adaptation]\n";
   for (const char* key :
        {"target_ratio = 0.5", "target_size = \"3MB\"", "target_of = \"dense\"", "target_loss = 1",
         "rho_loss = 1", "rho_size = 1", "loss_weight = 1", "size_weight = 1", "hold = true",

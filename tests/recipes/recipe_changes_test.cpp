@@ -14,7 +14,7 @@ Recipe with(const std::vector<std::string>& overrides) { return parse_recipe(sam
 
 TEST(RecipeChanges, OfEqualRecipesThereAreNone) {
   EXPECT_THAT(recipe_changes(with({}), with({})), IsEmpty());
-  const std::vector<std::string> adapted = {"phase.0.objective=late", "phase.0.adaptation.target_ratio=0.5",
+  const std::vector<std::string> adapted = {"phase.0.objective=compress", "phase.0.adaptation.target_ratio=0.5",
                                             "tensorized.ranks.encoder.0.attention.query=[0, 0, 0]"};
   EXPECT_THAT(recipe_changes(with(adapted), with(adapted)), IsEmpty());
 }
@@ -22,7 +22,7 @@ TEST(RecipeChanges, OfEqualRecipesThereAreNone) {
 TEST(RecipeChanges, AreNamedAsOverridesNameThem) {
   const std::vector<RecipeChange> changes =
       recipe_changes(with({}), with({"phase.0.steps=20", "model.dropout=0.25",
-                                     "phase.0.learning_rate={cores=1e-3, gates=0, rest=1}"}));
+                                     "phase.0.learning_rate={cores=1e-3, gates=0, other=1}"}));
   EXPECT_THAT(changes, ElementsAre(RecipeChange{"model.dropout", "0.1", "0.25"},
                                    RecipeChange{"phase.0.steps", "10", "20"},
                                    testing::Field(&RecipeChange::key, "phase.0.learning_rate")));

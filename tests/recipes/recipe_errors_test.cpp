@@ -28,7 +28,7 @@ TEST(RecipeErrors, WholeSentences) {
 // What only an encoder has is refused in a click model's recipe, and the other way round.
 TEST(RecipeErrors, AClickModelIsNoEncoder) {
   const std::string clicks =
-      "[dlrm]\nwidth = 4\ntop = [8]\n[[phase]]\nname = \"a\"\nexamples_per_pack = 16\nsteps = 5\n"
+      "[dlrm]\nwidth = 4\ntop = [8]\n[[phase]]\nname = \"a\"\nexamples_per_micro_batch = 16\nsteps = 5\n"
       "learning_rate = 1e-3\n";
   const auto refused = [&](const std::string& more, const std::vector<std::string>& overrides = {}) {
     return refusal(more + clicks, overrides);
@@ -40,7 +40,7 @@ TEST(RecipeErrors, AClickModelIsNoEncoder) {
   EXPECT_THAT(refused("", {"data.tokenizer=t.model"}),
               testing::HasSubstr("data.tokenizer is not for a click model; leave it out"));
   EXPECT_THAT(refused("", {"phase.0.length=16"}),
-              testing::HasSubstr("phase.0.length is for an encoder; a click model has examples_per_pack"));
+              testing::HasSubstr("phase.0.length is for an encoder; a click model has examples_per_micro_batch"));
   EXPECT_THAT(refused("", {"precision.compute=fp8"}), testing::HasSubstr("is for encoders; take \"bf16\""));
   EXPECT_THAT(refused("", {"tensorized.lookup=naive"}), testing::HasSubstr("take \"unique\" or \"halves\""));
   EXPECT_THAT(refused("", {"optim.name=galore"}), testing::HasSubstr("is for encoders; take \"adamw\""));
@@ -49,9 +49,9 @@ TEST(RecipeErrors, AClickModelIsNoEncoder) {
   EXPECT_THAT(refused("", {"dlrm.tables=[0]"}),
               testing::HasSubstr("dlrm.tables is a list; expected a list of positive integers below 2^31"));
   EXPECT_THAT(refusal("[dlrm]\nwidth = 4\n[[phase]]\nname = \"a\"\nsteps = 5\nlearning_rate = 1\n"),
-              testing::HasSubstr("[phase.0] lacks examples_per_pack; it must be given"));
-  EXPECT_THAT(refusal(sample, {"phase.0.examples_per_pack=5"}),
-              testing::HasSubstr("phase.0.examples_per_pack is for a click model; leave it out"));
+              testing::HasSubstr("[phase.0] lacks examples_per_micro_batch; it must be given"));
+  EXPECT_THAT(refusal(sample, {"phase.0.examples_per_micro_batch=5"}),
+              testing::HasSubstr("phase.0.examples_per_micro_batch is for a click model; leave it out"));
   EXPECT_THAT(refusal(sample, {"data.order=stored"}),
               testing::HasSubstr("data.order is for a click model; leave it out"));
 }
@@ -86,8 +86,8 @@ TEST(RecipeErrors, AdaptersAreMergedBeforeTheyAreEvaluated) {
   EXPECT_THAT(
       found({}, "[low_rank]\nrank = 8\n"),
       testing::HasSubstr("[lte] and [low_rank] are two ways to make the same layers; leave one of them"));
-  EXPECT_EQ(found({"phase.0.tokens_per_pack=66"}),
-            "--set phase.0.tokens_per_pack=66: phase.0.tokens_per_pack = 66 cannot be divided into parts for "
+  EXPECT_EQ(found({"phase.0.tokens_per_micro_batch=66"}),
+            "--set phase.0.tokens_per_micro_batch=66: phase.0.tokens_per_micro_batch = 66 cannot be divided into parts for "
             "lte.num_heads = 4; take a multiple of it");
   EXPECT_THAT(
       found({"run.evaluation_interval=7"}),
@@ -225,7 +225,7 @@ INSTANTIATE_TEST_SUITE_P(
              "is -1; expected a number of at least 0"},
         Case{"TwoRates", "learning_rate = 1e-3", "learning_rate = {cores = 1, gates = 1}",
              "is a table; expected"},
-        Case{"MisspeltRate", "learning_rate = 1e-3", "learning_rate = {cores = 1, gate = 1, rest = 1}",
+        Case{"MisspeltRate", "learning_rate = 1e-3", "learning_rate = {cores = 1, gate = 1, other = 1}",
              "expected"},
         Case{"DropoutOfOne", "layers = 2", "dropout = 1.0\nlayers = 2",
              "r.toml:2:11: model.dropout is 1.0; expected"},
@@ -242,18 +242,18 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"PhaseAsTable", "[[phase]]", "[phase]",
              "phase is a table; expected a list of at least one [[phase]]"},
         Case{"MissingPhaseKey", "length = 32\n", "", "r.toml:14:1: [phase.0] lacks length"},
-        Case{"ShortPack", "tokens_per_pack = 64", "tokens_per_pack = 16",
-             "r.toml:17:19: phase.0.tokens_per_pack = 16 is less"},
+        Case{"ShortPack", "tokens_per_micro_batch = 64", "tokens_per_micro_batch = 16",
+             "r.toml:17:19: phase.0.tokens_per_micro_batch = 16 is less"},
         Case{"StepsAndEpochs", "steps = 10", "steps = 10\nepochs = 1",
              "r.toml:19:10: phase.0 has both steps and epochs"},
         Case{"NeitherStepsNorEpochs", "steps = 10\n", "",
              "r.toml:14:1: phase.0 has neither steps nor epochs"},
         Case{"LongWarmup", "steps = 10", "steps = 10\nwarmup_steps = 11",
              "warmup_steps = 11 is more than phase.0.steps = 10"},
-        Case{"ManySequences", "steps = 10", "steps = 10\nsequences_per_pack = 65",
-             "sequences_per_pack = 65 is more"},
+        Case{"ManySequences", "steps = 10", "steps = 10\nsequences_per_micro_batch = 65",
+             "sequences_per_micro_batch = 65 is more"},
         Case{"SameNameTwice", "[[phase]]",
-             "[[phase]]\nname = \"first\"\nlength = 1\ntokens_per_pack = 1\nsteps = 1\nlearning_rate = "
+             "[[phase]]\nname = \"first\"\nlength = 1\ntokens_per_micro_batch = 1\nsteps = 1\nlearning_rate = "
              "1\n[[phase]]",
              "phase.1.name is 'first'"},
         Case{"Shares", "[[phase]]", "[data]\nrandom_share = 0.5\n[[phase]]",

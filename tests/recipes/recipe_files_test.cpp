@@ -50,9 +50,9 @@ TEST(RecipeFiles, CodeBertHasTwoPhasesOfWhichTheSecondCompresses) {
     const Recipe recipe = delivered(name);
     ASSERT_EQ(recipe.phases.size(), 2) << name;
     EXPECT_EQ(recipe.phases[0].length, 128) << name;
-    EXPECT_EQ(recipe.phases[0].objective, PhaseObjective::early) << name;
+    EXPECT_EQ(recipe.phases[0].objective, PhaseObjective::regularize) << name;
     EXPECT_EQ(recipe.phases[1].length, 512) << name;
-    EXPECT_EQ(recipe.phases[1].objective, PhaseObjective::late) << name;
+    EXPECT_EQ(recipe.phases[1].objective, PhaseObjective::compress) << name;
     EXPECT_EQ(encoder_config(recipe).vocabulary, name == std::string("codebert_small.toml") ? 16384 : 50265)
         << name;
   }
@@ -91,7 +91,7 @@ TEST(RecipeFiles, CriteoKaggleIsThePublishedModel) {
   for (const DlrmLayer& layer : layers_of(config)) own += layer.parameters();
   EXPECT_EQ(own, 1425105);
   EXPECT_EQ(dlrm_config(delivered("dlrm_criteo_kaggle.toml", {"tensorized.enabled=false"})),
-            dense_twin(config));
+            dense_baseline(config));
   EXPECT_EQ(parse_recipe(to_toml(recipe), "again"), recipe);
   EXPECT_NO_THROW(dlrm_config(delivered("dlrm_small.toml"), 13, {100, 20}));
 }
@@ -120,7 +120,7 @@ TEST(RecipeFiles, QuickstartTakesTheTokenizersVocabulary) {
   EXPECT_THROW(encoder_config(recipe, 8193), UsageError);
 }
 
-TEST(RecipeFiles, TheDenseTwinHasNoTensorTrains) {
+TEST(RecipeFiles, TheDenseBaselineHasNoTensorTrains) {
   const EncoderConfig dense =
       encoder_config(delivered("quickstart.toml", {"tensorized.enabled=false", "model.hidden=100"}), 9000);
   EXPECT_FALSE(dense.tensorized.attention || dense.tensorized.embedding);

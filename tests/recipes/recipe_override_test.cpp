@@ -52,18 +52,18 @@ TEST(RecipeOverride, TheLastOneHolds) {
 
 TEST(RecipeOverride, LearningRates) {
   EXPECT_EQ(
-      overridden({"phase.0.learning_rate={cores = 1e-4, gates = 1e-3, rest = 5e-5}"}).phases[0].learning_rate,
+      overridden({"phase.0.learning_rate={cores = 1e-4, gates = 1e-3, other = 5e-5}"}).phases[0].learning_rate,
       (LearningRates{1e-4, 1e-3, 5e-5}));
   const LearningRates four{1e-4, 1e-3, 5e-5, 2e-3};
   const std::string text =
-      "phase.0.learning_rate={cores = 1e-4, embedding = 2e-3, gates = 1e-3, rest = 5e-5}";
+      "phase.0.learning_rate={cores = 1e-4, embedding = 2e-3, gates = 1e-3, other = 5e-5}";
   EXPECT_EQ(overridden({text}).phases[0].learning_rate, four);
   EXPECT_EQ(parse_recipe(to_toml(overridden({text})), "again", {}).phases[0].learning_rate, four);
   for (const char* wrong :
-       {"{cores = 1, gates = 1}", "{cores = 1, gates = 1, rest = 1, heads = 1}",
-        "{cores = 1, embedding = -1, gates = 1, rest = 1}", "{cores = 1, embedding = 1, gates = 1}"})
+       {"{cores = 1, gates = 1}", "{cores = 1, gates = 1, other = 1, heads = 1}",
+        "{cores = 1, embedding = -1, gates = 1, other = 1}", "{cores = 1, embedding = 1, gates = 1}"})
     EXPECT_THAT(refusal(sample, {std::string("phase.0.learning_rate=") + wrong}),
-                HasSubstr("{cores = ..., gates = ..., rest = ...}, to which embedding = ... may be added"))
+                HasSubstr("{cores = ..., gates = ..., other = ...}, to which embedding = ... may be added"))
         << wrong;
   EXPECT_THAT(refusal(sample, {"phase.0.learning_rate.cores=1"}),
               HasSubstr("phase.0.learning_rate is 0.001 in the recipe and has no keys of its own"));
@@ -77,7 +77,7 @@ TEST(RecipeOverride, MuonNeedsARateOfTheEmbeddingsCores) {
   EXPECT_THAT(refusal(sample, tensorized),
               HasSubstr("phase.0.learning_rate has one rate for the cores of layers and of the embedding"));
   std::vector<std::string> both = tensorized;
-  both.emplace_back("phase.0.learning_rate={cores=0.02, embedding=0.1, gates=0.1, rest=0.1}");
+  both.emplace_back("phase.0.learning_rate={cores=0.02, embedding=0.1, gates=0.1, other=0.1}");
   EXPECT_EQ(with(both).optim.kind, OptimizerKind::muon);
 }
 

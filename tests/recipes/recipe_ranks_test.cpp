@@ -72,8 +72,8 @@ TEST(RecipeRanks, MistakesAreErrorsWithTheirPlace) {
               HasSubstr("--set tensorized.ranks.encoder.0.attention.key=[1, 77, 1]: "));
 }
 
-// Shapes of a dense twin are not looked at; neither are ranks.
-TEST(RecipeRanks, OfADenseTwinAreKept) {
+// Shapes of a dense baseline are not looked at; neither are ranks.
+TEST(RecipeRanks, OfADenseBaselineAreKept) {
   const Recipe recipe =
       parse_recipe(with_ranks("encoder.7.ffn.up = [3, 9, 5]"), "r.toml", {"tensorized.enabled=false"});
   EXPECT_EQ(parse_recipe(to_toml(recipe), "written"), recipe);

@@ -26,7 +26,7 @@ ranks = [8, 16, 8]
 [[phase]]
 name = "first"
 length = 32
-tokens_per_pack = 64
+tokens_per_micro_batch = 64
 steps = 10
 learning_rate = 1e-3
 )";

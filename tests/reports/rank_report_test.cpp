@@ -66,7 +66,7 @@ TEST_F(RankReport, CountsTheFilesNumbersWithoutGates) {
   const CheckpointRanks state = state_of({});
   EXPECT_EQ(state.parameters, model.parameters().count());
   EXPECT_EQ(state.live_parameters(), state.parameters);
-  EXPECT_EQ(state.dense_twin, dense_parameters(model.config()));
+  EXPECT_EQ(state.dense_baseline, dense_parameters(model.config()));
 }
 
 // What is said to remain after a compaction is what a file has whose dead slices and layers are gone.
@@ -163,8 +163,8 @@ TEST_F(RankReport, Totals) {
             "whole model, live ranks 59,352 -> 56,144 parameters, 0.24 MB -> 0.22 MB as fp32");
   EXPECT_EQ(rest + start_size, 59352);
   EXPECT_EQ(squeezed(line(report, "in this file")), "in this file 59,352 parameters, 0.24 MB as fp32");
-  EXPECT_EQ(squeezed(line(report, "  its dense twin")),
-            "its dense twin 80,036 parameters, 0.32 MB: 1.3 -> 1.4 times fewer");
+  EXPECT_EQ(squeezed(line(report, "  its dense baseline")),
+            "its dense baseline 80,036 parameters, 0.32 MB: 1.3 -> 1.4 times fewer");
   EXPECT_EQ(squeezed(line(report, "removed layers")), "removed layers 1 of 9: encoder.1.attention.key");
 }
 

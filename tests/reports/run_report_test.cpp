@@ -119,7 +119,7 @@ TEST(RunReport, LayersHaveTheirRanksAtTheStartAndNow) {
                   {.name = "head", .matrix = 50}};
   ranks.history.stages = {
       {.name = "start", .ranks = {{"encoder.0.ffn.up", {8}}, {"encoder.0.ffn.down", {8}}}}};
-  ranks.dense_twin = 4000;
+  ranks.dense_baseline = 4000;
   const Json layers = data_of({{.name = "a", .ranks = ranks}})["runs"][0]["layers"];
   ASSERT_EQ(layers.size(), 3u);
   EXPECT_EQ(layers[0]["first"], Json::parse("[8]"));

@@ -11,11 +11,11 @@ PackedBatch random_batch(const std::vector<int>& lengths, std::int64_t vocabular
                          int seed, std::int64_t spare_tokens, std::int64_t longest) {
   const int tokens = std::accumulate(lengths.begin(), lengths.end(), 0);
   const int sequences = static_cast<int>(lengths.size());
-  PackCapacity capacity{.tokens = tokens + spare_tokens,
-                        .sequences = sequences + 1,
-                        .longest = std::max<std::int64_t>(longest, *std::ranges::max_element(lengths)),
-                        .masked = (tokens + 2) / 3 + 2,
-                        .unique_ids = tokens + spare_tokens};
+  MicroBatchCapacity capacity{.tokens = tokens + spare_tokens,
+                              .sequences = sequences + 1,
+                              .longest = std::max<std::int64_t>(longest, *std::ranges::max_element(lengths)),
+                              .masked = (tokens + 2) / 3 + 2,
+                              .unique_ids = tokens + spare_tokens};
   PackedBatch batch(host_allocator(), capacity);
   std::mt19937 engine(seed);
   const auto data = [](const Tensor& tensor) { return tensor.data<std::int32_t>(); };

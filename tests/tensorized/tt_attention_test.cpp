@@ -44,7 +44,7 @@ struct Result {
 
 // Slopes: of a head that looks back only among others.
 TTAttention::Inputs inputs_of(Harness& harness, DType dtype, bool sloped) {
-  harness.inputs().dropout = {.seed = 5, .step = 3, .pack = 1};
+  harness.inputs().dropout = {.seed = 5, .step = 3, .micro_batch = 1};
   const Tensor slopes = harness.tensor({heads, 2}, dtype, {0.5, 1e4, 0.25, 0.125, 0, 2});
   return {.sequence_offsets = harness.integers({0, 5, 16, 16, 20}),
           .longest = longest,

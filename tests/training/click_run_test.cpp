@@ -8,7 +8,7 @@
 #include "checkpoints/rank_history.h"
 #include "data/clicks/synthetic_clicks.h"
 #include "kernels/cpu/plain/plain_backend.h"
-#include "model/dlrm/click_packs.h"
+#include "model/dlrm/click_micro_batches.h"
 #include "tests/support/clicks.h"
 #include "tests/training/training_fixture.h"
 #include "training/click_model.h"
@@ -63,8 +63,8 @@ threads = 1
 device = "cpu"
 [[phase]]
 name = "first"
-examples_per_pack = 32
-packs_per_step = 2
+examples_per_micro_batch = 32
+micro_batches_per_step = 2
 steps = 30
 learning_rate = 1e-2
 warmup_steps = 3
@@ -91,18 +91,19 @@ TEST_F(ClickRun, LearnsAndItsCheckpointAnswersAsItDid) {
   EXPECT_TRUE(loaded.model.tables()[0]->as_tensor_train());
   EXPECT_FALSE(loaded.model.tables()[2]->as_tensor_train());
   StepEngine engine(loaded.model, loaded.processor);
-  const data::ClickLoaderOptions packs = loaded.packs(77);  // other packs than those of training
-  engine.set_packs(ClickPacks(loaded.model, packs.capacity));
+  const data::ClickLoaderOptions micro_batches =
+      loaded.micro_batches(77);  // other micro-batches than those of training
+  engine.set_micro_batches(ClickMicroBatches(loaded.model, micro_batches.capacity));
   const data::ClickShardSet held_out(folder() / "shards", "validation");
-  const data::ClickScores again = *score_clicks(engine, held_out, packs, 0, {}, one_process());
+  const data::ClickScores again = *score_clicks(engine, held_out, micro_batches, 0, {}, one_process());
   EXPECT_NEAR(again.loss, scores.loss, 1e-6);
   EXPECT_NEAR(again.auc, scores.auc, 1e-6);
-  const data::ClickScores some = *score_clicks(engine, held_out, packs, 2, {}, one_process());
+  const data::ClickScores some = *score_clicks(engine, held_out, micro_batches, 2, {}, one_process());
   EXPECT_EQ(some.examples, 154);
-  EXPECT_EQ(score_clicks(engine, held_out, packs, 3, {}, one_process())->examples, 231);
-  EXPECT_EQ(score_clicks(engine, held_out, packs, 4, {}, one_process())->examples, 300);
+  EXPECT_EQ(score_clicks(engine, held_out, micro_batches, 3, {}, one_process())->examples, 231);
+  EXPECT_EQ(score_clicks(engine, held_out, micro_batches, 4, {}, one_process())->examples, 300);
   EXPECT_FALSE(score_clicks(
-      engine, held_out, packs, 0, [] { return true; }, one_process()));
+      engine, held_out, micro_batches, 0, [] { return true; }, one_process()));
 }
 
 TEST_F(ClickRun, GoesOnToTheBitInEachOrderAndType) {
@@ -115,7 +116,7 @@ TEST_F(ClickRun, GoesOnToTheBitInEachOrderAndType) {
            {"muon",
             {"optim.name=muon",
              "phase.0.learning_rate={cores=1e-2, embedding=1e-2, gates=1e-3, "
-             "rest=1e-2}"}}}) {
+             "other=1e-2}"}}}) {
     SCOPED_TRACE(name);
     const TrainingOutcome whole = train(name, overrides);
     EXPECT_EQ(train(name + "_cut", overrides, {.stop_after = 13}).step, 13);
@@ -126,12 +127,12 @@ TEST_F(ClickRun, GoesOnToTheBitInEachOrderAndType) {
 
 TEST_F(ClickRun, AdaptsItsRanks) {
   const std::vector<std::string> overrides = {
-      "phase.0.objective=late",
+      "phase.0.objective=compress",
       "phase.0.adaptation.target_ratio=0.5",
       "phase.0.adaptation.threshold=0.1",
       "phase.0.adaptation.compact_interval=20",
       "phase.0.steps=80",
-      "phase.0.learning_rate={cores=1e-2, gates=3e-2, rest=1e-2}",
+      "phase.0.learning_rate={cores=1e-2, gates=3e-2, other=1e-2}",
   };
   const TrainingOutcome outcome = train("run", overrides);
   const CheckpointReader reader(outcome.checkpoint);
@@ -186,7 +187,7 @@ struct Trained {
   std::vector<double> values, first, second, gradients, marks;
 };
 
-// Steps of two packs. `all`: the second pack looks up every row.
+// Steps of two micro-batches. `all`: the second micro-batch looks up every row.
 Trained trained_tables(bool sparse, bool all, int steps) {
   DlrmConfig config = small_dlrm(false);
   config.sparse_updates = sparse;
@@ -197,22 +198,22 @@ Trained trained_tables(bool sparse, bool all, int steps) {
   for (const DlrmConfig::Table& table : config.tables)
     capacity.tables.push_back({.ids = 40, .unique_ids = table.rows});
   data::Clicks clicks(capacity, model.right_rows());
-  engine.set_packs(ClickPacks(model, capacity));
+  engine.set_micro_batches(ClickMicroBatches(model, capacity));
   std::vector<std::int32_t> every(23);
   std::iota(every.begin(), every.end(), 0);
   for (int step = 0; step < steps; ++step) {
     engine.clear_results();
-    for (int pack = 0; pack < 2; ++pack) {
+    for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
       clicks.clear();
-      const std::vector<float> numbers = {0.5F, -1.F, static_cast<float>(step + pack)};
+      const std::vector<float> numbers = {0.5F, -1.F, static_cast<float>(step + micro_batch)};
       const std::vector<std::int32_t> one = {step % 2 == 0 ? 1 : 5}, two = {2, 20, 2}, none;
       const std::span<const std::int32_t> first(every.data(), 7), second(every);
-      const bool whole = all && pack == 1;
+      const bool whole = all && micro_batch == 1;
       clicks.add(numbers, {whole ? first : std::span(one), whole ? second : std::span(two), std::span(none)},
-                 static_cast<float>((step + pack) % 2));
+                 static_cast<float>((step + micro_batch) % 2));
       clicks.finish();
       engine.load(clicks.block());
-      engine.micro({}, pack == 1);
+      engine.micro({}, micro_batch == 1);
     }
     engine.apply(step, 2, {0.1, 0.1, 0.1, 0.1, 0.1}, 1.0);
   }

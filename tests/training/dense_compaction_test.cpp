@@ -26,7 +26,7 @@ using testing::HasSubstr;
 
 class DenseCompactionTest : public TrainingFixture {
  protected:
-  // A dense twin that has learned something, once for a process.
+  // A dense baseline that has learned something, once for a process.
   static const fs::path& trained_dense() {
     static const fs::path checkpoint = [] {
       static DenseCompactionTest keeper;
@@ -97,7 +97,7 @@ Answers answers_of(const fs::path& checkpoint) {
       random_batch({9, 4, 1, 12}, config.vocabulary, model.token_embedding().right_rows());
   const EncoderStep step(
       {harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), false}, batch);
-  model.run_pack(step, true);
+  model.run_micro_batch(step, true);
   Answers answers;
   answers.loss = harness.results().loss_sum;
   const char* bias = config.head == HeadKind::mlm ? "head.bias" : "head.classifier.bias";

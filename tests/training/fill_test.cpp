@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "data/masked_text.h"
-#include "model/encoder_packs.h"
+#include "model/encoder_micro_batches.h"
 #include "tests/training/float8_overrides.h"
 #include "tests/training/training_fixture.h"
 #include "training/fillings.h"
@@ -75,11 +75,11 @@ void expect_the_held_out_loss(const fs::path& run, double tolerance) {
   options.one_pass = true;
   StepEngine engine(loaded.model, loaded.processor);
   options.right_modulus = loaded.model.token_embedding().right_rows();
-  engine.set_packs(EncoderPacks(loaded.model, options.capacity));
+  engine.set_micro_batches(EncoderMicroBatches(loaded.model, options.capacity));
   engine.clear_results();
   data::Loader loader(set->samples(length, 1 << 20), options);
   std::vector<data::Sample> sequences;
-  for (int pack = 0; pack < 6; ++pack) {
+  for (int micro_batch = 0; micro_batch < 6; ++micro_batch) {
     const data::Batch& batch = loader.next();
     engine.load(batch.block());
     engine.evaluate();
@@ -119,7 +119,7 @@ TEST_F(Fill, ProbabilitiesAreThoseOfTheHeldOutLoss) {
   expect_the_held_out_loss(train("float8", in_float8("delayed")), 0.01);
 }
 
-// Packs, and parts of a sequence with many masks, change nothing.
+// Micro-batches, and parts of a sequence with many masks, change nothing.
 TEST_F(Fill, ManyMasksAndManyTexts) {
   const fs::path run = train("run");
   std::string text = "def count(total):";

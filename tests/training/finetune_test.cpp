@@ -19,8 +19,8 @@ TEST_F(Finetune, LearnsARuleOverBothTexts) {
   using Rates = std::pair<std::string, std::string>;  // of the phases
   const std::map<std::string, Rates> rates = {{"adamw", {"6e-3", "2e-3"}},
                                               {"muon",
-                                               {"{cores=0.005, embedding=6e-3, gates=6e-3, rest=6e-3}",
-                                                "{cores=0.01, embedding=2e-3, gates=2e-3, rest=2e-3}"}}};
+                                               {"{cores=0.005, embedding=6e-3, gates=6e-3, other=6e-3}",
+                                                "{cores=0.01, embedding=2e-3, gates=2e-3, other=2e-3}"}}};
   for (const auto& [optimizer, of_phases] : rates) {
     SCOPED_TRACE(optimizer);
     const Recipe recipe = this->recipe(
@@ -56,9 +56,9 @@ TEST_F(Finetune, LearnsARuleFromTwoVectors) {
       testing::ThrowsMessage<UsageError>(HasSubstr("compares two texts")));
   EXPECT_THAT(
       [&] {
-        finetune(recipe("short", task({"model.pairs=separate", "phase.1.tokens_per_pack=40"})));
+        finetune(recipe("short", task({"model.pairs=separate", "phase.1.tokens_per_micro_batch=40"})));
       },
-      testing::ThrowsMessage<UsageError>(HasSubstr("raise tokens_per_pack")));
+      testing::ThrowsMessage<UsageError>(HasSubstr("raise tokens_per_micro_batch")));
 }
 
 TEST_F(Finetune, LearnsScores) {
@@ -76,8 +76,8 @@ TEST_F(Finetune, LearnsScores) {
 // one has its size.
 TEST_F(Finetune, RanksAdaptBetweenEvaluations) {
   const std::vector<std::string> settings =
-      task({"phase.0.steps=10", "phase.0.objective=early", "phase.1.steps=40", "phase.1.objective=late",
-            "phase.1.learning_rate={cores=3e-3, gates=5e-2, rest=2e-3}", "phase.1.schedule=constant",
+      task({"phase.0.steps=10", "phase.0.objective=regularize", "phase.1.steps=40", "phase.1.objective=compress",
+            "phase.1.learning_rate={cores=3e-3, gates=5e-2, other=2e-3}", "phase.1.schedule=constant",
             "phase.1.adaptation.threshold=0.15", "phase.1.adaptation.target_ratio=0.6",
             "phase.1.adaptation.compact_interval=5", "run.evaluation_interval=4", "run.checkpoint_interval=4",
             "run.keep_checkpoints=99"});

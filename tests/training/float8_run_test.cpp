@@ -72,8 +72,8 @@ TEST_F(Float8Run, ContinuesToTheBit) {
 
 TEST_F(Float8Run, ByMuonLearnsAsInFullPrecisionAndContinuesToTheBit) {
   const std::vector<std::string> by_muon = {
-      "optim.name=muon", "phase.0.learning_rate={cores=0.02, embedding=5e-3, gates=1e-3, rest=1e-3}",
-      "phase.1.learning_rate={cores=0.02, embedding=5e-3, gates=1e-3, rest=1e-3}"};
+      "optim.name=muon", "phase.0.learning_rate={cores=0.02, embedding=5e-3, gates=1e-3, other=1e-3}",
+      "phase.1.learning_rate={cores=0.02, embedding=5e-3, gates=1e-3, other=1e-3}"};
   std::vector<std::string> exact = by_muon;
   exact.emplace_back("precision.compute=fp32");
   const TrainingOutcome in_fp32 = train("fp32", in_float8("delayed", exact));

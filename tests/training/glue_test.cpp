@@ -31,7 +31,7 @@ class GlueCommand : public Finetune {
           [](int i) { return fmt::format("{}.5", i % 5); });
     fs::create_directories(folder() / "glue/CoLA");
     std::ofstream(folder() / "recipe.toml")
-        << "[[phase]]\nname = \"task\"\nlength = 16\ntokens_per_pack = 64\n"
+        << "[[phase]]\nname = \"task\"\nlength = 16\ntokens_per_micro_batch = 64\n"
            "epochs = 1\nlearning_rate = 1e-3\n[run]\noutput = \"x\"\n"
            "evaluation_epochs = 1\n";
   }

@@ -36,7 +36,7 @@ TEST_F(Input, MakesWhatTheSingleCommandsMake) {
   const ProgramResult made = run_program(command());
   ASSERT_EQ(made.code, 0) << made.output;
   for (const char* part :
-       {"bytes per token", "its dense twin has", "ms a step", "memory, MiB", "passes           short ",
+       {"bytes per token", "its dense baseline has", "ms a step", "memory, MiB", "passes           short ",
         "over the training data", "if it begins now", "held-out loss"})
     EXPECT_THAT(made.output, HasSubstr(part));
   const std::string model = (folder() / "tok.model").string(), shards = (folder() / "shards").string();

@@ -20,8 +20,8 @@ TEST_F(Nonfinite, ASkippedStepChangesNothingAndIsCounted) { expect_a_skipped_ste
 TEST_F(Nonfinite, ASkippedStepOfMuonChangesNothing) {
   expect_a_skipped_step_to_change_nothing(
       {"optim.name=muon", "optim.momentum=0.0",
-       "phase.0.learning_rate={cores=5e-3, embedding=2e-3, gates=1e-3, rest=1e-3}",
-       "phase.1.learning_rate={cores=5e-3, embedding=2e-3, gates=0.1, rest=1e-3}"});
+       "phase.0.learning_rate={cores=5e-3, embedding=2e-3, gates=1e-3, other=1e-3}",
+       "phase.1.learning_rate={cores=5e-3, embedding=2e-3, gates=0.1, other=1e-3}"});
 }
 
 TEST_F(Nonfinite, ASkippedStepOfLambChangesNothing) {

@@ -13,7 +13,7 @@ Recipe two_phases() {
   recipe.phases.resize(2);
   recipe.phases[0].steps = 40;
   recipe.phases[1].epochs = 1.5;
-  recipe.phases[1].packs_per_step = 4;
+  recipe.phases[1].micro_batches_per_step = 4;
   return recipe;
 }
 
@@ -23,9 +23,9 @@ TEST(PhasePlan, CountsStepsOfEpochsByTheirPacks) {
     asked.push_back(phase);
     return 30;
   });
-  EXPECT_THAT(plan.steps(), testing::ElementsAre(40, 12));  // 1.5 × 30 packs, 4 a step, rounded up
+  EXPECT_THAT(plan.steps(), testing::ElementsAre(40, 12));  // 1.5 × 30 micro-batches, 4 a step, rounded up
   EXPECT_EQ(plan.total(), 52);
-  EXPECT_THAT(asked, testing::ElementsAre(1)) << "counting packs may take a pass over the data";
+  EXPECT_THAT(asked, testing::ElementsAre(1)) << "counting micro-batches may take a pass over the data";
 }
 
 TEST(PhasePlan, AnEpochHasAStepHoweverFewPacks) {
@@ -63,25 +63,25 @@ TEST(PhasePlan, APhaseOfEpochsKeepsTheStepsItWasBegunWith) {
   EXPECT_EQ(more_phases.steps(1), 12);
 }
 
-// Two phases whose packs have as much room.
+// Two phases whose micro-batches have as much room.
 Recipe timed(double hours) {
   Recipe recipe = two_phases();
   recipe.phases[1].epochs.reset();
   recipe.phases[1].steps = 10;
-  recipe.phases[1].packs_per_step = 2;
-  for (PhaseSection& phase : recipe.phases) phase.tokens_per_pack = 1024;
+  recipe.phases[1].micro_batches_per_step = 2;
+  for (PhaseSection& phase : recipe.phases) phase.tokens_per_micro_batch = 1024;
   recipe.run.max_hours = hours;
   return recipe;
 }
 
 TEST(PhasePlan, WithHoursPhasesEndWhenTheirTimeDoes) {
-  // 40 steps of one pack and 10 of two: two thirds of six minutes, and one third.
+  // 40 steps of one micro-batch and 10 of two: two thirds of six minutes, and one third.
   PhasePlan plan(timed(0.1), {});
   EXPECT_TRUE(plan.timed());
   EXPECT_THAT(plan.steps(), testing::ElementsAre(40, 10)) << "before anything is known";
   plan.replan({.phase = 0, .phase_step = 0, .seconds = 0, .phase_seconds = 0});
   EXPECT_THAT(plan.steps(), testing::ElementsAre(40, 10));
-  // 2 s a step: 120 in 240 s, and of those with two packs 30 in 120 s.
+  // 2 s a step: 120 in 240 s, and of those with two micro-batches 30 in 120 s.
   plan.replan({.phase = 0, .phase_step = 5, .seconds = 10, .phase_seconds = 10});
   EXPECT_THAT(plan.steps(), testing::ElementsAre(120, 30));
   // It turns out to be slower, and the pace of now is that of all steps until now.
@@ -147,7 +147,7 @@ TEST(PhasePlan, EvaluationsAreSpreadOverEpochs) {
 
 // Embeddings follow what they are made of, unless they have a rate of their own.
 TEST(StepRates, OfEmbeddings) {
-  LearningRates highest{.cores = 1, .gates = 2, .rest = 4};
+  LearningRates highest{.cores = 1, .gates = 2, .other = 4};
   const ParameterInfo core{.role = ParameterRole::core, .embedding = true},
       table{.role = ParameterRole::dense, .embedding = true};
   const auto rate_of = [&](const ParameterInfo& info) {

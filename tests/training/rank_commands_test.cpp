@@ -286,7 +286,7 @@ TEST_F(RankCommands, BenchComparesBeforeMaskedCompactedAndDense) {
   EXPECT_EQ(dead.parameters, before.parameters);
   EXPECT_EQ(live.parameters, parameters_of(encoder_config(compaction.recipe(), 400)));
   EXPECT_LT(live.parameters, before.parameters);
-  EXPECT_EQ(dense.parameters, parameters_of(start.dense_twin()));
+  EXPECT_EQ(dense.parameters, parameters_of(start.dense_baseline()));
   EXPECT_EQ(dead.mebibytes, before.mebibytes);
   EXPECT_LE(live.mebibytes, before.mebibytes);
   EXPECT_EQ(live.times, (std::vector<double>{1, 1, 1}));
@@ -295,7 +295,7 @@ TEST_F(RankCommands, BenchComparesBeforeMaskedCompactedAndDense) {
   for (const auto& [name, row] : rows) EXPECT_GT(row.ms, 0) << name;
   EXPECT_THAT(result.output, HasSubstr("32 tokens in sequences of 16"));
   EXPECT_THAT(result.output, Not(HasSubstr("same model")));
-  // A run's folder; without the dense twin; with the profile.
+  // A run's folder; without the dense baseline; with the profile.
   const ProgramResult profiled = with({(folder() / "masked").string(), "--only-tensorized", "--profile"});
   ASSERT_EQ(profiled.code, 0) << profiled.output;
   EXPECT_EQ(rows_of(profiled.output).size(), 3u) << profiled.output;

@@ -14,14 +14,14 @@ namespace comera::test {
 // The fixture's recipe with an early phase and a late one to half the size, fast enough for a test.
 inline std::vector<std::string> adapting(const std::vector<std::string>& more = {},
                                          const std::string& target = "target_ratio=0.5") {
-  std::vector<std::string> all = {"phase.0.objective=early",
+  std::vector<std::string> all = {"phase.0.objective=regularize",
                                   "phase.0.steps=30",
-                                  "phase.0.learning_rate={cores=3e-3, gates=1e-2, rest=2e-3}",
+                                  "phase.0.learning_rate={cores=3e-3, gates=1e-2, other=2e-3}",
                                   "phase.0.adaptation.threshold=0.05",
-                                  "phase.1.objective=late",
+                                  "phase.1.objective=compress",
                                   "phase.1.steps=60",
                                   "phase.1.schedule=constant",
-                                  "phase.1.learning_rate={cores=3e-3, gates=3e-2, rest=2e-3}",
+                                  "phase.1.learning_rate={cores=3e-3, gates=3e-2, other=2e-3}",
                                   "phase.1.adaptation.threshold=0.1",
                                   "phase.1.adaptation." + target,
                                   "phase.1.adaptation.compact_interval=7",

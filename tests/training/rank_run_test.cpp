@@ -69,7 +69,7 @@ void RankRunOfBoth::expect_an_end_at_the_target(const std::vector<std::string>& 
     const double now = line["ranks"]["size"];
     EXPECT_LE(now, before);
     before = now;
-    EXPECT_EQ(line["ranks"]["stage"], line["phase"] == "short" ? "early" : "late");
+    EXPECT_EQ(line["ranks"]["stage"], line["phase"] == "short" ? "regularize" : "compress");
   }
 }
 
@@ -78,8 +78,8 @@ void RankRunOfBoth::expect_an_end_at_the_target(const std::vector<std::string>& 
 TEST_F(RankRunOfBoth, ALatePhaseEndsAtItsTargetWithCompactedCores) { expect_an_end_at_the_target({}); }
 
 const std::vector<std::string> by_muon = {
-    "optim.name=muon", "phase.0.learning_rate={cores=0.02, embedding=3e-3, gates=1e-2, rest=2e-3}",
-    "phase.1.learning_rate={cores=0.02, embedding=3e-3, gates=3e-2, rest=2e-3}"};
+    "optim.name=muon", "phase.0.learning_rate={cores=0.02, embedding=3e-3, gates=1e-2, other=2e-3}",
+    "phase.1.learning_rate={cores=0.02, embedding=3e-3, gates=3e-2, other=2e-3}"};
 
 TEST_F(RankRunOfBoth, ByMuonTooALatePhaseEndsAtItsTarget) { expect_an_end_at_the_target(by_muon); }
 
@@ -178,13 +178,13 @@ TEST_F(RankRun, TargetsOfAllKinds) {
   EXPECT_LE(static_cast<double>(left + others) * 4e-3, kilobytes);
   EXPECT_GT(static_cast<double>(left), 0.5 * static_cast<double>(cores));
   const double share = static_cast<double>(cores) / static_cast<double>(dense_size(config));
-  for (const auto& [of, ratio] : {std::pair{"initial", 0.6}, {"dense", 0.6 * share}, {"late_start", 0.6}}) {
+  for (const auto& [of, ratio] : {std::pair{"initial", 0.6}, {"dense", 0.6 * share}, {"phase_start", 0.6}}) {
     train(of, adapting({fmt::format("phase.1.adaptation.target_of={}", of)},
                        fmt::format("target_ratio={}", ratio)));
     const nlohmann::json last = rank_lines(of).back()["ranks"];
     const double target = last["target"];
     EXPECT_LE(last["size"].get<double>(), target) << of;
-    if (std::string(of) != "late_start")
+    if (std::string(of) != "phase_start")
       EXPECT_NEAR(target, 0.6, 1e-12) << of;
     else
       EXPECT_LE(target, 0.6);
@@ -232,7 +232,7 @@ TEST_F(RankRun, APhaseThatHasBegunKeepsItsObjectiveAndItsTarget) {
         testing::ThrowsMessage<UsageError>(AllOf(HasSubstr("stands within phase 1"), HasSubstr(part))));
   };
   refuses({}, "target_ratio=0.3", "another target");
-  refuses({"phase.1.objective=early"}, "gamma=0.1", "another objective");
+  refuses({"phase.1.objective=regularize"}, "gamma=0.1", "another objective");
 }
 
 // What a model is measured by is what it was when its training began, also in a run that goes on from it.
@@ -296,15 +296,15 @@ TEST_F(RankRun, TheReferencePresetLetsTheLossGoFirst) {
                          std::string("phase.1.adaptation.target_loss=") + target_loss}));
     std::set<std::string> found;
     for (const auto& line : rank_lines(run))
-      if (line["ranks"]["stage"] == "late") found.insert(line["ranks"]["branch"]);
+      if (line["ranks"]["stage"] == "compress") found.insert(line["ranks"]["branch"]);
     return found;
   };
   EXPECT_EQ(branches("far", "0.1"), std::set<std::string>{"loss"});
   EXPECT_EQ(branches("near", "100.0"), std::set<std::string>{"size"});
 }
 
-// The same recipe serves the dense twin.
-TEST_F(RankRun, ADenseTwinHasNoRanksToAdapt) {
+// The same recipe serves the dense baseline.
+TEST_F(RankRun, ADenseBaselineHasNoRanksToAdapt) {
   EXPECT_TRUE(
       train("dense", adapting({"tensorized.enabled=false", "phase.0.steps=3", "phase.1.steps=2"})).finished);
   EXPECT_TRUE(rank_lines("dense").empty());
@@ -377,7 +377,7 @@ TEST_F(RankRun, LatePhasesWithAPauseBetweenThem) {
   const auto four_phases = [&](const std::string& run) {
     Recipe all = recipe(run, adapting());
     PhaseSection rest = all.phases[0], again = all.phases[1];
-    rest.name = "rest", rest.objective = PhaseObjective::fixed, rest.adaptation.reset(), rest.steps = 12;
+    rest.name = "other", rest.objective = PhaseObjective::fixed, rest.adaptation.reset(), rest.steps = 12;
     again.name = "again", again.adaptation->target_ratio = 0.6;
     all.phases.push_back(rest);
     all.phases.push_back(again);

@@ -22,9 +22,9 @@ class RankStagesTest : public testing::Test {
     recipe_.phases.resize(3);
     recipe_.phases[0].name = "first";
     recipe_.phases[1].name = "early";
-    recipe_.phases[1].objective = PhaseObjective::early;
+    recipe_.phases[1].objective = PhaseObjective::regularize;
     recipe_.phases[2].name = "late";
-    recipe_.phases[2].objective = PhaseObjective::late;
+    recipe_.phases[2].objective = PhaseObjective::compress;
     recipe_.phases[2].learning_rate.gates = 0.03;
     recipe_.phases[2].adaptation = AdaptationSection{};
     recipe_.phases[2].adaptation->target_ratio = 0.5;
@@ -68,9 +68,9 @@ TEST_F(RankStagesTest, APhaseThatAdaptsNothingDoesNothing) {
   EXPECT_TRUE(metrics.empty());
 }
 
-TEST_F(RankStagesTest, ADenseTwinHasNoStages) {
+TEST_F(RankStagesTest, ADenseBaselineHasNoStages) {
   recipe_.tensorized.enabled = false;
-  config_ = config_.dense_twin();
+  config_ = config_.dense_baseline();
   RankStages stages(recipe_, form());
   StepEngine& engine = make_engine();
   EXPECT_FALSE(stages.begin(engine.model(), {}));
@@ -152,7 +152,7 @@ TEST_F(RankStagesTest, ComeBackFromACheckpoint) {
 
 TEST(RankStagesOfARun, APhaseThatHasBegunKeepsItsObjectiveAndItsTarget) {
   PhaseSection begun;
-  begun.objective = PhaseObjective::late;
+  begun.objective = PhaseObjective::compress;
   begun.adaptation = AdaptationSection{};
   begun.adaptation->target_ratio = 0.5;
   PhaseSection now = begun;
@@ -166,7 +166,7 @@ TEST(RankStagesOfARun, APhaseThatHasBegunKeepsItsObjectiveAndItsTarget) {
   };
   EXPECT_THAT([&] { require_same_stage(begun, now, 2, "step-1.h5"); }, refused("target of its size"));
   now = begun;
-  now.objective = PhaseObjective::early;
+  now.objective = PhaseObjective::regularize;
   EXPECT_THAT([&] { require_same_stage(begun, now, 2, "step-1.h5"); }, refused("objective"));
 }
 

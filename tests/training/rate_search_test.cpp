@@ -46,10 +46,10 @@ TEST_F(RateSearch, RatesThatAreTooLowAreRaised) {
     ASSERT_GE(curve.trials.size(), 2u) << curve.name;
     for (std::size_t i = 1; i < curve.trials.size(); ++i) {  // by rising rate
       const LearningRates &less = curve.trials[i - 1].rates, &more = curve.trials[i].rates;
-      EXPECT_GT(more.cores + more.gates + more.rest, less.cores + less.gates + less.rest);
+      EXPECT_GT(more.cores + more.gates + more.other, less.cores + less.gates + less.other);
     }
   }
-  EXPECT_THAT(names, testing::ElementsAre("all", "cores", "gates", "rest"));
+  EXPECT_THAT(names, testing::ElementsAre("all", "cores", "gates", "other"));
   // A kind begins with what was chosen before, and the last choice is what is advised.
   for (std::size_t i = 1; i < report.curves.size(); ++i) {
     const RateCurve &before = report.curves[i - 1], &curve = report.curves[i];
@@ -58,9 +58,9 @@ TEST_F(RateSearch, RatesThatAreTooLowAreRaised) {
     EXPECT_LE(curve.trials[curve.chosen].loss, before.trials[before.chosen].loss);
   }
   const RateCurve& last = report.curves.back();
-  EXPECT_LE(report.advised.rest, last.trials[last.chosen].rates.rest);
-  EXPECT_GT(report.advised.rest, last.trials[last.chosen].rates.rest / 1.5);
-  EXPECT_GT(report.advised.rest, 1e-4);
+  EXPECT_LE(report.advised.other, last.trials[last.chosen].rates.other);
+  EXPECT_GT(report.advised.other, last.trials[last.chosen].rates.other / 1.5);
+  EXPECT_GT(report.advised.other, 1e-4);
   EXPECT_GT(report.advised.cores, 1e-4);
   EXPECT_LT(last.trials[last.chosen].loss, report.start_loss - 0.3);
   const std::string text = describe(report);
@@ -71,7 +71,7 @@ TEST_F(RateSearch, RatesThatAreTooLowAreRaised) {
 }
 
 TEST_F(RateSearch, RatesThatDivergeAreLowered) {
-  EXPECT_LT(report_of("16", 20).advised.rest, 1);
+  EXPECT_LT(report_of("16", 20).advised.other, 1);
   // Nothing is finite within the first range.
   const RateReport far = report_of("1e4", 5);
   const RateCurve& all = far.curves.front();
@@ -84,8 +84,8 @@ TEST_F(RateSearch, AKindWithoutARateOrWithoutParametersHasNoCurve) {
   const RateReport dense = find_rates(
       recipe("run", {"run.threads=1", "tensorized.enabled=false", "phase.0.learning_rate=1e-3"}), quiet(20));
   ASSERT_EQ(dense.curves.size(), 2u);
-  EXPECT_EQ(dense.curves[1].name, "rest");
-  const RateReport fixed = report_of("{cores = 1e-3, gates = 0, rest = 1e-3}", 20);
+  EXPECT_EQ(dense.curves[1].name, "other");
+  const RateReport fixed = report_of("{cores = 1e-3, gates = 0, other = 1e-3}", 20);
   EXPECT_EQ(fixed.curves.size(), 3u);
   EXPECT_EQ(fixed.advised.gates, 0);
   EXPECT_THAT([&] { report_of("0", 20); },
@@ -94,7 +94,7 @@ TEST_F(RateSearch, AKindWithoutARateOrWithoutParametersHasNoCurve) {
 
 // The embedding's cores have a curve where they have a rate of their own; a dense model's matrices have one.
 TEST_F(RateSearch, RatesOfMuonAreFoundToo) {
-  const std::string rates = "learning_rate={cores = 1e-4, embedding = 1e-4, gates = 1e-3, rest = 1e-3}";
+  const std::string rates = "learning_rate={cores = 1e-4, embedding = 1e-4, gates = 1e-3, other = 1e-3}";
   const std::vector<std::string> muon = {"run.threads=1", "optim.name=muon", "phase.0." + rates,
                                          "phase.1." + rates};
   const auto names_of = [](const RateReport& report) {
@@ -103,14 +103,14 @@ TEST_F(RateSearch, RatesOfMuonAreFoundToo) {
     return names;
   };
   const RateReport report = find_rates(recipe("run", muon), quiet(40));
-  EXPECT_THAT(names_of(report), testing::ElementsAre("all", "cores", "embedding", "gates", "rest"));
+  EXPECT_THAT(names_of(report), testing::ElementsAre("all", "cores", "embedding", "gates", "other"));
   EXPECT_GT(report.advised.cores, 1e-3);
   EXPECT_GT(*report.advised.embedding, 1e-3);
   EXPECT_THAT(describe(report), HasSubstr(", embedding = "));
   std::vector<std::string> dense = muon;
   dense.emplace_back("tensorized.enabled=false");
   EXPECT_THAT(names_of(find_rates(recipe("run", dense), quiet(10))),
-              testing::ElementsAre("all", "cores", "rest"));
+              testing::ElementsAre("all", "cores", "other"));
 }
 
 TEST_F(RateSearch, StopsWhenItIsAsked) {

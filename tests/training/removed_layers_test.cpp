@@ -75,7 +75,7 @@ TEST_F(RemovedLayersRun, IsReported) {
       cores += layer.shape->core_parameters();
   EXPECT_EQ(whole.parameters().count() - model.parameters().count(), cores);
   EXPECT_EQ(dense_parameters(model.config()), dense_parameters(whole.config()));
-  EXPECT_EQ(encoder_config(recipe("none", removed_), 400).dense_twin().tensorized.ranks.size(), 0);
+  EXPECT_EQ(encoder_config(recipe("none", removed_), 400).dense_baseline().tensorized.ranks.size(), 0);
   const std::string report = model_report(model);
   EXPECT_THAT(report, HasSubstr(fmt::format("{:<34}{:<48}{:>14}{:>8}\n", "encoder.0.attention.key",
                                             "[4,6 | 6,4] removed", 24, "")));

@@ -69,7 +69,7 @@ TEST_F(Resume, ContinuesToTheBit) {
 }
 
 TEST_F(Resume, ByMuonTooContinuesToTheBitOnAnyNumberOfThreads) {
-  const std::string rates = "{cores=0.02, embedding=5e-3, gates=1e-3, rest=1e-3}";
+  const std::string rates = "{cores=0.02, embedding=5e-3, gates=1e-3, other=1e-3}";
   const std::vector<std::string> muon = {"optim.name=muon", "phase.0.learning_rate=" + rates,
                                          "phase.1.learning_rate=" + rates};
   const auto with_threads = [&](const std::string& threads) {
@@ -126,7 +126,7 @@ TEST_F(Resume, LowRankLayersContinueToTheBitOnAnyNumberOfThreads) {
   expect_equal_checkpoints(one.checkpoint, three.checkpoint);
   // Who fine-tunes the model takes its form over.
   const Recipe taken = parse_recipe(
-      "[[phase]]\nname = \"a\"\nlength = 16\ntokens_per_pack = 64\nsteps = 1\n"
+      "[[phase]]\nname = \"a\"\nlength = 16\ntokens_per_micro_batch = 64\nsteps = 1\n"
       "learning_rate = 1e-3\n",
       "r.toml", {}, {.toml = to_toml(recipe("one", with_threads("1"))), .name = "c"});
   ASSERT_TRUE(taken.low_rank);

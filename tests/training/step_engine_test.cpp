@@ -39,9 +39,9 @@ class Line final : public Trainable {
   std::vector<ParameterRange> ranges_;
 };
 
-class LinePack final : public Pack {
+class LineBatch final : public MicroBatch {
  public:
-  LinePack(const Line& model, Buffer memory, const Tensor& x)
+  LineBatch(const Line& model, Buffer memory, const Tensor& x)
       : model_(model), memory_(std::move(memory)), x_(x) {}
   void* block() const override { return x_.raw(); }
   std::size_t block_bytes() const override { return size * sizeof(double); }
@@ -60,15 +60,15 @@ class LinePack final : public Pack {
   Tensor x_;
 };
 
-class LinePacks final : public PackLayout {
+class LineBatches final : public PackLayout {
  public:
-  explicit LinePacks(const Line& model) : model_(model) {}
-  std::unique_ptr<Pack> allocate(Allocator& allocator) const override {
+  explicit LineBatches(const Line& model) : model_(model) {}
+  std::unique_ptr<MicroBatch> allocate(Allocator& allocator) const override {
     Buffer memory(allocator, bytes(), MemoryKind::workspace);
     const Tensor x = memory.tensor({size}, DType::float64);
-    return std::make_unique<LinePack>(model_, std::move(memory), x);
+    return std::make_unique<LineBatch>(model_, std::move(memory), x);
   }
-  std::unique_ptr<Pack> measuring(Device) const override { return allocate(host_allocator()); }
+  std::unique_ptr<MicroBatch> measuring(Device) const override { return allocate(host_allocator()); }
   const Trainable& model() const override { return model_; }
   std::size_t bytes() const override { return size * sizeof(double); }
   std::string text() const override { return "a line"; }
@@ -105,7 +105,7 @@ constexpr StepRates rates{0.5, 0.5, 0.5, 0.5, 0.5};
 
 TEST_F(Engine, TrainsAModelThatIsNoEncoder) {
   StepEngine engine(line_, {.weight_decay = 0}, processor());
-  engine.set_packs(LinePacks(line_));
+  engine.set_micro_batches(LineBatches(line_));
   engine.clear_results();
   const std::vector<double> begun = line_.w();
   load(engine, {4, -2, 0});
@@ -125,14 +125,14 @@ TEST_F(Engine, TrainsAModelThatIsNoEncoder) {
 TEST_F(Engine, RefusesPacksOfAnotherModel) {
   Line other;
   StepEngine engine(line_, {}, processor());
-  EXPECT_THAT([&] { engine.set_packs(LinePacks(other)); },
-              testing::ThrowsMessage<Error>(testing::HasSubstr("the packs are of another model")));
+  EXPECT_THAT([&] { engine.set_micro_batches(LineBatches(other)); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("the micro-batches are of another model")));
 }
 
 TEST_F(Engine, RefusesABatchBeforeThePacksAndOfAnotherSize) {
   StepEngine engine(line_, {}, processor());
   EXPECT_THROW(load(engine, {1, 2, 3}), Error);
-  engine.set_packs(LinePacks(line_));
+  engine.set_micro_batches(LineBatches(line_));
   const double one = 1;
   EXPECT_THAT([&] { engine.load(std::as_bytes(std::span(&one, 1))); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("another size")));
@@ -144,13 +144,13 @@ TEST_F(Engine, TheModelForgetsAnEngineThatIsGone) {
   {
     StepEngine engine(line_, {}, processor());
     engine.join(communicator, 8);
-    engine.set_packs(LinePacks(line_));
+    engine.set_micro_batches(LineBatches(line_));
     load(engine, {1, 2, 3});
     engine.micro({});
     EXPECT_EQ(communicator.sums, 2) << "one bucket of gradients, and the loss";
   }
   StepEngine second(line_, {}, processor());
-  second.set_packs(LinePacks(line_));
+  second.set_micro_batches(LineBatches(line_));
   load(second, {1, 2, 3});
   second.micro({});
   EXPECT_EQ(communicator.sums, 2);
@@ -158,30 +158,32 @@ TEST_F(Engine, TheModelForgetsAnEngineThatIsGone) {
 
 TEST_F(Engine, AfterPacksThatDidNotFitThereIsNothingToRun) {
   StepEngine engine(line_, {}, processor());
-  engine.set_packs(LinePacks(line_));
+  engine.set_micro_batches(LineBatches(line_));
   load(engine, {1, 2, 3});
   engine.micro({});
   // Memory is measured before it is taken, which must not fail here.
   class Narrow final : public PackLayout {
    public:
     explicit Narrow(const Line& model) : whole_(model) {}
-    std::unique_ptr<Pack> allocate(Allocator&) const override { throw OutOfMemory("no memory is left"); }
-    std::unique_ptr<Pack> measuring(Device device) const override { return whole_.measuring(device); }
+    std::unique_ptr<MicroBatch> allocate(Allocator&) const override {
+      throw OutOfMemory("no memory is left");
+    }
+    std::unique_ptr<MicroBatch> measuring(Device device) const override { return whole_.measuring(device); }
     const Trainable& model() const override { return whole_.model(); }
     std::size_t bytes() const override { return whole_.bytes(); }
     std::string text() const override { return whole_.text(); }
     std::string how_to_fit(const std::function<bool(const PackLayout&)>&) const override { return ""; }
 
    private:
-    LinePacks whole_;
+    LineBatches whole_;
   };
-  EXPECT_THROW(engine.set_packs(Narrow(line_)), OutOfMemory);
+  EXPECT_THROW(engine.set_micro_batches(Narrow(line_)), OutOfMemory);
   EXPECT_THROW(load(engine, {1, 2, 3}), Error);
   EXPECT_THROW(engine.micro({}), Error);
   EXPECT_THROW(engine.evaluate(), Error);
   EXPECT_THROW(engine.apply(0, 1, rates, 0), Error);
-  // Packs that fit again.
-  engine.set_packs(LinePacks(line_));
+  // Micro-batches that fit again.
+  engine.set_micro_batches(LineBatches(line_));
   load(engine, {1, 2, 3});
   EXPECT_NO_THROW(engine.micro({}));
 }

@@ -1,7 +1,7 @@
 #include "tests/training/trace.h"
 
 #include "data/batch.h"
-#include "model/encoder_packs.h"
+#include "model/encoder_micro_batches.h"
 #include "tensorized/lte_linear.h"
 #include "tests/support/harness.h"
 #include "training/step_engine.h"
@@ -10,7 +10,7 @@ namespace comera::test {
 
 namespace {
 
-constexpr PackCapacity trace_capacity{
+constexpr MicroBatchCapacity trace_capacity{
     .tokens = 48, .sequences = 8, .longest = 16, .masked = 24, .unique_ids = 29};
 
 // Batches that depend on nothing but these lines.
@@ -41,16 +41,17 @@ std::vector<double> trace(EncoderConfig config, const Processor& processor, int 
   Model model(config, processor.allocator, true);
   model.parameters().initialize(2);
   StepEngine engine(model, optimizer, processor);
-  engine.set_packs(EncoderPacks(model, trace_capacity));
+  engine.set_micro_batches(EncoderMicroBatches(model, trace_capacity));
   std::vector<double> losses;
   for (int step = 0; step < steps; ++step) {
     engine.clear_results();
     double targets = 0;
-    for (int pack = 0; pack < 2; ++pack) {
-      const data::Batch batch = trace_batch(model.token_embedding().right_rows(), 2 * step + pack);
+    for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+      const data::Batch batch = trace_batch(model.token_embedding().right_rows(), 2 * step + micro_batch);
       engine.load(batch.block());
-      engine.micro(
-          {.seed = 9, .step = static_cast<std::uint32_t>(step), .pack = static_cast<std::uint32_t>(pack)});
+      engine.micro({.seed = 9,
+                    .step = static_cast<std::uint32_t>(step),
+                    .micro_batch = static_cast<std::uint32_t>(micro_batch)});
       targets += batch.masked;
     }
     const StepRates rates = {2e-2, 1e-2, 1e-2, 2e-2, 1e-2};
@@ -74,10 +75,10 @@ std::map<std::string, std::vector<double>> gradients(EncoderConfig config, const
       for (double& value : values) value *= 0.2;
       write_tensor(store.value(id), values, processor.allocator);
     }
-  engine.set_packs(EncoderPacks(model, trace_capacity));
+  engine.set_micro_batches(EncoderMicroBatches(model, trace_capacity));
   engine.clear_results();
   engine.load(trace_batch(model.token_embedding().right_rows(), 1).block());
-  engine.micro({.seed = 9, .step = 0, .pack = 0});
+  engine.micro({.seed = 9, .step = 0, .micro_batch = 0});
   engine.results();  // waits
   std::map<std::string, std::vector<double>> all;
   for (const ParameterId id : store.layout())

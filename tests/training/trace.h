@@ -10,13 +10,13 @@
 
 namespace comera::test {
 
-// The losses of steps of two packs each, with dropout, on batches that depend on nothing else; adapters are
-// merged after every third step. The model
-// must have 29 token ids and 16 positions, and the masked-language head.
+// The losses of steps of two micro-batches each, with dropout, on batches that depend on nothing else;
+// adapters are merged after every third step. The model must have 29 token ids and 16 positions, and the
+// masked-language head.
 std::vector<double> trace(EncoderConfig config, const Processor& processor, int steps = 10,
                           const OptimizerOptions& optimizer = {});
 
-// What one pack leaves in the gradients of such a model with any head, without dropout, by parameter.
+// What one micro-batch leaves in the gradients of such a model with any head, without dropout, by parameter.
 std::map<std::string, std::vector<double>> gradients(EncoderConfig config, const Processor& processor);
 
 }  // namespace comera::test

@@ -120,18 +120,18 @@ keep_checkpoints = 2
 [[phase]]
 name = "short"
 length = 16
-tokens_per_pack = 96
-packs_per_step = 2
+tokens_per_micro_batch = 96
+micro_batches_per_step = 2
 steps = 7
-learning_rate = {{cores = 3e-3, gates = 1e-3, rest = 2e-3}}
+learning_rate = {{cores = 3e-3, gates = 1e-3, other = 2e-3}}
 schedule = "linear"
 warmup_steps = 3
 
 [[phase]]
 name = "long"
 length = 32
-tokens_per_pack = 96
-packs_per_step = 2
+tokens_per_micro_batch = 96
+micro_batches_per_step = 2
 steps = 5
 learning_rate = 1e-3
 schedule = "cosine"

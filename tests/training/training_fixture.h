@@ -26,7 +26,8 @@ class TrainingFixture : public testing::Test {
   ~TrainingFixture() override;
 
   // A tensor-train model of two small layers with two phases: 7 steps of length 16, then 5 of length 32, two
-  // packs a step, dropout, warm-up; evaluation and checkpoints at intervals that do not divide one another.
+  // micro-batches a step, dropout, warm-up; evaluation and checkpoints at intervals that do not divide one
+  // another.
   std::string recipe_text() const;
   Recipe recipe(const std::string& run, const std::vector<std::string>& overrides = {}) const;
   std::filesystem::path write_recipe() const;  // recipe_text() as a file

@@ -1,4 +1,4 @@
-#include "model/dlrm/click_packs.h"
+#include "model/dlrm/click_micro_batches.h"
 
 #include <fmt/format.h>
 
@@ -8,16 +8,16 @@ namespace comera {
 
 namespace {
 
-class ClickPack final : public Pack {
+class ClickMicroBatch final : public MicroBatch {
  public:
-  ClickPack(const Dlrm& model, ClickBatch batch, Buffer memory, const Tensor& logits)
+  ClickMicroBatch(const Dlrm& model, ClickBatch batch, Buffer memory, const Tensor& logits)
       : model_(model), batch_(std::move(batch)), memory_(std::move(memory)), logits_(logits) {}
 
   void* block() const override { return batch_.block(); }
   std::size_t block_bytes() const override { return batch_.block_bytes(); }
   void check(std::span<const std::byte> block) const override { batch_.check(block); }
   void run(const Step& step, bool gradient) const override {
-    model_.run_pack(step, batch_, gradient, logits_);
+    model_.run_micro_batch(step, batch_, gradient, logits_);
   }
   const Tensor& logits() const { return logits_; }
 
@@ -30,31 +30,36 @@ class ClickPack final : public Pack {
 
 }  // namespace
 
-std::size_t ClickPacks::logit_bytes() const {
+std::size_t ClickMicroBatches::logit_bytes() const {
   return static_cast<std::size_t>(capacity_.examples) * size_of(model_.parameters().dtype());
 }
 
-std::size_t ClickPacks::bytes() const { return ClickBatch::measuring(capacity_).bytes() + logit_bytes(); }
+std::size_t ClickMicroBatches::bytes() const {
+  return ClickBatch::measuring(capacity_).bytes() + logit_bytes();
+}
 
-std::unique_ptr<Pack> ClickPacks::allocate(Allocator& allocator) const {
+std::unique_ptr<MicroBatch> ClickMicroBatches::allocate(Allocator& allocator) const {
   Buffer memory(allocator, logit_bytes(), MemoryKind::workspace);
   const Tensor logits = memory.tensor({capacity_.examples, 1}, model_.parameters().dtype());
-  return std::make_unique<ClickPack>(model_, ClickBatch(allocator, capacity_), std::move(memory), logits);
+  return std::make_unique<ClickMicroBatch>(model_, ClickBatch(allocator, capacity_), std::move(memory),
+                                           logits);
 }
 
-std::unique_ptr<Pack> ClickPacks::measuring(Device device) const {
+std::unique_ptr<MicroBatch> ClickMicroBatches::measuring(Device device) const {
   ClickBatch batch = ClickBatch::measuring(capacity_, device);
   const Tensor logits(batch.block(), {capacity_.examples, 1}, model_.parameters().dtype(), device);
-  return std::make_unique<ClickPack>(model_, std::move(batch), Buffer(), logits);
+  return std::make_unique<ClickMicroBatch>(model_, std::move(batch), Buffer(), logits);
 }
 
-const Tensor& ClickPacks::logits_of(const Pack& pack) {
-  return dynamic_cast<const ClickPack&>(pack).logits();
+const Tensor& ClickMicroBatches::logits_of(const MicroBatch& micro_batch) {
+  return dynamic_cast<const ClickMicroBatch&>(micro_batch).logits();
 }
 
-std::string ClickPacks::text() const { return fmt::format("a pack of {} examples", capacity_.examples); }
+std::string ClickMicroBatches::text() const {
+  return fmt::format("a micro-batch of {} examples", capacity_.examples);
+}
 
-ClickPacks ClickPacks::with_examples(std::int64_t examples) const {
+ClickMicroBatches ClickMicroBatches::with_examples(std::int64_t examples) const {
   ClickCapacity capacity = capacity_;
   capacity.examples = examples;
   const auto part = [&](std::int64_t of) {
@@ -67,7 +72,7 @@ ClickPacks ClickPacks::with_examples(std::int64_t examples) const {
   return {model_, capacity};
 }
 
-std::string ClickPacks::how_to_fit(const std::function<bool(const PackLayout&)>& fits) const {
+std::string ClickMicroBatches::how_to_fit(const std::function<bool(const PackLayout&)>& fits) const {
   std::int64_t least = 0, most = capacity_.examples;
   while (least < most) {
     const std::int64_t middle = (least + most + 1) / 2;
@@ -76,7 +81,7 @@ std::string ClickPacks::how_to_fit(const std::function<bool(const PackLayout&)>&
     else
       most = middle - 1;
   }
-  if (least > 0) return fmt::format("set examples_per_pack to {} or less", least);
+  if (least > 0) return fmt::format("set examples_per_micro_batch to {} or less", least);
   return "not even one example fits: make the model smaller";
 }
 

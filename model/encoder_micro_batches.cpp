@@ -1,4 +1,4 @@
-#include "model/encoder_packs.h"
+#include "model/encoder_micro_batches.h"
 
 #include <fmt/format.h>
 
@@ -11,15 +11,15 @@ namespace comera {
 
 namespace {
 
-class EncoderPack final : public Pack {
+class EncoderMicroBatch final : public MicroBatch {
  public:
-  EncoderPack(const Model& model, PackedBatch batch) : model_(model), batch_(std::move(batch)) {}
+  EncoderMicroBatch(const Model& model, PackedBatch batch) : model_(model), batch_(std::move(batch)) {}
 
   void* block() const override { return batch_.block(); }
   std::size_t block_bytes() const override { return batch_.block_bytes(); }
   void check(std::span<const std::byte> block) const override { batch_.check(block); }
   void run(const Step& step, bool gradient) const override {
-    model_.run_pack(EncoderStep(step, batch_), gradient);
+    model_.run_micro_batch(EncoderStep(step, batch_), gradient);
   }
 
  private:
@@ -29,24 +29,26 @@ class EncoderPack final : public Pack {
 
 }  // namespace
 
-std::unique_ptr<Pack> EncoderPacks::allocate(Allocator& allocator) const {
-  return std::make_unique<EncoderPack>(model_, PackedBatch(allocator, capacity_));
+std::unique_ptr<MicroBatch> EncoderMicroBatches::allocate(Allocator& allocator) const {
+  return std::make_unique<EncoderMicroBatch>(model_, PackedBatch(allocator, capacity_));
 }
 
-std::unique_ptr<Pack> EncoderPacks::measuring(Device device) const {
-  return std::make_unique<EncoderPack>(model_, PackedBatch::measuring(capacity_, device));
+std::unique_ptr<MicroBatch> EncoderMicroBatches::measuring(Device device) const {
+  return std::make_unique<EncoderMicroBatch>(model_, PackedBatch::measuring(capacity_, device));
 }
 
-std::size_t EncoderPacks::bytes() const {
+std::size_t EncoderMicroBatches::bytes() const {
   const PackedBatch batch = PackedBatch::measuring(capacity_);
   return batch.block_bytes() + batch.token_rows.bytes();
 }
 
-std::string EncoderPacks::text() const { return fmt::format("a pack of {} tokens", capacity_.tokens); }
+std::string EncoderMicroBatches::text() const {
+  return fmt::format("a micro-batch of {} tokens", capacity_.tokens);
+}
 
-EncoderPacks EncoderPacks::with_tokens(std::int64_t tokens) const {
+EncoderMicroBatches EncoderMicroBatches::with_tokens(std::int64_t tokens) const {
   const auto part = [&](std::int64_t of) { return (of * tokens + capacity_.tokens - 1) / capacity_.tokens; };
-  // Masked positions are drawn: a small pack needs more room for chance.
+  // Masked positions are drawn: a small micro-batch needs more room for chance.
   const auto masked = static_cast<double>(part(capacity_.masked));
   return {
       model_,
@@ -57,8 +59,8 @@ EncoderPacks EncoderPacks::with_tokens(std::int64_t tokens) const {
        .unique_ids = std::min(capacity_.unique_ids, tokens)}};
 }
 
-// How many tokens a pack may have that is like this one otherwise; 0: not even its longest sequence's.
-std::int64_t EncoderPacks::tokens_that_fit(const std::function<bool(const PackLayout&)>& fits) const {
+// How many tokens a micro-batch may have that is like this one otherwise; 0: not even its longest sequence's.
+std::int64_t EncoderMicroBatches::tokens_that_fit(const std::function<bool(const PackLayout&)>& fits) const {
   constexpr std::int64_t step = 64;
   const std::int64_t parts = model_.config().lte ? model_.config().lte->num_heads : 1;
   const auto tokens_of = [&](std::int64_t steps) {  // which can be divided into parts
@@ -77,9 +79,9 @@ std::int64_t EncoderPacks::tokens_that_fit(const std::function<bool(const PackLa
   return tokens_of(least);
 }
 
-std::string EncoderPacks::how_to_fit(const std::function<bool(const PackLayout&)>& fits) const {
+std::string EncoderMicroBatches::how_to_fit(const std::function<bool(const PackLayout&)>& fits) const {
   const std::int64_t tokens = tokens_that_fit(fits);
-  if (tokens > 0) return fmt::format("set tokens_per_pack to {} or less", tokens);
+  if (tokens > 0) return fmt::format("set tokens_per_micro_batch to {} or less", tokens);
   return fmt::format("not even one sequence of {} tokens fits: make sequences shorter or the model smaller",
                      capacity_.longest);
 }

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "batches/packed_batch.h"
+#include "model/model.h"
+#include "model/trainable.h"
+
+namespace comera {
+
+// Packed sequences of tokens for an encoder. The model must outlive this and the micro-batches.
+class EncoderMicroBatches final : public PackLayout {
+ public:
+  EncoderMicroBatches(const Model& model, const MicroBatchCapacity& capacity)
+      : model_(model), capacity_(capacity) {}
+
+  std::unique_ptr<MicroBatch> allocate(Allocator& allocator) const override;
+  std::unique_ptr<MicroBatch> measuring(Device device) const override;
+  const Trainable& model() const override { return model_; }
+  std::size_t bytes() const override;
+  std::string text() const override;
+  std::string how_to_fit(const std::function<bool(const PackLayout&)>& fits) const override;
+
+ private:
+  EncoderMicroBatches with_tokens(std::int64_t tokens) const;
+  std::int64_t tokens_that_fit(const std::function<bool(const PackLayout&)>& fits) const;
+
+  const Model& model_;
+  MicroBatchCapacity capacity_;
+};
+
+}  // namespace comera
