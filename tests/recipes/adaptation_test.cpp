@@ -57,9 +57,9 @@ TEST(Adaptation, WhatIsGivenGoesBeforeThePreset) {
 TEST(Adaptation, TheNormsWeightFollowsGammaInAnEarlyStage) {
   EXPECT_EQ(resolve({.gamma = 0.2}, PhaseObjective::regularize).stage.objective.beta, 0.2);
   EXPECT_EQ(resolve({.gamma = 0.2, .beta = 0.3}, PhaseObjective::regularize).stage.objective.beta, 0.3);
-  EXPECT_EQ(
-      resolve({.preset = RankPreset::reference, .gamma = 0.2}, PhaseObjective::regularize).stage.objective.beta,
-      0);
+  EXPECT_EQ(resolve({.preset = RankPreset::reference, .gamma = 0.2}, PhaseObjective::regularize)
+                .stage.objective.beta,
+            0);
 }
 
 TEST(Adaptation, Sizes) {
@@ -133,12 +133,13 @@ TEST(Adaptation, OverridesReplaceWhatContradictsThemInTheFile) {
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.gamma=1", "phase.0.objective=fixed"}),
               HasSubstr("is for a phase that adapts ranks"));
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.target_ratio=0.1", "phase.0.objective=regularize"}),
-              HasSubstr("is for late phases only"));
+              HasSubstr("is for compress phases only"));
 }
 
 TEST(Adaptation, MistakesAreNamedWithTheirPlace) {
-  EXPECT_THAT(refusal(sample + "objective = \"compress\"\n"), HasSubstr("neither target_ratio nor target_size"));
-  EXPECT_THAT(refusal(sample + "objective = \"later\"\n"), HasSubstr("'fixed', 'early' or 'late'"));
+  EXPECT_THAT(refusal(sample + "objective = \"compress\"\n"),
+              HasSubstr("neither target_ratio nor target_size"));
+  EXPECT_THAT(refusal(sample + "objective = \"later\"\n"), HasSubstr("'fixed', 'regularize' or 'compress'"));
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.target_ratio=1.5"}),
               HasSubstr("greater than 0 and at most 1"));
   EXPECT_THAT(refusal(late + "target_size = \"3 parsecs\"\n"), HasSubstr("exactly one"));
@@ -147,13 +148,14 @@ TEST(Adaptation, MistakesAreNamedWithTheirPlace) {
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.thresold=0.1"}), HasSubstr("did you mean 'threshold'"));
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.preset=paper"}), HasSubstr("needs a target_loss"));
   // What would do nothing.
-  EXPECT_THAT(refusal(late + "gamma = 1\n"), HasSubstr("phase.0.adaptation.gamma is for early phases only"));
+  EXPECT_THAT(refusal(late + "gamma = 1\n"),
+              HasSubstr("phase.0.adaptation.gamma is for regularize phases only"));
   const std::string early = sample + "objective = \"regularize\"\n[phase.adaptation]\n";
   for (const char* key :
        {"target_ratio = 0.5", "target_size = \"3MB\"", "target_of = \"dense\"", "target_loss = 1",
         "rho_loss = 1", "rho_size = 1", "loss_weight = 1", "size_weight = 1", "hold = true",
         "relative_size = true", "smallest_first = true", "urgency = 2", "shrink_share = 0.1"})
-    EXPECT_THAT(refusal(early + key + "\n"), HasSubstr("is for late phases only")) << key;
+    EXPECT_THAT(refusal(early + key + "\n"), HasSubstr("is for compress phases only")) << key;
   EXPECT_THAT(refusal(late + "loss_weight = 1\n"), HasSubstr("give a target_loss too"));
   EXPECT_THAT(refusal(late + "shrink_share = 0\nurgency = 2\n"), HasSubstr("which is 0"));
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.target_size=3MB", "phase.0.adaptation.target_of=dense"}),

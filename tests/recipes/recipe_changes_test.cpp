@@ -14,7 +14,8 @@ Recipe with(const std::vector<std::string>& overrides) { return parse_recipe(sam
 
 TEST(RecipeChanges, OfEqualRecipesThereAreNone) {
   EXPECT_THAT(recipe_changes(with({}), with({})), IsEmpty());
-  const std::vector<std::string> adapted = {"phase.0.objective=compress", "phase.0.adaptation.target_ratio=0.5",
+  const std::vector<std::string> adapted = {"phase.0.objective=compress",
+                                            "phase.0.adaptation.target_ratio=0.5",
                                             "tensorized.ranks.encoder.0.attention.query=[0, 0, 0]"};
   EXPECT_THAT(recipe_changes(with(adapted), with(adapted)), IsEmpty());
 }

@@ -39,8 +39,9 @@ TEST(RecipeErrors, AClickModelIsNoEncoder) {
   EXPECT_THAT(refused("[task]\nname = \"x\"\n"), testing::HasSubstr("[task] is not for a click model"));
   EXPECT_THAT(refused("", {"data.tokenizer=t.model"}),
               testing::HasSubstr("data.tokenizer is not for a click model; leave it out"));
-  EXPECT_THAT(refused("", {"phase.0.length=16"}),
-              testing::HasSubstr("phase.0.length is for an encoder; a click model has examples_per_micro_batch"));
+  EXPECT_THAT(
+      refused("", {"phase.0.length=16"}),
+      testing::HasSubstr("phase.0.length is for an encoder; a click model has examples_per_micro_batch"));
   EXPECT_THAT(refused("", {"precision.compute=fp8"}), testing::HasSubstr("is for encoders; take \"bf16\""));
   EXPECT_THAT(refused("", {"tensorized.lookup=naive"}), testing::HasSubstr("take \"unique\" or \"halves\""));
   EXPECT_THAT(refused("", {"optim.name=galore"}), testing::HasSubstr("is for encoders; take \"adamw\""));
@@ -87,7 +88,8 @@ TEST(RecipeErrors, AdaptersAreMergedBeforeTheyAreEvaluated) {
       found({}, "[low_rank]\nrank = 8\n"),
       testing::HasSubstr("[lte] and [low_rank] are two ways to make the same layers; leave one of them"));
   EXPECT_EQ(found({"phase.0.tokens_per_micro_batch=66"}),
-            "--set phase.0.tokens_per_micro_batch=66: phase.0.tokens_per_micro_batch = 66 cannot be divided into parts for "
+            "--set phase.0.tokens_per_micro_batch=66: phase.0.tokens_per_micro_batch = 66 cannot be divided "
+            "into parts for "
             "lte.num_heads = 4; take a multiple of it");
   EXPECT_THAT(
       found({"run.evaluation_interval=7"}),
@@ -243,7 +245,7 @@ INSTANTIATE_TEST_SUITE_P(
              "phase is a table; expected a list of at least one [[phase]]"},
         Case{"MissingPhaseKey", "length = 32\n", "", "r.toml:14:1: [phase.0] lacks length"},
         Case{"ShortPack", "tokens_per_micro_batch = 64", "tokens_per_micro_batch = 16",
-             "r.toml:17:19: phase.0.tokens_per_micro_batch = 16 is less"},
+             "r.toml:17:26: phase.0.tokens_per_micro_batch = 16 is less"},
         Case{"StepsAndEpochs", "steps = 10", "steps = 10\nepochs = 1",
              "r.toml:19:10: phase.0 has both steps and epochs"},
         Case{"NeitherStepsNorEpochs", "steps = 10\n", "",
@@ -252,10 +254,11 @@ INSTANTIATE_TEST_SUITE_P(
              "warmup_steps = 11 is more than phase.0.steps = 10"},
         Case{"ManySequences", "steps = 10", "steps = 10\nsequences_per_micro_batch = 65",
              "sequences_per_micro_batch = 65 is more"},
-        Case{"SameNameTwice", "[[phase]]",
-             "[[phase]]\nname = \"first\"\nlength = 1\ntokens_per_micro_batch = 1\nsteps = 1\nlearning_rate = "
-             "1\n[[phase]]",
-             "phase.1.name is 'first'"},
+        Case{
+            "SameNameTwice", "[[phase]]",
+            "[[phase]]\nname = \"first\"\nlength = 1\ntokens_per_micro_batch = 1\nsteps = 1\nlearning_rate = "
+            "1\n[[phase]]",
+            "phase.1.name is 'first'"},
         Case{"Shares", "[[phase]]", "[data]\nrandom_share = 0.5\n[[phase]]",
              "r.toml:15:16: data.random_share = 0.5"},
         Case{"NoHistory", "[[phase]]", "[precision]\ncompute = 'fp8'\namax_history_len = 0\n[[phase]]",

@@ -51,9 +51,10 @@ TEST(RecipeOverride, TheLastOneHolds) {
 }
 
 TEST(RecipeOverride, LearningRates) {
-  EXPECT_EQ(
-      overridden({"phase.0.learning_rate={cores = 1e-4, gates = 1e-3, other = 5e-5}"}).phases[0].learning_rate,
-      (LearningRates{1e-4, 1e-3, 5e-5}));
+  EXPECT_EQ(overridden({"phase.0.learning_rate={cores = 1e-4, gates = 1e-3, other = 5e-5}"})
+                .phases[0]
+                .learning_rate,
+            (LearningRates{1e-4, 1e-3, 5e-5}));
   const LearningRates four{1e-4, 1e-3, 5e-5, 2e-3};
   const std::string text =
       "phase.0.learning_rate={cores = 1e-4, embedding = 2e-3, gates = 1e-3, other = 5e-5}";
