@@ -28,7 +28,7 @@ std::vector<double> exact_law(std::int64_t count, double exponent) {
 // others are taken together.
 double chi_square(const std::vector<double>& law, const std::vector<std::int64_t>& counts) {
   const auto n = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
-  double square = 0, other = 0, rest_count = 0;
+  double square = 0, rest = 0, rest_count = 0;
   int cells = 0;
   const auto add = [&](double expected, double count) {
     square += (count - expected) * (count - expected) / expected;
