@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class Corpus : public ::testing::Test {
+class CorpusFilters : public ::testing::Test {
  protected:
   std::unique_ptr<DocumentSource> corpus(const std::string& folder) const {
     return std::make_unique<FileCorpus>(CorpusOptions{.inputs = {folder_.path() / folder}, .languages = {}});
@@ -30,7 +30,7 @@ class Corpus : public ::testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(Corpus, NearDuplicatesAreDroppedAndCountedByLanguage) {
+TEST_F(CorpusFilters, NearDuplicatesAreDroppedAndCountedByLanguage) {
   const std::string text = SmallCorpus::text(8);
   folder_.write("all/a.py", text);
   folder_.write("all/b.py", text + "# one line more\n");
@@ -49,14 +49,14 @@ TEST_F(Corpus, NearDuplicatesAreDroppedAndCountedByLanguage) {
   EXPECT_EQ(counts.bytes, static_cast<std::int64_t>(text.size() + SmallCorpus::text(17).size()));
 }
 
-TEST_F(Corpus, ASimilarityThatFindsNothingIsRefused) {
+TEST_F(CorpusFilters, ASimilarityThatFindsNothingIsRefused) {
   folder_.write("all/a.py", SmallCorpus::text(8));
   for (const double similarity : {0.0, 0.7, 1.5, std::nan("")})
     EXPECT_THAT([&] { WithoutNearDuplicates(corpus("all"), similarity); },
                 testing::ThrowsMessage<UsageError>(HasSubstr("between 0.75")));
 }
 
-TEST_F(Corpus, HeldOutDocumentsShareNoFunctionWithTraining) {
+TEST_F(CorpusFilters, HeldOutDocumentsShareNoFunctionWithTraining) {
   const std::string function =
       "def shared(first, second):\n    total = first * second + first // second\n"
       "    if total > 100:\n        raise ValueError('a long text so that it is long enough to count')\n    "
@@ -74,7 +74,7 @@ TEST_F(Corpus, HeldOutDocumentsShareNoFunctionWithTraining) {
   EXPECT_EQ(counts.dropped.at("duplicate").count, 1);
 }
 
-TEST_F(Corpus, ShardsHaveThePartsThatWereGiven) {
+TEST_F(CorpusFilters, ShardsHaveThePartsThatWereGiven) {
   for (int i = 0; i < 6; ++i) folder_.write("train/" + std::to_string(i) + ".py", SmallCorpus::text(i));
   for (int i = 10; i < 13; ++i) folder_.write("held/" + std::to_string(i) + ".py", SmallCorpus::text(i));
   const Tokenizer tokenizer = small_tokenizer();
