@@ -50,7 +50,8 @@ std::string name_of(const data::GlueNumber& number) {
 std::string settings_of(const GlueResult& result) {
   const PhaseSection& phase = result.recipe.phases.at(0);
   return fmt::format("{}, {}, {} tokens a step, {} steps", name_of(result.recipe.optim.kind),
-                     phase.learning_rate.text(), phase.tokens_per_micro_batch * phase.micro_batches_per_step, result.steps);
+                     phase.learning_rate.text(), phase.tokens_per_micro_batch * phase.micro_batches_per_step,
+                     result.steps);
 }
 
 }  // namespace

@@ -118,10 +118,11 @@ TEST(RotaryTurns, AreWrittenAFewRowsAtATime) {
 TEST(RotaryTurns, WithoutMemoryItIsSaidWhatHelps) {
   FarAllocator allocator(true);
   const EncoderConfig config = config_with(Positions::rotary, false);
-  EXPECT_THAT([&] { PositionTables(config, allocator); },
-              testing::ThrowsMessage<OutOfMemory>(testing::AllOf(
-                  testing::HasSubstr("16 rotary positions"), testing::HasSubstr("model.max_positions"),
-                  testing::HasSubstr("--length"), testing::Not(testing::HasSubstr("tokens_per_micro_batch")))));
+  EXPECT_THAT(
+      [&] { PositionTables(config, allocator); },
+      testing::ThrowsMessage<OutOfMemory>(testing::AllOf(
+          testing::HasSubstr("16 rotary positions"), testing::HasSubstr("model.max_positions"),
+          testing::HasSubstr("--length"), testing::Not(testing::HasSubstr("tokens_per_micro_batch")))));
 }
 
 // A dense encoder's output for one sequence of these tokens, the first of which is at position `first`.

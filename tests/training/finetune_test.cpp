@@ -76,11 +76,11 @@ TEST_F(Finetune, LearnsScores) {
 // one has its size.
 TEST_F(Finetune, RanksAdaptBetweenEvaluations) {
   const std::vector<std::string> settings =
-      task({"phase.0.steps=10", "phase.0.objective=regularize", "phase.1.steps=40", "phase.1.objective=compress",
-            "phase.1.learning_rate={cores=3e-3, gates=5e-2, other=2e-3}", "phase.1.schedule=constant",
-            "phase.1.adaptation.threshold=0.15", "phase.1.adaptation.target_ratio=0.6",
-            "phase.1.adaptation.compact_interval=5", "run.evaluation_interval=4", "run.checkpoint_interval=4",
-            "run.keep_checkpoints=99"});
+      task({"phase.0.steps=10", "phase.0.objective=regularize", "phase.1.steps=40",
+            "phase.1.objective=compress", "phase.1.learning_rate={cores=3e-3, gates=5e-2, other=2e-3}",
+            "phase.1.schedule=constant", "phase.1.adaptation.threshold=0.15",
+            "phase.1.adaptation.target_ratio=0.6", "phase.1.adaptation.compact_interval=5",
+            "run.evaluation_interval=4", "run.checkpoint_interval=4", "run.keep_checkpoints=99"});
   const TrainingOutcome outcome = finetune(recipe("run", settings));
   EXPECT_GT(outcome.best_step, 10);
   const auto kept = load_rank_history(CheckpointReader(outcome.checkpoint));

@@ -204,7 +204,8 @@ TEST_F(RankRun, TargetsThatCannotBeAreRefused) {
   refuses({}, "target_size=99MB", HasSubstr("is no smaller than the model"));
   refuses({}, "target_size=large", HasSubstr("is no size"));
   refuses({"phase.1.adaptation.target_size=9MB"}, "target_ratio=0.5", HasSubstr("exactly one"));
-  refuses({"phase.0.adaptation.target_ratio=0.5"}, "target_ratio=0.5", HasSubstr("is for compress phases only"));
+  refuses({"phase.0.adaptation.target_ratio=0.5"}, "target_ratio=0.5",
+          HasSubstr("is for compress phases only"));
   refuses({"phase.1.adaptation.preset=paper"}, "target_ratio=0.5", HasSubstr("needs a target_loss"));
   refuses({"phase.1.adaptation.gama=1"}, "target_ratio=0.5", HasSubstr("gama"));
   refuses({"phase.1.objective=fixed"}, "target_ratio=0.5", HasSubstr("is for a phase that adapts ranks"));

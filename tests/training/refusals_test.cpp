@@ -165,9 +165,10 @@ TEST_F(Refusals, AnUpdateThatDividesByZero) {
 
 // Not the weight of the size: the learning rate.
 TEST_F(Refusals, ALearningRateThatKillsAllRanksIsNamed) {
-  expect(pretrain({"phase.0.objective=regularize", "phase.0.learning_rate={cores=1e-3, gates=1e6, other=1e-3}",
-                   "phase.0.warmup_steps=0", "phase.0.schedule=constant", "phase.0.steps=60"}),
-         1, {"no token sees another", "the model has diverged", "phase.0.learning_rate", "1000000"});
+  expect(
+      pretrain({"phase.0.objective=regularize", "phase.0.learning_rate={cores=1e-3, gates=1e6, other=1e-3}",
+                "phase.0.warmup_steps=0", "phase.0.schedule=constant", "phase.0.steps=60"}),
+      1, {"no token sees another", "the model has diverged", "phase.0.learning_rate", "1000000"});
 }
 
 // ---- Labels.
