@@ -26,6 +26,8 @@ set_property(GLOBAL PROPERTY COMERA_LIBRARIES "comera_options")
 # want -DCOMERA_UNITY_BUILD=OFF.
 function(comera_compile_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${COMERA_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 8)
+  # Classes of a source file may have members of its unnamed namespace: no header has them.
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endfunction()
 
 function(comera_compile_quickly target)

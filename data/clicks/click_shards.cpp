@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t buffered_rows = 4096;
 // Small chunks: HDF5 keeps those of up to 1 MiB, so that reading a few rows after a few others does not fetch
 // the same chunk again.
-constexpr storage::hdf5::StreamOptions stream = {.chunk_rows = buffered_rows};
+constexpr storage::hdf5::StreamOptions buffered = {.chunk_rows = buffered_rows};
 constexpr std::int64_t block = 1 << 16;  // rows per read
 
 Error incomplete(const std::filesystem::path& folder, const std::string& what) {
@@ -83,9 +83,9 @@ ClickShardWriter::ClickShardWriter(std::filesystem::path folder, ClickShardInfo 
 
 void ClickShardWriter::open() {
   storage::hdf5::File& file = files_.open();
-  labels_ = file.create_dataset("labels", DType::float32, {}, stream);
-  if (info_.numbers > 0) numbers_ = file.create_dataset("numbers", DType::float32, {info_.numbers}, stream);
-  ids_ = file.create_dataset("ids", DType::int32, {info_.tables()}, stream);
+  labels_ = file.create_dataset("labels", DType::float32, {}, buffered);
+  if (info_.numbers > 0) numbers_ = file.create_dataset("numbers", DType::float32, {info_.numbers}, buffered);
+  ids_ = file.create_dataset("ids", DType::int32, {info_.tables()}, buffered);
   shard_rows_ = 0;
 }
 

@@ -88,8 +88,7 @@ struct SummedSegments : Segments<T> {
     float* to = op.out + (op.ids != nullptr ? op.ids[u] : u) * op.width + column;
     Values<V> sum{};
     if (op.ids != nullptr) sum = load<V>(to);
-    if (real)
-      add_rows<4>(sum, op.dy, op.width, column, begin, end, 1, [&](int place) { return op.order[place]; });
+    if (real) add_rows<4>(sum, op.dy, op.width, column, begin, end, 1, [&](int at) { return op.order[at]; });
     store(to, sum);
   }
 };
@@ -113,7 +112,7 @@ __global__ void __launch_bounds__(warp* segment_warps, 2) long_segments_kernel(S
   Values<V> sum{};
   if (column < op.width)
     add_rows<8>(sum, op.dy, op.width, column, begin + warp_of_thread(), end, segment_warps,
-                [&](int place) { return op.order[place]; });
+                [&](int at) { return op.order[at]; });
   store(sums + threadIdx.x * V, sum);
   __syncthreads();
   if (warp_of_thread() > 0 || column >= op.width) return;

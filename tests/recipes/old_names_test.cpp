@@ -71,7 +71,7 @@ objective = "late"
 target_ratio = 0.5
 target_of = "late_start"
 )";
-constexpr const char* clicks = R"(
+constexpr const char* click_model = R"(
 [dlrm]
 width = 4
 top = [8]
@@ -101,12 +101,12 @@ std::string with_names_of_now(std::string text) {
 }
 
 TEST(OldNames, OfEveryKeyAndValueWork) {
-  const std::string both = std::string(encoder) + clicks;
+  const std::string both = std::string(encoder) + click_model;
   for (const auto& key : old_keys())
     EXPECT_THAT(both, HasSubstr(fmt::format("{} =", key.old_name))) << "is tried below";
   for (const auto& value : old_values())
     EXPECT_THAT(both, HasSubstr(fmt::format("\"{}\"", value.old_value))) << "is tried below";
-  for (const std::string text : {encoder, clicks}) {
+  for (const std::string text : {encoder, click_model}) {
     const Recipe old = parse_recipe(text, "old.toml"),
                  now = parse_recipe(with_names_of_now(text), "new.toml");
     EXPECT_EQ(old, now);
@@ -119,7 +119,7 @@ TEST(OldNames, OfEveryKeyAndValueWork) {
               testing::AllOf(HasSubstr("phase.0.packs_per_step is micro_batches_per_step"),
                              HasSubstr("phase.0.learning_rate.rest is other"),
                              HasSubstr("phase.1.objective = \"late\" is \"compress\"")));
-  EXPECT_THAT(parse_recipe(clicks, "old.toml").old_names.met, SizeIs(1));
+  EXPECT_THAT(parse_recipe(click_model, "old.toml").old_names.met, SizeIs(1));
 }
 
 TEST(OldNames, WorkInOverrides) {
