@@ -153,10 +153,10 @@ void add_eval_command(CLI::App& program) {
                    "itself if there are several, instead of the recipe's")
       ->type_name("FOLDER ...");
   command
-      ->add_option(
-          "--batches", options->batches,
-          "Of a pretrained model: only so many micro-batches of 4,096 tokens of each validation split, drawn "
-          "fairly (default: all)")
+      ->add_option("--batches", options->batches,
+                   "Of a pretrained model: only this many micro-batches of 4,096 tokens of each validation "
+                   "split, drawn "
+                   "fairly (default: all)")
       ->check(positive_number)
       ->type_name("INT");
   command->add_flag("--json", options->json, "Print one JSON object");

@@ -16,7 +16,7 @@ struct PlannedData {
   std::optional<double> tokens = {};           // then: about as many will be
 };
 
-// Prints it to stdout, for a job of so many processes, which share the micro-batches of a step. Gives the
+// Prints it to stdout, for a job whose processes share the micro-batches of a step. Gives the
 // seconds that all phases take, where that can be said. UsageError for a recipe that cannot be trained with
 // these data or on this machine.
 std::optional<double> print_training_plan(const Recipe& recipe, const PlannedData& data, int processes);
