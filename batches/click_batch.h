@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "batches/lookup_ids.h"
-#include "kernels/core/memory.h"
+#include "kernels/core/tensors/memory.h"
 
 namespace comera {
 

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "batches/lookup_ids.h"
-#include "kernels/core/memory.h"
+#include "kernels/core/tensors/memory.h"
 
 namespace comera {
 

@@ -21,8 +21,8 @@
 #include "kernels/core/console.h"
 #include "kernels/core/profile.h"
 #include "model/dlrm/click_micro_batches.h"
-#include "tensorized/factorize.h"
-#include "training/step_engine.h"
+#include "tensorized/decomposition/factorize.h"
+#include "training/step/step_engine.h"
 
 namespace comera {
 

@@ -22,11 +22,11 @@
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
 #include "model/encoder_micro_batches.h"
-#include "training/checkpoint_recipe.h"
-#include "training/checkpoint_tokenizer.h"
-#include "training/dense_compaction.h"
-#include "training/inference_engine.h"
-#include "training/masked_language_task.h"
+#include "training/resume/checkpoint_recipe.h"
+#include "training/resume/checkpoint_tokenizer.h"
+#include "training/ranks/dense_compaction.h"
+#include "training/inference/inference_engine.h"
+#include "training/tasks/masked_language_task.h"
 
 namespace comera {
 

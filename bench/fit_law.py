@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fits held-out loss over the size of a model and the steps it was trained, for `comera plan`.
 
-    bench/fit_law.py RESULTS.jsonl ... [--write bench/loss_law.inc]
+    bench/fit_law.py RESULTS.jsonl ... [--write measurements/loss_law.inc]
 
 loss = ((parameter_scale / parameters) ** ratio + token_scale / tokens) ** power (Kaplan et al., 2020, equation 1.5),
 by least squares, of tensor trains (dense baselines among the results are left out). Of each run of RESULTS the first
@@ -85,7 +85,7 @@ def draws_of(points):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("results", nargs="+")
-    parser.add_argument("--write", help="the C++ constants that bench/loss_law.cpp includes")
+    parser.add_argument("--write", help="the C++ constants that measurements/loss_law.cpp includes")
     options = parser.parse_args()
     points = points_of(options.results)
     if len(set(points)) <= DISTINCT:

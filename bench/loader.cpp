@@ -8,7 +8,7 @@
 #include <ctime>
 #include <exception>
 
-#include "data/loader.h"
+#include "data/batching/loader.h"
 #include "kernels/core/console.h"
 
 namespace {

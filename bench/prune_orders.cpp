@@ -17,14 +17,14 @@
 #include <vector>
 
 #include "checkpoints/model_state.h"
-#include "data/loader.h"
+#include "data/batching/loader.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
 #include "model/encoder_micro_batches.h"
-#include "training/checkpoint_recipe.h"
-#include "training/checkpoint_tokenizer.h"
-#include "training/masked_language_task.h"
+#include "training/resume/checkpoint_recipe.h"
+#include "training/resume/checkpoint_tokenizer.h"
+#include "training/tasks/masked_language_task.h"
 
 namespace comera {
 

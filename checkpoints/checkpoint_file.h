@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/core/tensor.h"
+#include "kernels/core/tensors/tensor.h"
 
 // A checkpoint is an HDF5 file (inside, see envelope.h) of named tensors, and of attributes on tensors and
 // groups. What the names mean is the business of those who save and load: "/model/embedding/core_0",

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "checkpoints/checkpoint_file.h"
-#include "tensorized/float8_state.h"
+#include "tensorized/linear/float8_state.h"
 
 namespace comera {
 

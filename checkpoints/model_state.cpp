@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "kernels/core/finite.h"
-#include "tensorized/lte_linear.h"
+#include "kernels/core/tensors/finite.h"
+#include "tensorized/linear/lte_linear.h"
 
 namespace comera {
 

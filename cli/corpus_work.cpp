@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "cli/corpus_options.h"
+#include "cli/options/corpus_options.h"
 #include "kernels/core/console.h"
 #include "reports/number_text.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "data/build_shards.h"
-#include "data/corpus.h"
+#include "data/corpus/build_shards.h"
+#include "data/corpus/corpus.h"
 #include "data/tokenizers/tokenizer_training.h"
 
 // What is made of a corpus, with its progress on stderr.

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "data/loader.h"
-#include "data/permutation.h"
-#include "data/sequence_set.h"
+#include "data/batching/loader.h"
+#include "data/shards/permutation.h"
+#include "data/shards/sequence_set.h"
 #include "data/tokenizers/hidden_piece.h"
 #include "kernels/core/console.h"
 #include "storage/hash.h"

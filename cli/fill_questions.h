@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/fill_report.h"
-#include "cli/inference_options.h"
+#include "cli/options/inference_options.h"
 
 namespace comera::cli {
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "data/tokenizers/utf8.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace comera::cli {
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "data/masked_text.h"
-#include "training/fillings.h"
-#include "training/json.h"
+#include "data/masking/masked_text.h"
+#include "training/inference/fillings.h"
+#include "training/logging/json.h"
 
 namespace comera::cli {
 

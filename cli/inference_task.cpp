@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "data/table_reader.h"
+#include "data/tables/table_reader.h"
 #include "kernels/core/console.h"
-#include "training/sequence_task.h"
+#include "training/tasks/sequence_task.h"
 
 namespace comera::cli {
 

@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-#include "cli/inference_options.h"
-#include "data/task.h"
+#include "cli/options/inference_options.h"
+#include "data/tasks/task.h"
 
 namespace comera::cli {
 

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/arguments.h"
-#include "cli/commands.h"
-#include "cli/old_names.h"
+#include "cli/options/arguments.h"
+#include "cli/commands/commands.h"
+#include "cli/options/old_names.h"
 #include "cli/process.h"
 #include "distributed/launcher.h"
 #include "kernels/core/console.h"

@@ -6,15 +6,15 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/corpus_work.h"
-#include "cli/number_checks.h"
-#include "data/sequence_set.h"
+#include "cli/options/number_checks.h"
+#include "data/shards/sequence_set.h"
 #include "data/tokenizers/tokenizer.h"
 #include "kernels/core/console.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
 #include "storage/small_file.h"
-#include "training/checkpoint_tokenizer.h"
-#include "training/json.h"
+#include "training/resume/checkpoint_tokenizer.h"
+#include "training/logging/json.h"
 
 namespace comera::cli {
 

@@ -2,10 +2,10 @@
 
 #include <cstdint>
 
-#include "cli/corpus_options.h"
+#include "cli/options/corpus_options.h"
 #include "distributed/communicator.h"
 #include "recipes/recipe.h"
-#include "training/run_directory.h"
+#include "training/run/run_directory.h"
 
 namespace comera::cli {
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "cli/arguments.h"
+#include "cli/options/arguments.h"
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
 #include "reports/number_text.h"

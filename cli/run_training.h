@@ -3,8 +3,8 @@
 #include <functional>
 
 #include "recipes/recipe.h"
-#include "training/signals.h"
-#include "training/training_run.h"
+#include "training/run/signals.h"
+#include "training/run/training_run.h"
 
 namespace comera::cli {
 

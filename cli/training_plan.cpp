@@ -4,14 +4,14 @@
 
 #include <cmath>
 
-#include "bench/phase_costs.h"
-#include "data/loader.h"
+#include "measurements/phase_costs.h"
+#include "data/batching/loader.h"
 #include "kernels/core/console.h"
 #include "reports/model_report.h"
 #include "reports/number_text.h"
-#include "training/masked_language_task.h"
-#include "training/phase.h"
-#include "training/progress.h"
+#include "training/tasks/masked_language_task.h"
+#include "training/run/phase.h"
+#include "training/logging/progress.h"
 
 namespace comera::cli {
 

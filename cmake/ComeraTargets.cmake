@@ -1,5 +1,5 @@
 # One library per folder. Headers are included by their path from the root of the source tree:
-#   #include "kernels/core/tensor.h"
+#   #include "kernels/core/tensors/tensor.h"
 
 include(GNUInstallDirs)
 

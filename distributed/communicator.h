@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/tensor.h"
+#include "kernels/core/tensors/tensor.h"
 
 namespace comera {
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "distributed/communicator.h"
-#include "kernels/core/parameter.h"
+#include "kernels/core/tensors/parameter.h"
 
 namespace comera {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "exchange/transformers_form.h"
-#include "training/trained_model.h"
+#include "exchange/transformers/transformers_form.h"
+#include "training/inference/trained_model.h"
 
 namespace comera::exchange {
 

@@ -4,12 +4,12 @@
 
 #include "checkpoints/model_state.h"
 #include "data/tokenizers/tokenizer_json.h"
-#include "exchange/sentence_modules.h"
-#include "exchange/sequence_length.h"
-#include "exchange/transformers_folder.h"
+#include "exchange/transformers/sentence_modules.h"
+#include "exchange/transformers/sequence_length.h"
+#include "exchange/transformers/transformers_folder.h"
 #include "recipes/recipe.h"
-#include "training/checkpoint_tokenizer.h"
-#include "training/run_state.h"
+#include "training/resume/checkpoint_tokenizer.h"
+#include "training/resume/run_state.h"
 
 namespace comera::exchange {
 

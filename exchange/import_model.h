@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "data/tokenizers/tokenizer.h"
-#include "exchange/transformers_form.h"
+#include "exchange/transformers/transformers_form.h"
 
 namespace comera::exchange {
 

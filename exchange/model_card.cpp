@@ -8,8 +8,8 @@
 #include "reports/metrics_file.h"
 #include "reports/model_report.h"
 #include "storage/folder.h"
-#include "training/json.h"
-#include "training/run_state.h"
+#include "training/logging/json.h"
+#include "training/resume/run_state.h"
 
 namespace comera::exchange {
 

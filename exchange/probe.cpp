@@ -5,11 +5,11 @@
 #include <limits>
 #include <numeric>
 
-#include "data/loader.h"
+#include "data/batching/loader.h"
 #include "kernels/core/check.h"
 #include "storage/hash.h"
-#include "training/fillings.h"
-#include "training/inference_engine.h"
+#include "training/inference/fillings.h"
+#include "training/inference/inference_engine.h"
 
 namespace comera::exchange {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "data/samples.h"
+#include "data/shards/samples.h"
 #include "kernels/ops/processor.h"
 #include "model/model.h"
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/dtype.h"
-#include "tensorized/linear.h"
-#include "tensorized/shapes.h"
+#include "kernels/core/tensors/dtype.h"
+#include "tensorized/linear/linear.h"
+#include "tensorized/decomposition/shapes.h"
 
 namespace comera {
 

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "model/encoder_block.h"
-#include "tensorized/embedding.h"
+#include "model/layers/encoder_block.h"
+#include "tensorized/embedding/embedding.h"
 
 namespace comera {
 

@@ -1,9 +1,9 @@
 #include "model/model.h"
 
 #include "kernels/core/check.h"
-#include "kernels/ops/layer_norm.h"
-#include "kernels/ops/layout.h"
-#include "tensorized/ttm_chain.h"
+#include "kernels/ops/elementwise/layer_norm.h"
+#include "kernels/ops/elementwise/layout.h"
+#include "tensorized/embedding/ttm_chain.h"
 
 namespace comera {
 

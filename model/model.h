@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "model/config.h"
-#include "model/embedding_block.h"
-#include "model/encoder_block.h"
-#include "model/head.h"
+#include "model/layers/embedding_block.h"
+#include "model/layers/encoder_block.h"
+#include "model/layers/head.h"
 #include "model/merged_encoder.h"
-#include "model/positions.h"
+#include "model/layers/positions.h"
 #include "model/trainable.h"
 
 namespace comera {

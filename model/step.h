@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/core/parameter.h"
+#include "kernels/core/tensors/parameter.h"
 #include "kernels/ops/context.h"
 #include "kernels/shared/step_values.h"
 

@@ -1,6 +1,6 @@
 #include "model/trainable.h"
 
-#include "kernels/ops/layout.h"
+#include "kernels/ops/elementwise/layout.h"
 
 namespace comera {
 

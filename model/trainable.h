@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/memory.h"
-#include "kernels/core/parameter.h"
+#include "kernels/core/tensors/memory.h"
+#include "kernels/core/tensors/parameter.h"
 #include "kernels/ops/context.h"
-#include "tensorized/float8_state.h"
+#include "tensorized/linear/float8_state.h"
 #include "tensorized/ranked_layer.h"
 
 namespace comera {
@@ -66,7 +66,7 @@ class Trainable {
   virtual std::vector<RankedLayer> ranked_layers() const = 0;
   // Scales of 8-bit operands; null without any.
   virtual Float8State* float8() const { return nullptr; }
-  // Lets every layer's adapters become part of its weights (tensorized/lte_linear.h); nothing without any.
+  // Lets every layer's adapters become part of its weights (tensorized/linear/lte_linear.h); nothing without any.
   // Between an update and the next micro-batch.
   virtual void merge_adapters(const Context& /*context*/) const {}
 

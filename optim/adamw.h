@@ -4,7 +4,7 @@
 
 namespace comera {
 
-// AdamW (Loshchilov and Hutter, 2019): kernels/ops/optimizer.h has the formula. Its states are "m" and "v",
+// AdamW (Loshchilov and Hutter, 2019): kernels/ops/optimizers/optimizer.h has the formula. Its states are "m" and "v",
 // the moments of the gradient.
 class AdamWOptimizer : public Optimizer {
  public:

@@ -7,9 +7,9 @@
 #include <numeric>
 #include <span>
 
-#include "kernels/ops/directions.h"
-#include "kernels/ops/matrix_product.h"
-#include "tensorized/svd.h"
+#include "kernels/ops/optimizers/directions.h"
+#include "kernels/ops/products/matrix_product.h"
+#include "tensorized/decomposition/svd.h"
 
 namespace comera {
 

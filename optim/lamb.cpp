@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/ops/directions.h"
+#include "kernels/ops/optimizers/directions.h"
 
 namespace comera {
 

@@ -1,12 +1,12 @@
 #pragma once
 
-#include "kernels/ops/muon.h"
+#include "kernels/ops/optimizers/muon.h"
 #include "optim/adamw.h"
 
 namespace comera {
 
 // Muon (Jordan et al., 2024) for the matrices of linear layers, whether dense or cores of trains:
-// kernels/ops/muon.h has the formula. All other parameters are AdamW's. A matrix's only state is "m", its
+// kernels/ops/optimizers/muon.h has the formula. All other parameters are AdamW's. A matrix's only state is "m", its
 // momentum.
 class MuonOptimizer final : public AdamWOptimizer {
  public:

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/ops/layout.h"
+#include "kernels/ops/elementwise/layout.h"
 #include "optim/adamw.h"
 #include "optim/galore.h"
 #include "optim/lamb.h"

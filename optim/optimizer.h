@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/parameter_state.h"
+#include "kernels/core/tensors/parameter_state.h"
 #include "kernels/ops/context.h"
-#include "kernels/ops/optimizer.h"
+#include "kernels/ops/optimizers/optimizer.h"
 #include "kernels/shared/step_values.h"
 #include "optim/optimizer_options.h"
 

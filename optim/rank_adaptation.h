@@ -2,10 +2,10 @@
 
 #include <vector>
 
-#include "kernels/core/parameter.h"
-#include "kernels/core/parameter_state.h"
+#include "kernels/core/tensors/parameter.h"
+#include "kernels/core/tensors/parameter_state.h"
 #include "kernels/ops/context.h"
-#include "kernels/ops/ranks.h"
+#include "kernels/ops/tensor_trains/ranks.h"
 #include "tensorized/ranked_layer.h"
 
 namespace comera {
@@ -44,7 +44,7 @@ class GateImportance {
   Tensor values_;
 };
 
-// The two operations that stand around an optimizer's update (kernels/ops/ranks.h), with their tables and
+// The two operations that stand around an optimizer's update (kernels/ops/tensor_trains/ranks.h), with their tables and
 // state on the device.
 class RankAdaptation {
  public:

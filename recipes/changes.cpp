@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "recipes/schema.h"
+#include "recipes/schema/schema.h"
 
 namespace comera {
 

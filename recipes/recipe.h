@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "data/sequence_set.h"
-#include "data/task.h"
+#include "data/shards/sequence_set.h"
+#include "data/tasks/task.h"
 #include "kernels/core/check.h"
 #include "kernels/ops/processor.h"
 #include "model/config.h"

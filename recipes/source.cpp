@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "recipes/adaptation.h"
-#include "recipes/nesting.h"
-#include "recipes/old_names.h"
+#include "recipes/schema/nesting.h"
+#include "recipes/schema/old_names.h"
 
 namespace comera::recipe_detail {
 

@@ -9,7 +9,7 @@
 
 #include "kernels/core/device_name.h"
 #include "recipes/recipe.h"
-#include "recipes/schema.h"
+#include "recipes/schema/schema.h"
 
 namespace comera {
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the fuzzers of tests/fuzz (clang, libFuzzer, AddressSanitizer, UndefinedBehaviorSanitizer) and runs each
+# Builds the fuzzers of tests/qa/fuzz (clang, libFuzzer, AddressSanitizer, UndefinedBehaviorSanitizer) and runs each
 # in turn from its checked-in corpus. Fails at the first crash, broken promise, hang or lack of memory.
 #   scripts/fuzz.sh                 a minute for each target
 #   scripts/fuzz.sh SECONDS [TARGET ...]
 # What is found stays in build/fuzz/found/TARGET-*: run build/fuzz/tests/fuzz/fuzz_TARGET FILE to see it again,
-# mend it, and add the file to tests/fuzz/corpus/TARGET. New inputs are collected in build/fuzz/corpus/TARGET.
+# mend it, and add the file to tests/qa/fuzz/corpus/TARGET. New inputs are collected in build/fuzz/corpus/TARGET.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -30,7 +30,7 @@ cmake --build --preset fuzz
 
 targets=("$@")
 if ((${#targets[@]} == 0)); then
-  for folder in tests/fuzz/corpus/*/; do targets+=("$(basename "$folder")"); done
+  for folder in tests/qa/fuzz/corpus/*/; do targets+=("$(basename "$folder")"); done
 fi
 found=build/fuzz/found
 mkdir -p "$found"
@@ -47,8 +47,8 @@ for target in "${targets[@]}"; do
   "$program" --seeds "$collected"
   options=(-max_total_time="$seconds" -max_len=8192 -rss_limit_mb=2048 -timeout=25 -print_final_stats=1
     -artifact_prefix="$found/$target-")
-  [[ ! -s tests/fuzz/$target.dict ]] || options+=(-dict="tests/fuzz/$target.dict")
-  if ! "$program" "${options[@]}" "$collected" "tests/fuzz/corpus/$target" > "$log" 2>&1; then
+  [[ ! -s tests/qa/fuzz/$target.dict ]] || options+=(-dict="tests/qa/fuzz/$target.dict")
+  if ! "$program" "${options[@]}" "$collected" "tests/qa/fuzz/corpus/$target" > "$log" 2>&1; then
     grep -E 'broken promise|ERROR|SUMMARY|runtime error|Test unit written' "$log" >&2 || tail -n 20 "$log" >&2
     printf 'fuzz: error: %s failed; see %s and the input beside it\n' "$target" "$log" >&2
     exit 1

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes data/tokenizers/unicode_tables.cpp: what BERT's basic tokenization, byte-level BPE and added tokens
+"""Writes data/tokenizers/text/unicode_tables.cpp: what BERT's basic tokenization, byte-level BPE and added tokens
 need to know of Unicode. Every character is put to the library tokenizers (PyPI, 0.23.3), since its tables are of
 several versions of Unicode.
 
-    python3 scripts/make_unicode_tables.py > data/tokenizers/unicode_tables.cpp
+    python3 scripts/make_unicode_tables.py > data/tokenizers/text/unicode_tables.cpp
 """
 import sys
 import textwrap
@@ -61,7 +61,7 @@ def main():
     alone.add_tokens([AddedToken("zq", single_word=True, normalized=False)])
     clean, strip = bert(clean=True), bert(strip=True)
     print(f"// As tokenizers {tokenizers.__version__} has it. Written by scripts/make_unicode_tables.py; do not edit.\n")
-    print('#include "data/tokenizers/unicode_tables.h"\n\n#include <algorithm>\n\nnamespace comera::data {\nnamespace {\n\n// clang-format off')
+    print('#include "data/tokenizers/text/unicode_tables.h"\n\n#include <algorithm>\n\nnamespace comera::data {\nnamespace {\n\n// clang-format off')
     tables = {
         "punctuation": lambda c: ord(c) > 0x7F and count(bert_parts, f"a{c}a") == 3,
         "control": lambda c: clean.normalize_str(c) == "",

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/core/check.h"
-#include "kernels/core/dtype.h"
+#include "kernels/core/tensors/dtype.h"
 
 // HDF5 files as this project uses them: groups, datasets of plain numbers, attributes. Objects are named by
 // their path inside the file ("/", "/model/layer_0", "tokens").

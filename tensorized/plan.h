@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/dtype.h"
+#include "kernels/core/tensors/dtype.h"
 #include "kernels/ops/machine.h"
-#include "tensorized/kinds.h"
-#include "tensorized/shapes.h"
+#include "tensorized/linear/kinds.h"
+#include "tensorized/decomposition/shapes.h"
 
 namespace comera {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/parameter.h"
+#include "kernels/core/tensors/parameter.h"
 
 namespace comera {
 

@@ -1,4 +1,4 @@
-#include "kernels/ops/attention.h"
+#include "kernels/ops/attention/attention.h"
 #include "bench/kernels/bench.h"
 
 namespace comera {

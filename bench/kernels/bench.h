@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/arena.h"
+#include "kernels/core/tensors/arena.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/ops/context.h"
-#include "kernels/ops/layout.h"
+#include "kernels/ops/elementwise/layout.h"
 #include "kernels/shared/step_values.h"
 
 // What the measurements of single kernels have in common. They are those of the six-encoder classifier.

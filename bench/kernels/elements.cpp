@@ -1,7 +1,7 @@
 #include "bench/kernels/bench.h"
-#include "kernels/ops/bias_activation.h"
-#include "kernels/ops/bias_dropout_residual_norm.h"
-#include "kernels/ops/dropout.h"
+#include "kernels/ops/elementwise/bias_activation.h"
+#include "kernels/ops/elementwise/bias_dropout_residual_norm.h"
+#include "kernels/ops/elementwise/dropout.h"
 
 namespace comera {
 

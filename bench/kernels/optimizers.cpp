@@ -1,8 +1,8 @@
 #include <cstring>
 
 #include "bench/kernels/bench.h"
-#include "kernels/ops/muon.h"
-#include "kernels/ops/optimizer.h"
+#include "kernels/ops/optimizers/muon.h"
+#include "kernels/ops/optimizers/optimizer.h"
 
 namespace comera {
 

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "bench/kernels/bench.h"
-#include "kernels/ops/matrix_product.h"
+#include "kernels/ops/products/matrix_product.h"
 
 namespace comera {
 

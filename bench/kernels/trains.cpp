@@ -1,6 +1,6 @@
 #include "bench/kernels/bench.h"
-#include "kernels/ops/tt_feed_forward.h"
-#include "kernels/ops/tt_linear.h"
+#include "kernels/ops/tensor_trains/tt_feed_forward.h"
+#include "kernels/ops/tensor_trains/tt_linear.h"
 
 namespace comera {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data/lookup_order.h"
+#include "data/batching/lookup_order.h"
 #include "kernels/core/check.h"
 
 namespace comera::data {

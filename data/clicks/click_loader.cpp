@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <span>
 
-#include "data/permutation.h"
-#include "data/prefetcher.h"
+#include "data/shards/permutation.h"
+#include "data/batching/prefetcher.h"
 #include "storage/hash.h"
 
 namespace comera::data {

@@ -5,10 +5,10 @@
 #include <optional>
 #include <vector>
 
-#include "data/batch_stream.h"
+#include "data/batching/batch_stream.h"
 #include "data/clicks/click_batch.h"
 #include "data/clicks/click_shards.h"
-#include "data/step_share.h"
+#include "data/batching/step_share.h"
 
 namespace comera::data {
 

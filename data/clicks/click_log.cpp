@@ -7,7 +7,7 @@
 #include <chrono>
 #include <span>
 
-#include "data/tokenizers/utf8.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace comera::data {
 

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "data/line_reader.h"
-#include "data/table_reader.h"
+#include "data/tables/line_reader.h"
+#include "data/tables/table_reader.h"
 
 namespace comera::data {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/shard.h"
+#include "data/shards/shard.h"
 #include "storage/durable_file.h"
 
 namespace comera::data {

@@ -8,7 +8,7 @@
 
 #include "data/clicks/click_encoding.h"
 #include "data/clicks/click_examples.h"
-#include "data/shard_files.h"
+#include "data/shards/shard_files.h"
 #include "storage/hash.h"
 #include "storage/hdf5.h"
 #include "storage/seal.h"

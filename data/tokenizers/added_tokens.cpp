@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "data/tokenizers/unicode_tables.h"
-#include "data/tokenizers/utf8.h"
+#include "data/tokenizers/text/unicode_tables.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace comera::data {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "data/tokenizers/utf8.h"
-#include "data/tokenizers/words.h"
+#include "data/tokenizers/text/utf8.h"
+#include "data/tokenizers/text/words.h"
 #include "storage/hash.h"
 
 namespace comera::data {

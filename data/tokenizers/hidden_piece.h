@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "data/masked_text.h"
+#include "data/masking/masked_text.h"
 
 namespace comera::data {
 

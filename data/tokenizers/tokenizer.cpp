@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "data/tokenizers/tokenizer_json.h"
-#include "data/tokenizers/wordpiece.h"
+#include "data/tokenizers/models/wordpiece.h"
 #include "kernels/core/check.h"
 
 namespace comera::data {

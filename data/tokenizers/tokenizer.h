@@ -12,9 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "data/corpus.h"
+#include "data/corpus/corpus.h"
 #include "data/tokenizers/added_tokens.h"
-#include "data/tokenizers/piece_model.h"
+#include "data/tokenizers/models/piece_model.h"
 
 namespace comera::data {
 

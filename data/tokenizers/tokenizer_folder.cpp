@@ -7,8 +7,8 @@
 
 #include "data/tokenizers/json_parts.h"
 #include "data/tokenizers/tokenizer_json.h"
-#include "data/tokenizers/utf8.h"
-#include "data/tokenizers/wordpiece.h"
+#include "data/tokenizers/text/utf8.h"
+#include "data/tokenizers/models/wordpiece.h"
 #include "kernels/core/check.h"
 #include "storage/hash.h"
 #include "storage/json_file.h"

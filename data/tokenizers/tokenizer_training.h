@@ -1,6 +1,6 @@
 #pragma once
 
-#include "data/dropped.h"
+#include "data/corpus/dropped.h"
 #include "data/tokenizers/tokenizer.h"
 
 namespace comera::data {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <unordered_map>
 
-#include "data/tokenizers/utf8.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace comera::data {
 

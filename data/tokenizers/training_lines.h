@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/dropped.h"
+#include "data/corpus/dropped.h"
 #include "storage/hash.h"
 
 namespace comera::data {

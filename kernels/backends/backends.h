@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "kernels/core/memory.h"
+#include "kernels/core/tensors/memory.h"
 #include "kernels/ops/backend.h"
 #include "kernels/ops/processor.h"
 

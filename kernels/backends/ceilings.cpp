@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/cpu/sgemm.h"
+#include "kernels/cpu/products/sgemm.h"
 #include "kernels/cpu/threads.h"
 
 namespace comera {

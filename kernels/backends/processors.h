@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "kernels/core/dtype.h"
+#include "kernels/core/tensors/dtype.h"
 #include "kernels/ops/processor.h"
 
 namespace comera {

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "kernels/core/memory.h"
+#include "kernels/core/tensors/memory.h"
 
 namespace comera {
 

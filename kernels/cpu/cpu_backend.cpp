@@ -11,8 +11,8 @@
 
 #include "kernels/core/check.h"
 #include "kernels/cpu/machine.h"
-#include "kernels/cpu/plain/plain_backend.h"
-#include "kernels/cpu/sgemm.h"
+#include "kernels/reference/reference_backend.h"
+#include "kernels/cpu/products/sgemm.h"
 #include "kernels/cpu/variants.h"
 
 namespace comera {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/simd.h"
-#include "kernels/cpu/simd_dropout.h"
+#include "kernels/cpu/elementwise/simd_dropout.h"
 #include "kernels/cpu/threads.h"
 #include "kernels/shared/step_values.h"
 

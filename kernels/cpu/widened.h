@@ -2,8 +2,8 @@
 
 #include <type_traits>
 
-#include "kernels/core/dtype.h"
-#include "kernels/cpu/panels.h"
+#include "kernels/core/tensors/dtype.h"
+#include "kernels/cpu/products/panels.h"
 #include "kernels/cpu/rows.h"
 
 // Blocks of activations in single precision, for kernels that compute on them: float rows as they lie, rows

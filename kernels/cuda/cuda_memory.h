@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "kernels/core/memory.h"
+#include "kernels/core/tensors/memory.h"
 
 namespace comera {
 

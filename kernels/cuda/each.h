@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "kernels/cuda/part_sums.h"
+#include "kernels/cuda/products/part_sums.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
 

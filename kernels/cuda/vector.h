@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/core/tensor.h"
+#include "kernels/core/tensors/tensor.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/shared/step_values.h"
 

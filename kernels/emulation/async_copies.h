@@ -1,6 +1,6 @@
 #pragma once
 
-// Asynchronous copies of a thread, as kernels/cuda/async_copies.h has them.
+// Asynchronous copies of a thread, as kernels/cuda/products/async_copies.h has them.
 
 #include <cstdint>
 #include <cstring>

@@ -1,6 +1,6 @@
 #pragma once
 
-// The warp-wide matrix instructions that kernels/cuda/tensor_cores.h wraps, as lanes see them: who holds
+// The warp-wide matrix instructions that kernels/cuda/products/tensor_cores.h wraps, as lanes see them: who holds
 // which element is that of the PTX manual (sections "Matrix fragments for mma" and "ldmatrix").
 
 #include <bit>

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "kernels/core/device.h"
-#include "kernels/core/dtype.h"
+#include "kernels/core/tensors/dtype.h"
 #include "kernels/ops/machine.h"
 
 // Every operation, once. Each is a struct of its name in kernels/ops with its arguments, formula and shapes.

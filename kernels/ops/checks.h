@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "kernels/core/tensor.h"
+#include "kernels/core/tensors/tensor.h"
 
 namespace comera {
 

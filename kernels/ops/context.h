@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/core/arena.h"
+#include "kernels/core/tensors/arena.h"
 #include "kernels/core/profile.h"
 #include "kernels/ops/backend.h"
 #include "kernels/ops/product_log.h"

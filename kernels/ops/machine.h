@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/core/dtype.h"
+#include "kernels/core/tensors/dtype.h"
 
 namespace comera {
 

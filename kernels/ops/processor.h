@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/core/memory.h"
+#include "kernels/core/tensors/memory.h"
 #include "kernels/ops/backend.h"
 
 namespace comera {

@@ -1,8 +1,8 @@
 #include "kernels/ops/product_log.h"
 
-#include "kernels/ops/attention.h"
-#include "kernels/ops/float8.h"
-#include "kernels/ops/matrix_product.h"
+#include "kernels/ops/attention/attention.h"
+#include "kernels/ops/products/float8.h"
+#include "kernels/ops/products/matrix_product.h"
 
 namespace comera {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/dtype.h"
+#include "kernels/core/tensors/dtype.h"
 
 namespace comera {
 

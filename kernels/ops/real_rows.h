@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/ops/context.h"
-#include "kernels/ops/layout.h"
+#include "kernels/ops/elementwise/layout.h"
 
 namespace comera {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/core/tensor.h"
+#include "kernels/core/tensors/tensor.h"
 #include "kernels/ops/work.h"
 
 // What work_of() of the operations is written with.

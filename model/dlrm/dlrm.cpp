@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include "kernels/core/check.h"
-#include "kernels/ops/clicks.h"
-#include "kernels/ops/embedding.h"
-#include "kernels/ops/layout.h"
-#include "tensorized/dense_embedding.h"
-#include "tensorized/in_type.h"
-#include "tensorized/ttm_chain.h"
+#include "kernels/ops/elementwise/clicks.h"
+#include "kernels/ops/elementwise/embedding.h"
+#include "kernels/ops/elementwise/layout.h"
+#include "tensorized/embedding/dense_embedding.h"
+#include "tensorized/linear/in_type.h"
+#include "tensorized/embedding/ttm_chain.h"
 
 namespace comera {
 

@@ -7,8 +7,8 @@
 #include "model/dlrm/config.h"
 #include "model/step.h"
 #include "model/trainable.h"
-#include "tensorized/embedding.h"
-#include "tensorized/linear.h"
+#include "tensorized/embedding/embedding.h"
+#include "tensorized/linear/linear.h"
 
 namespace comera {
 

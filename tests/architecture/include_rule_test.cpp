@@ -56,7 +56,7 @@ const std::map<std::string, Names, std::less<>>& allowed_includes() {
   return rules;
 }
 
-// "kernels/ops" of "kernels/ops/backend.h", "data" of "data/tokenizers/words.h";
+// "kernels/ops" of "kernels/ops/backend.h", "data" of "data/tokenizers/text/words.h";
 // "" for what is in no folder.
 std::string layer_of(std::string_view path) {
   const auto first = path.find('/');
@@ -116,10 +116,10 @@ const std::vector<ForeignHeader>& foreign_headers() {
       {"cooperative_groups", cuda},
       {"nv", cuda},
       {"nccl", {"distributed/nccl"}},
-      {"dnnl", {"kernels/cpu/sgemm.cpp", "bench/"}},
-      {"cblas", {"tensorized/svd.cpp"}},
-      {"lapack", {"tensorized/svd.cpp"}},
-      {"oneapi/dnnl", {"kernels/cpu/sgemm.cpp", "bench/"}},
+      {"dnnl", {"kernels/cpu/products/sgemm.cpp", "bench/"}},
+      {"cblas", {"tensorized/decomposition/svd.cpp"}},
+      {"lapack", {"tensorized/decomposition/svd.cpp"}},
+      {"oneapi/dnnl", {"kernels/cpu/products/sgemm.cpp", "bench/"}},
   };
   return headers;
 }
@@ -218,37 +218,37 @@ TEST(IncludeRule, RefusesWhatItShould) {
   const auto breaks = [](std::string_view path, std::string_view line) {
     return !broken_rule(path, line).empty();
   };
-  EXPECT_TRUE(breaks("kernels/core/tensor.h", "#include \"kernels/ops/backend.h\""));
+  EXPECT_TRUE(breaks("kernels/core/tensors/tensor.h", "#include \"kernels/ops/backend.h\""));
   EXPECT_TRUE(breaks("kernels/ops/add.cpp", "#include \"kernels/cpu/simd.h\""));
   EXPECT_TRUE(breaks("model/model.cpp", "  #  include \"kernels/cpu/cpu_backend.h\""));
-  EXPECT_TRUE(breaks("training/step_engine.cpp", "#include \"kernels/cuda/cuda_memory.h\""));
+  EXPECT_TRUE(breaks("training/step/step_engine.cpp", "#include \"kernels/cuda/cuda_memory.h\""));
   EXPECT_TRUE(breaks("kernels/cpu/cpu_backend.cpp", "#include \"kernels/cuda/cuda_backend.h\""));
   EXPECT_TRUE(breaks("kernels/backends/backends.cpp", "#include <cuda_runtime.h>"));
   EXPECT_TRUE(breaks("model/model.cpp", "#include \"optim/optimizer.h\""));
   EXPECT_TRUE(breaks("tensorized/plan.cpp", "#include \"model/config.h\""));
-  EXPECT_TRUE(breaks("data/batch.cpp", "#include \"kernels/ops/backend.h\""));
+  EXPECT_TRUE(breaks("data/batching/batch.cpp", "#include \"kernels/ops/backend.h\""));
   EXPECT_TRUE(breaks("checkpoints/model_state.h", "#include \"recipes/recipe.h\""));
-  EXPECT_TRUE(breaks("recipes/recipe.h", "#include \"training/json.h\""));
-  EXPECT_TRUE(breaks("training/json.h", "#include \"cli/progress.h\""));
+  EXPECT_TRUE(breaks("recipes/recipe.h", "#include \"training/logging/json.h\""));
+  EXPECT_TRUE(breaks("training/logging/json.h", "#include \"cli/progress.h\""));
   EXPECT_TRUE(breaks("cli/main.cpp", "#include \"program.h\""));
   EXPECT_TRUE(breaks("model/model.cpp", "#include <cuda_runtime.h>"));
   EXPECT_TRUE(breaks("distributed/communicator.cpp", "#include <cuda_runtime_api.h>"));
   EXPECT_TRUE(breaks("distributed/communicator.h", "#include \"kernels/ops/backend.h\""));
   EXPECT_TRUE(breaks("cli/main.cpp", "#include <cublasLt.h>"));
-  EXPECT_TRUE(breaks("kernels/cpu/layer_norm.cpp", "#include <dnnl.h>"));
-  EXPECT_TRUE(breaks("kernels/cpu/layer_norm.cpp", "#include <cblas.h>"));
-  EXPECT_TRUE(breaks("tensorized/tt_svd.cpp", "#include <lapacke.h>"));
+  EXPECT_TRUE(breaks("kernels/cpu/elementwise/layer_norm.cpp", "#include <dnnl.h>"));
+  EXPECT_TRUE(breaks("kernels/cpu/elementwise/layer_norm.cpp", "#include <cblas.h>"));
+  EXPECT_TRUE(breaks("tensorized/decomposition/tt_svd.cpp", "#include <lapacke.h>"));
   EXPECT_TRUE(breaks("model/model.cpp", "#ifdef COMERA_CUDA"));
   EXPECT_TRUE(breaks("model/model.cpp", "#if defined(__CUDACC__)"));
 
-  EXPECT_FALSE(breaks("model/model.cpp", "#include \"tensorized/linear.h\""));
+  EXPECT_FALSE(breaks("model/model.cpp", "#include \"tensorized/linear/linear.h\""));
   EXPECT_FALSE(breaks("model/model.cpp", "#include <vector>"));
   EXPECT_FALSE(breaks("model/model.cpp", "// #include \"kernels/cpu/simd.h\""));
   EXPECT_FALSE(breaks("kernels/backends/backends.cpp", "#include \"kernels/cpu/cpu_backend.h\""));
   EXPECT_FALSE(breaks("kernels/backends/backends.cpp", "#include \"kernels/cuda/cuda_backend.h\""));
   EXPECT_FALSE(breaks("kernels/shared/host_device.h", "#if defined(__CUDACC__)"));
-  EXPECT_FALSE(breaks("kernels/cpu/sgemm.cpp", "#include <dnnl.h>"));
-  EXPECT_FALSE(breaks("tensorized/svd.cpp", "#include <cblas.h>"));
+  EXPECT_FALSE(breaks("kernels/cpu/products/sgemm.cpp", "#include <dnnl.h>"));
+  EXPECT_FALSE(breaks("tensorized/decomposition/svd.cpp", "#include <cblas.h>"));
   EXPECT_FALSE(breaks("kernels/cuda/add.cu", "#include <cuda_runtime.h>"));
   EXPECT_FALSE(breaks("distributed/nccl_communicator.cpp", "#include <cuda_runtime_api.h>"));
 }

@@ -34,8 +34,8 @@ const std::vector<Word>& words() {
       {"fopen(", {}},
       {"O_CREAT", {"storage/durable_file.cpp"}},
       {"H5Fcreate(", {"storage/hdf5_file.cpp"}},
-      {"std::signal(", {"cli/process.cpp", "training/signals.cpp"}},
-      {"sigaction(", {"training/signals.cpp"}},
+      {"std::signal(", {"cli/process.cpp", "training/run/signals.cpp"}},
+      {"sigaction(", {"training/run/signals.cpp"}},
   };
   return all;
 }

@@ -11,7 +11,7 @@
 
 #include "kernels/core/check.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/reference/reference_backend.h"
 #include "kernels/cuda/cuda_backend.h"
 
 namespace comera::test {

@@ -9,7 +9,7 @@
 #include "data/clicks/click_shards.h"
 #include "tests/cli/click_logs.h"
 #include "tests/cli/shell.h"
-#include "tests/data/gzip.h"
+#include "tests/data/tables/gzip.h"
 
 namespace comera::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/cli/click_run.h"
-#include "tests/data/gzip.h"
+#include "tests/data/tables/gzip.h"
 #include "tests/recipes/ranked_checkpoint.h"
 #include "tests/training/training_fixture.h"
 

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "data/shard.h"
+#include "data/shards/shard.h"
 #include "data/tokenizers/tokenizer.h"
 #include "tests/cli/outcome.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/arguments.h"
-#include "cli/old_names.h"
+#include "cli/options/arguments.h"
+#include "cli/options/old_names.h"
 #include "tests/cli/outcome.h"
 
 namespace comera::cli {

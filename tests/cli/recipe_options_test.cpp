@@ -1,4 +1,4 @@
-#include "cli/recipe_options.h"
+#include "cli/options/recipe_options.h"
 
 #include <gmock/gmock.h>
 

@@ -3,13 +3,13 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
-#include "kernels/core/arena.h"
+#include "kernels/core/tensors/arena.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_memory.h"
 #include "kernels/emulation/cublaslt_fake.h"
-#include "kernels/ops/float8.h"
-#include "kernels/ops/matrix_product.h"
-#include "tests/cpu/world.h"
+#include "kernels/ops/products/float8.h"
+#include "kernels/ops/products/matrix_product.h"
+#include "tests/operations/world.h"
 #include "tests/support/temporary_folder.h"
 
 namespace comera::test {

@@ -1,7 +1,7 @@
 // The CUDA backend on a GPU against the plain backend in double precision.
 
-#include "kernels/cpu/plain/plain_backend.h"
-#include "tests/cpu/world.h"
+#include "kernels/reference/reference_backend.h"
+#include "tests/operations/world.h"
 #include "tests/cuda/test_device.h"
 
 namespace comera::test {

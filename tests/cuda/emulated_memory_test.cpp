@@ -8,7 +8,7 @@
 #include "kernels/cuda/cuda_memory.h"
 #include "kernels/emulation/runtime.h"
 #include "kernels/ops/context.h"
-#include "kernels/ops/layout.h"
+#include "kernels/ops/elementwise/layout.h"
 
 namespace comera::test {
 namespace {

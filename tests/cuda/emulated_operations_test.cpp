@@ -7,15 +7,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/reference/reference_backend.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_memory.h"
 #include "kernels/emulation/options.h"
 #include "kernels/emulation/sanitizers.h"
-#include "kernels/ops/attention.h"
-#include "kernels/ops/layer_norm.h"
-#include "tests/cpu/float8_activation.h"
-#include "tests/cpu/world.h"
+#include "kernels/ops/attention/attention.h"
+#include "kernels/ops/elementwise/layer_norm.h"
+#include "tests/operations/float8_activation.h"
+#include "tests/operations/world.h"
 
 namespace comera::test {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/stepper.h"
+#include "measurements/stepper.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_memory.h"
 #include "kernels/emulation/runtime.h"

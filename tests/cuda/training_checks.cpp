@@ -8,7 +8,7 @@
 #include <set>
 
 #include "kernels/backends/processors.h"
-#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/reference/reference_backend.h"
 #include "kernels/emulation/sanitizers.h"
 #include "tensorized/plan.h"
 #include "tests/model/configs.h"
@@ -17,7 +17,7 @@
 #include "tests/support/largest.h"
 #include "tests/training/click_trace.h"
 #include "tests/training/trace.h"
-#include "training/fillings.h"
+#include "training/inference/fillings.h"
 
 namespace comera::test {
 

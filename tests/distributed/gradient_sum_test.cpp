@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "kernels/core/memory.h"
+#include "kernels/core/tensors/memory.h"
 #include "model/model.h"
 #include "tests/model/configs.h"
 

@@ -9,7 +9,7 @@
 
 #include "distributed/communicator.h"
 #include "kernels/core/check.h"
-#include "training/training_run.h"
+#include "training/run/training_run.h"
 
 namespace comera::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "exchange/class_labels.h"
+#include "exchange/transformers/class_labels.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "exchange/probe.h"
-#include "exchange/transformers_folder.h"
+#include "exchange/transformers/transformers_folder.h"
 #include "kernels/backends/processors.h"
 #include "model/densify.h"
 #include "tests/model/configs.h"

@@ -14,7 +14,7 @@
 #include "exchange/probe.h"
 #include "exchange/safetensors.h"
 #include "tests/support/temporary_folder.h"
-#include "training/trained_model.h"
+#include "training/inference/trained_model.h"
 
 namespace comera::exchange {
 

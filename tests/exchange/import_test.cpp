@@ -9,15 +9,15 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "data/batch.h"
+#include "data/batching/batch.h"
 #include "exchange/export_model.h"
 #include "exchange/probe.h"
-#include "exchange/transformers_folder.h"
+#include "exchange/transformers/transformers_folder.h"
 #include "kernels/backends/processors.h"
 #include "tests/exchange/folder_copy.h"
 #include "tests/support/temporary_folder.h"
-#include "training/dense_compaction.h"
-#include "training/inference_engine.h"
+#include "training/ranks/dense_compaction.h"
+#include "training/inference/inference_engine.h"
 
 namespace comera::exchange {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "checkpoints/model_state.h"
 #include "exchange/export_model.h"
-#include "exchange/sequence_length.h"
+#include "exchange/transformers/sequence_length.h"
 #include "kernels/backends/processors.h"
 #include "tests/exchange/folder_copy.h"
-#include "training/dense_compaction.h"
+#include "training/ranks/dense_compaction.h"
 
 namespace comera::exchange {
 namespace {

@@ -1,5 +1,5 @@
 // One tensor under the names that files have for it.
-#include "exchange/weight_names.h"
+#include "exchange/transformers/weight_names.h"
 
 #include <gmock/gmock.h>
 

@@ -1,11 +1,11 @@
-#include "tensorized/compaction.h"
+#include "tensorized/decomposition/compaction.h"
 
 #include <gmock/gmock.h>
 
 #include <cstring>
 #include <functional>
 
-#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/reference/reference_backend.h"
 #include "model/model.h"
 #include "optim/optimizer.h"
 #include "tests/model/configs.h"

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/reference/reference_backend.h"
 #include "model/dlrm/click_micro_batches.h"
 #include "tests/support/clicks.h"
 #include "tests/support/harness.h"

@@ -6,12 +6,12 @@
 #include <cmath>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/plain/plain_backend.h"
-#include "kernels/ops/bias_activation.h"
-#include "kernels/ops/float8.h"
-#include "kernels/ops/layout.h"
+#include "kernels/reference/reference_backend.h"
+#include "kernels/ops/elementwise/bias_activation.h"
+#include "kernels/ops/products/float8.h"
+#include "kernels/ops/elementwise/layout.h"
 #include "model/model.h"
-#include "tensorized/compaction.h"
+#include "tensorized/decomposition/compaction.h"
 #include "tests/model/configs.h"
 #include "tests/model/masked.h"
 #include "tests/support/batches.h"

@@ -2,9 +2,9 @@
 
 #include <functional>
 
-#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/reference/reference_backend.h"
 #include "model/model.h"
-#include "tensorized/lte_linear.h"
+#include "tensorized/linear/lte_linear.h"
 #include "tests/model/configs.h"
 #include "tests/support/batches.h"
 #include "tests/support/harness.h"

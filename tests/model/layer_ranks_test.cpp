@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/reference/reference_backend.h"
 #include "model/model.h"
 #include "tests/model/configs.h"
 #include "tests/support/batches.h"

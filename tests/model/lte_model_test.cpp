@@ -1,9 +1,9 @@
 // Models whose linear layers are frozen and trained through adapters.
 #include <gtest/gtest.h>
 
-#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/reference/reference_backend.h"
 #include "model/model.h"
-#include "tensorized/lte_linear.h"
+#include "tensorized/linear/lte_linear.h"
 #include "tests/model/configs.h"
 #include "tests/support/batches.h"
 #include "tests/support/harness.h"

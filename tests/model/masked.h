@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "kernels/core/parameter.h"
+#include "kernels/core/tensors/parameter.h"
 #include "tensorized/ranked_layer.h"
 
 namespace comera::test {

@@ -1,4 +1,4 @@
-#include "model/positions.h"
+#include "model/layers/positions.h"
 
 #include <gmock/gmock.h>
 
@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/reference/reference_backend.h"
 #include "model/model.h"
 #include "tests/model/configs.h"
 #include "tests/support/batches.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/reference/reference_backend.h"
 #include "model/model.h"
 #include "tests/model/configs.h"
 #include "tests/support/batches.h"

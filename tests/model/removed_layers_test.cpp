@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/reference/reference_backend.h"
 #include "model/model.h"
 #include "tests/model/configs.h"
 #include "tests/model/masked.h"

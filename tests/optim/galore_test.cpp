@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/core/parameter.h"
-#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/core/tensors/parameter.h"
+#include "kernels/reference/reference_backend.h"
 #include "model/model.h"
 #include "optim/optimizer.h"
 #include "tests/model/configs.h"

@@ -7,10 +7,10 @@
 #include <functional>
 #include <optional>
 
-#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/reference/reference_backend.h"
 #include "optim/rank_adaptation.h"
-#include "tensorized/tt_chain.h"
-#include "tensorized/ttm_chain.h"
+#include "tensorized/decomposition/tt_chain.h"
+#include "tensorized/embedding/ttm_chain.h"
 #include "tests/support/harness.h"
 #include "tests/support/largest.h"
 

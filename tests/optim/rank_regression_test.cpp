@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/reference/reference_backend.h"
 #include "kernels/emulation/sanitizers.h"
-#include "kernels/ops/layout.h"
+#include "kernels/ops/elementwise/layout.h"
 #include "optim/optimizer.h"
 #include "optim/rank_adaptation.h"
-#include "tensorized/tt_linear_layer.h"
+#include "tensorized/linear/tt_linear_layer.h"
 #include "tests/support/harness.h"
 
 namespace comera::test {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/reference/reference_backend.h"
 
 namespace comera::test {
 

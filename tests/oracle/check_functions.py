@@ -1,4 +1,4 @@
-"""Compares the documented Python functions that data/functions.h finds with those of Python's own parser.
+"""Compares the documented Python functions that data/corpus/functions.h finds with those of Python's own parser.
 
 usage: check_functions.py PRINT_FUNCTIONS FOLDER...   (print_functions of the build folder; folders of .py files)
 

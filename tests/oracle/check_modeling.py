@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks exchange/modeling_comera.py as the users of transformers meet it: small models with random weights of each
+"""Checks exchange/transformers/modeling_comera.py as the users of transformers meet it: small models with random weights of each
 kind of positions and norms, dense and with tensor trains.
 
     python3 tests/oracle/check_modeling.py          # needs torch, transformers, accelerate and peft

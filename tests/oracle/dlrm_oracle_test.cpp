@@ -11,7 +11,7 @@
 #include "model/dlrm/click_micro_batches.h"
 #include "tests/oracle/arithmetic.h"
 #include "tests/oracle/error_of.h"
-#include "training/step_engine.h"
+#include "training/step/step_engine.h"
 
 // Ten steps of small DLRMs in the engine, against make_dlrm_fixture.py, which PyTorch ran.
 namespace comera::test {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "data/batch.h"
+#include "data/batching/batch.h"
 #include "storage/hdf5.h"
 
 namespace comera::test {

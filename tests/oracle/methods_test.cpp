@@ -6,9 +6,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/reference/reference_backend.h"
 #include "optim/optimizer.h"
-#include "tensorized/linear.h"
+#include "tensorized/linear/linear.h"
 #include "tests/support/harness.h"
 
 namespace comera::test {

@@ -8,8 +8,8 @@
 #include <fstream>
 
 #include "kernels/backends/processors.h"
-#include "kernels/core/parameter.h"
-#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/core/tensors/parameter.h"
+#include "kernels/reference/reference_backend.h"
 #include "optim/optimizer.h"
 #include "tests/support/harness.h"
 #include "tests/support/largest.h"

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "data/functions.h"
+#include "data/corpus/functions.h"
 #include "kernels/core/console.h"
 
 int main(int argc, char** argv) {

@@ -9,7 +9,7 @@
 #include "exchange/probe.h"
 #include "exchange/safetensors.h"
 #include "kernels/core/console.h"
-#include "training/trained_model.h"
+#include "training/inference/trained_model.h"
 
 namespace comera {
 namespace {

@@ -1,5 +1,5 @@
 // Scores of tasks against scikit-learn's and scipy's (make_score_cases.py), degenerate ones included.
-#include "data/scores.h"
+#include "data/tasks/scores.h"
 
 #include <gtest/gtest.h>
 

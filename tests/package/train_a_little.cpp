@@ -1,12 +1,12 @@
 // Trains the model of a recipe on one batch with the installed libraries; the loss must fall.
 #include <cstdio>
 
-#include "data/batch.h"
+#include "data/batching/batch.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "model/encoder_micro_batches.h"
 #include "recipes/recipe.h"
-#include "training/step_engine.h"
+#include "training/step/step_engine.h"
 
 int main(int argc, char** argv) {
   using namespace comera;

@@ -1,5 +1,5 @@
 // Recipes with the names of earlier versions.
-#include "recipes/old_names.h"
+#include "recipes/schema/old_names.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

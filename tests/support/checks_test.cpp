@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "kernels/cpu/plain/plain_backend.h"
-#include "tests/cpu/world.h"
+#include "kernels/reference/reference_backend.h"
+#include "tests/operations/world.h"
 #include "tests/support/harness.h"
 #include "tests/support/largest.h"
 

@@ -3,8 +3,8 @@
 #include <functional>
 #include <vector>
 
-#include "kernels/core/arena.h"
-#include "kernels/core/parameter.h"
+#include "kernels/core/tensors/arena.h"
+#include "kernels/core/tensors/parameter.h"
 #include "kernels/ops/context.h"
 #include "kernels/shared/step_values.h"
 

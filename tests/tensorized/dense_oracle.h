@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "kernels/core/parameter.h"
-#include "tensorized/tt_chain.h"
-#include "tensorized/ttm_chain.h"
+#include "kernels/core/tensors/parameter.h"
+#include "tensorized/decomposition/tt_chain.h"
+#include "tensorized/embedding/ttm_chain.h"
 
 namespace comera::test {
 

@@ -1,4 +1,4 @@
-#include "tensorized/embedding.h"
+#include "tensorized/embedding/embedding.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <tuple>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/plain/plain_backend.h"
-#include "kernels/ops/embedding.h"
-#include "kernels/ops/layout.h"
+#include "kernels/reference/reference_backend.h"
+#include "kernels/ops/elementwise/embedding.h"
+#include "kernels/ops/elementwise/layout.h"
 #include "tests/support/batches.h"
 #include "tests/support/harness.h"
 #include "tests/tensorized/dense_oracle.h"

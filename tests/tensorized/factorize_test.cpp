@@ -1,4 +1,4 @@
-#include "tensorized/factorize.h"
+#include "tensorized/decomposition/factorize.h"
 
 #include <gmock/gmock.h>
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/plain/plain_backend.h"
-#include "kernels/ops/layout.h"
-#include "tensorized/linear.h"
+#include "kernels/reference/reference_backend.h"
+#include "kernels/ops/elementwise/layout.h"
+#include "tensorized/linear/linear.h"
 #include "tests/support/harness.h"
 
 namespace comera::test {

@@ -1,11 +1,11 @@
-#include "tensorized/linear.h"
+#include "tensorized/linear/linear.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "kernels/cpu/plain/plain_backend.h"
-#include "tensorized/tt_linear_layer.h"
+#include "kernels/reference/reference_backend.h"
+#include "tensorized/linear/tt_linear_layer.h"
 #include "tests/support/harness.h"
 #include "tests/tensorized/dense_oracle.h"
 

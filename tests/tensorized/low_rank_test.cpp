@@ -1,10 +1,10 @@
-#include "tensorized/low_rank_linear.h"
+#include "tensorized/linear/low_rank_linear.h"
 
 #include <gmock/gmock.h>
 
 #include <cmath>
 
-#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/reference/reference_backend.h"
 #include "tests/support/harness.h"
 #include "tests/tensorized/factors.h"
 

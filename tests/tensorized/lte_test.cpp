@@ -1,4 +1,4 @@
-#include "tensorized/lte_linear.h"
+#include "tensorized/linear/lte_linear.h"
 
 #include <gmock/gmock.h>
 

@@ -1,11 +1,11 @@
-#include "tensorized/merging.h"
+#include "tensorized/fused/merging.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "tensorized/tt_feed_forward.h"
+#include "tensorized/fused/tt_feed_forward.h"
 #include "tests/support/harness.h"
 
 namespace comera::test {

@@ -1,4 +1,4 @@
-#include "tensorized/shapes.h"
+#include "tensorized/decomposition/shapes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
-#include "tensorized/tt_attention.h"
+#include "tensorized/fused/tt_attention.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "kernels/cpu/plain/plain_backend.h"
-#include "kernels/ops/attention.h"
+#include "kernels/reference/reference_backend.h"
+#include "kernels/ops/attention/attention.h"
 #include "tests/support/harness.h"
 #include "tests/tensorized/dense_oracle.h"
 

@@ -1,9 +1,9 @@
-#include "tensorized/tt_feed_forward.h"
+#include "tensorized/fused/tt_feed_forward.h"
 
 #include <gtest/gtest.h>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/plain/plain_backend.h"
+#include "kernels/reference/reference_backend.h"
 #include "tests/support/harness.h"
 #include "tests/tensorized/dense_oracle.h"
 

@@ -1,4 +1,4 @@
-#include "tensorized/tt_svd.h"
+#include "tensorized/decomposition/tt_svd.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "kernels/core/check.h"
-#include "tensorized/svd.h"
+#include "tensorized/decomposition/svd.h"
 #include "tests/support/harness.h"
 #include "tests/tensorized/dense_oracle.h"
 

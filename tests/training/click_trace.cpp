@@ -2,7 +2,7 @@
 
 #include "model/dlrm/click_micro_batches.h"
 #include "tests/support/clicks.h"
-#include "training/step_engine.h"
+#include "training/step/step_engine.h"
 
 namespace comera::test {
 

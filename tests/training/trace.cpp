@@ -1,10 +1,10 @@
 #include "tests/training/trace.h"
 
-#include "data/batch.h"
+#include "data/batching/batch.h"
 #include "model/encoder_micro_batches.h"
-#include "tensorized/lte_linear.h"
+#include "tensorized/linear/lte_linear.h"
 #include "tests/support/harness.h"
-#include "training/step_engine.h"
+#include "training/step/step_engine.h"
 
 namespace comera::test {
 

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <random>
 
-#include "data/build_shards.h"
-#include "data/corpus.h"
+#include "data/corpus/build_shards.h"
+#include "data/corpus/corpus.h"
 #include "data/tokenizers/tokenizer.h"
 
 namespace comera::test {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "training/training_run.h"
+#include "training/run/training_run.h"
 
 namespace comera::test {
 

@@ -1,0 +1,211 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/commands/commands.h"
+#include "cli/options/device_option.h"
+#include "cli/options/inference_options.h"
+#include "cli/options/number_checks.h"
+#include "cli/options/output_options.h"
+#include "data/clicks/click_batch.h"
+#include "data/clicks/click_log.h"
+#include "data/clicks/click_scores.h"
+#include "kernels/core/console.h"
+#include "model/dlrm/click_micro_batches.h"
+#include "reports/number_text.h"
+#include "storage/durable_file.h"
+#include "storage/folder.h"
+#include "training/tasks/click_model.h"
+#include "training/logging/json.h"
+#include "training/logging/progress.h"
+#include "training/step/step_engine.h"
+
+namespace comera::cli {
+namespace {
+
+struct ClickPredictOptions {
+  std::filesystem::path model, encoding;
+  std::vector<std::filesystem::path> logs;
+  OutputOptions output;
+  std::int64_t examples = 4096;
+  std::string device = "auto";
+  bool score = false;
+
+  data::ClickLabels labels() const {
+    return score ? data::ClickLabels::required : data::ClickLabels::optional;
+  }
+};
+
+// Lines as they come: on standard output, or into a file that gets its name when it is complete.
+class LineOutput {
+ public:
+  explicit LineOutput(const std::filesystem::path& file) {
+    if (file.empty()) return;
+    durable_.emplace(file);
+    file_.emplace(storage::FileDescriptor::create(durable_->temporary()));
+  }
+
+  void write(std::string_view lines) {
+    if (!file_) {
+      put("{}", lines);
+      return check_output();  // if nobody reads them, there is no use in more
+    }
+    file_->write(bytes_, lines);
+    bytes_ += static_cast<std::int64_t>(lines.size());
+  }
+  void finish() {
+    file_.reset();
+    if (durable_) durable_->commit();
+  }
+
+ private:
+  std::optional<storage::DurableFile> durable_;
+  std::optional<storage::FileDescriptor> file_;
+  std::int64_t bytes_ = 0;
+};
+
+// What a model answers to the rows of logs, micro-batch by micro-batch.
+class ClickPredictions {
+ public:
+  ClickPredictions(const ClickPredictOptions& options, LoadedClickModel& loaded,
+                   const data::ClickEncoding& encoding)
+      : options_(options),
+        encoding_(encoding),
+        micro_batches_(loaded.micro_batches(options.examples)),
+        engine_(loaded.model, loaded.processor),
+        batch_(micro_batches_.capacity, micro_batches_.right_rows),
+        numbers_(static_cast<std::size_t>(encoding.numbers())),
+        ids_(static_cast<std::size_t>(encoding.tables())),
+        output_(options.output.path) {
+    engine_.set_micro_batches(ClickMicroBatches(loaded.model, micro_batches_.capacity));
+    if (!options.output.path.empty()) progress_.emplace("predicting");
+  }
+
+  void add(const std::filesystem::path& path) {
+    data::ClickLog log(path, encoding_.format(), options_.labels());
+    data::ClickRow row;
+    while (log.next(row)) {
+      encoding_.encode(row, numbers_.data(), ids_.data());
+      batch_.add(numbers_, ids_, row.clicked ? 1 : 0);
+      lines_.push_back(row.line);
+      if (options_.score) labels_.push_back(row.clicked ? 1 : 0);
+      if (batch_.examples() == options_.examples) answer(log);
+    }
+    if (batch_.examples() > 0) answer(log);
+    if (log.counts().all_skipped() > 0) skipped_.push_back(describe_skipped(path, log.counts()));
+  }
+
+  void finish() {
+    output_.finish();
+    progress_.reset();
+    for (const std::string& sentence : skipped_) say("note: {}\n", sentence);
+    if (options_.score) {
+      data::ClickScores scores = data::click_scores(logits_, labels_);
+      scores.set = options_.logs.size() == 1 ? options_.logs.front().string()
+                                             : fmt::format("{} logs", options_.logs.size());
+      say("{}\n", data::describe(scores));
+    }
+    if (!options_.output.path.empty()) put("{} predictions in {}\n", rows_, options_.output.path.string());
+  }
+
+ private:
+  void answer(const data::ClickLog& log) {
+    batch_.finish();
+    engine_.load(batch_.block());
+    engine_.evaluate();
+    const std::vector<double> answers =
+        read_tensor(ClickMicroBatches::logits_of(engine_.micro_batch()), engine_.allocator());
+    std::string text;
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      require_finite(std::span(&answers[i], 1), options_.model, log.path(), lines_[i]);
+      Json line;
+      if (options_.logs.size() > 1) line["log"] = log.path().string();
+      line["line"] = lines_[i];
+      line["probability"] = data::click_probability(answers[i]);
+      text += json_text(line) + "\n";
+    }
+    output_.write(text);
+    if (options_.score) logits_.insert(logits_.end(), answers.begin(), answers.begin() + batch_.examples());
+    rows_ += batch_.examples();
+    if (progress_) progress_->update(rows_, grouped(rows_) + " rows");
+    batch_.clear();
+    lines_.clear();
+  }
+
+  const ClickPredictOptions& options_;
+  const data::ClickEncoding& encoding_;
+  data::ClickLoaderOptions micro_batches_;
+  StepEngine engine_;
+  data::Clicks batch_;
+  std::vector<std::int64_t> lines_;  // of the rows in the batch
+  std::vector<float> numbers_;       // of a row
+  std::vector<std::int32_t> ids_;
+  LineOutput output_;
+  std::optional<ProgressBar> progress_;
+  std::int64_t rows_ = 0;
+  std::vector<std::string> skipped_;
+  std::vector<double> logits_;  // of all rows, to be scored
+  std::vector<float> labels_;
+};
+
+void predict_clicks(const ClickPredictOptions& options) {
+  if (!options.output.path.empty()) output_format(options.output.path, {OutputFormat::jsonl});
+  for (const std::filesystem::path& log : options.logs) {
+    if (!storage::exists(log)) throw Error(fmt::format("{}: no such file", log.string()));
+    if (std::filesystem::is_directory(log))
+      throw UsageError(fmt::format("{}: is a folder; name the logs in it", log.string()));
+    if (!options.output.path.empty()) options.output.check(log);
+  }
+  LoadedClickModel loaded(options.model, options.device);
+  const data::ClickEncoding encoding = loaded.load_encoding(options.encoding);
+  // What is none of them: now, not when the logs before it have been read. A pipe can be read once only.
+  for (const std::filesystem::path& log : options.logs)
+    if (std::filesystem::is_regular_file(log)) data::ClickLog(log, encoding.format(), options.labels());
+  ClickPredictions predictions(options, loaded, encoding);
+  for (const std::filesystem::path& log : options.logs) predictions.add(log);
+  predictions.finish();
+}
+
+}  // namespace
+
+void add_click_predict_command(CLI::App& clicks) {
+  auto options = std::make_shared<ClickPredictOptions>();
+  CLI::App* command =
+      clicks.add_subcommand("predict", "The probability of a click for each row of logs, by a trained model");
+  command
+      ->add_option("model", options->model, "A run's directory, of which best.h5 is taken, or a checkpoint")
+      ->required()
+      ->type_name("MODEL");
+  command
+      ->add_option("logs", options->logs,
+                   "Logs like those that it was trained on, plain or .gz, with labels or without")
+      ->required()
+      ->type_name("LOG");
+  command
+      ->add_option("--encoding", options->encoding,
+                   "What encoded the data it was trained on, where that is not encoding.h5 in its run's "
+                   "directory")
+      ->type_name("FILE");
+  add_output_options(*command, options->output, "FILE.jsonl, instead of printing", false);
+  command->add_flag("--score", options->score,
+                    "Also print AUC, log loss and accuracy, of logs with labels; it takes up to 32 bytes of "
+                    "memory a row");
+  command->add_option("--batch-size", options->examples, "Examples that are computed together")
+      ->check(positive_number)
+      ->capture_default_str();
+  add_device_option(*command, options->device);
+  command->footer(
+      "Example: comera clicks predict runs/clicks test.txt --output predictions.jsonl\n"
+      "A line is {\"line\":1,\"probability\":0.25}, of several logs also with \"log\", for each row in the "
+      "order of the logs. Rows that are not whole are left out and reported.");
+  command->callback([options] { predict_clicks(*options); });
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,224 @@
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <span>
+
+#include "cli/checkpoint_subject.h"
+#include "cli/commands/commands.h"
+#include "cli/options/number_checks.h"
+#include "cli/options/output_options.h"
+#include "kernels/core/console.h"
+#include "model/rank_sizes.h"
+#include "reports/number_text.h"
+#include "storage/durable_file.h"
+#include "training/ranks/dense_compaction.h"
+#include "training/ranks/rank_compaction.h"
+
+namespace comera::cli {
+
+namespace {
+
+struct CompactOptions {
+  std::string checkpoint, from_dense;  // one of them
+  std::filesystem::path output, recipe;
+  std::vector<std::string> overrides;
+  DenseCompactionOptions compaction;
+  bool overwrite = false;
+};
+
+// A file ends in .h5; anything else is a folder, for a file of the source's name.
+std::filesystem::path output_file(const CompactOptions& options, const std::filesystem::path& source) {
+  const bool file = options.output.extension() == ".h5";
+  std::filesystem::path path = file ? options.output : options.output / source.filename();
+  std::error_code code;
+  if (std::filesystem::equivalent(path, source, code))
+    throw UsageError(fmt::format("{} is the checkpoint itself; choose another --output", path.string()));
+  check_free(path, options.overwrite);
+  return path;
+}
+
+double mebibytes(std::int64_t numbers, DType dtype) {
+  return static_cast<double>(numbers) * static_cast<double>(size_of(dtype)) / 1048576;
+}
+
+void print_sizes(const char* what, std::int64_t before, std::int64_t after, DType dtype) {
+  put("{:<18}{:>14} -> {:>12}  ({:.2f} -> {:.2f} MiB){}\n", what, grouped(before), grouped(after),
+      mebibytes(before, dtype), mebibytes(after, dtype),
+      after == 0
+          ? ""
+          : fmt::format(", {:.2f} times fewer", static_cast<double>(before) / static_cast<double>(after)));
+}
+
+void print_row(const CompactedLayer& layer, double allowed) {
+  put("{:<30}{:<44}{:>12}{:>12}{:>8.1f}{:>10.3g}{:>10.3g}{}{:>8.1f}\n", layer.name, layer.shape,
+      grouped(layer.before), grouped(layer.after),
+      static_cast<double>(layer.before) / static_cast<double>(layer.after), allowed, layer.error,
+      layer.missed ? "!" : " ", layer.seconds);
+  flush_output();
+}
+
+void print_totals(const DenseCompaction& done) {
+  std::int64_t before = 0, after = 0;
+  double seconds = 0;
+  std::vector<std::string> missed;
+  for (const CompactedLayer& layer : done.layers) {
+    before += layer.before;
+    after += layer.after;
+    seconds += layer.seconds;
+    if (layer.missed) missed.push_back(layer.name);
+  }
+  const DType dtype = master_of(done.recipe.precision.activations());
+  put("\n");
+  print_sizes("these layers", before, after, dtype);
+  print_sizes("the whole model", done.before, done.after, dtype);
+  put("{:<18}{:>14.1f} s\n", "time", seconds);
+  if (!missed.empty()) {
+    const std::span<const std::string> first(missed.data(), std::min<std::size_t>(missed.size(), 3));
+    put("! the caps on the ranks kept {} of {} layers above the error allowed: {}{}\n", missed.size(),
+        done.layers.size(), fmt::join(first, ", "), missed.size() > 3 ? ", …" : "");
+  }
+  if (done.after > done.before)
+    put("the tensor trains are larger than the matrices; allow a larger --error, or cap the ranks\n");
+}
+
+void compact_from_dense(const CompactOptions& options) {
+  if (!(options.compaction.error >= 0 && options.compaction.error < 1))
+    throw UsageError(
+        fmt::format("--error must be at least 0 and less than 1, not {}", options.compaction.error));
+  const std::filesystem::path source = checkpoint_subject(options.from_dense, "a checkpoint (.h5)");
+  const CheckpointReader dense(source);
+  const Recipe recipe = dense_compaction_recipe(dense, options.recipe, options.overrides);
+  const std::filesystem::path output = output_file(options, source);
+  prepare_output(output);
+  put("{:<30}{:<44}{:>12}{:>12}{:>8}{:>10}{:>10} {:>8}\n", "layer", "shape", "before", "after", "times",
+      "allowed", "reached", "s");
+  flush_output();
+  DenseCompactionOptions compaction = options.compaction;
+  const bool terminal = isatty(STDERR_FILENO) == 1;
+  compaction.begins = [&](const std::string& layer, int number, int layers) {
+    if (terminal) say("\r\033[K{} of {}: {}", number, layers, layer);
+  };
+  compaction.finished = [&](const CompactedLayer& layer) {
+    if (terminal) say("\r\033[K");
+    print_row(layer, options.compaction.error);
+  };
+  const DenseCompaction done = compact_dense(dense, recipe, compaction, output);
+  print_totals(done);
+  put("saved {}: weights only; the optimizer state of the dense model belongs to other parameters and is "
+      "left "
+      "out, so begin a new run with it\n",
+      output.string());
+}
+
+std::string ranks_text(const std::vector<std::int64_t>& ranks) {
+  return std::ranges::find(ranks, 0) != ranks.end() ? "removed" : fmt::format("{}", fmt::join(ranks, ","));
+}
+
+// The layers that a compaction changes.
+void print_ranks(const RankCompaction& compaction) {
+  constexpr const char* row = "{:<30}{:<24}    {}\n";
+  put(fmt::runtime(row), "layer", "ranks before", "after");
+  for (const auto& [layer, before] : compaction.before())
+    if (const auto& after = compaction.after().at(layer); after != before)
+      put(fmt::runtime(row), layer, ranks_text(before), ranks_text(after));
+}
+
+void compact_ranks(const CompactOptions& options) {
+  const std::filesystem::path source = checkpoint_subject(options.checkpoint, "a checkpoint (.h5)");
+  const CheckpointReader reader(source);
+  const RankCompaction compaction(reader);
+  const std::filesystem::path output = output_file(options, source);
+  prepare_output(output);
+  if (compaction.nothing_dead()) {
+    reader.verify();
+    storage::copy_file_durably(source, output);
+    put("{}: no entry of its gates is 0, so that there is nothing to remove\nsaved {}, a copy\n",
+        source.string(), output.string());
+    return;
+  }
+  const std::int64_t parameters = compaction.write(output);
+  print_ranks(compaction);
+  const DType dtype = compaction.parameters().dtype();
+  put("\n");
+  print_sizes("tensor trains", tensorized_size(compaction.trains(), compaction.before()),
+              tensorized_size(compaction.trains(), compaction.after()), dtype);
+  print_sizes("the whole model", compaction.parameters().count(), parameters, dtype);
+  const std::vector<std::string> removed = removed_layers(compaction.trains(), compaction.after());
+  put("{:<18}{:>14} of {}{}{}\n", "removed layers", removed.size(), compaction.after().size(),
+      removed.empty() ? "" : ": ", fmt::join(removed, ", "));
+  put("saved {}\n", output.string());
+}
+
+void compact(const CompactOptions& options) {
+  if (options.checkpoint.empty() == options.from_dense.empty())
+    throw UsageError(
+        "give one checkpoint: of a run that adapts ranks, or, with --from-dense, of a dense model");
+  if (options.from_dense.empty())
+    compact_ranks(options);
+  else
+    compact_from_dense(options);
+}
+
+}  // namespace
+
+void add_compact_command(CLI::App& program) {
+  auto options = std::make_shared<CompactOptions>();
+  CLI::App* command = program.add_subcommand(
+      "compact",
+      "Remove what is dead from the checkpoint of a run that adapts ranks, or turn a dense model's "
+      "checkpoint into tensor trains (TT-SVD)");
+  command
+      ->add_option("checkpoint", options->checkpoint,
+                   "Checkpoint (.h5) or run's folder of a run that adapts ranks: entries of gates that "
+                   "are 0, their slices and layers without any are removed, all else stays")
+      ->type_name("CHECKPOINT");
+  CLI::Option* from_dense =
+      command
+          ->add_option("--from-dense", options->from_dense,
+                       "Checkpoint (.h5) or run's folder of a model trained with tensorized.enabled=false")
+          ->type_name("CHECKPOINT");
+  command->add_option("--output", options->output, "The new checkpoint: a file (.h5), or a folder for it")
+      ->required()
+      ->type_name("DIR_OR_FILE");
+  command
+      ->add_option("--error", options->compaction.error,
+                   "Relative error (Frobenius) that each layer's matrix may have; its ranks follow from it")
+      ->capture_default_str()
+      ->needs(from_dense);
+  command
+      ->add_option("--max-rank", options->compaction.max_rank,
+                   "No rank above this, even if the error is missed")
+      ->check(positive_number)
+      ->needs(from_dense);
+  command
+      ->add_flag("--recipe-ranks", options->compaction.recipe_ranks,
+                 "No rank above the recipe's, even if the error is missed")
+      ->needs(from_dense);
+  command
+      ->add_option(
+          "--recipe", options->recipe,
+          "Take [tensorized], with the modes, from this recipe instead of the checkpoint's; modes of "
+          "another width become as many that fit")
+      ->type_name("RECIPE")
+      ->needs(from_dense);
+  command
+      ->add_option(
+          "--set", options->overrides,
+          "Overrides a key of [tensorized], such as tensorized.ffn_up.input_modes=[8,8]; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE")
+      ->needs(from_dense);
+  command->add_flag("--overwrite", options->overwrite, "Replace an output that exists");
+  command->footer(
+      "Examples:\n"
+      "  comera compact runs/adapted --output compact.h5\n"
+      "  comera compact --from-dense runs/dense --output compact.h5 --error 0.1\n"
+      "For a model's size at a given error of each layer: docs/guide/compaction.md");
+  command->callback([options] { compact(*options); });
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,129 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "cli/commands/commands.h"
+#include "cli/options/inference_options.h"
+#include "cli/options/output_options.h"
+#include "kernels/backends/backends.h"
+#include "kernels/core/console.h"
+#include "storage/durable_file.h"
+#include "storage/hdf5.h"
+#include "training/inference/inference_engine.h"
+#include "training/logging/json.h"
+
+namespace comera::cli {
+
+namespace {
+
+struct EmbedOptions {
+  InferenceOptions inference;
+  std::filesystem::path input;
+  OutputOptions output;
+  std::vector<std::string> text;
+  std::string pooling = "mean";
+};
+
+void write_hdf5(const std::filesystem::path& path, const std::vector<float>& vectors, std::int64_t width,
+                const data::Examples& examples, const EmbedOptions& options) {
+  storage::DurableFile durable(path);
+  std::vector<std::int64_t> lines(examples.count());
+  for (std::int64_t i = 0; i < examples.count(); ++i) lines[i] = examples.line(i);
+  storage::hdf5::File file = storage::hdf5::File::create(durable.temporary());
+  file.write<float>("vectors", vectors, {examples.count(), width});
+  file.write<std::int64_t>("lines", lines);
+  file.set_attribute("/", "format", std::string("comera-vectors"));
+  file.set_attribute("/", "pooling", options.pooling);
+  file.set_attribute("/", "model", options.inference.model.string());
+  file.close();
+  durable.commit();
+}
+
+void write_jsonl(const std::filesystem::path& path, const std::vector<float>& vectors, std::int64_t width,
+                 const data::Examples& examples) {
+  std::string text;
+  for (std::int64_t i = 0; i < examples.count(); ++i) {
+    const auto row = vectors.begin() + i * width;
+    const Json line = {{"line", examples.line(i)}, {"vector", std::vector<double>(row, row + width)}};
+    text += json_text(line) + "\n";
+  }
+  storage::write_file_durably(path, text);
+}
+
+void embed(const EmbedOptions& options) {
+  const OutputFormat format = output_format(options.output.path, {OutputFormat::hdf5, OutputFormat::jsonl});
+  options.output.check(options.input);
+  LoadedModel loaded = options.inference.load();
+  data::Task task;
+  task.format = loaded.recipe.task.format;
+  task.header = loaded.recipe.task.header;
+  task.text = options.text;
+  const data::TableFormat read_as =
+      task.format == data::TableFormat::automatic && std::filesystem::is_regular_file(options.input)
+          ? data::found_format_of(options.input)
+          : task.format;
+  if (task.text.empty() && read_as != data::TableFormat::text && read_as != data::TableFormat::automatic)
+    task.text = loaded.recipe.task.text;
+  if (task.text.empty()) task.text = {"text"};
+  if (task.text.size() > 2) throw UsageError("--text: give one or two columns");
+  if (task.text.size() == 2 && loaded.model.config().pairs == PairEncoding::separate)
+    throw UsageError(
+        fmt::format("{}: encodes each text of a pair by itself, so that a pair has no vector; give "
+                    "one column, for example --text {}",
+                    options.inference.model.string(), task.text.front()));
+  const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
+  const std::int64_t types = loaded.model.config().types;
+  const auto examples =
+      data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false, capacity.longest);
+  auto samples = std::make_unique<data::ExampleSamples>(examples, capacity.longest, types);
+  report_examples(options.input.string(), *samples, examples, capacity.longest);
+  const auto output =
+      options.pooling == "mean" ? InferenceEngine::Output::mean : InferenceEngine::Output::first;
+  InferenceEngine engine(loaded.model, output, loaded.processor);
+  const std::int64_t width = engine.width();
+  std::vector<float> vectors(examples.count() * width);
+  engine.run(std::move(samples), capacity, [&](std::int64_t sample, std::span<const double> values) {
+    require_finite(values, options.inference.model, options.input, examples.line(sample));
+    std::ranges::transform(values, vectors.begin() + sample * width,
+                           [](double value) { return static_cast<float>(value); });
+  });
+  if (format == OutputFormat::hdf5)
+    write_hdf5(options.output.path, vectors, width, examples, options);
+  else
+    write_jsonl(options.output.path, vectors, width, examples);
+  put("{} vectors of {} numbers in {}\n", examples.count(), width, options.output.path.string());
+}
+
+}  // namespace
+
+void add_embed_command(CLI::App& program) {
+  auto options = std::make_shared<EmbedOptions>();
+  CLI::App* command = program.add_subcommand("embed", "One vector per sentence, pair or function");
+  add_inference_options(*command, options->inference);
+  command
+      ->add_option("--input", options->input,
+                   "TSV, CSV or JSONL with text columns, or a text file with one text per line; .gz too")
+      ->required();
+  command
+      ->add_option(
+          "--text", options->text,
+          "Its one or two text columns; default: those of the model's task. One where the model encodes the "
+          "texts of a pair apart")
+      ->delimiter(',');
+  add_output_options(*command, options->output, "FILE.h5 or FILE.jsonl");
+  command->add_option("--pooling", options->pooling, "mean: of all tokens; first: of the first token")
+      ->check(CLI::IsMember({"mean", "first"}))
+      ->capture_default_str();
+  command->footer(
+      "Example: comera embed runs/first --input functions.jsonl.gz --text code --output functions.h5\n"
+      "The file holds `vectors` (rows, hidden) and `lines`, the input's line of each row. All vectors are "
+      "held "
+      "in memory.");
+  command->callback([options] { embed(*options); });
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,170 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "cli/commands/commands.h"
+#include "cli/options/inference_options.h"
+#include "cli/inference_task.h"
+#include "cli/options/number_checks.h"
+#include "cli/run_input.h"
+#include "kernels/backends/backends.h"
+#include "kernels/core/console.h"
+#include "model/encoder_micro_batches.h"
+#include "reports/number_text.h"
+#include "training/tasks/masked_language_task.h"
+#include "training/logging/progress.h"
+#include "training/tasks/sequence_task.h"
+
+namespace comera::cli {
+
+namespace {
+
+struct EvalOptions {
+  InferenceOptions inference;
+  std::vector<std::string> input;
+  std::vector<std::string> data;
+  std::int64_t batches = 0;
+  bool json = false;
+};
+
+// Paths in a recipe are relative to the folder where the run was begun.
+void check_recipe_path(const std::filesystem::path& path, const EvalOptions& options, const char* instead) {
+  std::error_code code;
+  if (!std::filesystem::exists(path, code))
+    throw UsageError(
+        fmt::format("{}: no such file or folder (from the recipe of {}); give {} if it lies elsewhere",
+                    path.string(), options.inference.model.string(), instead));
+}
+
+void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
+  if (!options.data.empty())
+    throw UsageError("--data is for a pretrained model; this one is fine-tuned: give --input FILE");
+  if (options.batches > 0) throw UsageError("--batches is for a pretrained model; this one is fine-tuned");
+  TaskSection section = loaded.recipe.task;
+  if (!options.input.empty()) section.validation = options.input;
+  const std::vector<data::Task::Set> sets_to_score = task_of(section, TaskUse::inference).validation;
+  if (sets_to_score.empty()) throw UsageError("there is nothing to evaluate on: give --input FILE");
+  const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
+  const EncoderConfig& config = loaded.model.config();
+  InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
+  Json sets = Json::object();
+  for (const data::Task::Set& set : sets_to_score) {
+    if (options.input.empty()) check_recipe_path(set.file, options, "--input FILE");
+    const data::Task task = task_for(options.inference, loaded, set.file, true);
+    const auto examples = data::Examples::read(task, {set}, loaded.tokenizer, true, capacity.longest);
+    report_examples(set.file.string(), *samples_for(config, task, examples, capacity.longest), examples,
+                    capacity.longest);
+    const data::TaskScores scores = *score(engine, task, examples, set.name, capacity, config);
+    require_finite(scores.loss, options.inference, set.file);
+    if (options.json)
+      sets[set.name] = metrics_of(scores);
+    else
+      put("{}\n", data::describe(scores));
+  }
+  if (options.json) put("{}\n", json_text(sets));
+}
+
+// A model can be evaluated without what it was trained on.
+void forget_missing_training_data(DataSection& data) {
+  std::error_code code;
+  const auto is_missing = [&](const std::string& folder) {
+    const bool missing = !std::filesystem::exists(folder, code);
+    if (missing) say("{}: the training data are not there, so that no unigram baseline is known\n", folder);
+    return missing;
+  };
+  if (data.sources.empty() && is_missing(data.train)) data.train.clear();
+  if (std::ranges::any_of(data.sources, [&](const DataSource& source) { return is_missing(source.folder); }))
+    data.sources.clear();
+}
+
+void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
+  if (!options.input.empty())
+    throw UsageError(
+        "--input is for a fine-tuned model; this one is pretrained: give --data FOLDER of shards");
+  DataSection data = loaded.recipe.data;
+  follow_run_shards(options.inference.model, data);
+  if (options.data.size() == 1) data.validation = options.data.front();
+  if (options.data.size() > 1) {
+    data.validation.clear(), data.sources.clear();
+    for (const std::string& folder : options.data) data.sources.push_back({.folder = folder});
+  }
+  if (data.validation.empty() && data.sources.empty())
+    throw UsageError("there is nothing to evaluate on: give --data FOLDER of shards");
+  if (options.data.empty()) {
+    if (!data.validation.empty()) {
+      check_recipe_path(data.validation, options, "--data FOLDER");
+    } else {  // the held-out parts of the sources are evaluated
+      for (const DataSource& source : data.sources)
+        check_recipe_path(source.folder, options, "--data FOLDER");
+    }
+  }
+  forget_missing_training_data(data);
+  data.tokenizer = loaded.trained.tokenizer.string();
+  MaskedLanguageTask task(data, loaded.tokenizer, loaded.model.config());
+  StepEngine engine(loaded.model, loaded.processor);
+  data::LoaderOptions loading;
+  loading.masking = task.masking();
+  const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
+  loading.capacity = data::capacity_for(capacity.tokens, capacity.longest, loading.masking.probability,
+                                        loaded.model.config().vocabulary);
+  loading.right_modulus = loaded.model.token_embedding().right_rows();
+  engine.set_micro_batches(EncoderMicroBatches(loaded.model, loading.capacity));
+  ProgressBar progress("eval");
+  std::int64_t micro_batches = 0;
+  const auto go_on = [&] {
+    progress.update(micro_batches, fmt::format("{} tokens", grouped(micro_batches * capacity.tokens)));
+    ++micro_batches;
+    return false;
+  };
+  const Evaluation evaluation =
+      *task.evaluate(engine, loaded.model, loading, options.batches, go_on, one_process());
+  require_finite(evaluation.loss, options.inference,
+                 data.validation.empty() ? data.sources[0].folder : data.validation);
+  if (options.json)
+    put("{}\n", json_text(task.metrics(evaluation)));
+  else
+    put("{}\n", task.describe(evaluation));
+}
+
+void evaluate(const EvalOptions& options) {
+  LoadedModel loaded = options.inference.load();
+  if (loaded.model.config().head == HeadKind::mlm)
+    evaluate_language_model(options, loaded);
+  else
+    evaluate_task(options, loaded);
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& program) {
+  auto options = std::make_shared<EvalOptions>();
+  CLI::App* command = program.add_subcommand("eval", "Score a trained model on held-out data");
+  add_inference_options(*command, options->inference);
+  command->add_option(
+      "--input", options->input,
+      "Of a fine-tuned model: tables to score, instead of the validation files it was trained with");
+  command
+      ->add_option("--data", options->data,
+                   "Of a pretrained model: folders of shards whose validation splits are scored, each by "
+                   "itself if there are several, instead of the recipe's")
+      ->type_name("FOLDER ...");
+  command
+      ->add_option("--batches", options->batches,
+                   "Of a pretrained model: only this many micro-batches of 4,096 tokens of each validation "
+                   "split, drawn "
+                   "fairly (default: all)")
+      ->check(positive_number)
+      ->type_name("INT");
+  command->add_flag("--json", options->json, "Print one JSON object");
+  command->footer(
+      "Example: comera eval runs/mnli --input glue/MNLI/dev_mismatched.tsv\n"
+      "The whole of each file is scored, unless --batches says less; rows that had to be left out are "
+      "reported on stderr.");
+  command->callback([options] { evaluate(*options); });
+}
+
+}  // namespace comera::cli

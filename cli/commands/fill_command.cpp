@@ -1,0 +1,178 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "cli/commands/commands.h"
+#include "cli/fill_questions.h"
+#include "cli/fill_report.h"
+#include "cli/options/inference_options.h"
+#include "cli/options/number_checks.h"
+#include "cli/options/output_options.h"
+#include "data/tables/table_reader.h"
+#include "kernels/core/console.h"
+#include "storage/durable_file.h"
+
+namespace comera::cli {
+
+namespace {
+
+struct FillOptions {
+  InferenceOptions inference;
+  std::vector<std::string> texts;
+  std::filesystem::path input;
+  std::string column = "text";
+  std::filesystem::path held_out;
+  std::int64_t examples = 10;
+  std::int64_t seed = 0;
+  std::int64_t top = 5;
+  OutputOptions output;
+
+  void check() const {
+    const int given = static_cast<int>(!texts.empty()) + static_cast<int>(!input.empty()) +
+                      static_cast<int>(!held_out.empty());
+    if (given == 0)
+      throw UsageError(
+          fmt::format("there is nothing to fill: give a TEXT with {}, --input FILE or --held-out "
+                      "FOLDER",
+                      data::MaskedText::mark));
+    if (given > 1) throw UsageError("TEXT, --input and --held-out are three ways to ask: give one of them");
+    if (output.path.empty()) return;
+    output_format(output.path, {OutputFormat::jsonl});
+    output.check(input);
+  }
+};
+
+std::vector<Question> questions_of_texts(const FillOptions& options, const LoadedModel& loaded,
+                                         const FillReport& report, std::int64_t length) {
+  std::vector<Question> questions;
+  for (const std::string& text : options.texts) {
+    questions.push_back({.place = fmt::format("'{}'", shortened_text(text)),
+                         .title = "",
+                         .number_key = "line",
+                         .number = static_cast<std::int64_t>(questions.size()) + 1,
+                         .text = report.reader().read(text)});
+    check_text(questions.back(), loaded, length);
+  }
+  return questions;
+}
+
+std::vector<Question> questions_of_file(const FillOptions& options, const LoadedModel& loaded,
+                                        const FillReport& report, std::int64_t length) {
+  const TaskSection& task = loaded.recipe.task;
+  data::TableReader reader(options.input,
+                           {.format = task.format, .header = task.header, .columns = {options.column}});
+  std::vector<Question> questions;
+  for (data::TableRow row; reader.next(row);) {
+    questions.push_back({.place = fmt::format("line {} of {}", row.line, options.input.string()),
+                         .title = fmt::format("line {}: ", row.line),
+                         .number_key = "line",
+                         .number = row.line,
+                         .text = report.reader().read(*row.fields[0])});
+    check_text(questions.back(), loaded, length);
+  }
+  if (const std::string left_out = data::describe_skipped(options.input, reader.counts()); !left_out.empty())
+    say("{}\n", left_out);
+  COMERA_CHECK(!questions.empty(), "{}: holds no text", options.input.string());
+  return questions;
+}
+
+void write(const std::vector<Question>& questions, const FillOptions& options, const FillReport& report) {
+  std::string lines;
+  std::int64_t marks = 0;
+  for (const Question& question : questions)
+    for (std::size_t mark = 0; mark < question.answers.size(); ++mark, ++marks) {
+      Json object = {{question.number_key, question.number}, {"mask", mark + 1}};
+      report.add_to(object, question.text, mark, question.answers[mark]);
+      lines += json_text(object) + "\n";
+    }
+  storage::write_file_durably(options.output.path, lines);
+  put("{} masks of {} texts are filled in {}\n", marks, questions.size(), options.output.path.string());
+}
+
+void print(const std::vector<Question>& questions, const FillReport& report) {
+  for (const Question& question : questions) {
+    const std::size_t marks = question.answers.size();
+    for (std::size_t mark = 0; mark < marks; ++mark) {
+      const std::string which = marks > 1 ? fmt::format("mask {} of {}: ", mark + 1, marks) : "";
+      put("{}", report.lines(question.title + which, question.text, mark, question.answers[mark]));
+    }
+  }
+}
+
+// How many of the hidden pieces were found.
+void print_score(const std::vector<Question>& questions, std::int64_t top) {
+  const auto within = [&](std::int64_t rank) {
+    return std::ranges::count_if(
+        questions, [&](const Question& question) { return question.answers[0].standing.rank <= rank; });
+  };
+  put("{} of {} hidden pieces were the first guess{}\n", within(1), questions.size(),
+      top > 1 ? fmt::format(", {} among the first {}", within(top), top) : "");
+}
+
+void fill(const FillOptions& options) {
+  options.check();
+  const LoadedModel loaded = options.inference.load();
+  if (loaded.model.config().head != HeadKind::mlm)
+    throw UsageError(fmt::format(
+        "{} is a fine-tuned model, which has lost the head that knows pieces; give the pretrained one",
+        options.inference.model.string()));
+  const std::int64_t length = inference_capacity(options.inference, loaded).longest;
+  const FillReport report(loaded.tokenizer);
+  std::vector<Question> questions =
+      !options.held_out.empty()
+          ? hidden_pieces({.folder = options.held_out, .examples = options.examples, .seed = options.seed},
+                          loaded, length)
+      : !options.input.empty() ? questions_of_file(options, loaded, report, length)
+                               : questions_of_texts(options, loaded, report, length);
+  answer(questions, options.top, options.inference, loaded);
+  if (options.output.path.empty())
+    print(questions, report);
+  else
+    write(questions, options, report);
+  if (!options.held_out.empty()) print_score(questions, options.top);
+}
+
+}  // namespace
+
+void add_fill_command(CLI::App& program) {
+  auto options = std::make_shared<FillOptions>();
+  CLI::App* command =
+      program.add_subcommand("fill", "The likeliest pieces for each [MASK] of a text, by a pretrained model");
+  add_inference_options(*command, options->inference);
+  command->add_option("texts", options->texts, "Texts with [MASK], each of which stands for one piece")
+      ->type_name("TEXT");
+  CLI::Option* input = command->add_option(
+      "--input", options->input,
+      "Instead of texts: a text file with one text per line, or TSV, CSV or JSONL with a text column; .gz "
+      "too");
+  command->add_option("--text", options->column, "Its column of texts")->needs(input)->capture_default_str();
+  CLI::Option* held_out = command->add_option(
+      "--held-out", options->held_out,
+      "Instead of texts: a folder of shards; hides one piece in each of some held-out sequences");
+  command->add_option("--examples", options->examples, "How many sequences")
+      ->needs(held_out)
+      ->check(positive_number)
+      ->capture_default_str();
+  command->add_option("--seed", options->seed, "Decides which sequences and pieces")
+      ->needs(held_out)
+      ->check(number_from_0)
+      ->capture_default_str();
+  command->add_option("--top", options->top, "How many pieces to show for each [MASK]")
+      ->check(positive_number)
+      ->capture_default_str();
+  add_output_options(*command, options->output, "FILE.jsonl: a line for each [MASK], instead of printing",
+                     false);
+  command->footer(
+      "Example: comera fill runs/first 'for i [MASK] range(10):'\n"
+      "Pieces are those of the tokenizer, which writes a space as \xe2\x96\x81 (SentencePiece) or ## before "
+      "what goes on with a word (WordPiece). One space before [MASK] belongs to its piece. All texts are "
+      "held "
+      "in memory.");
+  command->callback([options] { fill(*options); });
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,367 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/commands.h"
+#include "cli/options/device_option.h"
+#include "cli/options/number_checks.h"
+#include "cli/options/training_options.h"
+#include "data/batching/batch.h"
+#include "data/tables/glue.h"
+#include "kernels/backends/backends.h"
+#include "kernels/core/console.h"
+#include "storage/durable_file.h"
+#include "storage/folder.h"
+#include "storage/json_file.h"
+#include "storage/seal.h"
+#include "storage/small_file.h"
+#include "training/tasks/glue_results.h"
+#include "training/tasks/glue_submission.h"
+#include "training/inference/inference_engine.h"
+#include "training/tasks/sequence_task.h"
+#include "training/inference/trained_model.h"
+
+namespace comera::cli {
+
+namespace {
+
+struct GlueCommandOptions {
+  RecipeOptions recipe;
+  std::string from, device;
+  std::filesystem::path data, output;
+  std::vector<std::string> tasks;
+  std::int64_t seeds = 3, max_steps = 0;
+  double small_epochs = 10;
+  bool from_mnli = false, scratch = false;
+};
+
+// Whose examples are most alike those of MNLI.
+bool learns_from_mnli(const std::string& task) { return task == "rte" || task == "mrpc" || task == "stsb"; }
+
+class GlueBenchmark {
+ public:
+  GlueBenchmark(const GlueCommandOptions& options, Communicator& communicator, StopSignals& signals)
+      : options_(options), communicator_(communicator), signals_(signals) {}
+
+  void run() {
+    const std::vector<std::string> tasks = find_tasks();
+    if (options_.from_mnli) require_mnli(tasks);
+    if (storage::exists(options_.output / "checkpoints"))
+      throw UsageError(
+          fmt::format("--output {}: is a run's folder; choose another, which gets runs of its own",
+                      options_.output.string()));
+    storage::create_directories_durably(options_.output);
+    keep_origin();
+    add_results_of_others(tasks);
+    for (const std::string& task : tasks) {
+      bool is_new = false;
+      for (std::int64_t seed = 1; seed <= options_.seeds; ++seed) {
+        const Ended ended = run_once(task, seed);
+        if (ended == Ended::stopped) {
+          put("{}stopped; the same command goes on\n", table_.text());
+          return;
+        }
+        is_new = is_new || ended == Ended::now;
+        if (ended == Ended::now) write_table();
+      }
+      write_submissions(task, is_new);
+    }
+    write_table();
+    put("{}results in {}{}\n", table_.text(), (options_.output / "glue.json").string(),
+        storage::exists(options_.output / "submission")
+            ? ", predictions for GLUE's server in submission/ beside it"
+            : "");
+    for (const std::string& note : notes_) say("note: {}\n", note);
+  }
+
+ private:
+  enum class Ended : std::uint8_t { before, now, stopped };
+
+  std::vector<std::string> find_tasks() {
+    for (const std::string& task : options_.tasks) static_cast<void>(data::glue_folder(task));
+    std::vector<std::string> found;
+    for (const std::string& name : data::glue_tasks_by_size()) {
+      if (!options_.tasks.empty() && std::ranges::find(options_.tasks, name) == options_.tasks.end())
+        continue;
+      const data::Task task = data::glue_task(name, options_.data / data::glue_folder(name));
+      std::string missing;
+      for (const auto* sets : {&task.train, &task.validation})
+        for (const data::Task::Set& set : *sets)
+          if (std::error_code code; missing.empty() && !std::filesystem::exists(set.file, code))
+            missing = fmt::format("there is no {}", set.file.string());
+      if (missing.empty())
+        found.push_back(name);
+      else
+        table_.leave_out(name, missing);
+    }
+    if (found.empty())
+      throw UsageError(
+          fmt::format("{}: holds no task's files; give the folder that has MNLI, RTE and so on, each "
+                      "with train.tsv and dev.tsv",
+                      options_.data.string()));
+    return found;
+  }
+
+  std::filesystem::path folder_of(const std::string& task, std::int64_t seed) const {
+    return options_.output / "runs" / fmt::format("{}-{}", task, seed);
+  }
+  std::filesystem::path mnli_model(std::int64_t seed) const { return folder_of("mnli", seed) / "best.h5"; }
+
+  // --from-mnli needs MNLI's models, of this call or of one before.
+  void require_mnli(const std::vector<std::string>& tasks) const {
+    if (tasks.front() == "mnli" || std::ranges::none_of(tasks, learns_from_mnli)) return;
+    for (std::int64_t seed = 1; seed <= options_.seeds; ++seed)
+      if (!has_result(folder_of("mnli", seed)))
+        throw UsageError(fmt::format(
+            "--from-mnli: {} is no finished run of MNLI; let --tasks have mnli too, with its files in "
+            "{}",
+            folder_of("mnli", seed).string(), options_.data.string()));
+  }
+
+  // All runs of a table begin with the same model, also those of another call, before which the pretraining
+  // may have gone on.
+  void keep_origin() const {
+    const std::filesystem::path file = options_.output / "from.json",
+                                checkpoint = find_trained_model(options_.from).checkpoint;
+    const storage::FileDescriptor model = storage::FileDescriptor::open_to_read(checkpoint);
+    Json now = {{"bytes", model.size()}, {"crc32", storage::checksum(model, 0, model.size())}};
+    if (options_.scratch) now["scratch"] = true;
+    if (!storage::exists(file)) {
+      storage::write_file_durably(file, json_text(now) + "\n");
+      return;
+    }
+    const auto begun = storage::parse_json(storage::read_small_file(file, 1 << 20, "a note about a model"),
+                                           file.string() + ":");
+    if (begun != nlohmann::json(now))
+      throw UsageError(
+          fmt::format("{}: its runs began with another model than {} is now, or one with its weights and the "
+                      "other without; give another --output",
+                      options_.output.string(), checkpoint.string()));
+  }
+
+  // The table is of all that the folder holds, whatever --tasks says now.
+  void add_results_of_others(const std::vector<std::string>& tasks) {
+    for (const std::filesystem::path& run : storage::entries_of(options_.output / "runs")) {
+      const std::string name = run.filename().string(), task = name.substr(0, name.rfind('-'));
+      if (std::ranges::find(tasks, task) == tasks.end() && has_result(run)) table_.add(read_result(run));
+    }
+  }
+
+  TrainingCommandOptions command_for(const std::string& task, std::int64_t seed) const {
+    TrainingCommandOptions command;
+    command.recipe.file = options_.recipe.file;
+    command.from = options_.from;
+    command.scratch = options_.scratch;
+    if (options_.from_mnli && learns_from_mnli(task)) command.from = mnli_model(seed).string();
+    command.output = folder_of(task, seed).string();
+    command.resume = "auto";
+    command.device = options_.device;
+    command.recipe.overrides = {fmt::format("task.name=\"{}\"", task), fmt::format("run.seed={}", seed)};
+    if (data::has_few_examples(task))
+      command.recipe.overrides.push_back(fmt::format("phase.0.epochs={}", options_.small_epochs));
+    for (const std::string& own : options_.recipe.overrides) command.recipe.overrides.push_back(own);
+    return command;
+  }
+
+  Recipe recipe_for(const TrainingCommandOptions& command, const std::string& task) const {
+    Recipe recipe = load_training_recipe(command);
+    recipe.task.folder = (options_.data / data::glue_folder(task)).string();
+    if (options_.max_steps > 0)
+      for (PhaseSection& phase : recipe.phases) {
+        phase.epochs.reset();
+        phase.steps = std::min(phase.steps.value_or(options_.max_steps), options_.max_steps);
+        phase.warmup_steps = std::min(phase.warmup_steps, *phase.steps);
+      }
+    recipe = resolve_task(recipe);
+    if (recipe.task.text.size() == 1) recipe.model.pairs = PairEncoding::joint;  // one text is no pair
+    return recipe;
+  }
+
+  Ended run_once(const std::string& task, std::int64_t seed) {
+    const TrainingCommandOptions command = command_for(task, seed);
+    const Recipe recipe = recipe_for(command, task);
+    const bool is_new = !has_result(command.output);
+    GlueResult result;
+    if (!is_new) {
+      result = read_result(command.output);
+      require_settings(command.output, result, recipe, fingerprint_of_task(recipe));
+    } else {
+      say("{}, seed {} of {}\n", task, seed, options_.seeds);
+      TrainingOptions training = training_options(command, communicator_, signals_);
+      training.finetune = true;
+      TrainingRun run(recipe, training);
+      if (!began_) signals_.begin();
+      began_ = true;
+      const TrainingOutcome outcome = run.run();
+      if (!outcome.finished) return Ended::stopped;
+      COMERA_CHECK(!outcome.best.empty(),
+                   "{}: has no best model, since no evaluation was finite; train it with "
+                   "lower rates (--set phase.0.learning_rate=…)",
+                   command.output);
+      result = score_run(task, seed, recipe, outcome);
+      write_result(command.output, result);
+    }
+    table_.add(result);
+    return is_new ? Ended::now : Ended::before;
+  }
+
+  static std::string fingerprint_of_task(const Recipe& recipe) {
+    const data::Task task = task_of(recipe.task);
+    std::vector<std::filesystem::path> files;
+    for (const auto* sets : {&task.train, &task.validation})
+      for (const data::Task::Set& set : *sets) files.push_back(set.file);
+    return fingerprint_of_files(files);
+  }
+
+  GlueResult score_run(const std::string& task, std::int64_t seed, const Recipe& recipe,
+                       const TrainingOutcome& outcome) const {
+    const LoadedModel loaded(outcome.best, {}, {}, recipe.run.device);
+    GlueResult result{.task = task,
+                      .seed = seed,
+                      .numbers = {},
+                      .best_step = outcome.best_step,
+                      .steps = outcome.step,
+                      .data = fingerprint_of_task(recipe),
+                      .recipe = recipe};
+    const data::Task described = task_of(recipe.task);
+    const std::int64_t length = recipe.phases.at(0).length;
+    const MicroBatchCapacity capacity =
+        data::capacity_for(std::max<std::int64_t>(4096, length), length, 0, loaded.model.config().vocabulary);
+    InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
+    std::vector<data::TaskScores> scores;
+    for (const data::Task::Set& set : described.validation) {
+      const auto examples = data::Examples::read(described, {set}, loaded.tokenizer, true, length);
+      scores.push_back(*score(engine, described, examples, set.name, capacity, loaded.model.config()));
+      result.examples += examples.count();
+    }
+    for (const data::GlueNumber& number : data::glue_numbers(task))
+      result.numbers.push_back(
+          std::ranges::find(scores, number.set, &data::TaskScores::set)->value(number.metric));
+    return result;
+  }
+
+  // Those that were made of the same run before stay. A test set that cannot be read is no reason to lose the
+  // other tasks.
+  void write_submissions(const std::string& task, bool is_new) {
+    std::vector<data::GlueTest> tests = data::glue_tests(task, options_.data);
+    const std::filesystem::path folder = options_.output / "submission";
+    const GlueResult& best = table_.best_of(task);
+    const std::string run = folder_of(task, best.seed).filename().string();
+    const std::filesystem::path file = options_.output / "submission.json";  // which run made which
+    nlohmann::json made = nlohmann::json::object();
+    if (storage::exists(file))
+      made = storage::parse_json(storage::read_small_file(file, 1 << 20, "a note about predictions"),
+                                 file.string() + ":");
+    if (!made.is_object()) made = nlohmann::json::object();
+    std::erase_if(tests, [&](const data::GlueTest& test) {
+      return !is_new && storage::exists(folder / test.submission) &&
+             made.value(test.submission, nlohmann::json()) == made_of(run, test.file);
+    });
+    if (tests.empty()) return;
+    storage::create_directories_durably(folder);
+    const LoadedModel loaded(folder_of(task, best.seed) / "best.h5", {}, {}, best.recipe.run.device);
+    for (const data::GlueTest& test : tests) try {
+        const std::int64_t unread =
+            write_submission(loaded, test, best.recipe.phases.at(0).length, folder / test.submission);
+        if (unread > 0)
+          say("{}: {} rows cannot be read; they have the first label in {}\n", test.file.string(), unread,
+              test.submission);
+        made[test.submission] = made_of(run, test.file);
+        storage::write_file_durably(file, made.dump(2) + "\n");
+      } catch (const Error& error) {
+        notes_.push_back(fmt::format("there are no predictions {}: {}", test.submission, error.what()));
+      }
+  }
+
+  static nlohmann::json made_of(const std::string& run, const std::filesystem::path& test) {
+    return {{"run", run}, {"data", fingerprint_of_files({test})}};
+  }
+
+  void write_table() const {
+    Json json = table_.json();
+    json["from"] = options_.from;
+    json["scratch"] = options_.scratch;
+    storage::write_file_durably(options_.output / "glue.json", json.dump(2) + "\n");
+    storage::write_file_durably(options_.output / "glue.txt", table_.text());
+  }
+
+  const GlueCommandOptions& options_;
+  Communicator& communicator_;
+  StopSignals& signals_;
+  GlueTable table_;
+  std::vector<std::string> notes_;
+  bool began_ = false;
+};
+
+void glue(const GlueCommandOptions& options, Communicator& communicator, StopSignals& signals) {
+  if (!communicator.alone())
+    throw UsageError(
+        "comera glue runs in one process; fine-tune a task by itself with several (comera finetune)");
+  refuse_keys(options.recipe.overrides,
+              {"task.name", "task.folder", "task.train", "task.validation", "run.seed", "run.output"},
+              "comera glue says it for each task and each seed; leave it out");
+  GlueBenchmark(options, communicator, signals).run();
+}
+
+}  // namespace
+
+void add_glue_command(CLI::App& program) {
+  auto options = std::make_shared<GlueCommandOptions>();
+  options->recipe.file = "glue";
+  CLI::App* command = program.add_subcommand(
+      "glue", "Fine-tune a pretrained model on every task of GLUE whose data is there, and make the table");
+  command->add_option("--from", options->from, "The pretrained model: a checkpoint or a run's directory")
+      ->required()
+      ->type_name("MODEL");
+  command
+      ->add_option("--data", options->data, "Folder with CoLA, MNLI, MRPC and so on, as they are published")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("--output", options->output, "Folder for the runs, the table and the predictions")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("--seeds", options->seeds, "Runs of each task")
+      ->check(positive_number)
+      ->capture_default_str();
+  command->add_option("--tasks", options->tasks, "Only these, such as mnli,rte")->delimiter(',');
+  CLI::Option* from_mnli = command->add_flag(
+      "--from-mnli", options->from_mnli,
+      "RTE, MRPC and STS-B begin with MNLI's model of the same seed instead of the pretrained one");
+  command
+      ->add_flag("--scratch", options->scratch,
+                 "Of the pretrained model take shapes and tokenizer only and begin with random weights: the "
+                 "difference is what pretraining is worth")
+      ->excludes(from_mnli);
+  command->add_option("--recipe", options->recipe.file, "How to fine-tune")
+      ->type_name("RECIPE")
+      ->capture_default_str();
+  command
+      ->add_option("--set", options->recipe.overrides,
+                   "Overrides a key of the recipe for all tasks, such as phase.0.epochs=5; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
+  command
+      ->add_option(
+          "--small-epochs", options->small_epochs,
+          "Passes over the training sets of fewer than 10,000 examples (CoLA, MRPC, RTE, STS-B, WNLI)")
+      ->check(number_above_0(1e4))
+      ->capture_default_str();
+  command->add_option("--max-steps", options->max_steps, "At most so many steps a run, to try it out")
+      ->check(positive_number);
+  add_device_option(*command, options->device);
+  command->footer(
+      "Example: comera glue --from runs/first --data glue --seeds 3 --output runs/glue\n"
+      "The same command goes on where it was stopped or killed. OUTPUT/glue.json has all numbers, "
+      "OUTPUT/submission "
+      "the predictions for GLUE's server, of each task's best seed: docs/guide/finetuning.md");
+  command->callback([options] {
+    run_in_job(
+        [&](Communicator& communicator, StopSignals& signals) { glue(*options, communicator, signals); });
+  });
+}
+
+}  // namespace comera::cli

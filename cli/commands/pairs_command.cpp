@@ -1,0 +1,64 @@
+#include <fmt/core.h>
+
+#include <memory>
+
+#include "cli/commands/commands.h"
+#include "cli/options/corpus_options.h"
+#include "cli/options/output_options.h"
+#include "data/corpus/function_pairs.h"
+#include "kernels/core/console.h"
+#include "reports/number_text.h"
+#include "storage/folder_lock.h"
+#include "storage/new_folders.h"
+
+namespace comera::cli {
+namespace {
+
+struct PairsOptions {
+  CorpusInput corpus;
+  data::FunctionPairsOptions pairs;
+  OutputOptions output;
+};
+
+void make_pairs(PairsOptions options) {
+  options.pairs.output = options.output.path;
+  for (const char* name : {"train.jsonl", "validation.jsonl"}) options.output.check_file(name);
+  const auto corpus = open_corpus(options.corpus);
+  // Both files are of one process.
+  const storage::NewFolders made(options.pairs.output);
+  const storage::FolderLock lock(options.pairs.output, "making pairs");
+  const data::FunctionPairsCounts counts = data::build_function_pairs(*corpus, options.pairs);
+  print_corpus_counts(corpus->counts());
+  put("{:<24}{:>14}\n", "documented functions", grouped(counts.functions));
+  put("{:<24}{:>14}\n", "  seen before", grouped(counts.duplicates));
+  put("{:<24}{:>14}\n", "examples to train on", grouped(counts.train));
+  put("{:<24}{:>14}\n", "examples held out", grouped(counts.validation));
+  put("wrote {}\n", options.pairs.output.string());
+}
+
+}  // namespace
+
+void add_pairs_command(CLI::App& program) {
+  auto options = std::make_shared<PairsOptions>();
+  CLI::App* command = program.add_subcommand(
+      "pairs", "Make a task from source code: does this documentation belong to this function?");
+  add_corpus_options(*command, options->corpus, "--max-bytes");
+  add_output_options(*command, options->output, "Folder for train.jsonl and validation.jsonl");
+  command->add_option("--held-out", options->pairs.held_out, "Fraction of the functions kept for validation")
+      ->check(CLI::Range(0.001, 0.9))
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--copies", options->pairs.copies,
+          "How often each function is in the training data, with another wrong documentation each time")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->footer(
+      "Example:\n  comera pairs --input src --output pairs\n"
+      "  comera finetune recipes/function_pairs.toml --from runs/first --set task.train=pairs/train.jsonl "
+      "\\\n"
+      "    --set task.validation=pairs/validation.jsonl --output runs/pairs");
+  command->callback([options] { make_pairs(*options); });
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,88 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "measurements/size_plan.h"
+#include "cli/commands/commands.h"
+#include "cli/options/number_checks.h"
+#include "cli/options/output_options.h"
+#include "cli/options/recipe_options.h"
+#include "cli/options/training_data_options.h"
+#include "cli/training_plan.h"
+#include "kernels/core/console.h"
+#include "storage/durable_file.h"
+#include "training/resume/checkpoint_tokenizer.h"
+#include "training/tasks/masked_language_task.h"
+
+namespace comera::cli {
+
+namespace {
+
+struct PlanOptions {
+  RecipeOptions recipe{.file = "codebert_small", .overrides = {}};
+  double hours = 0;
+  TrainingDataOptions data;
+  OutputOptions output;
+};
+
+void plan(const PlanOptions& options) {
+  if (!options.output.path.empty()) options.output.check();
+  Recipe recipe = options.recipe.load_encoder();
+  set_data(recipe, options.data);
+  if (recipe.data.tokenizer.empty())
+    throw UsageError("the vocabulary follows from the tokenizer; give it with --tokenizer");
+  recipe.run.max_hours = options.hours;
+  const data::Tokenizer tokenizer = load_tokenizer(recipe.data.tokenizer);
+  check_plannable(recipe);
+  // What is wrong with the data is said before minutes are spent.
+  Recipe smallest = recipe;
+  set_size(smallest, {.layers = 1, .hidden = 128, .rank = 8}, tokenizer.vocabulary());
+  const MaskedLanguageTask task(recipe.data, tokenizer, encoder_config(smallest, tokenizer.vocabulary()));
+  put("the best size of {} for {:g} hours, by what others have learnt and how long a step takes here\n\n",
+      find_recipe(options.recipe.file).filename().string(), options.hours);
+  put("{}", size_plan_header());
+  const SizePlan sizes = plan_size(recipe, tokenizer.vocabulary(), [](const PlannedSize& size) {
+    put("{}", size_plan_row(size));
+    flush_output();
+  });
+  put("\n{}{}\n", hours_note(sizes, options.hours, tokenizer.vocabulary()),
+      size_plan_advice(sizes,
+                       recipe.phases[0].tokens_per_micro_batch * recipe.phases[0].micro_batches_per_step));
+  set_size(recipe, sizes.sizes[sizes.best].size, tokenizer.vocabulary());
+  print_training_plan(recipe, {.vocabulary = tokenizer.vocabulary(), .tokenizer = &tokenizer}, 1);
+  if (options.output.path.empty()) return;
+  storage::write_file_durably(options.output.path, to_toml(recipe));
+  put("saved            {}: comera pretrain {} --output RUN\n", options.output.path.string(),
+      options.output.path.string());
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& program) {
+  auto options = std::make_shared<PlanOptions>();
+  CLI::App* command = program.add_subcommand(
+      "plan", "Advise how large a model should be that is pretrained for so many hours on this machine");
+  command
+      ->add_option("recipe", options->recipe.file,
+                   "The recipe whose layers, phases and rates are kept: a TOML file, or the name of one that "
+                   "came with the program")
+      ->type_name("RECIPE")
+      ->capture_default_str();
+  command->add_option("--hours", options->hours, "How long the training may take")
+      ->required()
+      ->check(number_above_0(1e6));
+  add_training_data_options(*command, options->data);
+  command
+      ->add_option("--set", options->recipe.overrides,
+                   "Overrides a key of the recipe, such as run.threads=2; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE ...");
+  add_output_options(*command, options->output, "A file for the recipe of the advised size", false);
+  command->footer(
+      "Example:\n"
+      "  comera plan --hours 8 --data shards/python shards/java --tokenizer tokenizer.model --output "
+      "mine.toml\n"
+      "  comera pretrain mine.toml --output runs/mine");
+  command->callback([options] { plan(*options); });
+}
+
+}  // namespace comera::cli

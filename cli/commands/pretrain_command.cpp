@@ -1,0 +1,179 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+
+#include "cli/commands/commands.h"
+#include "cli/options/number_checks.h"
+#include "cli/options/output_options.h"
+#include "cli/run_input.h"
+#include "cli/run_training.h"
+#include "cli/options/training_data_options.h"
+#include "cli/options/training_options.h"
+#include "cli/training_plan.h"
+#include "kernels/core/console.h"
+#include "reports/number_text.h"
+#include "storage/durable_file.h"
+#include "training/resume/checkpoint_tokenizer.h"
+#include "training/rates/rate_search.h"
+
+namespace comera::cli {
+
+namespace {
+
+struct PretrainOptions {
+  TrainingCommandOptions training;
+  RunInput input;
+  TrainingDataOptions data;
+  double hours = 0;  // 0: as the recipe says
+  bool dry_run = false;
+  bool find_rate = false;
+  double minutes = 5;
+  std::int64_t trial_steps = 0;
+  std::filesystem::path plot;
+};
+
+Recipe recipe_of(const PretrainOptions& options) {
+  TrainingCommandOptions training = options.training;
+  if (options.hours > 0) training.recipe.overrides.push_back(fmt::format("run.max_hours={}", options.hours));
+  Recipe recipe = load_encoder_recipe(training);
+  set_data(recipe, options.data);
+  return recipe;
+}
+
+void find_rate(const PretrainOptions& options, const Communicator& communicator, StopSignals& signals) {
+  if (!communicator.alone())
+    throw UsageError("--find-rate runs in one process; the rates that it finds are those of several as well");
+  if (options.training.resume != "never" || options.training.use_older || options.training.stop_after > 0)
+    throw UsageError(
+        "--find-rate begins from the start every time and saves nothing; leave --resume, "
+        "--use-older-checkpoint "
+        "and --stop-after out");
+  if (!options.plot.empty()) {
+    if (options.plot.extension() != ".svg")
+      throw UsageError(
+          fmt::format("{}: --plot writes SVG; give the file a name in .svg", options.plot.string()));
+    prepare_output(options.plot);
+  }
+  const Recipe recipe = recipe_of(options);
+  signals.begin();
+  const RateReport report = find_rates(
+      recipe, {.minutes = options.minutes, .steps = options.trial_steps, .stop_requested = [&signals] {
+                 return signals.requested();
+               }});
+  put("{}", describe(report));
+  if (options.plot.empty()) return;
+  if (report.stopped) {
+    put("{} was not written\n", options.plot.string());
+    return;
+  }
+  storage::write_file_durably(options.plot, svg_of(plot_of(report, recipe.phases[0].learning_rate)));
+  put("saved    {}\n", options.plot.string());
+}
+
+// Of what is there: of data that would have to be made, their size is guessed.
+PlannedData planned_data(const Recipe& recipe, const PretrainOptions& options,
+                         const std::optional<data::Tokenizer>& tokenizer) {
+  if (!options.input.given()) return {.vocabulary = tokenizer->vocabulary(), .tokenizer = &*tokenizer};
+  constexpr double bytes_per_token = 3.3;  // of source code with some ten thousand pieces
+  const auto corpus = open_corpus(options.input.corpus);
+  {
+    CorpusProgress progress("reading");
+    data::Document document;
+    while (corpus->next(document)) progress.update(corpus->counts().documents, corpus->counts().bytes);
+  }
+  print_corpus_counts(corpus->counts());
+  if (corpus->counts().documents == 0) throw Error(data::nothing_was_kept(corpus->counts()));
+  const double tokens = static_cast<double>(corpus->counts().bytes) / bytes_per_token;
+  const std::int64_t vocabulary = tokenizer ? tokenizer->vocabulary() : vocabulary_for(recipe, options.input);
+  put("\ntokens           about {} million, and a vocabulary of {}\n",
+      fmt::format("{:.{}f}", tokens * 1e-6, tokens < 1e7 ? 2 : 0), grouped(vocabulary));
+  return {.vocabulary = vocabulary, .tokens = tokens * (1 - options.input.held_out)};
+}
+
+void dry_run(const PretrainOptions& options, const Communicator& communicator) {
+  if (!communicator.alone()) throw UsageError("--dry-run runs in one process; start it without mpirun");
+  const Recipe recipe = recipe_of(options);
+  if (options.input.given()) check_run_input(recipe);
+  std::optional<data::Tokenizer> tokenizer;
+  if (!recipe.data.tokenizer.empty()) tokenizer = load_tokenizer(recipe.data.tokenizer);
+  if (!options.input.given()) require_pretraining_keys(recipe);
+  print_training_plan(recipe, planned_data(recipe, options, tokenizer), 1);
+  put("nothing was written\n");
+}
+
+// Says what is to come, unless a run goes on that has said so.
+void make_data(Recipe& recipe, const TrainingOptions& training, const PretrainOptions& options,
+               Communicator& communicator) {
+  recipe = make_run_data(recipe, options.input, training.mode, communicator);
+  if (!communicator.first() || recipe_of_run(recipe.run.output)) return;
+  const data::Tokenizer tokenizer = load_tokenizer(recipe.data.tokenizer);
+  put("\n");
+  print_training_plan(recipe, {.vocabulary = tokenizer.vocabulary(), .tokenizer = &tokenizer},
+                      communicator.world_size());
+  put("\n");
+  flush_output();
+}
+
+void pretrain(const PretrainOptions& options, Communicator& communicator, StopSignals& signals) {
+  Recipe recipe = recipe_of(options);
+  const TrainingOptions training = training_options(options.training, communicator, signals);
+  if (options.input.given()) make_data(recipe, training, options, communicator);
+  run_training(recipe, training, signals);
+}
+
+}  // namespace
+
+void add_pretrain_command(CLI::App& program) {
+  auto options = std::make_shared<PretrainOptions>();
+  CLI::App* command = program.add_subcommand("pretrain", "Pretrain a model as a recipe says");
+  add_training_options(*command, options->training);
+  CLI::Option* input = add_run_input_options(*command, options->input);
+  add_training_data_options(*command, options->data)->excludes(input);
+  command
+      ->add_option("--hours", options->hours,
+                   "Train for so long: the schedule of rates and phases ends then (run.max_hours)")
+      ->check(number_above_0(1e6));
+  CLI::Option* dry = command->add_flag("--dry-run", options->dry_run,
+                                       "Write and train nothing, but say what the run would take: size, "
+                                       "passes, memory and time, measured here");
+  CLI::Option* find = command->add_flag(
+      "--find-rate", options->find_rate,
+      "Train nothing but short trials, and say which learning rates are best for each kind of parameter");
+  find->excludes(input)->excludes(dry);
+  CLI::Option* minutes =
+      command->add_option("--minutes", options->minutes, "Of all trials of --find-rate together, about")
+          ->needs(find)
+          ->check(number_above_0(1e6))
+          ->capture_default_str();
+  command
+      ->add_option("--trial-steps", options->trial_steps, "Steps of a trial, instead of as --minutes allow")
+      ->needs(find)
+      ->excludes(minutes)
+      ->check(positive_number);
+  command->add_option("--plot", options->plot, "An SVG file for the losses that --find-rate has seen")
+      ->needs(find)
+      ->type_name("FILE.svg");
+  command->footer(
+      "Examples:\n"
+      "  comera pretrain quickstart --input ~/src --output runs/first\n"
+      "  comera pretrain quickstart --input ~/src --output runs/first --hours 8 --dry-run\n"
+      "  comera pretrain codebert_small --data shards/python shards/java --tokenizer tok.model \\\n"
+      "           --output runs/small --resume auto\n"
+      "Several processes: mpirun -np 4 comera pretrain ... (docs/guide/scaling.md)\n"
+      "Ctrl-C, SIGTERM, SIGUSR1 or a closed terminal (SIGHUP, unless under nohup) saves a checkpoint and "
+      "stops; SIGQUIT does not save.");
+  command->callback([options] {
+    run_in_job([&](Communicator& communicator, StopSignals& signals) {
+      if (options->find_rate)
+        find_rate(*options, communicator, signals);
+      else if (options->dry_run)
+        dry_run(*options, communicator);
+      else
+        pretrain(*options, communicator, signals);
+    });
+  });
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,284 @@
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <ctime>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "checkpoints/checkpoint_directory.h"
+#include "cli/options/arguments.h"
+#include "cli/commands/commands.h"
+#include "cli/fill_questions.h"
+#include "cli/options/number_checks.h"
+#include "cli/options/output_options.h"
+#include "cli/options/training_options.h"
+#include "kernels/core/console.h"
+#include "kernels/core/version.h"
+#include "reports/metrics_file.h"
+#include "reports/run_report.h"
+#include "reports/tensorboard.h"
+#include "storage/durable_file.h"
+#include "storage/folder.h"
+#include "storage/small_file.h"
+#include "training/resume/checkpoint_recipe.h"
+
+namespace comera::cli {
+
+namespace {
+
+constexpr std::int64_t longest_filling = 64;  // tokens of a held-out sequence that is shown
+
+struct ReportOptions {
+  std::vector<std::filesystem::path> runs;
+  OutputOptions output;
+  std::filesystem::path tensorboard;
+  std::vector<std::string> texts;
+  std::int64_t examples = 6;
+};
+
+// A name for each folder: its last part, with as many of those before it as tell them apart.
+std::vector<std::string> names_of(const std::vector<std::filesystem::path>& folders) {
+  std::vector<std::string> names;
+  std::vector<std::filesystem::path> rest;
+  for (const std::filesystem::path& folder : folders) {
+    names.push_back(storage::last_part(folder));
+    rest.push_back(storage::without_last_part(folder));
+  }
+  const auto is_double = [&](const std::string& name) { return std::ranges::count(names, name) > 1; };
+  while (std::ranges::any_of(names, is_double)) {
+    const std::vector<std::string> before = names;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (std::ranges::count(before, before[i]) == 1) continue;
+      if (!rest[i].has_relative_path())
+        throw UsageError(fmt::format("{}: is given twice", folders[i].string()));
+      names[i] = fmt::format("{}/{}", storage::last_part(rest[i]), names[i]);
+      rest[i] = storage::without_last_part(rest[i]);
+    }
+  }
+  return names;
+}
+
+bool is_glue(const std::filesystem::path& folder) {
+  std::error_code code;
+  return std::filesystem::is_regular_file(folder / "glue.json", code);
+}
+
+ReportedFilling reported(const Question& question, std::size_t mark, const FillReport& report) {
+  const data::Reading reading = report.reader().unfilled(question.text, mark);
+  ReportedFilling filling{.before = reading.before, .behind = reading.behind, .truth = {}};
+  const auto text_of = [&](std::int32_t id) {
+    return report.reader().filled(question.text, mark, id).filling;
+  };
+  const Answer& answer = question.answers[mark];
+  if (answer.truth >= 0) filling.truth = text_of(answer.truth), filling.rank = answer.standing.rank;
+  for (const Filling& each : answer.fillings)
+    filling.guesses.emplace_back(text_of(each.id), each.probability);
+  return filling;
+}
+
+// Of the held-out data, where they still are, and of the user's own texts.
+void add_fillings(ReportedRun& reported_run, const std::filesystem::path& run, const ReportOptions& options) {
+  const Recipe& recipe = *reported_run.recipe;
+  if (recipe.dlrm || recipe.model.head != HeadKind::mlm) {
+    if (!options.texts.empty())
+      reported_run.notes.push_back("it fills no masks, so that the texts of --fill are not put to it");
+    return;
+  }
+  if (options.examples == 0 && options.texts.empty()) return;
+  InferenceOptions inference;
+  inference.model = run;
+  const LoadedModel loaded = inference.load();
+  const FillReport report(loaded.tokenizer);
+  std::vector<Question> questions;
+  for (const std::string& text : options.texts) {
+    questions.push_back({.place = fmt::format("'{}'", shortened_text(text)),
+                         .title = "",
+                         .number_key = "line",
+                         .text = report.reader().read(text)});
+    const EncoderConfig& config = loaded.model.config();
+    check_text(questions.back(), loaded,
+               config.positions == Positions::relative ? std::numeric_limits<std::int64_t>::max()
+                                                       : config.max_positions);
+  }
+  const std::string& folder = recipe.data.validation.empty() && !recipe.data.sources.empty()
+                                  ? recipe.data.sources.front().folder
+                                  : recipe.data.validation;
+  std::error_code code;
+  if (options.examples > 0 && !folder.empty() && std::filesystem::exists(folder, code)) {
+    const HiddenPieces wanted{.folder = folder, .examples = options.examples};
+    const std::vector<Question> hidden =
+        hidden_pieces(wanted, loaded, std::min(longest_filling, recipe.phases.front().length));
+    questions.insert(questions.end(), hidden.begin(), hidden.end());
+  } else if (options.examples > 0) {
+    reported_run.notes.push_back("its held-out data are not here, so that no fillings of them are shown");
+  }
+  answer(questions, 3, inference, loaded);
+  for (const Question& question : questions)
+    for (std::size_t mark = 0; mark < question.answers.size(); ++mark)
+      reported_run.fillings.push_back(reported(question, mark, report));
+}
+
+// What cannot be read of a run is a note: the rest of it is worth a report all the same.
+template <class Call>
+void note_failure(ReportedRun& run, const char* what, Call&& call) {
+  try {
+    call();
+  } catch (const UnfitText&) {
+    throw;
+  } catch (const Error& error) {
+    run.notes.push_back(fmt::format("{}: {}", what, error.what()));
+  }
+}
+
+ReportedRun read_run(const std::filesystem::path& run, const std::string& name,
+                     const ReportOptions& options) {
+  std::error_code code;
+  if (!std::filesystem::is_directory(run, code))
+    throw UsageError(fmt::format("{}: no such folder; give the folder of a run", run.string()));
+  if (!std::filesystem::exists(run / "metrics.jsonl", code) &&
+      !std::filesystem::is_directory(run / "checkpoints", code))
+    throw UsageError(
+        fmt::format("{}: is no run of comera: it has neither metrics nor checkpoints", run.string()));
+  ReportedRun reported{.name = name};
+  note_failure(reported, "no curves", [&] {
+    RunMetrics metrics = read_metrics(run / "metrics.jsonl");
+    reported.metrics = std::move(metrics.lines);
+    reported.notes = std::move(metrics.notes);
+  });
+  note_failure(reported, "its newest checkpoint's recipe is shown", [&] {
+    if (storage::exists(run / "recipe.toml")) static_cast<void>(load_recipe(run / "recipe.toml", {}));
+  });
+  note_failure(reported, "no recipe", [&] { reported.recipe = recipe_of_run(run); });
+  note_failure(reported, "no layers", [&] {
+    const auto found = find_latest(run / "checkpoints", ResumeMode::newest_to_read);
+    if (!found) throw Error("there is no checkpoint yet");
+    const auto bytes = std::filesystem::file_size(found->path, code);  // a run that goes on may remove it
+    reported.checkpoint_bytes = code ? 0 : static_cast<double>(bytes);
+    reported.ranks = checkpoint_ranks(CheckpointReader(found->path));
+  });
+  if (reported.recipe && reported.ranks)
+    note_failure(reported, "no fillings", [&] { add_fillings(reported, run, options); });
+  return reported;
+}
+
+// The table of `comera glue`.
+ReportedTable read_glue(const std::filesystem::path& folder, const std::string& name) {
+  const std::string text =
+      storage::read_small_file(folder / "glue.json", 1 << 26, "the results of comera glue");
+  const Json json = Json::parse(text, nullptr, false);
+  ReportedTable table{.title = fmt::format("GLUE: {}", name),
+                      .titles = {"task", "set", "number", "mean", "deviation", "seeds"}};
+  try {
+    for (const Json& task : json.at("tasks"))
+      for (const Json& number : task.at("numbers"))
+        table.rows.push_back({task.at("task"), number.at("set"), number.at("metric"), number.at("mean"),
+                              number.at("deviation"), task.at("seeds").size()});
+    if (json.contains("average"))
+      table.rows.push_back({"average", "", "without WNLI", json.at("average"), "", ""});
+  } catch (const Json::exception&) {
+    throw Error(fmt::format("{}: is not what comera glue writes", (folder / "glue.json").string()));
+  }
+  return table;
+}
+
+double written_at(const std::filesystem::path& file) {
+  const auto age = std::filesystem::file_time_type::clock::now() - std::filesystem::last_write_time(file);
+  return static_cast<double>(std::time(nullptr)) - std::chrono::duration<double>(age).count();
+}
+
+void write_tensorboard(const ReportOptions& options, const std::vector<std::string>& names) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (is_glue(options.runs[i])) {
+      say("{}: has no curves for TensorBoard; its runs lie in {}\n", names[i],
+          (options.runs[i] / "runs").string());
+      continue;
+    }
+    const std::filesystem::path metrics = options.runs[i] / "metrics.jsonl";
+    const RunMetrics read = read_metrics(metrics);
+    for (const std::string& note : read.notes) say("{}: {}\n", names[i], note);
+    const std::string events = tensorboard_events(read.lines, written_at(metrics));
+    const std::filesystem::path folder = options.tensorboard / names[i];
+    storage::create_directories_durably(folder);
+    // TensorBoard reads files with this in their names; the same name each time, so that a new one replaces
+    // it.
+    storage::write_file_durably(folder / "events.out.tfevents.comera", events);
+  }
+  put("saved {}; look at it with: tensorboard --logdir {}\n", options.tensorboard.string(),
+      for_shell(options.tensorboard.string()));
+}
+
+void write_report(const ReportOptions& options, const std::vector<std::string>& names) {
+  options.output.check("");
+  std::vector<ReportedRun> runs;
+  std::vector<ReportedTable> tables;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (is_glue(options.runs[i]))
+      tables.push_back(read_glue(options.runs[i], names[i]));
+    else
+      runs.push_back(read_run(options.runs[i], names[i], options));
+  }
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  const std::string page =
+      report_page(runs, tables, fmt::format("comera {}, {:%Y-%m-%d %H:%M}", version(), local));
+  storage::write_file_durably(options.output.path, page);
+  for (const ReportedRun& run : runs)
+    for (const std::string& note : run.notes) say("{}: {}\n", run.name, note);
+  put("saved {}, {:.0f} kB\n", options.output.path.string(), static_cast<double>(page.size()) * 1e-3);
+}
+
+void report(const ReportOptions& options) {
+  if (options.output.path.empty() && options.tensorboard.empty())
+    throw UsageError("there is nothing to write: give --output report.html, --tensorboard DIR or both");
+  if (!options.texts.empty() && options.output.path.empty())
+    throw UsageError("--fill is for the page; give --output report.html");
+  for (const std::string& text : options.texts)
+    if (text.find(data::MaskedText::mark) == std::string::npos)
+      throw UsageError(
+          fmt::format("'{}' has no {}: write it where a piece is to be found", text, data::MaskedText::mark));
+  if (options.output.path.empty() && std::ranges::all_of(options.runs, is_glue))
+    throw UsageError(fmt::format("{0}: has no curves for TensorBoard; give the folders in {0}/runs",
+                                 options.runs.front().string()));
+  const std::vector<std::string> names = names_of(options.runs);
+  if (!options.output.path.empty()) write_report(options, names);
+  if (!options.tensorboard.empty()) write_tensorboard(options, names);
+}
+
+}  // namespace
+
+void add_report_command(CLI::App& program) {
+  auto options = std::make_shared<ReportOptions>();
+  CLI::App* command = program.add_subcommand(
+      "report", "One HTML file about runs: curves, sizes, ranks, results, what differs, fillings");
+  command->add_option("runs", options->runs, "Folders of runs, or of comera glue")
+      ->required()
+      ->type_name("RUN");
+  add_output_options(*command, options->output, "The page to write, FILE.html", false);
+  command
+      ->add_option("--tensorboard", options->tensorboard,
+                   "Also, or instead: event files for TensorBoard, in a folder for each run")
+      ->type_name("DIR");
+  command
+      ->add_option("--fill", options->texts,
+                   "Also ask the models for the [MASK] of this text; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
+  command
+      ->add_option("--examples", options->examples,
+                   "Pieces of held-out sequences that the models are asked for")
+      ->check(number_from_0)
+      ->capture_default_str();
+  command->footer(
+      "Examples:\n"
+      "  comera report runs/first --output report.html\n"
+      "  comera report runs/first runs/dense --output report.html --fill 'for i [MASK] range(10):'\n"
+      "  comera report runs/first --tensorboard events");
+  command->callback([options] { report(*options); });
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,121 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <memory>
+
+#include "cli/commands/commands.h"
+#include "cli/options/device_option.h"
+#include "cli/options/number_checks.h"
+#include "cli/run_input.h"
+#include "cli/run_training.h"
+#include "cli/options/training_options.h"
+#include "kernels/core/console.h"
+#include "storage/folder.h"
+#include "training/logging/metrics.h"
+#include "training/logging/progress.h"
+
+namespace comera::cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct ResumeOptions {
+  std::string run, device;
+  std::vector<std::string> overrides;
+  double hours = 0;  // 0: until the run's end
+  std::int64_t stop_after = 0;
+  bool use_older = false;
+};
+
+// The run's own recipe. The folder may have been moved, and the files that it was begun with may be gone.
+Recipe recipe_to_resume(const ResumeOptions& options) {
+  const std::filesystem::path run = options.run;
+  std::error_code code;
+  refuse_keys(options.overrides, {"run.output"}, "the run stays in its folder; leave it out");
+  if (!std::filesystem::is_directory(run, code))
+    throw UsageError(fmt::format("{}: no such run; give the folder that --output named", run.string()));
+  std::optional<Recipe> own = recipe_of_run(run, options.overrides);
+  // Somebody may have changed it, and must see that it is wrong: another is not taken in its place.
+  if (own && storage::exists(run / "recipe.toml")) own = load_recipe(run / "recipe.toml", options.overrides);
+  if (!own) {
+    const bool is_prepared = std::filesystem::exists(run / "data" / "input.json", code);
+    throw UsageError(fmt::format("{}: {}", run.string(),
+                                 is_prepared
+                                     ? "has data, but no checkpoints yet: give the pretrain command that "
+                                       "made them once more"
+                                     : "is no run of comera: it has no checkpoints to go on from"));
+  }
+  Recipe recipe = *own;
+  recipe.run.output = run.string();
+  if (const auto tokenizer = run / "tokenizer.model";
+      std::filesystem::exists(tokenizer, code) && !sets_key(options.overrides, "data.tokenizer"))
+    recipe.data.tokenizer = tokenizer.string();
+  follow_run_shards(run, recipe.data);
+  if (!options.device.empty()) recipe.run.device = options.device;
+  return recipe;
+}
+
+// Where it stands, the run has said.
+void say_end(const TrainingRun& run, const ResumeOptions& options) {
+  const RunPlace place = run.place();
+  const double pace = reach_of_metrics(std::filesystem::path(options.run) / "metrics.jsonl").seconds_per_step;
+  const double left = pace * place.work_left;
+  if (left <= 0) return;
+  std::string text =
+      fmt::format("in phase '{}'; at the pace of the last steps the run takes another {}, until {}",
+                  place.phase, duration_text(left), clock_text(left));
+  if (options.hours > 0 && left > options.hours * 3600)
+    text += fmt::format("; --hours ends it before, {}", clock_text(options.hours * 3600));
+  say("{}\n", text);
+}
+
+void resume(const ResumeOptions& options, Communicator& communicator, StopSignals& signals) {
+  const Recipe recipe = recipe_to_resume(options);
+  TrainingOptions training;
+  training.communicator = &communicator;
+  training.finetune = recipe.model.head != HeadKind::mlm;
+  training.mode = RunMode::resume;
+  if (options.use_older) training.resume = ResumeMode::newest_valid;
+  training.stop_after = options.stop_after;
+  const auto end = Clock::now() + std::chrono::duration<double>(options.hours * 3600);
+  training.stop_requested = [&signals, end, timed = options.hours > 0] {
+    return signals.requested() || (timed && Clock::now() >= end);
+  };
+  run_training(recipe, training, signals, [&](const TrainingRun& run) { say_end(run, options); });
+}
+
+}  // namespace
+
+void add_resume_command(CLI::App& program) {
+  auto options = std::make_shared<ResumeOptions>();
+  CLI::App* command = program.add_subcommand(
+      "resume", "Go on with a stopped pretraining or fine-tuning, as its own recipe says");
+  command->add_option("run", options->run, "The run's directory")->required()->type_name("RUN");
+  command
+      ->add_option("--hours", options->hours, "Save and stop after so many hours; default: at the run's end")
+      ->check(number_above_0(1e6));
+  command
+      ->add_option("--set", options->overrides,
+                   "Overrides a key of the run's recipe, such as run.threads=2; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
+  add_device_option(*command, options->device);
+  command->add_flag(
+      "--use-older-checkpoint", options->use_older,
+      "If the newest checkpoint is damaged, say so, rename it to NAME.damaged and resume from the "
+      "one before it; as run.use_older_checkpoint = true");
+  command->add_option("--stop-after", options->stop_after, "Save and stop after this step")
+      ->check(positive_number);
+  command->footer(
+      "Examples:\n"
+      "  comera resume runs/first\n"
+      "  comera resume runs/first --hours 8");
+  command->callback([options] {
+    run_in_job(
+        [&](Communicator& communicator, StopSignals& signals) { resume(*options, communicator, signals); });
+  });
+}
+
+}  // namespace comera::cli

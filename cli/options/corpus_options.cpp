@@ -1,0 +1,187 @@
+#include "cli/options/corpus_options.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "data/corpus/corpus_filters.h"
+#include "data/tables/table_corpus.h"
+#include "kernels/core/console.h"
+#include "reports/number_text.h"
+
+namespace comera::cli {
+
+namespace {
+
+std::vector<std::string> split_names(const std::string& list) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    names.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
+data::TableFormat format_named(const std::string& name) {
+  if (name == "tsv") return data::TableFormat::tsv;
+  if (name == "csv") return data::TableFormat::csv;
+  if (name == "jsonl") return data::TableFormat::jsonl;
+  return name == "text" ? data::TableFormat::text : data::TableFormat::automatic;
+}
+
+std::unique_ptr<data::DocumentSource> open_part(const CorpusInput& input,
+                                                const std::vector<std::filesystem::path>& inputs) {
+  if (input.text.empty()) {
+    data::CorpusOptions options;
+    options.inputs = inputs;
+    options.languages = input.languages;
+    options.min_bytes = input.min_bytes.value_or(options.min_bytes);
+    options.max_bytes = input.max_bytes;
+    return std::make_unique<data::FileCorpus>(options);
+  }
+  data::TableCorpusOptions options;
+  options.inputs = inputs;
+  for (const std::string& columns : input.text) options.documents.push_back(split_names(columns));
+  options.format = format_named(input.format);
+  options.header = !input.no_header;
+  options.language_column = input.language_column;
+  options.languages = input.languages;
+  options.min_bytes = input.min_bytes.value_or(options.min_bytes);
+  options.max_bytes = input.max_bytes;
+  return std::make_unique<data::TableCorpus>(options);
+}
+
+}  // namespace
+
+CLI::Option* add_corpus_options(CLI::App& command, CorpusInput& input, const char* max_bytes_name) {
+  CLI::Option* paths =
+      command.add_option("--input", input.inputs, "Folders (read with all below them) or files")
+          ->type_name("PATH");
+  CLI::Option* text =
+      command
+          .add_option("--text", input.text,
+                      "Read tables (TSV, CSV, JSONL, lines of text; plain or .gz) and take these columns of "
+                      "each row as one document, with a line end between them; given again, each list makes "
+                      "a document of its own. Of plain text the column is called 'text'")
+          ->needs(paths)
+          ->allow_extra_args(false)
+          ->type_name("COLUMN,...");
+  command
+      .add_option("--language-column", input.language_column,
+                  "Of tables: the column that --languages asks for (default: language)")
+      ->needs(text)
+      ->type_name("COLUMN");
+  command
+      .add_option("--format", input.format,
+                  "Of tables, all of them (default: by each file's name, or else by its content)")
+      ->needs(text)
+      ->check(CLI::IsMember({"tsv", "csv", "jsonl", "text"}));
+  command
+      .add_flag("--no-header", input.no_header,
+                "Of TSV and CSV tables: the first line is a row, columns are called 1, 2, ...")
+      ->needs(text);
+  command
+      .add_option("--languages", input.languages,
+                  fmt::format("Only these, separated by commas (default: all). Of files: {}; of tables: what "
+                              "the language column holds",
+                              fmt::join(data::known_languages(), ", ")))
+      ->needs(paths)
+      ->delimiter(',')
+      ->type_name("NAME");
+  command
+      .add_option("--min-bytes", input.min_bytes,
+                  "Leave out smaller files (default: 32) or texts of tables (default: 1)")
+      ->needs(paths);
+  command.add_option(max_bytes_name, input.max_bytes, "Leave out larger files, or texts of tables")
+      ->needs(paths)
+      ->capture_default_str();
+  return paths;
+}
+
+std::unique_ptr<data::DocumentSource> open_corpus(const CorpusInput& input) {
+  std::unique_ptr<data::DocumentSource> corpus = open_part(input, input.inputs);
+  if (!input.held_out.empty())
+    corpus = std::make_unique<data::WithoutTrainingFunctions>(
+        std::make_unique<data::TrainingThenHeldOut>(std::move(corpus), open_part(input, input.held_out)));
+  if (input.near_duplicates)
+    corpus = std::make_unique<data::WithoutNearDuplicates>(std::move(corpus), *input.near_duplicates);
+  return corpus;
+}
+
+void CorpusProgress::update(std::int64_t documents, std::int64_t bytes) {
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start_;
+  const double megabytes = static_cast<double>(bytes) * 1e-6;
+  bar_.update(documents, fmt::format("{} documents, {:.1f} MB, {:.1f} MB/s", grouped(documents), megabytes,
+                                     megabytes / taken.count()));
+}
+
+namespace {
+
+// The options that change what is left out for a reason, or what else to do.
+const char* what_changes(const std::string& reason) {
+  static const std::map<std::string, const char*> changes = {
+      {"other suffix", "name the file itself, or --text COLUMN for tables"},
+      {"hidden folder", "name it as --input"},
+      {"other language", "--languages"},
+      {"too small", "--min-bytes"},
+      {"too large", "--max-bytes of 'data', --max-file-bytes of others"},
+      {"UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"},
+      {"invalid UTF-8", "convert it: iconv -f ENCODING -t UTF-8"},
+      {"lone surrogate", "write whole characters"},
+      {"near duplicate", "--near-duplicates"},
+      {"function in training data", "--held-out-input"},
+      {"other columns", "--text"},
+      {"missing field", "--text"},
+      {"field is not text", "--text"},
+      {"not a JSON object", "--format"},
+      {"wrong number of fields", "--format"},
+      {"malformed table", "--format"},
+      {"beyond the sample", "--max-bytes of 'comera tokenizer'"}};
+  const auto found = changes.find(reason);
+  return found == changes.end() ? "" : found->second;
+}
+
+}  // namespace
+
+void print_account(const char* kept, std::int64_t documents, std::int64_t bytes,
+                   const std::map<std::string, data::LanguageCounts>& languages, const char* left_out,
+                   const data::DroppedByReason& dropped) {
+  data::Dropped all;
+  std::size_t widest = 22;
+  for (const auto& [reason, entry] : dropped) {
+    all.add(entry);
+    widest = std::max(widest, reason.size());
+  }
+  for (const auto& [language, count] : languages) widest = std::max(widest, language.size());
+  const auto row = [&](const std::string& name, std::int64_t count, const std::string& size,
+                       const char* hint = "") {
+    put("{:<{}}{:>14}{:>18}{}{}\n", name, widest + 2, grouped(count), size, *hint != 0 ? "  " : "", hint);
+  };
+  const auto size_of = [](const data::Dropped& entry) {
+    return entry.all_bytes_known ? grouped(entry.bytes)
+           : entry.bytes == 0    ? std::string("unknown")
+                                 : "over " + grouped(entry.bytes);
+  };
+  put("{:<{}}{:>14}{:>18}\n", "", widest + 2, "documents", "bytes");
+  row(kept, documents, grouped(bytes));
+  for (const auto& [language, count] : languages) row("  " + language, count.documents, grouped(count.bytes));
+  row(left_out, all.count, size_of(all));
+  for (const auto& [reason, entry] : dropped) {
+    row("  " + reason, entry.count, size_of(entry), what_changes(reason));
+    if (reason != data::near_duplicate) continue;
+    for (const auto& [language, of] : languages)
+      if (of.near_duplicates > 0)
+        put("    {:<{}}{:>14}{:>17.1f}%\n", language, widest - 2, grouped(of.near_duplicates),
+            100.0 * static_cast<double>(of.near_duplicates) /
+                static_cast<double>(of.documents + of.near_duplicates));
+  }
+}
+
+void print_corpus_counts(const data::CorpusCounts& counts) {
+  print_account("kept", counts.documents, counts.bytes, counts.languages, "dropped", counts.dropped);
+  for (const std::string& note : counts.notes) say("note: {}\n", note);
+  if (counts.more_notes > 0) say("note: {} more files had such faults\n", grouped(counts.more_notes));
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,22 @@
+#include "cli/options/device_option.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "kernels/core/device_name.h"
+
+namespace comera::cli {
+
+void add_device_option(CLI::App& command, std::string& device) {
+  command
+      .add_option("--device", device,
+                  "Where the model runs: auto (the first GPU if there is one, else the CPU), cpu, cuda (the "
+                  "first GPU) or cuda:N")
+      ->check([](const std::string& text) {
+        return is_device_name(text) ? std::string() : fmt::format("\"{}\" is none of {}", text, device_names);
+      })
+      ->type_name("DEVICE");
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,100 @@
+#include "cli/options/inference_options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "cli/options/device_option.h"
+#include "cli/options/number_checks.h"
+#include "kernels/backends/backends.h"
+#include "kernels/core/console.h"
+#include "kernels/core/tensors/finite.h"
+
+namespace comera::cli {
+
+void add_inference_options(CLI::App& command, InferenceOptions& options) {
+  command
+      .add_option("model", options.model,
+                  "A checkpoint, or a run's directory (its best model, or its newest)")
+      ->required()
+      ->type_name("MODEL");
+  command.add_option("--tokenizer", options.tokenizer,
+                     "The tokenizer it was trained with, instead of the one that the checkpoint carries");
+  command
+      .add_option("--set", options.overrides,
+                  "Overrides a key of the model's recipe, such as task.header=false; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
+  command.add_option("--length", options.length, "Longest sequence in tokens; default: as in training")
+      ->check(positive_number);
+  add_device_option(command, options.device);
+  command.add_option("--threads", options.threads, "CPU threads; 0: all")->check(number_of_threads);
+}
+
+LoadedModel InferenceOptions::load() const {
+  prepare_threads(static_cast<int>(threads));
+  return {model, tokenizer, overrides, device, length};
+}
+
+MicroBatchCapacity inference_capacity(const InferenceOptions& options, const LoadedModel& loaded) {
+  std::int64_t length = options.length, tokens = 4096;
+  for (const PhaseSection& phase : loaded.recipe.phases)
+    if (options.length == 0) length = std::max(length, phase.length);
+  const std::int64_t most = loaded.model.config().max_positions;
+  if (length > most)
+    throw UsageError(
+        fmt::format("--length {} is longer than the model's max_positions = {}, and it has learned a row for "
+                    "each position; "
+                    "choose a shorter one",
+                    length, most));
+  tokens = std::max(tokens, length);
+  return data::capacity_for(tokens, length, 0, loaded.model.config().vocabulary);
+}
+
+namespace {
+
+[[noreturn]] void refuse_outputs(const std::filesystem::path& model, const std::string& of) {
+  throw Error(
+      fmt::format("{}: what it computes for {} is not finite, though its weights are: it has diverged in "
+                  "training; take an older checkpoint, or train with a lower learning rate",
+                  model.string(), of));
+}
+
+}  // namespace
+
+void require_finite(std::span<const double> values, const InferenceOptions& options, const std::string& of) {
+  if (!all_finite(values)) refuse_outputs(options.model, of);
+}
+
+void require_finite(std::span<const double> values, const std::filesystem::path& model,
+                    const std::filesystem::path& file, std::int64_t line) {
+  if (!all_finite(values)) refuse_outputs(model, fmt::format("line {} of {}", line, file.string()));
+}
+
+void require_finite(double loss, const InferenceOptions& options, const std::filesystem::path& file) {
+  if (!all_finite(std::span(&loss, 1))) refuse_outputs(options.model, file.string());
+}
+
+void report_examples(const std::string& name, const data::ExampleSamples& samples,
+                     const data::Examples& examples, std::int64_t length) {
+  say("{}: {} examples, {} cut to {} tokens\n", name, examples.count(), samples.truncated(), length);
+  for (const std::string& report : examples.reports()) say("{}\n", report);
+}
+
+OutputFormat output_format(const std::filesystem::path& file, const std::vector<OutputFormat>& allowed) {
+  const std::string suffix = file.extension().string();
+  const std::vector<std::pair<std::string, OutputFormat>> known = {
+      {".tsv", OutputFormat::tsv}, {".jsonl", OutputFormat::jsonl}, {".h5", OutputFormat::hdf5}};
+  std::vector<std::string> suffixes;
+  for (const auto& [name, format] : known) {
+    if (std::ranges::find(allowed, format) == allowed.end()) continue;
+    if (suffix == name) return format;
+    suffixes.push_back(name);
+  }
+  throw UsageError(fmt::format("--output {}: its name says the format and must end with {}", file.string(),
+                               fmt::join(suffixes, " or ")));
+}
+
+}  // namespace comera::cli

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/batching/batch.h"
+#include "data/tables/examples.h"
+#include "training/inference/trained_model.h"
+
+namespace CLI {
+class App;
+}
+
+namespace comera::cli {
+
+// What `eval`, `predict`, `embed` and `fill` share: a trained model, and how to run it.
+struct InferenceOptions {
+  std::filesystem::path model;  // checkpoint or run directory
+  std::filesystem::path tokenizer;
+  std::vector<std::string> overrides;
+  std::int64_t length = 0;  // of sequences; 0: that of the longest phase
+  std::string device = "auto";
+  std::int64_t threads = 0;
+
+  LoadedModel load() const;
+};
+
+void add_inference_options(CLI::App& command, InferenceOptions& options);
+
+// How long sequences may be, and the micro-batches to run them in.
+MicroBatchCapacity inference_capacity(const InferenceOptions& options, const LoadedModel& loaded);
+
+// Refuses what a model has computed if it is not finite. of: for what.
+void require_finite(std::span<const double> values, const InferenceOptions& options, const std::string& of);
+// The same for a line of a file.
+void require_finite(std::span<const double> values, const std::filesystem::path& model,
+                    const std::filesystem::path& file, std::int64_t line);
+// The same of a loss that a whole file or folder gave.
+void require_finite(double loss, const InferenceOptions& options, const std::filesystem::path& file);
+
+// Prints what was read, and what was left out or cut, on stderr.
+void report_examples(const std::string& name, const data::ExampleSamples& samples,
+                     const data::Examples& examples, std::int64_t length);
+
+// What a command writes: the name says the format.
+enum class OutputFormat : std::uint8_t { tsv, jsonl, hdf5 };
+// UsageError if the name's suffix is not among those allowed.
+OutputFormat output_format(const std::filesystem::path& file, const std::vector<OutputFormat>& allowed);
+
+}  // namespace comera::cli

@@ -1,0 +1,173 @@
+#include "cli/options/training_options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <optional>
+
+#include "checkpoints/checkpoint_directory.h"
+#include "checkpoints/checkpoint_file.h"
+#include "cli/options/device_option.h"
+#include "cli/options/number_checks.h"
+#include "storage/folder.h"
+#include "training/inference/trained_model.h"
+
+namespace comera::cli {
+
+std::optional<Recipe> recipe_of_run(const std::filesystem::path& run,
+                                    const std::vector<std::string>& overrides) {
+  std::error_code code;
+  const std::filesystem::path file = run / "recipe.toml", checkpoints = run / "checkpoints";
+  if (!std::filesystem::exists(checkpoints, code)) return std::nullopt;  // the file is somebody else's
+  try {
+    return load_recipe(file, overrides);
+  } catch (const Error&) {
+    const auto newest = find_latest(checkpoints, ResumeMode::newest_to_read);
+    if (!newest) return std::nullopt;
+    return parse_stored_recipe(CheckpointReader(newest->path).text("/recipe", "toml"), newest->path.string(),
+                               overrides);
+  }
+}
+
+namespace {
+
+// Whether a model that is named by its checkpoint or by its run's folder is that of this checkpoint.
+bool is_model_of(const std::filesystem::path& named, const std::filesystem::path& checkpoint) {
+  const auto plain = [](const std::filesystem::path& path) {
+    std::error_code code;
+    std::filesystem::path whole = std::filesystem::weakly_canonical(storage::from_root(path), code);
+    if (code) whole = storage::from_root(path).lexically_normal();
+    return whole.has_filename() ? whole : whole.parent_path();
+  };
+  const std::filesystem::path asked = plain(named), begun = plain(checkpoint);
+  return asked == begun || asked == begun.parent_path() ||
+         (begun.parent_path().filename() == "checkpoints" && asked == begun.parent_path().parent_path());
+}
+
+// Of a run that was begun with a path that was not from the root: from where is not known, so that its names
+// must be the last ones of what is asked for.
+bool may_be_model_of(const std::filesystem::path& named, const std::filesystem::path& checkpoint) {
+  if (checkpoint.is_absolute()) return false;
+  const auto ends_with = [&](const std::filesystem::path& file) {
+    auto mine = checkpoint.lexically_normal().string();
+    while (mine.starts_with("../")) mine.erase(0, 3);
+    return ("/" + file.lexically_normal().string()).ends_with("/" + mine);
+  };
+  std::error_code code;
+  const auto whole = std::filesystem::weakly_canonical(storage::from_root(named), code);
+  return !code && (ends_with(whole) || ends_with(whole / checkpoint.filename()) ||
+                   ends_with(whole / "checkpoints" / checkpoint.filename()));
+}
+
+// What a run in the output directory, which is to be resumed, was begun with: it is not looked for again, and
+// cannot become another.
+struct Origin {
+  TrainedModel trained;
+  std::string recipe_file;  // for messages
+};
+std::optional<Origin> begun_with(const TrainingCommandOptions& options) {
+  if (options.resume == "never" || options.scratch) return std::nullopt;
+  const std::filesystem::path run =
+      options.output.empty() ? run_output(options.recipe.path(), options.recipe.overrides) : options.output;
+  const std::optional<Recipe> recipe = run.empty() ? std::nullopt : recipe_of_run(run);
+  if (!recipe) return std::nullopt;
+  TrainedModel trained;
+  trained.recipe = to_toml(*recipe);
+  trained.checkpoint = recipe->run.initial_checkpoint;
+  if (trained.checkpoint.empty() ||
+      !(is_model_of(options.from, trained.checkpoint) || may_be_model_of(options.from, trained.checkpoint)))
+    throw UsageError(fmt::format(
+        "the run in {} was begun with {}, not --from {}; leave it out or give another --output", run.string(),
+        trained.checkpoint.empty() ? "random weights" : trained.checkpoint.string(), options.from));
+  std::error_code code;
+  trained.tokenizer = run / "tokenizer.model";
+  if (!std::filesystem::exists(trained.tokenizer, code))
+    trained.tokenizer = find_trained_model(options.from).tokenizer;
+  return Origin{trained, (run / "recipe.toml").string()};
+}
+
+}  // namespace
+
+void add_training_options(CLI::App& command, TrainingCommandOptions& options) {
+  add_recipe_options(command, options.recipe);
+  command.add_option(
+      "--from", options.from,
+      "A checkpoint or a run's directory whose weights the run begins with; an encoder's also gives what "
+      "the recipe leaves out of [model], and [tensorized] if the recipe has none");
+  command.add_option("--output", options.output, "The run's directory, instead of the recipe's run.output");
+  add_device_option(command, options.device);
+  command.add_option("--graph", options.graph, "on: record a step on a GPU once and replay it; off: never")
+      ->check(CLI::IsMember({"on", "off"}));
+  command
+      .add_option("--resume", options.resume,
+                  "never: the directory must be new; auto: go on where a stopped run in it stands; always: "
+                  "there must be one")
+      ->check(CLI::IsMember({"never", "auto", "always"}))
+      ->capture_default_str();
+  command.add_flag(
+      "--use-older-checkpoint", options.use_older,
+      "If the newest checkpoint is damaged, say so, rename it to NAME.damaged and resume from the one "
+      "before it");
+  command.add_option("--stop-after", options.stop_after, "Save and stop after this step")
+      ->check(positive_number);
+}
+
+void run_in_job(const TrainingCommand& command) {
+  StopSignals signals;  // before any other thread
+  const std::unique_ptr<Communicator> job = join_job();
+  Communicator& communicator = job ? *job : one_process();
+  if (communicator.alone()) return command(communicator, signals);
+  if (!communicator.first()) signals.silence();
+  try {
+    command(communicator, signals);
+  } catch (...) {
+    communicator.fail_with_exception();
+  }
+}
+
+Recipe load_training_recipe(const TrainingCommandOptions& options) {
+  std::optional<Origin> origin;
+  if (!options.from.empty()) origin = begun_with(options);
+  if (!options.from.empty() && !origin) {
+    const TrainedModel trained = find_trained_model(options.from);
+    origin = {trained, trained.checkpoint.string()};
+  }
+  Recipe recipe =
+      load_recipe(options.recipe.path(), options.recipe.overrides,
+                  origin ? BaseRecipe{origin->trained.recipe, origin->recipe_file} : BaseRecipe());
+  if (origin) {
+    // From the root, since a resumed run may be asked for from another folder.
+    if (!options.scratch)
+      recipe.run.initial_checkpoint =
+          storage::from_root(origin->trained.checkpoint).lexically_normal().string();
+    if (recipe.data.tokenizer.empty() && !origin->trained.tokenizer.empty())
+      recipe.data.tokenizer = storage::from_root(origin->trained.tokenizer).lexically_normal().string();
+  }
+  if (!options.output.empty()) recipe.run.output = options.output;
+  if (!options.device.empty()) recipe.run.device = options.device;
+  if (!options.graph.empty()) recipe.run.graphs = options.graph == "on";
+  return recipe;
+}
+
+Recipe load_encoder_recipe(const TrainingCommandOptions& options) {
+  Recipe recipe = load_training_recipe(options);
+  refuse_click_model(recipe, options.recipe.path());
+  return recipe;
+}
+
+TrainingOptions training_options(const TrainingCommandOptions& options, Communicator& communicator,
+                                 const StopSignals& signals) {
+  TrainingOptions training;
+  training.communicator = &communicator;
+  if (options.resume == "auto")
+    training.mode = RunMode::automatic;
+  else if (options.resume == "always")
+    training.mode = RunMode::resume;
+  if (options.use_older) training.resume = ResumeMode::newest_valid;
+  training.stop_after = options.stop_after;
+  training.stop_requested = [&signals] { return signals.requested(); };
+  return training;
+}
+
+}  // namespace comera::cli

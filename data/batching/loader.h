@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "data/batching/batch.h"
+#include "data/batching/batch_stream.h"
+#include "data/masking/masking.h"
+#include "data/shards/samples.h"
+#include "data/shards/shard.h"
+#include "data/batching/step_share.h"
+
+namespace comera::data {
+
+struct LoaderOptions {
+  MicroBatchCapacity capacity;
+  MaskingOptions masking;
+  std::int64_t seed = 0;
+  std::int64_t micro_batches_per_step = 1;   // P: a global batch is P micro-batches in order
+  std::int64_t process = 0, world_size = 1;  // process p of W takes micro-batches p, p + W, …
+  std::int64_t right_modulus = 0;            // see finish_batch
+  // One pass over the samples in the order of the shards, with the masks of epoch 0: for evaluation.
+  bool one_pass = false;
+  // With one_pass: in the order of epoch 0, so that the first micro-batches are a random sample of the set.
+  bool permuted = false;
+  std::int64_t prefetch = 2;             // batches prepared ahead by a thread; 0: no thread
+  std::int64_t cache_bytes = 256 << 20;  // tokens kept in memory
+
+  StepShare share() const { return {micro_batches_per_step, process, world_size}; }
+};
+
+// Micro-batches whole samples (data/shards/samples.h) into batches. The order is a permutation of the samples by
+// (seed, epoch). A micro-batch takes the first sample left, then every further one that still fits, looking
+// at most 64 places past the first one left. The micro-batches do not depend on process, world_size or
+// prefetching; an epoch's last micro-batch is as full as the samples allow. Every sample comes exactly once
+// per epoch.
+class Loader {
+ public:
+  // shards must outlive the loader.
+  Loader(const ShardSet& shards, const LoaderOptions& options);
+  Loader(std::unique_ptr<SampleSource> samples, const LoaderOptions& options);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // This process's next micro-batch, valid until the next call of next, try_next or seek. Error after the end
+  // of one pass. What the thread threw is thrown here, after the batches before it.
+  const Batch& next();
+  // Null after the end of one pass.
+  const Batch* try_next();
+
+  // Behind the micro-batches handed out; behind the whole step once this process has had its share of it, so
+  // that it is then the same for every process and any number of processes.
+  LoaderPosition position() const;
+  // Continues exactly from there (also with the seed that was in use). Error if it does not belong to these
+  // samples.
+  void seek(const LoaderPosition& position);
+
+  std::int64_t epoch() const { return position().epoch; }
+  std::int64_t samples_per_epoch() const;
+  // Of epoch 0, or of the one pass, by packing it: about a second per 200 million tokens of samples, which
+  // are not read, unless whole words are masked or the samples have targets of their own. Exact if a batch
+  // has room for every distinct id and no document holds special pieces, and almost so otherwise.
+  std::int64_t count_micro_batches_per_epoch() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace comera::data

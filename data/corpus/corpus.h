@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/corpus/dropped.h"
+#include "data/corpus/file_walk.h"
+#include "storage/hash.h"
+
+namespace comera::data {
+
+struct Document {
+  std::string text;       // well-formed UTF-8 without NUL
+  std::string name;       // where it came from, for messages
+  std::string language;   // empty: not known
+  storage::Hash128 hash;  // of text
+  // Whether it belongs to the held-out part; not given: its content decides (is_held_out).
+  std::optional<bool> held_out = {};
+};
+
+struct LanguageCounts {
+  std::int64_t documents = 0;
+  std::int64_t bytes = 0;
+  std::int64_t near_duplicates = 0;  // documents that were dropped as such, and are not counted above
+
+  void add(const Document& document);
+};
+
+// A reason for dropping: see WithoutNearDuplicates.
+inline constexpr const char* near_duplicate = "near duplicate";
+
+// What a source gave and what it dropped, by reason.
+struct CorpusCounts {
+  std::int64_t documents = 0;
+  std::int64_t bytes = 0;
+  std::map<std::string, LanguageCounts> languages;
+  DroppedByReason dropped;  // see the options of each source
+  // What is to be said about single files, a sentence each: the first ones, and how many more there were.
+  std::vector<std::string> notes;
+  std::int64_t more_notes = 0;
+
+  // Something is left out.
+  void drop(const std::string& reason, std::int64_t size) { dropped[reason].add(size); }
+
+  // A document that is given. Of its languages the first 256 are counted by name.
+  void add(const Document& document);
+  // Those of another source. Of its notes only so many are kept as of one source.
+  void add(const CorpusCounts& other);
+  // Documents that had been given are dropped after all.
+  void take_back(const std::string& language, const LanguageCounts& given, const std::string& reason);
+  void note(std::string sentence);
+};
+
+// "3 (1240 bytes)"; "3" if their size is unknown.
+std::string count_and_bytes(const Dropped& dropped);
+// "no document of the input was kept: other suffix: 3 (1240 bytes); …", with the first notes and what to do.
+std::string nothing_was_kept(const CorpusCounts& counts);
+
+// A stream of documents: a tree of files, or anything else that can produce them one by one.
+class DocumentSource {
+ public:
+  virtual ~DocumentSource() = default;
+  // False at the end.
+  virtual bool next(Document& document) = 0;
+  // So far.
+  virtual CorpusCounts counts() const = 0;
+};
+
+// Reasons for dropping: "other suffix", "other language", "too small", "too large", "binary" (a NUL byte),
+// "UTF-16" (or UTF-32), "invalid UTF-8", "duplicate", and those of FileWalk. A file that is named and looks
+// like a table is taken as one document, which a note says.
+struct CorpusOptions {
+  std::vector<std::filesystem::path>
+      inputs;                          // folders or files; a file that is named is taken whatever its suffix
+  std::vector<std::string> languages;  // empty: all that are known
+  std::int64_t min_bytes = 32;
+  std::int64_t max_bytes = 1 << 20;
+};
+
+// Gives each file with a known suffix as one document, in the order of FileWalk.
+// Memory: that of FileWalk, one document, and the hashes of the documents so far.
+class FileCorpus : public DocumentSource {
+ public:
+  // UsageError if an input does not exist or a language is unknown.
+  explicit FileCorpus(CorpusOptions options);
+  bool next(Document& document) override;
+  CorpusCounts counts() const override { return counts_; }
+
+ private:
+  bool take(const FileWalk::File& file, Document& document);
+  void note_table(const FileWalk::File& file, std::string_view text);
+
+  CorpusOptions options_;
+  FileWalk walk_;
+  storage::HashSet hashes_;
+  CorpusCounts counts_;
+};
+
+// "python" for ".py"; "" if the suffix is not known.
+std::string_view language_of(std::string_view suffix);
+// Every known language, sorted.
+std::vector<std::string> known_languages();
+
+// Whether the document belongs to the held-out part: decided by its content alone, so that it stays where it
+// is when the corpus grows. fraction: 0 to 1.
+bool is_held_out(const storage::Hash128& hash, double fraction);
+
+}  // namespace comera::data

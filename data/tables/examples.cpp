@@ -1,0 +1,284 @@
+#include "data/tables/examples.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+namespace comera::data {
+
+namespace {
+
+TableOptions table_options(const Task& task, bool text, bool label) {
+  TableOptions options;
+  options.format = task.format;
+  options.header = task.header;
+  if (text) options.columns = task.text;
+  if (label) options.columns.push_back(task.label);
+  return options;
+}
+
+std::optional<double> number(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size() || !std::isfinite(value) ||
+      std::abs(value) > 1e30)
+    return std::nullopt;
+  return value;
+}
+
+constexpr const char* unknown_label = "unknown label";
+
+// As Python writes the number, so that 1, 1.0 and 1e0 are one class, as they are equal; whole ones are
+// written without a point.
+std::string number_label(const std::string& written) {
+  constexpr double exact = 9007199254740992;  // 2^53: beyond it, different whole numbers become one
+  if (written.find_first_of(".eE") == std::string::npos) return written == "-0" ? "0" : written;
+  double value = 0;
+  const auto [end, code] = std::from_chars(written.data(), written.data() + written.size(), value);
+  if (code != std::errc() || end != written.data() + written.size()) return written;
+  if (value == std::trunc(value) && std::abs(value) < exact)
+    return std::to_string(static_cast<std::int64_t>(value));
+  return fmt::format("{}", value);
+}
+
+// The class's number; labels.size() if it is none of them. A JSON number is the label that is equal to it,
+// however either is written.
+std::size_t find_label(const std::vector<std::string>& labels, const std::string& written, FieldKind kind) {
+  auto found = std::ranges::find(labels, written);
+  if (found == labels.end() && kind == FieldKind::number)
+    found = std::ranges::find(labels, number_label(written), number_label);
+  return static_cast<std::size_t>(found - labels.begin());
+}
+
+// Without the spaces around it, which nobody means.
+std::string_view without_spaces(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r");
+  return begin == text.npos ? std::string_view()
+                            : text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
+}
+
+std::string abbreviated(const std::string& text) {
+  return text.size() <= 40 ? text : text.substr(0, 37) + "...";
+}
+
+}  // namespace
+
+void Examples::read_file(const Task& task, const std::filesystem::path& file, Encoder& encoder,
+                         std::int64_t most_tokens) {
+  TableReader reader(file, table_options(task, true, labelled_));
+  TableCounts left_out;
+  std::vector<std::string> unknown;  // labels: a few of them
+  TableRow row;
+  std::vector<std::int32_t> ids;
+  while (reader.next(row)) {
+    std::int32_t label = 0;
+    float score = 0;
+    if (labelled_) {
+      const std::string written(without_spaces(*row.fields.back()));
+      if (written.empty()) {
+        left_out.skip("no label", row.line);
+        continue;
+      }
+      if (row.kinds.back() == FieldKind::words) {
+        left_out.skip("label is a list", row.line);
+        continue;
+      }
+      if (task.kind == TaskKind::classification) {
+        const std::size_t found = find_label(task.labels, written, row.kinds.back());
+        if (found == task.labels.size()) {
+          left_out.skip(unknown_label, row.line);
+          const std::string quoted = fmt::format("'{}'", abbreviated(written));
+          if (unknown.size() < 3 && std::ranges::find(unknown, quoted) == unknown.end())
+            unknown.push_back(quoted);
+          continue;
+        }
+        label = static_cast<std::int32_t>(found);
+      } else if (const auto value = number(written)) {
+        score = static_cast<float>(*value);
+      } else {
+        left_out.skip("score that is no number", row.line);
+        continue;
+      }
+    }
+    const std::size_t before = tokens_.size();
+    for (std::size_t i = 0; i < 2; ++i) {
+      ids.clear();
+      if (i < task.text.size()) encoder.encode(*row.fields[i], ids);
+      if (static_cast<std::int64_t>(ids.size()) > most_tokens) ids.resize(most_tokens);
+      tokens_.insert(tokens_.end(), ids.begin(), ids.end());
+      offsets_.push_back(static_cast<std::int64_t>(tokens_.size()));
+    }
+    if (tokens_.size() == before) {
+      offsets_.resize(offsets_.size() - 2);
+      left_out.skip("no text", row.line);
+      continue;
+    }
+    labels_.push_back(label);
+    scores_.push_back(score);
+    lines_.push_back(row.line);
+  }
+  for (const auto& [reason, rows] : reader.counts().skipped) left_out.skipped[reason] = rows;
+  if (auto rows = left_out.skipped.extract(unknown_label)) {
+    rows.key() += fmt::format(" ({})", fmt::join(unknown, ", "));
+    left_out.skipped.insert(std::move(rows));
+  }
+  if (const std::string report = describe_skipped(file, left_out); !report.empty())
+    reports_.push_back(report);
+}
+
+Examples Examples::read(const Task& task, const std::vector<Task::Set>& sets, const Tokenizer& tokenizer,
+                        bool labels, std::int64_t most_tokens) {
+  Examples examples;
+  examples.labelled_ = labels;
+  examples.vocabulary_ = tokenizer.vocabulary();
+  examples.special_ = tokenizer.special();
+  examples.pair_separators_ = tokenizer.pair_separators();
+  Encoder encoder(tokenizer);
+  std::vector<std::string> names;
+  for (const Task::Set& set : sets) {
+    examples.read_file(task, set.file, encoder, most_tokens);
+    names.push_back(set.file.string());
+  }
+  if (examples.count() == 0)
+    throw Error(fmt::format("{}: no example is left{}{}{}", fmt::join(names, ", "),
+                            examples.reports_.empty() ? "" : ": ", fmt::join(examples.reports_, "; "),
+                            labels && task.kind == TaskKind::classification
+                                ? fmt::format("; the labels are {}", fmt::join(task.labels, ", "))
+                                : ""));
+  return examples;
+}
+
+std::span<const std::int32_t> Examples::text(std::int64_t example, int which) const {
+  const std::int64_t begin = offsets_[2 * example + which], end = offsets_[2 * example + which + 1];
+  return std::span(tokens_).subspan(begin, end - begin);
+}
+
+std::vector<std::int64_t> Examples::class_counts(std::size_t classes) const {
+  std::vector<std::int64_t> counts(classes);
+  for (const std::int32_t label : labels_) ++counts.at(label);
+  return counts;
+}
+
+std::string Examples::fingerprint() const {
+  const auto bytes = [](const auto& values) {
+    return std::string_view(reinterpret_cast<const char*>(values.data()), values.size() * sizeof values[0]);
+  };
+  std::string parts;
+  for (const storage::Hash128& hash : {storage::hash128(bytes(tokens_)), storage::hash128(bytes(offsets_)),
+                                       storage::hash128(bytes(labels_)), storage::hash128(bytes(scores_))})
+    parts += hash.hex();
+  return storage::hash128(parts).hex();
+}
+
+std::vector<std::string> find_labels(const Task& task, const std::vector<Task::Set>& sets) {
+  constexpr std::size_t most = 1000;
+  std::set<std::string> found;
+  std::int64_t rows = 0;
+  for (const Task::Set& set : sets) {
+    TableReader reader(set.file, table_options(task, false, true));
+    TableRow row;
+    while (reader.next(row)) {
+      ++rows;
+      const std::string_view label = without_spaces(*row.fields[0]);
+      if (label.empty() || found.size() > most || row.kinds[0] == FieldKind::words) continue;
+      found.insert(row.kinds[0] == FieldKind::number ? number_label(std::string(label)) : std::string(label));
+    }
+  }
+  COMERA_CHECK(
+      rows < 20 || 4 * found.size() < static_cast<std::size_t>(rows),
+      "column '{}' of {} holds {} different labels in {} rows; is it the label's column, or is this a "
+      "regression?",
+      task.label, sets[0].file.string(), found.size(), rows);
+  COMERA_CHECK(found.size() >= 2 && found.size() <= most,
+               "column '{}' of {} holds {} different labels, expected 2 to {}; is it the label's column?",
+               task.label, sets.empty() ? "no file" : sets[0].file.string(),
+               found.size() > most ? fmt::format("more than {}", most) : std::to_string(found.size()), most);
+  std::vector<std::string> labels(found.begin(), found.end());
+  const auto whole = [](const std::string& label) {
+    std::int64_t value = 0;
+    const auto [end, code] = std::from_chars(label.data(), label.data() + label.size(), value);
+    return code == std::errc() && end == label.data() + label.size();
+  };
+  if (std::ranges::all_of(labels, whole))
+    std::ranges::stable_sort(labels, {}, [](const std::string& label) { return std::stoll(label); });
+  return labels;
+}
+
+ExampleSamples::ExampleSamples(const Examples& examples, std::int64_t length, std::int64_t types,
+                               bool separate)
+    : examples_(examples),
+      length_(length),
+      second_type_(types > 1 && !separate ? 1 : 0),
+      separate_(separate) {
+  if (length < 4 + examples.pair_separators())
+    throw UsageError(fmt::format(
+        "sequences of {} tokens have no room for two texts between [CLS] and separators", length));
+}
+
+ExampleSamples::Sizes ExampleSamples::sizes(std::int64_t sample) const {
+  Sizes sizes{static_cast<std::int64_t>(examples_.text(sample, 0).size()),
+              static_cast<std::int64_t>(examples_.text(sample, 1).size())};
+  if (separate_) {
+    sizes.special = 4;
+    sizes.truncated = std::max(sizes.first, sizes.second) > length_ - 2;
+    sizes.first = std::min(sizes.first, length_ - 2);
+    sizes.second = std::min(sizes.second, length_ - 2);
+    return sizes;
+  }
+  if (sizes.second > 0) sizes.special = 2 + examples_.pair_separators();
+  const std::int64_t excess = sizes.all() - length_;
+  if (excess <= 0) return sizes;
+  sizes.truncated = true;
+  // The longer one first, then both in turn.
+  std::int64_t& longer = sizes.first >= sizes.second ? sizes.first : sizes.second;
+  const std::int64_t difference = std::abs(sizes.first - sizes.second);
+  const std::int64_t alone = std::min(excess, difference);
+  longer -= alone;
+  sizes.second -= (excess - alone + 1) / 2;
+  sizes.first -= (excess - alone) / 2;
+  return sizes;
+}
+
+std::vector<std::int32_t> ExampleSamples::lengths() const {
+  std::vector<std::int32_t> lengths;
+  lengths.reserve(examples_.count());
+  for (std::int64_t i = 0; i < examples_.count(); ++i)
+    lengths.push_back(static_cast<std::int32_t>(sizes(i).all()));
+  return lengths;
+}
+
+std::int64_t ExampleSamples::truncated() const {
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < examples_.count(); ++i) count += sizes(i).truncated;
+  return count;
+}
+
+void ExampleSamples::read(std::int64_t sample, Sample& to) {
+  const Sizes parts = sizes(sample);
+  const auto first = examples_.text(sample, 0), second = examples_.text(sample, 1);
+  to.ids.clear();
+  to.ids.push_back(examples_.special().cls);
+  to.ids.insert(to.ids.end(), first.begin(), first.begin() + parts.first);
+  to.ids.push_back(examples_.special().separator);
+  to.type_ids.assign(to.ids.size(), 0);
+  to.second = separate_ ? static_cast<std::int64_t>(to.ids.size()) : 0;
+  if (separate_) to.ids.push_back(examples_.special().cls);
+  if (parts.special > 2) {
+    if (!separate_)  // all but the first of those in the middle
+      to.ids.resize(to.ids.size() + static_cast<std::size_t>(parts.special - 3),
+                    examples_.special().separator);
+    to.type_ids.resize(to.ids.size(), 0);
+    to.ids.insert(to.ids.end(), second.begin(), second.begin() + parts.second);
+    to.ids.push_back(examples_.special().separator);
+    to.type_ids.resize(to.ids.size(), second_type_);
+  }
+  to.label = examples_.label(sample);
+  to.score = examples_.score(sample);
+}
+
+}  // namespace comera::data

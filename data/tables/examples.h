@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/shards/samples.h"
+#include "data/tasks/task.h"
+#include "data/tokenizers/tokenizer.h"
+#include "storage/hash.h"
+
+namespace comera::data {
+
+// The examples of a task in memory: token ids of one or two texts each, and what is to be predicted. Memory:
+// 4 bytes per token and about 32 per example.
+class Examples {
+ public:
+  // Reads every file of a set. Rows that are malformed, have no text at all or, with labels, a label that is
+  // unknown or no number are left out and counted. Error if a file cannot be read, or nothing is left.
+  //   labels: with them, the label column must be there. Without, it is not looked at.
+  //   most_tokens: no text keeps more than so many.
+  static Examples read(const Task& task, const std::vector<Task::Set>& sets, const Tokenizer& tokenizer,
+                       bool labels, std::int64_t most_tokens);
+
+  std::int64_t count() const { return static_cast<std::int64_t>(lines_.size()); }
+  bool labelled() const { return labelled_; }
+  // Of text 0 or 1 of an example; text 1 is empty for tasks with one text.
+  std::span<const std::int32_t> text(std::int64_t example, int which) const;
+  std::int32_t label(std::int64_t example) const { return labels_.at(example); }
+  float score(std::int64_t example) const { return scores_.at(example); }
+  // Line of the file where it begins.
+  std::int64_t line(std::int64_t example) const { return lines_[example]; }
+
+  // One sentence per file with rows that were left out.
+  const std::vector<std::string>& reports() const { return reports_; }
+  // Examples of each class.
+  std::vector<std::int64_t> class_counts(std::size_t classes) const;
+  // 32 hexadecimal digits of the contents, in order.
+  std::string fingerprint() const;
+
+  std::int32_t vocabulary() const { return vocabulary_; }
+  const SpecialIds& special() const { return special_; }
+  // Of the tokenizer: separators between two texts in one sequence.
+  int pair_separators() const { return pair_separators_; }
+
+ private:
+  void read_file(const Task& task, const std::filesystem::path& file, Encoder& encoder,
+                 std::int64_t most_tokens);
+
+  bool labelled_ = false;
+  std::int32_t vocabulary_ = 0;
+  SpecialIds special_;
+  int pair_separators_ = 1;
+  std::vector<std::int32_t> tokens_;
+  std::vector<std::int64_t> offsets_ = {0};  // 2 per example, + 1
+  std::vector<std::int32_t> labels_;
+  std::vector<float> scores_;
+  std::vector<std::int64_t> lines_;
+  std::vector<std::string> reports_;
+};
+
+// The names of the classes that the files' labels are: sorted, as numbers if all are whole numbers. JSON
+// numbers that are equal, such as 1 and 1.0, are one class; of other formats labels are text. Error if there
+// are fewer than two, more than 1,000, or nearly one for every row, which speaks for a wrong column.
+std::vector<std::string> find_labels(const Task& task, const std::vector<Task::Set>& sets);
+
+// Examples as sequences [CLS] text 0 [SEP], or [CLS] text 0 [SEP] text 1 [SEP] with types 0 and 1, and with
+// two separators in the middle where the tokenizer is RoBERTa's. What is longer than `length` loses tokens at
+// the end of the text that is longer at that time.
+class ExampleSamples final : public SampleSource {
+ public:
+  // examples must outlive this. types: of the model; with one type only, both texts have type 0.
+  //   separate: [CLS] text 0 [SEP] and [CLS] text 1 [SEP] are two sequences, each of up to `length`, of type
+  //   0.
+  ExampleSamples(const Examples& examples, std::int64_t length, std::int64_t types, bool separate = false);
+
+  std::int32_t vocabulary() const override { return examples_.vocabulary(); }
+  const SpecialIds& special() const override { return examples_.special(); }
+  std::int64_t count() const override { return examples_.count(); }
+  std::int64_t sequences_per_sample() const override { return separate_ ? 2 : 1; }
+  std::vector<std::int32_t> lengths() const override;
+  std::int64_t length(std::int64_t sample) const override { return sizes(sample).all(); }
+  void read(std::int64_t sample, Sample& to) override;
+  // How many do not fit whole.
+  std::int64_t truncated() const;
+
+ private:
+  struct Sizes {
+    std::int64_t first = 0, second = 0;
+    std::int64_t special = 2;  // [CLS] and [SEP]
+    bool truncated = false;
+    std::int64_t all() const { return first + second + special; }
+  };
+  Sizes sizes(std::int64_t sample) const;
+
+  const Examples& examples_;
+  std::int64_t length_;
+  std::int32_t second_type_;
+  bool separate_;
+};
+
+}  // namespace comera::data

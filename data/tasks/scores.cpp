@@ -1,0 +1,139 @@
+#include "data/tasks/scores.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+namespace comera::data {
+
+namespace {
+
+double correlation(std::span<const double> a, std::span<const double> b) {
+  const auto n = static_cast<double>(a.size());
+  const double mean_a = std::accumulate(a.begin(), a.end(), 0.0) / n;
+  const double mean_b = std::accumulate(b.begin(), b.end(), 0.0) / n;
+  double ab = 0, aa = 0, bb = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    ab += (a[i] - mean_a) * (b[i] - mean_b);
+    aa += (a[i] - mean_a) * (a[i] - mean_a);
+    bb += (b[i] - mean_b) * (b[i] - mean_b);
+  }
+  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
+}
+
+std::vector<double> ranks(std::span<const double> values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t i) { return values[i]; });
+  std::vector<double> ranks(values.size());
+  for (std::size_t begin = 0; begin < order.size();) {
+    std::size_t end = begin + 1;
+    while (end < order.size() && values[order[end]] == values[order[begin]]) ++end;
+    for (std::size_t i = begin; i < end; ++i) ranks[order[i]] = static_cast<double>(begin + end - 1) / 2;
+    begin = end;
+  }
+  return ranks;
+}
+
+}  // namespace
+
+TaskScores classification_scores(std::span<const double> logits, std::span<const std::int32_t> labels,
+                                 std::int64_t classes) {
+  TaskScores scores;
+  scores.examples = static_cast<std::int64_t>(labels.size());
+  COMERA_CHECK(scores.examples > 0, "there are no examples to score");
+  // confusion[truth * classes + prediction]
+  std::vector<double> confusion(classes * classes), truth(classes), predicted(classes);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const auto row = logits.subspan(i * classes, classes);
+    const auto best = std::ranges::max_element(row);
+    double sum = 0;
+    for (const double logit : row) sum += std::exp(logit - *best);
+    scores.loss += *best + std::log(sum) - row[labels[i]];
+    const auto prediction = best - row.begin();
+    confusion[labels[i] * classes + prediction] += 1;
+    truth[labels[i]] += 1;
+    predicted[prediction] += 1;
+  }
+  const auto n = static_cast<double>(scores.examples);
+  double correct = 0, f1 = 0, cross = 0, truth_squares = 0, predicted_squares = 0;
+  for (std::int64_t c = 0; c < classes; ++c) {
+    const double hits = confusion[c * classes + c], all = truth[c] + predicted[c];
+    correct += hits;
+    const double of_class = all > 0 ? 2 * hits / all : 0;
+    f1 += classes == 2 ? (c == 1 ? of_class : 0) : of_class / static_cast<double>(classes);
+    cross += truth[c] * predicted[c];
+    truth_squares += truth[c] * truth[c];
+    predicted_squares += predicted[c] * predicted[c];
+  }
+  scores.loss /= n;
+  scores.accuracy = correct / n;
+  scores.standard_error = std::sqrt(scores.accuracy * (1 - scores.accuracy) / n);
+  scores.majority = *std::ranges::max_element(truth) / n;
+  scores.f1 = f1;
+  const double spread = (n * n - predicted_squares) * (n * n - truth_squares);
+  scores.matthews = spread > 0 ? (correct * n - cross) / std::sqrt(spread) : 0;
+  return scores;
+}
+
+TaskScores regression_scores(std::span<const double> predictions, std::span<const float> scores) {
+  TaskScores result;
+  result.kind = TaskKind::regression;
+  result.examples = static_cast<std::int64_t>(scores.size());
+  COMERA_CHECK(result.examples > 0, "there are no examples to score");
+  const std::vector<double> wanted(scores.begin(), scores.end());
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    result.loss += (predictions[i] - wanted[i]) * (predictions[i] - wanted[i]);
+  result.loss /= static_cast<double>(result.examples);
+  result.pearson = correlation(predictions, wanted);
+  result.spearman = correlation(ranks(predictions), ranks(wanted));
+  return result;
+}
+
+TaskScores unknown_scores(TaskKind kind, std::int64_t examples) {
+  constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  return {.set = {},
+          .kind = kind,
+          .examples = examples,
+          .loss = unknown,
+          .accuracy = unknown,
+          .standard_error = unknown,
+          .majority = unknown,
+          .f1 = unknown,
+          .matthews = unknown,
+          .pearson = unknown,
+          .spearman = unknown};
+}
+
+double TaskScores::value(TaskMetric metric) const {
+  switch (metric) {
+    case TaskMetric::accuracy:
+      return accuracy;
+    case TaskMetric::f1:
+      return f1;
+    case TaskMetric::matthews:
+      return matthews;
+    case TaskMetric::pearson:
+      return pearson;
+    case TaskMetric::spearman:
+      return spearman;
+  }
+  return 0;
+}
+
+std::string describe(const TaskScores& scores) {
+  if (!std::isfinite(scores.loss))
+    return fmt::format("{}: the model's outputs are not finite, {} examples", scores.set, scores.examples);
+  if (scores.kind == TaskKind::regression)
+    return fmt::format("{}: Pearson {:.4f}, Spearman {:.4f}, squared error {:.4f}, {} examples", scores.set,
+                       scores.pearson, scores.spearman, scores.loss, scores.examples);
+  return fmt::format(
+      "{}: accuracy {:.2f} % ± {:.2f} (majority {:.2f} %), loss {:.4f}, F1 {:.2f} %, Matthews {:.4f}, {} "
+      "examples",
+      scores.set, 100 * scores.accuracy, 100 * scores.standard_error, 100 * scores.majority, scores.loss,
+      100 * scores.f1, scores.matthews, scores.examples);
+}
+
+}  // namespace comera::data

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "data/tasks/task.h"
+
+namespace comera::data {
+
+// How good predictions are on one set of examples. What does not belong to the kind of task is 0.
+struct TaskScores {
+  std::string set;
+  TaskKind kind = TaskKind::classification;
+  std::int64_t examples = 0;
+  double loss = 0;  // mean cross-entropy in nats, or mean squared error
+
+  double accuracy = 0;
+  double standard_error = 0;  // of the accuracy: √(a (1 − a) / examples)
+  double majority = 0;        // share of the most frequent class: what guessing it would score
+  double f1 = 0;              // of class 1 when there are two classes, else the mean over the classes
+  double matthews = 0;        // correlation coefficient; R_K (Gorodkin, 2004) for more than two classes
+
+  double pearson = 0;
+  double spearman = 0;  // ranks of equal values are averaged
+
+  double value(TaskMetric metric) const;
+};
+
+// logits: examples x classes. labels: of each example.
+TaskScores classification_scores(std::span<const double> logits, std::span<const std::int32_t> labels,
+                                 std::int64_t classes);
+// 0 for a correlation of constant values.
+TaskScores regression_scores(std::span<const double> predictions, std::span<const float> scores);
+
+// Of outputs that are not finite, which say nothing: every number is NaN.
+TaskScores unknown_scores(TaskKind kind, std::int64_t examples);
+
+// One line: "dev_matched: accuracy 61.23 % ± 0.49 (majority 35.45 %), loss 0.8721, F1 60.10 %, 9815
+// examples".
+std::string describe(const TaskScores& scores);
+
+}  // namespace comera::data

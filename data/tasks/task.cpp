@@ -1,0 +1,117 @@
+#include "data/tasks/task.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace comera::data {
+
+namespace {
+
+const std::vector<Task>& tasks() {
+  using enum TaskMetric;
+  const auto classes = TaskKind::classification;
+  const std::vector<std::string> entailment = {"entailment", "not_entailment"}, binary = {"0", "1"};
+  static const std::vector<Task> all = {
+      // CoLA alone has no header: source, label, the author's mark, sentence.
+      {.name = "cola",
+       .kind = classes,
+       .metric = matthews,
+       .text = {"4"},
+       .label = "2",
+       .labels = binary,
+       .header = false},
+      {.name = "mnli",
+       .kind = classes,
+       .metric = accuracy,
+       .text = {"sentence1", "sentence2"},
+       .label = "gold_label",
+       .labels = {"entailment", "neutral", "contradiction"}},
+      {.name = "mrpc",
+       .kind = classes,
+       .metric = f1,
+       .text = {"#1 String", "#2 String"},
+       .label = "Quality",
+       .labels = binary},
+      {.name = "qnli",
+       .kind = classes,
+       .metric = accuracy,
+       .text = {"question", "sentence"},
+       .label = "label",
+       .labels = entailment},
+      {.name = "qqp",
+       .kind = classes,
+       .metric = f1,
+       .text = {"question1", "question2"},
+       .label = "is_duplicate",
+       .labels = binary},
+      {.name = "rte",
+       .kind = classes,
+       .metric = accuracy,
+       .text = {"sentence1", "sentence2"},
+       .label = "label",
+       .labels = entailment},
+      {.name = "sst2",
+       .kind = classes,
+       .metric = accuracy,
+       .text = {"sentence"},
+       .label = "label",
+       .labels = binary},
+      {.name = "stsb",
+       .kind = TaskKind::regression,
+       .metric = spearman,
+       .text = {"sentence1", "sentence2"},
+       .label = "score"},
+      {.name = "wnli",
+       .kind = classes,
+       .metric = accuracy,
+       .text = {"sentence1", "sentence2"},
+       .label = "label",
+       .labels = binary},
+  };
+  return all;
+}
+
+}  // namespace
+
+bool is_of_regression(TaskMetric metric) {
+  return metric == TaskMetric::pearson || metric == TaskMetric::spearman;
+}
+
+std::string_view name_of(TaskMetric metric) {
+  switch (metric) {
+    case TaskMetric::accuracy:
+      return "accuracy";
+    case TaskMetric::f1:
+      return "f1";
+    case TaskMetric::matthews:
+      return "matthews";
+    case TaskMetric::pearson:
+      return "pearson";
+    case TaskMetric::spearman:
+      return "spearman";
+  }
+  return "";
+}
+
+std::vector<std::string> glue_tasks() {
+  std::vector<std::string> names;
+  for (const Task& task : tasks()) names.push_back(task.name);
+  return names;
+}
+
+Task glue_task(const std::string& name, const std::filesystem::path& folder) {
+  const auto found = std::ranges::find(tasks(), name, &Task::name);
+  if (found == tasks().end())
+    throw UsageError(fmt::format("'{}' is no GLUE task; there are {}", name, fmt::join(glue_tasks(), ", ")));
+  Task task = *found;
+  task.train = {{"train", folder / "train.tsv"}};
+  if (name == "mnli")
+    task.validation = {{"dev_matched", folder / "dev_matched.tsv"},
+                       {"dev_mismatched", folder / "dev_mismatched.tsv"}};
+  else
+    task.validation = {{"dev", folder / "dev.tsv"}};
+  return task;
+}
+
+}  // namespace comera::data

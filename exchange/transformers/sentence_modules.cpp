@@ -1,0 +1,101 @@
+#include "exchange/transformers/sentence_modules.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "exchange/transformers/config_members.h"
+#include "exchange/json_object.h"
+
+namespace comera::exchange {
+
+namespace {
+
+bool lowers_text(const data::Tokenizer& tokenizer) {
+  for (char c = 'A'; c <= 'Z'; ++c)
+    if (tokenizer.encode(std::string(1, c)) !=
+        tokenizer.encode(std::string(1, static_cast<char>(c - 'A' + 'a'))))
+      return false;
+  return true;
+}
+
+void require_text_as_it_is(const std::filesystem::path& folder, const data::Tokenizer& tokenizer) {
+  const std::filesystem::path file = folder / "sentence_bert_config.json";
+  const auto json = read_object(file);
+  if (!json) return;
+  const bool lowers = ConfigMembers(*json, file.string()).get<bool>("do_lower_case", false);
+  COMERA_CHECK(
+      !lowers || lowers_text(tokenizer),
+      "{}: do_lower_case = true cannot be imported, since the tokenizer beside it keeps capitals; set "
+      "it there (do_lower_case of tokenizer_config.json)",
+      file.string());
+}
+
+// Newer files name the modes, older ones have a switch for each.
+std::vector<std::string> pooling_modes(const std::filesystem::path& file) {
+  const auto json = read_object(file);
+  if (!json) return {"mean"};
+  if (const auto named = json->find("pooling_mode"); named != json->end()) {
+    if (named->is_string()) return {named->get<std::string>()};
+    if (named->is_array())
+      return ConfigMembers(*json, file.string()).get<std::vector<std::string>>("pooling_mode");
+  }
+  constexpr std::string_view prefix = "pooling_mode_";
+  std::vector<std::string> modes;
+  for (const auto& [key, value] : json->items()) {
+    if (!key.starts_with(prefix) || !value.is_boolean() || !value.get<bool>()) continue;
+    const std::string mode = key.substr(prefix.size());
+    modes.push_back(mode == "mean_tokens" ? "mean" : mode == "cls_token" ? "cls" : mode);
+  }
+  return modes.empty() ? std::vector<std::string>{"mean"} : modes;
+}
+
+void add_pooling(const std::filesystem::path& file, std::vector<std::string>& notes) {
+  const std::vector<std::string> modes = pooling_modes(file);
+  if (modes == std::vector<std::string>{"mean"}) return;
+  if (modes == std::vector<std::string>{"cls"})
+    notes.push_back(fmt::format("its vectors are those of the first token ({}): give embed --pooling first",
+                                file.string()));
+  else
+    notes.push_back(fmt::format("its vectors are pooled in another way than embed has: {} ({})",
+                                fmt::join(modes, ", "), file.string()));
+}
+
+}  // namespace
+
+void require_encoder_in(const std::filesystem::path& folder) {
+  std::error_code code;
+  if (std::filesystem::exists(folder / "config.json", code)) return;
+  const auto modules = read_json(folder / "modules.json");
+  if (!modules || !modules->is_array() || modules->empty() || !modules->front().is_object()) return;
+  const auto path =
+      ConfigMembers(modules->front(), (folder / "modules.json").string()).get<std::string>("path", "");
+  COMERA_CHECK(path.empty(), "{}: has no config.json; its modules.json has the encoder in {}: import that",
+               folder.string(), (folder / path).string());
+}
+
+std::vector<std::string> sentence_notes(const std::filesystem::path& folder,
+                                        const data::Tokenizer& tokenizer) {
+  require_text_as_it_is(folder, tokenizer);
+  std::vector<std::string> notes;
+  const std::filesystem::path file = folder / "modules.json";
+  const auto json = read_json(file);
+  if (!json || !json->is_array()) return notes;
+  std::vector<std::string> others;
+  for (const nlohmann::json& entry : *json) {
+    COMERA_CHECK(entry.is_object(), "{}: is damaged: it is no list of modules", file.string());
+    const ConfigMembers module(entry, file.string());
+    const auto type = module.get<std::string>("type", ""), path = module.get<std::string>("path", "");
+    if (type.ends_with("Pooling"))
+      add_pooling(folder / path / "config.json", notes);
+    else if (!type.ends_with("Transformer"))
+      others.push_back(type.substr(type.rfind('.') + 1));
+  }
+  if (!others.empty())
+    notes.push_back(fmt::format("what follows the pooling is left out by embed: {} ({})",
+                                fmt::join(others, ", "), file.string()));
+  return notes;
+}
+
+}  // namespace comera::exchange

@@ -1,0 +1,273 @@
+#include "exchange/transformers/transformers_config.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "exchange/transformers/class_labels.h"
+#include "exchange/transformers/config_members.h"
+#include "kernels/core/check.h"
+#include "model/layers/positions.h"
+#include "storage/json_file.h"
+#include "storage/small_file.h"
+
+namespace comera::exchange {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t largest_config = 16 << 20;
+
+std::string class_prefix(Form form) {
+  switch (form) {
+    case Form::bert:
+      return "Bert";
+    case Form::megatron_bert:
+      return "MegatronBert";
+    case Form::roformer:
+      return "RoFormer";
+    case Form::roberta:
+      return "Roberta";
+    case Form::comera:
+      return "Comera";
+  }
+  return "";
+}
+
+// Which side of a matrix comes first in files of type `comera`; those without the key have inputs first.
+constexpr const char* outputs_first = "outputs_inputs";
+
+Json shapes_json(const EncoderConfig& model) {
+  Json shapes = Json::object();
+  if (const auto shape = model.tensorized.embedding_shape())
+    shapes[EncoderConfig::embedding_layer] = {
+        {"row_modes", shape->row_modes}, {"column_modes", shape->column_modes}, {"ranks", shape->ranks}};
+  for (const EncoderConfig::LinearLayer& layer : model.linear_layers())
+    if (layer.shape)
+      shapes[layer.name] = {{"input_modes", layer.shape->input_modes},
+                            {"output_modes", layer.shape->output_modes},
+                            {"ranks", layer.shape->ranks}};
+  return shapes;
+}
+
+void add_comera_keys(Json& json, const EncoderConfig& model) {
+  json["positions"] = name_of(model.positions);
+  if (model.positions == Positions::rotary) json["rotary_theta"] = model.rotary_theta;
+  if (model.positions == Positions::relative)
+    for (const HeadSlopes& slopes : head_slopes(model.heads))
+      json["slopes"].push_back({slopes.before, slopes.behind});
+  json["norm"] = model.norm == NormPlacement::pre ? "pre" : "post";
+  json["pooling"] = model.pooling == Pooling::mean ? "mean" : "first";
+  json["pairs"] = model.pairs == PairEncoding::separate ? "separate" : "joint";
+  json["tensor_trains"] = shapes_json(model);
+  json["matrices"] = outputs_first;
+  const std::string file = "modeling_comera.Comera";
+  json["auto_map"] = {{"AutoConfig", file + "Config"},
+                      {"AutoModel", file + "Model"},
+                      {"AutoModelForMaskedLM", file + "ForMaskedLM"},
+                      {"AutoModelForSequenceClassification", file + "ForSequenceClassification"}};
+}
+
+}  // namespace
+
+std::string config_json(const TransformersConfig& config, const data::SpecialIds& special) {
+  const EncoderConfig& model = config.model;
+  const bool mlm = model.head == HeadKind::mlm;
+  Json json = {
+      {"model_type", name_of(config.form)},
+      {"architectures", {class_prefix(config.form) + (mlm ? "ForMaskedLM" : "ForSequenceClassification")}},
+      {"vocab_size", model.vocabulary},
+      {"hidden_size", model.hidden},
+      {"num_hidden_layers", model.layers},
+      {"num_attention_heads", model.heads},
+      {"intermediate_size", model.ffn},
+      {"hidden_act", "gelu"},
+      {"max_position_embeddings", model.max_positions},
+      {"type_vocab_size", model.types},
+      {"layer_norm_eps", model.norm_eps},
+      {"hidden_dropout_prob", model.dropout},
+      {"attention_probs_dropout_prob", model.attention_dropout},
+      {"initializer_range", model.embedding_std},
+      {"pad_token_id", special.pad},
+      {"dtype", "float32"}};
+  if (config.form == Form::roformer) {
+    json["embedding_size"] = model.hidden;
+    json["rotary_value"] = false;
+    json["rotary_theta"] = model.rotary_theta;
+  }
+  if (config.form == Form::comera) add_comera_keys(json, model);
+  if (mlm) return json.dump(2) + "\n";
+  json["problem_type"] = model.head == HeadKind::regression ? "regression" : "single_label_classification";
+  for (std::int64_t i = 0; i < model.sequence_outputs(); ++i) {
+    const std::string label = i < std::ssize(config.labels) ? config.labels[static_cast<std::size_t>(i)]
+                                                            : fmt::format("LABEL_{}", i);
+    json["id2label"][std::to_string(i)] = label;
+    json["label2id"][label] = i;
+  }
+  return json.dump(2) + "\n";
+}
+
+namespace {
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+Form form_in(const ConfigMembers& members) {
+  const auto type = members.get<std::string>("model_type");
+  for (const Form form : {Form::bert, Form::megatron_bert, Form::roformer, Form::roberta, Form::comera})
+    if (type == name_of(form)) return form;
+  throw Error(
+      fmt::format("{}: a model of type {} cannot be imported; bert, megatron-bert, roberta, and what comera "
+                  "has exported can",
+                  members.file(), type));
+}
+
+void read_head(const ConfigMembers& members, TransformersConfig& config) {
+  const auto architectures = members.get<std::vector<std::string>>("architectures", {});
+  const std::string name = architectures.empty() ? "" : architectures.front();
+  const bool known = name.empty() || name.ends_with("Model") || name.ends_with("ForMaskedLM") ||
+                     name.ends_with("ForPreTraining") || name.ends_with("ForSequenceClassification");
+  COMERA_CHECK(known,
+               "{}: {} has a head that the encoder here does not have; a model for masked language or for "
+               "sequence classification can be imported",
+               members.file(), joined(architectures));
+  if (!name.ends_with("ForSequenceClassification")) return;
+  COMERA_CHECK(config.form != Form::roformer,
+               "{}: architectures = {} cannot be imported: the head of RoFormer's classifier has another "
+               "activation than tanh",
+               members.file(), name);
+  const SequenceAnswers answers = read_answers(members);
+  config.model.head = answers.regression ? HeadKind::regression : HeadKind::classification;
+  config.model.classes = answers.count;
+  config.labels = answers.labels;
+}
+
+void read_shapes(const ConfigMembers& members, EncoderConfig& model) {
+  const auto shapes = members.get<nlohmann::json>("tensor_trains", nlohmann::json::object());
+  for (const auto& [name, value] : shapes.items()) {
+    const ConfigMembers of(value, members.file() + ": tensor_trains." + name);
+    using Numbers = std::vector<std::int64_t>;
+    if (name == EncoderConfig::embedding_layer) {
+      model.tensorized.embedding = TTMShape{.row_modes = of.get<Numbers>("row_modes"),
+                                            .column_modes = of.get<Numbers>("column_modes"),
+                                            .ranks = of.get<Numbers>("ranks")};
+      continue;
+    }
+    const TTShape shape{.input_modes = of.get<Numbers>("input_modes"),
+                        .output_modes = of.get<Numbers>("output_modes"),
+                        .ranks = of.get<Numbers>("ranks")};
+    TensorizedConfig& trains = model.tensorized;
+    std::optional<TTShape>& kind = name.starts_with("head.")              ? trains.head
+                                   : name.find(".ffn.up") < name.size()   ? trains.ffn_up
+                                   : name.find(".ffn.down") < name.size() ? trains.ffn_down
+                                                                          : trains.attention;
+    if (!kind || kind->removed()) kind = shape;
+    trains.ranks[name] = shape.ranks;
+  }
+}
+
+// The kind's own ranks must be possible ones, also where every layer of it is removed.
+void make_possible(std::optional<TTShape>& kind) {
+  if (kind && kind->removed()) std::ranges::fill(kind->ranks, 1);
+}
+
+// Slopes follow from the number of heads here.
+void require_own_slopes(const ConfigMembers& members, const EncoderConfig& model) {
+  using Slopes = std::vector<std::array<double, 2>>;
+  Slopes own;
+  for (const HeadSlopes& slopes : head_slopes(model.heads)) own.push_back({slopes.before, slopes.behind});
+  const auto found = members.get<Slopes>("slopes", own);
+  bool same = found.size() == own.size();
+  for (std::size_t head = 0; same && head < own.size(); ++head)
+    for (std::size_t side = 0; side < 2; ++side)
+      same = same && std::abs(found[head][side] - own[head][side]) <= 1e-6 * std::abs(own[head][side]);
+  COMERA_CHECK(same, "{}: slopes are others than those that {} heads have here, and cannot be imported",
+               members.file(), model.heads);
+}
+
+void read_comera_keys(const ConfigMembers& members, EncoderConfig& model) {
+  const auto choose = [&](const char* key, std::initializer_list<const char*> names) {
+    const auto name = members.get<std::string>(key);
+    int i = 0;
+    for (const char* known : names) {
+      if (name == known) return i;
+      ++i;
+    }
+    throw Error(fmt::format("{}: {} = {} is unknown", members.file(), key, name));
+  };
+  model.positions = static_cast<Positions>(choose("positions", {"learned", "rotary", "relative"}));
+  model.norm = static_cast<NormPlacement>(choose("norm", {"post", "pre"}));
+  model.pooling = static_cast<Pooling>(choose("pooling", {"first", "mean"}));
+  model.pairs = static_cast<PairEncoding>(choose("pairs", {"joint", "separate"}));
+  model.rotary_theta = members.get<double>("rotary_theta", model.rotary_theta);
+  if (model.positions == Positions::relative) require_own_slopes(members, model);
+  read_shapes(members, model);
+  for (auto* kind : {&model.tensorized.attention, &model.tensorized.ffn_up, &model.tensorized.ffn_down,
+                     &model.tensorized.head})
+    make_possible(*kind);
+}
+
+}  // namespace
+
+TransformersConfig read_config(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "config.json";
+  const std::string text = storage::read_small_file(file, largest_config, "a model's config.json");
+  const nlohmann::json json = storage::parse_json(text, file.string() + ":");
+  COMERA_CHECK(json.is_object(), "{}: is damaged: it is no JSON object", file.string());
+  const ConfigMembers members(json, file.string());
+  TransformersConfig config{.model = {}, .form = form_in(members)};
+  EncoderConfig& model = config.model;
+  model.layers = members.get<std::int64_t>("num_hidden_layers");
+  model.hidden = members.get<std::int64_t>("hidden_size");
+  model.heads = members.get<std::int64_t>("num_attention_heads");
+  model.ffn = members.get<std::int64_t>("intermediate_size");
+  model.vocabulary = members.get<std::int64_t>("vocab_size");
+  model.max_positions = members.get<std::int64_t>("max_position_embeddings");
+  model.types = members.get<std::int64_t>("type_vocab_size", 2);
+  model.norm_eps = members.get<double>("layer_norm_eps", 1e-12);
+  model.dropout = members.get<double>("hidden_dropout_prob", 0.1);
+  model.attention_dropout = members.get<double>("attention_probs_dropout_prob", 0.1);
+  model.embedding_std = members.get<double>("initializer_range", 0.02);
+  members.require<std::string>("hidden_act", "gelu");
+  members.require<std::string>("position_embedding_type", "absolute");
+  members.require<bool>("is_decoder", false);
+  members.require<bool>("add_cross_attention", false);
+  members.require<bool>("rotary_value", false);
+  members.require<std::int64_t>("embedding_size", model.hidden);
+  config.tied = members.get<bool>("tie_word_embeddings", true);
+  if (config.form == Form::comera) members.require<bool>("tie_word_embeddings", true);
+  switch (config.form) {
+    case Form::bert:
+      break;
+    case Form::megatron_bert:
+      model.norm = NormPlacement::pre;
+      break;
+    case Form::roformer:
+      model.positions = Positions::rotary;
+      model.rotary_theta = members.get<double>("rotary_theta", model.rotary_theta);
+      break;
+    case Form::roberta:
+      members.require<std::int64_t>("pad_token_id", 1);
+      model.max_positions -= place_of("embedding.positions", Form::roberta).skipped_rows;
+      break;
+    case Form::comera:
+      read_comera_keys(members, model);
+      config.inputs_first = !members.has("matrices");
+      members.require<std::string>("matrices", outputs_first);
+      break;
+  }
+  read_head(members, config);
+  try {
+    model.validate();
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", file.string(), error.what()));
+  }
+  return config;
+}
+
+}  // namespace comera::exchange

@@ -1,0 +1,168 @@
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/attention/attention.h"
+#include "kernels/cpu/rows.h"
+
+// What attention's kernels do with rows of scores, and where they sum up gradients that heads share.
+COMERA_CPU_BEGIN
+
+inline constexpr float log2_e = 1.44269504f;
+
+// How a head's scores fall with distance: to the keys before a query and to those behind it.
+struct Slopes {
+  float before, behind;
+
+  // Scores of the keys `first`, `first` + 1, … places behind a query.
+  vec add(vec scores, std::int64_t first) const {
+    vec distance;
+    for (int i = 0; i < lanes; ++i) distance[i] = static_cast<float>(i);
+    distance += static_cast<float>(first);
+    return scores + min(distance * before, distance * -behind);  // the smaller is at most 0
+  }
+};
+struct NoSlopes {
+  static vec add(vec scores, std::int64_t) { return scores; }
+};
+
+// body(slopes) of a head, compiled for both kinds.
+template <class Operation, class Body>
+inline void with_slopes(const Operation& op, std::int64_t head, const Body& body) {
+  if (!op.slopes) return body(NoSlopes{});
+  const float* of_head = op.slopes.template data<float>() + 2 * head;
+  body(Slopes{of_head[0], of_head[1]});
+}
+
+// Asks for a head's part of a row that is read or written soon: such parts are too far apart for the hardware
+// to see them coming.
+template <bool to_write = false, class T>
+inline void fetch_part(const T* part, std::int64_t count) {
+  const auto* at = reinterpret_cast<const char*>(part);
+  const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(T));
+  for (std::int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(at + b, to_write);
+  __builtin_prefetch(at + bytes - 1, to_write);
+}
+
+struct RowSums {
+  float maximum;  // of the scores
+  float all;      // the sum of exp(score - maximum)
+  float kept;     // the same of what was not dropped
+
+  float log_sum_exp() const { return maximum + std::log(all); }
+};
+
+// to = exp(score - the largest score), dropped ones 0. At first `scores` holds products; score(v, j) makes
+// the scores of the keys j, j + 1, … of their products v. The row is changed; `to` may be the row itself.
+template <bool drops, class Score, class T>
+inline RowSums softmax_row(float* scores, const Score& score, std::int64_t length, const std::uint8_t* bytes,
+                           std::uint32_t threshold, T* to) {
+  const vec lowest = splat(-std::numeric_limits<float>::infinity());
+  vec top = lowest;
+  for_columns(0, length, [&](std::int64_t j, auto at) {
+    const vec v = score(at.load(scores + j), j);
+    at.store(scores + j, v);
+    top = max(top, at.keep_or(v, lowest));
+  });
+  const float maximum = largest(top);
+  vec total = splat(0), kept = splat(0);
+  for_columns(0, length, [&](std::int64_t j, auto at) {
+    const vec e = at.keep(exp2((at.load(scores + j) - maximum) * log2_e));
+    total += e;
+    const vec left_over = drops ? cpu::kept(e, bytes + j, threshold) : e;
+    kept += left_over;
+    at.store(to + j, left_over);
+  });
+  return {maximum, sum(total), sum(kept)};
+}
+
+// Gradients of keys or values, summed in single precision. Where several groups of heads share them, each
+// group has sums of its own in scratch, which are added in order at the end; otherwise the sums of a narrow
+// type are a thread's own until a piece is done.
+template <class T>
+struct SharedGradient {
+  const Tensor& gradient;
+  std::int64_t width, ld;  // of one head; of gradient's rows
+  std::int64_t rows, groups;
+  float* sums;  // (groups, rows, width), or nullptr
+
+  T* place(std::int64_t kv, std::int64_t row) const { return gradient.data<T>() + row * ld + kv * width; }
+  float* of_group(std::int64_t group, std::int64_t row) const { return sums + (group * rows + row) * width; }
+
+  // Where the sums of a piece whose rows begin here are.
+  float* at(const AttentionPiece& piece, std::int64_t kv, float* own) const {
+    if (sums != nullptr) return of_group(piece.group, piece.first);
+    if constexpr (is_narrow<T>) {
+      return own;
+    } else {
+      return place(kv, piece.first);
+    }
+  }
+  std::int64_t rows_apart() const { return sums == nullptr && !is_narrow<T> ? ld : width; }
+
+  void finish(const AttentionPiece& piece, std::int64_t kv, const float* own) const {
+    if (!is_narrow<T> || sums != nullptr) return;
+    copy_rows(own, width, piece.length, width, place(kv, piece.first), ld);
+  }
+
+  // A piece's sums that lie elsewhere, for kernels that keep them so in any case.
+  void keep(const AttentionPiece& piece, std::int64_t kv, const float* own, std::int64_t own_apart) const {
+    if (sums != nullptr)
+      return copy_rows(own, own_apart, piece.length, width, of_group(piece.group, piece.first), width);
+    copy_rows(own, own_apart, piece.length, width, place(kv, piece.first), ld);
+  }
+
+  void add_groups() const {
+    if (sums == nullptr) return;
+    constexpr std::int64_t together = 128;
+    parallel_pieces((rows + together - 1) / together, thread_limit(), [&](std::int64_t piece, int) {
+      for (std::int64_t t = piece * together; t < std::min(rows, (piece + 1) * together); ++t) {
+        T* to = place(0, t);
+        for_columns(0, width, [&](std::int64_t c, auto at) {
+          vec total = at.load(of_group(0, t) + c);
+          for (std::int64_t g = 1; g < groups; ++g) total += at.load(of_group(g, t) + c);
+          at.store(to + c, total);
+        });
+      }
+    });
+  }
+};
+inline bool sums_groups(const AttentionBackward& op) { return op.shared_keys && head_groups(op) > 1; }
+inline std::int64_t group_floats(const AttentionBackward& op) {
+  return sums_groups(op) ? head_groups(op) * op.q.dim(0) : 0;
+}
+
+template <class T>
+inline float dot(const T* a, const T* b, std::int64_t count) {
+  vec total = splat(0);
+  for_columns(0, count, [&](std::int64_t i, auto at) { total += at.load(a + i) * at.load(b + i); });
+  return sum(total);
+}
+
+// What the gradient of a row of scores needs.
+struct Row {
+  float log_sum_exp;
+  float d;  // Σ_j P_j dP_j = dout · out
+  float scale;
+  float dsum;  // gradient of the sum of dropped P
+  float kept;
+  std::uint32_t threshold;
+  const std::uint8_t* bytes;  // or nullptr
+};
+
+// p: scores -> dropped P, to `p_to`; ds: gradient of dropped P -> gradient of q kᵀ, to `ds_to`. score: as
+// for softmax_row.
+template <bool drops, class Score, class T>
+inline void score_gradients(const Row& row, const Score& score, const float* p, const float* ds,
+                            std::int64_t length, T* p_to, T* ds_to) {
+  for_columns(0, length, [&](std::int64_t j, auto at) {
+    const vec probability = exp2((score(at.load(p + j), j) - row.log_sum_exp) * log2_e);
+    const vec factor = drops ? cpu::kept(splat(row.kept), row.bytes + j, row.threshold) : splat(1);
+    const vec gradient = probability * ((at.load(ds + j) + row.dsum) * factor - row.d) * row.scale;
+    at.store(p_to + j, probability * factor);
+    at.store(ds_to + j, gradient);
+  });
+}
+
+COMERA_CPU_END

@@ -1,0 +1,189 @@
+#include "kernels/ops/elementwise/cross_entropy.h"
+
+#include <cmath>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/rows.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/simd_math.h"
+#include "kernels/cpu/threads.h"
+#include "kernels/cpu/widened.h"
+
+COMERA_CPU_BEGIN
+
+namespace {
+std::int64_t pieces_of(const SoftmaxCrossEntropy& op) {
+  return std::clamp<std::int64_t>(op.logits.dim(1) / 8, 1, 16);
+}
+
+struct RowResult {
+  double loss = 0;
+  double correct = 0;
+};
+
+struct Memory {
+  float* dbias = nullptr;   // (pieces, classes)
+  float* logits = nullptr;  // (pieces, classes); of a narrow type only
+  RowResult* rows = nullptr;
+};
+Memory take(const SoftmaxCrossEntropy& op, Scratch& scratch) {
+  Memory memory;
+  memory.dbias = scratch.floats(pieces_of(op) * op.classes);
+  if (op.compute() != DType::float32) memory.logits = scratch.floats(pieces_of(op) * op.classes);
+  memory.rows = reinterpret_cast<RowResult*>(
+      scratch.floats(op.logits.dim(1) * static_cast<std::int64_t>(sizeof(RowResult) / sizeof(float))));
+  return memory;
+}
+
+// A row's logits lie in runs of `inner`, whose real classes this visits in stretches short enough to be
+// summed in single precision.
+template <class T>
+class LogitRow {
+ public:
+  LogitRow(T* first, std::int64_t runs, std::int64_t inner, std::int64_t ld, std::int64_t classes)
+      : first_(first), runs_(runs), inner_(inner), apart_(ld), classes_(classes) {}
+
+  T& at(std::int64_t c) const { return run(c / inner_)[c % inner_]; }
+  // body(z, class of z[0], count)
+  template <class Body>
+  void for_each_stretch(const Body& body) const {
+    constexpr std::int64_t stretch = 1024;
+    for (std::int64_t o = 0; o * inner_ < classes_; ++o) {
+      const std::int64_t real = std::min(inner_, classes_ - o * inner_);
+      for (std::int64_t i = 0; i < real; i += stretch) {
+        body(run(o) + i, o * inner_ + i, std::min(stretch, real - i));
+      }
+    }
+  }
+  void clear_from(std::int64_t c) const {
+    for (std::int64_t o = c / inner_; o < runs_; ++o) {
+      const std::int64_t begin = std::max<std::int64_t>(0, c - o * inner_);
+      std::fill(run(o) + begin, run(o) + inner_, T(0.F));
+    }
+  }
+
+ private:
+  T* run(std::int64_t o) const { return first_ + o * apart_; }
+  T* first_;
+  std::int64_t runs_, inner_, apart_, classes_;
+};
+
+template <class T>
+LogitRow<T> row_of(const SoftmaxCrossEntropy& op, std::int64_t r) {
+  const std::int64_t rows = op.logits.dim(1), inner = op.logits.dim(2);
+  return {op.logits.data<T>() + r * inner, op.logits.dim(0), inner, rows * inner, op.classes};
+}
+
+// The first of equal largest logits counts.
+bool is_largest(const LogitRow<float>& row, std::int64_t target, float maximum) {
+  if (row.at(target) != maximum) return false;
+  for (std::int64_t c = 0; c < target; ++c) {
+    if (row.at(c) == maximum) return false;
+  }
+  return true;
+}
+
+RowResult one_row(const SoftmaxCrossEntropy& op, std::int64_t r, const LogitRow<float>& row, float* dbias) {
+  const std::int64_t target = op.targets.data<std::int32_t>()[op.row_begin + r];
+  const float* bias = op.bias ? op.bias.data<float>() : nullptr;
+  float maximum = bias == nullptr ? row.at(0) : row.at(0) + bias[0];
+  row.for_each_stretch([&](float* z, std::int64_t first, std::int64_t count) {
+    vec top = splat(maximum);
+    const std::int64_t whole = count / lanes * lanes;
+    if (bias != nullptr) {
+      for_columns(0, count, [&](std::int64_t c, auto at) {
+        at.store(z + c, at.load(z + c) + at.load(bias + first + c));
+      });
+    }
+    for (std::int64_t c = 0; c < whole; c += lanes) top = max(top, load(z + c));
+    maximum = largest(top);
+    for (std::int64_t c = whole; c < count; ++c) maximum = std::max(maximum, z[c]);
+  });
+  const float target_logit = row.at(target);
+  const bool correct = is_largest(row, target, maximum);
+  double total = 0;
+  row.for_each_stretch([&](float* z, std::int64_t, std::int64_t count) {
+    vec some = splat(0);
+    for_columns(0, count, [&](std::int64_t c, auto at) {
+      const vec e = exp(at.load(z + c) - maximum);
+      some += at.keep(e);
+      if (op.gradient) at.store(z + c, e);
+    });
+    total += sum(some);
+  });
+  if (op.gradient) {
+    const auto inverse = static_cast<float>(1 / total);
+    row.for_each_stretch([&](float* z, std::int64_t, std::int64_t count) {
+      for_columns(0, count, [&](std::int64_t c, auto at) { at.store(z + c, at.load(z + c) * inverse); });
+    });
+    row.at(target) -= 1.F;
+    if (dbias != nullptr) {
+      row.for_each_stretch([&](float* z, std::int64_t first, std::int64_t count) {
+        for_columns(0, count, [&](std::int64_t c, auto at) {
+          at.store(dbias + first + c, at.load(dbias + first + c) + at.load(z + c));
+        });
+      });
+    }
+  }
+  return {static_cast<double>(maximum) + std::log(total) - target_logit, correct ? 1. : 0.};
+}
+
+// Logits of a narrow type are rounded once, at the end: what comes between is in a copy of single precision.
+template <class T>
+RowResult one_row_as(const SoftmaxCrossEntropy& op, std::int64_t r, float* copy, float* dbias) {
+  const LogitRow<T> row = row_of<T>(op, r);
+  RowResult result;
+  if constexpr (!is_narrow<T>) {
+    result = one_row(op, r, row, dbias);
+  } else {
+    row.for_each_stretch([&](const T* z, std::int64_t first, std::int64_t count) {
+      for_columns(0, count, [&](std::int64_t c, auto at) { at.store(copy + first + c, at.load(z + c)); });
+    });
+    result = one_row(op, r, {copy, 1, op.classes, op.classes, op.classes}, dbias);
+    if (!op.gradient) return result;
+    row.for_each_stretch([&](T* z, std::int64_t first, std::int64_t count) {
+      for_columns(0, count, [&](std::int64_t c, auto at) { at.store(z + c, at.load(copy + first + c)); });
+    });
+  }
+  if (op.gradient) row.clear_from(op.classes);
+  return result;
+}
+}  // namespace
+
+std::size_t softmax_cross_entropy_scratch(const SoftmaxCrossEntropy& op) {
+  Scratch scratch;
+  take(op, scratch);
+  return scratch.bytes();
+}
+
+template <class T>
+void softmax_cross_entropy(const SoftmaxCrossEntropy& op, const KernelContext& context) {
+  const std::int64_t rows = op.logits.dim(1), pieces = pieces_of(op);
+  const std::int64_t real = std::clamp<std::int64_t>(*op.count.data<std::int32_t>() - op.row_begin, 0, rows);
+  Scratch scratch(context.scratch);
+  const Memory memory = take(op, scratch);
+  const bool has_dbias = op.gradient && op.bias;
+  parallel_pieces(pieces, thread_limit(), [&](std::int64_t piece, int) {
+    float* dbias = has_dbias ? memory.dbias + piece * op.classes : nullptr;
+    if (has_dbias) std::fill_n(dbias, op.classes, 0.F);
+    float* copy = memory.logits + (memory.logits == nullptr ? 0 : piece * op.classes);
+    for (std::int64_t r = rows * piece / pieces; r < rows * (piece + 1) / pieces; ++r) {
+      if (r < real) {
+        memory.rows[r] = one_row_as<T>(op, r, copy, dbias);
+      } else if (op.gradient) {
+        row_of<T>(op, r).clear_from(0);
+      }
+    }
+  });
+  auto& results = *static_cast<StepResults*>(op.results.raw());
+  for (std::int64_t r = 0; r < real; ++r) {
+    results.loss_sum += memory.rows[r].loss;
+    results.correct += memory.rows[r].correct;
+  }
+  results.target_count += static_cast<double>(real);
+  if (has_dbias) add_pieces(op.dbias.data<float>(), memory.dbias, op.classes, pieces, op.classes);
+}
+
+COMERA_FOR_EACH_TYPE(SoftmaxCrossEntropy, softmax_cross_entropy)
+
+COMERA_CPU_END

@@ -1,0 +1,136 @@
+#include "kernels/ops/optimizers/muon.h"
+
+#include <cmath>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/rows.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/products/sgemm.h"
+#include "kernels/cpu/threads.h"
+
+COMERA_CPU_BEGIN
+
+namespace {
+
+// C = op(A) op(B) of packed matrices, on this thread.
+void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, bool transpose_a,
+              const float* b, bool transpose_b, float* c) {
+  sgemm({.transpose_a = transpose_a,
+         .transpose_b = transpose_b,
+         .m = m,
+         .n = n,
+         .k = k,
+         .a = a,
+         .lda = transpose_a ? m : k,
+         .b = b,
+         .ldb = transpose_b ? k : n,
+         .c = c,
+         .ldc = n});
+}
+
+// A thread's memory for the largest matrix.
+struct MuonScratch {
+  float *x, *u;                                    // as the matrix
+  float *gram, *polynomial, *product, *q, *other;  // of its smaller side
+
+  MuonScratch(Scratch& scratch, const MuonSizes& sizes) {
+    x = scratch.floats(sizes.largest);
+    u = scratch.floats(sizes.largest);
+    for (float** square : {&gram, &polynomial, &product, &q, &other})
+      *square = scratch.floats(sizes.smaller * sizes.smaller);
+  }
+};
+
+// Leaves Q with Q X orthogonal in q, from the gram matrix, which is overwritten.
+void orthogonalizer(MuonScratch& s, std::int64_t side) {
+  const std::int64_t count = side * side;
+  const auto times = [&](const float* a, const float* b, float* c) {
+    multiply(side, side, side, a, false, b, false, c);
+  };
+  for (int step = 0; step < muon_iterations; ++step) {
+    const bool first = step == 0, last = step + 1 == muon_iterations;
+    times(s.gram, s.gram, s.product);
+    float* polynomial = first ? s.q : s.polynomial;
+    for_columns(0, count, [&](std::int64_t c, auto at) {
+      at.store(polynomial + c, at.load(s.gram + c) * static_cast<float>(muon_b) +
+                                   at.load(s.product + c) * static_cast<float>(muon_c));
+    });
+    for (std::int64_t i = 0; i < side; ++i) polynomial[i * side + i] += static_cast<float>(muon_a);
+    if (!first) {
+      times(polynomial, s.q, s.other);
+      std::swap(s.q, s.other);
+    }
+    if (last) break;
+    times(polynomial, s.gram, s.product);
+    times(s.product, polynomial, s.gram);
+  }
+}
+
+// Leaves U in u; X is overwritten.
+void orthogonalise(MuonScratch& s, std::int64_t rows, std::int64_t columns, float inverse) {
+  for_columns(0, rows * columns,
+              [&](std::int64_t c, auto at) { at.store(s.x + c, at.load(s.x + c) * inverse); });
+  const bool wide = rows <= columns;
+  const std::int64_t side = wide ? rows : columns;
+  multiply(side, side, wide ? columns : rows, s.x, !wide, s.x, wide, s.gram);
+  orthogonalizer(s, side);
+  if (wide)
+    multiply(rows, columns, rows, s.q, false, s.x, false, s.u);
+  else
+    multiply(rows, columns, columns, s.x, false, s.q, false, s.u);
+}
+
+void update(const Muon& op, const MuonMatrix& matrix, float rate, float scale, MuonScratch s) {
+  const std::int64_t rows = matrix.rows, columns = matrix.columns, count = rows * columns;
+  float* p = op.parameters.data<float>() + matrix.offset;
+  float* m = op.momentum.data<float>() + matrix.offset;
+  const float* gradient = op.gradients.data<float>() + matrix.offset;
+  const auto beta = static_cast<float>(op.beta), rest = static_cast<float>(1 - op.beta);
+  for_columns(0, count, [&](std::int64_t c, auto at) {
+    const vec g = at.load(gradient + c) * (scale * rest);
+    const vec next = at.load(m + c) * beta + g;
+    at.store(m + c, next);
+    at.store(s.x + c, next * beta + g);
+  });
+  const double length = std::sqrt(sum_of_squares(s.x, count));
+  const bool moves = !(length < muon_least_norm);  // NaN is not swallowed
+  if (moves) orthogonalise(s, rows, columns, static_cast<float>(1 / length));
+  const float decay = matrix.decays != 0 ? static_cast<float>(op.weight_decay) : 0.F;
+  for_columns(0, count, [&](std::int64_t c, auto at) {
+    const vec parameter = at.load(p + c);
+    vec step = parameter * decay;
+    if (moves) step += at.load(s.u + c);
+    at.store(p + c, parameter - step * rate);
+  });
+}
+
+// One matrix on a thread: there are many.
+int muon_threads(const Muon& op) {
+  return static_cast<int>(std::min<std::int64_t>(thread_limit(), op.sizes.count));
+}
+std::size_t bytes_of_a_thread(const MuonSizes& sizes) {
+  Scratch scratch;
+  MuonScratch(scratch, sizes);
+  return scratch.bytes();
+}
+
+}  // namespace
+
+std::size_t muon_scratch(const Muon& op) {
+  return static_cast<std::size_t>(muon_threads(op)) * bytes_of_a_thread(op.sizes);
+}
+
+void muon(const Muon& op, const KernelContext& context) {
+  const auto* matrices = static_cast<const MuonMatrix*>(op.matrices.raw());
+  const auto& inputs = *static_cast<const StepInputs*>(op.step_inputs.raw());
+  const auto& results = *static_cast<const StepResults*>(op.results.raw());
+  if (results.nonfinite != 0) return;
+  const std::size_t each = bytes_of_a_thread(op.sizes);
+  parallel_pieces(op.sizes.count, muon_threads(op), [&](std::int64_t i, int thread) {
+    Scratch scratch(context.scratch + static_cast<std::size_t>(thread) * each);
+    update(op, matrices[i], static_cast<float>(inputs.learning_rate[matrices[i].group]),
+           static_cast<float>(results.gradient_scale), MuonScratch(scratch, op.sizes));
+  });
+}
+
+COMERA_CPU_END

@@ -1,0 +1,67 @@
+#include "kernels/ops/products/matrix_product.h"
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/products/narrow_matrix_product.h"
+#include "kernels/cpu/products/panels.h"
+#include "kernels/cpu/products/sgemm.h"
+
+COMERA_CPU_BEGIN
+
+namespace {
+// oneDNN takes half the time for a thin product with B if it need not transpose it.
+bool transposes_thin_b(const MatrixProduct& op) {
+  return op.batch == 1 && op.transpose_b && !op.transpose_a && op.n <= 96 && op.m >= 512 && op.k >= 64;
+}
+
+Product product_of(const MatrixProduct& op, std::int64_t batch) {
+  return {op.transpose_a,
+          op.transpose_b,
+          op.accumulate,
+          op.m,
+          op.n,
+          op.k,
+          op.a.data<float>() + batch * op.stride_a,
+          op.leading_a(),
+          op.b.data<float>() + batch * op.stride_b,
+          op.leading_b(),
+          op.c.data<float>() + batch * op.stride_c,
+          op.leading_c()};
+}
+
+void clear(const Product& p) {
+  if (p.accumulate) return;
+  for (std::int64_t row = 0; row < p.m; ++row) std::fill_n(p.c + row * p.ldc, p.n, 0.F);
+}
+}  // namespace
+
+std::size_t matrix_product_scratch(const MatrixProduct& op) {
+  if (op.compute() == DType::bfloat16) return narrow_matrix_product_scratch(op);
+  return transposes_thin_b(op) ? static_cast<std::size_t>(op.n * op.k) * sizeof(float) : 0;
+}
+
+template <>
+void matrix_product<float>(const MatrixProduct& op, const KernelContext& context) {
+  if (op.m == 0 || op.n == 0) return;
+  if (op.k == 0) {
+    for (std::int64_t b = 0; b < op.batch; ++b) clear(product_of(op, b));
+    return;
+  }
+  if (op.batch == 1) {
+    Product product = product_of(op, 0);
+    if (transposes_thin_b(op)) {
+      auto* transposed = reinterpret_cast<float*>(context.scratch);
+      transpose(product.b, product.ldb, op.n, op.k, transposed, op.n);
+      product.transpose_b = false;
+      product.b = transposed;
+      product.ldb = op.n;
+    }
+    return parallel_sgemm(product);
+  }
+  if (!batch_fills_threads(op)) {
+    for (std::int64_t b = 0; b < op.batch; ++b) parallel_sgemm(product_of(op, b));
+    return;
+  }
+  for_batch(op, [&](std::int64_t b, int) { sgemm(product_of(op, b)); });
+}
+
+COMERA_CPU_END

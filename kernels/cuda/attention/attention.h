@@ -1,0 +1,419 @@
+#pragma once
+
+// What the kernels of attention share. A block owns rows of one sequence and one head (or of all heads that
+// share keys): 16 rows a warp, as fragments. It goes over the other side of the scores some rows at a time,
+// which lie in shared memory. Scores are held in registers only and computed again where they are needed;
+// every sum has one owner and a fixed order.
+
+#include <algorithm>
+
+#include "kernels/cuda/elementwise/activations.h"
+#include "kernels/cuda/products/tensor_cores.h"
+#include "kernels/cuda/vector.h"
+#include "kernels/ops/attention/attention.h"
+
+namespace comera::COMERA_CUDA {
+
+inline constexpr int most_head_size = 128;
+
+// Heads are padded with zeros to D = 32, 64 or 128 in shared memory.
+template <class Math, int D>
+struct AttentionTiles {
+  using T = typename Math::Element;
+  static constexpr bool narrow = sizeof(T) == 2 && D <= 64;  // eight warps find room for what they hold
+  static constexpr int warps = narrow ? 8 : 4;
+  static constexpr int threads = warps * warp;
+  static constexpr int own_rows = 16 * warps;
+  static constexpr int other_rows = std::min(128, (sizeof(T) == 2 ? 8192 : 2048) / D);  // at a time
+  static constexpr int stride = D + 8;
+  static constexpr int other_elements = other_rows * stride;
+  static constexpr int group = std::min(64, other_rows);  // see DealtKeys
+};
+
+// Rows of heads in memory.
+template <class T>
+struct HeadRows {
+  T* at = nullptr;
+  std::int64_t ld = 0;  // elements from row to row
+  int size = 0;         // of a head
+  int unit = 1;         // every head's rows begin at multiples of so many elements, and are whole ones
+
+  __device__ __forceinline__ T* row(std::int64_t row, int head) const {
+    return at + row * ld + std::int64_t{head} * size;
+  }
+};
+
+// move(unit): what rows are moved in is 16 bytes, 4 bytes or an element.
+template <class T, class Move>
+__device__ __forceinline__ void in_units(const HeadRows<T>& rows, const Move& move) {
+  constexpr int sixteen = 16 / sizeof(T), four = 4 / sizeof(T);
+  if (rows.unit == sixteen)
+    move(std::integral_constant<int, sixteen>{});
+  else if (four > 1 && rows.unit == four)
+    move(std::integral_constant<int, four>{});
+  else
+    move(std::integral_constant<int, 1>{});
+}
+
+// Where the column of ones stands that values are followed by: behind their rows, or in a place that these
+// have for it, where something else is stored.
+enum class One : std::uint8_t { none, behind, last };
+
+// Tensors of an operation, of either direction.
+template <class T>
+struct Attention {
+  HeadRows<T> q, k, v, out;
+  HeadRows<T> dout, dq, dk, dv;  // backward only
+  float* log_sum_exp = nullptr;
+  // (heads, T): kept Σ_c out dout, left by the first kernel of backward for the second.
+  float* delta = nullptr;
+  const float* slopes = nullptr;  // (heads, 2), or null
+  const std::int32_t* offsets = nullptr;
+  std::int64_t rows = 0;  // T
+  std::int64_t longest = 0;
+  int sequences = 0, heads = 0, kv_heads = 0;
+  int most_queries = 0;  // of a sequence, at its beginning
+  One one = One::none;
+  float scale = 1;
+  // What dropout keeps is multiplied by mask.scale at the end only; it is 1 / kept, or 0 if nothing is kept.
+  DropoutMask mask;
+  float kept = 1;
+
+  __device__ __forceinline__ int kv_head(int head) const { return kv_heads == 1 ? 0 : head; }
+  __device__ __forceinline__ int queries(int length) const { return min(length, most_queries); }
+};
+
+template <class T>
+HeadRows<T> head_rows(const Tensor& tensor, std::int64_t ld, std::int64_t size) {
+  HeadRows<T> rows{tensor.data<T>(), ld, static_cast<int>(size), 1};
+  for (const int bytes : {4, 16}) {
+    const int unit = bytes / static_cast<int>(sizeof(T));
+    if (ld % unit == 0 && size % unit == 0 && reinterpret_cast<std::uintptr_t>(tensor.raw()) % bytes == 0)
+      rows.unit = unit;
+  }
+  return rows;
+}
+
+template <class T, class Operation>
+Attention<T> attention_of(const Operation& op) {
+  Attention<T> made;
+  made.q = head_rows<T>(op.q, op.q.dim(1), op.key_size());
+  made.k = head_rows<T>(op.k, key_stride(op), op.key_size());
+  made.v = head_rows<T>(op.v, value_stride(op), op.stored_values());
+  made.out = head_rows<T>(op.out, op.out.dim(1), op.out.dim(1) / op.heads);
+  made.log_sum_exp = op.log_sum_exp.template data<float>();
+  if (op.slopes) made.slopes = op.slopes.template data<float>();
+  made.offsets = op.sequence_offsets.template data<std::int32_t>();
+  made.rows = op.q.dim(0);
+  made.longest = op.longest;
+  made.most_queries = static_cast<int>(op.most_queries());
+  made.sequences = static_cast<int>(op.sequence_offsets.elements() - 1);
+  made.heads = static_cast<int>(op.heads);
+  made.kv_heads = static_cast<int>(op.kv_heads());
+  if (op.append_one) made.one = op.room_for_one ? One::last : One::behind;
+  made.scale = static_cast<float>(op.scale);
+  made.mask = mask_of(op.dropout, op.step_inputs);
+  made.kept = static_cast<float>(256 - made.mask.threshold) / 256;
+  if (made.kept == 0) made.mask.scale = 0;
+  return made;
+}
+
+// Sequences and one more block for the padding; heads; parts of the longest sequence.
+template <class Operation>
+Shape3 attention_grid(const Operation& op, std::int64_t heads, int own_rows) {
+  return {op.sequence_offsets.elements(), heads, blocks_for(op.longest, own_rows)};
+}
+
+// kernel(D) for the smallest D that holds a head.
+template <class Operation, class Kernel>
+void with_head_size(const Operation& op, const Kernel& kernel) {
+  const std::int64_t size = std::max(op.key_size(), op.out.dim(1) / op.heads);
+  COMERA_CHECK(size <= most_head_size,
+               "attention on a GPU takes heads of up to {} numbers, not {}: use more heads", most_head_size,
+               size);
+  if (size <= 32)
+    kernel(std::integral_constant<int, 32>{});
+  else if (size <= 64)
+    kernel(std::integral_constant<int, 64>{});
+  else
+    kernel(std::integral_constant<int, 128>{});
+}
+
+// Where the rows of a tile lie in shared memory. An order moves the bits of a row's number about, so that the
+// place of a sum of numbers without a bit in common is the sum of their places.
+struct InOrder {
+  static __device__ __forceinline__ int place(int row) { return row; }
+};
+
+// Keys of a group are dealt to the four lanes that hold a row of scores such that each has neighbours, for
+// which a call of dropout's generator decides at once: column 2 t + i of tile n of eight is the group's key
+// (group / 4) t + 2 n + i. Products do not see it, as keys and values lie alike.
+template <int group>
+struct DealtKeys {
+  static constexpr int each = group / 4;
+  static __device__ __forceinline__ int place(int row) {
+    const int key = row % each;
+    return row / group * group + key / 2 * 8 + row % group / each * 2 + key % 2;
+  }
+  // The group's key in column fragment_column() of tile 0; those of tile n are 2 n behind it.
+  static __device__ __forceinline__ int first() { return fragment_column() / 2 * each; }
+};
+
+// Moves the line of memory with this address into the second-level cache; nobody waits for it.
+__device__ __forceinline__ void ask_for([[maybe_unused]] const void* address) {
+#if !defined(COMERA_EMULATED)
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+#endif
+}
+
+// So many bytes, moved in one instruction.
+template <int bytes>
+struct alignas(bytes) Bytes {
+  std::conditional_t<bytes == 2, std::uint16_t, std::uint32_t> at[bytes < 4 ? 1 : bytes / 4];
+};
+
+// A unit's first element becomes 1, or its last one, which is behind others.
+template <class T, int U>
+__device__ __forceinline__ void put_one(Bytes<U * sizeof(T)>& unit, bool last) {
+  constexpr int words = U * sizeof(T) / 4;
+  if constexpr (sizeof(T) == 4)
+    unit.at[last ? words - 1 : 0] = 0x3f800000u;
+  else if constexpr (U == 1)
+    unit.at[0] = 0x3f80u;
+  else if (last)
+    unit.at[words - 1] = (unit.at[words - 1] & 0xffffu) | 0x3f800000u;
+  else
+    unit.at[0] = (unit.at[0] & 0xffff0000u) | 0x3f80u;
+}
+
+// Rows [first, first + rows) of a head into shared memory, by so many threads: zeros beyond the sequence's
+// end and the head's width, but ones in their column, even beyond the end. Those who read must meet the
+// block's barrier first. Several loads are on their way at once.
+template <int D, int rows, int threads, class Order, class T>
+__device__ __forceinline__ void load_rows(T* to, const HeadRows<T>& from, int head, One one,
+                                          std::int64_t begin, int length, int first) {
+  in_units(from, [&](auto unit) {
+    constexpr int U = decltype(unit)::value, units = D / U, step = threads / units, stride = D + 8;
+    static_assert(rows >= step, "every thread has rows");
+    constexpr int most = rows / step, enough = U * sizeof(T) == 16 ? 4 : D == 32 ? 16 : 8;
+    constexpr int batch = most < enough ? most : enough;
+    using Unit = Bytes<U * sizeof(T)>;
+    const int thread = static_cast<int>(thread_asked_for() % threads), column = thread % units * U,
+              own_row = thread / units;
+    Unit absent{};
+    const bool behind = one == One::behind && column == from.size;
+    const bool last = one == One::last && column + U == from.size;
+    if (behind || last) put_one<T, U>(absent, last);
+    const int real = (column < from.size ? length - first : 0) - own_row;
+    const T* source = from.row(begin + first + own_row, head) + column;
+    const std::int64_t source_step = step * from.ld;
+    // own_row < step, and row is a multiple of step * batch, so that their places are added. The place
+    // of their sum is computed wrongly by nvcc 13.0 where own_row is always 0 (step = 1).
+    static_assert((step & (step - 1)) == 0 && (batch & (batch - 1)) == 0);
+    T* const own_to = to + Order::place(own_row) * stride + column;
+#pragma unroll 2
+    for (int row = 0; row < rows; row += step * batch) {
+      Unit loaded[batch];
+#pragma unroll
+      for (int b = 0; b < batch; ++b) {
+        loaded[b] = absent;
+        if (row + b * step < real) {
+          loaded[b] = *reinterpret_cast<const Unit*>(source);
+          if (last) put_one<T, U>(loaded[b], true);
+        }
+        source += source_step;
+      }
+#pragma unroll
+      for (int b = 0; b < batch; ++b) {
+        const int place = Order::place(row) + Order::place(b * step);
+        *reinterpret_cast<Unit*>(own_to + place * stride) = loaded[b];
+      }
+    }
+  });
+}
+
+// Asks for rows [first, first + rows) of a head, a thread for each, that a load will want soon.
+template <int rows, int threads, class T>
+__device__ __forceinline__ void ask_for_rows(const HeadRows<T>& from, int head, std::int64_t begin,
+                                             int length, int first) {
+  static_assert(rows <= threads);
+  const int row = static_cast<int>(thread_asked_for() % threads);
+  if (row >= rows || first + row >= length) return;
+  const T* at = from.row(begin + first + row, head);
+  ask_for(at);
+  ask_for(at + from.size - 1);
+}
+
+// A warp's 16 rows of fragments, each times `factor` of its half, into rows of a head that the sequence has;
+// by way of shared memory that is the warp's own, so that neighbours in memory are written together.
+template <int D, class T>
+__device__ __forceinline__ void store_rows(const HeadRows<T>& to, int head, std::int64_t begin, int length,
+                                           int first, T* shared, const TileC (&tiles)[D / 8],
+                                           const float (&factor)[2]) {
+  constexpr int stride = D + 8;
+  __syncwarp();  // nobody reads what is there any more
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+#pragma unroll
+    for (int n = 0; n < D / 8; ++n)
+      store(shared + (fragment_row() + 8 * half) * stride + 8 * n + fragment_column(),
+            Values<2>{{tiles[n].at[2 * half] * factor[half], tiles[n].at[2 * half + 1] * factor[half]}});
+  __syncwarp();
+  in_units(to, [&](auto unit) {
+    constexpr int U = decltype(unit)::value, across = D / U < warp ? D / U : warp, step = warp / across;
+    using Unit = Bytes<U * sizeof(T)>;
+    const int own_row = lane_of_thread() / across, own_column = lane_of_thread() % across * U;
+    const int real = length - first - own_row;
+    T* at = to.row(begin + first + own_row, head);
+    const T* from = shared + own_row * stride;
+#pragma unroll
+    for (int c = 0; c < D; c += across * U) {
+      const int column = own_column + c;
+#pragma unroll 4
+      for (int row = 0; row < 16; row += step)
+        if (row < real && column < to.size)
+          *reinterpret_cast<Unit*>(at + row * to.ld + column) =
+              *reinterpret_cast<const Unit*>(from + row * stride + column);
+    }
+  });
+}
+
+// A warp's own 16 rows as fragments: held in registers where there is room for them, which saves shared
+// memory traffic, or loaded where they are wanted.
+template <class Math, int D, bool held>
+class OwnRows {
+ public:
+  using T = typename Math::Element;
+  __device__ __forceinline__ explicit OwnRows(const T* tile) : tile_(tile) {}
+  // When the tile is complete.
+  __device__ __forceinline__ void hold() {
+    if constexpr (held)
+#pragma unroll
+      for (int i = 0; i < D / Math::depth; ++i) rows_[i] = load_a<Math>(tile_ + i * Math::depth, D + 8);
+  }
+  __device__ __forceinline__ typename Math::A at(int column) const {
+    if constexpr (held)
+      return rows_[column / Math::depth];
+    else
+      return load_a<Math>(tile_ + column, D + 8);
+  }
+
+ private:
+  const T* tile_;
+  typename Math::A rows_[held ? D / Math::depth : 1];
+};
+
+// Zeros in the rows that no sequence has: the work of blocks (sequences, …, …).
+template <class T>
+__device__ __forceinline__ void clear_padding(const HeadRows<T>& to, int heads, std::int64_t used,
+                                              std::int64_t rows) {
+  const std::int64_t width = std::int64_t{heads} * to.size;
+  const std::int64_t blocks = std::int64_t{gridDim.y} * gridDim.z;
+  for (std::int64_t row = used + blockIdx.y + gridDim.y * blockIdx.z; row < rows; row += blocks)
+    for (std::int64_t column = threadIdx.x; column < width; column += blockDim.x)
+      to.at[row * to.ld + column] = T(0.F);
+}
+
+// What dropout decides of N neighbouring elements: the highest bit of byte i % 4 of word i / 4 says that
+// element i stays.
+template <int N>
+struct Decisions {
+  unsigned word[N / 4];
+
+  // Element i is then what was element count + i.
+  template <int count>
+  __device__ __forceinline__ void skip() {
+#pragma unroll
+    for (int i = 0; i + count / 4 < N / 4; ++i) word[i] = word[i + count / 4];
+  }
+  __device__ __forceinline__ bool stays(int i) const { return (word[i / 4] & (0x80u << (8 * (i % 4)))) != 0; }
+};
+
+class Dropout {
+ public:
+  __device__ __forceinline__ explicit Dropout(const DropoutMask& mask) : active(mask.key != nullptr) {
+    if (!active) return;
+    key_ = *mask.key;
+    site_ = mask.site;
+    // A byte is at least the threshold if its highest bit and the sum of its other bits and this say so:
+    // either of them up to a threshold of 128, both beyond it.
+    const bool low = mask.threshold <= 128;
+    added_ = ((low ? 128 : 256) - mask.threshold) * 0x01010101u;
+    either_ = low ? ~0u : 0u;
+  }
+
+  // Of elements [element, element + N): a call of the generator for sixteen, or two where they lie across.
+  // Without dropout all stay.
+  template <int N>
+  __device__ __forceinline__ Decisions<N> decide(std::uint64_t element) const {
+    Decisions<N> decisions;
+    if (!active) {
+#pragma unroll
+      for (int i = 0; i < N / 4; ++i) decisions.word[i] = ~0u;
+      return decisions;
+    }
+    const auto block = static_cast<std::uint32_t>(element / 16);
+    const auto from = static_cast<int>(element % 16);
+    const Philox4 bytes = dropout_bytes(key_, site_, block);
+    unsigned word[8] = {bytes.word[0], bytes.word[1], bytes.word[2], bytes.word[3]};
+    if (from != 0) {
+      if (from + N > 16) {
+        const Philox4 next = dropout_bytes(key_, site_, block + 1);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) word[4 + i] = next.word[i];
+      }
+#pragma unroll
+      for (int i = 0; i < 6; ++i) word[i] = (from & 8) != 0 ? word[i + 2] : word[i];
+#pragma unroll
+      for (int i = 0; i < 5; ++i) word[i] = (from & 4) != 0 ? word[i + 1] : word[i];
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        word[i] = static_cast<unsigned>((std::uint64_t{word[i + 1]} << 32 | word[i]) >> (8 * (from & 3)));
+    }
+#pragma unroll
+    for (int i = 0; i < N / 4; ++i) {
+      const unsigned sum = (word[i] & 0x7f7f7f7fu) + added_;
+      decisions.word[i] = (sum & word[i]) | ((sum | word[i]) & either_);
+    }
+    return decisions;
+  }
+
+  const bool active;
+
+ private:
+  DropoutKey key_{};
+  std::uint32_t site_ = 0, added_ = 0, either_ = 0;
+};
+
+inline constexpr float log2_of_e = 1.4426950408889634F;
+inline constexpr float log_of_2 = 0.6931471805599453F;
+
+// Makes scores of a head's products of queries and keys. Gradients are small differences of large sums, which
+// cancel only if all kernels round a score alike: scores are powers of 2 times `unit`, and are multiplied
+// with it by the fmaf that subtracts from them. A bias is added first, by an fmaf of its own; products by a
+// scale that is not positive take this way, too, as -infinity times it would not stand for what is hidden.
+struct Scores {
+  const bool biased;
+  const float scale, unit;
+  float before = 0, behind = 0;  // in powers of 2
+
+  template <class T>
+  __device__ __forceinline__ Scores(const Attention<T>& op, int head)
+      : biased(op.slopes != nullptr || !(op.scale > 0)),
+        scale(op.scale * log2_of_e),
+        unit(biased ? 1 : scale) {
+    if (op.slopes == nullptr) return;
+    before = op.slopes[2 * head] * log2_of_e;
+    behind = -op.slopes[2 * head + 1] * log2_of_e;
+  }
+  // Of the key so many places behind the query, if biased: of what is added, one is negative, or both are 0.
+  __device__ __forceinline__ float with_bias(float product, float distance) const {
+    return fmaf(product, scale, fminf(distance * before, distance * behind));
+  }
+  // 2^(score - subtracted).
+  __device__ __forceinline__ float power(float score, float subtracted) const {
+    return fast_exp2(fmaf(score, unit, -subtracted));
+  }
+};
+
+}  // namespace comera::COMERA_CUDA

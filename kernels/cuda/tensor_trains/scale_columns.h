@@ -1,0 +1,13 @@
+#pragma once
+
+#include "kernels/core/device.h"
+#include "kernels/core/tensors/tensor.h"
+
+namespace comera::COMERA_CUDA {
+
+// Puts y[i, j] = x[i, j] gate[j] on the stream, in float32. x has as many columns as the gate; rows of y are
+// ldy elements apart.
+void scale_columns(const Stream& stream, const Tensor& x, const Tensor& gate, const Tensor& y,
+                   std::int64_t ldy);
+
+}  // namespace comera::COMERA_CUDA

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "kernels/core/tensors/tensor.h"
+#include "kernels/ops/elementwise/activation.h"
+
+namespace comera {
+
+//   u += bias;   y = activation(u)
+struct BiasActivationForward {
+  Tensor u;     // in and out (rows, width)
+  Tensor bias;  // (width), or left out
+  Activation activation = Activation::none;
+  Tensor y;  // out (rows, width); left out without an activation. May be u itself for tanh.
+
+  // Whether nothing changes: then a composition need not run it.
+  bool idle() const { return !bias && activation == Activation::none; }
+  DType compute() const { return u.dtype(); }
+  void check() const;
+};
+
+//   du = dy activation'(u);   dbias += column sums of du
+// tanh uses its value y instead of u.
+struct BiasActivationBackward {
+  Tensor u;  // (rows, width); gelu only
+  Tensor y;  // (rows, width); tanh only
+  Activation activation = Activation::none;
+  Tensor dy;     // in and out (rows, width): overwritten by du
+  Tensor dbias;  // in and out (width), or left out
+
+  bool idle() const { return !dbias && activation == Activation::none; }
+  DType compute() const { return dy.dtype(); }
+  void check() const;
+};
+
+}  // namespace comera

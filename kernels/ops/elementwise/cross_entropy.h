@@ -1,0 +1,66 @@
+#pragma once
+
+#include "kernels/core/tensors/tensor.h"
+#include "kernels/shared/step_values.h"
+
+namespace comera {
+
+// Softmax cross-entropy of rows whose logits lie as (outer, rows, inner); class c = o inner + i. Classes at
+// and beyond `classes` are padding. Row r of this chunk is row row_begin + r of all; rows at and beyond count
+// have no loss and no gradient.
+//
+//   z = logits + bias;   loss = log Σ exp z - z[target];   results: loss_sum += Σ loss, target_count, correct
+//
+// Without gradient, what is in logits afterwards is not defined. With gradient, logits are overwritten by
+// softmax(z) - onehot(target) (0 for padding), and dbias += its row sums: gradients are of the SUM over
+// targets.
+struct SoftmaxCrossEntropy {
+  Tensor logits;   // in and out (outer, rows, inner)
+  Tensor bias;     // (classes), or left out
+  Tensor dbias;    // in and out (classes); with bias and gradient
+  Tensor targets;  // int32 (all rows)
+  Tensor count;    // int32 (1): real rows of all
+  std::int64_t row_begin = 0;
+  std::int64_t classes = 0;
+  bool gradient = false;
+  Tensor results;  // StepResults
+
+  DType compute() const { return logits.dtype(); }
+  void check() const;
+};
+
+// Cross-entropy of a tied decoder, logits = h tableᵀ + bias, over chunks of rows, so that rows x classes is
+// never held. With gradient, dh is written and dtable and dbias are added to in the same pass.
+struct DenseMaskedCrossEntropy {
+  Tensor h;              // (P, width)
+  Tensor table, dtable;  // (classes, width); dtable in and out, with gradient
+  Tensor bias, dbias;    // (classes)
+  Tensor targets;        // int32 (P)
+  Tensor count;          // int32 (1)
+  bool gradient = false;
+  Tensor dh;       // out (P, width), with gradient; may not be h
+  Tensor results;  // StepResults
+
+  DType compute() const { return h.dtype(); }
+  void check() const;
+};
+
+// The same with the table of a tensor-train matrix given by its merged halves and never formed:
+//   table[l R + r, a nr + b] = Σ_k left[l, a, k] right[b, k, r]
+// left is (L, nl, rank), right is (nr, rank, R). Rows at and beyond classes are padding.
+struct TTMMaskedCrossEntropy {
+  Tensor h;              // (P, nl nr)
+  Tensor left, dleft;    // (L, nl, rank); dleft in and out, with gradient
+  Tensor right, dright;  // (nr, rank, R); dright in and out, with gradient
+  Tensor bias, dbias;    // (classes)
+  Tensor targets;        // int32 (P)
+  Tensor count;          // int32 (1)
+  bool gradient = false;
+  Tensor dh;       // out (P, nl nr), with gradient
+  Tensor results;  // StepResults
+
+  DType compute() const { return h.dtype(); }
+  void check() const;
+};
+
+}  // namespace comera

@@ -1,0 +1,157 @@
+#include <algorithm>
+
+#include "kernels/ops/compositions.h"
+#include "kernels/ops/context.h"
+#include "kernels/ops/elementwise/cross_entropy.h"
+#include "kernels/ops/elementwise/layout.h"
+#include "kernels/ops/products/matrix_product.h"
+#include "kernels/ops/real_rows.h"
+
+namespace comera {
+
+namespace {
+
+// Rows of logits held at a time: about 16 MiB, whatever the vocabulary.
+std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t elements_per_row, DType type) {
+  constexpr std::int64_t budget = 16 << 20;
+  const std::int64_t bytes = elements_per_row * static_cast<std::int64_t>(size_of(type));
+  return std::clamp<std::int64_t>(budget / bytes / 8 * 8, 8, std::max<std::int64_t>(rows, 8));
+}
+
+void dense_masked_cross_entropy(const DenseMaskedCrossEntropy& op, const Context& context) {
+  const std::int64_t rows = rows_to_compute(context, op.count, op.h.dim(0)), width = op.h.dim(1),
+                     classes = op.table.dim(0);
+  const std::int64_t chunk = rows_per_chunk(rows, classes, op.compute());
+  for (std::int64_t begin = 0; begin < rows; begin += chunk) {
+    const std::int64_t size = std::min(chunk, rows - begin);
+    ArenaScope scope(context.arena);
+    const Tensor logits = scope.tensor({1, size, classes}, op.compute());
+    const Tensor h = op.h.rows(begin, size);
+    run(context,
+        MatrixProduct{
+            .a = h, .b = op.table, .c = logits, .m = size, .n = classes, .k = width, .transpose_b = true});
+    run(context, SoftmaxCrossEntropy{.logits = logits,
+                                     .bias = op.bias,
+                                     .dbias = op.dbias,
+                                     .targets = op.targets,
+                                     .count = op.count,
+                                     .row_begin = begin,
+                                     .classes = classes,
+                                     .gradient = op.gradient,
+                                     .results = op.results});
+    if (!op.gradient) continue;
+    run(context,
+        MatrixProduct{
+            .a = logits, .b = op.table, .c = op.dh.rows(begin, size), .m = size, .n = width, .k = classes});
+    run(context, MatrixProduct{.a = logits,
+                               .b = h,
+                               .c = op.dtable,
+                               .m = classes,
+                               .n = width,
+                               .k = size,
+                               .transpose_a = true,
+                               .accumulate = true});
+  }
+  if (op.gradient) clear_other_rows(context, op.dh, rows);
+}
+
+// With t[a, k, p, r] = Σ_b h[p, a, b] right[b, k, r], kept as (nl rank) x (rows R), the logits of a chunk are
+// one product left x t of (L) x (nl rank) x (rows R), whose memory is (outer L, rows, inner R): class l R +
+// r.
+void ttm_masked_cross_entropy(const TTMMaskedCrossEntropy& op, const Context& context) {
+  // All rows: of batches of products, fewer rows may need more memory than a dry run has seen.
+  const std::int64_t rows = op.h.dim(0), width = op.h.dim(1), classes = op.bias.dim(0);
+  const std::int64_t left_rows = op.left.dim(0), nl = op.left.dim(1), rank = op.left.dim(2);
+  const std::int64_t nr = op.right.dim(0), right_rows = op.right.dim(2);
+  const std::int64_t chunk =
+      rows_per_chunk(rows, left_rows * right_rows + 2 * nl * rank * right_rows, op.compute());
+  for (std::int64_t begin = 0; begin < rows; begin += chunk) {
+    const std::int64_t size = std::min(chunk, rows - begin), block = size * right_rows;
+    ArenaScope scope(context.arena);
+    const Tensor t = scope.tensor({nl * rank, block}, op.compute());
+    const Tensor logits = scope.tensor({left_rows, size, right_rows}, op.compute());
+    const Tensor h = op.h.rows(begin, size);
+    for (std::int64_t a = 0; a < nl; ++a)
+      run(context, MatrixProduct{.a = h.slice(a * nr, {h.elements() - a * nr}),
+                                 .b = op.right,
+                                 .c = t.rows(a * rank, rank),
+                                 .m = size,
+                                 .n = right_rows,
+                                 .k = nr,
+                                 .lda = width,
+                                 .ldb = rank * right_rows,
+                                 .batch = rank,
+                                 .stride_b = right_rows,
+                                 .stride_c = block});
+    run(context,
+        MatrixProduct{.a = op.left, .b = t, .c = logits, .m = left_rows, .n = block, .k = nl * rank});
+    run(context, SoftmaxCrossEntropy{.logits = logits,
+                                     .bias = op.bias,
+                                     .dbias = op.dbias,
+                                     .targets = op.targets,
+                                     .count = op.count,
+                                     .row_begin = begin,
+                                     .classes = classes,
+                                     .gradient = op.gradient,
+                                     .results = op.results});
+    if (!op.gradient) continue;
+    run(context, MatrixProduct{.a = logits,
+                               .b = t,
+                               .c = op.dleft,
+                               .m = left_rows,
+                               .n = nl * rank,
+                               .k = block,
+                               .transpose_b = true,
+                               .accumulate = true});
+    run(context, MatrixProduct{.a = op.left,
+                               .b = logits,
+                               .c = t,
+                               .m = nl * rank,
+                               .n = block,
+                               .k = left_rows,
+                               .transpose_a = true});  // t is now its own gradient
+    // Many products are added up: not in a narrow type.
+    const Tensor dh_chunk = op.dh.rows(begin, size);
+    const DType master = master_of(op.compute());
+    const Tensor dh = master == op.compute() ? dh_chunk : scope.tensor(dh_chunk.shape(), master);
+    run(context, Fill{.x = dh, .value = 0});
+    for (std::int64_t a = 0; a < nl; ++a)
+      run(context, MatrixProduct{.a = h.slice(a * nr, {h.elements() - a * nr}),
+                                 .b = t.rows(a * rank, rank),
+                                 .c = op.dright,
+                                 .m = nr,
+                                 .n = right_rows,
+                                 .k = size,
+                                 .transpose_a = true,
+                                 .accumulate = true,
+                                 .lda = width,
+                                 .ldc = rank * right_rows,
+                                 .batch = rank,
+                                 .stride_b = block,
+                                 .stride_c = right_rows});
+    for (std::int64_t k = 0; k < rank; ++k)
+      run(context, MatrixProduct{.a = t.slice(k * block, {t.elements() - k * block}),
+                                 .b = op.right.slice(k * right_rows, {op.right.elements() - k * right_rows}),
+                                 .c = dh,
+                                 .m = size,
+                                 .n = nr,
+                                 .k = right_rows,
+                                 .transpose_b = true,
+                                 .accumulate = true,
+                                 .ldb = rank * right_rows,
+                                 .ldc = width,
+                                 .batch = nl,
+                                 .stride_a = rank * block,
+                                 .stride_c = nr});
+    if (master != op.compute()) run(context, Cast{.x = dh, .y = dh_chunk});
+  }
+}
+
+}  // namespace
+
+void compose_cross_entropy(Backend& backend, DType compute) {
+  backend.compose<DenseMaskedCrossEntropy>(compute, dense_masked_cross_entropy);
+  backend.compose<TTMMaskedCrossEntropy>(compute, ttm_masked_cross_entropy);
+}
+
+}  // namespace comera

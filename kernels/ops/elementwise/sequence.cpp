@@ -1,0 +1,58 @@
+#include "kernels/ops/elementwise/sequence.h"
+
+#include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
+#include "kernels/shared/step_values.h"
+
+namespace comera {
+
+void SequenceMean::check() const {
+  const char* name = "SequenceMean";
+  check_tensor(name, "x", x, {x.dim(0), x.dim(1)}, compute());
+  check_tensor(name, "y", y, {y.dim(0), x.dim(1)}, compute());
+  check_elements(name, "offsets", offsets, y.dim(0) + 1, DType::int32);
+  check_elements(name, "count", count, 1, DType::int32);
+}
+
+Work work_of(const SequenceMean& op) { return {0, once(op.x, op.y)}; }
+
+void SequenceMeanBackward::check() const {
+  const char* name = "SequenceMeanBackward";
+  check_tensor(name, "dy", dy, {dy.dim(0), dy.dim(1)}, compute());
+  check_tensor(name, "dx", dx, {dx.dim(0), dy.dim(1)}, compute());
+  check_elements(name, "offsets", offsets, dy.dim(0) + 1, DType::int32);
+  check_elements(name, "count", count, 1, DType::int32);
+}
+
+Work work_of(const SequenceMeanBackward& op) { return {0, once(op.dy, op.dx)}; }
+
+void PairFeaturesForward::check() const {
+  const char* name = "PairFeaturesForward";
+  check_tensor(name, "x", x, {x.dim(0), x.dim(1)}, compute());
+  check_elements(name, "count", count, 1, DType::int32);
+  check_tensor(name, "y", y, {x.dim(0) / 2, 4 * x.dim(1)}, compute());
+}
+
+Work work_of(const PairFeaturesForward& op) { return {0, once(op.x, op.y)}; }
+
+void PairFeaturesBackward::check() const {
+  const char* name = "PairFeaturesBackward";
+  check_tensor(name, "x", x, {x.dim(0), x.dim(1)}, compute());
+  check_elements(name, "count", count, 1, DType::int32);
+  check_tensor(name, "dy", dy, {x.dim(0) / 2, 4 * x.dim(1)}, compute());
+  check_tensor(name, "dx", dx, x.shape(), compute());
+}
+
+Work work_of(const PairFeaturesBackward& op) { return {0, once(op.x, op.dy, op.dx)}; }
+
+void SquaredError::check() const {
+  const char* name = "SquaredError";
+  check_tensor(name, "predictions", predictions, {predictions.dim(0), 1}, compute());
+  check_elements(name, "scores", scores, predictions.dim(0), DType::float32);
+  check_elements(name, "count", count, 1, DType::int32);
+  check_step_values(name, "results", results, sizeof(StepResults));
+}
+
+Work work_of(const SquaredError& op) { return {0, (op.gradient ? 2 : 1) * once(op.predictions)}; }
+
+}  // namespace comera

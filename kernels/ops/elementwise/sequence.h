@@ -1,0 +1,64 @@
+#pragma once
+
+#include "kernels/core/tensors/tensor.h"
+
+namespace comera {
+
+// y[s] = the mean of x[t] over the tokens t of sequence s for s below count, 0 beyond.
+struct SequenceMean {
+  Tensor x;        // (T, width)
+  Tensor offsets;  // int32 (S + 1): sequence s is rows [offsets[s], offsets[s + 1])
+  Tensor count;    // int32 (1)
+  Tensor y;        // out (S, width)
+
+  DType compute() const { return x.dtype(); }
+  void check() const;
+};
+
+// dx[t] = dy[s] / length of s for the tokens t of sequence s below count, 0 for rows of no sequence.
+struct SequenceMeanBackward {
+  Tensor dy;       // (S, width)
+  Tensor offsets;  // int32 (S + 1)
+  Tensor count;    // int32 (1)
+  Tensor dx;       // out (T, width)
+
+  DType compute() const { return dy.dtype(); }
+  void check() const;
+};
+
+// What two vectors u = x[2e] and v = x[2e + 1] have in common: y[e] = [u, v, |u - v|, u v], for e below
+// count, 0 beyond (Reimers and Gurevych, 2019; Conneau et al., 2017).
+struct PairFeaturesForward {
+  Tensor x;      // (S, width)
+  Tensor count;  // int32 (1): pairs
+  Tensor y;      // out (S / 2, 4 width)
+
+  DType compute() const { return x.dtype(); }
+  void check() const;
+};
+
+// du = dy_1 + sign(u - v) dy_3 + v dy_4, dv = dy_2 - sign(u - v) dy_3 + u dy_4; 0 for rows of no pair.
+struct PairFeaturesBackward {
+  Tensor x;      // (S, width)
+  Tensor count;  // int32 (1)
+  Tensor dy;     // (S / 2, 4 width)
+  Tensor dx;     // out (S, width)
+
+  DType compute() const { return x.dtype(); }
+  void check() const;
+};
+
+// Squared error of one prediction per sequence: loss = Σ_s (p_s - y_s)² over s below count. With gradient, p
+// becomes 2 (p - y), and 0 beyond count.
+struct SquaredError {
+  Tensor predictions;  // in and, with gradient, out (S, 1)
+  Tensor scores;       // float32 (S)
+  Tensor count;        // int32 (1)
+  bool gradient = false;
+  Tensor results;  // StepResults: loss and count are added
+
+  DType compute() const { return predictions.dtype(); }
+  void check() const;
+};
+
+}  // namespace comera

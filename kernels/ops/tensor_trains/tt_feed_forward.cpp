@@ -1,0 +1,64 @@
+#include "kernels/ops/tensor_trains/tt_feed_forward.h"
+
+#include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
+
+namespace comera {
+
+namespace {
+
+template <class Operation>
+void check_common(const char* name, const Operation& op) {
+  const std::int64_t tokens = op.x.dim(0), inputs = op.x.dim(1), inner = op.b_up.dim(1);
+  const std::int64_t rank_up = op.a_up.dim(1), rank_down = op.a_down.dim(1);
+  const DType dtype = op.compute();
+  check_tensor(name, "x", op.x, {tokens, inputs}, dtype);
+  check_tensor(name, "a_up", op.a_up, {inputs, rank_up}, dtype);
+  check_tensor(name, "b_up", op.b_up, {rank_up, inner}, dtype);
+  check_tensor(name, "bias", op.bias, {inner}, master_of(dtype));
+  check_tensor(name, "a_down", op.a_down, {inner, rank_down}, dtype);
+  check_tensor(name, "b_down", op.b_down, {rank_down, op.b_down.dim(1)}, dtype);
+  check_tensor(name, "xa", op.xa, {tokens, rank_up}, dtype);
+  check_tensor(name, "ha", op.ha, {tokens, rank_down}, dtype);
+}
+
+}  // namespace
+
+void TTFeedForwardForward::check() const {
+  check_common("TTFeedForwardForward", *this);
+  check_tensor("TTFeedForwardForward", "y", y, {x.dim(0), b_down.dim(1)}, compute());
+}
+
+Work work_of(const TTFeedForwardForward& op) {
+  const std::int64_t tokens = op.x.dim(0);
+  const std::int64_t weights =
+      op.a_up.elements() + op.b_up.elements() + op.a_down.elements() + op.b_down.elements();
+  return {product(tokens, weights, 1),
+          once(op.x, op.a_up, op.b_up, op.bias, op.a_down, op.b_down, op.xa, op.ha, op.y)};
+}
+
+void TTFeedForwardBackward::check() const {
+  const char* name = "TTFeedForwardBackward";
+  check_common(name, *this);
+  check_tensor(name, "dy", dy, {x.dim(0), b_down.dim(1)}, compute());
+  check_tensor(name, "da_up", da_up, a_up.shape(), master_of(compute()));
+  check_tensor(name, "db_up", db_up, b_up.shape(), master_of(compute()));
+  check_tensor(name, "dbias", dbias, bias.shape(), master_of(compute()));
+  check_tensor(name, "da_down", da_down, a_down.shape(), master_of(compute()));
+  check_tensor(name, "db_down", db_down, b_down.shape(), master_of(compute()));
+  check_tensor(name, "dx", dx, x.shape(), compute());
+  check_optional(name, "dxa", dxa, xa.shape(), compute());
+  COMERA_CHECK(later == nullptr || dxa, "{}: what is left for later needs dxa", name);
+}
+
+Work work_of(const TTFeedForwardBackward& op) {
+  const std::int64_t tokens = op.x.dim(0);
+  const std::int64_t weights =
+      op.a_up.elements() + op.b_up.elements() + op.a_down.elements() + op.b_down.elements();
+  return {2 * product(tokens, weights, 1) + product(tokens, op.b_up.elements(), 1),  // h again
+          once(op.x, op.a_up, op.b_up, op.bias, op.a_down, op.b_down, op.xa, op.ha, op.dy) +
+              twice(op.da_up, op.db_up, op.dbias, op.da_down, op.db_down) +
+              (op.accumulate_dx ? 2 : 1) * once(op.dx)};
+}
+
+}  // namespace comera

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "kernels/core/tensors/tensor.h"
+#include "kernels/ops/elementwise/activation.h"
+#include "kernels/ops/products/weight_gradients.h"
+
+namespace comera {
+
+// Two tensor-train linears with an activation between them, through their merged halves
+// (kernels/ops/tensor_trains/tt_linear.h):
+//
+//   xa = x a_up;   h = activation(xa b_up + bias);   ha = h a_down;   y = ha b_down
+//
+// h (T, M) is the widest tensor of an encoder and need never exist as a whole: backward computes it again.
+struct TTFeedForwardForward {
+  Tensor x;       // (T, N)
+  Tensor a_up;    // (N, r)
+  Tensor b_up;    // (r, M)
+  Tensor bias;    // (M)
+  Tensor a_down;  // (M, s)
+  Tensor b_down;  // (s, K)
+  Activation activation = Activation::gelu;
+  Tensor xa;  // out (T, r)
+  Tensor ha;  // out (T, s)
+  Tensor y;   // out (T, K)
+
+  DType compute() const { return x.dtype(); }
+  void check() const;
+};
+
+//   db_down += haᵀ dy;   dha = dy b_downᵀ;   da_down += hᵀ dha;   du = (dha a_downᵀ) activation'(u)
+//   dbias += column sums of du;   db_up += xaᵀ du;   dxa = du b_upᵀ;   da_up += xᵀ dxa
+//   dx = dxa a_upᵀ, or dx += with accumulate_dx
+//
+// A backend may leave db_down and da_up to `later`, as TTLinearBackward.
+struct TTFeedForwardBackward {
+  Tensor x, a_up, b_up, bias, a_down, b_down;
+  Activation activation = Activation::gelu;
+  Tensor xa, ha;
+  Tensor dy;                                     // (T, K)
+  Tensor da_up, db_up, dbias, da_down, db_down;  // in and out, as the tensors of their names
+  Tensor dx;                                     // out (T, N)
+  bool accumulate_dx = false;
+  WeightGradients* later = nullptr;  // with dxa
+  Tensor dxa;                        // (T, r); memory, or left out
+
+  DType compute() const { return x.dtype(); }
+  void check() const;
+};
+
+}  // namespace comera

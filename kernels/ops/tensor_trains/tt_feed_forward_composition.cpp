@@ -1,0 +1,84 @@
+#include "kernels/ops/compositions.h"
+#include "kernels/ops/context.h"
+#include "kernels/ops/products/matrix_product.h"
+#include "kernels/ops/tensor_trains/tt_feed_forward.h"
+#include "kernels/ops/tensor_trains/tt_inner.h"
+
+namespace comera {
+
+namespace {
+
+void tt_feed_forward_forward(const TTFeedForwardForward& op, const Context& context) {
+  const std::int64_t tokens = op.x.dim(0);
+  run(context,
+      MatrixProduct{.a = op.x, .b = op.a_up, .c = op.xa, .m = tokens, .n = op.a_up.dim(1), .k = op.x.dim(1)});
+  run(context, TTInnerForward{.xa = op.xa,
+                              .b_up = op.b_up,
+                              .bias = op.bias,
+                              .a_down = op.a_down,
+                              .activation = op.activation,
+                              .ha = op.ha});
+  run(context,
+      MatrixProduct{
+          .a = op.ha, .b = op.b_down, .c = op.y, .m = tokens, .n = op.b_down.dim(1), .k = op.b_down.dim(0)});
+}
+
+void tt_feed_forward_backward(const TTFeedForwardBackward& op, const Context& context) {
+  const std::int64_t tokens = op.x.dim(0), inputs = op.x.dim(1), outputs = op.b_down.dim(1);
+  const std::int64_t rank_up = op.a_up.dim(1), rank_down = op.a_down.dim(1);
+  ArenaScope scope(context.arena);
+  const Tensor dha = scope.tensor(op.ha.shape(), op.compute());
+  const Tensor dxa = op.dxa ? op.dxa : scope.tensor(op.xa.shape(), op.compute());
+  run(context, MatrixProduct{.a = op.dy,
+                             .b = op.b_down,
+                             .c = dha,
+                             .m = tokens,
+                             .n = rank_down,
+                             .k = outputs,
+                             .transpose_b = true});
+  run(context, TTInnerBackward{.xa = op.xa,
+                               .b_up = op.b_up,
+                               .bias = op.bias,
+                               .a_down = op.a_down,
+                               .activation = op.activation,
+                               .dha = dha,
+                               .db_up = op.db_up,
+                               .dbias = op.dbias,
+                               .da_down = op.da_down,
+                               .dxa = dxa});
+  WeightGradients now{.type = op.compute()};
+  const bool wait = op.later != nullptr && context.products == nullptr;  // a log wants them at their place
+  std::vector<WeightGradient>& gradients = wait ? op.later->gradients : now.gradients;
+  gradients.push_back({.x = op.ha,
+                       .dy = op.dy,
+                       .dw = op.db_down,
+                       .dbias = {},
+                       .rows = tokens,
+                       .inputs = rank_down,
+                       .outputs = outputs});
+  gradients.push_back({.x = op.x,
+                       .dy = dxa,
+                       .dw = op.da_up,
+                       .dbias = {},
+                       .rows = tokens,
+                       .inputs = inputs,
+                       .outputs = rank_up});
+  if (!wait) run(context, now);
+  run(context, MatrixProduct{.a = dxa,
+                             .b = op.a_up,
+                             .c = op.dx,
+                             .m = tokens,
+                             .n = inputs,
+                             .k = rank_up,
+                             .transpose_b = true,
+                             .accumulate = op.accumulate_dx});
+}
+
+}  // namespace
+
+void compose_tt_feed_forward(Backend& backend, DType compute) {
+  backend.compose<TTFeedForwardForward>(compute, tt_feed_forward_forward);
+  backend.compose<TTFeedForwardBackward>(compute, tt_feed_forward_backward);
+}
+
+}  // namespace comera

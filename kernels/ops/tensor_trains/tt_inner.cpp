@@ -1,0 +1,46 @@
+#include "kernels/ops/tensor_trains/tt_inner.h"
+
+#include "kernels/ops/checks.h"
+#include "kernels/ops/work_parts.h"
+
+namespace comera {
+
+namespace {
+
+template <class Operation>
+void check_common(const char* name, const Operation& op) {
+  const std::int64_t rank_up = op.b_up.dim(0), inner = op.b_up.dim(1);
+  check_tensor(name, "xa", op.xa, {op.xa.dim(0), rank_up}, op.compute());
+  check_tensor(name, "b_up", op.b_up, {rank_up, inner}, op.compute());
+  check_tensor(name, "bias", op.bias, {inner}, master_of(op.compute()));
+  check_tensor(name, "a_down", op.a_down, {inner, op.a_down.dim(1)}, op.compute());
+}
+
+}  // namespace
+
+void TTInnerForward::check() const {
+  check_common("TTInnerForward", *this);
+  check_tensor("TTInnerForward", "ha", ha, {xa.dim(0), a_down.dim(1)}, compute());
+}
+
+Work work_of(const TTInnerForward& op) {
+  return {product(op.xa.dim(0), op.b_up.elements() + op.a_down.elements(), 1),
+          once(op.xa, op.b_up, op.bias, op.a_down, op.ha)};
+}
+
+void TTInnerBackward::check() const {
+  const char* name = "TTInnerBackward";
+  check_common(name, *this);
+  check_tensor(name, "dha", dha, {xa.dim(0), a_down.dim(1)}, compute());
+  check_tensor(name, "db_up", db_up, b_up.shape(), master_of(compute()));
+  check_tensor(name, "dbias", dbias, bias.shape(), master_of(compute()));
+  check_tensor(name, "da_down", da_down, a_down.shape(), master_of(compute()));
+  check_tensor(name, "dxa", dxa, xa.shape(), compute());
+}
+
+Work work_of(const TTInnerBackward& op) {
+  return {product(op.xa.dim(0), 3 * op.b_up.elements() + 2 * op.a_down.elements(), 1),  // h again
+          once(op.xa, op.b_up, op.bias, op.a_down, op.dha, op.dxa) + twice(op.db_up, op.dbias, op.da_down)};
+}
+
+}  // namespace comera

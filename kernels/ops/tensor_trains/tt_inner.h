@@ -1,0 +1,40 @@
+#pragma once
+
+#include "kernels/core/tensors/tensor.h"
+#include "kernels/ops/elementwise/activation.h"
+
+namespace comera {
+
+// What lies between the two halves that face each other in a feed-forward network of two tensor-train linears
+// (kernels/ops/tensor_trains/tt_feed_forward.h): from tokens with r numbers each by way of M to s, where M is many times r
+// and s.
+//
+//   h = activation(xa b_up + bias);   ha = h a_down
+//
+// A backend that has a kernel for it never writes h (T, M) to memory.
+struct TTInnerForward {
+  Tensor xa;      // (T, r)
+  Tensor b_up;    // (r, M)
+  Tensor bias;    // (M)
+  Tensor a_down;  // (M, s)
+  Activation activation = Activation::gelu;
+  Tensor ha;  // out (T, s)
+
+  DType compute() const { return xa.dtype(); }
+  void check() const;
+};
+
+//   da_down += hᵀ dha;   du = (dha a_downᵀ) activation'(u);   dbias += column sums of du
+//   db_up += xaᵀ du;   dxa = du b_upᵀ
+struct TTInnerBackward {
+  Tensor xa, b_up, bias, a_down;
+  Activation activation = Activation::gelu;
+  Tensor dha;                    // (T, s)
+  Tensor db_up, dbias, da_down;  // in and out, as the tensors of their names
+  Tensor dxa;                    // out (T, r)
+
+  DType compute() const { return xa.dtype(); }
+  void check() const;
+};
+
+}  // namespace comera

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "kernels/core/tensors/tensor.h"
+
+namespace comera {
+
+// Rows of a tensor-train matrix from its merged halves, for ids u < count (0 beyond):
+//   rows[u][a nr + b] = Σ_k left[id / R][a][k] right[id % R][k][b],   R = right's rows
+struct TTMRowsForward {
+  Tensor left;   // (L, nl, rank)
+  Tensor right;  // (R, rank, nr)
+  Tensor ids;    // int32 (U)
+  Tensor count;  // int32 (1)
+  Tensor rows;   // out (U, nl nr)
+
+  DType compute() const { return rows.dtype(); }
+  void check() const;
+};
+
+//   dleft[id / R] += drow right[id % R]ᵀ;   dright[id % R] += left[id / R]ᵀ drow
+// ids ascend, so equal left halves are adjacent; right_order lists them so that equal right halves are: both
+// sums are deterministic without atomics.
+struct TTMRowsBackward {
+  Tensor left;           // (L, nl, rank)
+  Tensor right;          // (R, rank, nr)
+  Tensor ids;            // int32 (U), ascending
+  Tensor right_order;    // int32 (U): places in ids, sorted by (id % R, id)
+  Tensor count;          // int32 (1)
+  Tensor drows;          // (U, nl nr)
+  Tensor dleft, dright;  // in and out, as left and right
+
+  DType compute() const { return drows.dtype(); }
+  void check() const;
+};
+
+}  // namespace comera

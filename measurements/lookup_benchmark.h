@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensorized/decomposition/shapes.h"
+
+namespace comera {
+
+// Looking up a table of embeddings and its backward pass, in each way that there is
+// (docs/developer/architecture.md): a dense table, and a tensor-train matrix token by token, by distinct ids,
+// and through its merged halves.
+struct LookupBenchmarkOptions {
+  std::int64_t rows = 0, width = 0;
+  TTMShape shape;
+  std::vector<std::int64_t> tokens = {10000, 20000, 40000, 100000};
+  // The ids of a text, of which each batch takes as many as it has tokens; empty: drawn by Zipf's law.
+  std::vector<std::int32_t> text = {};
+  double exponent = 1.05;
+  int repeats = 5;
+  std::string device = "auto";  // as find_processor() takes it
+};
+
+struct LookupResult {
+  std::int64_t tokens = 0, distinct = 0;
+  std::string way;                         // dense, naive, unique, halves
+  double forward_ms = 0, backward_ms = 0;  // medians
+  std::int64_t parameters = 0;
+  std::size_t forward_bytes = 0,
+              bytes = 0;  // of memory beside parameters and gradients: of the forward pass, of both
+};
+
+// A forward pass gives a row for each token, a backward pass adds to the gradient of the parameters. Error if
+// the text has an id that the table has not, or fewer tokens than are asked for.
+std::vector<LookupResult> benchmark_lookup(const LookupBenchmarkOptions& options);
+std::string lookup_text(const LookupBenchmarkOptions& options, const std::vector<LookupResult>& results);
+
+}  // namespace comera

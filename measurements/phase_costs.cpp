@@ -1,0 +1,150 @@
+#include "measurements/phase_costs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "measurements/stepper.h"
+#include "kernels/backends/backends.h"
+#include "kernels/backends/processors.h"
+#include "reports/number_text.h"
+
+namespace comera {
+
+namespace {
+
+StepBenchmarkOptions step_options(const Recipe& recipe, const PhaseSection& phase, std::int64_t vocabulary) {
+  StepBenchmarkOptions options;
+  options.config = encoder_config(recipe, vocabulary);
+  options.optimizer = recipe.optim;
+  options.length = std::min(phase.length, phase.tokens_per_micro_batch);
+  options.tokens = phase.tokens_per_micro_batch / options.length * options.length;
+  options.mask_probability = phase.mask_probability.value_or(recipe.data.mask_probability);
+  return options;
+}
+
+// The target does not change what a step costs, so that any will do.
+RankStageOptions stage_of(const PhaseSection& phase) {
+  RankStageOptions stage = resolve(phase.adaptation.value_or(AdaptationSection()), phase.objective).stage;
+  stage.objective.size_target = 1;
+  return stage;
+}
+
+PhaseCost measure(Stepper& stepper, const Recipe& recipe, const PhaseSection& phase, int processes) {
+  PhaseCost cost{.name = phase.name,
+                 .length = phase.length,
+                 .tokens = phase.tokens_per_micro_batch * phase.micro_batches_per_step,
+                 .steps = phase.steps,
+                 .epochs = phase.epochs};
+  std::vector<double> seconds = step_times(stepper);
+  const std::int64_t micro_batches =
+      (phase.micro_batches_per_step + processes - 1) / processes;  // of the busiest process
+  const double further = micro_batches > 1 ? stepper.micro_batch() : 0;
+  const double often = occasional_work(stepper, recipe).seconds_per_step();
+  for (double& step : seconds) step += static_cast<double>(micro_batches - 1) * further + often;
+  cost.seconds = median(seconds);
+  const auto [least, most] = std::ranges::minmax(seconds);
+  cost.least = least, cost.most = most;
+  cost.bytes = stepper.memory();
+  return cost;
+}
+
+std::string mebibytes_text(std::size_t bytes) {
+  return fmt::format("{:.1f}", static_cast<double>(bytes) / 1048576);
+}
+
+std::string hours_text(double hours) {
+  return hours < 0.1 ? fmt::format("{:.1f} min", 60 * hours) : fmt::format("{:.2f} h", hours);
+}
+
+std::string steps_text(const PhaseCost& phase) {
+  return phase.steps ? grouped(std::llround(*phase.steps)) : fmt::format("{:g} passes", *phase.epochs);
+}
+
+}  // namespace
+
+std::optional<double> PhaseCost::hours() const {
+  return steps ? std::optional(*steps * seconds / 3600) : std::nullopt;
+}
+
+void divide_hours(PhaseCosts& costs) {
+  if (!costs.max_hours || costs.hours_divided) return;
+  double all = 0;
+  for (const PhaseCost& phase : costs.phases) {
+    if (!phase.steps) return;
+    all += *phase.steps * static_cast<double>(phase.tokens);
+  }
+  for (PhaseCost& phase : costs.phases)
+    phase.steps =
+        *costs.max_hours * 3600 * *phase.steps * static_cast<double>(phase.tokens) / all / phase.seconds;
+  costs.hours_divided = true;
+}
+
+PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int processes) {
+  if (recipe.phases.empty())
+    throw UsageError("the recipe has no phases, so that there is nothing to plan; give it a [[phase]]");
+  const EncoderConfig config = encoder_config(recipe, vocabulary);
+  prepare_threads(static_cast<int>(recipe.run.threads));
+  Processor processor = find_processor(recipe.run.device, config.compute, recipe.precision.operands());
+  processor.graphs = recipe.run.graphs;
+  PhaseCosts costs{
+      .machine = processor.allocator.device().kind == DeviceKind::cuda
+                     ? std::string(processor.backend.name())
+                     : fmt::format("CPU, {} {}, instruction set {}", thread_count(),
+                                   thread_count() == 1 ? "thread" : "threads", instruction_set()),
+      .max_hours = recipe.run.max_hours,
+      .phases = {}};
+  {
+    Stepper stepper(step_options(recipe, recipe.phases.front(), vocabulary), processor);
+    for (const PhaseSection& phase : recipe.phases) {
+      if (phase.objective == PhaseObjective::fixed || !recipe.tensorized.enabled)
+        stepper.keep_ranks();
+      else
+        stepper.adapt_ranks(stage_of(phase));
+      stepper.set_batch(step_options(recipe, phase, vocabulary));
+      costs.phases.push_back(measure(stepper, recipe, phase, processes));
+    }
+  }
+  processor.allocator.reset_peaks();  // a run that follows has its own
+  divide_hours(costs);
+  return costs;
+}
+
+std::string phase_costs_text(const PhaseCosts& costs) {
+  std::string text =
+      fmt::format("on this machine ({})\n{:<20}{:>8}{:>16}{:>12}{:>22}{:>12}{:>10}\n", costs.machine, "phase",
+                  "length", "tokens a step", "ms a step", "(least to most)", "steps", "time");
+  double hours = 0;
+  bool known = true;
+  for (const PhaseCost& phase : costs.phases) {
+    const std::optional<double> of_phase = phase.hours();
+    hours += of_phase.value_or(0);
+    known = known && of_phase;
+    text += fmt::format("{:<20}{:>8}{:>16}{:>12.1f}{:>22}{:>12}{:>10}\n", phase.name, phase.length,
+                        grouped(phase.tokens), phase.seconds * 1e3,
+                        fmt::format("({:.1f} to {:.1f})", phase.least * 1e3, phase.most * 1e3),
+                        steps_text(phase), of_phase ? hours_text(*of_phase) : "");
+  }
+  text += known ? fmt::format("{:<90}{:>10}\n", "all", hours_text(hours))
+                : "passes take as many steps as the data have micro-batches\n";
+  if (costs.max_hours)
+    text += fmt::format("run.max_hours = {:g}: {}\n", *costs.max_hours,
+                        costs.hours_divided
+                            ? "phases have the steps that there is time for, less what evaluations take"
+                            : "the steps of each phase follow from it and from the data");
+  text += fmt::format("\n{:<20}", "memory, MiB");
+  for (int kind = 0; kind < memory_kinds; ++kind)
+    text += fmt::format("{:>13}", name_of(static_cast<MemoryKind>(kind)));
+  text += fmt::format("{:>13}\n", "all");
+  for (const PhaseCost& phase : costs.phases) {
+    text += fmt::format("{:<20}", phase.name);
+    for (const std::size_t bytes : phase.bytes) text += fmt::format("{:>13}", mebibytes_text(bytes));
+    text += fmt::format("{:>13}\n",
+                        mebibytes_text(std::reduce(phase.bytes.begin(), phase.bytes.end(), std::size_t{0})));
+  }
+  return text;
+}
+
+}  // namespace comera

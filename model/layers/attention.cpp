@@ -1,0 +1,142 @@
+#include "model/layers/attention.h"
+
+#include <cmath>
+
+#include "kernels/ops/attention/attention.h"
+#include "kernels/ops/elementwise/layout.h"
+#include "kernels/ops/elementwise/rotary.h"
+
+namespace comera {
+
+Attention::Attention(ParameterStore& store, const EncoderConfig& config, const PositionTables& positions,
+                     std::int64_t layer)
+    : hidden_(config.hidden),
+      heads_(config.heads),
+      positions_(positions),
+      dropout_(config.attention_dropout),
+      site_(dropout_site::attention(static_cast<std::uint32_t>(layer))) {
+  const std::string name = fmt::format("encoder.{}.attention", layer);
+  const TensorizedConfig& tensorized = config.tensorized;
+  const Linear::Spec projections{
+      .name = name, .outputs = {"query", "key", "value"}, .input_size = hidden_, .output_size = hidden_};
+  const Linear::Spec output{
+      .name = name + ".output", .outputs = {""}, .input_size = hidden_, .output_size = hidden_};
+  projections_ = make_linear(store, projections, config.form_of(tensorized.attention, projections));
+  output_ = make_linear(store, output, config.form_of(tensorized.attention, output));
+  const TTLinear* projected = projections_->as_tensor_train();
+  const TTLinear* output_train = output_->as_tensor_train();
+  if (projected != nullptr && output_train != nullptr && tensorized.plan == PlanKind::automatic &&
+      !output_train->any_removed() && config.positions != Positions::rotary)
+    between_halves_ = std::make_unique<TTAttention>(store, *projected, *output_train, heads_);
+}
+
+TTAttention::Inputs Attention::inputs(const EncoderStep& step, const RowList* rows) const {
+  return {.sequence_offsets = step.batch.sequence_offsets,
+          .longest = step.batch.capacity.longest,
+          .dropout = step.dropout(dropout_, site_),
+          .step_inputs = step.inputs,
+          .slopes = positions_.slopes(),
+          .rows = rows};
+}
+
+void Attention::turn(const EncoderStep& step, const Tensor& q, const Tensor& k, bool backward) const {
+  if (!positions_.turns()) return;
+  for (const Tensor& x : {q, k})
+    run(step.context, Rotary{.x = x,
+                             .position_ids = step.batch.position_ids,
+                             .turns = positions_.turns(),
+                             .backward = backward});
+}
+
+Attention::Merged Attention::merge(const EncoderStep& step, const RowList* rows, Merging& merging) const {
+  const std::int64_t tokens = step.batch.capacity.tokens;
+  if (!between_halves_ || !between_halves_->pays(step.context.backend.machine(), tokens,
+                                                 step.batch.capacity.longest, rows ? rows->most : tokens))
+    return {};
+  return between_halves_->merge(merging);
+}
+
+Attention::Saved Attention::forward(const EncoderStep& step, const Merged& merged, const Tensor& x,
+                                    const RowList* rows) const {
+  Arena& arena = step.context.arena;
+  Saved saved;
+  if (output_->removed()) {
+    saved.y = arena.saved({rows ? rows->most : x.dim(0), hidden_}, x.dtype());
+    run(step.context, Fill{.x = saved.y, .value = 0});
+    return saved;
+  }
+  if (merged) {
+    saved.between_halves = between_halves_->forward(step.context, inputs(step, rows), *merged, x);
+    saved.y = saved.between_halves->y;
+    return saved;
+  }
+  saved.projections = projections_->forward(step.context, x, {.training = step.training});
+  turn(step, saved.projections.u[0], saved.projections.u[1], false);
+  saved.context = arena.saved(x.shape(), x.dtype());
+  saved.log_sum_exp = arena.saved({heads_, x.dim(0)}, master_of(x.dtype()));
+  const ProductPlace place(step.context.products, projections_->spec().name, scores_stay_wide);
+  run(step.context,
+      AttentionForward{.q = saved.projections.u[0],
+                       .k = saved.projections.u[1],
+                       .v = saved.projections.u[2],
+                       .sequence_offsets = step.batch.sequence_offsets,
+                       .heads = heads_,
+                       .longest = step.batch.capacity.longest,
+                       .scale = 1 / std::sqrt(static_cast<double>(hidden_) / static_cast<double>(heads_)),
+                       .dropout = step.dropout(dropout_, site_),
+                       .step_inputs = step.inputs,
+                       .out = saved.context,
+                       .log_sum_exp = saved.log_sum_exp,
+                       .slopes = positions_.slopes(),
+                       .queries = rows ? rows->of_each_sequence : 0});
+  saved.read = saved.context;
+  if (rows) {
+    saved.read = arena.saved({rows->most, hidden_}, x.dtype());
+    gather(step.context, *rows, saved.context, saved.read);
+  }
+  saved.output = output_->forward(step.context, saved.read, {.biased = false, .training = step.training});
+  saved.y = saved.output.output();
+  return saved;
+}
+
+void Attention::backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
+                         bool accumulate_dx, const RowList* rows, MergedGradients& gradients) const {
+  if (output_->removed()) {
+    if (!accumulate_dx) run(step.context, Fill{.x = dx, .value = 0});
+    return;
+  }
+  if (saved.between_halves)
+    return between_halves_->backward(step.context, inputs(step, rows), *saved.between_halves, dy, dx,
+                                     accumulate_dx, gradients);
+  ArenaScope scope(step.context.arena);
+  const Shape shape = saved.context.shape();
+  const Tensor dcontext = scope.tensor(shape, dy.dtype());
+  const Tensor dread = rows ? scope.tensor(saved.read.shape(), dy.dtype()) : dcontext;
+  output_->backward(step.context, saved.output, {dy}, dread, false);
+  if (rows) scatter(step.context, *rows, dread, dcontext);
+  const Tensor dq = scope.tensor(shape, dy.dtype()), dk = scope.tensor(shape, dy.dtype()),
+               dv = scope.tensor(shape, dy.dtype());
+  const ProductPlace place(step.context.products, projections_->spec().name, scores_stay_wide);
+  run(step.context,
+      AttentionBackward{.q = saved.projections.u[0],
+                        .k = saved.projections.u[1],
+                        .v = saved.projections.u[2],
+                        .out = saved.context,
+                        .log_sum_exp = saved.log_sum_exp,
+                        .sequence_offsets = step.batch.sequence_offsets,
+                        .heads = heads_,
+                        .longest = step.batch.capacity.longest,
+                        .scale = 1 / std::sqrt(static_cast<double>(hidden_) / static_cast<double>(heads_)),
+                        .dropout = step.dropout(dropout_, site_),
+                        .step_inputs = step.inputs,
+                        .dout = dcontext,
+                        .dq = dq,
+                        .dk = dk,
+                        .dv = dv,
+                        .slopes = positions_.slopes(),
+                        .queries = rows ? rows->of_each_sequence : 0});
+  turn(step, dq, dk, true);
+  projections_->backward(step.context, saved.projections, {dq, dk, dv}, dx, accumulate_dx);
+}
+
+}  // namespace comera

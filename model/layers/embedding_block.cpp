@@ -1,0 +1,97 @@
+#include "model/layers/embedding_block.h"
+
+#include "kernels/ops/elementwise/dropout.h"
+#include "kernels/ops/elementwise/embedding.h"
+#include "kernels/ops/elementwise/layer_norm.h"
+#include "model/merged_encoder.h"
+
+namespace comera {
+
+namespace {
+constexpr const char* tables_stay_wide = "rows of a table are looked up, not multiplied with tokens";
+}
+
+EmbeddingBlock::EmbeddingBlock(ParameterStore& store, const EncoderConfig& config)
+    : dropout_(config.dropout), hidden_(config.hidden) {
+  tokens_ =
+      make_embedding(store, EncoderConfig::embedding_layer, config.vocabulary, config.hidden,
+                     config.embedding_std, config.tensorized.embedding_shape(), config.tensorized.lookup);
+  const auto table = [&](const char* name, std::int64_t rows) {
+    return store.add({.name = name,
+                      .role = ParameterRole::dense,
+                      .shape = {rows, config.hidden},
+                      .decays = true,
+                      .initializer = {Initializer::Kind::normal, config.embedding_std}});
+  };
+  if (config.positions == Positions::learned) positions_ = table("embedding.positions", config.max_positions);
+  types_ = table("embedding.types", config.types);
+  if (config.norm == NormPlacement::post)
+    norm_ = LayerNorm::add(store, "embedding.norm", config.hidden, config.norm_eps);
+}
+
+EmbeddingBlock::Saved EmbeddingBlock::forward(const EncoderStep& step) const {
+  const std::int64_t tokens = step.batch.capacity.tokens;
+  Arena& arena = step.context.arena;
+  const DType dtype = step.store.compute(), master = step.store.dtype();
+  Saved saved;
+  saved.y = arena.saved({tokens, hidden_}, dtype);
+  const Tensor sum = norm_ ? arena.saved({tokens, hidden_}, dtype) : saved.y;
+  const ProductPlace place(step.context.products, EncoderConfig::embedding_layer, tables_stay_wide);
+  {
+    ArenaScope scope(arena);
+    const Embedding::Rows found =
+        tokens_->look_up(step.context, scope, step.batch.tokens(), &step.merged->tokens);
+    run(step.context, EmbeddingSum{.rows = found.rows,
+                                   .index = found.index,
+                                   .positions = positions_ ? step.store.value(*positions_) : Tensor(),
+                                   .position_ids = step.batch.position_ids,
+                                   .types = step.store.value(types_),
+                                   .type_ids = step.batch.type_ids,
+                                   .y = sum});
+  }
+
+  if (norm_) {
+    saved.sum = sum;
+    saved.statistics = {arena.saved({tokens}, master), arena.saved({tokens}, master)};
+    run(step.context, LayerNormForward{.x = sum,
+                                       .gamma = step.store.value(norm_->gamma),
+                                       .beta = step.store.value(norm_->beta),
+                                       .eps = norm_->eps,
+                                       .y = saved.y,
+                                       .mean = saved.statistics.mean,
+                                       .rstd = saved.statistics.rstd});
+  }
+  const DropoutSpec dropout = step.dropout(dropout_, dropout_site::embedding);
+  if (dropout.active())
+    run(step.context, Dropout{.x = saved.y, .dropout = dropout, .step_inputs = step.inputs, .y = saved.y});
+  return saved;
+}
+
+void EmbeddingBlock::backward(const EncoderStep& step, const Saved& saved, const Tensor& dy) const {
+  const DropoutSpec dropout = step.dropout(dropout_, dropout_site::embedding);
+  if (dropout.active())
+    run(step.context, Dropout{.x = dy, .dropout = dropout, .step_inputs = step.inputs, .y = dy});
+  if (norm_)
+    run(step.context, LayerNormBackward{.x = saved.sum,
+                                        .gamma = step.store.value(norm_->gamma),
+                                        .mean = saved.statistics.mean,
+                                        .rstd = saved.statistics.rstd,
+                                        .dy = dy,
+                                        .dx = dy,
+                                        .accumulate_dx = false,
+                                        .dgamma = step.store.gradient(norm_->gamma),
+                                        .dbeta = step.store.gradient(norm_->beta)});
+  if (positions_)
+    run(step.context, TableGradient{.dy = dy,
+                                    .ids = step.batch.position_ids,
+                                    .count = step.batch.token_count(),
+                                    .dtable = step.store.gradient(*positions_)});
+  run(step.context, TableGradient{.dy = dy,
+                                  .ids = step.batch.type_ids,
+                                  .count = step.batch.token_count(),
+                                  .dtable = step.store.gradient(types_)});
+  const ProductPlace place(step.context.products, EncoderConfig::embedding_layer, tables_stay_wide);
+  tokens_->backward(step.context, step.batch.tokens(), dy, &step.merged->tokens);
+}
+
+}  // namespace comera

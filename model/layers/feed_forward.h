@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "model/config.h"
+#include "model/encoder_step.h"
+#include "tensorized/linear/linear.h"
+#include "tensorized/fused/tt_feed_forward.h"
+
+namespace comera {
+
+// down(gelu(up(x))), up to down's bias, which belongs to the block. Two tensor trains are evaluated in one
+// pass (tensorized/fused/tt_feed_forward.h). Without down (Linear::removed) nothing is computed; without up every
+// token gets the same, which is computed once.
+class FeedForward {
+ public:
+  FeedForward(ParameterStore& store, const EncoderConfig& config, std::int64_t layer);
+
+  struct Saved {
+    Linear::Saved up, down;                           // of a single row where up is removed
+    std::optional<TTFeedForward::Saved> in_one_pass;  // instead of both
+    Tensor y;                                         // (T, hidden)
+  };
+  // What it makes of its cores before the pass, if it is to be evaluated in one pass over so many tokens.
+  using Merged = std::optional<TTFeedForward::Merged>;
+  Merged merge(const EncoderStep& step, std::int64_t tokens, Merging& merging) const;
+  Saved forward(const EncoderStep& step, const Merged& merged, const Tensor& x) const;
+  // dy is overwritten; dx (T, hidden) is written, or added to.
+  void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
+                bool accumulate_dx, MergedGradients& gradients) const;
+
+  Linear& up() const { return *up_; }
+  Linear& down() const { return *down_; }
+
+ private:
+  std::int64_t ffn_;
+  std::unique_ptr<Linear> up_, down_;
+  std::optional<TTFeedForward> in_one_pass_;  // where both are tensor trains, and there
+};
+
+}  // namespace comera

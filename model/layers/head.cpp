@@ -1,0 +1,222 @@
+#include "model/layers/head.h"
+
+#include "kernels/ops/elementwise/bias_activation.h"
+#include "kernels/ops/elementwise/cross_entropy.h"
+#include "kernels/ops/elementwise/dropout.h"
+#include "kernels/ops/elementwise/layer_norm.h"
+#include "kernels/ops/elementwise/layout.h"
+#include "kernels/ops/elementwise/sequence.h"
+#include "model/merged_encoder.h"
+
+namespace comera {
+
+namespace {
+
+// A layer that keeps the hidden width: the transform of an MLM head, the pooler of a classifier.
+std::unique_ptr<Linear> make_square(ParameterStore& store, const EncoderConfig& config,
+                                    const std::string& name) {
+  const Linear::Spec spec{
+      .name = name, .outputs = {""}, .input_size = config.hidden, .output_size = config.hidden};
+  return make_linear(store, spec, config.form_of(config.tensorized.head, spec));
+}
+
+}  // namespace
+
+MaskedLanguageHead::MaskedLanguageHead(ParameterStore& store, const EncoderConfig& config,
+                                       const Embedding& tokens)
+    : tokens_(tokens),
+      transform_(make_square(store, config, "head.transform")),
+      norm_(LayerNorm::add(store, "head.norm", config.hidden, config.norm_eps)),
+      bias_(store.add({.name = "head.bias",
+                       .role = ParameterRole::dense,
+                       .shape = {config.vocabulary},
+                       .decays = false,
+                       .initializer = {}})) {}
+
+std::optional<RowList> MaskedLanguageHead::reads(const PackedBatch& batch) const {
+  return RowList{
+      .indices = batch.masked_positions, .count = batch.masked_count(), .most = batch.capacity.masked};
+}
+
+MaskedLanguageHead::Passed MaskedLanguageHead::evaluate(const EncoderStep& step, const Tensor& hidden) const {
+  const Context& context = step.context;
+  Arena& arena = context.arena;
+  const DType dtype = hidden.dtype(), master = step.store.dtype();
+  const std::int64_t rows = hidden.dim(0);
+  Passed passed;
+  passed.transformed = transform_->forward(context, hidden, {.activation = Activation::gelu});
+  passed.normed = arena.saved(hidden.shape(), dtype);
+  passed.mean = arena.saved({rows}, master);
+  passed.rstd = arena.saved({rows}, master);
+  run(context, LayerNormForward{.x = passed.transformed.output(),
+                                .gamma = step.store.value(norm_.gamma),
+                                .beta = step.store.value(norm_.beta),
+                                .eps = norm_.eps,
+                                .y = passed.normed,
+                                .mean = passed.mean,
+                                .rstd = passed.rstd});
+  return passed;
+}
+
+void MaskedLanguageHead::pass(const EncoderStep& step, const Tensor& hidden, bool gradient,
+                              const Tensor& dhidden) const {
+  const Context& context = step.context;
+  Arena& arena = context.arena;
+  const std::size_t mark = arena.mark();
+  const auto [transformed, normed, mean, rstd] = evaluate(step, hidden);
+  const Tensor g = gradient ? arena.saved(hidden.shape(), hidden.dtype()) : Tensor();
+  const ProductPlace decoder(context.products, "head.decoder", "logits decide about the loss");
+  tokens_.cross_entropy(context, {.h = normed,
+                                  .targets = step.batch.masked_targets,
+                                  .count = step.batch.masked_count(),
+                                  .bias = step.store.value(bias_),
+                                  .dbias = gradient ? step.store.gradient(bias_) : Tensor(),
+                                  .gradient = gradient,
+                                  .dh = g,
+                                  .results = step.results,
+                                  .merged = &step.merged->tokens});
+  if (gradient) {
+    run(context, LayerNormBackward{.x = transformed.output(),
+                                   .gamma = step.store.value(norm_.gamma),
+                                   .mean = mean,
+                                   .rstd = rstd,
+                                   .dy = g,
+                                   .dx = g,
+                                   .accumulate_dx = false,
+                                   .dgamma = step.store.gradient(norm_.gamma),
+                                   .dbeta = step.store.gradient(norm_.beta)});
+    transform_->backward(context, transformed, {g}, dhidden, false);
+  }
+  arena.release(mark);
+}
+
+void MaskedLanguageHead::logits(const EncoderStep& step, const Tensor& hidden, const Tensor& y) const {
+  const Context& context = step.context;
+  const std::size_t mark = context.arena.mark();
+  tokens_.decode(context, evaluate(step, hidden).normed, y, &step.merged->tokens);
+  run(context, BiasActivationForward{.u = y, .bias = step.store.value(bias_), .y = {}});
+  context.arena.release(mark);
+}
+
+std::optional<RowList> pooled_rows(const PackedBatch& batch, Pooling pooling) {
+  if (pooling == Pooling::mean) return {};
+  return RowList{.indices = batch.sequence_offsets,
+                 .count = batch.sequence_count(),
+                 .most = batch.capacity.sequences,
+                 .of_each_sequence = 1};
+}
+
+void pool_by_mean(const EncoderStep& step, const Tensor& hidden, const Tensor& vectors) {
+  run(step.context, SequenceMean{.x = hidden,
+                                 .offsets = step.batch.sequence_offsets,
+                                 .count = step.batch.sequence_count(),
+                                 .y = vectors});
+}
+
+SequenceHead::SequenceHead(ParameterStore& store, const EncoderConfig& config)
+    : kind_(config.head),
+      pooling_(config.pooling),
+      pairs_(config.pairs),
+      outputs_(config.sequence_outputs()),
+      dropout_(config.dropout),
+      pooler_(make_square(store, config, "head.pooler")),
+      classifier_(make_linear(store,
+                              {.name = "head.classifier",
+                               .outputs = {""},
+                               .input_size = config.classifier_inputs(),
+                               .output_size = config.sequence_outputs(),
+                               .scores = true},
+                              {}, PlanKind::automatic)) {}
+
+std::int64_t SequenceHead::examples(const EncoderStep& step) const {
+  return step.batch.capacity.sequences / (pairs_ == PairEncoding::separate ? 2 : 1);
+}
+
+SequenceHead::Passed SequenceHead::evaluate(const EncoderStep& step, const Tensor& hidden,
+                                            const DropoutSpec& dropout) const {
+  const Context& context = step.context;
+  const std::int64_t width = hidden.dim(1);
+  Tensor vectors = hidden;
+  if (pooling_ == Pooling::mean) {
+    vectors = context.arena.saved({step.batch.capacity.sequences, width}, hidden.dtype());
+    pool_by_mean(step, hidden, vectors);
+  }
+  Passed passed;
+  passed.pooled = pooler_->forward(context, vectors, {.activation = Activation::tanh});
+  Tensor features = passed.pooled.output();
+  if (pairs_ == PairEncoding::separate) {
+    features = context.arena.saved({examples(step), 4 * width}, hidden.dtype());
+    run(context,
+        PairFeaturesForward{.x = passed.pooled.output(), .count = step.batch.example_count(), .y = features});
+  }
+  if (dropout.active()) {  // what comes before needs its value as it was
+    const Tensor dropped = context.arena.saved(features.shape(), hidden.dtype());
+    run(context, Dropout{.x = features, .dropout = dropout, .step_inputs = step.inputs, .y = dropped});
+    features = dropped;
+  }
+  passed.answer = classifier_->forward(context, features, {});
+  return passed;
+}
+
+void SequenceHead::pass(const EncoderStep& step, const Tensor& hidden, bool gradient,
+                        const Tensor& dhidden) const {
+  const Context& context = step.context;
+  const std::size_t mark = context.arena.mark();
+  const std::int64_t sequences = step.batch.capacity.sequences, width = hidden.dim(1);
+  const DType dtype = hidden.dtype();
+  const DropoutSpec dropout = step.dropout(dropout_, dropout_site::pooler);
+  const Passed passed = evaluate(step, hidden, dropout);
+  const Tensor answer = passed.answer.output();  // (examples, outputs)
+  if (kind_ == HeadKind::classification)
+    run(context, SoftmaxCrossEntropy{.logits = answer.reshape({1, examples(step), outputs_}),
+                                     .bias = {},
+                                     .dbias = {},
+                                     .targets = step.batch.labels,
+                                     .count = step.batch.example_count(),
+                                     .row_begin = 0,
+                                     .classes = outputs_,
+                                     .gradient = gradient,
+                                     .results = step.results});
+  else
+    run(context, SquaredError{.predictions = answer,
+                              .scores = step.batch.scores.slice(0, {examples(step)}),
+                              .count = step.batch.example_count(),
+                              .gradient = gradient,
+                              .results = step.results});
+  if (gradient) {
+    ArenaScope scope(context.arena);
+    const bool separate = pairs_ == PairEncoding::separate;
+    const Tensor dfeatures = scope.tensor({examples(step), separate ? 4 * width : width}, dtype);
+    const bool mean = pooling_ == Pooling::mean;
+    const Tensor dvectors = mean ? scope.tensor({sequences, width}, dtype) : dhidden;
+    classifier_->backward(context, passed.answer, {answer}, dfeatures, false);
+    if (dropout.active())
+      run(context, Dropout{.x = dfeatures, .dropout = dropout, .step_inputs = step.inputs, .y = dfeatures});
+    Tensor dpooled = dfeatures;
+    if (separate) {
+      dpooled = scope.tensor({sequences, width}, dtype);
+      run(context, PairFeaturesBackward{.x = passed.pooled.output(),
+                                        .count = step.batch.example_count(),
+                                        .dy = dfeatures,
+                                        .dx = dpooled});
+    }
+    pooler_->backward(context, passed.pooled, {dpooled}, dvectors, false);
+    if (mean)
+      run(context, SequenceMeanBackward{.dy = dvectors,
+                                        .offsets = step.batch.sequence_offsets,
+                                        .count = step.batch.sequence_count(),
+                                        .dx = dhidden});
+  }
+  context.arena.release(mark);
+}
+
+void SequenceHead::predict(const EncoderStep& step, const Tensor& hidden, const Tensor& y) const {
+  const std::size_t mark = step.context.arena.mark();
+  const Passed passed = evaluate(step, hidden, {});
+  const Tensor to = y.slice(0, {examples(step), outputs_});
+  run(step.context, Fill{.x = to, .value = 0});
+  run(step.context, Add{.x = passed.answer.output(), .y = to});
+  step.context.arena.release(mark);
+}
+
+}  // namespace comera

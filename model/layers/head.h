@@ -1,0 +1,103 @@
+#pragma once
+
+#include <memory>
+
+#include "model/config.h"
+#include "model/layers/embedding_block.h"
+#include "model/encoder_step.h"
+#include "model/layers/layer_norm.h"
+#include "tensorized/linear/linear.h"
+#include "tensorized/linear/row_list.h"
+
+namespace comera {
+
+// What stands on the encoder: gives the loss of a batch and the gradient of the encoder's output. Forward and
+// backward are one pass, so that logits over the vocabulary never outlive a chunk of rows.
+class Head {
+ public:
+  virtual ~Head() = default;
+  // The rows of the encoder's output that it reads; none: all. Its input `hidden` is (R, hidden), these rows,
+  // which are 0 at and beyond their count, or (T, hidden).
+  virtual std::optional<RowList> reads(const PackedBatch& batch) const = 0;
+  // Loss, targets and hits are added to step.results.
+  void forward(const EncoderStep& step, const Tensor& hidden) const { pass(step, hidden, false, Tensor()); }
+  // The same, and dhidden is written, as hidden is; gradients of the head's parameters are added to the
+  // store's.
+  void forward_backward(const EncoderStep& step, const Tensor& hidden, const Tensor& dhidden) const {
+    pass(step, hidden, true, dhidden);
+  }
+  // Its linear layers.
+  virtual std::vector<Linear*> linears() const = 0;
+
+ private:
+  virtual void pass(const EncoderStep& step, const Tensor& hidden, bool gradient,
+                    const Tensor& dhidden) const = 0;
+};
+
+// Masked language modelling: logits = norm(gelu(W h + b)) tableᵀ + bias at masked positions, table tied to
+// the token embedding (Devlin et al., 2019).
+class MaskedLanguageHead final : public Head {
+ public:
+  MaskedLanguageHead(ParameterStore& store, const EncoderConfig& config, const Embedding& tokens);
+  std::vector<Linear*> linears() const override { return {transform_.get()}; }
+  std::optional<RowList> reads(const PackedBatch& batch) const override;
+
+  // y (masked positions of the capacity, vocabulary), in the type of the parameters, for prediction; rows
+  // beyond their count hold anything.
+  void logits(const EncoderStep& step, const Tensor& hidden, const Tensor& y) const;
+
+ private:
+  // What the decoder is given, as far as the backward pass needs it.
+  struct Passed {
+    Linear::Saved transformed;
+    Tensor normed, mean, rstd;
+  };
+  Passed evaluate(const EncoderStep& step, const Tensor& hidden) const;
+  void pass(const EncoderStep& step, const Tensor& hidden, bool gradient,
+            const Tensor& dhidden) const override;
+
+  const Embedding& tokens_;
+  std::unique_ptr<Linear> transform_;
+  LayerNorm norm_;
+  ParameterId bias_;
+};
+
+// The rows that make the sequences' vectors; none: all.
+std::optional<RowList> pooled_rows(const PackedBatch& batch, Pooling pooling);
+// Their mean in each sequence: vectors (S, hidden) of hidden (T, hidden); zero beyond the batch's sequences.
+void pool_by_mean(const EncoderStep& step, const Tensor& hidden, const Tensor& vectors);
+
+// Classification or regression: y = W dropout(p) + b with p = tanh(pooler h), and h the first token's hidden
+// state or the mean of a sequence's. The loss is the cross-entropy of the logits y, or the squared error of
+// the one score y (Devlin et al., 2019). Of two sequences that are encoded separately, W sees [p_1, p_2, |p_1
+// - p_2|, p_1 p_2].
+class SequenceHead final : public Head {
+ public:
+  SequenceHead(ParameterStore& store, const EncoderConfig& config);
+  std::vector<Linear*> linears() const override { return {pooler_.get(), classifier_.get()}; }
+  std::optional<RowList> reads(const PackedBatch& batch) const override {
+    return pooled_rows(batch, pooling_);
+  }
+
+  // y (at least as many rows as examples, outputs), for prediction; rows beyond their count hold anything.
+  void predict(const EncoderStep& step, const Tensor& hidden, const Tensor& y) const;
+
+ private:
+  HeadKind kind_;
+  // The head's forward pass as far as the backward pass needs it.
+  struct Passed {
+    Linear::Saved pooled, answer;
+  };
+  Passed evaluate(const EncoderStep& step, const Tensor& hidden, const DropoutSpec& dropout) const;
+  void pass(const EncoderStep& step, const Tensor& hidden, bool gradient,
+            const Tensor& dhidden) const override;
+  std::int64_t examples(const EncoderStep& step) const;
+
+  Pooling pooling_;
+  PairEncoding pairs_;
+  std::int64_t outputs_;
+  double dropout_;
+  std::unique_ptr<Linear> pooler_, classifier_;
+};
+
+}  // namespace comera

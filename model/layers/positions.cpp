@@ -1,0 +1,106 @@
+#include "model/layers/positions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace comera {
+
+namespace {
+
+constexpr std::int64_t numbers_at_once = 1 << 16;
+
+// 2^-first, …, 2^-last in equal ratios.
+std::vector<double> powers_of_half(std::int64_t count, double first, double last) {
+  std::vector<double> slopes;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double share = count > 1 ? static_cast<double>(i) / static_cast<double>(count - 1) : 0;
+    slopes.push_back(std::exp2(-(first + (last - first) * share)));
+  }
+  return slopes;
+}
+
+// Into `to`, in its type.
+void write(Allocator& allocator, const Tensor& to, const std::vector<double>& values) {
+  HostCopy copy(allocator, to);
+  if (to.dtype() == DType::float64)
+    std::ranges::copy(values, copy.tensor().data<double>());
+  else
+    std::ranges::transform(values, copy.tensor().data<float>(),
+                           [](double value) { return static_cast<float>(value); });
+  copy.write();
+}
+
+}  // namespace
+
+std::vector<HeadSlopes> head_slopes(std::int64_t heads) {
+  const std::int64_t pairs = heads < 2 ? 0 : std::max<std::int64_t>(heads / 4, 1), both = heads - 2 * pairs;
+  std::vector<HeadSlopes> list;
+  for (const double slope : powers_of_half(pairs, 0, 2)) {
+    list.push_back({slope, blind_slope});
+    list.push_back({blind_slope, slope});
+  }
+  for (const double slope : powers_of_half(both, 2, std::min(2 + static_cast<double>(both), 8.)))
+    list.push_back({slope, slope});
+  return list;
+}
+
+std::vector<double> rotary_turns(std::int64_t first, std::int64_t count, std::int64_t size, double theta) {
+  const std::int64_t half = size / 2;
+  std::vector<double> speeds(half);
+  for (std::int64_t i = 0; i < half; ++i)
+    speeds[i] = std::pow(theta, -2 * static_cast<double>(i) / static_cast<double>(size));
+  std::vector<double> turns(static_cast<std::size_t>(count * size));
+  for (std::int64_t row = 0; row < count; ++row) {
+    double* of_position = turns.data() + row * size;
+    for (std::int64_t i = 0; i < half; ++i) {
+      const double angle = static_cast<double>(first + row) * speeds[i];
+      of_position[i] = std::cos(angle);
+      of_position[half + i] = std::sin(angle);
+    }
+  }
+  return turns;
+}
+
+PositionTables::PositionTables(const EncoderConfig& config, Allocator& allocator) {
+  const DType master = master_of(config.compute);
+  const auto table = [&](const Shape& shape) {
+    memory_ = Buffer(allocator, static_cast<std::size_t>(shape.elements()) * size_of(master),
+                     MemoryKind::workspace);
+    return memory_.tensor(shape, master);
+  };
+  switch (config.positions) {
+    case Positions::learned:
+      break;
+    case Positions::relative: {
+      std::vector<double> slopes;
+      for (const HeadSlopes& head : head_slopes(config.heads))
+        slopes.insert(slopes.end(), {head.before, head.behind});
+      slopes_ = table({config.heads, 2});
+      write(allocator, slopes_, slopes);
+      break;
+    }
+    case Positions::rotary: {
+      const std::int64_t positions = config.max_positions, size = config.hidden / config.heads;
+      try {
+        turns_ = table({positions, size});
+      } catch (const OutOfMemory&) {
+        throw OutOfMemory(fmt::format(
+            "out of memory: {:.1f} MiB for the turns of {} rotary positions could not be allocated; choose "
+            "fewer positions (model.max_positions, or --length where it is longer)",
+            static_cast<double>(positions * size) * static_cast<double>(size_of(master)) / 1048576,
+            positions));
+      }
+      // By so many rows that the host needs little memory beside the table.
+      const std::int64_t rows = std::max<std::int64_t>(numbers_at_once / size, 1);
+      for (std::int64_t first = 0; first < positions; first += rows) {
+        const std::int64_t count = std::min(rows, positions - first);
+        write(allocator, turns_.rows(first, count), rotary_turns(first, count, size, config.rotary_theta));
+      }
+      break;
+    }
+  }
+}
+
+}  // namespace comera

@@ -1,0 +1,392 @@
+#include "tensorized/embedding/ttm_embedding.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "kernels/ops/elementwise/cross_entropy.h"
+#include "kernels/ops/elementwise/embedding.h"
+#include "kernels/ops/elementwise/layout.h"
+#include "kernels/ops/products/matrix_product.h"
+#include "kernels/ops/real_rows.h"
+#include "kernels/ops/tensor_trains/ttm_chain.h"
+#include "kernels/ops/tensor_trains/ttm_rows.h"
+#include "tensorized/linear/in_type.h"
+#include "tensorized/linear/together.h"
+
+namespace comera {
+
+TTMEmbedding::TTMEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary,
+                           const TTMShape& shape, double deviation, LookupKind lookup, DecoderKind decoder)
+    : store_(store),
+      vocabulary_(vocabulary),
+      train_(TTMCores::add(store, name, shape, deviation)),
+      lookup_(lookup),
+      decoder_(decoder) {}
+
+Embedding::Merged TTMEmbedding::make(const Context& context, bool decodes, bool gradients) const {
+  const auto keep = [&](Shape shape) { return context.arena.saved(shape, store_.dtype()); };
+  Merged merged{.halves = merge_ttm(context, store_, train_),
+                .right_by_rows = {},
+                .dleft = {},
+                .dright = {},
+                .decodes = decodes};
+  const MergedTTM& halves = merged.halves;
+  if (lookup_ == LookupKind::halves) {
+    const std::int64_t rank = train_.middle_rank(), rows = train_.right_rows(),
+                       columns = train_.right_columns();
+    merged.right_by_rows = keep({rows, rank, columns});
+    run(context, SwapAxes{.x = halves.right.reshape({1, rank, rows, columns}), .y = merged.right_by_rows});
+  }
+  if (gradients) add_gradients(context, keep, merged);
+  return merged;
+}
+
+void TTMEmbedding::add_gradients(const Context& context, const Take& take, Merged& merged) {
+  const Together together{merged.halves.left.shape(), merged.halves.right.shape()};
+  const Tensor zeros = take({together.elements()});
+  run(context, Fill{.x = zeros, .value = 0});
+  const std::vector<Tensor> parts = together.in(zeros);
+  merged.dleft = parts[0];
+  merged.dright = parts[1];
+}
+
+Embedding::Merged TTMEmbedding::merge(const Context& context, bool decodes, bool gradients) const {
+  if (!decodes && lookup_ != LookupKind::halves) return {};
+  return make(context, decodes, decodes && gradients);
+}
+
+// What the pass has, or what is made here and ends with this object.
+class TTMEmbedding::SharedOrMade {
+ public:
+  SharedOrMade(const TTMEmbedding& of, const Context& context, const Merged* merged, bool decodes,
+               bool gradients)
+      : arena_(context.arena),
+        mark_(context.arena.mark()),
+        merged_(shares(merged) ? *merged : of.make(context, decodes, gradients)) {}
+  ~SharedOrMade() { arena_.release(mark_); }
+  SharedOrMade(const SharedOrMade&) = delete;
+  SharedOrMade& operator=(const SharedOrMade&) = delete;
+
+  const Merged* operator->() const { return &merged_; }
+  const Merged& operator*() const { return merged_; }
+
+ private:
+  Arena& arena_;
+  std::size_t mark_;
+  Merged merged_;
+};
+
+void TTMEmbedding::add_to_right(const Context& context, const Merged& merged, const Tensor& from,
+                                bool alone) const {
+  if (alone) return run(context, SwapAxes{.x = from, .y = merged.dright});
+  ArenaScope scope(context.arena);
+  const Tensor swapped = scope.tensor(merged.dright.shape(), store_.dtype());
+  run(context, SwapAxes{.x = from, .y = swapped});
+  run(context, Add{.x = swapped, .y = merged.dright});
+}
+
+void TTMEmbedding::chain_forward(const Context& context, const Tensor& ids, const Tensor& count,
+                                 const Tensor& rows) const {
+  TTMChainForward chain{
+      .cores = train_.shape.order(), .core = {}, .gate = {}, .ids = ids, .count = count, .rows = rows};
+  for (int k = 0; k < chain.cores; ++k) {
+    chain.core[k] = store_.value(train_.cores[k]);
+    if (k + 1 < chain.cores) chain.gate[k] = store_.value(train_.gates[k]);
+  }
+  run(context, chain);
+}
+
+void TTMEmbedding::chain_backward(const Context& context, const Tensor& ids, const Tensor& count,
+                                  const Tensor& drows) const {
+  TTMChainBackward chain{.cores = train_.shape.order(),
+                         .core = {},
+                         .dcore = {},
+                         .gate = {},
+                         .dgate = {},
+                         .ids = ids,
+                         .count = count,
+                         .drows = drows};
+  for (int k = 0; k < chain.cores; ++k) {
+    chain.core[k] = store_.value(train_.cores[k]);
+    chain.dcore[k] = store_.gradient(train_.cores[k]);
+    if (k + 1 == chain.cores) break;
+    chain.gate[k] = store_.value(train_.gates[k]);
+    chain.dgate[k] = store_.gradient(train_.gates[k]);
+  }
+  run(context, chain);
+}
+
+Embedding::Rows TTMEmbedding::look_up(const Context& context, ArenaScope& scope, const LookupIds& ids,
+                                      const Merged* merged) const {
+  const bool naive = lookup_ == LookupKind::naive;
+  const Tensor rows =
+      scope.tensor({(naive ? ids.ids : ids.unique_ids).elements(), train_.shape.columns()}, store_.dtype());
+  if (naive) {
+    chain_forward(context, ids.ids, ids.count, rows);
+    return {.rows = rows, .index = ids.rows};
+  }
+  if (lookup_ == LookupKind::unique) {
+    chain_forward(context, ids.unique_ids, ids.unique_count, rows);
+  } else {
+    const SharedOrMade made(*this, context, merged, false, false);
+    run(context, TTMRowsForward{.left = made->halves.left,
+                                .right = made->right_by_rows,
+                                .ids = ids.unique_ids,
+                                .count = ids.unique_count,
+                                .rows = rows});
+  }
+  return {.rows = rows, .index = ids.unique_index};
+}
+
+void TTMEmbedding::backward(const Context& context, const LookupIds& ids, const Tensor& dy,
+                            const Merged* merged) const {
+  ArenaScope scope(context.arena);
+  const DType master = store_.dtype();
+  std::optional<SharedOrMade> made;
+  Merged all;
+  if (lookup_ == LookupKind::halves || shares(merged)) {
+    all = *made.emplace(*this, context, merged, false, false);
+    if (!all.dleft)
+      add_gradients(
+          context, [&](Shape shape) { return scope.tensor(shape, master); }, all);
+  }
+  if (lookup_ == LookupKind::naive) {
+    chain_backward(context, ids.ids, ids.count, in_type(context, scope, dy, master));
+  } else {
+    const Tensor drows = scope.tensor({ids.unique_ids.elements(), dy.dim(1)}, master);
+    run(context, SegmentSum{.dy = dy,
+                            .order = ids.unique_order,
+                            .offsets = ids.unique_offsets,
+                            .count = ids.unique_count,
+                            .ids = {},
+                            .out = drows});
+    if (lookup_ == LookupKind::unique)
+      chain_backward(context, ids.unique_ids, ids.unique_count, drows);
+    else
+      rows_backward(context, ids, drows, all);
+  }
+  if (all) merge_ttm_backward(context, store_, train_, all.halves, all.dleft, all.dright);
+}
+
+void TTMEmbedding::rows_backward(const Context& context, const LookupIds& ids, const Tensor& drows,
+                                 const Merged& merged) const {
+  ArenaScope scope(context.arena);
+  const Tensor& right = merged.right_by_rows;
+  const Tensor dright = scope.tensor(right.shape(), store_.dtype());
+  run(context, Fill{.x = dright, .value = 0});
+  run(context, TTMRowsBackward{.left = merged.halves.left,
+                               .right = right,
+                               .ids = ids.unique_ids,
+                               .right_order = ids.right_order,
+                               .count = ids.unique_count,
+                               .drows = drows,
+                               .dleft = merged.dleft,
+                               .dright = dright});
+  add_to_right(context, merged, dright.reshape({1, right.dim(0), right.dim(1), right.dim(2)}),
+               !merged.decodes);
+}
+
+// Rows of logits held at a time: about 32 MiB.
+std::int64_t TTMEmbedding::positions_at_once(std::int64_t positions) const {
+  constexpr std::int64_t budget = 32 << 20;
+  const std::int64_t row = vocabulary_ * static_cast<std::int64_t>(size_of(store_.compute()));
+  return std::clamp<std::int64_t>(budget / row / 8 * 8, 8, std::max<std::int64_t>(positions, 8));
+}
+
+bool TTMEmbedding::decodes_by_rebuilding(std::int64_t positions) const {
+  if (decoder_ != DecoderKind::automatic) return decoder_ == DecoderKind::rebuild;
+  const double nl = static_cast<double>(train_.left_columns()),
+               nr = static_cast<double>(train_.right_columns());
+  const double left = static_cast<double>(train_.left_rows()),
+               right = static_cast<double>(train_.right_rows());
+  const double rank = static_cast<double>(train_.middle_rank()), p = static_cast<double>(positions);
+  const double structured = p * nl * rank * right * (nr + left);
+  // Of a step, by the forward pass: the others cost twice that. The table is rebuilt once more for backward.
+  const double blocks = std::ceil(p / static_cast<double>(positions_at_once(positions)));
+  const double rebuilt =
+      nl * nr * (4.0 / 3 * blocks * left * right * rank + p * static_cast<double>(vocabulary_));
+  return rebuilt < structured;
+}
+
+void TTMEmbedding::cross_entropy(const Context& context, const Decoder& decoder) const {
+  if (decodes_by_rebuilding(decoder.h.dim(0)))
+    rebuilt_cross_entropy(context, decoder);
+  else
+    structured_cross_entropy(context, decoder);
+}
+
+// A divisor of the left rows, so that all parts are of one size: 4 MiB of float32, which stay in a CPU's
+// cache, or on a GPU, where launches count, 64.
+TTMEmbedding::Rebuilding TTMEmbedding::scratch_rebuilding(ArenaScope& scope) const {
+  const std::int64_t row = train_.right_rows() * train_.left_columns() * train_.right_columns();
+  const bool gpu = store_.value(train_.cores[0]).device().kind == DeviceKind::cuda;
+  std::int64_t count = std::clamp<std::int64_t>((gpu ? 1 << 24 : 1 << 20) / row, 1, train_.left_rows());
+  while (train_.left_rows() % count != 0) --count;
+  return {count, scope.tensor({count * train_.left_columns(), train_.right_rows() * train_.right_columns()},
+                              store_.dtype())};
+}
+
+// table[l, r, a, b] = Σ_k left[l, a, k] right[k, r, b]: a product whose result has its middle axes swapped.
+void TTMEmbedding::rebuild_rows(const Context& context, const MergedTTM& halves, const Rebuilding& rebuilding,
+                                std::int64_t first, std::int64_t count, const Tensor& rows) const {
+  const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
+                     nl = train_.left_columns(), nr = train_.right_columns();
+  run(context, MatrixProduct{.a = halves.left.reshape({train_.left_rows(), nl * rank}).rows(first, count),
+                             .b = halves.right,
+                             .c = rebuilding.product,
+                             .m = count * nl,
+                             .n = right_rows * nr,
+                             .k = rank});
+  run(context, SwapAxes{.x = rebuilding.product.slice(0, {count, nl, right_rows, nr}), .y = rows});
+}
+
+void TTMEmbedding::decode(const Context& context, const Tensor& h, const Tensor& y,
+                          const Merged* merged) const {
+  ArenaScope scope(context.arena);
+  const SharedOrMade made(*this, context, merged, true, false);
+  const MergedTTM& halves = made->halves;
+  const Rebuilding rebuilding = scratch_rebuilding(scope);
+  const std::int64_t right_rows = train_.right_rows(), width = h.dim(1);
+  for (std::int64_t l = 0; l * right_rows < vocabulary_; l += rebuilding.left_rows) {
+    const std::int64_t count = std::min(rebuilding.left_rows, train_.left_rows() - l), first = l * right_rows;
+    ArenaScope chunk(context.arena);
+    const Tensor rows = chunk.tensor({count * right_rows, width}, store_.dtype());
+    rebuild_rows(context, halves, rebuilding, l, count, rows);
+    run(context, MatrixProduct{.a = h,
+                               .b = in_type(context, chunk, rows, h.dtype()),
+                               .c = y.slice(first, {y.elements() - first}),
+                               .m = h.dim(0),
+                               .n = std::min(count * right_rows, vocabulary_ - first),
+                               .k = width,
+                               .transpose_b = true,
+                               .ldc = vocabulary_});
+  }
+}
+
+// The table is rebuilt in parts, which are the outer axis of the logits, and never held as a whole.
+void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& decoder) const {
+  ArenaScope scope(context.arena);
+  const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
+                     nr = train_.right_columns();
+  const std::int64_t left_rows = train_.left_rows(), nl = train_.left_columns(), width = nl * nr;
+  const DType master = store_.dtype(), compute = decoder.h.dtype();
+  const SharedOrMade made(*this, context, decoder.merged, true, decoder.gradient);
+  const Merged& merged = *made;
+  const MergedTTM& halves = merged.halves;
+  const Rebuilding rebuilding = scratch_rebuilding(scope);
+  const std::int64_t count = rebuilding.left_rows, classes = count * right_rows;  // of a part
+  const std::int64_t parts = (vocabulary_ + classes - 1) / classes;
+  const Tensor left = halves.left.reshape({left_rows, nl * rank});
+  const Tensor rows = scope.tensor({classes, width}, master);
+  const Tensor narrow = compute == master ? rows : scope.tensor({classes, width}, compute);
+  const auto rebuild = [&](std::int64_t part) {
+    rebuild_rows(context, halves, rebuilding, part * count, count, rows);
+    if (compute != master) run(context, Cast{.x = rows, .y = narrow});
+  };
+  const std::int64_t positions = rows_to_compute(context, decoder.count, decoder.h.dim(0)),
+                     at_once = positions_at_once(positions);
+  for (std::int64_t begin = 0; begin < positions; begin += at_once) {
+    const std::int64_t size = std::min(at_once, positions - begin);
+    ArenaScope block(context.arena);
+    const Tensor h = decoder.h.rows(begin, size);
+    const Tensor logits = block.tensor({parts, size, classes}, compute);
+    for (std::int64_t part = 0; part < parts; ++part) {
+      if (parts > 1 || begin == 0) rebuild(part);
+      run(context, MatrixProduct{.a = h,
+                                 .b = narrow,
+                                 .c = logits.rows(part, 1),
+                                 .m = size,
+                                 .n = classes,
+                                 .k = width,
+                                 .transpose_b = true});
+    }
+    run(context, SoftmaxCrossEntropy{.logits = logits,
+                                     .bias = decoder.bias,
+                                     .dbias = decoder.dbias,
+                                     .targets = decoder.targets,
+                                     .count = decoder.count,
+                                     .row_begin = begin,
+                                     .classes = vocabulary_,
+                                     .gradient = decoder.gradient,
+                                     .results = decoder.results});
+    if (!decoder.gradient) continue;
+    // The parts are added up: not in a narrow type.
+    const InMasterType dh(context, block, decoder.dh.rows(begin, size));
+    for (std::int64_t part = 0; part < parts; ++part) {
+      if (parts > 1) rebuild(part);
+      const Tensor dlogits = logits.rows(part, 1);
+      run(context, MatrixProduct{.a = dlogits,
+                                 .b = narrow,
+                                 .c = dh.tensor(),
+                                 .m = size,
+                                 .n = width,
+                                 .k = classes,
+                                 .accumulate = part > 0});
+      // The rows are not needed any more, and their gradient takes their place if they will be rebuilt.
+      ArenaScope part_scope(context.arena);
+      const Tensor drows = parts > 1 ? rows : part_scope.tensor(rows.shape(), master);
+      run(context,
+          MatrixProduct{
+              .a = dlogits, .b = h, .c = drows, .m = classes, .n = width, .k = size, .transpose_a = true});
+      const Tensor product = rebuilding.product;
+      run(context, SwapAxes{.x = drows.reshape({count, right_rows, nl, nr}), .y = product});
+      run(context, MatrixProduct{.a = product,
+                                 .b = halves.right,
+                                 .c = merged.dleft.reshape({left_rows, nl * rank}).rows(part * count, count),
+                                 .m = count * nl,
+                                 .n = rank,
+                                 .k = right_rows * nr,
+                                 .transpose_b = true,
+                                 .accumulate = true});
+      run(context, MatrixProduct{.a = left.rows(part * count, count),
+                                 .b = product,
+                                 .c = merged.dright,
+                                 .m = rank,
+                                 .n = right_rows * nr,
+                                 .k = count * nl,
+                                 .transpose_a = true,
+                                 .accumulate = true});
+    }
+    dh.write_back();
+  }
+  if (!decoder.gradient) return;
+  clear_other_rows(context, decoder.dh, positions);
+  if (!shares(decoder.merged))
+    merge_ttm_backward(context, store_, train_, halves, merged.dleft, merged.dright);
+}
+
+void TTMEmbedding::structured_cross_entropy(const Context& context, const Decoder& decoder) const {
+  ArenaScope scope(context.arena);
+  const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
+                     nr = train_.right_columns();
+  const DType dtype = store_.dtype();
+  const SharedOrMade made(*this, context, decoder.merged, true, decoder.gradient);
+  const Merged& merged = *made;
+  const MergedTTM& halves = merged.halves;
+  const Tensor right = scope.tensor({nr, rank, right_rows}, dtype);
+  run(context, SwapAxes{.x = halves.right.reshape({1, rank * right_rows, nr, 1}), .y = right});
+  TTMMaskedCrossEntropy loss{.h = decoder.h,
+                             .left = in_type(context, scope, halves.left, store_.compute()),
+                             .dleft = {},
+                             .right = in_type(context, scope, right, store_.compute()),
+                             .dright = {},
+                             .bias = decoder.bias,
+                             .dbias = decoder.dbias,
+                             .targets = decoder.targets,
+                             .count = decoder.count,
+                             .gradient = decoder.gradient,
+                             .dh = decoder.dh,
+                             .results = decoder.results};
+  if (!decoder.gradient) return run(context, loss);
+  const Tensor dright = scope.tensor({nr, rank, right_rows}, dtype);
+  run(context, Fill{.x = dright, .value = 0});
+  loss.dleft = merged.dleft;
+  loss.dright = dright;
+  run(context, loss);
+  const bool alone = !shares(decoder.merged);
+  add_to_right(context, merged, dright.reshape({1, nr, rank * right_rows, 1}), alone);
+  if (alone) merge_ttm_backward(context, store_, train_, halves, merged.dleft, merged.dright);
+}
+
+}  // namespace comera

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <functional>
+
+#include "tensorized/decomposition/densify.h"
+#include "tensorized/embedding/embedding.h"
+#include "tensorized/embedding/ttm_chain.h"
+
+namespace comera {
+
+// The table is a tensor-train matrix (CoMERA, sections 2 and 4.1) with rows beyond the vocabulary as padding.
+// Lookups:  naive   a chain of small products for every token
+//           unique  the same for every unique id of the batch
+//           halves  both halves of the train merged once, then one small product for every unique id
+// Of a lookup nothing but the halves is kept for backward. As a tied decoder it either works through the
+// halves or, if that is less work, rebuilds the table in parts, of which one at a time is held.
+class TTMEmbedding final : public Embedding {
+ public:
+  TTMEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary, const TTMShape& shape,
+               double deviation, LookupKind lookup, DecoderKind decoder);
+
+  Merged merge(const Context& context, bool decodes, bool gradients) const override;
+  Rows look_up(const Context& context, ArenaScope& scope, const LookupIds& ids,
+               const Merged* merged) const override;
+  void backward(const Context& context, const LookupIds& ids, const Tensor& dy,
+                const Merged* merged) const override;
+  void cross_entropy(const Context& context, const Decoder& decoder) const override;
+  void decode(const Context& context, const Tensor& h, const Tensor& y, const Merged* merged) const override;
+  std::string shape_text() const override { return train_.shape.text(); }
+  std::vector<double> table() const override { return densify(store_, train_, vocabulary_); }
+  const TTMCores* as_tensor_train() const override { return &train_; }
+  std::int64_t right_rows() const override { return train_.right_rows(); }
+
+ private:
+  class SharedOrMade;
+  Merged make(const Context& context, bool decodes, bool gradients) const;
+  // Room for gradients of the halves, zero, in memory that `take` gives.
+  using Take = std::function<Tensor(Shape)>;
+  static void add_gradients(const Context& context, const Take& take, Merged& merged);
+  static bool shares(const Merged* merged) { return merged != nullptr && *merged; }
+  // Adds the gradient of a right half in another order of axes, or writes it where nothing else adds any.
+  void add_to_right(const Context& context, const Merged& merged, const Tensor& from, bool alone) const;
+  std::int64_t positions_at_once(std::int64_t positions) const;
+  bool decodes_by_rebuilding(std::int64_t positions) const;
+  // Memory for some rows of the table at a time, and how many left rows that is.
+  struct Rebuilding {
+    std::int64_t left_rows;
+    Tensor product;
+  };
+  Rebuilding scratch_rebuilding(ArenaScope& scope) const;
+  // Writes the rows of `count` left rows from `first` on: all that share these left digits.
+  void rebuild_rows(const Context& context, const MergedTTM& halves, const Rebuilding& rebuilding,
+                    std::int64_t first, std::int64_t count, const Tensor& rows) const;
+  void structured_cross_entropy(const Context& context, const Decoder& decoder) const;
+  void rebuilt_cross_entropy(const Context& context, const Decoder& decoder) const;
+  // Adds the gradients of looked-up rows to those of the halves.
+  void rows_backward(const Context& context, const LookupIds& ids, const Tensor& drows,
+                     const Merged& merged) const;
+  void chain_forward(const Context& context, const Tensor& ids, const Tensor& count,
+                     const Tensor& rows) const;
+  void chain_backward(const Context& context, const Tensor& ids, const Tensor& count,
+                      const Tensor& drows) const;
+
+  const ParameterStore& store_;
+  std::int64_t vocabulary_;
+  TTMCores train_;
+  LookupKind lookup_;
+  DecoderKind decoder_;
+};
+
+}  // namespace comera

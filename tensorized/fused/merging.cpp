@@ -1,0 +1,111 @@
+#include "tensorized/fused/merging.h"
+
+#include <algorithm>
+
+#include "kernels/ops/elementwise/layout.h"
+
+namespace comera {
+
+namespace {
+// Where each layer's part begins: as Together lays them out.
+std::int64_t room(std::int64_t elements) { return Together{{elements}}.elements(); }
+}  // namespace
+
+Merging::Merging(const Context& context, ArenaScope& scope, const Merging& counted)
+    : compute_(counted.compute_), counting_(Arena::measuring(context.backend.device())) {
+  const DType master = master_of(compute_);
+  if (counted.master_elements_ > 0) master_ = context.arena.saved({counted.master_elements_}, master);
+  if (counted.narrow_elements_ > 0) {
+    narrow_ = context.arena.saved({counted.narrow_elements_}, compute_);
+    computed_ = scope.tensor(narrow_.shape(), master);
+  }
+}
+
+Merging::Operands Merging::take(std::int64_t elements, DType dtype) {
+  const bool narrow = dtype != master_of(compute_);
+  COMERA_CHECK(!narrow || dtype == compute_, "a merged tensor of another type than the model's");
+  std::int64_t& taken = narrow ? narrow_elements_ : master_elements_;
+  const std::int64_t begin = taken;
+  taken += room(elements);
+  const Tensor& memory = narrow ? narrow_ : master_;
+  if (!memory) {
+    const Tensor nowhere = counting_.saved({elements}, dtype);
+    return {nowhere, narrow ? counting_.saved({elements}, master_of(compute_)) : nowhere};
+  }
+  const Tensor kept = memory.slice(begin, {elements});
+  return {kept, narrow ? computed_.slice(begin, {elements}) : kept};
+}
+
+void Merging::will_have_gradients(std::int64_t elements) {
+  gradients_ += room(elements);
+  most_gradients_ = std::max(most_gradients_, room(elements));
+}
+
+void Merging::run(const Context& context) const {
+  for (const Tensor& tensor : cleared_) comera::run(context, Fill{.x = tensor, .value = 0});
+  if (!halves_.halves.empty()) comera::run(context, halves_);
+  for (const Row& row : rows_) comera::run(context, Add{.x = row.from, .y = row.to});
+  if (!products_.products.empty()) {
+    const ProductPlace place(context.products, "", cores_stay_wide);
+    comera::run(context, products_);
+  }
+  if (narrow_) comera::run(context, Cast{.x = computed_, .y = narrow_});
+}
+
+MergedGradients::MergedGradients(const Context& context, ArenaScope& scope, const Merging& merged,
+                                 std::int64_t most)
+    : context_(context),
+      waits_(merged.is_narrow() && (most > 0 || context.backend.device().kind == DeviceKind::cuda)),
+      operands_(context.arena.mark()) {
+  of_tokens_.type = merged.compute();
+  const std::int64_t elements = std::max(std::min(merged.gradients(), most), merged.most_gradients());
+  if (elements > 0) memory_ = scope.tensor({elements}, merged.master());
+}
+
+std::vector<Tensor> MergedGradients::zeros(const Together& together) {
+  const std::int64_t elements = together.elements();
+  if (taken_ + elements > memory_.elements()) flush();
+  if (taken_ == 0) comera::run(context_, Fill{.x = memory_, .value = 0});
+  std::vector<Tensor> parts = together.in(memory_.slice(taken_, {elements}));
+  taken_ += elements;
+  return parts;
+}
+
+Tensor MergedGradients::operand(ArenaScope& scope, Shape shape, DType dtype) {
+  return waits_ ? context_.arena.saved(shape, dtype) : scope.tensor(shape, dtype);
+}
+
+LaterSums MergedGradients::later_sums(ArenaScope& scope, std::int64_t numbers) {
+  if (!waits_) return {};
+  return {&of_tokens_, operand(scope, {LaterSums::most_parts * numbers}, master_of(of_tokens_.type))};
+}
+
+void MergedGradients::end_block() {
+  flush_tokens();
+  if (waits_) context_.arena.release(operands_);
+}
+
+void MergedGradients::flush_tokens() {
+  if (of_tokens_.empty()) return;
+  comera::run(context_, of_tokens_);
+  of_tokens_.gradients.clear();
+  of_tokens_.sums.clear();
+}
+
+void MergedGradients::flush() {
+  flush_tokens();
+  if (empty()) return;
+  if (!products_.products.empty()) {
+    const ProductPlace place(context_.products, "", cores_stay_wide);
+    comera::run(context_, products_);
+  }
+  if (!halves_.halves.empty()) comera::run(context_, halves_);
+  for (const Row& row : rows_) comera::run(context_, Add{.x = row.from, .y = row.to});
+  products_.products.clear();
+  halves_.halves.clear();
+  rows_.clear();
+  taken_ = 0;
+  ++flushes_;
+}
+
+}  // namespace comera

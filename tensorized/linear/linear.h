@@ -1,0 +1,159 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "kernels/core/tensors/parameter.h"
+#include "kernels/ops/elementwise/activation.h"
+#include "kernels/ops/context.h"
+#include "kernels/ops/tensor_trains/tt_linear.h"
+#include "tensorized/linear/float8_state.h"
+#include "tensorized/plan.h"
+#include "tensorized/ranked_layer.h"
+
+namespace comera {
+
+class TTLinear;
+
+// One linear layer, or up to three of one input (Q, K and V): y_i = activation(x W_i + bias_i). Who uses it
+// does not know what W_i is made of. A tensor train may be removed: its W_i is zero, and neither pass
+// computes anything with it.
+class Linear {
+ public:
+  struct Spec {
+    std::string name;  // of the layer, such as "encoder.0.attention"
+    std::vector<std::string>
+        outputs;  // such as {"query", "key", "value"}; one empty name for a single output
+    std::int64_t input_size = 0;
+    std::int64_t output_size = 0;  // of each output
+    bool scores = false;  // outputs are a model's answer; optimizers of hidden matrices leave it alone
+
+    std::string output_name(int i) const { return outputs[i].empty() ? name : name + "." + outputs[i]; }
+  };
+
+  struct Pass {
+    Activation activation = Activation::none;
+    bool biased = true;    // false: the bias is left to whoever uses the output, with its gradient
+    bool training = true;  // false: what is evaluated, where training sees something else (LteLinear)
+  };
+
+  // What a kind of layer keeps besides that, in the arena.
+  struct KeptByTrain {
+    LinearPlan plan;
+    Tensor a, xa;                             // by halves
+    std::array<Tensor, max_group_outputs> b;  // by halves
+  };
+  struct KeptByFactors {
+    std::array<Tensor, max_group_outputs> xa;  // x times the first factor; none where there is no second
+  };
+  using Kept = std::variant<std::monostate, KeptByTrain, KeptByFactors>;
+
+  // What forward keeps for backward, in the arena.
+  struct Saved {
+    Tensor x;
+    Pass pass;
+    std::array<Tensor, max_group_outputs> u;  // before the activation
+    std::array<Tensor, max_group_outputs> y;  // after it; without data if there is none
+    Kept kept;                                // what its kind of layer needs besides
+
+    Tensor output(int i = 0) const { return pass.activation == Activation::none ? u[i] : y[i]; }
+  };
+
+  Linear(ParameterStore& store, const Spec& spec) : store_(store), spec_(spec) {}
+  virtual ~Linear() = default;
+  Linear(const Linear&) = delete;
+  Linear& operator=(const Linear&) = delete;
+
+  Saved forward(const Context& context, const Tensor& x, const Pass& pass) const;
+  // dy_i are overwritten. dx is written, or added to with accumulate_dx. Parameter gradients are added.
+  void backward(const Context& context, const Saved& saved, const std::array<Tensor, max_group_outputs>& dy,
+                const Tensor& dx, bool accumulate_dx) const;
+  // Lets everything that training sees become part of what is evaluated; between steps.
+  virtual void merge_adapters(const Context& /*context*/) const {}
+  // How such a machine evaluates it for this many tokens, as text.
+  virtual std::string explain(std::int64_t tokens, const MachineModel& machine) const = 0;
+  // One line: "dense 768 x 768" or the modes and ranks of an output's train.
+  virtual std::string shape_text(int output) const = 0;
+
+  // W_i as it is evaluated, (inputs, outputs) row-major, on the host and in double. The parameters must be in
+  // the memory of their allocator, with adapters merged.
+  virtual std::vector<double> matrix(int output = 0) const = 0;
+
+  // Itself if it is a tensor train: for what is computed across several layers (tensorized/fused/tt_attention.h).
+  virtual const TTLinear* as_tensor_train() const { return nullptr; }
+  // What has ranks that training may change, in the order of the outputs; removed trains have none.
+  virtual std::vector<RankedLayer> ranked_layers() const { return {}; }
+  // Whether only the bias is left of an output: training has brought its rank to 0 (TTShape::removed).
+  virtual bool removed(int /*output*/ = 0) const { return false; }
+
+  // From now on the products of this layer have 8-bit operands where they can.
+  void use_float8(const Float8Layer& layer) { float8_ = layer; }
+  const std::optional<Float8Layer>& float8() const { return float8_; }
+  // Whether its sizes are multiples of 16, as tensor cores take them in 8 bits.
+  bool fits_float8() const {
+    return spec_.input_size % float8_multiple == 0 && spec_.output_size % float8_multiple == 0;
+  }
+
+  // The scope of this layer's products in a log of them. `suited`: whether they could have 8-bit operands.
+  [[nodiscard]] ProductPlace place(const Context& context, bool suited = true) const;
+
+  int outputs() const { return static_cast<int>(spec_.outputs.size()); }
+  ParameterId bias(int i = 0) const { return biases_[i]; }
+  const Spec& spec() const { return spec_; }
+  std::string output_name(int i) const { return spec_.output_name(i); }
+
+ protected:
+  // The two passes, in the scope of this layer.
+  virtual Saved run_forward(const Context& context, const Tensor& x, const Pass& pass) const = 0;
+  virtual void run_backward(const Context& context, const Saved& saved,
+                            const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                            bool accumulate_dx) const = 0;
+  // Whether the products for so many tokens could have 8-bit operands, sizes aside.
+  virtual bool suits_float8(std::int64_t /*tokens*/, const MachineModel& /*machine*/) const { return true; }
+
+  void add_bias(ParameterStore& store, int i, ParameterRole role = ParameterRole::dense);
+  // With memory for u and, with an activation, y.
+  Saved begin(const Context& context, const Tensor& x, const Pass& pass) const;
+  // u_i += bias_i and y_i = activation(u_i), as far as the pass asks for them.
+  void add_bias_and_activate(const Context& context, const Saved& saved, int i) const;
+  // dy_i becomes the gradient of u_i, and that of the bias is added.
+  void undo_bias_and_activation(const Context& context, const Saved& saved, int i, const Tensor& dy) const;
+
+  const ParameterStore& store_;
+  Spec spec_;
+  std::vector<ParameterId> biases_;
+  std::optional<Float8Layer> float8_;
+
+ private:
+  ProductPlace place_of_pass(const Context& context, std::int64_t tokens) const;
+};
+
+// What the W_i of a layer are made of.
+struct DenseForm {};
+struct TrainForm {
+  std::vector<TTShape> shapes;  // of each output: the trains of a group may have different modes and ranks
+  PlanKind plan = PlanKind::automatic;
+};
+struct LowRankForm {
+  std::int64_t rank = 0;  // of each output
+  friend bool operator==(const LowRankForm&, const LowRankForm&) = default;
+};
+// By the names of Huh et al., 2024: tensorized/linear/lte_linear.h.
+struct LteForm {
+  std::int64_t lora_r = 0;  // rank of an adapter
+  double lora_alpha = 0;    // adapters are multiplied by lora_alpha / lora_r
+  std::int64_t num_heads = 0;
+  friend bool operator==(const LteForm&, const LteForm&) = default;
+};
+using LinearForm = std::variant<DenseForm, TrainForm, LowRankForm, LteForm>;
+
+// The store must outlive the layer. Throws Error if the form does not fit its sizes.
+std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec, const LinearForm& form);
+// Tensor trains of these shapes, or dense if there are none.
+std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec,
+                                    const std::vector<TTShape>& shapes, PlanKind plan);
+
+}  // namespace comera

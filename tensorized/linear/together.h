@@ -1,0 +1,41 @@
+#pragma once
+
+#include <initializer_list>
+#include <vector>
+
+#include "kernels/core/tensors/tensor.h"
+
+namespace comera {
+
+// Tensors that lie one behind another in one piece of memory, so that they are filled or converted at once.
+// Each begins at a multiple of 256 bytes.
+class Together {
+ public:
+  explicit Together(std::initializer_list<Shape> shapes) : shapes_(shapes) {}
+
+  std::int64_t elements() const {
+    std::int64_t sum = 0;
+    for (const Shape& shape : shapes_) sum += room(shape);
+    return sum;
+  }
+  // In flat memory of so many elements.
+  std::vector<Tensor> in(const Tensor& whole) const {
+    std::vector<Tensor> parts;
+    std::int64_t begin = 0;
+    for (const Shape& shape : shapes_) {
+      parts.push_back(whole.slice(begin, shape));
+      begin += room(shape);
+    }
+    return parts;
+  }
+
+ private:
+  static std::int64_t room(const Shape& shape) {
+    constexpr std::int64_t multiple = 128;  // elements of two bytes or more
+    return (shape.elements() + multiple - 1) / multiple * multiple;
+  }
+
+  std::vector<Shape> shapes_;
+};
+
+}  // namespace comera

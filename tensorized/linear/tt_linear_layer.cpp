@@ -1,0 +1,290 @@
+#include "tensorized/linear/tt_linear_layer.h"
+
+#include <algorithm>
+
+#include "kernels/ops/elementwise/layout.h"
+#include "kernels/ops/products/matrix_product.h"
+#include "tensorized/linear/in_type.h"
+
+namespace comera {
+
+TTLinear::TTLinear(ParameterStore& store, const Spec& spec, std::vector<TTShape> shapes, PlanKind plan)
+    : Linear(store, spec), shapes_(std::move(shapes)), plan_(plan) {
+  COMERA_CHECK(shapes_.size() == spec.outputs.size(), "{}: {} shapes for {} outputs", spec.name,
+               shapes_.size(), spec.outputs.size());
+  for (int i = 0; i < outputs(); ++i) {
+    shapes_[i].validate(output_name(i), spec.input_size, spec.output_size);
+    if (removed(i)) {
+      trains_.push_back({.shape = shapes_[i], .cores = {}, .gates = {}});
+    } else {
+      trains_.push_back(TTCores::add(store, output_name(i), shapes_[i]));
+      live_.push_back(i);
+      live_shapes_.push_back(shapes_[i]);
+    }
+    add_bias(store, i);
+  }
+}
+
+std::int64_t TTLinear::total_columns(bool float8) const {
+  std::int64_t total = 0;
+  for (const int i : live_) total += columns(i, float8);
+  return total;
+}
+
+Float8Outputs TTLinear::float8_outputs() const {
+  Float8Outputs slots = every_output;
+  std::ranges::copy(live_, slots.begin());
+  return slots;
+}
+
+void TTLinear::merge(const Context& context, const Tensor& a, const std::array<Tensor, max_group_outputs>& b,
+                     bool float8) const {
+  ArenaScope scope(context.arena);
+  const InMasterType whole(context, scope, a);
+  TTHalvesForward operation;
+  std::vector<InMasterType> made;
+  std::int64_t column = 0;
+  for (const int i : live_) {
+    const Tensor half = made.emplace_back(context, scope, b[i]).tensor();
+    operation.halves.push_back(
+        halves_of(store_, trains_[i], whole.tensor().from(column), a.dim(1), columns(i, float8), half));
+    column += columns(i, float8);
+  }
+  run(context, operation);
+  for (const InMasterType& half : made) half.write_back();
+  whole.write_back();
+}
+
+LinearPlan TTLinear::plan_for(std::int64_t tokens, const MachineModel& machine) const {
+  return choose_plan(machine, live_shapes_, tokens, plan_, store_.compute());
+}
+
+Tensor TTLinear::merge_to_dense(const Context& context, ArenaScope& scope, int i) const {
+  const DType dtype = store_.dtype();
+  const Tensor a = scope.tensor({spec_.input_size, rank(i)}, dtype);
+  const Tensor b = scope.tensor({rank(i), spec_.output_size}, dtype);
+  merge_halves(context, store_, trains_[i], a, rank(i), b);
+  const Tensor w = scope.tensor({spec_.input_size, spec_.output_size}, dtype);
+  run(context,
+      MatrixProduct{.a = a, .b = b, .c = w, .m = spec_.input_size, .n = spec_.output_size, .k = rank(i)});
+  return in_type(context, scope, w, store_.compute());
+}
+
+Linear::Saved TTLinear::run_forward(const Context& context, const Tensor& x, const Pass& pass) const {
+  const std::int64_t tokens = x.dim(0);
+  const LinearPlan plan = plan_for(tokens, context.backend.machine());
+  Saved saved = begin(context, x, pass);
+  auto& kept = saved.kept.emplace<KeptByTrain>();
+  kept.plan = plan;
+  for (int i = 0; i < outputs(); ++i)
+    if (removed(i)) {  // the bias in every row
+      run(context, Fill{.x = saved.u[i], .value = 0});
+      add_bias_and_activate(context, saved, i);
+    }
+  if (live_.empty()) return saved;
+  if (plan.forward == PlanKind::halves) {
+    forward_by_halves(context, saved, kept);
+    return saved;
+  }
+  for (const int i : live_) {
+    ArenaScope scope(context.arena);
+    if (plan.forward == PlanKind::dense) {
+      const Tensor w = merge_to_dense(context, scope, i);
+      run(context,
+          MatrixProduct{
+              .a = x, .b = w, .c = saved.u[i], .m = tokens, .n = spec_.output_size, .k = spec_.input_size});
+    } else {
+      modewise_forward(context, store_, trains_[i], x, saved.u[i]);
+    }
+    add_bias_and_activate(context, saved, i);
+  }
+  return saved;
+}
+
+void TTLinear::forward_by_halves(const Context& context, Saved& saved, KeptByTrain& kept) const {
+  const Tensor& x = saved.x;
+  const bool narrow = in_float8(kept.plan);
+  const std::int64_t total = total_columns(narrow);
+  const DType halves = narrow ? store_.dtype() : x.dtype();
+  kept.a = context.arena.saved({spec_.input_size, total}, halves);
+  kept.xa = context.arena.saved({x.dim(0), total}, x.dtype());
+  for (const int i : live_) kept.b[i] = context.arena.saved({rows(i, narrow), spec_.output_size}, halves);
+  merge(context, kept.a, kept.b, narrow);
+  TTLinearForward operation{.x = x, .a = kept.a, .xa = kept.xa, .outputs = 0, .output = {}};
+  std::int64_t column = 0;
+  for (const int i : live_) {
+    operation.output[operation.outputs++] = {.column = column,
+                                             .b = kept.b[i],
+                                             .bias = saved.pass.biased ? store_.value(biases_[i]) : Tensor(),
+                                             .activation = saved.pass.activation,
+                                             .u = saved.u[i],
+                                             .y = saved.y[i]};
+    column += columns(i, narrow);
+  }
+  if (narrow)
+    run(context, Float8LinearForward{.linear = operation,
+                                     .scales = float8_->scales(),
+                                     .options = float8_->options(),
+                                     .outputs = float8_outputs()});
+  else
+    run(context, operation);
+}
+
+void TTLinear::run_backward(const Context& context, const Saved& saved,
+                            const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                            bool accumulate_dx) const {
+  const KeptByTrain& kept = std::get<KeptByTrain>(saved.kept);
+  const bool by_halves = all_by_halves(kept.plan);
+  // By halves both are part of the operation; without a train only the bias has a gradient.
+  for (int i = 0; i < outputs(); ++i)
+    if (removed(i) ? saved.pass.biased : !by_halves) undo_bias_and_activation(context, saved, i, dy[i]);
+  if (live_.empty()) {
+    if (!accumulate_dx) run(context, Fill{.x = dx, .value = 0});
+    return;
+  }
+  if (by_halves) return backward_by_halves(context, saved, kept, dy, dx, accumulate_dx);
+  for (const int i : live_) {
+    core_gradient(context, kept.plan.core_gradient, i, saved.x, dy[i]);
+    input_gradient(context, kept.plan.input_gradient, i, dy[i], dx, accumulate_dx || i != live_.front());
+  }
+}
+
+void TTLinear::backward_by_halves(const Context& context, const Saved& saved, const KeptByTrain& kept,
+                                  const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                                  bool accumulate_dx) const {
+  const DType dtype = store_.dtype();
+  const bool narrow = in_float8(kept.plan);
+  ArenaScope scope(context.arena);
+  const Tensor da = scope.tensor(kept.a.shape(), dtype);
+  run(context, Fill{.x = da, .value = 0});
+  TTLinearBackward operation{.x = saved.x,
+                             .a = kept.a,
+                             .xa = kept.xa,
+                             .da = da,
+                             .dx = dx,
+                             .accumulate_dx = accumulate_dx,
+                             .outputs = 0,
+                             .output = {},
+                             .dxa = {}};
+  std::int64_t column = 0;
+  for (const int i : live_) {
+    const Tensor db = scope.tensor(kept.b[i].shape(), dtype);
+    run(context, Fill{.x = db, .value = 0});
+    operation.output[operation.outputs++] = {
+        .column = column,
+        .b = kept.b[i],
+        .db = db,
+        .dbias = saved.pass.biased ? store_.gradient(biases_[i]) : Tensor(),
+        .activation = saved.pass.activation,
+        .u = saved.u[i],
+        .y = saved.y[i],
+        .dy = dy[i]};
+    column += columns(i, narrow);
+  }
+  if (narrow)
+    run(context, Float8LinearBackward{.linear = operation,
+                                      .scales = float8_->scales(),
+                                      .options = float8_->options(),
+                                      .outputs = float8_outputs()});
+  else
+    run(context, operation);
+  TTHalvesBackward to_cores;
+  for (std::size_t at = 0; at < live_.size(); ++at)
+    to_cores.halves.push_back(half_gradients_of(store_, trains_[live_[at]],
+                                                da.from(operation.output[at].column), da.dim(1),
+                                                operation.output[at].db.rows(0, rank(live_[at]))));
+  run(context, to_cores);
+}
+
+void TTLinear::input_gradient(const Context& context, PlanKind way, int i, const Tensor& dy, const Tensor& dx,
+                              bool accumulate) const {
+  if (way == PlanKind::modewise)  // dx serves as x, which is only read for the gradients of cores
+    return modewise_backward(context, store_, trains_[i], dx, dy, dx, accumulate, false);
+  ArenaScope scope(context.arena);
+  const std::int64_t tokens = dy.dim(0), inputs = spec_.input_size, outputs = spec_.output_size;
+  if (way == PlanKind::dense) {
+    const Tensor w = merge_to_dense(context, scope, i);
+    run(context, MatrixProduct{.a = dy,
+                               .b = w,
+                               .c = dx,
+                               .m = tokens,
+                               .n = inputs,
+                               .k = outputs,
+                               .transpose_b = true,
+                               .accumulate = accumulate});
+    return;
+  }
+  const Tensor master_a = scope.tensor({inputs, rank(i)}, store_.dtype());
+  const Tensor master_b = scope.tensor({rank(i), outputs}, store_.dtype());
+  merge_halves(context, store_, trains_[i], master_a, rank(i), master_b);
+  const Tensor a = in_type(context, scope, master_a, dy.dtype());
+  const Tensor b = in_type(context, scope, master_b, dy.dtype());
+  const Tensor dxa = scope.tensor({tokens, rank(i)}, dy.dtype());
+  run(context,
+      MatrixProduct{.a = dy, .b = b, .c = dxa, .m = tokens, .n = rank(i), .k = outputs, .transpose_b = true});
+  run(context, MatrixProduct{.a = dxa,
+                             .b = a,
+                             .c = dx,
+                             .m = tokens,
+                             .n = inputs,
+                             .k = rank(i),
+                             .transpose_b = true,
+                             .accumulate = accumulate});
+}
+
+void TTLinear::core_gradient(const Context& context, PlanKind way, int i, const Tensor& x,
+                             const Tensor& dy) const {
+  if (way == PlanKind::modewise)
+    return modewise_backward(context, store_, trains_[i], x, dy, Tensor(), false, true);
+  ArenaScope scope(context.arena);
+  const std::int64_t tokens = dy.dim(0), inputs = spec_.input_size, outputs = spec_.output_size, r = rank(i);
+  const DType dtype = store_.dtype();
+  const Tensor a = scope.tensor({inputs, r}, dtype), b = scope.tensor({r, outputs}, dtype);
+  const Tensor da = scope.tensor({inputs, r}, dtype), db = scope.tensor({r, outputs}, dtype);
+  merge_halves(context, store_, trains_[i], a, r, b);
+  if (way == PlanKind::dense) {
+    const Tensor dw = scope.tensor({inputs, outputs}, dtype);
+    run(context,
+        MatrixProduct{.a = x, .b = dy, .c = dw, .m = inputs, .n = outputs, .k = tokens, .transpose_a = true});
+    run(context,
+        MatrixProduct{.a = dw, .b = b, .c = da, .m = inputs, .n = r, .k = outputs, .transpose_b = true});
+    run(context,
+        MatrixProduct{.a = a, .b = dw, .c = db, .m = r, .n = outputs, .k = inputs, .transpose_a = true});
+  } else {
+    const Tensor xa = scope.tensor({tokens, r}, x.dtype()), dxa = scope.tensor({tokens, r}, x.dtype());
+    run(context,
+        MatrixProduct{
+            .a = x, .b = in_type(context, scope, a, x.dtype()), .c = xa, .m = tokens, .n = r, .k = inputs});
+    run(context, MatrixProduct{.a = dy,
+                               .b = in_type(context, scope, b, x.dtype()),
+                               .c = dxa,
+                               .m = tokens,
+                               .n = r,
+                               .k = outputs,
+                               .transpose_b = true});
+    run(context,
+        MatrixProduct{.a = x, .b = dxa, .c = da, .m = inputs, .n = r, .k = tokens, .transpose_a = true});
+    run(context,
+        MatrixProduct{.a = xa, .b = dy, .c = db, .m = r, .n = outputs, .k = tokens, .transpose_a = true});
+  }
+  merge_halves_backward(context, store_, trains_[i], da, r, db);
+}
+
+std::vector<RankedLayer> TTLinear::ranked_layers() const {
+  std::vector<RankedLayer> list;
+  for (const int i : live_)
+    list.push_back({.name = output_name(i), .cores = trains_[i].cores, .gates = trains_[i].gates});
+  return list;
+}
+
+std::string TTLinear::explain(std::int64_t tokens, const MachineModel& machine) const {
+  const LinearPlan plan = plan_for(tokens, machine);
+  std::string text;
+  for (int i = 0; i < outputs(); ++i)
+    text += removed(i)
+                ? fmt::format("{}: {}, nothing is computed but the bias\n", output_name(i), shapes_[i].text())
+                : explain_plan(machine, output_name(i), shapes_[i], tokens, plan, store_.compute());
+  return text;
+}
+
+}  // namespace comera

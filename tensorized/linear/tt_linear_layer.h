@@ -1,0 +1,65 @@
+#pragma once
+
+#include "tensorized/decomposition/densify.h"
+#include "tensorized/linear/linear.h"
+#include "tensorized/linear/operand_rank.h"
+#include "tensorized/decomposition/tt_chain.h"
+
+namespace comera {
+
+// W_i is a tensor train and never exists, unless the planner finds that cheaper (CoMERA, sections 2 and 4.2).
+class TTLinear final : public Linear {
+ public:
+  TTLinear(ParameterStore& store, const Spec& spec, std::vector<TTShape> shapes, PlanKind plan);
+
+  std::string explain(std::int64_t tokens, const MachineModel& machine) const override;
+  std::string shape_text(int output) const override { return shapes_[output].text(); }
+  std::vector<double> matrix(int output) const override { return densify(store_, trains_[output]); }
+  const TTLinear* as_tensor_train() const override { return this; }
+  std::vector<RankedLayer> ranked_layers() const override;
+  bool removed(int output = 0) const override { return shapes_[output].removed(); }
+  bool any_removed() const { return live_.size() < shapes_.size(); }
+
+  const TTCores& train(int i) const { return trains_[i]; }  // without cores if it is removed
+  std::int64_t rank(int i) const { return trains_[i].shape.middle_rank(); }
+  PlanKind plan() const { return plan_; }
+  // Whether all of its products have 8-bit operands: if it is evaluated by halves.
+  bool in_float8(const LinearPlan& plan) const { return float8_ && fits_float8() && all_by_halves(plan); }
+  // A's columns as an operand; columns beyond the rank are zero.
+  std::int64_t columns(int i, bool float8) const { return operand_rank(rank(i), store_.compute(), float8); }
+  // B's rows: 8-bit operands are padded where they are quantised.
+  std::int64_t rows(int i, bool float8) const { return float8 ? rank(i) : columns(i, false); }
+  // A's side by side in a (inputs, total columns), and each B, in the types of these tensors. Removed trains
+  // have none.
+  void merge(const Context& context, const Tensor& a, const std::array<Tensor, max_group_outputs>& b,
+             bool float8) const;
+
+ private:
+  Saved run_forward(const Context& context, const Tensor& x, const Pass& pass) const override;
+  void run_backward(const Context& context, const Saved& saved,
+                    const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                    bool accumulate_dx) const override;
+  bool suits_float8(std::int64_t tokens, const MachineModel& machine) const override {
+    return all_by_halves(plan_for(tokens, machine));
+  }
+
+  std::int64_t total_columns(bool float8) const;
+  Float8Outputs float8_outputs() const;
+  Tensor merge_to_dense(const Context& context, ArenaScope& scope, int i) const;
+  LinearPlan plan_for(std::int64_t tokens, const MachineModel& machine) const;
+  void forward_by_halves(const Context& context, Saved& saved, KeptByTrain& kept) const;
+  void backward_by_halves(const Context& context, const Saved& saved, const KeptByTrain& kept,
+                          const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                          bool accumulate_dx) const;
+  void input_gradient(const Context& context, PlanKind way, int i, const Tensor& dy, const Tensor& dx,
+                      bool accumulate) const;
+  void core_gradient(const Context& context, PlanKind way, int i, const Tensor& x, const Tensor& dy) const;
+
+  std::vector<TTShape> shapes_;  // of each output
+  std::vector<TTCores> trains_;
+  std::vector<int> live_;  // the outputs that are not removed: all that is computed
+  std::vector<TTShape> live_shapes_;
+  PlanKind plan_;
+};
+
+}  // namespace comera

@@ -1,0 +1,125 @@
+#include <gmock/gmock.h>
+
+#include "measurements/phase_costs.h"
+#include "kernels/backends/processors.h"
+#include "tests/training/training_fixture.h"
+
+namespace comera::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::int64_t vocabulary = 500;
+
+using PhaseCostsTest = TrainingFixture;
+
+double bytes_of(const PhaseCost& phase, MemoryKind kind) {
+  return static_cast<double>(phase.bytes[static_cast<int>(kind)]);
+}
+
+TEST_F(PhaseCostsTest, MemoryIsThatOfARun) {
+  const Recipe recipe = this->recipe("run", {"run.threads=1", "run.device='cpu'"});
+  TrainingRun run(recipe, {});
+  run.run();
+  const PhaseCosts costs =
+      measure_phases(recipe, dynamic_cast<const EncoderForm&>(run.form()).config().vocabulary);
+  ASSERT_EQ(costs.phases.size(), 2U);
+  const Allocator& allocator = run.engine().allocator();
+  const PhaseCost& last = costs.phases.back();
+  for (const MemoryKind kind : {MemoryKind::parameters, MemoryKind::gradients, MemoryKind::optimizer})
+    EXPECT_EQ(bytes_of(last, kind), static_cast<double>(allocator.use(kind).current)) << name_of(kind);
+  const auto saved = static_cast<double>(run.engine().arena_plan().saved);
+  EXPECT_NEAR(bytes_of(last, MemoryKind::activations), saved, 0.1 * saved);
+}
+
+TEST_F(PhaseCostsTest, StepsAndHoursOfEachPhase) {
+  const Recipe recipe = this->recipe("unused", {"run.threads=1"});
+  const PhaseCosts costs = measure_phases(recipe, vocabulary);
+  for (std::size_t i = 0; i < costs.phases.size(); ++i) {
+    const PhaseCost& phase = costs.phases[i];
+    const PhaseSection& section = recipe.phases[i];
+    EXPECT_EQ(phase.name, section.name);
+    EXPECT_EQ(phase.tokens, section.tokens_per_micro_batch * section.micro_batches_per_step);
+    EXPECT_GT(phase.least, 0);
+    EXPECT_LE(phase.least, phase.seconds);
+    EXPECT_LE(phase.seconds, phase.most);
+    EXPECT_EQ(phase.steps, static_cast<double>(*section.steps));
+    EXPECT_DOUBLE_EQ(*phase.hours(), static_cast<double>(*section.steps) * phase.seconds / 3600);
+  }
+  const std::string text = phase_costs_text(costs);
+  EXPECT_THAT(text,
+              testing::AllOf(HasSubstr("on this machine (CPU, 1 thread"), HasSubstr(recipe.phases[1].name),
+                             HasSubstr("activations"), HasSubstr("\nall ")));
+}
+
+TEST_F(PhaseCostsTest, HoursAreDividedAsARunDividesThem) {
+  const Recipe recipe = this->recipe("unused", {"run.threads=1", "run.max_hours=3"});
+  const PhaseCosts costs = measure_phases(recipe, vocabulary);
+  double hours = 0, asked = 0;
+  for (const PhaseSection& phase : recipe.phases)
+    asked += static_cast<double>(*phase.steps * phase.tokens_per_micro_batch * phase.micro_batches_per_step);
+  for (std::size_t i = 0; i < costs.phases.size(); ++i) {
+    hours += *costs.phases[i].hours();
+    const PhaseSection& phase = recipe.phases[i];
+    const auto tokens =
+        static_cast<double>(*phase.steps * phase.tokens_per_micro_batch * phase.micro_batches_per_step);
+    EXPECT_NEAR(*costs.phases[i].hours(), 3 * tokens / asked, 1e-9);
+  }
+  EXPECT_NEAR(hours, 3, 1e-9);
+  EXPECT_THAT(phase_costs_text(costs), HasSubstr("run.max_hours = 3"));
+}
+
+TEST_F(PhaseCostsTest, HoursWaitForTheStepsOfAllPhases) {
+  for (const int in_epochs : {0, 1}) {
+    Recipe recipe = this->recipe("unused", {"run.threads=1", "run.max_hours=3"});
+    PhaseSection& section = recipe.phases[static_cast<std::size_t>(in_epochs)];
+    section.steps.reset();
+    section.epochs = 2;
+    PhaseCosts costs = measure_phases(recipe, vocabulary);
+    EXPECT_FALSE(costs.hours_divided);
+    EXPECT_FALSE(costs.phases[static_cast<std::size_t>(in_epochs)].hours());
+    EXPECT_THAT(phase_costs_text(costs),
+                testing::AllOf(HasSubstr("2 passes"), HasSubstr("follow from it and from the data")));
+    costs.phases[static_cast<std::size_t>(in_epochs)].steps = 100;
+    for (int time = 0; time < 2; ++time) {
+      divide_hours(costs);
+      EXPECT_NEAR(*costs.phases[0].hours() + *costs.phases[1].hours(), 3, 1e-9);
+    }
+  }
+}
+
+TEST_F(PhaseCostsTest, ProcessesShareThePacksOfAStep) {
+  const Recipe recipe = this->recipe("unused", {"run.threads=1", "phase.0.micro_batches_per_step=64"});
+  const double alone = measure_phases(recipe, vocabulary).phases[0].seconds;
+  const double shared = measure_phases(recipe, vocabulary, 32).phases[0].seconds;
+  EXPECT_LT(2 * shared, alone);  // about a sixteenth of it, on a machine that may be busy
+}
+
+TEST_F(PhaseCostsTest, ADenseBaselineHasNoRanksToAdapt) {
+  const Recipe recipe =
+      this->recipe("unused", {"run.threads=1", "phase.0.objective='regularize'", "tensorized.enabled=false"});
+  EXPECT_EQ(measure_phases(recipe, vocabulary).phases.size(), recipe.phases.size());
+}
+
+TEST_F(PhaseCostsTest, PassesHaveNoHoursWithoutData) {
+  Recipe recipe = this->recipe("unused", {"run.threads=1"});
+  recipe.phases[1].steps.reset();
+  recipe.phases[1].epochs = 2.5;
+  const PhaseCosts costs = measure_phases(recipe, vocabulary);
+  EXPECT_TRUE(costs.phases[0].hours());
+  EXPECT_FALSE(costs.phases[1].hours());
+  EXPECT_THAT(phase_costs_text(costs), HasSubstr("2.5 passes"));
+}
+
+TEST_F(PhaseCostsTest, AdaptingRanksTakesMemoryToo) {
+  const auto workspace = [&](const char* objective) {
+    const Recipe recipe =
+        this->recipe("unused", {"run.threads=1", fmt::format("phase.0.objective='{}'", objective)});
+    return bytes_of(measure_phases(recipe, vocabulary).phases[0], MemoryKind::optimizer) +
+           bytes_of(measure_phases(recipe, vocabulary).phases[0], MemoryKind::workspace);
+  };
+  EXPECT_GT(workspace("early"), workspace("fixed"));
+}
+
+}  // namespace
+}  // namespace comera::test

@@ -1,0 +1,124 @@
+#include <fmt/core.h>
+
+#include "kernels/ops/elementwise/cross_entropy.h"
+#include "kernels/ops/elementwise/sequence.h"
+#include "tests/operations/world.h"
+
+namespace comera::test {
+
+namespace {
+struct LossCase {
+  std::int64_t outer, rows, inner, classes;
+  std::int32_t count;
+  std::int64_t row_begin;
+  bool bias, gradient;
+};
+
+void loss_case(std::vector<OperationCase>& cases, const LossCase& c) {
+  cases.push_back({fmt::format("SoftmaxCrossEntropy_{}_{}_{}_{}{}{}", c.outer, c.rows, c.inner, c.count,
+                               c.bias ? "_bias" : "", c.gradient ? "_gradient" : ""),
+                   4e-6, [=](World& world) {
+                     SoftmaxCrossEntropy op;
+                     // Without a gradient they may be left with their bias added, or not.
+                     const Shape shape{c.outer, c.rows, c.inner};
+                     op.logits = c.gradient ? world.output("logits", shape, 3) : world.input(shape, 3);
+                     if (c.bias) op.bias = world.master({c.classes});
+                     if (c.bias && c.gradient) op.dbias = world.master_output("dbias", {c.classes});
+                     std::vector<std::int32_t> targets;
+                     for (std::int64_t r = 0; r < c.row_begin + c.rows; ++r) {
+                       targets.push_back(static_cast<std::int32_t>(r * 7919 % c.classes));
+                     }
+                     op.targets = world.integers(targets), op.count = world.integers({c.count});
+                     op.row_begin = c.row_begin, op.classes = c.classes, op.gradient = c.gradient;
+                     StepResults before;
+                     before.loss_sum = 0.5, before.correct = 1;
+                     op.results = world.results(before);
+                     world.run(op);
+                   }});
+}
+
+void sequence_cases(std::vector<OperationCase>& cases, std::int64_t sequences, std::int32_t count,
+                    std::int64_t width) {
+  const std::string name = fmt::format("{}_{}_{}", sequences, count, width);
+  cases.push_back({"SequenceMean_" + name, 4e-6, [=](World& world) {
+                     std::vector<std::int32_t> offsets{0};
+                     for (std::int64_t s = 0; s < sequences; ++s)
+                       offsets.push_back(offsets.back() + static_cast<int>((5 + s * 7) % 13));
+                     SequenceMean op;
+                     op.x = world.input({offsets.back() + 3, width});
+                     op.offsets = world.integers(offsets), op.count = world.integers({count});
+                     op.y = world.output("y", {sequences, width});
+                     world.run(op);
+                   }});
+  cases.push_back({"PairFeaturesForward_" + name, 4e-6, [=](World& world) {
+                     PairFeaturesForward op;
+                     op.x = world.input({2 * sequences + 1, width}), op.count = world.integers({count});
+                     op.y = world.output("y", {sequences, 4 * width});
+                     world.run(op);
+                   }});
+  cases.push_back({"PairFeaturesBackward_" + name, 4e-6, [=](World& world) {
+                     PairFeaturesBackward op;
+                     op.x = world.input({2 * sequences + 1, width}), op.count = world.integers({count});
+                     op.dy = world.input({sequences, 4 * width});
+                     op.dx = world.output("dx", {2 * sequences + 1, width});
+                     world.run(op);
+                   }});
+  cases.push_back({"SequenceMeanBackward_" + name, 4e-6, [=](World& world) {
+                     std::vector<std::int32_t> offsets{0};
+                     for (std::int64_t s = 0; s < sequences; ++s)
+                       offsets.push_back(offsets.back() + static_cast<int>((5 + s * 7) % 13));
+                     SequenceMeanBackward op;
+                     op.dy = world.input({sequences, width});
+                     op.offsets = world.integers(offsets), op.count = world.integers({count});
+                     op.dx = world.output("dx", {offsets.back() + 3, width});
+                     world.run(op);
+                   }});
+  for (const bool gradient : {false, true})
+    cases.push_back({"SquaredError_" + name + (gradient ? "_gradient" : ""), 4e-6, [=](World& world) {
+                       std::vector<float> scores;
+                       for (std::int64_t s = 0; s < sequences; ++s)
+                         scores.push_back(static_cast<float>(s % 11) * 0.5F - 2);
+                       SquaredError op;
+                       op.predictions = world.output("predictions", {sequences, 1}, 3);
+                       op.scores = world.floats(scores);
+                       op.count = world.integers({count}), op.gradient = gradient;
+                       StepResults before;
+                       before.loss_sum = 0.5, before.target_count = 2;
+                       op.results = world.results(before);
+                       world.run(op);
+                     }});
+}
+}  // namespace
+
+void add_loss_cases(std::vector<OperationCase>& cases) {
+  sequence_cases(cases, 1, 1, 1);
+  sequence_cases(cases, 17, 13, 71);
+  sequence_cases(cases, 5, 0, 8);
+  loss_case(cases, {1, 1, 1, 1, 1, 0, false, true});
+  loss_case(cases, {1, 37, 3, 3, 37, 0, true, true});
+  loss_case(cases, {1, 29, 2500, 2477, 50, 30, true, true});
+  loss_case(cases, {13, 67, 21, 260, 60, 0, true, true});
+  loss_case(cases, {13, 19, 21, 251, 19, 0, false, true});
+  loss_case(cases, {5, 67, 71, 341, 160, 100, true, false});
+  loss_case(cases, {5, 6, 71, 341, 0, 0, true, true});
+  loss_case(cases, {5, 6, 3, 14, 5, 0, true, true});
+  loss_case(cases, {5, 6, 3, 13, 29, 30, false, true});
+  // The largest of a row twice, beside each other: the first is the prediction.
+  cases.push_back({"SoftmaxCrossEntropy_ties", 4e-6, [](World& world) {
+                     constexpr std::int64_t classes = 70;
+                     const std::vector<std::int32_t> first = {0, 1, 31, 33, 63, 68};
+                     std::vector<float> logits(first.size() * classes, -1.F);
+                     for (std::size_t row = 0; row < first.size(); ++row)
+                       logits[row * classes + first[row]] = logits[row * classes + first[row] + 1] = 2;
+                     SoftmaxCrossEntropy op;
+                     const auto rows = static_cast<std::int64_t>(first.size());
+                     op.logits = world.chosen("logits", {1, rows, classes}, logits);
+                     op.targets = world.integers(first);
+                     op.count = world.integers({static_cast<std::int32_t>(rows)});
+                     op.classes = classes, op.gradient = true;
+                     op.results = world.results();
+                     world.run(op);
+                   }});
+}
+
+}  // namespace comera::test

@@ -1,0 +1,469 @@
+#include "training/ranks/dense_compaction.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "checkpoints/model_state.h"
+#include "kernels/backends/backends.h"
+#include "kernels/reference/reference_backend.h"
+#include "model/encoder_step.h"
+#include "model/model.h"
+#include "tests/support/batches.h"
+#include "tests/support/harness.h"
+#include "tests/training/training_fixture.h"
+#include "training/resume/checkpoint_recipe.h"
+#include "training/resume/checkpoint_tokenizer.h"
+
+namespace comera::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class DenseCompactionTest : public TrainingFixture {
+ protected:
+  // A dense baseline that has learned something, once for a process.
+  static const fs::path& trained_dense() {
+    static const fs::path checkpoint = [] {
+      static DenseCompactionTest keeper;
+      return keeper.train(keeper.recipe("dense", dense_overrides));
+    }();
+    return checkpoint;
+  }
+  static inline const std::vector<std::string> dense_overrides = {"tensorized.enabled=false",
+                                                                  "phase.0.steps=60", "phase.1.steps=1"};
+  void TestBody() override {}
+
+  fs::path train(const Recipe& recipe, const std::function<void(TrainingRun&)>& before = {},
+                 TrainingOptions options = {}) const {
+    std::FILE* null = std::fopen("/dev/null", "w");
+    options.output = null;
+    fs::path checkpoint;
+    {
+      TrainingRun run(recipe, options);
+      if (before) before(run);
+      checkpoint = run.run().checkpoint;
+    }
+    std::fclose(null);
+    return checkpoint;
+  }
+
+  // A checkpoint of a dense model that was never trained, of any recipe that the fixture's can be turned
+  // into.
+  fs::path write_dense(const std::vector<std::string>& overrides) const {
+    std::vector<std::string> all = overrides;
+    all.emplace_back("tensorized.enabled=false");
+    const Recipe dense = recipe("none", all);
+    Model model(encoder_config(dense, 400), host_allocator(), false);
+    model.parameters().initialize(5);
+    fs::path path = folder() / "random.h5";
+    CheckpointWriter writer(path);
+    save_parameters(writer, model.parameters());
+    writer.attributes("/recipe", {{"toml", to_toml(dense)}});
+    writer.attributes("/trainer",
+                      {{"step", std::int64_t{3}}, {"phase", std::int64_t{0}}, {"tokens", std::int64_t{7}}});
+    writer.attributes("/data", {{"vocabulary", std::int64_t{400}}});
+    writer.commit();
+    return path;
+  }
+
+  DenseCompaction compact(const fs::path& source, const fs::path& output,
+                          const DenseCompactionOptions& options,
+                          const std::vector<std::string>& overrides = {}) const {
+    const CheckpointReader dense(source);
+    return compact_dense(dense, dense_compaction_recipe(dense, {}, overrides), options, output);
+  }
+};
+
+// Everything that a model says about a batch: hidden states, loss, and the distributions over the classes or
+// the vocabulary (from the gradient of the output's bias, which is their sum less the targets).
+struct Answers {
+  std::vector<double> hidden, distributions;
+  double loss = 0;
+};
+
+Answers answers_of(const fs::path& checkpoint) {
+  const CheckpointReader reader(checkpoint);
+  const EncoderConfig config =
+      encoder_config(checkpoint_recipe(reader), reader.integer("/data", "vocabulary"));
+  Model model(config, host_allocator(), true);
+  load_parameters(reader, model.parameters());
+  Harness harness(config.compute == DType::float64 ? plain_backend() : backend_of(DeviceKind::cpu));
+  const PackedBatch batch =
+      random_batch({9, 4, 1, 12}, config.vocabulary, model.token_embedding().right_rows());
+  const EncoderStep step(
+      {harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), false}, batch);
+  model.run_micro_batch(step, true);
+  Answers answers;
+  answers.loss = harness.results().loss_sum;
+  const char* bias = config.head == HeadKind::mlm ? "head.bias" : "head.classifier.bias";
+  answers.distributions = read_tensor(model.parameters().gradient(*model.parameters().find(bias)));
+  const std::size_t mark = harness.context().arena.mark();
+  answers.hidden = read_tensor(model.encode(step).rows(0, 26));
+  harness.context().arena.release(mark);
+  return answers;
+}
+
+void expect_same_answers(const fs::path& a, const fs::path& b, double tolerance) {
+  const Answers first = answers_of(a), second = answers_of(b);
+  EXPECT_LT(relative_error(second.hidden, first.hidden), tolerance);
+  EXPECT_LT(relative_error(second.distributions, first.distributions), tolerance);
+  EXPECT_NEAR(second.loss, first.loss, tolerance * first.loss);
+}
+
+// The matrix of a layer's cores in a checkpoint, straight from the definition.
+std::vector<double> matrix_of(const CheckpointReader& reader, const std::string& layer) {
+  std::vector<std::vector<double>> rows{{1}};  // an entry's partial product, by the indices so far
+  std::vector<std::int64_t> row_modes, column_modes;
+  for (int k = 0; reader.has_tensor(fmt::format("/model/{}.core.{}", layer, k)); ++k) {
+    const std::string path = fmt::format("/model/{}.core.{}", layer, k);
+    const std::vector<std::int64_t> shape = reader.tensor(path).shape;
+    const std::vector<float> core = reader.read_values<float>(path);
+    const std::int64_t left = shape.front(), right = shape.back(), size = std::ssize(core) / left / right;
+    if (shape.size() == 4) {
+      row_modes.push_back(shape[1]);
+      column_modes.push_back(shape[2]);
+    }
+    std::vector<std::vector<double>> next;
+    for (const std::vector<double>& row : rows)
+      for (std::int64_t s = 0; s < size; ++s) {
+        next.emplace_back(right, 0.0);
+        for (std::int64_t a = 0; a < left; ++a)
+          for (std::int64_t b = 0; b < right; ++b)
+            next.back()[b] += row[a] * core[(a * size + s) * right + b];
+      }
+    rows = std::move(next);
+  }
+  std::vector<double> matrix;
+  for (const auto& row : rows) matrix.push_back(row[0]);
+  if (row_modes.empty()) return matrix;
+  std::int64_t width = 1;
+  for (const std::int64_t mode : column_modes) width *= mode;
+  std::vector<double> table(matrix.size());
+  for (std::int64_t entry = 0; entry < std::ssize(matrix); ++entry) {  // (i_1 j_1, i_2 j_2, …) to (i, j)
+    std::int64_t rest = entry, i = 0, j = 0, i_stride = 1, j_stride = 1;
+    for (int k = static_cast<int>(row_modes.size()) - 1; k >= 0; --k) {
+      j += rest % column_modes[k] * j_stride;
+      rest /= column_modes[k];
+      i += rest % row_modes[k] * i_stride;
+      rest /= row_modes[k];
+      i_stride *= row_modes[k];
+      j_stride *= column_modes[k];
+    }
+    table[i * width + j] = matrix[entry];
+  }
+  return table;
+}
+
+const std::vector<std::string> every_layer = {
+    "tensorized.ffn_down={input_modes = [6, 8], output_modes = [2, 3, 4], ranks = [4, 4, 4, 4]}",
+    "tensorized.head={input_modes = [4, 6], output_modes = [24], ranks = [4, 6]}"};
+
+TEST_F(DenseCompactionTest, ErrorZeroKeepsEveryLogit) {
+  for (const char* type : {"fp64", "fp32"})
+    for (const char* head : {"mlm", "classification"})
+      for (const char* norm : {"post", "pre"}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", type, head, norm));
+        const fs::path dense =
+            write_dense({fmt::format("precision.compute={}", type), "model.embedding_std=0.5",
+                         fmt::format("model.head={}", head), fmt::format("model.norm={}", norm)});
+        const fs::path compacted = folder() / "compacted.h5";
+        const DenseCompaction done = compact(dense, compacted, {.error = 0}, every_layer);
+        EXPECT_EQ(done.layers.size(), 1u + 2 * 6 + 1);
+        for (const CompactedLayer& layer : done.layers)
+          EXPECT_LT(layer.error, std::string(type) == "fp64" ? 1e-13 : 1e-6) << layer.name;
+        expect_same_answers(dense, compacted, std::string(type) == "fp64" ? 1e-11 : 1e-5);
+      }
+}
+
+TEST_F(DenseCompactionTest, ErrorZeroKeepsATrainedModel) {
+  const fs::path compacted = folder() / "compacted.h5";
+  compact(trained_dense(), compacted, {.error = 0});
+  expect_same_answers(trained_dense(), compacted, 1e-5);
+}
+
+// On weights that have been trained: the error is measured anew from the file, and may not be exceeded.
+TEST_F(DenseCompactionTest, EveryBudgetIsKept) {
+  const CheckpointReader dense(trained_dense());
+  std::int64_t parameters = std::numeric_limits<std::int64_t>::max();
+  for (const double error : {0.001, 0.1, 0.3, 0.6, 0.95}) {
+    const fs::path path = folder() / fmt::format("compacted-{}.h5", error);
+    const DenseCompaction done = compact(trained_dense(), path, {.error = error}, every_layer);
+    const CheckpointReader compacted(path);
+    ASSERT_EQ(done.layers.size(), 14u);
+    for (const CompactedLayer& layer : done.layers) {
+      const std::vector<float> values = dense.read_values<float>("/model/" + layer.name + ".weight");
+      const std::vector<double> weight(values.begin(), values.end());
+      std::vector<double> matrix = matrix_of(compacted, layer.name);
+      const double padding = relative_error(matrix, [&] {
+        std::vector<double> padded = weight;
+        padded.resize(matrix.size(), 0.0);
+        return padded;
+      }());
+      EXPECT_LE(padding, error + 1e-6) << layer.name;
+      EXPECT_NEAR(padding, layer.error, 1e-6) << layer.name;
+      EXPECT_EQ(layer.before, std::ssize(values));
+      EXPECT_FALSE(layer.missed);
+      for (const std::int64_t rank : layer.ranks) EXPECT_GE(rank, 1);
+      EXPECT_FALSE(compacted.has_tensor("/model/" + layer.name + ".weight"));
+    }
+    EXPECT_LT(done.after, parameters) << "a larger error, but no smaller model";
+    parameters = done.after;
+  }
+}
+
+// Everything else is what it was, bit for bit, and there is no optimizer state.
+TEST_F(DenseCompactionTest, OtherParametersGoOverUnchanged) {
+  const fs::path path = folder() / "compacted.h5";
+  compact(trained_dense(), path, {.error = 0.3});
+  const CheckpointReader dense(trained_dense()), compacted(path);
+  int same = 0;
+  for (const CheckpointTensor& tensor : compacted.tensors()) {
+    if (tensor.path == tokenizer_in_checkpoint) continue;
+    EXPECT_TRUE(tensor.path.starts_with("/model/")) << tensor.path;
+    if (tensor.path.find(".gate.") != std::string::npos) {
+      for (const float gate : compacted.read_values<float>(tensor.path)) EXPECT_EQ(gate, 1);
+    }
+    if (!dense.has_tensor(tensor.path)) continue;
+    EXPECT_EQ(dense.tensor(tensor.path), tensor);
+    ++same;
+  }
+  // Tables and their norm; biases, norms and ffn.down of each layer; transform, norm and bias of the head.
+  EXPECT_EQ(same, (2 + 2) + 2 * (6 + 4 + 1) + (2 + 2 + 1));
+  EXPECT_EQ(dense.attributes("/trainer"), compacted.attributes("/trainer"));
+  EXPECT_EQ(dense.attributes("/data"), compacted.attributes("/data"));
+}
+
+TEST_F(DenseCompactionTest, CapsHoldAndWhoMissesTheErrorIsSaid) {
+  const DenseCompaction done =
+      compact(trained_dense(), folder() / "capped.h5", {.error = 0.01, .max_rank = 3});
+  int missed = 0;
+  for (const CompactedLayer& layer : done.layers) {
+    for (const std::int64_t rank : layer.ranks) EXPECT_LE(rank, 3);
+    EXPECT_EQ(layer.missed, layer.error > 0.01 + 2e-6);
+    missed += layer.missed ? 1 : 0;
+  }
+  EXPECT_GT(missed, 0);
+  const DenseCompaction as_recipe =
+      compact(trained_dense(), folder() / "as-recipe.h5", {.error = 0, .recipe_ranks = true});
+  for (const CompactedLayer& layer : as_recipe.layers) {
+    if (layer.name.find("attention") == std::string::npos) continue;
+    EXPECT_EQ(layer.ranks, (std::vector<std::int64_t>{4, 6, 4})) << layer.name;
+  }
+}
+
+// A new run begins with the compacted weights, is stopped, and goes on with a recipe that knows nothing of
+// the layers' ranks: to the same bits as without a stop.
+TEST_F(DenseCompactionTest, ANewRunBeginsWithItAndResumes) {
+  const fs::path compacted = folder() / "compacted.h5";
+  compact(trained_dense(), compacted, {.error = 0.2});
+  const auto begin = [&](const std::string& run, const TrainingOptions& options) {
+    const CheckpointReader reader(compacted);
+    Recipe recipe = this->recipe(run);
+    take_ranks(recipe, reader);
+    return train(
+        recipe,
+        [&](TrainingRun& training) { load_parameters(reader, training.engine().model().parameters()); },
+        options);
+  };
+  const fs::path whole = begin("whole", {});
+  begin("stopped", {.stop_after = 5});
+  const fs::path resumed = train(recipe("stopped"), {}, {.mode = RunMode::resume});
+  expect_equal_checkpoints(whole, resumed);
+  EXPECT_NE(checkpoint_recipe(CheckpointReader(resumed)).tensorized.ranks.at("encoder.0.attention.query"),
+            recipe("x").tensorized.attention->ranks);
+  // Other ranks for a layer contradict the checkpoint.
+  try {
+    train(recipe("stopped", {"tensorized.ranks.encoder.0.attention.query=[1, 1, 1]"}), {},
+          {.mode = RunMode::resume});
+    FAIL() << "other ranks were accepted";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("tensorized.ranks.encoder.0.attention.query is [1, 1, 1]"));
+  }
+}
+
+// The encoder alone goes into a model with another head, whose own parameters stay as they are.
+TEST_F(DenseCompactionTest, TheEncoderServesAnotherHead) {
+  const fs::path compacted = folder() / "compacted.h5";
+  compact(trained_dense(), compacted, {.error = 0.2}, every_layer);  // head.transform has ranks, too
+  const CheckpointReader reader(compacted);
+  Recipe classifier = recipe("none", {"model.head=classification"});
+  classifier.tensorized.ffn_down = checkpoint_recipe(reader).tensorized.ffn_down;
+  take_ranks(classifier, reader);
+  EXPECT_FALSE(classifier.tensorized.ranks.contains("head.transform"));
+  Model model(encoder_config(classifier, reader.integer("/data", "vocabulary")), host_allocator(), false);
+  ParameterStore& store = model.parameters();
+  store.initialize(8);
+  const std::vector<double> head = read_tensor(store.value(*store.find("head.pooler.weight")));
+  load_initial_parameters(reader, store);
+  EXPECT_EQ(read_tensor(store.value(*store.find("head.pooler.weight"))), head);
+  for (const char* name :
+       {"embedding.tokens.core.0", "encoder.1.ffn.down.core.2", "encoder.0.norm1.weight"}) {
+    const std::vector<float> saved = reader.read_values<float>(fmt::format("/model/{}", name));
+    EXPECT_EQ(read_tensor(store.value(*store.find(name))), std::vector<double>(saved.begin(), saved.end()));
+  }
+  EXPECT_THROW(load_parameters(reader, store), Error);
+  Model narrow(encoder_config(recipe("none"), 400), host_allocator(), false);
+  EXPECT_THROW(load_initial_parameters(reader, narrow.parameters()), Error);
+}
+
+// The way that a user goes: a dense model, compacted with all its layers, is the beginning of a new
+// pretraining and of a task, by recipes with and without sections [model] and [tensorized] of their own.
+TEST_F(DenseCompactionTest, OtherRunsBeginWithIt) {
+  const fs::path compacted = folder() / "compacted.h5", table = folder() / "task.tsv";
+  const fs::path as_recipe = folder() / "as-recipe.h5";
+  compact(trained_dense(), as_recipe, {.error = 0.2});
+  compact(trained_dense(), compacted, {.error = 0.2}, every_layer);
+  ASSERT_TRUE(checkpoint_recipe(CheckpointReader(compacted)).tensorized.ranks.contains("head.transform"));
+  {
+    std::ofstream stream(table);
+    stream << "text\tlabel\n";
+    for (int i = 0; i < 40; ++i) stream << (i % 2 ? "count of a value\tone\n" : "the total index\tother\n");
+  }
+  const std::string text = recipe_text();
+  const fs::path bare = folder() / "bare.toml", whole = write_recipe();
+  std::ofstream(bare) << text.substr(text.find("[run]"));
+  int number = 0;
+  for (const fs::path& file : {bare, whole}) {
+    std::vector<std::string> arguments = {"finetune", file.string(),
+                                          "--from",   (file == bare ? compacted : as_recipe).string(),
+                                          "--output", (folder() / fmt::format("run{}", ++number)).string()};
+    for (const std::string& override :
+         {std::string("task.name=words"), std::string("task.text=text"), std::string("task.label=label"),
+          fmt::format("task.train=\"{}\"", table.string()),
+          fmt::format("task.validation=\"{}\"", table.string()),
+          fmt::format("data.tokenizer=\"{}\"", (corpus() / "tok.model").string())})
+      arguments.insert(arguments.end(), {"--set", override});
+    const ProgramResult tuned = run_program(arguments);
+    EXPECT_EQ(tuned.code, 0) << tuned.output;
+    EXPECT_THAT(tuned.output, HasSubstr("; new: head."));
+  }
+  const ProgramResult pretrained = run_program(
+      {"pretrain", whole.string(), "--from", as_recipe.string(), "--output", (folder() / "pre").string()});
+  EXPECT_EQ(pretrained.code, 0) << pretrained.output;
+}
+
+class CompactCommand : public DenseCompactionTest {
+ protected:
+  ProgramResult compact_with(const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments = {"compact"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_program(arguments);
+  }
+  std::string output() const { return (folder() / "out.h5").string(); }
+};
+
+TEST_F(CompactCommand, WritesAnOrdinaryCheckpoint) {
+  const std::string dense = trained_dense().string();
+  const ProgramResult result = compact_with(
+      {"--from-dense", dense, "--output", (folder() / "new" / "folder").string(), "--error", "0.3"});
+  ASSERT_EQ(result.code, 0) << result.output;
+  for (const char* part : {"embedding.tokens", "encoder.1.ffn.up", "[4,6 | 6,8] ranks ", "allowed", "reached",
+                           "the whole model", "optimizer state"})
+    EXPECT_THAT(result.output, HasSubstr(part));
+  const std::string file = (folder() / "new" / "folder" / trained_dense().filename()).string();
+  const ProgramResult inspected = run_program({"inspect", file, "--explain-linears", "64"});
+  EXPECT_EQ(inspected.code, 0) << inspected.output;
+  EXPECT_THAT(inspected.output, HasSubstr("step 61"));
+  const LayerRanks ranks = checkpoint_recipe(CheckpointReader(file)).tensorized.ranks;
+  for (const auto& [layer, list] : ranks)  // each with its own
+    EXPECT_THAT(inspected.output, testing::ContainsRegex(layer + " +\\[[^]]*\\].* ranks " +
+                                                         fmt::format("{}", fmt::join(list, ",")) + " "));
+  expect(compact_with({"--from-dense", dense, "--output", file}), 2, {file, "--overwrite"});
+  EXPECT_EQ(compact_with({"--from-dense", dense, "--output", file, "--error", "0.5", "--overwrite"}).code, 0);
+}
+
+TEST_F(CompactCommand, ARunsFolderStandsForItsNewestCheckpoint) {
+  const fs::path run = trained_dense().parent_path().parent_path();
+  EXPECT_EQ(compact_with({"--from-dense", run.string(), "--output", output()}).code, 0);
+  expect(compact_with({"--from-dense", folder().string(), "--output", output()}), 2,
+         {"folder without checkpoints"});
+}
+
+TEST_F(CompactCommand, ItCannotBeResumed) {
+  const fs::path run = folder() / "run";
+  train(recipe("run"), {}, {.stop_after = 2});
+  fs::remove_all(run / "checkpoints");
+  compact(trained_dense(), folder() / "compacted.h5", {.error = 0.5});
+  fs::create_directories(run / "checkpoints");
+  fs::copy(folder() / "compacted.h5", run / "checkpoints" / "step-00000003.h5");
+  expect(run_program({"pretrain", write_recipe().string(), "--resume", "auto"}), 1,
+         {"no optimizer state", "begin a new one"});
+}
+
+TEST_F(CompactCommand, WrongErrors) {
+  const std::string dense = trained_dense().string();
+  for (const char* error : {"-0.1", "1", "1.5", "nan", "inf"})
+    expect(compact_with({"--from-dense", dense, "--output", output(), fmt::format("--error={}", error)}), 2,
+           {"--error", "at least 0 and less than 1"});
+  expect(compact_with({"--from-dense", dense, "--output", output(), "--error", "small"}), 2, {"--error"});
+  expect(compact_with({"--from-dense", dense, "--output", output(), "--max-rank", "0"}), 2, {"--max-rank"});
+  expect(compact_with({"--output", output()}), 2, {"--from-dense"});
+  expect(compact_with({"--from-dense", dense}), 2, {"--output"});
+  EXPECT_FALSE(fs::exists(output()));
+}
+
+TEST_F(CompactCommand, ATensorizedCheckpoint) {
+  const fs::path tensorized = train(recipe("run"), {}, {.stop_after = 1});
+  expect(compact_with({"--from-dense", tensorized.string(), "--output", output()}), 1,
+         {tensorized.string(), "tensorized already", ".core."});
+}
+
+TEST_F(CompactCommand, DamagedAndForeignFiles) {
+  const fs::path damaged = folder() / "damaged.h5";
+  fs::copy(trained_dense(), damaged);
+  {
+    std::fstream file(damaged, std::ios::in | std::ios::out | std::ios::binary);
+    const std::string start(4, '\x7f');
+    file.seekp(static_cast<std::streamoff>(fs::file_size(damaged) / 2));
+    file.write(start.data(), 4);
+  }
+  expect(compact_with({"--from-dense", damaged.string(), "--output", output()}), 1,
+         {"damaged.h5", "damaged"});
+  fs::resize_file(damaged, 5000);
+  expect(compact_with({"--from-dense", damaged.string(), "--output", output()}), 1,
+         {"damaged.h5", "truncated"});
+  expect(compact_with({"--from-dense", (corpus() / "train-00000.h5").string(), "--output", output()}), 1,
+         {"not a checkpoint"});
+  expect(compact_with({"--from-dense", (folder() / "absent.h5").string(), "--output", output()}), 1,
+         {"absent.h5"});
+  EXPECT_FALSE(fs::exists(output()));
+}
+
+TEST_F(CompactCommand, ModesThatDoNotFit) {
+  const std::string dense = trained_dense().string();
+  const auto with = [&](const std::string& assignment) {
+    return compact_with({"--from-dense", dense, "--output", output(), "--set", assignment});
+  };
+  expect(with("tensorized.attention.input_modes=[4, 5]"), 2,
+         {"tensorized.attention", "multiply to 20", "24"});
+  expect(with("tensorized.embedding.row_modes=[4, 4, 4]"), 2, {"multiply to 64", "vocabulary"});
+  expect(with("model.layers=3"), 2, {"model.layers", "only keys of [tensorized]"});
+  expect(with("tensorized.atention.ranks=[1]"), 2, {"attention"});
+}
+
+TEST_F(CompactCommand, ShapesFromAnotherRecipe) {
+  const std::string dense = trained_dense().string();
+  std::string text = recipe_text();
+  const std::size_t at = text.find("[tensorized.attention]"), end = text.find("[data]");
+  const fs::path file = folder() / "shapes.toml";
+  std::ofstream(file) << text.substr(0, at) + text.substr(end);
+  expect(compact_with({"--from-dense", dense, "--output", output(), "--recipe", file.string()}), 2,
+         {"no shapes of tensor trains", "--recipe"});
+  std::ofstream(file) << text.substr(0, at) +
+                             "[tensorized.attention]\ninput_modes = [2, 12]\noutput_modes = [24]\n"
+                             "ranks = [2, 24]\n\n" +
+                             text.substr(end);
+  const ProgramResult result = compact_with(
+      {"--from-dense", dense, "--output", output(), "--recipe", file.string(), "--error", "0.4"});
+  ASSERT_EQ(result.code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("[2,12 | 24] ranks "));
+  EXPECT_THAT(result.output, testing::Not(HasSubstr("ffn.up")));
+}
+
+}  // namespace
+}  // namespace comera::test

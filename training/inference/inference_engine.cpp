@@ -1,0 +1,142 @@
+#include "training/inference/inference_engine.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/core/check.h"
+#include "kernels/shared/step_values.h"
+
+namespace comera {
+
+InferenceEngine::InferenceEngine(const Model& model, Output output, const Processor& processor)
+    : model_(model),
+      output_(output),
+      processor_(processor),
+      stream_(processor.allocator.stream()),
+      inputs_(processor.allocator, sizeof(StepInputs), MemoryKind::workspace),
+      results_(processor.allocator, sizeof(StepResults), MemoryKind::workspace) {
+  const StepInputs inputs;
+  const StepResults results;
+  processor.allocator.upload(inputs_.data(), &inputs, sizeof inputs, stream_);
+  processor.allocator.upload(results_.data(), &results, sizeof results, stream_);
+  processor.allocator.synchronize(stream_);
+}
+
+std::int64_t InferenceEngine::width() const {
+  if (output_ == Output::logits) return model_.config().vocabulary;
+  return output_ == Output::predictions ? model_.config().sequence_outputs() : model_.config().hidden;
+}
+
+// What a forward pass writes, over outputs_.
+Tensor InferenceEngine::values(const MicroBatchCapacity& capacity) const {
+  const ParameterStore& store = model_.parameters();
+  return output_ == Output::logits ? outputs_.tensor({capacity.masked, width()}, store.dtype())
+                                   : outputs_.tensor({capacity.sequences, width()}, store.compute());
+}
+
+EncoderStep InferenceEngine::step(const Context& context, const PackedBatch& batch,
+                                  const MergedEncoder* merged) const {
+  return EncoderStep({.context = context,
+                      .store = model_.parameters(),
+                      .inputs = inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
+                      .results = results_.tensor({sizeof(StepResults)}, DType::uint8),
+                      .training = false},
+                     batch, merged);
+}
+
+void InferenceEngine::prepare(const Context& context, const PackedBatch& batch) {
+  const bool by_head = output_ == Output::logits || output_ == Output::predictions;
+  merged_ =
+      model_.prepare(step(context, batch, nullptr),
+                     by_head ? model_.head().reads(batch)
+                             : pooled_rows(batch, output_ == Output::mean ? Pooling::mean : Pooling::first));
+}
+
+void InferenceEngine::forward(const Context& context, const PackedBatch& batch) const {
+  const EncoderStep step = this->step(context, batch, &merged_);
+  const Tensor to = values(batch.capacity);
+  if (output_ == Output::logits)
+    model_.logits(step, to);
+  else if (output_ == Output::predictions)
+    model_.predict(step, to);
+  else
+    model_.embed(step, output_ == Output::mean ? Pooling::mean : Pooling::first, to);
+}
+
+void InferenceEngine::set_capacity(const MicroBatchCapacity& capacity) {
+  const bool of_masked = output_ == Output::logits;
+  const ParameterStore& store = model_.parameters();
+  const auto number = static_cast<std::int64_t>(size_of(of_masked ? store.dtype() : store.compute()));
+  Allocator& allocator = processor_.allocator;
+  outputs_ = Buffer();
+  outputs_ = Buffer(allocator, (of_masked ? capacity.masked : capacity.sequences) * width() * number,
+                    MemoryKind::workspace);
+  Arena measuring = Arena::measuring(allocator.device());
+  {
+    const Context context{processor_.backend, measuring, stream_};
+    const PackedBatch batch = PackedBatch::measuring(capacity, allocator.device());
+    prepare(context, batch);
+    forward(context, batch);
+  }
+  context_.reset();
+  arena_.reset();
+  feed_.reset();
+  batch_ = PackedBatch();
+  batch_ = PackedBatch(allocator, capacity);
+  feed_ = allocator.feed(batch_.block(), batch_.block_bytes());
+  arena_.emplace(allocator, measuring.peak());
+  context_.emplace(Context{processor_.backend, *arena_, stream_});
+  prepare(*context_, batch_);
+  graph_ = Graph(
+      allocator, stream_, [this] { forward(*context_, batch_); }, processor_.graphs);
+}
+
+// Behind a model's positions there are none to be read.
+void InferenceEngine::require_positions(const data::SampleSource& samples) const {
+  const EncoderConfig& config = model_.config();
+  if (config.positions == Positions::relative) return;
+  std::int64_t longest = 0;
+  for (const std::int32_t length : samples.lengths()) longest = std::max<std::int64_t>(longest, length);
+  if (longest > config.max_positions * samples.sequences_per_sample())
+    throw UsageError(fmt::format("a sequence has {} tokens, and the model {} positions; shorten it", longest,
+                                 config.max_positions));
+}
+
+bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const MicroBatchCapacity& capacity,
+                          const Visit& visit, const std::function<bool()>& stop,
+                          const MicroBatchShare& share) {
+  require_positions(*samples);
+  set_capacity(capacity);
+  data::LoaderOptions options;
+  options.capacity = capacity;
+  options.masking.probability = 0;
+  options.right_modulus = model_.token_embedding().right_rows();
+  options.one_pass = true;
+  options.micro_batches_per_step = options.world_size = share.world_size;
+  options.process = share.process;
+  data::Loader loader(std::move(samples), options);
+  const Tensor values = this->values(batch_.capacity);
+  while (const data::Batch* batch = loader.try_next()) {
+    if (stop && stop()) return false;
+    batch_.check(batch->block());
+    std::memcpy(feed_->next(), batch->block().data(), batch->block().size());
+    feed_->send();
+    graph_.launch();
+    const std::vector<double> numbers = read_tensor(values, processor_.allocator);
+    std::int64_t row = 0;
+    // Behind the last row of an example.
+    const auto end = [&](std::int32_t example) -> std::int64_t {
+      if (output_ != Output::logits) return example + 1;
+      const auto& positions = batch->masked_positions;
+      return std::lower_bound(positions.begin(), positions.begin() + batch->masked,
+                              batch->sequence_offsets[example + 1]) -
+             positions.begin();
+    };
+    for (std::int32_t s = 0; s < batch->examples; ++s)
+      for (; row < end(s); ++row)
+        visit(batch->samples[s], std::span<const double>(numbers).subspan(row * width(), width()));
+  }
+  return true;
+}
+
+}  // namespace comera

@@ -1,0 +1,125 @@
+#include "training/inference/trained_model.h"
+
+#include <algorithm>
+
+#include "checkpoints/checkpoint_directory.h"
+#include "checkpoints/float8_scales.h"
+#include "checkpoints/model_state.h"
+#include "kernels/backends/processors.h"
+#include "kernels/core/console.h"
+#include "storage/folder.h"
+#include "training/resume/checkpoint_tokenizer.h"
+
+namespace comera {
+
+namespace {
+
+std::filesystem::path checked_tokenizer(const TrainedModel& trained, const std::filesystem::path& given) {
+  if (!given.empty()) return given;
+  if (trained.tokenizer.empty())
+    throw UsageError(fmt::format(
+        "{}: it carries no tokenizer, as checkpoints of earlier versions, and there is no tokenizer.model in "
+        "its run's directory; give the one it was trained with: --tokenizer FILE",
+        trained.checkpoint.string()));
+  return trained.tokenizer;
+}
+
+// Before anything is made of its size.
+data::Tokenizer tokenizer_of(const TrainedModel& trained, const std::filesystem::path& given) {
+  const std::filesystem::path file = checked_tokenizer(trained, given);
+  return load_tokenizer_of(CheckpointReader(trained.checkpoint), file);
+}
+
+// A GPU without 8-bit tensor cores evaluates what was trained in 8 bits in the type of everything else,
+// unless it is told how.
+Recipe for_device(Recipe recipe, const std::vector<std::string>& overrides, const std::string& device) {
+  const auto is_told = [](const std::string& setting) { return setting.starts_with("precision.compute"); };
+  PrecisionSection& precision = recipe.precision;
+  if (has_float8(precision.compute) && std::ranges::none_of(overrides, is_told) &&
+      !multiplies(find_processor(device, precision.activations()), precision.operands()))
+    precision.compute = precision.compute == Compute::fp8 ? Compute::bf16 : Compute::fp32;
+  return recipe;
+}
+
+Recipe of_encoder(Recipe recipe, const std::filesystem::path& checkpoint) {
+  if (recipe.dlrm)
+    throw UsageError(
+        fmt::format("{}: holds a click model; the commands for those are comera clicks train, eval and "
+                    "predict, and comera inspect",
+                    checkpoint.string()));
+  return recipe;
+}
+
+// Positions that are not learned have no end.
+Recipe for_length(Recipe recipe, std::int64_t length) {
+  ModelSection& model = recipe.model;
+  if (model.positions != Positions::learned) model.max_positions = std::max(model.max_positions, length);
+  return recipe;
+}
+
+}  // namespace
+
+TrainedModel find_trained_model(const std::filesystem::path& path) {
+  TrainedModel trained;
+  std::error_code code;
+  if (std::filesystem::is_directory(path, code)) {
+    const std::filesystem::path best = path / "best.h5";
+    if (std::filesystem::exists(best, code)) {
+      trained.checkpoint = best;
+    } else {
+      const bool is_run = std::filesystem::is_directory(path / "checkpoints", code);
+      const auto found = find_latest(is_run ? path / "checkpoints" : path, ResumeMode::newest_to_read);
+      if (!found) throw UsageError(fmt::format("{}: holds no checkpoint", path.string()));
+      trained.checkpoint = found->path;
+      if (!found->missing.empty())
+        say("note: {} is missing, though it was saved; {} is taken\n", found->missing.string(),
+            found->path.filename().string());
+    }
+  } else {
+    if (!std::filesystem::exists(path, code))
+      throw UsageError(fmt::format("{}: no such checkpoint or run directory", path.string()));
+    trained.checkpoint = path;
+  }
+  const CheckpointReader reader(trained.checkpoint);
+  trained.recipe = reader.text("/recipe", "toml");
+  if (has_tokenizer(reader)) trained.tokenizer = trained.checkpoint;
+  const std::filesystem::path folder = storage::from_root(trained.checkpoint).parent_path();
+  for (const std::filesystem::path& place : {folder, folder.parent_path()})
+    if (trained.tokenizer.empty() && std::filesystem::exists(place / "tokenizer.model", code))
+      trained.tokenizer = place / "tokenizer.model";
+  return trained;
+}
+
+namespace {
+
+// A checkpoint may be from between two merges: what is evaluated is the whole model.
+void merge(const Model& model, const Processor& processor) {
+  Arena measuring = Arena::measuring(processor.allocator.device());
+  const Stream stream = processor.allocator.stream();
+  model.merge_adapters({processor.backend, measuring, stream});
+  Arena arena(processor.allocator, measuring.peak());
+  model.merge_adapters({processor.backend, arena, stream});
+  processor.allocator.synchronize(stream);
+}
+
+}  // namespace
+
+LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesystem::path& given,
+                         const std::vector<std::string>& overrides, const std::string& device,
+                         std::int64_t length)
+    : trained(find_trained_model(path)),
+      recipe(for_length(
+          for_device(of_encoder(parse_stored_recipe(trained.recipe, trained.checkpoint.string(), overrides),
+                                trained.checkpoint),
+                     overrides, device),
+          length)),
+      tokenizer(tokenizer_of(trained, given)),
+      processor(find_processor(device, recipe.precision.activations(), recipe.precision.operands())),
+      model(encoder_config(recipe, tokenizer.vocabulary()), processor.allocator, false) {
+  const CheckpointReader reader(trained.checkpoint);
+  load_parameters(reader, model.parameters());
+  if (model.float8() != nullptr) load_float8(reader, *model.float8());
+  if (recipe.lte) merge(model, processor);
+}
+
+}  // namespace comera

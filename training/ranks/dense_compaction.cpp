@@ -1,0 +1,204 @@
+#include "training/ranks/dense_compaction.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "checkpoints/model_state.h"
+#include "kernels/core/console.h"
+#include "model/model.h"
+#include "recipes/fit_shapes.h"
+#include "training/resume/checkpoint_recipe.h"
+#include "training/resume/checkpoint_tokenizer.h"
+
+namespace comera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The numbers as the parameter's type holds them.
+void round_to(DType dtype, std::vector<std::vector<double>>& cores) {
+  if (dtype == DType::float64) return;
+  for (auto& core : cores)
+    for (double& value : core) value = static_cast<float>(value);
+}
+
+// Rounding may add a little to what was cut off, and it is all of the error that is reached at 0.
+double with_rounding(double error, DType dtype) { return error + (dtype == DType::float64 ? 1e-12 : 2e-6); }
+
+class Compaction {
+ public:
+  Compaction(const CheckpointReader& dense, const Recipe& recipe, const DenseCompactionOptions& options)
+      : options_(options), vocabulary_(dense.integer("/data", "vocabulary")) {
+    result_.recipe = recipe;
+    result_.recipe.tensorized.enabled = true;
+    result_.recipe.tensorized.ranks.clear();
+    config_ = encoder_config(result_.recipe, vocabulary_);
+    dense_.emplace(config_.dense_baseline(), host_allocator(), false);
+    load_parameters(dense, dense_->parameters());
+    result_.before = dense_->parameters().count();
+  }
+
+  DenseCompaction run(const CheckpointReader& dense, const std::filesystem::path& output) {
+    const std::vector<EncoderConfig::LinearLayer> linears = config_.linear_layers();
+    const std::optional<TTMShape> table = config_.tensorized.embedding_shape();
+    layers_ = static_cast<int>(std::ranges::count_if(
+                  linears, [](const EncoderConfig::LinearLayer& layer) { return layer.shape.has_value(); })) +
+              (table ? 1 : 0);
+    if (table) compact_table(*table);
+    for (const EncoderConfig::LinearLayer& layer : linears)
+      if (layer.shape) compact_linear(layer.name, *layer.shape);
+    write(dense, output);
+    return std::move(result_);
+  }
+
+ private:
+  std::vector<double> matrix_of(const std::string& layer) const {
+    const ParameterStore& store = dense_->parameters();
+    const std::optional<ParameterId> weight = store.find(layer + ".weight");
+    COMERA_CHECK(weight, "the dense model has no {}.weight", layer);
+    return read_tensor(store.value(*weight));
+  }
+
+  void compact_linear(const std::string& name, TTShape shape) {
+    const TTDecomposition train = decompose(name, matrix_of(name), tensor_sizes(shape), shape.ranks);
+    shape.ranks = train.ranks;
+    finish(name, shape.text(), shape.input_size() * shape.output_size());
+  }
+
+  void compact_table(TTMShape shape) {
+    const std::string name = EncoderConfig::embedding_layer;
+    const TTDecomposition train = decompose(name, table_as_tensor(matrix_of(name), config_.vocabulary, shape),
+                                            tensor_sizes(shape), shape.ranks);
+    shape.ranks = train.ranks;
+    finish(name, shape.text(), config_.vocabulary * shape.columns());
+  }
+
+  const TTDecomposition& decompose(const std::string& name, std::vector<double> tensor,
+                                   const std::vector<std::int64_t>& sizes,
+                                   const std::vector<std::int64_t>& recipe_ranks) {
+    if (options_.begins) options_.begins(name, static_cast<int>(result_.layers.size()) + 1, layers_);
+    start_ = Clock::now();
+    TTSVDOptions options{.error = options_.error, .max_ranks = {}, .shares = options_.shares};
+    if (options_.recipe_ranks) options.max_ranks = recipe_ranks;
+    if (options_.max_rank > 0) {
+      options.max_ranks.resize(sizes.size() - 1, options_.max_rank);
+      for (std::int64_t& rank : options.max_ranks) rank = std::min(rank, options_.max_rank);
+    }
+    try {
+      trains_[name] = tt_svd(tensor, sizes, options);
+    } catch (const Error& error) {
+      throw Error(fmt::format("{}: {}", name, error.what()));
+    }
+    TTDecomposition& train = trains_[name];
+    round_to(config_.compute, train.cores);
+    error_ = relative_error(train, tensor);
+    return train;
+  }
+
+  void finish(const std::string& name, const std::string& shape, std::int64_t before) {
+    const TTDecomposition& train = trains_[name];
+    CompactedLayer layer{
+        .name = name, .shape = shape, .ranks = train.ranks, .before = before, .error = error_};
+    for (const auto& core : train.cores) layer.after += std::ssize(core);
+    layer.missed = error_ > with_rounding(options_.error, config_.compute);
+    layer.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+    result_.recipe.tensorized.ranks[name] = train.ranks;
+    result_.layers.push_back(layer);
+    if (options_.finished) options_.finished(layer);
+  }
+
+  void write(const CheckpointReader& dense, const std::filesystem::path& output) {
+    const Model model(encoder_config(result_.recipe, vocabulary_), host_allocator(), false);
+    const ParameterStore& store = model.parameters();
+    for (ParameterId id = 0; id < store.size(); ++id) {
+      const ParameterInfo& info = store.info(id);
+      if (info.role == ParameterRole::gate)
+        write_tensor(store.value(id), std::vector<double>(info.shape.elements(), 1.0));
+      else if (const auto same = dense_->parameters().find(info.name))
+        write_tensor(store.value(id), read_tensor(dense_->parameters().value(*same)));
+    }
+    for (const auto& [name, train] : trains_)
+      for (std::size_t k = 0; k < train.cores.size(); ++k)
+        write_tensor(store.value(*store.find(fmt::format("{}.core.{}", name, k))), train.cores[k]);
+    result_.after = store.count();
+    CheckpointWriter writer(output);
+    save_parameters(writer, store);
+    for (const char* group : {"/trainer", "/data", "/rng", "/environment"})
+      writer.attributes(group, dense.attributes(group));
+    copy_tokenizer(dense, writer);
+    copy_carried(dense, writer);
+    writer.attributes("/recipe", {{"toml", to_toml(result_.recipe)}});
+    writer.attributes("/compaction", {{"method", std::string("tt-svd")},
+                                      {"error", options_.error},
+                                      {"max_rank", options_.max_rank},
+                                      {"source", dense.path().filename().string()}});
+    writer.commit();
+  }
+
+  const DenseCompactionOptions& options_;
+  std::int64_t vocabulary_;
+  EncoderConfig config_;
+  std::optional<Model> dense_;
+  std::map<std::string, TTDecomposition> trains_;
+  DenseCompaction result_;
+  int layers_ = 0;
+  Clock::time_point start_;
+  double error_ = 0;
+};
+
+}  // namespace
+
+Recipe dense_compaction_recipe(const CheckpointReader& dense, const std::filesystem::path& shapes_from,
+                               const std::vector<std::string>& overrides) {
+  const std::string file = dense.path().string();
+  if (checkpoint_recipe(dense).dlrm)
+    throw UsageError(
+        fmt::format("{}: holds a click model, whose tables cannot be turned into tensor trains; "
+                    "train it with dlrm.table_rank instead",
+                    file));
+  for (const CheckpointTensor& tensor : dense.tensors())
+    COMERA_CHECK(!tensor.path.starts_with("/model/") || tensor.path.find(".core.") == std::string::npos,
+                 "{} is tensorized already: it has {}; give the checkpoint of a dense model "
+                 "(tensorized.enabled = false)",
+                 file, tensor.path.substr(7));
+  for (const std::string& assignment : overrides)
+    if (!assignment.starts_with("tensorized."))
+      throw UsageError(
+          fmt::format("--set {}: only keys of [tensorized] can be chosen here; all else is the checkpoint's",
+                      assignment));
+  Recipe recipe = checkpoint_recipe(dense, shapes_from.empty() ? overrides : std::vector<std::string>{});
+  if (!shapes_from.empty()) {
+    recipe.tensorized = load_recipe(shapes_from).tensorized;
+    const std::int64_t own = recipe.model.vocabulary;
+    for (const std::string& note :
+         fit_shapes(recipe.tensorized, recipe.model, own > 0 ? own : dense.integer("/data", "vocabulary")))
+      say("{}\n", note);
+    recipe.tensorized.enabled = true;
+    recipe.tensorized.ranks.clear();
+    recipe = parse_stored_recipe(to_toml(recipe), file, overrides);
+  }
+  recipe.tensorized.enabled = true;
+  recipe.tensorized.ranks.clear();  // they follow from the error
+  const TensorizedSection& shapes = recipe.tensorized;
+  if (!shapes.attention && !shapes.ffn_up && !shapes.ffn_down && !shapes.head && !shapes.embedding)
+    throw UsageError(fmt::format(
+        "the recipe in {} has no shapes of tensor trains; give a recipe that has them with --recipe, or "
+        "--set tensorized.attention.input_modes=[...] and so on",
+        file));
+  validate(recipe);
+  return recipe;
+}
+
+DenseCompaction compact_dense(const CheckpointReader& dense, const Recipe& recipe,
+                              const DenseCompactionOptions& options, const std::filesystem::path& output) {
+  if (!(options.error >= 0 && options.error < 1))
+    throw UsageError(fmt::format("the error must be at least 0 and less than 1, not {}", options.error));
+  if (options.max_rank < 0)
+    throw UsageError(fmt::format("the largest rank must be at least 1, not {}", options.max_rank));
+  dense.verify();  // all of it: what is damaged elsewhere is not to be trusted here
+  return Compaction(dense, recipe, options).run(dense, output);
+}
+
+}  // namespace comera

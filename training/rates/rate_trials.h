@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "data/batching/loader.h"
+#include "training/tasks/masked_language_task.h"
+#include "training/rates/rate_kinds.h"
+#include "training/rates/rate_search.h"
+#include "training/step/step_engine.h"
+
+namespace comera {
+
+// The trials of a search for learning rates, and what they share: the weights that each begins with, the
+// batches, and how many steps each has.
+class RateTrials {
+ public:
+  // Thrown by what follows when a stop is asked for.
+  struct Stopped {};
+
+  RateTrials(const Recipe& recipe, const RateSearchOptions& options);
+
+  // Whether the model has parameters with the rate of this kind.
+  bool has(const RateKind& kind);
+  std::int64_t steps() const { return steps_; }
+  double start_loss() const { return best_.front(); }
+
+  // Unless the options give the steps of a trial: as many as the minutes allow, by the time that a few steps
+  // take.
+  void choose_steps();
+  RateTrial run(const LearningRates& rates);
+
+ private:
+  ParameterStore& store();
+  void start();
+  std::optional<double> one_step(data::Loader& loader, std::int64_t step, const LearningRates& highest);
+  std::int64_t steps_that_fit(double seconds) const;
+  bool is_hopeless(const std::vector<double>& losses, std::int64_t step) const;
+
+  RateSearchOptions options_;
+  Recipe recipe_;
+  data::Tokenizer tokenizer_;
+  EncoderConfig config_;
+  Processor processor_;
+  MaskedLanguageTask task_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<StepEngine> engine_;  // of the model
+  std::int64_t steps_;
+  std::vector<double> best_;  // losses of the best trial, by step
+  double best_loss_ = 0;      // once there is one
+};
+
+}  // namespace comera

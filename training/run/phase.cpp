@@ -1,0 +1,45 @@
+#include "training/run/phase.h"
+
+#include "storage/hash.h"
+
+namespace comera {
+
+void require_masked_language_head(const EncoderConfig& config) {
+  if (config.head != HeadKind::mlm)
+    throw UsageError(
+        fmt::format("model.head = \"{}\" cannot be pretrained; set model.head to \"mlm\", or use "
+                    "`comera finetune`",
+                    config.head == HeadKind::regression ? "regression" : "classification"));
+}
+
+void refuse_mask_probability(const std::vector<PhaseSection>& phases, const std::string& why) {
+  for (std::size_t phase = 0; phase < phases.size(); ++phase)
+    if (phases[phase].mask_probability)
+      throw UsageError(fmt::format("phase.{}.mask_probability {}; leave it out", phase, why));
+}
+
+StepRates step_rates(const LearningRates& highest, double factor) {
+  StepRates rates{};
+  const auto rate_of = [&](RateGroup group) -> double& { return rates[static_cast<int>(group)]; };
+  rate_of(RateGroup::core) = highest.cores * factor;
+  rate_of(RateGroup::gate) = highest.gates * factor;
+  rate_of(RateGroup::dense) = highest.other * factor;
+  rate_of(RateGroup::embedding) = highest.embedding.value_or(highest.cores) * factor;
+  rate_of(RateGroup::dense_table) = highest.embedding.value_or(highest.other) * factor;
+  return rates;
+}
+
+Schedule schedule_of(const PhaseSection& phase, std::int64_t steps) {
+  return {.kind = phase.schedule,
+          .steps = steps,
+          .warmup_steps = phase.warmup_steps,
+          .power = phase.power,
+          .final_ratio = phase.final_ratio};
+}
+
+std::int64_t order_seed(std::int64_t seed, std::int64_t phase) {
+  const std::uint64_t of_run = storage::mix64(static_cast<std::uint64_t>(seed));
+  return static_cast<std::int64_t>(storage::mix64(of_run + static_cast<std::uint64_t>(phase)) >> 1);
+}
+
+}  // namespace comera

@@ -1,0 +1,312 @@
+#include "training/run/run_setup.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "distributed/nccl_communicator.h"
+#include "kernels/backends/backends.h"
+#include "kernels/backends/processors.h"
+#include "kernels/core/console.h"
+#include "storage/durable_file.h"
+#include "storage/folder.h"
+#include "training/resume/checkpoint_recipe.h"
+#include "training/resume/checkpoint_tokenizer.h"
+#include "training/tasks/click_task.h"
+#include "training/resume/lost_checkpoints.h"
+#include "training/tasks/masked_language_task.h"
+#include "training/run/phase.h"
+#include "training/run/process_agreement.h"
+#include "training/tasks/sequence_task.h"
+#include "training/inference/trained_model.h"
+
+namespace comera {
+
+namespace {
+
+using Log = std::unique_ptr<std::FILE, RunSetup::CloseFile>;
+
+Communicator::Patience patience_of(const DistributedSection& section) {
+  return {.silent_seconds = section.silence_seconds, .stalled_seconds = section.stall_seconds};
+}
+
+// What decides about the order of a run's steps and collective operations, as on the command line.
+std::string words_of(const TrainingOptions& options) {
+  const char* resume = options.mode == RunMode::resume      ? "always"
+                       : options.mode == RunMode::automatic ? "auto"
+                                                            : "never";
+  return fmt::format("{} --resume {}{}{}", options.finetune ? "finetune" : "pretrain", resume,
+                     options.resume == ResumeMode::newest_valid ? " --use-older-checkpoint" : "",
+                     options.stop_after > 0 ? fmt::format(" --stop-after {}", options.stop_after) : "");
+}
+
+const std::string& checked_output(const Recipe& recipe) {
+  if (recipe.run.output.empty())
+    throw UsageError(
+        "run.output is missing: the folder for checkpoints and metrics; give --output FOLDER, or say it in "
+        "the recipe");
+  return recipe.run.output;
+}
+
+const std::string& checked_tokenizer(const Recipe& recipe) {
+  if (recipe.data.tokenizer.empty())
+    throw UsageError(
+        !recipe.task.name.empty()
+            ? "data.tokenizer is missing; give it with --set data.tokenizer=FILE or in the recipe, or take "
+              "that of an encoder with --from RUN"
+            : "data.tokenizer is missing; give it with --tokenizer FILE or in the recipe, or the files to "
+              "train on with --input FOLDER");
+  return recipe.data.tokenizer;
+}
+
+// Each process needs a micro-batch of each step.
+void require_micro_batches(const Recipe& recipe, const Communicator& host) {
+  for (std::size_t phase = 0; phase < recipe.phases.size(); ++phase)
+    if (const std::int64_t micro_batches = recipe.phases[phase].micro_batches_per_step;
+        micro_batches < host.world_size())
+      throw UsageError(
+          fmt::format("phase.{0}.micro_batches_per_step = {1}, but the job has {2} processes, which share "
+                      "the micro-batches of a step: "
+                      "give it {2} or a multiple (and fewer {3}_per_micro_batch for as many {3} in a step)",
+                      phase, micro_batches, host.world_size(), recipe.dlrm ? "examples" : "tokens"));
+}
+
+// The first process holds the lock.
+std::unique_ptr<RunDirectory> open_directory(Communicator& host, const std::filesystem::path& path,
+                                             RunMode mode) {
+  std::unique_ptr<RunDirectory> directory;
+  const std::string resumes = on_first(host, [&] {
+    directory = std::make_unique<RunDirectory>(path, mode);
+    return std::string(directory->resumes() ? "yes" : "");
+  });
+  if (!directory) directory = std::make_unique<RunDirectory>(path, !resumes.empty());
+  return directory;
+}
+
+// The first process speaks to people, the others to a file each.
+Log open_log(Communicator& host, RunDirectory& directory) {
+  on_first(host, [&] {
+    if (!host.alone()) directory.make_process_logs();
+    return std::string();
+  });
+  if (host.first()) return nullptr;
+  const std::filesystem::path file = directory.process_logs() / fmt::format("process-{}.log", host.process());
+  Log log;
+  try {
+    log.reset(fdopen(storage::FileDescriptor::open_own(file).release(), "a"));
+  } catch (const Error& error) {
+    throw_error(
+        fmt::format("{}; is {} a folder that all processes see?", error.what(), directory.path().string()));
+  }
+  COMERA_CHECK(log != nullptr, "{}: could not be opened as a log", file.string());
+  std::setvbuf(log.get(), nullptr, _IOLBF, 0);
+  return log;
+}
+
+std::optional<FoundCheckpoint> find_checkpoint(Communicator& host, RunDirectory& directory,
+                                               const TrainingOptions& options) {
+  if (!directory.resumes()) return std::nullopt;
+  std::optional<FoundCheckpoint> found;
+  const std::string path = on_first(host, [&] {
+    found = find_latest(directory.checkpoints(), options.resume);
+    const std::string folder = directory.checkpoints().string();
+    if (const std::string why = found ? "" : why_checkpoints_are_missed(directory); !why.empty())
+      throw Error(fmt::format(
+          "{} holds no checkpoint, but {}: mount or restore it, or begin another run with another "
+          "--output",
+          folder, why));
+    if (!found && options.mode == RunMode::resume)
+      throw UsageError(
+          fmt::format("{} holds no checkpoint to resume from; --resume auto begins the run anew", folder));
+    if (!found) {
+      directory.begin_anew();
+      say_to(options.output, "{} holds no checkpoint yet: the run begins anew\n", folder);
+    }
+    if (found) sign_saved_checkpoints(directory);
+    if (found) say_not_used(*found, options.output);
+    return found ? found->path.string() : std::string();
+  });
+  if (!path.empty() && !found) found = FoundCheckpoint{.path = path, .step = 0, .refused = {}};
+  return found;
+}
+
+// The checkpoint whose parameters the run begins with; empty: it begins with random ones.
+std::filesystem::path first_checkpoint(const Recipe& recipe, const std::optional<FoundCheckpoint>& found) {
+  if (found) return found->path;
+  if (recipe.run.initial_checkpoint.empty()) return {};
+  return find_trained_model(recipe.run.initial_checkpoint).checkpoint;
+}
+
+// The recipe with the ranks that its layers have in that checkpoint.
+Recipe with_ranks(Recipe recipe, const std::optional<FoundCheckpoint>& found) {
+  if (const std::filesystem::path file = first_checkpoint(recipe, found); !file.empty())
+    take_ranks(recipe, CheckpointReader(file), found ? RanksOf::resumed : RanksOf::begun_with);
+  return recipe;
+}
+
+// With the checkpoint that the run begins with, which must have been trained with it: what the model is like
+// follows from both, and is no fault of the recipe's where they do not fit.
+data::Tokenizer tokenizer_of(Communicator& host, const Recipe& recipe,
+                             const std::optional<FoundCheckpoint>& found) {
+  const std::string& file = checked_tokenizer(recipe);
+  const std::filesystem::path first = first_checkpoint(recipe, found);
+  data::Tokenizer tokenizer =
+      first.empty() ? load_tokenizer(file) : load_tokenizer_of(CheckpointReader(first), file);
+  require_same_files(host, {{"data.tokenizer", file, tokenizer.hash()}});
+  return tokenizer;
+}
+
+void require_same_start(Communicator& host, const Recipe& recipe,
+                        const std::optional<FoundCheckpoint>& found) {
+  const std::filesystem::path first = first_checkpoint(recipe, found);
+  if (first.empty()) return;
+  const CheckpointReader start(first);
+  require_same_files(
+      host, {{found ? "run.output" : "run.initial_checkpoint", start.path().string(), start.fingerprint()}});
+}
+
+// Each process of a machine has a GPU of its own: that of its number, or the only one that it sees.
+std::string own_device(const std::string& device, Communicator& host) {
+  if (host.alone() || device == "cpu") return device;
+  const int gpus = cuda_device_count();
+  const std::vector<std::string> only = host.gather(gpus == 1 ? cuda_device_address(0) : "");
+  if (gpus == 1 && std::ranges::count(only, only[host.process()]) == 1)
+    return device == "auto" ? "cuda:0" : device;
+  if (host.local_processes() == 1) return device;
+  if (device == "auto" && gpus == 0) return device;
+  if (device != "auto" && device != "cuda")
+    throw UsageError(fmt::format(
+        "run.device = \"{}\" is one GPU, but {} processes of this job run on this machine: give \"cuda\", "
+        "and each takes the GPU of its number",
+        device, host.local_processes()));
+  if (gpus > 0 && host.local_processes() > gpus)
+    throw UsageError(fmt::format(
+        "{} processes of this job run on this machine, which has {} GPUs: start as many processes as "
+        "there are GPUs, or "
+        "train on the CPUs with --device cpu",
+        host.local_processes(), gpus));
+  return gpus > 0 ? fmt::format("cuda:{}", host.local_process()) : device;
+}
+
+Processor processor_for(const Recipe& recipe, const TrainingOptions& options, Communicator& host) {
+  Processor processor = options.processor != nullptr
+                            ? *options.processor
+                            : find_processor(own_device(recipe.run.device, host),
+                                             recipe.precision.activations(), recipe.precision.operands());
+  processor.graphs = recipe.run.graphs;
+  return processor;
+}
+
+std::unique_ptr<Communicator> join_devices(Communicator& host, const Recipe& recipe,
+                                           const Processor& processor) {
+  const DistributedSection& section = recipe.distributed;
+  const Device device = processor.allocator.device();
+  const bool gpu = device.kind == DeviceKind::cuda;
+  require_same_processor(host, std::string(processor.backend.name()),
+                         computes_with(processor, recipe.precision.activations()));
+  if (section.backend == DistributedBackend::nccl && !gpu)
+    throw UsageError(
+        "distributed.backend = \"nccl\" sums the memory of GPUs, but this run is on the CPU; give \"mpi\"");
+  if (section.backend == DistributedBackend::mpi && gpu && !host.alone())
+    throw UsageError(
+        "distributed.backend = \"mpi\" sums the memory of CPUs, but this run is on a GPU; give \"nccl\"");
+  if (section.backend != DistributedBackend::nccl && (!gpu || host.alone())) return nullptr;
+  return start_nccl(host, device, patience_of(section));
+}
+
+std::unique_ptr<TrainingTask> make_encoder_task(const RunSetup& setup, const EncoderConfig& config) {
+  const Recipe& recipe = setup.recipe;
+  if (!setup.options.finetune) {
+    require_pretraining_keys(recipe);
+    require_masked_language_head(config);
+    auto task = std::make_unique<MaskedLanguageTask>(recipe.data, *setup.tokenizer, config);
+    task->require_masks_to_draw(recipe.phases);
+    return task;
+  }
+  require_training_keys(recipe);
+  refuse_mask_probability(recipe.phases, "is for pretraining, and a task masks nothing");
+  if (recipe.run.evaluation_batches > 0)
+    throw UsageError(
+        fmt::format("run.evaluation_batches = {} is for pretraining; a task's validation files are scored "
+                    "whole: leave it out",
+                    recipe.run.evaluation_batches));
+  std::int64_t length = 0;
+  for (const PhaseSection& phase : recipe.phases) length = std::max(length, phase.length);
+  auto task = std::make_unique<SequenceTask>(recipe.task, *setup.tokenizer, config, length);
+  for (const std::string& line : task->reports()) setup.say(line);
+  return task;
+}
+
+// From the root, since the run may be resumed from another folder. Machines of a job may have other roots.
+void root_data_paths(Recipe& recipe) {
+  const auto root = [](std::string& path) {
+    if (!path.empty()) path = storage::from_root(path).lexically_normal().string();
+  };
+  for (std::string* path :
+       {&recipe.data.train, &recipe.data.validation, &recipe.data.tokenizer, &recipe.task.folder})
+    root(*path);
+  for (DataSource& source : recipe.data.sources) root(source.folder);
+  for (auto* files : {&recipe.task.train, &recipe.task.validation})
+    for (std::string& file : *files) root(file);
+}
+
+}  // namespace
+
+void RunSetup::say(std::string_view line) const { say_to(options.output, "{}\n", line); }
+
+void RunSetup::set_encoder() {
+  tokenizer = tokenizer_of(*host, recipe, found);
+  const std::int64_t vocabulary = tokenizer->vocabulary();
+  form = std::make_unique<EncoderForm>(encoder_config(recipe, vocabulary), vocabulary);
+}
+
+// What the model is like, its data decide; from now on the recipe says it.
+void RunSetup::set_click_model() {
+  require_click_keys(recipe);
+  auto clicks = std::make_unique<ClickTask>(recipe.data);
+  if (const std::filesystem::path first = first_checkpoint(recipe, found); !first.empty())
+    clicks->require_same_encoding(CheckpointReader(first));
+  const DlrmConfig config = dlrm_config(recipe, clicks->info().numbers, clicks->info().heights);
+  recipe.dlrm->numbers = config.numbers;
+  recipe.dlrm->tables.clear();
+  for (const DlrmConfig::Table& table : config.tables) recipe.dlrm->tables.push_back(table.rows);
+  form = std::make_unique<DlrmForm>(config);
+  task = std::move(clicks);
+}
+
+RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : options(given_options) {
+  if (given.run.use_older_checkpoint) options.resume = ResumeMode::newest_valid;
+  // 1. Whether all processes were started for the same run.
+  host = options.communicator != nullptr ? options.communicator : &one_process();
+  host->set_patience(patience_of(given.distributed));
+  require_same_recipe(*host, given);
+  require_same_command(*host, words_of(options));
+  require_micro_batches(given, *host);
+  // 2. The run's directory, which the first process locks, and where each of the others has its log.
+  directory = open_directory(*host, checked_output(given), options.mode);
+  log = open_log(*host, *directory);
+  if (log) options.output = log.get();
+  // 3. The checkpoint to go on from, as the first process has found it.
+  found = find_checkpoint(*host, *directory, options);
+  recipe = with_ranks(options.finetune ? resolve_task(given) : given, found);
+  asked_ranks = given.tensorized.ranks;
+  // 4. That checkpoint and the tokenizer: the same bytes everywhere.
+  require_same_start(*host, recipe, found);
+  if (!recipe.dlrm) set_encoder();
+  if (const auto note = note_of_old_names(given)) say(*note);
+  for (const std::string& sentence : keys_without_effect(recipe)) say(sentence);
+  // 5. A device for each process, and what sums between them.
+  processor.emplace(processor_for(recipe, options, *host));
+  nccl = join_devices(*host, recipe, *processor);
+  // 6. The data: the same files everywhere.
+  if (recipe.dlrm)
+    set_click_model();
+  else
+    task = make_encoder_task(*this, dynamic_cast<const EncoderForm&>(*form).config());
+  require_same_files(*host, task->inputs());
+  root_data_paths(recipe);
+  prepare_threads(static_cast<int>(recipe.run.threads > 0 ? recipe.run.threads : host->own_cpus()));
+}
+
+}  // namespace comera

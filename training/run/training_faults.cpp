@@ -1,0 +1,111 @@
+// What a training run saves, and what it does where it cannot go on: steps that are not finite, models that
+// hold such numbers, and encoders that have lost every attention.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "training/run/nonfinite.h"
+#include "training/run/training_run.h"
+
+namespace comera {
+
+// What is saved is finite, whatever the steps before found in their losses and gradients: an update can
+// overflow by itself, and a number that no batch has read since is seen by no step.
+void TrainingRun::save() {
+  const std::string broken = on_first(job_.host(), [this] { return nonfinite_numbers(*engine_); });
+  if (!broken.empty())
+    refuse_nonfinite(fmt::format("the updates up to step {} have left {} with numbers that are not finite",
+                                 state_.step, broken));
+  checkpoints_.save(state_.step, engine_->model().parameters(),
+                    [this](CheckpointWriter& writer) { write(writer); });
+}
+
+void TrainingRun::write(CheckpointWriter& writer) {
+  write_snapshot(writer, parts(), {phase_->loader->position(), phase_->loader->samples_per_epoch()});
+}
+
+void TrainingRun::save_aside(const std::filesystem::path& file) {
+  checkpoints_.save_aside(file, [this](CheckpointWriter& writer) { write(writer); });
+}
+
+// Where the row is full, the run stops before this step, which is done again when the run is resumed with
+// other settings.
+void TrainingRun::skip_step(const data::LoaderPosition& before) {
+  const std::int64_t step = state_.step + 1;
+  if (const std::string broken = nonfinite_parameter(engine_->model().parameters()); !broken.empty())
+    refuse_nonfinite(
+        fmt::format("step {} was not finite, for {} already holds numbers that are not", step, broken));
+  const std::string first = first_nonfinite(*engine_);
+  if (state_.skipped_in_a_row == 0) state_.first_nonfinite = first;
+  if (state_.skipped_in_a_row + 1 >= setup_.recipe.optim.max_consecutive_skips) stop_on_nonfinite(before);
+  ++state_.skipped_in_a_row;
+  ++state_.skipped;
+  const Json skipped = {{"first", first}, {"in_a_row", state_.skipped_in_a_row}, {"total", state_.skipped}};
+  write_metrics(step, {{"skipped", skipped}});
+  say(
+      fmt::format("warning: step {} was not finite, first in {}; it is skipped and changes nothing: {} in a "
+                  "row, {} in all",
+                  step, first, state_.skipped_in_a_row, state_.skipped));
+}
+
+void TrainingRun::stop_on_nonfinite(const data::LoaderPosition& before) {
+  const std::int64_t end = state_.step + 1, begin = end - state_.skipped_in_a_row;
+  const std::string first = state_.first_nonfinite;
+  const std::string what =
+      begin == end
+          ? fmt::format("step {} was not finite, first in {}; the model before that step", end, first)
+          : fmt::format("steps {} to {} were not finite, first in {}; the model, which they did not change,",
+                        begin, end, first);
+  if (begin == end) state_.first_nonfinite.clear();  // the checkpoint stands before the step
+  phase_->loader->seek(before);
+  if (!checkpoints_.has(state_.step)) save();
+  throw_error(fmt::format(
+      "{} is saved in {}: go on with a lower {} or optim.clip_norm and --resume auto, and if that fails too, "
+      "remove the checkpoints from step {} on first, because the model had gone wrong earlier",
+      what, checkpoints_.last().string(), rate_key(), begin - 1));
+}
+
+// No later step can help a model that is broken itself, and it takes no good checkpoint's place.
+void TrainingRun::refuse_nonfinite(const std::string& reason) {
+  const std::filesystem::path aside = setup_.directory->nonfinite();
+  save_aside(aside);
+  const std::string instead =
+      checkpoints_.any()
+          ? fmt::format("{}: go on from it with a lower {} and --resume auto", checkpoints_.last_text(),
+                        rate_key())
+          : fmt::format("and no checkpoint has been saved before: begin again with a lower {}", rate_key());
+  throw_error(fmt::format("{}; the model is kept as {}, {}", reason, aside.string(), instead));
+}
+
+// A network without any way from its input to its output is no result.
+void TrainingRun::refuse_collapsed(const std::string& what) {
+  if (!ranks_.collapsed(engine_->model())) return;
+  std::string kept;
+  if (!checkpoints_.has(state_.step) && phase_ != nullptr) {
+    const std::filesystem::path aside = setup_.directory->collapsed();
+    save_aside(aside);
+    kept = fmt::format(" ({} has it)", aside.string());
+  }
+  std::string advice = divergence(engine_->model().parameters(), section().learning_rate.gates, rate_key());
+  if (advice.empty()) advice = ranks_.advice();
+  const std::string then = checkpoints_.any() && !checkpoints_.has(state_.step)
+                               ? fmt::format("go on from {} with --resume auto", checkpoints_.last().string())
+                               : std::string("begin again");
+  throw_error(fmt::format("{} {}{}; {} and {}", what, setup_.form->disconnected(), kept, advice, then));
+}
+
+// What was best at another size is not a model of the target size.
+void TrainingRun::set_best_aside() {
+  const std::int64_t before = state_.phase - 1;
+  const std::string kept = on_first(
+      job_.host(), [&] { return std::string(setup_.directory->set_best_aside(before) ? "yes" : ""); });
+  if (!kept.empty()) setup_.say(fmt::format("the best model so far is kept as best-phase-{}.h5", before));
+  state_.best_step = 0;
+  state_.best_score = 0;
+}
+
+std::string TrainingRun::rate_key() const {
+  return fmt::format("phase.{}.learning_rate (now {})", state_.phase, section().learning_rate.text());
+}
+
+}  // namespace comera

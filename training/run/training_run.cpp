@@ -1,0 +1,290 @@
+#include "training/run/training_run.h"
+
+#include <nlohmann/json.hpp>
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "training/run/phase.h"
+
+namespace comera {
+
+// Times of steps: of all, and of those since the last line of metrics.
+class TrainingRun::Stopwatch {
+ public:
+  explicit Stopwatch(std::int64_t units) : first_units_(units), window_units_(units) {}
+
+  template <class Step>
+  void time(const Step& step) {
+    const auto start = std::chrono::steady_clock::now();
+    step();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    seconds_ += seconds;
+    window_seconds_ += seconds;
+    ++window_steps_;
+  }
+  // Of the steps since restart().
+  Speed speed(std::int64_t units) const {
+    return {.seconds_per_step = window_seconds_ / static_cast<double>(window_steps_),
+            .units_per_second = static_cast<double>(units - window_units_) / std::max(window_seconds_, 1e-9)};
+  }
+  void restart(std::int64_t units) {
+    window_seconds_ = 0;
+    window_steps_ = 0;
+    window_units_ = units;
+  }
+  double units_per_second(std::int64_t units) const {
+    return static_cast<double>(units - first_units_) / std::max(seconds_, 1e-9);
+  }
+
+ private:
+  double seconds_ = 0, window_seconds_ = 0;
+  std::int64_t first_units_, window_units_, window_steps_ = 0;
+};
+
+namespace {
+
+std::string progress_note(const RunState& state, const Speed& speed, const char* unit) {
+  const std::string loss = state.window_targets > 0
+                               ? fmt::format("loss {:.4f}", state.window_loss / state.window_targets)
+                               : "no loss yet";
+  const std::string skipped = state.skipped == 0 ? "" : fmt::format(", {} skipped", state.skipped);
+  return fmt::format("{}, {:.0f} {}/s{}", loss, speed.units_per_second, unit, skipped);
+}
+
+bool divides(std::int64_t interval, std::int64_t step) { return interval > 0 && step % interval == 0; }
+
+}  // namespace
+
+TrainingOutcome TrainingRun::run() {
+  if (job_.alone()) return train();
+  try {
+    return train();
+  } catch (...) {
+    job_.host().fail_with_exception();
+  }
+}
+
+TrainingOutcome TrainingRun::train() {
+  progress_ =
+      std::make_unique<ProgressBar>(setup_.task->name(), plan_.total(), state_.step, setup_.options.output);
+  checkpoints_.start_clock();
+  accounted_ = std::chrono::steady_clock::now();
+  Stopwatch watch(state_.units);
+  std::optional<Evaluation> evaluation;
+  open_phase();
+  // What a stop interrupted.
+  if (state_.phase_step > 0 && evaluation_due() && (evaluation = evaluate(true))) save();
+  while (!finished() && !stop_here()) {
+    if (phase_done()) {
+      if (!checkpoints_.has(state_.step)) save();
+      ++state_.phase;
+      state_.phase_step = 0;
+      state_.phase_seconds = 0;
+      open_phase();
+    }
+    progress_->skip_time();
+    watch.time([this] { step(); });
+    const Speed speed = watch.speed(state_.units);
+    progress_->update(state_.step, progress_note(state_, speed, setup_.task->unit()));
+    if (state_.step % setup_.recipe.run.log_interval == 0 || phase_done()) {
+      log_step(speed);
+      watch.restart(state_.units);
+    }
+    if (phase_done() || ranks_.compaction_due(state_)) compact();
+    if (phase_done()) ranks_.close(state_, [this](const std::string& line) { say(line); });
+    if (evaluation_due()) evaluation = evaluate(true);
+    if (save_due() && !checkpoints_.has(state_.step)) save();
+    if (milestone_due()) checkpoints_.keep_milestone();
+    if (setup_.options.after_step) setup_.options.after_step(state_.step);
+  }
+  if (!checkpoints_.has(state_.step)) save();
+  // A run that had ended before: its metrics have the line already.
+  if (finished() && setup_.task->evaluates() && state_.evaluated_step == state_.step && !evaluation)
+    evaluation = evaluate(false);
+  TrainingOutcome outcome = this->outcome();
+  outcome.evaluation = evaluation;
+  outcome.units_per_second = watch.units_per_second(state_.units);
+  progress_.reset();
+  return outcome;
+}
+
+void TrainingRun::open_phase() {
+  phase_ = std::make_unique<Phase>();
+  phase_->loader = setup_.task->batches(phase_of(state_.phase), *setup_.host, true);
+  if (place_) {
+    const std::string from = checkpoints_.last().string();
+    COMERA_CHECK(phase_->loader->samples_per_epoch() == place_->samples_per_epoch,
+                 "{} was made on {} samples, but {} now gives {} of length {}: resume with the same data and "
+                 "phase.{}.length",
+                 from, place_->samples_per_epoch, setup_.task->source(), phase_->loader->samples_per_epoch(),
+                 section().length, state_.phase);
+    try {
+      phase_->loader->seek(place_->position);
+    } catch (const Error& error) {
+      throw Error(fmt::format("{}: {}", from, error.what()));
+    }
+  }
+  place_.reset();
+  const std::int64_t steps = plan_.steps(state_.phase);
+  phase_->schedule = schedule_of(section(), steps);
+  phase_->schedule.warmup_steps = plan_.warmup(state_.phase, section().warmup_steps);
+  const auto tell = [this](const std::string& line) { setup_.say(line); };
+  const bool other_size = ranks_.open(*engine_, state_, steps, phase_->schedule, tell);
+  const bool other_length = state_.phase > 0 && state_.phase_step == 0 && !setup_.task->compares_lengths() &&
+                            section().length != setup_.recipe.phases[state_.phase - 1].length;
+  if (other_size || other_length) set_best_aside();
+  engine_->set_micro_batches(*setup_.task->micro_batches(phase_of(state_.phase)));
+}
+
+// One step: this process's micro-batches, the sums over all, the update, and what dies by it.
+void TrainingRun::step() {
+  const Recipe& recipe = setup_.recipe;
+  const data::LoaderPosition before = phase_->loader->position();
+  engine_->clear_results();
+  Job::Step own;
+  const std::int64_t processes = job_.host().world_size();
+  for (std::int64_t micro_batch = job_.host().process(); micro_batch < section().micro_batches_per_step;
+       micro_batch += processes) {
+    const data::BatchStream::MicroBatch batch = phase_->loader->next();
+    engine_->load(batch.block);
+    engine_->micro({.seed = static_cast<std::uint64_t>(recipe.run.seed),
+                    .step = static_cast<std::uint32_t>(state_.step),
+                    .micro_batch = static_cast<std::uint32_t>(micro_batch)},
+                   micro_batch + processes >= section().micro_batches_per_step);
+    own.targets += static_cast<double>(batch.targets);
+    own.units += batch.units;
+  }
+  own.save = job_.first() && checkpoints_.due();  // by one clock
+  own.waited_ms = engine_->waited_ms();
+  const auto now = std::chrono::steady_clock::now();
+  own.seconds = std::chrono::duration<double>(now - accounted_).count();
+  accounted_ = now;
+  const Job::Step total = job_.share(own);
+  save_agreed_ = total.save;
+  phase_->rate_factor = phase_->schedule.factor(state_.phase_step);
+  const StepRates rates = step_rates(section().learning_rate, phase_->rate_factor);
+  // Moments know nothing of skipped steps, so that their bias is that of the updates that were made.
+  engine_->apply(state_.step - state_.skipped, total.targets, rates, recipe.optim.clip_norm,
+                 ranks_.begin_step(state_.phase_step, plan_.steps(state_.phase)));
+  if (engine_->results().nonfinite == 0)
+    state_.add_loss(engine_->results().loss_sum, engine_->results().target_count);
+  else
+    skip_step(before);
+  state_.units += total.units;
+  ++state_.step;
+  ++state_.phase_step;
+  take_time(total.seconds);
+  if (ranks_.end_step(*engine_)) refuse_collapsed(fmt::format("step {} left", state_.step));
+  if (merge_due()) engine_->merge_adapters();
+}
+
+// Phases end when their time does, and what goes by steps, rates and targets of ranks, goes by it too.
+void TrainingRun::take_time(double seconds) {
+  if (!plan_.timed()) return;
+  state_.seconds += seconds;
+  state_.phase_seconds += seconds;
+  plan_.replan({state_.phase, state_.phase_step, state_.seconds, state_.phase_seconds});
+  phase_->schedule.steps = plan_.steps(state_.phase);
+  phase_->schedule.warmup_steps = plan_.warmup(state_.phase, section().warmup_steps);
+  progress_->set_total(plan_.total());
+}
+
+// Counted in steps, as evaluations are, so that those that fall on a merge do so after skipped steps too.
+bool TrainingRun::merge_due() const {
+  const auto& lte = setup_.recipe.lte;
+  return lte && (divides(lte->merge_steps, state_.step) || phase_done());
+}
+
+void TrainingRun::log_step(const Speed& speed) {
+  Json line =
+      step_metrics(section(), phase_->rate_factor, *engine_, *setup_.form, *setup_.task, state_, speed);
+  ranks_.add_metrics(line);
+  const std::optional<Job::Waiting> waiting = job_.take_waiting();
+  // A GPU waits by itself, unseen by the host.
+  if (waiting && setup_.processor->allocator.device().kind == DeviceKind::cpu)
+    line["waiting_ms"] = {{"sums", waiting->sums}, {"processes", waiting->processes}};
+  write_metrics(state_.step, line);
+  state_.window_loss = 0;
+  state_.window_targets = 0;
+}
+
+void TrainingRun::compact() {
+  const auto remake = [this] {
+    Allocator& allocator = engine_->allocator();
+    engine_.reset();
+    model_.reset();  // its memory is the new one's
+    allocator.reset_peaks();
+    make_engine();
+  };
+  const auto tell = [this](const std::string& line) { say(line); };
+  if (!ranks_.compact(engine_, remake, state_, tell)) return;
+  engine_->set_micro_batches(*setup_.task->micro_batches(phase_of(state_.phase)));
+  progress_->say(fmt::format("compacted to {} parameters", engine_->model().parameters().count()));
+}
+
+bool TrainingRun::evaluation_due() const {
+  if (!setup_.task->evaluates() || state_.evaluated_step == state_.step) return false;
+  return divides(setup_.recipe.run.evaluation_interval, state_.step) || phase_done() ||
+         plan_.ends_evaluation_epoch(state_.phase, state_.phase_step);
+}
+
+std::optional<Evaluation> TrainingRun::evaluate(bool record) {
+  TrainingTask& task = *setup_.task;
+  progress_->say("evaluating on held-out data");
+  std::optional<Evaluation> found =
+      task.evaluate(*engine_, phase_of(state_.phase), setup_.options.stop_requested, job_.host());
+  if (!found) job_.stop();
+  if (!found || !record) return found;
+  state_.evaluated_step = state_.step;
+  write_metrics(state_.step, task.metrics(*found));
+  say(fmt::format("step {}: {}", state_.step, task.describe(*found)));
+  const double done = static_cast<double>(state_.step) / static_cast<double>(plan_.total());
+  if (const std::string advice = task.advice(*found, done); !advice.empty()) say(advice);
+  take_best(*found);
+  return found;
+}
+
+void TrainingRun::take_best(const Evaluation& evaluation) {
+  if (!setup_.task->keeps_best() || !ranks_.target_reached() || !std::isfinite(evaluation.score)) return;
+  if (state_.best_step > 0 && evaluation.score <= state_.best_score) return;
+  state_.best_score = evaluation.score;
+  state_.best_step = state_.step;
+  save();
+  checkpoints_.keep_best();
+}
+
+bool TrainingRun::stop_here() const {
+  const std::int64_t after = setup_.options.stop_after;
+  return job_.stop_wanted() || (after > 0 && state_.step >= after);
+}
+
+bool TrainingRun::milestone_due() const { return divides(setup_.recipe.run.milestone_interval, state_.step); }
+
+bool TrainingRun::save_due() const {
+  return save_agreed_ || phase_done() || milestone_due() ||
+         divides(setup_.recipe.run.checkpoint_interval, state_.step);
+}
+
+TrainingOutcome TrainingRun::outcome() const {
+  TrainingOutcome outcome;
+  outcome.finished = finished() && !evaluation_due();
+  outcome.step = state_.step;
+  outcome.checkpoint = checkpoints_.last();
+  outcome.best_score = state_.best_score;
+  outcome.best_step = state_.best_step;
+  outcome.skipped = state_.skipped;
+  if (state_.best_step > 0) outcome.best = setup_.directory->best();
+  return outcome;
+}
+
+void TrainingRun::say(const std::string& line) const { progress_->print(line); }
+
+void TrainingRun::write_metrics(std::int64_t step, const Json& line) {
+  state_.logged.add(step);
+  if (metrics_) metrics_->write(step, line);
+}
+
+}  // namespace comera

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "data/clicks/click_loader.h"
+#include "data/clicks/click_scores.h"
+#include "data/clicks/click_shards.h"
+#include "training/tasks/training_task.h"
+
+namespace comera {
+
+// Clicks of encoded logs: whether there is one is what a click model learns to predict.
+class ClickTask final : public TrainingTask {
+ public:
+  // Opens the shards of data.train and data.validation. Error if they were not made with the same encoding.
+  explicit ClickTask(const DataSection& data);
+
+  // What the model needs to know of the examples.
+  const data::ClickShardInfo& info() const { return train_.info(); }
+
+  // UsageError if the checkpoint's model was trained on ids that mean other values.
+  void require_same_encoding(const CheckpointReader& checkpoint) const;
+
+  const char* name() const override { return "clicks"; }
+  const char* unit() const override { return "examples"; }
+  std::string source() const override { return folder_; }
+  std::string fingerprint() const override { return train_.fingerprint(); }
+  std::string held_out_fingerprint() const override { return held_out_ ? held_out_->fingerprint() : ""; }
+  std::vector<GivenFile> inputs() const override;
+  std::unique_ptr<data::BatchStream> batches(const PhaseOf& phase, const Communicator& processes,
+                                             bool ahead) const override;
+  std::unique_ptr<PackLayout> micro_batches(const PhaseOf& phase) const override;
+  Attributes encoding() const override { return {{"encoding", train_.info().encoding}}; }
+  void write_encoding(const RunDirectory& directory) const override;
+  bool evaluates() const override { return held_out_ != nullptr; }
+  std::optional<Evaluation> evaluate(StepEngine& engine, const PhaseOf& phase,
+                                     const std::function<bool()>& stop, Communicator& communicator) override;
+  std::string describe(const Evaluation& evaluation) const override;
+  Json metrics(const Evaluation& evaluation) const override;
+  bool keeps_best() const override { return evaluates(); }
+
+ private:
+  std::string folder_, held_out_folder_;
+  data::ClickShardSet train_;
+  std::unique_ptr<data::ClickShardSet> held_out_;  // null without
+  DataOrder order_;
+};
+
+// The scores of the engine's model on examples, in micro-batches of its size; with `most_micro_batches`, on
+// so many micro-batches of them, drawn at random. The processes share the micro-batches, and all get the
+// whole's result. Nothing if `stop` asks for an end.
+std::optional<data::ClickScores> score_clicks(StepEngine& engine, const data::ClickShardSet& examples,
+                                              const data::ClickLoaderOptions& micro_batches,
+                                              std::int64_t most_micro_batches,
+                                              const std::function<bool()>& stop, Communicator& communicator);
+
+// Keys begin with the prefix: "validation_".
+Json metrics_of(const data::ClickScores& scores, const std::string& prefix = "");
+
+}  // namespace comera

@@ -1,0 +1,88 @@
+#include "training/tasks/encoder_task.h"
+
+#include <algorithm>
+
+#include "model/encoder_micro_batches.h"
+#include "training/resume/checkpoint_tokenizer.h"
+#include "training/run/phase.h"
+
+namespace comera {
+
+namespace {
+
+class EncoderBatches final : public data::BatchStream {
+ public:
+  EncoderBatches(const EncoderTask& task, std::int64_t length, const data::LoaderOptions& options)
+      : task_(task), loader_(task.samples(length), options) {}
+
+  MicroBatch next() override {
+    const data::Batch& batch = loader_.next();
+    return {.block = batch.block(), .targets = task_.targets(batch), .units = batch.tokens};
+  }
+  data::LoaderPosition position() const override { return loader_.position(); }
+  void seek(const data::LoaderPosition& position) override { loader_.seek(position); }
+  std::int64_t samples_per_epoch() const override { return loader_.samples_per_epoch(); }
+  std::int64_t micro_batches_per_epoch() const override { return loader_.count_micro_batches_per_epoch(); }
+
+ private:
+  const EncoderTask& task_;
+  data::Loader loader_;
+};
+
+data::LoaderOptions options_of(const TrainingTask::PhaseOf& phase, const EncoderTask& task) {
+  return loader_options(phase.recipe, phase.phase, task, dynamic_cast<const Model&>(phase.model));
+}
+
+}  // namespace
+
+std::unique_ptr<data::BatchStream> EncoderTask::batches(const PhaseOf& phase, const Communicator& processes,
+                                                        bool ahead) const {
+  data::LoaderOptions options = options_of(phase, *this);
+  options.process = processes.process();
+  options.world_size = processes.world_size();
+  if (!ahead) options.prefetch = 0;
+  return std::make_unique<EncoderBatches>(*this, phase.section().length, options);
+}
+
+std::unique_ptr<PackLayout> EncoderTask::micro_batches(const PhaseOf& phase) const {
+  return std::make_unique<EncoderMicroBatches>(dynamic_cast<const Model&>(phase.model),
+                                               options_of(phase, *this).capacity);
+}
+
+Attributes EncoderTask::encoding() const {
+  return {{"vocabulary", std::int64_t{tokenizer_.vocabulary()}}, {"tokenizer_hash", tokenizer_.hash()}};
+}
+
+void EncoderTask::save_encoding(CheckpointWriter& writer) const { save_tokenizer(writer, tokenizer_); }
+
+void EncoderTask::write_encoding(const RunDirectory& directory) const {
+  directory.write_tokenizer(tokenizer_.bytes());
+}
+
+std::optional<Evaluation> EncoderTask::evaluate(StepEngine& engine, const PhaseOf& phase,
+                                                const std::function<bool()>& stop,
+                                                Communicator& communicator) {
+  return evaluate(engine, dynamic_cast<const Model&>(phase.model), options_of(phase, *this),
+                  phase.recipe.run.evaluation_batches, stop, communicator);
+}
+
+data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, const EncoderTask& task,
+                                   const Model& model) {
+  const PhaseSection& section = recipe.phases[phase];
+  data::LoaderOptions options;
+  options.masking = task.masking();
+  // There is room for the targets of training, and for those of evaluation where there is one.
+  const double evaluated = task.evaluates() ? options.masking.probability : 0;
+  options.masking.probability = section.mask_probability.value_or(options.masking.probability);
+  const double share = std::max(options.masking.probability, evaluated);
+  // Targets that come in words vary more in number.
+  options.capacity = data::capacity_for(section.tokens_per_micro_batch, section.length, share,
+                                        model.config().vocabulary, options.masking.words ? 4 : 1);
+  if (section.sequences_per_micro_batch > 0) options.capacity.sequences = section.sequences_per_micro_batch;
+  options.seed = order_seed(recipe.run.seed, phase);
+  options.micro_batches_per_step = section.micro_batches_per_step;
+  options.right_modulus = model.token_embedding().right_rows();
+  return options;
+}
+
+}  // namespace comera

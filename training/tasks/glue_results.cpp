@@ -1,0 +1,213 @@
+#include "training/tasks/glue_results.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "data/tables/glue.h"
+#include "recipes/changes.h"
+#include "storage/durable_file.h"
+#include "storage/folder.h"
+#include "storage/seal.h"
+#include "storage/small_file.h"
+
+namespace comera {
+
+namespace {
+
+constexpr std::int64_t largest_result = 4 << 20;
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+// Keys that do not decide about results.
+bool is_of_place(const std::string& key) {
+  for (const char* name : {"run.output", "run.device", "run.threads", "run.initial_checkpoint", "run.graphs",
+                           "run.log_interval", "run.checkpoint_minutes", "run.keep_checkpoints",
+                           "run.use_older_checkpoint", "data.tokenizer", "task.folder", "distributed."})
+    if (key.starts_with(name)) return true;
+  return false;
+}
+
+std::string percent(const MeanAndDeviation& value, bool several) {
+  return several ? fmt::format("{:.1f} ± {:.1f}", 100 * value.mean, 100 * value.deviation)
+                 : fmt::format("{:.1f}", 100 * value.mean);
+}
+
+// "accuracy", or "accuracy mismatched" where there are several sets.
+std::string name_of(const data::GlueNumber& number) {
+  const std::string_view metric = data::name_of(number.metric);
+  return number.set == "dev" ? std::string(metric) : fmt::format("{} {}", metric, number.set.substr(4));
+}
+
+// What a fine-tuning was done with, in a few words.
+std::string settings_of(const GlueResult& result) {
+  const PhaseSection& phase = result.recipe.phases.at(0);
+  return fmt::format("{}, {}, {} tokens a step, {} steps", name_of(result.recipe.optim.kind),
+                     phase.learning_rate.text(), phase.tokens_per_micro_batch * phase.micro_batches_per_step,
+                     result.steps);
+}
+
+}  // namespace
+
+double GlueResult::score() const { return mean_of(numbers); }
+
+void write_result(const std::filesystem::path& run, const GlueResult& result) {
+  const Json json = {{"task", result.task},       {"seed", result.seed},
+                     {"numbers", result.numbers}, {"best_step", result.best_step},
+                     {"steps", result.steps},     {"examples", result.examples},
+                     {"data", result.data},       {"recipe", to_toml(result.recipe)}};
+  storage::write_file_durably(run / "result.json", json_text(json) + "\n");
+}
+
+bool has_result(const std::filesystem::path& run) { return storage::exists(run / "result.json"); }
+
+GlueResult read_result(const std::filesystem::path& run) {
+  const std::filesystem::path file = run / "result.json";
+  GlueResult result;
+  try {
+    const Json json = Json::parse(storage::read_small_file(file, largest_result, "a result, a JSON file"));
+    result.task = json.at("task").get<std::string>();
+    result.seed = json.at("seed").get<std::int64_t>();
+    result.numbers = json.at("numbers").get<std::vector<double>>();
+    result.best_step = json.at("best_step").get<std::int64_t>();
+    result.steps = json.at("steps").get<std::int64_t>();
+    result.examples = json.at("examples").get<std::int64_t>();
+    result.data = json.value("data", "");
+    result.recipe = parse_stored_recipe(json.at("recipe").get<std::string>(), file.string());
+  } catch (const nlohmann::json::exception&) {
+    throw Error(fmt::format("{}: is damaged; remove it, and the run is scored again", file.string()));
+  }
+  COMERA_CHECK(result.numbers.size() == data::glue_numbers(result.task).size(),
+               "{}: is damaged; remove it, and the run is scored again", file.string());
+  return result;
+}
+
+std::string fingerprint_of_files(const std::vector<std::filesystem::path>& files) {
+  std::vector<std::string> contents;
+  for (const std::filesystem::path& path : files) {
+    const storage::FileDescriptor file = storage::FileDescriptor::open_to_read(path);
+    contents.push_back(fmt::format("{} {:08x}", file.size(), storage::checksum(file, 0, file.size())));
+  }
+  return fmt::format("{}", fmt::join(contents, ", "));
+}
+
+void require_settings(const std::filesystem::path& run, const GlueResult& result, const Recipe& recipe,
+                      const std::string& data) {
+  if (!result.data.empty() && result.data != data)
+    throw UsageError(fmt::format(
+        "{}: is the result of other data than {} now has; give the same files, or another --output",
+        run.string(), recipe.task.folder));
+  for (const RecipeChange& change : recipe_changes(result.recipe, recipe))
+    if (!is_of_place(change.key))
+      throw UsageError(
+          fmt::format("{}: is the result of other settings: {}; give the same ones, or another "
+                      "--output",
+                      run.string(), to_string(change)));
+}
+
+MeanAndDeviation mean_and_deviation(const std::vector<double>& values) {
+  MeanAndDeviation of{.mean = mean_of(values)};
+  if (values.size() < 2) return of;
+  double squares = 0;
+  for (const double value : values) squares += (value - of.mean) * (value - of.mean);
+  of.deviation = std::sqrt(squares / static_cast<double>(values.size() - 1));
+  return of;
+}
+
+std::vector<std::string> GlueTable::tasks() const {
+  std::vector<std::string> tasks = data::glue_tasks_by_size();
+  std::erase_if(tasks, [&](const std::string& task) {
+    return std::ranges::find(results_, task, &GlueResult::task) == results_.end();
+  });
+  return tasks;
+}
+
+std::vector<const GlueResult*> GlueTable::of_task(const std::string& task) const {
+  std::vector<const GlueResult*> found;
+  for (const GlueResult& result : results_)
+    if (result.task == task) found.push_back(&result);
+  std::ranges::sort(found, {}, &GlueResult::seed);
+  return found;
+}
+
+const GlueResult& GlueTable::best_of(const std::string& task) const {
+  const std::vector<const GlueResult*> results = of_task(task);
+  return **std::ranges::max_element(results, {}, [](const GlueResult* result) { return result->score(); });
+}
+
+std::optional<double> GlueTable::average() const {
+  std::vector<double> scores;
+  for (const std::string& task : tasks()) {
+    if (!data::counts_in_average(task)) continue;
+    std::vector<double> of_seeds;
+    for (const GlueResult* result : of_task(task)) of_seeds.push_back(result->score());
+    scores.push_back(mean_of(of_seeds));
+  }
+  if (scores.empty()) return std::nullopt;
+  return mean_of(scores);
+}
+
+std::string GlueTable::text() const {
+  std::string text =
+      fmt::format("{:<6} {:<38} {:<24} {}\n", "task", "metric", "%, mean ± deviation", "seeds, settings");
+  for (const std::string& task : tasks()) {
+    const std::vector<const GlueResult*> results = of_task(task);
+    const std::vector<data::GlueNumber> numbers = data::glue_numbers(task);
+    std::vector<std::string> names, values;
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      std::vector<double> of_seeds;
+      for (const GlueResult* result : results) of_seeds.push_back(result->numbers[i]);
+      names.push_back(name_of(numbers[i]));
+      values.push_back(percent(mean_and_deviation(of_seeds), results.size() > 1));
+    }
+    // The sign ± has two bytes and one column.
+    const std::string value = fmt::format("{}", fmt::join(values, ", "));
+    const auto wide = std::ranges::count(value, '\xc2');
+    text += fmt::format("{:<6} {:<38} {:<{}} {}, {}\n", task, fmt::format("{}", fmt::join(names, ", ")),
+                        value, 24 + wide, results.size(), settings_of(*results.front()));
+  }
+  if (const auto mean = average())
+    text += fmt::format("average {:.1f} over {} tasks{}; a task with two numbers counts by their mean\n",
+                        100 * *mean, std::ranges::count_if(tasks(), data::counts_in_average),
+                        std::ranges::count(tasks(), "wnli") > 0 ? " (WNLI is left out)" : "");
+  for (const auto& [task, reason] : left_out_) text += fmt::format("left out: {}, {}\n", task, reason);
+  return text;
+}
+
+Json GlueTable::json() const {
+  Json json = {{"tasks", Json::array()}};
+  for (const std::string& task : tasks()) {
+    const std::vector<const GlueResult*> results = of_task(task);
+    const std::vector<data::GlueNumber> numbers = data::glue_numbers(task);
+    Json entry = {{"task", task}, {"numbers", Json::array()}, {"seeds", Json::array()}};
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      std::vector<double> of_seeds;
+      for (const GlueResult* result : results) of_seeds.push_back(result->numbers[i]);
+      const MeanAndDeviation value = mean_and_deviation(of_seeds);
+      entry["numbers"].push_back({{"set", numbers[i].set},
+                                  {"metric", data::name_of(numbers[i].metric)},
+                                  {"mean", value.mean},
+                                  {"deviation", value.deviation}});
+    }
+    for (const GlueResult* result : results)
+      entry["seeds"].push_back({{"seed", result->seed},
+                                {"numbers", result->numbers},
+                                {"best_step", result->best_step},
+                                {"steps", result->steps},
+                                {"examples", result->examples}});
+    entry["recipe"] = to_toml(results.front()->recipe);
+    json["tasks"].push_back(entry);
+  }
+  if (const auto mean = average()) json["average"] = *mean;
+  for (const auto& [task, reason] : left_out_) json["left_out"][task] = reason;
+  return json;
+}
+
+}  // namespace comera

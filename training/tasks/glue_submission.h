@@ -1,0 +1,16 @@
+#pragma once
+
+#include <filesystem>
+
+#include "data/tables/glue.h"
+#include "training/inference/trained_model.h"
+
+namespace comera {
+
+// Writes the predictions of a fine-tuned model for one test set as GLUE's server wants them: "index", which
+// counts the rows from 0, and "prediction", a label or a score. Rows that cannot be read get the first label,
+// or the middle of the scores; their number is returned. Error if an output is not finite.
+std::int64_t write_submission(const LoadedModel& model, const data::GlueTest& test, std::int64_t length,
+                              const std::filesystem::path& file);
+
+}  // namespace comera

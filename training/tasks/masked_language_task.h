@@ -1,0 +1,67 @@
+#pragma once
+
+#include "data/tasks/baselines.h"
+#include "data/shards/sequence_set.h"
+#include "data/tokenizers/text/words.h"
+#include "recipes/recipe.h"
+#include "training/tasks/encoder_task.h"
+
+namespace comera {
+
+// Pretraining: masked tokens of shards, or of files of masked sequences.
+class MaskedLanguageTask final : public EncoderTask {
+ public:
+  // Opens the shards. Error if they do not fit the tokenizer or the model. Without data.train or sources it
+  // can only evaluate, and knows no unigram baseline.
+  MaskedLanguageTask(const DataSection& data, const data::Tokenizer& tokenizer, const EncoderConfig& config);
+
+  const char* name() const override { return "pretrain"; }
+  std::string source() const override;
+  std::string fingerprint() const override { return train_->fingerprint(); }
+  std::string held_out_fingerprint() const override;
+  std::vector<GivenFile> inputs() const override;
+  std::unique_ptr<data::SampleSource> samples(std::int64_t length) const override;
+  data::MaskingOptions masking() const override;
+  // UsageError if a phase has a share of masks of its own, but the training data were masked by whoever made
+  // their files.
+  void require_masks_to_draw(const std::vector<PhaseSection>& phases) const;
+  std::int64_t targets(const data::Batch& batch) const override { return batch.masked; }
+  using EncoderTask::evaluate;
+  bool evaluates() const override { return !held_out_.empty(); }
+  // The masks are the same in every evaluation with the same sequence length.
+  std::optional<Evaluation> evaluate(StepEngine& engine, const Model& model,
+                                     const data::LoaderOptions& options, std::int64_t most_micro_batches,
+                                     const std::function<bool()>& stop, Communicator& communicator) override;
+  std::string describe(const Evaluation& evaluation) const override;
+  Json metrics(const Evaluation& evaluation) const override;
+  // Where the loss is still that of the unigram baseline, within `plateau` nats, after half of the steps.
+  std::string advice(const Evaluation& evaluation, double done) const override;
+  static constexpr double plateau = 0.1;
+  bool keeps_best() const override { return evaluates(); }
+  bool compares_lengths() const override { return false; }  // more context, easier targets
+
+ private:
+  struct HeldOut {
+    std::string folder;
+    std::unique_ptr<data::SequenceSet> set;
+    std::string name = {};  // of its source
+    double weight = 0;      // 0: its targets count as they are
+  };
+  void open_held_out(const data::Tokenizer& tokenizer, const EncoderConfig& config);
+  // Of one set, as sums; nothing if `stop` asks for an end.
+  struct Sums;
+  std::optional<Sums> evaluate(StepEngine& engine, const HeldOut& held_out,
+                               const data::LoaderOptions& options, std::int64_t most_micro_batches,
+                               const std::function<bool()>& stop) const;
+  Evaluation evaluation_of(const std::vector<Sums>& sums) const;
+
+  DataSection data_;
+  bool learned_positions_ = false;
+  std::vector<std::string> trained_on_;       // fingerprints of each source
+  std::unique_ptr<data::SequenceSet> train_;  // null without
+  std::vector<HeldOut> held_out_;
+  std::shared_ptr<const data::WordTable> words_;  // null unless whole words are masked
+  std::optional<data::UnigramModel> unigram_;     // when it is first needed
+};
+
+}  // namespace comera

@@ -1,0 +1,305 @@
+#include "training/tasks/sequence_task.h"
+
+#include <nlohmann/json.hpp>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "kernels/core/tensors/finite.h"
+#include "recipes/suggest.h"
+
+namespace comera {
+
+namespace {
+
+std::vector<data::Task::Set> sets_of(const std::vector<std::string>& files) {
+  std::vector<data::Task::Set> sets;
+  for (const std::string& file : files) {
+    std::filesystem::path name = std::filesystem::path(file).filename();
+    if (name.extension() == ".gz") name = name.stem();
+    sets.push_back({name.stem().string(), file});
+  }
+  // Scores are told apart by these names.
+  std::map<std::string, int> times;
+  for (const data::Task::Set& set : sets) ++times[set.name];
+  for (data::Task::Set& set : sets)
+    if (times[set.name] > 1) set.name = set.file.string();
+  return sets;
+}
+
+std::vector<std::string> files_of(const std::vector<data::Task::Set>& sets) {
+  std::vector<std::string> files;
+  for (const data::Task::Set& set : sets) files.push_back(set.file.string());
+  return files;
+}
+
+// Labels are read without the spaces around them.
+bool has_spaces_around(const std::string& label) {
+  constexpr std::string_view spaces = " \t\r";
+  return spaces.find(label.front()) != spaces.npos || spaces.find(label.back()) != spaces.npos;
+}
+
+// The classes that a recipe names, if it does.
+void check_labels(const std::vector<std::string>& labels) {
+  if (labels.size() == 1)
+    throw UsageError(fmt::format(
+        "task.labels has '{}' alone; give at least two classes, since there is nothing to learn about one",
+        labels[0]));
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i].empty())
+      throw UsageError("task.labels has an empty label, which no example can have; leave it out");
+    if (has_spaces_around(labels[i]))
+      throw UsageError(fmt::format(
+          "task.labels has '{}' with a space around it, but labels in files are read without; leave it out",
+          labels[i]));
+    if (std::find(labels.begin(), labels.begin() + static_cast<std::ptrdiff_t>(i), labels[i]) !=
+        labels.begin() + static_cast<std::ptrdiff_t>(i))
+      throw UsageError(fmt::format("task.labels has '{}' twice; name each class once", labels[i]));
+  }
+}
+
+// A model that is shown one answer only learns to give it.
+void check_answers(const data::Task& task, const data::Examples& examples) {
+  const auto answer = [&](std::int64_t i) {
+    return task.kind == data::TaskKind::classification ? static_cast<double>(examples.label(i))
+                                                       : static_cast<double>(examples.score(i));
+  };
+  for (std::int64_t i = 1; i < examples.count(); ++i)
+    if (answer(i) != answer(0)) return;
+  throw Error(
+      fmt::format("{}: all {} examples have the same {}: there is nothing to learn from them; give "
+                  "other files, or another task.label",
+                  fmt::join(files_of(task.train), ", "), examples.count(),
+                  task.kind == data::TaskKind::classification
+                      ? fmt::format("label '{}'", task.labels[static_cast<std::size_t>(answer(0))])
+                      : fmt::format("score {}", answer(0))));
+}
+
+[[noreturn]] void missing(const char* key, const char* what) {
+  throw UsageError(
+      fmt::format("{0} is missing: {1}; give it in the recipe or with --set {0}=...", key, what));
+}
+
+}  // namespace
+
+data::Task task_of(const TaskSection& section, TaskUse use) {
+  const bool trains = use == TaskUse::training;
+  data::Task task;
+  const auto glue = data::glue_tasks();
+  if (section.name.empty())
+    missing("task.name", "the name of a GLUE task, or any name for files of your own");
+  if (std::ranges::find(glue, section.name) != glue.end()) {
+    if (trains && section.folder.empty() && (section.train.empty() || section.validation.empty()))
+      missing("task.folder", "the folder with the GLUE task's TSV files");
+    task = data::glue_task(section.name, section.folder);
+  } else {
+    if (!section.folder.empty())
+      throw UsageError(
+          fmt::format("task.folder is for the files of a GLUE task (files of your own: task.train and "
+                      "task.validation), and "
+                      "task.name = \"{}\" is no GLUE task{}",
+                      section.name, suggestion(section.name, glue)));
+    if (trains && section.text.empty()) missing("task.text", "the one or two columns with text");
+    if (trains && section.label.empty()) missing("task.label", "the column with the label or score");
+    if (trains && section.train.empty()) missing("task.train", "the files to train on");
+    task.name = section.name;
+    task.kind = section.kind;
+    task.metric =
+        section.kind == data::TaskKind::regression ? data::TaskMetric::spearman : data::TaskMetric::accuracy;
+  }
+  if (section.format != data::TableFormat::automatic) task.format = section.format;
+  if (!section.header) task.header = false;
+  if (!section.text.empty()) task.text = section.text;
+  if (!section.label.empty()) task.label = section.label;
+  if (!section.labels.empty()) task.labels = section.labels;
+  if (!section.train.empty()) task.train = sets_of(section.train);
+  if (!section.validation.empty()) task.validation = sets_of(section.validation);
+  if (section.metric) task.metric = *section.metric;
+  if (task.text.size() > 2)
+    throw UsageError(fmt::format("task.text names {} columns; give one or two", task.text.size()));
+  if (task.kind == data::TaskKind::regression && !task.labels.empty())
+    throw UsageError("task.labels names classes, but task.kind is \"regression\"; leave one of them out");
+  check_labels(section.labels);
+  const bool of_regression = data::is_of_regression(task.metric);
+  if (of_regression != (task.kind == data::TaskKind::regression))
+    throw UsageError(fmt::format("task.metric = \"{}\" does not belong to a {}", data::name_of(task.metric),
+                                 of_regression ? "classification" : "regression"));
+  return task;
+}
+
+Recipe resolve_task(const Recipe& recipe) {
+  Recipe resolved = recipe;
+  data::Task task = task_of(recipe.task);
+  if (task.kind == data::TaskKind::classification && task.labels.empty())
+    task.labels = data::find_labels(task, task.train);
+  TaskSection& section = resolved.task;
+  section.kind = task.kind;
+  section.metric = task.metric;
+  section.text = task.text;
+  section.label = task.label;
+  section.labels = task.labels;
+  section.format = task.format;
+  section.header = task.header;
+  // An encoder's recipe may come with the ranks of a head that this model does not have.
+  if (resolved.model.head == HeadKind::mlm) resolved.tensorized.ranks.erase("head.transform");
+  resolved.model.head =
+      task.kind == data::TaskKind::classification ? HeadKind::classification : HeadKind::regression;
+  if (task.kind == data::TaskKind::classification)
+    resolved.model.classes = static_cast<std::int64_t>(task.labels.size());
+  return resolved;
+}
+
+std::unique_ptr<data::ExampleSamples> samples_for(const EncoderConfig& config, const data::Task& task,
+                                                  const data::Examples& examples, std::int64_t length) {
+  const bool separate = config.pairs == PairEncoding::separate;
+  if (separate && task.text.size() != 2)
+    throw UsageError(fmt::format("model.pairs = \"separate\" compares two texts, but the task has {}: {}",
+                                 task.text.size(), fmt::join(task.text, ", ")));
+  return std::make_unique<data::ExampleSamples>(examples, length, config.types, separate);
+}
+
+std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task& task,
+                                      const data::Examples& examples, const std::string& set,
+                                      const MicroBatchCapacity& capacity, const EncoderConfig& config,
+                                      const std::function<bool()>& stop, Communicator& communicator) {
+  const std::int64_t width = engine.width();
+  std::vector<double> values(examples.count() * width +
+                             1);  // other processes' are 0; the last: whether to stop
+  auto samples = samples_for(config, task, examples, capacity.longest);
+  const bool whole =
+      engine.run(std::move(samples), capacity,
+                 [&](std::int64_t sample, std::span<const double> row) {
+                   std::ranges::copy(row, values.begin() + sample * width);
+                 },
+                 stop, {.process = communicator.process(), .world_size = communicator.world_size()});
+  values.back() = whole ? 0 : 1;
+  communicator.sum(values);
+  if (values.back() > 0) return std::nullopt;
+  values.pop_back();
+  data::TaskScores scores;
+  if (!all_finite(values)) {
+    scores = data::unknown_scores(task.kind, examples.count());
+  } else if (task.kind == data::TaskKind::classification) {
+    std::vector<std::int32_t> labels(examples.count());
+    for (std::int64_t i = 0; i < examples.count(); ++i) labels[i] = examples.label(i);
+    scores = data::classification_scores(values, labels, width);
+  } else {
+    std::vector<float> wanted(examples.count());
+    for (std::int64_t i = 0; i < examples.count(); ++i) wanted[i] = examples.score(i);
+    scores = data::regression_scores(values, wanted);
+  }
+  scores.set = set;
+  return scores;
+}
+
+Json metrics_of(const data::TaskScores& scores) {
+  Json object = {{"examples", scores.examples}};
+  set_if_finite(object, "loss", scores.loss);
+  if (scores.kind == data::TaskKind::regression) {
+    set_if_finite(object, "pearson", scores.pearson);
+    set_if_finite(object, "spearman", scores.spearman);
+    return object;
+  }
+  object["accuracy"] = scores.accuracy;
+  object["standard_error"] = scores.standard_error;
+  object["majority"] = scores.majority;
+  object["f1"] = scores.f1;
+  object["matthews"] = scores.matthews;
+  return object;
+}
+
+SequenceTask::SequenceTask(const TaskSection& section, const data::Tokenizer& tokenizer,
+                           const EncoderConfig& config, std::int64_t length)
+    : EncoderTask(tokenizer),
+      task_(task_of(section)),
+      config_(config),
+      length_(length),
+      train_(data::Examples::read(task_, task_.train, tokenizer, true, length)) {
+  check_answers(task_, train_);
+  for (const data::Task::Set& set : task_.validation)
+    validation_.push_back(data::Examples::read(task_, {set}, tokenizer, true, length));
+}
+
+std::string SequenceTask::source() const { return fmt::format("{}", fmt::join(files_of(task_.train), ", ")); }
+
+std::string SequenceTask::held_out_fingerprint() const {
+  std::vector<std::string> contents;
+  for (const data::Examples& examples : validation_) contents.push_back(examples.fingerprint());
+  return fingerprint_of_all(contents);
+}
+
+std::vector<GivenFile> SequenceTask::inputs() const {
+  std::vector<GivenFile> inputs = {{"task.train", source(), train_.fingerprint()}};
+  for (std::size_t i = 0; i < validation_.size(); ++i)
+    inputs.push_back({"task.validation", task_.validation[i].file.string(), validation_[i].fingerprint()});
+  // Examples only know the numbers of their labels.
+  if (!task_.labels.empty())
+    inputs.push_back({"task.label", fmt::format("the labels in {}", source()),
+                      fmt::format("{}", fmt::join(task_.labels, "\n"))});
+  return inputs;
+}
+
+std::unique_ptr<data::SampleSource> SequenceTask::samples(std::int64_t length) const {
+  return samples_for(config_, task_, train_, length);
+}
+
+std::optional<Evaluation> SequenceTask::evaluate(StepEngine& engine, const Model& model,
+                                                 const data::LoaderOptions& options, std::int64_t,
+                                                 const std::function<bool()>& stop,
+                                                 Communicator& communicator) {
+  // Made anew each time: a compaction makes another model.
+  InferenceEngine inference(model, InferenceEngine::Output::predictions, engine.processor());
+  Evaluation evaluation;
+  for (std::size_t i = 0; i < validation_.size(); ++i) {
+    const auto scores = comera::score(inference, task_, validation_[i], task_.validation[i].name,
+                                      options.capacity, config_, stop, communicator);
+    if (!scores) return std::nullopt;
+    evaluation.sets.push_back(*scores);
+  }
+  evaluation.score = evaluation.sets[0].value(task_.metric);
+  evaluation.loss = evaluation.sets[0].loss;
+  evaluation.accuracy = evaluation.sets[0].accuracy;
+  evaluation.targets = evaluation.sets[0].examples;
+  return evaluation;
+}
+
+std::string SequenceTask::describe(const Evaluation& evaluation) const {
+  std::vector<std::string> lines;
+  for (const data::TaskScores& scores : evaluation.sets) lines.push_back(data::describe(scores));
+  return fmt::format("{}", fmt::join(lines, "\n  "));
+}
+
+Json SequenceTask::metrics(const Evaluation& evaluation) const {
+  Json metrics;
+  for (const data::TaskScores& scores : evaluation.sets)
+    metrics["validation"][scores.set] = metrics_of(scores);
+  set_if_finite(metrics, "score", evaluation.score);
+  return metrics;
+}
+
+std::vector<std::string> SequenceTask::reports() const {
+  std::vector<std::string> lines;
+  const auto add = [&](const std::string& name, const data::Examples& examples) {
+    const auto samples = samples_for(config_, task_, examples, length_);
+    lines.push_back(fmt::format("{}: {} examples, {} cut to {} tokens", name, examples.count(),
+                                samples->truncated(), length_));
+    lines.insert(lines.end(), examples.reports().begin(), examples.reports().end());
+  };
+  add("train", train_);
+  for (std::size_t i = 0; i < validation_.size(); ++i) add(task_.validation[i].name, validation_[i]);
+  if (task_.kind == data::TaskKind::classification) {
+    std::vector<std::int64_t> counts(task_.labels.size());
+    for (std::int64_t i = 0; i < train_.count(); ++i) ++counts[static_cast<std::size_t>(train_.label(i))];
+    std::vector<std::string> classes;
+    for (std::size_t c = 0; c < counts.size() && c < 10; ++c)
+      classes.push_back(fmt::format("{} ({})", task_.labels[c], counts[c]));
+    if (counts.size() > classes.size())
+      classes.push_back(fmt::format("{} more", counts.size() - classes.size()));
+    lines.push_back(fmt::format("classes: {}", fmt::join(classes, ", ")));
+  }
+  return lines;
+}
+
+}  // namespace comera

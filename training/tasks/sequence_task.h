@@ -1,0 +1,71 @@
+#pragma once
+
+#include "data/tables/examples.h"
+#include "recipes/recipe.h"
+#include "training/tasks/encoder_task.h"
+#include "training/inference/inference_engine.h"
+
+namespace comera {
+
+// The task that a recipe's [task] describes: a GLUE task by its name, or files of the user's own. UsageError
+// for what is missing or contradicts itself. Labels that the recipe leaves open are not looked for here.
+//   inference: neither files to train on nor columns are asked for.
+enum class TaskUse : std::uint8_t { training, inference };
+data::Task task_of(const TaskSection& section, TaskUse use = TaskUse::training);
+
+// The recipe with everything that the task decides written out: labels, kind and metric, model.head and
+// model.classes. Reads the training files' labels if the recipe leaves them open.
+Recipe resolve_task(const Recipe& recipe);
+
+// The scores of a model with a sequence head on one set of examples, which the processes share. Nothing if
+// `stop` asks for an end.
+std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task& task,
+                                      const data::Examples& examples, const std::string& set,
+                                      const MicroBatchCapacity& capacity, const EncoderConfig& config,
+                                      const std::function<bool()>& stop = {},
+                                      Communicator& communicator = one_process());
+
+// The examples as the model wants them.
+std::unique_ptr<data::ExampleSamples> samples_for(const EncoderConfig& config, const data::Task& task,
+                                                  const data::Examples& examples, std::int64_t length);
+
+Json metrics_of(const data::TaskScores& scores);
+
+// Fine-tuning: whole sequences with a label or a score.
+class SequenceTask final : public EncoderTask {
+ public:
+  // Reads all files; `section` is resolved. length: of the longest phase.
+  SequenceTask(const TaskSection& section, const data::Tokenizer& tokenizer, const EncoderConfig& config,
+               std::int64_t length);
+
+  const char* name() const override { return "finetune"; }
+  std::string source() const override;
+  std::string fingerprint() const override { return train_.fingerprint(); }
+  std::string held_out_fingerprint() const override;
+  std::vector<GivenFile> inputs() const override;
+  std::unique_ptr<data::SampleSource> samples(std::int64_t length) const override;
+  data::MaskingOptions masking() const override { return {.probability = 0}; }
+  std::int64_t targets(const data::Batch& batch) const override { return batch.examples; }
+  using EncoderTask::evaluate;
+  bool evaluates() const override { return !validation_.empty(); }
+  // score: the task's metric on the first set.
+  std::optional<Evaluation> evaluate(StepEngine& engine, const Model& model,
+                                     const data::LoaderOptions& options, std::int64_t most_micro_batches,
+                                     const std::function<bool()>& stop, Communicator& communicator) override;
+  std::string describe(const Evaluation& evaluation) const override;
+  Json metrics(const Evaluation& evaluation) const override;
+  bool keeps_best() const override { return evaluates(); }
+
+  const data::Task& task() const { return task_; }
+  // What was read and left out: lines for people.
+  std::vector<std::string> reports() const;
+
+ private:
+  data::Task task_;
+  EncoderConfig config_;
+  std::int64_t length_;
+  data::Examples train_;
+  std::vector<data::Examples> validation_;
+};
+
+}  // namespace comera
