@@ -108,14 +108,15 @@ void measure(std::int64_t width, std::int64_t rank, std::int64_t examples, int p
     memory += fmt::format("{} {:.1f}, ", name_of(static_cast<MemoryKind>(kind)), peak);
     total += peak;
   }
-  put("width {}, rank {}, batch {}: {} parameters, {:.1f} ms a step ({:.1f} to {:.1f}); MiB: {}together "
+  print_out(
+      "width {}, rank {}, batch {}: {} parameters, {:.1f} ms a step ({:.1f} to {:.1f}); MiB: {}together "
       "{:.1f}; loss "
       "{:.4f}\n",
       width, rank, examples, model.parameters().count(), milliseconds[milliseconds.size() / 2],
       milliseconds.front(), milliseconds.back(), memory, total, loss);
   if (!profiled) return;
   for (const ProfileEntry& entry : profile_entries())
-    put("{:10.2f} ms {:6d}  {}\n", entry.seconds * 1e3, entry.calls, entry.name);
+    print_out("{:10.2f} ms {:6d}  {}\n", entry.seconds * 1e3, entry.calls, entry.name);
 }
 
 }  // namespace
@@ -124,7 +125,7 @@ void measure(std::int64_t width, std::int64_t rank, std::int64_t examples, int p
 
 int main(int count, char** arguments) {
   if (count < 4) {
-    comera::say("usage: comera_bench_clicks WIDTH RANK BATCH [PASSES] [profile | all-rows]\n");
+    comera::log_info("usage: comera_bench_clicks WIDTH RANK BATCH [PASSES] [profile | all-rows]\n");
     return 2;
   }
   comera::measure(std::atoll(arguments[1]), std::atoll(arguments[2]), std::atoll(arguments[3]),

@@ -22,10 +22,11 @@
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
 #include "model/encoder_micro_batches.h"
+#include "recipes/encoder_config.h"
+#include "training/inference/inference_engine.h"
+#include "training/ranks/dense_compaction.h"
 #include "training/resume/checkpoint_recipe.h"
 #include "training/resume/checkpoint_tokenizer.h"
-#include "training/ranks/dense_compaction.h"
-#include "training/inference/inference_engine.h"
 #include "training/tasks/masked_language_task.h"
 
 namespace comera {
@@ -54,9 +55,10 @@ Evaluation evaluate_checkpoint(const std::filesystem::path& checkpoint) {
 
 void row(const std::string& error, std::int64_t numbers, std::int64_t dense, const Evaluation& evaluation,
          const std::string& largest, const std::string& seconds, const std::string& equal) {
-  put("| {} | {} | {:.2f} | {:.2f} | {} | {:.4f} | {:.2f} % | {} | {} |\n", error, numbers,
-      static_cast<double>(numbers) * 4 / 1048576, static_cast<double>(dense) / static_cast<double>(numbers),
-      largest, evaluation.loss, 100 * evaluation.accuracy, seconds, equal);
+  print_out("| {} | {} | {:.2f} | {:.2f} | {} | {:.4f} | {:.2f} % | {} | {} |\n", error, numbers,
+            static_cast<double>(numbers) * 4 / 1048576,
+            static_cast<double>(dense) / static_cast<double>(numbers), largest, evaluation.loss,
+            100 * evaluation.accuracy, seconds, equal);
   flush_output();
 }
 
@@ -70,11 +72,13 @@ void measure(const std::filesystem::path& checkpoint, const std::vector<double>&
             false)
           .parameters()
           .count();
-  put("{} targets; unigram {:.4f}, uniform {:.4f}\n\n", before.targets, before.baselines.unigram,
-      before.baselines.uniform);
-  put("| error allowed | parameters | MiB | times fewer | largest error | held-out loss | accuracy | s | "
+  print_out("{} targets; unigram {:.4f}, uniform {:.4f}\n\n", before.targets,
+            before.details_as<MaskedLanguageDetails>().baselines.unigram,
+            before.details_as<MaskedLanguageDetails>().baselines.uniform);
+  print_out(
+      "| error allowed | parameters | MiB | times fewer | largest error | held-out loss | accuracy | s | "
       "equal shares |\n");
-  put("|---|---|---|---|---|---|---|---|---|\n");
+  print_out("|---|---|---|---|---|---|---|---|---|\n");
   row("dense", numbers, numbers, before, "", "", "");
   const std::filesystem::path output =
       std::filesystem::temp_directory_path() / fmt::format("comera-compaction-{}.h5", getpid());
@@ -99,7 +103,7 @@ void measure(const std::filesystem::path& checkpoint, const std::vector<double>&
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    comera::say("usage: comera_bench_compaction CHECKPOINT ERROR...\n");
+    comera::log_info("usage: comera_bench_compaction CHECKPOINT ERROR...\n");
     return 2;
   }
   std::vector<double> errors;
@@ -107,7 +111,7 @@ int main(int argc, char** argv) {
   try {
     comera::measure(argv[1], errors);
   } catch (const comera::Error& error) {
-    comera::say("comera_bench_compaction: error: {}\n", error.what());
+    comera::log_info("comera_bench_compaction: error: {}\n", error.what());
     return 1;
   }
   return 0;

@@ -31,26 +31,27 @@ void measure(const data::ShardSet& shards, std::int64_t processes) {
   for (; seconds < 3; ++steps, seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC)
     loader.next();
   const double each = seconds / static_cast<double>(steps);
-  put("| {} | {:.2f} | {:.1f} |\n", processes, 1e3 * each,
-      1e-6 * static_cast<double>(processes * tokens) / each);
+  print_out("| {} | {:.2f} | {:.1f} |\n", processes, 1e3 * each,
+            1e-6 * static_cast<double>(processes * tokens) / each);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    say("comera_bench_loader FOLDER-OF-SHARDS [PROCESSES ...]\n");
+    log_info("comera_bench_loader FOLDER-OF-SHARDS [PROCESSES ...]\n");
     return 2;
   }
   try {
     const data::ShardSet shards(argv[1], "train");
-    put("| processes | ms for a process's micro-batch of 4,096 tokens | million tokens/s gone through "
+    print_out(
+        "| processes | ms for a process's micro-batch of 4,096 tokens | million tokens/s gone through "
         "|\n|---|---|---|\n");
     if (argc == 2)
       for (const std::int64_t processes : {1, 8, 64, 512}) measure(shards, processes);
     for (int i = 2; i < argc; ++i) measure(shards, std::atoi(argv[i]));
   } catch (const std::exception& error) {
-    say("error: {}\n", error.what());
+    log_info("error: {}\n", error.what());
     return 1;
   }
 }

@@ -22,6 +22,7 @@
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
 #include "model/encoder_micro_batches.h"
+#include "recipes/encoder_config.h"
 #include "training/resume/checkpoint_recipe.h"
 #include "training/resume/checkpoint_tokenizer.h"
 #include "training/tasks/masked_language_task.h"
@@ -178,11 +179,11 @@ void measure(const std::filesystem::path& checkpoint, std::int64_t training_micr
              std::int64_t held_out_micro_batches, const std::vector<double>& shares) {
   prepare_threads(1);
   PruneOrders orders(checkpoint, training_micro_batches, held_out_micro_batches);
-  put("all entries: {:.4f}\n\n| least important first by |", orders.held_out_loss());
-  for (const double share : shares) put(" {} |", share);
-  put("\n|---|");
-  for (std::size_t i = 0; i < shares.size(); ++i) put("---|");
-  put("\n");
+  print_out("all entries: {:.4f}\n\n| least important first by |", orders.held_out_loss());
+  for (const double share : shares) print_out(" {} |", share);
+  print_out("\n|---|");
+  for (std::size_t i = 0; i < shares.size(); ++i) print_out("---|");
+  print_out("\n");
   const std::vector<std::pair<const char*, PruneOrders::Importance>> importances = {
       {"gate", [](const Entry& e) { return std::abs(e.value); }},
       {"gate, per number", [](const Entry& e) { return std::abs(e.value) / e.saved; }},
@@ -196,9 +197,9 @@ void measure(const std::filesystem::path& checkpoint, std::int64_t training_micr
        [](const Entry& e) { return (e.value * e.value * e.square / 2 - e.value * e.slope) / e.saved; }},
   };
   for (const auto& [name, importance] : importances) {
-    put("| {} |", name);
-    for (const double loss : orders.losses(importance, shares)) put(" {:.4f} |", loss);
-    put("\n");
+    print_out("| {} |", name);
+    for (const double loss : orders.losses(importance, shares)) print_out(" {:.4f} |", loss);
+    print_out("\n");
     flush_output();
   }
 }
@@ -209,7 +210,7 @@ void measure(const std::filesystem::path& checkpoint, std::int64_t training_micr
 
 int main(int argc, char** argv) {
   if (argc < 5) {
-    comera::say("usage: comera_bench_prune CHECKPOINT TRAINING_PACKS HELD_OUT_PACKS SHARE...\n");
+    comera::log_info("usage: comera_bench_prune CHECKPOINT TRAINING_PACKS HELD_OUT_PACKS SHARE...\n");
     return 2;
   }
   std::vector<double> shares;
@@ -217,7 +218,7 @@ int main(int argc, char** argv) {
   try {
     comera::measure(argv[1], std::atoll(argv[2]), std::atoll(argv[3]), shares);
   } catch (const comera::Error& error) {
-    comera::say("comera_bench_prune: error: {}\n", error.what());
+    comera::log_info("comera_bench_prune: error: {}\n", error.what());
     return 1;
   }
   return 0;

@@ -32,11 +32,11 @@ struct InitialParameters {
 
 // Weights for a new run from another's checkpoint: the encoder whole, and of the head what has the same name
 // and shape; the rest of the head stays as it is. A dense model's weights become the frozen ones of a model
-// with adapters (tensorized/linear/lte_linear.h), and those of a model with other adapters, if these are merged. Its
-// own adapters then stay as they are: they add nothing at the start. Neither optimizer nor trainer state is
-// read. take_carried: whether parameters of the head may also be carried ones. A model whose tensor trains
-// have ranks of their own must be built with them first: take_ranks() in training/resume/checkpoint_recipe.h. Error
-// in one sentence if the encoders differ.
+// with adapters (tensorized/linear/lte_linear.h), and those of a model with other adapters, if these are
+// merged. Its own adapters then stay as they are: they add nothing at the start. Neither optimizer nor
+// trainer state is read. take_carried: whether parameters of the head may also be carried ones. A model whose
+// tensor trains have ranks of their own must be built with them first: take_ranks() in
+// training/resume/checkpoint_recipe.h. Error in one sentence if the encoders differ.
 InitialParameters load_initial_parameters(const CheckpointReader& reader, const ParameterStore& store,
                                           bool take_carried = true);
 

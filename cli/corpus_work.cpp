@@ -13,8 +13,8 @@ namespace comera::cli {
 namespace {
 
 void print_split(const char* name, const data::SplitCounts& counts) {
-  put("{:<24}{:>14}{:>14}{:>14}\n", name, grouped(counts.documents), grouped(counts.tokens),
-      grouped(counts.shards));
+  print_out("{:<24}{:>14}{:>14}{:>14}\n", name, grouped(counts.documents), grouped(counts.tokens),
+            grouped(counts.shards));
 }
 
 }  // namespace
@@ -38,9 +38,9 @@ void print_vocabulary(const TrainedTokenizer& trained, std::int32_t asked) {
   const data::Tokenizer& tokenizer = trained.tokenizer;
   print_account("learned from", trained.counts.documents, trained.counts.bytes, {}, "not learned from",
                 trained.counts.left_out);
-  put("\n{:<24}{:>14}\n", "vocabulary", grouped(tokenizer.vocabulary()));
+  print_out("\n{:<24}{:>14}\n", "vocabulary", grouped(tokenizer.vocabulary()));
   if (tokenizer.vocabulary() < asked)
-    say("note: the corpus gave {} pieces of the {} asked for\n", tokenizer.vocabulary(), asked);
+    log_info("note: the corpus gave {} pieces of the {} asked for\n", tokenizer.vocabulary(), asked);
 }
 
 data::BuildCounts make_shards(data::DocumentSource& corpus, const data::Tokenizer& tokenizer,
@@ -51,13 +51,13 @@ data::BuildCounts make_shards(data::DocumentSource& corpus, const data::Tokenize
     return data::build_shards(corpus, tokenizer, options);
   }();
   print_corpus_counts(counts.corpus);
-  put("\n{:<24}{:>14}{:>14}{:>14}\n", "", "documents", "tokens", "shards");
+  print_out("\n{:<24}{:>14}{:>14}{:>14}\n", "", "documents", "tokens", "shards");
   print_split("train", counts.train);
   print_split("validation", counts.validation);
   const double tokens = static_cast<double>(counts.train.tokens + counts.validation.tokens);
   const double bytes = static_cast<double>(counts.corpus.bytes);
-  put("\n{:.2f} bytes per token, {:.1f} s, {:.1f} MB/s\nwrote {}\n", tokens > 0 ? bytes / tokens : 0.0,
-      counts.seconds, bytes * 1e-6 / counts.seconds, options.output.string());
+  print_out("\n{:.2f} bytes per token, {:.1f} s, {:.1f} MB/s\nwrote {}\n", tokens > 0 ? bytes / tokens : 0.0,
+            counts.seconds, bytes * 1e-6 / counts.seconds, options.output.string());
   return counts;
 }
 

@@ -36,8 +36,8 @@ std::vector<Question> hidden_pieces(const HiddenPieces& wanted, const LoadedMode
   COMERA_CHECK(!questions.empty(), "{}: its held-out sequences have no piece that could be hidden",
                wanted.folder.string());
   if (std::ssize(questions) < wanted.examples)
-    say("{}: only {} held-out sequences of up to {} tokens have a piece to hide\n", wanted.folder.string(),
-        questions.size(), length);
+    log_info("{}: only {} held-out sequences of up to {} tokens have a piece to hide\n",
+             wanted.folder.string(), questions.size(), length);
   return questions;
 }
 

@@ -51,7 +51,7 @@ std::string find_label(const data::Task& task, const std::filesystem::path& file
     if (is_among(name, columns) && (task.kind == data::TaskKind::regression || name == std::string("label")))
       found.emplace_back(name);
   if (found.size() == 1) {
-    say("{}: column '{}' is taken as the label\n", file.string(), found[0]);
+    log_info("{}: column '{}' is taken as the label\n", file.string(), found[0]);
     return found[0];
   }
   throw UsageError(
@@ -64,7 +64,7 @@ std::vector<std::string> find_text(const data::Task& task, const std::filesystem
                                    std::vector<std::string> columns) {
   std::erase(columns, task.label);
   if (columns.size() == 1) {
-    say("{}: column '{}' is taken as the text\n", file.string(), columns[0]);
+    log_info("{}: column '{}' is taken as the text\n", file.string(), columns[0]);
     return columns;
   }
   throw UsageError(fmt::format(

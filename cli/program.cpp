@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/options/arguments.h"
 #include "cli/commands/commands.h"
+#include "cli/options/arguments.h"
 #include "cli/options/old_names.h"
 #include "cli/process.h"
 #include "distributed/launcher.h"
@@ -90,7 +90,7 @@ void refuse_processes(const std::string& command, int argc, const char* const* a
 
 // Whatever the words of a command line hold, the message is one line of a sane length (see Error).
 int fail(int code, const std::string& message) {
-  say("comera: error: {}\n", Error(message).what());
+  log_info("comera: error: {}\n", Error(message).what());
   return code;
 }
 
@@ -142,7 +142,7 @@ void run_command(CLI::App& program, int argc, const char* const* argv) {
   } catch (const CLI::Success& wish) {  // --help, --version
     std::ostringstream text, none;
     program.exit(wish, text, none);
-    put("{}", text.str());
+    print_out("{}", text.str());
   }
   check_output();
 }

@@ -13,8 +13,8 @@
 #include "storage/durable_file.h"
 #include "storage/folder.h"
 #include "storage/small_file.h"
-#include "training/resume/checkpoint_tokenizer.h"
 #include "training/logging/json.h"
+#include "training/resume/checkpoint_tokenizer.h"
 
 namespace comera::cli {
 
@@ -48,7 +48,7 @@ class RunData {
                         "--input out to resume its run, or choose another --output",
                         folder_.string()));
       if (complete) {
-        say("data as they were made before in {}\n", folder_.string());
+        log_info("data as they were made before in {}\n", folder_.string());
         return;
       }
     } else if (run_goes_on) {
@@ -127,7 +127,7 @@ class RunData {
     TrainedTokenizer trained = make_tokenizer(*corpus, options);
     storage::write_file_durably(folder_ / "tokenizer.model", trained.tokenizer.bytes());
     print_vocabulary(trained, options.vocabulary);
-    put("\n");
+    print_out("\n");
     return std::move(trained.tokenizer);
   }
 
@@ -197,7 +197,8 @@ Recipe make_run_data(Recipe recipe, const RunInput& input, RunMode mode, Communi
   if (recipe.data.validation.empty() && data::has_held_out(shards))
     recipe.data.validation = shards;
   else if (recipe.data.validation.empty() && input.held_out > 0 && communicator.first())
-    say("note: none of so few documents was held out, so that there will be no held-out loss; --held-out 0.2 "
+    log_info(
+        "note: none of so few documents was held out, so that there will be no held-out loss; --held-out 0.2 "
         "holds out more of them\n");
   return recipe;
 }

@@ -8,6 +8,7 @@
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
 #include "reports/number_text.h"
+#include "training/tasks/masked_language_task.h"
 
 namespace comera::cli {
 
@@ -19,7 +20,8 @@ void print_memory(TrainingRun& run) {
   const Allocator& allocator = run.engine().allocator();
   const Arena::Plan& plan = run.engine().arena_plan();
   const auto peak = [&](MemoryKind kind) { return mebibytes(static_cast<double>(allocator.use(kind).peak)); };
-  put("peak memory      parameters {:.1f}, gradients {:.1f}, optimizer {:.1f}, activations {:.1f}, workspace "
+  print_out(
+      "peak memory      parameters {:.1f}, gradients {:.1f}, optimizer {:.1f}, activations {:.1f}, workspace "
       "{:.1f} "
       "MiB\n",
       peak(MemoryKind::parameters), peak(MemoryKind::gradients), peak(MemoryKind::optimizer),
@@ -29,40 +31,42 @@ void print_memory(TrainingRun& run) {
 
 void print_held_out(const Evaluation& e) {
   if (!std::isfinite(e.loss)) {
-    put("held-out loss    not finite: the model has diverged; train with a lower learning rate\n");
+    print_out("held-out loss    not finite: the model has diverged; train with a lower learning rate\n");
     return;
   }
-  put("held-out loss    {:.4f} nats per masked token over {} tokens; masked accuracy {:.2f} %\n", e.loss,
-      e.targets, 100 * e.accuracy);
-  const double gain = e.baselines.unigram - e.loss;
-  put("baselines        unigram {:.4f}, uniform {:.4f}: the model is {:.4f} nat {} than unigram\n",
-      e.baselines.unigram, e.baselines.uniform, std::abs(gain), gain >= 0 ? "better" : "worse");
-  for (const SourceEvaluation& source : e.sources)
-    put("  {:<14} {:.4f} nats over {} tokens; masked accuracy {:.2f} %; unigram {:.4f}\n", source.name,
-        source.loss, source.targets, 100 * source.accuracy, source.baselines.unigram);
+  print_out("held-out loss    {:.4f} nats per masked token over {} tokens; masked accuracy {:.2f} %\n",
+            e.loss, e.targets, 100 * e.accuracy);
+  const auto& [baselines, sources] = e.details_as<MaskedLanguageDetails>();
+  const double gain = baselines.unigram - e.loss;
+  print_out("baselines        unigram {:.4f}, uniform {:.4f}: the model is {:.4f} nat {} than unigram\n",
+            baselines.unigram, baselines.uniform, std::abs(gain), gain >= 0 ? "better" : "worse");
+  for (const SourceEvaluation& source : sources)
+    print_out("  {:<14} {:.4f} nats over {} tokens; masked accuracy {:.2f} %; unigram {:.4f}\n", source.name,
+              source.loss, source.targets, 100 * source.accuracy, source.baselines.unigram);
 }
 
 // In a phase that compresses only what is as small as the target can be the best.
 void print_no_best(const TrainingRun& run) {
   if (run.recipe().phases.back().objective == PhaseObjective::compress)
-    put("best             none: no model that was evaluated was as small as the target; other commands take "
+    print_out(
+        "best             none: no model that was evaluated was as small as the target; other commands take "
         "the last checkpoint\n");
 }
 
 void print_clicks(const TrainingRun& run, const TrainingOutcome& outcome) {
-  if (outcome.evaluation) put("last             {}\n", run.task().describe(*outcome.evaluation));
+  if (outcome.evaluation) print_out("last             {}\n", run.task().describe(*outcome.evaluation));
   if (!outcome.best.empty())
-    put("best             log loss {:.4f} at step {}: {}\n", -outcome.best_score, outcome.best_step,
-        outcome.best.string());
+    print_out("best             log loss {:.4f} at step {}: {}\n", -outcome.best_score, outcome.best_step,
+              outcome.best.string());
   else if (outcome.evaluation)
     print_no_best(run);
 }
 
 void print_scores(const TrainingRun& run, const TrainingOutcome& outcome) {
-  if (outcome.evaluation) put("last             {}\n", run.task().describe(*outcome.evaluation));
+  if (outcome.evaluation) print_out("last             {}\n", run.task().describe(*outcome.evaluation));
   if (!outcome.best.empty())
-    put("best             {} {:.4f} at step {}: {}\n", data::name_of(*run.recipe().task.metric),
-        outcome.best_score, outcome.best_step, outcome.best.string());
+    print_out("best             {} {:.4f} at step {}: {}\n", data::name_of(*run.recipe().task.metric),
+              outcome.best_score, outcome.best_step, outcome.best.string());
   else if (outcome.evaluation)
     print_no_best(run);
 }
@@ -72,33 +76,35 @@ void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
   const std::int64_t parameters = run.engine().model().parameters().count();
   const std::int64_t dense = run.form().dense_parameters();
   if (outcome.units_per_second > 0)
-    put("speed            {:.0f} {}/s\n", outcome.units_per_second, run.task().unit());
+    print_out("speed            {:.0f} {}/s\n", outcome.units_per_second, run.task().unit());
   if (parameters == dense)
-    put("parameters       {}, all dense\n", parameters);
+    print_out("parameters       {}, all dense\n", parameters);
   else
-    put("parameters       {} against {} of the dense baseline: {}\n", parameters, dense,
-        times_text(dense, parameters));
+    print_out("parameters       {} against {} of the dense baseline: {}\n", parameters, dense,
+              times_text(dense, parameters));
   std::error_code code;  // somebody may have taken the file away
   const auto bytes = std::filesystem::file_size(outcome.checkpoint, code);
-  put("checkpoint       {:.1f} MiB with optimizer state\n", code ? 0 : mebibytes(static_cast<double>(bytes)));
+  print_out("checkpoint       {:.1f} MiB with optimizer state\n",
+            code ? 0 : mebibytes(static_cast<double>(bytes)));
   print_memory(run);
   if (outcome.skipped > 0)
-    put("skipped          {} of {} steps, which were not finite\n", outcome.skipped, outcome.step);
-  put("saved            {}\n", outcome.checkpoint.string());
+    print_out("skipped          {} of {} steps, which were not finite\n", outcome.skipped, outcome.step);
+  print_out("saved            {}\n", outcome.checkpoint.string());
 }
 
 void print_stopped(const TrainingRun& run, const TrainingOutcome& outcome) {
   const std::string skipped =
       outcome.skipped > 0 ? fmt::format(", {} of them skipped, which were not finite", outcome.skipped) : "";
-  put("stopped at step {} of {}{}; saved in {}\ngo on with: comera resume {}\n", outcome.step,
-      run.total_steps(), skipped, outcome.checkpoint.string(), for_shell(run.recipe().run.output));
+  print_out("stopped at step {} of {}{}; saved in {}\ngo on with: comera resume {}\n", outcome.step,
+            run.total_steps(), skipped, outcome.checkpoint.string(), for_shell(run.recipe().run.output));
 }
 
 // A run that goes on keeps the type that it has.
 void advise_bfloat16(TrainingRun& run) {
   if (!run.recipe().dlrm && !run.resumed() && run.recipe().precision.compute == Compute::fp32 &&
       faster_in_bfloat16(run.engine().processor()))
-    say("note: this machine computes faster in bfloat16, and in less memory: --set precision.compute=bf16 "
+    log_info(
+        "note: this machine computes faster in bfloat16, and in less memory: --set precision.compute=bf16 "
         "(docs/guide/precision.md)\n");
 }
 
@@ -110,10 +116,10 @@ void run_training(const Recipe& recipe, const TrainingOptions& options, StopSign
   signals.begin();  // until here a signal just ends the program: nothing can be lost
   const bool first = options.communicator == nullptr || options.communicator->first();
   if (run.finished() && first)
-    put("this run is finished already; with --set {} it has more {} and goes on\n",
-        recipe.run.max_hours ? fmt::format("run.max_hours=... (now {:g})", *recipe.run.max_hours)
-                             : fmt::format("phase.{}.steps=...", recipe.phases.size() - 1),
-        recipe.run.max_hours ? "time" : "steps");
+    print_out("this run is finished already; with --set {} it has more {} and goes on\n",
+              recipe.run.max_hours ? fmt::format("run.max_hours=... (now {:g})", *recipe.run.max_hours)
+                                   : fmt::format("phase.{}.steps=...", recipe.phases.size() - 1),
+              recipe.run.max_hours ? "time" : "steps");
   if (first) advise_bfloat16(run);
   if (begun && first) begun(run);
   const TrainingOutcome outcome = run.run();

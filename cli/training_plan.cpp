@@ -4,14 +4,15 @@
 
 #include <cmath>
 
-#include "measurements/phase_costs.h"
 #include "data/batching/loader.h"
 #include "kernels/core/console.h"
+#include "measurements/phase_costs.h"
+#include "recipes/encoder_config.h"
 #include "reports/model_report.h"
 #include "reports/number_text.h"
-#include "training/tasks/masked_language_task.h"
-#include "training/run/phase.h"
 #include "training/logging/progress.h"
+#include "training/run/phase.h"
+#include "training/tasks/masked_language_task.h"
 
 namespace comera::cli {
 
@@ -56,9 +57,10 @@ std::optional<double> print_training_plan(const Recipe& recipe, const PlannedDat
   const Model model(config, host_allocator(), false);
   const std::vector<double> micro_batches = micro_batches_of_a_pass(recipe, model, data);
   const std::int64_t own = model.parameters().count(), dense = dense_parameters(config);
-  put("model            {} parameters, {}{}\n", grouped(own), megabytes(own),
-      own == dense ? std::string(", all dense")
-                   : fmt::format("; its dense baseline has {}: {}", grouped(dense), times_text(dense, own)));
+  print_out("model            {} parameters, {}{}\n", grouped(own), megabytes(own),
+            own == dense
+                ? std::string(", all dense")
+                : fmt::format("; its dense baseline has {}: {}", grouped(dense), times_text(dense, own)));
   flush_output();  // what follows takes a while
   PhaseCosts costs = measure_phases(recipe, data.vocabulary, processes);
   double seconds = 0, checkpoint = 0;
@@ -75,14 +77,15 @@ std::optional<double> print_training_plan(const Recipe& recipe, const PlannedDat
   }
   divide_hours(costs);
   for (const PhaseCost& phase : costs.phases) seconds += phase.steps.value_or(0) * phase.seconds;
-  put("{}\n", phase_costs_text(costs));
+  print_out("{}\n", phase_costs_text(costs));
   if (const std::string passes = passes_text(costs, recipe, micro_batches); !passes.empty())
-    put("passes           {} over the training data{}\n", passes, data.tokenizer == nullptr ? ", about" : "");
-  put("checkpoints      about {:.1f} MB each, of which {} are kept, in {}\n", checkpoint * 1e-6,
-      recipe.run.keep_checkpoints, recipe.run.output);
+    print_out("passes           {} over the training data{}\n", passes,
+              data.tokenizer == nullptr ? ", about" : "");
+  print_out("checkpoints      about {:.1f} MB each, of which {} are kept, in {}\n", checkpoint * 1e-6,
+            recipe.run.keep_checkpoints, recipe.run.output);
   if (!known) return std::nullopt;
-  put("time             about {}, {} evaluations: {} if it begins now\n", duration_text(seconds),
-      costs.max_hours ? "with" : "without", clock_text(seconds));
+  print_out("time             about {}, {} evaluations: {} if it begins now\n", duration_text(seconds),
+            costs.max_hours ? "with" : "without", clock_text(seconds));
   return seconds;
 }
 

@@ -9,7 +9,7 @@ target_include_directories(comera_options INTERFACE
 target_compile_features(comera_options INTERFACE cxx_std_20)
 
 add_library(comera_warnings INTERFACE)
-set(warnings -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-sign-compare)
+set(warnings -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-sign-compare -Werror=switch)
 list(JOIN warnings "," host_warnings) # nvcc hands them on to the compiler of the host's part
 target_compile_options(comera_warnings INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>" "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${host_warnings}>")

@@ -218,7 +218,7 @@ void MpiWatch::end_job(int exit_code, std::string message, bool with_advice) {
     const std::scoped_lock lock(mutex_);
     if (with_advice && !advice_.empty()) message += "; " + advice_;
   }
-  say("comera: error: {}\n", message);
+  log_info("comera: error: {}\n", message);
   // Should MPI not manage to end everybody, this process ends at least.
   alarm(10);
   sigset_t set;

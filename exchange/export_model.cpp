@@ -8,8 +8,8 @@
 #include "data/tokenizers/tokenizer_json.h"
 #include "exchange/export_folder.h"
 #include "exchange/model_card.h"
-#include "exchange/transformers/modeling_file.h"
 #include "exchange/probe.h"
+#include "exchange/transformers/modeling_file.h"
 #include "exchange/transformers/transformers_folder.h"
 #include "kernels/backends/processors.h"
 #include "model/densify.h"
@@ -50,6 +50,18 @@ Exported export_weights(const Model& model, const Processor& processor, const da
       options.tensor_trains ? FormChoice{Form::comera, "it keeps its tensor trains"} : form_of(config);
   const TransformersConfig written{
       .model = config_to_write(config, options.tensor_trains), .form = choice.form, .labels = labels};
+  const std::vector<data::Sample> samples = probes(config, special);
+  const auto before = answers(model, processor, special, samples);
+  double largest_logit = 0;
+  for (const std::vector<double>& logits : before)
+    for (const double logit : logits) {
+      COMERA_CHECK(
+          std::isfinite(logit),
+          "{}: nothing is written: the model's logits are not finite, though its weights are; it has "
+          "diverged in training, or its weights were damaged before",
+          folder.string());
+      largest_logit = std::max(largest_logit, std::abs(logit));
+    }
   storage::create_directories_durably(folder);
   {
     std::optional<Model> dense;
@@ -71,13 +83,9 @@ Exported export_weights(const Model& model, const Processor& processor, const da
   Exported exported{.form = choice.form,
                     .reason = choice.reason,
                     .parameters = again.parameters().count(),
-                    .dense = dense_parameters(config)};
-  const std::vector<data::Sample> samples = probes(config, special);
-  const auto before = answers(model, processor, special, samples);
+                    .dense = dense_parameters(config),
+                    .largest_logit = largest_logit};
   exported.difference = largest_difference(before, answers(again, cpu, special, samples));
-  for (const std::vector<double>& logits : before)
-    for (const double logit : logits)
-      exported.largest_logit = std::max(exported.largest_logit, std::abs(logit));
   COMERA_CHECK(exported.difference <= most_relative_difference * std::max(exported.largest_logit, 1.0),
                "{}: what was written says something else than the model: logits differ by up to {:.3g}, the "
                "largest is {:.3g}",

@@ -95,7 +95,7 @@ std::string model_card(const LoadedModel& loaded, const std::filesystem::path& r
                        const Exported& exported) {
   const EncoderConfig& config = loaded.model.config();
   const bool mlm = config.head == HeadKind::mlm;
-  const RunState state = RunState::load(CheckpointReader(loaded.trained.checkpoint));
+  const RunState state = RunState::load(*loaded.trained.reader);
   std::string text =
       fmt::format("---\nlibrary_name: transformers\npipeline_tag: {}\ntags:\n{}\n- tensor-train\n---\n# {}\n",
                   mlm ? "fill-mask" : "text-classification", model_card_tag,

@@ -8,12 +8,12 @@
 #include <optional>
 #include <random>
 
-#include "measurements/stepper.h"
 #include "data/clicks/click_batch.h"
 #include "data/clicks/synthetic_clicks.h"
 #include "kernels/backends/processors.h"
 #include "kernels/core/check.h"
 #include "kernels/ops/elementwise/gather.h"
+#include "measurements/stepper.h"
 #include "tensorized/embedding/embedding.h"
 
 namespace comera {
@@ -124,7 +124,7 @@ struct Way {
 constexpr Way ways[] = {{"dense", std::nullopt},
                         {"naive", LookupKind::naive},
                         {"unique", LookupKind::unique},
-                        {"halves", LookupKind::halves}};
+                        {"factors", LookupKind::factors}};
 
 }  // namespace
 

@@ -6,9 +6,10 @@
 #include <cmath>
 #include <numeric>
 
-#include "measurements/stepper.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
+#include "measurements/stepper.h"
+#include "recipes/encoder_config.h"
 #include "reports/number_text.h"
 
 namespace comera {

@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <optional>
 
-#include "measurements/step_profile.h"
-#include "measurements/stepper.h"
 #include "checkpoints/rank_history.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
+#include "measurements/step_profile.h"
+#include "measurements/stepper.h"
 #include "model/rank_sizes.h"
+#include "recipes/encoder_config.h"
 #include "training/ranks/rank_compaction.h"
 
 namespace comera {

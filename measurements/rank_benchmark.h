@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "measurements/step_benchmark.h"
 #include "checkpoints/checkpoint_file.h"
 #include "kernels/core/tensors/parameter.h"
+#include "measurements/step_benchmark.h"
 
 namespace comera {
 

@@ -7,9 +7,10 @@
 #include <array>
 #include <cmath>
 
-#include "measurements/loss_law.h"
 #include "kernels/core/check.h"
 #include "kernels/core/tensors/memory.h"
+#include "measurements/loss_law.h"
+#include "recipes/encoder_config.h"
 #include "reports/model_report.h"
 #include "reports/number_text.h"
 

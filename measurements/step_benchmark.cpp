@@ -6,12 +6,12 @@
 #include <cstring>
 #include <optional>
 
-#include "measurements/step_profile.h"
-#include "measurements/stepper.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "kernels/ops/elementwise/layout.h"
 #include "kernels/ops/products/matrix_product.h"
+#include "measurements/step_profile.h"
+#include "measurements/stepper.h"
 
 namespace comera {
 

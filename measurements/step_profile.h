@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "measurements/stepper.h"
 #include "kernels/backends/ceilings.h"
 #include "kernels/core/profile.h"
+#include "measurements/stepper.h"
 
 namespace comera {
 

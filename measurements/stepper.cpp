@@ -121,8 +121,7 @@ double Stepper::step() {
 }
 
 void Stepper::apply() {
-  const StepRates rates = {1e-4, 1e-4, 1e-4, 1e-4, 1e-4};
-  engine_.apply(update_++, targets_, rates, 1.0);
+  engine_.apply(update_++, targets_, StepRates(LearningRates::all(1e-4)), 1.0);
   engine_.results();  // waits for a device that works by itself
 }
 

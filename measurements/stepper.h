@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "measurements/step_benchmark.h"
 #include "data/batching/batch.h"
 #include "kernels/ops/processor.h"
+#include "measurements/step_benchmark.h"
 #include "model/model.h"
 #include "recipes/recipe.h"
 #include "training/step/step_engine.h"

@@ -35,7 +35,7 @@ LinearForm EncoderConfig::form_of(const std::optional<TTShape>& kind, const Line
   if (low_rank) return *low_rank;
   const bool of_head = spec.name.starts_with("head.");
   if (lte && !of_head) return *lte;
-  if (kind) return TrainForm{.shapes = tensorized.shapes_of(kind, spec), .plan = tensorized.plan};
+  if (kind) return TensorTrainForm{.shapes = tensorized.shapes_of(kind, spec), .plan = tensorized.plan};
   return DenseForm{};
 }
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "kernels/core/tensors/dtype.h"
-#include "tensorized/linear/linear.h"
 #include "tensorized/decomposition/shapes.h"
+#include "tensorized/linear/linear.h"
 
 namespace comera {
 
@@ -40,7 +40,7 @@ struct TensorizedConfig {
   std::optional<TTShape> ffn_down;
   std::optional<TTShape> head;  // the pooler of a classifier or the transform of an MLM head
   std::optional<TTMShape> embedding;
-  LookupKind lookup = LookupKind::halves;
+  LookupKind lookup = LookupKind::factors;
   PlanKind plan = PlanKind::automatic;
   // Instead of the kind's ranks; the modes are always the kind's. Every layer may have ranks of its own,
   // those of a group (Q, K and V) too. All 0: the layer is removed (not that of the head, nor the embedding).
@@ -64,6 +64,7 @@ struct EncoderArchitecture {
   Positions positions = Positions::learned;
   double rotary_theta = 10000;  // of rotary positions
   std::int64_t types = 2;
+  Activation activation = Activation::gelu;  // of feed-forward layers and a masked-language head's transform
   NormPlacement norm = NormPlacement::post;
   double norm_eps = 1e-12;
   double dropout = 0.1;            // after the embedding, attention output and feed-forward

@@ -24,10 +24,15 @@ Model::Model(const EncoderConfig& config, Allocator& allocator, bool gradients)
   store_.begin_block();
   if (config.norm == NormPlacement::pre)
     final_norm_ = LayerNorm::add(store_, "encoder.norm", config.hidden, config.norm_eps);
-  if (config.head == HeadKind::mlm)
-    head_ = std::make_unique<MaskedLanguageHead>(store_, config, embedding_->tokens());
-  else
-    head_ = std::make_unique<SequenceHead>(store_, config);
+  if (config.head == HeadKind::mlm) {
+    auto head = std::make_unique<MaskedLanguageHead>(store_, config, embedding_->tokens());
+    masked_language_head_ = head.get();
+    head_ = std::move(head);
+  } else {
+    auto head = std::make_unique<SequenceHead>(store_, config);
+    sequence_head_ = head.get();
+    head_ = std::move(head);
+  }
   merged_.blocks.resize(config.layers);
   saved_.resize(config.layers);
   store_.allocate(allocator, config.compute, gradients);
@@ -41,7 +46,7 @@ void Model::add_float8(const Float8Config& config, Allocator& allocator) {
   std::vector<std::string> names;
   for (const Linear* linear : linears) names.push_back(linear->spec().name);
   for (const auto& block : blocks_)
-    if (block->attention().between_halves() != nullptr)
+    if (block->attention().between_factors() != nullptr)
       for (const Linear* linear : {&block->attention().projections(), &block->attention().output()})
         names.push_back(linear->spec().name + ".between_halves");
   float8_ = std::make_unique<Float8State>(config, names, allocator);
@@ -49,7 +54,7 @@ void Model::add_float8(const Float8Config& config, Allocator& allocator) {
   const auto layer = [&] { return Float8Layer{.state = float8_.get(), .index = next++}; };
   for (Linear* linear : linears) linear->use_float8(layer());
   for (const auto& block : blocks_)
-    if (TTAttention* attention = block->attention().between_halves()) {
+    if (TTAttention* attention = block->attention().between_factors()) {
       const Float8Layer query = layer(), output = layer();
       attention->use_float8({query, output});
     }
@@ -79,8 +84,8 @@ void Model::run_micro_batch(const EncoderStep& given, bool gradient) const {
   const Tensor g = gradient ? arena.saved(shape, store_.compute()) : Tensor();
   begin_pass(context, gradient);
 
-  const std::optional<RowList> read = head_->reads(step.batch);
-  const RowList* early = read && reads_early() ? &*read : nullptr;
+  const std::optional<RowSubset> read = head_->reads(step.batch);
+  const RowSubset* early = read && reads_early() ? &*read : nullptr;
   const Merging merging = merge(step, early, gradient, merged_);
   const EmbeddingBlock::Saved embedded = embedding_->forward(step);
   Tensor x = embedded.y;
@@ -116,7 +121,7 @@ void Model::run_micro_batch(const EncoderStep& given, bool gradient) const {
   arena.release(mark);
 }
 
-Merging Model::merge(const EncoderStep& step, const RowList* early, bool gradients,
+Merging Model::merge(const EncoderStep& step, const RowSubset* early, bool gradients,
                      MergedEncoder& merged) const {
   const ProductPlace place(step.context.products, EncoderConfig::embedding_layer, cores_stay_wide);
   merged.tokens = embedding_->tokens().merge(step.context, config_.head == HeadKind::mlm, gradients);
@@ -126,14 +131,14 @@ Merging Model::merge(const EncoderStep& step, const RowList* early, bool gradien
   });
 }
 
-void Model::backward(const EncoderStep& step, const Tensor& dhidden, const Tensor& g, const RowList* early,
+void Model::backward(const EncoderStep& step, const Tensor& dhidden, const Tensor& g, const RowSubset* early,
                      const Merging& merging) const {
   ArenaScope scope(step.context.arena);
   const bool together = !announces_gradients();
   MergedGradients gradients(step.context, scope, merging,
                             together ? MergedGradients::usual_most(step.context.backend.device()) : 0);
   for (std::size_t i = blocks_.size(); i-- > 0;) {
-    const RowList* rows = rows_of(i, early);
+    const RowSubset* rows = rows_of(i, early);
     blocks_[i]->backward(step, saved_[i], rows ? dhidden : g, g, rows, gradients);
     if (!together) gradients.flush();
     ready(static_cast<int>(i) + 1);
@@ -141,17 +146,17 @@ void Model::backward(const EncoderStep& step, const Tensor& dhidden, const Tenso
   gradients.flush();
 }
 
-RowList Model::themselves(const EncoderStep& step, const RowList& rows) {
+RowSubset Model::themselves(const EncoderStep& step, const RowSubset& rows) {
   return {.indices = step.batch.token_rows, .count = rows.count, .most = rows.most};
 }
 
-Tensor Model::gathered(const EncoderStep& step, const RowList& rows, const Tensor& x) const {
+Tensor Model::gathered(const EncoderStep& step, const RowSubset& rows, const Tensor& x) const {
   const Tensor y = step.context.arena.saved({rows.most, config_.hidden}, x.dtype());
   gather(step.context, rows, x, y);
   return y;
 }
 
-MergedEncoder Model::prepare(const EncoderStep& step, const std::optional<RowList>& read) const {
+MergedEncoder Model::prepare(const EncoderStep& step, const std::optional<RowSubset>& read) const {
   begin_pass(step.context, false);
   MergedEncoder merged;
   merged.blocks.resize(blocks_.size());
@@ -159,25 +164,25 @@ MergedEncoder Model::prepare(const EncoderStep& step, const std::optional<RowLis
   return merged;
 }
 
-EncoderStep Model::prepared(const EncoderStep& step, const std::optional<RowList>& read,
+EncoderStep Model::prepared(const EncoderStep& step, const std::optional<RowSubset>& read,
                             MergedEncoder& own) const {
   if (step.merged != nullptr) return step;
   own = prepare(step, read);
   return {step, step.batch, &own};
 }
 
-Tensor Model::encode(const EncoderStep& given, const std::optional<RowList>& read) const {
+Tensor Model::encode(const EncoderStep& given, const std::optional<RowSubset>& read) const {
   MergedEncoder own;
   const EncoderStep step = prepared(given, read, own);
   Arena& arena = step.context.arena;
   const std::int64_t tokens = step.batch.capacity.tokens;
   const Tensor x = arena.saved({tokens, config_.hidden}, store_.compute());
   const Tensor last = read ? arena.saved({read->most, config_.hidden}, store_.compute()) : x;
-  const RowList* early = read && reads_early() ? &*read : nullptr;
+  const RowSubset* early = read && reads_early() ? &*read : nullptr;
   // A block's other tensors are released when its output has been copied: nothing is kept for a backward
   // pass.
-  const RowList all{.indices = step.batch.token_rows, .count = step.batch.token_count(), .most = tokens};
-  const auto keep = [&](std::size_t mark, const RowList& list, const Tensor& y, const Tensor& to) {
+  const RowSubset all{.indices = step.batch.token_rows, .count = step.batch.token_count(), .most = tokens};
+  const auto keep = [&](std::size_t mark, const RowSubset& list, const Tensor& y, const Tensor& to) {
     gather(step.context, list, y, to);
     arena.release(mark);
   };
@@ -185,7 +190,7 @@ Tensor Model::encode(const EncoderStep& given, const std::optional<RowList>& rea
   keep(mark, all, embedding_->forward(step).y, x);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     mark = arena.mark();
-    const auto forward = [&](const RowList* rows) {
+    const auto forward = [&](const RowSubset* rows) {
       return blocks_[i]->forward(step, step.merged->blocks[i], x, rows).y;
     };
     if (!read || i + 1 < blocks_.size())
@@ -201,7 +206,7 @@ Tensor Model::encode(const EncoderStep& given, const std::optional<RowList>& rea
 }
 
 void Model::predict(const EncoderStep& step, const Tensor& y) const {
-  const auto* head = dynamic_cast<const SequenceHead*>(head_.get());
+  const SequenceHead* head = sequence_head_;
   COMERA_CHECK(head != nullptr, "a model with a masked-language head predicts nothing for whole sequences");
   const std::size_t mark = step.context.arena.mark();
   head->predict(step, encode(step, head->reads(step.batch)), y);
@@ -209,10 +214,10 @@ void Model::predict(const EncoderStep& step, const Tensor& y) const {
 }
 
 void Model::logits(const EncoderStep& given, const Tensor& y) const {
-  const auto* head = dynamic_cast<const MaskedLanguageHead*>(head_.get());
+  const MaskedLanguageHead* head = masked_language_head_;
   COMERA_CHECK(head != nullptr, "a model without a masked-language head predicts no tokens");
   const std::size_t mark = given.context.arena.mark();
-  const std::optional<RowList> read = head->reads(given.batch);
+  const std::optional<RowSubset> read = head->reads(given.batch);
   MergedEncoder own;
   const EncoderStep step = prepared(given, read, own);
   head->logits(step, encode(step, read), y);
@@ -221,7 +226,7 @@ void Model::logits(const EncoderStep& given, const Tensor& y) const {
 
 void Model::embed(const EncoderStep& step, Pooling pooling, const Tensor& vectors) const {
   const std::size_t mark = step.context.arena.mark();
-  const std::optional<RowList> read = pooled_rows(step.batch, pooling);
+  const std::optional<RowSubset> read = pooled_rows(step.batch, pooling);
   const Tensor hidden = encode(step, read);
   if (read)
     gather(step.context, themselves(step, *read), hidden, vectors);

@@ -7,8 +7,8 @@
 #include "model/layers/embedding_block.h"
 #include "model/layers/encoder_block.h"
 #include "model/layers/head.h"
-#include "model/merged_encoder.h"
 #include "model/layers/positions.h"
+#include "model/merged_encoder.h"
 #include "model/trainable.h"
 
 namespace comera {
@@ -26,10 +26,10 @@ class Model final : public Trainable {
   void run_micro_batch(const EncoderStep& step, bool gradient) const;
   // What the methods below need of the parameters alone, kept in the arena: for many steps of this capacity
   // and `read`, as their `merged`. A step without makes it for itself.
-  MergedEncoder prepare(const EncoderStep& step, const std::optional<RowList>& read) const;
+  MergedEncoder prepare(const EncoderStep& step, const std::optional<RowSubset>& read) const;
   // The encoder's output (T, hidden), or those of its rows (R, hidden), in the arena; the caller releases it.
   // Without what a backward pass needs: of each block only what is made of its cores is kept.
-  Tensor encode(const EncoderStep& step, const std::optional<RowList>& read = {}) const;
+  Tensor encode(const EncoderStep& step, const std::optional<RowSubset>& read = {}) const;
   // What the head says of each sequence, y (S, sequence_outputs): logits of the classes, or one score. Throws
   // Error if the head is a masked-language head.
   void predict(const EncoderStep& step, const Tensor& y) const;
@@ -54,21 +54,22 @@ class Model final : public Trainable {
   void add_float8(const Float8Config& config, Allocator& allocator);
 
   // What is made of the cores. early: the rows that the last block computes alone.
-  Merging merge(const EncoderStep& step, const RowList* early, bool gradients, MergedEncoder& merged) const;
-  EncoderStep prepared(const EncoderStep& step, const std::optional<RowList>& read, MergedEncoder& own) const;
-  const RowList* rows_of(std::size_t block, const RowList* early) const {
+  Merging merge(const EncoderStep& step, const RowSubset* early, bool gradients, MergedEncoder& merged) const;
+  EncoderStep prepared(const EncoderStep& step, const std::optional<RowSubset>& read,
+                       MergedEncoder& own) const;
+  const RowSubset* rows_of(std::size_t block, const RowSubset* early) const {
     return block + 1 == blocks_.size() ? early : nullptr;
   }
   // All blocks; dhidden is what the head wrote, g (T, hidden) scratch.
-  void backward(const EncoderStep& step, const Tensor& dhidden, const Tensor& g, const RowList* early,
+  void backward(const EncoderStep& step, const Tensor& dhidden, const Tensor& g, const RowSubset* early,
                 const Merging& merging) const;
   void ready(int block) const { gradients_are_ready(block_ranges_[block]); }
   // Whether the last block computes what the head reads alone: heads of adapters share all tokens of a
   // micro-batch.
   bool reads_early() const { return !config_.lte; }
   // Rows that have been gathered already: again, so that those at and beyond their count are 0.
-  static RowList themselves(const EncoderStep& step, const RowList& rows);
-  Tensor gathered(const EncoderStep& step, const RowList& rows, const Tensor& x) const;
+  static RowSubset themselves(const EncoderStep& step, const RowSubset& rows);
+  Tensor gathered(const EncoderStep& step, const RowSubset& rows, const Tensor& x) const;
   // By the final norm, if there is one.
   Tensor normalize(const EncoderStep& step, const Tensor& x, NormStatistics& statistics) const;
 
@@ -78,6 +79,8 @@ class Model final : public Trainable {
   std::vector<std::unique_ptr<EncoderBlock>> blocks_;
   std::optional<LayerNorm> final_norm_;  // of a pre-norm encoder
   std::unique_ptr<Head> head_;
+  const MaskedLanguageHead* masked_language_head_ = nullptr;  // head_, if it is one
+  const SequenceHead* sequence_head_ = nullptr;               // the same
   std::unique_ptr<Float8State> float8_;
   std::vector<std::vector<ParameterRange>> block_ranges_;
   // Of a training step; they are members so that their memory is used again.

@@ -9,7 +9,7 @@ namespace comera {
 
 namespace {
 
-using Train = ModelTrains::Train;
+using Train = ModelTensorTrains::Train;
 
 std::vector<Train> trains_of(const EncoderConfig& config) {
   std::vector<Train> trains;
@@ -77,31 +77,32 @@ bool passes(const std::vector<std::string>& way, const LayerRanks& ranks) {
 
 }  // namespace
 
-ModelTrains::ModelTrains(const EncoderConfig& config) : trains(trains_of(config)), ways(ways_of(config)) {}
+ModelTensorTrains::ModelTensorTrains(const EncoderConfig& config)
+    : trains(trains_of(config)), ways(ways_of(config)) {}
 
-LayerRanks ranks_of(const ModelTrains& model) {
+LayerRanks ranks_of(const ModelTensorTrains& model) {
   LayerRanks ranks;
   for (const Train& train : model.trains) ranks[train.name] = train.ranks;
   return ranks;
 }
 
-std::int64_t tensorized_size(const ModelTrains& model, const LayerRanks& ranks) {
+std::int64_t tensorized_size(const ModelTensorTrains& model, const LayerRanks& ranks) {
   std::int64_t size = 0;
   for (const Train& train : model.trains) size += size_of(train, ranks_in(ranks, train.name));
   return size;
 }
 
-std::int64_t dense_size(const ModelTrains& model) {
+std::int64_t dense_size(const ModelTensorTrains& model) {
   std::int64_t size = 0;
   for (const Train& train : model.trains) size += train.dense;
   return size;
 }
 
-bool is_connected(const ModelTrains& model, const LayerRanks& ranks) {
+bool is_connected(const ModelTensorTrains& model, const LayerRanks& ranks) {
   return std::ranges::any_of(model.ways, [&](const auto& way) { return passes(way, ranks); });
 }
 
-std::vector<std::string> connecting_layers(const ModelTrains& model, const LayerRanks& ranks) {
+std::vector<std::string> connecting_layers(const ModelTensorTrains& model, const LayerRanks& ranks) {
   for (auto way : model.ways) {
     if (!passes(way, ranks)) continue;
     std::erase_if(way, [&](const std::string& layer) { return !ranks.contains(layer); });
@@ -110,7 +111,7 @@ std::vector<std::string> connecting_layers(const ModelTrains& model, const Layer
   return {};
 }
 
-std::int64_t least_size(const ModelTrains& model, const LayerRanks& ranks) {
+std::int64_t least_size(const ModelTensorTrains& model, const LayerRanks& ranks) {
   std::int64_t size = 0;
   std::map<std::string, std::int64_t> smallest;  // of what may be removed
   for (const Train& train : model.trains) {
@@ -131,7 +132,7 @@ std::int64_t least_size(const ModelTrains& model, const LayerRanks& ranks) {
   return cheapest == std::numeric_limits<std::int64_t>::max() ? size : size + cheapest;
 }
 
-std::vector<std::string> removed_layers(const ModelTrains& model, const LayerRanks& ranks) {
+std::vector<std::string> removed_layers(const ModelTensorTrains& model, const LayerRanks& ranks) {
   std::vector<std::string> removed;
   for (const Train& train : model.trains)
     if (is_removed(ranks_in(ranks, train.name))) removed.push_back(train.name);

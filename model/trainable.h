@@ -32,6 +32,9 @@ class MicroBatch {
   // Forward, loss and, with `gradient`, backward. Gradients of the sum of the losses are added to those of
   // the parameters; loss, targets and hits are added to step.results.
   virtual void run(const Step& step, bool gradient) const = 0;
+  // (units, 1), of the master type: what the last run without gradient answered to each example. Error for
+  // kinds that keep no answers.
+  virtual const Tensor& answers() const { throw Error("these micro-batches keep no answers"); }
 };
 
 // The micro-batches of a phase, all of one size. A model of each kind has its own.
@@ -66,8 +69,8 @@ class Trainable {
   virtual std::vector<RankedLayer> ranked_layers() const = 0;
   // Scales of 8-bit operands; null without any.
   virtual Float8State* float8() const { return nullptr; }
-  // Lets every layer's adapters become part of its weights (tensorized/linear/lte_linear.h); nothing without any.
-  // Between an update and the next micro-batch.
+  // Lets every layer's adapters become part of its weights (tensorized/linear/lte_linear.h); nothing without
+  // any. Between an update and the next micro-batch.
   virtual void merge_adapters(const Context& /*context*/) const {}
 
   // Called in every micro-batch with the places of gradients in the flat vector to which this micro-batch

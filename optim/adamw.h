@@ -4,8 +4,8 @@
 
 namespace comera {
 
-// AdamW (Loshchilov and Hutter, 2019): kernels/ops/optimizers/optimizer.h has the formula. Its states are "m" and "v",
-// the moments of the gradient.
+// AdamW (Loshchilov and Hutter, 2019): kernels/ops/optimizers/optimizer.h has the formula. Its states are "m"
+// and "v", the moments of the gradient.
 class AdamWOptimizer : public Optimizer {
  public:
   AdamWOptimizer(ParameterStore& store, const OptimizerOptions& options, Allocator& allocator)

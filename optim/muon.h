@@ -6,8 +6,8 @@
 namespace comera {
 
 // Muon (Jordan et al., 2024) for the matrices of linear layers, whether dense or cores of trains:
-// kernels/ops/optimizers/muon.h has the formula. All other parameters are AdamW's. A matrix's only state is "m", its
-// momentum.
+// kernels/ops/optimizers/muon.h has the formula. All other parameters are AdamW's. A matrix's only state is
+// "m", its momentum.
 class MuonOptimizer final : public AdamWOptimizer {
  public:
   MuonOptimizer(ParameterStore& store, const OptimizerOptions& options, Allocator& allocator);

@@ -11,11 +11,6 @@
 
 namespace comera {
 
-static_assert(static_cast<int>(ParameterRole::core) == static_cast<int>(RateGroup::core) &&
-              static_cast<int>(ParameterRole::gate) == static_cast<int>(RateGroup::gate) &&
-              static_cast<int>(ParameterRole::dense) == static_cast<int>(RateGroup::dense) &&
-              static_cast<int>(RateGroup::dense_table) + 1 == max_parameter_groups);
-
 const char* name_of(OptimizerKind kind) {
   constexpr const char* names[] = {"adamw", "muon", "lamb", "galore"};
   return names[static_cast<int>(kind)];
@@ -24,14 +19,6 @@ const char* name_of(OptimizerKind kind) {
 const char* name_of(GaloreProjection projection) {
   constexpr const char* names[] = {"std", "reverse_std", "right", "left", "full"};
   return names[static_cast<int>(projection)];
-}
-
-RateGroup group_of(const ParameterInfo& parameter, const OptimizerOptions& options) {
-  COMERA_CHECK(parameter.role != ParameterRole::frozen, "{} is not trained and has no rate", parameter.name);
-  if (parameter.embedding)
-    return parameter.role == ParameterRole::core ? RateGroup::embedding : RateGroup::dense_table;
-  const bool by_muon = options.kind == OptimizerKind::muon && parameter.matrix_rows > 0;
-  return by_muon ? RateGroup::core : static_cast<RateGroup>(parameter.role);
 }
 
 ParameterSegment segment_of(const ParameterStore& store, ParameterId id, const OptimizerOptions& options) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,16 +8,10 @@
 #include "kernels/ops/context.h"
 #include "kernels/ops/optimizers/optimizer.h"
 #include "kernels/shared/step_values.h"
+#include "optim/learning_rates.h"
 #include "optim/optimizer_options.h"
 
 namespace comera {
-
-// Which learning rate a parameter has (StepInputs::learning_rate): its role's, but cores of embeddings
-// and dense tables of click models may have their own. That of cores is also of all matrices that Muon
-// updates.
-enum class RateGroup : std::uint8_t { core, gate, dense, embedding, dense_table };
-using StepRates = std::array<double, max_parameter_groups>;  // by RateGroup
-RateGroup group_of(const ParameterInfo& parameter, const OptimizerOptions& options);
 
 // Turns the gradients of a store into updates of its parameters. All of it happens on the device, by the
 // operations of a context, so that a step can be recorded.

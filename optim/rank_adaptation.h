@@ -44,8 +44,8 @@ class GateImportance {
   Tensor values_;
 };
 
-// The two operations that stand around an optimizer's update (kernels/ops/tensor_trains/ranks.h), with their tables and
-// state on the device.
+// The two operations that stand around an optimizer's update (kernels/ops/tensor_trains/ranks.h), with their
+// tables and state on the device.
 class RankAdaptation {
  public:
   // The store must be allocated with gradients, and outlive this, as must the importance, of the same layers.

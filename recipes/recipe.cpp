@@ -18,17 +18,4 @@ std::optional<std::string> note_of_old_names(const Recipe& recipe) {
   return fmt::format("names of earlier versions still work: {}", fmt::join(met, ", "));
 }
 
-double LearningRates::largest() const {
-  double largest = 0;
-  for_each([&](const char*, double rate) { largest = std::max(largest, rate); });
-  return largest;
-}
-
-std::string LearningRates::text(const char* is) const {
-  std::vector<std::string> parts;
-  for_each(
-      [&](const char* name, double rate) { parts.push_back(fmt::format("{}{}{:.2g}", name, is, rate)); });
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
-
 }  // namespace comera

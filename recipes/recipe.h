@@ -12,6 +12,7 @@
 #include "kernels/ops/processor.h"
 #include "model/config.h"
 #include "model/dlrm/config.h"
+#include "optim/learning_rates.h"
 #include "optim/optimizer_options.h"
 #include "optim/schedule.h"
 #include "recipes/adaptation.h"
@@ -173,27 +174,6 @@ struct DistributedSection {
   friend bool operator==(const DistributedSection&, const DistributedSection&) = default;
 };
 
-// One rate per role of a parameter (ParameterStore's groups), and that of the token embedding's cores.
-struct LearningRates {
-  double cores = 0;
-  double gates = 0;
-  double other = 0;
-  std::optional<double> embedding = {};  // not given: as of cores, or of the rest where a table is dense
-
-  // f(name, rate) for each that is given.
-  template <class F>
-  void for_each(const F& f) const {
-    f("cores", cores);
-    if (embedding) f("embedding", *embedding);
-    f("gates", gates);
-    f("other", other);
-  }
-  double largest() const;
-  // "cores 0.005, gates 0.001, other 0.001", or as TOML "cores = 0.005, ..."; with two digits.
-  std::string text(const char* is = " ") const;
-  friend bool operator==(const LearningRates&, const LearningRates&) = default;
-};
-
 struct PhaseSection {
   std::string name;
   std::int64_t length = 0;                     // longest sequence, tokens
@@ -277,10 +257,6 @@ void require_click_keys(const Recipe& recipe);
 std::vector<std::string> keys_without_effect(const Recipe& recipe);
 // A note about the old names that it was written with; nothing if there were none.
 std::optional<std::string> note_of_old_names(const Recipe& recipe);
-
-// The model that the recipe describes. The tokenizer's vocabulary is needed when the recipe leaves
-// model.vocabulary at 0; a larger one than the recipe's is refused. Throws UsageError.
-EncoderConfig encoder_config(const Recipe& recipe, std::int64_t tokenizer_vocabulary = 0);
 
 // The click model that the recipe describes, for data with so many numbers and tables of so many rows; empty:
 // as the recipe says. Throws UsageError.

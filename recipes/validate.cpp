@@ -8,6 +8,7 @@
 #include <set>
 
 #include "kernels/core/device_name.h"
+#include "recipes/encoder_config.h"
 #include "recipes/recipe.h"
 #include "recipes/schema/schema.h"
 
@@ -241,21 +242,6 @@ void check_phases(const Recipe& recipe, const Places& places) {
   }
 }
 
-// The shapes of a recipe that is not tensorized are not looked at, so that they need not fit.
-EncoderConfig convert(const Recipe& recipe, std::int64_t vocabulary) {
-  EncoderConfig config;
-  static_cast<EncoderArchitecture&>(config) = recipe.model;
-  config.vocabulary = vocabulary;
-  config.compute = recipe.precision.activations();
-  config.float8 = recipe.precision.float8();
-  config.tensorized = recipe.tensorized;
-  if (recipe.tensorized.enabled) return config;
-  EncoderConfig baseline = config.dense_baseline();
-  baseline.low_rank = recipe.low_rank;
-  baseline.lte = recipe.lte;
-  return baseline;
-}
-
 void check_dlrm(const Recipe& recipe, const Places& places) {
   refuse_others<TensorizedSection>(recipe.tensorized, "tensorized", {"enabled", "lookup", "plan", "ranks"},
                                    places);
@@ -265,7 +251,7 @@ void check_dlrm(const Recipe& recipe, const Places& places) {
                                                  name_of(recipe.precision.compute)));
   if (recipe.tensorized.lookup == LookupKind::naive)
     places.fail("tensorized.lookup",
-                "tensorized.lookup = \"naive\" is for encoders; take \"unique\" or \"halves\"");
+                "tensorized.lookup = \"naive\" is for encoders; take \"unique\" or \"factors\"");
   if (recipe.dlrm->tables.empty() || !recipe.dlrm->numbers) return;  // the data say more
   try {
     dlrm_config(recipe).validate();
@@ -280,7 +266,7 @@ void check_model(const Recipe& recipe, const Places& places) {
   // Whether the embedding covers a vocabulary that only the tokenizer knows is checked in encoder_config().
   const std::int64_t vocabulary = recipe.model.vocabulary > 0 ? recipe.model.vocabulary : 1;
   try {
-    convert(recipe, vocabulary).validate();
+    unchecked_encoder_config(recipe, vocabulary).validate();
   } catch (const Error& error) {
     const std::string sentence = error.what();
     places.fail(sentence.substr(0, sentence.find_first_of(": ")), sentence);
@@ -374,35 +360,6 @@ void require_click_keys(const Recipe& recipe) {
     throw UsageError(
         "data.train is empty; training needs the folder that `comera clicks data` has made: --data FOLDER");
   require_training_keys(recipe);
-}
-
-EncoderConfig encoder_config(const Recipe& recipe, std::int64_t tokenizer_vocabulary) {
-  if (recipe.dlrm)
-    throw UsageError("this is a click model's ([dlrm]); the commands for those are `comera clicks`");
-  const std::int64_t own = recipe.model.vocabulary;
-  if (own == 0 && tokenizer_vocabulary == 0)
-    throw UsageError(
-        "model.vocabulary is 0, which means the tokenizer's, but there is no tokenizer; give "
-        "data.tokenizer or --set model.vocabulary=NUMBER");
-  if (own > 0 && tokenizer_vocabulary > own)
-    throw UsageError(
-        fmt::format("the tokenizer has {} tokens, more than model.vocabulary = {}; raise model.vocabulary "
-                    "or set it to 0",
-                    tokenizer_vocabulary, own));
-  EncoderConfig config = recipe_detail::convert(recipe, own > 0 ? own : tokenizer_vocabulary);
-  if (const auto table = config.tensorized.embedding;
-      own == 0 && table && table->rows() < tokenizer_vocabulary)
-    throw UsageError(fmt::format(
-        "the tokenizer has {} pieces, but the recipe was made for a vocabulary of at most {}: its "
-        "tensorized.embedding.row_modes multiply to {}; give the tokenizer that it was made for, "
-        "or larger row modes",
-        tokenizer_vocabulary, table->rows(), table->rows()));
-  try {
-    config.validate();
-  } catch (const Error& error) {
-    throw UsageError(error.what());
-  }
-  return config;
 }
 
 }  // namespace comera

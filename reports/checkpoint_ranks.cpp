@@ -6,6 +6,7 @@
 #include <functional>
 #include <numeric>
 
+#include "recipes/encoder_config.h"
 #include "recipes/recipe.h"
 #include "reports/model_report.h"
 

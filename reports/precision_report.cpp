@@ -9,6 +9,7 @@
 #include "kernels/backends/processors.h"
 #include "kernels/ops/product_log.h"
 #include "model/model.h"
+#include "recipes/encoder_config.h"
 
 namespace comera {
 

@@ -44,17 +44,18 @@ cmake --build --preset release -j 2 --target comera_cuda > "$work/build" || {
 
 # What 'ptxas -v' said while they were compiled (cmake/record_ptxas.sh), as lines of file, kernel, architecture,
 # registers, and bytes spilled, of the stack and of shared memory.
-for source in kernels/cuda/*.cu; do
+for source in kernels/cuda/*.cu kernels/cuda/*/*.cu; do
   file=$(basename "$source")
-  [[ -e $objects/$file.o ]] || fail "$source is not in kernels/cuda/CMakeLists.txt"
-  [[ -e $objects/$file.o.ptxas ]] || continue # compiled as host code
+  object=$objects/${source#kernels/cuda/}.o
+  [[ -e $object ]] || fail "$source is not in kernels/cuda/CMakeLists.txt"
+  [[ -e $object.ptxas ]] || continue # compiled as host code
   awk -v OFS='\t' -v file="$file" '
     function before(word, i) { for (i = 2; i <= NF; ++i) if ($i == word) return $(i - 1); return 0 }
     { gsub(/[,\047]| bytes/, "") }
     /Compiling entry function/ { kernel = $(NF - 2); architecture = $NF; spilled = stack = 0 }
     /stack frame/              { stack += $1; spilled += $4 + $7 }
     /Used .* registers/        { print file, kernel, architecture, before("registers"), spilled, stack, before("smem") }
-  ' "$objects/$file.o.ptxas"
+  ' "$object.ptxas"
 done | c++filt -p | sed 's/comera::cuda:://g; s/comera:://g; s/(anonymous namespace):://g' | sort > "$work/kernels"
 [[ -s $work/kernels ]] || fail "no kernel was found in $objects"
 

@@ -11,12 +11,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export LC_ALL=C
 
 build=build/asan
-quick=build/release/tests/mutation/mutants
-races=build/tsan/tests/mutation/mutants
+quick=build/release/tests/qa/mutation/mutants
+races=build/tsan/tests/qa/mutation/mutants
 results=$build/mutants.tsv
 reached=$build/mutants-reached.tsv
 places=$build/mutated/places.tsv
-program=$build/tests/mutation/mutants
+program=$build/tests/qa/mutation/mutants
 jobs=${MUTANT_JOBS:-$(nproc)}
 
 retry=false renewed=false
@@ -30,7 +30,7 @@ case "${1:-}" in
 esac
 
 for preset in release asan tsan; do
-  cmake --preset "$preset" > /dev/null
+  cmake --preset "$preset" -DCOMERA_QA=ON > /dev/null
   cmake --build "build/$preset" --target mutants -j 2
 done
 export quick program races reached results places retry ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \

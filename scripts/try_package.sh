@@ -55,7 +55,7 @@ mapfile -t sources < <(find /etc/apt/sources.list /etc/apt/sources.list.d -maxde
 release=$(. /etc/os-release && echo "$VERSION_CODENAME")
 
 mkdir "$work/code"
-cp kernels/core/*.cpp kernels/core/*.h data/*.cpp data/*.h "$work/code"
+cp kernels/core/*.cpp kernels/core/*.h data/corpus/*.cpp data/corpus/*.h data/shards/*.cpp data/shards/*.h "$work/code"
 cat > "$work/code/try.sh" << 'TRY'
 set -eux
 export OMP_NUM_THREADS=2

@@ -111,7 +111,7 @@ File::~File() {
   try {
     close_file(*state_);
   } catch (const std::exception& error) {
-    say("{}\n", error.what());
+    log_info("{}\n", error.what());
   }
 }
 

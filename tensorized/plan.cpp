@@ -25,7 +25,7 @@ class Costs {
         rank_(shape.middle_rank()),
         middle_(static_cast<int>(shape.input_modes.size())) {}
 
-  PlanCost halves_forward() const {
+  PlanCost factors_forward() const {
     PlanCost cost = merge();
     cost += product(tokens_, rank_, inputs_);
     cost += product(tokens_, outputs_, rank_);
@@ -38,7 +38,7 @@ class Costs {
   }
   PlanCost modewise_forward() const { return modewise(true, false, false); }
 
-  PlanCost halves_input() const {
+  PlanCost factors_input() const {
     PlanCost cost = merge();
     cost += product(tokens_, rank_, outputs_);
     cost += product(tokens_, inputs_, rank_);
@@ -51,7 +51,7 @@ class Costs {
   }
   PlanCost modewise_input() const { return modewise(false, true, false); }
 
-  PlanCost halves_cores() const {
+  PlanCost factors_cores() const {
     PlanCost cost = merge();
     cost += product(tokens_, rank_, inputs_);   // xA
     cost += product(tokens_, rank_, outputs_);  // d(xA)
@@ -71,8 +71,8 @@ class Costs {
   PlanCost modewise_cores() const { return modewise(true, true, true); }
 
   // All three parts by halves share the merge, xA and d(xA).
-  PlanCost fused_halves() const {
-    PlanCost cost = halves_forward();
+  PlanCost fused_factors() const {
+    PlanCost cost = factors_forward();
     cost += product(tokens_, rank_, outputs_);
     cost += product(tokens_, inputs_, rank_);
     cost += product(inputs_, rank_, tokens_);
@@ -154,7 +154,7 @@ class Costs {
 };
 
 constexpr PlanPart all_parts[] = {PlanPart::forward, PlanPart::input_gradient, PlanPart::core_gradient};
-constexpr PlanKind all_ways[] = {PlanKind::halves, PlanKind::dense, PlanKind::modewise};
+constexpr PlanKind all_ways[] = {PlanKind::factors, PlanKind::dense, PlanKind::modewise};
 
 const char* name_of(PlanPart part) {
   constexpr const char* names[] = {"forward", "input gradient", "core gradient"};
@@ -167,10 +167,10 @@ PlanCost plan_cost(const TTShape& shape, std::int64_t tokens, PlanPart part, Pla
                    std::size_t element_size) {
   const Costs costs(shape, tokens, element_size);
   switch (way) {
-    case PlanKind::halves:
-      return part == PlanPart::forward          ? costs.halves_forward()
-             : part == PlanPart::input_gradient ? costs.halves_input()
-                                                : costs.halves_cores();
+    case PlanKind::factors:
+      return part == PlanPart::forward          ? costs.factors_forward()
+             : part == PlanPart::input_gradient ? costs.factors_input()
+                                                : costs.factors_cores();
     case PlanKind::dense:
       return part == PlanPart::forward          ? costs.dense_forward()
              : part == PlanPart::input_gradient ? costs.dense_input()
@@ -197,14 +197,14 @@ LinearPlan choose_plan(const MachineModel& machine, std::span<const TTShape> gro
       PlanCost cost;
       for (const TTShape& shape : group) cost += plan_cost(shape, tokens, part, way);
       const double seconds = seconds_of(cost, machine, compute);
-      if (way != PlanKind::halves && seconds >= least) continue;
+      if (way != PlanKind::factors && seconds >= least) continue;
       least = seconds;
       best[static_cast<int>(part)] = way;
     }
     total += least;
   }
   PlanCost fused;
-  for (const TTShape& shape : group) fused += Costs(shape, tokens, 4).fused_halves();
+  for (const TTShape& shape : group) fused += Costs(shape, tokens, 4).fused_factors();
   if (seconds_of(fused, machine, compute) <= total) return {};
   return {best[0], best[1], best[2]};
 }
@@ -226,9 +226,9 @@ std::string explain_plan(const MachineModel& machine, const std::string& layer, 
                           cost.flops * 1e-9, cost.bytes / 1048576, cost.calls,
                           seconds_of(cost, machine, compute) * 1e3);
     }
-  if (plan.forward == PlanKind::halves && plan.input_gradient == PlanKind::halves &&
-      plan.core_gradient == PlanKind::halves) {
-    const PlanCost cost = Costs(shape, tokens, 4).fused_halves();
+  if (plan.forward == PlanKind::factors && plan.input_gradient == PlanKind::factors &&
+      plan.core_gradient == PlanKind::factors) {
+    const PlanCost cost = Costs(shape, tokens, 4).fused_factors();
     text += fmt::format(
         "  all by halves, sharing the merge, xA and d(xA): {:.4f} GFLOP, {:.2f} MiB, {} calls, {:.3f} ms\n",
         cost.flops * 1e-9, cost.bytes / 1048576, cost.calls, seconds_of(cost, machine, compute) * 1e3);

@@ -6,8 +6,8 @@
 
 #include "kernels/core/tensors/dtype.h"
 #include "kernels/ops/machine.h"
-#include "tensorized/linear/kinds.h"
 #include "tensorized/decomposition/shapes.h"
+#include "tensorized/linear/kinds.h"
 
 namespace comera {
 
@@ -35,14 +35,14 @@ PlanCost plan_cost(const TTShape& shape, std::int64_t tokens, PlanPart part, Pla
                    std::size_t element_size = 4);
 
 struct LinearPlan {
-  PlanKind forward = PlanKind::halves;
-  PlanKind input_gradient = PlanKind::halves;
-  PlanKind core_gradient = PlanKind::halves;
+  PlanKind forward = PlanKind::factors;
+  PlanKind input_gradient = PlanKind::factors;
+  PlanKind core_gradient = PlanKind::factors;
 };
 
-inline bool all_by_halves(const LinearPlan& plan) {
-  return plan.forward == PlanKind::halves && plan.input_gradient == PlanKind::halves &&
-         plan.core_gradient == PlanKind::halves;
+inline bool all_by_factors(const LinearPlan& plan) {
+  return plan.forward == PlanKind::factors && plan.input_gradient == PlanKind::factors &&
+         plan.core_gradient == PlanKind::factors;
 }
 
 // The cheapest way on a machine (Backend::machine) for each part of a group of trains with one input, which

@@ -4,12 +4,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "measurements/lookup_benchmark.h"
-#include "measurements/methods/methods_benchmark.h"
-#include "measurements/methods/methods_learning.h"
-#include "measurements/precision/precision_benchmark.h"
-#include "measurements/rank_benchmark.h"
-#include "measurements/step_benchmark.h"
 #include "cli/checkpoint_subject.h"
 #include "cli/commands/commands.h"
 #include "cli/options/device_option.h"
@@ -19,6 +13,13 @@
 #include "data/shards/shard.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
+#include "measurements/lookup_benchmark.h"
+#include "measurements/methods/methods_benchmark.h"
+#include "measurements/methods/methods_learning.h"
+#include "measurements/precision/precision_benchmark.h"
+#include "measurements/rank_benchmark.h"
+#include "measurements/step_benchmark.h"
+#include "recipes/encoder_config.h"
 #include "storage/durable_file.h"
 #include "tensorized/decomposition/factorize.h"
 #include "training/resume/checkpoint_recipe.h"
@@ -58,11 +59,11 @@ void bench_step(BenchOptions& options) {
   options.step.graphs = options.graph == "on";
   prepare_threads(options.threads);
   if (options.checkpoint.empty()) {
-    put("{}", bench_recipe(options));
+    print_out("{}", bench_recipe(options));
   } else {
     const CheckpointReader reader(checkpoint_subject(options.checkpoint, "a checkpoint (.h5)"));
     options.step.optimizer = checkpoint_recipe(reader).optim;
-    put("{}", benchmark_ranks(reader, options.step));
+    print_out("{}", benchmark_ranks(reader, options.step));
   }
 }
 
@@ -116,7 +117,7 @@ void bench_precision(PrecisionOptions& options) {
   // What cannot be written is said now, not after the measurement; a file that is there stays until then.
   if (!options.json.empty()) prepare_output(options.json);
   options.benchmark.print = [](const std::string& text) {
-    put("{}", text);
+    print_out("{}", text);
     check_output();  // nobody reads it: then there is nothing to measure for
   };
   const PrecisionReport report = benchmark_precision(options.benchmark);
@@ -192,9 +193,9 @@ std::pair<std::string, double> method_rate(const std::string& text) {
 void learn(const MethodsLearningOptions& learning, StopSignals& signals) {
   signals.begin();
   if (learn_methods(learning))
-    put("{}", report_learning(learning));
+    print_out("{}", report_learning(learning));
   else
-    put("stopped; the same command goes on where it was\n");
+    print_out("stopped; the same command goes on where it was\n");
 }
 
 void bench_methods(MethodsOptions& options) {
@@ -219,9 +220,9 @@ void bench_methods(MethodsOptions& options) {
   for (const std::string& file : {options.json, options.svg})
     if (!file.empty()) prepare_output(file);
   prepare_threads(options.threads);
-  options.benchmark.say = [](const std::string& line) { comera::say("{}\n", line); };
+  options.benchmark.say = [](const std::string& line) { comera::log_info("{}\n", line); };
   const MethodsReport report = benchmark_methods(options.benchmark);
-  put("{}", methods_text(report));
+  print_out("{}", methods_text(report));
   if (!options.json.empty()) storage::write_file_durably(options.json, methods_json(report));
   if (!options.svg.empty()) storage::write_file_durably(options.svg, methods_svg(report));
   if (options.learn > 0) learn(learning, signals);
@@ -324,7 +325,7 @@ void bench_lookup(LookupOptions& options) {
     shard.read_tokens(0, tokens, benchmark.text.data());
   }
   prepare_threads(options.threads);
-  put("{}", lookup_text(benchmark, benchmark_lookup(benchmark)));
+  print_out("{}", lookup_text(benchmark, benchmark_lookup(benchmark)));
 }
 
 void add_lookup_command(CLI::App& command) {

@@ -46,18 +46,18 @@ double mebibytes(std::int64_t numbers, DType dtype) {
 }
 
 void print_sizes(const char* what, std::int64_t before, std::int64_t after, DType dtype) {
-  put("{:<18}{:>14} -> {:>12}  ({:.2f} -> {:.2f} MiB){}\n", what, grouped(before), grouped(after),
-      mebibytes(before, dtype), mebibytes(after, dtype),
-      after == 0
-          ? ""
-          : fmt::format(", {:.2f} times fewer", static_cast<double>(before) / static_cast<double>(after)));
+  print_out("{:<18}{:>14} -> {:>12}  ({:.2f} -> {:.2f} MiB){}\n", what, grouped(before), grouped(after),
+            mebibytes(before, dtype), mebibytes(after, dtype),
+            after == 0 ? ""
+                       : fmt::format(", {:.2f} times fewer",
+                                     static_cast<double>(before) / static_cast<double>(after)));
 }
 
 void print_row(const CompactedLayer& layer, double allowed) {
-  put("{:<30}{:<44}{:>12}{:>12}{:>8.1f}{:>10.3g}{:>10.3g}{}{:>8.1f}\n", layer.name, layer.shape,
-      grouped(layer.before), grouped(layer.after),
-      static_cast<double>(layer.before) / static_cast<double>(layer.after), allowed, layer.error,
-      layer.missed ? "!" : " ", layer.seconds);
+  print_out("{:<30}{:<44}{:>12}{:>12}{:>8.1f}{:>10.3g}{:>10.3g}{}{:>8.1f}\n", layer.name, layer.shape,
+            grouped(layer.before), grouped(layer.after),
+            static_cast<double>(layer.before) / static_cast<double>(layer.after), allowed, layer.error,
+            layer.missed ? "!" : " ", layer.seconds);
   flush_output();
 }
 
@@ -72,17 +72,17 @@ void print_totals(const DenseCompaction& done) {
     if (layer.missed) missed.push_back(layer.name);
   }
   const DType dtype = master_of(done.recipe.precision.activations());
-  put("\n");
+  print_out("\n");
   print_sizes("these layers", before, after, dtype);
   print_sizes("the whole model", done.before, done.after, dtype);
-  put("{:<18}{:>14.1f} s\n", "time", seconds);
+  print_out("{:<18}{:>14.1f} s\n", "time", seconds);
   if (!missed.empty()) {
     const std::span<const std::string> first(missed.data(), std::min<std::size_t>(missed.size(), 3));
-    put("! the caps on the ranks kept {} of {} layers above the error allowed: {}{}\n", missed.size(),
-        done.layers.size(), fmt::join(first, ", "), missed.size() > 3 ? ", …" : "");
+    print_out("! the caps on the ranks kept {} of {} layers above the error allowed: {}{}\n", missed.size(),
+              done.layers.size(), fmt::join(first, ", "), missed.size() > 3 ? ", …" : "");
   }
   if (done.after > done.before)
-    put("the tensor trains are larger than the matrices; allow a larger --error, or cap the ranks\n");
+    print_out("the tensor trains are larger than the matrices; allow a larger --error, or cap the ranks\n");
 }
 
 void compact_from_dense(const CompactOptions& options) {
@@ -94,21 +94,22 @@ void compact_from_dense(const CompactOptions& options) {
   const Recipe recipe = dense_compaction_recipe(dense, options.recipe, options.overrides);
   const std::filesystem::path output = output_file(options, source);
   prepare_output(output);
-  put("{:<30}{:<44}{:>12}{:>12}{:>8}{:>10}{:>10} {:>8}\n", "layer", "shape", "before", "after", "times",
-      "allowed", "reached", "s");
+  print_out("{:<30}{:<44}{:>12}{:>12}{:>8}{:>10}{:>10} {:>8}\n", "layer", "shape", "before", "after", "times",
+            "allowed", "reached", "s");
   flush_output();
   DenseCompactionOptions compaction = options.compaction;
   const bool terminal = isatty(STDERR_FILENO) == 1;
   compaction.begins = [&](const std::string& layer, int number, int layers) {
-    if (terminal) say("\r\033[K{} of {}: {}", number, layers, layer);
+    if (terminal) log_info("\r\033[K{} of {}: {}", number, layers, layer);
   };
   compaction.finished = [&](const CompactedLayer& layer) {
-    if (terminal) say("\r\033[K");
+    if (terminal) log_info("\r\033[K");
     print_row(layer, options.compaction.error);
   };
   const DenseCompaction done = compact_dense(dense, recipe, compaction, output);
   print_totals(done);
-  put("saved {}: weights only; the optimizer state of the dense model belongs to other parameters and is "
+  print_out(
+      "saved {}: weights only; the optimizer state of the dense model belongs to other parameters and is "
       "left "
       "out, so begin a new run with it\n",
       output.string());
@@ -121,10 +122,10 @@ std::string ranks_text(const std::vector<std::int64_t>& ranks) {
 // The layers that a compaction changes.
 void print_ranks(const RankCompaction& compaction) {
   constexpr const char* row = "{:<30}{:<24}    {}\n";
-  put(fmt::runtime(row), "layer", "ranks before", "after");
+  print_out(fmt::runtime(row), "layer", "ranks before", "after");
   for (const auto& [layer, before] : compaction.before())
     if (const auto& after = compaction.after().at(layer); after != before)
-      put(fmt::runtime(row), layer, ranks_text(before), ranks_text(after));
+      print_out(fmt::runtime(row), layer, ranks_text(before), ranks_text(after));
 }
 
 void compact_ranks(const CompactOptions& options) {
@@ -136,21 +137,21 @@ void compact_ranks(const CompactOptions& options) {
   if (compaction.nothing_dead()) {
     reader.verify();
     storage::copy_file_durably(source, output);
-    put("{}: no entry of its gates is 0, so that there is nothing to remove\nsaved {}, a copy\n",
-        source.string(), output.string());
+    print_out("{}: no entry of its gates is 0, so that there is nothing to remove\nsaved {}, a copy\n",
+              source.string(), output.string());
     return;
   }
   const std::int64_t parameters = compaction.write(output);
   print_ranks(compaction);
   const DType dtype = compaction.parameters().dtype();
-  put("\n");
+  print_out("\n");
   print_sizes("tensor trains", tensorized_size(compaction.trains(), compaction.before()),
               tensorized_size(compaction.trains(), compaction.after()), dtype);
   print_sizes("the whole model", compaction.parameters().count(), parameters, dtype);
   const std::vector<std::string> removed = removed_layers(compaction.trains(), compaction.after());
-  put("{:<18}{:>14} of {}{}{}\n", "removed layers", removed.size(), compaction.after().size(),
-      removed.empty() ? "" : ": ", fmt::join(removed, ", "));
-  put("saved {}\n", output.string());
+  print_out("{:<18}{:>14} of {}{}{}\n", "removed layers", removed.size(), compaction.after().size(),
+            removed.empty() ? "" : ": ", fmt::join(removed, ", "));
+  print_out("saved {}\n", output.string());
 }
 
 void compact(const CompactOptions& options) {

@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "cli/commands/commands.h"
-#include "cli/options/corpus_options.h"
 #include "cli/corpus_work.h"
+#include "cli/options/corpus_options.h"
 #include "cli/options/letter_case_option.h"
 #include "cli/options/number_checks.h"
 #include "cli/options/output_options.h"
@@ -28,7 +28,7 @@ void make_data(const DataOptions& options) {
   const auto& output = options.build.output;
   check_shard_folder(output, options.overwrite);
   const data::Tokenizer tokenizer = load_tokenizer(options.tokenizer, options.letter_case.value());
-  for (const std::string& note : tokenizer.notes()) say("note: {}\n", note);
+  for (const std::string& note : tokenizer.notes()) log_info("note: {}\n", note);
   const auto corpus = open_corpus(options.corpus);
   data::BuildOptions build = options.build;
   build.replace = options.overwrite;
@@ -36,10 +36,11 @@ void make_data(const DataOptions& options) {
   if (options.letter_case.value() != data::LetterCase::guessed) {
     const std::filesystem::path written = output / "tokenizer.json";
     storage::write_file_durably(written, tokenizer.bytes());
-    put("wrote {}: the tokenizer of these shards (data.tokenizer)\n", written.string());
+    print_out("wrote {}: the tokenizer of these shards (data.tokenizer)\n", written.string());
   }
   if (!options.corpus.held_out.empty() && counts.validation.documents == 0)
-    say("note: no document of --held-out-input is left, so that nothing is held out; name other folders\n");
+    log_info(
+        "note: no document of --held-out-input is left, so that nothing is held out; name other folders\n");
 }
 
 }  // namespace

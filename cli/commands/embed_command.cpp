@@ -95,7 +95,7 @@ void embed(const EmbedOptions& options) {
     write_hdf5(options.output.path, vectors, width, examples, options);
   else
     write_jsonl(options.output.path, vectors, width, examples);
-  put("{} vectors of {} numbers in {}\n", examples.count(), width, options.output.path.string());
+  print_out("{} vectors of {} numbers in {}\n", examples.count(), width, options.output.path.string());
 }
 
 }  // namespace

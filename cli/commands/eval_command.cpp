@@ -7,16 +7,16 @@
 #include <memory>
 
 #include "cli/commands/commands.h"
-#include "cli/options/inference_options.h"
 #include "cli/inference_task.h"
+#include "cli/options/inference_options.h"
 #include "cli/options/number_checks.h"
 #include "cli/run_input.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
 #include "model/encoder_micro_batches.h"
 #include "reports/number_text.h"
-#include "training/tasks/masked_language_task.h"
 #include "training/logging/progress.h"
+#include "training/tasks/masked_language_task.h"
 #include "training/tasks/sequence_task.h"
 
 namespace comera::cli {
@@ -63,9 +63,9 @@ void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
     if (options.json)
       sets[set.name] = metrics_of(scores);
     else
-      put("{}\n", data::describe(scores));
+      print_out("{}\n", data::describe(scores));
   }
-  if (options.json) put("{}\n", json_text(sets));
+  if (options.json) print_out("{}\n", json_text(sets));
 }
 
 // A model can be evaluated without what it was trained on.
@@ -73,7 +73,8 @@ void forget_missing_training_data(DataSection& data) {
   std::error_code code;
   const auto is_missing = [&](const std::string& folder) {
     const bool missing = !std::filesystem::exists(folder, code);
-    if (missing) say("{}: the training data are not there, so that no unigram baseline is known\n", folder);
+    if (missing)
+      log_info("{}: the training data are not there, so that no unigram baseline is known\n", folder);
     return missing;
   };
   if (data.sources.empty() && is_missing(data.train)) data.train.clear();
@@ -125,9 +126,9 @@ void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
   require_finite(evaluation.loss, options.inference,
                  data.validation.empty() ? data.sources[0].folder : data.validation);
   if (options.json)
-    put("{}\n", json_text(task.metrics(evaluation)));
+    print_out("{}\n", json_text(task.metrics(evaluation)));
   else
-    put("{}\n", task.describe(evaluation));
+    print_out("{}\n", task.describe(evaluation));
 }
 
 void evaluate(const EvalOptions& options) {

@@ -75,7 +75,7 @@ std::vector<Question> questions_of_file(const FillOptions& options, const Loaded
     check_text(questions.back(), loaded, length);
   }
   if (const std::string left_out = data::describe_skipped(options.input, reader.counts()); !left_out.empty())
-    say("{}\n", left_out);
+    log_info("{}\n", left_out);
   COMERA_CHECK(!questions.empty(), "{}: holds no text", options.input.string());
   return questions;
 }
@@ -90,15 +90,15 @@ void write(const std::vector<Question>& questions, const FillOptions& options, c
       lines += json_text(object) + "\n";
     }
   storage::write_file_durably(options.output.path, lines);
-  put("{} masks of {} texts are filled in {}\n", marks, questions.size(), options.output.path.string());
+  print_out("{} masks of {} texts are filled in {}\n", marks, questions.size(), options.output.path.string());
 }
 
-void print(const std::vector<Question>& questions, const FillReport& report) {
+void print_out(const std::vector<Question>& questions, const FillReport& report) {
   for (const Question& question : questions) {
     const std::size_t marks = question.answers.size();
     for (std::size_t mark = 0; mark < marks; ++mark) {
       const std::string which = marks > 1 ? fmt::format("mask {} of {}: ", mark + 1, marks) : "";
-      put("{}", report.lines(question.title + which, question.text, mark, question.answers[mark]));
+      print_out("{}", report.lines(question.title + which, question.text, mark, question.answers[mark]));
     }
   }
 }
@@ -109,8 +109,8 @@ void print_score(const std::vector<Question>& questions, std::int64_t top) {
     return std::ranges::count_if(
         questions, [&](const Question& question) { return question.answers[0].standing.rank <= rank; });
   };
-  put("{} of {} hidden pieces were the first guess{}\n", within(1), questions.size(),
-      top > 1 ? fmt::format(", {} among the first {}", within(top), top) : "");
+  print_out("{} of {} hidden pieces were the first guess{}\n", within(1), questions.size(),
+            top > 1 ? fmt::format(", {} among the first {}", within(top), top) : "");
 }
 
 void fill(const FillOptions& options) {
@@ -130,7 +130,7 @@ void fill(const FillOptions& options) {
                                : questions_of_texts(options, loaded, report, length);
   answer(questions, options.top, options.inference, loaded);
   if (options.output.path.empty())
-    print(questions, report);
+    print_out(questions, report);
   else
     write(questions, options, report);
   if (!options.held_out.empty()) print_score(questions, options.top);

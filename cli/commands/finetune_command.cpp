@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "cli/commands/commands.h"
-#include "cli/run_training.h"
 #include "cli/options/training_options.h"
+#include "cli/run_training.h"
 
 namespace comera::cli {
 

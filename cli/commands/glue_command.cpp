@@ -19,11 +19,11 @@
 #include "storage/json_file.h"
 #include "storage/seal.h"
 #include "storage/small_file.h"
+#include "training/inference/inference_engine.h"
+#include "training/inference/trained_model.h"
 #include "training/tasks/glue_results.h"
 #include "training/tasks/glue_submission.h"
-#include "training/inference/inference_engine.h"
 #include "training/tasks/sequence_task.h"
-#include "training/inference/trained_model.h"
 
 namespace comera::cli {
 
@@ -62,7 +62,7 @@ class GlueBenchmark {
       for (std::int64_t seed = 1; seed <= options_.seeds; ++seed) {
         const Ended ended = run_once(task, seed);
         if (ended == Ended::stopped) {
-          put("{}stopped; the same command goes on\n", table_.text());
+          print_out("{}stopped; the same command goes on\n", table_.text());
           return;
         }
         is_new = is_new || ended == Ended::now;
@@ -71,11 +71,11 @@ class GlueBenchmark {
       write_submissions(task, is_new);
     }
     write_table();
-    put("{}results in {}{}\n", table_.text(), (options_.output / "glue.json").string(),
-        storage::exists(options_.output / "submission")
-            ? ", predictions for GLUE's server in submission/ beside it"
-            : "");
-    for (const std::string& note : notes_) say("note: {}\n", note);
+    print_out("{}results in {}{}\n", table_.text(), (options_.output / "glue.json").string(),
+              storage::exists(options_.output / "submission")
+                  ? ", predictions for GLUE's server in submission/ beside it"
+                  : "");
+    for (const std::string& note : notes_) log_info("note: {}\n", note);
   }
 
  private:
@@ -190,7 +190,7 @@ class GlueBenchmark {
       result = read_result(command.output);
       require_settings(command.output, result, recipe, fingerprint_of_task(recipe));
     } else {
-      say("{}, seed {} of {}\n", task, seed, options_.seeds);
+      log_info("{}, seed {} of {}\n", task, seed, options_.seeds);
       TrainingOptions training = training_options(command, communicator_, signals_);
       training.finetune = true;
       TrainingRun run(recipe, training);
@@ -268,8 +268,8 @@ class GlueBenchmark {
         const std::int64_t unread =
             write_submission(loaded, test, best.recipe.phases.at(0).length, folder / test.submission);
         if (unread > 0)
-          say("{}: {} rows cannot be read; they have the first label in {}\n", test.file.string(), unread,
-              test.submission);
+          log_info("{}: {} rows cannot be read; they have the first label in {}\n", test.file.string(),
+                   unread, test.submission);
         made[test.submission] = made_of(run, test.file);
         storage::write_file_durably(file, made.dump(2) + "\n");
       } catch (const Error& error) {

@@ -33,15 +33,15 @@ void import_model(const ImportCommandOptions& options) {
   options.output.check();
   const exchange::Imported imported = exchange::import_model(
       options.folder, options.tokenizer, options.output.path, options.letter_case.value());
-  for (const std::string& note : imported.notes) say("{}\n", note);
+  for (const std::string& note : imported.notes) log_info("{}\n", note);
   const EncoderConfig& config = imported.config;
-  put("{}: a {} model, {} layers of {}, vocabulary {}, in {}\n", options.folder.string(),
-      exchange::name_of(imported.form), config.layers, config.hidden, config.vocabulary,
-      options.output.path.string());
-  if (!imported.tokenizer.empty()) put("tokenizer\n{}", data::described(imported.tokenizer));
-  if (!imported.labels.empty()) put("its classes: {}\n", fmt::join(imported.labels, ", "));
+  print_out("{}: a {} model, {} layers of {}, vocabulary {}, in {}\n", options.folder.string(),
+            exchange::name_of(imported.form), config.layers, config.hidden, config.vocabulary,
+            options.output.path.string());
+  if (!imported.tokenizer.empty()) print_out("tokenizer\n{}", data::described(imported.tokenizer));
+  if (!imported.labels.empty()) print_out("its classes: {}\n", fmt::join(imported.labels, ", "));
   if (!imported.fresh.empty())
-    put("its head has no {}: these begin at random\n", fmt::join(imported.fresh, ", "));
+    print_out("its head has no {}: these begin at random\n", fmt::join(imported.fresh, ", "));
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <memory>
 #include <optional>
 
-#include "measurements/phase_costs.h"
 #include "checkpoints/checkpoint_file.h"
 #include "checkpoints/model_state.h"
 #include "cli/checkpoint_subject.h"
@@ -15,6 +14,8 @@
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
+#include "measurements/phase_costs.h"
+#include "recipes/encoder_config.h"
 #include "recipes/recipe.h"
 #include "reports/model_report.h"
 #include "reports/precision_report.h"
@@ -62,8 +63,8 @@ void refuse_model_options(const InspectOptions& options, const std::string& what
 void warn_of_nonfinite(const CheckpointReader& checkpoint) {
   const std::vector<std::string> broken = nonfinite_tensors(checkpoint);
   if (broken.empty()) return;
-  put("this model is broken: {} of its tensors hold numbers that are not finite, first {}\n\n", broken.size(),
-      broken.front());
+  print_out("this model is broken: {} of its tensors hold numbers that are not finite, first {}\n\n",
+            broken.size(), broken.front());
 }
 
 CheckpointRanks ranks_in(const std::string& subject) {
@@ -79,13 +80,13 @@ void inspect_ranks(const InspectOptions& options) {
   refuse_model_options(options, "--ranks");
   const CheckpointRanks state = ranks_in(options.subjects[0]);
   warn_of_nonfinite(CheckpointReader(checkpoint_subject(options.subjects[0], "a checkpoint (.h5)")));
-  put("{}: step {}\n\n", state.name, state.step);
-  put("{}", rank_report(state));
+  print_out("{}: step {}\n\n", state.name, state.step);
+  print_out("{}", rank_report(state));
 }
 
 void compare(const InspectOptions& options) {
   refuse_model_options(options, "two checkpoints");
-  put("{}", rank_comparison(ranks_in(options.subjects[0]), ranks_in(options.subjects[1])));
+  print_out("{}", rank_comparison(ranks_in(options.subjects[0]), ranks_in(options.subjects[1])));
 }
 
 void plot(const InspectOptions& options) {
@@ -102,7 +103,7 @@ void plot(const InspectOptions& options) {
     throw UsageError(
         fmt::format("{} is no folder; --plot draws the metrics in a run's folder", run.string()));
   storage::write_file_durably(options.plot, svg_of(training_plot(run / "metrics.jsonl")));
-  put("saved {}\n", options.plot.string());
+  print_out("saved {}\n", options.plot.string());
 }
 
 // What the recipe's device is assumed to do. A recipe for a GPU may be looked at where there is none: then
@@ -145,22 +146,22 @@ void inspect_model(const InspectOptions& options) {
     if (!recipe.dlrm) vocabulary = checkpoint->integer("/data", "vocabulary");
     const auto environment = checkpoint->attributes("/environment");
     const auto written_by = environment.find("version");
-    put("{}: step {}, phase {}, {} {} seen, computed in {}{}\n\n", subject,
-        checkpoint->integer("/trainer", "step"), checkpoint->integer("/trainer", "phase"),
-        checkpoint->integer("/trainer", "tokens"), recipe.dlrm ? "examples" : "tokens",
-        name_of(checkpoint_recipe(*checkpoint).precision.compute),
-        written_by == environment.end()
-            ? std::string()
-            : fmt::format(", written by comera {}", std::get<std::string>(written_by->second)));
+    print_out("{}: step {}, phase {}, {} {} seen, computed in {}{}\n\n", subject,
+              checkpoint->integer("/trainer", "step"), checkpoint->integer("/trainer", "phase"),
+              checkpoint->integer("/trainer", "tokens"), recipe.dlrm ? "examples" : "tokens",
+              name_of(checkpoint_recipe(*checkpoint).precision.compute),
+              written_by == environment.end()
+                  ? std::string()
+                  : fmt::format(", written by comera {}", std::get<std::string>(written_by->second)));
     if (checkpoint->attributes("/import").contains("tokenizer"))
-      put("tokenizer, as it was imported\n{}\n", checkpoint->text("/import", "tokenizer"));
+      print_out("tokenizer, as it was imported\n{}\n", checkpoint->text("/import", "tokenizer"));
   }
-  if (const auto note = note_of_old_names(recipe)) say("note: {}\n", *note);
-  for (const std::string& sentence : keys_without_effect(recipe)) say("note: {}\n", sentence);
+  if (const auto note = note_of_old_names(recipe)) log_info("note: {}\n", *note);
+  for (const std::string& sentence : keys_without_effect(recipe)) log_info("note: {}\n", sentence);
   if (recipe.dlrm) {
     refuse_encoder_options(options, "a click model");
     if (checkpoint) warn_of_nonfinite(*checkpoint);
-    put("{}", model_report(click_model_of(recipe, options.data)));
+    print_out("{}", model_report(click_model_of(recipe, options.data)));
     return;
   }
   if (!options.data.empty())
@@ -171,15 +172,15 @@ void inspect_model(const InspectOptions& options) {
   if (checkpoint) warn_of_nonfinite(*checkpoint);
   const Model model(encoder_config(recipe, vocabulary), host_allocator(), false);
   if (checkpoint) check_parameters(*checkpoint, model.parameters());
-  put("{}", model_report(model));
+  print_out("{}", model_report(model));
   if (options.linear_tokens > 0)
-    put("\n{}", linears_report(model, options.linear_tokens, machine_for(recipe)));
+    print_out("\n{}", linears_report(model, options.linear_tokens, machine_for(recipe)));
   if (options.precision_tokens > 0)
-    put("\n{}", precision_report(recipe, model.config().vocabulary, options.precision_tokens,
-                                 recipe.phases.empty() ? 128 : recipe.phases[0].length));
+    print_out("\n{}", precision_report(recipe, model.config().vocabulary, options.precision_tokens,
+                                       recipe.phases.empty() ? 128 : recipe.phases[0].length));
   if (!options.plan) return;
   flush_output();  // what follows takes a while
-  put("\n{}", phase_costs_text(measure_phases(recipe, model.config().vocabulary)));
+  print_out("\n{}", phase_costs_text(measure_phases(recipe, model.config().vocabulary)));
 }
 
 void inspect(const InspectOptions& options) {

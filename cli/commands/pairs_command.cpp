@@ -29,11 +29,11 @@ void make_pairs(PairsOptions options) {
   const storage::FolderLock lock(options.pairs.output, "making pairs");
   const data::FunctionPairsCounts counts = data::build_function_pairs(*corpus, options.pairs);
   print_corpus_counts(corpus->counts());
-  put("{:<24}{:>14}\n", "documented functions", grouped(counts.functions));
-  put("{:<24}{:>14}\n", "  seen before", grouped(counts.duplicates));
-  put("{:<24}{:>14}\n", "examples to train on", grouped(counts.train));
-  put("{:<24}{:>14}\n", "examples held out", grouped(counts.validation));
-  put("wrote {}\n", options.pairs.output.string());
+  print_out("{:<24}{:>14}\n", "documented functions", grouped(counts.functions));
+  print_out("{:<24}{:>14}\n", "  seen before", grouped(counts.duplicates));
+  print_out("{:<24}{:>14}\n", "examples to train on", grouped(counts.train));
+  print_out("{:<24}{:>14}\n", "examples held out", grouped(counts.validation));
+  print_out("wrote {}\n", options.pairs.output.string());
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "measurements/size_plan.h"
 #include "cli/commands/commands.h"
 #include "cli/options/number_checks.h"
 #include "cli/options/output_options.h"
@@ -9,6 +8,8 @@
 #include "cli/options/training_data_options.h"
 #include "cli/training_plan.h"
 #include "kernels/core/console.h"
+#include "measurements/size_plan.h"
+#include "recipes/encoder_config.h"
 #include "storage/durable_file.h"
 #include "training/resume/checkpoint_tokenizer.h"
 #include "training/tasks/masked_language_task.h"
@@ -37,22 +38,23 @@ void plan(const PlanOptions& options) {
   Recipe smallest = recipe;
   set_size(smallest, {.layers = 1, .hidden = 128, .rank = 8}, tokenizer.vocabulary());
   const MaskedLanguageTask task(recipe.data, tokenizer, encoder_config(smallest, tokenizer.vocabulary()));
-  put("the best size of {} for {:g} hours, by what others have learnt and how long a step takes here\n\n",
+  print_out(
+      "the best size of {} for {:g} hours, by what others have learnt and how long a step takes here\n\n",
       find_recipe(options.recipe.file).filename().string(), options.hours);
-  put("{}", size_plan_header());
+  print_out("{}", size_plan_header());
   const SizePlan sizes = plan_size(recipe, tokenizer.vocabulary(), [](const PlannedSize& size) {
-    put("{}", size_plan_row(size));
+    print_out("{}", size_plan_row(size));
     flush_output();
   });
-  put("\n{}{}\n", hours_note(sizes, options.hours, tokenizer.vocabulary()),
-      size_plan_advice(sizes,
-                       recipe.phases[0].tokens_per_micro_batch * recipe.phases[0].micro_batches_per_step));
+  print_out("\n{}{}\n", hours_note(sizes, options.hours, tokenizer.vocabulary()),
+            size_plan_advice(
+                sizes, recipe.phases[0].tokens_per_micro_batch * recipe.phases[0].micro_batches_per_step));
   set_size(recipe, sizes.sizes[sizes.best].size, tokenizer.vocabulary());
   print_training_plan(recipe, {.vocabulary = tokenizer.vocabulary(), .tokenizer = &tokenizer}, 1);
   if (options.output.path.empty()) return;
   storage::write_file_durably(options.output.path, to_toml(recipe));
-  put("saved            {}: comera pretrain {} --output RUN\n", options.output.path.string(),
-      options.output.path.string());
+  print_out("saved            {}: comera pretrain {} --output RUN\n", options.output.path.string(),
+            options.output.path.string());
 }
 
 }  // namespace

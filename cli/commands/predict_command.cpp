@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "cli/commands/commands.h"
-#include "cli/options/inference_options.h"
 #include "cli/inference_task.h"
+#include "cli/options/inference_options.h"
 #include "cli/options/output_options.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
@@ -85,7 +85,7 @@ void predict(const PredictOptions& options) {
   std::string text = format == OutputFormat::tsv ? header_of(task) + "\n" : "";
   for (const std::string& line : lines) text += line + "\n";
   storage::write_file_durably(options.output.path, text);
-  put("{} predictions in {}\n", lines.size(), options.output.path.string());
+  print_out("{} predictions in {}\n", lines.size(), options.output.path.string());
 }
 
 }  // namespace

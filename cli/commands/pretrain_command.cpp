@@ -7,16 +7,16 @@
 #include "cli/commands/commands.h"
 #include "cli/options/number_checks.h"
 #include "cli/options/output_options.h"
-#include "cli/run_input.h"
-#include "cli/run_training.h"
 #include "cli/options/training_data_options.h"
 #include "cli/options/training_options.h"
+#include "cli/run_input.h"
+#include "cli/run_training.h"
 #include "cli/training_plan.h"
 #include "kernels/core/console.h"
 #include "reports/number_text.h"
 #include "storage/durable_file.h"
-#include "training/resume/checkpoint_tokenizer.h"
 #include "training/rates/rate_search.h"
+#include "training/resume/checkpoint_tokenizer.h"
 
 namespace comera::cli {
 
@@ -62,14 +62,14 @@ void find_rate(const PretrainOptions& options, const Communicator& communicator,
       recipe, {.minutes = options.minutes, .steps = options.trial_steps, .stop_requested = [&signals] {
                  return signals.requested();
                }});
-  put("{}", describe(report));
+  print_out("{}", describe(report));
   if (options.plot.empty()) return;
   if (report.stopped) {
-    put("{} was not written\n", options.plot.string());
+    print_out("{} was not written\n", options.plot.string());
     return;
   }
   storage::write_file_durably(options.plot, svg_of(plot_of(report, recipe.phases[0].learning_rate)));
-  put("saved    {}\n", options.plot.string());
+  print_out("saved    {}\n", options.plot.string());
 }
 
 // Of what is there: of data that would have to be made, their size is guessed.
@@ -87,8 +87,8 @@ PlannedData planned_data(const Recipe& recipe, const PretrainOptions& options,
   if (corpus->counts().documents == 0) throw Error(data::nothing_was_kept(corpus->counts()));
   const double tokens = static_cast<double>(corpus->counts().bytes) / bytes_per_token;
   const std::int64_t vocabulary = tokenizer ? tokenizer->vocabulary() : vocabulary_for(recipe, options.input);
-  put("\ntokens           about {} million, and a vocabulary of {}\n",
-      fmt::format("{:.{}f}", tokens * 1e-6, tokens < 1e7 ? 2 : 0), grouped(vocabulary));
+  print_out("\ntokens           about {} million, and a vocabulary of {}\n",
+            fmt::format("{:.{}f}", tokens * 1e-6, tokens < 1e7 ? 2 : 0), grouped(vocabulary));
   return {.vocabulary = vocabulary, .tokens = tokens * (1 - options.input.held_out)};
 }
 
@@ -100,7 +100,7 @@ void dry_run(const PretrainOptions& options, const Communicator& communicator) {
   if (!recipe.data.tokenizer.empty()) tokenizer = load_tokenizer(recipe.data.tokenizer);
   if (!options.input.given()) require_pretraining_keys(recipe);
   print_training_plan(recipe, planned_data(recipe, options, tokenizer), 1);
-  put("nothing was written\n");
+  print_out("nothing was written\n");
 }
 
 // Says what is to come, unless a run goes on that has said so.
@@ -109,10 +109,10 @@ void make_data(Recipe& recipe, const TrainingOptions& training, const PretrainOp
   recipe = make_run_data(recipe, options.input, training.mode, communicator);
   if (!communicator.first() || recipe_of_run(recipe.run.output)) return;
   const data::Tokenizer tokenizer = load_tokenizer(recipe.data.tokenizer);
-  put("\n");
+  print_out("\n");
   print_training_plan(recipe, {.vocabulary = tokenizer.vocabulary(), .tokenizer = &tokenizer},
                       communicator.world_size());
-  put("\n");
+  print_out("\n");
   flush_output();
 }
 

@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoints/checkpoint_directory.h"
-#include "cli/options/arguments.h"
 #include "cli/commands/commands.h"
 #include "cli/fill_questions.h"
+#include "cli/options/arguments.h"
 #include "cli/options/number_checks.h"
 #include "cli/options/output_options.h"
 #include "cli/options/training_options.h"
@@ -193,13 +193,13 @@ double written_at(const std::filesystem::path& file) {
 void write_tensorboard(const ReportOptions& options, const std::vector<std::string>& names) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (is_glue(options.runs[i])) {
-      say("{}: has no curves for TensorBoard; its runs lie in {}\n", names[i],
-          (options.runs[i] / "runs").string());
+      log_info("{}: has no curves for TensorBoard; its runs lie in {}\n", names[i],
+               (options.runs[i] / "runs").string());
       continue;
     }
     const std::filesystem::path metrics = options.runs[i] / "metrics.jsonl";
     const RunMetrics read = read_metrics(metrics);
-    for (const std::string& note : read.notes) say("{}: {}\n", names[i], note);
+    for (const std::string& note : read.notes) log_info("{}: {}\n", names[i], note);
     const std::string events = tensorboard_events(read.lines, written_at(metrics));
     const std::filesystem::path folder = options.tensorboard / names[i];
     storage::create_directories_durably(folder);
@@ -207,8 +207,8 @@ void write_tensorboard(const ReportOptions& options, const std::vector<std::stri
     // it.
     storage::write_file_durably(folder / "events.out.tfevents.comera", events);
   }
-  put("saved {}; look at it with: tensorboard --logdir {}\n", options.tensorboard.string(),
-      for_shell(options.tensorboard.string()));
+  print_out("saved {}; look at it with: tensorboard --logdir {}\n", options.tensorboard.string(),
+            for_shell(options.tensorboard.string()));
 }
 
 void write_report(const ReportOptions& options, const std::vector<std::string>& names) {
@@ -228,8 +228,8 @@ void write_report(const ReportOptions& options, const std::vector<std::string>& 
       report_page(runs, tables, fmt::format("comera {}, {:%Y-%m-%d %H:%M}", version(), local));
   storage::write_file_durably(options.output.path, page);
   for (const ReportedRun& run : runs)
-    for (const std::string& note : run.notes) say("{}: {}\n", run.name, note);
-  put("saved {}, {:.0f} kB\n", options.output.path.string(), static_cast<double>(page.size()) * 1e-3);
+    for (const std::string& note : run.notes) log_info("{}: {}\n", run.name, note);
+  print_out("saved {}, {:.0f} kB\n", options.output.path.string(), static_cast<double>(page.size()) * 1e-3);
 }
 
 void report(const ReportOptions& options) {

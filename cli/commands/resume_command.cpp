@@ -7,9 +7,9 @@
 #include "cli/commands/commands.h"
 #include "cli/options/device_option.h"
 #include "cli/options/number_checks.h"
+#include "cli/options/training_options.h"
 #include "cli/run_input.h"
 #include "cli/run_training.h"
-#include "cli/options/training_options.h"
 #include "kernels/core/console.h"
 #include "storage/folder.h"
 #include "training/logging/metrics.h"
@@ -68,7 +68,7 @@ void say_end(const TrainingRun& run, const ResumeOptions& options) {
                   place.phase, duration_text(left), clock_text(left));
   if (options.hours > 0 && left > options.hours * 3600)
     text += fmt::format("; --hours ends it before, {}", clock_text(options.hours * 3600));
-  say("{}\n", text);
+  log_info("{}\n", text);
 }
 
 void resume(const ResumeOptions& options, Communicator& communicator, StopSignals& signals) {

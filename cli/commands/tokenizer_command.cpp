@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "cli/commands/commands.h"
-#include "cli/options/corpus_options.h"
 #include "cli/corpus_work.h"
+#include "cli/options/corpus_options.h"
 #include "cli/options/output_options.h"
 #include "data/tokenizers/tokenizer.h"
 #include "kernels/core/console.h"
@@ -31,10 +31,10 @@ void train_tokenizer(TokenizerOptions& options) {
   prepare_output(options.output);
   const TrainedTokenizer trained = make_tokenizer(*corpus, options.tokenizer);
   print_corpus_counts(corpus->counts());
-  put("\n");
+  print_out("\n");
   print_vocabulary(trained, options.tokenizer.vocabulary);
   storage::write_file_durably(options.output, trained.tokenizer.bytes());
-  put("wrote {}\n", options.output.string());
+  print_out("wrote {}\n", options.output.string());
 }
 
 }  // namespace

@@ -156,14 +156,15 @@ void print_account(const char* kept, std::int64_t documents, std::int64_t bytes,
   for (const auto& [language, count] : languages) widest = std::max(widest, language.size());
   const auto row = [&](const std::string& name, std::int64_t count, const std::string& size,
                        const char* hint = "") {
-    put("{:<{}}{:>14}{:>18}{}{}\n", name, widest + 2, grouped(count), size, *hint != 0 ? "  " : "", hint);
+    print_out("{:<{}}{:>14}{:>18}{}{}\n", name, widest + 2, grouped(count), size, *hint != 0 ? "  " : "",
+              hint);
   };
   const auto size_of = [](const data::Dropped& entry) {
     return entry.all_bytes_known ? grouped(entry.bytes)
            : entry.bytes == 0    ? std::string("unknown")
                                  : "over " + grouped(entry.bytes);
   };
-  put("{:<{}}{:>14}{:>18}\n", "", widest + 2, "documents", "bytes");
+  print_out("{:<{}}{:>14}{:>18}\n", "", widest + 2, "documents", "bytes");
   row(kept, documents, grouped(bytes));
   for (const auto& [language, count] : languages) row("  " + language, count.documents, grouped(count.bytes));
   row(left_out, all.count, size_of(all));
@@ -172,16 +173,16 @@ void print_account(const char* kept, std::int64_t documents, std::int64_t bytes,
     if (reason != data::near_duplicate) continue;
     for (const auto& [language, of] : languages)
       if (of.near_duplicates > 0)
-        put("    {:<{}}{:>14}{:>17.1f}%\n", language, widest - 2, grouped(of.near_duplicates),
-            100.0 * static_cast<double>(of.near_duplicates) /
-                static_cast<double>(of.documents + of.near_duplicates));
+        print_out("    {:<{}}{:>14}{:>17.1f}%\n", language, widest - 2, grouped(of.near_duplicates),
+                  100.0 * static_cast<double>(of.near_duplicates) /
+                      static_cast<double>(of.documents + of.near_duplicates));
   }
 }
 
 void print_corpus_counts(const data::CorpusCounts& counts) {
   print_account("kept", counts.documents, counts.bytes, counts.languages, "dropped", counts.dropped);
-  for (const std::string& note : counts.notes) say("note: {}\n", note);
-  if (counts.more_notes > 0) say("note: {} more files had such faults\n", grouped(counts.more_notes));
+  for (const std::string& note : counts.notes) log_info("note: {}\n", note);
+  if (counts.more_notes > 0) log_info("note: {} more files had such faults\n", grouped(counts.more_notes));
 }
 
 }  // namespace comera::cli

@@ -79,8 +79,8 @@ void require_finite(double loss, const InferenceOptions& options, const std::fil
 
 void report_examples(const std::string& name, const data::ExampleSamples& samples,
                      const data::Examples& examples, std::int64_t length) {
-  say("{}: {} examples, {} cut to {} tokens\n", name, examples.count(), samples.truncated(), length);
-  for (const std::string& report : examples.reports()) say("{}\n", report);
+  log_info("{}: {} examples, {} cut to {} tokens\n", name, examples.count(), samples.truncated(), length);
+  for (const std::string& report : examples.reports()) log_info("{}\n", report);
 }
 
 OutputFormat output_format(const std::filesystem::path& file, const std::vector<OutputFormat>& allowed) {

@@ -22,7 +22,7 @@ void use_names_of_now(const std::string& command, std::vector<std::string>& word
     for (const OldOption& old : old_options()) {
       if (command != old.command || word.substr(0, word.find('=')) != old.old_name) continue;
       if (told.insert(old.old_name).second)
-        say("note: {} is {} now; the old name still works\n", old.old_name, old.name);
+        log_info("note: {} is {} now; the old name still works\n", old.old_name, old.name);
       word.replace(0, std::string_view(old.old_name).size(), old.name);
     }
 }

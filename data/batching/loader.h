@@ -5,10 +5,10 @@
 
 #include "data/batching/batch.h"
 #include "data/batching/batch_stream.h"
+#include "data/batching/step_share.h"
 #include "data/masking/masking.h"
 #include "data/shards/samples.h"
 #include "data/shards/shard.h"
-#include "data/batching/step_share.h"
 
 namespace comera::data {
 
@@ -29,11 +29,11 @@ struct LoaderOptions {
   StepShare share() const { return {micro_batches_per_step, process, world_size}; }
 };
 
-// Micro-batches whole samples (data/shards/samples.h) into batches. The order is a permutation of the samples by
-// (seed, epoch). A micro-batch takes the first sample left, then every further one that still fits, looking
-// at most 64 places past the first one left. The micro-batches do not depend on process, world_size or
-// prefetching; an epoch's last micro-batch is as full as the samples allow. Every sample comes exactly once
-// per epoch.
+// Micro-batches whole samples (data/shards/samples.h) into batches. The order is a permutation of the samples
+// by (seed, epoch). A micro-batch takes the first sample left, then every further one that still fits,
+// looking at most 64 places past the first one left. The micro-batches do not depend on process, world_size
+// or prefetching; an epoch's last micro-batch is as full as the samples allow. Every sample comes exactly
+// once per epoch.
 class Loader {
  public:
   // shards must outlive the loader.

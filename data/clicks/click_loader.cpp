@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <span>
 
-#include "data/shards/permutation.h"
 #include "data/batching/prefetcher.h"
+#include "data/shards/permutation.h"
 #include "storage/hash.h"
 
 namespace comera::data {

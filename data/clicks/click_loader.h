@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "data/batching/batch_stream.h"
+#include "data/batching/step_share.h"
 #include "data/clicks/click_batch.h"
 #include "data/clicks/click_shards.h"
-#include "data/batching/step_share.h"
 
 namespace comera::data {
 

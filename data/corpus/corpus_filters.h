@@ -30,8 +30,9 @@ class DocumentFilter : public DocumentSource {
 // pass. Memory: about 1.2 kB for each document that is given.
 class WithoutNearDuplicates final : public DocumentFilter {
  public:
-  // similarity: the Jaccard similarity of the sets of shingles (data/corpus/min_hash.h), from which on a document is
-  // dropped. UsageError unless it is at least 0.5, below which too few would be found, and at most 1.
+  // similarity: the Jaccard similarity of the sets of shingles (data/corpus/min_hash.h), from which on a
+  // document is dropped. UsageError unless it is at least 0.5, below which too few would be found, and at
+  // most 1.
   WithoutNearDuplicates(std::unique_ptr<DocumentSource> source, double similarity);
 
  protected:
@@ -42,9 +43,9 @@ class WithoutNearDuplicates final : public DocumentFilter {
   MinHashIndex kept_;
 };
 
-// Drops held-out documents that share a function with a document for training (data/corpus/function_hashes.h), as
-// "function in training data", or all of their text, as "duplicate". Training documents must come first.
-// Memory: some 40 bytes for each function and each document.
+// Drops held-out documents that share a function with a document for training
+// (data/corpus/function_hashes.h), as "function in training data", or all of their text, as "duplicate".
+// Training documents must come first. Memory: some 40 bytes for each function and each document.
 class WithoutTrainingFunctions final : public DocumentFilter {
  public:
   explicit WithoutTrainingFunctions(std::unique_ptr<DocumentSource> source)

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "data/shards/samples.h"
-#include "data/tokenizers/tokenizer.h"
 #include "data/tokenizers/text/words.h"
+#include "data/tokenizers/tokenizer.h"
 
 namespace comera::data {
 

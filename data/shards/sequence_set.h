@@ -51,10 +51,10 @@ class SequenceSet {
   virtual void count_pieces(std::vector<std::int64_t>& counts) const = 0;
 };
 
-// Opens the shards of a split ("train" or "validation") in a folder: those of this program (data/shards/shard.h), or
-// files of masked sequences (data/masking/masked_rows.h; *.h5 and *.hdf5). Of the latter, if some have "training" in
-// their names, those are the training split and the others the validation split; else all belong to either.
-// Error if they are missing, damaged, or were made with another tokenizer.
+// Opens the shards of a split ("train" or "validation") in a folder: those of this program
+// (data/shards/shard.h), or files of masked sequences (data/masking/masked_rows.h; *.h5 and *.hdf5). Of the
+// latter, if some have "training" in their names, those are the training split and the others the validation
+// split; else all belong to either. Error if they are missing, damaged, or were made with another tokenizer.
 std::unique_ptr<SequenceSet> open_sequences(const std::filesystem::path& folder, const std::string& split,
                                             const Tokenizer& tokenizer,
                                             TargetKind targets = TargetKind::file);

@@ -8,7 +8,8 @@
 
 namespace comera::data {
 
-// What the benchmark GLUE (Wang et al., 2019) says of its tasks beyond their files' columns (data/tasks/task.h).
+// What the benchmark GLUE (Wang et al., 2019) says of its tasks beyond their files' columns
+// (data/tasks/task.h).
 
 // All tasks, those with the most examples first.
 const std::vector<std::string>& glue_tasks_by_size();

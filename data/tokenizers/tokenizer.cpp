@@ -6,8 +6,8 @@
 #include <array>
 #include <utility>
 
-#include "data/tokenizers/tokenizer_json.h"
 #include "data/tokenizers/models/wordpiece.h"
+#include "data/tokenizers/tokenizer_json.h"
 #include "kernels/core/check.h"
 
 namespace comera::data {

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "data/tokenizers/json_parts.h"
-#include "data/tokenizers/tokenizer_json.h"
-#include "data/tokenizers/text/utf8.h"
 #include "data/tokenizers/models/wordpiece.h"
+#include "data/tokenizers/text/utf8.h"
+#include "data/tokenizers/tokenizer_json.h"
 #include "kernels/core/check.h"
 #include "storage/hash.h"
 #include "storage/json_file.h"

@@ -2,10 +2,10 @@
 #include <optional>
 #include <set>
 
-#include "data/tokenizers/models/byte_level_bpe.h"
 #include "data/tokenizers/json_parts.h"
-#include "data/tokenizers/tokenizer_json.h"
+#include "data/tokenizers/models/byte_level_bpe.h"
 #include "data/tokenizers/models/wordpiece.h"
+#include "data/tokenizers/tokenizer_json.h"
 #include "kernels/core/check.h"
 #include "storage/json_file.h"
 

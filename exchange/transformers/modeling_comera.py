@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 from transformers import PretrainedConfig, PreTrainedModel
+from transformers.activations import ACT2FN
 from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput, SequenceClassifierOutput
 
 
@@ -14,8 +15,8 @@ class ComeraConfig(PretrainedConfig):
     model_type = "comera"
 
     def __init__(self, vocab_size=320, hidden_size=64, num_hidden_layers=1, num_attention_heads=1,
-                 intermediate_size=256, max_position_embeddings=128, type_vocab_size=2, layer_norm_eps=1e-12,
-                 hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, initializer_range=0.02,
+                 intermediate_size=256, hidden_act="gelu", max_position_embeddings=128, type_vocab_size=2,
+                 layer_norm_eps=1e-12, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, initializer_range=0.02,
                  positions="learned", rotary_theta=10000.0, slopes=None, norm="post", pooling="first",
                  pairs="joint", tensor_trains=None, matrices="outputs_inputs", pad_token_id=0, **kwargs):
         self.vocab_size = vocab_size
@@ -23,6 +24,7 @@ class ComeraConfig(PretrainedConfig):
         self.num_hidden_layers = num_hidden_layers
         self.num_attention_heads = num_attention_heads
         self.intermediate_size = intermediate_size
+        self.hidden_act = hidden_act
         self.max_position_embeddings = max_position_embeddings
         self.type_vocab_size = type_vocab_size
         self.layer_norm_eps = layer_norm_eps
@@ -54,7 +56,7 @@ class TensorTrainLinear(nn.Module):
         self.core = nn.ParameterList([nn.Parameter(torch.empty(size)) for size in sizes])
         self.bias = nn.Parameter(torch.zeros(outputs))
 
-    def halves(self):
+    def factors(self):
         """A (inputs, rank) and B (rank, outputs), whose product is W."""
         a = self.core[0]
         for core in self.core[1:self.input_modes]:
@@ -67,7 +69,7 @@ class TensorTrainLinear(nn.Module):
     def forward(self, x):
         if self.removed:
             return self.bias.expand(*x.shape[:-1], self.outputs)
-        a, b = self.halves()
+        a, b = self.factors()
         return (x @ a) @ b + self.bias
 
 
@@ -88,7 +90,7 @@ class TensorTrainTable(nn.Module):
         super().__init__()
         self.vocabulary = config.vocab_size
         rows, columns, ranks = shape["row_modes"], shape["column_modes"], [1] + shape["ranks"] + [1]
-        self.left = len(rows) - len(rows) // 2  # cores of the left half
+        self.left = len(rows) - len(rows) // 2  # cores of the left factor
         self.core = nn.ParameterList([
             nn.Parameter(torch.empty(ranks[k], rows[k], columns[k], ranks[k + 1])) for k in range(len(rows))
         ])
@@ -103,7 +105,7 @@ class TensorTrainTable(nn.Module):
             merged = merged.reshape(a, m * p, n * q, c)
         return merged
 
-    def halves(self):
+    def factors(self):
         """left (rows, columns, rank) and right (rank, rows, columns)."""
         left = self.merge(self.core[:self.left])[0]
         if self.left == len(self.core):
@@ -111,12 +113,12 @@ class TensorTrainTable(nn.Module):
         return left, self.merge(self.core[self.left:])[..., 0]
 
     def forward(self, ids):
-        left, right = self.halves()
+        left, right = self.factors()
         rows = torch.einsum("...ak,k...b->...ab", left[ids // right.shape[1]], right[:, ids % right.shape[1]])
         return rows.flatten(-2)
 
     def decode(self, h):
-        left, right = self.halves()
+        left, right = self.factors()
         h = h.unflatten(-1, (left.shape[1], right.shape[2]))
         inner = torch.einsum("...ab,krb->...akr", h, right)
         return torch.einsum("...akr,lak->...lr", inner, left).flatten(-2)[..., :self.vocabulary]
@@ -186,9 +188,10 @@ class FeedForward(nn.Module):
         super().__init__()
         self.up = linear(config, name + ".up", config.hidden_size, config.intermediate_size)
         self.down = linear(config, name + ".down", config.intermediate_size, config.hidden_size)
+        self.activation = ACT2FN[config.hidden_act]
 
     def forward(self, x):
-        return self.down(F.gelu(self.up(x)))
+        return self.down(self.activation(self.up(x)))
 
 
 class Block(nn.Module):
@@ -339,11 +342,12 @@ class MaskedLanguageHead(nn.Module):
     def __init__(self, config):
         super().__init__()
         self.transform = linear(config, "head.transform", config.hidden_size, config.hidden_size)
+        self.activation = ACT2FN[config.hidden_act]
         self.norm = layer_norm(config)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def forward(self, hidden, table):
-        return table.decode(self.norm(F.gelu(self.transform(hidden)))) + self.bias
+        return table.decode(self.norm(self.activation(self.transform(hidden)))) + self.bias
 
 
 class ComeraForMaskedLM(ComeraPreTrainedModel):

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "exchange/transformers/config_members.h"
 #include "exchange/json_object.h"
+#include "exchange/transformers/config_members.h"
 
 namespace comera::exchange {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "exchange/transformers/config_members.h"
 #include "exchange/json_object.h"
+#include "exchange/transformers/config_members.h"
 
 namespace comera::exchange {
 

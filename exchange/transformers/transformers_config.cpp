@@ -70,6 +70,40 @@ void add_comera_keys(Json& json, const EncoderConfig& model) {
                       {"AutoModelForSequenceClassification", file + "ForSequenceClassification"}};
 }
 
+// As transformers calls it.
+std::string hidden_act(Activation activation) {
+  switch (activation) {
+    case Activation::gelu_tanh:
+      return "gelu_pytorch_tanh";
+    case Activation::gelu:
+    case Activation::relu:
+    case Activation::silu:
+      return traits_of(activation).name;
+    case Activation::none:
+    case Activation::tanh:
+      break;
+  }
+  throw Error(
+      fmt::format("an encoder with the activation {} cannot be exported", traits_of(activation).name));
+}
+
+// Those of transformers' functions that are the same formula.
+constexpr std::pair<std::string_view, Activation> hidden_acts[] = {
+    {"gelu", Activation::gelu},           {"gelu_python", Activation::gelu},
+    {"gelu_new", Activation::gelu_tanh},  {"gelu_pytorch_tanh", Activation::gelu_tanh},
+    {"gelu_fast", Activation::gelu_tanh}, {"relu", Activation::relu},
+    {"silu", Activation::silu},           {"swish", Activation::silu}};
+
+Activation read_activation(const ConfigMembers& members) {
+  const auto name = members.get<std::string>("hidden_act", "gelu");
+  const auto* const found = std::ranges::find(hidden_acts, name, [](const auto& act) { return act.first; });
+  if (found != std::end(hidden_acts)) return found->second;
+  std::string known;
+  for (const auto& act : hidden_acts) known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", act.first);
+  throw Error(
+      fmt::format("{}: hidden_act = \"{}\" cannot be imported; only {} can", members.file(), name, known));
+}
+
 }  // namespace
 
 std::string config_json(const TransformersConfig& config, const data::SpecialIds& special) {
@@ -83,7 +117,7 @@ std::string config_json(const TransformersConfig& config, const data::SpecialIds
       {"num_hidden_layers", model.layers},
       {"num_attention_heads", model.heads},
       {"intermediate_size", model.ffn},
-      {"hidden_act", "gelu"},
+      {"hidden_act", hidden_act(model.activation)},
       {"max_position_embeddings", model.max_positions},
       {"type_vocab_size", model.types},
       {"layer_norm_eps", model.norm_eps},
@@ -136,6 +170,11 @@ void read_head(const ConfigMembers& members, TransformersConfig& config) {
                "{}: {} has a head that the encoder here does not have; a model for masked language or for "
                "sequence classification can be imported",
                members.file(), joined(architectures));
+  COMERA_CHECK(config.form != Form::roberta || !(name.ends_with("LM") || name.ends_with("PreTraining")) ||
+                   config.model.activation == Activation::gelu,
+               "{}: architectures = {} cannot be imported: the head of RoBERTa's masked language model has "
+               "GELU whatever hidden_act is; only hidden_act = \"gelu\" can",
+               members.file(), name);
   if (!name.ends_with("ForSequenceClassification")) return;
   COMERA_CHECK(config.form != Form::roformer,
                "{}: architectures = {} cannot be imported: the head of RoFormer's classifier has another "
@@ -233,7 +272,7 @@ TransformersConfig read_config(const std::filesystem::path& folder) {
   model.dropout = members.get<double>("hidden_dropout_prob", 0.1);
   model.attention_dropout = members.get<double>("attention_probs_dropout_prob", 0.1);
   model.embedding_std = members.get<double>("initializer_range", 0.02);
-  members.require<std::string>("hidden_act", "gelu");
+  model.activation = read_activation(members);
   members.require<std::string>("position_embedding_type", "absolute");
   members.require<bool>("is_decoder", false);
   members.require<bool>("add_cross_attention", false);

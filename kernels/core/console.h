@@ -18,12 +18,12 @@ namespace comera {
 void write_message(std::FILE* to, std::string_view text) noexcept;
 
 template <class... T>
-void say_to(std::FILE* to, fmt::format_string<T...> format, T&&... values) {
+void log_to(std::FILE* to, fmt::format_string<T...> format, T&&... values) {
   write_message(to, fmt::format(format, std::forward<T>(values)...));
 }
 
 template <class... T>
-void say(fmt::format_string<T...> format, T&&... values) {
+void log_info(fmt::format_string<T...> format, T&&... values) {
   write_message(stderr, fmt::format(format, std::forward<T>(values)...));
 }
 
@@ -32,7 +32,7 @@ void say(fmt::format_string<T...> format, T&&... values) {
 void write_output(std::string_view text) noexcept;
 
 template <class... T>
-void put(fmt::format_string<T...> format, T&&... values) {
+void print_out(fmt::format_string<T...> format, T&&... values) {
   write_output(fmt::format(format, std::forward<T>(values)...));
 }
 

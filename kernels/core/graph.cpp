@@ -24,7 +24,7 @@ void Graph::record() {
   try {
     recording_ = allocator_->record(stream_, body_);
   } catch (const Error& error) {
-    say("note: the step could not be recorded as a graph, and goes on without: {}\n", error.what());
+    log_info("note: the step could not be recorded as a graph, and goes on without: {}\n", error.what());
   }
   record_ = recording_ != nullptr;
 }

@@ -11,9 +11,9 @@
 
 #include "kernels/core/check.h"
 #include "kernels/cpu/machine.h"
-#include "kernels/reference/reference_backend.h"
 #include "kernels/cpu/products/sgemm.h"
 #include "kernels/cpu/variants.h"
+#include "kernels/reference/reference_backend.h"
 
 namespace comera {
 
@@ -98,7 +98,7 @@ std::string_view choose() {
 
 Backend backend_for(std::string_view set) {
   Backend table("cpu", Device{}, cpu_machine);
-  plain::register_all(table);
+  reference::register_all(table);
 #ifdef COMERA_HAS_V4
   if (set == "v3")
     comera_register_cpu_v3(table);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/simd.h"
 #include "kernels/cpu/elementwise/simd_dropout.h"
+#include "kernels/cpu/simd.h"
 #include "kernels/cpu/threads.h"
 #include "kernels/shared/step_values.h"
 

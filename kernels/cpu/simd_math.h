@@ -48,9 +48,9 @@ inline vec exp2(vec x) {
 }
 
 #ifdef __AVX512F__
-// Where |x| of several vectors is in kernels/cpu/elementwise/gelu_table.h: a piece, in the low four bits, and a place in
-// it, which is a NaN where x is. All steps are taken for one vector after the other: each waits for the step
-// before, and a processor does not look far enough ahead to find the next vector's by itself.
+// Where |x| of several vectors is in kernels/cpu/elementwise/gelu_table.h: a piece, in the low four bits, and
+// a place in it, which is a NaN where x is. All steps are taken for one vector after the other: each waits
+// for the step before, and a processor does not look far enough ahead to find the next vector's by itself.
 template <int Vectors>
 struct GeluPlaces {
   vec piece[Vectors], place[Vectors];

@@ -26,7 +26,7 @@
   X(rotary)                     \
   X(scale_columns)              \
   X(sequence)                   \
-  X(tt_halves)                  \
+  X(tt_factors)                 \
   X(tt_inner)                   \
   X(ttm_chain)                  \
   X(ttm_rows)                   \

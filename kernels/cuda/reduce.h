@@ -12,7 +12,7 @@ __device__ __forceinline__ int lane_of_thread() { return static_cast<int>(thread
 __device__ __forceinline__ int warp_of_thread() { return static_cast<int>(threadIdx.x / warp); }
 
 // threadIdx.x, asked for each time: what follows from it need not stay in registers until it is used again.
-__device__ __forceinline__ unsigned thread_asked_for() {
+__device__ __forceinline__ unsigned opaque_thread_index() {
 #if defined(COMERA_EMULATED)
   return threadIdx.x;
 #else

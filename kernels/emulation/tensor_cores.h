@@ -1,7 +1,7 @@
 #pragma once
 
-// The warp-wide matrix instructions that kernels/cuda/products/tensor_cores.h wraps, as lanes see them: who holds
-// which element is that of the PTX manual (sections "Matrix fragments for mma" and "ldmatrix").
+// The warp-wide matrix instructions that kernels/cuda/products/tensor_cores.h wraps, as lanes see them: who
+// holds which element is that of the PTX manual (sections "Matrix fragments for mma" and "ldmatrix").
 
 #include <bit>
 #include <cstdint>

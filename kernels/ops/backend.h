@@ -16,8 +16,8 @@
   X(WeightGradients)                 \
   X(TTLinearForward)                 \
   X(TTLinearBackward)                \
-  X(TTHalvesForward)                 \
-  X(TTHalvesBackward)                \
+  X(TTFactorsForward)                \
+  X(TTFactorsBackward)               \
   X(TTFeedForwardForward)            \
   X(TTFeedForwardBackward)           \
   X(TTInnerForward)                  \

@@ -31,4 +31,30 @@ void check_step_values(std::string_view operation, std::string_view name, const 
                operation, name, bytes, tensor.bytes());
 }
 
+void check_activation(std::string_view operation, Activation activation) {
+  COMERA_CHECK(traits_of(activation).name != nullptr, "{}: {} is no activation", operation,
+               static_cast<int>(activation));
+}
+
+const Tensor& saved_of(Activation activation, const Tensor& u, const Tensor& y) {
+  static const Tensor none;
+  switch (traits_of(activation).slope_from) {
+    case SlopeFrom::nothing:
+      return none;
+    case SlopeFrom::argument:
+      return u;
+    case SlopeFrom::value:
+      return y;
+  }
+  return none;
+}
+
+void check_saved(std::string_view operation, Activation activation, const Tensor& u, const Tensor& y,
+                 const Shape& shape, DType dtype) {
+  check_activation(operation, activation);
+  if (traits_of(activation).slope_from == SlopeFrom::nothing) return;
+  check_tensor(operation, slope_by_argument(activation) ? "u" : "y", saved_of(activation, u, y), shape,
+               dtype);
+}
+
 }  // namespace comera

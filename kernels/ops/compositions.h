@@ -6,7 +6,7 @@
 // some.
 #define COMERA_COMPOSITIONS(X) \
   X(cross_entropy)             \
-  X(float8) X(matrix_product) X(tt_feed_forward) X(tt_halves) X(tt_inner) X(tt_linear) X(weight_gradients)
+  X(float8) X(matrix_product) X(tt_feed_forward) X(tt_factors) X(tt_inner) X(tt_linear) X(weight_gradients)
 
 namespace comera {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "kernels/core/tensors/arena.h"
 #include "kernels/core/profile.h"
+#include "kernels/core/tensors/arena.h"
 #include "kernels/ops/backend.h"
 #include "kernels/ops/product_log.h"
 #include "kernels/ops/work.h"

@@ -2,10 +2,10 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/reference/reference_backend.h"
 #include "kernels/ops/attention/attention.h"
+#include "kernels/reference/reference_backend.h"
 
-namespace comera::plain {
+namespace comera::reference {
 
 namespace {
 
@@ -152,4 +152,4 @@ void register_attention(Backend& backend) {
   register_for<double>(backend);
 }
 
-}  // namespace comera::plain
+}  // namespace comera::reference

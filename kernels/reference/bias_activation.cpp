@@ -2,7 +2,7 @@
 #include "kernels/reference/activations.h"
 #include "kernels/reference/reference_backend.h"
 
-namespace comera::plain {
+namespace comera::reference {
 
 namespace {
 
@@ -19,7 +19,7 @@ void bias_activation_forward(const BiasActivationForward& op, const KernelContex
 template <class T>
 void bias_activation_backward(const BiasActivationBackward& op, const KernelContext&) {
   const std::int64_t rows = op.dy.dim(0), width = op.dy.dim(1);
-  const T* u = op.activation == Activation::gelu ? op.u.data<T>() : nullptr;
+  const T* u = slope_by_argument(op.activation) ? op.u.data<T>() : nullptr;
   const T* y = slope_by_value(op.activation) ? op.y.data<T>() : nullptr;
   T* dy = op.dy.data<T>();
   for (std::int64_t i = 0; i < rows * width; ++i) {
@@ -41,4 +41,4 @@ void register_bias_activation(Backend& backend) {
   register_for<double>(backend);
 }
 
-}  // namespace comera::plain
+}  // namespace comera::reference

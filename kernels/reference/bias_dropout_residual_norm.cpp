@@ -2,7 +2,7 @@
 #include "kernels/reference/norm_rows.h"
 #include "kernels/reference/reference_backend.h"
 
-namespace comera::plain {
+namespace comera::reference {
 
 namespace {
 
@@ -67,4 +67,4 @@ void register_bias_dropout_residual_norm(Backend& backend) {
   register_for<double>(backend);
 }
 
-}  // namespace comera::plain
+}  // namespace comera::reference

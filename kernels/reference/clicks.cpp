@@ -6,7 +6,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "kernels/shared/step_values.h"
 
-namespace comera::plain {
+namespace comera::reference {
 
 namespace {
 
@@ -95,4 +95,4 @@ void register_clicks(Backend& backend) {
   register_for<double>(backend);
 }
 
-}  // namespace comera::plain
+}  // namespace comera::reference

@@ -1,9 +1,9 @@
 #include <cmath>
 
-#include "kernels/reference/reference_backend.h"
 #include "kernels/ops/elementwise/cross_entropy.h"
+#include "kernels/reference/reference_backend.h"
 
-namespace comera::plain {
+namespace comera::reference {
 
 namespace {
 
@@ -56,4 +56,4 @@ void register_cross_entropy(Backend& backend) {
   register_for<double>(backend);
 }
 
-}  // namespace comera::plain
+}  // namespace comera::reference

@@ -1,7 +1,7 @@
 #include "kernels/ops/elementwise/dropout.h"
 #include "kernels/reference/reference_backend.h"
 
-namespace comera::plain {
+namespace comera::reference {
 
 namespace {
 
@@ -29,4 +29,4 @@ void register_dropout(Backend& backend) {
   register_for<double>(backend);
 }
 
-}  // namespace comera::plain
+}  // namespace comera::reference

@@ -1,7 +1,7 @@
 #include "kernels/ops/elementwise/embedding.h"
 #include "kernels/reference/reference_backend.h"
 
-namespace comera::plain {
+namespace comera::reference {
 
 namespace {
 
@@ -59,4 +59,4 @@ void register_embedding(Backend& backend) {
   register_for<double>(backend);
 }
 
-}  // namespace comera::plain
+}  // namespace comera::reference

@@ -9,7 +9,7 @@
 #include "kernels/shared/float8_code.h"
 #include "kernels/shared/step_values.h"
 
-namespace comera::plain {
+namespace comera::reference {
 
 namespace {
 
@@ -100,4 +100,4 @@ void register_float8(Backend& backend) {
   backend.set<Float8NextScales>(DType::float32, next_scales);
 }
 
-}  // namespace comera::plain
+}  // namespace comera::reference

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "kernels/reference/reference_backend.h"
 #include "kernels/ops/elementwise/gather.h"
+#include "kernels/reference/reference_backend.h"
 
-namespace comera::plain {
+namespace comera::reference {
 
 namespace {
 
@@ -41,4 +41,4 @@ void register_gather(Backend& backend) {
   register_for<double>(backend);
 }
 
-}  // namespace comera::plain
+}  // namespace comera::reference

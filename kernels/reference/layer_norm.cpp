@@ -2,7 +2,7 @@
 #include "kernels/reference/norm_rows.h"
 #include "kernels/reference/reference_backend.h"
 
-namespace comera::plain {
+namespace comera::reference {
 
 namespace {
 
@@ -37,4 +37,4 @@ void register_layer_norm(Backend& backend) {
   register_for<double>(backend);
 }
 
-}  // namespace comera::plain
+}  // namespace comera::reference

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "kernels/reference/reference_backend.h"
 #include "kernels/ops/elementwise/layout.h"
+#include "kernels/reference/reference_backend.h"
 
-namespace comera::plain {
+namespace comera::reference {
 
 namespace {
 
@@ -56,4 +56,4 @@ void register_layout(Backend& backend) {
   register_for<double>(backend);
 }
 
-}  // namespace comera::plain
+}  // namespace comera::reference

@@ -1,7 +1,7 @@
 #include "kernels/ops/products/matrix_product.h"
 #include "kernels/reference/reference_backend.h"
 
-namespace comera::plain {
+namespace comera::reference {
 
 namespace {
 
@@ -45,4 +45,4 @@ void register_matrix_product(Backend& backend) {
   register_for<double>(backend);
 }
 
-}  // namespace comera::plain
+}  // namespace comera::reference

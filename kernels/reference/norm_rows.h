@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // Layer norm of one row, which BiasDropoutResidualNorm has as well.
-namespace comera::plain {
+namespace comera::reference {
 
 template <class T>
 void normalise_row(const T* x, const T* gamma, const T* beta, double eps, std::int64_t width, T* y, T& mean,
@@ -36,4 +36,4 @@ void normalise_row_backward(const T* x, const T* gamma, T mean, T rstd, const T*
   }
 }
 
-}  // namespace comera::plain
+}  // namespace comera::reference

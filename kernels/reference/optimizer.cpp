@@ -5,7 +5,7 @@
 
 #include "kernels/reference/reference_backend.h"
 
-namespace comera::plain {
+namespace comera::reference {
 
 namespace {
 
@@ -104,4 +104,4 @@ void register_optimizer(Backend& backend) {
   register_for<double>(backend);
 }
 
-}  // namespace comera::plain
+}  // namespace comera::reference

@@ -6,7 +6,7 @@
 
 #include "kernels/reference/reference_backend.h"
 
-namespace comera::plain {
+namespace comera::reference {
 
 namespace {
 
@@ -250,4 +250,4 @@ void register_ranks(Backend& backend) {
   register_for<double>(backend);
 }
 
-}  // namespace comera::plain
+}  // namespace comera::reference

@@ -4,7 +4,7 @@
 
 namespace comera {
 
-namespace plain {
+namespace reference {
 
 void register_all(Backend& backend) {
 #define COMERA_REGISTER(file) register_##file(backend);
@@ -12,12 +12,12 @@ void register_all(Backend& backend) {
 #undef COMERA_REGISTER
 }
 
-}  // namespace plain
+}  // namespace reference
 
-const Backend& plain_backend() {
+const Backend& reference_backend() {
   static const Backend backend = [] {
-    Backend table("plain", Device{}, cpu_machine);
-    plain::register_all(table);
+    Backend table("reference", Device{}, cpu_machine);
+    reference::register_all(table);
     return table;
   }();
   return backend;

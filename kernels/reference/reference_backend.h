@@ -6,9 +6,9 @@
 // kernels are tested against, so it is written to be read, not to be fast.
 namespace comera {
 
-const Backend& plain_backend();
+const Backend& reference_backend();
 
-namespace plain {
+namespace reference {
 
 // The files of this folder, each with the stem that its operations have in kernels/ops. Each registers its
 // own.
@@ -42,5 +42,5 @@ COMERA_PLAIN_FILES(COMERA_DECLARE)
 // All of them: the CPU's backend begins with them too.
 void register_all(Backend& backend);
 
-}  // namespace plain
+}  // namespace reference
 }  // namespace comera

@@ -1,7 +1,7 @@
 #include "kernels/ops/tensor_trains/scale_columns.h"
 #include "kernels/reference/reference_backend.h"
 
-namespace comera::plain {
+namespace comera::reference {
 
 namespace {
 
@@ -40,4 +40,4 @@ void register_scale_columns(Backend& backend) {
   register_for<double>(backend);
 }
 
-}  // namespace comera::plain
+}  // namespace comera::reference

@@ -2,10 +2,10 @@
 #include <array>
 #include <vector>
 
-#include "kernels/reference/reference_backend.h"
 #include "kernels/ops/tensor_trains/ttm_chain.h"
+#include "kernels/reference/reference_backend.h"
 
-namespace comera::plain {
+namespace comera::reference {
 
 namespace {
 
@@ -99,4 +99,4 @@ void register_ttm_chain(Backend& backend) {
   register_for<double>(backend);
 }
 
-}  // namespace comera::plain
+}  // namespace comera::reference

@@ -1,7 +1,7 @@
 #include "kernels/ops/tensor_trains/ttm_rows.h"
 #include "kernels/reference/reference_backend.h"
 
-namespace comera::plain {
+namespace comera::reference {
 
 namespace {
 
@@ -56,4 +56,4 @@ void register_ttm_rows(Backend& backend) {
   register_for<double>(backend);
 }
 
-}  // namespace comera::plain
+}  // namespace comera::reference

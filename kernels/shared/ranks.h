@@ -4,8 +4,9 @@
 
 #include "kernels/shared/host_device.h"
 
-// The ranks of a model's tensor trains, as the operations of rank adaptation see them (kernels/ops/tensor_trains/ranks.h):
-// three tables of plain structs in device memory, over the flat parameter vector.
+// The ranks of a model's tensor trains, as the operations of rank adaptation see them
+// (kernels/ops/tensor_trains/ranks.h): three tables of plain structs in device memory, over the flat
+// parameter vector.
 //
 // A bond joins two neighbouring cores and has a gate of one entry for each rank; an entry is live unless it
 // is 0. A layer is removed if one of its bonds has no live entry, or if the layer that it needs is removed:

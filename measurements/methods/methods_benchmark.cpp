@@ -6,9 +6,10 @@
 #include <memory>
 #include <numeric>
 
-#include "measurements/stepper.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
+#include "measurements/stepper.h"
+#include "recipes/encoder_config.h"
 #include "training/run/phase.h"
 
 namespace comera {
@@ -39,8 +40,8 @@ MethodsReport benchmark_methods(const MethodsBenchmarkOptions& options) {
   const EncoderConfig config = encoder_config(recipe, options.vocabulary);
   Processor processor = find_processor(options.device, config.compute, recipe.precision.operands());
   processor.graphs = true;
-  const auto say = [&](const std::string& line) {
-    if (options.say) options.say(line);
+  const auto log_line = [&](const std::string& line) {
+    if (options.log_line) options.log_line(line);
   };
   MethodsReport report;
   report.length = options.length;
@@ -74,8 +75,8 @@ MethodsReport benchmark_methods(const MethodsBenchmarkOptions& options) {
       if (round == 0) result.occasional = occasional_work(stepper, method.recipe);
       result.parameters = stepper.parameters().count();
       for (std::size_t b = 0; b < options.batches.size(); ++b) {
-        say(fmt::format("round {} of {}: {}, batch {}", round + 1, options.rounds, method.name,
-                        options.batches[b]));
+        log_line(fmt::format("round {} of {}: {}, batch {}", round + 1, options.rounds, method.name,
+                             options.batches[b]));
         stepper.set_batch(step_options(options, method, options.batches[b]));
         if (round == 0) result.costs.push_back({.batch = options.batches[b], .bytes = stepper.memory()});
         std::ranges::copy(step_times(stepper), std::back_inserter(seconds[m][b]));

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "kernels/core/tensors/memory.h"
 #include "measurements/methods/methods.h"
 #include "measurements/step_benchmark.h"
-#include "kernels/core/tensors/memory.h"
 
 namespace comera {
 

@@ -9,9 +9,9 @@
 #include <map>
 #include <optional>
 
-#include "measurements/stepper.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
+#include "measurements/stepper.h"
 #include "training/logging/json.h"
 
 namespace comera {
@@ -277,14 +277,14 @@ PrecisionReport benchmark_precision(const PrecisionBenchmarkOptions& options,
   const auto print = [&](const std::string& text) {
     if (options.print) options.print(text);
   };
-  print(heading(precisions.front().processor, options.repeats));
+  print_out(heading(precisions.front().processor, options.repeats));
   PrecisionReport report;
   for (const LinearSize& size : sizes_of(options)) {
     const auto results = SizeBenchmark(size, precisions, report.left_out).run(options.repeats);
-    print(table(size, results));
+    print_out(table(size, results));
     report.results.insert(report.results.end(), results.begin(), results.end());
   }
-  print(notes(report));
+  print_out(notes(report));
   return report;
 }
 

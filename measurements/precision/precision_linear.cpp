@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "kernels/core/tensors/parameter.h"
-#include "kernels/ops/products/float8_operands.h"
 #include "kernels/ops/elementwise/layout.h"
+#include "kernels/ops/products/float8_operands.h"
 #include "kernels/ops/products/matrix_product.h"
 #include "kernels/ops/tensor_trains/tt_linear.h"
 #include "kernels/shared/step_values.h"

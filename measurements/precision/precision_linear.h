@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "measurements/precision/linear_data.h"
 #include "kernels/core/tensors/memory.h"
 #include "kernels/ops/context.h"
-#include "kernels/ops/products/float8.h"
 #include "kernels/ops/processor.h"
+#include "kernels/ops/products/float8.h"
+#include "measurements/precision/linear_data.h"
 
 namespace comera {
 

@@ -19,7 +19,7 @@ class ClickMicroBatch final : public MicroBatch {
   void run(const Step& step, bool gradient) const override {
     model_.run_micro_batch(step, batch_, gradient, logits_);
   }
-  const Tensor& logits() const { return logits_; }
+  const Tensor& answers() const override { return logits_; }
 
  private:
   const Dlrm& model_;
@@ -49,10 +49,6 @@ std::unique_ptr<MicroBatch> ClickMicroBatches::measuring(Device device) const {
   ClickBatch batch = ClickBatch::measuring(capacity_, device);
   const Tensor logits(batch.block(), {capacity_.examples, 1}, model_.parameters().dtype(), device);
   return std::make_unique<ClickMicroBatch>(model_, std::move(batch), Buffer(), logits);
-}
-
-const Tensor& ClickMicroBatches::logits_of(const MicroBatch& micro_batch) {
-  return dynamic_cast<const ClickMicroBatch&>(micro_batch).logits();
 }
 
 std::string ClickMicroBatches::text() const {

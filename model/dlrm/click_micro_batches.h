@@ -17,10 +17,6 @@ class ClickMicroBatches final : public PackLayout {
   std::string text() const override;
   std::string how_to_fit(const std::function<bool(const PackLayout&)>& fits) const override;
 
-  // (B, 1), of the master type: what the last run of a micro-batch of such a layout without gradient
-  // answered.
-  static const Tensor& logits_of(const MicroBatch& micro_batch);
-
  private:
   std::size_t logit_bytes() const;
   ClickMicroBatches with_examples(std::int64_t examples) const;

@@ -115,8 +115,8 @@ std::vector<DlrmLayer> layers_of(const DlrmConfig& config) {
   return layers;
 }
 
-ModelTrains trains_of(const DlrmConfig& config) {
-  ModelTrains model;
+ModelTensorTrains trains_of(const DlrmConfig& config) {
+  ModelTensorTrains model;
   for (const DlrmLayer& layer : layers_of(config))
     if (!layer.ranks.empty())
       model.trains.push_back({.name = layer.name,

@@ -7,8 +7,8 @@
 
 #include "kernels/core/tensors/dtype.h"
 #include "model/rank_sizes.h"
-#include "tensorized/linear/kinds.h"
 #include "tensorized/decomposition/shapes.h"
+#include "tensorized/linear/kinds.h"
 
 namespace comera {
 
@@ -36,7 +36,7 @@ struct DlrmConfig {
   std::vector<Layer> top;     // the last one's output is 1
   std::vector<Table> tables;
   BagPooling pooling = BagPooling::sum;
-  LookupKind lookup = LookupKind::halves;
+  LookupKind lookup = LookupKind::factors;
   PlanKind plan = PlanKind::automatic;
   // Standard deviation of rows at the start. 0: 1 / √(3 rows) of each table, as the published program's
   // uniform numbers between ± 1 / √rows have.
@@ -80,7 +80,7 @@ struct DlrmLayer {
 std::vector<DlrmLayer> layers_of(const DlrmConfig& config);
 
 // Tables stay, and the only way to the answer is through all top layers.
-ModelTrains trains_of(const DlrmConfig& config);
+ModelTensorTrains trains_of(const DlrmConfig& config);
 // Elements of all parameters of the dense baseline.
 std::int64_t dense_parameters(const DlrmConfig& config);
 

@@ -7,8 +7,8 @@
 #include "kernels/ops/elementwise/embedding.h"
 #include "kernels/ops/elementwise/layout.h"
 #include "tensorized/embedding/dense_embedding.h"
-#include "tensorized/linear/in_type.h"
 #include "tensorized/embedding/ttm_chain.h"
+#include "tensorized/linear/in_type.h"
 
 namespace comera {
 

@@ -27,10 +27,10 @@ Attention::Attention(ParameterStore& store, const EncoderConfig& config, const P
   const TTLinear* output_train = output_->as_tensor_train();
   if (projected != nullptr && output_train != nullptr && tensorized.plan == PlanKind::automatic &&
       !output_train->any_removed() && config.positions != Positions::rotary)
-    between_halves_ = std::make_unique<TTAttention>(store, *projected, *output_train, heads_);
+    between_factors_ = std::make_unique<TTAttention>(store, *projected, *output_train, heads_);
 }
 
-TTAttention::Inputs Attention::inputs(const EncoderStep& step, const RowList* rows) const {
+TTAttention::Inputs Attention::inputs(const EncoderStep& step, const RowSubset* rows) const {
   return {.sequence_offsets = step.batch.sequence_offsets,
           .longest = step.batch.capacity.longest,
           .dropout = step.dropout(dropout_, site_),
@@ -48,16 +48,16 @@ void Attention::turn(const EncoderStep& step, const Tensor& q, const Tensor& k, 
                              .backward = backward});
 }
 
-Attention::Merged Attention::merge(const EncoderStep& step, const RowList* rows, Merging& merging) const {
+Attention::Merged Attention::merge(const EncoderStep& step, const RowSubset* rows, Merging& merging) const {
   const std::int64_t tokens = step.batch.capacity.tokens;
-  if (!between_halves_ || !between_halves_->pays(step.context.backend.machine(), tokens,
-                                                 step.batch.capacity.longest, rows ? rows->most : tokens))
+  if (!between_factors_ || !between_factors_->pays(step.context.backend.machine(), tokens,
+                                                   step.batch.capacity.longest, rows ? rows->most : tokens))
     return {};
-  return between_halves_->merge(merging);
+  return between_factors_->merge(merging);
 }
 
 Attention::Saved Attention::forward(const EncoderStep& step, const Merged& merged, const Tensor& x,
-                                    const RowList* rows) const {
+                                    const RowSubset* rows) const {
   Arena& arena = step.context.arena;
   Saved saved;
   if (output_->removed()) {
@@ -66,8 +66,8 @@ Attention::Saved Attention::forward(const EncoderStep& step, const Merged& merge
     return saved;
   }
   if (merged) {
-    saved.between_halves = between_halves_->forward(step.context, inputs(step, rows), *merged, x);
-    saved.y = saved.between_halves->y;
+    saved.between_factors = between_factors_->forward(step.context, inputs(step, rows), *merged, x);
+    saved.y = saved.between_factors->y;
     return saved;
   }
   saved.projections = projections_->forward(step.context, x, {.training = step.training});
@@ -100,14 +100,14 @@ Attention::Saved Attention::forward(const EncoderStep& step, const Merged& merge
 }
 
 void Attention::backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
-                         bool accumulate_dx, const RowList* rows, MergedGradients& gradients) const {
+                         bool accumulate_dx, const RowSubset* rows, MergedGradients& gradients) const {
   if (output_->removed()) {
     if (!accumulate_dx) run(step.context, Fill{.x = dx, .value = 0});
     return;
   }
-  if (saved.between_halves)
-    return between_halves_->backward(step.context, inputs(step, rows), *saved.between_halves, dy, dx,
-                                     accumulate_dx, gradients);
+  if (saved.between_factors)
+    return between_factors_->backward(step.context, inputs(step, rows), *saved.between_factors, dy, dx,
+                                      accumulate_dx, gradients);
   ArenaScope scope(step.context.arena);
   const Shape shape = saved.context.shape();
   const Tensor dcontext = scope.tensor(shape, dy.dtype());

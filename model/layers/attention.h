@@ -6,16 +6,16 @@
 #include "model/config.h"
 #include "model/encoder_step.h"
 #include "model/layers/positions.h"
-#include "tensorized/linear/linear.h"
-#include "tensorized/linear/row_list.h"
 #include "tensorized/fused/tt_attention.h"
+#include "tensorized/linear/linear.h"
+#include "tensorized/linear/row_subset.h"
 
 namespace comera {
 
 // Multi-head self-attention over packed sequences, up to the output projection's bias, which belongs to the
-// block. Tensor trains of small rank are evaluated without Q, K and V (tensorized/fused/tt_attention.h), unless
-// rotary positions have to turn Q and K. Without the output projection (Linear::removed) nobody sees the
-// rest, and nothing is computed.
+// block. Tensor trains of small rank are evaluated without Q, K and V (tensorized/fused/tt_attention.h),
+// unless rotary positions have to turn Q and K. Without the output projection (Linear::removed) nobody sees
+// the rest, and nothing is computed.
 class Attention {
  public:
   // The tables must outlive this.
@@ -28,25 +28,25 @@ class Attention {
     Tensor read;                // (R, hidden): their rows that y has, or all
     Tensor log_sum_exp;         // (heads, T)
     Linear::Saved output;
-    std::optional<TTAttention::Saved> between_halves;  // instead of the others
-    Tensor y;                                          // (R, hidden)
+    std::optional<TTAttention::Saved> between_factors;  // instead of the others
+    Tensor y;                                           // (R, hidden)
   };
   // What it makes of its cores before the pass, if it is to be evaluated between halves.
   using Merged = std::optional<TTAttention::Merged>;
-  Merged merge(const EncoderStep& step, const RowList* rows, Merging& merging) const;
+  Merged merge(const EncoderStep& step, const RowSubset* rows, Merging& merging) const;
   // rows: those of y, R of them; null: all.
-  Saved forward(const EncoderStep& step, const Merged& merged, const Tensor& x, const RowList* rows) const;
+  Saved forward(const EncoderStep& step, const Merged& merged, const Tensor& x, const RowSubset* rows) const;
   // dy (R, hidden) is overwritten; dx (T, hidden) is written, or added to.
   void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
-                bool accumulate_dx, const RowList* rows, MergedGradients& gradients) const;
+                bool accumulate_dx, const RowSubset* rows, MergedGradients& gradients) const;
 
   Linear& projections() const { return *projections_; }
   Linear& output() const { return *output_; }
   // Null if a layer is dense, the plan is given, positions are rotary, or nobody sees the attention.
-  TTAttention* between_halves() const { return between_halves_.get(); }
+  TTAttention* between_factors() const { return between_factors_.get(); }
 
  private:
-  TTAttention::Inputs inputs(const EncoderStep& step, const RowList* rows) const;
+  TTAttention::Inputs inputs(const EncoderStep& step, const RowSubset* rows) const;
   // Turns queries and keys, or their gradients back, with rotary positions.
   void turn(const EncoderStep& step, const Tensor& q, const Tensor& k, bool backward) const;
 
@@ -55,7 +55,7 @@ class Attention {
   double dropout_;
   std::uint32_t site_;
   std::unique_ptr<Linear> projections_, output_;
-  std::unique_ptr<TTAttention> between_halves_;  // where all are tensor trains whose plan is left open
+  std::unique_ptr<TTAttention> between_factors_;  // where all are tensor trains whose plan is left open
 };
 
 }  // namespace comera

@@ -107,7 +107,7 @@ Branches branches(ArenaScope& scope, const Tensor& dy, const FeedForward::Saved&
 }
 
 // x, or its rows of the list.
-Tensor residual_of(const EncoderStep& step, ArenaScope& scope, const Tensor& x, const RowList* rows) {
+Tensor residual_of(const EncoderStep& step, ArenaScope& scope, const Tensor& x, const RowSubset* rows) {
   if (rows == nullptr) return x;
   const Tensor residual = scope.tensor({rows->most, x.dim(1)}, x.dtype());
   gather(step.context, *rows, x, residual);
@@ -146,26 +146,26 @@ void normalize_backward(const EncoderStep& step, const LayerNorm& norm, const Te
 
 }  // namespace
 
-EncoderBlock::Merged EncoderBlock::merge(const EncoderStep& step, const RowList* rows,
+EncoderBlock::Merged EncoderBlock::merge(const EncoderStep& step, const RowSubset* rows,
                                          Merging& merging) const {
   return {.attention = attention_.merge(step, rows, merging),
           .ffn = ffn_.merge(step, rows ? rows->most : step.batch.capacity.tokens, merging)};
 }
 
 EncoderBlock::Saved EncoderBlock::forward(const EncoderStep& step, const Merged& merged, const Tensor& x,
-                                          const RowList* rows) const {
+                                          const RowSubset* rows) const {
   return placement_ == NormPlacement::post ? forward_post(step, merged, x, rows)
                                            : forward_pre(step, merged, x, rows);
 }
 
 void EncoderBlock::backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
-                            const RowList* rows, MergedGradients& gradients) const {
+                            const RowSubset* rows, MergedGradients& gradients) const {
   placement_ == NormPlacement::post ? backward_post(step, saved, dy, dx, rows, gradients)
                                     : backward_pre(step, saved, dy, dx, rows, gradients);
 }
 
 EncoderBlock::Saved EncoderBlock::forward_post(const EncoderStep& step, const Merged& merged, const Tensor& x,
-                                               const RowList* rows) const {
+                                               const RowSubset* rows) const {
   ArenaScope scope(step.context.arena);
   Saved saved;
   saved.x = x;
@@ -187,7 +187,7 @@ EncoderBlock::Saved EncoderBlock::forward_post(const EncoderStep& step, const Me
 }
 
 void EncoderBlock::backward_post(const EncoderStep& step, const Saved& saved, const Tensor& dy,
-                                 const Tensor& dx, const RowList* rows, MergedGradients& gradients) const {
+                                 const Tensor& dx, const RowSubset* rows, MergedGradients& gradients) const {
   ArenaScope scope(step.context.arena);
   const auto [dffn, dattention] = branches(scope, dy, saved.ffn, gradients);
   residual_backward(step, ffn_.down().bias(), step.dropout(dropout_, ffn_site_), dy, dffn, &norm2_,
@@ -201,7 +201,7 @@ void EncoderBlock::backward_post(const EncoderStep& step, const Saved& saved, co
 }
 
 EncoderBlock::Saved EncoderBlock::forward_pre(const EncoderStep& step, const Merged& merged, const Tensor& x,
-                                              const RowList* rows) const {
+                                              const RowSubset* rows) const {
   ArenaScope scope(step.context.arena);
   Saved saved;
   saved.x = x;
@@ -223,7 +223,7 @@ EncoderBlock::Saved EncoderBlock::forward_pre(const EncoderStep& step, const Mer
 }
 
 void EncoderBlock::backward_pre(const EncoderStep& step, const Saved& saved, const Tensor& dy,
-                                const Tensor& dx, const RowList* rows, MergedGradients& gradients) const {
+                                const Tensor& dx, const RowSubset* rows, MergedGradients& gradients) const {
   ArenaScope scope(step.context.arena);
   const auto [dffn, dattention] = branches(scope, dy, saved.ffn, gradients);
   const Tensor dnormed = scope.tensor(dx.shape(), dx.dtype());

@@ -30,26 +30,26 @@ class EncoderBlock {
     Attention::Merged attention;
     FeedForward::Merged ffn;
   };
-  Merged merge(const EncoderStep& step, const RowList* rows, Merging& merging) const;
+  Merged merge(const EncoderStep& step, const RowSubset* rows, Merging& merging) const;
   // rows: what follows reads these rows of y, R of them, and everything behind the attended values is
   // computed for them alone; null: all. Dropout's elements are those of (R, hidden).
-  Saved forward(const EncoderStep& step, const Merged& merged, const Tensor& x, const RowList* rows) const;
+  Saved forward(const EncoderStep& step, const Merged& merged, const Tensor& x, const RowSubset* rows) const;
   // dy (R, hidden) is overwritten, dx (T, hidden) written; they are one tensor if there is no list.
   void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
-                const RowList* rows, MergedGradients& gradients) const;
+                const RowSubset* rows, MergedGradients& gradients) const;
 
   const Attention& attention() const { return attention_; }
   const FeedForward& ffn() const { return ffn_; }
 
  private:
   Saved forward_post(const EncoderStep& step, const Merged& merged, const Tensor& x,
-                     const RowList* rows) const;
+                     const RowSubset* rows) const;
   Saved forward_pre(const EncoderStep& step, const Merged& merged, const Tensor& x,
-                    const RowList* rows) const;
+                    const RowSubset* rows) const;
   void backward_post(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
-                     const RowList* rows, MergedGradients& gradients) const;
+                     const RowSubset* rows, MergedGradients& gradients) const;
   void backward_pre(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
-                    const RowList* rows, MergedGradients& gradients) const;
+                    const RowSubset* rows, MergedGradients& gradients) const;
 
   NormPlacement placement_;
   double dropout_;

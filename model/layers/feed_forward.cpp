@@ -7,7 +7,7 @@
 namespace comera {
 
 FeedForward::FeedForward(ParameterStore& store, const EncoderConfig& config, std::int64_t layer)
-    : ffn_(config.ffn) {
+    : ffn_(config.ffn), activation_(config.activation) {
   const std::string name = fmt::format("encoder.{}.ffn", layer);
   const Linear::Spec up{
       .name = name + ".up", .outputs = {""}, .input_size = config.hidden, .output_size = config.ffn};
@@ -35,13 +35,13 @@ FeedForward::Saved FeedForward::forward(const EncoderStep& step, const Merged& m
     return saved;
   }
   if (merged) {
-    saved.in_one_pass = in_one_pass_->forward(step.context, *merged, x, Activation::gelu);
+    saved.in_one_pass = in_one_pass_->forward(step.context, *merged, x, activation_);
     saved.y = saved.in_one_pass->y;
     return saved;
   }
   if (up_->removed()) {
     saved.up =
-        up_->forward(step.context, x.rows(0, 1), {.activation = Activation::gelu, .training = step.training});
+        up_->forward(step.context, x.rows(0, 1), {.activation = activation_, .training = step.training});
     saved.down =
         down_->forward(step.context, saved.up.output(), {.biased = false, .training = step.training});
     saved.y = step.context.arena.saved(x.shape(), x.dtype());
@@ -53,7 +53,7 @@ FeedForward::Saved FeedForward::forward(const EncoderStep& step, const Merged& m
         BiasActivationForward{.u = saved.y, .bias = row, .activation = Activation::none, .y = {}});
     return saved;
   }
-  saved.up = up_->forward(step.context, x, {.activation = Activation::gelu, .training = step.training});
+  saved.up = up_->forward(step.context, x, {.activation = activation_, .training = step.training});
   saved.down = down_->forward(step.context, saved.up.output(), {.biased = false, .training = step.training});
   saved.y = saved.down.output();
   return saved;
@@ -66,7 +66,7 @@ void FeedForward::backward(const EncoderStep& step, const Saved& saved, const Te
     return;
   }
   if (saved.in_one_pass)
-    return in_one_pass_->backward(step.context, *saved.in_one_pass, Activation::gelu, dy, dx, accumulate_dx,
+    return in_one_pass_->backward(step.context, *saved.in_one_pass, activation_, dy, dx, accumulate_dx,
                                   gradients);
   ArenaScope scope(step.context.arena);
   if (up_->removed()) {

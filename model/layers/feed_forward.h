@@ -5,14 +5,14 @@
 
 #include "model/config.h"
 #include "model/encoder_step.h"
-#include "tensorized/linear/linear.h"
 #include "tensorized/fused/tt_feed_forward.h"
+#include "tensorized/linear/linear.h"
 
 namespace comera {
 
-// down(gelu(up(x))), up to down's bias, which belongs to the block. Two tensor trains are evaluated in one
-// pass (tensorized/fused/tt_feed_forward.h). Without down (Linear::removed) nothing is computed; without up every
-// token gets the same, which is computed once.
+// down(activation(up(x))), up to down's bias, which belongs to the block. Two tensor trains are evaluated in
+// one pass (tensorized/fused/tt_feed_forward.h). Without down (Linear::removed) nothing is computed; without
+// up every token gets the same, which is computed once.
 class FeedForward {
  public:
   FeedForward(ParameterStore& store, const EncoderConfig& config, std::int64_t layer);
@@ -35,6 +35,7 @@ class FeedForward {
 
  private:
   std::int64_t ffn_;
+  Activation activation_;
   std::unique_ptr<Linear> up_, down_;
   std::optional<TTFeedForward> in_one_pass_;  // where both are tensor trains, and there
 };

@@ -26,6 +26,7 @@ MaskedLanguageHead::MaskedLanguageHead(ParameterStore& store, const EncoderConfi
                                        const Embedding& tokens)
     : tokens_(tokens),
       transform_(make_square(store, config, "head.transform")),
+      activation_(config.activation),
       norm_(LayerNorm::add(store, "head.norm", config.hidden, config.norm_eps)),
       bias_(store.add({.name = "head.bias",
                        .role = ParameterRole::dense,
@@ -33,8 +34,8 @@ MaskedLanguageHead::MaskedLanguageHead(ParameterStore& store, const EncoderConfi
                        .decays = false,
                        .initializer = {}})) {}
 
-std::optional<RowList> MaskedLanguageHead::reads(const PackedBatch& batch) const {
-  return RowList{
+std::optional<RowSubset> MaskedLanguageHead::reads(const PackedBatch& batch) const {
+  return RowSubset{
       .indices = batch.masked_positions, .count = batch.masked_count(), .most = batch.capacity.masked};
 }
 
@@ -44,7 +45,7 @@ MaskedLanguageHead::Passed MaskedLanguageHead::evaluate(const EncoderStep& step,
   const DType dtype = hidden.dtype(), master = step.store.dtype();
   const std::int64_t rows = hidden.dim(0);
   Passed passed;
-  passed.transformed = transform_->forward(context, hidden, {.activation = Activation::gelu});
+  passed.transformed = transform_->forward(context, hidden, {.activation = activation_});
   passed.normed = arena.saved(hidden.shape(), dtype);
   passed.mean = arena.saved({rows}, master);
   passed.rstd = arena.saved({rows}, master);
@@ -98,12 +99,12 @@ void MaskedLanguageHead::logits(const EncoderStep& step, const Tensor& hidden, c
   context.arena.release(mark);
 }
 
-std::optional<RowList> pooled_rows(const PackedBatch& batch, Pooling pooling) {
+std::optional<RowSubset> pooled_rows(const PackedBatch& batch, Pooling pooling) {
   if (pooling == Pooling::mean) return {};
-  return RowList{.indices = batch.sequence_offsets,
-                 .count = batch.sequence_count(),
-                 .most = batch.capacity.sequences,
-                 .of_each_sequence = 1};
+  return RowSubset{.indices = batch.sequence_offsets,
+                   .count = batch.sequence_count(),
+                   .most = batch.capacity.sequences,
+                   .of_each_sequence = 1};
 }
 
 void pool_by_mean(const EncoderStep& step, const Tensor& hidden, const Tensor& vectors) {

@@ -3,11 +3,11 @@
 #include <memory>
 
 #include "model/config.h"
-#include "model/layers/embedding_block.h"
 #include "model/encoder_step.h"
+#include "model/layers/embedding_block.h"
 #include "model/layers/layer_norm.h"
 #include "tensorized/linear/linear.h"
-#include "tensorized/linear/row_list.h"
+#include "tensorized/linear/row_subset.h"
 
 namespace comera {
 
@@ -18,7 +18,7 @@ class Head {
   virtual ~Head() = default;
   // The rows of the encoder's output that it reads; none: all. Its input `hidden` is (R, hidden), these rows,
   // which are 0 at and beyond their count, or (T, hidden).
-  virtual std::optional<RowList> reads(const PackedBatch& batch) const = 0;
+  virtual std::optional<RowSubset> reads(const PackedBatch& batch) const = 0;
   // Loss, targets and hits are added to step.results.
   void forward(const EncoderStep& step, const Tensor& hidden) const { pass(step, hidden, false, Tensor()); }
   // The same, and dhidden is written, as hidden is; gradients of the head's parameters are added to the
@@ -40,7 +40,7 @@ class MaskedLanguageHead final : public Head {
  public:
   MaskedLanguageHead(ParameterStore& store, const EncoderConfig& config, const Embedding& tokens);
   std::vector<Linear*> linears() const override { return {transform_.get()}; }
-  std::optional<RowList> reads(const PackedBatch& batch) const override;
+  std::optional<RowSubset> reads(const PackedBatch& batch) const override;
 
   // y (masked positions of the capacity, vocabulary), in the type of the parameters, for prediction; rows
   // beyond their count hold anything.
@@ -58,12 +58,13 @@ class MaskedLanguageHead final : public Head {
 
   const Embedding& tokens_;
   std::unique_ptr<Linear> transform_;
+  Activation activation_;
   LayerNorm norm_;
   ParameterId bias_;
 };
 
 // The rows that make the sequences' vectors; none: all.
-std::optional<RowList> pooled_rows(const PackedBatch& batch, Pooling pooling);
+std::optional<RowSubset> pooled_rows(const PackedBatch& batch, Pooling pooling);
 // Their mean in each sequence: vectors (S, hidden) of hidden (T, hidden); zero beyond the batch's sequences.
 void pool_by_mean(const EncoderStep& step, const Tensor& hidden, const Tensor& vectors);
 
@@ -75,7 +76,7 @@ class SequenceHead final : public Head {
  public:
   SequenceHead(ParameterStore& store, const EncoderConfig& config);
   std::vector<Linear*> linears() const override { return {pooler_.get(), classifier_.get()}; }
-  std::optional<RowList> reads(const PackedBatch& batch) const override {
+  std::optional<RowSubset> reads(const PackedBatch& batch) const override {
     return pooled_rows(batch, pooling_);
   }
 

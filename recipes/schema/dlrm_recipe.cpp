@@ -28,7 +28,7 @@ std::vector<std::int64_t> rows_of(const DlrmSection& section, const std::vector<
   return section.tables;
 }
 
-std::int64_t numbers_of(const DlrmSection& section, std::optional<std::int64_t> data) {
+std::int64_t numeric_columns_of(const DlrmSection& section, std::optional<std::int64_t> data) {
   const std::int64_t numbers = section.numbers.value_or(data.value_or(0));
   if (data && *data != numbers)
     throw UsageError(fmt::format(
@@ -73,7 +73,7 @@ DlrmConfig dlrm_config(const Recipe& recipe, std::optional<std::int64_t> numbers
     throw UsageError("the recipe has no [dlrm], so that it is an encoder's; `comera pretrain` is for those");
   const DlrmSection& section = *recipe.dlrm;
   DlrmConfig config;
-  config.numbers = numbers_of(section, numbers);
+  config.numbers = numeric_columns_of(section, numbers);
   config.width = section.width;
   config.embedding_deviation = section.embedding_std;
   config.sparse_updates = section.sparse_updates;

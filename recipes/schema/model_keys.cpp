@@ -53,6 +53,9 @@ const std::vector<Key<ModelSection>>& keys_of() {
             "`rotary` positions: in a head of `size` values the slowest pair turns by rotary_theta^(2 / "
             "size - 1) per token"),
       value("types", &S::types, count(1), "segment types"),
+      value("activation", &S::activation,
+            "of the feed-forward layers and of an MLM head's transform; `gelu_tanh` is GELU's approximation "
+            "(`gelu_new` in other programs)"),
       value("norm", &S::norm, "layer norm after (`post`) or before (`pre`) each sublayer"),
       value("norm_eps", &S::norm_eps, above(0), "added to the variance in a layer norm"),
       value("dropout", &S::dropout, from_to_below(0, 1),
@@ -108,10 +111,10 @@ const std::vector<Key<TensorizedSection>>& keys_of() {
       inherited<S>(
           value("lookup", &Base::lookup,
                 "how rows of the embedding are computed: per token, per unique id, or from the left and "
-                "right factors (`halves`)")),
+                "right factors (`factors`)")),
       inherited<S>(value("plan", &Base::plan,
                          "how a TT layer is computed: the cheapest way, through the left and right factors "
-                         "(`halves`), with the contracted matrix (`dense`), or mode by mode")),
+                         "(`factors`), with the contracted matrix (`dense`), or mode by mode")),
       inherited<S>(
           optional_section("attention", &Base::attention,
                            "Tensor train of the query, key, value and output layers; dense when absent.")),

@@ -22,6 +22,8 @@ std::span<const OldValue> old_values() {
       {"phase.objective", "early", "regularize"},
       {"phase.objective", "late", "compress"},
       {"phase.adaptation.target_of", "late_start", "phase_start"},
+      {"tensorized.lookup", "halves", "factors"},
+      {"tensorized.plan", "halves", "factors"},
   };
   return values;
 }

@@ -10,6 +10,19 @@ const Words<NormPlacement>& words_of() {
   return words;
 }
 
+// Of hidden layers: `none` would make two linear layers one, and `tanh` is the poolers'.
+template <>
+const Words<Activation>& words_of() {
+  static const Words<Activation> words = [] {
+    Words<Activation> all;
+    for (const Activation activation :
+         {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::silu})
+      all.emplace_back(activation, traits_of(activation).name);
+    return all;
+  }();
+  return words;
+}
+
 template <>
 const Words<HeadKind>& words_of() {
   static const Words<HeadKind> words = {{HeadKind::mlm, "mlm"},
@@ -21,14 +34,14 @@ const Words<HeadKind>& words_of() {
 template <>
 const Words<LookupKind>& words_of() {
   static const Words<LookupKind> words = {
-      {LookupKind::naive, "naive"}, {LookupKind::unique, "unique"}, {LookupKind::halves, "halves"}};
+      {LookupKind::naive, "naive"}, {LookupKind::unique, "unique"}, {LookupKind::factors, "factors"}};
   return words;
 }
 
 template <>
 const Words<PlanKind>& words_of() {
   static const Words<PlanKind> words = {{PlanKind::automatic, "automatic"},
-                                        {PlanKind::halves, "halves"},
+                                        {PlanKind::factors, "factors"},
                                         {PlanKind::dense, "dense"},
                                         {PlanKind::modewise, "modewise"}};
   return words;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "kernels/core/tensors/parameter_state.h"
-#include "tensorized/ranked_layer.h"
 #include "tensorized/decomposition/shapes.h"
+#include "tensorized/ranked_layer.h"
 
 // Compaction: what rank adaptation has killed is taken out of a model. An entry of a gate that is exactly 0
 // is dead, with its slices of both neighbouring cores. The model of the remaining slices computes the same,

@@ -32,11 +32,11 @@ TTCores TTCores::add(ParameterStore& store, const std::string& name, const TTSha
 
 namespace {
 
-TTTrain tensors_of(const ParameterStore& store, const TTCores& train) {
-  TTTrain tensors{.order = train.shape.order(),
-                  .inputs = static_cast<int>(train.shape.input_modes.size()),
-                  .core = {},
-                  .gate = {}};
+TTCoreChain tensors_of(const ParameterStore& store, const TTCores& train) {
+  TTCoreChain tensors{.order = train.shape.order(),
+                      .inputs = static_cast<int>(train.shape.input_modes.size()),
+                      .core = {},
+                      .gate = {}};
   COMERA_CHECK(tensors.order <= max_tt_cores, "a tensor train has {} cores, at most {} are supported",
                tensors.order, max_tt_cores);
   for (int k = 0; k < tensors.order; ++k) tensors.core[k] = store.value(train.cores[k]);
@@ -46,28 +46,28 @@ TTTrain tensors_of(const ParameterStore& store, const TTCores& train) {
 
 }  // namespace
 
-TTHalvesForward::Half halves_of(const ParameterStore& store, const TTCores& train, const Tensor& a,
-                                std::int64_t a_apart, std::int64_t a_columns, const Tensor& b) {
+TTFactorsForward::Factors factors_of(const ParameterStore& store, const TTCores& train, const Tensor& a,
+                                     std::int64_t a_apart, std::int64_t a_columns, const Tensor& b) {
   return {.train = tensors_of(store, train), .a = a, .a_apart = a_apart, .a_columns = a_columns, .b = b};
 }
 
-TTHalvesBackward::Half half_gradients_of(const ParameterStore& store, const TTCores& train, const Tensor& da,
-                                         std::int64_t a_apart, const Tensor& db) {
-  TTHalvesBackward::Half half{
+TTFactorsBackward::Factors factor_gradients_of(const ParameterStore& store, const TTCores& train,
+                                               const Tensor& da, std::int64_t a_apart, const Tensor& db) {
+  TTFactorsBackward::Factors factors{
       .train = tensors_of(store, train), .da = da, .a_apart = a_apart, .db = db, .dcore = {}, .dgate = {}};
-  for (int k = 0; k < half.train.order; ++k) half.dcore[k] = store.gradient(train.cores[k]);
-  for (int k = 0; k + 1 < half.train.order; ++k) half.dgate[k] = store.gradient(train.gates[k]);
-  return half;
+  for (int k = 0; k < factors.train.order; ++k) factors.dcore[k] = store.gradient(train.cores[k]);
+  for (int k = 0; k + 1 < factors.train.order; ++k) factors.dgate[k] = store.gradient(train.gates[k]);
+  return factors;
 }
 
-void merge_halves(const Context& context, const ParameterStore& store, const TTCores& train, const Tensor& a,
-                  std::int64_t a_apart, const Tensor& b) {
-  run(context, TTHalvesForward{{halves_of(store, train, a, a_apart, 0, b)}});
+void merge_factors(const Context& context, const ParameterStore& store, const TTCores& train, const Tensor& a,
+                   std::int64_t a_apart, const Tensor& b) {
+  run(context, TTFactorsForward{{factors_of(store, train, a, a_apart, 0, b)}});
 }
 
-void merge_halves_backward(const Context& context, const ParameterStore& store, const TTCores& train,
-                           const Tensor& da, std::int64_t a_apart, const Tensor& db) {
-  run(context, TTHalvesBackward{{half_gradients_of(store, train, da, a_apart, db)}});
+void merge_factors_backward(const Context& context, const ParameterStore& store, const TTCores& train,
+                            const Tensor& da, std::int64_t a_apart, const Tensor& db) {
+  run(context, TTFactorsBackward{{factor_gradients_of(store, train, da, a_apart, db)}});
 }
 
 namespace {
@@ -77,7 +77,7 @@ struct GatedCores {
   std::array<Tensor, max_tt_cores> core;
 
   GatedCores(const Context& context, ArenaScope& scope, const ParameterStore& store, const TTCores& train) {
-    const TTTrain tensors = tensors_of(store, train);
+    const TTCoreChain tensors = tensors_of(store, train);
     core = tensors.core;
     for (int k = 0; k + 1 < tensors.order; ++k)
       core[k] = gated_core(context, scope, core[k], tensors.gate[k]);

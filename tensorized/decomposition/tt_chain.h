@@ -21,15 +21,15 @@ struct TTCores {
 };
 
 // For TTHalvesForward and TTHalvesBackward: the train's halves, A's rows of a_columns a_apart elements apart.
-TTHalvesForward::Half halves_of(const ParameterStore& store, const TTCores& train, const Tensor& a,
-                                std::int64_t a_apart, std::int64_t a_columns, const Tensor& b);
-TTHalvesBackward::Half half_gradients_of(const ParameterStore& store, const TTCores& train, const Tensor& da,
-                                         std::int64_t a_apart, const Tensor& db);
+TTFactorsForward::Factors factors_of(const ParameterStore& store, const TTCores& train, const Tensor& a,
+                                     std::int64_t a_apart, std::int64_t a_columns, const Tensor& b);
+TTFactorsBackward::Factors factor_gradients_of(const ParameterStore& store, const TTCores& train,
+                                               const Tensor& da, std::int64_t a_apart, const Tensor& db);
 // Of one train.
-void merge_halves(const Context& context, const ParameterStore& store, const TTCores& train, const Tensor& a,
-                  std::int64_t a_apart, const Tensor& b);
-void merge_halves_backward(const Context& context, const ParameterStore& store, const TTCores& train,
-                           const Tensor& da, std::int64_t a_apart, const Tensor& db);
+void merge_factors(const Context& context, const ParameterStore& store, const TTCores& train, const Tensor& a,
+                   std::int64_t a_apart, const Tensor& b);
+void merge_factors_backward(const Context& context, const ParameterStore& store, const TTCores& train,
+                            const Tensor& da, std::int64_t a_apart, const Tensor& db);
 
 // y = x W mode by mode, without merging anything, and its gradients. Tokens x inputs -> tokens x outputs.
 void modewise_forward(const Context& context, const ParameterStore& store, const TTCores& train,

@@ -2,8 +2,8 @@
 
 #include "kernels/ops/elementwise/cross_entropy.h"
 #include "kernels/ops/elementwise/embedding.h"
-#include "kernels/ops/products/matrix_product.h"
 #include "kernels/ops/optimizers/optimizer.h"
+#include "kernels/ops/products/matrix_product.h"
 
 namespace comera {
 

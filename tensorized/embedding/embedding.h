@@ -7,9 +7,9 @@
 #include "kernels/core/tensors/arena.h"
 #include "kernels/core/tensors/parameter.h"
 #include "kernels/ops/context.h"
-#include "tensorized/linear/kinds.h"
 #include "tensorized/decomposition/shapes.h"
 #include "tensorized/embedding/ttm_chain.h"
+#include "tensorized/linear/kinds.h"
 
 namespace comera {
 
@@ -27,12 +27,12 @@ class Embedding {
   // the halves are summed until backward() makes those of the cores of them. Empty of a dense table, or where
   // nobody needs it.
   struct Merged {
-    MergedTTM halves;
+    MergedTTM factors;
     Tensor right_by_rows;  // (R, rank, nr): the right half as lookups read it
     Tensor dleft, dright;  // as the halves; empty where only lookups have gradients
     bool decodes = false;
 
-    explicit operator bool() const { return static_cast<bool>(halves.left); }
+    explicit operator bool() const { return static_cast<bool>(factors.left); }
   };
   // A tied decoder's arguments: cross-entropy of h tableᵀ + bias (kernels/ops/elementwise/cross_entropy.h).
   struct Decoder {

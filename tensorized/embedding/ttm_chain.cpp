@@ -45,7 +45,7 @@ MergedTTM merge_ttm(const Context& context, const ParameterStore& store, const T
   const ProductPlace place(context.products, "", cores_stay_wide);
   ArenaScope scope(context.arena);
   MergedTTM merged;
-  auto& [left_half, right_half, scaled, partial] = merged;
+  auto& [left_factor, right_factor, scaled, partial] = merged;
   const TTMShape& shape = train.shape;
   const int order = shape.order(), left = shape.left_cores();
   const DType dtype = store.dtype();
@@ -76,10 +76,10 @@ MergedTTM merge_ttm(const Context& context, const ParameterStore& store, const T
     rows *= m;
     columns *= shape.column_modes[k];
   }
-  left_half = partial[left - 1];
+  left_factor = partial[left - 1];
   if (left == order) {  // a single core has no right half
-    right_half = keep({1, 1, 1});
-    run(context, Fill{.x = right_half, .value = 1});
+    right_factor = keep({1, 1, 1});
+    run(context, Fill{.x = right_factor, .value = 1});
     return merged;
   }
   rows = shape.row_modes[order - 1];
@@ -99,7 +99,7 @@ MergedTTM merge_ttm(const Context& context, const ParameterStore& store, const T
     partial[k] = keep({shape.rank(k), rows, columns});
     run(context, SwapAxes{.x = product, .y = partial[k]});
   }
-  right_half = partial[left];
+  right_factor = partial[left];
   return merged;
 }
 

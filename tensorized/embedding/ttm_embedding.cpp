@@ -12,7 +12,7 @@
 #include "kernels/ops/tensor_trains/ttm_chain.h"
 #include "kernels/ops/tensor_trains/ttm_rows.h"
 #include "tensorized/linear/in_type.h"
-#include "tensorized/linear/together.h"
+#include "tensorized/linear/packed_tensors.h"
 
 namespace comera {
 
@@ -26,24 +26,24 @@ TTMEmbedding::TTMEmbedding(ParameterStore& store, const std::string& name, std::
 
 Embedding::Merged TTMEmbedding::make(const Context& context, bool decodes, bool gradients) const {
   const auto keep = [&](Shape shape) { return context.arena.saved(shape, store_.dtype()); };
-  Merged merged{.halves = merge_ttm(context, store_, train_),
+  Merged merged{.factors = merge_ttm(context, store_, train_),
                 .right_by_rows = {},
                 .dleft = {},
                 .dright = {},
                 .decodes = decodes};
-  const MergedTTM& halves = merged.halves;
-  if (lookup_ == LookupKind::halves) {
+  const MergedTTM& factors = merged.factors;
+  if (lookup_ == LookupKind::factors) {
     const std::int64_t rank = train_.middle_rank(), rows = train_.right_rows(),
                        columns = train_.right_columns();
     merged.right_by_rows = keep({rows, rank, columns});
-    run(context, SwapAxes{.x = halves.right.reshape({1, rank, rows, columns}), .y = merged.right_by_rows});
+    run(context, SwapAxes{.x = factors.right.reshape({1, rank, rows, columns}), .y = merged.right_by_rows});
   }
   if (gradients) add_gradients(context, keep, merged);
   return merged;
 }
 
 void TTMEmbedding::add_gradients(const Context& context, const Take& take, Merged& merged) {
-  const Together together{merged.halves.left.shape(), merged.halves.right.shape()};
+  const PackedTensors together{merged.factors.left.shape(), merged.factors.right.shape()};
   const Tensor zeros = take({together.elements()});
   run(context, Fill{.x = zeros, .value = 0});
   const std::vector<Tensor> parts = together.in(zeros);
@@ -52,7 +52,7 @@ void TTMEmbedding::add_gradients(const Context& context, const Take& take, Merge
 }
 
 Embedding::Merged TTMEmbedding::merge(const Context& context, bool decodes, bool gradients) const {
-  if (!decodes && lookup_ != LookupKind::halves) return {};
+  if (!decodes && lookup_ != LookupKind::factors) return {};
   return make(context, decodes, decodes && gradients);
 }
 
@@ -130,7 +130,7 @@ Embedding::Rows TTMEmbedding::look_up(const Context& context, ArenaScope& scope,
     chain_forward(context, ids.unique_ids, ids.unique_count, rows);
   } else {
     const SharedOrMade made(*this, context, merged, false, false);
-    run(context, TTMRowsForward{.left = made->halves.left,
+    run(context, TTMRowsForward{.left = made->factors.left,
                                 .right = made->right_by_rows,
                                 .ids = ids.unique_ids,
                                 .count = ids.unique_count,
@@ -145,7 +145,7 @@ void TTMEmbedding::backward(const Context& context, const LookupIds& ids, const 
   const DType master = store_.dtype();
   std::optional<SharedOrMade> made;
   Merged all;
-  if (lookup_ == LookupKind::halves || shares(merged)) {
+  if (lookup_ == LookupKind::factors || shares(merged)) {
     all = *made.emplace(*this, context, merged, false, false);
     if (!all.dleft)
       add_gradients(
@@ -166,7 +166,7 @@ void TTMEmbedding::backward(const Context& context, const LookupIds& ids, const 
     else
       rows_backward(context, ids, drows, all);
   }
-  if (all) merge_ttm_backward(context, store_, train_, all.halves, all.dleft, all.dright);
+  if (all) merge_ttm_backward(context, store_, train_, all.factors, all.dleft, all.dright);
 }
 
 void TTMEmbedding::rows_backward(const Context& context, const LookupIds& ids, const Tensor& drows,
@@ -175,7 +175,7 @@ void TTMEmbedding::rows_backward(const Context& context, const LookupIds& ids, c
   const Tensor& right = merged.right_by_rows;
   const Tensor dright = scope.tensor(right.shape(), store_.dtype());
   run(context, Fill{.x = dright, .value = 0});
-  run(context, TTMRowsBackward{.left = merged.halves.left,
+  run(context, TTMRowsBackward{.left = merged.factors.left,
                                .right = right,
                                .ids = ids.unique_ids,
                                .right_order = ids.right_order,
@@ -228,12 +228,13 @@ TTMEmbedding::Rebuilding TTMEmbedding::scratch_rebuilding(ArenaScope& scope) con
 }
 
 // table[l, r, a, b] = Σ_k left[l, a, k] right[k, r, b]: a product whose result has its middle axes swapped.
-void TTMEmbedding::rebuild_rows(const Context& context, const MergedTTM& halves, const Rebuilding& rebuilding,
-                                std::int64_t first, std::int64_t count, const Tensor& rows) const {
+void TTMEmbedding::rebuild_rows(const Context& context, const MergedTTM& factors,
+                                const Rebuilding& rebuilding, std::int64_t first, std::int64_t count,
+                                const Tensor& rows) const {
   const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
                      nl = train_.left_columns(), nr = train_.right_columns();
-  run(context, MatrixProduct{.a = halves.left.reshape({train_.left_rows(), nl * rank}).rows(first, count),
-                             .b = halves.right,
+  run(context, MatrixProduct{.a = factors.left.reshape({train_.left_rows(), nl * rank}).rows(first, count),
+                             .b = factors.right,
                              .c = rebuilding.product,
                              .m = count * nl,
                              .n = right_rows * nr,
@@ -245,14 +246,14 @@ void TTMEmbedding::decode(const Context& context, const Tensor& h, const Tensor&
                           const Merged* merged) const {
   ArenaScope scope(context.arena);
   const SharedOrMade made(*this, context, merged, true, false);
-  const MergedTTM& halves = made->halves;
+  const MergedTTM& factors = made->factors;
   const Rebuilding rebuilding = scratch_rebuilding(scope);
   const std::int64_t right_rows = train_.right_rows(), width = h.dim(1);
   for (std::int64_t l = 0; l * right_rows < vocabulary_; l += rebuilding.left_rows) {
     const std::int64_t count = std::min(rebuilding.left_rows, train_.left_rows() - l), first = l * right_rows;
     ArenaScope chunk(context.arena);
     const Tensor rows = chunk.tensor({count * right_rows, width}, store_.dtype());
-    rebuild_rows(context, halves, rebuilding, l, count, rows);
+    rebuild_rows(context, factors, rebuilding, l, count, rows);
     run(context, MatrixProduct{.a = h,
                                .b = in_type(context, chunk, rows, h.dtype()),
                                .c = y.slice(first, {y.elements() - first}),
@@ -273,15 +274,15 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
   const DType master = store_.dtype(), compute = decoder.h.dtype();
   const SharedOrMade made(*this, context, decoder.merged, true, decoder.gradient);
   const Merged& merged = *made;
-  const MergedTTM& halves = merged.halves;
+  const MergedTTM& factors = merged.factors;
   const Rebuilding rebuilding = scratch_rebuilding(scope);
   const std::int64_t count = rebuilding.left_rows, classes = count * right_rows;  // of a part
   const std::int64_t parts = (vocabulary_ + classes - 1) / classes;
-  const Tensor left = halves.left.reshape({left_rows, nl * rank});
+  const Tensor left = factors.left.reshape({left_rows, nl * rank});
   const Tensor rows = scope.tensor({classes, width}, master);
   const Tensor narrow = compute == master ? rows : scope.tensor({classes, width}, compute);
   const auto rebuild = [&](std::int64_t part) {
-    rebuild_rows(context, halves, rebuilding, part * count, count, rows);
+    rebuild_rows(context, factors, rebuilding, part * count, count, rows);
     if (compute != master) run(context, Cast{.x = rows, .y = narrow});
   };
   const std::int64_t positions = rows_to_compute(context, decoder.count, decoder.h.dim(0)),
@@ -332,7 +333,7 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
       const Tensor product = rebuilding.product;
       run(context, SwapAxes{.x = drows.reshape({count, right_rows, nl, nr}), .y = product});
       run(context, MatrixProduct{.a = product,
-                                 .b = halves.right,
+                                 .b = factors.right,
                                  .c = merged.dleft.reshape({left_rows, nl * rank}).rows(part * count, count),
                                  .m = count * nl,
                                  .n = rank,
@@ -353,7 +354,7 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
   if (!decoder.gradient) return;
   clear_other_rows(context, decoder.dh, positions);
   if (!shares(decoder.merged))
-    merge_ttm_backward(context, store_, train_, halves, merged.dleft, merged.dright);
+    merge_ttm_backward(context, store_, train_, factors, merged.dleft, merged.dright);
 }
 
 void TTMEmbedding::structured_cross_entropy(const Context& context, const Decoder& decoder) const {
@@ -363,11 +364,11 @@ void TTMEmbedding::structured_cross_entropy(const Context& context, const Decode
   const DType dtype = store_.dtype();
   const SharedOrMade made(*this, context, decoder.merged, true, decoder.gradient);
   const Merged& merged = *made;
-  const MergedTTM& halves = merged.halves;
+  const MergedTTM& factors = merged.factors;
   const Tensor right = scope.tensor({nr, rank, right_rows}, dtype);
-  run(context, SwapAxes{.x = halves.right.reshape({1, rank * right_rows, nr, 1}), .y = right});
+  run(context, SwapAxes{.x = factors.right.reshape({1, rank * right_rows, nr, 1}), .y = right});
   TTMMaskedCrossEntropy loss{.h = decoder.h,
-                             .left = in_type(context, scope, halves.left, store_.compute()),
+                             .left = in_type(context, scope, factors.left, store_.compute()),
                              .dleft = {},
                              .right = in_type(context, scope, right, store_.compute()),
                              .dright = {},
@@ -386,7 +387,7 @@ void TTMEmbedding::structured_cross_entropy(const Context& context, const Decode
   run(context, loss);
   const bool alone = !shares(decoder.merged);
   add_to_right(context, merged, dright.reshape({1, nr, rank * right_rows, 1}), alone);
-  if (alone) merge_ttm_backward(context, store_, train_, halves, merged.dleft, merged.dright);
+  if (alone) merge_ttm_backward(context, store_, train_, factors, merged.dleft, merged.dright);
 }
 
 }  // namespace comera

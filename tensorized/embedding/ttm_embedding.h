@@ -49,7 +49,7 @@ class TTMEmbedding final : public Embedding {
   };
   Rebuilding scratch_rebuilding(ArenaScope& scope) const;
   // Writes the rows of `count` left rows from `first` on: all that share these left digits.
-  void rebuild_rows(const Context& context, const MergedTTM& halves, const Rebuilding& rebuilding,
+  void rebuild_rows(const Context& context, const MergedTTM& factors, const Rebuilding& rebuilding,
                     std::int64_t first, std::int64_t count, const Tensor& rows) const;
   void structured_cross_entropy(const Context& context, const Decoder& decoder) const;
   void rebuilt_cross_entropy(const Context& context, const Decoder& decoder) const;

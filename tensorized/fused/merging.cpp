@@ -8,7 +8,7 @@ namespace comera {
 
 namespace {
 // Where each layer's part begins: as Together lays them out.
-std::int64_t room(std::int64_t elements) { return Together{{elements}}.elements(); }
+std::int64_t room(std::int64_t elements) { return PackedTensors{{elements}}.elements(); }
 }  // namespace
 
 Merging::Merging(const Context& context, ArenaScope& scope, const Merging& counted)
@@ -43,7 +43,7 @@ void Merging::will_have_gradients(std::int64_t elements) {
 
 void Merging::run(const Context& context) const {
   for (const Tensor& tensor : cleared_) comera::run(context, Fill{.x = tensor, .value = 0});
-  if (!halves_.halves.empty()) comera::run(context, halves_);
+  if (!factors_.factors.empty()) comera::run(context, factors_);
   for (const Row& row : rows_) comera::run(context, Add{.x = row.from, .y = row.to});
   if (!products_.products.empty()) {
     const ProductPlace place(context.products, "", cores_stay_wide);
@@ -62,7 +62,7 @@ MergedGradients::MergedGradients(const Context& context, ArenaScope& scope, cons
   if (elements > 0) memory_ = scope.tensor({elements}, merged.master());
 }
 
-std::vector<Tensor> MergedGradients::zeros(const Together& together) {
+std::vector<Tensor> MergedGradients::zeros(const PackedTensors& together) {
   const std::int64_t elements = together.elements();
   if (taken_ + elements > memory_.elements()) flush();
   if (taken_ == 0) comera::run(context_, Fill{.x = memory_, .value = 0});
@@ -99,10 +99,10 @@ void MergedGradients::flush() {
     const ProductPlace place(context_.products, "", cores_stay_wide);
     comera::run(context_, products_);
   }
-  if (!halves_.halves.empty()) comera::run(context_, halves_);
+  if (!factors_.factors.empty()) comera::run(context_, factors_);
   for (const Row& row : rows_) comera::run(context_, Add{.x = row.from, .y = row.to});
   products_.products.clear();
-  halves_.halves.clear();
+  factors_.factors.clear();
   rows_.clear();
   taken_ = 0;
   ++flushes_;

@@ -4,9 +4,9 @@
 
 #include "kernels/ops/context.h"
 #include "kernels/ops/products/matrix_product.h"
-#include "kernels/ops/tensor_trains/tt_factors.h"
 #include "kernels/ops/products/weight_gradients.h"
-#include "tensorized/linear/together.h"
+#include "kernels/ops/tensor_trains/tt_factors.h"
+#include "tensorized/linear/packed_tensors.h"
 
 namespace comera {
 
@@ -27,12 +27,12 @@ class Merging {
     Tensor computed;  // the same tensor if no rounding is needed
   };
   Operands take(std::int64_t elements, DType dtype);
-  void add(const TTHalvesForward::Half& half) { halves_.halves.push_back(half); }
+  void add(const TTFactorsForward::Factors& factors) { factors_.factors.push_back(factors); }
   // A product of halves; it waits for all of them.
   void add(const MatrixProduct& product) { products_.products.push_back(product); }
   // Memory that is zero before anything is made.
   void clear(const Tensor& tensor) { cleared_.push_back(tensor); }
-  // A row that no half writes: to += from.
+  // A row that no factors writes: to += from.
   void add_row(const Tensor& from, const Tensor& to) { rows_.push_back({from, to}); }
   // How many numbers a layer's gradients of what it has made here will be.
   void will_have_gradients(std::int64_t elements);
@@ -55,7 +55,7 @@ class Merging {
   Arena counting_;                                          // without memory
   std::int64_t narrow_elements_ = 0, master_elements_ = 0;  // taken so far
   Tensor narrow_, computed_, master_;                       // memory; empty when counting
-  TTHalvesForward halves_;
+  TTFactorsForward factors_;
   MatrixProducts products_;
   std::vector<Tensor> cleared_;
   std::vector<Row> rows_;
@@ -91,9 +91,9 @@ class MergedGradients {
   MergedGradients& operator=(const MergedGradients&) = delete;
 
   // Memory for a layer's, all zero; until flush().
-  std::vector<Tensor> zeros(const Together& together);
-  void add(const TTHalvesBackward::Half& half) { halves_.halves.push_back(half); }
-  // A product from which a half's gradient is made; all products come before all halves.
+  std::vector<Tensor> zeros(const PackedTensors& together);
+  void add(const TTFactorsBackward::Factors& factors) { factors_.factors.push_back(factors); }
+  // A product from which a factors's gradient is made; all products come before all halves.
   void add(const MatrixProduct& product) { products_.products.push_back(product); }
   // A row of them that goes to a parameter's gradient as it is: to += from.
   void add_row(const Tensor& from, const Tensor& to) { rows_.push_back({from, to}); }
@@ -109,7 +109,7 @@ class MergedGradients {
 
   void flush();
   std::int64_t flushes() const { return flushes_; }  // so far
-  bool empty() const { return halves_.halves.empty() && rows_.empty(); }
+  bool empty() const { return factors_.factors.empty() && rows_.empty(); }
 
  private:
   struct Row {
@@ -123,7 +123,7 @@ class MergedGradients {
   Tensor memory_;
   std::int64_t taken_ = 0, flushes_ = 0;
   WeightGradients of_tokens_;
-  TTHalvesBackward halves_;
+  TTFactorsBackward factors_;
   MatrixProducts products_;
   std::vector<Row> rows_;
 };

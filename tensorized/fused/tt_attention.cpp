@@ -62,8 +62,8 @@ bool TTAttention::pays(const MachineModel& machine, std::int64_t tokens, std::in
                        std::int64_t rows) const {
   for (const auto& [linear, of] : {std::pair{&projections_, tokens}, {&output_, rows}})
     for (int i = 0; i < linear->outputs(); ++i)
-      if (!linear->removed(i) && !all_by_halves(choose_plan(machine, linear->train(i).shape, of,
-                                                            PlanKind::automatic, store_.compute())))
+      if (!linear->removed(i) && !all_by_factors(choose_plan(machine, linear->train(i).shape, of,
+                                                             PlanKind::automatic, store_.compute())))
         return false;
   const auto [r_query, r_key, r_value, r_output, unused] = ranks(in_float8());
   const auto t = static_cast<double>(tokens), r = static_cast<double>(rows);
@@ -80,13 +80,13 @@ TTAttention::Merged TTAttention::merge(Merging& merging) const {
   const Ranks padded = ranks(in_float8());
   const auto [r_query, r_key, r_value, r_output, unused] = padded;
   const std::int64_t all = padded.all();
-  const Together operands{
+  const PackedTensors operands{
       {hidden_, all}, {r_output, hidden_}, {r_query, heads_ * r_key}, {heads_ * (r_value + 1), r_output}};
-  const Together wide{{hidden_, r_output},
-                      {r_query + 1, hidden_},
-                      {r_value + 1, hidden_},
-                      {r_key, hidden_},
-                      {heads_ * r_key}};
+  const PackedTensors wide{{hidden_, r_output},
+                           {r_query + 1, hidden_},
+                           {r_value + 1, hidden_},
+                           {r_key, hidden_},
+                           {heads_ * r_key}};
   const Merging::Operands whole =
       merging.take(operands.elements(), in_float8() ? store_.dtype() : store_.compute());
   const Tensor whole_wide = merging.take(wide.elements(), store_.dtype()).kept;
@@ -106,10 +106,10 @@ TTAttention::Merged TTAttention::merge(Merging& merging) const {
   const std::string& place = projections_.spec().name;
   const auto add = [&](const TTCores& train, const Tensor& to_a, std::int64_t apart, std::int64_t columns,
                        const Tensor& to_b, const Tensor& last_row) {
-    TTHalvesForward::Half half = halves_of(store_, train, to_a, apart, columns, to_b);
-    half.last_row = last_row;
-    half.place = place;
-    merging.add(half);
+    TTFactorsForward::Factors factors = factors_of(store_, train, to_a, apart, columns, to_b);
+    factors.last_row = last_row;
+    factors.place = place;
+    merging.add(factors);
   };
   add(output_.train(0), merged.a_output, r_output, r_output, b_output, {});
   if (projections_.any_removed())  // halves of zeros
@@ -162,17 +162,17 @@ TTAttention::Merged TTAttention::merge(Merging& merging) const {
   return merged;
 }
 
-Together TTAttention::gradients_of_merged() const {
+PackedTensors TTAttention::gradients_of_merged() const {
   const Ranks padded = ranks(in_float8());
   const auto [r_query, r_key, r_value, r_output, unused] = padded;
-  return Together{{heads_ * (r_value + 1), r_output},
-                  {r_output, hidden_},
-                  {hidden_, padded.all()},
-                  {r_query + 1, heads_ * r_key},
-                  {r_query + 1, hidden_},
-                  {r_value + 1, hidden_},
-                  {r_key, hidden_},
-                  {hidden_, r_output}};
+  return PackedTensors{{heads_ * (r_value + 1), r_output},
+                       {r_output, hidden_},
+                       {hidden_, padded.all()},
+                       {r_query + 1, heads_ * r_key},
+                       {r_query + 1, hidden_},
+                       {r_value + 1, hidden_},
+                       {r_key, hidden_},
+                       {hidden_, r_output}};
 }
 
 void TTAttention::merge_backward(const Merged& merged, const OfMerged& of, MergedGradients& gradients) const {
@@ -228,10 +228,10 @@ void TTAttention::merge_backward(const Merged& merged, const OfMerged& of, Merge
                               .place = place});
   const auto add = [&](const TTCores& train, const Tensor& da, std::int64_t apart, const Tensor& db,
                        const Tensor& dlast_row) {
-    TTHalvesBackward::Half half = half_gradients_of(store_, train, da, apart, db);
-    half.dlast_row = dlast_row;
-    half.place = place;
-    gradients.add(half);
+    TTFactorsBackward::Factors factors = factor_gradients_of(store_, train, da, apart, db);
+    factors.dlast_row = dlast_row;
+    factors.place = place;
+    gradients.add(factors);
   };
   add(output_.train(0), of.da_output, r_output, of.db_output, {});
   const auto add_projection = [&](int i, std::int64_t column, const Tensor& db, const Tensor& dbias) {

@@ -2,7 +2,7 @@
 
 #include "kernels/shared/step_values.h"
 #include "tensorized/fused/merging.h"
-#include "tensorized/linear/row_list.h"
+#include "tensorized/linear/row_subset.h"
 #include "tensorized/linear/tt_linear_layer.h"
 
 namespace comera {
@@ -43,8 +43,8 @@ class TTAttention {
     std::int64_t longest = 0;
     DropoutSpec dropout;
     Tensor step_inputs;
-    Tensor slopes = {};             // of AttentionForward
-    const RowList* rows = nullptr;  // those of y, if not all
+    Tensor slopes = {};               // of AttentionForward
+    const RowSubset* rows = nullptr;  // those of y, if not all
   };
   // What is made of the cores alone.
   struct Merged {
@@ -96,7 +96,7 @@ class TTAttention {
     Tensor df, db_output, da, dc;  // dc (r_Q + 1, heads r_K): the last row is of c_bias
     Tensor db_query, db_value, db_key, da_output;
   };
-  Together gradients_of_merged() const;
+  PackedTensors gradients_of_merged() const;
   // What leads from those of c and f to those of the halves, and on to the cores.
   void merge_backward(const Merged& merged, const OfMerged& of, MergedGradients& gradients) const;
 

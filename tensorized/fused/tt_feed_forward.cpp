@@ -14,7 +14,7 @@ TTFeedForward::TTFeedForward(const ParameterStore& store, const TTLinear& up, co
 
 bool TTFeedForward::pays(const MachineModel& machine, std::int64_t tokens) const {
   for (const TTLinear* linear : {&up_, &down_})
-    if (!all_by_halves(
+    if (!all_by_factors(
             choose_plan(machine, linear->train(0).shape, tokens, linear->plan(), store_.compute())))
       return false;
   return true;
@@ -25,17 +25,18 @@ TTFeedForward::Merged TTFeedForward::merge(Merging& merging) const {
   const auto columns = [&](const TTLinear& linear) { return linear.columns(0, float8); };
   const std::int64_t inputs = up_.spec().input_size, inner = up_.spec().output_size,
                      outputs = down_.spec().output_size;
-  const Together together{{inputs, columns(up_)},
-                          {up_.rows(0, float8), inner},
-                          {inner, columns(down_)},
-                          {down_.rows(0, float8), outputs}};
+  const PackedTensors together{{inputs, columns(up_)},
+                               {up_.rows(0, float8), inner},
+                               {inner, columns(down_)},
+                               {down_.rows(0, float8), outputs}};
   const Merging::Operands whole =
       merging.take(together.elements(), float8 ? store_.dtype() : store_.compute());
   const std::vector<Tensor> kept = together.in(whole.kept), made = together.in(whole.computed);
   const auto add = [&](const TTLinear& linear, const Tensor& a, const Tensor& b) {
-    TTHalvesForward::Half half = halves_of(store_, linear.train(0), a, columns(linear), columns(linear), b);
-    half.place = linear.spec().name;
-    merging.add(half);
+    TTFactorsForward::Factors factors =
+        factors_of(store_, linear.train(0), a, columns(linear), columns(linear), b);
+    factors.place = linear.spec().name;
+    merging.add(factors);
   };
   add(up_, made[0], made[1]);
   add(down_, made[2], made[3]);
@@ -76,8 +77,8 @@ TTFeedForward::Saved TTFeedForward::forward(const Context& context, const Merged
 void TTFeedForward::backward(const Context& context, const Saved& saved, Activation activation,
                              const Tensor& dy, const Tensor& dx, bool accumulate_dx,
                              MergedGradients& gradients) const {
-  const std::vector<Tensor> half = gradients.zeros(gradients_of(saved.merged));
-  const Tensor &da_up = half[0], &db_up = half[1], &da_down = half[2], &db_down = half[3];
+  const std::vector<Tensor> factors = gradients.zeros(gradients_of(saved.merged));
+  const Tensor &da_up = factors[0], &db_up = factors[1], &da_down = factors[2], &db_down = factors[3];
   ArenaScope scope(context.arena);
   TTFeedForwardBackward operation{.x = saved.x,
                                   .a_up = saved.merged.a_up,
@@ -109,7 +110,7 @@ void TTFeedForward::backward(const Context& context, const Saved& saved, Activat
       run(context, operation);
   }
   const auto add = [&](const TTLinear& linear, const Tensor& da, const Tensor& db) {
-    TTHalvesBackward::Half to_cores = half_gradients_of(store_, linear.train(0), da, da.dim(1), db);
+    TTFactorsBackward::Factors to_cores = factor_gradients_of(store_, linear.train(0), da, da.dim(1), db);
     to_cores.place = linear.spec().name;
     gradients.add(to_cores);
   };

@@ -6,8 +6,9 @@
 
 namespace comera {
 
-// down(activation(up(x))) of two tensor trains in one pass over the tokens (kernels/ops/tensor_trains/tt_feed_forward.h):
-// the inner tensor is never kept, neither before nor after the activation. down's bias is left to who uses y.
+// down(activation(up(x))) of two tensor trains in one pass over the tokens
+// (kernels/ops/tensor_trains/tt_feed_forward.h): the inner tensor is never kept, neither before nor after the
+// activation. down's bias is left to who uses y.
 class TTFeedForward {
  public:
   // The layers must outlive this, and both or none of them use float8.
@@ -43,8 +44,9 @@ class TTFeedForward {
                           const TTFeedForwardBackward& gradients) const;
 
   bool in_float8() const { return up_.float8() && up_.fits_float8() && down_.fits_float8(); }
-  static Together gradients_of(const Merged& merged) {
-    return Together{merged.a_up.shape(), merged.b_up.shape(), merged.a_down.shape(), merged.b_down.shape()};
+  static PackedTensors gradients_of(const Merged& merged) {
+    return PackedTensors{merged.a_up.shape(), merged.b_up.shape(), merged.a_down.shape(),
+                         merged.b_down.shape()};
   }
 
   const ParameterStore& store_;

@@ -72,7 +72,7 @@ void DenseLinear::run_backward(const Context& context, const Saved& saved,
                                const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
                                bool accumulate_dx) const {
   for (int i = 0; i < outputs(); ++i) {
-    undo_bias_and_activation(context, saved, i, dy[i]);
+    bias_activation_backward(context, saved, i, dy[i]);
     if (in_float8())
       backward_in_float8(context, saved, i, dy[i], dx, accumulate_dx || i > 0);
     else

@@ -6,20 +6,20 @@ namespace comera {
 
 // How a TTM embedding looks rows up; all three give the same rows (docs/developer/architecture.md compares
 // their cost).
-enum class LookupKind : std::uint8_t { naive, unique, halves };
+enum class LookupKind : std::uint8_t { naive, unique, factors };
 // How a TT linear is evaluated; automatic asks the planner (tensorized/plan.h).
-enum class PlanKind : std::uint8_t { automatic, halves, dense, modewise };
+enum class PlanKind : std::uint8_t { automatic, factors, dense, modewise };
 
 // How a tied TTM decoder evaluates its logits: through the halves of the train, which never forms the table,
 // or by rebuilding the table for a pass. automatic takes the one with less work.
 enum class DecoderKind : std::uint8_t { automatic, structured, rebuild };
 
 constexpr const char* name_of(LookupKind kind) {
-  constexpr const char* names[] = {"naive", "unique", "halves"};
+  constexpr const char* names[] = {"naive", "unique", "factors"};
   return names[static_cast<int>(kind)];
 }
 constexpr const char* name_of(PlanKind kind) {
-  constexpr const char* names[] = {"automatic", "halves", "dense", "modewise"};
+  constexpr const char* names[] = {"automatic", "factors", "dense", "modewise"};
   return names[static_cast<int>(kind)];
 }
 

@@ -63,7 +63,7 @@ void Linear::add_bias_and_activate(const Context& context, const Saved& saved, i
                                      .y = saved.y[i]});
 }
 
-void Linear::undo_bias_and_activation(const Context& context, const Saved& saved, int i,
+void Linear::bias_activation_backward(const Context& context, const Saved& saved, int i,
                                       const Tensor& dy) const {
   const Tensor dbias = saved.pass.biased ? store_.gradient(biases_[i]) : Tensor();
   if (!dbias && saved.pass.activation == Activation::none) return;
@@ -75,14 +75,14 @@ void Linear::undo_bias_and_activation(const Context& context, const Saved& saved
 namespace {
 
 // Makes the layer of a form.
-struct Maker {
+struct LinearFactory {
   ParameterStore& store;
   const Linear::Spec& spec;
 
   std::unique_ptr<Linear> operator()(const DenseForm& /*form*/) const {
     return std::make_unique<DenseLinear>(store, spec);
   }
-  std::unique_ptr<Linear> operator()(const TrainForm& form) const {
+  std::unique_ptr<Linear> operator()(const TensorTrainForm& form) const {
     return std::make_unique<TTLinear>(store, spec, form.shapes, form.plan);
   }
   std::unique_ptr<Linear> operator()(const LowRankForm& form) const {
@@ -98,13 +98,13 @@ struct Maker {
 std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec, const LinearForm& form) {
   COMERA_CHECK(!spec.outputs.empty() && spec.outputs.size() <= max_group_outputs,
                "{}: {} outputs, expected 1 to {}", spec.name, spec.outputs.size(), max_group_outputs);
-  return std::visit(Maker{store, spec}, form);
+  return std::visit(LinearFactory{store, spec}, form);
 }
 
 std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec,
                                     const std::vector<TTShape>& shapes, PlanKind plan) {
   if (shapes.empty()) return make_linear(store, spec, DenseForm{});
-  return make_linear(store, spec, TrainForm{.shapes = shapes, .plan = plan});
+  return make_linear(store, spec, TensorTrainForm{.shapes = shapes, .plan = plan});
 }
 
 }  // namespace comera

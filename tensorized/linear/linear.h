@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "kernels/core/tensors/parameter.h"
-#include "kernels/ops/elementwise/activation.h"
 #include "kernels/ops/context.h"
+#include "kernels/ops/elementwise/activation.h"
 #include "kernels/ops/tensor_trains/tt_linear.h"
 #include "tensorized/linear/float8_state.h"
+#include "tensorized/linear/kept_state.h"
 #include "tensorized/plan.h"
 #include "tensorized/ranked_layer.h"
 
@@ -40,24 +41,13 @@ class Linear {
     bool training = true;  // false: what is evaluated, where training sees something else (LteLinear)
   };
 
-  // What a kind of layer keeps besides that, in the arena.
-  struct KeptByTrain {
-    LinearPlan plan;
-    Tensor a, xa;                             // by halves
-    std::array<Tensor, max_group_outputs> b;  // by halves
-  };
-  struct KeptByFactors {
-    std::array<Tensor, max_group_outputs> xa;  // x times the first factor; none where there is no second
-  };
-  using Kept = std::variant<std::monostate, KeptByTrain, KeptByFactors>;
-
   // What forward keeps for backward, in the arena.
   struct Saved {
     Tensor x;
     Pass pass;
     std::array<Tensor, max_group_outputs> u;  // before the activation
     std::array<Tensor, max_group_outputs> y;  // after it; without data if there is none
-    Kept kept;                                // what its kind of layer needs besides
+    KeptState kept;                           // what its kind of layer needs besides
 
     Tensor output(int i = 0) const { return pass.activation == Activation::none ? u[i] : y[i]; }
   };
@@ -82,7 +72,8 @@ class Linear {
   // the memory of their allocator, with adapters merged.
   virtual std::vector<double> matrix(int output = 0) const = 0;
 
-  // Itself if it is a tensor train: for what is computed across several layers (tensorized/fused/tt_attention.h).
+  // Itself if it is a tensor train: for what is computed across several layers
+  // (tensorized/fused/tt_attention.h).
   virtual const TTLinear* as_tensor_train() const { return nullptr; }
   // What has ranks that training may change, in the order of the outputs; removed trains have none.
   virtual std::vector<RankedLayer> ranked_layers() const { return {}; }
@@ -120,7 +111,7 @@ class Linear {
   // u_i += bias_i and y_i = activation(u_i), as far as the pass asks for them.
   void add_bias_and_activate(const Context& context, const Saved& saved, int i) const;
   // dy_i becomes the gradient of u_i, and that of the bias is added.
-  void undo_bias_and_activation(const Context& context, const Saved& saved, int i, const Tensor& dy) const;
+  void bias_activation_backward(const Context& context, const Saved& saved, int i, const Tensor& dy) const;
 
   const ParameterStore& store_;
   Spec spec_;
@@ -133,7 +124,7 @@ class Linear {
 
 // What the W_i of a layer are made of.
 struct DenseForm {};
-struct TrainForm {
+struct TensorTrainForm {
   std::vector<TTShape> shapes;  // of each output: the trains of a group may have different modes and ranks
   PlanKind plan = PlanKind::automatic;
 };
@@ -148,7 +139,7 @@ struct LteForm {
   std::int64_t num_heads = 0;
   friend bool operator==(const LteForm&, const LteForm&) = default;
 };
-using LinearForm = std::variant<DenseForm, TrainForm, LowRankForm, LteForm>;
+using LinearForm = std::variant<DenseForm, TensorTrainForm, LowRankForm, LteForm>;
 
 // The store must outlive the layer. Throws Error if the form does not fit its sizes.
 std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec, const LinearForm& form);

@@ -33,7 +33,7 @@ LowRankLinear::LowRankLinear(ParameterStore& store, const Spec& spec, std::int64
 // The operation of a tensor train's halves is just this.
 Linear::Saved LowRankLinear::run_forward(const Context& context, const Tensor& x, const Pass& pass) const {
   Saved saved = begin(context, x, pass);
-  auto& kept = saved.kept.emplace<KeptByFactors>();
+  auto& kept = saved.kept.emplace<FirstProducts>();
   for (int i = 0; i < outputs(); ++i) {
     kept.xa[i] = context.arena.saved({x.dim(0), rank_}, x.dtype());
     TTLinearForward operation{
@@ -51,7 +51,7 @@ Linear::Saved LowRankLinear::run_forward(const Context& context, const Tensor& x
 void LowRankLinear::run_backward(const Context& context, const Saved& saved,
                                  const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
                                  bool accumulate_dx) const {
-  const auto& kept = std::get<KeptByFactors>(saved.kept);
+  const auto& kept = saved.kept.get<FirstProducts>();
   for (int i = 0; i < outputs(); ++i) {
     TTLinearBackward operation{.x = saved.x,
                                .a = store_.product_value(left_[i]),

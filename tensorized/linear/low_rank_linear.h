@@ -21,6 +21,10 @@ class LowRankLinear final : public Linear {
                     const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
                     bool accumulate_dx) const override;
 
+  struct FirstProducts {
+    std::array<Tensor, max_group_outputs> xa;  // x times each first factor
+  };
+
   std::int64_t rank_;
   std::vector<ParameterId> left_, right_;  // U_i, V_i
 };

@@ -62,7 +62,7 @@ void LteLinear::scale(const Context& context, const Tensor& rows, const Tensor& 
 
 Linear::Saved LteLinear::run_forward(const Context& context, const Tensor& x, const Pass& pass) const {
   Saved saved = begin(context, x, pass);
-  auto& kept = saved.kept.emplace<KeptByFactors>();
+  auto& kept = saved.kept.emplace<FirstProducts>();
   COMERA_CHECK(!pass.training || x.dim(0) % form_.num_heads == 0,
                "{}: {} rows cannot be divided into parts for {} heads", spec_.name, x.dim(0),
                form_.num_heads);
@@ -128,9 +128,9 @@ void LteLinear::add_adapters(const Context& context, const Output& output, const
 void LteLinear::run_backward(const Context& context, const Saved& saved,
                              const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
                              bool accumulate_dx) const {
-  const auto& kept = std::get<KeptByFactors>(saved.kept);
+  const auto& kept = saved.kept.get<FirstProducts>();
   for (int i = 0; i < outputs(); ++i) {
-    undo_bias_and_activation(context, saved, i, dy[i]);
+    bias_activation_backward(context, saved, i, dy[i]);
     run(context, MatrixProduct{.a = dy[i],
                                .b = store_.product_value(parts_[i].weight),
                                .c = dx,

@@ -31,6 +31,11 @@ class LteLinear final : public Linear {
   static bool is_adapter(std::string_view parameter);
 
  private:
+  struct FirstProducts {
+    std::array<Tensor, max_group_outputs>
+        xa;  // x times each first factor of the adapters; none in an evaluation
+  };
+
   Saved run_forward(const Context& context, const Tensor& x, const Pass& pass) const override;
   void run_backward(const Context& context, const Saved& saved,
                     const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,

@@ -41,13 +41,13 @@ void TTLinear::merge(const Context& context, const Tensor& a, const std::array<T
                      bool float8) const {
   ArenaScope scope(context.arena);
   const InMasterType whole(context, scope, a);
-  TTHalvesForward operation;
+  TTFactorsForward operation;
   std::vector<InMasterType> made;
   std::int64_t column = 0;
   for (const int i : live_) {
     const Tensor half = made.emplace_back(context, scope, b[i]).tensor();
-    operation.halves.push_back(
-        halves_of(store_, trains_[i], whole.tensor().from(column), a.dim(1), columns(i, float8), half));
+    operation.factors.push_back(
+        factors_of(store_, trains_[i], whole.tensor().from(column), a.dim(1), columns(i, float8), half));
     column += columns(i, float8);
   }
   run(context, operation);
@@ -63,7 +63,7 @@ Tensor TTLinear::merge_to_dense(const Context& context, ArenaScope& scope, int i
   const DType dtype = store_.dtype();
   const Tensor a = scope.tensor({spec_.input_size, rank(i)}, dtype);
   const Tensor b = scope.tensor({rank(i), spec_.output_size}, dtype);
-  merge_halves(context, store_, trains_[i], a, rank(i), b);
+  merge_factors(context, store_, trains_[i], a, rank(i), b);
   const Tensor w = scope.tensor({spec_.input_size, spec_.output_size}, dtype);
   run(context,
       MatrixProduct{.a = a, .b = b, .c = w, .m = spec_.input_size, .n = spec_.output_size, .k = rank(i)});
@@ -74,7 +74,7 @@ Linear::Saved TTLinear::run_forward(const Context& context, const Tensor& x, con
   const std::int64_t tokens = x.dim(0);
   const LinearPlan plan = plan_for(tokens, context.backend.machine());
   Saved saved = begin(context, x, pass);
-  auto& kept = saved.kept.emplace<KeptByTrain>();
+  auto& kept = saved.kept.emplace<Activations>();
   kept.plan = plan;
   for (int i = 0; i < outputs(); ++i)
     if (removed(i)) {  // the bias in every row
@@ -82,8 +82,8 @@ Linear::Saved TTLinear::run_forward(const Context& context, const Tensor& x, con
       add_bias_and_activate(context, saved, i);
     }
   if (live_.empty()) return saved;
-  if (plan.forward == PlanKind::halves) {
-    forward_by_halves(context, saved, kept);
+  if (plan.forward == PlanKind::factors) {
+    forward_by_factors(context, saved, kept);
     return saved;
   }
   for (const int i : live_) {
@@ -101,14 +101,14 @@ Linear::Saved TTLinear::run_forward(const Context& context, const Tensor& x, con
   return saved;
 }
 
-void TTLinear::forward_by_halves(const Context& context, Saved& saved, KeptByTrain& kept) const {
+void TTLinear::forward_by_factors(const Context& context, Saved& saved, Activations& kept) const {
   const Tensor& x = saved.x;
   const bool narrow = in_float8(kept.plan);
   const std::int64_t total = total_columns(narrow);
-  const DType halves = narrow ? store_.dtype() : x.dtype();
-  kept.a = context.arena.saved({spec_.input_size, total}, halves);
+  const DType factors = narrow ? store_.dtype() : x.dtype();
+  kept.a = context.arena.saved({spec_.input_size, total}, factors);
   kept.xa = context.arena.saved({x.dim(0), total}, x.dtype());
-  for (const int i : live_) kept.b[i] = context.arena.saved({rows(i, narrow), spec_.output_size}, halves);
+  for (const int i : live_) kept.b[i] = context.arena.saved({rows(i, narrow), spec_.output_size}, factors);
   merge(context, kept.a, kept.b, narrow);
   TTLinearForward operation{.x = x, .a = kept.a, .xa = kept.xa, .outputs = 0, .output = {}};
   std::int64_t column = 0;
@@ -133,25 +133,25 @@ void TTLinear::forward_by_halves(const Context& context, Saved& saved, KeptByTra
 void TTLinear::run_backward(const Context& context, const Saved& saved,
                             const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
                             bool accumulate_dx) const {
-  const KeptByTrain& kept = std::get<KeptByTrain>(saved.kept);
-  const bool by_halves = all_by_halves(kept.plan);
+  const Activations& kept = saved.kept.get<Activations>();
+  const bool by_factors = all_by_factors(kept.plan);
   // By halves both are part of the operation; without a train only the bias has a gradient.
   for (int i = 0; i < outputs(); ++i)
-    if (removed(i) ? saved.pass.biased : !by_halves) undo_bias_and_activation(context, saved, i, dy[i]);
+    if (removed(i) ? saved.pass.biased : !by_factors) bias_activation_backward(context, saved, i, dy[i]);
   if (live_.empty()) {
     if (!accumulate_dx) run(context, Fill{.x = dx, .value = 0});
     return;
   }
-  if (by_halves) return backward_by_halves(context, saved, kept, dy, dx, accumulate_dx);
+  if (by_factors) return backward_by_factors(context, saved, kept, dy, dx, accumulate_dx);
   for (const int i : live_) {
     core_gradient(context, kept.plan.core_gradient, i, saved.x, dy[i]);
     input_gradient(context, kept.plan.input_gradient, i, dy[i], dx, accumulate_dx || i != live_.front());
   }
 }
 
-void TTLinear::backward_by_halves(const Context& context, const Saved& saved, const KeptByTrain& kept,
-                                  const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                                  bool accumulate_dx) const {
+void TTLinear::backward_by_factors(const Context& context, const Saved& saved, const Activations& kept,
+                                   const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                                   bool accumulate_dx) const {
   const DType dtype = store_.dtype();
   const bool narrow = in_float8(kept.plan);
   ArenaScope scope(context.arena);
@@ -188,11 +188,11 @@ void TTLinear::backward_by_halves(const Context& context, const Saved& saved, co
                                       .outputs = float8_outputs()});
   else
     run(context, operation);
-  TTHalvesBackward to_cores;
+  TTFactorsBackward to_cores;
   for (std::size_t at = 0; at < live_.size(); ++at)
-    to_cores.halves.push_back(half_gradients_of(store_, trains_[live_[at]],
-                                                da.from(operation.output[at].column), da.dim(1),
-                                                operation.output[at].db.rows(0, rank(live_[at]))));
+    to_cores.factors.push_back(factor_gradients_of(store_, trains_[live_[at]],
+                                                   da.from(operation.output[at].column), da.dim(1),
+                                                   operation.output[at].db.rows(0, rank(live_[at]))));
   run(context, to_cores);
 }
 
@@ -216,7 +216,7 @@ void TTLinear::input_gradient(const Context& context, PlanKind way, int i, const
   }
   const Tensor master_a = scope.tensor({inputs, rank(i)}, store_.dtype());
   const Tensor master_b = scope.tensor({rank(i), outputs}, store_.dtype());
-  merge_halves(context, store_, trains_[i], master_a, rank(i), master_b);
+  merge_factors(context, store_, trains_[i], master_a, rank(i), master_b);
   const Tensor a = in_type(context, scope, master_a, dy.dtype());
   const Tensor b = in_type(context, scope, master_b, dy.dtype());
   const Tensor dxa = scope.tensor({tokens, rank(i)}, dy.dtype());
@@ -241,7 +241,7 @@ void TTLinear::core_gradient(const Context& context, PlanKind way, int i, const 
   const DType dtype = store_.dtype();
   const Tensor a = scope.tensor({inputs, r}, dtype), b = scope.tensor({r, outputs}, dtype);
   const Tensor da = scope.tensor({inputs, r}, dtype), db = scope.tensor({r, outputs}, dtype);
-  merge_halves(context, store_, trains_[i], a, r, b);
+  merge_factors(context, store_, trains_[i], a, r, b);
   if (way == PlanKind::dense) {
     const Tensor dw = scope.tensor({inputs, outputs}, dtype);
     run(context,
@@ -267,7 +267,7 @@ void TTLinear::core_gradient(const Context& context, PlanKind way, int i, const 
     run(context,
         MatrixProduct{.a = xa, .b = dy, .c = db, .m = r, .n = outputs, .k = tokens, .transpose_a = true});
   }
-  merge_halves_backward(context, store_, trains_[i], da, r, db);
+  merge_factors_backward(context, store_, trains_[i], da, r, db);
 }
 
 std::vector<RankedLayer> TTLinear::ranked_layers() const {

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "tensorized/decomposition/densify.h"
+#include "tensorized/decomposition/tt_chain.h"
 #include "tensorized/linear/linear.h"
 #include "tensorized/linear/operand_rank.h"
-#include "tensorized/decomposition/tt_chain.h"
 
 namespace comera {
 
@@ -24,7 +24,7 @@ class TTLinear final : public Linear {
   std::int64_t rank(int i) const { return trains_[i].shape.middle_rank(); }
   PlanKind plan() const { return plan_; }
   // Whether all of its products have 8-bit operands: if it is evaluated by halves.
-  bool in_float8(const LinearPlan& plan) const { return float8_ && fits_float8() && all_by_halves(plan); }
+  bool in_float8(const LinearPlan& plan) const { return float8_ && fits_float8() && all_by_factors(plan); }
   // A's columns as an operand; columns beyond the rank are zero.
   std::int64_t columns(int i, bool float8) const { return operand_rank(rank(i), store_.compute(), float8); }
   // B's rows: 8-bit operands are padded where they are quantised.
@@ -40,17 +40,23 @@ class TTLinear final : public Linear {
                     const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
                     bool accumulate_dx) const override;
   bool suits_float8(std::int64_t tokens, const MachineModel& machine) const override {
-    return all_by_halves(plan_for(tokens, machine));
+    return all_by_factors(plan_for(tokens, machine));
   }
 
   std::int64_t total_columns(bool float8) const;
   Float8Outputs float8_outputs() const;
   Tensor merge_to_dense(const Context& context, ArenaScope& scope, int i) const;
   LinearPlan plan_for(std::int64_t tokens, const MachineModel& machine) const;
-  void forward_by_halves(const Context& context, Saved& saved, KeptByTrain& kept) const;
-  void backward_by_halves(const Context& context, const Saved& saved, const KeptByTrain& kept,
-                          const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                          bool accumulate_dx) const;
+  // Of a forward pass, in the arena.
+  struct Activations {
+    LinearPlan plan;
+    Tensor a, xa;                             // by the left and right factors
+    std::array<Tensor, max_group_outputs> b;  // the same
+  };
+  void forward_by_factors(const Context& context, Saved& saved, Activations& kept) const;
+  void backward_by_factors(const Context& context, const Saved& saved, const Activations& kept,
+                           const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
+                           bool accumulate_dx) const;
   void input_gradient(const Context& context, PlanKind way, int i, const Tensor& dy, const Tensor& dx,
                       bool accumulate) const;
   void core_gradient(const Context& context, PlanKind way, int i, const Tensor& x, const Tensor& dy) const;

@@ -34,10 +34,12 @@ const std::map<std::string, Names, std::less<>>& allowed_includes() {
       {"kernels/shared", {}},
       {"kernels/core", {"kernels/shared"}},
       {"kernels/ops", {"kernels/core", "kernels/shared"}},
-      {"kernels/cpu", kernels},
+      {"kernels/reference", kernels},
+      {"kernels/cpu", with(kernels, {"kernels/reference"})},
       {"kernels/emulation", {"kernels/shared"}},
       {"kernels/cuda", with(kernels, {"kernels/emulation"})},
-      {"kernels/backends", with(kernels, {"kernels/cpu", "kernels/cuda"})},  // the registration
+      {"kernels/backends",
+       with(kernels, {"kernels/reference", "kernels/cpu", "kernels/cuda"})},  // the registration
       {"tensorized", with(kernels, {"batches"})},
       {"batches", {"kernels/core"}},
       {"model", with(kernels, {"batches", "tensorized"})},
@@ -50,8 +52,9 @@ const std::map<std::string, Names, std::less<>>& allowed_includes() {
       {"reports", with(files, {"recipes", "kernels/backends"})},
       {"training", runs},
       {"exchange", with(runs, {"training"})},
-      {"bench", with(runs, {"training", "kernels/cpu"})},
-      {"cli", with(runs, {"training", "exchange", "bench"})},
+      {"measurements", with(runs, {"training"})},
+      {"bench", with(runs, {"training", "measurements", "kernels/cpu"})},  // the laboratory
+      {"cli", with(runs, {"training", "exchange", "measurements"})},
   };
   return rules;
 }

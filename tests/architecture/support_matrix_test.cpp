@@ -11,8 +11,8 @@
 
 #include "kernels/core/check.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/reference/reference_backend.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/reference/reference_backend.h"
 
 namespace comera::test {
 
@@ -35,8 +35,8 @@ std::string support_matrix() {
     const char* name;
     const Backend& backend;
     DType type;
-  } columns[] = {{"plain", plain_backend(), DType::float32},
-                 {"plain", plain_backend(), DType::float64},
+  } columns[] = {{"reference", reference_backend(), DType::float32},
+                 {"reference", reference_backend(), DType::float64},
                  {"cpu", cpu_backend(), DType::float32},
                  {"cpu", cpu_backend(), DType::float64},
                  {"cpu", cpu_backend(), DType::bfloat16},
@@ -49,8 +49,8 @@ std::string support_matrix() {
       "*native*: a kernel of its own; *composed*: made of other operations (`kernels/ops/compositions.h`); "
       "*missing*: running\n"
       "it throws. Operations are those of `kernels/ops/backend.h`. The float64 kernels of `cpu` are those of "
-      "`plain`, the\n"
-      "reference backend of the tests. `cuda` has no float64, `plain` no bfloat16; what is missing in "
+      "`reference`, the\n"
+      "reference backend of the tests. `cuda` has no float64, `reference` no bfloat16; what is missing in "
       "bfloat16 is computed on\n"
       "float32 parameters.\n"
       "\n"
@@ -89,7 +89,7 @@ TEST(SupportMatrix, TheCPUHasAllOfThePlainBackend) {
   for (int id = 0; id < operation_count; ++id)
     for (const DType type : {DType::float32, DType::float64}) {
       const auto operation = static_cast<OperationId>(id);
-      if (plain_backend().support(operation, type) == Backend::Support::missing) continue;
+      if (reference_backend().support(operation, type) == Backend::Support::missing) continue;
       EXPECT_NE(cpu_backend().support(operation, type), Backend::Support::missing) << operation_names[id];
     }
 }

@@ -9,7 +9,7 @@
 #include "kernels/emulation/cublaslt_fake.h"
 #include "kernels/ops/products/float8.h"
 #include "kernels/ops/products/matrix_product.h"
-#include "tests/operations/world.h"
+#include "tests/operations/op_test_context.h"
 #include "tests/support/temporary_folder.h"
 
 namespace comera::test {
@@ -33,9 +33,9 @@ class CublasLt : public testing::Test {
     fake() = {.put = before.put, .is_capturing = before.is_capturing};
   }
   // A product of a shape that nobody has asked for before, since what was found is kept.
-  World& product(std::int64_t m, std::int64_t n, std::int64_t k, DType type = DType::float32) {
+  OpTestContext& product(std::int64_t m, std::int64_t n, std::int64_t k, DType type = DType::float32) {
     worlds_.emplace_back(cuda_emulated::backend(), type, *device_, type);
-    World& world = worlds_.back();
+    OpTestContext& world = worlds_.back();
     MatrixProduct op;
     op.m = m, op.n = n, op.k = k;
     op.a = world.input({m, k});
@@ -44,9 +44,9 @@ class CublasLt : public testing::Test {
     world.run(op);
     return world;
   }
-  World& float8_product(std::int64_t m, std::int64_t n, std::int64_t k) {
+  OpTestContext& float8_product(std::int64_t m, std::int64_t n, std::int64_t k) {
     worlds_.emplace_back(cuda_emulated::backend(), DType::float32, *device_, DType::float32);
-    World& world = worlds_.back();
+    OpTestContext& world = worlds_.back();
     const Float8Scale scale{.inverse = 1, .scale = 1};
     Float8Product op;
     op.m = m, op.n = n, op.k = k;
@@ -60,7 +60,7 @@ class CublasLt : public testing::Test {
   }
 
   std::unique_ptr<Allocator> device_ = cuda_emulated::make_allocator(0);
-  std::vector<World> worlds_;
+  std::vector<OpTestContext> worlds_;
 };
 
 TEST_F(CublasLt, WhatIsAskedOfItIsAllowed) {

@@ -1,8 +1,8 @@
 // The CUDA backend on a GPU against the plain backend in double precision.
 
 #include "kernels/reference/reference_backend.h"
-#include "tests/operations/world.h"
 #include "tests/cuda/test_device.h"
+#include "tests/operations/op_test_context.h"
 
 namespace comera::test {
 namespace {
@@ -22,9 +22,9 @@ class CudaOperations : public testing::TestWithParam<OperationCase> {
   static void TearDownTestSuite() { allocator_.reset(); }
   void SetUp() override { SKIP_WITHOUT_A_GPU(); }
 
-  static std::vector<World::Output> outputs(const Backend& backend, DType compute, Allocator& allocator,
-                                            DType exact) {
-    World world(backend, compute, allocator, exact);
+  static std::vector<OpTestContext::Output> outputs(const Backend& backend, DType compute,
+                                                    Allocator& allocator, DType exact) {
+    OpTestContext world(backend, compute, allocator, exact);
     GetParam().run(world);
     return world.outputs();
   }
@@ -36,7 +36,7 @@ class CudaOperations : public testing::TestWithParam<OperationCase> {
 void CudaOperations::compare(DType compute, double tolerance, bool tf32) {
   const auto on_gpu = [&] { return outputs(cuda::backend(tf32), compute, *allocator_, compute); };
   const auto first = on_gpu();
-  expect_close(first, outputs(plain_backend(), DType::float64, host_allocator(), compute), tolerance,
+  expect_close(first, outputs(reference_backend(), DType::float64, host_allocator(), compute), tolerance,
                compute == DType::bfloat16 ? narrow_statistic_tolerance : tolerance);
   const auto second = on_gpu();
   ASSERT_EQ(second.size(), first.size());

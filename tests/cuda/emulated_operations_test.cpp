@@ -7,15 +7,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/reference/reference_backend.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_memory.h"
 #include "kernels/emulation/options.h"
 #include "kernels/emulation/sanitizers.h"
 #include "kernels/ops/attention/attention.h"
 #include "kernels/ops/elementwise/layer_norm.h"
+#include "kernels/reference/reference_backend.h"
 #include "tests/operations/float8_activation.h"
-#include "tests/operations/world.h"
+#include "tests/operations/op_test_context.h"
 
 namespace comera::test {
 namespace {
@@ -50,9 +50,9 @@ std::vector<OperationCase> cases(DType compute) {
 class EmulatedOperations : public testing::TestWithParam<OperationCase> {
  protected:
   void TearDown() override { emulation::options() = before_; }
-  std::vector<World::Output> outputs(const Backend& backend, DType compute, Allocator& allocator,
-                                     DType exact) const {
-    World world(backend, compute, allocator, exact);
+  std::vector<OpTestContext::Output> outputs(const Backend& backend, DType compute, Allocator& allocator,
+                                             DType exact) const {
+    OpTestContext world(backend, compute, allocator, exact);
     GetParam().run(world);
     return world.outputs();
   }
@@ -63,7 +63,7 @@ class EmulatedOperations : public testing::TestWithParam<OperationCase> {
 };
 
 void EmulatedOperations::compare(DType compute, double tolerance, bool tf32) const {
-  const auto expected = outputs(plain_backend(), DType::float64, host_allocator(), compute);
+  const auto expected = outputs(reference_backend(), DType::float64, host_allocator(), compute);
   const auto got = [&](Order order, std::uint64_t seed) {
     emulation::options().order = order;
     emulation::options().seed = seed;
@@ -74,7 +74,7 @@ void EmulatedOperations::compare(DType compute, double tolerance, bool tf32) con
   expect_close(forward, expected, tolerance,
                compute == DType::bfloat16 ? narrow_statistic_tolerance : tolerance);
   if (COMERA_TSAN) return;  // finds races in any order; two workers show those between blocks
-  std::vector<std::vector<World::Output>> others{got(Order::random, 1)};
+  std::vector<std::vector<OpTestContext::Output>> others{got(Order::random, 1)};
   if (all_orders && !is_slow(GetParam())) {
     others.push_back(got(Order::reverse, 1));
     others.push_back(got(Order::random, 2));
@@ -113,7 +113,7 @@ TEST(EmulatedFloat8, AnActivationsValuesAreQuantisedAsIfTheyWereWritten) {
 TEST(EmulatedNorms, RowsThatDoNotFitIntoRegistersAreRefused) {
   const auto device = cuda_emulated::make_allocator(0);
   const auto norm = [&](std::int64_t width) {
-    World world(cuda_emulated::backend(), DType::float32, *device);
+    OpTestContext world(cuda_emulated::backend(), DType::float32, *device);
     world.run(LayerNormForward{.x = world.input({2, width}),
                                .gamma = world.master({width}),
                                .beta = world.master({width}),
@@ -132,7 +132,7 @@ TEST(EmulatedAttention, RowsThatAreNoQueriesAreZeros) {
   constexpr std::int64_t tokens = 40, queries = 3, heads = 2, size = 32;
   const auto device = cuda_emulated::make_allocator(0);
   for (const std::uint32_t tensor : {1, 2}) {  // k and v
-    World world(cuda_emulated::backend(), DType::float32, *device);
+    OpTestContext world(cuda_emulated::backend(), DType::float32, *device);
     world.plant_nan(tensor);
     const Shape shape{tokens, heads * size};
     AttentionForward forward;
@@ -150,7 +150,7 @@ TEST(EmulatedAttention, RowsThatAreNoQueriesAreZeros) {
     backward.dq = world.output("dq", shape);
     backward.dk = world.output("dk", shape), backward.dv = world.output("dv", shape);
     world.run(backward);
-    for (const World::Output& output : world.outputs()) {
+    for (const OpTestContext::Output& output : world.outputs()) {
       if (output.name == "dk" || output.name == "dv") continue;
       const std::int64_t of_token = output.name == "log_sum_exp" ? 1 : heads * size;
       for (std::int64_t i = 0; i < std::ssize(output.values); ++i) {
@@ -163,10 +163,10 @@ TEST(EmulatedAttention, RowsThatAreNoQueriesAreZeros) {
 }
 
 // The cases see what a kernel does beside its tensors, in a device's memory too.
-TEST(EmulatedWorld, NoticesWhatIsWrittenBesideATensor) {
+TEST(EmulatedOpTestContext, NoticesWhatIsWrittenBesideATensor) {
   const auto device = cuda_emulated::make_allocator(0);
   for (const std::ptrdiff_t offset : {-1, 0, 11, 12}) {
-    World world(cuda_emulated::backend(), DType::float32, *device);
+    OpTestContext world(cuda_emulated::backend(), DType::float32, *device);
     auto* data = static_cast<std::byte*>(world.output("x", {3}).raw());
     const std::byte byte{1};
     if (COMERA_ASAN && (offset < 0 || offset >= 12)) {

@@ -14,8 +14,8 @@
 #include "tests/training/adapters.h"
 #include "tests/training/float8_overrides.h"
 #include "tests/training/nonfinite_run.h"
-#include "training/step/step_engine.h"
 #include "training/inference/trained_model.h"
+#include "training/step/step_engine.h"
 
 namespace comera::test {
 namespace {

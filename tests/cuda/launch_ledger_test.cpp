@@ -11,10 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "measurements/stepper.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_memory.h"
 #include "kernels/emulation/runtime.h"
+#include "measurements/stepper.h"
+#include "recipes/encoder_config.h"
 #include "recipes/recipe.h"
 
 namespace comera::test {

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "kernels/backends/processors.h"
-#include "kernels/reference/reference_backend.h"
 #include "kernels/emulation/sanitizers.h"
+#include "kernels/reference/reference_backend.h"
 #include "tensorized/plan.h"
 #include "tests/model/configs.h"
 #include "tests/support/clicks.h"
@@ -65,7 +65,7 @@ void expect_losses_of_the_cpu(const TestDevice& device) {
   variants.push_back({low_rank_config()});
   variants.push_back({lte_config()});
   for (auto& [config, optimizer] : variants) {
-    const std::vector<double> exact = losses_of(config, {plain_backend(), host_allocator()}, optimizer);
+    const std::vector<double> exact = losses_of(config, {reference_backend(), host_allocator()}, optimizer);
     config.compute = DType::float32;
     const std::vector<double> got = losses_of(config, device.with_graphs, optimizer);
     EXPECT_EQ(got, losses_of(config, device.without, optimizer));
@@ -84,7 +84,7 @@ namespace {
 void expect_rounded_losses(const TestDevice& device, DType compute, double tolerance) {
   for (const bool tensorized : {true, false}) {
     EncoderConfig config = small_config(tensorized);
-    const std::vector<double> exact = losses_of(config, {plain_backend(), host_allocator()});
+    const std::vector<double> exact = losses_of(config, {reference_backend(), host_allocator()});
     config.compute = compute;
     const std::vector<double> got = losses_of(config, device.with_graphs);
     const bool also_without = !sanitized;
@@ -116,7 +116,7 @@ void expect_click_losses(const TestDevice& device) {
     for (const DType compute : {DType::float32, DType::bfloat16}) {
       DlrmConfig config =
           small_dlrm(tensorized, compute == DType::float32 ? BagPooling::sum : BagPooling::mean);
-      const std::vector<double> exact = click_trace(config, {plain_backend(), host_allocator()}, traced);
+      const std::vector<double> exact = click_trace(config, {reference_backend(), host_allocator()}, traced);
       config.compute = compute;
       const std::vector<double> got = click_trace(config, device.with_graphs, traced);
       EXPECT_EQ(got, click_trace(config, device.without, traced));
@@ -145,7 +145,7 @@ std::vector<NarrowCase> narrow_cases(const MachineModel& machine) {
     cases.push_back({"lookup", small_config(true)});
     cases.back().config.tensorized.lookup = lookup;
   }
-  for (const PlanKind plan : {PlanKind::halves, PlanKind::dense}) {
+  for (const PlanKind plan : {PlanKind::factors, PlanKind::dense}) {
     cases.push_back({"plan", small_config(true)});
     cases.back().config.tensorized.plan = plan;
   }
@@ -164,7 +164,7 @@ std::vector<NarrowCase> narrow_cases(const MachineModel& machine) {
   wide.tensorized.attention = wide.tensorized.ffn_up = wide.tensorized.ffn_down = wide.tensorized.head =
       shape;
   wide.tensorized.embedding = TTMShape{{4, 2, 4}, {4, 4, 4}, {5, 6}};
-  EXPECT_TRUE(all_by_halves(choose_plan(machine, shape, 48, PlanKind::automatic, DType::bfloat16)));
+  EXPECT_TRUE(all_by_factors(choose_plan(machine, shape, 48, PlanKind::automatic, DType::bfloat16)));
   cases.push_back({"between halves", wide});
   wide.norm = NormPlacement::pre;
   cases.push_back({"between halves, norms before", wide});
@@ -184,7 +184,7 @@ double norm(const std::vector<double>& values) {
 
 void expect_narrow_gradients(const TestDevice& device) {
   for (auto& [name, config] : narrow_cases(device.backend.machine())) {
-    const auto exact = gradients(config, {plain_backend(), host_allocator()});
+    const auto exact = gradients(config, {reference_backend(), host_allocator()});
     config.compute = DType::bfloat16;
     const auto got = gradients(config, device.with_graphs);
     ASSERT_EQ(got.size(), exact.size());
@@ -203,7 +203,7 @@ void expect_every_lookup_to_agree(const TestDevice& device) {
   EncoderConfig config = small_config(true);
   config.compute = DType::float32;
   std::vector<std::vector<double>> losses;
-  for (const LookupKind lookup : {LookupKind::halves, LookupKind::unique, LookupKind::naive}) {
+  for (const LookupKind lookup : {LookupKind::factors, LookupKind::unique, LookupKind::naive}) {
     if (sanitized && lookup == LookupKind::unique) continue;  // as naive, with fewer ids
     config.tensorized.lookup = lookup;
     losses.push_back(losses_of(config, device.with_graphs));
@@ -243,7 +243,8 @@ std::vector<double> logits_of(EncoderConfig config, DType compute, const Process
 void expect_logits_of_the_cpu(const TestDevice& device) {
   for (const bool tensorized : {true, false}) {
     const EncoderConfig config = small_config(tensorized);
-    const std::vector<double> exact = logits_of(config, DType::float64, {plain_backend(), host_allocator()});
+    const std::vector<double> exact =
+        logits_of(config, DType::float64, {reference_backend(), host_allocator()});
     ASSERT_EQ(exact.size(), 12u * 29);
     EXPECT_LT(relative_error(logits_of(config, DType::float32, device.with_graphs), exact), 1e-5);
     EXPECT_LT(relative_error(logits_of(config, DType::bfloat16, device.with_graphs), exact), 0.05);

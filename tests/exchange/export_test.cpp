@@ -52,6 +52,10 @@ EncoderConfig with(EncoderConfig config, const std::function<void(EncoderConfig&
   return config;
 }
 
+std::function<void(EncoderConfig&)> with_activation(Activation activation) {
+  return [activation](EncoderConfig& config) { config.activation = activation; };
+}
+
 std::vector<Case> cases() {
   using test::small_config;
   const auto rotary = [](EncoderConfig& config) {
@@ -70,7 +74,13 @@ std::vector<Case> cases() {
       {"bert_classes", small_config(true, HeadKind::classification), Form::bert},
       {"bert_score", with(small_config(true, HeadKind::regression), first), Form::bert},
       {"bert_one_type", with(small_config(true), [](EncoderConfig& c) { c.types = 1; }), Form::bert},
+      {"bert_relu", with(small_config(true), with_activation(Activation::relu)), Form::bert},
+      {"bert_silu_classes",
+       with(small_config(true, HeadKind::classification), with_activation(Activation::silu)), Form::bert},
       {"megatron", small_config(true, HeadKind::mlm, pre), Form::megatron_bert},
+      {"megatron_gelu_tanh",
+       with(small_config(true, HeadKind::mlm, pre), with_activation(Activation::gelu_tanh)),
+       Form::megatron_bert},
       {"megatron_classes", small_config(false, HeadKind::classification, pre), Form::megatron_bert},
       {"megatron_removed", test::removed_config(HeadKind::mlm, pre), Form::megatron_bert},
       {"roformer", with(small_config(true), rotary), Form::roformer},
@@ -78,6 +88,8 @@ std::vector<Case> cases() {
       {"rotary_classes", with(small_config(true, HeadKind::classification), rotary), Form::comera},
       {"rotary_pre", with(small_config(true, HeadKind::mlm, pre), rotary), Form::comera},
       {"relative", with(small_config(true), relative), Form::comera},
+      {"relative_silu", with(with(small_config(true), relative), with_activation(Activation::silu)),
+       Form::comera},
       {"relative_dense", with(small_config(false), relative), Form::comera},
       {"relative_removed", with(test::removed_config(), relative), Form::comera},
       {"mean", small_config(true, HeadKind::regression), Form::comera},

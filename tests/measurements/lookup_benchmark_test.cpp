@@ -31,7 +31,7 @@ TEST(LookupBenchmark, MeasuresEveryWayForEveryBatch) {
     EXPECT_EQ(result.bytes > 0, result.way != "dense");
   }
   EXPECT_EQ(results[4].way, "dense");
-  EXPECT_EQ(results[7].way, "halves");
+  EXPECT_EQ(results[7].way, "factors");
   EXPECT_THAT(lookup_text(options, results), testing::HasSubstr("23 rows of 8: [4,6] x [2,4] ranks 5"));
 }
 

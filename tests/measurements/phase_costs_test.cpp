@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 
-#include "measurements/phase_costs.h"
 #include "kernels/backends/processors.h"
+#include "measurements/phase_costs.h"
 #include "tests/training/training_fixture.h"
 
 namespace comera::test {

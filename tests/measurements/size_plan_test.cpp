@@ -10,6 +10,7 @@
 
 #include "measurements/loss_law.h"
 #include "model/model.h"
+#include "recipes/encoder_config.h"
 #include "tests/training/training_fixture.h"
 
 namespace comera::test {

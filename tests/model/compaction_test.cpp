@@ -76,7 +76,7 @@ struct Training {
     return config;
   }
 
-  Harness harness{plain_backend(), std::size_t{4} << 20};
+  Harness harness{reference_backend(), std::size_t{4} << 20};
   Model model;
   std::unique_ptr<Optimizer> optimizer;
   PackedBatch batch;
@@ -149,7 +149,7 @@ class Compaction : public testing::TestWithParam<Case> {
 };
 INSTANTIATE_TEST_SUITE_P(All, Compaction,
                          testing::Combine(testing::Values(HeadKind::mlm, HeadKind::classification),
-                                          testing::Values(PlanKind::automatic, PlanKind::halves,
+                                          testing::Values(PlanKind::automatic, PlanKind::factors,
                                                           PlanKind::dense, PlanKind::modewise)),
                          [](const auto& test) {
                            return fmt::format(

@@ -29,7 +29,7 @@ class DlrmModel : public testing::TestWithParam<Case> {
 TEST_P(DlrmModel, GradientsAgreeWithCentralDifferences) {
   Dlrm model(config(), host_allocator(), true);
   model.parameters().initialize(11);
-  Harness harness(plain_backend());
+  Harness harness(reference_backend());
   const data::Clicks clicks = some_clicks(config(), model.right_rows(), 9);
   ClickBatch batch(host_allocator(), clicks.arrays().capacity);
   std::ranges::copy(clicks.block(), static_cast<std::byte*>(batch.block()));
@@ -91,7 +91,7 @@ double loss_by_hand(const DlrmConfig& config, const std::vector<std::vector<doub
 TEST_P(DlrmModel, IsThePublishedFormula) {
   Dlrm model(config(), host_allocator(), false);
   model.parameters().initialize(5);
-  Harness harness(plain_backend());
+  Harness harness(reference_backend());
   const data::Clicks clicks = some_clicks(config(), model.right_rows(), 20);
   ClickBatch batch(host_allocator(), clicks.arrays().capacity);
   std::ranges::copy(clicks.block(), static_cast<std::byte*>(batch.block()));
@@ -112,14 +112,14 @@ TEST_P(DlrmModel, IsThePublishedFormula) {
 
 INSTANTIATE_TEST_SUITE_P(All, DlrmModel,
                          testing::Combine(testing::Bool(), testing::Values(BagPooling::sum, BagPooling::mean),
-                                          testing::Values(LookupKind::unique, LookupKind::halves)));
+                                          testing::Values(LookupKind::unique, LookupKind::factors)));
 
 // Padding and the order of examples do not matter: the same examples in two batches of other capacities.
 TEST(DlrmMicroBatches, MayBeDividedAsOneLikes) {
   const DlrmConfig config = small_dlrm(true, BagPooling::sum);
   Dlrm model(config, host_allocator(), true);
   model.parameters().initialize(7);
-  Harness harness(plain_backend());
+  Harness harness(reference_backend());
   const Step step{harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true};
   const data::Clicks whole = some_clicks(config, model.right_rows(), 10);
   const ClickBatch& from = whole.arrays();

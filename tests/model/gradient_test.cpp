@@ -29,7 +29,7 @@ void expect_gradients(const EncoderConfig& config,
                       const std::function<void(Model&, const Context&)>& prepare = nullptr) {
   Model model(config, host_allocator(), true);
   model.parameters().initialize(11);
-  Harness harness(plain_backend());
+  Harness harness(reference_backend());
   if (prepare) prepare(model, harness.context());
   harness.inputs().dropout = {.seed = 5, .step = 3, .micro_batch = 1};
   const PackedBatch batch = random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows());
@@ -102,7 +102,7 @@ TEST(PairsOfSequences, GradientsAgreeWithCentralDifferences) {
       config.pooling = pooling;
       Model model(config, host_allocator(), true);
       model.parameters().initialize(11);
-      Harness harness(plain_backend());
+      Harness harness(reference_backend());
       harness.inputs().dropout = {.seed = 5, .step = 3, .micro_batch = 1};
       const PackedBatch batch = random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows());
       ASSERT_EQ(batch.capacity.sequences, 5);
@@ -128,7 +128,7 @@ TEST(PairsOfSequences, GradientsAgreeWithCentralDifferences) {
 TEST_P(WholeModel, GradientsAccumulate) {
   Model model(config(), host_allocator(), true);
   model.parameters().initialize(11);
-  Harness harness(plain_backend());
+  Harness harness(reference_backend());
   const PackedBatch batch = random_batch({4, 6}, 29, model.token_embedding().right_rows());
   const EncoderStep step(
       {harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true}, batch);
@@ -143,7 +143,7 @@ TEST_P(WholeModel, GradientsAccumulate) {
 TEST_P(WholeModel, GradientsAreCompleteWhenAnnounced) {
   Model model(config(), host_allocator(), true);
   model.parameters().initialize(11);
-  Harness harness(plain_backend());
+  Harness harness(reference_backend());
   const PackedBatch batch = random_batch({4, 6}, 29, model.token_embedding().right_rows());
   const ParameterStore& store = model.parameters();
   std::vector<double> announced(store.gradients().elements(), 0);
@@ -195,7 +195,7 @@ TEST(Memory, DryRunMeasuresTheArena) {
   Buffer inputs(host_allocator(), sizeof(StepInputs), MemoryKind::workspace);
   Buffer results(host_allocator(), sizeof(StepResults), MemoryKind::workspace);
   const auto run_with = [&](Arena& arena) {
-    const Context context{plain_backend(), arena, Stream{}};
+    const Context context{reference_backend(), arena, Stream{}};
     model.run_micro_batch({{context, model.parameters(), inputs.tensor({sizeof(StepInputs)}, DType::uint8),
                             results.tensor({sizeof(StepResults)}, DType::uint8), true},
                            batch},

@@ -65,7 +65,7 @@ TEST(Logits, GiveTheLoss) {
   for (const bool tensorized : {false, true})
     for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
       EncoderConfig config = small_config(tensorized, HeadKind::mlm, norm);
-      expect_equal(judge(config, plain_backend()), 1e-12);
+      expect_equal(judge(config, reference_backend()), 1e-12);
       config.compute = DType::float32;
       expect_equal(judge(config, cpu_backend()), 1e-5);
       config.compute = DType::bfloat16;
@@ -89,7 +89,7 @@ TEST(Logits, AreNoneOfAModelWithAnotherHead) {
   const EncoderConfig config = small_config(false, HeadKind::classification);
   const Model model(config, host_allocator(), false);
   const PackedBatch batch = random_batch({7, 3}, config.vocabulary, 0);
-  Harness harness(plain_backend());
+  Harness harness(reference_backend());
   const EncoderStep step(
       {harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), false}, batch);
   EXPECT_THROW(model.logits(step, harness.tensor({batch.capacity.masked, config.vocabulary}, DType::float64)),

@@ -54,7 +54,7 @@ class LteAndDense : public testing::Test {
     return harness_.results().loss_sum;
   }
 
-  Harness harness_{plain_backend()};
+  Harness harness_{reference_backend()};
   Model adapted_, dense_;
 };
 

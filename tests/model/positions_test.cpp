@@ -136,7 +136,7 @@ std::vector<double> encoded(const EncoderConfig& config, const std::vector<std::
     batch.position_ids.data<std::int32_t>()[i] = first + static_cast<int>(i);
     batch.type_ids.data<std::int32_t>()[i] = 0;
   }
-  Harness harness(plain_backend());
+  Harness harness(reference_backend());
   return read_tensor(model.encode(
       {{harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), false},
        batch}));

@@ -13,7 +13,7 @@ namespace comera::test {
 namespace {
 
 // The rows that a list names, one after another, and zeros up to the list's capacity.
-std::vector<double> rows_of(const std::vector<double>& all, const RowList& list, std::int64_t width) {
+std::vector<double> rows_of(const std::vector<double>& all, const RowSubset& list, std::int64_t width) {
   std::vector<double> rows(static_cast<std::size_t>(list.most * width));
   for (std::int32_t i = 0; i < *list.count.data<std::int32_t>(); ++i)
     std::copy_n(all.begin() + list.indices.data<std::int32_t>()[i] * width, width, rows.begin() + i * width);
@@ -31,13 +31,13 @@ void expect_same_rows(const EncoderConfig& config, const Backend& backend, doubl
   const EncoderStep step(
       {harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), false}, batch);
   const std::vector<double> all = read_tensor(model.encode(step));
-  const std::optional<RowList> read = model.head().reads(batch);
+  const std::optional<RowSubset> read = model.head().reads(batch);
   ASSERT_TRUE(read);
   ASSERT_GT(*read->count.data<std::int32_t>(), 2);
   EXPECT_LE(relative_error(read_tensor(model.encode(step, read)), rows_of(all, *read, config.hidden)),
             tolerance);
 
-  const std::optional<RowList> first = pooled_rows(batch, Pooling::first);
+  const std::optional<RowSubset> first = pooled_rows(batch, Pooling::first);
   ASSERT_TRUE(first);
   ASSERT_LT(*first->count.data<std::int32_t>(), first->most) << "a row of zeros";
   const Tensor vectors = harness.tensor({first->most, config.hidden}, config.compute);
@@ -56,7 +56,7 @@ TEST(ReadRows, AreComputedAloneAsWithAllOthers) {
         configs.back().positions = positions;
       }
       for (EncoderConfig& config : configs) {
-        expect_same_rows(config, plain_backend(), 1e-13);
+        expect_same_rows(config, reference_backend(), 1e-13);
         config.compute = DType::float32;
         expect_same_rows(config, cpu_backend(), 1e-5);
         config.compute = DType::bfloat16;
@@ -76,7 +76,7 @@ TEST(ReadRows, MayBeNone) {
           random_batch({7, 3, 1}, config.vocabulary, model.token_embedding().right_rows());
       auto* counts = batch.counts.data<std::int32_t>();
       counts[1] = counts[2] = counts[4] = 0;
-      Harness harness(plain_backend());
+      Harness harness(reference_backend());
       const EncoderStep step(
           {harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true},
           batch);

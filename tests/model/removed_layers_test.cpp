@@ -48,8 +48,8 @@ EncoderConfig without(EncoderConfig config, const Names& names) {
 }
 
 // A model with memory to run it in.
-struct World {
-  explicit World(const EncoderConfig& config)
+struct OpTestContext {
+  explicit OpTestContext(const EncoderConfig& config)
       : model(config, host_allocator(), true),
         batch(random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows())) {
     model.parameters().initialize(11);
@@ -64,12 +64,12 @@ struct World {
     return harness.results().loss_sum;
   }
 
-  Harness harness{plain_backend(), std::size_t{4} << 20};
+  Harness harness{reference_backend(), std::size_t{4} << 20};
   Model model;
   PackedBatch batch;
 };
 
-constexpr PlanKind plans[] = {PlanKind::automatic, PlanKind::halves, PlanKind::dense, PlanKind::modewise};
+constexpr PlanKind plans[] = {PlanKind::automatic, PlanKind::factors, PlanKind::dense, PlanKind::modewise};
 
 using Case = std::tuple<HeadKind, NormPlacement, PlanKind, Positions>;
 std::string name_of_case(const testing::TestParamInfo<Case>& test) {
@@ -85,7 +85,7 @@ const auto all_cases = testing::Combine(testing::Values(HeadKind::mlm, HeadKind:
                                         testing::ValuesIn(plans), testing::Values(Positions::learned));
 const auto other_positions =
     testing::Combine(testing::Values(HeadKind::mlm), testing::Values(NormPlacement::post),
-                     testing::Values(PlanKind::automatic, PlanKind::halves),
+                     testing::Values(PlanKind::automatic, PlanKind::factors),
                      testing::Values(Positions::rotary, Positions::relative));
 
 class RemovedLayers : public testing::TestWithParam<Case> {
@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(OtherPositions, RemovedLayers, other_positions, name_of
 TEST_P(RemovedLayers, AreLayersOfZeros) {
   for (const Names& names : removals()) {
     SCOPED_TRACE(fmt::format("{}", fmt::join(names, ", ")));
-    World whole(config()), less(without(config(), names));
+    OpTestContext whole(config()), less(without(config(), names));
     const ParameterStore& store = whole.model.parameters();
     const Executioner executioner(store);
     for (const RankedLayer& layer : whole.model.ranked_layers())
@@ -142,12 +142,12 @@ TEST_P(RemovedLayers, PredictAsLayersOfZeros) {
   if (std::get<0>(GetParam()) == HeadKind::mlm) return;
   for (const Names& names : removals()) {
     SCOPED_TRACE(fmt::format("{}", fmt::join(names, ", ")));
-    World whole(config()), less(without(config(), names));
+    OpTestContext whole(config()), less(without(config(), names));
     const Executioner executioner(whole.model.parameters());
     for (const RankedLayer& layer : whole.model.ranked_layers())
       if (std::ranges::count(names, layer.name) > 0) executioner.kill(layer);
     std::vector<double> logits[2];
-    for (World* world : {&whole, &less}) {
+    for (OpTestContext* world : {&whole, &less}) {
       const Tensor y = world->harness.tensor({world->batch.capacity.sequences, 3}, DType::float64);
       world->model.predict({{world->harness.context(), world->model.parameters(),
                              world->harness.step_inputs(), world->harness.step_results(), false},
@@ -172,7 +172,7 @@ TEST_P(RemovedLayersGradients, AgreeWithCentralDifferences) {
     EncoderConfig config = small_config(true, head, norm);
     config.tensorized.plan = plans[at++ % std::size(plans)];
     SCOPED_TRACE(fmt::format("{} {}", fmt::join(names, ", "), name_of(config.tensorized.plan)));
-    World world(without(config, names));
+    OpTestContext world(without(config, names));
     const double loss = world.run(false);
     EXPECT_DOUBLE_EQ(world.run(true), loss);
     const ParameterStore& store = world.model.parameters();
@@ -187,20 +187,21 @@ TEST_P(RemovedLayersGradients, AgreeWithCentralDifferences) {
 // A model that computes less needs less memory, and a step still allocates nothing.
 TEST(RemovedLayersMemory, IsMeasuredByADryRun) {
   const auto peak_of = [](const EncoderConfig& config) {
-    World world(config);
+    OpTestContext world(config);
     Arena arena = Arena::measuring(Device{});
-    const Context context{plain_backend(), arena, Stream{}};
-    world.model.run_micro_batch(
-        {{context, world.model.parameters(), world.harness.step_inputs(), world.harness.step_results(), true},
-         world.batch},
-        true);
+    const Context context{reference_backend(), arena, Stream{}};
+    world.model.run_micro_batch({{context, world.model.parameters(), op_test_context.harness.step_inputs(),
+                                  op_test_context.harness.step_results(), true},
+                                 world.batch},
+                                true);
     Arena real(host_allocator(), arena.peak());
-    const Context really{plain_backend(), real, Stream{}};
+    const Context really{reference_backend(), real, Stream{}};
     host_allocator().forbid(true);
-    EXPECT_NO_THROW(world.model.run_micro_batch(
-        {{really, world.model.parameters(), world.harness.step_inputs(), world.harness.step_results(), true},
-         world.batch},
-        true));
+    EXPECT_NO_THROW(
+        world.model.run_micro_batch({{really, world.model.parameters(), op_test_context.harness.step_inputs(),
+                                      op_test_context.harness.step_results(), true},
+                                     world.batch},
+                                    true));
     host_allocator().forbid(false);
     EXPECT_EQ(real.peak().total, arena.peak().total);
     return arena.peak().saved;

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "kernels/ops/attention/attention.h"
-#include "tests/operations/world.h"
+#include "tests/operations/op_test_context.h"
 
 namespace comera::test {
 
@@ -35,7 +35,7 @@ Shape rows_shape(const AttentionCase& c, std::int64_t width) {
 }
 
 template <class Operation>
-void set_common(const AttentionCase& c, World& world, Operation& op) {
+void set_common(const AttentionCase& c, OpTestContext& world, Operation& op) {
   if (c.opposed) {
     const Shape shape{c.tokens, c.heads * c.size};
     std::vector<float> keys;
@@ -66,34 +66,36 @@ void set_common(const AttentionCase& c, World& world, Operation& op) {
 
 void attention_cases(std::vector<OperationCase>& cases, const AttentionCase& c) {
   const Shape out_shape{c.tokens, c.heads * (c.values() + (c.append_one ? 1 : 0))};
-  cases.push_back({fmt::format("AttentionForward_{}", c.name), c.opposed ? 4e-5 : 4e-6, [=](World& world) {
-                     AttentionForward op;
-                     set_common(c, world, op);
-                     op.out = world.output("out", out_shape);
-                     op.log_sum_exp = world.statistic("log_sum_exp", {c.heads, c.tokens});
-                     world.run(op);
-                   }});
-  cases.push_back({fmt::format("AttentionBackward_{}", c.name), c.opposed ? 1e-4 : 1e-5, [=](World& world) {
-                     AttentionForward forward;
-                     set_common(c, world, forward);
-                     forward.out = world.output("out", out_shape);
-                     forward.log_sum_exp = world.statistic("log_sum_exp", {c.heads, c.tokens});
-                     world.run(forward);
-                     AttentionBackward op;
-                     op.q = forward.q, op.k = forward.k, op.v = forward.v, op.out = forward.out;
-                     op.log_sum_exp = forward.log_sum_exp;
-                     op.sequence_offsets = forward.sequence_offsets;
-                     op.heads = c.heads, op.longest = c.longest, op.scale = forward.scale;
-                     op.dropout = forward.dropout, op.step_inputs = forward.step_inputs;
-                     op.shared_keys = c.shared, op.append_one = c.append_one, op.room_for_one = c.room;
-                     op.k_stride = forward.k_stride, op.v_stride = forward.v_stride;
-                     op.slopes = forward.slopes, op.queries = forward.queries;
-                     op.dout = world.input(out_shape);
-                     op.dq = world.output("dq", forward.q.shape());
-                     op.dk = world.output("dk", forward.k.shape());
-                     op.dv = world.output("dv", forward.v.shape());
-                     world.run(op);
-                   }});
+  cases.push_back(
+      {fmt::format("AttentionForward_{}", c.name), c.opposed ? 4e-5 : 4e-6, [=](OpTestContext& world) {
+         AttentionForward op;
+         set_common(c, world, op);
+         op.out = world.output("out", out_shape);
+         op.log_sum_exp = world.statistic("log_sum_exp", {c.heads, c.tokens});
+         world.run(op);
+       }});
+  cases.push_back(
+      {fmt::format("AttentionBackward_{}", c.name), c.opposed ? 1e-4 : 1e-5, [=](OpTestContext& world) {
+         AttentionForward forward;
+         set_common(c, world, forward);
+         forward.out = world.output("out", out_shape);
+         forward.log_sum_exp = world.statistic("log_sum_exp", {c.heads, c.tokens});
+         world.run(forward);
+         AttentionBackward op;
+         op.q = forward.q, op.k = forward.k, op.v = forward.v, op.out = forward.out;
+         op.log_sum_exp = forward.log_sum_exp;
+         op.sequence_offsets = forward.sequence_offsets;
+         op.heads = c.heads, op.longest = c.longest, op.scale = forward.scale;
+         op.dropout = forward.dropout, op.step_inputs = forward.step_inputs;
+         op.shared_keys = c.shared, op.append_one = c.append_one, op.room_for_one = c.room;
+         op.k_stride = forward.k_stride, op.v_stride = forward.v_stride;
+         op.slopes = forward.slopes, op.queries = forward.queries;
+         op.dout = world.input(out_shape);
+         op.dq = world.output("dq", forward.q.shape());
+         op.dk = world.output("dk", forward.k.shape());
+         op.dv = world.output("dv", forward.v.shape());
+         world.run(op);
+       }});
 }
 }  // namespace
 

@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include "kernels/ops/elementwise/clicks.h"
-#include "tests/operations/world.h"
+#include "tests/operations/op_test_context.h"
 
 namespace comera::test {
 
 namespace {
 void bag_case(std::vector<OperationCase>& cases, std::int64_t bags, std::int64_t width) {
-  cases.push_back({fmt::format("DivideBags_{}_{}", bags, width), 1e-6, [=](World& world) {
+  cases.push_back({fmt::format("DivideBags_{}_{}", bags, width), 1e-6, [=](OpTestContext& world) {
                      std::vector<std::int32_t> offsets{0};
                      for (std::int64_t b = 0; b < bags; ++b)  // empty ones, and ones of a single id
                        offsets.push_back(offsets.back() + static_cast<int>(b * 5 % 7));
@@ -22,14 +22,14 @@ void interaction_cases(std::vector<OperationCase>& cases, std::int64_t others, s
   const std::string name = fmt::format("{}_{}_{}", others, examples, width);
   const std::int64_t features = width + others * (others + 1) / 2;
   cases.push_back(
-      {"DotInteractionForward_" + name, 4e-6, [=](World& world) {
+      {"DotInteractionForward_" + name, 4e-6, [=](OpTestContext& world) {
          DotInteractionForward op;
          op.first = world.input({examples, width}), op.others = world.input({others, examples, width});
          op.y = world.output("y", {examples, features});
          world.run(op);
        }});
   cases.push_back(
-      {"DotInteractionBackward_" + name, 4e-6, [=](World& world) {
+      {"DotInteractionBackward_" + name, 4e-6, [=](OpTestContext& world) {
          DotInteractionBackward op;
          op.first = world.input({examples, width}), op.others = world.input({others, examples, width});
          op.dy = world.input({examples, features});
@@ -43,7 +43,7 @@ void loss_cases(std::vector<OperationCase>& cases, std::int64_t examples, std::i
   for (const bool gradient : {false, true})
     cases.push_back(
         {fmt::format("BinaryCrossEntropy_{}_{}_{}{}", examples, count, range, gradient ? "_gradient" : ""),
-         4e-6, [=](World& world) {
+         4e-6, [=](OpTestContext& world) {
            std::vector<float> labels;
            for (std::int64_t b = 0; b < examples; ++b) labels.push_back(b % 3 == 1 ? 1.F : 0.F);
            BinaryCrossEntropy op;

@@ -9,7 +9,7 @@
 #include "kernels/ops/elementwise/rotary.h"
 #include "kernels/ops/tensor_trains/ttm_chain.h"
 #include "kernels/ops/tensor_trains/ttm_rows.h"
-#include "tests/operations/world.h"
+#include "tests/operations/op_test_context.h"
 
 namespace comera::test {
 
@@ -36,20 +36,21 @@ Integers shuffled(std::int64_t count, std::uint32_t seed) {
 
 void table_gradient_case(std::vector<OperationCase>& cases, std::int64_t tokens, std::int64_t width,
                          std::int64_t rows, std::int64_t count) {
-  cases.push_back({fmt::format("TableGradient_{}_{}_{}", tokens, width, rows), 4e-6, [=](World& world) {
-                     TableGradient op;
-                     op.dy = world.input({tokens, width}), op.ids = world.integers(drawn(tokens, rows, 4));
-                     op.count = world.integers({static_cast<std::int32_t>(count)});
-                     op.dtable = world.master_output("dtable", {rows, width});
-                     world.run(op);
-                   }});
+  cases.push_back(
+      {fmt::format("TableGradient_{}_{}_{}", tokens, width, rows), 4e-6, [=](OpTestContext& world) {
+         TableGradient op;
+         op.dy = world.input({tokens, width}), op.ids = world.integers(drawn(tokens, rows, 4));
+         op.count = world.integers({static_cast<std::int32_t>(count)});
+         op.dtable = world.master_output("dtable", {rows, width});
+         world.run(op);
+       }});
 }
 
 void rotary_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::int64_t heads,
                   std::int64_t size) {
   for (const bool backward : {false, true})
     cases.push_back({fmt::format("Rotary_{}_{}_{}{}", tokens, heads, size, backward ? "_backward" : ""), 1e-6,
-                     [=](World& world) {
+                     [=](OpTestContext& world) {
                        Rotary op;
                        op.x = world.output("x", {tokens, heads * size});
                        op.position_ids = world.integers(drawn(tokens, 19, 5));
@@ -65,7 +66,7 @@ void segment_cases_of(std::vector<OperationCase>& cases, const std::string& name
                       std::int64_t width, const Integers& offsets, std::int64_t count, int rows = 0) {
   const auto segments = static_cast<std::int64_t>(offsets.size()) - 1;
   for (bool with_ids : {false, true}) {
-    cases.push_back({"SegmentSum_" + name + (with_ids ? "_ids" : ""), 4e-6, [=](World& world) {
+    cases.push_back({"SegmentSum_" + name + (with_ids ? "_ids" : ""), 4e-6, [=](OpTestContext& world) {
                        SegmentSum op;
                        op.dy = world.input({rows > 0 ? rows : tokens, width});
                        op.order = world.integers(rows > 0 ? drawn(tokens, rows, 6) : shuffled(tokens, 6));
@@ -96,7 +97,7 @@ void segment_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::
 void table_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::int64_t width) {
   table_gradient_case(cases, tokens, width, 5, tokens - tokens / 5);
   const std::string name = fmt::format("{}_{}", tokens, width);
-  cases.push_back({"EmbeddingSum_" + name, 1e-6, [=](World& world) {
+  cases.push_back({"EmbeddingSum_" + name, 1e-6, [=](OpTestContext& world) {
                      EmbeddingSum op;
                      op.rows = world.master({31, width}), op.index = world.integers(drawn(tokens, 31, 1));
                      op.positions = world.master({17, width});
@@ -105,7 +106,7 @@ void table_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::in
                      op.y = world.output("y", {tokens, width});
                      world.run(op);
                    }});
-  cases.push_back({"EmbeddingSum_no_positions_" + name, 1e-6, [=](World& world) {
+  cases.push_back({"EmbeddingSum_no_positions_" + name, 1e-6, [=](OpTestContext& world) {
                      EmbeddingSum op;
                      op.rows = world.master({31, width}), op.index = world.integers(drawn(tokens, 31, 1));
                      op.types = world.master({2, width}), op.type_ids = world.integers(drawn(tokens, 2, 3));
@@ -114,14 +115,14 @@ void table_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::in
                      world.run(op);
                    }});
   segment_cases(cases, tokens, width, std::max<std::int64_t>(1, tokens / 3));
-  cases.push_back({"GatherRows_" + name, 0, [=](World& world) {
+  cases.push_back({"GatherRows_" + name, 0, [=](OpTestContext& world) {
                      GatherRows op;
                      op.x = world.input({19, width}), op.indices = world.integers(drawn(tokens + 3, 19, 7));
                      op.count = world.integers({static_cast<std::int32_t>(tokens - tokens / 5)});
                      op.y = world.output("y", {tokens, width});
                      world.run(op);
                    }});
-  cases.push_back({"ScatterRows_" + name, 0, [=](World& world) {
+  cases.push_back({"ScatterRows_" + name, 0, [=](OpTestContext& world) {
                      ScatterRows op;
                      op.dy = world.input({tokens, width}), op.indices = world.integers(shuffled(tokens, 8));
                      op.count = world.integers({static_cast<std::int32_t>(tokens - tokens / 5)});
@@ -130,11 +131,11 @@ void table_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::in
                    }});
 }
 
-struct Halves {
+struct Factors {
   std::int64_t lefts, nl, rank, rights, nr, ids, count;
 };
 
-void ttm_cases(std::vector<OperationCase>& cases, const Halves& h) {
+void ttm_cases(std::vector<OperationCase>& cases, const Factors& h) {
   const std::string name = fmt::format("{}_{}_{}_{}_{}", h.lefts, h.nl, h.rank, h.rights, h.nr);
   const auto ids = [=] {
     Integers all = shuffled(h.lefts * h.rights, 9);
@@ -142,7 +143,7 @@ void ttm_cases(std::vector<OperationCase>& cases, const Halves& h) {
     std::sort(all.begin(), all.begin() + h.count);
     return all;
   };
-  cases.push_back({"TTMRowsForward_" + name, 4e-6, [=](World& world) {
+  cases.push_back({"TTMRowsForward_" + name, 4e-6, [=](OpTestContext& world) {
                      TTMRowsForward op;
                      op.left = world.input({h.lefts, h.nl, h.rank});
                      op.right = world.input({h.rights, h.rank, h.nr});
@@ -151,7 +152,7 @@ void ttm_cases(std::vector<OperationCase>& cases, const Halves& h) {
                      op.rows = world.output("rows", {h.ids, h.nl * h.nr});
                      world.run(op);
                    }});
-  cases.push_back({"TTMRowsBackward_" + name, 4e-6, [=](World& world) {
+  cases.push_back({"TTMRowsBackward_" + name, 4e-6, [=](OpTestContext& world) {
                      const Integers all = ids();
                      Integers order(all.size());
                      std::iota(order.begin(), order.end(), 0);
@@ -185,7 +186,7 @@ void chain_cases(std::vector<OperationCase>& cases, const ChainShape& shape) {
                  k + 1 == cores ? 1 : shape.ranks[k]};
   };
   const auto count = static_cast<std::int32_t>(shape.count);
-  cases.push_back({"TTMChainForward_" + name, 4e-6, [=](World& world) {
+  cases.push_back({"TTMChainForward_" + name, 4e-6, [=](OpTestContext& world) {
                      TTMChainForward op;
                      op.cores = cores;
                      for (int k = 0; k < cores; ++k) {
@@ -196,7 +197,7 @@ void chain_cases(std::vector<OperationCase>& cases, const ChainShape& shape) {
                      op.rows = world.output("rows", {shape.ids, width});
                      world.run(op);
                    }});
-  cases.push_back({"TTMChainBackward_" + name, 1e-5, [=](World& world) {
+  cases.push_back({"TTMChainBackward_" + name, 1e-5, [=](OpTestContext& world) {
                      TTMChainBackward op;
                      op.cores = cores;
                      for (int k = 0; k < cores; ++k) {

@@ -8,7 +8,7 @@
 
 #include "kernels/ops/elementwise/bias_activation.h"
 #include "kernels/ops/products/float8.h"
-#include "tests/operations/world.h"
+#include "tests/operations/op_test_context.h"
 
 namespace comera::test {
 
@@ -39,9 +39,9 @@ struct Quantized {
   Scaling scaling;
 
   // What is written; `first`: the activation is an operation of its own.
-  std::vector<World::Output> by(const Backend& backend, Allocator& allocator, DType compute,
-                                bool first) const {
-    World world(backend, compute, allocator);
+  std::vector<OpTestContext::Output> by(const Backend& backend, Allocator& allocator, DType compute,
+                                        bool first) const {
+    OpTestContext world(backend, compute, allocator);
     Float8Quantize op;
     op.rows = rows, op.columns = columns, op.ld = ld, op.scaling = scaling;
     op.x = world.chosen("x", {rows, ld}, numbers(scaling));
@@ -56,17 +56,18 @@ struct Quantized {
       world.run(BiasActivationForward{.u = u, .bias = {}, .activation = activation, .y = op.x});
     }
     world.run(op);
-    std::vector<World::Output> written = world.outputs();
-    std::erase_if(written, [](const World::Output& output) { return output.name == "x"; });
+    std::vector<OpTestContext::Output> written = world.outputs();
+    std::erase_if(written, [](const OpTestContext::Output& output) { return output.name == "x"; });
     return written;
   }
 };
 
-void expect_equal(const std::vector<World::Output>& got, const std::vector<World::Output>& expected) {
-  for (const World::Output& output : got) {
+void expect_equal(const std::vector<OpTestContext::Output>& got,
+                  const std::vector<OpTestContext::Output>& expected) {
+  for (const OpTestContext::Output& output : got) {
     EXPECT_FALSE(output.overrun) << output.name;
     if (output.bits.empty()) continue;  // an input
-    const auto same = std::ranges::find(expected, output.name, &World::Output::name);
+    const auto same = std::ranges::find(expected, output.name, &OpTestContext::Output::name);
     ASSERT_NE(same, expected.end());
     const auto [at, wanted] = std::ranges::mismatch(output.bits, same->bits);
     EXPECT_TRUE(at == output.bits.end()) << output.name << " at byte " << at - output.bits.begin();
@@ -79,8 +80,7 @@ void expect_the_codes_of_an_activations_values(const Backend& backend, Allocator
   const bool narrow =
       backend.support(OperationIdOf<Float8Quantize>::value, DType::bfloat16) == Backend::Support::native;
   for (const DType type : {DType::float8_e4m3, DType::float8_e5m2})
-    for (const Activation activation :
-         {Activation::none, Activation::gelu, Activation::tanh, Activation::relu})
+    for (const Activation activation : all_activations)
       for (const Scaling scaling : {Scaling::current, Scaling::delayed, Scaling::kept}) {
         SCOPED_TRACE(testing::Message()
                      << "type " << name_of(type) << ", activation " << static_cast<int>(activation)

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "kernels/ops/products/float8.h"
-#include "tests/operations/world.h"
+#include "tests/operations/op_test_context.h"
 
 namespace comera::test {
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr DType e4m3 = DType::float8_e4m3, e5m2 = DType::float8_e5m2;
 
-Tensor scales_in(World& world, const std::vector<Float8Scale>& scales) {
+Tensor scales_in(OpTestContext& world, const std::vector<Float8Scale>& scales) {
   std::vector<float> numbers(scales.size() * sizeof(Float8Scale) / sizeof(float));
   if (!scales.empty()) std::memcpy(numbers.data(), scales.data(), scales.size() * sizeof(Float8Scale));
   const Tensor floats = world.chosen_float("scales", numbers);
@@ -43,8 +43,21 @@ struct QuantizeCase {
 };
 
 double activated(Activation activation, double u) {
-  if (activation == Activation::gelu) return u / 2 * std::erfc(-u / std::sqrt(2.));
-  return activation == Activation::tanh ? std::tanh(u) : u;
+  switch (activation) {
+    case Activation::none:
+      return u;
+    case Activation::gelu:
+      return u / 2 * std::erfc(-u / std::sqrt(2.));
+    case Activation::gelu_tanh:
+      return u / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (u + 0.044715 * u * u * u)));
+    case Activation::relu:
+      return u < 0 ? 0 : u;
+    case Activation::silu:
+      return u / (1 + std::exp(-u));
+    case Activation::tanh:
+      return std::tanh(u);
+  }
+  return u;
 }
 
 // Whether a value is so far from where codes change that single precision cannot see it differently.
@@ -82,7 +95,7 @@ std::vector<float> numbers_for(const QuantizeCase& c) {
 
 void add_quantize(std::vector<OperationCase>& cases, const QuantizeCase& c) {
   const double tolerance = c.activation == Activation::none ? 0 : 2e-6;
-  cases.push_back({"Float8Quantize_" + c.name, tolerance, [c](World& world) {
+  cases.push_back({"Float8Quantize_" + c.name, tolerance, [c](OpTestContext& world) {
                      const std::vector<float> values = numbers_for(c);
                      const std::int64_t rows = float8_padded(c.rows), columns = float8_padded(c.columns);
                      Float8Quantize op;
@@ -108,7 +121,7 @@ struct ProductCase {
 };
 
 void add_product(std::vector<OperationCase>& cases, const ProductCase& c) {
-  cases.push_back({std::string("Float8Product_") + c.name, c.wide ? 2e-3 : 2e-6, [c](World& world) {
+  cases.push_back({std::string("Float8Product_") + c.name, c.wide ? 2e-3 : 2e-6, [c](OpTestContext& world) {
                      Float8Product op;
                      op.m = c.m, op.n = c.n, op.k = c.k, op.lda = c.lda, op.ldb = c.ldb, op.ldc = c.ldc;
                      const double range = c.wide ? 200 : 4;
@@ -169,7 +182,7 @@ std::vector<float> padded_a(const LinearCase& c, const LinearShape& shape) {
 }
 
 void add_linear(std::vector<OperationCase>& cases, const LinearCase& c) {
-  cases.push_back({std::string("Float8LinearForward_") + c.name, c.tolerance, [c](World& world) {
+  cases.push_back({std::string("Float8LinearForward_") + c.name, c.tolerance, [c](OpTestContext& world) {
                      const LinearShape shape = shape_of(c);
                      Float8LinearForward op;
                      op.options = c.options;
@@ -191,7 +204,7 @@ void add_linear(std::vector<OperationCase>& cases, const LinearCase& c) {
                      world.run(op);
                    }});
   cases.push_back(
-      {std::string("Float8LinearBackward_") + c.name, c.tolerance, [c](World& world) {
+      {std::string("Float8LinearBackward_") + c.name, c.tolerance, [c](OpTestContext& world) {
          const LinearShape shape = shape_of(c);
          Float8LinearBackward op;
          op.options = c.options;
@@ -224,7 +237,7 @@ void add_linear(std::vector<OperationCase>& cases, const LinearCase& c) {
 }
 
 void add_expand(std::vector<OperationCase>& cases, const std::string& name, std::int64_t count, DType type) {
-  cases.push_back({"Float8Expand_" + name, 0, [=](World& world) {
+  cases.push_back({"Float8Expand_" + name, 0, [=](OpTestContext& world) {
                      Float8Expand op;
                      op.x = world.codes("x", {count}, type);
                      op.scale = scales_in(world, {scale_of(4)});
@@ -242,7 +255,7 @@ struct NextScalesCase {
 };
 
 void add_next_scales(std::vector<OperationCase>& cases, const NextScalesCase& c) {
-  cases.push_back({std::string("Float8NextScales_") + c.name, 0, [c](World& world) {
+  cases.push_back({std::string("Float8NextScales_") + c.name, 0, [c](OpTestContext& world) {
                      Float8NextScales op;
                      const Float8Scale before{.inverse = 0.5F, .scale = 2, .amax = c.amax};
                      std::vector<Float8Scale> scales = {before, scale_of(1), before};
@@ -296,9 +309,10 @@ void add_float8_cases(std::vector<OperationCase>& cases) {
         cases,
         {.name = current ? "nan" : "nan_delayed", .rows = 4, .columns = 4, .scaling = scaling, .at_5 = nan});
   }
-  for (const Activation activation : {Activation::gelu, Activation::tanh}) {
+  for (const Activation activation : all_activations) {
+    if (activation == Activation::none) continue;
     const auto add = [&](QuantizeCase c) {
-      c.name += activation == Activation::gelu ? "_gelu" : "_tanh";
+      c.name += fmt::format("_{}", traits_of(activation).name);
       c.activation = activation;
       add_quantize(cases, c);
     };

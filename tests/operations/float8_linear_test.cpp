@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/reference/reference_backend.h"
 #include "kernels/ops/products/float8.h"
+#include "kernels/reference/reference_backend.h"
 #include "tests/support/harness.h"
 
 namespace comera::test {
@@ -46,7 +46,7 @@ class Float8Linears : public testing::Test {
     return relative_error(read_tensor(rounded), read_tensor(exact));
   }
 
-  Harness harness_{plain_backend()};
+  Harness harness_{reference_backend()};
   // Of the sizes that they have in training: gradients are far smaller than what is multiplied forwards.
   Tensor x_ = normal({tokens, inputs}, 1), a_ = normal({inputs, rank}, 0.1), b_ = normal({rank, width}, 0.2),
          dy_ = normal({tokens, width}, 1e-6);

@@ -2,7 +2,7 @@
 
 #include "kernels/ops/elementwise/cross_entropy.h"
 #include "kernels/ops/elementwise/sequence.h"
-#include "tests/operations/world.h"
+#include "tests/operations/op_test_context.h"
 
 namespace comera::test {
 
@@ -17,7 +17,7 @@ struct LossCase {
 void loss_case(std::vector<OperationCase>& cases, const LossCase& c) {
   cases.push_back({fmt::format("SoftmaxCrossEntropy_{}_{}_{}_{}{}{}", c.outer, c.rows, c.inner, c.count,
                                c.bias ? "_bias" : "", c.gradient ? "_gradient" : ""),
-                   4e-6, [=](World& world) {
+                   4e-6, [=](OpTestContext& world) {
                      SoftmaxCrossEntropy op;
                      // Without a gradient they may be left with their bias added, or not.
                      const Shape shape{c.outer, c.rows, c.inner};
@@ -40,7 +40,7 @@ void loss_case(std::vector<OperationCase>& cases, const LossCase& c) {
 void sequence_cases(std::vector<OperationCase>& cases, std::int64_t sequences, std::int32_t count,
                     std::int64_t width) {
   const std::string name = fmt::format("{}_{}_{}", sequences, count, width);
-  cases.push_back({"SequenceMean_" + name, 4e-6, [=](World& world) {
+  cases.push_back({"SequenceMean_" + name, 4e-6, [=](OpTestContext& world) {
                      std::vector<std::int32_t> offsets{0};
                      for (std::int64_t s = 0; s < sequences; ++s)
                        offsets.push_back(offsets.back() + static_cast<int>((5 + s * 7) % 13));
@@ -50,20 +50,20 @@ void sequence_cases(std::vector<OperationCase>& cases, std::int64_t sequences, s
                      op.y = world.output("y", {sequences, width});
                      world.run(op);
                    }});
-  cases.push_back({"PairFeaturesForward_" + name, 4e-6, [=](World& world) {
+  cases.push_back({"PairFeaturesForward_" + name, 4e-6, [=](OpTestContext& world) {
                      PairFeaturesForward op;
                      op.x = world.input({2 * sequences + 1, width}), op.count = world.integers({count});
                      op.y = world.output("y", {sequences, 4 * width});
                      world.run(op);
                    }});
-  cases.push_back({"PairFeaturesBackward_" + name, 4e-6, [=](World& world) {
+  cases.push_back({"PairFeaturesBackward_" + name, 4e-6, [=](OpTestContext& world) {
                      PairFeaturesBackward op;
                      op.x = world.input({2 * sequences + 1, width}), op.count = world.integers({count});
                      op.dy = world.input({sequences, 4 * width});
                      op.dx = world.output("dx", {2 * sequences + 1, width});
                      world.run(op);
                    }});
-  cases.push_back({"SequenceMeanBackward_" + name, 4e-6, [=](World& world) {
+  cases.push_back({"SequenceMeanBackward_" + name, 4e-6, [=](OpTestContext& world) {
                      std::vector<std::int32_t> offsets{0};
                      for (std::int64_t s = 0; s < sequences; ++s)
                        offsets.push_back(offsets.back() + static_cast<int>((5 + s * 7) % 13));
@@ -74,7 +74,7 @@ void sequence_cases(std::vector<OperationCase>& cases, std::int64_t sequences, s
                      world.run(op);
                    }});
   for (const bool gradient : {false, true})
-    cases.push_back({"SquaredError_" + name + (gradient ? "_gradient" : ""), 4e-6, [=](World& world) {
+    cases.push_back({"SquaredError_" + name + (gradient ? "_gradient" : ""), 4e-6, [=](OpTestContext& world) {
                        std::vector<float> scores;
                        for (std::int64_t s = 0; s < sequences; ++s)
                          scores.push_back(static_cast<float>(s % 11) * 0.5F - 2);
@@ -104,7 +104,7 @@ void add_loss_cases(std::vector<OperationCase>& cases) {
   loss_case(cases, {5, 6, 3, 14, 5, 0, true, true});
   loss_case(cases, {5, 6, 3, 13, 29, 30, false, true});
   // The largest of a row twice, beside each other: the first is the prediction.
-  cases.push_back({"SoftmaxCrossEntropy_ties", 4e-6, [](World& world) {
+  cases.push_back({"SoftmaxCrossEntropy_ties", 4e-6, [](OpTestContext& world) {
                      constexpr std::int64_t classes = 70;
                      const std::vector<std::int32_t> first = {0, 1, 31, 33, 63, 68};
                      std::vector<float> logits(first.size() * classes, -1.F);

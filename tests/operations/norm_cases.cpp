@@ -2,7 +2,7 @@
 
 #include "kernels/ops/elementwise/bias_dropout_residual_norm.h"
 #include "kernels/ops/elementwise/layer_norm.h"
-#include "tests/operations/world.h"
+#include "tests/operations/op_test_context.h"
 
 namespace comera::test {
 
@@ -13,7 +13,7 @@ struct Size {
 
 // With what it leaves for later, where it leaves something.
 template <class Operation>
-void run_with_later(World& world, Operation& op, std::int64_t numbers) {
+void run_with_later(OpTestContext& world, Operation& op, std::int64_t numbers) {
   WeightGradients later{.type = op.dy.dtype()};
   op.later = {&later, world.master({LaterSums::most_parts * numbers})};
   world.run(op);
@@ -22,7 +22,7 @@ void run_with_later(World& world, Operation& op, std::int64_t numbers) {
 
 void layer_norm_cases(std::vector<OperationCase>& cases, Size size, bool in_place) {
   const std::string name = fmt::format("{}_{}{}", size.rows, size.width, in_place ? "_in_place" : "");
-  cases.push_back({"LayerNormForward_" + name, 4e-6, [=](World& world) {
+  cases.push_back({"LayerNormForward_" + name, 4e-6, [=](OpTestContext& world) {
                      LayerNormForward op;
                      const Shape shape{size.rows, size.width};
                      op.x = world.output("x", shape);
@@ -33,7 +33,7 @@ void layer_norm_cases(std::vector<OperationCase>& cases, Size size, bool in_plac
                      op.rstd = world.statistic("rstd", {size.rows});
                      world.run(op);
                    }});
-  cases.push_back({"LayerNormBackward_" + name, 4e-6, [=](World& world) {
+  cases.push_back({"LayerNormBackward_" + name, 4e-6, [=](OpTestContext& world) {
                      LayerNormBackward op;
                      const Shape shape{size.rows, size.width};
                      op.x = world.input(shape), op.gamma = world.master({size.width});
@@ -54,7 +54,7 @@ void block_end_cases(std::vector<OperationCase>& cases, Size size, bool norm, do
                      bool in_place) {
   const std::string name = fmt::format("{}_{}{}{}{}", size.rows, size.width, norm ? "" : "_no_norm",
                                        probability > 0 ? "_dropout" : "", in_place ? "_in_place" : "");
-  cases.push_back({"BiasDropoutResidualNormForward_" + name, 6e-6, [=](World& world) {
+  cases.push_back({"BiasDropoutResidualNormForward_" + name, 6e-6, [=](OpTestContext& world) {
                      BiasDropoutResidualNormForward op;
                      const Shape shape{size.rows, size.width};
                      op.x = world.output("x", shape), op.bias = world.master({size.width});
@@ -71,7 +71,7 @@ void block_end_cases(std::vector<OperationCase>& cases, Size size, bool norm, do
                      }
                      world.run(op);
                    }});
-  cases.push_back({"BiasDropoutResidualNormBackward_" + name, 4e-6, [=](World& world) {
+  cases.push_back({"BiasDropoutResidualNormBackward_" + name, 4e-6, [=](OpTestContext& world) {
                      BiasDropoutResidualNormBackward op;
                      const Shape shape{size.rows, size.width};
                      op.dy = world.output("dy", shape), op.dropout = {probability, 11};

@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/reference/reference_backend.h"
-#include "tests/operations/world.h"
+#include "tests/operations/op_test_context.h"
 
 namespace comera::test {
 
@@ -17,9 +17,9 @@ using Parameter = std::tuple<std::string_view, OperationCase>;
 
 class Operations : public testing::TestWithParam<Parameter> {
  protected:
-  std::vector<World::Output> outputs(const Backend& backend, DType compute,
-                                     DType exact = DType::float32) const {
-    World world(backend, compute, host_allocator(), exact);
+  std::vector<OpTestContext::Output> outputs(const Backend& backend, DType compute,
+                                             DType exact = DType::float32) const {
+    OpTestContext world(backend, compute, host_allocator(), exact);
     std::get<1>(GetParam()).run(world);
     return world.outputs();
   }
@@ -32,7 +32,7 @@ class Operations : public testing::TestWithParam<Parameter> {
 };
 
 TEST_P(Operations, AgreesWithPlainDouble) {
-  expect_close(outputs(backend(), DType::float32), outputs(plain_backend(), DType::float64),
+  expect_close(outputs(backend(), DType::float32), outputs(reference_backend(), DType::float64),
                std::get<1>(GetParam()).tolerance);
 }
 
@@ -59,7 +59,7 @@ class OperationsOnNaNs : public Operations {};
 TEST_P(OperationsOnNaNs, AreNotSwallowed) {
   std::uint32_t tensors = 1;
   for (std::uint32_t tensor = 0; tensor < tensors; tensor += tensor < 30 ? 1 : 31) {
-    World world(backend(), DType::float32), plain(plain_backend(), DType::float64);
+    OpTestContext world(backend(), DType::float32), plain(reference_backend(), DType::float64);
     world.plant_nan(tensor), plain.plant_nan(tensor);
     std::get<1>(GetParam()).run(world), std::get<1>(GetParam()).run(plain);
     tensors = world.drawn_tensors();
@@ -76,7 +76,7 @@ class NarrowOperations : public Operations {};
 
 TEST_P(NarrowOperations, AgreesWithPlainDouble) {
   expect_close(outputs(backend(), DType::bfloat16, DType::bfloat16),
-               outputs(plain_backend(), DType::float64, DType::bfloat16), narrow_tolerance,
+               outputs(reference_backend(), DType::float64, DType::bfloat16), narrow_tolerance,
                narrow_statistic_tolerance);
 }
 

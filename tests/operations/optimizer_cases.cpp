@@ -8,7 +8,7 @@
 #include "kernels/ops/optimizers/directions.h"
 #include "kernels/ops/optimizers/muon.h"
 #include "kernels/ops/optimizers/optimizer.h"
-#include "tests/operations/world.h"
+#include "tests/operations/op_test_context.h"
 
 namespace comera::test {
 
@@ -49,13 +49,13 @@ Tables tables_of(const std::vector<Shape>& shapes) {
 void table_cases(std::vector<OperationCase>& cases, std::int64_t rows, std::int64_t width) {
   const std::string size = fmt::format("{}_{}", rows, width);
   const Tables tables = tables_of({{rows, width}});
-  cases.push_back({"ClearTouchedRows_" + size, 1e-30, [=](World& world) {
+  cases.push_back({"ClearTouchedRows_" + size, 1e-30, [=](OpTestContext& world) {
                      ClearTouchedRows op;
                      op.gradient = world.output("gradient", {rows, width});
                      op.marks = world.chosen_integers("marks", tables.marks);
                      world.run(op);
                    }});
-  cases.push_back({"TouchRows_" + size, 1e-30, [=](World& world) {
+  cases.push_back({"TouchRows_" + size, 1e-30, [=](OpTestContext& world) {
                      std::vector<std::int32_t> ids;
                      for (std::int64_t row = 0; row < rows; row += 3)
                        ids.push_back(static_cast<std::int32_t>(row));
@@ -75,7 +75,7 @@ void touched_row_cases(std::vector<OperationCase>& cases, const std::string& nam
   const std::int64_t elements = tables.segments.back().offset + tables.segments.back().count + 3;
   const auto count = std::ssize(tables.segments);
   const std::size_t bytes = tables.segments.size() * sizeof(ParameterSegment);
-  cases.push_back({"GradientNorm_rows_" + name, 1e-12, [=](World& world) {
+  cases.push_back({"GradientNorm_rows_" + name, 1e-12, [=](OpTestContext& world) {
                      GradientNorm op;
                      op.gradients = world.input({elements});
                      op.segments = world.bytes(tables.segments.data(), bytes);
@@ -86,7 +86,7 @@ void touched_row_cases(std::vector<OperationCase>& cases, const std::string& nam
                      op.step_inputs = world.step_inputs(inputs), op.results = world.results();
                      world.run(op);
                    }});
-  cases.push_back({"AdamW_rows_" + name, 4e-6, [=](World& world) {
+  cases.push_back({"AdamW_rows_" + name, 4e-6, [=](OpTestContext& world) {
                      AdamW op;
                      op.parameters = world.output("parameters", {elements});
                      op.gradients = world.input({elements});
@@ -127,7 +127,7 @@ void optimizer_cases(std::vector<OperationCase>& cases, const std::string& name,
   const std::size_t bytes = segments.size() * sizeof(ParameterSegment);
   for (const NormCase& c : {NormCase{"", 37, 0}, NormCase{"_clipped", 37, 0.01},
                             NormCase{"_no_targets", 0, 1}, NormCase{"_half_a_target", 0.5, 0.25}}) {
-    cases.push_back({"GradientNorm_" + name + c.name, 1e-12, [=](World& world) {
+    cases.push_back({"GradientNorm_" + name + c.name, 1e-12, [=](OpTestContext& world) {
                        GradientNorm op;
                        op.gradients = world.input({elements});
                        op.segments = world.bytes(segments.data(), bytes);
@@ -139,7 +139,7 @@ void optimizer_cases(std::vector<OperationCase>& cases, const std::string& name,
                      }});
   }
   for (bool nonfinite : {false, true}) {
-    cases.push_back({"AdamW_" + name + (nonfinite ? "_skipped" : ""), 4e-6, [=](World& world) {
+    cases.push_back({"AdamW_" + name + (nonfinite ? "_skipped" : ""), 4e-6, [=](OpTestContext& world) {
                        AdamW op;
                        op.parameters = world.output("parameters", {elements});
                        op.gradients = world.input({elements});
@@ -180,29 +180,30 @@ void direction_cases(std::vector<OperationCase>& cases, const std::string& name,
     results.gradient_scale = 0.5, results.nonfinite = nonfinite ? 1 : 0;
     const std::string skipped = nonfinite ? "_skipped" : "";
     for (const bool before : {false, true})
-      cases.push_back(
-          {"AdamDirection_" + name + (before ? "_eps_before" : "") + skipped, 4e-6, [=](World& world) {
-             AdamDirection op;
-             op.directions = world.output("directions", {elements});
-             op.moment1 = world.output("moment1", {end});
-             op.moment2 = world.output("moment2", {end}, 0);
-             op.segments = world.bytes(moved.data(), bytes), op.segment_count = count;
-             op.elements = elements, op.eps = 1e-3, op.eps_before_correction = before;
-             op.step_inputs = world.step_inputs(inputs), op.results = world.results(results);
-             world.run(op);
-           }});
-    for (const int zeros : {0, 1, 2})
-      cases.push_back({fmt::format("TrustRatios_{}{}{}", name, zeros, skipped), 1e-6, [=](World& world) {
-                         TrustRatios op;
-                         op.parameters = world.output("parameters", {elements}, zeros == 1 ? 0 : 1);
-                         op.directions = world.output("directions", {elements}, zeros == 2 ? 0 : 1);
-                         op.segments = world.bytes(segments.data(), bytes);
-                         op.ratios = world.output_double("ratios", {count});
-                         op.elements = elements, op.weight_decay = 0.25;
-                         op.results = world.results(results);
+      cases.push_back({"AdamDirection_" + name + (before ? "_eps_before" : "") + skipped, 4e-6,
+                       [=](OpTestContext& world) {
+                         AdamDirection op;
+                         op.directions = world.output("directions", {elements});
+                         op.moment1 = world.output("moment1", {end});
+                         op.moment2 = world.output("moment2", {end}, 0);
+                         op.segments = world.bytes(moved.data(), bytes), op.segment_count = count;
+                         op.elements = elements, op.eps = 1e-3, op.eps_before_correction = before;
+                         op.step_inputs = world.step_inputs(inputs), op.results = world.results(results);
                          world.run(op);
                        }});
-    cases.push_back({"FollowDirections_" + name + skipped, 1e-6, [=](World& world) {
+    for (const int zeros : {0, 1, 2})
+      cases.push_back(
+          {fmt::format("TrustRatios_{}{}{}", name, zeros, skipped), 1e-6, [=](OpTestContext& world) {
+             TrustRatios op;
+             op.parameters = world.output("parameters", {elements}, zeros == 1 ? 0 : 1);
+             op.directions = world.output("directions", {elements}, zeros == 2 ? 0 : 1);
+             op.segments = world.bytes(segments.data(), bytes);
+             op.ratios = world.output_double("ratios", {count});
+             op.elements = elements, op.weight_decay = 0.25;
+             op.results = world.results(results);
+             world.run(op);
+           }});
+    cases.push_back({"FollowDirections_" + name + skipped, 1e-6, [=](OpTestContext& world) {
                        std::vector<double> factors;
                        for (std::int64_t s = 0; s < count; ++s)
                          factors.push_back(0.5 + static_cast<double>(s));
@@ -249,7 +250,7 @@ void muon_cases(std::vector<OperationCase>& cases, const std::string& name, cons
   }
   const auto elements = static_cast<std::int64_t>(gradients.size());
   for (bool nonfinite : {false, true})
-    cases.push_back({"Muon_" + name + (nonfinite ? "_skipped" : ""), 5e-5, [=](World& world) {
+    cases.push_back({"Muon_" + name + (nonfinite ? "_skipped" : ""), 5e-5, [=](OpTestContext& world) {
                        Muon op;
                        op.parameters = world.output("parameters", {elements});
                        op.gradients = world.chosen("gradients", {elements}, gradients);
@@ -298,7 +299,7 @@ void add_optimizer_cases(std::vector<OperationCase>& cases) {
         NonfiniteCase{"of_many", {3 * 250 + 1, 3 * 299 + 1}, infinity, 0, std::vector<std::int64_t>(300, 2)},
         NonfiniteCase{"last_of_many", {3 * 299 + 1}, infinity, 0, std::vector<std::int64_t>(300, 2)},
         NonfiniteCase{"last_squares_of_many", {3 * 299 + 1}, 1e20F, 0, std::vector<std::int64_t>(300, 2)}})
-    cases.push_back({"GradientNorm_nonfinite_" + std::string(c.name), 1e-12, [c](World& world) {
+    cases.push_back({"GradientNorm_nonfinite_" + std::string(c.name), 1e-12, [c](OpTestContext& world) {
                        const auto segments = segments_of(c.counts, 1);
                        const std::int64_t elements = segments.back().offset + segments.back().count + 1;
                        std::vector<float> gradients(elements, 0.5F);

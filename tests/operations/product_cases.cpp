@@ -1,12 +1,12 @@
 #include <fmt/core.h>
 
 #include "kernels/ops/products/matrix_product.h"
-#include "kernels/ops/tensor_trains/tt_feed_forward.h"
+#include "kernels/ops/products/weight_gradients.h"
 #include "kernels/ops/tensor_trains/tt_factors.h"
+#include "kernels/ops/tensor_trains/tt_feed_forward.h"
 #include "kernels/ops/tensor_trains/tt_inner.h"
 #include "kernels/ops/tensor_trains/tt_linear.h"
-#include "kernels/ops/products/weight_gradients.h"
-#include "tests/operations/world.h"
+#include "tests/operations/op_test_context.h"
 
 namespace comera::test {
 
@@ -20,7 +20,7 @@ void product_case(std::vector<OperationCase>& cases, Size size, bool transpose_a
   const std::string name = fmt::format(
       "MatrixProduct_{}{}_{}_{}_{}{}{}{}", transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', size.m, size.n,
       size.k, accumulate ? "_accumulate" : "", ld > 0 ? "_apart" : "", into_master ? "_master" : "");
-  cases.push_back({name, 2e-6, [=](World& world) {
+  cases.push_back({name, 2e-6, [=](OpTestContext& world) {
                      MatrixProduct op;
                      op.m = size.m, op.n = size.n, op.k = size.k;
                      op.transpose_a = transpose_a, op.transpose_b = transpose_b, op.accumulate = accumulate;
@@ -37,7 +37,7 @@ void product_case(std::vector<OperationCase>& cases, Size size, bool transpose_a
 
 void batch_case(std::vector<OperationCase>& cases, const std::string& name, Size size, std::int64_t batch,
                 bool one_result) {
-  cases.push_back({"MatrixProduct_batch_" + name, 2e-6, [=](World& world) {
+  cases.push_back({"MatrixProduct_batch_" + name, 2e-6, [=](OpTestContext& world) {
                      MatrixProduct op;
                      op.m = size.m, op.n = size.n, op.k = size.k, op.batch = batch;
                      op.accumulate = one_result;
@@ -54,7 +54,7 @@ void batch_case(std::vector<OperationCase>& cases, const std::string& name, Size
 // shorter than a row; the same again with the operands the other way round.
 void products_case(std::vector<OperationCase>& cases, const std::string& name, Size size, std::int64_t heads,
                    bool accumulate, int times) {
-  cases.push_back({"MatrixProducts_" + name, 2e-6, [=](World& world) {
+  cases.push_back({"MatrixProducts_" + name, 2e-6, [=](OpTestContext& world) {
                      MatrixProducts op;
                      for (int i = 0; i < times; ++i) {
                        const bool turned = i % 2 != 0;
@@ -88,7 +88,7 @@ struct PartsCase {
 void weight_gradients_case(std::vector<OperationCase>& cases, const std::string& name,
                            const std::vector<WeightCase>& gradients,
                            const std::vector<PartsCase>& sums = {}) {
-  cases.push_back({"WeightGradients_" + name, 4e-6, [=](World& world) {
+  cases.push_back({"WeightGradients_" + name, 4e-6, [=](OpTestContext& world) {
                      WeightGradients op;
                      op.type = world.input({1}).dtype();
                      for (const PartsCase& c : sums)
@@ -113,9 +113,9 @@ void weight_gradients_case(std::vector<OperationCase>& cases, const std::string&
 }
 
 // Cores of these modes and ranks; the ranks between are one fewer than the modes.
-TTTrain random_train(World& world, const std::vector<std::int64_t>& modes, std::size_t inputs,
-                     const std::vector<std::int64_t>& ranks) {
-  TTTrain train{
+TTCoreChain random_train(OpTestContext& world, const std::vector<std::int64_t>& modes, std::size_t inputs,
+                         const std::vector<std::int64_t>& ranks) {
+  TTCoreChain train{
       .order = static_cast<int>(modes.size()), .inputs = static_cast<int>(inputs), .core = {}, .gate = {}};
   for (std::size_t k = 0; k < modes.size(); ++k) {
     const std::int64_t before = k == 0 ? 1 : ranks[k - 1], after = k < ranks.size() ? ranks[k] : 1;
@@ -125,7 +125,7 @@ TTTrain random_train(World& world, const std::vector<std::int64_t>& modes, std::
   return train;
 }
 
-struct HalvesCase {
+struct FactorsCase {
   std::string name;
   std::vector<std::int64_t> modes;
   std::size_t inputs;
@@ -136,34 +136,34 @@ struct HalvesCase {
   bool last_row = false;
 };
 
-void halves_cases(std::vector<OperationCase>& cases, const HalvesCase& c) {
-  cases.push_back({"TTHalvesForward_" + c.name, 4e-6, [=](World& world) {
-                     TTHalvesForward op;
+void factors_cases(std::vector<OperationCase>& cases, const FactorsCase& c) {
+  cases.push_back({"TTHalvesForward_" + c.name, 4e-6, [=](OpTestContext& world) {
+                     TTFactorsForward op;
                      for (int i = 0; i < c.trains; ++i) {
-                       const TTTrain train = random_train(world, c.modes, c.inputs, c.ranks);
+                       const TTCoreChain train = random_train(world, c.modes, c.inputs, c.ranks);
                        const std::int64_t columns = c.ranks[c.inputs - 1] + c.padding,
                                           apart = columns + c.beside, rows = columns + (c.last_row ? 1 : 0);
-                       op.halves.push_back({.train = train,
-                                            .a = world.master_output("a", {train.input_size(), apart}),
-                                            .a_apart = apart,
-                                            .a_columns = columns,
-                                            .b = world.master_output("b", {rows, train.output_size()})});
-                       if (c.last_row) op.halves.back().last_row = world.master({train.output_size()});
+                       op.factors.push_back({.train = train,
+                                             .a = world.master_output("a", {train.input_size(), apart}),
+                                             .a_apart = apart,
+                                             .a_columns = columns,
+                                             .b = world.master_output("b", {rows, train.output_size()})});
+                       if (c.last_row) op.factors.back().last_row = world.master({train.output_size()});
                      }
                      world.run(op);
                    }});
-  cases.push_back({"TTHalvesBackward_" + c.name, 1e-5, [=](World& world) {
-                     TTHalvesBackward op;
+  cases.push_back({"TTHalvesBackward_" + c.name, 1e-5, [=](OpTestContext& world) {
+                     TTFactorsBackward op;
                      for (int i = 0; i < c.trains; ++i) {
-                       const TTTrain train = random_train(world, c.modes, c.inputs, c.ranks);
+                       const TTCoreChain train = random_train(world, c.modes, c.inputs, c.ranks);
                        const std::int64_t columns = c.ranks[c.inputs - 1] + c.padding,
                                           apart = columns + c.beside, rows = columns + (c.last_row ? 1 : 0);
-                       TTHalvesBackward::Half half{.train = train,
-                                                   .da = world.master({train.input_size(), apart}),
-                                                   .a_apart = apart,
-                                                   .db = world.master({rows, train.output_size()}),
-                                                   .dcore = {},
-                                                   .dgate = {}};
+                       TTFactorsBackward::Factors half{.train = train,
+                                                       .da = world.master({train.input_size(), apart}),
+                                                       .a_apart = apart,
+                                                       .db = world.master({rows, train.output_size()}),
+                                                       .dcore = {},
+                                                       .dgate = {}};
                        if (c.last_row)
                          half.dlast_row = world.master_output("dlast_row", {train.output_size()});
                        for (int k = 0; k < train.order; ++k) {
@@ -171,14 +171,14 @@ void halves_cases(std::vector<OperationCase>& cases, const HalvesCase& c) {
                          if (k + 1 < train.order)
                            half.dgate[k] = world.master_output("dgate", train.gate[k].shape());
                        }
-                       op.halves.push_back(half);
+                       op.factors.push_back(half);
                      }
                      world.run(op);
                    }});
 }
 
 // What an operation has left. World::run() runs it dry first: what that left is not run.
-void run_later(World& world, WeightGradients later) {
+void run_later(OpTestContext& world, WeightGradients later) {
   const auto first = later.gradients.begin();
   later.gradients.erase(first, first + static_cast<std::ptrdiff_t>(later.gradients.size() / 2));
   if (!later.empty()) world.run(later);
@@ -193,16 +193,16 @@ struct LinearCase {
 };
 
 std::string name_of(const LinearCase& c) {
-  static const char* activations[] = {"", "_gelu", "_tanh", "_relu"};
   return fmt::format("{}_{}_{}x{}_{}{}{}{}{}", c.tokens, c.inputs, c.ranks.size(), c.ranks[0], c.widths[0],
-                     activations[static_cast<int>(c.activation)], c.bias ? "" : "_no_bias",
-                     c.accumulate_dx ? "_accumulate" : "", c.other > 0 ? "_other" : "");
+                     c.activation == Activation::none ? "" : std::string("_") + traits_of(c.activation).name,
+                     c.bias ? "" : "_no_bias", c.accumulate_dx ? "_accumulate" : "",
+                     c.other > 0 ? "_other" : "");
 }
 
 void linear_cases(std::vector<OperationCase>& cases, const LinearCase& c) {
   std::int64_t all = c.other;
   for (std::int64_t rank : c.ranks) all += rank;
-  cases.push_back({"TTLinearForward_" + name_of(c), 4e-6, [=](World& world) {
+  cases.push_back({"TTLinearForward_" + name_of(c), 4e-6, [=](OpTestContext& world) {
                      TTLinearForward op;
                      op.x = world.input({c.tokens, c.inputs});
                      op.a = world.input({c.inputs, all}, 0.2);
@@ -223,7 +223,7 @@ void linear_cases(std::vector<OperationCase>& cases, const LinearCase& c) {
                      }
                      world.run(op);
                    }});
-  cases.push_back({"TTLinearBackward_" + name_of(c), 4e-6, [=](World& world) {
+  cases.push_back({"TTLinearBackward_" + name_of(c), 4e-6, [=](OpTestContext& world) {
                      TTLinearBackward op;
                      op.x = world.input({c.tokens, c.inputs});
                      op.a = world.input({c.inputs, all}, 0.2);
@@ -242,7 +242,7 @@ void linear_cases(std::vector<OperationCase>& cases, const LinearCase& c) {
                        if (c.bias)
                          output.dbias = world.master_output(fmt::format("dbias{}", i), {c.widths[i]});
                        output.activation = c.activation;
-                       if (c.activation == Activation::gelu) {
+                       if (slope_by_argument(c.activation)) {
                          output.u = world.input({c.tokens, c.widths[i]}, 4);
                        }
                        if (slope_by_value(c.activation)) output.y = world.input({c.tokens, c.widths[i]});
@@ -263,7 +263,7 @@ struct FeedForwardCase {
 };
 
 template <class Operation>
-void set_common(const FeedForwardCase& c, World& world, Operation& op) {
+void set_common(const FeedForwardCase& c, OpTestContext& world, Operation& op) {
   op.x = world.input({c.tokens, c.inputs});
   op.a_up = world.input({c.inputs, c.rank_up}, 0.2);
   op.b_up = world.input({c.rank_up, c.inner});
@@ -277,7 +277,7 @@ void feed_forward_cases(std::vector<OperationCase>& cases, const FeedForwardCase
   const std::string name =
       fmt::format("{}_{}_{}_{}_{}_{}_{}{}", c.tokens, c.inputs, c.rank_up, c.inner, c.rank_down, c.outputs,
                   static_cast<int>(c.activation), c.accumulate_dx ? "_accumulate" : "");
-  cases.push_back({"TTFeedForwardForward_" + name, 4e-6, [=](World& world) {
+  cases.push_back({"TTFeedForwardForward_" + name, 4e-6, [=](OpTestContext& world) {
                      TTFeedForwardForward op;
                      set_common(c, world, op);
                      op.xa = world.output("xa", {c.tokens, c.rank_up});
@@ -285,7 +285,7 @@ void feed_forward_cases(std::vector<OperationCase>& cases, const FeedForwardCase
                      op.y = world.output("y", {c.tokens, c.outputs});
                      world.run(op);
                    }});
-  cases.push_back({"TTFeedForwardBackward_" + name, 4e-6, [=](World& world) {
+  cases.push_back({"TTFeedForwardBackward_" + name, 4e-6, [=](OpTestContext& world) {
                      TTFeedForwardBackward op;
                      set_common(c, world, op);
                      op.xa = world.input({c.tokens, c.rank_up});
@@ -312,7 +312,7 @@ struct InnerCase {
 };
 
 template <class Operation>
-void set_common(const InnerCase& c, World& world, Operation& op) {
+void set_common(const InnerCase& c, OpTestContext& world, Operation& op) {
   op.xa = world.input({c.tokens, c.rank_up});
   op.b_up = world.input({c.rank_up, c.inner});
   op.bias = world.master({c.inner});
@@ -323,14 +323,14 @@ void set_common(const InnerCase& c, World& world, Operation& op) {
 void inner_cases(std::vector<OperationCase>& cases, const InnerCase& c) {
   const std::string name = fmt::format("{}_{}_{}_{}_{}", c.tokens, c.rank_up, c.inner, c.rank_down,
                                        static_cast<int>(c.activation));
-  cases.push_back({"TTInnerForward_" + name, 4e-6, [=](World& world) {
+  cases.push_back({"TTInnerForward_" + name, 4e-6, [=](OpTestContext& world) {
                      TTInnerForward op;
                      set_common(c, world, op);
                      op.ha = world.output("ha", {c.tokens, c.rank_down});
                      world.run(op);
                    }});
   if (c.forward_only) return;
-  cases.push_back({"TTInnerBackward_" + name, 4e-6, [=](World& world) {
+  cases.push_back({"TTInnerBackward_" + name, 4e-6, [=](OpTestContext& world) {
                      TTInnerBackward op;
                      set_common(c, world, op);
                      op.dha = world.input({c.tokens, c.rank_down});
@@ -344,17 +344,17 @@ void inner_cases(std::vector<OperationCase>& cases, const InnerCase& c) {
 }  // namespace
 
 void add_product_cases(std::vector<OperationCase>& cases) {
-  for (const HalvesCase& c :
-       {HalvesCase{"1x1", {3, 5}, 1, {4}}, HalvesCase{"1x2", {37, 4, 6}, 1, {8, 3}, 4},
-        HalvesCase{"2x1", {4, 5, 41}, 2, {3, 7}, 1}, HalvesCase{"2x2", {8, 6, 5, 7}, 2, {8, 33, 5}, 3, 2},
-        HalvesCase{"3x3", {12, 8, 8, 8, 8, 12}, 3, {12, 30, 30, 30, 12}, 60, 4},
-        HalvesCase{"4x3", {2, 3, 4, 5, 3, 2, 7}, 4, {2, 6, 17, 19, 6, 3}, 0, 9},
-        HalvesCase{"many", {2, 3, 2, 3}, 2, {2, 3, 2}, 1, 310, 1, true},
-        HalvesCase{"1x1_padded", {3, 5}, 1, {4}, 0, 1, 4},
-        HalvesCase{"1x1_long", {3, 290}, 1, {4}},  // more than a block copies
-        HalvesCase{"1x1_last_row", {3, 5}, 1, {4}, 2, 2, 0, true},
-        HalvesCase{"2x2_padded_last_row", {8, 6, 5, 7}, 2, {8, 30, 5}, 1, 2, 2, true}})
-    halves_cases(cases, c);
+  for (const FactorsCase& c :
+       {FactorsCase{"1x1", {3, 5}, 1, {4}}, FactorsCase{"1x2", {37, 4, 6}, 1, {8, 3}, 4},
+        FactorsCase{"2x1", {4, 5, 41}, 2, {3, 7}, 1}, FactorsCase{"2x2", {8, 6, 5, 7}, 2, {8, 33, 5}, 3, 2},
+        FactorsCase{"3x3", {12, 8, 8, 8, 8, 12}, 3, {12, 30, 30, 30, 12}, 60, 4},
+        FactorsCase{"4x3", {2, 3, 4, 5, 3, 2, 7}, 4, {2, 6, 17, 19, 6, 3}, 0, 9},
+        FactorsCase{"many", {2, 3, 2, 3}, 2, {2, 3, 2}, 1, 310, 1, true},
+        FactorsCase{"1x1_padded", {3, 5}, 1, {4}, 0, 1, 4},
+        FactorsCase{"1x1_long", {3, 290}, 1, {4}},  // more than a block copies
+        FactorsCase{"1x1_last_row", {3, 5}, 1, {4}, 2, 2, 0, true},
+        FactorsCase{"2x2_padded_last_row", {8, 6, 5, 7}, 2, {8, 30, 5}, 1, 2, 2, true}})
+    factors_cases(cases, c);
   const Size sizes[] = {{1, 1, 1}, {7, 5, 3}, {71, 229, 37}, {30, 253, 515}, {1031, 30, 97}};
   for (const Size& size : sizes) {
     for (int flags = 0; flags < 4; ++flags) {
@@ -393,7 +393,12 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   weight_gradients_case(cases, "sums_alone", {}, {{3, 5, 7, 1}});
 
   linear_cases(cases, {1, 1, {1}, {1}});
-  linear_cases(cases, {5, 7, {3}, {11}, Activation::gelu});
+  for (const Activation activation : all_activations) {
+    linear_cases(cases, {5, 7, {3}, {11}, activation});
+    feed_forward_cases(cases, {7, 5, 3, 11, 2, 13, activation, true});
+    inner_cases(cases, {33, 70, 40, 9, activation});
+    inner_cases(cases, {65, 16, 136, 24, activation});
+  }
   linear_cases(cases, {13, 31, {5}, {17}, Activation::tanh, false, true});
   linear_cases(cases, {71, 29, {8}, {37}, Activation::relu, true, true});
   linear_cases(cases, {131, 67, {13, 1, 30}, {71, 5, 300}, Activation::none, true, true});
@@ -404,7 +409,6 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   linear_cases(cases, {257, 300, {270}, {48}, Activation::gelu, false, true});
   linear_cases(cases, {203, 65, {9}, {37}, Activation::none, true, true, 14});
   feed_forward_cases(cases, {1, 1, 1, 1, 1, 1});
-  feed_forward_cases(cases, {7, 5, 3, 11, 2, 13, Activation::tanh, true});
   feed_forward_cases(cases, {131, 37, 30, 531, 17, 67, Activation::gelu, true});
   feed_forward_cases(cases, {129, 20, 6, 40, 5, 24});  // in pieces of other sizes for any number of threads
   feed_forward_cases(cases, {269, 64, 13, 300, 33, 96, Activation::none});
@@ -417,7 +421,6 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   inner_cases(cases, {700, 32, 136, 8});
   inner_cases(cases, {130, 32, 208, 32});  // the inner sizes of the others are odd multiples of 8
   inner_cases(cases, {8450, 8, 776, 8, Activation::gelu, true});  // a block's places are used again
-  inner_cases(cases, {33, 70, 40, 9, Activation::tanh});
   linear_cases(cases, {2049, 32, {16}, {2080}, Activation::gelu, true, false});
 }
 

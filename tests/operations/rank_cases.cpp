@@ -2,8 +2,8 @@
 #include <limits>
 
 #include "kernels/ops/tensor_trains/ranks.h"
+#include "tests/operations/op_test_context.h"
 #include "tests/operations/rank_model.h"
-#include "tests/operations/world.h"
 
 namespace comera::test {
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-RankTables tables_in(World& world, const RankModel& model) {
+RankTables tables_in(OpTestContext& world, const RankModel& model) {
   RankTables tables;
   tables.layers = world.bytes(model.layers.data(), model.layers.size() * sizeof(RankLayer));
   tables.cores = world.bytes(model.cores.data(), model.cores.size() * sizeof(RankCore));
@@ -25,7 +25,7 @@ RankTables tables_in(World& world, const RankModel& model) {
   return tables;
 }
 
-Tensor state_in(World& world, const RankState& state) {
+Tensor state_in(OpTestContext& world, const RankState& state) {
   std::vector<double> numbers(rank_state_numbers);
   std::memcpy(numbers.data(), &state, sizeof state);
   return world.chosen_double("state", numbers);
@@ -41,7 +41,7 @@ struct ObjectiveCase {
 };
 
 void add_objective(std::vector<OperationCase>& cases, const ObjectiveCase& c) {
-  cases.push_back({std::string("RankObjective_") + c.name, 2e-6, [c](World& world) {
+  cases.push_back({std::string("RankObjective_") + c.name, 2e-6, [c](OpTestContext& world) {
                      const RankModel model = c.model();
                      RankObjective op;
                      op.tables = tables_in(world, model);
@@ -79,7 +79,7 @@ struct PruneCase {
 };
 
 void add_prune(std::vector<OperationCase>& cases, const PruneCase& c) {
-  cases.push_back({std::string("PruneRanks_") + c.name, 1e-12, [c](World& world) {
+  cases.push_back({std::string("PruneRanks_") + c.name, 1e-12, [c](OpTestContext& world) {
                      const RankModel model = c.model();
                      PruneRanks op;
                      op.tables = tables_in(world, model);

@@ -6,11 +6,11 @@
 
 #include "kernels/core/tensors/arena.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/reference/reference_backend.h"
 #include "kernels/ops/attention/attention.h"
-#include "kernels/ops/elementwise/bias_activation.h"
 #include "kernels/ops/context.h"
+#include "kernels/ops/elementwise/bias_activation.h"
 #include "kernels/ops/elementwise/dropout.h"
+#include "kernels/reference/reference_backend.h"
 #include "tests/support/largest.h"
 
 namespace comera {
@@ -66,6 +66,74 @@ TEST(Activations, TanhIsWithinTwoTenMillionths) {
   EXPECT_LE(errors.derivative, 4e-7);
 }
 
+TEST(Activations, ThoseWithASigmoidAreWithinAMillionth) {
+  const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+  const Errors silu = sweep(
+      Activation::silu, [&](double x) { return x * sigmoid(x); },
+      [&](double x) { return sigmoid(x) * (1 + x * (1 - sigmoid(x))); });
+  EXPECT_LE(silu.value, 1e-6);
+  EXPECT_LE(silu.derivative, 5e-7);
+  const auto inner = [](double x) { return std::sqrt(8 / M_PI) * (x + 0.044715 * x * x * x); };
+  const Errors gelu_tanh = sweep(
+      Activation::gelu_tanh, [&](double x) { return x * sigmoid(inner(x)); },
+      [&](double x) {
+        const double s = sigmoid(inner(x));
+        return s + x * s * (1 - s) * std::sqrt(8 / M_PI) * (1 + 3 * 0.044715 * x * x);
+      });
+  EXPECT_LE(gelu_tanh.value, 1e-6);
+  EXPECT_LE(gelu_tanh.derivative, 1e-6);
+}
+
+TEST(Activations, OfTheLargestNumbersAreFinite) {
+  for (const Activation activation : all_activations) {
+    std::vector<float> u(32, std::numeric_limits<float>::max()), dy(32, 1.F), y(32);
+    for (std::size_t i = 1; i < u.size(); i += 2) u[i] = -u[i];
+    const Shape shape{1, 32};
+    const auto tensor = [&](std::vector<float>& of) { return Tensor(of.data(), shape, DType::float32); };
+    run(context_of(cpu_backend()),
+        BiasActivationForward{.u = tensor(u), .bias = {}, .activation = activation, .y = tensor(y)});
+    run(context_of(cpu_backend()),
+        BiasActivationBackward{
+            .u = tensor(u), .y = tensor(y), .activation = activation, .dy = tensor(dy), .dbias = {}});
+    for (std::size_t i = 0; i < u.size(); ++i)
+      EXPECT_TRUE(std::isfinite(y[i]) && std::isfinite(dy[i])) << traits_of(activation).name << " " << i;
+  }
+}
+
+TEST(Activations, OfNothingAreNothing) {
+  for (const Activation activation : all_activations) {
+    std::vector<float> u(5), y(5, 1.F);
+    const Shape shape{1, 5};
+    run(context_of(cpu_backend()), BiasActivationForward{.u = Tensor(u.data(), shape, DType::float32),
+                                                         .bias = {},
+                                                         .activation = activation,
+                                                         .y = Tensor(y.data(), shape, DType::float32)});
+    if (activation != Activation::none) EXPECT_EQ(y, u) << traits_of(activation).name;
+  }
+}
+
+// A value that no backend has a case for.
+TEST(Activations, UnknownOnesAreRefused) {
+  const auto unknown = static_cast<Activation>(std::size(all_activations));
+  std::vector<float> u(4), y(4);
+  const Shape shape{1, 4};
+  const Tensor some(u.data(), shape, DType::float32), other(y.data(), shape, DType::float32);
+  EXPECT_THROW(run(context_of(cpu_backend()),
+                   BiasActivationForward{.u = some, .bias = {}, .activation = unknown, .y = other}),
+               Error);
+  EXPECT_THROW(
+      run(context_of(cpu_backend()),
+          BiasActivationBackward{.u = some, .y = other, .activation = unknown, .dy = some, .dbias = {}}),
+      Error);
+  // And known ones without what their slope is computed from.
+  for (const Activation activation : all_activations)
+    if (activation != Activation::none)
+      EXPECT_THROW(
+          run(context_of(cpu_backend()),
+              BiasActivationBackward{.u = {}, .y = {}, .activation = activation, .dy = some, .dbias = {}}),
+          Error);
+}
+
 TEST(Activations, GeluOfTheLargestNumbersIsFinite) {
   std::vector<float> u(32, std::numeric_limits<float>::max()), y(32);
   for (std::size_t i = 1; i < u.size(); i += 2) u[i] = -u[i];
@@ -80,7 +148,7 @@ TEST(Activations, GeluOfTheLargestNumbersIsFinite) {
 // In every place of a vector and in the rest of a row.
 TEST(Activations, OfANaNAreNaNs) {
   constexpr std::int64_t count = 37;
-  for (const Activation activation : {Activation::gelu, Activation::tanh})
+  for (const Activation activation : all_activations)
     for (std::int64_t at = 0; at < count; ++at) {
       std::vector<float> u(count, 0.5F), y(count);
       u[at] = std::numeric_limits<float>::quiet_NaN();

@@ -9,11 +9,11 @@
 #include "kernels/ops/elementwise/embedding.h"
 #include "kernels/ops/elementwise/layout.h"
 #include "kernels/ops/products/matrix_product.h"
-#include "kernels/ops/tensor_trains/tt_feed_forward.h"
 #include "kernels/ops/tensor_trains/tt_factors.h"
+#include "kernels/ops/tensor_trains/tt_feed_forward.h"
 #include "kernels/ops/tensor_trains/tt_inner.h"
 #include "kernels/ops/tensor_trains/tt_linear.h"
-#include "tests/operations/world.h"
+#include "tests/operations/op_test_context.h"
 
 namespace comera::test {
 namespace {
@@ -101,26 +101,26 @@ TEST(WorkOf, AttentionOfSharedKeys) {
 }
 
 // Cores (1, 4, 3), (3, 5, 2) | (2, 6, 7), (7, 8, 1): A is L_1 S_2 and B is S_3 R_4.
-TTTrain train() {
-  TTTrain train{.order = 4, .inputs = 2, .core = {}, .gate = {}};
+TTCoreChain train() {
+  TTCoreChain train{.order = 4, .inputs = 2, .core = {}, .gate = {}};
   train.core = {of({1, 4, 3}), of({3, 5, 2}), of({2, 6, 7}), of({7, 8, 1})};
   train.gate = {of({3}), of({2}), of({7})};
   return train;
 }
 constexpr int numbers_of_train = 12 + 30 + 84 + 56 + 3 + 2 + 7, products_of_train = 4 * 10 * 3 + 12 * 8 * 7;
 
-TEST(WorkOf, HalvesOfTensorTrains) {
-  TTHalvesForward forward;
-  forward.halves.push_back({.train = train(), .a = of({20, 16}), .a_apart = 16, .b = of({2, 48})});
+TEST(WorkOf, FactorsOfTensorTrains) {
+  TTFactorsForward forward;
+  forward.factors.push_back({.train = train(), .a = of({20, 16}), .a_apart = 16, .b = of({2, 48})});
   EXPECT_EQ(work_of(forward).flops, 2 * products_of_train);
   EXPECT_EQ(work_of(forward).bytes, 4 * (numbers_of_train + 20 * 2 + 2 * 48));  // not what lies between rows
-  forward.halves.push_back(forward.halves.front());
+  forward.factors.push_back(forward.factors.front());
   EXPECT_EQ(work_of(forward).flops, 2 * 2 * products_of_train);
 
-  TTHalvesBackward backward;
-  backward.halves.push_back(
+  TTFactorsBackward backward;
+  backward.factors.push_back(
       {.train = train(), .da = of({20, 16}), .a_apart = 16, .db = of({2, 48}), .dcore = {}, .dgate = {}});
-  backward.halves[0].dcore = train().core, backward.halves[0].dgate = train().gate;
+  backward.factors[0].dcore = train().core, backward.factors[0].dgate = train().gate;
   EXPECT_EQ(work_of(backward).flops, 2 * 2 * products_of_train);
   EXPECT_EQ(work_of(backward).bytes, 4 * (3 * numbers_of_train + 20 * 2 + 2 * 48));
 }
@@ -154,7 +154,7 @@ TEST(WorkOf, RowsOfATableAreReadOnce) {
 
 // A scope of the profile has the work of all its calls.
 TEST(WorkOf, IsSummedInTheProfile) {
-  World world(cpu_backend(), DType::float32);
+  OpTestContext world(cpu_backend(), DType::float32);
   const Add op{.x = world.input({33}), .y = world.output("y", {33})};
   profile_reset();
   Profiling profiling;

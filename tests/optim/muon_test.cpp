@@ -55,7 +55,7 @@ class OneMatrix {
   ParameterStore store_;
   ParameterId matrix_ = 0, vector_ = 0;
   std::unique_ptr<Optimizer> optimizer_;
-  Harness harness_{plain_backend(), std::size_t{1} << 20};
+  Harness harness_{reference_backend(), std::size_t{1} << 20};
   std::int64_t update_ = 0;
 };
 

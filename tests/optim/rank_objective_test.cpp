@@ -204,7 +204,7 @@ class RankObjectives : public testing::Test {
   std::vector<RankedLayer> layers_;
   std::optional<GateImportance> importance_;
   RankUnits units_{.size = 400, .norm = 77};
-  Harness harness_{plain_backend()};
+  Harness harness_{reference_backend()};
   std::optional<double> target_now_;  // of a stage that has not to be at its target yet
 };
 

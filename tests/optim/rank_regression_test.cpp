@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/reference/reference_backend.h"
 #include "kernels/emulation/sanitizers.h"
 #include "kernels/ops/elementwise/layout.h"
+#include "kernels/reference/reference_backend.h"
 #include "optim/optimizer.h"
 #include "optim/rank_adaptation.h"
 #include "tensorized/linear/tt_linear_layer.h"
@@ -27,9 +27,9 @@ Linear::Spec square(const char* name) {
 class Regression {
  public:
   explicit Regression(int seed)
-      : teacher_(teacher_store_, square("true"), {true_shape}, PlanKind::halves),
-        first_(store_, square("first"), {large_shape}, PlanKind::halves),
-        second_(store_, square("second"), {large_shape}, PlanKind::halves),
+      : teacher_(teacher_store_, square("true"), {true_shape}, PlanKind::factors),
+        first_(store_, square("first"), {large_shape}, PlanKind::factors),
+        second_(store_, square("second"), {large_shape}, PlanKind::factors),
         seed_(static_cast<std::uint64_t>(seed)) {
     teacher_store_.allocate(host_allocator(), DType::float64, false);
     teacher_store_.initialize(seed_ + 100);
@@ -111,7 +111,7 @@ class Regression {
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<GateImportance> importance_;
   std::optional<RankAdaptation> ranks_;
-  Harness harness_{plain_backend(), std::size_t{8} << 20};
+  Harness harness_{reference_backend(), std::size_t{8} << 20};
   std::uint64_t seed_;
   std::int64_t update_ = 0;
   double loss_ = 0;

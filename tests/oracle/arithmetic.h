@@ -12,7 +12,7 @@ struct Arithmetic {
   DType dtype;
   double tolerance;
 };
-inline constexpr Arithmetic exact{"double", plain_backend, DType::float64, 1e-9};
+inline constexpr Arithmetic exact{"double", reference_backend, DType::float64, 1e-9};
 inline constexpr Arithmetic quick{"float", cpu_backend, DType::float32, 1e-4};
 
 }  // namespace comera::test

@@ -22,7 +22,7 @@ using Values = std::vector<double>;
 struct Case {
   std::string model;
   Arithmetic arithmetic;
-  LookupKind lookup = LookupKind::halves;
+  LookupKind lookup = LookupKind::factors;
   PlanKind plan = PlanKind::automatic;
 };
 
@@ -33,9 +33,9 @@ std::vector<Case> all_cases() {
   for (const Arithmetic& arithmetic : {exact, quick}) {
     cases.push_back({"dense_sum", arithmetic});
     for (const char* model : {"trains_mean", "without_numbers"})
-      for (const LookupKind lookup : {LookupKind::unique, LookupKind::halves})
+      for (const LookupKind lookup : {LookupKind::unique, LookupKind::factors})
         for (const PlanKind plan :
-             {PlanKind::automatic, PlanKind::halves, PlanKind::dense, PlanKind::modewise})
+             {PlanKind::automatic, PlanKind::factors, PlanKind::dense, PlanKind::modewise})
           cases.push_back({model, arithmetic, lookup, plan});
   }
   return cases;
@@ -91,7 +91,7 @@ OptimizerOptions optimizer_of(const nlohmann::json& fixture) {
 
 const std::map<std::string, RateGroup> groups = {{"core", RateGroup::core},
                                                  {"gate", RateGroup::gate},
-                                                 {"dense", RateGroup::dense},
+                                                 {"dense", RateGroup::other},
                                                  {"embedding", RateGroup::embedding},
                                                  {"dense_table", RateGroup::dense_table}};
 
@@ -158,7 +158,7 @@ class DlrmOracle : public testing::TestWithParam<Case> {
     const data::Clicks all = clicks(step, 0, step["labels"].size());
     engine_.load(all.block());
     engine_.evaluate();
-    Values logits = read_tensor(ClickMicroBatches::logits_of(engine_.micro_batch()));
+    Values logits = read_tensor(engine_.micro_batch().answers());
     logits.resize(static_cast<std::size_t>(all.examples()));
     return logits;
   }
@@ -217,8 +217,8 @@ class DlrmOracle : public testing::TestWithParam<Case> {
 
 // A step's examples come in one micro-batch, or in two.
 TEST_P(DlrmOracle, TenStepsArePyTorchs) {
-  StepRates rates{};
-  for (const auto& [name, group] : groups) rates[static_cast<int>(group)] = fixture_["rates"][name];
+  StepRates rates(LearningRates::all(0));
+  for (const auto& [name, group] : groups) rates.set(group, fixture_["rates"][name]);
   std::int64_t update = 0;
   for (const nlohmann::json& step : fixture_["steps"]) {
     SCOPED_TRACE(fmt::format("step {}", update));

@@ -77,10 +77,9 @@ OracleCase read_oracle(const std::string& name) {
                       .eps = file.double_attribute(optimizer, "eps"),
                       .weight_decay = file.double_attribute(optimizer, "weight_decay"),
                       .decay_cores = file.int64_attribute(optimizer, "decay_cores") != 0};
-  for (int role = 0; role < trained_roles; ++role)
-    oracle.rates[role] =
-        file.double_attribute(optimizer, std::string("rate_") + name_of(static_cast<ParameterRole>(role)));
-  oracle.rates[static_cast<int>(RateGroup::embedding)] = oracle.rates[static_cast<int>(RateGroup::core)];
+  oracle.rates = {.cores = file.double_attribute(optimizer, "rate_core"),
+                  .gates = file.double_attribute(optimizer, "rate_gate"),
+                  .other = file.double_attribute(optimizer, "rate_dense")};
   oracle.max_norm = file.double_attribute(optimizer, "max_norm");
   oracle.initial = file.read<double>(path + "/initial");
   oracle.hidden = file.read<double>(path + "/hidden");

@@ -23,7 +23,7 @@ struct OracleCase {
   std::vector<Parameter> parameters;  // in the order of the vectors below
   Sequences sequences;
   OptimizerOptions optimizer;
-  StepRates rates{};
+  LearningRates rates;
   double max_norm = 0;
 
   std::vector<double> initial;

@@ -38,7 +38,7 @@ constexpr double tolerance = 1e-10;
 // One layer with tanh behind it, in double, trained as make_methods_fixture.py trains it.
 class Methods : public testing::Test {
  protected:
-  Methods() : harness_(plain_backend()) {
+  Methods() : harness_(reference_backend()) {
     std::ifstream file(METHODS_FIXTURE);
     fixture_ = Json::parse(file);
   }

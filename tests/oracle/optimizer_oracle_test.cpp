@@ -81,7 +81,7 @@ void expect_the_same_updates(const Processor& processor, DType dtype, double tol
 }
 
 TEST(OptimizerOracle, UpdatesInDoubleAreNumPys) {
-  expect_the_same_updates({plain_backend(), host_allocator()}, DType::float64, 1e-10);
+  expect_the_same_updates({reference_backend(), host_allocator()}, DType::float64, 1e-10);
 }
 
 TEST(OptimizerOracle, UpdatesInFloatAreNumPysToRounding) {

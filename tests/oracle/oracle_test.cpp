@@ -15,7 +15,7 @@ namespace {
 struct Case {
   std::string encoder;
   Arithmetic arithmetic;
-  LookupKind lookup = LookupKind::halves;
+  LookupKind lookup = LookupKind::factors;
   PlanKind plan = PlanKind::automatic;
 };
 
@@ -28,8 +28,8 @@ std::vector<Case> cases_of(std::string_view part) {
       cases.push_back({encoder, arithmetic});
     for (const char* encoder : {"tensorized_mlm_post", "tensorized_classification_post", "tensorized_mlm_pre",
                                 "tensorized_mlm_relative", "tensorized_mlm_rotary"})
-      for (LookupKind lookup : {LookupKind::naive, LookupKind::unique, LookupKind::halves})
-        for (PlanKind plan : {PlanKind::automatic, PlanKind::halves, PlanKind::dense, PlanKind::modewise})
+      for (LookupKind lookup : {LookupKind::naive, LookupKind::unique, LookupKind::factors})
+        for (PlanKind plan : {PlanKind::automatic, PlanKind::factors, PlanKind::dense, PlanKind::modewise})
           cases.push_back({encoder, arithmetic, lookup, plan});
   }
   std::erase_if(cases, [&](const Case& c) { return c.encoder.find(part) == std::string::npos; });
@@ -163,7 +163,7 @@ TEST_P(Oracle, LossAndGradients) {
 TEST_P(Oracle, OptimizerSteps) {
   AdamWOptimizer optimizer(store(), oracle_.optimizer, host_allocator());
   StepInputs& inputs = harness_.inputs();
-  std::ranges::copy(oracle_.rates, inputs.learning_rate);
+  StepRates(oracle_.rates).write_to(inputs);
   inputs.targets = targets();
   inputs.max_norm = oracle_.max_norm;
   const auto moved = [&](std::vector<double> after) {

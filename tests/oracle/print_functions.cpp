@@ -10,7 +10,7 @@
 int main(int argc, char** argv) {
   using namespace comera;
   if (argc < 4) {
-    say("usage: print_functions LANGUAGE OUTPUT FILE...\n");
+    log_info("usage: print_functions LANGUAGE OUTPUT FILE...\n");
     return 2;
   }
   std::ofstream output(argv[2], std::ios::binary);

@@ -15,7 +15,8 @@ namespace {
 
 int print_ids(int argc, char** argv) {
   if (argc < 4) {
-    say("usage: print_ids TOKENIZER TEXT IDS [FOLDER]; a TOKENIZER is a file or a folder of Hugging "
+    log_info(
+        "usage: print_ids TOKENIZER TEXT IDS [FOLDER]; a TOKENIZER is a file or a folder of Hugging "
         "Face's\n");
     return 2;
   }
@@ -48,7 +49,7 @@ int main(int argc, char** argv) {
   try {
     return comera::print_ids(argc, argv);
   } catch (const std::exception& error) {
-    comera::say("{}\n", error.what());
+    comera::log_info("{}\n", error.what());
     return 1;
   }
 }

@@ -38,7 +38,7 @@ data::Sample sample_of(const std::string& line, const LoadedModel& loaded) {
 
 int print_logits(int argc, char** argv) {
   if (argc != 4) {
-    say("usage: print_logits MODEL TEXTS OUTPUT.safetensors\n");
+    log_info("usage: print_logits MODEL TEXTS OUTPUT.safetensors\n");
     return 2;
   }
   const LoadedModel loaded(argv[1], {}, {"precision.compute=fp32"}, "cpu");
@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
   try {
     return comera::print_logits(argc, argv);
   } catch (const std::exception& error) {
-    comera::say("print_logits: error: {}\n", error.what());
+    comera::log_info("print_logits: error: {}\n", error.what());
     return 1;
   }
 }

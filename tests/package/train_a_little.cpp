@@ -5,6 +5,7 @@
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "model/encoder_micro_batches.h"
+#include "recipes/encoder_config.h"
 #include "recipes/recipe.h"
 #include "training/step/step_engine.h"
 
@@ -30,7 +31,7 @@ int main(int argc, char** argv) {
   }
   data::finish_batch(batch, model.token_embedding().right_rows());
 
-  const StepRates rates = {1e-3, 1e-3, 1e-3, 1e-3, 1e-3};
+  const StepRates rates(LearningRates::all(1e-3));
   double first = 0, last = 0;
   for (std::uint32_t step = 0; step < 20; ++step) {
     engine.clear_results();

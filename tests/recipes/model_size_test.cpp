@@ -1,4 +1,5 @@
 #include "recipes/model_size.h"
+#include "recipes/encoder_config.h"
 
 #include <gmock/gmock.h>
 

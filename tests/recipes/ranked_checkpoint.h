@@ -9,6 +9,7 @@
 #include "checkpoints/model_state.h"
 #include "checkpoints/rank_history.h"
 #include "model/model.h"
+#include "recipes/encoder_config.h"
 #include "tests/recipes/sample.h"
 
 namespace comera::test {

@@ -43,7 +43,7 @@ TEST(RecipeErrors, AClickModelIsNoEncoder) {
       refused("", {"phase.0.length=16"}),
       testing::HasSubstr("phase.0.length is for an encoder; a click model has examples_per_micro_batch"));
   EXPECT_THAT(refused("", {"precision.compute=fp8"}), testing::HasSubstr("is for encoders; take \"bf16\""));
-  EXPECT_THAT(refused("", {"tensorized.lookup=naive"}), testing::HasSubstr("take \"unique\" or \"halves\""));
+  EXPECT_THAT(refused("", {"tensorized.lookup=naive"}), testing::HasSubstr("take \"unique\" or \"factors\""));
   EXPECT_THAT(refused("", {"optim.name=galore"}), testing::HasSubstr("is for encoders; take \"adamw\""));
   EXPECT_THAT(refused("", {"optim.name=muon", "dlrm.table_rank=4"}),
               testing::HasSubstr("has one rate for the cores of layers and of the embedding"));

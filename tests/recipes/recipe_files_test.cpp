@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "model/model.h"
+#include "recipes/encoder_config.h"
 #include "recipes/model_size.h"
 #include "reports/model_report.h"
 #include "tests/recipes/sample.h"

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include "recipes/encoder_config.h"
 #include "tests/recipes/sample.h"
 
 namespace comera::test {

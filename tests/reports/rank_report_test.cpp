@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "recipes/encoder_config.h"
 #include "reports/model_report.h"
 #include "tests/recipes/ranked_checkpoint.h"
 #include "tests/support/temporary_folder.h"

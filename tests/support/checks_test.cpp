@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "kernels/reference/reference_backend.h"
-#include "tests/operations/world.h"
+#include "tests/operations/op_test_context.h"
 #include "tests/support/harness.h"
 #include "tests/support/largest.h"
 
@@ -20,7 +20,7 @@ TEST(Checks, TheLargestOfANaNIsNaN) {
 }
 
 TEST(Checks, FiniteDifferencesSeeAGradientThatIsWrongOrNaN) {
-  Harness harness(plain_backend());
+  Harness harness(reference_backend());
   const Tensor x = harness.tensor({3}, DType::float64, {1, 2, 3});
   const auto squares = [&] {
     double sum = 0;
@@ -40,7 +40,7 @@ TEST(Checks, FiniteDifferencesSeeAGradientThatIsWrongOrNaN) {
 }
 
 TEST(Checks, FiniteDifferencesSeeALossThatIsNaN) {
-  Harness harness(plain_backend());
+  Harness harness(reference_backend());
   const Tensor x = harness.tensor({2}, DType::float64, {1, 0});
   const auto loss = [&] { return std::sqrt(x.data<double>()[1]) + x.data<double>()[0]; };  // NaN below 0
   EXPECT_FALSE(finite_difference_error(x, harness.tensor({2}, DType::float64, {1, 0}), loss) < 1e-3);
@@ -54,7 +54,7 @@ TEST(Checks, RelativeErrorsSeeANaNAndAnotherSize) {
 }
 
 TEST(Checks, IntegersAreComparedInAllTheirBytes) {
-  World one(plain_backend(), DType::float32), other(plain_backend(), DType::float32);
+  OpTestContext one(reference_backend(), DType::float32), other(reference_backend(), DType::float32);
   one.chosen_integer("count", 5);
   other.chosen_integer("count", 5 + 256);
   EXPECT_EQ(one.outputs().at(0).values, std::vector<double>{5});

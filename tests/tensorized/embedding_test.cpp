@@ -8,9 +8,9 @@
 #include <tuple>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/reference/reference_backend.h"
 #include "kernels/ops/elementwise/embedding.h"
 #include "kernels/ops/elementwise/layout.h"
+#include "kernels/reference/reference_backend.h"
 #include "tests/support/batches.h"
 #include "tests/support/harness.h"
 #include "tests/tensorized/dense_oracle.h"
@@ -35,7 +35,7 @@ std::vector<Case> cases() {
   };
   std::vector<Case> list;
   for (const auto& [shape, vocabulary] : shapes)
-    for (LookupKind lookup : {LookupKind::naive, LookupKind::unique, LookupKind::halves})
+    for (LookupKind lookup : {LookupKind::naive, LookupKind::unique, LookupKind::factors})
       for (DecoderKind decoder : {DecoderKind::structured, DecoderKind::rebuild})
         list.push_back({shape, vocabulary, lookup, decoder});
   return list;
@@ -43,7 +43,7 @@ std::vector<Case> cases() {
 
 class TTMEmbeddingAgainstDense : public testing::TestWithParam<Case> {
  protected:
-  TTMEmbeddingAgainstDense() : harness_(plain_backend()) {
+  TTMEmbeddingAgainstDense() : harness_(reference_backend()) {
     const Case& c = GetParam();
     embedding_ =
         make_embedding(store_, "tokens", c.vocabulary, c.shape.columns(), 1, c.shape, c.lookup, c.decoder);
@@ -214,7 +214,7 @@ struct RealRows {
     ParameterStore store;
     const auto embedding =
         make_embedding(store, "tokens", vocabulary, width, 1, decoder ? std::optional(shape) : std::nullopt,
-                       LookupKind::halves, decoder.value_or(DecoderKind::automatic));
+                       LookupKind::factors, decoder.value_or(DecoderKind::automatic));
     store.allocate(host_allocator(), compute, true);
     store.initialize(3);
     if (compute == DType::float64) disturb_gates(store);
@@ -257,9 +257,9 @@ struct RealRows {
 };
 
 // A table too large for one part, and more positions than logits are held of at a time.
-TEST(Decoders, TableRebuiltInPartsGivesWhatTheHalvesGive) {
+TEST(Decoders, TableRebuiltInPartsGivesWhatTheFactorsGive) {
   const auto decoded = [](DecoderKind decoder) {
-    return RealRows{plain_backend(), DType::float64, decoder}.decoded(203, 200);
+    return RealRows{reference_backend(), DType::float64, decoder}.decoded(203, 200);
   };
   const std::vector<double> structured = decoded(DecoderKind::structured),
                             rebuilt = decoded(DecoderKind::rebuild);

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/reference/reference_backend.h"
 #include "kernels/ops/elementwise/layout.h"
+#include "kernels/reference/reference_backend.h"
 #include "tensorized/linear/linear.h"
 #include "tests/support/harness.h"
 
@@ -44,7 +44,7 @@ inline Linear::Spec group_spec(int outputs, std::int64_t inputs, std::int64_t co
 class LayerCheck {
  public:
   LayerCheck(const Linear& layer, ParameterStore& store, std::int64_t tokens, const Linear::Pass& pass)
-      : layer_(layer), store_(store), pass_(pass), harness_(plain_backend()) {
+      : layer_(layer), store_(store), pass_(pass), harness_(reference_backend()) {
     x_ = harness_.random({tokens, layer.spec().input_size}, DType::float64);
     for (int i = 0; i < layer.outputs(); ++i)
       weight_[i] = harness_.random({tokens, layer.spec().output_size}, DType::float64);

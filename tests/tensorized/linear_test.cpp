@@ -37,7 +37,7 @@ std::vector<Case> cases() {
   };
   std::vector<Case> list;
   for (const TTShape& shape : shapes)
-    for (PlanKind plan : {PlanKind::halves, PlanKind::dense, PlanKind::modewise})
+    for (PlanKind plan : {PlanKind::factors, PlanKind::dense, PlanKind::modewise})
       for (int outputs : {1, 3}) list.push_back({std::vector(outputs, shape), plan, outputs == 1 ? 7 : 1});
   // Groups whose trains have ranks of their own, and modes.
   const std::vector<std::vector<TTShape>> groups = {
@@ -55,7 +55,7 @@ std::vector<Case> cases() {
       {{{2, 3}, {3, 2}, {0, 0, 0}}},
   };
   for (const auto& group : groups)
-    for (PlanKind plan : {PlanKind::automatic, PlanKind::halves, PlanKind::dense, PlanKind::modewise})
+    for (PlanKind plan : {PlanKind::automatic, PlanKind::factors, PlanKind::dense, PlanKind::modewise})
       list.push_back({group, plan, 5});
   return list;
 }
@@ -80,7 +80,7 @@ TEST_P(TTLinearAgainstDense, ForwardAndGradients) {
   for (ParameterId id = 0; id < store.size(); ++id)
     if (store.info(id).role == ParameterRole::core)
       write_tensor(store.value(id), normal_values(store.value(id).elements(), 100 + id));
-  Harness harness(plain_backend());
+  Harness harness(reference_backend());
   const std::int64_t n = spec.input_size, m = spec.output_size;
   const Tensor x = harness.random({c.tokens, n}, DType::float64);
   std::array<Tensor, 3> weight;  // of the loss: sum of weight * y
@@ -134,13 +134,13 @@ TEST(TTLinear, ARemovedOneIsItsBias) {
                                  {TTShape{{2, 3}, {2, 2}, {0, 0, 0}}}, PlanKind::automatic);
   EXPECT_TRUE(layer->removed());
   EXPECT_EQ(layer->shape_text(0), "[2,3 | 2,2] removed");
-  EXPECT_EQ(layer->explain(100, plain_backend().machine()),
+  EXPECT_EQ(layer->explain(100, reference_backend().machine()),
             "layer: [2,3 | 2,2] removed, nothing is computed but the bias\n");
   store.allocate(host_allocator(), DType::float64, true);
   ASSERT_EQ(store.size(), 1);
   EXPECT_EQ(store.info(0).name, "layer.bias");
   write_tensor(store.value(0), {1, 2, 3, 4});
-  Harness harness(plain_backend());
+  Harness harness(reference_backend());
   const Tensor x = harness.random({2, 6}, DType::float64), dx = harness.random({2, 6}, DType::float64);
   for (const bool biased : {false, true}) {
     const auto saved = layer->forward(harness.context(), x, {.biased = biased});
@@ -161,9 +161,9 @@ TEST(TTLinear, InitialisationHasTheStatedDeviation) {
   const TTCores train = TTCores::add(store, "layer", shape);
   store.allocate(host_allocator(), DType::float64, false);
   store.initialize(3);
-  Harness harness(plain_backend());
+  Harness harness(reference_backend());
   const Tensor a = harness.tensor({768, 30}, DType::float64), b = harness.tensor({30, 768}, DType::float64);
-  merge_halves(harness.context(), store, train, a, 30, b);
+  merge_factors(harness.context(), store, train, a, 30, b);
   double squares = 0;
   for (int i = 0; i < 768; ++i)
     for (int j = 0; j < 768; ++j) {

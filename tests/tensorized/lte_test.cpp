@@ -90,7 +90,7 @@ TEST_P(Lte, AMergeIsTheMeanOfTheHeads) {
   for (int i = 0; i < c.group; ++i)
     expected.push_back(layer.seen(i, 0, c.heads, 1.0 / static_cast<double>(c.heads)));
   const std::vector<double> trained = read_tensor(layer.store.values());
-  Harness harness(plain_backend());
+  Harness harness(reference_backend());
   layer.linear->merge_adapters(harness.context());
   EXPECT_EQ(read_tensor(layer.store.values()), trained);
   for (int i = 0; i < c.group; ++i) {
@@ -157,7 +157,7 @@ TEST(LteLinear, RefusesWhatCannotBe) {
   EXPECT_THAT(
       [] {
         const Layer layer({6, 4, 2, 2, 1, 1});
-        Harness harness(plain_backend());
+        Harness harness(reference_backend());
         layer.linear->forward(harness.context(), harness.random({5, 6}, DType::float64), {});
       },
       refused("layer: 5 rows cannot be divided into parts for 2 heads"));

@@ -20,10 +20,10 @@ struct Stack {
       const std::string name = fmt::format("layer{}", i);
       up.push_back(make_linear(
           store, {.name = name + ".up", .outputs = {""}, .input_size = hidden, .output_size = inner},
-          {TTShape{{3, 4}, {4, 6}, {2, 3, 3}}}, PlanKind::halves));
+          {TTShape{{3, 4}, {4, 6}, {2, 3, 3}}}, PlanKind::factors));
       down.push_back(make_linear(
           store, {.name = name + ".down", .outputs = {""}, .input_size = inner, .output_size = hidden},
-          {TTShape{{4, 6}, {4, 3}, {4, 2, 3}}}, PlanKind::halves));
+          {TTShape{{4, 6}, {4, 3}, {4, 2, 3}}}, PlanKind::factors));
       passes.emplace_back(store, *up[i]->as_tensor_train(), *down[i]->as_tensor_train());
     }
     store.allocate(host_allocator(), compute, true);

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "kernels/reference/reference_backend.h"
 #include "kernels/ops/attention/attention.h"
+#include "kernels/reference/reference_backend.h"
 #include "tests/support/harness.h"
 #include "tests/tensorized/dense_oracle.h"
 
@@ -23,9 +23,9 @@ struct Layers {
     projections = make_linear(
         store,
         {.name = "a", .outputs = {"query", "key", "value"}, .input_size = hidden, .output_size = hidden},
-        {shapes[0], shapes[1], shapes[2]}, PlanKind::halves);
+        {shapes[0], shapes[1], shapes[2]}, PlanKind::factors);
     output = make_linear(store, {.name = "o", .outputs = {""}, .input_size = hidden, .output_size = hidden},
-                         {shapes[3]}, PlanKind::halves);
+                         {shapes[3]}, PlanKind::factors);
     store.allocate(host_allocator(), dtype, true);
     store.initialize(3);
     if (dtype == DType::float64) disturb_gates(store);
@@ -33,7 +33,7 @@ struct Layers {
       if (store.info(id).role == ParameterRole::core)
         write_tensor(store.value(id), normal_values(store.value(id).elements(), 50 + id));
   }
-  TTAttention between_halves() const {
+  TTAttention between_factors() const {
     return {store, *projections->as_tensor_train(), *output->as_tensor_train(), heads};
   }
 };
@@ -53,9 +53,9 @@ TTAttention::Inputs inputs_of(Harness& harness, DType dtype, bool sloped) {
           .slopes = sloped ? slopes : Tensor()};
 }
 
-Result between_halves(Harness& harness, Layers& layers, bool sloped, const Tensor& x, const Tensor& dy,
-                      const Tensor& dx) {
-  const TTAttention attention = layers.between_halves();
+Result between_factors(Harness& harness, Layers& layers, bool sloped, const Tensor& x, const Tensor& dy,
+                       const Tensor& dx) {
+  const TTAttention attention = layers.between_factors();
   const TTAttention::Inputs inputs = inputs_of(harness, x.dtype(), sloped);
   const Context& context = harness.context();
   TTAttention::Merged merged;
@@ -119,7 +119,7 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-class BetweenHalves : public testing::TestWithParam<Case> {};
+class BetweenFactors : public testing::TestWithParam<Case> {};
 
 Result run_way(decltype(&formed) way, const Backend& backend, const std::vector<TTShape>& shapes, DType dtype,
                bool sloped) {
@@ -130,17 +130,18 @@ Result run_way(decltype(&formed) way, const Backend& backend, const std::vector<
   return way(harness, layers, sloped, x, dy, dx);
 }
 
-TEST_P(BetweenHalves, IsAttentionWithQKVFormed) {
+TEST_P(BetweenFactors, IsAttentionWithQKVFormed) {
   for (const bool sloped : {false, true}) {
-    const Result expected = run_way(formed, plain_backend(), GetParam().shapes, DType::float64, sloped);
-    const Result exact = run_way(between_halves, plain_backend(), GetParam().shapes, DType::float64, sloped);
+    const Result expected = run_way(formed, reference_backend(), GetParam().shapes, DType::float64, sloped);
+    const Result exact =
+        run_way(between_factors, reference_backend(), GetParam().shapes, DType::float64, sloped);
     EXPECT_LT(relative_error(exact.y, expected.y), 1e-13);
     EXPECT_LT(relative_error(exact.dx, expected.dx), 1e-13);
     EXPECT_LT(relative_error(exact.gradients, expected.gradients), 1e-13);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, BetweenHalves,
+INSTANTIATE_TEST_SUITE_P(Shapes, BetweenFactors,
                          testing::Values(Case{"rank_2", std::vector<TTShape>(4, {{3, 4}, {4, 3}, {3, 2, 3}})},
                                          Case{"rank_1", std::vector<TTShape>(4, {{12}, {12}, {1}})},
                                          Case{"rank_5", std::vector<TTShape>(4, {{3, 4}, {4, 3}, {3, 5, 3}})},
@@ -162,7 +163,7 @@ TEST(TTAttention, PaysWhereRanksAreSmallerThanHeads) {
         make_linear(store, {.name = "o", .outputs = {""}, .input_size = 768, .output_size = 768}, {shape},
                     PlanKind::automatic);
     const TTAttention attention(store, *projections->as_tensor_train(), *output->as_tensor_train(), 12);
-    EXPECT_EQ(attention.pays(plain_backend().machine(), 4096, 128, 4096), pays) << rank;
+    EXPECT_EQ(attention.pays(reference_backend().machine(), 4096, 128, 4096), pays) << rank;
   }
 }
 

@@ -28,10 +28,10 @@ TEST(TTFeedForward, IsOneLayerAfterTheOther) {
   ParameterStore store;
   const auto up =
       make_linear(store, {.name = "up", .outputs = {""}, .input_size = hidden, .output_size = inner},
-                  {TTShape{{3, 4}, {4, 6}, {3, 5, 4}}}, PlanKind::halves);
+                  {TTShape{{3, 4}, {4, 6}, {3, 5, 4}}}, PlanKind::factors);
   const auto down =
       make_linear(store, {.name = "down", .outputs = {""}, .input_size = inner, .output_size = hidden},
-                  {TTShape{{4, 6}, {4, 3}, {4, 2, 3}}}, PlanKind::halves);
+                  {TTShape{{4, 6}, {4, 3}, {4, 2, 3}}}, PlanKind::factors);
   store.allocate(host_allocator(), DType::float64, true);
   store.initialize(7);
   disturb_gates(store);
@@ -39,9 +39,9 @@ TEST(TTFeedForward, IsOneLayerAfterTheOther) {
     if (store.info(id).role == ParameterRole::core)
       write_tensor(store.value(id), normal_values(store.value(id).elements(), 100 + id));
   const TTFeedForward in_one_pass(store, *up->as_tensor_train(), *down->as_tensor_train());
-  EXPECT_TRUE(in_one_pass.pays(plain_backend().machine(), tokens));
+  EXPECT_TRUE(in_one_pass.pays(reference_backend().machine(), tokens));
 
-  Harness harness(plain_backend());
+  Harness harness(reference_backend());
   const Context& context = harness.context();
   const Tensor x = harness.random({tokens, hidden}, DType::float64);
   const Tensor dy = harness.random({tokens, hidden}, DType::float64);
@@ -81,15 +81,13 @@ struct InFloat8 {
   ParameterStore store;
   std::unique_ptr<Linear> up =
       make_linear(store, {.name = "up", .outputs = {""}, .input_size = hidden, .output_size = inner},
-                  {TTShape{{4, 8}, {6, 8}, {3, 5, 4}}}, PlanKind::halves);
+                  {TTShape{{4, 8}, {6, 8}, {3, 5, 4}}}, PlanKind::factors);
   std::unique_ptr<Linear> down =
       make_linear(store, {.name = "down", .outputs = {""}, .input_size = inner, .output_size = hidden},
-                  {TTShape{{6, 8}, {4, 8}, {4, 7, 3}}}, PlanKind::halves);
+                  {TTShape{{6, 8}, {4, 8}, {4, 7, 3}}}, PlanKind::factors);
   TTFeedForward in_one_pass{store, *up->as_tensor_train(), *down->as_tensor_train()};
   Float8State scales;
 };
-
-constexpr Activation activations[] = {Activation::none, Activation::gelu, Activation::tanh, Activation::relu};
 
 // The layers write the inner tensor before and after the activation, the one pass quantises it as it is made:
 // to the same codes, and with them to the same bits of everything.
@@ -97,12 +95,12 @@ TEST(TTFeedForward, InFloat8IsOneLayerAfterTheOtherToTheBit) {
   constexpr std::int64_t tokens = InFloat8::tokens, hidden = InFloat8::hidden, inner = InFloat8::inner;
   for (const bool quick : {false, true})
     for (const auto scaling : {Float8Config::Scaling::current, Float8Config::Scaling::delayed})
-      for (const Activation activation : activations) {
+      for (const Activation activation : all_activations) {
         SCOPED_TRACE(testing::Message() << (quick ? "cpu" : "plain") << ", " << name_of(scaling)
                                         << ", activation " << static_cast<int>(activation));
         const DType dtype = quick ? DType::float32 : DType::float64;
         InFloat8 layers(dtype, scaling), pass(dtype, scaling);
-        Harness harness(quick ? cpu_backend() : plain_backend());
+        Harness harness(quick ? cpu_backend() : reference_backend());
         const Context& context = harness.context();
         const Tensor x = harness.random({tokens, hidden}, dtype),
                      dy = harness.random({tokens, hidden}, dtype);
@@ -127,10 +125,10 @@ TEST(TTFeedForward, InFloat8IsOneLayerAfterTheOtherToTheBit) {
 // What is after the activation is nowhere.
 TEST(TTFeedForward, InFloat8AnActivationTakesNoMemory) {
   std::size_t without = 0;
-  for (const Activation activation : activations) {
+  for (const Activation activation : all_activations) {
     const InFloat8 layers(DType::float32, Float8Config::Scaling::current);
     Arena arena = Arena::measuring(host_allocator().device());
-    const Context context{plain_backend(), arena, {}};
+    const Context context{reference_backend(), arena, {}};
     const Shape shape{InFloat8::tokens, InFloat8::hidden};
     const Tensor x = arena.saved(shape, DType::float32), dy = arena.saved(shape, DType::float32);
     both_passes(context, layers.in_one_pass, activation, x, dy, arena.saved(shape, DType::float32), false);

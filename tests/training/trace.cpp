@@ -54,7 +54,7 @@ std::vector<double> trace(EncoderConfig config, const Processor& processor, int 
                     .micro_batch = static_cast<std::uint32_t>(micro_batch)});
       targets += batch.masked;
     }
-    const StepRates rates = {2e-2, 1e-2, 1e-2, 2e-2, 1e-2};
+    const StepRates rates({.cores = 2e-2, .gates = 1e-2, .other = 1e-2});
     engine.apply(step, targets, rates, 1.0);
     if (config.lte && step % 3 == 2) engine.merge_adapters();
     losses.push_back(engine.results().loss_sum / engine.results().target_count);

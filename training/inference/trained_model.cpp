@@ -7,6 +7,7 @@
 #include "checkpoints/model_state.h"
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
+#include "recipes/encoder_config.h"
 #include "storage/folder.h"
 #include "training/resume/checkpoint_tokenizer.h"
 
@@ -27,7 +28,7 @@ std::filesystem::path checked_tokenizer(const TrainedModel& trained, const std::
 // Before anything is made of its size.
 data::Tokenizer tokenizer_of(const TrainedModel& trained, const std::filesystem::path& given) {
   const std::filesystem::path file = checked_tokenizer(trained, given);
-  return load_tokenizer_of(CheckpointReader(trained.checkpoint), file);
+  return load_tokenizer_of(*trained.reader, file);
 }
 
 // A GPU without 8-bit tensor cores evaluates what was trained in 8 bits in the type of everything else,
@@ -59,28 +60,44 @@ Recipe for_length(Recipe recipe, std::int64_t length) {
 
 }  // namespace
 
+namespace {
+
+// Null if it is not there, or no longer when it is opened.
+std::shared_ptr<const CheckpointReader> open_if_there(const std::filesystem::path& path) {
+  std::error_code code;
+  if (!std::filesystem::exists(path, code)) return nullptr;
+  try {
+    return std::make_shared<const CheckpointReader>(path);
+  } catch (const Error&) {
+    if (std::filesystem::exists(path, code)) throw;
+    return nullptr;
+  }
+}
+
+}  // namespace
+
 TrainedModel find_trained_model(const std::filesystem::path& path) {
   TrainedModel trained;
   std::error_code code;
   if (std::filesystem::is_directory(path, code)) {
-    const std::filesystem::path best = path / "best.h5";
-    if (std::filesystem::exists(best, code)) {
-      trained.checkpoint = best;
-    } else {
+    trained.reader = open_if_there(path / "best.h5");
+    // A run may delete what was its newest checkpoint a moment ago.
+    while (!trained.reader) {
       const bool is_run = std::filesystem::is_directory(path / "checkpoints", code);
       const auto found = find_latest(is_run ? path / "checkpoints" : path, ResumeMode::newest_to_read);
       if (!found) throw UsageError(fmt::format("{}: holds no checkpoint", path.string()));
-      trained.checkpoint = found->path;
-      if (!found->missing.empty())
-        say("note: {} is missing, though it was saved; {} is taken\n", found->missing.string(),
-            found->path.filename().string());
+      trained.reader = open_if_there(found->path);
+      if (trained.reader && !found->missing.empty())
+        log_info("note: {} is missing, though it was saved; {} is taken\n", found->missing.string(),
+                 found->path.filename().string());
     }
   } else {
-    if (!std::filesystem::exists(path, code))
+    trained.reader = open_if_there(path);
+    if (!trained.reader)
       throw UsageError(fmt::format("{}: no such checkpoint or run directory", path.string()));
-    trained.checkpoint = path;
   }
-  const CheckpointReader reader(trained.checkpoint);
+  const CheckpointReader& reader = *trained.reader;
+  trained.checkpoint = reader.path();
   trained.recipe = reader.text("/recipe", "toml");
   if (has_tokenizer(reader)) trained.tokenizer = trained.checkpoint;
   const std::filesystem::path folder = storage::from_root(trained.checkpoint).parent_path();
@@ -116,7 +133,7 @@ LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesyste
       tokenizer(tokenizer_of(trained, given)),
       processor(find_processor(device, recipe.precision.activations(), recipe.precision.operands())),
       model(encoder_config(recipe, tokenizer.vocabulary()), processor.allocator, false) {
-  const CheckpointReader reader(trained.checkpoint);
+  const CheckpointReader& reader = *trained.reader;
   load_parameters(reader, model.parameters());
   if (model.float8() != nullptr) load_float8(reader, *model.float8());
   if (recipe.lte) merge(model, processor);

@@ -14,6 +14,8 @@ namespace comera {
 // A checkpoint with the recipe and the tokenizer that belong to it.
 struct TrainedModel {
   std::filesystem::path checkpoint;
+  // The checkpoint, open: it can be read though the run that wrote it renames or deletes it meanwhile.
+  std::shared_ptr<const CheckpointReader> reader;
   // The checkpoint itself if it carries one, else a file in its run's directory; empty if there is none.
   std::filesystem::path tokenizer;
   std::string recipe;  // TOML

@@ -100,7 +100,7 @@ ProgressBar::Clock::duration ProgressBar::interval() const {
 }
 
 ProgressBar::~ProgressBar() {
-  if (open_) say_to(out_, "\n");
+  if (open_) log_to(out_, "\n");
 }
 
 void ProgressBar::update(std::int64_t done, std::string_view note) {
@@ -121,26 +121,26 @@ void ProgressBar::update(std::int64_t done, std::string_view note) {
   draw();
 }
 
-void ProgressBar::say(std::string_view note) {
+void ProgressBar::log_line(std::string_view note) {
   if (terminal_) {
     state_.note = note;
     draw();
   } else {
-    print(fmt::format("{}: {}", name_, note));
+    print_out(fmt::format("{}: {}", name_, note));
   }
 }
 
 void ProgressBar::print(std::string_view line) {
-  say_to(out_, "{}{}\n", open_ ? "\r\033[K" : "", line);
+  log_to(out_, "{}{}\n", open_ ? "\r\033[K" : "", line);
   open_ = false;
   if (terminal_) draw();
 }
 
 void ProgressBar::draw() {
   if (terminal_)
-    say_to(out_, "\r\033[K{}", progress_bar(name_, state_, columns_of(out_)));
+    log_to(out_, "\r\033[K{}", progress_bar(name_, state_, columns_of(out_)));
   else
-    say_to(out_, "{}\n", progress_line(name_, state_));
+    log_to(out_, "{}\n", progress_line(name_, state_));
   open_ = terminal_;
 }
 

@@ -45,9 +45,9 @@ class ProgressBar {
   // What passed since the last update was no step's time, such as an evaluation's.
   void skip_time() { last_update_ = Clock::now(); }
   // Says at once what takes long beside steps.
-  void say(std::string_view note);
+  void log_line(std::string_view note);
   // A line of its own, above the bar.
-  void print(std::string_view line);
+  void print_out(std::string_view line);
 
  private:
   using Clock = std::chrono::steady_clock;

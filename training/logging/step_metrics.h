@@ -2,9 +2,9 @@
 
 #include "recipes/recipe.h"
 #include "training/logging/json.h"
-#include "training/tasks/model_form.h"
 #include "training/resume/run_state.h"
 #include "training/step/step_engine.h"
+#include "training/tasks/model_form.h"
 #include "training/tasks/training_task.h"
 
 namespace comera {

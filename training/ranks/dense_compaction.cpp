@@ -7,6 +7,7 @@
 #include "checkpoints/model_state.h"
 #include "kernels/core/console.h"
 #include "model/model.h"
+#include "recipes/encoder_config.h"
 #include "recipes/fit_shapes.h"
 #include "training/resume/checkpoint_recipe.h"
 #include "training/resume/checkpoint_tokenizer.h"
@@ -174,7 +175,7 @@ Recipe dense_compaction_recipe(const CheckpointReader& dense, const std::filesys
     const std::int64_t own = recipe.model.vocabulary;
     for (const std::string& note :
          fit_shapes(recipe.tensorized, recipe.model, own > 0 ? own : dense.integer("/data", "vocabulary")))
-      say("{}\n", note);
+      log_info("{}\n", note);
     recipe.tensorized.enabled = true;
     recipe.tensorized.ranks.clear();
     recipe = parse_stored_recipe(to_toml(recipe), file, overrides);

@@ -45,8 +45,9 @@ Recipe dense_compaction_recipe(const CheckpointReader& dense, const std::filesys
                                const std::vector<std::string>& overrides);
 
 // Writes the dense model of a checkpoint as tensor trains of the recipe's modes, with the ranks that the
-// allowed error needs (tensorized/decomposition/tt_svd.h). What is no matrix of such a layer goes over unchanged, and so do
-// the numbers that say where training stood; optimizer state does not: it belongs to other parameters.
+// allowed error needs (tensorized/decomposition/tt_svd.h). What is no matrix of such a layer goes over
+// unchanged, and so do the numbers that say where training stood; optimizer state does not: it belongs to
+// other parameters.
 DenseCompaction compact_dense(const CheckpointReader& dense, const Recipe& recipe,
                               const DenseCompactionOptions& options, const std::filesystem::path& output);
 

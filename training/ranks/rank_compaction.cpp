@@ -67,7 +67,7 @@ void copy_others(const CheckpointReader& from, CheckpointWriter& to) {
 
 }  // namespace
 
-LayerRanks live_ranks(const ModelTrains& trains, const Trainable& model) {
+LayerRanks live_ranks(const ModelTensorTrains& trains, const Trainable& model) {
   LayerRanks ranks = ranks_of(trains);
   for (const auto& [layer, live] : ranks_of(live_entries(model.parameters(), model.ranked_layers())))
     ranks[layer] = live;

@@ -15,7 +15,7 @@
 namespace comera {
 
 // The ranks of every tensor train of a model without the dead: zeros for a layer that is removed.
-LayerRanks live_ranks(const ModelTrains& trains, const Trainable& model);
+LayerRanks live_ranks(const ModelTensorTrains& trains, const Trainable& model);
 // Gives the recipe these layers' live ranks, so that it builds the compacted model.
 void set_ranks(Recipe& recipe, const std::vector<LiveEntries>& live);
 
@@ -30,7 +30,7 @@ class RankCompaction {
   const LayerRanks& before() const { return before_; }
   const LayerRanks& after() const { return after_; }
   bool nothing_dead() const { return before_ == after_; }
-  const ModelTrains& trains() const { return trains_; }                      // of the model with what is dead
+  const ModelTensorTrains& trains() const { return trains_; }                // of the model with what is dead
   const ParameterStore& parameters() const { return model_->parameters(); }  // dead ones included
 
   // Writes the live ones into a model made of recipe().
@@ -43,7 +43,7 @@ class RankCompaction {
  private:
   const CheckpointReader& from_;
   Recipe recipe_;
-  ModelTrains trains_;
+  ModelTensorTrains trains_;
   std::unique_ptr<Trainable> model_;
   std::vector<LiveEntries> live_;
   LayerRanks before_, after_;

@@ -29,20 +29,20 @@ double other_parameters_of(const Trainable& model) {
 
 // Adam moves a number by about its learning rate in a step, and gates begin near 1.
 void warn_of_short_way(const PhaseSection& section, std::int64_t steps, const Schedule& schedule,
-                       const RankStages::Say& say) {
+                       const RankStages::LogLine& log_line) {
   double way = 0;
   for (std::int64_t step = 0; step < steps; ++step)
     way += section.learning_rate.gates * schedule.factor(step);
   if (way < 1)
-    say(fmt::format(
+    log_line(fmt::format(
         "phase {}: all its steps together move a gate by up to {:.2g}, and gates begin near 1: the size "
         "may stay above its target; give it more steps or a higher learning rate of gates",
         section.name, way));
 }
 
-void warn_of_long_steps(const PhaseSection& section, double threshold, const RankStages::Say& say) {
+void warn_of_long_steps(const PhaseSection& section, double threshold, const RankStages::LogLine& log_line) {
   if (section.learning_rate.gates > threshold / 3)
-    say(fmt::format(
+    log_line(fmt::format(
         "phase {}: a step moves a gate by up to {}, more than a third of the threshold {} at which it "
         "dies, so that many may die at once and the size may fall well below its target; lower the "
         "learning rate of gates",
@@ -145,7 +145,7 @@ std::int64_t RankStages::count_removed() const {
 }
 
 bool RankStages::open(StepEngine& engine, const RunState& state, std::int64_t steps, const Schedule& schedule,
-                      const Say& say) {
+                      const LogLine& log_line) {
   const PhaseSection& section = recipe_.phases[state.phase];
   if (objective_of(state.phase) == PhaseObjective::fixed) {
     objective_ = PhaseObjective::fixed;
@@ -164,8 +164,8 @@ bool RankStages::open(StepEngine& engine, const RunState& state, std::int64_t st
       check_target(state.phase, live, others);
       size_target_ = target_of(state.phase, live, others) / units_.size;
       size_start_ = state_.size_left;
-      warn_of_long_steps(section, resolved.stage.threshold, say);
-      if (!recipe_.run.max_hours) warn_of_short_way(section, steps, schedule, say);
+      warn_of_long_steps(section, resolved.stage.threshold, log_line);
+      if (!recipe_.run.max_hours) warn_of_short_way(section, steps, schedule, log_line);
     }
   }
   objective_ = section.objective;
@@ -210,7 +210,7 @@ bool RankStages::end_step(const StepEngine& engine) {
 }
 
 bool RankStages::collapsed(const Trainable& model) const {
-  const ModelTrains trains = form_.trains();
+  const ModelTensorTrains trains = form_.trains();
   return !is_connected(trains, live_ranks(trains, model));
 }
 
@@ -226,7 +226,7 @@ bool RankStages::compaction_due(const RunState& state) const {
 }
 
 bool RankStages::compact(std::unique_ptr<StepEngine>& engine, const std::function<void()>& remake,
-                         const RunState& state, const Say& say) {
+                         const RunState& state, const LogLine& log_line) {
   if (!adapting() || unpacked_ == 0) return false;
   unpacked_ = 0;
   const std::int64_t gone_before = gone_;
@@ -245,12 +245,12 @@ bool RankStages::compact(std::unique_ptr<StepEngine>& engine, const std::functio
   if (Float8State* float8 = engine->model().float8()) float8->restore(scales);
   adapt(*engine);
   if (gone_ > gone_before)
-    say(fmt::format("step {}: {} layers are removed now, {} of them new", state.step, gone_,
-                    gone_ - gone_before));
+    log_line(fmt::format("step {}: {} layers are removed now, {} of them new", state.step, gone_,
+                         gone_ - gone_before));
   return true;
 }
 
-void RankStages::close(const RunState& state, const Say& say) {
+void RankStages::close(const RunState& state, const LogLine& log_line) {
   if (!adapting()) return;
   const PhaseSection& section = recipe_.phases[state.phase];
   auto& stages = history_.stages;
@@ -258,9 +258,9 @@ void RankStages::close(const RunState& state, const Say& say) {
   stages.back().ranks = ranks_of(form_.trains());  // also of a phase that was given more steps
   if (objective_ != PhaseObjective::compress) return;
   if (target_reached())
-    return say(fmt::format("phase {} has ended at {:.4f} of the first size; its target was {:.4f}",
-                           section.name, state_.size_left, size_target_));
-  say(fmt::format(
+    return log_line(fmt::format("phase {} has ended at {:.4f} of the first size; its target was {:.4f}",
+                                section.name, state_.size_left, size_target_));
+  log_line(fmt::format(
       "phase {} has ended at {:.4f} of the first size, above its target {:.4f}: give it more {} or a "
       "higher learning rate of gates",
       section.name, state_.size_left, size_target_, recipe_.run.max_hours ? "hours" : "steps"));
@@ -303,14 +303,20 @@ void RankStages::load(const CheckpointReader& reader) {
   history_ = load_rank_history(reader);
   if (history_.stages.empty()) return;
   units_.size = static_cast<double>(history_.initial_size);
-  units_.norm = reader.number("/ranks", "initial_norm");
-  size_target_ = reader.number("/ranks", "size_target");
+  const auto finite = [&](const char* name) {
+    const double value = reader.number("/ranks", name);
+    COMERA_CHECK(std::isfinite(value),
+                 "{}: {} of /ranks is {}, which is not finite; take an older checkpoint",
+                 reader.path().string(), name, value);
+    return value;
+  };
+  units_.norm = finite("initial_norm");
+  size_target_ = finite("size_target");
   // Absent in files of versions whose targets were due at once.
-  size_start_ = reader.attributes("/ranks").contains("size_start") ? reader.number("/ranks", "size_start")
-                                                                   : size_target_;
-  state_.loss_average = reader.number("/ranks", "loss_average");
-  state_.loss_weight = reader.number("/ranks", "loss_weight");
-  state_.size_left = reader.number("/ranks", "size_left");
+  size_start_ = reader.attributes("/ranks").contains("size_start") ? finite("size_start") : size_target_;
+  state_.loss_average = finite("loss_average");
+  state_.loss_weight = finite("loss_weight");
+  state_.size_left = finite("size_left");
 }
 
 void RankStages::keep_order(const CheckpointReader& reader, const RunState& state) {
@@ -321,18 +327,6 @@ void RankStages::keep_order(const CheckpointReader& reader, const RunState& stat
   PhaseSection& section = recipe_.phases[static_cast<std::size_t>(state.phase)];
   if (!section.adaptation) section.adaptation.emplace();
   section.adaptation->order = section.adaptation->order.value_or(RankOrder::magnitude);
-}
-
-void require_same_stage(const PhaseSection& begun, const PhaseSection& now, std::int64_t phase,
-                        const std::string& checkpoint) {
-  const AdaptationSection was = adaptation_of(begun), is = adaptation_of(now);
-  const bool same_target = was.target_ratio == is.target_ratio && was.target_of == is.target_of &&
-                           was.target_size == is.target_size;
-  if (begun.objective == now.objective && (now.objective != PhaseObjective::compress || same_target)) return;
-  throw UsageError(
-      fmt::format("{} stands within phase {}, which was begun with another {}; end the phase as it was "
-                  "begun, or begin a new run from this checkpoint (run.initial_checkpoint, --from)",
-                  checkpoint, phase, begun.objective == now.objective ? "target of its size" : "objective"));
 }
 
 }  // namespace comera

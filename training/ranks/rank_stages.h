@@ -12,9 +12,9 @@
 #include "optim/schedule.h"
 #include "recipes/recipe.h"
 #include "training/logging/json.h"
-#include "training/tasks/model_form.h"
 #include "training/resume/run_state.h"
 #include "training/step/step_engine.h"
+#include "training/tasks/model_form.h"
 
 namespace comera {
 
@@ -23,7 +23,7 @@ namespace comera {
 // nothing of it.
 class RankStages {
  public:
-  using Say = std::function<void(const std::string&)>;
+  using LogLine = std::function<void(const std::string&)>;
 
   // The recipe and the form are those of the model, and must outlive this: compact() changes both.
   RankStages(Recipe& recipe, ModelForm& form) : recipe_(recipe), form_(form) {}
@@ -47,9 +47,9 @@ class RankStages {
   // When a phase begins, or a run goes on within it; `steps` are the phase's. True if one that compresses
   // begins: what was best at another size is no model of this phase.
   bool open(StepEngine& engine, const RunState& state, std::int64_t steps, const Schedule& schedule,
-            const Say& say);
+            const LogLine& log_line);
   // The phase has ended. Says so if it compressed.
-  void close(const RunState& state, const Say& say);
+  void close(const RunState& state, const LogLine& log_line);
 
   bool adapting() const { return objective_ != PhaseObjective::fixed; }
   // What changes from step to step. Kept for the metrics of the step.
@@ -72,7 +72,7 @@ class RankStages {
   // Removes from memory what is dead; the next step is what it would have been. `remake` destroys the engine
   // and makes that of the recipe as it is then, whose capacity is to be set. False if there was nothing.
   bool compact(std::unique_ptr<StepEngine>& engine, const std::function<void()>& remake,
-               const RunState& state, const Say& say);
+               const RunState& state, const LogLine& log_line);
 
  private:
   PhaseObjective objective_of(std::int64_t phase) const;
@@ -96,10 +96,5 @@ class RankStages {
   double unpacked_ = 0;    // entries that died since the last compaction
   std::int64_t gone_ = 0;  // layers that compactions have removed
 };
-
-// Of a run that goes on within a phase: UsageError if the recipe gives that phase another objective or target
-// than it was begun with.
-void require_same_stage(const PhaseSection& begun, const PhaseSection& now, std::int64_t phase,
-                        const std::string& checkpoint);
 
 }  // namespace comera

@@ -7,8 +7,8 @@
 #include <iterator>
 #include <limits>
 
+#include "optim/learning_rates.h"
 #include "reports/plot_colours.h"
-#include "training/rates/rate_kinds.h"
 
 namespace comera {
 

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "kernels/core/console.h"
-#include "training/rates/rate_kinds.h"
+#include "optim/learning_rates.h"
 #include "training/rates/rate_trials.h"
 
 namespace comera {
@@ -103,7 +103,7 @@ class Search {
   void search() {
     trials_.choose_steps();
     report_.steps = trials_.steps();
-    say_to(output_, "trials of {} steps, all from the same weights over the same batches\n", report_.steps);
+    log_to(output_, "trials of {} steps, all from the same weights over the same batches\n", report_.steps);
     LineSearch together([&](double factor) { return scaled(given_, nullptr, factor); }, runner());
     take("all", together, [](LineSearch& line) { line.scan(); });
     RateTrial best = together.best();
@@ -128,7 +128,7 @@ class Search {
   LineSearch::Run runner() {
     return [this](const LearningRates& rates) {
       RateTrial trial = trials_.run(rates);
-      say_to(output_, "trial {}: {}: {}\n", ++number_, rates.text(), outcome_of(trial));
+      log_to(output_, "trial {}: {}: {}\n", ++number_, rates.text(), outcome_of(trial));
       if (std::isfinite(trial.loss)) report_.start_loss = trials_.start_loss();
       return trial;
     };

@@ -11,11 +11,12 @@
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "model/encoder_micro_batches.h"
+#include "recipes/encoder_config.h"
+#include "training/inference/trained_model.h"
+#include "training/logging/progress.h"
 #include "training/resume/checkpoint_recipe.h"
 #include "training/resume/checkpoint_tokenizer.h"
 #include "training/run/phase.h"
-#include "training/logging/progress.h"
-#include "training/inference/trained_model.h"
 
 namespace comera {
 
@@ -36,7 +37,7 @@ double mean(const std::vector<double>& losses, std::size_t first, std::size_t la
 
 Recipe with_initial_ranks(Recipe recipe) {
   if (!recipe.run.initial_checkpoint.empty())
-    take_ranks(recipe, CheckpointReader(find_trained_model(recipe.run.initial_checkpoint).checkpoint));
+    take_ranks(recipe, *find_trained_model(recipe.run.initial_checkpoint).reader);
   return recipe;
 }
 
@@ -54,8 +55,8 @@ RateTrials::RateTrials(const Recipe& recipe, const RateSearchOptions& options)
   require_masked_language_head(config_);
   task_.require_masks_to_draw(recipe_.phases);
   if (!recipe.run.initial_checkpoint.empty())
-    require_same_tokenizer(CheckpointReader(find_trained_model(recipe.run.initial_checkpoint).checkpoint),
-                           tokenizer_, recipe.data.tokenizer);
+    require_same_tokenizer(*find_trained_model(recipe.run.initial_checkpoint).reader, tokenizer_,
+                           recipe.data.tokenizer);
   prepare_threads(static_cast<int>(recipe.run.threads));
   processor_.graphs = recipe.run.graphs;
 }
@@ -122,7 +123,8 @@ void RateTrials::start() {
   engine_ = std::make_unique<StepEngine>(*model_, recipe_.optim, processor_);
   engine_->model().parameters().initialize(static_cast<std::uint64_t>(recipe_.run.seed));
   if (!recipe_.run.initial_checkpoint.empty()) {
-    const CheckpointReader reader(find_trained_model(recipe_.run.initial_checkpoint).checkpoint);
+    const TrainedModel trained = find_trained_model(recipe_.run.initial_checkpoint);
+    const CheckpointReader& reader = *trained.reader;
     require_same_encoder(recipe_, reader);
     load_initial_parameters(reader, engine_->model().parameters(), takes_carried_head(recipe_));
   }
@@ -148,7 +150,7 @@ std::optional<double> RateTrials::one_step(data::Loader& loader, std::int64_t st
   const Schedule schedule{
       .kind = ScheduleKind::linear, .steps = steps_, .warmup_steps = std::max<std::int64_t>(steps_ / 10, 1)};
   const double factor = schedule.factor(step);
-  engine_->apply(step, targets, step_rates(highest, factor), recipe_.optim.clip_norm);
+  engine_->apply(step, targets, StepRates(highest, factor), recipe_.optim.clip_norm);
   if (recipe_.lte && (step + 1) % recipe_.lte->merge_steps == 0) engine_->merge_adapters();
   const StepResults& results = engine_->results();
   if (results.nonfinite != 0) return NAN;

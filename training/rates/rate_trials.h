@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "data/batching/loader.h"
-#include "training/tasks/masked_language_task.h"
-#include "training/rates/rate_kinds.h"
+#include "optim/learning_rates.h"
 #include "training/rates/rate_search.h"
 #include "training/step/step_engine.h"
+#include "training/tasks/masked_language_task.h"
 
 namespace comera {
 

@@ -8,6 +8,7 @@
 
 #include "checkpoints/model_state.h"
 #include "recipes/changes.h"
+#include "recipes/encoder_config.h"
 
 namespace comera {
 

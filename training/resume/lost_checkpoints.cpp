@@ -50,10 +50,10 @@ std::string why_checkpoints_are_missed(const RunDirectory& run) {
 
 void say_not_used(const FoundCheckpoint& found, std::FILE* output) {
   if (!found.missing.empty())
-    say_to(output, "missing: {}, though it was saved; the run goes on from {}\n", found.missing.string(),
+    log_to(output, "missing: {}, though it was saved; the run goes on from {}\n", found.missing.string(),
            found.path.filename().string());
   for (const RefusedCheckpoint& refused : found.refused)
-    say_to(output, "not used: {}; the run goes on from {}\n", refused.reason, found.path.filename().string());
+    log_to(output, "not used: {}; the run goes on from {}\n", refused.reason, found.path.filename().string());
 }
 
 }  // namespace comera

@@ -85,9 +85,9 @@ std::string RunCheckpoints::restored_best(std::int64_t best) const {
 }
 
 bool RunCheckpoints::restore_best(std::int64_t best,
-                                  const std::function<void(const std::string&)>& say) const {
+                                  const std::function<void(const std::string&)>& log_line) const {
   const std::string told = on_first(job_.host(), [&] { return restored_best(best); });
-  if (!told.empty()) say(told);
+  if (!told.empty()) log_line(told);
   const auto is_there = [&] { return std::string(storage::exists(directory_.best()) ? "yes" : ""); };
   return !on_first(job_.host(), is_there).empty();
 }
@@ -101,10 +101,10 @@ void RunCheckpoints::keep_milestone() const {
 }
 
 void RunCheckpoints::resume(const FoundCheckpoint& found, std::int64_t step,
-                            const std::function<void(const std::string&)>& say) {
+                            const std::function<void(const std::string&)>& log_line) {
   for (const RefusedCheckpoint& refused : found.refused)
-    say(fmt::format("{} is kept as {}", refused.path.filename().string(),
-                    files_->set_aside(refused.path).filename().string()));
+    log_line(fmt::format("{} is kept as {}", refused.path.filename().string(),
+                         files_->set_aside(refused.path).filename().string()));
   step_ = step;
   last_ = found.path;
   job_.host().set_advice(last_text() + ": go on with --resume auto");

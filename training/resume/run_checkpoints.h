@@ -36,14 +36,14 @@ class RunCheckpoints {
   // The last one, of which there must be one, is the best model so far. Every process calls it.
   void keep_best() const;
   // After resume(): the best model, that of step `best`, may be of steps that were given up, or gone. Another
-  // step's is set aside and that step's checkpoint, if it is there, is the best model again, which `say` is
-  // told. Whether there is one now. Every process calls it.
-  bool restore_best(std::int64_t best, const std::function<void(const std::string&)>& say) const;
+  // step's is set aside and that step's checkpoint, if it is there, is the best model again, which `log_line`
+  // is told. Whether there is one now. Every process calls it.
+  bool restore_best(std::int64_t best, const std::function<void(const std::string&)>& log_line) const;
   // The last one, of which there must be one, is kept for good. Every process calls it.
   void keep_milestone() const;
-  // The run goes on from this one; those that were refused are set aside, which `say` is told.
+  // The run goes on from this one; those that were refused are set aside, which `log_line` is told.
   void resume(const FoundCheckpoint& found, std::int64_t step,
-              const std::function<void(const std::string&)>& say);
+              const std::function<void(const std::string&)>& log_line);
 
   bool any() const { return step_ >= 0; }
   bool has(std::int64_t step) const { return step_ == step; }

@@ -8,6 +8,7 @@
 #include "kernels/core/version.h"
 #include "recipes/changes.h"
 #include "training/resume/checkpoint_recipe.h"
+#include "training/resume/same_run.h"
 
 namespace comera {
 
@@ -17,82 +18,13 @@ std::string instruction_set(const RunSetup& setup) {
   return computes_with(*setup.processor, setup.recipe.precision.activations());
 }
 
-std::vector<std::pair<std::string, std::optional<double>>> weights_of(const Recipe& recipe) {
-  std::vector<std::pair<std::string, std::optional<double>>> weights;
-  for (const DataSource& source : recipe.data.sources) weights.emplace_back(source.name(), source.weight);
-  return weights;
-}
-
-void require_same_run(const CheckpointReader& reader, const Recipe& before, const RunSetup& setup) {
-  const std::string file = reader.path().string();
-  // The position in the data is one in the order that follows from them.
-  if (const auto weights = weights_of(before), now = weights_of(setup.recipe); weights != now)
-    throw UsageError(fmt::format(
-        "{} was trained with other sources or weights in [[data.source]]; go on with those, or begin "
-        "a new run from this checkpoint (--from)",
-        file));
-  if (before.data.order != setup.recipe.data.order && reader.integer("/trainer", "step") > 0)
-    throw UsageError(fmt::format(
-        "{} was trained with another data.order, in which its place is one; go on with that, or begin a new "
-        "run from this checkpoint (--from)",
-        file));
-  COMERA_CHECK(reader.text("/data", "fingerprint") == setup.task->fingerprint(),
-               "{} was trained on other data than {} now holds: resume with the same data", file,
-               setup.task->source());
-  // The best model so far was chosen by the held-out data, as the next one will be.
-  const Attributes data = reader.attributes("/data");
-  const std::string held_out = setup.task->held_out_fingerprint();
-  if (data.contains("held_out") && !held_out.empty() && reader.text("/data", "held_out") != held_out &&
-      !reader.text("/data", "held_out").empty())
-    throw UsageError(
-        fmt::format("{} was evaluated on other held-out data than are there now, by which its best model was "
-                    "chosen; resume "
-                    "with the same, or begin a new run from this checkpoint (--from)",
-                    file));
-  const std::int64_t seed = reader.integer("/rng", "seed");
-  COMERA_CHECK(seed == setup.recipe.run.seed, "{} was trained with run.seed = {}, but the recipe has {}",
-               file, seed, setup.recipe.run.seed);
-  if (before.lte != setup.recipe.lte)
-    throw UsageError(fmt::format(
-        "{} was trained with another [lte], to whose merges its adapters belong; go on with that", file));
-  require_same_encoder(setup.recipe, reader);
-  if (setup.recipe.run.max_hours && !before.run.max_hours && reader.integer("/trainer", "step") > 0)
-    throw UsageError(
-        fmt::format("{} was trained without run.max_hours, so that nobody knows how long; leave it out, or "
-                    "begin a new run from this checkpoint (--from)",
-                    file));
-  if (before.optim.kind != setup.recipe.optim.kind)
-    throw UsageError(fmt::format(
-        "{} was trained with another optim.name, to which its moments belong; go on with that, or begin a "
-        "new run from this checkpoint (run.initial_checkpoint, --from)",
-        file));
-}
-
-// The place in the run that the recipe now describes is one that it has.
-void require_place(const RunParts& run, const Recipe& before, const std::string& file) {
-  const RunState& state = run.state;
-  COMERA_CHECK(state.phase < run.plan.phases(), "{} stands in phase {}, but the recipe has {} phases", file,
-               state.phase + 1, run.plan.phases());
-  const std::int64_t steps = run.plan.steps(state.phase);
-  COMERA_CHECK(state.phase_step <= steps,
-               "{} has done {} steps of phase {}, but the recipe now has only {}: give it at least as many",
-               file, state.phase_step, state.phase, steps);
-  // A phase that has begun keeps its objective and its target.
-  if (state.phase_step > 0 && state.phase_step < steps)
-    require_same_stage(before.phases[state.phase], run.setup.recipe.phases[state.phase], state.phase, file);
-  const std::int64_t stop_after = run.setup.options.stop_after;
-  if (stop_after > 0 && state.step >= stop_after)
-    throw UsageError(fmt::format("{} has done {} steps already; give a later --stop-after than {}, or none",
-                                 file, state.step, stop_after));
-}
-
 // Of keys that decide about results. That the tokenizer is the same one has been seen, wherever it lies.
-void say_changes(const Recipe& before, const Recipe& now,
-                 const std::function<void(const std::string&)>& say) {
+void log_changes(const Recipe& before, const Recipe& now,
+                 const std::function<void(const std::string&)>& log_line) {
   for (const RecipeChange& change : recipe_changes(before, now))
     if (!change.key.starts_with("run.") && !change.key.starts_with("distributed.") &&
         change.key != "data.tokenizer")
-      say(fmt::format("changed since the checkpoint: {}", to_string(change)));
+      log_line(fmt::format("changed since the checkpoint: {}", to_string(change)));
 }
 
 }  // namespace
@@ -124,7 +56,7 @@ void write_snapshot(CheckpointWriter& writer, const RunParts& run, const DataPla
 }
 
 DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts& run,
-                        const std::function<void(const std::string&)>& say) {
+                        const std::function<void(const std::string&)>& log_line) {
   const CheckpointReader reader(checkpoint);
   const std::string file = checkpoint.string();
   Recipe& recipe = run.setup.recipe;
@@ -144,18 +76,18 @@ DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts&
   for (std::int64_t phase = 0; phase < run.state.phase && phase < std::ssize(asked); ++phase)
     if (const auto steps = run.plan.steps(phase);
         steps != asked[static_cast<std::size_t>(phase)] && !run.plan.timed())
-      say(fmt::format("phase '{}' is over after {} steps: its new length has no effect",
-                      recipe.phases[static_cast<std::size_t>(phase)].name, steps));
+      log_line(fmt::format("phase '{}' is over after {} steps: its new length has no effect",
+                           recipe.phases[static_cast<std::size_t>(phase)].name, steps));
   // The hours may be others now.
   run.plan.replan({run.state.phase, run.state.phase_step, run.state.seconds, run.state.phase_seconds});
-  require_place(run, before, file);
+  require_same_phase(run, before, file);
   const std::string set = reader.text("/environment", "instruction_set"), own = instruction_set(run.setup);
   if (set != own)
-    say(fmt::format(
+    log_line(fmt::format(
         "{} was computed with {}, this run computes with {}: it goes on, but not to the same bits", file, set,
         own));
-  say(fmt::format("going on from {}: step {} of {}", file, run.state.step, run.plan.total()));
-  say_changes(before, recipe, say);
+  log_line(fmt::format("going on from {}: step {} of {}", file, run.state.step, run.plan.total()));
+  log_changes(before, recipe, log_line);
   return {.position = {.epoch = reader.integer("/data", "epoch"),
                        .cursor = reader.integer("/data", "cursor"),
                        .taken = reader.integer("/data", "taken"),

@@ -4,10 +4,10 @@
 #include <string>
 
 #include "data/batching/loader.h"
-#include "training/run/phase_plan.h"
 #include "training/ranks/rank_stages.h"
-#include "training/run/run_setup.h"
 #include "training/resume/run_state.h"
+#include "training/run/phase_plan.h"
+#include "training/run/run_setup.h"
 #include "training/step/step_engine.h"
 
 namespace comera {
@@ -31,9 +31,9 @@ struct DataPlace {
 void write_snapshot(CheckpointWriter& writer, const RunParts& run, const DataPlace& data);
 
 // Takes all of it from a checkpoint of the same run, to go on to the bit. Error or UsageError, with what to
-// do, where the recipe or the data are not those that the checkpoint was made with. `say` is told what
+// do, where the recipe or the data are not those that the checkpoint was made with. `log_line` is told what
 // differs otherwise.
 DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts& run,
-                        const std::function<void(const std::string&)>& say);
+                        const std::function<void(const std::string&)>& log_line);
 
 }  // namespace comera

@@ -18,17 +18,6 @@ void refuse_mask_probability(const std::vector<PhaseSection>& phases, const std:
       throw UsageError(fmt::format("phase.{}.mask_probability {}; leave it out", phase, why));
 }
 
-StepRates step_rates(const LearningRates& highest, double factor) {
-  StepRates rates{};
-  const auto rate_of = [&](RateGroup group) -> double& { return rates[static_cast<int>(group)]; };
-  rate_of(RateGroup::core) = highest.cores * factor;
-  rate_of(RateGroup::gate) = highest.gates * factor;
-  rate_of(RateGroup::dense) = highest.other * factor;
-  rate_of(RateGroup::embedding) = highest.embedding.value_or(highest.cores) * factor;
-  rate_of(RateGroup::dense_table) = highest.embedding.value_or(highest.other) * factor;
-  return rates;
-}
-
 Schedule schedule_of(const PhaseSection& phase, std::int64_t steps) {
   return {.kind = phase.schedule,
           .steps = steps,

@@ -12,8 +12,6 @@ void require_masked_language_head(const EncoderConfig& config);
 // UsageError "phase.N.mask_probability WHY; leave it out" if a phase has one.
 void refuse_mask_probability(const std::vector<PhaseSection>& phases, const std::string& why);
 
-// A phase's highest rates, times the schedule's factor.
-StepRates step_rates(const LearningRates& highest, double factor);
 // With the steps of the phase, which may be counted in epochs.
 Schedule schedule_of(const PhaseSection& phase, std::int64_t steps);
 // Of the order of a phase's data: each phase has one of its own, which no other seed's phase shares.

@@ -60,9 +60,6 @@ class RunDirectory {
   // Gives best.h5 the name best-phase-N.h5, after the phase that it is of. False if there is none.
   bool set_best_aside(std::int64_t phase) const;
 
-  // What encoded the clicks of a run.
-  std::filesystem::path click_encoding() const { return path_ / "encoding.h5"; }
-
   // From now on the directory holds a run. Atomic, and nothing if the file says the same already.
   void write_recipe(std::string_view toml) const { storage::keep_file_durably(recipe(), toml); }
   // UsageError if a run that begins would write over a file of the user's.

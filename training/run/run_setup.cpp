@@ -9,17 +9,18 @@
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
+#include "recipes/encoder_config.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
+#include "training/inference/trained_model.h"
 #include "training/resume/checkpoint_recipe.h"
 #include "training/resume/checkpoint_tokenizer.h"
-#include "training/tasks/click_task.h"
 #include "training/resume/lost_checkpoints.h"
-#include "training/tasks/masked_language_task.h"
 #include "training/run/phase.h"
 #include "training/run/process_agreement.h"
+#include "training/tasks/click_task.h"
+#include "training/tasks/masked_language_task.h"
 #include "training/tasks/sequence_task.h"
-#include "training/inference/trained_model.h"
 
 namespace comera {
 
@@ -121,7 +122,7 @@ std::optional<FoundCheckpoint> find_checkpoint(Communicator& host, RunDirectory&
           fmt::format("{} holds no checkpoint to resume from; --resume auto begins the run anew", folder));
     if (!found) {
       directory.begin_anew();
-      say_to(options.output, "{} holds no checkpoint yet: the run begins anew\n", folder);
+      log_to(options.output, "{} holds no checkpoint yet: the run begins anew\n", folder);
     }
     if (found) sign_saved_checkpoints(directory);
     if (found) say_not_used(*found, options.output);
@@ -215,7 +216,7 @@ std::unique_ptr<Communicator> join_devices(Communicator& host, const Recipe& rec
   return start_nccl(host, device, patience_of(section));
 }
 
-std::unique_ptr<TrainingTask> make_encoder_task(const RunSetup& setup, const EncoderConfig& config) {
+std::unique_ptr<EncoderTask> make_encoder_task(const RunSetup& setup, const EncoderConfig& config) {
   const Recipe& recipe = setup.recipe;
   if (!setup.options.finetune) {
     require_pretraining_keys(recipe);
@@ -234,7 +235,7 @@ std::unique_ptr<TrainingTask> make_encoder_task(const RunSetup& setup, const Enc
   std::int64_t length = 0;
   for (const PhaseSection& phase : recipe.phases) length = std::max(length, phase.length);
   auto task = std::make_unique<SequenceTask>(recipe.task, *setup.tokenizer, config, length);
-  for (const std::string& line : task->reports()) setup.say(line);
+  for (const std::string& line : task->reports()) setup.log_line(line);
   return task;
 }
 
@@ -253,12 +254,15 @@ void root_data_paths(Recipe& recipe) {
 
 }  // namespace
 
-void RunSetup::say(std::string_view line) const { say_to(options.output, "{}\n", line); }
+void RunSetup::log_line(std::string_view line) const { log_to(options.output, "{}\n", line); }
 
-void RunSetup::set_encoder() {
+const EncoderForm& RunSetup::set_encoder() {
   tokenizer = tokenizer_of(*host, recipe, found);
   const std::int64_t vocabulary = tokenizer->vocabulary();
-  form = std::make_unique<EncoderForm>(encoder_config(recipe, vocabulary), vocabulary);
+  auto encoder = std::make_unique<EncoderForm>(encoder_config(recipe, vocabulary), vocabulary);
+  const EncoderForm& made = *encoder;
+  form = std::move(encoder);
+  return made;
 }
 
 // What the model is like, its data decide; from now on the recipe says it.
@@ -271,7 +275,9 @@ void RunSetup::set_click_model() {
   recipe.dlrm->numbers = config.numbers;
   recipe.dlrm->tables.clear();
   for (const DlrmConfig::Table& table : config.tables) recipe.dlrm->tables.push_back(table.rows);
-  form = std::make_unique<DlrmForm>(config);
+  auto click_form = std::make_unique<DlrmForm>(config);
+  clicks->set_form(*click_form);
+  form = std::move(click_form);
   task = std::move(clicks);
 }
 
@@ -293,17 +299,20 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
   asked_ranks = given.tensorized.ranks;
   // 4. That checkpoint and the tokenizer: the same bytes everywhere.
   require_same_start(*host, recipe, found);
-  if (!recipe.dlrm) set_encoder();
-  if (const auto note = note_of_old_names(given)) say(*note);
-  for (const std::string& sentence : keys_without_effect(recipe)) say(sentence);
+  const EncoderForm* encoder = recipe.dlrm ? nullptr : &set_encoder();
+  if (const auto note = note_of_old_names(given)) log_line(*note);
+  for (const std::string& sentence : keys_without_effect(recipe)) log_line(sentence);
   // 5. A device for each process, and what sums between them.
   processor.emplace(processor_for(recipe, options, *host));
   nccl = join_devices(*host, recipe, *processor);
   // 6. The data: the same files everywhere.
-  if (recipe.dlrm)
+  if (encoder == nullptr) {
     set_click_model();
-  else
-    task = make_encoder_task(*this, dynamic_cast<const EncoderForm&>(*form).config());
+  } else {
+    auto of_encoder = make_encoder_task(*this, encoder->config());
+    of_encoder->set_form(*encoder);
+    task = std::move(of_encoder);
+  }
   require_same_files(*host, task->inputs());
   root_data_paths(recipe);
   prepare_threads(static_cast<int>(recipe.run.threads > 0 ? recipe.run.threads : host->own_cpus()));

@@ -11,8 +11,8 @@
 #include "distributed/communicator.h"
 #include "kernels/ops/processor.h"
 #include "recipes/recipe.h"
-#include "training/tasks/model_form.h"
 #include "training/run/run_directory.h"
+#include "training/tasks/model_form.h"
 #include "training/tasks/training_task.h"
 
 namespace comera {
@@ -42,7 +42,7 @@ struct RunSetup {
   // Whether gradients are summed over processes. One process may do it by NCCL, to test that.
   bool sums_gradients() const { return nccl != nullptr || !host->alone(); }
   // A line for people about what is set up, in this process's log.
-  void say(std::string_view line) const;
+  void log_line(std::string_view line) const;
 
   struct CloseFile {
     void operator()(std::FILE* file) const { std::fclose(file); }
@@ -62,7 +62,7 @@ struct RunSetup {
   std::unique_ptr<TrainingTask> task;
 
  private:
-  void set_encoder();
+  const EncoderForm& set_encoder();
   void set_click_model();
 };
 

@@ -6,9 +6,9 @@
 
 #include "checkpoints/model_state.h"
 #include "kernels/backends/backends.h"
+#include "training/inference/trained_model.h"
 #include "training/resume/checkpoint_recipe.h"
 #include "training/run/phase.h"
-#include "training/inference/trained_model.h"
 #include "training/run/training_run.h"
 
 namespace comera {
@@ -48,23 +48,23 @@ std::int64_t TrainingRun::micro_batches_per_epoch(std::int64_t phase) const {
 
 void TrainingRun::load_initial() {
   const TrainedModel trained = find_trained_model(setup_.recipe.run.initial_checkpoint);
-  const CheckpointReader reader(trained.checkpoint);
+  const CheckpointReader& reader = *trained.reader;
   require_same_encoder(setup_.recipe, reader);
   const InitialParameters initial =
       load_initial_parameters(reader, engine_->model().parameters(), takes_carried_head(setup_.recipe));
   std::set<std::string> layers;  // "head.pooler" of "head.pooler.core.0"
   for (const std::string& name : initial.fresh)
     layers.insert(name.substr(0, name.find('.', std::string_view("head.").size())));
-  setup_.say(fmt::format("{} tensors from {}{}{}", initial.loaded, trained.checkpoint.string(),
-                         layers.empty() ? "" : "; new: ", fmt::join(layers, ", ")));
+  setup_.log_line(fmt::format("{} tensors from {}{}{}", initial.loaded, trained.checkpoint.string(),
+                              layers.empty() ? "" : "; new: ", fmt::join(layers, ", ")));
   ranks_.take_units(reader);
 }
 
 void TrainingRun::resume() {
-  const auto say = [this](const std::string& line) { setup_.say(line); };
-  place_ = read_snapshot(setup_.found->path, parts(), say);
-  checkpoints_.resume(*setup_.found, state_.step, say);
-  if (!checkpoints_.restore_best(state_.best_step, say)) state_.best_step = 0;
+  const auto log = [this](const std::string& line) { setup_.log_line(line); };
+  place_ = read_snapshot(setup_.found->path, parts(), log);
+  checkpoints_.resume(*setup_.found, state_.step, log);
+  if (!checkpoints_.restore_best(state_.best_step, log)) state_.best_step = 0;
   // In case it was stopped between saving and keeping a milestone.
   if (state_.step > 0 && milestone_due()) checkpoints_.keep_milestone();
 }
@@ -72,12 +72,12 @@ void TrainingRun::resume() {
 void TrainingRun::say_place() const {
   const Communicator& host = *setup_.host;
   if (host.alone()) return;
-  setup_.say(fmt::format("{} processes, {}; this is process {} with {}, {} threads", host.world_size(),
-                         communicator().name(), host.process(), setup_.processor->backend.name(),
-                         thread_count()));
+  setup_.log_line(fmt::format("{} processes, {}; this is process {} with {}, {} threads", host.world_size(),
+                              communicator().name(), host.process(), setup_.processor->backend.name(),
+                              thread_count()));
   const std::int64_t here = sysconf(_SC_NPROCESSORS_ONLN);
   if (setup_.recipe.run.threads == 0 && 2 * host.own_cpus() * host.local_processes() <= here)
-    setup_.say(
+    setup_.log_line(
         fmt::format("its machine has {} CPUs and {} processes: mpirun --bind-to none, or --map-by slot:PE=N, "
                     "gives each more",
                     here, host.local_processes()));
@@ -106,7 +106,7 @@ void TrainingRun::write_files() {
   setup_.directory->write_recipe(to_toml(recipe_to_keep()));
   metrics_ = std::make_unique<MetricsWriter>(setup_.directory->metrics(), state_.step == 0 ? -1 : state_.step,
                                              state_.logged);
-  if (!metrics_->report().empty()) setup_.say(metrics_->report());
+  if (!metrics_->report().empty()) setup_.log_line(metrics_->report());
 }
 
 }  // namespace comera

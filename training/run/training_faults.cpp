@@ -42,7 +42,7 @@ void TrainingRun::skip_step(const data::LoaderPosition& before) {
   ++state_.skipped;
   const Json skipped = {{"first", first}, {"in_a_row", state_.skipped_in_a_row}, {"total", state_.skipped}};
   write_metrics(step, {{"skipped", skipped}});
-  say(
+  log_line(
       fmt::format("warning: step {} was not finite, first in {}; it is skipped and changes nothing: {} in a "
                   "row, {} in all",
                   step, first, state_.skipped_in_a_row, state_.skipped));
@@ -99,7 +99,8 @@ void TrainingRun::set_best_aside() {
   const std::int64_t before = state_.phase - 1;
   const std::string kept = on_first(
       job_.host(), [&] { return std::string(setup_.directory->set_best_aside(before) ? "yes" : ""); });
-  if (!kept.empty()) setup_.say(fmt::format("the best model so far is kept as best-phase-{}.h5", before));
+  if (!kept.empty())
+    setup_.log_line(fmt::format("the best model so far is kept as best-phase-{}.h5", before));
   state_.best_step = 0;
   state_.best_score = 0;
 }

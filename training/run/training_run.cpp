@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "training/resume/same_run.h"
 #include "training/run/phase.h"
 
 namespace comera {
@@ -94,7 +95,7 @@ TrainingOutcome TrainingRun::train() {
       watch.restart(state_.units);
     }
     if (phase_done() || ranks_.compaction_due(state_)) compact();
-    if (phase_done()) ranks_.close(state_, [this](const std::string& line) { say(line); });
+    if (phase_done()) ranks_.close(state_, [this](const std::string& line) { log_line(line); });
     if (evaluation_due()) evaluation = evaluate(true);
     if (save_due() && !checkpoints_.has(state_.step)) save();
     if (milestone_due()) checkpoints_.keep_milestone();
@@ -114,25 +115,15 @@ TrainingOutcome TrainingRun::train() {
 void TrainingRun::open_phase() {
   phase_ = std::make_unique<Phase>();
   phase_->loader = setup_.task->batches(phase_of(state_.phase), *setup_.host, true);
-  if (place_) {
-    const std::string from = checkpoints_.last().string();
-    COMERA_CHECK(phase_->loader->samples_per_epoch() == place_->samples_per_epoch,
-                 "{} was made on {} samples, but {} now gives {} of length {}: resume with the same data and "
-                 "phase.{}.length",
-                 from, place_->samples_per_epoch, setup_.task->source(), phase_->loader->samples_per_epoch(),
-                 section().length, state_.phase);
-    try {
-      phase_->loader->seek(place_->position);
-    } catch (const Error& error) {
-      throw Error(fmt::format("{}: {}", from, error.what()));
-    }
-  }
+  if (place_)
+    seek_same_samples(*phase_->loader, *place_, checkpoints_.last().string(), setup_.task->source(),
+                      state_.phase, section().length);
   place_.reset();
   const std::int64_t steps = plan_.steps(state_.phase);
   phase_->schedule = schedule_of(section(), steps);
   phase_->schedule.warmup_steps = plan_.warmup(state_.phase, section().warmup_steps);
-  const auto tell = [this](const std::string& line) { setup_.say(line); };
-  const bool other_size = ranks_.open(*engine_, state_, steps, phase_->schedule, tell);
+  const auto log = [this](const std::string& line) { setup_.log_line(line); };
+  const bool other_size = ranks_.open(*engine_, state_, steps, phase_->schedule, log);
   const bool other_length = state_.phase > 0 && state_.phase_step == 0 && !setup_.task->compares_lengths() &&
                             section().length != setup_.recipe.phases[state_.phase - 1].length;
   if (other_size || other_length) set_best_aside();
@@ -165,7 +156,7 @@ void TrainingRun::step() {
   const Job::Step total = job_.share(own);
   save_agreed_ = total.save;
   phase_->rate_factor = phase_->schedule.factor(state_.phase_step);
-  const StepRates rates = step_rates(section().learning_rate, phase_->rate_factor);
+  const StepRates rates(section().learning_rate, phase_->rate_factor);
   // Moments know nothing of skipped steps, so that their bias is that of the updates that were made.
   engine_->apply(state_.step - state_.skipped, total.targets, rates, recipe.optim.clip_norm,
                  ranks_.begin_step(state_.phase_step, plan_.steps(state_.phase)));
@@ -219,10 +210,10 @@ void TrainingRun::compact() {
     allocator.reset_peaks();
     make_engine();
   };
-  const auto tell = [this](const std::string& line) { say(line); };
-  if (!ranks_.compact(engine_, remake, state_, tell)) return;
+  const auto log = [this](const std::string& line) { log_line(line); };
+  if (!ranks_.compact(engine_, remake, state_, log)) return;
   engine_->set_micro_batches(*setup_.task->micro_batches(phase_of(state_.phase)));
-  progress_->say(fmt::format("compacted to {} parameters", engine_->model().parameters().count()));
+  progress_->log_line(fmt::format("compacted to {} parameters", engine_->model().parameters().count()));
 }
 
 bool TrainingRun::evaluation_due() const {
@@ -233,16 +224,16 @@ bool TrainingRun::evaluation_due() const {
 
 std::optional<Evaluation> TrainingRun::evaluate(bool record) {
   TrainingTask& task = *setup_.task;
-  progress_->say("evaluating on held-out data");
+  progress_->log_line("evaluating on held-out data");
   std::optional<Evaluation> found =
       task.evaluate(*engine_, phase_of(state_.phase), setup_.options.stop_requested, job_.host());
   if (!found) job_.stop();
   if (!found || !record) return found;
   state_.evaluated_step = state_.step;
   write_metrics(state_.step, task.metrics(*found));
-  say(fmt::format("step {}: {}", state_.step, task.describe(*found)));
+  log_line(fmt::format("step {}: {}", state_.step, task.describe(*found)));
   const double done = static_cast<double>(state_.step) / static_cast<double>(plan_.total());
-  if (const std::string advice = task.advice(*found, done); !advice.empty()) say(advice);
+  if (const std::string advice = task.advice(*found, done); !advice.empty()) log_line(advice);
   take_best(*found);
   return found;
 }
@@ -280,7 +271,7 @@ TrainingOutcome TrainingRun::outcome() const {
   return outcome;
 }
 
-void TrainingRun::say(const std::string& line) const { progress_->print(line); }
+void TrainingRun::log_line(const std::string& line) const { progress_->print(line); }
 
 void TrainingRun::write_metrics(std::int64_t step, const Json& line) {
   state_.logged.add(step);

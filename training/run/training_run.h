@@ -6,18 +6,18 @@
 #include <optional>
 #include <string>
 
-#include "training/tasks/evaluation.h"
-#include "training/run/job.h"
 #include "training/logging/metrics.h"
-#include "training/run/phase_plan.h"
 #include "training/logging/progress.h"
+#include "training/logging/step_metrics.h"
 #include "training/ranks/rank_stages.h"
 #include "training/resume/run_checkpoints.h"
-#include "training/run/run_setup.h"
 #include "training/resume/run_snapshot.h"
 #include "training/resume/run_state.h"
+#include "training/run/job.h"
+#include "training/run/phase_plan.h"
+#include "training/run/run_setup.h"
 #include "training/step/step_engine.h"
-#include "training/logging/step_metrics.h"
+#include "training/tasks/evaluation.h"
 
 namespace comera {
 
@@ -95,7 +95,7 @@ class TrainingRun {
   bool save_due() const;
   bool milestone_due() const;
   TrainingOutcome outcome() const;
-  void say(const std::string& line) const;
+  void log_line(const std::string& line) const;
   void write_metrics(std::int64_t step, const Json& line);
 
   // training_faults.cpp: saving, and what must not happen.
@@ -110,7 +110,7 @@ class TrainingRun {
   std::string rate_key() const;
 
   RunParts parts() { return {setup_, *engine_, state_, ranks_, plan_}; }
-  TrainingTask::PhaseOf phase_of(std::int64_t phase) const { return {setup_.recipe, phase, *model_}; }
+  TrainingTask::PhaseOf phase_of(std::int64_t phase) const { return {setup_.recipe, phase}; }
 
   RunSetup setup_;
   Job job_;

@@ -197,7 +197,7 @@ void StepEngine::micro(const DropoutKey& key, bool last) {
 
 void StepEngine::apply(std::int64_t update, double targets, const StepRates& learning_rates, double max_norm,
                        const RankStep& rank_step) {
-  std::ranges::copy(learning_rates, host_inputs_.learning_rate);
+  learning_rates.write_to(host_inputs_);
   host_inputs_.targets = targets;
   host_inputs_.max_norm = max_norm;
   host_inputs_.rank_target = rank_step.target;

@@ -37,7 +37,7 @@ LoadedClickModel::LoadedClickModel(const std::filesystem::path& path, const std:
                             trained.checkpoint)),
       processor(find_processor(device, recipe.precision.activations(), recipe.precision.operands())),
       model(dlrm_config(recipe), processor.allocator, false) {
-  const CheckpointReader reader(trained.checkpoint);
+  const CheckpointReader& reader = *trained.reader;
   encoding = reader.text("/data", "encoding");
   load_parameters(reader, model.parameters());
 }

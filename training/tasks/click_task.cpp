@@ -13,10 +13,8 @@
 
 namespace comera {
 
-namespace {
-
-data::ClickLoaderOptions options_of(const TrainingTask::PhaseOf& phase) {
-  const auto& model = dynamic_cast<const Dlrm&>(phase.model);
+data::ClickLoaderOptions ClickTask::options_of(const PhaseOf& phase) const {
+  const Dlrm& model = form_->model();
   return {
       .capacity = ClickCapacity::single(phase.section().examples_per_micro_batch, model.config().numbers,
                                         rows_of(model.config())),
@@ -25,8 +23,6 @@ data::ClickLoaderOptions options_of(const TrainingTask::PhaseOf& phase) {
       .micro_batches_per_step = phase.section().micro_batches_per_step,
   };
 }
-
-}  // namespace
 
 ClickTask::ClickTask(const DataSection& data)
     : folder_(data.train),
@@ -66,13 +62,12 @@ std::unique_ptr<data::BatchStream> ClickTask::batches(const PhaseOf& phase, cons
 }
 
 std::unique_ptr<PackLayout> ClickTask::micro_batches(const PhaseOf& phase) const {
-  return std::make_unique<ClickMicroBatches>(dynamic_cast<const Dlrm&>(phase.model),
-                                             options_of(phase).capacity);
+  return std::make_unique<ClickMicroBatches>(form_->model(), options_of(phase).capacity);
 }
 
 void ClickTask::write_encoding(const RunDirectory& directory) const {
   const std::filesystem::path from = std::filesystem::path(folder_) / data::click_encoding_file;
-  const std::filesystem::path to = directory.click_encoding();
+  const std::filesystem::path to = directory.path() / data::click_encoding_file;
   if (!storage::exists(from)) return;  // who made the shards has not said how
   const data::ClickEncoding encoding = data::ClickEncoding::load(from);
   COMERA_CHECK(encoding.fingerprint() == train_.info().encoding,
@@ -116,8 +111,7 @@ std::optional<data::ClickScores> score_clicks(StepEngine& engine, const data::Cl
     const data::BatchStream::MicroBatch batch = loader.next();
     engine.load(batch.block);
     engine.evaluate();
-    const std::vector<double> values =
-        read_tensor(ClickMicroBatches::logits_of(engine.micro_batch()), engine.allocator());
+    const std::vector<double> values = read_tensor(engine.micro_batch().answers(), engine.allocator());
     const float* clicked = loader.clicks().arrays().labels.data<float>();
     std::copy_n(values.begin(), batch.units, logits.begin() + loader.first());
     std::copy_n(clicked, batch.units, labels.begin() + loader.first());
@@ -140,12 +134,12 @@ std::optional<Evaluation> ClickTask::evaluate(StepEngine& engine, const PhaseOf&
   evaluation.loss = scores->loss;
   evaluation.accuracy = scores->accuracy;
   evaluation.targets = scores->examples;
-  evaluation.clicks = scores;
+  evaluation.details = *scores;
   return evaluation;
 }
 
 std::string ClickTask::describe(const Evaluation& evaluation) const {
-  return data::describe(*evaluation.clicks);
+  return data::describe(evaluation.details_as<data::ClickScores>());
 }
 
 Json metrics_of(const data::ClickScores& scores, const std::string& prefix) {
@@ -160,7 +154,7 @@ Json metrics_of(const data::ClickScores& scores, const std::string& prefix) {
 }
 
 Json ClickTask::metrics(const Evaluation& evaluation) const {
-  return metrics_of(*evaluation.clicks, "validation_");
+  return metrics_of(evaluation.details_as<data::ClickScores>(), "validation_");
 }
 
 }  // namespace comera

@@ -6,6 +6,7 @@
 #include "data/clicks/click_loader.h"
 #include "data/clicks/click_scores.h"
 #include "data/clicks/click_shards.h"
+#include "training/tasks/model_form.h"
 #include "training/tasks/training_task.h"
 
 namespace comera {
@@ -18,6 +19,9 @@ class ClickTask final : public TrainingTask {
 
   // What the model needs to know of the examples.
   const data::ClickShardInfo& info() const { return train_.info(); }
+
+  // From now on it is for the model of this form, which must outlive it.
+  void set_form(const DlrmForm& form) { form_ = &form; }
 
   // UsageError if the checkpoint's model was trained on ids that mean other values.
   void require_same_encoding(const CheckpointReader& checkpoint) const;
@@ -41,6 +45,9 @@ class ClickTask final : public TrainingTask {
   bool keeps_best() const override { return evaluates(); }
 
  private:
+  data::ClickLoaderOptions options_of(const PhaseOf& phase) const;
+
+  const DlrmForm* form_ = nullptr;
   std::string folder_, held_out_folder_;
   data::ClickShardSet train_;
   std::unique_ptr<data::ClickShardSet> held_out_;  // null without

@@ -29,15 +29,15 @@ class EncoderBatches final : public data::BatchStream {
   data::Loader loader_;
 };
 
-data::LoaderOptions options_of(const TrainingTask::PhaseOf& phase, const EncoderTask& task) {
-  return loader_options(phase.recipe, phase.phase, task, dynamic_cast<const Model&>(phase.model));
-}
-
 }  // namespace
+
+data::LoaderOptions EncoderTask::options_of(const PhaseOf& phase) const {
+  return loader_options(phase.recipe, phase.phase, *this, form_->model());
+}
 
 std::unique_ptr<data::BatchStream> EncoderTask::batches(const PhaseOf& phase, const Communicator& processes,
                                                         bool ahead) const {
-  data::LoaderOptions options = options_of(phase, *this);
+  data::LoaderOptions options = options_of(phase);
   options.process = processes.process();
   options.world_size = processes.world_size();
   if (!ahead) options.prefetch = 0;
@@ -45,8 +45,7 @@ std::unique_ptr<data::BatchStream> EncoderTask::batches(const PhaseOf& phase, co
 }
 
 std::unique_ptr<PackLayout> EncoderTask::micro_batches(const PhaseOf& phase) const {
-  return std::make_unique<EncoderMicroBatches>(dynamic_cast<const Model&>(phase.model),
-                                               options_of(phase, *this).capacity);
+  return std::make_unique<EncoderMicroBatches>(form_->model(), options_of(phase).capacity);
 }
 
 Attributes EncoderTask::encoding() const {
@@ -62,8 +61,8 @@ void EncoderTask::write_encoding(const RunDirectory& directory) const {
 std::optional<Evaluation> EncoderTask::evaluate(StepEngine& engine, const PhaseOf& phase,
                                                 const std::function<bool()>& stop,
                                                 Communicator& communicator) {
-  return evaluate(engine, dynamic_cast<const Model&>(phase.model), options_of(phase, *this),
-                  phase.recipe.run.evaluation_batches, stop, communicator);
+  return evaluate(engine, form_->model(), options_of(phase), phase.recipe.run.evaluation_batches, stop,
+                  communicator);
 }
 
 data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, const EncoderTask& task,

@@ -3,6 +3,7 @@
 #include "data/batching/loader.h"
 #include "data/tokenizers/tokenizer.h"
 #include "model/model.h"
+#include "training/tasks/model_form.h"
 #include "training/tasks/training_task.h"
 
 namespace comera {
@@ -11,6 +12,9 @@ namespace comera {
 class EncoderTask : public TrainingTask {
  public:
   using TrainingTask::evaluate;
+
+  // From now on it is for the model of this form, which must outlive it.
+  void set_form(const EncoderForm& form) { form_ = &form; }
 
   // The training data as sequences of up to `length` tokens.
   virtual std::unique_ptr<data::SampleSource> samples(std::int64_t length) const = 0;
@@ -41,7 +45,10 @@ class EncoderTask : public TrainingTask {
   explicit EncoderTask(const data::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
  private:
+  data::LoaderOptions options_of(const PhaseOf& phase) const;
+
   const data::Tokenizer& tokenizer_;
+  const EncoderForm* form_ = nullptr;
 };
 
 // The micro-batches of a phase for one process alone. The model gives its vocabulary and the rows of its

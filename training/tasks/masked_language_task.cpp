@@ -167,6 +167,7 @@ std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine, const
 Evaluation MaskedLanguageTask::evaluation_of(const std::vector<Sums>& sums) const {
   const double uniform = unigram_ ? std::log(static_cast<double>(unigram_->vocabulary())) : 0;
   Evaluation all;
+  MaskedLanguageDetails details;
   double weights = 0, unigram_targets = 0;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const Sums& sum = sums[i];
@@ -185,30 +186,34 @@ Evaluation MaskedLanguageTask::evaluation_of(const std::vector<Sums>& sums) cons
     weights += weight;
     all.loss += weight * own.loss;
     all.accuracy += weight * own.accuracy;
-    all.baselines.unigram += weight * own.baselines.unigram;
+    details.baselines.unigram += weight * own.baselines.unigram;
     all.targets += own.targets;
     unigram_targets += sum.unigram_targets;
-    if (!held_out.name.empty()) all.sources.push_back(std::move(own));
+    if (!held_out.name.empty()) details.sources.push_back(std::move(own));
   }
   all.loss /= weights;
   all.accuracy /= weights;
   all.score = -all.loss;
-  all.baselines = {uniform, all.baselines.unigram / weights, static_cast<std::int64_t>(unigram_targets)};
+  details.baselines = {uniform, details.baselines.unigram / weights,
+                       static_cast<std::int64_t>(unigram_targets)};
+  all.details = std::move(details);
   return all;
 }
 
 std::string MaskedLanguageTask::describe(const Evaluation& e) const {
   if (!std::isfinite(e.loss)) return "the held-out loss is not finite";
   std::string text = fmt::format("held-out loss {:.4f}, masked accuracy {:.2f} %", e.loss, 100 * e.accuracy);
-  if (e.baselines.targets > 0)
-    text += fmt::format(" (unigram {:.4f}, uniform {:.4f})", e.baselines.unigram, e.baselines.uniform);
-  for (const SourceEvaluation& source : e.sources)
-    text += fmt::format("{}{} {:.4f}", &source == e.sources.data() ? "; " : ", ", source.name, source.loss);
+  const auto& [baselines, sources] = e.details_as<MaskedLanguageDetails>();
+  if (baselines.targets > 0)
+    text += fmt::format(" (unigram {:.4f}, uniform {:.4f})", baselines.unigram, baselines.uniform);
+  for (const SourceEvaluation& source : sources)
+    text += fmt::format("{}{} {:.4f}", &source == sources.data() ? "; " : ", ", source.name, source.loss);
   return text;
 }
 
 std::string MaskedLanguageTask::advice(const Evaluation& e, double done) const {
-  const bool stays = e.baselines.targets > 0 && e.loss >= e.baselines.unigram - plateau;
+  const data::Baselines& baselines = e.details_as<MaskedLanguageDetails>().baselines;
+  const bool stays = baselines.targets > 0 && e.loss >= baselines.unigram - plateau;
   if (done < 0.5 || !std::isfinite(e.loss) || !stays) return {};
   return fmt::format(
       "after {:.0f} % of the steps the model knows little more than how often each token occurs, and may "
@@ -226,11 +231,12 @@ Json MaskedLanguageTask::metrics(const Evaluation& e) const {
   set_if_finite(values, "validation_loss", e.loss);
   values["validation_accuracy"] = e.accuracy;
   values["validation_targets"] = e.targets;
-  if (e.baselines.targets > 0) {
-    values["unigram_loss"] = e.baselines.unigram;
-    values["uniform_loss"] = e.baselines.uniform;
+  const auto& [baselines, sources] = e.details_as<MaskedLanguageDetails>();
+  if (baselines.targets > 0) {
+    values["unigram_loss"] = baselines.unigram;
+    values["uniform_loss"] = baselines.uniform;
   }
-  for (const SourceEvaluation& source : e.sources) {
+  for (const SourceEvaluation& source : sources) {
     Json& of = values["sources"][source.name];
     set_if_finite(of, "validation_loss", source.loss);
     of["validation_accuracy"] = source.accuracy;

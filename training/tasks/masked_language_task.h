@@ -1,12 +1,29 @@
 #pragma once
 
-#include "data/tasks/baselines.h"
 #include "data/shards/sequence_set.h"
+#include "data/tasks/baselines.h"
 #include "data/tokenizers/text/words.h"
 #include "recipes/recipe.h"
 #include "training/tasks/encoder_task.h"
 
 namespace comera {
+
+// Of masked tokens of one source of several.
+struct SourceEvaluation {
+  std::string name;
+  double loss = 0, accuracy = 0;
+  std::int64_t targets = 0;
+  data::Baselines baselines;
+};
+
+// Evaluation::details of masked tokens.
+struct MaskedLanguageDetails {
+  // What should be beaten on the very same targets; without targets if the training data are not at hand.
+  data::Baselines baselines;
+  // Of each source, if there are several: the whole's numbers are then the means by the sources' weights, or,
+  // without weights, those of all targets.
+  std::vector<SourceEvaluation> sources;
+};
 
 // Pretraining: masked tokens of shards, or of files of masked sequences.
 class MaskedLanguageTask final : public EncoderTask {

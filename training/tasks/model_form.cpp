@@ -2,6 +2,7 @@
 
 #include "model/dlrm/dlrm.h"
 #include "model/model.h"
+#include "recipes/encoder_config.h"
 #include "reports/model_report.h"
 
 namespace comera {
@@ -13,7 +14,9 @@ std::unique_ptr<ModelForm> form_of(const Recipe& recipe, const CheckpointReader&
 }
 
 std::unique_ptr<Trainable> EncoderForm::make(Allocator& allocator, bool gradients) const {
-  return std::make_unique<Model>(config_, allocator, gradients);
+  auto model = std::make_unique<Model>(config_, allocator, gradients);
+  model_ = model.get();
+  return model;
 }
 
 std::int64_t EncoderForm::dense_parameters() const { return comera::dense_parameters(config_); }
@@ -28,7 +31,9 @@ void DlrmForm::follow(const Recipe& recipe) {
 }
 
 std::unique_ptr<Trainable> DlrmForm::make(Allocator& allocator, bool gradients) const {
-  return std::make_unique<Dlrm>(config_, allocator, gradients);
+  auto model = std::make_unique<Dlrm>(config_, allocator, gradients);
+  model_ = model.get();
+  return model;
 }
 
 std::string DlrmForm::disconnected() const {

@@ -6,9 +6,13 @@
 #include "checkpoints/checkpoint_file.h"
 #include "model/rank_sizes.h"
 #include "model/trainable.h"
+#include "recipes/encoder_config.h"
 #include "recipes/recipe.h"
 
 namespace comera {
+
+class Model;
+class Dlrm;
 
 // What kind of model a run trains, and of what shape it is now: ranks change while it is trained.
 class ModelForm {
@@ -19,7 +23,7 @@ class ModelForm {
   virtual void follow(const Recipe& recipe) = 0;
   // In the allocator's memory, not initialised.
   virtual std::unique_ptr<Trainable> make(Allocator& allocator, bool gradients) const = 0;
-  virtual ModelTrains trains() const = 0;
+  virtual ModelTensorTrains trains() const = 0;
   // Of the same model with every layer dense.
   virtual std::int64_t dense_parameters() const = 0;
   // What is left if there is no way from its input to its output: "an encoder in which …".
@@ -32,16 +36,19 @@ class EncoderForm final : public ModelForm {
       : config_(std::move(config)), vocabulary_(tokenizer_vocabulary) {}
 
   const EncoderConfig& config() const { return config_; }
+  // What make() made last.
+  const Model& model() const { return *model_; }
 
   void follow(const Recipe& recipe) override { config_ = encoder_config(recipe, vocabulary_); }
   std::unique_ptr<Trainable> make(Allocator& allocator, bool gradients) const override;
-  ModelTrains trains() const override { return config_; }
+  ModelTensorTrains trains() const override { return config_; }
   std::int64_t dense_parameters() const override;
   std::string disconnected() const override;
 
  private:
   EncoderConfig config_;
   std::int64_t vocabulary_;
+  mutable const Model* model_ = nullptr;
 };
 
 class DlrmForm final : public ModelForm {
@@ -49,15 +56,18 @@ class DlrmForm final : public ModelForm {
   explicit DlrmForm(DlrmConfig config) : config_(std::move(config)) {}
 
   const DlrmConfig& config() const { return config_; }
+  // What make() made last.
+  const Dlrm& model() const { return *model_; }
 
   void follow(const Recipe& recipe) override;
   std::unique_ptr<Trainable> make(Allocator& allocator, bool gradients) const override;
-  ModelTrains trains() const override { return trains_of(config_); }
+  ModelTensorTrains trains() const override { return trains_of(config_); }
   std::int64_t dense_parameters() const override { return comera::dense_parameters(config_); }
   std::string disconnected() const override;
 
  private:
   DlrmConfig config_;
+  mutable const Dlrm* model_ = nullptr;
 };
 
 // Of a checkpoint's model: recipe is the checkpoint's, with the ranks that layers are to have.

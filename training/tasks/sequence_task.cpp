@@ -251,29 +251,33 @@ std::optional<Evaluation> SequenceTask::evaluate(StepEngine& engine, const Model
                                                  Communicator& communicator) {
   // Made anew each time: a compaction makes another model.
   InferenceEngine inference(model, InferenceEngine::Output::predictions, engine.processor());
-  Evaluation evaluation;
+  std::vector<data::TaskScores> sets;
   for (std::size_t i = 0; i < validation_.size(); ++i) {
     const auto scores = comera::score(inference, task_, validation_[i], task_.validation[i].name,
                                       options.capacity, config_, stop, communicator);
     if (!scores) return std::nullopt;
-    evaluation.sets.push_back(*scores);
+    sets.push_back(*scores);
   }
-  evaluation.score = evaluation.sets[0].value(task_.metric);
-  evaluation.loss = evaluation.sets[0].loss;
-  evaluation.accuracy = evaluation.sets[0].accuracy;
-  evaluation.targets = evaluation.sets[0].examples;
-  return evaluation;
+  return Evaluation{.score = sets[0].value(task_.metric),
+                    .loss = sets[0].loss,
+                    .accuracy = sets[0].accuracy,
+                    .targets = sets[0].examples,
+                    .details = sets};
+}
+
+const std::vector<data::TaskScores>& sets_of(const Evaluation& evaluation) {
+  return evaluation.details_as<std::vector<data::TaskScores>>();
 }
 
 std::string SequenceTask::describe(const Evaluation& evaluation) const {
   std::vector<std::string> lines;
-  for (const data::TaskScores& scores : evaluation.sets) lines.push_back(data::describe(scores));
+  for (const data::TaskScores& scores : sets_of(evaluation)) lines.push_back(data::describe(scores));
   return fmt::format("{}", fmt::join(lines, "\n  "));
 }
 
 Json SequenceTask::metrics(const Evaluation& evaluation) const {
   Json metrics;
-  for (const data::TaskScores& scores : evaluation.sets)
+  for (const data::TaskScores& scores : sets_of(evaluation))
     metrics["validation"][scores.set] = metrics_of(scores);
   set_if_finite(metrics, "score", evaluation.score);
   return metrics;

@@ -1,11 +1,15 @@
 #pragma once
 
 #include "data/tables/examples.h"
+#include "data/tasks/scores.h"
 #include "recipes/recipe.h"
-#include "training/tasks/encoder_task.h"
 #include "training/inference/inference_engine.h"
+#include "training/tasks/encoder_task.h"
 
 namespace comera {
+
+// Evaluation::details of a task with examples: the scores of each validation set.
+const std::vector<data::TaskScores>& sets_of(const Evaluation& evaluation);
 
 // The task that a recipe's [task] describes: a GLUE task by its name, or files of the user's own. UsageError
 // for what is missing or contradicts itself. Labels that the recipe leaves open are not looked for here.

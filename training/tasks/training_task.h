@@ -10,11 +10,11 @@
 #include "data/batching/batch_stream.h"
 #include "distributed/communicator.h"
 #include "recipes/recipe.h"
-#include "training/tasks/evaluation.h"
 #include "training/logging/json.h"
 #include "training/run/process_agreement.h"
 #include "training/run/run_directory.h"
 #include "training/step/step_engine.h"
+#include "training/tasks/evaluation.h"
 
 namespace comera {
 
@@ -37,11 +37,10 @@ class TrainingTask {
   // such.
   virtual std::string held_out_fingerprint() const = 0;
 
-  // A phase of the recipe, for a model of the kind that the task trains.
+  // A phase of the recipe.
   struct PhaseOf {
     const Recipe& recipe;
     std::int64_t phase = 0;
-    const Trainable& model;
 
     const PhaseSection& section() const { return recipe.phases[static_cast<std::size_t>(phase)]; }
   };

@@ -85,30 +85,30 @@ std::vector<std::int64_t> heights_of_tables(const ClickDataOptions& options, dat
 void print_split(const char* name, const data::ClickSplitCounts& counts) {
   if (counts.rows == 0) return;
   const double share = static_cast<double>(counts.clicks) / static_cast<double>(counts.rows);
-  put("{:<24}{:>14}{:>14}{:>9.2f} %{:>9}\n", name, grouped(counts.rows), grouped(counts.clicks), 100 * share,
-      grouped(counts.shards));
+  print_out("{:<24}{:>14}{:>14}{:>9.2f} %{:>9}\n", name, grouped(counts.rows), grouped(counts.clicks),
+            100 * share, grouped(counts.shards));
 }
 
 void print_tables(const data::ClickEncoding& encoding) {
   const std::vector<std::string>& names = data::columns_of(encoding.format()).categories;
   std::int64_t rows = 0;
-  put("\n{:<24}{:>14}\n", "table", "rows");
+  print_out("\n{:<24}{:>14}\n", "table", "rows");
   for (std::size_t t = 0; t < names.size(); ++t) {
-    put("{:<24}{:>14}\n", names[t], grouped(encoding.heights()[t]));
+    print_out("{:<24}{:>14}\n", names[t], grouped(encoding.heights()[t]));
     rows += encoding.heights()[t];
   }
-  put("{:<24}{:>14}\n\n", fmt::format("all {}", names.size()), grouped(rows));
+  print_out("{:<24}{:>14}\n\n", fmt::format("all {}", names.size()), grouped(rows));
 }
 
 void print_counts(const data::ClickBuildCounts& counts) {
-  put("{:<24}{:>14}{:>14}{:>11}{:>9}\n", "", "rows", "clicks", "share", "shards");
+  print_out("{:<24}{:>14}{:>14}{:>11}{:>9}\n", "", "rows", "clicks", "share", "shards");
   print_split("train", counts.train);
   print_split("validation", counts.validation);
   std::int64_t left_out = 0;
   for (const auto& [reason, rows] : counts.left_out) left_out += rows;
-  put("{:<24}{:>14}\n", "left out", grouped(left_out));
-  for (const auto& [reason, rows] : counts.left_out) put("  {:<26}{:>10}\n", reason, grouped(rows));
-  for (const std::string& sentence : counts.skipped) say("note: {}\n", sentence);
+  print_out("{:<24}{:>14}\n", "left out", grouped(left_out));
+  for (const auto& [reason, rows] : counts.left_out) print_out("  {:<26}{:>10}\n", reason, grouped(rows));
+  for (const std::string& sentence : counts.skipped) log_info("note: {}\n", sentence);
 }
 
 std::string described(const ClickDataOptions& options, const data::ClickEncoding& encoding) {
@@ -150,8 +150,8 @@ void make_click_data(const ClickDataOptions& options) {
   print_counts(counts);
   print_tables(*encoding);
   const double seconds = Seconds(std::chrono::steady_clock::now() - start).count();
-  put("{}\n{:.1f} s, {} rows/s\nwrote {}\n", described(options, *encoding), seconds,
-      grouped(static_cast<std::int64_t>(static_cast<double>(rows) / seconds)), options.output.string());
+  print_out("{}\n{:.1f} s, {} rows/s\nwrote {}\n", described(options, *encoding), seconds,
+            grouped(static_cast<std::int64_t>(static_cast<double>(rows) / seconds)), options.output.string());
 }
 
 const CLI::Validator share(

@@ -37,9 +37,9 @@ void evaluate(const ClickEvalOptions& options) {
   data::ClickScores scores = *score_clicks(engine, examples, micro_batches, 0, {}, one_process());
   scores.set = fmt::format("{} on {}", options.model, folder);
   if (options.json)
-    put("{}\n", json_text(metrics_of(scores)));
+    print_out("{}\n", json_text(metrics_of(scores)));
   else
-    put("{}\n", data::describe(scores));
+    print_out("{}\n", data::describe(scores));
 }
 
 }  // namespace

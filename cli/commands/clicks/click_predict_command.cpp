@@ -22,10 +22,10 @@
 #include "reports/number_text.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
-#include "training/tasks/click_model.h"
 #include "training/logging/json.h"
 #include "training/logging/progress.h"
 #include "training/step/step_engine.h"
+#include "training/tasks/click_model.h"
 
 namespace comera::cli {
 namespace {
@@ -54,7 +54,7 @@ class LineOutput {
 
   void write(std::string_view lines) {
     if (!file_) {
-      put("{}", lines);
+      print_out("{}", lines);
       return check_output();  // if nobody reads them, there is no use in more
     }
     file_->write(bytes_, lines);
@@ -105,14 +105,15 @@ class ClickPredictions {
   void finish() {
     output_.finish();
     progress_.reset();
-    for (const std::string& sentence : skipped_) say("note: {}\n", sentence);
+    for (const std::string& sentence : skipped_) log_info("note: {}\n", sentence);
     if (options_.score) {
       data::ClickScores scores = data::click_scores(logits_, labels_);
       scores.set = options_.logs.size() == 1 ? options_.logs.front().string()
                                              : fmt::format("{} logs", options_.logs.size());
-      say("{}\n", data::describe(scores));
+      log_info("{}\n", data::describe(scores));
     }
-    if (!options_.output.path.empty()) put("{} predictions in {}\n", rows_, options_.output.path.string());
+    if (!options_.output.path.empty())
+      print_out("{} predictions in {}\n", rows_, options_.output.path.string());
   }
 
  private:
@@ -120,8 +121,7 @@ class ClickPredictions {
     batch_.finish();
     engine_.load(batch_.block());
     engine_.evaluate();
-    const std::vector<double> answers =
-        read_tensor(ClickMicroBatches::logits_of(engine_.micro_batch()), engine_.allocator());
+    const std::vector<double> answers = read_tensor(engine_.micro_batch().answers(), engine_.allocator());
     std::string text;
     for (std::size_t i = 0; i < lines_.size(); ++i) {
       require_finite(std::span(&answers[i], 1), options_.model, log.path(), lines_[i]);

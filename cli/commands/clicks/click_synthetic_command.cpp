@@ -109,17 +109,18 @@ void make_synthetic_clicks(const ClickSyntheticOptions& options) {
                           none);  // of shards that were here before
   const auto rows = static_cast<double>(options.held_out);
   const double rate = held_out.clicks / rows, floor = held_out.entropy / rows;
-  put("train             {} rows, {:.2f} % clicks\n", options.rows,
-      100 * train.clicks / static_cast<double>(options.rows));
-  put("validation        {} rows, {:.2f} % clicks\n", options.held_out, 100 * rate);
+  print_out("train             {} rows, {:.2f} % clicks\n", options.rows,
+            100 * train.clicks / static_cast<double>(options.rows));
+  print_out("validation        {} rows, {:.2f} % clicks\n", options.held_out, 100 * rate);
   const bool both = rate > 0 && rate < 1;
-  put("the known model itself has a log loss of {:.4f} on the validation rows{}, below which no learner "
+  print_out(
+      "the known model itself has a log loss of {:.4f} on the validation rows{}, below which no learner "
       "comes on average\n",
       floor,
       both ? fmt::format(" ({:.4f} of guessing the click rate)",
                          floor / data::click_entropy(std::log(rate / (1 - rate))))
            : "");
-  put("wrote {}\n", options.output.string());
+  print_out("wrote {}\n", options.output.string());
 }
 
 }  // namespace

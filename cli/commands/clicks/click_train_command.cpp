@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "cli/commands/commands.h"
-#include "cli/run_training.h"
 #include "cli/options/training_options.h"
+#include "cli/run_training.h"
 #include "data/shards/shard_files.h"
 #include "kernels/core/console.h"
 #include "storage/folder.h"
@@ -32,8 +32,8 @@ void train(const ClickTrainOptions& options, Communicator& communicator, StopSig
     if (has("validation"))
       recipe.data.validation = options.data;
     else if (has("train") && recipe.data.validation.empty())
-      say("note: {} has no held-out part, so that nothing is evaluated and no best model is kept\n",
-          options.data);
+      log_info("note: {} has no held-out part, so that nothing is evaluated and no best model is kept\n",
+               options.data);
   }
   run_training(recipe, training_options(options.training, communicator, signals), signals);
 }

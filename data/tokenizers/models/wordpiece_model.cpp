@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "data/tokenizers/models/wordpiece.h"
 #include "data/tokenizers/text/unicode_tables.h"
 #include "data/tokenizers/text/utf8.h"
-#include "data/tokenizers/models/wordpiece.h"
 #include "kernels/core/check.h"
 
 namespace comera::data {

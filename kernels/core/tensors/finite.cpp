@@ -21,7 +21,7 @@ bool are_finite(std::span<const T> numbers) {
 }
 
 template <class T>
-std::span<const T> numbers_of(const Tensor& tensor) {
+std::span<const T> numeric_columns_of(const Tensor& tensor) {
   return {tensor.data<T>(), static_cast<std::size_t>(tensor.elements())};
 }
 
@@ -31,10 +31,10 @@ bool all_finite(std::span<const float> numbers) { return are_finite(numbers); }
 bool all_finite(std::span<const double> numbers) { return are_finite(numbers); }
 
 bool all_finite(const Tensor& tensor) {
-  if (tensor.dtype() == DType::float32) return are_finite(numbers_of<float>(tensor));
-  if (tensor.dtype() == DType::float64) return are_finite(numbers_of<double>(tensor));
+  if (tensor.dtype() == DType::float32) return are_finite(numeric_columns_of<float>(tensor));
+  if (tensor.dtype() == DType::float64) return are_finite(numeric_columns_of<double>(tensor));
   if (tensor.dtype() != DType::bfloat16) return true;
-  return std::ranges::all_of(numbers_of<bfloat16>(tensor),
+  return std::ranges::all_of(numeric_columns_of<bfloat16>(tensor),
                              [](bfloat16 number) { return std::isfinite(static_cast<float>(number)); });
 }
 

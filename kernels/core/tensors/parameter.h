@@ -65,7 +65,8 @@ class ParameterStore {
   void begin_block() { ++block_; }
   int blocks() const { return block_ + 1; }
 
-  // For activations of that type: parameters and gradients have its master type (kernels/core/tensors/dtype.h).
+  // For activations of that type: parameters and gradients have its master type
+  // (kernels/core/tensors/dtype.h).
   void allocate(Allocator& allocator, DType compute, bool gradients);
   void initialize(std::uint64_t seed);
 

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "kernels/core/check.h"
+#include "kernels/cpu/elementwise/simd_dropout.h"
 #include "kernels/cpu/products/panels.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/cpu/elementwise/simd_dropout.h"
 #include "kernels/cpu/simd_math.h"
 #include "kernels/cpu/threads.h"
 #include "kernels/cpu/widened.h"

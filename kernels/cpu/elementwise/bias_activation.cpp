@@ -30,7 +30,7 @@ template <class T, Activation activation>
 void backward_rows(const BiasActivationBackward& op, std::int64_t begin, std::int64_t end, float* dbias) {
   const std::int64_t width = op.dy.dim(1);
   const T* saved = nullptr;
-  if (activation == Activation::gelu) saved = op.u.data<T>();
+  if (slope_by_argument(activation)) saved = op.u.data<T>();
   if (slope_by_value(activation)) saved = op.y.data<T>();
   for (std::int64_t i = begin; i < end; ++i) {
     T* dy = op.dy.data<T>() + i * width;

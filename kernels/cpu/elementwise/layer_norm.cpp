@@ -1,7 +1,7 @@
 #include "kernels/ops/elementwise/layer_norm.h"
 
-#include "kernels/cpu/kernels.h"
 #include "kernels/cpu/elementwise/norm_rows.h"
+#include "kernels/cpu/kernels.h"
 #include "kernels/cpu/threads.h"
 
 COMERA_CPU_BEGIN

@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/products/sgemm.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/cpu/products/sgemm.h"
 #include "kernels/cpu/threads.h"
 
 COMERA_CPU_BEGIN

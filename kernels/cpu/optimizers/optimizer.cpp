@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "kernels/cpu/kernels.h"
-#include "kernels/cpu/rows.h"
 #include "kernels/cpu/optimizers/segment_pieces.h"
+#include "kernels/cpu/rows.h"
 
 COMERA_CPU_BEGIN
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "kernels/cpu/products/bf16_blocks.h"
 #include "kernels/cpu/bf16_kernels.h"
+#include "kernels/cpu/products/bf16_blocks.h"
 #include "kernels/cpu/products/narrow_matrix_product.h"
 #include "kernels/cpu/scratch.h"
 

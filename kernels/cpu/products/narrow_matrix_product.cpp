@@ -1,9 +1,9 @@
 #include "kernels/cpu/products/narrow_matrix_product.h"
 
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/products/sgemm.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/cpu/products/sgemm.h"
 
 COMERA_CPU_BEGIN
 

@@ -1,6 +1,6 @@
+#include "kernels/cpu/bf16_kernels.h"
 #include "kernels/cpu/elementwise/activations.h"
 #include "kernels/cpu/tensor_trains/bf16_gradients.h"
-#include "kernels/cpu/bf16_kernels.h"
 #include "kernels/ops/tensor_trains/tt_feed_forward.h"
 
 COMERA_CPU_BEGIN

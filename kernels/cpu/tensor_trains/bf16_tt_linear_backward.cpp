@@ -1,6 +1,6 @@
+#include "kernels/cpu/bf16_kernels.h"
 #include "kernels/cpu/elementwise/activations.h"
 #include "kernels/cpu/tensor_trains/bf16_gradients.h"
-#include "kernels/cpu/bf16_kernels.h"
 #include "kernels/ops/tensor_trains/tt_linear.h"
 
 COMERA_CPU_BEGIN
@@ -90,7 +90,7 @@ class Block {
     for_activation(output.activation, [&]<Activation a>() {
       if (a == Activation::none && dbias == nullptr) return;
       const bfloat16* saved = nullptr;
-      if (a == Activation::gelu) saved = output.u.data<bfloat16>();
+      if (slope_by_argument(a)) saved = output.u.data<bfloat16>();
       if (slope_by_value(a)) saved = output.y.data<bfloat16>();
       gradient_rows<a>(output, saved, dbias);
     });

@@ -1,5 +1,5 @@
-#include "kernels/cpu/elementwise/activations.h"
 #include "kernels/cpu/bf16_kernels.h"
+#include "kernels/cpu/elementwise/activations.h"
 #include "kernels/cpu/products/bf16_operand.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/ops/tensor_trains/tt_linear.h"

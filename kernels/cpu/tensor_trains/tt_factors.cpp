@@ -1,8 +1,8 @@
 #include "kernels/ops/tensor_trains/tt_factors.h"
 
 #include "kernels/cpu/kernels.h"
-#include "kernels/cpu/scratch.h"
 #include "kernels/cpu/products/sgemm.h"
+#include "kernels/cpu/scratch.h"
 #include "kernels/cpu/threads.h"
 
 COMERA_CPU_BEGIN
@@ -25,12 +25,12 @@ struct Room {
   double* sums = nullptr;
 };
 
-std::int64_t elements_of(const TTTrain& train, int k) { return train.core[k].elements(); }
+std::int64_t elements_of(const TTCoreChain& train, int k) { return train.core[k].elements(); }
 
 // The middle gate is multiplied into A, which has fewer numbers than S_{p-1}.
-bool is_gated(const TTTrain& train, int k) { return k + 1 < train.order && k + 1 != train.inputs; }
+bool is_gated(const TTCoreChain& train, int k) { return k + 1 < train.order && k + 1 != train.inputs; }
 
-std::array<std::int64_t, max_tt_cores> sizes(const TTTrain& train) {
+std::array<std::int64_t, max_tt_cores> sizes(const TTCoreChain& train) {
   std::array<std::int64_t, max_tt_cores> size{};
   size[0] = train.mode(0);
   for (int k = 1; k < train.inputs; ++k) size[k] = size[k - 1] * train.mode(k);
@@ -39,7 +39,7 @@ std::array<std::int64_t, max_tt_cores> sizes(const TTTrain& train) {
   return size;
 }
 
-Room take(const TTTrain& train, Side side, bool backward, Scratch& scratch) {
+Room take(const TTCoreChain& train, Side side, bool backward, Scratch& scratch) {
   Room room;
   const auto size = sizes(train);
   const int begin = side == left ? 0 : train.inputs, end = side == left ? train.inputs : train.order;
@@ -63,16 +63,16 @@ Room take(const TTTrain& train, Side side, bool backward, Scratch& scratch) {
 template <class Operation>
 std::size_t bytes_of_a_thread(const Operation& op, bool backward) {
   std::size_t most = 0;
-  for (const auto& half : op.halves)
+  for (const auto& factors : op.factors)
     for (const Side side : {left, right}) {
       Scratch scratch;
-      take(half.train, side, backward, scratch);
+      take(factors.train, side, backward, scratch);
       most = std::max(most, scratch.bytes());
     }
   return most;
 }
 
-const float* gated_core(const TTTrain& train, int k, float* to) {
+const float* gated_core(const TTCoreChain& train, int k, float* to) {
   const auto* core = train.core[k].data<float>();
   if (to == nullptr) return core;
   const auto* gate = train.gate[k].data<float>();
@@ -83,7 +83,7 @@ const float* gated_core(const TTTrain& train, int k, float* to) {
 }
 
 // L_0..L_{p-1}.
-Partials left_partials(const TTTrain& train, const Room& room) {
+Partials left_partials(const TTCoreChain& train, const Room& room) {
   Partials partials{.size = sizes(train)};
   for (int k = 0; k < train.inputs; ++k) partials.gated[k] = gated_core(train, k, room.gated[k]);
   partials.at[0] = partials.gated[0];
@@ -104,7 +104,7 @@ Partials left_partials(const TTTrain& train, const Room& room) {
 }
 
 // R_first..R_{K-1}, the first of them in b if that is given.
-Partials right_partials(const TTTrain& train, int first, float* b, const Room& room) {
+Partials right_partials(const TTCoreChain& train, int first, float* b, const Room& room) {
   Partials partials{.size = sizes(train)};
   const int last = train.order - 1;
   for (int k = train.inputs; k <= last; ++k) partials.gated[k] = gated_core(train, k, room.gated[k]);
@@ -125,27 +125,28 @@ Partials right_partials(const TTTrain& train, int first, float* b, const Room& r
   return partials;
 }
 
-void merge(const TTHalvesForward::Half& half, Side side, const Room& room) {
-  const TTTrain& train = half.train;
+void merge(const TTFactorsForward::Factors& factors, Side side, const Room& room) {
+  const TTCoreChain& train = factors.train;
   if (side == right) {
-    auto* b = half.b.data<float>();
+    auto* b = factors.b.data<float>();
     right_partials(train, train.inputs, b, room);
     if (train.inputs + 1 == train.order)  // nothing is multiplied
       std::copy_n(train.core[train.inputs].data<float>(), elements_of(train, train.inputs), b);
-    const std::int64_t outputs = half.b.dim(1), rank = train.rank(train.inputs - 1);
-    const std::int64_t zeros = half.b.dim(0) - rank - (half.last_row ? 1 : 0);
+    const std::int64_t outputs = factors.b.dim(1), rank = train.rank(train.inputs - 1);
+    const std::int64_t zeros = factors.b.dim(0) - rank - (factors.last_row ? 1 : 0);
     std::fill_n(b + rank * outputs, zeros * outputs, 0.F);
-    if (half.last_row) std::copy_n(half.last_row.data<float>(), outputs, b + (half.b.dim(0) - 1) * outputs);
+    if (factors.last_row)
+      std::copy_n(factors.last_row.data<float>(), outputs, b + (factors.b.dim(0) - 1) * outputs);
     return;
   }
   const int last = train.inputs - 1;
   const Partials partials = left_partials(train, room);
   const std::int64_t rank = train.rank(last);
   const auto* gate = train.gate[last].data<float>();
-  auto* a = half.a.data<float>();
-  for (std::int64_t row = 0; row < partials.size[last]; ++row, a += half.a_apart) {
+  auto* a = factors.a.data<float>();
+  for (std::int64_t row = 0; row < partials.size[last]; ++row, a += factors.a_apart) {
     for (std::int64_t j = 0; j < rank; ++j) a[j] = partials.at[last][row * rank + j] * gate[j];
-    std::fill_n(a + rank, half.columns() - rank, 0.F);
+    std::fill_n(a + rank, factors.columns() - rank, 0.F);
   }
 }
 
@@ -174,9 +175,10 @@ void gate_gradient(const GateGradient& g, double* sums) {
 }
 
 // Adds dS_k to the gradients of G_k and D_k.
-void add_core_gradient(const TTHalvesBackward::Half& half, int k, const float* dgated, const Room& room) {
-  const TTTrain& train = half.train;
-  auto* dcore = half.dcore[k].data<float>();
+void add_core_gradient(const TTFactorsBackward::Factors& factors, int k, const float* dgated,
+                       const Room& room) {
+  const TTCoreChain& train = factors.train;
+  auto* dcore = factors.dcore[k].data<float>();
   const std::int64_t rank = train.rank(k);
   if (!is_gated(train, k)) return add_to(dcore, dgated, elements_of(train, k));
   gate_gradient({.rows = elements_of(train, k) / rank,
@@ -186,24 +188,24 @@ void add_core_gradient(const TTHalvesBackward::Half& half, int k, const float* d
                  .gate = train.gate[k].data<float>(),
                  .dy = dgated,
                  .dx = dcore,
-                 .dgate = half.dgate[k].data<float>(),
+                 .dgate = factors.dgate[k].data<float>(),
                  .add = true},
                 room.sums);
 }
 
-void left_backward(const TTHalvesBackward::Half& half, const Room& room) {
-  const TTTrain& train = half.train;
+void left_backward(const TTFactorsBackward::Factors& factors, const Room& room) {
+  const TTCoreChain& train = factors.train;
   const int last = train.inputs - 1;
   const Partials partials = left_partials(train, room);
   float *dpartial = room.gradient[0], *dprevious = room.gradient[1];
   gate_gradient({.rows = partials.size[last],
                  .columns = train.rank(last),
-                 .dy_apart = half.a_apart,
+                 .dy_apart = factors.a_apart,
                  .x = partials.at[last],
                  .gate = train.gate[last].data<float>(),
-                 .dy = half.da.data<float>(),
+                 .dy = factors.da.data<float>(),
                  .dx = dpartial,
-                 .dgate = half.dgate[last].data<float>(),
+                 .dgate = factors.dgate[last].data<float>(),
                  .add = false},
                 room.sums);
   for (int k = last; k >= 1; --k) {  // L_k = L_{k-1} S_k
@@ -229,17 +231,17 @@ void left_backward(const TTHalvesBackward::Half& half, const Room& room) {
            .ldb = width,
            .c = dprevious,
            .ldc = before});
-    add_core_gradient(half, k, room.dgated, room);
+    add_core_gradient(factors, k, room.dgated, room);
     std::swap(dpartial, dprevious);
   }
-  add_core_gradient(half, 0, dpartial, room);
+  add_core_gradient(factors, 0, dpartial, room);
 }
 
-void right_backward(const TTHalvesBackward::Half& half, const Room& room) {
-  const TTTrain& train = half.train;
+void right_backward(const TTFactorsBackward::Factors& factors, const Room& room) {
+  const TTCoreChain& train = factors.train;
   const int last = train.order - 1;
   const Partials partials = right_partials(train, train.inputs + 1, nullptr, room);
-  const auto* dpartial = half.db.data<float>();
+  const auto* dpartial = factors.db.data<float>();
   float *dnext = room.gradient[0], *other = room.gradient[1];
   for (int k = train.inputs; k < last; ++k) {  // R_k = S_k R_{k+1}
     const std::int64_t rows = train.rank(k - 1) * train.mode(k), rank = train.rank(k),
@@ -264,46 +266,48 @@ void right_backward(const TTHalvesBackward::Half& half, const Room& room) {
            .ldb = width,
            .c = dnext,
            .ldc = width});
-    add_core_gradient(half, k, room.dgated, room);
+    add_core_gradient(factors, k, room.dgated, room);
     dpartial = dnext;
     std::swap(dnext, other);
   }
-  add_core_gradient(half, last, dpartial, room);
-  if (half.dlast_row) {
-    const std::int64_t outputs = half.db.dim(1);
-    add_to(half.dlast_row.data<float>(), half.db.data<float>() + (half.db.dim(0) - 1) * outputs, outputs);
+  add_core_gradient(factors, last, dpartial, room);
+  if (factors.dlast_row) {
+    const std::int64_t outputs = factors.db.dim(1);
+    add_to(factors.dlast_row.data<float>(), factors.db.data<float>() + (factors.db.dim(0) - 1) * outputs,
+           outputs);
   }
 }
 
 template <class Operation, class Piece>
 void for_each_side(const Operation& op, bool backward, const KernelContext& context, const Piece& piece) {
   const std::size_t bytes = bytes_of_a_thread(op, backward);
-  const auto count = static_cast<std::int64_t>(op.halves.size()) * sides;
+  const auto count = static_cast<std::int64_t>(op.factors.size()) * sides;
   parallel_pieces(count, thread_limit(), [&](std::int64_t i, int thread) {
-    const auto& half = op.halves[static_cast<std::size_t>(i / sides)];
+    const auto& factors = op.factors[static_cast<std::size_t>(i / sides)];
     const auto side = static_cast<Side>(i % sides);
     Scratch scratch(context.scratch + static_cast<std::size_t>(thread) * bytes);
-    piece(half, side, take(half.train, side, backward, scratch));
+    piece(factors, side, take(factors.train, side, backward, scratch));
   });
 }
 }  // namespace
 
-std::size_t tt_halves_forward_scratch(const TTHalvesForward& op) {
+std::size_t tt_factors_forward_scratch(const TTFactorsForward& op) {
   return bytes_of_a_thread(op, false) * static_cast<std::size_t>(thread_limit());
 }
 
-std::size_t tt_halves_backward_scratch(const TTHalvesBackward& op) {
+std::size_t tt_factors_backward_scratch(const TTFactorsBackward& op) {
   return bytes_of_a_thread(op, true) * static_cast<std::size_t>(thread_limit());
 }
 
-void tt_halves_forward(const TTHalvesForward& op, const KernelContext& context) {
+void tt_factors_forward(const TTFactorsForward& op, const KernelContext& context) {
   for_each_side(op, false, context, merge);
 }
 
-void tt_halves_backward(const TTHalvesBackward& op, const KernelContext& context) {
-  for_each_side(op, true, context, [](const TTHalvesBackward::Half& half, Side side, const Room& room) {
-    side == left ? left_backward(half, room) : right_backward(half, room);
-  });
+void tt_factors_backward(const TTFactorsBackward& op, const KernelContext& context) {
+  for_each_side(op, true, context,
+                [](const TTFactorsBackward::Factors& factors, Side side, const Room& room) {
+                  side == left ? left_backward(factors, room) : right_backward(factors, room);
+                });
 }
 
 COMERA_CPU_END

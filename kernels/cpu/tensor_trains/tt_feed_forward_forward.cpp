@@ -1,8 +1,8 @@
 #include "kernels/cpu/elementwise/activations.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/cpu/threads.h"
 #include "kernels/cpu/tensor_trains/tt_linear_parts.h"
+#include "kernels/cpu/threads.h"
 #include "kernels/ops/tensor_trains/tt_feed_forward.h"
 
 COMERA_CPU_BEGIN

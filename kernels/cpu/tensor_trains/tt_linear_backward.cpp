@@ -3,8 +3,8 @@
 #include "kernels/cpu/products/panels.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/cpu/threads.h"
 #include "kernels/cpu/tensor_trains/tt_linear_parts.h"
+#include "kernels/cpu/threads.h"
 #include "kernels/ops/tensor_trains/tt_linear.h"
 
 COMERA_CPU_BEGIN

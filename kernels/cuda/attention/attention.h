@@ -149,7 +149,7 @@ struct InOrder {
 // which a call of dropout's generator decides at once: column 2 t + i of tile n of eight is the group's key
 // (group / 4) t + 2 n + i. Products do not see it, as keys and values lie alike.
 template <int group>
-struct DealtKeys {
+struct PermutedKeyOrder {
   static constexpr int each = group / 4;
   static __device__ __forceinline__ int place(int row) {
     const int key = row % each;
@@ -160,7 +160,7 @@ struct DealtKeys {
 };
 
 // Moves the line of memory with this address into the second-level cache; nobody waits for it.
-__device__ __forceinline__ void ask_for([[maybe_unused]] const void* address) {
+__device__ __forceinline__ void prefetch_l2([[maybe_unused]] const void* address) {
 #if !defined(COMERA_EMULATED)
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 #endif
@@ -198,7 +198,7 @@ __device__ __forceinline__ void load_rows(T* to, const HeadRows<T>& from, int he
     constexpr int most = rows / step, enough = U * sizeof(T) == 16 ? 4 : D == 32 ? 16 : 8;
     constexpr int batch = most < enough ? most : enough;
     using Unit = Bytes<U * sizeof(T)>;
-    const int thread = static_cast<int>(thread_asked_for() % threads), column = thread % units * U,
+    const int thread = static_cast<int>(opaque_thread_index() % threads), column = thread % units * U,
               own_row = thread / units;
     Unit absent{};
     const bool behind = one == One::behind && column == from.size;
@@ -234,14 +234,14 @@ __device__ __forceinline__ void load_rows(T* to, const HeadRows<T>& from, int he
 
 // Asks for rows [first, first + rows) of a head, a thread for each, that a load will want soon.
 template <int rows, int threads, class T>
-__device__ __forceinline__ void ask_for_rows(const HeadRows<T>& from, int head, std::int64_t begin,
-                                             int length, int first) {
+__device__ __forceinline__ void prefetch_rows(const HeadRows<T>& from, int head, std::int64_t begin,
+                                              int length, int first) {
   static_assert(rows <= threads);
-  const int row = static_cast<int>(thread_asked_for() % threads);
+  const int row = static_cast<int>(opaque_thread_index() % threads);
   if (row >= rows || first + row >= length) return;
   const T* at = from.row(begin + first + row, head);
-  ask_for(at);
-  ask_for(at + from.size - 1);
+  prefetch_l2(at);
+  prefetch_l2(at + from.size - 1);
 }
 
 // A warp's 16 rows of fragments, each times `factor` of its half, into rows of a head that the sequence has;
@@ -317,7 +317,7 @@ __device__ __forceinline__ void clear_padding(const HeadRows<T>& to, int heads, 
 // What dropout decides of N neighbouring elements: the highest bit of byte i % 4 of word i / 4 says that
 // element i stays.
 template <int N>
-struct Decisions {
+struct DropoutMaskBits {
   unsigned word[N / 4];
 
   // Element i is then what was element count + i.
@@ -345,8 +345,8 @@ class Dropout {
   // Of elements [element, element + N): a call of the generator for sixteen, or two where they lie across.
   // Without dropout all stay.
   template <int N>
-  __device__ __forceinline__ Decisions<N> decide(std::uint64_t element) const {
-    Decisions<N> decisions;
+  __device__ __forceinline__ DropoutMaskBits<N> decide(std::uint64_t element) const {
+    DropoutMaskBits<N> decisions;
     if (!active) {
 #pragma unroll
       for (int i = 0; i < N / 4; ++i) decisions.word[i] = ~0u;

@@ -61,7 +61,7 @@ __global__ void __launch_bounds__((QueryTiles<Math, D>::threads), (QueryTiles<Ma
   using Queries = QueryTiles<Math, D>;
   constexpr int keys = Tiles::other_rows, group = Tiles::group, stride = Tiles::stride;
   constexpr int columns = score_columns<Math, D, 1>;
-  using Dealt = DealtKeys<group>;
+  using KeyOrder = PermutedKeyOrder<group>;
   auto* q_tile = shared_array<T>(Queries::elements);
   T *dout_tile = q_tile + Queries::own_elements, *k_tile = dout_tile + Queries::own_elements,
     *v_tile = k_tile + Tiles::other_elements;
@@ -93,10 +93,10 @@ __global__ void __launch_bounds__((QueryTiles<Math, D>::threads), (QueryTiles<Ma
   TileC dq[D / 8] = {};
   for (int first_key = 0; any && first_key < length; first_key += keys) {
     if (first_key > 0) __syncthreads();
-    load_rows<D, keys, Queries::threads, Dealt>(k_tile, op.k, op.kv_head(head), One::none, begin, length,
-                                                first_key);
-    load_rows<D, keys, Queries::threads, Dealt>(v_tile, op.v, op.kv_head(head), op.one, begin, length,
-                                                first_key);
+    load_rows<D, keys, Queries::threads, KeyOrder>(k_tile, op.k, op.kv_head(head), One::none, begin, length,
+                                                   first_key);
+    load_rows<D, keys, Queries::threads, KeyOrder>(v_tile, op.v, op.kv_head(head), op.one, begin, length,
+                                                   first_key);
     __syncthreads();
     if (own >= queries) continue;  // this warp has loaded for the others only
     if (first_key == 0) {
@@ -118,12 +118,12 @@ __global__ void __launch_bounds__((QueryTiles<Math, D>::threads), (QueryTiles<Ma
     }
 #pragma unroll 1
     for (int g = 0; g < keys && first_key + g < length; g += group) {
-      const int lane_key = first_key + g + Dealt::first();
+      const int lane_key = first_key + g + KeyOrder::first();
       const bool plain = first_key + g + group <= length && !scores_of.biased;
-      Decisions<Dealt::each> decisions[2];
+      DropoutMaskBits<KeyOrder::each> decisions[2];
 #pragma unroll
       for (int half = 0; half < 2; ++half)
-        decisions[half] = dropout.decide<Dealt::each>((place + 8 * half) * op.longest + lane_key);
+        decisions[half] = dropout.decide<KeyOrder::each>((place + 8 * half) * op.longest + lane_key);
 #pragma unroll 1
       for (int k = 0; k < group; k += columns) {
         TileC scores[columns / 8] = {}, gradients[columns / 8] = {};
@@ -239,12 +239,12 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
   const int heads_each = op.heads / op.kv_heads, parts = (real_queries + queries - 1) / queries;
   const auto head_of = [&](int tile) { return kv_head * heads_each + tile / parts; };
   const auto first_of = [&](int tile) { return tile % parts * queries; };
-  const auto ask_for_tile = [&](int tile) {
+  const auto prefetch_tile = [&](int tile) {
     if (tile >= heads_each * parts) return;
-    ask_for_rows<queries, Keys::team_threads>(op.q, head_of(tile), begin, real_queries, first_of(tile));
-    ask_for_rows<queries, Keys::team_threads>(op.dout, head_of(tile), begin, real_queries, first_of(tile));
+    prefetch_rows<queries, Keys::team_threads>(op.q, head_of(tile), begin, real_queries, first_of(tile));
+    prefetch_rows<queries, Keys::team_threads>(op.dout, head_of(tile), begin, real_queries, first_of(tile));
   };
-  ask_for_tile(team);
+  prefetch_tile(team);
   load_rows<D, Keys::own_rows, Keys::threads, InOrder>(k_tile, op.k, kv_head, One::none, begin, length,
                                                        first_key);
   load_rows<D, Keys::own_rows, Keys::threads, InOrder>(v_tile, op.v, kv_head, op.one, begin, length,
@@ -259,7 +259,7 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
     if (tile >= teams) __syncthreads();
     if (turn) {
       // A query that is not there has probabilities of 0.
-      const int query = static_cast<int>(thread_asked_for() % Keys::team_threads);
+      const int query = static_cast<int>(opaque_thread_index() % Keys::team_threads);
       float query_sum = INFINITY, query_delta = 0;
       if (query < queries && first_query + query < real_queries) {
         query_sum = op.log_sum_exp[place + query] * log2_of_e;
@@ -275,7 +275,7 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
       }
     }
     __syncthreads();
-    ask_for_tile(tile + teams);
+    prefetch_tile(tile + teams);
     if (!turn || own >= length) continue;
     if (tile == team) own_v.hold();
     const Scores scores_of(op, head);

@@ -21,7 +21,7 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), AttentionT
   using T = typename Math::Element;
   using Tiles = AttentionTiles<Math, D>;
   constexpr int keys = Tiles::other_rows, group = Tiles::group, stride = Tiles::stride;
-  using Dealt = DealtKeys<group>;
+  using KeyOrder = PermutedKeyOrder<group>;
   auto* q_tile = shared_array<T>(forward_elements<Math, D>);
   T *k_tile = q_tile + Tiles::own_rows * stride, *v_tile = k_tile + Tiles::other_elements;
   T* own_tile = q_tile + 16 * warp_of_thread() * stride;  // this warp's rows
@@ -51,10 +51,10 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), AttentionT
   TileC out[D / 8] = {};
   for (int first_key = 0; any && first_key < length; first_key += keys) {
     if (first_key > 0) __syncthreads();  // nobody reads the tiles before any more
-    load_rows<D, keys, Tiles::threads, Dealt>(k_tile, op.k, op.kv_head(head), One::none, begin, length,
-                                              first_key);
-    load_rows<D, keys, Tiles::threads, Dealt>(v_tile, op.v, op.kv_head(head), op.one, begin, length,
-                                              first_key);
+    load_rows<D, keys, Tiles::threads, KeyOrder>(k_tile, op.k, op.kv_head(head), One::none, begin, length,
+                                                 first_key);
+    load_rows<D, keys, Tiles::threads, KeyOrder>(v_tile, op.v, op.kv_head(head), op.one, begin, length,
+                                                 first_key);
     __syncthreads();
     if (own >= queries) continue;  // this warp has loaded for the others only
 #pragma unroll 1
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), AttentionT
         each_b_of_rows<Math, group / 8>(k_tile + g * stride + d, stride,
                                         [&](int n, const auto& b) { Math::multiply(scores[n], a, b); });
       }
-      const int lane_key = first_key + g + Dealt::first();
+      const int lane_key = first_key + g + KeyOrder::first();
       if (first_key + g + group > length || scores_of.biased) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), AttentionT
             sum[half] += score;
           }
         if (!dropout.active) continue;
-        const auto decisions = dropout.decide<Dealt::each>((place + 8 * half) * op.longest + lane_key);
+        const auto decisions = dropout.decide<KeyOrder::each>((place + 8 * half) * op.longest + lane_key);
 #pragma unroll
         for (int n = 0; n < group / 8; ++n)
 #pragma unroll

@@ -41,21 +41,55 @@ __device__ __forceinline__ float normal_cdf(float x, float bell_of_x) {
   return x > 0 ? 1 - tail : tail;
 }
 
+// 1 / (1 + exp(-x))
+__device__ __forceinline__ float sigmoid(float x) { return fast_reciprocal(1 + fast_exp2(-1.44269504F * x)); }
+
+// 2 sqrt(2 / π) (u + 0.044715 u³) of GELU's approximation: beyond ±16 its sigmoid is 0 or 1.
+__device__ __forceinline__ float gelu_tanh_argument(float u) {
+  const float within = fminf(16.F, fmaxf(-16.F, u));
+  return within * (within * within * 0.0713548163F + 1.595769122F);
+}
+
 __device__ __forceinline__ float activate(Activation activation, float u) {
-  if (activation == Activation::gelu) return u * normal_cdf(u, bell(u));
-  if (activation == Activation::tanh) return tanhf(u);
-  if (activation == Activation::relu) return u < 0 ? 0 : u;  // a NaN stays one
+  switch (activation) {
+    case Activation::none:
+      return u;
+    case Activation::gelu:
+      return u * normal_cdf(u, bell(u));
+    case Activation::gelu_tanh:
+      return u * sigmoid(gelu_tanh_argument(u));
+    case Activation::relu:
+      return u < 0 ? 0 : u;  // a NaN stays one
+    case Activation::silu:
+      return u * sigmoid(u);
+    case Activation::tanh:
+      return tanhf(u);
+  }
   return u;
 }
 
-// By its argument, or by its value where slope_by_value().
+// By its argument or by its value, as traits_of() says.
 __device__ __forceinline__ float slope(Activation activation, float u_or_y) {
-  if (activation == Activation::gelu) {
-    const float e = bell(u_or_y);
-    return normal_cdf(u_or_y, e) + u_or_y * 0.39894228F * e;
+  switch (activation) {
+    case Activation::none:
+      return 1;
+    case Activation::gelu: {
+      const float e = bell(u_or_y);
+      return normal_cdf(u_or_y, e) + u_or_y * 0.39894228F * e;
+    }
+    case Activation::gelu_tanh: {
+      const float s = sigmoid(gelu_tanh_argument(u_or_y)), within = fminf(16.F, fmaxf(-16.F, u_or_y));
+      return s + u_or_y * s * (1 - s) * (within * within * 0.214064449F + 1.595769122F);
+    }
+    case Activation::relu:
+      return u_or_y > 0 ? 1 : 0;
+    case Activation::silu: {
+      const float s = sigmoid(u_or_y);
+      return s + u_or_y * s * (1 - s);
+    }
+    case Activation::tanh:
+      return 1 - u_or_y * u_or_y;
   }
-  if (activation == Activation::tanh) return 1 - u_or_y * u_or_y;
-  if (activation == Activation::relu) return u_or_y > 0 ? 1 : 0;
   return 1;
 }
 

@@ -1,7 +1,7 @@
 // A bias and an activation on every number, and their gradients.
 
-#include "kernels/cuda/elementwise/activations.h"
 #include "kernels/cuda/each.h"
+#include "kernels/cuda/elementwise/activations.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/ops/elementwise/bias_activation.h"
 
@@ -82,7 +82,7 @@ std::size_t bias_activation_backward_scratch(const BiasActivationBackward& op) {
 template <class T>
 void bias_activation_backward(const BiasActivationBackward& op, const KernelContext& context) {
   const T* at = nullptr;
-  if (op.activation == Activation::gelu) at = op.u.data<T>();
+  if (slope_by_argument(op.activation)) at = op.u.data<T>();
   if (slope_by_value(op.activation)) at = op.y.data<T>();
   each_column(context.stream, ActivationGradient<T>{op.dy.data<T>(), at, op.activation, op.dy.dim(1)},
               op.dy.dim(0), op.dy.dim(1), op.dbias ? op.dbias.data<float>() : nullptr, context.scratch);

@@ -1,7 +1,7 @@
 // The end of a block: bias, dropout, residual and norm in one pass, whose kernels are in norm_rows.cu.
 
-#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/elementwise/norm_rows.h"
+#include "kernels/cuda/kernels.h"
 #include "kernels/ops/elementwise/bias_dropout_residual_norm.h"
 
 namespace comera::COMERA_CUDA {

@@ -1,7 +1,7 @@
 // What click models need beside linear layers and tables: sums in a fixed order, without atomics.
 
-#include "kernels/cuda/elementwise/activations.h"
 #include "kernels/cuda/each.h"
+#include "kernels/cuda/elementwise/activations.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/ops/elementwise/clicks.h"
 

@@ -1,9 +1,9 @@
 // Rows that are looked up and summed, and their gradients: sums in a fixed order, without atomics.
 
 #include "kernels/cuda/each.h"
+#include "kernels/cuda/elementwise/search.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/products/part_sums.h"
-#include "kernels/cuda/elementwise/search.h"
 #include "kernels/ops/elementwise/embedding.h"
 
 namespace comera::COMERA_CUDA {

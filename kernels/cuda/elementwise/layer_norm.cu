@@ -1,7 +1,7 @@
 // Layer norm: its kernels are in norm_rows.cu.
 
-#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/elementwise/norm_rows.h"
+#include "kernels/cuda/kernels.h"
 #include "kernels/ops/elementwise/layer_norm.h"
 
 namespace comera::COMERA_CUDA {

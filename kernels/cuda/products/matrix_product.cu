@@ -6,9 +6,9 @@
 #include <map>
 #include <mutex>
 
-#include "kernels/cuda/products/cublaslt.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/products/cublaslt.h"
 #include "kernels/cuda/products/small_products.h"
 #include "kernels/ops/products/float8.h"
 #include "kernels/ops/products/matrix_product.h"

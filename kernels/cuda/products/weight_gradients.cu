@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/products/copied_tiles.h"
 #include "kernels/cuda/products/grouped.h"
-#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/products/part_sums.h"
 #include "kernels/cuda/products/tensor_cores.h"
 #include "kernels/cuda/vector.h"

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/products/grouped.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/products/grouped.h"
+#include "kernels/cuda/products/small_products.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/tensor_trains/scale_columns.h"
-#include "kernels/cuda/products/small_products.h"
 #include "kernels/cuda/vector.h"
 #include "kernels/ops/tensor_trains/tt_factors.h"
 
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(threads)
 // ---- What is launched
 
 // Core k as a matrix of so many columns, a multiple of its rank, with its gate unless it is the last.
-Matrix core_of(const TTTrain& train, int k, std::int64_t columns) {
+Matrix core_of(const TTCoreChain& train, int k, std::int64_t columns) {
   Matrix matrix = rows_of(train.core[k].data<float>(), columns);
   if (k + 1 < train.order) {
     matrix.gate = train.gate[k].data<float>();
@@ -95,7 +95,7 @@ Matrix core_of(const TTTrain& train, int k, std::int64_t columns) {
 }
 
 // A or its gradient as L_p = L_{p-1} S_p has it: a row for each row of L_{p-1}.
-Matrix rows_of_a(const Tensor& a, std::int64_t apart, const TTTrain& train) {
+Matrix rows_of_a(const Tensor& a, std::int64_t apart, const TTCoreChain& train) {
   const int last = train.inputs - 1;
   return {.data = a.data<float>(),
           .ld = narrow(train.mode(last) * apart),
@@ -125,17 +125,17 @@ struct Partials {
   int waves = 0;
 
   // Of a train without the halves themselves.
-  Partials(const TTTrain& train, Waves& waves_of_all, Scratch& scratch) {
+  Partials(const TTCoreChain& train, Waves& waves_of_all, Scratch& scratch) {
     make(train, {}, {}, waves_of_all, scratch);
   }
   // With them.
-  Partials(const TTHalvesForward::Half& half, Waves& waves_of_all, Scratch& scratch) {
-    make(half.train, rows_of_a(half.a, half.a_apart, half.train),
-         rows_of(half.b.data<float>(), half.b.dim(1)), waves_of_all, scratch);
+  Partials(const TTFactorsForward::Factors& factors, Waves& waves_of_all, Scratch& scratch) {
+    make(factors.train, rows_of_a(factors.a, factors.a_apart, factors.train),
+         rows_of(factors.b.data<float>(), factors.b.dim(1)), waves_of_all, scratch);
   }
 
  private:
-  void make(const TTTrain& train, const Matrix& a, const Matrix& b, Waves& to, Scratch& scratch) {
+  void make(const TTCoreChain& train, const Matrix& a, const Matrix& b, Waves& to, Scratch& scratch) {
     const bool whole = a.ld != 0;
     const int last = train.order - 1;
     at[0] = core_of(train, 0, train.rank(0));
@@ -169,11 +169,11 @@ struct Partials {
   }
 };
 
-void plan(const TTHalvesForward& op, Waves& waves, Scratch& scratch) {
-  for (const auto& half : op.halves) Partials(half, waves, scratch);
+void plan(const TTFactorsForward& op, Waves& waves, Scratch& scratch) {
+  for (const auto& factors : op.factors) Partials(factors, waves, scratch);
 }
 
-std::size_t tt_halves_forward_scratch(const TTHalvesForward& op) {
+std::size_t tt_factors_forward_scratch(const TTFactorsForward& op) {
   Waves waves;
   Scratch scratch;
   plan(op, waves, scratch);
@@ -181,18 +181,20 @@ std::size_t tt_halves_forward_scratch(const TTHalvesForward& op) {
 }
 
 // The padding of A and B, the last row, and B where nothing is multiplied.
-std::vector<Region> regions_of(const TTHalvesForward& op) {
+std::vector<Region> regions_of(const TTFactorsForward& op) {
   std::vector<Region> all;
   const auto add = [&](float* to, const float* from, std::int64_t rows, std::int64_t columns,
                        std::int64_t ld) {
     if (rows > 0 && columns > 0) all.push_back({to, from, narrow(rows), narrow(columns), narrow(ld)});
   };
-  for (const auto& half : op.halves) {
-    const TTTrain& train = half.train;
-    const std::int64_t rank = train.rank(train.inputs - 1), outputs = half.b.dim(1), rows = half.b.dim(0);
-    auto* b = half.b.data<float>();
-    const float* last_row = half.last_row ? half.last_row.data<float>() : nullptr;
-    add(half.a.data<float>() + rank, nullptr, train.input_size(), half.columns() - rank, half.a_apart);
+  for (const auto& factors : op.factors) {
+    const TTCoreChain& train = factors.train;
+    const std::int64_t rank = train.rank(train.inputs - 1), outputs = factors.b.dim(1),
+                       rows = factors.b.dim(0);
+    auto* b = factors.b.data<float>();
+    const float* last_row = factors.last_row ? factors.last_row.data<float>() : nullptr;
+    add(factors.a.data<float>() + rank, nullptr, train.input_size(), factors.columns() - rank,
+        factors.a_apart);
     add(b + rank * outputs, nullptr, rows - rank - (last_row != nullptr ? 1 : 0), outputs, outputs);
     if (last_row != nullptr) add(b + (rows - 1) * outputs, last_row, 1, outputs, outputs);
     if (train.inputs + 1 == train.order)
@@ -212,10 +214,10 @@ void launch(const std::vector<Region>& all, const Stream& stream) {
       });
 }
 
-void tt_halves_forward(const TTHalvesForward& op, const KernelContext& context) {
-  for (const auto& half : op.halves)
-    if (const TTTrain& train = half.train; train.inputs == 1)  // nothing is multiplied
-      scale_columns(context.stream, train.core[0], train.gate[0], half.a, half.a_apart);
+void tt_factors_forward(const TTFactorsForward& op, const KernelContext& context) {
+  for (const auto& factors : op.factors)
+    if (const TTCoreChain& train = factors.train; train.inputs == 1)  // nothing is multiplied
+      scale_columns(context.stream, train.core[0], train.gate[0], factors.a, factors.a_apart);
   launch(regions_of(op), context.stream);
   Waves waves;
   Scratch scratch(context.scratch);
@@ -223,30 +225,30 @@ void tt_halves_forward(const TTHalvesForward& op, const KernelContext& context) 
   waves.launch(context.stream);
 }
 
-void add(std::vector<CoreGradient>& gradients, const TTHalvesBackward::Half& half, int k, const float* dgated,
-         std::int64_t ld) {
-  const TTTrain& train = half.train;
+void add(std::vector<CoreGradient>& gradients, const TTFactorsBackward::Factors& factors, int k,
+         const float* dgated, std::int64_t ld) {
+  const TTCoreChain& train = factors.train;
   // The last core, of one column, has no gate: then rows are as long as it is wide.
   const bool is_last = k + 1 == train.order;
   const std::int64_t columns = is_last ? train.mode(k) : train.rank(k);
   CoreGradient gradient{.dgated = dgated,
                         .core = train.core[k].data<float>(),
-                        .dcore = half.dcore[k].data<float>(),
+                        .dcore = factors.dcore[k].data<float>(),
                         .rows = narrow(train.core[k].elements() / columns),
                         .columns = narrow(columns),
                         .ld = narrow(is_last ? columns : ld)};
-  if (!is_last) gradient.gate = train.gate[k].data<float>(), gradient.dgate = half.dgate[k].data<float>();
+  if (!is_last) gradient.gate = train.gate[k].data<float>(), gradient.dgate = factors.dgate[k].data<float>();
   gradients.push_back(gradient);
 }
 
-void plan(const TTHalvesBackward::Half& half, Waves& waves, Scratch& scratch,
+void plan(const TTFactorsBackward::Factors& factors, Waves& waves, Scratch& scratch,
           std::vector<CoreGradient>& gradients) {
-  const TTTrain& train = half.train;
+  const TTCoreChain& train = factors.train;
   const int middle = train.inputs, last = train.order - 1;
   const Partials partials(train, waves, scratch);
 
-  Matrix dpartial = rows_of_a(half.da, half.a_apart, train);
-  if (middle == 1) add(gradients, half, 0, dpartial.data, half.a_apart);
+  Matrix dpartial = rows_of_a(factors.da, factors.a_apart, train);
+  if (middle == 1) add(gradients, factors, 0, dpartial.data, factors.a_apart);
   for (int k = middle - 1; k >= 1; --k) {  // L_k = L_{k-1} S_k
     const std::int64_t rows = partials.size[k - 1], rank = train.rank(k - 1),
                        width = train.mode(k) * train.rank(k);
@@ -267,31 +269,31 @@ void plan(const TTHalvesBackward::Half& half, Waves& waves, Scratch& scratch,
                      .n = narrow(rank),
                      .k = narrow(width),
                      .transpose_b = true});
-    add(gradients, half, k, dgated, train.rank(k));
-    if (k == 1) add(gradients, half, 0, dprevious, rank);
+    add(gradients, factors, k, dgated, train.rank(k));
+    if (k == 1) add(gradients, factors, 0, dprevious, rank);
     dpartial = rows_of(dprevious, train.mode(k - 1) * rank);
   }
 
-  float* of_half = half.db.data<float>();
-  if (half.dlast_row) {
-    const std::int64_t outputs = half.db.dim(1);
-    auto* dlast_row = half.dlast_row.data<float>();
-    gradients.push_back({.dgated = of_half + (half.db.dim(0) - 1) * outputs,
+  float* of_factor = factors.db.data<float>();
+  if (factors.dlast_row) {
+    const std::int64_t outputs = factors.db.dim(1);
+    auto* dlast_row = factors.dlast_row.data<float>();
+    gradients.push_back({.dgated = of_factor + (factors.db.dim(0) - 1) * outputs,
                          .core = dlast_row,
                          .dcore = dlast_row,
                          .rows = 1,
                          .columns = narrow(outputs),
                          .ld = narrow(outputs)});
   }
-  if (middle == last) add(gradients, half, last, of_half, train.rank(last));
+  if (middle == last) add(gradients, factors, last, of_factor, train.rank(last));
   for (int k = middle; k < last; ++k) {  // R_k = S_k R_{k+1}
     const std::int64_t rows = train.rank(k - 1) * train.mode(k), rank = train.rank(k),
                        width = partials.size[k + 1];
     const int wave = partials.waves + k - middle;
     const bool is_core = k + 1 == last;  // R_{k+1} is the last core, which has no gate
     float* dgated = scratch.take(rows * rank);
-    float* dnext = is_core ? half.dcore[last].data<float>() : scratch.take(rank * width);
-    waves.add(wave, {.a = rows_of(of_half, width),
+    float* dnext = is_core ? factors.dcore[last].data<float>() : scratch.take(rank * width);
+    waves.add(wave, {.a = rows_of(of_factor, width),
                      .b = partials.at[k + 1],
                      .c = rows_of(dgated, rank),
                      .m = narrow(rows),
@@ -299,31 +301,31 @@ void plan(const TTHalvesBackward::Half& half, Waves& waves, Scratch& scratch,
                      .k = narrow(width),
                      .transpose_b = true});
     waves.add(wave, {.a = core_of(train, k, rank),
-                     .b = rows_of(of_half, width),
+                     .b = rows_of(of_factor, width),
                      .c = rows_of(dnext, width),
                      .m = narrow(rank),
                      .n = narrow(width),
                      .k = narrow(rows),
                      .transpose_a = true,
                      .accumulate = is_core});
-    add(gradients, half, k, dgated, rank);
-    of_half = dnext;
+    add(gradients, factors, k, dgated, rank);
+    of_factor = dnext;
   }
 }
 
-std::size_t tt_halves_backward_scratch(const TTHalvesBackward& op) {
+std::size_t tt_factors_backward_scratch(const TTFactorsBackward& op) {
   Waves waves;
   Scratch scratch;
   std::vector<CoreGradient> gradients;
-  for (const auto& half : op.halves) plan(half, waves, scratch, gradients);
+  for (const auto& factors : op.factors) plan(factors, waves, scratch, gradients);
   return scratch.bytes();
 }
 
-void tt_halves_backward(const TTHalvesBackward& op, const KernelContext& context) {
+void tt_factors_backward(const TTFactorsBackward& op, const KernelContext& context) {
   Waves waves;
   Scratch scratch(context.scratch);
   std::vector<CoreGradient> gradients;
-  for (const auto& half : op.halves) plan(half, waves, scratch, gradients);
+  for (const auto& factors : op.factors) plan(factors, waves, scratch, gradients);
   waves.launch(context.stream);
   launch_grouped(
       gradients, [](const CoreGradient& gradient) { return blocks_for(gradient.columns, warp); },
@@ -335,9 +337,9 @@ void tt_halves_backward(const TTHalvesBackward& op, const KernelContext& context
 
 }  // namespace
 
-void register_tt_halves(Backend& backend, bool /*tf32*/) {
-  backend.set<TTHalvesForward>(DType::float32, tt_halves_forward, tt_halves_forward_scratch);
-  backend.set<TTHalvesBackward>(DType::float32, tt_halves_backward, tt_halves_backward_scratch);
+void register_tt_factors(Backend& backend, bool /*tf32*/) {
+  backend.set<TTFactorsForward>(DType::float32, tt_factors_forward, tt_factors_forward_scratch);
+  backend.set<TTFactorsBackward>(DType::float32, tt_factors_backward, tt_factors_backward_scratch);
 }
 
 }  // namespace comera::COMERA_CUDA

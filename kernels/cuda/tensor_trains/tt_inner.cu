@@ -29,7 +29,7 @@ Inner inner_of(const Operation& op) {
           .rank_down = static_cast<int>(op.a_down.dim(1))};
 }
 
-// Others are composed.
+// Others are composed: the kernels have GELU alone.
 template <class Operation>
 bool fits(const Operation& op, std::initializer_list<const Tensor*> tensors) {
   const std::int64_t rank_up = op.b_up.dim(0), inner = op.b_up.dim(1), rank_down = op.a_down.dim(1);

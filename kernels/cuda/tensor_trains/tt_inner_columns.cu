@@ -47,13 +47,13 @@ __global__ void __launch_bounds__(column_threads, column_blocks)
 
   AsyncCopies copies;
   CopiedTiles<Tiles::tokens, D, stride, column_threads, bfloat16> xa_tiles(
-      static_cast<int>(thread_asked_for() % column_threads), op.xa + std::int64_t{begin} * op.rank_up,
+      static_cast<int>(opaque_thread_index() % column_threads), op.xa + std::int64_t{begin} * op.rank_up,
       op.rank_up),
-      dha_tiles(static_cast<int>(thread_asked_for() % column_threads),
+      dha_tiles(static_cast<int>(opaque_thread_index() % column_threads),
                 op.dha + std::int64_t{begin} * op.rank_down, op.rank_down);
   const auto copy = [&](int stage, int token) {
     bfloat16* xa = shared + 2 * stage * Tiles::elements;
-    const int left = end - token, thread = static_cast<int>(thread_asked_for() % column_threads);
+    const int left = end - token, thread = static_cast<int>(opaque_thread_index() % column_threads);
     xa_tiles.copy(copies, thread, xa, left, op.rank_up, Tiles::tokens * op.rank_up);
     dha_tiles.copy(copies, thread, xa + Tiles::elements, left, op.rank_down, Tiles::tokens * op.rank_down);
   };
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(column_threads, column_blocks)
     }
   }
 
-  const int thread = static_cast<int>(thread_asked_for() % column_threads);
+  const int thread = static_cast<int>(opaque_thread_index() % column_threads);
   const int first_row =
       static_cast<int>(blockIdx.x) * Tiles::columns + thread / warp * 16 * R + thread % warp / 4;
   const int first_rank = thread % 4 * 2;

@@ -47,15 +47,15 @@ __global__ void __launch_bounds__(row_threads, 2)
   };
   AsyncCopies copies;
   CopiedTiles<D, chunk, Tiles::b_stride, row_threads, bfloat16> b_up_tiles(
-      static_cast<int>(thread_asked_for() % row_threads), op.b_up + begin, op.inner);
+      static_cast<int>(opaque_thread_index() % row_threads), op.b_up + begin, op.inner);
   CopiedTiles<chunk, D, Tiles::a_stride, row_threads, bfloat16> a_down_tiles(
-      static_cast<int>(thread_asked_for() % row_threads), op.a_down + std::int64_t{begin} * op.rank_down,
+      static_cast<int>(opaque_thread_index() % row_threads), op.a_down + std::int64_t{begin} * op.rank_down,
       op.rank_down);
-  CopiedTiles<1, chunk, 0, row_threads, float> bias_tiles(static_cast<int>(thread_asked_for() % row_threads),
-                                                          op.bias + begin, 0);
+  CopiedTiles<1, chunk, 0, row_threads, float> bias_tiles(
+      static_cast<int>(opaque_thread_index() % row_threads), op.bias + begin, 0);
   const auto copy = [&](int stage, int column) {
     bfloat16* b_up = b_up_of(stage);
-    const int left = op.inner - column, thread = static_cast<int>(thread_asked_for() % row_threads);
+    const int left = op.inner - column, thread = static_cast<int>(opaque_thread_index() % row_threads);
     b_up_tiles.copy(copies, thread, b_up, op.rank_up, left, chunk);
     a_down_tiles.copy(copies, thread, b_up + Tiles::b_elements, left, op.rank_down, chunk * op.rank_down);
     bias_tiles.copy(copies, thread, bias_of(stage), 1, left, chunk);

@@ -1,7 +1,7 @@
 // Rows of a tensor-train matrix from its merged halves, and their gradients.
 
-#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/elementwise/search.h"
+#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.h"
 #include "kernels/ops/tensor_trains/ttm_rows.h"
 
@@ -9,14 +9,14 @@ namespace comera::COMERA_CUDA {
 
 namespace {
 
-struct Halves {
+struct Factors {
   const float *left, *right;  // (L, nl, rank), (R, rank, nr)
   int nl, nr, rank;
   std::int64_t right_rows;
   const std::int32_t *ids, *count;
 };
 
-Halves halves_of(const auto& op) {
+Factors factors_of(const auto& op) {
   return {op.left.template data<float>(),       op.right.template data<float>(),
           static_cast<int>(op.left.dim(1)),     static_cast<int>(op.right.dim(2)),
           static_cast<int>(op.left.dim(2)),     op.right.dim(0),
@@ -115,7 +115,7 @@ __device__ __forceinline__ int first_n_of_block() { return static_cast<int>(bloc
 constexpr int forward_warps = 8;
 
 __global__ void __launch_bounds__(warp* forward_warps)
-    ttm_rows_kernel(Halves op, std::int64_t all, float* rows) {
+    ttm_rows_kernel(Factors op, std::int64_t all, float* rows) {
   auto* shared = shared_array<float>(forward_warps * warp_floats);
   const std::int64_t u = std::int64_t{blockIdx.x} * forward_warps + warp_of_thread();
   if (u >= all) return;
@@ -142,11 +142,11 @@ __global__ void __launch_bounds__(warp* forward_warps)
 }
 
 void ttm_rows_forward(const TTMRowsForward& op, const KernelContext& context) {
-  const Halves halves = halves_of(op);
+  const Factors factors = factors_of(op);
   const std::int64_t rows = op.rows.dim(0);
   if (rows == 0) return;
-  COMERA_LAUNCH(context.stream, tiles(blocks_for(rows, forward_warps), forward_warps, halves.nl, halves.nr),
-                ttm_rows_kernel, halves, rows, op.rows.data<float>());
+  COMERA_LAUNCH(context.stream, tiles(blocks_for(rows, forward_warps), forward_warps, factors.nl, factors.nr),
+                ttm_rows_kernel, factors, rows, op.rows.data<float>());
 }
 
 // ---- Backward. A half's gradient s (M, N) is added to by a product for every row that uses it. For the left
@@ -161,7 +161,7 @@ static_assert(warp_floats >= tile_m * tile_n, "in the end a warp's sums lie wher
 // that use a right half are in `order`, null for the left one. Two blocks for each multiprocessor.
 template <bool of_left>
 __global__ void __launch_bounds__(warp* row_warps, 2)
-    ttm_gradient(Halves op, const std::int32_t* order, const float* drows, float* gradient) {
+    ttm_gradient(Factors op, const std::int32_t* order, const float* drows, float* gradient) {
   auto* shared = shared_array<float>(row_warps * warp_floats);
   const std::int64_t s = blockIdx.x, count = *op.count;
   const Sizes sizes = of_left ? Sizes{op.nl, op.rank, op.nr} : Sizes{op.rank, op.nr, op.nl};
@@ -207,12 +207,12 @@ __global__ void __launch_bounds__(warp* row_warps, 2)
 }
 
 void ttm_rows_backward(const TTMRowsBackward& op, const KernelContext& context) {
-  const Halves halves = halves_of(op);
+  const Factors factors = factors_of(op);
   const auto* drows = op.drows.data<float>();
-  COMERA_LAUNCH(context.stream, tiles(op.left.dim(0), row_warps, halves.nl, halves.rank),
-                (ttm_gradient<true>), halves, nullptr, drows, op.dleft.data<float>());
-  COMERA_LAUNCH(context.stream, tiles(op.right.dim(0), row_warps, halves.rank, halves.nr),
-                (ttm_gradient<false>), halves, op.right_order.data<std::int32_t>(), drows,
+  COMERA_LAUNCH(context.stream, tiles(op.left.dim(0), row_warps, factors.nl, factors.rank),
+                (ttm_gradient<true>), factors, nullptr, drows, op.dleft.data<float>());
+  COMERA_LAUNCH(context.stream, tiles(op.right.dim(0), row_warps, factors.rank, factors.nr),
+                (ttm_gradient<false>), factors, op.right_order.data<std::int32_t>(), drows,
                 op.dright.data<float>());
 }
 

@@ -9,6 +9,7 @@ void BiasActivationForward::check() const {
   const char* name = "BiasActivationForward";
   check_tensor(name, "u", u, {u.dim(0), u.dim(1)}, compute());
   check_optional(name, "bias", bias, {u.dim(1)}, master_of(compute()));
+  check_activation(name, activation);
   if (activation != Activation::none) check_tensor(name, "y", y, u.shape(), compute());
 }
 
@@ -20,13 +21,12 @@ void BiasActivationBackward::check() const {
   const char* name = "BiasActivationBackward";
   check_tensor(name, "dy", dy, {dy.dim(0), dy.dim(1)}, compute());
   check_optional(name, "dbias", dbias, {dy.dim(1)}, master_of(compute()));
-  if (activation == Activation::gelu) check_tensor(name, "u", u, dy.shape(), compute());
-  if (slope_by_value(activation)) check_tensor(name, "y", y, dy.shape(), compute());
+  check_saved(name, activation, u, y, dy.shape(), compute());
 }
 
 Work work_of(const BiasActivationBackward& op) {
   if (op.activation == Activation::none) return {0, once(op.dy) + twice(op.dbias)};
-  return {0, once(op.activation == Activation::gelu ? op.u : op.y) + twice(op.dy, op.dbias)};
+  return {0, once(saved_of(op.activation, op.u, op.y)) + twice(op.dy, op.dbias)};
 }
 
 }  // namespace comera

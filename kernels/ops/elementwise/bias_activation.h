@@ -10,7 +10,8 @@ struct BiasActivationForward {
   Tensor u;     // in and out (rows, width)
   Tensor bias;  // (width), or left out
   Activation activation = Activation::none;
-  Tensor y;  // out (rows, width); left out without an activation. May be u itself for tanh.
+  Tensor y;  // out (rows, width); left out without an activation. May be u itself where the slope is
+             // computed from the value (traits_of).
 
   // Whether nothing changes: then a composition need not run it.
   bool idle() const { return !bias && activation == Activation::none; }
@@ -19,10 +20,9 @@ struct BiasActivationForward {
 };
 
 //   du = dy activation'(u);   dbias += column sums of du
-// tanh uses its value y instead of u.
 struct BiasActivationBackward {
-  Tensor u;  // (rows, width); gelu only
-  Tensor y;  // (rows, width); tanh only
+  Tensor u;  // (rows, width): the argument, where the slope is computed from it (traits_of)
+  Tensor y;  // (rows, width): the value, where the slope is computed from that
   Activation activation = Activation::none;
   Tensor dy;     // in and out (rows, width): overwritten by du
   Tensor dbias;  // in and out (width), or left out

@@ -56,6 +56,7 @@ void check_linear(const char* name, const Linear& op, const Tensor& scales, cons
 void Float8Quantize::check() const {
   const char* name = "Float8Quantize";
   COMERA_CHECK(y || transposed, "{}: nothing is asked for", name);
+  check_activation(name, activation);
   check_float8(name, y ? "y" : "transposed", type());
   COMERA_CHECK(rows >= 0 && columns >= 0 && leading() >= columns &&
                    (rows == 0 || (rows - 1) * leading() + columns <= x.elements()),

@@ -1,9 +1,9 @@
-#include "kernels/ops/elementwise/bias_activation.h"
 #include "kernels/ops/compositions.h"
 #include "kernels/ops/context.h"
+#include "kernels/ops/elementwise/bias_activation.h"
+#include "kernels/ops/elementwise/layout.h"
 #include "kernels/ops/products/float8.h"
 #include "kernels/ops/products/float8_operands.h"
-#include "kernels/ops/elementwise/layout.h"
 #include "kernels/ops/products/matrix_product.h"
 
 namespace comera {

@@ -10,9 +10,9 @@ namespace comera {
 // C_b = op(A_b) op(B_b), or C_b += with accumulate; b = 0..batch-1.
 //   op(A) is m x k: A is stored m x k, or k x m if transpose_a, with rows lda elements apart; likewise B (k x
 //   n). C is m x n with rows ldc apart. Zero for a leading dimension means 'rows are adjacent'.
-// A and B have the compute type, C that or its master type (kernels/core/tensors/dtype.h); sums are float32 at least.
-// Tensors are looked at as flat memory. stride_x is the distance between batches in elements; stride_c = 0
-// with accumulate adds all products to one C, in the order of the batch.
+// A and B have the compute type, C that or its master type (kernels/core/tensors/dtype.h); sums are float32
+// at least. Tensors are looked at as flat memory. stride_x is the distance between batches in elements;
+// stride_c = 0 with accumulate adds all products to one C, in the order of the batch.
 struct MatrixProduct {
   Tensor a, b, c;
   std::int64_t m = 0, n = 0, k = 0;

@@ -1,8 +1,8 @@
 #include "kernels/ops/products/weight_gradients.h"
 
-#include "kernels/ops/elementwise/bias_activation.h"
 #include "kernels/ops/compositions.h"
 #include "kernels/ops/context.h"
+#include "kernels/ops/elementwise/bias_activation.h"
 #include "kernels/ops/elementwise/layout.h"
 
 namespace comera {

@@ -7,13 +7,13 @@ namespace comera {
 
 namespace {
 
-std::int64_t product_of_modes(const TTTrain& train, int begin, int end) {
+std::int64_t product_of_modes(const TTCoreChain& train, int begin, int end) {
   std::int64_t size = 1;
   for (int k = begin; k < end; ++k) size *= train.mode(k);
   return size;
 }
 
-void check_train(const char* name, const TTTrain& train, DType dtype) {
+void check_train(const char* name, const TTCoreChain& train, DType dtype) {
   COMERA_CHECK(train.inputs >= 1 && train.inputs < train.order && train.order <= max_tt_cores,
                "{}: {} cores, {} of them with input modes; expected at most {}, and some on each side", name,
                train.order, train.inputs, max_tt_cores);
@@ -26,8 +26,8 @@ void check_train(const char* name, const TTTrain& train, DType dtype) {
                train.rank(train.order - 1));
 }
 
-void check_halves(const char* name, const TTTrain& train, const Tensor& a, std::int64_t a_apart,
-                  std::int64_t columns, const Tensor& b, const Tensor& last_row, DType dtype) {
+void check_factors(const char* name, const TTCoreChain& train, const Tensor& a, std::int64_t a_apart,
+                   std::int64_t columns, const Tensor& b, const Tensor& last_row, DType dtype) {
   check_train(name, train, dtype);
   const std::int64_t rank = train.rank(train.inputs - 1), outputs = train.output_size();
   COMERA_CHECK(a && a.dtype() == dtype && columns >= rank && a_apart >= columns &&
@@ -42,7 +42,7 @@ void check_halves(const char* name, const TTTrain& train, const Tensor& a, std::
 }
 
 // Of the products L_{k-1} S_k and S_k R_{k+1}.
-double merge_flops(const TTTrain& train) {
+double merge_flops(const TTCoreChain& train) {
   double flops = 0;
   std::int64_t rows = train.mode(0);
   for (int k = 1; k < train.inputs; ++k) {
@@ -57,52 +57,54 @@ double merge_flops(const TTTrain& train) {
   return flops;
 }
 
-double bytes_of_a(const TTTrain& train) {
+double bytes_of_a(const TTCoreChain& train) {
   return bytes_of(train.input_size() * train.rank(train.inputs - 1), train.core[0].dtype());
 }
 
 }  // namespace
 
-std::int64_t TTTrain::input_size() const { return product_of_modes(*this, 0, inputs); }
-std::int64_t TTTrain::output_size() const { return product_of_modes(*this, inputs, order); }
+std::int64_t TTCoreChain::input_size() const { return product_of_modes(*this, 0, inputs); }
+std::int64_t TTCoreChain::output_size() const { return product_of_modes(*this, inputs, order); }
 
-void TTHalvesForward::check() const {
-  COMERA_CHECK(!halves.empty(), "TTHalvesForward: no tensor train was given");
-  for (const Half& half : halves)
-    check_halves("TTHalvesForward", half.train, half.a, half.a_apart, half.columns(), half.b, half.last_row,
-                 compute());
+void TTFactorsForward::check() const {
+  COMERA_CHECK(!factors.empty(), "TTHalvesForward: no tensor train was given");
+  for (const Factors& factors : factors)
+    check_factors("TTHalvesForward", factors.train, factors.a, factors.a_apart, factors.columns(), factors.b,
+                  factors.last_row, compute());
 }
 
-Work work_of(const TTHalvesForward& op) {
+Work work_of(const TTFactorsForward& op) {
   Work work;
-  for (const auto& half : op.halves) {
-    work.flops += merge_flops(half.train);
-    work.bytes += bytes_of_a(half.train) + once(half.b);
-    for (int k = 0; k < half.train.order; ++k) work.bytes += once(half.train.core[k], half.train.gate[k]);
+  for (const auto& factors : op.factors) {
+    work.flops += merge_flops(factors.train);
+    work.bytes += bytes_of_a(factors.train) + once(factors.b);
+    for (int k = 0; k < factors.train.order; ++k)
+      work.bytes += once(factors.train.core[k], factors.train.gate[k]);
   }
   return work;
 }
 
-void TTHalvesBackward::check() const {
-  COMERA_CHECK(!halves.empty(), "TTHalvesBackward: no tensor train was given");
-  for (const Half& half : halves) {
-    check_halves("TTHalvesBackward", half.train, half.da, half.a_apart,
-                 half.train.rank(half.train.inputs - 1), half.db, half.dlast_row, compute());
-    for (int k = 0; k < half.train.order; ++k) {
-      check_tensor("TTHalvesBackward", "dcore", half.dcore[k], half.train.core[k].shape(), compute());
-      if (k + 1 < half.train.order)
-        check_tensor("TTHalvesBackward", "dgate", half.dgate[k], half.train.gate[k].shape(), compute());
+void TTFactorsBackward::check() const {
+  COMERA_CHECK(!factors.empty(), "TTHalvesBackward: no tensor train was given");
+  for (const Factors& factors : factors) {
+    check_factors("TTHalvesBackward", factors.train, factors.da, factors.a_apart,
+                  factors.train.rank(factors.train.inputs - 1), factors.db, factors.dlast_row, compute());
+    for (int k = 0; k < factors.train.order; ++k) {
+      check_tensor("TTHalvesBackward", "dcore", factors.dcore[k], factors.train.core[k].shape(), compute());
+      if (k + 1 < factors.train.order)
+        check_tensor("TTHalvesBackward", "dgate", factors.dgate[k], factors.train.gate[k].shape(), compute());
     }
   }
 }
 
-Work work_of(const TTHalvesBackward& op) {
+Work work_of(const TTFactorsBackward& op) {
   Work work;
-  for (const auto& half : op.halves) {
-    work.flops += 2 * merge_flops(half.train);
-    work.bytes += bytes_of_a(half.train) + once(half.db);
-    for (int k = 0; k < half.train.order; ++k)
-      work.bytes += once(half.train.core[k], half.train.gate[k]) + twice(half.dcore[k], half.dgate[k]);
+  for (const auto& factors : op.factors) {
+    work.flops += 2 * merge_flops(factors.train);
+    work.bytes += bytes_of_a(factors.train) + once(factors.db);
+    for (int k = 0; k < factors.train.order; ++k)
+      work.bytes +=
+          once(factors.train.core[k], factors.train.gate[k]) + twice(factors.dcore[k], factors.dgate[k]);
   }
   return work;
 }

@@ -14,7 +14,7 @@ struct Context;
 // A tensor train as operations take it: cores G_k (r_{k-1}, s_k, r_k), of which the first `inputs` have modes
 // of what comes in, and gates D_k (r_k) on the last axis of each core but the last. S_k = G_k D_k.
 inline constexpr int max_tt_cores = 16;
-struct TTTrain {
+struct TTCoreChain {
   int order = 0, inputs = 0;
   std::array<Tensor, max_tt_cores> core;
   std::array<Tensor, max_tt_cores> gate;
@@ -31,9 +31,9 @@ inline constexpr const char* cores_stay_wide = "cores and their merges stay fp32
 // The two halves of tensor trains as matrices, so that W = A B (CoMERA, section 4.2):
 //   L_k = L_{k-1} S_k;   A = L_p;       R_k = S_k R_{k+1};   B = R_{p+1}
 // What A and B are padded to, is written as well, so that nobody has to fill it before.
-struct TTHalvesForward {
-  struct Half {
-    TTTrain train;
+struct TTFactorsForward {
+  struct Factors {
+    TTCoreChain train;
     Tensor a;                    // out, flat memory: inputs x a_columns, rows a_apart elements apart
     std::int64_t a_apart = 0;    // at least a_columns
     std::int64_t a_columns = 0;  // at least r_p, behind which they are zero; 0: r_p
@@ -43,16 +43,16 @@ struct TTHalvesForward {
 
     std::int64_t columns() const { return a_columns > 0 ? a_columns : train.rank(train.inputs - 1); }
   };
-  std::vector<Half> halves;  // at least one
+  std::vector<Factors> factors;  // at least one
 
-  DType compute() const { return halves.front().b.dtype(); }
+  DType compute() const { return factors.front().b.dtype(); }
   void check() const;
 };
 
 // Adds the gradients of cores and gates, given those of A and B.
-struct TTHalvesBackward {
-  struct Half {
-    TTTrain train;
+struct TTFactorsBackward {
+  struct Factors {
+    TTCoreChain train;
     Tensor da;  // as a
     std::int64_t a_apart = 0;
     Tensor db;                               // (r_p or more, outputs); may be overwritten
@@ -61,9 +61,9 @@ struct TTHalvesBackward {
     Tensor dlast_row{};  // in and out (outputs), or left out: the last row of db, behind r_p, is added
     std::string_view place{};
   };
-  std::vector<Half> halves;
+  std::vector<Factors> factors;
 
-  DType compute() const { return halves.front().db.dtype(); }
+  DType compute() const { return factors.front().db.dtype(); }
   void check() const;
 };
 

@@ -32,19 +32,21 @@ namespace {
 struct GatedCores {
   std::array<Tensor, max_tt_cores> core;
 
-  GatedCores(const Context& context, ArenaScope& scope, const TTTrain& train) {
+  GatedCores(const Context& context, ArenaScope& scope, const TTCoreChain& train) {
     for (int k = 0; k < train.order; ++k)
       core[k] = is_gated(train, k) ? gated_core(context, scope, train.core[k], train.gate[k]) : train.core[k];
   }
 
-  static bool is_gated(const TTTrain& train, int k) { return k + 1 < train.order && k + 1 != train.inputs; }
+  static bool is_gated(const TTCoreChain& train, int k) {
+    return k + 1 < train.order && k + 1 != train.inputs;
+  }
 };
 
 // L_0..L_{p-1} (index k: after k + 1 cores) and R_p..R_{K-1} (index k: from core k on).
 struct Partials {
   std::array<Tensor, max_tt_cores> at;
 
-  Partials(const Context& context, ArenaScope& scope, const TTTrain& train, const GatedCores& gated,
+  Partials(const Context& context, ArenaScope& scope, const TTCoreChain& train, const GatedCores& gated,
            DType dtype) {
     at[0] = gated.core[0].reshape({train.mode(0), train.rank(0)});
     for (int k = 1; k < train.inputs; ++k) {
@@ -69,51 +71,55 @@ struct Partials {
   }
 };
 
-void merge(const Context& context, const TTHalvesForward::Half& half) {
-  const ProductPlace place(context.products, std::string(half.place), cores_stay_wide);
+void merge(const Context& context, const TTFactorsForward::Factors& factors) {
+  const ProductPlace place(context.products, std::string(factors.place), cores_stay_wide);
   ArenaScope scope(context.arena);
-  const TTTrain& train = half.train;
+  const TTCoreChain& train = factors.train;
   const GatedCores gated(context, scope, train);
-  const Partials partials(context, scope, train, gated, half.b.dtype());
+  const Partials partials(context, scope, train, gated, factors.b.dtype());
   run(context, ScaleColumnsForward{.x = partials.at[train.inputs - 1],
                                    .gate = train.gate[train.inputs - 1],
-                                   .y = half.a,
-                                   .ldy = half.a_apart});
-  if (const std::int64_t rank = train.rank(train.inputs - 1), padding = half.columns() - rank; padding > 0) {
-    const Tensor zeros = scope.tensor({train.input_size(), padding}, half.b.dtype());
+                                   .y = factors.a,
+                                   .ldy = factors.a_apart});
+  if (const std::int64_t rank = train.rank(train.inputs - 1), padding = factors.columns() - rank;
+      padding > 0) {
+    const Tensor zeros = scope.tensor({train.input_size(), padding}, factors.b.dtype());
     run(context, Fill{.x = zeros, .value = 0});
-    run(context,
-        ScaleColumnsForward{
-            .x = zeros, .gate = zeros.slice(0, {padding}), .y = half.a.from(rank), .ldy = half.a_apart});
+    run(context, ScaleColumnsForward{.x = zeros,
+                                     .gate = zeros.slice(0, {padding}),
+                                     .y = factors.a.from(rank),
+                                     .ldy = factors.a_apart});
   }
-  run(context, Fill{.x = half.b, .value = 0});
+  run(context, Fill{.x = factors.b, .value = 0});
   const Tensor& made = partials.at[train.inputs];
-  run(context, Add{.x = made, .y = half.b.rows(0, made.dim(0))});
-  if (half.last_row) run(context, Add{.x = half.last_row, .y = half.b.rows(half.b.dim(0) - 1, 1)});
+  run(context, Add{.x = made, .y = factors.b.rows(0, made.dim(0))});
+  if (factors.last_row)
+    run(context, Add{.x = factors.last_row, .y = factors.b.rows(factors.b.dim(0) - 1, 1)});
 }
 
-void merge_backward(const Context& context, const TTHalvesBackward::Half& half) {
-  const ProductPlace place(context.products, std::string(half.place), cores_stay_wide);
+void merge_backward(const Context& context, const TTFactorsBackward::Factors& factors) {
+  const ProductPlace place(context.products, std::string(factors.place), cores_stay_wide);
   ArenaScope scope(context.arena);
-  const TTTrain& train = half.train;
-  const DType dtype = half.db.dtype();
+  const TTCoreChain& train = factors.train;
+  const DType dtype = factors.db.dtype();
   const int middle = train.inputs;
   const GatedCores gated(context, scope, train);
   const Partials partials(context, scope, train, gated, dtype);
   const auto add_gradient = [&](int k, const Tensor& dgated) {
     if (GatedCores::is_gated(train, k))
-      add_gated_core_gradient(context, train.core[k], train.gate[k], dgated, half.dcore[k], half.dgate[k]);
+      add_gated_core_gradient(context, train.core[k], train.gate[k], dgated, factors.dcore[k],
+                              factors.dgate[k]);
     else
-      run(context, Add{.x = dgated, .y = half.dcore[k]});
+      run(context, Add{.x = dgated, .y = factors.dcore[k]});
   };
 
   Tensor dpartial = scope.tensor(partials.at[middle - 1].shape(), dtype);
   run(context, ScaleColumnsBackward{.x = partials.at[middle - 1],
                                     .gate = train.gate[middle - 1],
-                                    .dy = half.da,
-                                    .ldy = half.a_apart,
+                                    .dy = factors.da,
+                                    .ldy = factors.a_apart,
                                     .dx = dpartial,
-                                    .dgate = half.dgate[middle - 1]});
+                                    .dgate = factors.dgate[middle - 1]});
   for (int k = middle - 1; k >= 1; --k) {  // L_k = L_{k-1} S_k
     const std::int64_t rows = partials.at[k - 1].dim(0), width = train.mode(k) * train.rank(k);
     const Tensor dcore = scope.tensor(gated.core[k].shape(), dtype);
@@ -137,8 +143,9 @@ void merge_backward(const Context& context, const TTHalvesBackward::Half& half) 
   }
   add_gradient(0, dpartial);
 
-  if (half.dlast_row) run(context, Add{.x = half.db.rows(half.db.dim(0) - 1, 1), .y = half.dlast_row});
-  dpartial = half.db.rows(0, train.rank(middle - 1));
+  if (factors.dlast_row)
+    run(context, Add{.x = factors.db.rows(factors.db.dim(0) - 1, 1), .y = factors.dlast_row});
+  dpartial = factors.db.rows(0, train.rank(middle - 1));
   for (int k = middle; k < train.order - 1; ++k) {  // R_k = S_k R_{k+1}
     const std::int64_t rows = train.rank(k - 1) * train.mode(k), width = partials.at[k + 1].dim(1);
     const Tensor dcore = scope.tensor(gated.core[k].shape(), dtype);
@@ -163,18 +170,18 @@ void merge_backward(const Context& context, const TTHalvesBackward::Half& half) 
   add_gradient(train.order - 1, dpartial);
 }
 
-void tt_halves_forward(const TTHalvesForward& op, const Context& context) {
-  for (const auto& half : op.halves) merge(context, half);
+void tt_factors_forward(const TTFactorsForward& op, const Context& context) {
+  for (const auto& factors : op.factors) merge(context, factors);
 }
-void tt_halves_backward(const TTHalvesBackward& op, const Context& context) {
-  for (const auto& half : op.halves) merge_backward(context, half);
+void tt_factors_backward(const TTFactorsBackward& op, const Context& context) {
+  for (const auto& factors : op.factors) merge_backward(context, factors);
 }
 
 }  // namespace
 
-void compose_tt_halves(Backend& backend, DType compute) {
-  backend.compose<TTHalvesForward>(compute, tt_halves_forward);
-  backend.compose<TTHalvesBackward>(compute, tt_halves_backward);
+void compose_tt_factors(Backend& backend, DType compute) {
+  backend.compose<TTFactorsForward>(compute, tt_factors_forward);
+  backend.compose<TTFactorsBackward>(compute, tt_factors_backward);
 }
 
 }  // namespace comera

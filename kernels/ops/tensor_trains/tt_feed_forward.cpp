@@ -12,6 +12,7 @@ void check_common(const char* name, const Operation& op) {
   const std::int64_t tokens = op.x.dim(0), inputs = op.x.dim(1), inner = op.b_up.dim(1);
   const std::int64_t rank_up = op.a_up.dim(1), rank_down = op.a_down.dim(1);
   const DType dtype = op.compute();
+  check_activation(name, op.activation);
   check_tensor(name, "x", op.x, {tokens, inputs}, dtype);
   check_tensor(name, "a_up", op.a_up, {inputs, rank_up}, dtype);
   check_tensor(name, "b_up", op.b_up, {rank_up, inner}, dtype);

@@ -10,6 +10,7 @@ namespace {
 template <class Operation>
 void check_common(const char* name, const Operation& op) {
   const std::int64_t rank_up = op.b_up.dim(0), inner = op.b_up.dim(1);
+  check_activation(name, op.activation);
   check_tensor(name, "xa", op.xa, {op.xa.dim(0), rank_up}, op.compute());
   check_tensor(name, "b_up", op.b_up, {rank_up, inner}, op.compute());
   check_tensor(name, "bias", op.bias, {inner}, master_of(op.compute()));

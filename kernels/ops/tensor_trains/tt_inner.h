@@ -6,8 +6,8 @@
 namespace comera {
 
 // What lies between the two halves that face each other in a feed-forward network of two tensor-train linears
-// (kernels/ops/tensor_trains/tt_feed_forward.h): from tokens with r numbers each by way of M to s, where M is many times r
-// and s.
+// (kernels/ops/tensor_trains/tt_feed_forward.h): from tokens with r numbers each by way of M to s, where M is
+// many times r and s.
 //
 //   h = activation(xa b_up + bias);   ha = h a_down
 //

@@ -1,6 +1,6 @@
-#include "kernels/ops/elementwise/bias_activation.h"
 #include "kernels/ops/compositions.h"
 #include "kernels/ops/context.h"
+#include "kernels/ops/elementwise/bias_activation.h"
 #include "kernels/ops/products/matrix_product.h"
 #include "kernels/ops/tensor_trains/tt_inner.h"
 

@@ -8,18 +8,18 @@ namespace comera {
 namespace {
 
 template <class Operation>
-void check_common(const char* name, const Operation& op, DType halves) {
+void check_common(const char* name, const Operation& op, DType factors) {
   const std::int64_t tokens = op.x.dim(0), inputs = op.x.dim(1), total = op.a.dim(1);
   const DType dtype = op.compute();
   check_tensor(name, "x", op.x, {tokens, inputs}, dtype);
-  check_tensor(name, "a", op.a, {inputs, total}, halves);
+  check_tensor(name, "a", op.a, {inputs, total}, factors);
   check_tensor(name, "xa", op.xa, {tokens, total}, dtype);
   COMERA_CHECK(op.outputs >= 1 && op.outputs <= max_group_outputs, "{}: {} outputs, expected 1 to {}", name,
                op.outputs, max_group_outputs);
   for (int i = 0; i < op.outputs; ++i) {
     const auto& out = op.output[i];
     const std::int64_t rank = out.b.dim(0);
-    check_tensor(name, "b", out.b, {rank, out.b.dim(1)}, halves);
+    check_tensor(name, "b", out.b, {rank, out.b.dim(1)}, factors);
     COMERA_CHECK(out.column >= 0 && out.column + rank <= total, "{}: columns {}..{} are outside of a {}",
                  name, out.column, out.column + rank, op.a.shape().text());
   }
@@ -27,13 +27,14 @@ void check_common(const char* name, const Operation& op, DType halves) {
 
 }  // namespace
 
-void TTLinearForward::check(DType halves) const {
-  check_common("TTLinearForward", *this, halves);
+void TTLinearForward::check(DType factors) const {
+  check_common("TTLinearForward", *this, factors);
   for (int i = 0; i < outputs; ++i) {
     const Output& out = output[i];
     const Shape shape{x.dim(0), out.b.dim(1)};
     check_optional("TTLinearForward", "bias", out.bias, {out.b.dim(1)}, master_of(compute()));
     check_tensor("TTLinearForward", "u", out.u, shape, compute());
+    check_activation("TTLinearForward", out.activation);
     if (out.activation != Activation::none) check_tensor("TTLinearForward", "y", out.y, shape, compute());
   }
 }
@@ -49,8 +50,8 @@ Work work_of(const TTLinearForward& op) {
   return work;
 }
 
-void TTLinearBackward::check(DType halves) const {
-  check_common("TTLinearBackward", *this, halves);
+void TTLinearBackward::check(DType factors) const {
+  check_common("TTLinearBackward", *this, factors);
   check_tensor("TTLinearBackward", "da", da, a.shape(), master_of(compute()));
   check_tensor("TTLinearBackward", "dx", dx, x.shape(), compute());
   check_optional("TTLinearBackward", "dxa", dxa, xa.shape(), compute());
@@ -61,8 +62,7 @@ void TTLinearBackward::check(DType halves) const {
     check_tensor("TTLinearBackward", "db", out.db, out.b.shape(), master_of(compute()));
     check_optional("TTLinearBackward", "dbias", out.dbias, {out.b.dim(1)}, master_of(compute()));
     check_tensor("TTLinearBackward", "dy", out.dy, shape, compute());
-    if (out.activation == Activation::gelu) check_tensor("TTLinearBackward", "u", out.u, shape, compute());
-    if (slope_by_value(out.activation)) check_tensor("TTLinearBackward", "y", out.y, shape, compute());
+    check_saved("TTLinearBackward", out.activation, out.u, out.y, shape, compute());
   }
 }
 
@@ -76,7 +76,7 @@ Work work_of(const TTLinearBackward& op) {
     work.bytes += once(out.b) + twice(out.db, out.dbias);
     work.bytes += out.activation == Activation::none
                       ? once(out.dy)
-                      : once(out.activation == Activation::gelu ? out.u : out.y) + twice(out.dy);
+                      : once(saved_of(out.activation, out.u, out.y)) + twice(out.dy);
   }
   return work;
 }

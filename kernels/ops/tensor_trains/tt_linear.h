@@ -32,7 +32,7 @@ struct TTLinearForward {
 
   DType compute() const { return x.dtype(); }
   void check() const { check(compute()); }
-  void check(DType halves) const;  // with a and b of that type
+  void check(DType factors) const;  // with a and b of that type
 };
 
 //   du_i = dy_i activation_i'(u_i);   dB_i += xa_iᵀ du_i;   dbias_i += column sums of du_i
@@ -67,7 +67,7 @@ struct TTLinearBackward {
 
   DType compute() const { return x.dtype(); }
   void check() const { check(compute()); }
-  void check(DType halves) const;  // with a and b of that type
+  void check(DType factors) const;  // with a and b of that type
 };
 
 }  // namespace comera

@@ -1,6 +1,6 @@
-#include "kernels/ops/elementwise/bias_activation.h"
 #include "kernels/ops/compositions.h"
 #include "kernels/ops/context.h"
+#include "kernels/ops/elementwise/bias_activation.h"
 #include "kernels/ops/elementwise/layout.h"
 #include "kernels/ops/tensor_trains/tt_linear.h"
 

@@ -7,8 +7,8 @@
 #include <map>
 #include <numeric>
 
-#include "data/tasks/baselines.h"
 #include "data/shards/samples.h"
+#include "data/tasks/baselines.h"
 #include "tests/support/temporary_folder.h"
 
 namespace comera::data {

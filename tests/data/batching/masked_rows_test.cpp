@@ -9,8 +9,8 @@
 #include <map>
 #include <set>
 
-#include "data/corpus/build_shards.h"
 #include "data/batching/loader.h"
+#include "data/corpus/build_shards.h"
 #include "data/shards/sequence_set.h"
 #include "kernels/core/check.h"
 #include "tests/data/corpus/small_corpus.h"

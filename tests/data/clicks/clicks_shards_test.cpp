@@ -23,7 +23,7 @@ ClickShardInfo small_info() {
 
 // Row i of a list that is easy to tell.
 float label_of(std::int64_t i) { return i % 3 == 0 ? 1 : 0; }
-std::vector<float> numbers_of(std::int64_t i) {
+std::vector<float> numeric_columns_of(std::int64_t i) {
   return {static_cast<float>(i), -0.5f * static_cast<float>(i)};
 }
 std::vector<std::int32_t> ids_of(std::int64_t i) {
@@ -32,7 +32,8 @@ std::vector<std::int32_t> ids_of(std::int64_t i) {
 }
 
 void add_rows(ClickShardWriter& writer, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) writer.add(label_of(i), numbers_of(i).data(), ids_of(i).data());
+  for (std::int64_t i = 0; i < count; ++i)
+    writer.add(label_of(i), numeric_columns_of(i).data(), ids_of(i).data());
 }
 
 void write_rows(const std::filesystem::path& folder, std::int64_t count, std::int64_t rows_per_shard,
@@ -49,7 +50,7 @@ void expect_rows(const ClickShardSet& set, std::int64_t first, std::int64_t coun
   ClickExamples wanted;
   for (std::int64_t i = first; i < first + count; ++i) {
     wanted.labels.push_back(label_of(i));
-    for (const float number : numbers_of(i)) wanted.numbers.push_back(number);
+    for (const float number : numeric_columns_of(i)) wanted.numbers.push_back(number);
     for (const std::int32_t id : ids_of(i)) wanted.ids.push_back(id);
   }
   EXPECT_EQ(examples.labels, wanted.labels);

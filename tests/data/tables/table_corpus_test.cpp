@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "tests/data/tables/gzip.h"
 #include "kernels/core/check.h"
+#include "tests/data/tables/gzip.h"
 #include "tests/support/temporary_folder.h"
 
 namespace comera::data {

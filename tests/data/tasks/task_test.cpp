@@ -6,9 +6,9 @@
 #include <map>
 #include <set>
 
-#include "data/tables/examples.h"
 #include "data/corpus/function_pairs.h"
 #include "data/corpus/functions.h"
+#include "data/tables/examples.h"
 #include "data/tasks/scores.h"
 #include "tests/data/corpus/small_corpus.h"
 #include "tests/support/temporary_folder.h"

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "data/tables/table_reader.h"
-#include "tests/data/tokenizers/foreign_tokenizer.h"
 #include "tests/data/corpus/small_corpus.h"
+#include "tests/data/tokenizers/foreign_tokenizer.h"
 #include "tests/support/temporary_folder.h"
 
 namespace comera::data {

@@ -14,9 +14,9 @@
 #include "data/tokenizers/models/byte_level_bpe.h"
 #include "data/tokenizers/text/utf8.h"
 #include "data/tokenizers/text/words.h"
-#include "tests/data/tokenizers/foreign_tokenizer.h"
 #include "kernels/core/check.h"
 #include "tests/data/corpus/small_corpus.h"
+#include "tests/data/tokenizers/foreign_tokenizer.h"
 #include "tests/support/temporary_folder.h"
 
 namespace comera::data {

@@ -7,9 +7,9 @@
 
 #include <map>
 
-#include "tests/data/tokenizers/foreign_tokenizer.h"
 #include "kernels/core/check.h"
 #include "tests/data/corpus/small_corpus.h"
+#include "tests/data/tokenizers/foreign_tokenizer.h"
 #include "tests/support/temporary_folder.h"
 
 namespace comera::data {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "data/tokenizers/training_lines.h"
 #include "data/tokenizers/text/utf8.h"
+#include "data/tokenizers/training_lines.h"
 #include "kernels/core/check.h"
 #include "tests/support/temporary_folder.h"
 

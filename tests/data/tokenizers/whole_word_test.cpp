@@ -4,8 +4,8 @@
 #include <cctype>
 #include <set>
 
-#include "data/corpus/build_shards.h"
 #include "data/batching/loader.h"
+#include "data/corpus/build_shards.h"
 #include "data/masking/masking.h"
 #include "data/tokenizers/text/words.h"
 #include "kernels/core/check.h"

@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "data/tables/table_reader.h"
-#include "data/tokenizers/tokenizer.h"
 #include "data/tokenizers/text/words.h"
+#include "data/tokenizers/tokenizer.h"
 #include "kernels/core/check.h"
 #include "tests/support/temporary_folder.h"
 

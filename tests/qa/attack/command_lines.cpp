@@ -6,9 +6,9 @@
 #include <mutex>
 #include <sstream>
 
-#include "tests/qa/attack/samples/files.h"
 #include "tests/qa/attack/kinds.h"
 #include "tests/qa/attack/mutants/mutate.h"
+#include "tests/qa/attack/samples/files.h"
 #include "tests/qa/attack/samples/sample.h"
 #include "tests/qa/attack/sandbox.h"
 

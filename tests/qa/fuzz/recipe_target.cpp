@@ -1,3 +1,4 @@
+#include "recipes/encoder_config.h"
 #include "recipes/recipe.h"
 #include "tests/qa/fuzz/target.h"
 

@@ -9,8 +9,10 @@
 FNR == 1 {
   if (to != "") close(to)
   name = FILENAME
+  room = FILENAME
+  sub(/.*kernels\/cuda\//, "", room)
   sub(/.*\//, "", name)
-  to = out "/" name
+  to = out "/" room
   printf "#include \"tests/qa/mutation/mutation.h\"\n#line 1 \"%s\"\n", FILENAME > to
 }
 

@@ -12,6 +12,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "model/encoder_step.h"
 #include "model/model.h"
+#include "recipes/encoder_config.h"
 #include "tests/support/batches.h"
 #include "tests/support/harness.h"
 #include "tests/training/training_fixture.h"
@@ -92,7 +93,7 @@ Answers answers_of(const fs::path& checkpoint) {
       encoder_config(checkpoint_recipe(reader), reader.integer("/data", "vocabulary"));
   Model model(config, host_allocator(), true);
   load_parameters(reader, model.parameters());
-  Harness harness(config.compute == DType::float64 ? plain_backend() : backend_of(DeviceKind::cpu));
+  Harness harness(config.compute == DType::float64 ? reference_backend() : backend_of(DeviceKind::cpu));
   const PackedBatch batch =
       random_batch({9, 4, 1, 12}, config.vocabulary, model.token_embedding().right_rows());
   const EncoderStep step(

@@ -7,14 +7,15 @@
 #include <regex>
 #include <sstream>
 
-#include "measurements/rank_benchmark.h"
 #include "checkpoints/model_state.h"
+#include "measurements/rank_benchmark.h"
+#include "recipes/encoder_config.h"
 #include "tests/model/masked.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/training/rank_run.h"
-#include "training/resume/checkpoint_recipe.h"
-#include "training/ranks/rank_compaction.h"
 #include "training/inference/trained_model.h"
+#include "training/ranks/rank_compaction.h"
+#include "training/resume/checkpoint_recipe.h"
 
 namespace comera::test {
 namespace {

@@ -9,8 +9,9 @@
 
 #include "checkpoints/checkpoint_directory.h"
 #include "model/rank_sizes.h"
-#include "training/resume/checkpoint_recipe.h"
+#include "recipes/encoder_config.h"
 #include "training/inference/trained_model.h"
+#include "training/resume/checkpoint_recipe.h"
 
 namespace comera::test {
 namespace {

@@ -9,6 +9,7 @@
 #include "model/model.h"
 #include "tests/model/configs.h"
 #include "tests/support/temporary_folder.h"
+#include "training/resume/same_run.h"
 
 namespace comera::test {
 namespace {
@@ -35,7 +36,7 @@ class RankStagesTest : public testing::Test {
     engine_.reset();
     model_ = std::make_unique<Model>(config_, host_allocator(), true);
     engine_ = std::make_unique<StepEngine>(*model_, OptimizerOptions(),
-                                           Processor{plain_backend(), host_allocator()});
+                                           Processor{reference_backend(), host_allocator()});
     model_->parameters().initialize(1);
     return *engine_;
   }

@@ -2,10 +2,11 @@
 
 #include "checkpoints/model_state.h"
 #include "kernels/backends/processors.h"
+#include "recipes/encoder_config.h"
 #include "reports/model_report.h"
 #include "tests/training/training_fixture.h"
-#include "training/resume/checkpoint_recipe.h"
 #include "training/inference/trained_model.h"
+#include "training/resume/checkpoint_recipe.h"
 
 namespace comera::test {
 namespace {

@@ -11,9 +11,9 @@
 #include "model/dlrm/click_micro_batches.h"
 #include "tests/support/clicks.h"
 #include "tests/training/training_fixture.h"
+#include "training/ranks/rank_compaction.h"
 #include "training/tasks/click_model.h"
 #include "training/tasks/click_task.h"
-#include "training/ranks/rank_compaction.h"
 
 namespace comera::test {
 namespace {
@@ -83,7 +83,7 @@ warmup_steps = 3
 TEST_F(ClickRun, LearnsAndItsCheckpointAnswersAsItDid) {
   const TrainingOutcome outcome = train("run", {"phase.0.steps=62"});
   ASSERT_TRUE(outcome.finished);
-  const data::ClickScores& scores = *outcome.evaluation->clicks;
+  const data::ClickScores& scores = outcome.evaluation->details_as<data::ClickScores>();
   EXPECT_EQ(scores.examples, 300);
   EXPECT_LT(scores.normalised_entropy, 0.97);
   EXPECT_GT(scores.auc, 0.6);
@@ -138,7 +138,7 @@ TEST_F(ClickRun, AdaptsItsRanks) {
   const CheckpointReader reader(outcome.checkpoint);
   const LayerRanks left = live_ranks(reader);
   EXPECT_EQ(held_ranks(reader), left) << "what died is out of memory";
-  const ModelTrains before = trains_of(dlrm_config(click_recipe("run"), 4, heights));
+  const ModelTensorTrains before = trains_of(dlrm_config(click_recipe("run"), 4, heights));
   const auto share = static_cast<double>(tensorized_size(before, left)) /
                      static_cast<double>(tensorized_size(before, ranks_of(before)));
   EXPECT_LE(share, 0.5);
@@ -193,7 +193,7 @@ Trained trained_tables(bool sparse, bool all, int steps) {
   config.sparse_updates = sparse;
   Dlrm model(config, host_allocator(), true);
   model.parameters().initialize(3);
-  StepEngine engine(model, {.weight_decay = 0.1}, {plain_backend(), host_allocator()});
+  StepEngine engine(model, {.weight_decay = 0.1}, {reference_backend(), host_allocator()});
   ClickCapacity capacity{.examples = 4, .numbers = 3, .tables = {}};
   for (const DlrmConfig::Table& table : config.tables)
     capacity.tables.push_back({.ids = 40, .unique_ids = table.rows});

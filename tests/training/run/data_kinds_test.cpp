@@ -14,6 +14,7 @@
 #include "storage/hdf5.h"
 #include "tests/training/training_fixture.h"
 #include "training/rates/rate_search.h"
+#include "training/tasks/masked_language_task.h"
 
 namespace comera::test {
 namespace {
@@ -141,8 +142,9 @@ TEST_F(Sources, SomeFoldersOrAPartOfThemAreScored) {
 
 TEST_F(Sources, ResumeToTheBitAndAreEvaluatedEach) {
   const TrainingOutcome even = expect_to_resume("even", mixed(", weight=1", ", weight=1"));
-  ASSERT_EQ(even.evaluation->sources.size(), 2);
-  const SourceEvaluation &code = even.evaluation->sources[0], &numbers = even.evaluation->sources[1];
+  ASSERT_EQ(even.evaluation->details_as<MaskedLanguageDetails>().sources.size(), 2);
+  const SourceEvaluation &code = even.evaluation->details_as<MaskedLanguageDetails>().sources[0],
+                         &numbers = even.evaluation->details_as<MaskedLanguageDetails>().sources[1];
   EXPECT_EQ(code.name, corpus().filename().string());
   EXPECT_EQ(numbers.name, "numbers");
   EXPECT_NEAR(even.evaluation->loss, (code.loss + numbers.loss) / 2, 1e-12);
@@ -154,17 +156,20 @@ TEST_F(Sources, ResumeToTheBitAndAreEvaluatedEach) {
   alone[1] = fmt::format("data.validation='{}/numbers'", folder().string());
   const TrainingOutcome only = train("alone", {}, alone);
   EXPECT_EQ(only.evaluation->loss, numbers.loss) << "of the same model";
-  EXPECT_TRUE(only.evaluation->sources.empty());
+  EXPECT_TRUE(only.evaluation->details_as<MaskedLanguageDetails>().sources.empty());
 
   const TrainingOutcome uneven = train("uneven", {}, mixed(", weight=20", ", weight=1"));
-  EXPECT_LT(uneven.evaluation->sources[0].loss, code.loss);
-  EXPECT_GT(uneven.evaluation->sources[1].loss, numbers.loss);
+  EXPECT_LT(uneven.evaluation->details_as<MaskedLanguageDetails>().sources[0].loss, code.loss);
+  EXPECT_GT(uneven.evaluation->details_as<MaskedLanguageDetails>().sources[1].loss, numbers.loss);
   EXPECT_NEAR(uneven.evaluation->loss,
-              (20 * uneven.evaluation->sources[0].loss + uneven.evaluation->sources[1].loss) / 21, 1e-12);
+              (20 * uneven.evaluation->details_as<MaskedLanguageDetails>().sources[0].loss +
+               uneven.evaluation->details_as<MaskedLanguageDetails>().sources[1].loss) /
+                  21,
+              1e-12);
 
   // Without weights by the targets, and in metrics.
   const TrainingOutcome plain = train("plain", {}, mixed("", ""));
-  const auto& of = plain.evaluation->sources;
+  const auto& of = plain.evaluation->details_as<MaskedLanguageDetails>().sources;
   EXPECT_NEAR(
       plain.evaluation->loss,
       (of[0].loss * static_cast<double>(of[0].targets) + of[1].loss * static_cast<double>(of[1].targets)) /
@@ -195,8 +200,9 @@ TEST_F(Sources, WhatIsTrainedOnIsNotHeldOut) {
 TEST_F(Sources, ThoseWithoutAHeldOutPartAreTrainedOn) {
   fs::remove(folder() / "numbers" / "validation-00000.h5");
   const TrainingOutcome outcome = train("run", {}, mixed(", weight=1", ", weight=1"));
-  ASSERT_EQ(outcome.evaluation->sources.size(), 1);
-  EXPECT_EQ(outcome.evaluation->loss, outcome.evaluation->sources[0].loss);
+  ASSERT_EQ(outcome.evaluation->details_as<MaskedLanguageDetails>().sources.size(), 1);
+  EXPECT_EQ(outcome.evaluation->loss,
+            outcome.evaluation->details_as<MaskedLanguageDetails>().sources[0].loss);
 }
 
 TEST_F(Sources, OtherWeightsAreAnotherOrderOfTheData) {

@@ -16,7 +16,7 @@ TEST(DlrmTraining, LearnsWithEachOptimizerAsDoubleDoes) {
     for (const OptimizerKind kind : {OptimizerKind::adamw, OptimizerKind::muon, OptimizerKind::lamb}) {
       DlrmConfig config = small_dlrm(tensorized);
       const std::vector<double> exact =
-          click_trace(config, {plain_backend(), host_allocator()}, 30, {.kind = kind});
+          click_trace(config, {reference_backend(), host_allocator()}, 30, {.kind = kind});
       EXPECT_LT(exact.back(), 0.9 * exact.front());
       config.compute = DType::float32;
       const std::vector<double> got =
@@ -29,7 +29,7 @@ TEST(DlrmTraining, LearnsWithEachOptimizerAsDoubleDoes) {
 TEST(DlrmTraining, NarrowActivationsLearnAsDoubleDoes) {
   for (const bool tensorized : {true, false}) {
     DlrmConfig config = small_dlrm(tensorized, BagPooling::mean);
-    const std::vector<double> exact = click_trace(config, {plain_backend(), host_allocator()});
+    const std::vector<double> exact = click_trace(config, {reference_backend(), host_allocator()});
     config.compute = DType::bfloat16;
     const std::vector<double> got = click_trace(config, {cpu_backend(), host_allocator()});
     for (int i = 0; i < 10; ++i) EXPECT_NEAR(got[i], exact[i], 0.03 * exact[i]) << "step " << i;

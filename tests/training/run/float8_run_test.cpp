@@ -8,8 +8,8 @@
 #include "reports/precision_report.h"
 #include "tests/training/float8_overrides.h"
 #include "tests/training/rank_run.h"
-#include "training/ranks/rank_compaction.h"
 #include "training/inference/trained_model.h"
+#include "training/ranks/rank_compaction.h"
 
 namespace comera::test {
 namespace {

@@ -151,7 +151,7 @@ TEST(StepRates, OfEmbeddings) {
   const ParameterInfo core{.role = ParameterRole::core, .embedding = true},
       table{.role = ParameterRole::dense, .embedding = true};
   const auto rate_of = [&](const ParameterInfo& info) {
-    return step_rates(highest, 0.5)[static_cast<std::size_t>(group_of(info, {}))];
+    return StepRates(highest, 0.5).of(group_of(info, {}));
   };
   EXPECT_EQ(rate_of(core), 0.5);
   EXPECT_EQ(rate_of(table), 2);

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <span>
 
-#include "kernels/reference/reference_backend.h"
 #include "kernels/ops/elementwise/layout.h"
+#include "kernels/reference/reference_backend.h"
 #include "model/step.h"
 
 namespace comera::test {
@@ -94,14 +94,14 @@ class Counting final : public Communicator {
 
 class Engine : public testing::Test {
  protected:
-  Processor processor() const { return {plain_backend(), host_allocator()}; }
+  Processor processor() const { return {reference_backend(), host_allocator()}; }
   void load(StepEngine& engine, const std::array<double, size>& x) {
     engine.load(std::as_bytes(std::span(x)));
   }
   Line line_;
 };
 
-constexpr StepRates rates{0.5, 0.5, 0.5, 0.5, 0.5};
+const StepRates rates(LearningRates::all(0.5));
 
 TEST_F(Engine, TrainsAModelThatIsNoEncoder) {
   StepEngine engine(line_, {.weight_decay = 0}, processor());

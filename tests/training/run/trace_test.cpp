@@ -70,7 +70,7 @@ TEST(Trace, TenLossesOfDoubleAndFloat) {
   for (const Golden& expected : golden) {
     EncoderConfig config = expected.config;
     const std::vector<double> exact =
-        trace(config, {plain_backend(), host_allocator()}, 10, expected.optimizer);
+        trace(config, {reference_backend(), host_allocator()}, 10, expected.optimizer);
     const std::vector<double> exact_on_cpu = trace(config, cpu_processor(), 10, expected.optimizer);
     EXPECT_EQ(exact_on_cpu, exact) << "the CPU computes in double as the plain backend does";
     config.compute = DType::float32;

@@ -12,8 +12,8 @@
 #include "tests/training/float8_overrides.h"
 #include "tests/training/training_fixture.h"
 #include "training/inference/fillings.h"
-#include "training/tasks/masked_language_task.h"
 #include "training/inference/trained_model.h"
+#include "training/tasks/masked_language_task.h"
 
 namespace comera::test {
 namespace {

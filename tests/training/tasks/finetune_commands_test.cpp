@@ -115,14 +115,14 @@ TEST_F(Finetune, APairOfTextsThatAreEncodedApartHasNoVector) {
       0);
 }
 
-class CarelessFinetune : public Finetune {
+class InvalidFinetuneInput : public Finetune {
  protected:
   void expect(const std::vector<std::string>& arguments, int code, const std::vector<std::string>& parts) {
     TrainingFixture::expect(run_program(arguments), code, parts);
   }
 };
 
-TEST_F(CarelessFinetune, IsToldWhatIsMissingOrWrong) {
+TEST_F(InvalidFinetuneInput, IsToldWhatIsMissingOrWrong) {
   expect({"finetune", write_recipe().string()}, 2, {"task.name is missing"});
   expect(arguments("finetune", {}, {"task.text=[]"}), 2, {"task.text is missing"});
   expect(arguments("finetune", {}, {"task.name=mnli", "task.train=[]"}), 2, {"task.folder is missing"});
@@ -144,7 +144,7 @@ TEST_F(CarelessFinetune, IsToldWhatIsMissingOrWrong) {
 }
 
 // What a run was begun with may be gone when it is resumed, and is not exchanged for something else.
-TEST_F(CarelessFinetune, AResumedRunKeepsItsOrigin) {
+TEST_F(InvalidFinetuneInput, AResumedRunKeepsItsOrigin) {
   const std::string pre = (folder() / "pre").string(), run = (folder() / "run").string();
   for (const char* name : {"pre", "another"}) {
     TrainingRun pretraining(recipe(name), {.output = silent()});
@@ -188,7 +188,7 @@ TEST_F(CarelessFinetune, AResumedRunKeepsItsOrigin) {
 }
 
 // A label that is missing is no class, and spaces around one do not make another.
-TEST_F(CarelessFinetune, EmptyLabelsAndSpacesAreNoClasses) {
+TEST_F(InvalidFinetuneInput, EmptyLabelsAndSpacesAreNoClasses) {
   std::ofstream(folder() / "train.tsv", std::ios::app)
       << "1\tcount\t\ttotal\t0\n2\tcount\t same \tcount\t1\n";
   const ProgramResult tuned = run_program(arguments("finetune", {}));
@@ -200,7 +200,7 @@ TEST_F(CarelessFinetune, EmptyLabelsAndSpacesAreNoClasses) {
 }
 
 // A warm-up that the phase's passes never end.
-TEST_F(CarelessFinetune, MoreWarmUpThanSteps) {
+TEST_F(InvalidFinetuneInput, MoreWarmUpThanSteps) {
   std::string text = recipe_text();
   text.replace(text.find("steps = 7"), 9, "epochs = 0.01");
   EXPECT_THAT(
@@ -208,7 +208,7 @@ TEST_F(CarelessFinetune, MoreWarmUpThanSteps) {
       testing::ThrowsMessage<UsageError>(HasSubstr("phase.0.warmup_steps = 3 is more than the 1 steps")));
 }
 
-TEST_F(CarelessFinetune, OfAPretrainedModelIsToldWhatToDo) {
+TEST_F(InvalidFinetuneInput, OfAPretrainedModelIsToldWhatToDo) {
   ASSERT_EQ(run_program({"pretrain", write_recipe().string()}).code, 0);
   const std::string run = (folder() / "run").string(), dev = (folder() / "dev.tsv").string();
   expect({"predict", run, "--input", dev, "--output", (folder() / "p.tsv").string()}, 2,

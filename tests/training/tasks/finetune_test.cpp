@@ -6,8 +6,8 @@
 #include "checkpoints/checkpoint_file.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/training/finetune_fixture.h"
-#include "training/tasks/sequence_task.h"
 #include "training/inference/trained_model.h"
+#include "training/tasks/sequence_task.h"
 
 namespace comera::test {
 namespace {
@@ -30,8 +30,8 @@ TEST_F(Finetune, LearnsARuleOverBothTexts) {
               "model.attention_dropout=0", "model.embedding_std=0.5"}));
     const TrainingOutcome outcome = finetune(recipe);
     ASSERT_TRUE(outcome.evaluation);
-    ASSERT_EQ(outcome.evaluation->sets.size(), 1u);
-    const data::TaskScores& scores = outcome.evaluation->sets[0];
+    ASSERT_EQ(sets_of(*outcome.evaluation).size(), 1u);
+    const data::TaskScores& scores = sets_of(*outcome.evaluation)[0];
     EXPECT_EQ(scores.examples, 120);
     EXPECT_GT(scores.accuracy, scores.majority + 5 * scores.standard_error);
     EXPECT_TRUE(fs::exists(outcome.best));
@@ -47,7 +47,7 @@ TEST_F(Finetune, LearnsARuleFromTwoVectors) {
                        "model.dropout=0", "model.attention_dropout=0", "model.embedding_std=0.5"}));
     const TrainingOutcome outcome = finetune(recipe);
     ASSERT_TRUE(outcome.evaluation);
-    EXPECT_GT(outcome.evaluation->sets[0].accuracy, 0.9) << pooling;
+    EXPECT_GT(sets_of(*outcome.evaluation)[0].accuracy, 0.9) << pooling;
   }
   EXPECT_THAT(
       [&] {
@@ -68,8 +68,8 @@ TEST_F(Finetune, LearnsScores) {
                       "model.dropout=0", "model.attention_dropout=0", "model.embedding_std=0.5"}));
   const TrainingOutcome outcome = finetune(recipe);
   ASSERT_TRUE(outcome.evaluation);
-  EXPECT_GT(outcome.evaluation->sets[0].pearson, 0.7);
-  EXPECT_EQ(outcome.evaluation->score, outcome.evaluation->sets[0].spearman);
+  EXPECT_GT(sets_of(*outcome.evaluation)[0].pearson, 0.7);
+  EXPECT_EQ(outcome.evaluation->score, sets_of(*outcome.evaluation)[0].spearman);
 }
 
 // A late phase with evaluations before and after compactions: each is of the model of its step, and the best

@@ -10,8 +10,8 @@
 #include "data/tables/glue.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/training/finetune_fixture.h"
-#include "training/tasks/glue_results.h"
 #include "training/inference/trained_model.h"
+#include "training/tasks/glue_results.h"
 
 namespace comera::test {
 namespace {

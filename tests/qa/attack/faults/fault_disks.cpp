@@ -1,8 +1,8 @@
 // Disks that are full, or cannot be written.
 #include <fmt/format.h>
 
-#include "tests/qa/attack/sandbox.h"
 #include "tests/qa/attack/samples/scene.h"
+#include "tests/qa/attack/sandbox.h"
 
 namespace comera::attack {
 

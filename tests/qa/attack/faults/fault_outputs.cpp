@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "tests/qa/attack/samples/files.h"
 #include "tests/qa/attack/kills/products.h"
+#include "tests/qa/attack/samples/files.h"
 #include "tests/qa/attack/samples/scene.h"
 #include "tests/qa/attack/samples/trees.h"
 

@@ -7,8 +7,8 @@
 #include <csignal>
 #include <fstream>
 
-#include "tests/qa/attack/samples/files.h"
 #include "tests/qa/attack/kinds.h"
+#include "tests/qa/attack/samples/files.h"
 #include "tests/qa/attack/samples/run_folder.h"
 #include "tests/qa/attack/samples/sample.h"
 

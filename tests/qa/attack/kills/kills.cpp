@@ -8,8 +8,8 @@
 #include <cmath>
 #include <csignal>
 
-#include "tests/qa/attack/samples/files.h"
 #include "tests/qa/attack/kinds.h"
+#include "tests/qa/attack/samples/files.h"
 #include "tests/qa/attack/samples/run_folder.h"
 #include "tests/qa/attack/samples/sample.h"
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 
-#include "tests/qa/attack/kinds.h"
 #include "tests/qa/attack/kills/products.h"
+#include "tests/qa/attack/kinds.h"
 #include "tests/qa/attack/samples/trees.h"
 
 namespace comera::attack {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <csignal>
 
-#include "tests/qa/attack/kinds.h"
 #include "tests/qa/attack/kills/products.h"
+#include "tests/qa/attack/kinds.h"
 #include "tests/qa/attack/samples/run_folder.h"
 #include "tests/qa/attack/samples/trees.h"
 

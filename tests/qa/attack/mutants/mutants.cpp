@@ -1,10 +1,10 @@
 // Files that are almost what they were, given to the commands that read them.
 #include <fmt/format.h>
 
-#include "tests/qa/attack/mutants/content.h"
-#include "tests/qa/attack/samples/files.h"
 #include "tests/qa/attack/kinds.h"
+#include "tests/qa/attack/mutants/content.h"
 #include "tests/qa/attack/mutants/mutate.h"
+#include "tests/qa/attack/samples/files.h"
 #include "tests/qa/attack/samples/run_folder.h"
 #include "tests/qa/attack/samples/sample.h"
 

@@ -3,9 +3,9 @@
 
 #include <cstring>
 
-#include "tests/qa/attack/samples/files.h"
 #include "tests/qa/attack/kinds.h"
 #include "tests/qa/attack/mutants/mutate.h"
+#include "tests/qa/attack/samples/files.h"
 #include "tests/qa/attack/samples/sample.h"
 
 namespace comera::attack {

@@ -1,11 +1,11 @@
 // Metrics, logs of clicks and compressed files that are almost what they were.
 #include <fmt/format.h>
 
-#include "tests/qa/attack/samples/files.h"
-#include "tests/qa/attack/mutants/gzip.h"
-#include "tests/qa/attack/kinds.h"
-#include "tests/qa/attack/mutants/mutate.h"
 #include "tests/qa/attack/kills/products.h"
+#include "tests/qa/attack/kinds.h"
+#include "tests/qa/attack/mutants/gzip.h"
+#include "tests/qa/attack/mutants/mutate.h"
+#include "tests/qa/attack/samples/files.h"
 #include "tests/qa/attack/samples/sample.h"
 #include "tests/qa/attack/samples/trees.h"
 

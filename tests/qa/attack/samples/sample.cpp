@@ -5,9 +5,9 @@
 
 #include "storage/hdf5.h"
 #include "tests/qa/attack/chance.h"
-#include "tests/qa/attack/samples/files.h"
-#include "tests/qa/attack/mutants/gzip.h"
 #include "tests/qa/attack/judge.h"
+#include "tests/qa/attack/mutants/gzip.h"
+#include "tests/qa/attack/samples/files.h"
 
 namespace comera::attack {
 

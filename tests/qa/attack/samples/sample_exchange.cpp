@@ -6,8 +6,8 @@
 #include <set>
 
 #include "tests/qa/attack/chance.h"
-#include "tests/qa/attack/samples/files.h"
 #include "tests/qa/attack/mutants/gzip.h"
+#include "tests/qa/attack/samples/files.h"
 #include "tests/qa/attack/samples/sample.h"
 
 namespace comera::attack {

@@ -18,9 +18,9 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class TrainingSurroundings : public TrainingFixture, protected Shell {
+class TrainingEnvironment : public TrainingFixture, protected Shell {
  protected:
-  TrainingSurroundings() {
+  TrainingEnvironment() {
     setenv("R", write_recipe().c_str(), 1);
     setenv("RUN", run().c_str(), 1);
   }
@@ -44,7 +44,7 @@ class TrainingSurroundings : public TrainingFixture, protected Shell {
   }
 };
 
-TEST_F(TrainingSurroundings, MessagesThatCannotBeWrittenAreDropped) {
+TEST_F(TrainingEnvironment, MessagesThatCannotBeWrittenAreDropped) {
   ASSERT_EQ(shell("$C pretrain $R").code, 0);
   const fs::path whole = folder() / "whole.h5";
   fs::rename(last(), whole);
@@ -58,7 +58,7 @@ TEST_F(TrainingSurroundings, MessagesThatCannotBeWrittenAreDropped) {
   }
 }
 
-TEST_F(TrainingSurroundings, ASummaryThatCannotBePrintedIsSaidAndTheRunIsSaved) {
+TEST_F(TrainingEnvironment, ASummaryThatCannotBePrintedIsSaidAndTheRunIsSaved) {
   expect_refusal(shell("$C pretrain $R > /dev/full"), 1,
                  {"standard output could not be written: No space left on device"});
   EXPECT_TRUE(fs::exists(last()));
@@ -75,13 +75,13 @@ TEST_F(TrainingSurroundings, ASummaryThatCannotBePrintedIsSaidAndTheRunIsSaved) 
 }
 
 // A checkpoint is larger than that, and so the write fails rather than the process ends.
-TEST_F(TrainingSurroundings, ALimitOnTheSizeOfFilesIsASentence) {
+TEST_F(TrainingEnvironment, ALimitOnTheSizeOfFilesIsASentence) {
   expect_refusal(shell("ulimit -f 64; $C pretrain $R"), 1, {".comera-tmp: could not", "File too large"});
   EXPECT_THAT(left_overs(run()), IsEmpty());
 }
 
 // libgomp would end the program by itself.
-TEST_F(TrainingSurroundings, MoreThreadsThanTheSystemGivesAreASentence) {
+TEST_F(TrainingEnvironment, MoreThreadsThanTheSystemGivesAreASentence) {
   expect_refusal(shell("ulimit -v 2000000; $C pretrain $R --set run.threads=1000"), 1,
                  {"1000 threads are more than the system gives", "choose fewer"});
 }
@@ -129,7 +129,7 @@ class EndlessRun {
 };
 
 // Its messages go nowhere by then.
-TEST_F(TrainingSurroundings, AClosedTerminalSavesAndStops) {
+TEST_F(TrainingEnvironment, AClosedTerminalSavesAndStops) {
   const fs::path checkpoints = run() / "checkpoints";
   EndlessRun stopped(checkpoints, "");
   // By the terminal, by its shell, and maybe once more.
@@ -146,7 +146,7 @@ TEST_F(TrainingSurroundings, AClosedTerminalSavesAndStops) {
 }
 
 // What a run writes down must be readable text, wherever it comes from: here the folder that it was begun in.
-TEST_F(TrainingSurroundings, NoNameThatIsNotUtf8GetsIntoARecipe) {
+TEST_F(TrainingEnvironment, NoNameThatIsNotUtf8GetsIntoARecipe) {
   ASSERT_EQ(shell("$C pretrain $R").code, 0);
   fs::create_directory(folder() / "caf\xe9");
   std::string text = recipe_text();
@@ -159,7 +159,7 @@ TEST_F(TrainingSurroundings, NoNameThatIsNotUtf8GetsIntoARecipe) {
   EXPECT_FALSE(fs::exists(folder() / "caf\xe9/next"));
 }
 
-TEST_F(TrainingSurroundings, NothingIsWrittenThroughALink) {
+TEST_F(TrainingEnvironment, NothingIsWrittenThroughALink) {
   for (const char* name : {"metrics.jsonl", "lock"}) {
     link_to_treasure(name);
     expect_refusal(shell("$C pretrain $R"), 1, {std::string(name) + ": is a symbolic link", "remove it"});
@@ -181,7 +181,7 @@ TEST_F(TrainingSurroundings, NothingIsWrittenThroughALink) {
   EXPECT_TRUE(fs::is_symlink(run() / "tokenizer.model.tmp"));
 }
 
-TEST_F(TrainingSurroundings, WhatAKilledRunLeftIsRemovedAndNothingElse) {
+TEST_F(TrainingEnvironment, WhatAKilledRunLeftIsRemovedAndNothingElse) {
   ASSERT_EQ(shell("$C pretrain $R --stop-after 4").code, 0);
   std::ofstream(run() / "mine.tsv.tmp") << "the user's";
   for (const char* file :
@@ -196,7 +196,7 @@ TEST_F(TrainingSurroundings, WhatAKilledRunLeftIsRemovedAndNothingElse) {
 }
 
 // A run that cannot begin, or begins beside them, leaves a user's own files as they were.
-TEST_F(TrainingSurroundings, FilesOfTheUserInTheOutputFolderStay) {
+TEST_F(TrainingEnvironment, FilesOfTheUserInTheOutputFolderStay) {
   fs::create_directories(run() / "processes");
   std::ofstream(run() / "processes/mine.txt") << "the user's";
   expect_refusal(shell("$C pretrain $R --set data.train=nowhere"), 1, {"nowhere"});
@@ -211,7 +211,7 @@ TEST_F(TrainingSurroundings, FilesOfTheUserInTheOutputFolderStay) {
   EXPECT_EQ(read_text(run() / "recipe.toml"), recipe_text());
 }
 
-TEST_F(TrainingSurroundings, FoldersThatCannotBeAreSentences) {
+TEST_F(TrainingEnvironment, FoldersThatCannotBeAreSentences) {
   fs::create_symlink("loop", folder() / "loop");
   expect_refusal(shell("$C pretrain $R --output " + (folder() / "loop/run").string()), 1,
                  {"Too many levels of symbolic links"});
@@ -228,7 +228,7 @@ TEST_F(TrainingSurroundings, FoldersThatCannotBeAreSentences) {
                  2, {"was begun with random weights, not --from first"});
 }
 
-TEST_F(TrainingSurroundings, OnlyAFileIsATokenizer) {
+TEST_F(TrainingEnvironment, OnlyAFileIsATokenizer) {
   expect_refusal(shell("$C pretrain $R --set data.tokenizer=/dev/zero"), 1,
                  {"/dev/zero: is not a regular file", "expected a tokenizer"});
   EXPECT_FALSE(fs::exists(run()));

@@ -9,9 +9,9 @@ namespace comera {
 
 // Tensors that lie one behind another in one piece of memory, so that they are filled or converted at once.
 // Each begins at a multiple of 256 bytes.
-class Together {
+class PackedTensors {
  public:
-  explicit Together(std::initializer_list<Shape> shapes) : shapes_(shapes) {}
+  explicit PackedTensors(std::initializer_list<Shape> shapes) : shapes_(shapes) {}
 
   std::int64_t elements() const {
     std::int64_t sum = 0;

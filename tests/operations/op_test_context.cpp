@@ -1,4 +1,4 @@
-#include "tests/operations/world.h"
+#include "tests/operations/op_test_context.h"
 
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ std::vector<double> numbers(const std::vector<std::byte>& bits, DType dtype) {
 
 }  // namespace
 
-Tensor World::make(const std::string& name, Shape shape, DType dtype, const void* contents) {
+Tensor OpTestContext::make(const std::string& name, Shape shape, DType dtype, const void* contents) {
   const std::size_t bytes = static_cast<std::size_t>(shape.elements()) * size_of(dtype);
   std::vector<std::byte> host(bytes + 2 * fence, fence_byte);
   if (bytes > 0) std::memcpy(&host[fence], contents, bytes);
@@ -77,7 +77,7 @@ Tensor World::make(const std::string& name, Shape shape, DType dtype, const void
   return block.tensor;
 }
 
-void World::spoil(Arena& arena, std::size_t bytes) const {
+void OpTestContext::spoil(Arena& arena, std::size_t bytes) const {
   if (bytes == 0) return;
   // What lies between tensors for AddressSanitizer.
   Arena one = Arena::measuring(allocator_.device()), two = Arena::measuring(allocator_.device());
@@ -92,15 +92,15 @@ void World::spoil(Arena& arena, std::size_t bytes) const {
   allocator_.synchronize(allocator_.stream());
 }
 
-void World::guard(const Block& block) const {
+void OpTestContext::guard(const Block& block) const {
   const auto* data = static_cast<const std::byte*>(block.memory.data());
   poison(data, fence);
   poison(data + fence + block.tensor.bytes(), fence);
 }
 
-void World::unguard(const Block& block) const { unpoison(block.memory.data(), block.memory.bytes()); }
+void OpTestContext::unguard(const Block& block) const { unpoison(block.memory.data(), block.memory.bytes()); }
 
-Tensor World::draw(const std::string& name, Shape shape, DType dtype, double range, DType exact) {
+Tensor OpTestContext::draw(const std::string& name, Shape shape, DType dtype, double range, DType exact) {
   const std::uint32_t site = drawn_++;
   const std::int64_t count = shape.elements();
   const auto make_of = [&](auto values) {
@@ -113,27 +113,27 @@ Tensor World::draw(const std::string& name, Shape shape, DType dtype, double ran
   return make_of(drawn<double>(count, site, range, exact));
 }
 
-Tensor World::input(Shape shape, double range) { return draw("", shape, compute_, range, exact_); }
+Tensor OpTestContext::input(Shape shape, double range) { return draw("", shape, compute_, range, exact_); }
 
-Tensor World::output(const std::string& name, Shape shape, double range) {
+Tensor OpTestContext::output(const std::string& name, Shape shape, double range) {
   return draw(name, shape, compute_, range, exact_);
 }
 
-Tensor World::master(Shape shape, double range) {
+Tensor OpTestContext::master(Shape shape, double range) {
   return draw("", shape, master_of(compute_), range, DType::float32);
 }
 
-Tensor World::master_output(const std::string& name, Shape shape, double range) {
+Tensor OpTestContext::master_output(const std::string& name, Shape shape, double range) {
   return draw(name, shape, master_of(compute_), range, DType::float32);
 }
 
-Tensor World::statistic(const std::string& name, Shape shape) {
+Tensor OpTestContext::statistic(const std::string& name, Shape shape) {
   const Tensor tensor = master_output(name, shape);
   blocks_.back().is_statistic = true;
   return tensor;
 }
 
-Tensor World::chosen(const std::string& name, Shape shape, const std::vector<float>& values) {
+Tensor OpTestContext::chosen(const std::string& name, Shape shape, const std::vector<float>& values) {
   const auto make_of = [&](auto zero) {
     std::vector<decltype(zero)> converted;
     for (const float value : values) converted.emplace_back(value);
@@ -143,32 +143,32 @@ Tensor World::chosen(const std::string& name, Shape shape, const std::vector<flo
   return compute_ == DType::float32 ? make_of(0.F) : make_of(0.);
 }
 
-Tensor World::chosen_master(Shape shape, const std::vector<float>& values) {
+Tensor OpTestContext::chosen_master(Shape shape, const std::vector<float>& values) {
   if (master_of(compute_) == DType::float32) return make("", shape, DType::float32, values.data());
   return make("", shape, DType::float64, std::vector<double>(values.begin(), values.end()).data());
 }
 
-Tensor World::output_double(const std::string& name, Shape shape) {
+Tensor OpTestContext::output_double(const std::string& name, Shape shape) {
   return draw(name, shape, DType::float64, 1, DType::float32);
 }
 
-Tensor World::chosen_double(const std::string& name, const std::vector<double>& values) {
+Tensor OpTestContext::chosen_double(const std::string& name, const std::vector<double>& values) {
   return make(name, {static_cast<std::int64_t>(values.size())}, DType::float64, values.data());
 }
 
-Tensor World::chosen_float(const std::string& name, const std::vector<float>& values) {
+Tensor OpTestContext::chosen_float(const std::string& name, const std::vector<float>& values) {
   return make(name, {static_cast<std::int64_t>(values.size())}, DType::float32, values.data());
 }
 
-Tensor World::chosen_integer(const std::string& name, std::int64_t value) {
+Tensor OpTestContext::chosen_integer(const std::string& name, std::int64_t value) {
   return make(name, {1}, DType::int64, &value);
 }
 
-Tensor World::chosen_integers(const std::string& name, const std::vector<std::int32_t>& values) {
+Tensor OpTestContext::chosen_integers(const std::string& name, const std::vector<std::int32_t>& values) {
   return make(name, {std::ssize(values)}, DType::int32, values.data());
 }
 
-Tensor World::codes(const std::string& name, Shape shape, DType type, double range, bool whole) {
+Tensor OpTestContext::codes(const std::string& name, Shape shape, DType type, double range, bool whole) {
   const auto drawn_codes = [&](auto zero) {
     using F = decltype(zero);
     std::vector<F> values;
@@ -179,26 +179,26 @@ Tensor World::codes(const std::string& name, Shape shape, DType type, double ran
   return type == DType::float8_e4m3 ? drawn_codes(float8_e4m3()) : drawn_codes(float8_e5m2());
 }
 
-Tensor World::integers(const std::vector<std::int32_t>& values) {
+Tensor OpTestContext::integers(const std::vector<std::int32_t>& values) {
   return make("", {static_cast<std::int64_t>(values.size())}, DType::int32, values.data());
 }
 
-Tensor World::floats(const std::vector<float>& values) {
+Tensor OpTestContext::floats(const std::vector<float>& values) {
   return make("", {static_cast<std::int64_t>(values.size())}, DType::float32, values.data());
 }
 
-Tensor World::bytes(const void* data, std::size_t size) {
+Tensor OpTestContext::bytes(const void* data, std::size_t size) {
   return make("", {static_cast<std::int64_t>(size)}, DType::uint8, data);
 }
 
-Tensor World::results(const StepResults& values) {
+Tensor OpTestContext::results(const StepResults& values) {
   const Tensor tensor = bytes(&values, sizeof values);
   blocks_.back().name = "results";
   blocks_.back().is_results = true;
   return tensor;
 }
 
-std::vector<World::Output> World::outputs() const {
+std::vector<OpTestContext::Output> OpTestContext::outputs() const {
   std::vector<Output> all;
   for (const Block& block : blocks_) {
     std::vector<std::byte> host(block.memory.bytes());
@@ -234,8 +234,9 @@ std::vector<World::Output> World::outputs() const {
   return all;
 }
 
-void expect_close(const std::vector<World::Output>& got, const std::vector<World::Output>& expected,
-                  double tolerance, double statistic_tolerance) {
+void expect_close(const std::vector<OpTestContext::Output>& got,
+                  const std::vector<OpTestContext::Output>& expected, double tolerance,
+                  double statistic_tolerance) {
   ASSERT_EQ(got.size(), expected.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     const std::vector<double>&values = got[i].values, &wanted = expected[i].values;

@@ -10,9 +10,9 @@ namespace {
 
 using testing::HasSubstr;
 
-class Surroundings : public testing::Test, protected Shell {
+class ProcessEnvironment : public testing::Test, protected Shell {
  protected:
-  Surroundings() { setenv("R", folder_.write("r.toml", ranked_recipe()).c_str(), 1); }
+  ProcessEnvironment() { setenv("R", folder_.write("r.toml", ranked_recipe()).c_str(), 1); }
 
   void expect_refusal(const Ended& ended, int code, const std::vector<std::string>& parts) {
     EXPECT_EQ(ended.code, code) << ended.errors;
@@ -29,13 +29,13 @@ class Surroundings : public testing::Test, protected Shell {
 const std::vector<std::string> printing = {"$C --help", "$C --version", "$C bench precision --help",
                                            "$C inspect $R", "$C inspect $R --explain-linears 64"};
 
-TEST_F(Surroundings, OutputThatCannotBeWrittenIsAFailure) {
+TEST_F(ProcessEnvironment, OutputThatCannotBeWrittenIsAFailure) {
   for (const std::string& command : printing)
     expect_refusal(shell(command + " > /dev/full"), 1,
                    {"standard output could not be written: No space left on device"});
 }
 
-TEST_F(Surroundings, AReaderThatGoesAwayEndsACommandQuietly) {
+TEST_F(ProcessEnvironment, AReaderThatGoesAwayEndsACommandQuietly) {
   for (const std::string& command : printing) {
     const Ended ended = shell(command + " >&9");
     EXPECT_EQ(ended.code, 128 + SIGPIPE) << command;
@@ -44,23 +44,23 @@ TEST_F(Surroundings, AReaderThatGoesAwayEndsACommandQuietly) {
   }
 }
 
-TEST_F(Surroundings, ClosedOutputIsOutputThatNobodyWants) {
+TEST_F(ProcessEnvironment, ClosedOutputIsOutputThatNobodyWants) {
   for (const std::string& command : printing) {
     const Ended ended = shell(command + " >&- 2>&- <&-");
     EXPECT_EQ(ended.code, 0) << command;
   }
 }
 
-TEST_F(Surroundings, AMessageThatCannotBeWrittenChangesNoExitCode) {
+TEST_F(ProcessEnvironment, AMessageThatCannotBeWrittenChangesNoExitCode) {
   for (const char* to : {"2> /dev/full", "2>&-", "2>&9"})
     EXPECT_EQ(shell(std::string("$C inspect absent.toml ") + to).code, 2) << to;
 }
 
-TEST_F(Surroundings, AMeasurementThatNobodyReadsEnds) {
+TEST_F(ProcessEnvironment, AMeasurementThatNobodyReadsEnds) {
   EXPECT_EQ(shell("$C bench precision --quick --repeats 1000000 >&9").code, 128 + SIGPIPE);
 }
 
-TEST_F(Surroundings, ArgumentsAreUtf8) {
+TEST_F(ProcessEnvironment, ArgumentsAreUtf8) {
   expect_refusal(shell("$C pretrain $R --output 'run-\xe9'"), 2,
                  {"--output: 'run-\\xe9' is not UTF-8", "rename the file or folder"});
   expect_refusal(shell("$C pretrain $R '--output=run-\xe9'"), 2, {"--output: "});
@@ -71,7 +71,7 @@ TEST_F(Surroundings, ArgumentsAreUtf8) {
   expect_refusal(shell("$C 'd\xe4ta'"), 2, {"'d\\xe4ta' is not UTF-8"});
 }
 
-TEST_F(Surroundings, NothingIsGivenEmpty) {
+TEST_F(ProcessEnvironment, NothingIsGivenEmpty) {
   for (const char* option : {"--output", "--from", "--set", "--device", "--stop-after"})
     expect_refusal(shell(std::string("$C pretrain $R ") + option + " ''"), 2, {option});
   for (const char* command :
@@ -84,7 +84,7 @@ TEST_F(Surroundings, NothingIsGivenEmpty) {
     expect_refusal(shell(std::string("$C ") + command), 2, {"nothing is given; give a value"});
 }
 
-TEST_F(Surroundings, OnlyAFileIsARecipe) {
+TEST_F(ProcessEnvironment, OnlyAFileIsARecipe) {
   const std::string pipe = folder_ / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   folder_.write("large.toml", "");
@@ -102,7 +102,7 @@ TEST_F(Surroundings, OnlyAFileIsARecipe) {
   }
 }
 
-TEST_F(Surroundings, ReplacingAskedForIsReplacingAFile) {
+TEST_F(ProcessEnvironment, ReplacingAskedForIsReplacingAFile) {
   std::filesystem::create_symlink("nowhere", folder_ / "link.tok");
   folder_.write("in.py", std::string(100, 'x'));
   const std::string input = folder_ / "in.py", link = folder_ / "link.tok";

@@ -15,12 +15,12 @@ namespace comera::test {
 // The tensors of one run of an operation under one backend and compute type, in the memory of a device. The
 // same case run in two worlds gets the same numbers (drawn in single precision), so that what comes out can
 // be compared.
-class World {
+class OpTestContext {
  public:
   // Inputs of the compute type are numbers that `exact` has too, so that a world of double gets what one of
   // bfloat16 gets.
-  World(const Backend& backend, DType compute, Allocator& allocator = host_allocator(),
-        DType exact = DType::float32)
+  OpTestContext(const Backend& backend, DType compute, Allocator& allocator = host_allocator(),
+                DType exact = DType::float32)
       : backend_(backend), compute_(compute), exact_(exact), allocator_(allocator) {}
 
   struct Output {
@@ -105,10 +105,11 @@ class World {
 
 // GoogleTest failures where what came out differs, by the measure of OperationCase::tolerance, is not a
 // number where one was expected, or something around a tensor was written to.
-void expect_close(const std::vector<World::Output>& got, const std::vector<World::Output>& expected,
-                  double tolerance, double statistic_tolerance);
-inline void expect_close(const std::vector<World::Output>& got, const std::vector<World::Output>& expected,
-                         double tolerance) {
+void expect_close(const std::vector<OpTestContext::Output>& got,
+                  const std::vector<OpTestContext::Output>& expected, double tolerance,
+                  double statistic_tolerance);
+inline void expect_close(const std::vector<OpTestContext::Output>& got,
+                         const std::vector<OpTestContext::Output>& expected, double tolerance) {
   expect_close(got, expected, tolerance, tolerance);
 }
 
@@ -116,7 +117,7 @@ inline void expect_close(const std::vector<World::Output>& got, const std::vecto
 struct OperationCase {
   std::string name;
   double tolerance;  // of |a - b| / (|b| + largest |b| / 4), a float32's
-  std::function<void(World&)> run;
+  std::function<void(OpTestContext&)> run;
 };
 
 // For the names of tests, which would show addresses otherwise.

@@ -18,7 +18,7 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 
 // What careless users do to the program, and the one sentence that each gets.
-class Careless : public TrainingFixture {
+class InvalidInput : public TrainingFixture {
  protected:
   ProgramResult pretrain(const std::vector<std::string>& more = {}) {
     std::vector<std::string> arguments = {"pretrain", write_recipe().string()};
@@ -35,31 +35,31 @@ class Careless : public TrainingFixture {
   }
 };
 
-TEST_F(Careless, MisspeltKey) {
+TEST_F(InvalidInput, MisspeltKey) {
   expect(pretrain_with("heads = 2", "haeds = 2"), 2, {"changed.toml:5:1", "model.haeds", "heads"});
 }
-TEST_F(Careless, WrongType) {
+TEST_F(InvalidInput, WrongType) {
   expect(pretrain_with("layers = 2", "layers = \"two\""), 2, {"changed.toml:3", "model.layers", "integer"});
 }
-TEST_F(Careless, ModesThatDoNotMultiply) {
+TEST_F(InvalidInput, ModesThatDoNotMultiply) {
   expect(pretrain_with("input_modes = [4, 6]", "input_modes = [4, 5]"), 2,
          {"[4, 5]", "multiply to 20", "24"});
 }
-TEST_F(Careless, HiddenNotDivisibleByHeads) {
+TEST_F(InvalidInput, HiddenNotDivisibleByHeads) {
   expect(pretrain_with("heads = 2", "heads = 7"), 2, {"model.hidden = 24", "model.heads = 7"});
 }
-TEST_F(Careless, VocabularyBeyondTheRowsOfTheTrain) {
+TEST_F(InvalidInput, VocabularyBeyondTheRowsOfTheTrain) {
   expect(pretrain_with("row_modes = [8, 8, 8]", "row_modes = [4, 4, 4]"), 2,
          {"multiply to 64", "vocabulary"});
 }
-TEST_F(Careless, UnknownOverride) {
+TEST_F(InvalidInput, UnknownOverride) {
   expect(pretrain({"--set", "phase.0.stesp=3"}), 2, {"phase.0.stesp", "steps"});
   expect(pretrain({"--set", "phase.0.steps"}), 2, {"phase.0.steps"});
 }
-TEST_F(Careless, UnknownCommand) { expect(run_program({"pretrian"}), 2, {"pretrian", "pretrain"}); }
-TEST_F(Careless, MissingRecipe) { expect(run_program({"pretrain", "absent.toml"}), 2, {"absent.toml"}); }
+TEST_F(InvalidInput, UnknownCommand) { expect(run_program({"pretrian"}), 2, {"pretrian", "pretrain"}); }
+TEST_F(InvalidInput, MissingRecipe) { expect(run_program({"pretrain", "absent.toml"}), 2, {"absent.toml"}); }
 
-TEST_F(Careless, EmptyCorpus) {
+TEST_F(InvalidInput, EmptyCorpus) {
   const std::string none = (folder() / "none").string(), shards = (folder() / "shards").string();
   fs::create_directory(none);
   expect(run_program({"tokenizer", "--input", none, "--output", (folder() / "tok.model").string()}), 1,
@@ -76,7 +76,7 @@ TEST_F(Careless, EmptyCorpus) {
   EXPECT_EQ(data::ShardSet(shards, "train").fingerprint(), before);
 }
 
-TEST_F(Careless, AnIncompleteCorpus) {
+TEST_F(InvalidInput, AnIncompleteCorpus) {
   const std::string shards = (folder() / "shards").string();
   ASSERT_EQ(run_program({"data", "--input", (corpus() / "source").string(), "--tokenizer",
                          (corpus() / "tok.model").string(), "--output", shards, "--tokens-per-shard", "3000"})
@@ -87,7 +87,7 @@ TEST_F(Careless, AnIncompleteCorpus) {
          {"is incomplete: train-00001.h5 is missing", "comera data"});
 }
 
-TEST_F(Careless, AStoppedBuildAndAFileInPlaceOfTheFolder) {
+TEST_F(InvalidInput, AStoppedBuildAndAFileInPlaceOfTheFolder) {
   const fs::path shards = folder() / "shards", file = folder() / "file";
   std::ofstream(file) << "";
   const auto make = [&](const fs::path& output, const std::vector<std::string>& more = {}) {
@@ -113,7 +113,7 @@ TEST_F(Careless, AStoppedBuildAndAFileInPlaceOfTheFolder) {
   expect(make(shards), 2, {"--overwrite"});
 }
 
-TEST_F(Careless, ADamagedNewestCheckpoint) {
+TEST_F(InvalidInput, ADamagedNewestCheckpoint) {
   ASSERT_EQ(pretrain({"--stop-after", "4"}).code, 0);  // saved at steps 3 and 4
   const fs::path checkpoints = folder() / "run/checkpoints", newest = checkpoints / "step-00000004.h5";
   fs::resize_file(newest, fs::file_size(newest) / 2);
@@ -131,7 +131,7 @@ TEST_F(Careless, ADamagedNewestCheckpoint) {
   EXPECT_TRUE(fs::exists(checkpoints / "step-00000004.h5.damaged"));
 }
 
-TEST_F(Careless, AMissingNewestCheckpoint) {
+TEST_F(InvalidInput, AMissingNewestCheckpoint) {
   ASSERT_EQ(pretrain({"--stop-after", "4"}).code, 0);  // saved at steps 3 and 4
   const fs::path run = folder() / "run", newest = run / "checkpoints/step-00000004.h5";
   fs::rename(newest, folder() / "elsewhere.h5");
@@ -149,7 +149,7 @@ TEST_F(Careless, AMissingNewestCheckpoint) {
 }
 
 // The best model is another name of a checkpoint, and may be of steps that are given up.
-TEST_F(Careless, ABestModelOfStepsThatAreGivenUp) {
+TEST_F(InvalidInput, ABestModelOfStepsThatAreGivenUp) {
   const std::vector<std::string> often = {"--set", "run.evaluation_interval=1"};
   const auto train = [&](std::vector<std::string> more) {
     more.insert(more.end(), often.begin(), often.end());
@@ -182,7 +182,7 @@ TEST_F(Careless, ABestModelOfStepsThatAreGivenUp) {
   EXPECT_GE(step_of(run / "best.h5"), 5);
 }
 
-TEST_F(Careless, KeysThatChangeNothingAreNamed) {
+TEST_F(InvalidInput, KeysThatChangeNothingAreNamed) {
   const ProgramResult result = pretrain({"--stop-after", "1", "--set", "precision.margin=2", "--set",
                                          "precision.fp8_recipe=delayed", "--set", "precision.compute=bf16"});
   EXPECT_EQ(result.code, 0) << result.output;
@@ -195,7 +195,7 @@ TEST_F(Careless, KeysThatChangeNothingAreNamed) {
 }
 
 // Where bfloat16 is faster, whoever begins in float32 is told so, once.
-TEST_F(Careless, AFasterTypeIsNamedWhereThereIsOne) {
+TEST_F(InvalidInput, AFasterTypeIsNamedWhereThereIsOne) {
   const auto advice = HasSubstr("--set precision.compute=bf16");
   const std::string set = instruction_set();
   const bool faster = set == "bf16" || set == "amx";
@@ -216,7 +216,7 @@ TEST_F(Careless, AFasterTypeIsNamedWhereThereIsOne) {
   EXPECT_THAT(slow, testing::Not(advice));
 }
 
-TEST_F(Careless, InvalidTextIsCountedAndDropped) {
+TEST_F(InvalidInput, InvalidTextIsCountedAndDropped) {
   fs::create_directory(folder() / "source");
   std::ofstream(folder() / "source" / "bad.py", std::ios::binary)
       << std::string("def f():\n    return '\xff\xfe broken'\n") + std::string(100, 'x');
@@ -231,7 +231,7 @@ TEST_F(Careless, InvalidTextIsCountedAndDropped) {
   EXPECT_THAT(result.output, ContainsRegex("invalid UTF-8 +1 +1[0-9]+  convert it"));
 }
 
-TEST_F(Careless, TokenIdsOutOfRange) {
+TEST_F(InvalidInput, TokenIdsOutOfRange) {
   const fs::path shards = folder() / "shards";
   fs::create_directory(shards);
   const data::ShardSet good(corpus(), "train");
@@ -245,7 +245,7 @@ TEST_F(Careless, TokenIdsOutOfRange) {
          {"train-00000.h5", std::to_string(info.vocabulary + 7), "document 0"});
 }
 
-TEST_F(Careless, ACheckpointOfAnotherModel) {
+TEST_F(InvalidInput, ACheckpointOfAnotherModel) {
   ASSERT_EQ(pretrain({"--stop-after", "2"}).code, 0);
   expect(pretrain({"--resume", "auto", "--set", "model.layers=3"}), 1, {"another model", "encoder.2"});
   expect(pretrain({"--resume", "auto", "--set", "tensorized.enabled=false"}), 1, {"another model"});
@@ -261,14 +261,14 @@ TEST_F(Careless, ACheckpointOfAnotherModel) {
   }
 }
 
-TEST_F(Careless, AnOutputDirectoryThatHoldsARunOrIsInUse) {
+TEST_F(InvalidInput, AnOutputDirectoryThatHoldsARunOrIsInUse) {
   ASSERT_EQ(pretrain({"--stop-after", "2"}).code, 0);
   expect(pretrain(), 2, {"--output", "--resume auto"});
   const RunDirectory held(folder() / "run", RunMode::resume);
   expect(pretrain({"--resume", "auto"}), 1, {std::to_string(getpid())});
 }
 
-TEST_F(Careless, ATruncatedTokenizerAndShard) {
+TEST_F(InvalidInput, ATruncatedTokenizerAndShard) {
   fs::copy(corpus() / "tok.model", folder() / "short.model");
   fs::resize_file(folder() / "short.model", 100);
   expect(pretrain({"--set", fmt::format("data.tokenizer=\"{}\"", (folder() / "short.model").string())}), 1,

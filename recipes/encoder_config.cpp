@@ -1,0 +1,53 @@
+#include "recipes/encoder_config.h"
+
+#include <fmt/format.h>
+
+#include "kernels/core/check.h"
+
+namespace comera {
+
+// The shapes of a recipe that is not tensorized are not looked at, so that they need not fit.
+EncoderConfig unchecked_encoder_config(const Recipe& recipe, std::int64_t vocabulary) {
+  EncoderConfig config;
+  static_cast<EncoderArchitecture&>(config) = recipe.model;
+  config.vocabulary = vocabulary;
+  config.compute = recipe.precision.activations();
+  config.float8 = recipe.precision.float8();
+  config.tensorized = recipe.tensorized;
+  if (recipe.tensorized.enabled) return config;
+  EncoderConfig baseline = config.dense_baseline();
+  baseline.low_rank = recipe.low_rank;
+  baseline.lte = recipe.lte;
+  return baseline;
+}
+
+EncoderConfig encoder_config(const Recipe& recipe, std::int64_t tokenizer_vocabulary) {
+  if (recipe.dlrm)
+    throw UsageError("this is a click model's ([dlrm]); the commands for those are `comera clicks`");
+  const std::int64_t own = recipe.model.vocabulary;
+  if (own == 0 && tokenizer_vocabulary == 0)
+    throw UsageError(
+        "model.vocabulary is 0, which means the tokenizer's, but there is no tokenizer; give "
+        "data.tokenizer or --set model.vocabulary=NUMBER");
+  if (own > 0 && tokenizer_vocabulary > own)
+    throw UsageError(
+        fmt::format("the tokenizer has {} tokens, more than model.vocabulary = {}; raise model.vocabulary "
+                    "or set it to 0",
+                    tokenizer_vocabulary, own));
+  EncoderConfig config = unchecked_encoder_config(recipe, own > 0 ? own : tokenizer_vocabulary);
+  if (const auto table = config.tensorized.embedding;
+      own == 0 && table && table->rows() < tokenizer_vocabulary)
+    throw UsageError(fmt::format(
+        "the tokenizer has {} pieces, but the recipe was made for a vocabulary of at most {}: its "
+        "tensorized.embedding.row_modes multiply to {}; give the tokenizer that it was made for, "
+        "or larger row modes",
+        tokenizer_vocabulary, table->rows(), table->rows()));
+  try {
+    config.validate();
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+  return config;
+}
+
+}  // namespace comera
