@@ -10,23 +10,23 @@
 
 namespace comera {
 
-// down(gelu(up(x))), up to down's bias, which belongs to the block. Two tensor trains are evaluated in one
-// pass (tensorized/tt_feed_forward.h). Without down (Linear::removed) nothing is computed; without up every
-// token gets the same, which is computed once.
+// down(gelu(up(x))), up to down's bias, which the block applies. Two tensor trains are evaluated in one pass
+// (tensorized/tt_feed_forward.h). If down is removed (Linear::removed), nothing is computed; if up is
+// removed, every token has the same result, computed once.
 class FeedForward {
  public:
   FeedForward(ParameterStore& store, const EncoderConfig& config, std::int64_t layer);
 
   struct Saved {
-    Linear::Saved up, down;                           // of a single row where up is removed
-    std::optional<TTFeedForward::Saved> in_one_pass;  // instead of both
+    Linear::Saved up, down;                           // of a single row if up is removed
+    std::optional<TTFeedForward::Saved> in_one_pass;  // replaces both
     Tensor y;                                         // (T, hidden)
   };
-  // What it makes of its cores before the pass, if it is to be evaluated in one pass over so many tokens.
+  // Tensors derived from its cores before the pass, if it is evaluated in one pass over this many tokens.
   using Merged = std::optional<TTFeedForward::Merged>;
   Merged merge(const EncoderStep& step, std::int64_t tokens, Merging& merging) const;
   Saved forward(const EncoderStep& step, const Merged& merged, const Tensor& x) const;
-  // dy is overwritten; dx (T, hidden) is written, or added to.
+  // Overwrites dy; writes dx (T, hidden), or adds to it.
   void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
                 bool accumulate_dx, MergedGradients& gradients) const;
 
@@ -36,7 +36,7 @@ class FeedForward {
  private:
   std::int64_t ffn_;
   std::unique_ptr<Linear> up_, down_;
-  std::optional<TTFeedForward> in_one_pass_;  // where both are tensor trains, and there
+  std::optional<TTFeedForward> in_one_pass_;  // if both are tensor trains and neither is removed
 };
 
 }  // namespace comera

@@ -17,8 +17,8 @@ class ClickMicroBatches final : public PackLayout {
   std::string text() const override;
   std::string how_to_fit(const std::function<bool(const PackLayout&)>& fits) const override;
 
-  // (B, 1), of the master type: what the last run of a micro-batch of such a layout without gradient
-  // answered.
+  // (B, 1), in the master type: the logits of the last run without gradient of any micro-batch with this
+  // layout.
   static const Tensor& logits_of(const MicroBatch& micro_batch);
 
  private:
