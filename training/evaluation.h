@@ -11,7 +11,7 @@
 
 namespace comera {
 
-// Of masked tokens of one source of several.
+// Scores on the masked tokens of one source among several.
 struct SourceEvaluation {
   std::string name;
   double loss = 0, accuracy = 0;
@@ -19,23 +19,23 @@ struct SourceEvaluation {
   data::Baselines baselines;
 };
 
-// What a model scores on held-out data.
+// A model's scores on held-out data.
 struct Evaluation {
-  double score = 0;  // larger is better; what the best model is chosen by
+  double score = 0;  // larger is better; selects the best model
 
-  // Of masked tokens, beside what should be beaten on the very same targets.
+  // For masked tokens, next to the baselines on the same targets.
   double loss = 0;      // nats per target
   double accuracy = 0;  // share of targets whose id has the largest logit
   std::int64_t targets = 0;
-  data::Baselines baselines;  // without targets if the training data are not at hand
-  // Of each source, if there are several: the numbers above are then the means by the sources' weights, or,
-  // without weights, those of all targets.
+  data::Baselines baselines;  // without targets if the training data are unavailable
+  // For each source, if there are several. The values above are then means weighted by the sources' weights
+  // or, without weights, over all targets.
   std::vector<SourceEvaluation> sources;
 
-  // Of a task with examples: one entry per set.
+  // For a task with examples: one entry per set.
   std::vector<data::TaskScores> sets;
 
-  std::optional<data::ClickScores> clicks;  // of a click model
+  std::optional<data::ClickScores> clicks;  // for a click model
 };
 
 }  // namespace comera

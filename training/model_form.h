@@ -10,19 +10,19 @@
 
 namespace comera {
 
-// What kind of model a run trains, and of what shape it is now: ranks change while it is trained.
+// The kind of model that a run trains, and its current shape; ranks change during training.
 class ModelForm {
  public:
   virtual ~ModelForm() = default;
 
-  // Takes the ranks that layers have in the recipe now.
+  // Takes over the current ranks of the recipe.
   virtual void follow(const Recipe& recipe) = 0;
   // In the allocator's memory, not initialised.
   virtual std::unique_ptr<Trainable> make(Allocator& allocator, bool gradients) const = 0;
   virtual ModelTrains trains() const = 0;
-  // Of the same model with every layer dense.
+  // Parameters of the same model with every layer dense.
   virtual std::int64_t dense_parameters() const = 0;
-  // What is left if there is no way from its input to its output: "an encoder in which …".
+  // Describes the model without a path from its input to its output: "an encoder in which …".
   virtual std::string disconnected() const = 0;
 };
 
@@ -60,7 +60,7 @@ class DlrmForm final : public ModelForm {
   DlrmConfig config_;
 };
 
-// Of a checkpoint's model: recipe is the checkpoint's, with the ranks that layers are to have.
+// For a checkpoint's model: recipe is the checkpoint's, with the ranks that layers are to have.
 std::unique_ptr<ModelForm> form_of(const Recipe& recipe, const CheckpointReader& checkpoint);
 
 }  // namespace comera

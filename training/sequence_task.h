@@ -7,25 +7,25 @@
 
 namespace comera {
 
-// The task that a recipe's [task] describes: a GLUE task by its name, or files of the user's own. UsageError
-// for what is missing or contradicts itself. Labels that the recipe leaves open are not looked for here.
-//   inference: neither files to train on nor columns are asked for.
+// The task that a recipe's [task] describes: a GLUE task by name, or the user's files. UsageError if
+// something is missing or contradictory. Labels that the recipe leaves open are not determined here.
+//   inference: needs neither training files nor columns.
 enum class TaskUse : std::uint8_t { training, inference };
 data::Task task_of(const TaskSection& section, TaskUse use = TaskUse::training);
 
-// The recipe with everything that the task decides written out: labels, kind and metric, model.head and
+// The recipe with everything that the task determines filled in: labels, kind and metric, model.head and
 // model.classes. Reads the training files' labels if the recipe leaves them open.
 Recipe resolve_task(const Recipe& recipe);
 
-// The scores of a model with a sequence head on one set of examples, which the processes share. Nothing if
-// `stop` asks for an end.
+// Scores a model with a sequence head on one set of examples, which the processes share. Nothing if `stop`
+// requests a stop.
 std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task& task,
                                       const data::Examples& examples, const std::string& set,
                                       const MicroBatchCapacity& capacity, const EncoderConfig& config,
                                       const std::function<bool()>& stop = {},
                                       Communicator& communicator = one_process());
 
-// The examples as the model wants them.
+// The examples in the form that the model expects.
 std::unique_ptr<data::ExampleSamples> samples_for(const EncoderConfig& config, const data::Task& task,
                                                   const data::Examples& examples, std::int64_t length);
 
@@ -57,7 +57,7 @@ class SequenceTask final : public EncoderTask {
   bool keeps_best() const override { return evaluates(); }
 
   const data::Task& task() const { return task_; }
-  // What was read and left out: lines for people.
+  // What was read and what was left out: readable lines.
   std::vector<std::string> reports() const;
 
  private:
