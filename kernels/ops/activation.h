@@ -6,7 +6,7 @@ namespace comera {
 
 enum class Activation : std::uint8_t { none, gelu /* erf */, tanh, relu };
 
-// Whether a slope is computed from the activation's value; of the others it is from the argument.
+// Whether the slope is computed from the activation's value instead of its argument.
 constexpr bool slope_by_value(Activation activation) {
   return activation == Activation::tanh || activation == Activation::relu;
 }

@@ -10,9 +10,9 @@ struct BiasActivationForward {
   Tensor u;     // in and out (rows, width)
   Tensor bias;  // (width), or left out
   Activation activation = Activation::none;
-  Tensor y;  // out (rows, width); left out without an activation. May be u itself for tanh.
+  Tensor y;  // out (rows, width); left out without an activation. May be u for tanh.
 
-  // Whether nothing changes: then a composition need not run it.
+  // Whether nothing changes: then a fallback decomposition can skip it.
   bool idle() const { return !bias && activation == Activation::none; }
   DType compute() const { return u.dtype(); }
   void check() const;
