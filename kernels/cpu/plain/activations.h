@@ -23,7 +23,7 @@ T activate(Activation activation, T u) {
   return u;
 }
 
-// u is used by gelu, its value y by tanh and relu.
+// gelu uses u; tanh and relu use the value y.
 template <class T>
 T slope(Activation activation, const T* u, const T* y, std::int64_t i) {
   switch (activation) {
