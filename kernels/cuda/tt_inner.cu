@@ -1,6 +1,6 @@
-// The inner part of a feed-forward network of tensor trains in bfloat16: what is between the narrow ends
-// lives in registers only. As in attention a warp holds tiles of u and of what follows from it as fragments,
-// and each becomes an operand of the next product where it is.
+// The inner part of a feed-forward network of tensor trains in bfloat16: the wide tensors between the narrow
+// ends exist only in registers. As in attention, a warp holds tiles of u and derived values as fragments, and
+// each becomes an operand of the next product in place.
 
 #include "kernels/cuda/tt_inner.h"
 
@@ -29,7 +29,7 @@ Inner inner_of(const Operation& op) {
           .rank_down = static_cast<int>(op.a_down.dim(1))};
 }
 
-// Others are composed.
+// Other operations use the fallback decomposition.
 template <class Operation>
 bool fits(const Operation& op, std::initializer_list<const Tensor*> tensors) {
   const std::int64_t rank_up = op.b_up.dim(0), inner = op.b_up.dim(1), rank_down = op.a_down.dim(1);
