@@ -123,7 +123,7 @@ double Stepper::step() {
 void Stepper::apply() {
   const StepRates rates = {1e-4, 1e-4, 1e-4, 1e-4, 1e-4};
   engine_.apply(update_++, targets_, rates, 1.0);
-  engine_.results();  // waits for a device that works by itself
+  engine_.results();  // waits for an asynchronous device
 }
 
 double Stepper::refresh() {

@@ -113,11 +113,11 @@ struct PrecisionOptions {
 
 void bench_precision(PrecisionOptions& options) {
   prepare_threads(options.threads);
-  // What cannot be written is said now, not after the measurement; a file that is there stays until then.
+  // An unwritable output fails now, not after the measurement; an existing file stays until then.
   if (!options.json.empty()) prepare_output(options.json);
   options.benchmark.print = [](const std::string& text) {
     put("{}", text);
-    check_output();  // nobody reads it: then there is nothing to measure for
+    check_output();  // without a reader there is no point in measuring
   };
   const PrecisionReport report = benchmark_precision(options.benchmark);
   if (!options.json.empty()) storage::write_file_durably(options.json, precision_json(report));

@@ -73,7 +73,7 @@ std::unique_ptr<PackLayout> ClickTask::micro_batches(const PhaseOf& phase) const
 void ClickTask::write_encoding(const RunDirectory& directory) const {
   const std::filesystem::path from = std::filesystem::path(folder_) / data::click_encoding_file;
   const std::filesystem::path to = directory.click_encoding();
-  if (!storage::exists(from)) return;  // who made the shards has not said how
+  if (!storage::exists(from)) return;  // the shards come without their encoding
   const data::ClickEncoding encoding = data::ClickEncoding::load(from);
   COMERA_CHECK(encoding.fingerprint() == train_.info().encoding,
                "{} is not what the shards beside it were made with: make them again from the logs",
@@ -102,7 +102,7 @@ std::optional<data::ClickScores> score_clicks(StepEngine& engine, const data::Cl
   const std::int64_t size = options.capacity.examples;
   const std::int64_t rows =
       most_micro_batches > 0 ? std::min(most_micro_batches * size, examples.rows()) : examples.rows();
-  // Other processes' are 0. The last: whether to stop.
+  // Other processes' entries are 0. The last one: whether to stop.
   std::vector<double> answers(static_cast<std::size_t>(2 * rows + 1));
   const std::span<double> logits(answers.data(), static_cast<std::size_t>(rows));
   const std::span<double> labels(answers.data() + rows, static_cast<std::size_t>(rows));

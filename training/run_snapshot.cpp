@@ -25,7 +25,7 @@ std::vector<std::pair<std::string, std::optional<double>>> weights_of(const Reci
 
 void require_same_run(const CheckpointReader& reader, const Recipe& before, const RunSetup& setup) {
   const std::string file = reader.path().string();
-  // The position in the data is one in the order that follows from them.
+  // The position in the data refers to the order that depends on them.
   if (const auto weights = weights_of(before), now = weights_of(setup.recipe); weights != now)
     throw UsageError(fmt::format(
         "{} was trained with other sources or weights in [[data.source]]; go on with those, or begin "
@@ -39,7 +39,7 @@ void require_same_run(const CheckpointReader& reader, const Recipe& before, cons
   COMERA_CHECK(reader.text("/data", "fingerprint") == setup.task->fingerprint(),
                "{} was trained on other data than {} now holds: resume with the same data", file,
                setup.task->source());
-  // The best model so far was chosen by the held-out data, as the next one will be.
+  // The held-out data selected the best model so far, and will select the next one.
   const Attributes data = reader.attributes("/data");
   const std::string held_out = setup.task->held_out_fingerprint();
   if (data.contains("held_out") && !held_out.empty() && reader.text("/data", "held_out") != held_out &&
@@ -68,7 +68,7 @@ void require_same_run(const CheckpointReader& reader, const Recipe& before, cons
         file));
 }
 
-// The place in the run that the recipe now describes is one that it has.
+// The position in the run must exist in the current recipe.
 void require_place(const RunParts& run, const Recipe& before, const std::string& file) {
   const RunState& state = run.state;
   COMERA_CHECK(state.phase < run.plan.phases(), "{} stands in phase {}, but the recipe has {} phases", file,
@@ -86,7 +86,7 @@ void require_place(const RunParts& run, const Recipe& before, const std::string&
                                  file, state.step, stop_after));
 }
 
-// Of keys that decide about results. That the tokenizer is the same one has been seen, wherever it lies.
+// Reports changed keys that affect results. The tokenizer has been compared already, wherever it lies.
 void say_changes(const Recipe& before, const Recipe& now,
                  const std::function<void(const std::string&)>& say) {
   for (const RecipeChange& change : recipe_changes(before, now))
@@ -137,7 +137,7 @@ DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts&
   if (Float8State* float8 = run.engine.model().float8()) load_float8(reader, *float8);
   run.state = RunState::load(reader);
   run.ranks.keep_order(reader, run.state);
-  // A run is begun once, and --from need not be said again.
+  // A run is started once, and --from need not be repeated.
   recipe.run.initial_checkpoint = before.run.initial_checkpoint;
   const std::vector<std::int64_t> asked = run.plan.steps();
   run.plan.keep_begun(reader.list("/trainer", "steps_of_phase"), before, run.state.phase);
@@ -146,7 +146,7 @@ DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts&
         steps != asked[static_cast<std::size_t>(phase)] && !run.plan.timed())
       say(fmt::format("phase '{}' is over after {} steps: its new length has no effect",
                       recipe.phases[static_cast<std::size_t>(phase)].name, steps));
-  // The hours may be others now.
+  // The hours may have changed.
   run.plan.replan({run.state.phase, run.state.phase_step, run.state.seconds, run.state.phase_seconds});
   require_place(run, before, file);
   const std::string set = reader.text("/environment", "instruction_set"), own = instruction_set(run.setup);
