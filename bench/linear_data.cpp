@@ -37,7 +37,7 @@ std::vector<std::int64_t> spread(std::int64_t count, std::int64_t most) {
 
 std::vector<std::int64_t> all(std::int64_t count) { return spread(count, count); }
 
-// A row-major matrix, of which some rows are used.
+// A row-major matrix and the selected rows of it.
 struct Rows {
   const float* values;
   std::int64_t columns;

@@ -291,7 +291,7 @@ struct LookupOptions {
   LookupBenchmarkOptions benchmark;
   std::int64_t vocabulary = 0;
   std::string shard;
-  std::int64_t rows = 0, width = 64, rank = 32;  // of a table without a recipe
+  std::int64_t rows = 0, width = 64, rank = 32;  // for a table without a recipe
   int cores = 3, threads = 0;
 };
 

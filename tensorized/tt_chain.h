@@ -20,8 +20,8 @@ struct TTCores {
   static TTCores add(ParameterStore& store, const std::string& name, const TTShape& shape);
 };
 
-// Arguments for TTHalvesForward and TTHalvesBackward: the train's left and right factors. Rows of A have
-// a_columns columns and lie a_apart elements apart.
+// Arguments for TTHalvesForward and TTHalvesBackward: the left and right factors of the tensor train. Rows of
+// A have a_columns columns and lie a_apart elements apart.
 TTHalvesForward::Half halves_of(const ParameterStore& store, const TTCores& train, const Tensor& a,
                                 std::int64_t a_apart, std::int64_t a_columns, const Tensor& b);
 TTHalvesBackward::Half half_gradients_of(const ParameterStore& store, const TTCores& train, const Tensor& da,

@@ -23,7 +23,7 @@ std::int64_t cap_of(const TTSVDOptions& options, int bond) {
 
 struct Cut {
   std::int64_t rank = 1;
-  double tail = 0;  // norm of what is cut off
+  double tail = 0;  // norm of the part cut off
   bool capped = false;
 };
 
@@ -57,10 +57,11 @@ void equalise(std::vector<std::vector<double>>& cores) {
   }
 }
 
-// Shares of the squared error that make the train small. Cutting direction i off at bond k costs σ_{k,i}² and
-// saves about c_k = r_{k-1} s_k + s_{k+1} r_{k+1} elements; the best choice is to cut wherever σ_{k,i}² ≤ λ
-// c_k, with the one λ that uses up the error. The spectra are those of the whole tensor's unfoldings, which
-// bound those of the sweep; ranks and costs depend on one another and are updated alternately.
+// Shares of the squared error that make the tensor train small. Cutting direction i off at bond k costs
+// σ_{k,i}² and saves about c_k = r_{k-1} s_k + s_{k+1} r_{k+1} elements; the best choice is to cut wherever
+// σ_{k,i}² ≤ λ c_k, with the one λ that uses up the error. The spectra are those of the whole tensor's
+// unfoldings, which bound those of the sweep; ranks and costs depend on one another and are updated
+// alternately.
 std::vector<double> smallest_shares(std::span<const double> tensor, const std::vector<std::int64_t>& sizes,
                                     const TTSVDOptions& options) {
   const int bonds = static_cast<int>(sizes.size()) - 1;

@@ -14,7 +14,7 @@ namespace comera {
 // the bound: bond k may cut off √w_k ε ‖A‖_F, and passes its unused share to the bonds after it.
 enum class ErrorShares : std::uint8_t {
   equal,     // w_k = 1 / (K-1)
-  smallest,  // shares that make the train small: see docs/guide/compaction.md
+  smallest,  // shares that make the tensor train small: see docs/guide/compaction.md
 };
 
 struct TTSVDOptions {
@@ -36,7 +36,7 @@ struct TTDecomposition {
 
 // Decomposes a tensor of Π sizes entries, row-major, first index slowest, into K = sizes.size() ≥ 1 cores.
 // From the left,
-//   C (r_{k-1} s_k × rest) = U Σ Vᵀ, δ = √(unused shares of bonds 1..k) ε ‖A‖_F
+//   C (r_{k-1} s_k × rest) = U Σ Vᵀ,   δ = √(unused shares of bonds 1..k) ε ‖A‖_F
 // it keeps the least r_k ≥ 1 whose tail (Σ_{i > r_k} σ_i²)^½ ≤ δ, takes G_k = U_r, and continues with U_rᵀ C
 // (svd.h). At ε = 0 only rounding is cut off. Throws Error if an entry is not finite.
 TTDecomposition tt_svd(std::vector<double> tensor, const std::vector<std::int64_t>& sizes,
@@ -51,7 +51,7 @@ std::vector<double> table_as_tensor(std::span<const double> table, std::int64_t 
                                     const TTMShape& shape);
 
 // ‖tensor - train‖_F / ‖tensor‖_F, from every entry of the tensor train; for a zero tensor ‖train‖_F. The
-// train is multiplied out in parts.
+// tensor train is multiplied out in parts.
 double relative_error(const TTDecomposition& train, std::span<const double> tensor);
 
 }  // namespace comera

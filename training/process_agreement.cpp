@@ -13,7 +13,7 @@ namespace comera {
 
 namespace {
 
-// The first process whose text is not process 0's, and all texts.
+// The first process whose text differs from that of process 0, and all texts.
 struct Difference {
   std::size_t process = 0;
   std::vector<std::string> all;

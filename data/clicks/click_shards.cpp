@@ -36,7 +36,7 @@ void add_hash(std::string& hashes, const std::vector<T>& values) {
   hashes += storage::hash128({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)}).hex();
 }
 
-// Sorted, which is their order.
+// Sorted by name, and thus in order.
 std::vector<std::filesystem::path> find_shards(const std::filesystem::path& folder,
                                                const std::string& split) {
   constexpr const char* advice =

@@ -55,7 +55,7 @@ std::int64_t scores_of(const Operation& op) {
   return query_rows(op) * op.longest * op.heads;
 }
 
-// Bytes of tensors with a row per token, of which query rows are read.
+// Bytes of tensors with a row per token, counting only query rows.
 template <class Operation, class... Tensors>
 double rows_of_queries(const Operation& op, const Tensors&... tensors) {
   const std::int64_t rows = op.q.dim(0), queries = query_rows(op);
